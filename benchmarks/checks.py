@@ -2,10 +2,10 @@
 
     python -m benchmarks.checks --out benchmarks/results/checks.json [--from DIR …]
 
-Kernels: those of the catalog, the museum's, and every Python file in the folders given by `--from` that launches kernels in
-a function without arguments. A bug of each sort is planted at one line of a kernel where it does harm; `PLANTS` says
-what is written and when it is real, from the sound run's trace. It is found if a finding of that sort names that line.
-A sound kernel is blamed if a finding of it is an error. `docs/checks.md` has the sorts.
+Kernels: those of the catalog, the museum's, and every Python file in the folders given by `--from` that launches
+kernels in a function without arguments. A bug of each sort is planted at one line of a kernel where it does harm;
+`PLANTS` says what is written and when it is real, from the sound run's trace. It is found if a finding of that sort
+names that line. A sound kernel is blamed if a finding of it is an error. `docs/checks.md` has the sorts.
 
 Code of others stays where it is: the result has names and counts. Each file has a process of its own, and `--seconds`.
 """
@@ -36,8 +36,8 @@ import numpy as np
 from explain.experiment import Experiment
 from explain.records import results
 from explain.records.code import measured_code
-from explain.trace.checks import SORTS, checked
-from explain.trace.model import Access, Tile, Trace
+from explain.trace.checks import checked
+from explain.trace.model import SORTS, Access, Tile, Trace
 from explain.trace.python_file import record_file
 from kernels.catalog import KERNELS, TAUGHT
 from kernels.edits import source_of
@@ -295,9 +295,10 @@ def measured(name: str, text: str, function: str, folder: Path) -> dict[str, Any
     """What is found in one file: sound, and with each bug."""
     trace, why = run(text, function, folder)
     if trace is None or trace.report.failure:
-        return {"name": name, "why": why or trace.report.failure.message.splitlines()[0][:200]}
+        failed = trace.report.failure.message if trace and trace.report.failure else why
+        return {"name": name, "why": failed.splitlines()[0][:200]}
     errors = [(one.sort, one.line, one.words) for one in trace.report.findings or () if one.error]
-    row = {
+    row: dict[str, Any] = {
         "name": name,
         "kernels": sorted({launch.kernel for launch in trace.launches}),
         "blamed": sorted({sort for sort, _, _ in errors}),
@@ -380,8 +381,8 @@ def statements(text: str) -> Iterator[tuple[int, ast.stmt, ast.Call]]:
             continue
         for node in ast.walk(function):
             if isinstance(node, ast.Assign | ast.AugAssign | ast.Expr):
-                calls = [one for one in ast.walk(node) if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute)
-                         and one.func.attr in ("load", "store") and ast.unparse(one.func.value) == "tl"]  # fmt: skip
+                every = (one for one in ast.walk(node) if isinstance(one, ast.Call))
+                calls = [one for one in every if ast.unparse(one.func) in ("tl.load", "tl.store")]
                 if len(calls) == 1 and node.lineno == node.end_lineno:
                     yield node.lineno, node, calls[0]
 
@@ -411,7 +412,7 @@ def own() -> Iterator[tuple[str, str, str]]:
     for name, entry in TAUGHT.items():
         if not entry.wrong:
             values = Experiment.of(name).values
-            sizes = {key: size for key, size in RAGGED.items() if key in values}
+            sizes: dict[str, Any] = {key: size for key, size in RAGGED.items() if key in values}
             yield name, _text(name, sizes, Experiment.of(name).inputs), "main"
     for exhibit in EXHIBITS.values():
         sizes = {key: value for key, value in exhibit.sizes.items() if key != "causal"}

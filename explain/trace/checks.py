@@ -18,14 +18,14 @@ import torch
 from numpy.typing import NDArray
 
 from explain.trace.evidence import Event, Evidence
-from explain.trace.model import Affine, Buffer, Finding, Scalar, Tile, Trace, numbers
+from explain.trace.model import SORTS, Affine, Buffer, Finding, Scalar, Tile, Trace, numbers
 from explain.trace.records import ATOMIC, LOAD, STORE
 
 SECTOR_BYTES = 32
 FEW_ELEMENTS = 8  # an access of fewer wastes sectors whatever it does
 WASTEFUL = 0.5  # of the bytes of the sectors
 MOST_PAIRS = 2000
-DID = ("loads", "stores to", "updates")
+DID = ("Loads", "Stores to", "Updates")
 LARGEST = {"fp16": "65,504", "bf16": "3.39e38", "fp32": "3.40e38"}
 Elements = NDArray[np.int64]
 
@@ -70,9 +70,12 @@ class Run:
                 **more: Any) -> Finding:  # fmt: skip
         """A finding at a step, of an element of a buffer if there is one."""
         step = min(step, self.trace.steps - 1)
-        where = self.trace.launch(step).kernel, self.trace.program(step).id
-        found = {} if buffer is None else {"buffer": buffer.name, "element": element, "index": index(buffer, element)}
-        return Finding(sort, SORTS[sort].error, step, self.trace.line(step), *where, words, **found, **more)
+        found: dict[str, Any] = (
+            {} if buffer is None else {"buffer": buffer.name, "element": element, "index": index(buffer, element)}
+        )
+        kernel, program = self.trace.launch(step).kernel, self.trace.program(step).id
+        line, error = self.trace.line(step), SORTS[sort].error
+        return Finding(sort, error, step, line, kernel, program, words, **found, **more)
 
     def lines(self, accesses: Iterable[int]) -> dict[tuple[int, int], list[int]]:
         """Accesses by function and line."""
@@ -146,7 +149,7 @@ def check(trace: Trace, evidence: Evidence) -> tuple[Finding, ...]:
     """The findings of a run, in the order of their steps; one of each sort for a line and a buffer."""
     run = Run(trace, evidence)
     found: dict[tuple[object, ...], Finding] = {}
-    for one in (finding for sort in SORTS.values() for finding in sort.check(run)):
+    for one in (finding for find in CHECKS.values() for finding in find(run)):
         key = one.sort, trace.columns.source[one.step], one.line, one.buffer
         found[key] = replace(found[key], times=found[key].times + one.times) if key in found else one
     return tuple(sorted(found.values(), key=lambda one: (one.step, not one.error)))
@@ -159,7 +162,7 @@ def index(buffer: Buffer, element: int) -> tuple[int, ...]:
     found, rest = [0] * len(buffer.shape), element
     for axis in sorted(range(len(buffer.shape)), key=lambda k: -buffer.strides[k]):
         stride = buffer.strides[axis]
-        if stride > 0 and buffer.shape[axis] > 1 or stride > 0 and axis == 0:
+        if (stride > 0 and buffer.shape[axis] > 1) or (stride > 0 and axis == 0):
             found[axis], rest = divmod(rest, stride)
     return tuple(found)
 
@@ -296,7 +299,7 @@ def undefined(run: Run) -> Iterator[Finding]:
         buffer, element = run.buffer(access), int(elements[~active].flat[0])
         count = int(np.count_nonzero(~active))
         words = (
-            f"loads {buffer.name} with {count} masked lanes and no `other`: these lanes are undefined, and what the "
+            f"Loads {buffer.name} with {count} masked lanes and no `other`: these lanes are undefined, and what the "
             "kernel stores depends on them"
         )
         yield run.finding("undefined", int(run.steps[access]), words, buffer, element, times=count,
@@ -332,13 +335,13 @@ def _races(run: Run, same: bool) -> Iterator[Finding]:
             place = list(run.trace.program(before).id)
             if same:
                 words = (
-                    f"stores to {named(buffer, element)} what program {place} has stored there, at line "
+                    f"Stores to {named(buffer, element)} what program {place} has stored there, at line "
                     f"{run.trace.line(before)}: the same value"
                 )
                 yield run.finding("rewritten", step, words, buffer, element)
             else:
                 words = (
-                    f"{did} {named(buffer, element)}, and program {place} {other} it, at line "
+                    f"{did} {named(buffer, element)}, and program {place} {other.lower()} it, at line "
                     f"{run.trace.line(before)}, without atomics: the result depends on which is first"
                 )
                 yield run.finding("race", step, words, buffer, element, remedy="atomics, a lock, or two launches")
@@ -456,11 +459,11 @@ def twice(run: Run) -> Iterator[Finding]:
         if again.any():
             buffer, element = run.buffer(access), int(own[order][1:][again][0])
             words = (
-                f"stores two values to {named(buffer, element)} in one store: {value[:-1][again][0]:g} and "
+                f"Stores two values to {named(buffer, element)} in one store: {value[:-1][again][0]:g} and "
                 f"{value[1:][again][0]:g}"
             )
             yield run.finding("twice", int(run.steps[access]), words, buffer, element, times=int(again.sum()),
-                              remedy="an offset or a mask that gives each element one lane, or tl.atomic_add")  # fmt: skip
+                              remedy="give each element one lane, or tl.atomic_add")  # fmt: skip
 
 
 # Numbers that do not fit
@@ -518,7 +521,7 @@ def _stores(run: Run) -> tuple[dict[int, int], dict[int, bool]]:
     c = run.trace.columns
     for access in range(len(run.steps)):
         program = int(run.places[access, 1])
-        elements, active = run.of(access)
+        _, active = run.of(access)
         if c.access_kind[access] == LOAD:
             loaded = run.evidence.loads.get(access)
             values = None if loaded is None else loaded.floats()
@@ -526,7 +529,9 @@ def _stores(run: Run) -> tuple[dict[int, int], dict[int, bool]]:
                 clean[program] = clean.get(program, True) and not (np.isnan(values) | np.isposinf(values))[active].any()
         elif c.access_stored[access] >= 0:
             value = run.trace.values[c.access_stored[access]]
-            if isinstance(value, Tile) and (value.dtype == "bf16" or value.dtype[:1] == "f" and value.bits.dtype.kind == "f"):
+            if isinstance(value, Tile) and (
+                value.dtype == "bf16" or (value.dtype[:1] == "f" and value.bits.dtype.kind == "f")
+            ):
                 stored = np.broadcast_to(value.numpy(), active.shape)[active]
                 if not np.isfinite(stored).all():
                     spoilt[program] = int(run.steps[access])
@@ -542,7 +547,7 @@ def mask_never_false(run: Run) -> Iterator[Finding]:
         full = [access in run.evidence.masked and run.trace.columns.access_mask[access] < 0 for access in accesses]
         if all(full):
             access = accesses[0]
-            words = f"the mask of {run.buffer(access).name} keeps no lane out, {len(accesses)} of {len(accesses)} times"
+            words = f"The mask of {run.buffer(access).name} keeps no lane out, {len(accesses)} of {len(accesses)} times"
             yield run.finding("mask", int(run.steps[access]), words, times=len(accesses),
                               remedy="test a size that no tile divides, or leave the mask out")  # fmt: skip
 
@@ -553,7 +558,7 @@ def unused(run: Run) -> Iterator[Finding]:
     for accesses in run.lines(access for access in loads if access < len(run.steps)).values():
         if not any(loads[access].read for access in accesses):
             access = accesses[0]
-            words = f"loads {run.buffer(access).name} and nothing uses it"
+            words = f"Loads {run.buffer(access).name} and nothing uses it"
             yield run.finding("unused", int(run.steps[access]), words, times=len(accesses),
                               remedy="use it, or leave it out")  # fmt: skip
 
@@ -583,27 +588,18 @@ def wasted(run: Run) -> Iterator[Finding]:
                               remedy="let neighbouring lanes touch neighbouring elements")  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Sort:
-    """A sort of finding: its title, whether it is an error, and what finds it."""
-
-    title: str
-    error: bool
-    check: Callable[[Run], Iterator[Finding]]
-
-
-SORTS: Mapping[str, Sort] = {
-    "outside": Sort("Outside the tensor", True, outside),
-    "unwritten": Sort("Reads what nobody wrote", True, unwritten),
-    "undefined": Sort("Undefined lanes reach the result", True, undefined),
-    "race": Sort("Race of two programs", True, races),
-    "twice": Sort("Two values for one element", True, twice),
-    "wrapped": Sort("Offset leaves int32", True, wrapped),
-    "overflow": Sort("Overflow", True, overflow),
-    "nan": Sort("NaN made of numbers", True, nan),
-    "rewritten": Sort("Stored twice, the same", False, rewritten),
-    "mask": Sort("Mask never false", False, mask_never_false),
-    "unused": Sort("Load never used", False, unused),
-    "sectors": Sort("Sectors wasted", False, wasted),
+CHECKS: Mapping[str, Callable[[Run], Iterator[Finding]]] = {
+    "outside": outside,
+    "unwritten": unwritten,
+    "undefined": undefined,
+    "race": races,
+    "twice": twice,
+    "wrapped": wrapped,
+    "overflow": overflow,
+    "nan": nan,
+    "rewritten": rewritten,
+    "mask": mask_never_false,
+    "unused": unused,
+    "sectors": wasted,
 }
-"""Every sort by name, errors first."""
+"""What finds each sort."""

@@ -1,7 +1,7 @@
 """What the checks need to know of a run and a trace does not hold. It is gathered while kernels run, if asked for.
 
-The interpreter's operations report here: memory that nobody wrote, offsets that leave int32, floats that overflow, loads
-that nothing reads. `explain.trace.checks` judges it.
+The interpreter's operations report here: memory that nobody wrote, offsets that leave int32, floats that overflow,
+loads that nothing reads. `explain.trace.checks` judges it.
 """
 
 from __future__ import annotations
@@ -118,14 +118,14 @@ class Loaded(interpreter.TensorHandle):  # type: ignore[misc]
         return found
 
 
-class Unwritten(TorchDispatchMode):  # type: ignore[misc]
+class Unwritten(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Knows the elements that nobody wrote of memory from torch.empty and its like. Floats there become NaN.
 
     During a launch it ignores PyTorch: the interpreter hands tensors over by functions that seem to write them.
     """
 
     def __init__(self, launching: Callable[[], bool]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.launching = launching
         self.flags: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         """By a storage's address: the tensor, which is kept so that the address stays its own, and what is unwritten"""
@@ -200,8 +200,8 @@ class _Gatherer:
         """The attributes to replace: owner, name, and what reports."""
         builder = interpreter.InterpreterBuilder
         methods = {name: getattr(self, name.removeprefix("create_")) for name in ACCESSES}
-        methods |= {name: self.unmasked for name in ("create_load", "create_store")}
-        methods |= {name: self.reshaped for name in RESHAPED}
+        methods |= dict.fromkeys(("create_load", "create_store"), self.unmasked)
+        methods |= dict.fromkeys(RESHAPED, self.reshaped)
         methods |= {"create_splat": self.splat, "create_addptr": self.addptr, "cast_impl": self.cast}
         methods |= {"binary_op": self.binary, "unary_op": self.unary, "create_dot": self.dot}
         return [
@@ -279,7 +279,9 @@ class _Gatherer:
     def touch(self, plain: Callable[..., Any]) -> Callable[..., Any]:
         def method(kind: int, handle: Any, mask: Any, value: Any = None) -> Any:
             first = len(self.recorder.accesses)
-            lanes = np.ones(handle.data.shape, bool) if mask is None else np.broadcast_to(_array(mask), handle.data.shape)
+            lanes = (
+                np.ones(handle.data.shape, bool) if mask is None else np.broadcast_to(_array(mask), handle.data.shape)
+            )
             if (wide := handle.attr.get("wide")) is not None:
                 wrapped = np.broadcast_to(wide[0], lanes.shape) & lanes
                 if wrapped.any():
@@ -410,8 +412,8 @@ class _Gatherer:
         made = _floats(result)
         if made is None or np.isfinite(made).all():
             return
-        parts = [_floats(one) for one in operands]
-        if any(part is None for part in parts):
+        parts = [part for one in operands if (part := _floats(one)) is not None]
+        if len(parts) < len(operands):
             return
         given = np.broadcast_arrays(made, *parts)[1:]
         finite = np.logical_and.reduce([np.isfinite(part) for part in given])

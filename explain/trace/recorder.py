@@ -335,8 +335,8 @@ def recording(
     `programs` is "all", "first" (program 0, 0, 0) or a list of [x, y, z], which may be empty. `progress` sometimes gets
     a text that names the running program, and the fraction of the launch's programs that are done. Kernels compute with
     the compiler's semantics (`semantics`) and under `interpreter_fidelity(tf32, any_dot)`. An autotuned kernel runs
-    with the first configuration that pruning leaves, since times mean nothing here. `evidence` gathers what checks need;
-    then an access outside its tensor does not stop the run.
+    with the first configuration that pruning leaves, since times mean nothing here. `evidence` gathers what checks
+    need; then an access outside its tensor does not stop the run.
 
     Raises from the launch inside: OutOfBounds; TraceTooLarge (more than `max_steps` steps, or `max_bytes` of values);
     TookTooLong, once the launches are seen to take longer than `budget` seconds;

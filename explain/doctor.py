@@ -16,6 +16,7 @@ import psutil
 from explain import ROOT, recordings
 from explain.engine import Engine, cache_folder, has_triton
 from explain.experiment import Experiment
+from explain.sandbox.protections import protections
 from explain.workers import WorkerError
 
 OLDEST_PYTHON = (3, 11)
@@ -56,6 +57,7 @@ def examine() -> Iterator[Finding]:
     remedy = "" if count else "Run: python -m explain record traces"
     yield Finding("recorded traces", f"{count} shipped", count > 0, remedy, needed=not has_triton())
     yield _cache()
+    yield _sandbox()
 
 
 def _pins() -> Iterator[tuple[str, str]]:
@@ -101,6 +103,12 @@ def _counters(engine: Engine) -> Finding:
         return Finding("hardware counters", "cannot be read", False, point.why)
     found = f"{point.counters.method}, {point.counters.chip}; a 1 GiB copy is counted correctly"
     return Finding("hardware counters", found, remedy=point.counters.fallback)
+
+
+def _sandbox() -> Finding:
+    known = protections()
+    remedy = "" if known.complete else "Nothing to fix for your own code. Code of others needs Linux with Landlock."
+    return Finding("sandbox for code of others", known.line, known.complete, remedy)
 
 
 def _cache() -> Finding:

@@ -36,6 +36,7 @@ from explain.worker_process import PREFIX_BYTES, Progress, encode
 WARM_UP_SECONDS = 120  # importing torch and triton takes 4 s, and half a minute from a cold disk
 WATCH_SECONDS = 0.05  # how often limits and cancellation are checked
 OUTPUT_BYTES = 64 * 1024  # of what a worker prints, the last part is kept: the reason is there
+PLAIN_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV")
 
 DEATHS = {  # by name: Windows lacks some of these signals
     "SIGSEGV": "a segmentation fault: it used memory that is not its own",
@@ -122,7 +123,8 @@ class WorkerSpec:
     with a JSON object, and it returns one. An exception type with `retire_worker = True` replaces the worker:
     nothing repairs, for example, a CUDA context after an illegal access. An allocation beyond the memory limit fails
     at once; with `address_space_limit=False` the memory is only watched, because CUDA reserves far more addresses
-    than it uses. With `nice` above 0, the pages get a core first.
+    than it uses. With `nice` above 0, the pages get a core first. With `own_environment` it sees of this process's
+    variables only what finds programs, languages and folders: nothing secret.
     """
 
     name: str
@@ -132,6 +134,7 @@ class WorkerSpec:
     default_megabytes: float = 2000.0
     address_space_limit: bool = True
     nice: int = 0
+    own_environment: bool = False
 
 
 class WorkerPool:
@@ -252,7 +255,8 @@ class _Worker:
             raise WorkerUnavailable(f"worker processes need Linux, and this is {sys.platform}.")
         self.warm, self.sound = False, True
         self._name = spec.name
-        env = {**os.environ, **dict(spec.env)}
+        given = {name: os.environ[name] for name in PLAIN_VARIABLES if name in os.environ}
+        env = {**(given if spec.own_environment else os.environ), **dict(spec.env)}
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), env.get("PYTHONPATH")]))
         self._socket, socket_there = socket.socketpair()
         self._lifeline, lifeline_there = socket.socketpair()  # nothing is written to it; see worker_process

@@ -6,7 +6,7 @@ from explain.ui import layout
 view.step_of_an_old_link()
 with layout.chapter(__file__, wide=5):
     view.tagline()
-recorded = view.opening()
+made = view.opening()
 view.doors()
-view.where_to_start()
-view.what_you_see(recorded)
+view.where_to_start(made)
+view.what_you_see(made)

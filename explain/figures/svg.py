@@ -76,6 +76,14 @@ def line(x1: float, y1: float, x2: float, y2: float, *, stroke: str = "currentCo
     return f'<line {ends} stroke="{stroke}" stroke-opacity="{opacity:g}"/>'
 
 
+def path(d: str, stroke: str, *, thick: float = 1.5, opacity: float = 1.0) -> str:
+    """A line along a path, SVG's `d`, without a fill."""
+    return (
+        f'<path d="{d}" fill="none" stroke="{stroke}" stroke-width="{thick:g}" stroke-opacity="{opacity:.2f}" '
+        'stroke-linecap="round"/>'
+    )
+
+
 def circle(x: float, y: float, radius: float, fill: str, *, title: str = "") -> str:
     """A dot; `title` is its hover text."""
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" fill="{fill}">{_title(title)}</circle>'

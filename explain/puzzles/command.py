@@ -167,7 +167,7 @@ def _saves(path: Path) -> Iterator[float]:
 def _checked(judge: Judge, parsed: argparse.Namespace) -> int:
     start = time.perf_counter()
     try:
-        found = judge.judge(parsed.file, seconds=parsed.seconds)
+        found = judge.judge(read_answer(parsed.file), seconds=parsed.seconds)
     except AnswerError as error:
         said = _at(parsed.file, error.line, str(error))
         return complain(said, BAD_ARGUMENTS)
@@ -253,16 +253,19 @@ def _grade(parsed: argparse.Namespace) -> int:
         raise ParameterError("--gradescope", parsed.gradescope, "must be in a folder that exists")
     results = []
     with closing(Judge()) as judge:
+        complete, protections = judge.protections()
+        if not complete:
+            print(f"explain: no sandbox here, so the files run with your rights: {protections}", file=sys.stderr)
         for file in parsed.files:
             try:
-                results.append({"file": str(file), **_as_json(judge.judge(file, seed, parsed.seconds))})
+                results.append({"file": str(file), **_as_json(judge.judge(read_answer(file), seed, parsed.seconds))})
             except AnswerError as error:
                 said = _at(file, error.line, str(error))
                 results.append({"file": str(file), "puzzle": None, "right": False, "message": said})
     if parsed.gradescope is not None:
         parsed.gradescope.write_text(json.dumps(gradescope(results), indent=1), encoding="utf-8")
     if parsed.json:
-        print_json({"seed": seed, "results": results})
+        print_json({"seed": seed, "sandbox": protections, "results": results})
     else:
         for one in results:
             passed = f"{one['passed']} of {one['cases']} cases" if one["puzzle"] else "no answer"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -30,7 +32,7 @@ def sourced(words: str) -> None:
     st.caption(_VERSIONS.sub("", words), help="; ".join(versions) or None)
 
 
-def chart(figure: go.Figure, name: str, csv: str = "", *, alt: str = "") -> None:
+def chart(figure: go.Figure, name: str, csv: Callable[[], str] | None = None, *, alt: str = "") -> None:
     """Shows a plot that can be saved as a picture and, with `csv`, as numbers. `name` is unique on the page and names
     the files.
 
@@ -48,14 +50,13 @@ def chart(figure: go.Figure, name: str, csv: str = "", *, alt: str = "") -> None
     with st.container(key=f"chart {stem}", gap=None):  # on a phone it keeps a readable width, and scrolls
         st.plotly_chart(figure, key=f"plot: {name}", config=config, alt=alt or name)
         if csv:
-            st.download_button(
-                "CSV",
-                csv,
-                f"{stem}.csv",
-                "text/csv",
-                key=f"csv: {name}",
-                icon=":material/download:",
-                type="tertiary",
-                help="The numbers of this plot",
-                on_click="ignore",
-            )
+            csv_download("CSV", csv, stem, key=f"csv: {name}", help="The numbers of this plot", type="tertiary")
+
+
+def csv_download(label: str, csv: Callable[[], str], stem: str, **looks: Any) -> None:
+    """A button that saves numbers as `stem`.csv; `looks` go to Streamlit's button.
+
+    The numbers are written when it is pressed: no rerun pays for them, and no reader who comes back to the page at
+    once is told that the file of the visit before is gone.
+    """
+    st.download_button(label, csv, f"{stem}.csv", "text/csv", icon=":material/download:", on_click="ignore", **looks)

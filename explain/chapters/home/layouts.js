@@ -14,17 +14,19 @@ const WIDE = {
   beside: (m) => [m.x + m.w + 14, m.y + 16, m.x + m.w + 14, m.y + 42],
   words: box(60, 50, 1080, 300),
   whole: {
-    q: box(330, 148, 109, 218), k: box(455, 24, 218, 109), s: box(455, 148, 218, 218), said: [701, 172, 701, 208],
+    q: box(96, 148, 109, 218), k: box(221, 24, 218, 109), s: box(221, 148, 218, 218), said: [457, 172, 457, 208],
+    dot: { q: 96, k: 168, each: 240, sum: 320 },
   },
-  scale: { x: 50, y: 520, chip: 330, most: 480, said: [570, 90], step: 52 },
-  slider: box(570, 300, 560, 48),
-  trips: { up: 130, down: 430, s: 170, p: 340, side: 108, list: [560, 40, 1120], step: 40 },
+  scale: { x: 90, y: 530, chip: 340, most: 500, said: [660, 200], step: 46 },
+  slider: box(660, 306, 480, 48),
+  trips: { up: 131, down: 423, s: 210, p: 370, side: 124, list: [660, 30, 1000], step: 40 },
   tile: {
     q: box(60, 246, 192, 96), k: box(268, 40, 96, 192), s: box(268, 246, 96, 96), v: box(380, 136, 192, 96),
     o: box(380, 246, 192, 96), under: 362, keys: [268, 24],
+    map: { x: 830, y: 26, cell: 80, gap: 5, said: [622, 170], step: 36 },
   },
   row: {
-    x: 650, axis: 712, end: 1060, value: 1176, title: 46, m: 108, l: 174, thick: 34, sum: 250, o: 326, high: 34,
+    x: 640, value: 676, axis: 784, end: 1160, title: 46, m: 108, l: 174, thick: 34, sum: 250, o: 326, high: 34,
   },
   away: [box(600, 330, 60, 30), box(930, 354, 61, 30)],
   grid: { x: 220, y: 14, cell: 85, gap: 6, said: [680, 120], step: 40 },
@@ -40,23 +42,27 @@ const NARROW = {
   whole: {
     q: box(40, 150, 102, 204), k: box(154, 36, 204, 102), s: box(154, 150, 204, 204), said: [154, 376, 154, 400],
   },
-  scale: { x: 20, y: 340, chip: 240, most: 320, said: [20, 446], step: 30 },
+  scale: { x: 40, y: 340, chip: 240, most: 320, said: [20, 446], step: 30 },
   slider: box(14, 372, 372, 44),
-  trips: { up: 100, down: 500, s: 20, p: 110, side: 80, list: [205, 60, 388], step: 34 },
+  trips: { up: 100, down: 500, s: 20, p: 110, side: 80, list: [215, 60, 380], step: 34 },
   tile: {
     q: box(14, 150, 112, 56), k: box(138, 30, 56, 112), s: box(138, 150, 56, 56), v: box(206, 86, 112, 56),
     o: box(206, 150, 112, 56), under: 218, keys: [138, 18],
+    map: { x: 200, y: 240, cell: 40, gap: 4, said: [14, 310], step: 26 },
   },
-  row: { x: 14, axis: 68, end: 312, value: 388, title: 240, m: 272, l: 310, thick: 22, sum: 346, o: 388, high: 20 },
+  row: { x: 14, value: 38, axis: 98, end: 388, title: 240, m: 272, l: 310, thick: 22, sum: 346, o: 388, high: 20 },
   away: [box(324, 160, 72, 36), box(324, 430, 56, 28)],
   grid: { x: 47, y: 30, cell: 72, gap: 6, said: [20, 356], step: 24 },
   bills: { x: 12, w: 376, size: 30, y: [94, 190], thick: 40, big: 22, times: 256, said: 296 },
 };
 
-/** The layout for a stage of this size. A stage that is wider still has longer panels. */
+/** The layout for a stage of this size. On a stage that is wider still the panels and their names reach its sides, and
+ * all else stays in the middle. */
 export function layoutOf(stage) {
   if (stage.width < stage.height) return NARROW;
-  const width = Math.max(WIDE.width, (WIDE.height * stage.width) / stage.height);
-  const [chip, hbm] = [WIDE.chip, WIDE.hbm].map((panel) => ({ ...panel, w: width }));
-  return { ...WIDE, width, chip, hbm };
+  const beside = Math.max(0, (WIDE.height * stage.width) / stage.height - WIDE.width) / 2;
+  const [chip, hbm] = [WIDE.chip, WIDE.hbm].map(({ y, h }) => box(-beside, y, WIDE.width + 2 * beside, h));
+  const outside = ([x, y]) => [x - beside, y];
+  const [title, aside, onChip] = [WIDE.title, WIDE.aside, WIDE.onChip].map(outside);
+  return { ...WIDE, chip, hbm, title, aside, onChip, colours: WIDE.colours.map(outside) };
 }

@@ -203,18 +203,23 @@ def _traffic(experiment: Experiment, tokens: int, tile: int | None = None) -> Tr
     return experiment.entry.formula({**experiment.values, "seq_len": tokens, "kv_len": tokens, **sides})
 
 
-def packet(flash: Trace, standard: Trace) -> str:
+def words() -> list[str]:
+    """The tokens of the run."""
+    named = labels(OPENING.preset, OPENING.values)
+    return list(named[0] if named else map(str, range(OPENING.values["seq_len"])))
+
+
+def packet(run: Run, flash: Trace, standard: Trace) -> str:
     """All that the opening draws, as JSON. Arrays are base64 of little-endian float32, row-major.
 
-    flash, standard: the traces of OPENING and STANDARD.
+    run: `flash` as `run_of` reads it.  flash, standard: the traces of OPENING and STANDARD.
     """
-    run, p = run_of(flash, OPENING), OPENING.values
-    named = labels(OPENING.preset, p)
+    p = OPENING.values
     chip, told = GPUS[DEFAULT], scenes(run, flash, standard)
     written = next(scene.step for scene in told if scene.name == "write")
     drawn = ("q", "k", "v", "s", "m", "l", "alpha", "added", "acc", "o")
     shown = {
-        "tokens": named[0] if named else [str(i) for i in range(p["seq_len"])],
+        "tokens": words(),
         "dims": p["head_dim"],
         "block": [p["block_m"], p["block_n"]],
         "row": run.row,

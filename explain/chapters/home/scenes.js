@@ -20,7 +20,7 @@ const band = ({ x, y, w, h }, i, n) => box(x, y + (h * i) / n, w, h / n);
 const NAMES = { q: ["Q", "queries"], k: ["K", "keys"], v: ["V", "values"], o: ["O", "output"] };
 
 /** HBM with Q, K, V and O: how much of them is there, as shares of their rows. */
-function hbm(pen, data, { q = 1, k = q, v = q, o = [], empty = false, asides } = {}) {
+function hbm(pen, data, { q = 1, k = q, v = q, o = [], empty = false, asides = false } = {}) {
   const { layout } = pen, there = { q, k, v };
   pen.box(layout.hbm, null, { stroke: pen.palette.line, radius: 12 });
   pen.text("HBM", ...layout.title, { size: layout.small, weight: 600, ink: "hbm" });
@@ -30,8 +30,7 @@ function hbm(pen, data, { q = 1, k = q, v = q, o = [], empty = false, asides } =
     const at = layout.memory[name], [x, y, under, low] = layout.beside(at);
     pen.box(at, pen.palette.raised);
     pen.text(label, x, y, { weight: 600 });
-    const aside = { words: word, shapes: `${data.rows} × ${data.dims}` }[asides];
-    if (aside) pen.text(aside, under, low, { size: layout.small, ink: "muted" });
+    if (asides) pen.text(word, under, low, { size: layout.small, ink: "muted" });
     const shown = Math.round(data.rows * (there[name] ?? 0));
     pen.cells(name, { ...at, h: (at.h * shown) / data.rows }, { rows: [0, shown] });
     if (name !== "o") continue;
@@ -50,14 +49,14 @@ function chip(pen) {
 function sentence(pen, data, p) {
   const { layout } = pen, { words, token, leading } = layout;
   const made = straight(p, 0.08, 0.92), now = Math.floor(made * data.rows);
-  hbm(pen, data, { q: made, asides: "words" });
+  hbm(pen, data, { q: made, asides: true });
   const small = { size: layout.small, ink: "muted" };
   ["yellow: above 0", "grey: below 0"].forEach((text, i) => pen.text(text, ...layout.colours[i], small));
   const gap = pen.width(" ", token);
   let { x, y } = words;
   data.tokens.forEach((text, i) => {
     const width = pen.width(text, token, 400);
-    if (x + width > layout.width - words.x) {
+    if (x + width > layout.width - words.x && /\w/.test(text)) {   // no line begins with a comma
       x = words.x;
       y += leading;
     }
@@ -72,7 +71,7 @@ function sentence(pen, data, p) {
 function scores(pen, data, p) {
   const { layout } = pen, { q, k, s, said } = layout.whole;
   const rows = Math.round(data.rows * straight(p, 0.06, 0.8));
-  hbm(pen, data, { asides: "shapes" });
+  hbm(pen, data, { asides: true });
   chip(pen);
   pen.cells("q", q);
   pen.cells("kt", k);
@@ -86,6 +85,31 @@ function scores(pen, data, p) {
   pen.text("Kᵀ", k.x - 12, k.y + k.h / 2, { weight: 600, align: "right" });
   pen.text("S = QKᵀ / √d", said[0], said[1], { size: layout.large, weight: 600, ink: "scores" });
   pen.text(`${data.rows} × ${data.rows}`, said[2], said[3], { ink: "muted" });
+  if (layout.whole.dot) pen.faded(eased(p, 0.3, 0.42), () => oneScore(pen, data));
+}
+
+/** The followed row's largest score: its query times its key, number by number, and their sum. */
+function oneScore(pen, data) {
+  const { layout } = pen, { q, k, s, dot } = layout.whole, { row, dims, arrays, tokens } = data;
+  const rowScores = arrays.s.subarray(row * data.rows, (row + 1) * data.rows), score = Math.max(...rowScores);
+  const key = rowScores.indexOf(score), [of, by] = [[arrays.q, row], [arrays.k, key]].map(([values, i]) =>
+    [...values.subarray(i * dims, (i + 1) * dims)],
+  );
+  const products = of.map((value, d) => value * by[d]), [x, y] = [key / data.rows, row / data.rows];
+  const mark = (at) => pen.box(at, null, { stroke: pen.palette.text });
+  mark(box(q.x - 2, q.y + q.h * y - 2, q.w + 4, q.h / data.rows + 4));
+  mark(box(k.x + k.w * x - 2, k.y - 2, k.w / data.rows + 4, k.h + 4));
+  mark(box(s.x + s.w * x - 3, s.y + s.h * y - 3, s.w / data.rows + 6, s.h / data.rows + 6));
+  pen.text(`one score: “${tokens[row]}” and “${tokens[key]}”`, layout.row.x, layout.row.title, { weight: 600 });
+  const most = Math.max(...[...of, ...by].map(Math.abs)), largest = Math.max(...products.map(Math.abs));
+  const lines = [["q", "query", of, most], ["k", "key", by, most], ["q × k", "", products, largest]];
+  lines.forEach(([name, word, values, end], i) => {
+    const at = [dot.q, dot.k, dot.each][i], ink = i < 2 ? "hbm" : "scores";
+    symbol(pen, name, word, at, ink);
+    bars(pen, values, at, end, ink);
+  });
+  const sum = [["sum ÷ √d =", "text"], [fixed(score), "scores"]];
+  sumOf(pen, sum, dot.sum);
 }
 
 /** S and what the chip holds, as squares. Their areas are their bytes. */
@@ -93,7 +117,7 @@ function scale(pen, data, p) {
   const { layout, palette } = pen, { x, y, chip: side, most, said, step } = layout.scale;
   const at = data.chosen ?? between(0, data.sizes.length - 1, eased(p, 0.06, 0.86));
   const shown = data.sizes[(data.shown = Math.round(at))];
-  const bytes = data.sizes[0].bytes * 4 ** at;
+  const bytes = data.sizes[0].bytes * 4 ** (Math.floor(at) + eased(at % 1, 0.3, 0.7));
   const perByte = Math.min(side / Math.sqrt(data.chip.bytes), most / Math.sqrt(bytes));
   const square = (size) => box(x, y - perByte * Math.sqrt(size), perByte * Math.sqrt(size), perByte * Math.sqrt(size));
   const [chipAt, sAt] = [square(data.chip.bytes), square(bytes)];
@@ -101,18 +125,20 @@ function scale(pen, data, p) {
   if (bytes < data.chip.bytes) drawChip();
   pen.box(sAt, pen.fill("scores"));
   if (bytes >= data.chip.bytes) drawChip();
-  const name = chipAt.w < 4 ? "chip: a dot at this scale" : "chip";
-  pen.text(name, chipAt.x, y + layout.small, { size: layout.small, ink: "muted" });
-  if (sAt.w > layout.large * 2) {
-    const look = { size: layout.large, weight: 600, align: "center", ink: pen.onFill("scores") };
-    pen.text("S", sAt.x + sAt.w / 2, sAt.y + sAt.h / 2, look);
+  const larger = bytes >= data.chip.bytes, onS = pen.onFill("scores");
+  named(`S  ${shown.s}`, sAt, layout.large, larger ? layout.large : sAt.h / 2, onS, larger ? onS : "scores");
+  named(`chip  ${data.chip.text}`, chipAt, layout.label, layout.label * 1.2, "text", larger ? onS : "text");
+
+  /** A square's caption: inside it, or right beside one that is too small. */
+  function named(text, at, size, down, within, beside) {
+    const fits = pen.width(text, size, 600) + size < at.w;
+    const [left, top] = fits ? [at.x + size / 2, at.y + down] : [at.x + at.w + 8, at.y + at.h - size * 0.6];
+    pen.text(text, left, Math.min(top, y - size * 0.6), { size, weight: 600, ink: fits ? within : beside });
   }
-  const lines = [
-    [`S  ${shown.s}, fp32`, { size: layout.large, weight: 600, ink: "scores" }],
-    [`all shared memory of an ${data.chip.name}  ${data.chip.text}`, {}],
-    [shown.bytes > data.chip.bytes ? `S is ${shown.chips} the chip’s memory` : "S fits on the chip", { ink: "muted" }],
-  ];
-  lines.forEach(([text, look], i) => pen.text(text, said[0], said[1] + i * step, look));
+
+  const fit = shown.bytes > data.chip.bytes ? `S is ${shown.chips} the chip’s memory` : "S fits on the chip";
+  pen.text(fit, said[0], said[1], { size: layout.large, weight: 600 });
+  pen.text(`chip: all shared memory of an ${data.chip.name}`, said[0], said[1] + step, { ink: "muted" });
 }
 
 const TRIPS = [["S to HBM", "s"], ["S back", "s"], ["P to HBM", "p"], ["P back", "p"]];
@@ -188,8 +214,30 @@ function visit(pen, data, j, motion, formula) {
   pen.faded(straight(keys, 0.8, 1) * (1 - drop), () =>
     pen.text(`Kᵀ, tile ${j + 1}`, ...tile.keys, { size: layout.small, ink: "muted" }),
   );
+  pen.faded(1 - look, () => mapOf(pen, data, program, j, made));
   if (look <= 0) return;
   pen.faded(look, () => followed(pen, data, j, { ...ARRIVED, ...motion }, formula));
+}
+
+/** Where tile (i, j) is in S. */
+function mapOf(pen, data, i, j, made) {
+  const { layout } = pen, { cell, gap, said, step, ...at } = layout.tile.map;
+  places(pen, data, { ...at, cell, gap }, (r, c, place) => {
+    if (r !== i || c !== j) return;
+    pen.faded(made, () => pen.cells("s", place, { rows: data.ownRows(r), cols: data.keysOf(c) }));
+  });
+  pen.text(`S has ${data.programs * data.tiles} tiles.`, said[0], said[1], { size: layout.large, weight: 600 });
+  pen.text("Only this one exists.", said[0], said[1] + step, { ink: "muted" });
+}
+
+/** The tiles of S as empty places; `fill` draws what is in one. */
+function places(pen, data, { x, y, cell, gap }, fill) {
+  for (let i = 0; i < data.programs; i++)
+    for (let j = 0; j < data.tiles; j++) {
+      const at = box(x + j * (cell + gap), y + i * (cell + gap), cell, cell);
+      pen.box(at, null, { stroke: pen.palette.line, dash: [4, 4], thick: 1 });
+      fill(i, j, at);
+    }
 }
 
 /** The followed row's m, ℓ and Õ during visit j, and the row's place in the tiles. */
@@ -220,7 +268,7 @@ function followed(pen, data, j, motion, formula) {
     if (max > 0 && before.m !== null && after.m > before.m)
       pen.box(box(place(before.m) - 7, at.m - 7, 14, 14), null, { stroke: pen.fill("max"), radius: 7 });
     pen.box(box(place(m) - 8, at.m - 8, 16, 16), pen.fill("max"), { radius: 8 });
-    pen.text(fixed(m), at.value, at.m, { ink: "max", align: "right" });
+    pen.text(fixed(m), at.value, at.m, { ink: "max", weight: 600 });
   });
 
   // ℓ: what is kept of the old sum, then this tile's terms
@@ -237,7 +285,7 @@ function followed(pen, data, j, motion, formula) {
   pen.box(box(at.axis, top, long(kept), at.thick), pen.fill("sum"), { radius: 3 });
   const joined = box(at.axis + long(kept), top, long(added * add), at.thick);
   pen.faded(0.55, () => pen.box(joined, pen.fill("sum"), { radius: 3 }));
-  if (before.l > 0 || add > 0) pen.text(fixed(kept + added * add), at.value, at.l, { ink: "sum", align: "right" });
+  if (before.l > 0 || add > 0) pen.text(fixed(kept + added * add), at.value, at.l, { ink: "sum", weight: 600 });
   if (formula) pen.faded(formula.there, () => sumOf(pen, formula.parts));
 
   // Õ: the row's part of the accumulator
@@ -254,22 +302,22 @@ function symbol(pen, name, word, y, ink) {
 }
 
 /** A row of output numbers as bars above and below a line. */
-function bars(pen, values, y, largest) {
+function bars(pen, values, y, largest, ink = "acc") {
   const { axis, end, high } = pen.layout.row, wide = (end - axis) / values.length;
   pen.rule(axis, end, y);
   values.forEach((value, d) => {
     const tall = (high * value) / largest;
-    pen.box(box(axis + d * wide + 1, y - Math.max(0, tall), wide - 2, Math.abs(tall)), pen.fill("acc"));
+    pen.box(box(axis + d * wide + 1, y - Math.max(0, tall), wide - 2, Math.abs(tall)), pen.fill(ink));
   });
 }
 
 /** A calculation, each part in its quantity's colour. */
-function sumOf(pen, parts) {
+function sumOf(pen, parts, y = pen.layout.row.sum) {
   const { layout } = pen;
   let x = layout.row.axis;
   const size = layout.large, gap = pen.width(" ", size);
   for (const [text, ink, there = 1] of parts) {
-    pen.faded(there, () => pen.text(text, x, layout.row.sum, { size, ink, weight: 600 }));
+    pen.faded(there, () => pen.text(text, x, y, { size, ink, weight: 600 }));
     x += pen.width(text, size, 600) + gap;
   }
 }
@@ -385,19 +433,16 @@ function arrow(pen, stops) {
 
 /** All programs at once: each has one tile of its scores at a time. */
 function programs(pen, data, p) {
-  const { layout, palette } = pen, { x, y, cell, gap, said, step } = layout.grid;
+  const { layout } = pen, { said, step, ...grid } = layout.grid;
   const t = straight(p, 0, 0.86) * data.tiles, j = Math.min(data.tiles - 1, Math.floor(t)), done = t >= data.tiles;
   hbm(pen, data, { o: done ? [...Array(data.programs).keys()] : [Math.floor(data.row / data.block[0])] });
   chip(pen);
-  for (let i = 0; i < data.programs; i++)
-    for (let c = 0; c < data.tiles; c++) {
-      const at = box(x + c * (cell + gap), y + i * (cell + gap), cell, cell);
-      pen.box(at, null, { stroke: palette.line, dash: [4, 4], thick: 1 });
-      const share = c !== j || done ? 0 : j ? Math.min(1, 4 * (t - j)) : 1;
-      pen.faded(share, () => pen.cells("s", at, { rows: data.ownRows(i), cols: data.keysOf(c) }));
-      const look = { size: layout.small * 0.9, ink: "muted", align: "center" };
-      if (c < j || done) pen.text("dropped", at.x + cell / 2, at.y + cell / 2, look);
-    }
+  places(pen, data, grid, (i, c, at) => {
+    const share = c !== j || done ? 0 : j ? Math.min(1, 4 * (t - j)) : 1;
+    pen.faded(share, () => pen.cells("s", at, { rows: data.ownRows(i), cols: data.keysOf(c) }));
+    const look = { size: layout.small * 0.9, ink: "muted", align: "center" };
+    if (c < j || done) pen.text("dropped", at.x + at.w / 2, at.y + at.h / 2, look);
+  });
   const lines = [
     [`${data.programs} programs`, { size: layout.large, weight: 600 }],
     [`${data.programs * data.tiles} tiles of S, ${data.programs} at a time`, { ink: "scores" }],

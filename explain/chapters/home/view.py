@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import streamlit as st
 
 from explain import contents, lessons
-from explain.chapters.home import figures
+from explain.chapters.home import figures, pictures
 from explain.chapters.home import opening as values
 from explain.engine import DeviceStatus, engine, has_triton
 from explain.player import files
@@ -37,25 +39,37 @@ _OPENING = st.components.v2.component(
 )
 
 
-def opening() -> str:
-    """The run of the first chapters as an animation; a scene leads to its line in a chapter's player.
-
-    Returns the date of the run, "" without one.
-    """
+def opening() -> Opening | None:
+    """The run of the first chapters as an animation; a scene leads to its line in a chapter's player."""
     try:
-        packet, recorded = ready()
+        made = ready()
     except WorkerError as error:
         st.error(error.words, icon=":material/error:")
-        return ""
-    _OPENING(key="opening", data={"packet": packet})  # a text alone would make Streamlit import pandas and pyarrow
-    return recorded
+        return None
+    _OPENING(key="opening", data={"packet": made.packet})  # a text alone makes Streamlit import pandas and pyarrow
+    return made
+
+
+@dataclass(frozen=True)
+class Opening:
+    """The opening's packet, the run in it, and the run's date."""
+
+    packet: str
+    run: values.Run
+    recorded: str
 
 
 @st.cache_resource(show_spinner=False)
-def ready() -> tuple[str, str]:
-    """The opening's packet and the date of its run. The server calls it as it starts. Raises WorkerError."""
+def ready() -> Opening:
+    """The opening, ready to show. The server calls it as it starts. Raises WorkerError."""
     flash, standard = (engine().trace(one).trace for one in (lessons.OPENING, lessons.STANDARD))
-    return values.packet(flash, standard), flash.created[:10]
+    run = values.run_of(flash, lessons.OPENING)
+    return Opening(values.packet(run, flash, standard), run, flash.created[:10])
+
+
+@st.cache_resource(show_spinner=False)
+def _pictures() -> dict[str, str]:
+    return pictures.of_chapters(ready().run, values.words())
 
 
 def tagline() -> None:
@@ -107,14 +121,14 @@ def doors() -> None:
         layout.chapter_link("side_by_side", "**Side by side →**")
 
 
-def where_to_start() -> None:
-    """A card for each chapter, for each page of the lab, and for the tools."""
+def where_to_start(made: Opening | None) -> None:
+    """A card with a picture for each chapter; the pages of the lab and the tools, in words."""
     st.header("The chapters", anchor=False)
     flash = contents.page_of("flash_attention")
     layout.prose(
         f"Each chapter stands by itself. If you know attention and its cost, begin at {flash.number}, {flash.title}."
     )
-    _cards(contents.chapters())
+    _cards(contents.chapters(), _pictures() if made else {})
     st.header("The lab", anchor=False)
     _cards(contents.of_kind("lab"))
     st.header("Tools", anchor=False)
@@ -122,25 +136,28 @@ def where_to_start() -> None:
     exercises.progress()
 
 
-def _cards(pages: Sequence[contents.Page]) -> None:
-    """A card for each page: where it leads, what it is about, how long a lecture spends there."""
+def _cards(pages: Sequence[contents.Page], drawn: Mapping[str, str] = MappingProxyType({})) -> None:
+    """For each page its picture, where it leads, what it is about, how long a lecture spends there."""
     for first in range(0, len(pages), ACROSS):
-        for page, column in zip(pages[first : first + ACROSS], st.columns(ACROSS, gap="small"), strict=False):
-            with column.container(border=True, height="stretch"):
+        for page, column in zip(pages[first : first + ACROSS], st.columns(ACROSS, gap="medium"), strict=False):
+            with column.container(height="stretch", key=f"card {page.stem}"):
+                if page.stem in drawn:
+                    st.markdown(drawn[page.stem], unsafe_allow_html=True)
                 number = f"{page.number} · " if page.kind == "chapter" else ""
                 layout.chapter_link(page.stem, f"**{number}{page.title}**")
-                minutes = f"\n\n{page.minutes} minutes{exercises.mark(page.stem)}" if page.minutes else ""
+                minutes = f"\n\n:small[{page.minutes} minutes{exercises.mark(page.stem)}]" if page.minutes else ""
                 st.markdown(f"{page.about}{minutes}", unsafe_allow_html=True)
 
 
-def what_you_see(recorded: str) -> None:
+def what_you_see(made: Opening | None) -> None:
     """Where the numbers come from, the date of the run above, and what runs the kernels on this machine."""
+    when = f" on {made.recorded}" if made else ""
     what, live = st.columns(2, gap="large")
     with what:
         st.header("Where the numbers come from", anchor=False)
         layout.prose(
             "A GPU runs the same source, compiled. For the player, Triton's interpreter ran it line by line on a CPU "
-            f"and recorded each variable, load and store, on {recorded}. "
+            f"and recorded each variable, load and store{when}. "
             "Two other sources check the recording: a formula for every byte and FLOP, and the compiled kernel on a "
             "GPU. If two of them differ, the page says so."
         )

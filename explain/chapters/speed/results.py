@@ -224,8 +224,13 @@ class Result:
     before: Mapping[str, str] = field(default_factory=dict)
     after: Mapping[str, str] = field(default_factory=dict)
     cases: tuple[Case, ...] = ()
-    stale: Sequence[str] = ()
-    """The measured functions that have other code now."""
+    code: Mapping[str, str] = field(default_factory=dict)
+    """The digests of the measured functions."""
+
+    @functools.cached_property
+    def stale(self) -> Sequence[str]:
+        """The measured functions that have other code now."""
+        return stale_parts(self.code)
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -312,8 +317,8 @@ def parse(data: Mapping[str, Any]) -> Result:
     """The result that `benchmarks/speed.py` wrote as this JSON. Raises KeyError, TypeError, ValueError for another."""
     state = {name: dict(data.get(name) or {}) for name in ("before", "after")}
     cases = tuple(map(_case, data["cases"]))
-    stale = stale_parts(data.get("code"))
-    return Result(Provenance(**data["provenance"]), data["method"], **state, cases=cases, stale=stale)
+    code = dict(data.get("code") or {})
+    return Result(Provenance(**data["provenance"]), data["method"], **state, cases=cases, code=code)
 
 
 def _case(data: Mapping[str, Any]) -> Case:

@@ -40,8 +40,8 @@ def run(flash: Trace) -> opening.Run:
 
 
 @pytest.fixture(scope="module")
-def packet(flash: Trace, standard: Trace) -> dict[str, Any]:
-    text = opening.packet(flash, standard)
+def packet(run: opening.Run, flash: Trace, standard: Trace) -> dict[str, Any]:
+    text = opening.packet(run, flash, standard)
     assert len(text.encode()) <= 250_000
     found: dict[str, Any] = json.loads(text)
     return found

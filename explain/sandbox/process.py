@@ -1,0 +1,171 @@
+"""One run of somebody else's code: a forked process, locked, limited, and ended with all that it started.
+
+A fork of a process that has imported torch begins at once. The parent learns nothing from it but bytes, and how it
+ended; whether they are right, the parent must decide.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import IO
+
+from explain.sandbox import protections
+from explain.sandbox.system import PR_SET_PDEATHSIG, prctl
+
+OUTPUT_BYTES = 64 * 1024
+ANSWER_BYTES = 64 * 1024 * 1024
+NOT_LOCKED = 113
+STEP_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one run: `seconds` on the clock, `megabytes` (10^6 bytes) of new memory, bytes of output and of the answer."""
+
+    seconds: float
+    megabytes: float
+    output_bytes: int = OUTPUT_BYTES
+    answer_bytes: int = ANSWER_BYTES
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended. `answer` is all that it sent; `why` says why it ended too soon, else it is empty.
+
+    `output` is what it printed.
+    """
+
+    answer: bytes
+    why: str
+    output: str
+
+
+def run(work: Callable[[], Iterable[bytes]], limits: Limits, *, locked: bool = True) -> Ended:
+    """Sends the bytes that `work` yields, from a forked process, and waits for its end.
+
+    Without `locked` the process keeps its rights, and has limits only.
+
+    `work` finds what its caller had in memory: it must hold nothing that the code is not to know. Raises OSError if the
+    system cannot start a process.
+    """
+    parent = os.getpid()
+    receiving, sending = os.pipe()
+    with tempfile.TemporaryFile() as output, open(receiving, "rb", buffering=0) as answer:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid == 0:
+            _child(work, limits, parent, sending, output, locked)
+        os.close(sending)
+        try:
+            received, why = _received(answer, pid, limits)
+        finally:
+            status = _end(pid)
+        code = os.waitstatus_to_exitcode(status)
+        why = why or _reason(code, limits)
+        output.seek(0)
+        printed = output.read(limits.output_bytes).decode(errors="replace")
+    return Ended(received, why, printed)
+
+
+def _received(answer: IO[bytes], pid: int, limits: Limits) -> tuple[bytes, str]:
+    """What the process sent until it ended, and why it must end before."""
+    deadline = time.monotonic() + limits.seconds
+    received = bytearray()
+    ended = os.pidfd_open(pid)
+    poll = select.poll()
+    poll.register(answer, select.POLLIN)
+    poll.register(ended, select.POLLIN)
+    try:
+        while True:
+            ready = dict(poll.poll(max(0, deadline - time.monotonic()) * 1000))
+            if time.monotonic() >= deadline:
+                return bytes(received), f"It took longer than its limit of {limits.seconds:g} s."
+            if answer.fileno() in ready:
+                chunk = answer.read(STEP_BYTES)
+                received += chunk
+                if len(received) > limits.answer_bytes:
+                    return b"", f"Its answer has more than {limits.answer_bytes:,} bytes."
+                if not chunk:
+                    poll.unregister(answer)
+                continue
+            if ended in ready:
+                return bytes(received), ""
+    finally:
+        os.close(ended)
+
+
+def _end(pid: int) -> int:
+    """Ends the process and its session, and reaps it; its wait status."""
+    for end in (os.kill, os.killpg):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            end(pid, signal.SIGKILL)
+    return os.waitpid(pid, 0)[1]
+
+
+def _reason(code: int, limits: Limits) -> str:
+    if code == 0:
+        return ""
+    if code == NOT_LOCKED:
+        return "This machine could not lock its process."
+    if code == -signal.SIGXCPU:
+        return f"It used more than its limit of {limits.seconds:g} s of processor time."
+    if code < 0:
+        return f"Its process ended with {signal.Signals(-code).name}."
+    return f"Its process ended with exit code {code}."
+
+
+def _child(
+    work: Callable[[], Iterable[bytes]], limits: Limits, parent: int, sending: int, output: IO[bytes], locked: bool
+) -> None:
+    """The forked process. It never returns."""
+    code = NOT_LOCKED
+    try:
+        os.setsid()
+        _only_these_open(sending, output)
+        os.chdir("/")
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        protections.limit(limits.seconds, limits.megabytes, limits.output_bytes)
+        if locked:
+            protections.give_up_rights()  # which takes the next setting away
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it ended before the line above
+            os._exit(code)
+        if locked:
+            protections.lock()
+        code = 1
+        for part in work():
+            rest = memoryview(part)
+            while rest:
+                rest = rest[os.write(sending, rest) :]
+        code = 0
+    except BaseException:
+        with contextlib.suppress(BaseException):
+            traceback.print_exc()
+    finally:
+        with contextlib.suppress(BaseException):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _only_these_open(sending: int, output: IO[bytes]) -> None:
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(output.fileno(), 1)
+    os.dup2(output.fileno(), 2)
+    first = 3
+    for low, high in ((first, sending), (sending + 1, os.sysconf("SC_OPEN_MAX"))):
+        os.closerange(low, high)
+    sys.stdout = os.fdopen(1, "w", errors="replace", closefd=False)
+    sys.stderr = os.fdopen(2, "w", errors="replace", closefd=False)

@@ -57,7 +57,7 @@ def states(exhibit: Exhibit, right: Sequence[RunningState], broken: Sequence[Run
     right, broken = (run[max(0, end - MOST_STATES) : end] for run in (right, broken))
     left, wide, high = 96.0, 118.0, 44.0
     drawn = [text(left + wide * i + 6, 14, one.after, size=13, faint=True) for i, one in enumerate(right)]
-    drawn.append(text(0, 14, "one row", size=13, faint=True))
+    drawn.append(text(0, 14, f"row {right[0].row}", size=13, faint=True))
     for row, (name, run) in enumerate(zip(sides(exhibit), (right, broken), strict=True)):
         y = 22 + row * (high + 6)
         drawn += [text(0, y + 18, name, bold=True), text(0, y + 36, "m, ℓ", size=13, faint=True)]

@@ -83,7 +83,7 @@ def _label(place: int, exhibit: Exhibit) -> str:
 def plaque(exhibit: Exhibit) -> None:
     """The bug in a sentence, the first difference, the changed line; its story; m and ℓ on the exhibit's input."""
     words = WORDS[exhibit.name]
-    line_of, story, strip = st.columns([6, 5, 5], gap="medium")
+    line_of, story, strip = st.columns([7, 5, 4.7], gap="medium")
     pair = compared(exhibit)
     right, broken = traces_of(pair)
     first = ""

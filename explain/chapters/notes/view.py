@@ -51,6 +51,7 @@ def run_sheet(page: contents.Page, tour: tours.Tour | None) -> None:
     """
     told = "with its tour" if tour else "without a tour: show the page from top to bottom, with the points below"
     with st.container(horizontal=True):
+        layout.chapter_link("home", "← Tilescope")
         layout.chapter_link(page.stem, f"Open **{page.title}** →")
         st.markdown(f"About {page.minutes} minutes, {told}.")
         layout.chapter_link("tour", "Play a tour from a file of your own →")

@@ -5,8 +5,8 @@
 Kernels: those of the catalog, the museum's, and every Python file in the folders given by `--from` that launches
 kernels in a function without arguments. A bug of each sort is planted at one line of a kernel where it does harm;
 `PLANTS` says what is written and when it is real, from the sound run's trace. It is found if a finding of that sort
-names that line. A sound kernel is blamed if a finding of it is an error;
-checks_reviewed.toml has the kernels with a real fault, each read by hand, with the reason. `docs/checks.md` has the sorts.
+names that line. A sound kernel is blamed if a finding of it is an error; checks_reviewed.toml has the kernels with a
+real fault, each read by hand, with the reason. `docs/checks.md` has the sorts.
 
 Code of others stays where it is: the result has names and counts. Each file has a process of its own, and `--seconds`.
 """

@@ -173,12 +173,12 @@ export class Transport {
     if (this.oddWords) this.renderOdd(t);
   }
 
-  /** The button of the first NaN or ∞. At a step that sets one it leads back, to the step that set what it read. */
+  /** The button of the first NaN or ∞. At that step, or at one before that set one, it leads back to what was read. */
   renderOdd(t) {
     const { player } = this;
     let words = this.oddWords;
     this.oddAt = this.score.odd;
-    player.stories.forEach((story, i) => {
+    if (t <= this.score.odd) player.stories.forEach((story, i) => {
       const from = sourceOfOdd(story, player.woven[i][t])?.of.find(({ odd, step }) => odd && step >= 0);
       if (!from) return;
       this.oddAt = player.positionOf[i].get(from.step);

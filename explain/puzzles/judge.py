@@ -24,7 +24,7 @@ from explain.workers import WorkerFailed, WorkerPool, WorkerSpec
 OUR_WORKER = WorkerSpec(
     "puzzle", "explain.puzzles.worker:handle", env=TRACE_WORKER.env, default_seconds=60, default_megabytes=2000
 )
-THEIR_WORKER = replace(OUR_WORKER, name="answer", target="explain.puzzles.runner:handle", own_environment=True, nice=5)
+THEIR_WORKER = replace(OUR_WORKER, name="answer", target="explain.puzzles.runner:handle", own_environment=True)
 MEGABYTES = 1500
 """Memory of the reader's process, in 10^6 bytes."""
 LATE_SECONDS = 30

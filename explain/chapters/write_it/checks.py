@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
 from explain.engine import TraceRun, engine
 from explain.experiment import Experiment
@@ -19,7 +18,6 @@ SECONDS = 10.0
 JOBS: Jobs[Judgement] = Jobs(most_running=64, most_kept=1000)
 """By session and puzzle. Those that run wait in line for the judge's two processes."""
 
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 Remember = Callable[[Judgement], object]
 
 
@@ -57,11 +55,3 @@ def start(key: str, answer: Answer, remember: Remember, *, unlocked: bool) -> Jo
 
     JOBS.forget(key)
     return JOBS.start(key, work, "checking your kernel")
-
-
-def own_machine(address: str, host: str, origin: str) -> bool:
-    """Whether the reader sits at the server: it listens on loopback only (`address`), was asked for there (`host`, the
-    header Host), by a page of its own (`origin`, the header Origin).
-    """
-    names = (address, urlsplit(f"//{host}").hostname, urlsplit(origin).hostname)
-    return all(name in LOOPBACK for name in names) and urlsplit(origin).netloc == host

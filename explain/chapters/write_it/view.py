@@ -19,7 +19,7 @@ from explain.puzzles import progress
 from explain.puzzles.answer import AnswerError, answer_of, way_to_ours
 from explain.puzzles.judge import Judgement
 from explain.puzzles.puzzles import Puzzle, puzzles
-from explain.ui import controls, layout
+from explain.ui import address, controls, layout
 from explain.ui.follow import AT_ONCE_S, follow
 from explain.ui.pictures import drawing
 
@@ -76,7 +76,7 @@ def write(puzzle: Puzzle) -> None:
         except AnswerError as error:
             st.session_state[f"refused {name}"] = error
             return
-        checks.start(_key(name), answer, _remember(), unlocked=_own_machine()).wait(AT_ONCE_S)
+        checks.start(_key(name), answer, _remember(), unlocked=address.own_machine()).wait(AT_ONCE_S)
 
     editor(f"editor {name}", name, puzzle.starter(), errors, checks.judge, check, busy=busy)
     if refused:
@@ -149,28 +149,22 @@ def _key(name: str) -> str:
     return f"{st.session_state.setdefault('reader of puzzles', uuid.uuid4().hex)} {name}"
 
 
-def _own_machine() -> bool:
-    headers = st.context.headers
-    address = str(st.get_option("server.address"))
-    return checks.own_machine(address, headers.get("Host", ""), headers.get("Origin", ""))
-
-
 def _progress() -> progress.Progress:
     """The reader's: of the file that the command keeps, or of the session where many readers share a server."""
-    if _own_machine():
+    if address.own_machine():
         return progress.load()
     kept: progress.Progress = st.session_state.setdefault("progress of puzzles", progress.Progress())
     return kept
 
 
 def _keep(known: progress.Progress) -> None:
-    if _own_machine():
+    if address.own_machine():
         progress.keep(known)
 
 
 def _remember() -> checks.Remember:
     """What notes a judgement, in the job's thread."""
-    if _own_machine():
+    if address.own_machine():
         return lambda found: progress.checked(progress.load(), found.puzzle, found.right, save=True)
     known = _progress()
     return lambda found: progress.checked(known, found.puzzle, found.right, save=False)

@@ -6,9 +6,11 @@ they were made. The verdict comes from another process, which never runs the rea
 
 from __future__ import annotations
 
+import json
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +20,13 @@ from explain.engine import TRACE_WORKER
 from explain.experiment import Experiment
 from explain.plain import made
 from explain.puzzles.answer import Answer
-from explain.trace.file import TraceFile
+from explain.trace.file import TraceFile, TraceFileError
 from explain.workers import WorkerFailed, WorkerPool, WorkerSpec
 
 OUR_WORKER = WorkerSpec(
     "puzzle", "explain.puzzles.worker:handle", env=TRACE_WORKER.env, default_seconds=60, default_megabytes=2000
 )
-THEIR_WORKER = replace(OUR_WORKER, name="answer", target="explain.puzzles.runner:handle", own_environment=True, nice=5)
+THEIR_WORKER = replace(OUR_WORKER, name="answer", target="explain.puzzles.runner:handle", own_environment=True)
 MEGABYTES = 1500
 """Memory of the reader's process, in 10^6 bytes."""
 LATE_SECONDS = 30
@@ -103,6 +105,35 @@ class Judge:
         with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
             rules = {"seconds": seconds, "megabytes": MEGABYTES, "unlocked": unlocked}
             return _Run(self._ours, self._theirs, answer, seed, rules, cancel, Path(folder)).judgement()
+
+    def record(
+        self, text: str, name: str, function: str, seconds: float, *, unlocked: bool, cancel: threading.Event | None
+    ) -> TraceFile:
+        """The trace of what a function of a reader's own file launches, run for at most `seconds`.
+
+        Raises NoTraceError that says why there is none; WorkerError if nothing can run here, or if `cancel` is set.
+        """
+        rules = {"seconds": seconds, "megabytes": MEGABYTES, "unlocked": unlocked}
+        request = {"kind": "file", "name": name, "text": text, "function": function, **rules}
+        with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
+            out = Path(folder, "sent")
+            late = seconds + LATE_SECONDS
+            why = self._theirs.call({**request, "out": str(out)}, seconds=late, cancel=cancel)["why"]
+            sent = out.read_bytes()
+        if why:
+            raise NoTraceError(f"The run was stopped. {why}")
+        found = TraceFile(sent, most=LARGEST_TRACE)
+        try:
+            _ = found.trace
+        except TraceFileError:
+            with suppress(ValueError, KeyError, TypeError):
+                raise NoTraceError(str(json.loads(sent)["message"])) from None
+            raise NoTraceError("What its process sent is no trace.") from None
+        return found
+
+
+class NoTraceError(Exception):
+    """A reader's file left no trace; the message says why."""
 
 
 class _Run:

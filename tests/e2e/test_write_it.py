@@ -11,6 +11,10 @@ from explain.puzzles.puzzles import puzzles
 PUZZLE = puzzles()["online"]
 TEXT = "\n\n\n".join([PUZZLE.head(), *PUZZLE.solution().values()]) + "\n"
 RESCALED = "l_i * alpha + "
+MARKED = """line => {
+  const marks = document.querySelector(".kernel-editor").editor.session.getAnnotations();
+  return marks.length === 1 && marks[0].row + 1 === line;
+}"""
 WRITE = "(root, text) => { root.editor.setValue(text, -1); root.editor.focus() }"
 
 
@@ -25,13 +29,13 @@ def test_a_kernel_is_checked_in_the_page(visit: Callable[[str], Page]) -> None:
     editor.evaluate(WRITE, wrong)
     check.click()
     expect(errors).to_have_count(1)
-    expect(page.get_by_test_id("player")).to_be_visible()  # both runs, side by side
-    assert editor.evaluate("root => root.editor.session.getAnnotations().map(({ row }) => row + 1)") == [line]
+    expect(page.get_by_test_id("player")).to_be_visible()
+    page.wait_for_function(MARKED, arg=line)
 
     editor.evaluate(WRITE, "import os\n" + TEXT)
     check.click()
     expect(page.get_by_test_id("player")).to_have_count(0)
-    assert editor.evaluate("root => root.editor.session.getAnnotations().map(({ row }) => row + 1)") == [1]
+    page.wait_for_function(MARKED, arg=1)
 
     editor.evaluate(WRITE, TEXT)
     page.keyboard.press("Control+Enter")

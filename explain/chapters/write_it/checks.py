@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
 from explain.engine import TraceRun, engine
 from explain.experiment import Experiment
@@ -19,7 +17,6 @@ SECONDS = 10.0
 JOBS: Jobs[Judgement] = Jobs(most_running=64, most_kept=1000)
 """By session and puzzle. Those that run wait in line for the judge's two processes."""
 
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 Remember = Callable[[Judgement], object]
 
 
@@ -33,11 +30,11 @@ def picture(puzzle: Puzzle) -> Job[TraceRun]:
     if job := PICTURES.get(puzzle.name):
         return job
 
-    def order(experiment: Experiment) -> tuple[bool, int]:
-        shape = experiment.entry.score_shape(experiment.values)
-        return shape[-1] <= experiment.values.get("block_n", 0), math.prod(shape)
+    def order(experiment: Experiment) -> tuple[bool, bool, int]:
+        rows, columns = experiment.entry.score_shape(experiment.values)
+        return columns <= experiment.values.get("block_n", 0), rows == 1, rows * columns
 
-    case = min((one for one in puzzle.cases(seed=0) if order(one)[1] >= DRAWN), key=order)
+    case = min((one for one in puzzle.cases(seed=0) if order(one)[-1] >= DRAWN), key=order)
     return PICTURES.start(puzzle.name, lambda job: engine().trace(case, job.progress), "running our kernel")
 
 
@@ -57,11 +54,3 @@ def start(key: str, answer: Answer, remember: Remember, *, unlocked: bool) -> Jo
 
     JOBS.forget(key)
     return JOBS.start(key, work, "checking your kernel")
-
-
-def own_machine(address: str, host: str, origin: str) -> bool:
-    """Whether the reader sits at the server: it listens on loopback only (`address`), was asked for there (`host`, the
-    header Host), by a page of its own (`origin`, the header Origin).
-    """
-    names = (address, urlsplit(f"//{host}").hostname, urlsplit(origin).hostname)
-    return all(name in LOOPBACK for name in names) and urlsplit(origin).netloc == host

@@ -1,5 +1,6 @@
 // The editor of a kernel. Ace does the work; ACE holds its scripts. The text stays in this browser, by `name`.
-// data: {name, starter, errors: JSON of Ace's annotations, words: JSON of names to complete, busy: "yes" or ""}
+// data: {name, starter, errors: JSON of Ace's annotations, words: JSON of names to complete, label: the button's,
+// busy: "yes" or ""}
 
 const KEPT = "tilescope: answer ";
 const LONGEST_VIEW = 34, SHORTEST_VIEW = 14;               // lines
@@ -35,7 +36,7 @@ function completer(words) {
 }
 
 function made(root, words) {
-  root.innerHTML = '<div class="text"></div><div class="keys"><button type="button" data-do="check">Check</button>' +
+  root.innerHTML = '<div class="text"></div><div class="keys"><button type="button" data-do="check"></button>' +
     '<button type="button" data-do="again">Start again</button><span></span></div>';
   const editor = loaded().edit(root.querySelector(".text"), {
     mode: "ace/mode/python", theme: "ace/theme/tilescope", useWorker: false, showPrintMargin: false, fontSize: 14,
@@ -72,12 +73,14 @@ export default function ({ data, parentElement, setTriggerValue }) {
   editor.session.setAnnotations(JSON.parse(data.errors));
   editor.commands.addCommand({ name: "check", bindKey: { win: "Ctrl-Enter", mac: "Command-Enter" }, exec: check });
   editor.on("change", changed);
-  press("check", check).disabled = Boolean(data.busy);
+  const button = press("check", check);
+  button.disabled = Boolean(data.busy);
+  button.textContent = data.label;
   press("again", () => {
     editor.setValue(starter, -1);                          // Ctrl+Z brings the text back
     keep(name, null);
   });
-  root.querySelector(".keys span").textContent = data.busy ? "Checking…" : "Ctrl+Enter checks · Ctrl+Space completes";
+  root.querySelector(".keys span").textContent = data.busy ? "Running…" : `Ctrl+Enter: ${data.label.toLowerCase()} · Ctrl+Space: complete`;
   root.dataset.ready = "yes";
 
   return () => {

@@ -43,10 +43,11 @@ def editor(
     on_check: Callable[[str], None],
     *,
     busy: bool,
+    label: str = "Check",
 ) -> None:
     """Shows the text that the browser keeps under `name`, at first `starter`, with each line's error beside it.
 
-    `on_begin` is called when the reader begins to write, `on_check` gets the text when they ask for a check.
+    `on_begin` is called when the reader begins to write, `on_check` gets the text when they press the button, `label`.
     """
 
     def checked() -> None:
@@ -58,5 +59,12 @@ def editor(
 
     said = json.dumps([{"row": line - 1, "column": 0, "type": "error", "text": text} for line, text in errors.items()])
     words = json.dumps([f"tl.{word}" for word in sorted(language.names())])
-    data = {"name": name, "starter": starter, "errors": said, "words": words, "busy": "yes" if busy else ""}
+    data = {
+        "name": name,
+        "starter": starter,
+        "errors": said,
+        "words": words,
+        "label": label,
+        "busy": "yes" if busy else "",
+    }
     _COMPONENT(key=key, data=data, on_began_change=began, on_checked_change=checked)

@@ -19,7 +19,7 @@ from explain.puzzles import progress
 from explain.puzzles.answer import AnswerError, answer_of, way_to_ours
 from explain.puzzles.judge import Judgement
 from explain.puzzles.puzzles import Puzzle, puzzles
-from explain.ui import controls, layout
+from explain.ui import address, controls, layout
 from explain.ui.follow import AT_ONCE_S, follow
 from explain.ui.pictures import drawing
 
@@ -76,7 +76,7 @@ def write(puzzle: Puzzle) -> None:
         except AnswerError as error:
             st.session_state[f"refused {name}"] = error
             return
-        checks.start(_key(name), answer, _remember(), unlocked=_own_machine()).wait(AT_ONCE_S)
+        checks.start(_key(name), answer, _remember(), unlocked=address.own_machine()).wait(AT_ONCE_S)
 
     editor(f"editor {name}", name, puzzle.starter(), errors, checks.judge, check, busy=busy)
     if refused:
@@ -87,18 +87,23 @@ def write(puzzle: Puzzle) -> None:
 
 
 def compare(puzzle: Puzzle) -> None:
-    """Our run and the reader's in the player, at their first difference, if the last check found one."""
+    """The reader's run in the player, at its first difference from ours; both runs if they ask for ours."""
     job = checks.JOBS.get(_key(puzzle.name))
     if job is None or job.result is None or st.session_state.get(f"refused {puzzle.name}"):
         return
-    if runs := job.result.runs:
-        st.header("Our kernel and yours", anchor=False)
-        titles = ("our kernel", "yours")
-        shown = [
-            Run(run, {**view_of(run.trace, "interpreter"), "title": title})
-            for run, title in zip(runs, titles, strict=True)
-        ]
-        player(shown, key="write it", query=None, worked=True)
+    found = job.result
+    if not found.runs:
+        return
+    st.header("Your run", anchor=False)
+    ours, yours = (
+        Run(run, {**view_of(run.trace, "interpreter"), "title": title})
+        for run, title in zip(found.runs, ("our kernel", "your kernel"), strict=True)
+    )
+    if st.toggle("Show our kernel beside it", key=f"both {puzzle.name}"):
+        player([ours, yours], key="write it: both", query=None, worked=True)
+    else:
+        step = found.difference.wrong.step if found.difference else None
+        player([yours], key="write it", query=None, step=step)
 
 
 def _verdict(job: Job[Judgement], name: str) -> None:
@@ -149,28 +154,22 @@ def _key(name: str) -> str:
     return f"{st.session_state.setdefault('reader of puzzles', uuid.uuid4().hex)} {name}"
 
 
-def _own_machine() -> bool:
-    headers = st.context.headers
-    address = str(st.get_option("server.address"))
-    return checks.own_machine(address, headers.get("Host", ""), headers.get("Origin", ""))
-
-
 def _progress() -> progress.Progress:
     """The reader's: of the file that the command keeps, or of the session where many readers share a server."""
-    if _own_machine():
+    if address.own_machine():
         return progress.load()
     kept: progress.Progress = st.session_state.setdefault("progress of puzzles", progress.Progress())
     return kept
 
 
 def _keep(known: progress.Progress) -> None:
-    if _own_machine():
+    if address.own_machine():
         progress.keep(known)
 
 
 def _remember() -> checks.Remember:
     """What notes a judgement, in the job's thread."""
-    if _own_machine():
+    if address.own_machine():
         return lambda found: progress.checked(progress.load(), found.puzzle, found.right, save=True)
     known = _progress()
     return lambda found: progress.checked(known, found.puzzle, found.right, save=False)

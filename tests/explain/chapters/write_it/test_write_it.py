@@ -8,6 +8,7 @@ from explain.chapters.write_it import checks, figures
 from explain.engine import engine
 from explain.puzzles.judge import Judgement
 from explain.puzzles.puzzles import puzzles
+from explain.ui.address import is_loopback
 from tests.pages import page, texts
 
 
@@ -25,7 +26,7 @@ from tests.pages import page, texts
     ],
 )
 def test_only_a_reader_at_the_server_may_run_code_without_a_lock(address, host, origin, own) -> None:
-    assert checks.own_machine(address, host, origin) == own
+    assert is_loopback(address, host, origin) == own
 
 
 def test_each_puzzle_opens_by_its_address_with_its_hints_folded(tmp_path, monkeypatch) -> None:

@@ -1,7 +1,7 @@
-"""Tilescope on the command line: list, run, trace, export, compile, measure and write kernels; look at this machine.
+"""Tilescope on the command line: list, run, trace, check, export, compile, measure and write kernels.
 
-Exit status: 0 done · 1 the result exceeds its tolerance, or two runs differ · 2 bad arguments · 3 the run failed; the
-message says why.
+Exit status: 0 done · 1 the result exceeds its tolerance, two runs differ, or a check found an error · 2 bad arguments ·
+3 the run failed; the message says why.
 """
 
 from __future__ import annotations
@@ -95,18 +95,17 @@ def _parser() -> argparse.ArgumentParser:
     trace.add_argument("--out", type=Path, required=True, metavar="FILE", help="the trace file to write")
     programs = 'the programs to record: all, first, or ids such as "0,0,0 1,0,0" or 0:4; all are counted'
     trace.add_argument("--programs", default="all", help=programs)
-    trace.add_argument(
-        "--max-steps", type=_whole, default=MAX_STEPS, metavar="N", help=f"record at most N steps ({MAX_STEPS:,})"
-    )
-    most = MAX_BYTES / 1e6
-    values = f"record at most so many megabytes of values ({most:.0f})"
-    trace.add_argument("--max-values", type=_positive, default=most, metavar="MB", help=values)
-    trace.add_argument(
-        "--tf32", action="store_true", help="round the float32 inputs of tl.dot to TF32, where a GPU does"
-    )
+    _add_recording(trace)
     _add_whole(trace)
     Experiment.add_arguments(trace)
     _add_limits(trace)
+
+    check = command("check", do.check, "Find what is wrong in the kernels that a function of any Python file launches.")
+    check.add_argument("target", metavar="TARGET", help="a kernel of the list, or path/to/file.py:function")
+    check.add_argument("--out", type=Path, metavar="FILE", help="also write the trace, with its findings")
+    _add_recording(check)
+    Experiment.add_arguments(check)
+    _add_limits(check)
 
     compile_ = command(
         "compile", do.compile, "Compile a kernel for a GPU you don't have: shared memory, registers, spills, occupancy."
@@ -122,7 +121,10 @@ def _parser() -> argparse.ArgumentParser:
     names = f"the file to write; its name ends in {' or '.join(EXPORTS)}"
     export.add_argument("--out", type=Path, required=True, metavar="FILE", help=names)
     export.add_argument(
-        "--step", default="", metavar="N", help="the step the page opens on, from 0; default: the one that failed, or 0"
+        "--step",
+        default="",
+        metavar="N",
+        help="the step the page opens on, from 0; default: the one that failed, the first error, or 0",
     )
     Experiment.add_arguments(export)
 
@@ -167,6 +169,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     stale.add_argument("--stale", action="store_true", help="only the stale ones")
     return parser
+
+
+def _add_recording(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--max-steps", type=_whole, default=MAX_STEPS, metavar="N", help=f"record at most N steps ({MAX_STEPS:,})"
+    )
+    most = MAX_BYTES / 1e6
+    values = f"record at most so many megabytes of values ({most:.0f})"
+    parser.add_argument("--max-values", type=_positive, default=most, metavar="MB", help=values)
+    parser.add_argument(
+        "--tf32", action="store_true", help="round the float32 inputs of tl.dot to TF32, where a GPU does"
+    )
 
 
 def _add_whole(parser: argparse.ArgumentParser) -> None:

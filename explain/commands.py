@@ -29,6 +29,7 @@ from explain.records.file import RecordFileError
 from explain.records.plans import PLANS
 from explain.trace.errors import TookTooLong
 from explain.trace.file import TraceFileError, is_replaceable
+from explain.trace.model import SORTS
 from explain.workers import WorkerFailed, WorkerOutOfMemory, WorkerTimeout
 from kernels.catalog import KERNELS, TAUGHT
 from kernels.inputs import PRESETS
@@ -38,7 +39,7 @@ from kernels.recipes import EXAMPLE, SETTINGS
 EXPORTS = (".html", ".tilescope")
 EXPORTED_PAGE = " · Tilescope</title>".encode()
 OVER_TOLERANCE, BAD_ARGUMENTS, FAILED = 1, 2, 3
-TOO_LARGE = 1
+TOO_LARGE = FOUND = 1
 STOPPING_SECONDS = 60
 MAX_PROGRAMS = 100_000
 INTERPRETER_SECONDS = 10.0
@@ -162,29 +163,8 @@ def _print_run(experiment: Experiment, answer: dict[str, Any]) -> None:
 
 
 def trace(parsed: argparse.Namespace) -> int:
-    programs = parse_programs(parsed.programs)
-    limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes}
-    options = {"max_steps": parsed.max_steps, "max_bytes": int(parsed.max_values * 1e6), "tf32": parsed.tf32}
-    path, colon, function = parsed.target.rpartition(":")
-    foreign = parsed.target not in KERNELS and (bool(colon) or parsed.target.endswith(".py"))
-    if foreign and not colon:
-        raise ParameterError("target", parsed.target, "must name a function too: path/to/file.py:function")
-    if foreign and (parsed.set or parsed.inputs or parsed.seed != "0" or parsed.whole):
-        own = "the function makes its own inputs, and all its programs run"
-        raise ParameterError("target", parsed.target, f"takes no --set, --inputs, --seed or --whole: {own}")
     check_out(parsed.out)
-    experiment = None if foreign else Experiment.from_parsed(parsed.target, parsed)
-    with closing(Engine()) as engine, progress_line() as progress:
-        if experiment is None:
-            # The run stops itself at its limit and leaves its trace; the worker is ended only if it does not.
-            options["seconds"] = parsed.seconds
-            limits["seconds"] = parsed.seconds + STOPPING_SECONDS
-            said = engine.trace_file(
-                Path(path), function, parsed.out, programs, options=options, progress=progress, **limits
-            )
-        else:
-            options |= {} if parsed.whole else {"budget": INTERPRETER_SECONDS}
-            said = engine.trace_to(experiment, parsed.out, programs, options=options, progress=progress, **limits)
+    said, experiment = _recorded(parsed, parse_programs(parsed.programs))
     report, failure = said["report"], said["report"]["failure"]
     answer = {name: said[name] for name in ("steps", "trace_seconds", "file_bytes", "launches", "report")}
     answer["traffic"] = {"traced": said["traffic"]}
@@ -205,10 +185,76 @@ def trace(parsed: argparse.Namespace) -> int:
     for note in report["notes"]:
         print(f"  {note}")
     _print_part(answer.get("part"))
-    if failure:
-        words = f"{failure['message']}\n{failure['traceback']}\nThe trace ends there, at step {failure['step']:,}"
-        return complain(words, FAILED)
-    return 0
+    return complain(_stopped(failure), FAILED) if failure else 0
+
+
+def check(parsed: argparse.Namespace) -> int:
+    if parsed.out:
+        check_out(parsed.out)
+    said, _ = _recorded(parsed, "all", checks=True)
+    findings, failure = said["report"]["findings"], said["report"]["failure"]
+    errors = [one for one in findings if one["error"]]
+    if parsed.json:
+        print_json({"findings": findings, "errors": len(errors), "failure": failure, "launches": said["launches"]})
+    else:
+        print(said["report"]["output"], end="")
+        for one in [*errors, *(one for one in findings if not one["error"])]:
+            _print_finding(one)
+        launched = ", ".join(dict.fromkeys(launch["kernel"] for launch in said["launches"]))
+        print(
+            f"{launched}: {_counted_words(len(errors), 'error')}, {_counted_words(len(findings) - len(errors), 'hint')}"
+        )
+        if parsed.out:
+            print(f"{parsed.out}: {said['steps']:,} steps, with the findings")
+        if failure:
+            complain(_stopped(failure), FAILED)
+    return FOUND if errors else FAILED if failure else 0
+
+
+def _counted_words(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _print_finding(one: dict[str, Any]) -> None:
+    sort = SORTS[one["sort"]].title
+    place = f"{one['kernel']}, line {one['line']}, program {tuple(one['program'])}"
+    print(f"{'ERROR' if one['error'] else 'hint'}  {sort}: {place}\n  {one['words']}.")
+    if one["remedy"]:
+        print(f"  → {one['remedy']}")
+
+
+def _stopped(failure: dict[str, Any]) -> str:
+    return f"{failure['message']}\n{failure['traceback']}\nThe trace ends there, at step {failure['step']:,}"
+
+
+def _recorded(parsed: argparse.Namespace, programs: object, **options: Any) -> tuple[dict[str, Any], Experiment | None]:
+    """What the trace worker answers about the target, and the experiment if the target is a kernel of the list.
+
+    Raises ParameterError and WorkerError.
+    """
+    limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes}
+    options |= {"max_steps": parsed.max_steps, "max_bytes": int(parsed.max_values * 1e6), "tf32": parsed.tf32}
+    whole = getattr(parsed, "whole", False)
+    path, colon, function = parsed.target.rpartition(":")
+    foreign = parsed.target not in KERNELS and (bool(colon) or parsed.target.endswith(".py"))
+    if foreign and not colon:
+        raise ParameterError("target", parsed.target, "must name a function too: path/to/file.py:function")
+    if foreign and (parsed.set or parsed.inputs or parsed.seed != "0" or whole):
+        own = "the function makes its own inputs, and all its programs run"
+        raise ParameterError("target", parsed.target, f"takes no --set, --inputs, --seed or --whole: {own}")
+    experiment = None if foreign else Experiment.from_parsed(parsed.target, parsed)
+    with closing(Engine()) as engine, progress_line() as progress:
+        if experiment is None:
+            # The run stops itself at its limit and leaves its trace; the worker is ended only if it does not.
+            options["seconds"] = parsed.seconds
+            limits["seconds"] = parsed.seconds + STOPPING_SECONDS
+            return engine.trace_file(
+                Path(path), function, parsed.out, programs, options=options, progress=progress, **limits
+            ), None
+        options |= {} if whole else {"budget": INTERPRETER_SECONDS}
+        return engine.trace_to(
+            experiment, parsed.out, programs, options=options, progress=progress, **limits
+        ), experiment
 
 
 def check_out(out: Path) -> None:
@@ -233,7 +279,7 @@ def export(parsed: argparse.Namespace) -> int:
         trace = run.trace
     except TraceFileError as error:
         raise ParameterError("target", parsed.target, f"cannot be read: {error}") from None
-    asked = parsed.step or str(trace.report.failure.step if trace.report.failure else 0)
+    asked = parsed.step or str(trace.report.worst or 0)
     step = int(asked) if asked.isascii() and asked.isdecimal() else -1
     if not 0 <= step < trace.steps:
         raise ParameterError("--step", asked, f"must be a whole number from 0 to {trace.steps - 1}")

@@ -150,7 +150,7 @@ class Engine:
         must_be_a_kernel(experiment)
         self._ask({"kind": "output", "experiment": experiment.to_json(), "reverse_keys": reverse_keys}, out, call)
 
-    def trace_file(self, path: Path, function: str, out: Path, programs: object, **call: Any) -> dict[str, Any]:
+    def trace_file(self, path: Path, function: str, out: Path | None, programs: object, **call: Any) -> dict[str, Any]:
         """Runs a function of any Python file and records the kernels it launches. Raises WorkerError."""
         request = {"kind": "file", "path": str(path.resolve()), "function": function, "programs": programs}
         return self._ask(request, out, call)

@@ -16,7 +16,9 @@ from explain.experiment import Experiment
 from explain.parts import smaller
 from explain.run_experiment import run_output, run_traced
 from explain.trace import file as trace_file
+from explain.trace.checks import checked
 from explain.trace.errors import BadTarget, TookTooLong
+from explain.trace.evidence import Evidence
 from explain.trace.model import Trace
 from explain.trace.python_file import record_file
 from explain.trace.recorder import Programs
@@ -37,11 +39,12 @@ def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
         {"kind": "file", "path": "x.py", "function": "main", "programs": …, "out": path or null}
         {"kind": "output", "experiment": …, "reverse_keys": false, "out": path}
 
-    Both may have "options": those of `recording`, and `seconds` for a file. They write a trace and answer {"steps",
-    "trace_seconds", "file_bytes", "traffic", "launches": [{"kernel", "grid", "traffic"}], "report": a Report's fields},
-    an experiment also {"error", "tolerance", "within_tolerance", "output", "part"}. `traffic` is {"read_bytes",
-    "written_bytes", "flops"} of all programs, recorded or not. A file's run that fails answers like one that ends, and
-    its report has the failure. "output" records nothing, writes the arrays of `run_output` as .npz and answers {}.
+    Both may have "options": those of `recording`, `seconds` for a file, and `checks`, which adds findings to the
+    report. They write a trace and answer {"steps", "trace_seconds", "file_bytes", "traffic", "launches": [{"kernel",
+    "grid", "traffic"}], "report": a Report's fields}, an experiment also {"error", "tolerance", "within_tolerance",
+    "output", "part"}. `traffic` is {"read_bytes", "written_bytes", "flops"} of all programs, recorded or not. A file's
+    run that fails answers like one that ends, and its report has the failure. "output" records nothing, writes the
+    arrays of `run_output` as .npz and answers {}.
 
     An experiment that would take longer than the option `budget` allows is cut to a part, unless programs are named.
     Then the answer is about that part, and `part` is {"experiment", "times", "words", "why"}; else `part` is null.
@@ -60,9 +63,15 @@ def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
             return _experiment(request, out, progress)
         if kind == "file":
             start = time.perf_counter()
-            path, options = Path(request["path"]), request.get("options", {})
-            trace = record_file(path, request["function"], request["programs"], progress, **options)
-            return _written(trace, out, start, progress)
+            path, options = Path(request["path"]), dict(request.get("options", {}))
+            checks = options.pop("checks", False)
+
+            def record(evidence: Evidence | None = None) -> Trace:
+                return record_file(
+                    path, request["function"], request["programs"], progress, evidence=evidence, **options
+                )
+
+            return _written(checked(record) if checks else record(), out, start, progress)
         if kind == "output" and out is not None:
             return _output(request, out, progress)
     raise ValueError(f"kind {kind!r}: allowed are experiment, file, output")
@@ -71,16 +80,24 @@ def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
 def _experiment(request: Mapping[str, Any], out: Path | None, progress: Progress) -> dict[str, Any]:
     start = time.perf_counter()
     experiment, programs = Experiment.from_json(request["experiment"]), request["programs"]
-    options = request.get("options", {})
+    options = dict(request.get("options", {}))
+    checks = options.pop("checks", False)
     part: dict[str, Any] | None = None
+    verdict: Verdict
+
+    def record(evidence: Evidence | None = None) -> Trace:
+        nonlocal verdict
+        trace, verdict = run_traced(experiment, programs, progress, evidence=evidence, **options)
+        return trace
+
     try:
-        trace, verdict = run_traced(experiment, programs, progress, **options)
+        trace = checked(record) if checks else record()
     except TookTooLong as error:
         if programs and not isinstance(programs, str):
             raise
         trace, verdict, part = _part(experiment, programs, progress, error, **options)
-    checked = {name: getattr(verdict, name) for name in ("error", "tolerance", "within_tolerance", "output")}
-    return _written(trace, out, start, progress) | checked | {"part": part}
+    judged = {name: getattr(verdict, name) for name in ("error", "tolerance", "within_tolerance", "output")}
+    return _written(trace, out, start, progress) | judged | {"part": part}
 
 
 def _part(

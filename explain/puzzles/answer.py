@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
-from explain.puzzles.puzzles import Puzzle, puzzles
+from explain.puzzles import language
+from explain.puzzles.puzzles import Puzzle, function_source, puzzles
+
+LONGEST = 100_000  # characters
 
 
 class AnswerError(Exception):
@@ -19,9 +23,9 @@ class AnswerError(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """A file that has the functions of `puzzle`, with the right parameters."""
+    """A text that has the functions of `puzzle`, with the right parameters, in Triton's language."""
 
-    path: Path
+    name: str
     puzzle: Puzzle
     text: str
 
@@ -29,51 +33,54 @@ class Answer:
 def read_answer(path: Path) -> Answer:
     """Reads the file and checks its form. Raises AnswerError."""
     try:
-        text = path.read_text(encoding="utf-8")
-        tree = ast.parse(text)
+        return answer_of(path.read_text(encoding="utf-8"), path.name)
     except OSError as error:
         raise AnswerError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise AnswerError(f"{path} is not a text file in UTF-8") from None
+
+
+def answer_of(text: str, name: str) -> Answer:
+    """The answer that stands in a text, called `name` in messages. Raises AnswerError."""
+    if len(text) > LONGEST:
+        raise AnswerError(f"{name} has {len(text):,} characters; an answer has at most {LONGEST:,}")
+    try:
+        tree = ast.parse(text)
     except SyntaxError as error:
         raise AnswerError(f"Python cannot read this line: {error.msg}", error.lineno) from None
-    except ValueError as error:  # a null byte
-        raise AnswerError(f"Python cannot read {path.name}: {error}") from None
-    puzzle = _puzzle(tree, path)
-    _check_imports(tree)
+    except (ValueError, RecursionError, MemoryError) as error:  # a null byte, or nested too deep
+        raise AnswerError(f"Python cannot read {name}: {error}") from None
+    puzzle = _puzzle(tree, name)
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    for name, source in puzzle.solution().items():
-        _check_function(name, functions.get(name), source)
-    return Answer(path.resolve(), puzzle, text)
+    try:
+        language.check(tree)
+    except language.LanguageError as error:
+        raise AnswerError(str(error), error.line) from None
+    except RecursionError:
+        raise AnswerError(f"Python cannot read {name}: it is nested too deep") from None
+    for function, source in puzzle.solution().items():
+        _check_function(function, functions.get(function), source)
+    return Answer(name, puzzle, text)
 
 
-def _puzzle(tree: ast.Module, path: Path) -> Puzzle:
+def _puzzle(tree: ast.Module, file: str) -> Puzzle:
     for node in tree.body:
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "PUZZLE" for t in node.targets):
             name = node.value.value if isinstance(node.value, ast.Constant) else None
             if name not in puzzles():
                 raise AnswerError(f"PUZZLE is {ast.unparse(node.value)}; it must be one of {_names()}", node.lineno)
             return puzzles()[str(name)]
-    raise AnswerError(f'{path.name} must say which puzzle it answers: PUZZLE = "vector_add", or one of {_names()}')
+    raise AnswerError(f'{file} must say which puzzle it answers: PUZZLE = "vector_add", or one of {_names()}')
 
 
 def _names() -> str:
     return ", ".join(puzzles())
 
 
-def _check_imports(tree: ast.Module) -> None:
-    for node in ast.walk(tree):
-        names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
-        names += [node.module or "."] if isinstance(node, ast.ImportFrom) else []
-        for name in names:
-            if name.partition(".")[0] not in ("triton", "__future__", "math"):
-                raise AnswerError(f"import {name}: an answer may import triton and math only", node.lineno)  # type: ignore[attr-defined]
-
-
 def _check_function(name: str, found: ast.FunctionDef | None, source: str) -> None:
     if found is None:
         raise AnswerError(f"there is no function {name}: `python -m explain puzzle start` writes its first lines")
-    if "triton.jit" not in map(ast.unparse, found.decorator_list):
+    if not found.decorator_list:
         raise AnswerError(f"{name} must be decorated with @triton.jit alone", found.lineno)
     right = ast.parse(source).body[0]
     assert isinstance(right, ast.FunctionDef)
@@ -82,3 +89,15 @@ def _check_function(name: str, found: ast.FunctionDef | None, source: str) -> No
             raise AnswerError(f"parameter {ast.unparse(theirs)} must be {ast.unparse(ours)}", theirs.lineno)
     if len(right.args.args) != len(found.args.args):
         raise AnswerError(f"{name} must have the parameters {ast.unparse(right.args)}", found.lineno)
+
+
+def way_to_ours(puzzle: Puzzle, text: str) -> list[str]:
+    """The lines of a diff from the functions of a reader's text to ours; one that is missing there is new."""
+    lines: list[str] = []
+    for name, ours in puzzle.solution().items():
+        try:
+            theirs = function_source(text, name)
+        except (SyntaxError, StopIteration, ValueError):
+            theirs = ""
+        lines += difflib.unified_diff(theirs.splitlines(), ours.splitlines(), "yours", "solution", lineterm="")
+    return lines

@@ -1,28 +1,37 @@
 """Judges a reader's answer: right or not, the smallest case where it fails, and the first difference from our kernel.
 
-The reader's code runs in a process of its own, which is used for one answer. It gets the inputs of each case but not
-how they were made. The verdict comes from another process, which never runs the reader's code.
+The reader's code runs in a locked process of its own (`explain.sandbox`). It gets the inputs of each case but not how
+they were made. The verdict comes from another process, which never runs the reader's code.
 """
 
 from __future__ import annotations
 
+import json
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from explain.difference.compare import CannotCompareError, Difference, first_difference
+from explain.difference.compare import Difference
 from explain.engine import TRACE_WORKER
 from explain.experiment import Experiment
-from explain.puzzles.answer import Answer, read_answer
+from explain.plain import made
+from explain.puzzles.answer import Answer
 from explain.trace.file import TraceFile, TraceFileError
-from explain.workers import WorkerError, WorkerFailed, WorkerPool, WorkerSpec
+from explain.workers import WorkerFailed, WorkerPool, WorkerSpec
 
-PUZZLE_WORKER = WorkerSpec(
+OUR_WORKER = WorkerSpec(
     "puzzle", "explain.puzzles.worker:handle", env=TRACE_WORKER.env, default_seconds=60, default_megabytes=2000
 )
+THEIR_WORKER = replace(OUR_WORKER, name="answer", target="explain.puzzles.runner:handle", own_environment=True)
+MEGABYTES = 1500
+"""Memory of the reader's process, in 10^6 bytes."""
+LATE_SECONDS = 30
+"""The worker ends a reader's process at its limit; after so much longer the worker itself is ended."""
+LARGEST_TRACE = 256 * 1024 * 1024  # bytes, unpacked
 FIRST_CASES = 4
 """A wrong answer mostly fails early: the first cases are judged before the next ones run, then twice as many."""
 
@@ -57,15 +66,15 @@ class Judgement:
 
 
 class Judge:
-    """Judges answers, one at a time."""
+    """Judges answers, from any thread."""
 
     def __init__(self) -> None:
-        self._ours = WorkerPool(PUZZLE_WORKER)
-        self._theirs = WorkerPool(PUZZLE_WORKER)
+        self._ours = WorkerPool(OUR_WORKER)
+        self._theirs = WorkerPool(THEIR_WORKER)
         self.warm()
 
     def warm(self) -> None:
-        """Starts the processes for the next answer: it then waits for no import."""
+        """Starts the processes: an answer then waits for no import."""
         self._ours.warm()
         self._theirs.warm()
 
@@ -74,63 +83,104 @@ class Judge:
         self._ours.close()
         self._theirs.close()
 
-    def judge(self, path: Path, seed: int = 0, seconds: float = 60.0) -> Judgement:
-        """Runs the file on the cases of its puzzle, with inputs of this seed, for at most `seconds`.
+    def protections(self) -> tuple[bool, str]:
+        """Whether this machine can lock a reader's process, and its protections in one line. Raises WorkerError."""
+        said = self._theirs.call({"kind": "protections"})
+        return bool(said["complete"]), str(said["line"])
 
-        Raises AnswerError for a file that is no answer, WorkerError if nothing can run here.
+    def judge(
+        self,
+        answer: Answer,
+        seed: int = 0,
+        seconds: float = 60.0,
+        *,
+        unlocked: bool = True,
+        cancel: threading.Event | None = None,
+    ) -> Judgement:
+        """Runs the answer on the cases of its puzzle, with inputs of this seed, a few for at most `seconds`.
+
+        Where this machine cannot lock a process, the answer runs if `unlocked` allows it. Raises WorkerError if nothing
+        can run here, or if `cancel` is set.
         """
-        answer = read_answer(path)
-        theirs, self._theirs = self._theirs, WorkerPool(PUZZLE_WORKER)
+        with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
+            rules = {"seconds": seconds, "megabytes": MEGABYTES, "unlocked": unlocked}
+            return _Run(self._ours, self._theirs, answer, seed, rules, cancel, Path(folder)).judgement()
+
+    def record(
+        self, text: str, name: str, function: str, seconds: float, *, unlocked: bool, cancel: threading.Event | None
+    ) -> TraceFile:
+        """The trace of what a function of a reader's own file launches, run for at most `seconds`.
+
+        Raises NoTraceError that says why there is none; WorkerError if nothing can run here, or if `cancel` is set.
+        """
+        rules = {"seconds": seconds, "megabytes": MEGABYTES, "unlocked": unlocked}
+        request = {"kind": "file", "name": name, "text": text, "function": function, **rules}
+        with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
+            out = Path(folder, "sent")
+            late = seconds + LATE_SECONDS
+            why = self._theirs.call({**request, "out": str(out)}, seconds=late, cancel=cancel)["why"]
+            sent = out.read_bytes()
+        if why:
+            raise NoTraceError(f"The run was stopped. {why}")
+        found = TraceFile(sent, most=LARGEST_TRACE)
         try:
-            with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
-                return _Run(self._ours, theirs, answer, seed, seconds, Path(folder)).judgement()
-        finally:
-            theirs.close()
+            _ = found.trace
+        except TraceFileError:
+            with suppress(ValueError, KeyError, TypeError):
+                raise NoTraceError(str(json.loads(sent)["message"])) from None
+            raise NoTraceError("What its process sent is no trace.") from None
+        return found
+
+
+class NoTraceError(Exception):
+    """A reader's file left no trace; the message says why."""
 
 
 class _Run:
     def __init__(
-        self, ours: WorkerPool, theirs: WorkerPool, answer: Answer, seed: int, seconds: float, folder: Path
+        self,
+        ours: WorkerPool,
+        theirs: WorkerPool,
+        answer: Answer,
+        seed: int,
+        rules: dict[str, Any],
+        cancel: threading.Event | None,
+        folder: Path,
     ) -> None:
-        self.ours, self.theirs, self.answer, self.seconds = ours, theirs, answer, seconds
+        self.ours, self.theirs, self.cancel = ours, theirs, cancel
         self.puzzle = answer.puzzle
+        self.code = {"puzzle": answer.puzzle.name, "name": answer.name, "text": answer.text, **rules}
         self.cases = self.puzzle.cases(seed)
-        self.given, self.made = folder / "given", folder / "made"
+        self.folder, self.given = folder, folder / "given"
         self.given.mkdir()
-        self.made.mkdir()
-        self.folder = folder
 
     def judgement(self) -> Judgement:
         cases = [case.to_json() for case in self.cases]
-        self.ours.call({"kind": "inputs", "cases": cases, "folder": str(self.given)})
+        self._ours_do({"kind": "inputs", "cases": cases, "folder": str(self.given)})
         verdict: dict[str, Any] = {}
         for numbers in _batches(len(cases)):
-            failed = self._theirs_do({"kind": "run", "numbers": list(numbers), **self._given(numbers)})
-            done = [number for number in numbers if "failed" not in failed or number < failed["failed"]]
-            asked = {"numbers": done, "cases": [cases[number] for number in done], "folder": str(self.made)}
-            for number, verdict in zip(done, self.ours.call({"kind": "verdict", **asked})["verdicts"], strict=True):
+            sent = self.folder / "sent"
+            parameters = [self.cases[number].values for number in numbers]
+            asked = {"numbers": list(numbers), "parameters": parameters, "given": str(self.given)}
+            why = self._theirs_do({"kind": "run", "out": str(sent), **asked})
+            of_batch = [cases[number] for number in numbers]
+            said = self._ours_do({"kind": "verdict", "cases": of_batch, "sent": str(sent)})
+            for number, verdict in zip(numbers, said["verdicts"], strict=False):
                 if not verdict["right"]:
-                    said = f"{verdict['element']} is {verdict['found']} and must be {verdict['expected']}."
-                    return self._wrong(number, said, None)
-            if failed:
-                return self._wrong(failed["failed"], failed["message"], failed["line"])
+                    told = f"{verdict['element']} is {verdict['found']} and must be {verdict['expected']}."
+                    return self._wrong(number, told, None)
+            if (done := len(said["verdicts"])) < len(numbers):
+                message = said["message"] or why or "It ended without a result."
+                return self._wrong(numbers[done], message, said["line"], failed=True)
         return self._passed(verdict)
 
-    def _given(self, numbers: range) -> dict[str, Any]:
-        parameters = [self.cases[number].values for number in numbers]
-        return {"parameters": parameters, "given": str(self.given), "folder": str(self.made)}
+    def _ours_do(self, request: dict[str, Any]) -> dict[str, Any]:
+        return self.ours.call(request, cancel=self.cancel)
 
-    def _theirs_do(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What the reader's process answers; the end of that process is a failure like another one."""
-        request |= {"puzzle": self.puzzle.name, "path": str(self.answer.path)}
-        try:
-            return self.theirs.call(request, seconds=self.seconds)
-        except WorkerFailed:
-            raise
-        except WorkerError as error:
-            numbers = request.get("numbers", [0])
-            missing = (number for number in numbers if not (self.made / f"{number}.npz").is_file())
-            return {"failed": next(missing, numbers[0]), "message": str(error), "line": None}
+    def _theirs_do(self, request: dict[str, Any]) -> str:
+        """Lets the reader's code run; why it ended too soon."""
+        late = self.code["seconds"] + LATE_SECONDS
+        return str(self.theirs.call({**self.code, **request}, seconds=late, cancel=self.cancel)["why"])
 
     def _passed(self, verdict: dict[str, Any]) -> Judgement:
         last = self.cases[-1]
@@ -146,28 +196,23 @@ class _Run:
         said = f"It is right, but it requests {sum(traffic[:2]):,} bytes; {allowed:,} are enough."
         return replace(passed, message=said, failing=last, too_many_bytes=True)
 
-    def _wrong(self, number: int, message: str, line: int | None) -> Judgement:
+    def _wrong(self, number: int, message: str, line: int | None, failed: bool = False) -> Judgement:
         case, found = self.cases[number], Judgement(self.puzzle.name, len(self.cases), number)
-        runs = self._traced(number) if line is None else ()
-        difference = None
-        if len(runs) == 2:
-            with suppress(CannotCompareError):
-                difference = first_difference(*(run.trace for run in runs))
-        return replace(found, failing=case, message=message, line=line, difference=difference, runs=runs)
-
-    def _traced(self, number: int) -> tuple[TraceFile, ...]:
-        """Our run and the reader's of one case; nothing if one cannot be recorded."""
-        case, files = self.cases[number], [self.folder / "ours.tilescope", self.folder / "theirs.tilescope"]
-        given = {"given": str(self.given / f"{number}.npz"), "case": case.values, "out": str(files[1])}
+        found = replace(found, failing=case, message=message, line=line)
+        if failed:
+            return found
+        files = [self.folder / "ours.tilescope", self.folder / "theirs.tilescope"]
+        given = {"given": str(self.given / f"{number}.npz"), "parameters": case.values, "out": str(files[1])}
         try:
-            self.ours.call({"kind": "trace", "path": None, "case": case.to_json(), "out": str(files[0])})
+            self._ours_do({"kind": "trace", "case": case.to_json(), "out": str(files[0])})
             if self._theirs_do({"kind": "trace", **given}):
-                return ()
-            runs = tuple(TraceFile(file.read_bytes()) for file in files)
-            _ = [run.trace for run in runs]
-        except (WorkerError, OSError, TraceFileError):
-            return ()
-        return runs
+                return found
+            asked = {"kind": "difference", "ours": str(files[0]), "theirs": str(files[1])}
+            difference = self._ours_do(asked)["difference"]
+            runs = tuple(TraceFile(file.read_bytes(), most=LARGEST_TRACE) for file in files)
+        except (WorkerFailed, OSError):  # one cannot be recorded
+            return found
+        return replace(found, difference=difference and made(Difference, difference), runs=runs)
 
 
 def _batches(count: int) -> Iterator[range]:

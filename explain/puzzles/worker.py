@@ -1,161 +1,134 @@
-"""The worker of puzzles: makes inputs, runs a reader's kernels on them, compares the outputs. Imports torch.
+"""The worker that makes a puzzle's inputs and judges outputs. It never runs a reader's code. Imports torch.
 
-It runs in two processes. One runs the reader's code, and gets neither the seed nor the expected result. The other one
-makes the inputs and compares the outputs. They exchange .npz files in folders that the caller names.
+The outputs come from the process that `explain.puzzles.runner` locks: a file with a line of JSON for each case. They
+are read as anything from outside is.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import linecache
-import sys
-import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 
+from explain.difference.compare import CannotCompareError, first_difference
 from explain.experiment import Experiment
-from explain.puzzles.puzzles import Puzzle, puzzles
+from explain.plain import plain
 from explain.run_experiment import run_traced
 from explain.trace import file as trace_file
-from explain.trace.errors import OutOfBounds, TraceError
-from explain.trace.patches import replaced
-from explain.trace.recorder import record_call
 from explain.worker_process import Progress
-from kernels.catalog import Kernel
-from kernels.launch import Outputs, launcher, tensors
+from kernels.launch import tensors
 from kernels.verify import expectations_of, verify
+
+COUNTS = 3
+"""Bytes read, bytes written, FLOPs."""
+LARGEST_TRACE = 256 * 1024 * 1024  # bytes, unpacked
+LONGEST_MESSAGE = 2_000  # characters
+MOST_COUNTED = 1 << 62
 
 
 def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-    """Answers one request about the cases of a puzzle; `folder` has `0.npz`, `1.npz` …, one for each case.
+    """Answers one request; `folder` has a case's arrays as `0.npz`, `1.npz` …
 
-        {"kind": "inputs", "cases": [an Experiment's JSON, …], "folder"}                    {}
-        {"kind": "run", "puzzle", "path", "numbers", "parameters", "given", "folder"}       {} or a failure
-        {"kind": "verdict", "cases", "numbers", "folder"}                                   {"verdicts": […]}
-        {"kind": "trace", "puzzle", "path" or null, "case", "given", "out"}                 {} or a failure
+        {"kind": "inputs", "cases": [an Experiment's JSON, …], "folder"}   {}
+        {"kind": "verdict", "cases", "sent": path}                         {"verdicts": […], "message", "line"}
+        {"kind": "trace", "case": an Experiment's JSON, "out"}             {}; records our kernel
+        {"kind": "difference", "ours": path, "theirs": path}               {"difference": a Difference's fields or null}
 
-    "run" runs some cases by their number, with their parameters but neither their inputs' name nor their seed, and
-    writes their outputs and the bytes requested. A failure of the reader's code is {"failed": the case's number,
-    "message", "line"}. "trace" records one case of the reader's kernel, or of ours. Raises ValueError.
+    "verdict" reads what the other worker received. If a case has no outputs, the verdicts end before it, and `message`
+    and `line` are what the reader's process said of it, or "" and None. Raises ValueError.
     """
     match request["kind"]:
         case "inputs":
             for number, data in enumerate(request["cases"]):
                 np.savez(Path(request["folder"]) / f"{number}.npz", **_inputs(Experiment.from_json(data)))
             return {}
-        case "run":
-            return _run(request, progress)
         case "verdict":
-            pairs = zip(request["numbers"], request["cases"], strict=True)
-            folder = Path(request["folder"])
-            return {"verdicts": [_verdict(Experiment.from_json(case), folder / f"{n}.npz") for n, case in pairs]}
+            return _verdicts([Experiment.from_json(case) for case in request["cases"]], Path(request["sent"]))
         case "trace":
-            return _trace(request)
-    raise ValueError(f"kind {request['kind']!r}: allowed are inputs, run, verdict, trace")
+            trace, _ = run_traced(Experiment.from_json(request["case"]), "all", progress)
+            trace_file.write(trace, Path(request["out"]))
+            return {}
+        case "difference":
+            traces = (trace_file.read(Path(request[which]), LARGEST_TRACE) for which in ("ours", "theirs"))
+            with suppress(CannotCompareError):
+                return {"difference": plain(first_difference(*traces))}
+            return {"difference": None}
+    raise ValueError(f"kind {request['kind']!r}: allowed are inputs, verdict, trace, difference")
 
 
 def _inputs(experiment: Experiment) -> dict[str, Any]:
     return experiment.entry.make_inputs(experiment.preset, experiment.values, experiment.seed)
 
 
-def _run(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-    puzzle, path = puzzles()[request["puzzle"]], Path(request["path"])
-    given, folder, number = Path(request["given"]), Path(request["folder"]), request["numbers"][0]
+def _verdicts(cases: list[Experiment], sent: Path) -> dict[str, Any]:
+    verdicts: list[dict[str, Any]] = []
+    said: dict[str, Any] = {"message": "", "line": None}
+    with sent.open("rb") as lines:
+        for experiment, line in zip(cases, lines, strict=False):
+            found = _object(line)
+            if "message" in found:
+                number = found.get("line")
+                message = str(found["message"])[:LONGEST_MESSAGE]
+                said = {"message": message, "line": number if type(number) is int and number > 0 else None}
+                break
+            verdict = _verdict(experiment, found)
+            if verdict is None:
+                said["message"] = "What its process sent is not the outputs of this kernel."
+                break
+            verdicts.append(verdict)
+    return {"verdicts": verdicts, **said}
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    """The line's JSON object; empty if it is none."""
     try:
-        with _in_place(puzzle, path):
-            for number, p in zip(request["numbers"], request["parameters"], strict=True):
-                outputs, traffic = _counted(puzzle.entry, p, dict(np.load(given / f"{number}.npz")))
-                arrays: dict[str, Any] = {name: output.double().numpy() for name, output in outputs.items()}
-                np.savez(folder / f"{number}.npz", traffic=traffic, **arrays)
-                progress(f"case {number + 1}", 0.0)
-    except BaseException as error:  # a reader's code may raise SystemExit too
-        return {"failed": number, **_failure(error, path)}
-    return {}
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
-def _failure(error: BaseException, path: Path) -> dict[str, Any]:
-    """What went wrong in the reader's file: a sentence, and the line if it is known."""
-    root, line = error, None
-    while True:
-        lines = [frame.lineno for frame in traceback.extract_tb(root.__traceback__) if frame.filename == str(path)]
-        line = lines[-1] if lines else line
-        if root.__cause__ is None:
-            break
-        root = root.__cause__
-    said = str(root) if isinstance(root, TraceError | OutOfBounds) else f"{type(root).__name__}: {root}"
-    return {"message": said.strip().removesuffix(":"), "line": line}
+def _array(packed: Any, like: np.ndarray) -> np.ndarray | None:
+    """The array that was sent, in float64; None if it has not the expected one's shape."""
+    try:
+        data = base64.b64decode(packed["data"], validate=True)
+        same = packed["shape"] == list(like.shape) and len(data) == 8 * like.size
+    except (TypeError, KeyError, ValueError, binascii.Error):
+        return None
+    return np.frombuffer(bytearray(data), np.float64).reshape(like.shape) if same else None
 
 
-def _counted(entry: Kernel, p: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[Outputs, np.ndarray]:
-    """The outputs, and (bytes read, bytes written, FLOPs) of all programs."""
-    outputs: Outputs = {}
-    launch = launcher(entry, p, tensors(p, arrays, "cpu"))
-    traffic = record_call(lambda: outputs.update(launch()), programs=[]).traffic()
-    return outputs, np.array([traffic[name] for name in ("read_bytes", "written_bytes", "flops")])
+def _counts(sent: Any) -> bool:
+    whole = isinstance(sent, list) and all(type(one) is int and 0 <= one < MOST_COUNTED for one in sent)
+    return whole and len(sent) == COUNTS
 
 
-def _verdict(experiment: Experiment, path: Path) -> dict[str, Any]:
-    """Whether a case's outputs are within tolerance: the worst element, and what it should be."""
+def _verdict(experiment: Experiment, sent: dict[str, Any]) -> dict[str, Any] | None:
+    """Whether a case's outputs are within tolerance: the worst element, and what it should be. None for no outputs."""
     entry, p, arrays = experiment.entry, experiment.values, _inputs(experiment)
-    stored = dict(np.load(path))
-    traffic = stored.pop("traffic").tolist()
-    given = tensors(p, arrays, "cpu")
-    found = verify(entry, p, arrays, {name: torch.from_numpy(array) for name, array in stored.items()})
-    expected, _ = expectations_of(entry, p, arrays, given, None)[found.output]
+    expectations = expectations_of(entry, p, arrays, tensors(p, arrays, "cpu"), None)
+    packed, traffic = sent.get("outputs"), sent.get("traffic")
+    if not (isinstance(packed, dict) and _counts(traffic)):
+        return None
+    outputs = {}
+    for name in entry.outputs:
+        if name in expectations:
+            array = _array(packed.get(name), expectations[name][0])
+            if array is None:
+                return None
+            outputs[name] = array
+    found = verify(entry, p, arrays, {name: torch.from_numpy(array) for name, array in outputs.items()})
     return {
         "right": found.within_tolerance,
         "element": f"{found.output}[{', '.join(map(str, found.index))}]",
-        "found": f"{float(stored[found.output][found.index]):.6g}",
-        "expected": f"{float(expected[found.index]):.6g}",
+        "found": f"{float(outputs[found.output][found.index]):.6g}",
+        "expected": f"{float(expectations[found.output][0][found.index]):.6g}",
         "traffic": traffic,
     }
-
-
-def _trace(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Records a case: the reader's kernel on the given inputs, or, without a path, the catalog's kernel."""
-    out = Path(request["out"])
-    if request["path"] is None:
-        trace, _ = run_traced(Experiment.from_json(request["case"]), "all", lambda *_: None)
-        trace_file.write(trace, out)
-        return {}
-    puzzle, p, path = puzzles()[request["puzzle"]], request["case"], Path(request["path"])
-    arrays = dict(np.load(request["given"]))
-    try:
-        with _in_place(puzzle, path):
-            trace = record_call(launcher(puzzle.entry, p, tensors(p, arrays, "cpu")), "all")
-    except BaseException as error:
-        return {"failed": 0, **_failure(error, path)}
-    trace_file.write(trace, out)
-    return {}
-
-
-@contextmanager
-def _in_place(puzzle: Puzzle, path: Path) -> Iterator[None]:
-    """The reader's functions in place of ours, in the module that launches them."""
-    theirs, ours = _imported(path), importlib.import_module(puzzle.entry.module)
-    with ExitStack() as stack:
-        # torch.empty then holds NaN: an element that nobody wrote is never right.
-        stack.callback(torch.use_deterministic_algorithms, torch.are_deterministic_algorithms_enabled())
-        torch.use_deterministic_algorithms(True)
-        for name in puzzle.functions:
-            stack.enter_context(replaced(ours, name, getattr(theirs, name)))
-        yield
-
-
-def _imported(path: Path) -> ModuleType:
-    linecache.checkcache(str(path))
-    spec = importlib.util.spec_from_file_location("_puzzle", path)
-    if spec is None or spec.loader is None:
-        raise ValueError(f"{path}: not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["_puzzle"] = module
-    with replaced(sys, "dont_write_bytecode", True):  # as for a file that is traced
-        spec.loader.exec_module(module)
-    return module

@@ -14,8 +14,9 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO
 
 from explain.sandbox import protections
@@ -39,15 +40,22 @@ class Limits:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a run ended. `answer` is what it returned, None if it did not; then `why` says so. `output` was printed."""
+    """How a run ended. `answer` is all that it sent; `why` says why it ended too soon, else it is empty.
 
-    answer: bytes | None
+    `output` is what it printed.
+    """
+
+    answer: bytes
     why: str
     output: str
 
 
-def run(work: Callable[[], bytes], limits: Limits, *, locked: bool = True) -> Ended:
-    """Calls `work` in a forked process and waits for its end. Without `locked` it has its own rights, and limits only.
+def run(
+    work: Callable[[], Iterable[bytes]], limits: Limits, *, locked: bool = True, readable: Iterable[Path] = ()
+) -> Ended:
+    """Sends the bytes that `work` yields, from a forked process, and waits for its end.
+
+    Without `locked` the process keeps its rights, and has limits only. Locked, it can read below `readable` too.
 
     `work` finds what its caller had in memory: it must hold nothing that the code is not to know. Raises OSError if the
     system cannot start a process.
@@ -59,7 +67,7 @@ def run(work: Callable[[], bytes], limits: Limits, *, locked: bool = True) -> En
         sys.stderr.flush()
         pid = os.fork()
         if pid == 0:
-            _child(work, limits, parent, sending, output, locked)
+            _child(work, limits, parent, sending, output, locked, readable)
         os.close(sending)
         try:
             received, why = _received(answer, pid, limits)
@@ -69,7 +77,7 @@ def run(work: Callable[[], bytes], limits: Limits, *, locked: bool = True) -> En
         why = why or _reason(code, limits)
         output.seek(0)
         printed = output.read(limits.output_bytes).decode(errors="replace")
-    return Ended(None if why else received, why, printed)
+    return Ended(received, why, printed)
 
 
 def _received(answer: IO[bytes], pid: int, limits: Limits) -> tuple[bytes, str]:
@@ -84,12 +92,12 @@ def _received(answer: IO[bytes], pid: int, limits: Limits) -> tuple[bytes, str]:
         while True:
             ready = dict(poll.poll(max(0, deadline - time.monotonic()) * 1000))
             if time.monotonic() >= deadline:
-                return b"", f"it took longer than its limit of {limits.seconds:g} s."
+                return bytes(received), f"It took longer than its limit of {limits.seconds:g} s."
             if answer.fileno() in ready:
                 chunk = answer.read(STEP_BYTES)
                 received += chunk
                 if len(received) > limits.answer_bytes:
-                    return b"", f"its answer has more than {limits.answer_bytes:,} bytes."
+                    return b"", f"Its answer has more than {limits.answer_bytes:,} bytes."
                 if not chunk:
                     poll.unregister(answer)
                 continue
@@ -111,16 +119,22 @@ def _reason(code: int, limits: Limits) -> str:
     if code == 0:
         return ""
     if code == NOT_LOCKED:
-        return "this machine could not lock its process."
+        return "This machine could not lock its process."
     if code == -signal.SIGXCPU:
-        return f"it used more than its limit of {limits.seconds:g} s of processor time."
+        return f"It used more than its limit of {limits.seconds:g} s of processor time."
     if code < 0:
-        return f"its process ended with {signal.Signals(-code).name}."
-    return f"its process ended with exit code {code}."
+        return f"Its process ended with {signal.Signals(-code).name}."
+    return f"Its process ended with exit code {code}."
 
 
 def _child(
-    work: Callable[[], bytes], limits: Limits, parent: int, sending: int, output: IO[bytes], locked: bool
+    work: Callable[[], Iterable[bytes]],
+    limits: Limits,
+    parent: int,
+    sending: int,
+    output: IO[bytes],
+    locked: bool,
+    readable: Iterable[Path],
 ) -> None:
     """The forked process. It never returns."""
     code = NOT_LOCKED
@@ -137,11 +151,12 @@ def _child(
         if os.getppid() != parent:  # it ended before the line above
             os._exit(code)
         if locked:
-            protections.lock()
+            protections.lock(readable)
         code = 1
-        answer = work()
-        while answer:
-            answer = answer[os.write(sending, answer) :]
+        for part in work():
+            rest = memoryview(part)
+            while rest:
+                rest = rest[os.write(sending, rest) :]
         code = 0
     except BaseException:
         with contextlib.suppress(BaseException):

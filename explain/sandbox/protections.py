@@ -11,7 +11,7 @@ import socket
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,12 +66,12 @@ def give_up_rights() -> None:
     drop_capabilities()
 
 
-def lock() -> None:
+def lock(more: Iterable[Path] = ()) -> None:
     """Locks this process, for good, once it gave up its rights. Raises OSError if a protection is missing.
 
-    What it has open stays open. Files of Python, its packages and `explain` and `kernels` can be read.
+    What it has open stays open. It can read files of Python, its packages, `explain` and `kernels`, and below `more`.
     """
-    landlock.restrict(readable())
+    landlock.restrict([*readable(), *more])
     seccomp.restrict()
 
 
@@ -125,9 +125,9 @@ def protections() -> Protections:
         secret = Path(folder, "secret")
         secret.write_text("outside")
         limits = Limits(seconds=5, megabytes=200)
-        ended = run(lambda: _attempts(secret, os.getppid()), limits)
-        network = run(lambda: bytes([leave_namespaces()]), limits, locked=False)
-    broken = ("do anything: " + ended.why,) if ended.answer is None else tuple(json.loads(ended.answer))
+        ended = run(lambda: [_attempts(secret, os.getppid())], limits)
+        network = run(lambda: [bytes([leave_namespaces()])], limits, locked=False)
+    broken = ("do anything: " + ended.why,) if ended.why else tuple(json.loads(ended.answer))
     return Protections(known, filtered, network.answer == b"\1", broken)
 
 

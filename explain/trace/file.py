@@ -31,6 +31,7 @@ from explain.trace.model import (
     Columns,
     Counters,
     Failure,
+    Finding,
     Flops,
     Group,
     Launch,
@@ -191,7 +192,12 @@ def _header(trace: Trace, blob: _Blob) -> dict[str, Any]:
 
 
 def _report(report: Report) -> dict[str, Any]:
-    return {"report": asdict(report)} if report != Report() else {}
+    if report == Report():
+        return {}
+    said = asdict(report)
+    if report.findings is None:
+        del said["findings"]
+    return {"report": said}
 
 
 def _column(array: NDArray[Any], blob: _Blob) -> dict[str, Any]:
@@ -330,7 +336,22 @@ class _Reader:
         if failure is not None:
             message, traceback = (_text(failure[part], "failure") for part in ("message", "traceback"))
             failure = Failure(_index(failure["step"], steps, "failing step"), message, traceback)
-        return Report(tuple(_text(note, "note") for note in one["notes"]), _text(one["output"], "output"), failure)
+        findings = one.get("findings")
+        return Report(
+            tuple(_text(note, "note") for note in one["notes"]),
+            _text(one["output"], "output"),
+            failure,
+            None if findings is None else tuple(self.finding(found, steps) for found in findings),
+        )
+
+    def finding(self, one: dict[str, Any], steps: int) -> Finding:
+        what = "finding"
+        return Finding(
+            _text(one["sort"], what), bool(one["error"]), _index(one["step"], steps, what), _integer(one["line"], what),
+            _text(one["kernel"], what), _triple(one["program"], what), _text(one["words"], what),
+            _text(one["remedy"], what), _text(one["buffer"], what), _signed(one["element"], what),
+            _integers(one["index"], what), _integer(one["times"], what),
+        )  # fmt: skip
 
     def source(self, one: dict[str, Any]) -> Source:
         spans = {int(first): _integer(last, "span") for first, last in one["spans"].items()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -294,13 +294,70 @@ class Failure:
     traceback: str
 
 
+class Sort(NamedTuple):
+    """A sort of finding: its title, and whether it is an error or a hint."""
+
+    title: str
+    error: bool
+
+
+SORTS: Mapping[str, Sort] = {
+    "outside": Sort("Outside the tensor", True),
+    "unwritten": Sort("Reads what nobody wrote", True),
+    "undefined": Sort("Undefined lanes reach the result", True),
+    "race": Sort("Race of two programs", True),
+    "twice": Sort("Two values for one element", True),
+    "wrapped": Sort("Offset leaves int32", True),
+    "overflow": Sort("Overflow", True),
+    "nan": Sort("NaN made of numbers", True),
+    "rewritten": Sort("Stored twice, the same", False),
+    "mask": Sort("Mask never false", False),
+    "unused": Sort("Load never used", False),
+    "sectors": Sort("Sectors wasted", False),
+}
+"""What `explain.trace.checks` finds, by name; docs/checks.md has an example of each."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found: at a line, in a program, at an element.
+
+    `sort` is a name of `SORTS`. `error` tells a fault from a hint. `element` counts in the buffer
+    from its first element, and `index` is its place in the tensor; −1 and () where the finding is about no element.
+    `times` counts the lanes, or the accesses, that have it. `remedy` is empty where none is known.
+    """
+
+    sort: str
+    error: bool
+    step: int
+    line: int
+    kernel: str
+    program: tuple[int, int, int]
+    words: str
+    remedy: str = ""
+    buffer: str = ""
+    element: int = -1
+    index: tuple[int, ...] = ()
+    times: int = 1
+
+
 @dataclass(frozen=True)
 class Report:
-    """What a run said: notes of the recorder, everything printed, and what stopped it, if it did not end."""
+    """What a run said: notes of the recorder, everything printed, and what stopped it, if it did not end.
+
+    `findings` are in the order of their steps; None if the run was not checked.
+    """
 
     notes: tuple[str, ...] = ()
     output: str = ""
     failure: Failure | None = None
+    findings: tuple[Finding, ...] | None = None
+
+    @property
+    def worst(self) -> int | None:
+        """The step to look at first: where the run stopped, or its first error."""
+        errors = (finding.step for finding in self.findings or () if finding.error)
+        return self.failure.step if self.failure else next(errors, None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,6 +29,7 @@ from triton.runtime import interpreter
 
 from explain.trace.build import build_trace
 from explain.trace.errors import BadTarget, OutOfBounds, TookTooLong, TraceError, TraceTooLarge
+from explain.trace.evidence import Evidence
 from explain.trace.fidelity import interpreter_fidelity
 from explain.trace.flops import FlopCounter, counting
 from explain.trace.hooks import hooks
@@ -327,13 +328,15 @@ def recording(
     any_dot: bool = True,
     progress: Progress = lambda what, fraction: None,
     budget: float = math.inf,
+    evidence: Evidence | None = None,
 ) -> Iterator[Recorder]:
     """Records every kernel launched inside: the steps of `programs` of each launch, and the counters of all programs.
 
     `programs` is "all", "first" (program 0, 0, 0) or a list of [x, y, z], which may be empty. `progress` sometimes gets
     a text that names the running program, and the fraction of the launch's programs that are done. Kernels compute with
     the compiler's semantics (`semantics`) and under `interpreter_fidelity(tf32, any_dot)`. An autotuned kernel runs
-    with the first configuration that pruning leaves, since times mean nothing here.
+    with the first configuration that pruning leaves, since times mean nothing here. `evidence` gathers what checks
+    need; then an access outside its tensor does not stop the run.
 
     Raises from the launch inside: OutOfBounds; TraceTooLarge (more than `max_steps` steps, or `max_bytes` of values);
     TookTooLong, once the launches are seen to take longer than `budget` seconds;
@@ -350,6 +353,8 @@ def recording(
         stack.enter_context(counting(recorder.count))
         for owner, name, value in hooks(recorder):
             stack.enter_context(replaced(owner, name, value))
+        if evidence is not None:
+            stack.enter_context(evidence.gathering(recorder))
         yield recorder
 
 

@@ -38,18 +38,18 @@ def test_every_page_is_in_sight_at_every_width_and_the_one_shown_is_marked(page:
 
 def test_the_keyboard_reaches_a_page_and_the_next(page: Page, visit) -> None:
     visit("glossary")
-    link = bar_of(page).locator("li a[href='./questions']")
+    link = bar_of(page).locator("li a[href='./measurements']")
     link.focus()
     page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile("/questions"))
-    expect(page.locator("nav li [aria-current=page]")).to_have_attribute("href", "./questions")
+    expect(page).to_have_url(re.compile("/measurements"))
+    expect(page.locator("nav li [aria-current=page]")).to_have_attribute("href", "./measurements")
     before, after = page.locator("nav [rel=prev]"), page.locator("nav [rel=next]")
-    expect(before).to_have_attribute("href", "./glossary")
+    expect(before).to_have_attribute("href", "./papers")
     expect(after).to_be_visible()
     before.click()
-    expect(page).to_have_url(re.compile("/glossary"))
+    expect(page).to_have_url(re.compile("/papers"))
     page.go_back()
-    expect(page).to_have_url(re.compile("/questions"))
+    expect(page).to_have_url(re.compile("/measurements"))
 
 
 def test_a_finger_reaches_a_page_on_a_phone(browser: Browser, app: Server) -> None:

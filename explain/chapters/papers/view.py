@@ -285,7 +285,7 @@ def _beside(
                 continue
             for picture in drawn if isinstance(drawn, tuple) else (drawn,):
                 title = picture.layout.title.text or ""
-                chart(picture, f"{name}, {title}, {labels}", lines.as_csv(picture), alt=title or name)
+                chart(picture, f"{name}, {title}, {labels}", partial(lines.as_csv, picture), alt=title or name)
         sourced(f"{'; '.join(one.source for one in group)} · {how}")
 
 

@@ -96,7 +96,6 @@ class Grid:
         """ "2 × 16 × 8,192 × 128, bf16, causal": batch, heads, N, d."""
         return f"{' × '.join(f'{size:,}' for size in self.shape)}, {self.dtype}{', causal' if self.causal else ''}"
 
-    @property
     def csv(self) -> str:
         """Every setting, a line each."""
         return csv_of([[one.name for one in fields(Point)], *map(astuple, self.points)])

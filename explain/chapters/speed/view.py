@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import plotly.graph_objects as go
@@ -32,7 +32,7 @@ from explain.records.code import stale_words
 from explain.records.model import Point, Record
 from explain.records.results import ResultFileError
 from explain.ui import layout
-from explain.ui.charts import chart
+from explain.ui.charts import chart, csv_download
 from explain.ui.compiling import once_compiled
 from explain.ui.controls import option, pick
 from explain.ui.exercises import ask
@@ -252,7 +252,7 @@ def curve(shown: Chosen) -> None:
     case, along = shown.case, TABLES[shown.case.table].along
     st.header(f"Over {along}", anchor=False)
     name = f"speed of {case.table}, {case.dtype}{', causal' if case.causal else ''}"
-    chart(shown.curve, name, lines.as_csv(shown.curve), alt=f"Throughput of each kernel over {along}")
+    chart(shown.curve, name, partial(lines.as_csv, shown.curve), alt=f"Throughput of each kernel over {along}")
     st.caption(shown.result.source)
 
 
@@ -321,10 +321,9 @@ def settings() -> None:
         if grid.code != entry.code:
             st.caption("Stale: the kernel's code has changed since.")
         st.caption(f"{tuning.SPILLED} spills registers. Point at a cell for all its numbers.")
-    st.download_button(
-        "All settings as CSV", grid.csv, f"tilescope-tuning-{grid.rung}.csv", "text/csv", key="csv of the settings",
-        icon=":material/download:", type="tertiary", on_click="ignore",
-    )  # fmt: skip
+    csv_download(
+        "All settings as CSV", grid.csv, f"tilescope-tuning-{grid.rung}", key="csv of the settings", type="tertiary"
+    )
     chapter_link("tile_cost", "What one tile costs, and its instructions →")
 
 

@@ -25,7 +25,7 @@ from explain.prediction import NOT_PREDICTED, Model, fitted
 from explain.records import registry
 from explain.records.model import Roof
 from explain.ui import layout
-from explain.ui.charts import chart, image_format, sourced
+from explain.ui.charts import chart, csv_download, image_format, sourced
 from explain.ui.controls import in_words, pick, refuse
 from explain.ui.exercises import ask
 from explain.ui.follow import follow, on_request
@@ -61,7 +61,6 @@ class Shown:
         """That GPU's datasheet, if it is known."""
         return GPUS.get(known_as(self.gpu) or "")
 
-    @functools.cached_property
     def csv(self) -> str:
         """The readings, one line each."""
         return figures.as_csv(self.sweep, self.readings)
@@ -326,15 +325,7 @@ def sweep_points(shown: Shown) -> None:
     """Every point as a table, and as CSV."""
     with st.expander(f"All {len(shown.readings)} points"), st.container(key="numbers of the sweep"):
         st.markdown(figures.points_table(shown.sweep, shown.readings))
-    st.download_button(
-        "All points as CSV",
-        shown.csv,
-        f"tilescope-sweep-{shown.sweep.axis}.csv",
-        "text/csv",
-        key="csv of the sweep",
-        icon=":material/download:",
-        on_click="ignore",
-    )
+    csv_download("All points as CSV", shown.csv, f"tilescope-sweep-{shown.sweep.axis}", key="csv of the sweep")
 
 
 def closing(shown: Shown | None) -> None:

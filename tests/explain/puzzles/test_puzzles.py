@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +10,14 @@ import pytest
 
 from explain import contents
 from explain.cli import main
-from explain.puzzles import progress, worker
-from explain.puzzles.answer import AnswerError, read_answer
-from explain.puzzles.judge import Judge
+from explain.puzzles import progress, runner, worker
+from explain.puzzles.answer import AnswerError, answer_of, read_answer
 from explain.puzzles.puzzles import Puzzle, puzzles
 from kernels.inputs import PRESETS
 from kernels.museum import EXHIBITS
 from kernels.parameters import ITEM_BYTES
 
+pytestmark = pytest.mark.xdist_group("puzzles")
 HEAD = 'import triton\nimport triton.language as tl\n\nPUZZLE = "{}"\n\n\n'
 FIRST = 3
 """So many of a puzzle's cases run here; the kernels themselves pass the whole grid elsewhere."""
@@ -35,36 +34,27 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def verdicts(puzzle: Puzzle, path: Path, folder: Path, numbers: list[int]) -> list[bool]:
+def verdicts(puzzle: Puzzle, text: str, folder: Path, numbers: list[int]) -> list[bool]:
     """Whether each of these cases is right, in this process; a failure of the code counts as wrong."""
-    cases = puzzle.cases(seed=3)
-    chosen = [cases[number].to_json() for number in numbers]
-    given, made = folder / "given", folder / "made"
-    given.mkdir(exist_ok=True)
-    made.mkdir(exist_ok=True)
-    names = list(range(len(numbers)))
-    worker.handle({"kind": "inputs", "cases": chosen, "folder": str(given)}, lambda *_: None)
-    parameters = [cases[number].values for number in numbers]
-    run = {"numbers": names, "parameters": parameters, "given": str(given), "folder": str(made)}
-    answer = worker.handle({"kind": "run", "puzzle": puzzle.name, "path": str(path), **run}, lambda *_: None)
-    done = names[: answer.get("failed", len(names))]
-    asked = {"numbers": done, "cases": [chosen[number] for number in done], "folder": str(made)}
-    found = worker.handle({"kind": "verdict", **asked}, lambda *_: None)["verdicts"]
-    return [one["right"] for one in found] + [False] * (len(names) - len(done))
+    cases = [puzzle.cases(seed=3)[number] for number in numbers]
+    given = [(case.values, case.entry.make_inputs(case.preset, case.values, case.seed)) for case in cases]
+    sent = folder / "sent"
+    sent.write_bytes(b"".join(runner._outputs(puzzle, "answer.py", text, given)))
+    asked = {"kind": "verdict", "cases": [case.to_json() for case in cases], "sent": str(sent)}
+    found = worker.handle(asked, lambda *_: None)["verdicts"]
+    return [one["right"] for one in found] + [False] * (len(numbers) - len(found))
 
 
 @pytest.mark.parametrize("puzzle", puzzles().values(), ids=lambda puzzle: puzzle.name)
 def test_our_kernel_is_right_and_the_beginning_is_not(puzzle: Puzzle, tmp_path: Path) -> None:
-    path = write(tmp_path, solved(puzzle))
-    read_answer(path)
-    assert all(verdicts(puzzle, path, tmp_path, list(range(FIRST))))
+    answer = answer_of(solved(puzzle), "answer.py")
+    assert all(verdicts(puzzle, answer.text, tmp_path, list(range(FIRST))))
     if puzzle.name == "fewest_bytes":  # it begins right, with too many bytes
         return
-    path = write(tmp_path, puzzle.starter())
-    read_answer(path)
+    answer = answer_of(puzzle.starter(), "answer.py")
     shown_by = EXHIBITS[puzzle.exhibit].shown_by if puzzle.exhibit else "large_magnitude"
     chosen = [n for n, case in enumerate(puzzle.cases(0)) if case.inputs == shown_by][-2:]
-    assert not all(verdicts(puzzle, path, tmp_path, chosen))
+    assert not all(verdicts(puzzle, answer.text, tmp_path, chosen))
 
 
 def test_every_puzzle_is_at_the_end_of_a_chapter() -> None:
@@ -88,13 +78,7 @@ def test_cases_bite_and_begin_small() -> None:
 ONLINE = puzzles()["online"].solution()["softmax_online_kernel"]
 
 
-@pytest.fixture(scope="module")
-def judge():
-    with closing(Judge()) as made:
-        yield made
-
-
-def test_a_wrong_answer_is_told_the_case_the_line_and_the_cause(judge, tmp_path) -> None:
+def test_a_wrong_answer_is_told_the_case_the_line_and_the_cause(judge) -> None:
     names = {"m_new": "highest", "alpha": "factor"}  # the reader's own
     ours = HEAD.format("online") + ONLINE
     theirs = ours.replace("l_i * alpha + ", "l_i + ")
@@ -102,7 +86,7 @@ def test_a_wrong_answer_is_told_the_case_the_line_and_the_cause(judge, tmp_path)
         ours, theirs = ours.replace(name, own), theirs.replace(name, own)
     pairs = zip(ours.splitlines(), theirs.splitlines(), strict=True)
     changed = next(number for number, (one, other) in enumerate(pairs, 1) if one != other)
-    found = judge.judge(write(tmp_path, theirs))
+    found = judge.judge(answer_of(theirs, "answer.py"))
     assert found.failing is not None
     assert found.passed < found.cases
     assert found.difference is not None
@@ -110,9 +94,8 @@ def test_a_wrong_answer_is_told_the_case_the_line_and_the_cause(judge, tmp_path)
     assert "not rescaled" in found.difference.cause
 
 
-def test_a_right_answer_with_too_many_bytes_is_told_how_many_are_enough(judge, tmp_path) -> None:
-    path = write(tmp_path, puzzles()["fewest_bytes"].starter())
-    found = judge.judge(path)
+def test_a_right_answer_with_too_many_bytes_is_told_how_many_are_enough(judge) -> None:
+    found = judge.judge(answer_of(puzzles()["fewest_bytes"].starter(), "answer.py"))
     assert found.too_many_bytes
     assert not found.right
     assert found.passed == found.cases
@@ -120,11 +103,11 @@ def test_a_right_answer_with_too_many_bytes_is_told_how_many_are_enough(judge, t
     assert f"{allowed:,}" in found.message
 
 
-def test_an_answer_that_never_ends_is_stopped(judge, tmp_path) -> None:
+def test_an_answer_that_never_ends_is_stopped(judge) -> None:
     text = HEAD.format("online") + ONLINE.replace(
         "    m_i = -float(", "    while n_cols > 0:\n        row += 1\n    m_i = -float(", 1
     )
-    found = judge.judge(write(tmp_path, text), seconds=1)
+    found = judge.judge(answer_of(text, "answer.py"), seconds=1)
     assert found.passed == 0
     assert "1 s" in found.message
 
@@ -172,5 +155,6 @@ def test_grade_writes_what_a_person_and_an_autograder_read(tmp_path, capsys) -> 
     assert main(["grade", str(right), str(wrong), "--json", "--seed", "5", "--gradescope", str(results)]) == 1
     report = json.loads(capsys.readouterr().out)
     assert report["seed"] == 5
+    assert report["sandbox"]
     assert [one["right"] for one in report["results"]] == [True, False]
     assert [test["score"] for test in json.loads(results.read_text())["tests"]] == [1.0, 0.0]

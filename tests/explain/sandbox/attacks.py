@@ -43,9 +43,8 @@ def handle(request: Mapping[str, Any], _progress: object) -> dict[str, Any]:
     parent = os.getpid()
     with secret.open("rb") as held:  # open in the parent, as its sockets are
         os.set_inheritable(held.fileno(), True)
-        ended = run(lambda: _tried(attack, secret, parent), limits, locked=request["locked"])
-    answer = None if ended.answer is None else ended.answer.decode()
-    return {"answer": answer, "why": ended.why, "output": ended.output}
+        ended = run(lambda: [_tried(attack, secret, parent)], limits, locked=request["locked"])
+    return {"answer": ended.answer.decode(errors="replace"), "why": ended.why, "output": ended.output}
 
 
 def _tried(attack: Attack, secret: Path, parent: int) -> bytes:

@@ -68,7 +68,7 @@ def _same(one: os.stat_result, other: os.stat_result) -> bool:
 @pytest.mark.parametrize("name", attacks.EXHAUSTIONS)
 def test_a_limit_ends_it_without_an_answer(worker: WorkerPool, secret: Path, name: str) -> None:
     ended = worker.call({"attack": name, "secret": str(secret), "locked": True}, seconds=30)
-    assert ended["answer"] is None
+    assert attacks.ESCAPED.decode() not in ended["answer"]
     assert ended["why"]
     assert len(ended["output"].encode()) <= attacks.LIMITS.output_bytes
 
@@ -80,9 +80,9 @@ def test_the_attack_would_succeed_without_the_lock(worker: WorkerPool, secret: P
     assert ended["answer"] != attacks.PREVENTED.decode()
 
 
-def _sleep() -> bytes:
+def _sleep() -> Iterator[bytes]:
     time.sleep(60)
-    return b"awake"
+    yield b"awake"
 
 
 @NEEDED
@@ -97,13 +97,12 @@ def test_nothing_is_left_of_a_run() -> None:
 def test_a_run_on_the_readers_own_machine_ends_with_its_session() -> None:
     """Without a lock a process may start others; they end with it."""
 
-    def work() -> bytes:
+    def work() -> Iterator[bytes]:
         if (pid := os.fork()) == 0:
             time.sleep(60)
-        return str(pid).encode()
+        yield str(pid).encode()
 
     ended = run(work, Limits(seconds=20, megabytes=200), locked=False)
-    assert ended.answer is not None
     with suppress(psutil.NoSuchProcess):
         other = psutil.Process(int(ended.answer))
         while other.status() != psutil.STATUS_ZOMBIE:  # it is killed, and sleeps for a minute if it is not

@@ -150,6 +150,6 @@ def test_without_times_a_cell_has_what_the_compiler_says():
 
 
 def test_the_table_has_a_line_for_every_setting():
-    rows = list(csv.DictReader(io.StringIO(GRID.csv)))
+    rows = list(csv.DictReader(io.StringIO(GRID.csv())))
     assert len(rows) == len(GRID.points)
     assert (rows[0]["block_m"], rows[0]["stages"], rows[0]["seconds"], rows[0]["failure"]) == ("128", "3", "0.002", "")

@@ -1,0 +1,97 @@
+"""Each sort of finding is found in its kernel and not in the right twin: the line, the program, the element."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from explain.trace import file
+from explain.trace.checks import CHECKS, checked
+from explain.trace.model import SORTS
+from explain.trace.recorder import record_call
+from tests.explain.checks import faults
+
+
+def findings(function):
+    trace = checked(lambda evidence: record_call(function, evidence=evidence))
+    return trace.report.findings
+
+
+def line_of(text, nth=0):
+    """The line of faults.py that has this text."""
+    with open(faults.__file__, encoding="utf-8") as source:
+        return [number for number, line in enumerate(source, 1) if text in line][nth]
+
+
+STORE_ALL = "tl.store(y_ptr + cols, tl.load(x_ptr + cols))"
+STORE_SOME = "tl.store(y_ptr + cols, tl.load(x_ptr + cols, mask=cols < n), mask=cols < n)"
+FOUND = {
+    "outside": (STORE_ALL, 0, (3, 0, 0), "x_ptr", 60),
+    "unwritten": ("tl.atomic_add(y_ptr + cols, x)", 0, (0, 0, 0), "y_ptr", 0),
+    "undefined": ("x = tl.load(x_ptr + cols, mask=cols < n)\n", 0, (0, 0, 0), "x_ptr", 10),
+    "race": ("tl.store(y_ptr, tl.load(y_ptr) + tl.sum(x))", 0, (1, 0, 0), "y_ptr", 0),
+    "twice": ("tl.store(y_ptr + lanes // 2, x)", 0, (0, 0, 0), "y_ptr", 0),
+    "wrapped": ("x = tl.load(x_ptr + row * stride", 0, (2, 0, 0), "", -1),
+    "overflow": ("tl.store(y_ptr + lanes, tl.load(x_ptr + lanes).to", 0, (0, 0, 0), "", -1),
+    "nan": ("p = tl.exp(x - m)", 0, (0, 0, 0), "", -1),
+    "rewritten": ("tl.store(y_ptr + cols, tl.load(x_ptr + cols, mask=cols < n, other=0.0)", 0, (1, 0, 0), "y_ptr", 12),
+    "mask": (STORE_SOME, 0, (0, 0, 0), "", -1),
+    "unused": ("w = tl.load(w_ptr + lanes)", 0, (0, 0, 0), "", -1),
+    "sectors": ("tl.store(y_ptr + lanes, tl.load(x_ptr + lanes * stride))", 0, (0, 0, 0), "", -1),
+}
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_a_fault_is_found_where_it_is(sort):
+    text, nth, program, buffer, element = FOUND[sort]
+    found = [one for one in findings(getattr(faults, sort)) if one.sort == sort]
+    assert [(one.line, one.error, one.program) for one in found] == [(line_of(text, nth), SORTS[sort].error, program)]
+    assert (found[0].buffer, found[0].element) == (buffer, element)
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_its_right_twin_is_not_blamed(sort):
+    found = findings(getattr(faults, f"{sort}_right"))
+    assert sort not in {one.sort for one in found}
+    assert not [one for one in found if one.error]
+
+
+@pytest.mark.parametrize("function", ["unwritten_then_filled", "race_with_a_lock", "outside_a_view_right"])
+def test_right_kernels_that_look_alike_are_not_blamed(function):
+    assert not [one for one in findings(getattr(faults, function)) if one.error]
+
+
+def test_a_view_of_a_larger_tensor_has_gaps():
+    (found,) = (one for one in findings(faults.outside_a_view) if one.error)
+    assert (found.sort, found.element, found.index, found.times) == ("outside", 16, (0, 16), 16)
+
+
+def test_the_mask_that_mends_names_the_variables():
+    (found,) = findings(faults.outside)
+    assert "cols < n" in found.remedy
+    assert found.index == (60,)
+
+
+@triton.jit
+def before_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK) - 1
+    tl.store(y_ptr + lanes + 1, tl.load(x_ptr + lanes))
+
+
+def test_an_element_before_the_tensor_has_no_place():
+    (found,) = (one for one in findings(lambda: before_kernel[(1,)](torch.randn(16), torch.zeros(16), BLOCK=16)))
+    assert (found.element, found.index) == (-1, ())
+    assert "lanes >= 0" in found.remedy
+
+
+def test_findings_are_kept_in_the_trace_file():
+    trace = checked(lambda evidence: record_call(faults.outside, evidence=evidence))
+    read = file.read(file.to_bytes(trace))
+    assert read.report.findings == trace.report.findings
+    assert file.read(file.to_bytes(record_call(faults.outside_right))).report.findings is None
+
+
+def test_every_sort_has_a_check():
+    assert list(CHECKS) == list(SORTS)

@@ -60,7 +60,7 @@ async def started(_: st.App) -> AsyncIterator[dict[str, Any] | None]:
     PagesManager.uses_pages_directory = False  # until st.navigation is first called, it would serve pages/ by itself
     loop = asyncio.get_running_loop()
     loop.run_in_executor(None, importlib.import_module("explain.chapters.home.view").ready)
-    loop.call_later(PLAYER_AFTER_S, loop.run_in_executor, None, importlib.import_module, _PLAYER)
+    loop.call_later(PLAYER_AFTER_S, lambda: loop.run_in_executor(None, importlib.import_module, _PLAYER))
     if not st.get_option("server.headless"):
         address = f"http://{st.get_option('server.address')}:{st.get_option('server.port')}"
         loop.call_later(0.2, webbrowser.open, address)

@@ -63,14 +63,12 @@ def test_each_element_of_q_is_read_once_a_tile_of_keys():
     assert "| K | ⌈40 / 16⌉ = 3 | 3 | 3 |" in table
 
 
+@pytest.mark.parametrize("narrow", (False, True))
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=lambda gpu: gpu.name)
-def test_areas_are_bytes(gpu):
-    outer, inner = memory.sizes(gpu)
-    hbm, l2 = (w * h for w, h in boxes(outer))
+def test_areas_are_bytes(gpu, narrow):
+    hbm, l2, *chip = (w * h for w, h in boxes(memory.sizes(gpu, narrow=narrow)))
     assert hbm / l2 == pytest.approx(gpu.hbm_bytes / gpu.l2_bytes, rel=2e-2)  # drawn to a hundredth of a pixel
-    magnified, shared, shared_sm, registers, registers_sm, small = (w * h for w, h in boxes(inner))
-    assert small == l2
-    l2 = magnified
+    l2, shared, shared_sm, registers, registers_sm = chip
     assert shared / l2 == pytest.approx(gpu.shared_bytes_all / gpu.l2_bytes, rel=1e-2)
     assert registers / l2 == pytest.approx(gpu.register_bytes / gpu.l2_bytes, rel=1e-2)
     assert shared / shared_sm == pytest.approx(gpu.sms, rel=1e-2)

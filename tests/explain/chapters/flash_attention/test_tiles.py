@@ -63,7 +63,7 @@ def test_each_element_of_q_is_read_once_a_tile_of_keys():
     assert "| K | ⌈40 / 16⌉ = 3 | 3 | 3 |" in table
 
 
-@pytest.mark.parametrize("narrow", (False, True))
+@pytest.mark.parametrize("narrow", [False, True])
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=lambda gpu: gpu.name)
 def test_areas_are_bytes(gpu, narrow):
     hbm, l2, *chip = (w * h for w, h in boxes(memory.sizes(gpu, narrow=narrow)))

@@ -303,7 +303,7 @@ def undefined(run: Run) -> Iterator[Finding]:
             "kernel stores depends on them"
         )
         yield run.finding("undefined", int(run.steps[access]), words, buffer, element, times=count,
-                          remedy="other=…, the neutral element of what follows; padding_option of a block pointer")  # fmt: skip
+                          remedy="other=…, or padding_option: the neutral element of what follows")  # fmt: skip
 
 
 # Elements that two lanes or two programs touch

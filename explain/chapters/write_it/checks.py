@@ -48,7 +48,7 @@ def start(key: str, answer: Answer, remember: Remember, *, unlocked: bool) -> Jo
     """Starts a check, in place of this key's last one; `remember` gets the judgement."""
 
     def work(job: Job[Judgement]) -> Judgement:
-        found = judge().judge(answer, seconds=SECONDS, unlocked=unlocked, cancel=job.cancel)
+        found = judge().judge(answer, seconds=SECONDS, unlocked=unlocked, cancel=job.cancel, progress=job.progress)
         remember(found)
         return found
 

@@ -100,9 +100,9 @@ def _runs(elements: list[int], columns: int) -> list[tuple[int, int, int, int]]:
     """The elements as rectangles: (first row, row after the last, first column, column after the last)."""
     runs: list[tuple[int, int, int, int]] = []
     for row, in_row in itertools.groupby(elements, key=lambda element: element // columns):
-        at = [element % columns for element in in_row]
-        starts = [column for column in at if column - 1 not in at]
-        for start, end in zip(starts, [column + 1 for column in at if column + 1 not in at], strict=True):
+        at = {element % columns for element in in_row}
+        starts, ends = sorted(c for c in at if c - 1 not in at), sorted(c + 1 for c in at if c + 1 not in at)
+        for start, end in zip(starts, ends, strict=True):
             above = next((run for run in runs if run[1:] == (row, start, end)), None)
             if above:
                 runs.remove(above)

@@ -12,6 +12,7 @@ from explain.chapters.speed.results import TABLES, Case
 from explain.chapters.speed.rungs import BY_NAME, RUNGS, Step
 from explain.chapters.speed.timeline import Timeline
 from explain.chapters.speed.view import Chosen, time_here, traced_instead
+from explain.chapters.sweeps import masking, masking_view
 from explain.experiment import Experiment
 from explain.figures import numbers
 from explain.figures.plot import kept
@@ -26,6 +27,8 @@ from kernels.digest import digest_of
 
 OPENING = "bf16"
 """The rung that the page opens on where none has a speedup: the first with one below to compare with."""
+READABLE, BASE_2 = "flash_attention_exp2", "exp2"
+"""The readable kernel that stands beside the climb, and the rung with the same arithmetic."""
 COUNTED_BY = "python -m explain measure --plan rungs"
 
 
@@ -64,7 +67,27 @@ def climb(shown: Chosen | None) -> None:
             said.append(f"{shown.result.state}.")
         with st.expander("What these times count, and on which settings"):
             prose("\n".join(f"- {one}" for one in said))
+    if shown and case and case.causal:
+        _masked(shown)
     _rung(next(step for step in steps if step.rung.name == name), shown)
+
+
+def _masked(shown: Chosen) -> None:
+    """What the mask costs the readable kernel, which stands as a line beside the climb."""
+    case = shown.case
+    cases = [one for one in shown.cases if (one.shape, one.dtype) == (case.shape, case.dtype) and not one.causal]
+    pair = masking.compiled(READABLE, {"head_dim": case.shape[3], "dtype": case.dtype})
+    seconds = [one.seconds_of(READABLE) for one in (*cases, case)]
+    if len(seconds) != 2 or not (seconds[0] and seconds[1] and pair):
+        return
+    told = masking.timed(pair, seconds[0], seconds[1], case.along)
+    climbed = [one.seconds_of(f"{results.RUNG}{BASE_2}") for one in (*cases, case)]
+    if climbed[0] and climbed[1]:
+        told += (
+            f" Kernel {RUNGS.index(BY_NAME[BASE_2]) + 1} of the climb computes every tile with the mask and has no "
+            f"lines for NaN: {numbers.duration(climbed[0])} without the mask, {numbers.duration(climbed[1])} with it."
+        )
+    masking_view.shown(told, pair)
 
 
 def _rung(step: Step, shown: Chosen | None) -> None:

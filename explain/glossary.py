@@ -6,6 +6,7 @@ torch.
 
 from __future__ import annotations
 
+import difflib
 import functools
 import html
 import re
@@ -74,6 +75,13 @@ def search(text: str) -> list[Term]:
     found = [term for term in TERMS if all(word in f"{names[term]} {term.definition.casefold()}" for word in wanted)]
     called = find(text.strip())
     return sorted(found, key=lambda term: (term is not called, not all(word in names[term] for word in wanted)))
+
+
+def nearest(text: str) -> list[Term]:
+    """At most three terms with a name or a spelling like this text; the most alike first."""
+    named = {name.casefold(): term for term in TERMS for name in (term.name, *term.code, *term.spellings)}
+    alike = difflib.get_close_matches(text.casefold(), named, n=6, cutoff=0.7)
+    return list(dict.fromkeys(named[name] for name in alike))[:3]
 
 
 def definitions() -> dict[str, str]:

@@ -90,19 +90,20 @@ class Jobs(Generic[T]):
         with self._lock:
             return self._jobs.get(key)
 
-    def start(self, key: str, work: Callable[[Job[T]], T], doing: str) -> None:
-        """Starts a job, unless one of this key is running. Where too many run, its `error` says so."""
+    def start(self, key: str, work: Callable[[Job[T]], T], doing: str) -> Job[T]:
+        """Starts a job, unless one of this key is running; returns it. Where too many run, its `error` says so."""
         with self._lock:
             if (job := self._jobs.pop(key, None)) and job.running:
                 self._jobs[key] = job
-                return
+                return job
             running = sum(job.running for job in self._jobs.values())
             if running >= self.most_running:
                 work = _refusal(running)
-            self._jobs[key] = Job(work, doing)
+            self._jobs[key] = started = Job(work, doing)
             ended = [key for key, job in self._jobs.items() if not job.running]
             for old in ended[: max(0, len(self._jobs) - self.most_kept)]:
                 del self._jobs[old]
+            return started
 
     def cancel(self, key: str) -> None:
         """Asks the job of this key to end, if it is running."""

@@ -9,4 +9,4 @@ with layout.chapter(
     words = view.search()
 view.linked_term()
 view.entries(words)
-view.closing()
+view.closing(words)

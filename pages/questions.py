@@ -5,9 +5,6 @@ import streamlit as st
 from explain.chapters.questions import asked as questions
 from explain.ui import layout
 
-with layout.chapter(__file__, goal="find the page that answers a question people really asked."):
-    layout.prose(
-        "Each page answers with a run, a count or a measurement. The small links open the discussions on GitHub."
-    )
+layout.chapter(__file__, goal="see the short answer to a question from GitHub, and open the page that shows why.")
 with st.container(key="asked"):
-    st.markdown(questions.table())
+    st.markdown(questions.table(), unsafe_allow_html=True)

@@ -15,5 +15,6 @@ with lead:
 shown, records = view.hierarchy(choice, lead)
 view.gaps(choice, shown, records)
 view.terms(choice, shown)
+view.ratios(records)
 view.every_kernel(records)
 view.closing(choice, shown)

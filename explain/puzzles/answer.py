@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
 from explain.puzzles import language
-from explain.puzzles.puzzles import Puzzle, puzzles
+from explain.puzzles.puzzles import Puzzle, function_source, puzzles
 
 LONGEST = 100_000  # characters
 
@@ -88,3 +89,15 @@ def _check_function(name: str, found: ast.FunctionDef | None, source: str) -> No
             raise AnswerError(f"parameter {ast.unparse(theirs)} must be {ast.unparse(ours)}", theirs.lineno)
     if len(right.args.args) != len(found.args.args):
         raise AnswerError(f"{name} must have the parameters {ast.unparse(right.args)}", found.lineno)
+
+
+def way_to_ours(puzzle: Puzzle, text: str) -> list[str]:
+    """The lines of a diff from the functions of a reader's text to ours; one that is missing there is new."""
+    lines: list[str] = []
+    for name, ours in puzzle.solution().items():
+        try:
+            theirs = function_source(text, name)
+        except (SyntaxError, StopIteration, ValueError):
+            theirs = ""
+        lines += difflib.unified_diff(theirs.splitlines(), ours.splitlines(), "yours", "solution", lineterm="")
+    return lines

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
-import difflib
 import json
 import secrets
 import sys
@@ -23,9 +21,9 @@ from explain.commands import BAD_ARGUMENTS, check_out, complain, print_json
 from explain.difference.command import page, words
 from explain.experiment import Experiment, ParameterError
 from explain.puzzles import progress
-from explain.puzzles.answer import AnswerError, read_answer
+from explain.puzzles.answer import AnswerError, read_answer, way_to_ours
 from explain.puzzles.judge import Judge, Judgement
-from explain.puzzles.puzzles import Puzzle, function_source, puzzles
+from explain.puzzles.puzzles import Puzzle, puzzles
 
 HELP = "Write kernels yourself: a goal and a signature; your file is checked against float64 on inputs that bite."
 GRADE_HELP = "Judge files of students on fresh random inputs, and write the results for a person or an autograder."
@@ -125,10 +123,7 @@ def _solution(parsed: argparse.Namespace) -> int:
         answer = read_answer(parsed.file)
     except AnswerError as error:
         return complain(_at(parsed.file, error.line, str(error)), BAD_ARGUMENTS)
-    lines: list[str] = []
-    for name, ours in answer.puzzle.solution().items():
-        theirs = function_source(answer.text, name)
-        lines += difflib.unified_diff(theirs.splitlines(), ours.splitlines(), parsed.file.name, "solution", lineterm="")
+    lines = way_to_ours(answer.puzzle, answer.text)
     if parsed.json:
         return print_json({"puzzle": answer.puzzle.name, "diff": lines})
     print(*lines or ["Your kernel is ours, line by line."], sep="\n")
@@ -171,7 +166,7 @@ def _checked(judge: Judge, parsed: argparse.Namespace) -> int:
     except AnswerError as error:
         said = _at(parsed.file, error.line, str(error))
         return complain(said, BAD_ARGUMENTS)
-    _remember(found)
+    progress.checked(progress.load(), found.puzzle, found.right)
     if parsed.out is not None and len(found.runs) == 2:
         parsed.out.write_text(page(found.runs), encoding="utf-8")
     if parsed.json:
@@ -180,18 +175,6 @@ def _checked(judge: Judge, parsed: argparse.Namespace) -> int:
         print(said_of(found, parsed.file))
         print(f"checked in {time.perf_counter() - start:.1f} s")
     return RIGHT if found.right else WRONG
-
-
-def _remember(found: Judgement) -> None:
-    known = progress.load()
-    done = known.of(found.puzzle)
-    done.checks += 1
-    if found.right and not done.solved:
-        done.solved = datetime.date.today().isoformat()
-    try:
-        known.save()
-    except OSError as error:
-        print(f"explain: your progress was not kept: {error}", file=sys.stderr)
 
 
 def said_of(found: Judgement, file: Path) -> str:

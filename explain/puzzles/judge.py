@@ -6,6 +6,7 @@ they were made. The verdict comes from another process, which never runs the rea
 
 from __future__ import annotations
 
+import json
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -14,9 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from explain.difference.compare import CannotCompareError, Difference, first_difference
+from explain.difference.compare import Difference
 from explain.engine import TRACE_WORKER
 from explain.experiment import Experiment
+from explain.plain import made
 from explain.puzzles.answer import Answer
 from explain.trace.file import TraceFile, TraceFileError
 from explain.workers import WorkerFailed, WorkerPool, WorkerSpec
@@ -24,7 +26,7 @@ from explain.workers import WorkerFailed, WorkerPool, WorkerSpec
 OUR_WORKER = WorkerSpec(
     "puzzle", "explain.puzzles.worker:handle", env=TRACE_WORKER.env, default_seconds=60, default_megabytes=2000
 )
-THEIR_WORKER = replace(OUR_WORKER, name="answer", target="explain.puzzles.runner:handle", own_environment=True, nice=5)
+THEIR_WORKER = replace(OUR_WORKER, name="answer", target="explain.puzzles.runner:handle", own_environment=True)
 MEGABYTES = 1500
 """Memory of the reader's process, in 10^6 bytes."""
 LATE_SECONDS = 30
@@ -104,6 +106,35 @@ class Judge:
             rules = {"seconds": seconds, "megabytes": MEGABYTES, "unlocked": unlocked}
             return _Run(self._ours, self._theirs, answer, seed, rules, cancel, Path(folder)).judgement()
 
+    def record(
+        self, text: str, name: str, function: str, seconds: float, *, unlocked: bool, cancel: threading.Event | None
+    ) -> TraceFile:
+        """The trace of what a function of a reader's own file launches, run for at most `seconds`.
+
+        Raises NoTraceError that says why there is none; WorkerError if nothing can run here, or if `cancel` is set.
+        """
+        rules = {"seconds": seconds, "megabytes": MEGABYTES, "unlocked": unlocked}
+        request = {"kind": "file", "name": name, "text": text, "function": function, **rules}
+        with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
+            out = Path(folder, "sent")
+            late = seconds + LATE_SECONDS
+            why = self._theirs.call({**request, "out": str(out)}, seconds=late, cancel=cancel)["why"]
+            sent = out.read_bytes()
+        if why:
+            raise NoTraceError(f"The run was stopped. {why}")
+        found = TraceFile(sent, most=LARGEST_TRACE)
+        try:
+            _ = found.trace
+        except TraceFileError:
+            with suppress(ValueError, KeyError, TypeError):
+                raise NoTraceError(str(json.loads(sent)["message"])) from None
+            raise NoTraceError("What its process sent is no trace.") from None
+        return found
+
+
+class NoTraceError(Exception):
+    """A reader's file left no trace; the message says why."""
+
 
 class _Run:
     def __init__(
@@ -167,26 +198,21 @@ class _Run:
 
     def _wrong(self, number: int, message: str, line: int | None, failed: bool = False) -> Judgement:
         case, found = self.cases[number], Judgement(self.puzzle.name, len(self.cases), number)
-        runs = () if failed else self._traced(number)
-        difference = None
-        if runs:
-            with suppress(CannotCompareError):
-                difference = first_difference(*(run.trace for run in runs))
-        return replace(found, failing=case, message=message, line=line, difference=difference, runs=runs)
-
-    def _traced(self, number: int) -> tuple[TraceFile, ...]:
-        """Our run and the reader's of one case; nothing if one cannot be recorded."""
-        case, files = self.cases[number], [self.folder / "ours.tilescope", self.folder / "theirs.tilescope"]
+        found = replace(found, failing=case, message=message, line=line)
+        if failed:
+            return found
+        files = [self.folder / "ours.tilescope", self.folder / "theirs.tilescope"]
         given = {"given": str(self.given / f"{number}.npz"), "parameters": case.values, "out": str(files[1])}
         try:
             self._ours_do({"kind": "trace", "case": case.to_json(), "out": str(files[0])})
             if self._theirs_do({"kind": "trace", **given}):
-                return ()
+                return found
+            asked = {"kind": "difference", "ours": str(files[0]), "theirs": str(files[1])}
+            difference = self._ours_do(asked)["difference"]
             runs = tuple(TraceFile(file.read_bytes(), most=LARGEST_TRACE) for file in files)
-            _ = [run.trace for run in runs]
-        except (WorkerFailed, OSError, TraceFileError):
-            return ()
-        return runs
+        except (WorkerFailed, OSError):  # one cannot be recorded
+            return found
+        return replace(found, difference=difference and made(Difference, difference), runs=runs)
 
 
 def _batches(count: int) -> Iterator[range]:

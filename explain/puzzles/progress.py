@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
+import sys
 import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -52,3 +54,21 @@ def load() -> Progress:
         return Progress({name: Done(**done) for name, done in stored.items()})
     except (OSError, ValueError, TypeError, AttributeError):
         return Progress()
+
+
+def keep(known: Progress) -> None:
+    """Writes the file; where that is impossible, says so on standard error and goes on."""
+    try:
+        known.save()
+    except OSError as error:
+        print(f"explain: your progress was not kept: {error}", file=sys.stderr)
+
+
+def checked(known: Progress, puzzle: str, right: bool, *, save: bool = True) -> None:
+    """Notes a check of a puzzle, and the day of the first one that was right."""
+    done = known.of(puzzle)
+    done.checks += 1
+    if right and not done.solved:
+        done.solved = datetime.date.today().isoformat()
+    if save:
+        keep(known)

@@ -7,10 +7,12 @@ case. Nothing here reads them.
 from __future__ import annotations
 
 import base64
+import functools
 import importlib
 import json
 import linecache
 import sys
+import tempfile
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -28,11 +30,14 @@ from explain.sandbox.protections import protections
 from explain.trace import file as trace_file
 from explain.trace.errors import OutOfBounds, TraceError
 from explain.trace.patches import replaced
+from explain.trace.python_file import record_file
 from explain.trace.recorder import record_call
 from explain.worker_process import Progress
 from kernels.catalog import Kernel
 from kernels.launch import Outputs, launcher, tensors
 
+EARLIER_S = 2.0
+"""A file's run ends so much before its process, so that what it recorded can be sent."""
 COUNTED = ("read_bytes", "written_bytes", "flops")
 
 
@@ -43,8 +48,11 @@ def handle(request: Mapping[str, Any], _progress: Progress) -> dict[str, Any]:
         {"kind": "run", "puzzle", "name", "text", "numbers", "parameters", "given", …}       {"why"}
         {"kind": "trace", "puzzle", "name", "text", "parameters", "given", …}                {"why"}
 
+        {"kind": "file", "name", "text", "function", …}                                      {"why"}
+
     `name` is that of the reader's file, `text` its content; `given` is the folder of the inputs, of a trace the file.
-    Both write what they receive to the file `out`, within `seconds` and `megabytes`; `why` says why there is no more.
+    "file" traces what a function of the text launches, or sends {"message"} in JSON.
+    All write what they receive to the file `out`, within `seconds` and `megabytes`; `why` says why there is no more.
     Where this machine cannot lock a process they run if `unlocked` allows it. Raises ValueError, PermissionError.
     """
     known = protections()
@@ -52,18 +60,28 @@ def handle(request: Mapping[str, Any], _progress: Progress) -> dict[str, Any]:
         return {"line": known.line, "complete": known.complete}
     if not (known.complete or request["unlocked"]):
         raise PermissionError(f"Code of others does not run on this machine: {known.line}.")
-    puzzle, name, text = puzzles()[request["puzzle"]], request["name"], request["text"]
+    name, text = request["name"], request["text"]
     limits = Limits(request["seconds"], request["megabytes"])
     match request["kind"]:
         case "run":
+            puzzle = puzzles()[request["puzzle"]]
             arrays = [dict(np.load(Path(request["given"]) / f"{number}.npz")) for number in request["numbers"]]
             cases = list(zip(request["parameters"], arrays, strict=True))
             ended = run(lambda: _outputs(puzzle, name, text, cases), limits, locked=known.complete)
         case "trace":
+            puzzle = puzzles()[request["puzzle"]]
             given = dict(np.load(request["given"]))
             ended = run(lambda: _trace(puzzle, name, text, request["parameters"], given), limits, locked=known.complete)
+        case "file":
+            with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
+                path = Path(folder, Path(name).name)
+                path.write_text(text, encoding="utf-8")
+                seconds = max(limits.seconds - EARLIER_S, limits.seconds / 2)
+                own = [Path(folder)]
+                file = functools.partial(_file, path, request["function"], seconds)
+                ended = run(file, limits, locked=known.complete, readable=own)
         case kind:
-            raise ValueError(f"kind {kind!r}: allowed are protections, run, trace")
+            raise ValueError(f"kind {kind!r}: allowed are protections, run, trace, file")
     Path(request["out"]).write_bytes(ended.answer)
     return {"why": ended.why}
 
@@ -111,6 +129,16 @@ def _trace(puzzle: Puzzle, name: str, text: str, p: dict[str, Any], arrays: dict
     """In the reader's process: the bytes of the trace of one case, nothing if it fails."""
     with _in_place(puzzle, name, text):
         yield trace_file.to_bytes(record_call(launcher(puzzle.entry, p, tensors(p, arrays, "cpu")), "all"))
+
+
+def _file(path: Path, function: str, seconds: float) -> Iterator[bytes]:
+    """In the reader's process: the bytes of the trace of a file's function, or why there is none, as JSON."""
+    try:
+        trace = record_file(path, function, "all", lambda *_: None, seconds=seconds)
+    except (TraceError, OutOfBounds, ValueError, OSError) as error:
+        yield json.dumps({"message": str(error)}).encode()
+    else:
+        yield trace_file.to_bytes(trace)
 
 
 @contextmanager

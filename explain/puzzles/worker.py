@@ -10,13 +10,16 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from explain.difference.compare import CannotCompareError, first_difference
 from explain.experiment import Experiment
+from explain.plain import plain
 from explain.run_experiment import run_traced
 from explain.trace import file as trace_file
 from explain.worker_process import Progress
@@ -25,6 +28,7 @@ from kernels.verify import expectations_of, verify
 
 COUNTS = 3
 """Bytes read, bytes written, FLOPs."""
+LARGEST_TRACE = 256 * 1024 * 1024  # bytes, unpacked
 LONGEST_MESSAGE = 2_000  # characters
 MOST_COUNTED = 1 << 62
 
@@ -35,6 +39,7 @@ def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
         {"kind": "inputs", "cases": [an Experiment's JSON, …], "folder"}   {}
         {"kind": "verdict", "cases", "sent": path}                         {"verdicts": […], "message", "line"}
         {"kind": "trace", "case": an Experiment's JSON, "out"}             {}; records our kernel
+        {"kind": "difference", "ours": path, "theirs": path}               {"difference": a Difference's fields or null}
 
     "verdict" reads what the other worker received. If a case has no outputs, the verdicts end before it, and `message`
     and `line` are what the reader's process said of it, or "" and None. Raises ValueError.
@@ -50,7 +55,12 @@ def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
             trace, _ = run_traced(Experiment.from_json(request["case"]), "all", progress)
             trace_file.write(trace, Path(request["out"]))
             return {}
-    raise ValueError(f"kind {request['kind']!r}: allowed are inputs, verdict, trace")
+        case "difference":
+            traces = (trace_file.read(Path(request[which]), LARGEST_TRACE) for which in ("ours", "theirs"))
+            with suppress(CannotCompareError):
+                return {"difference": plain(first_difference(*traces))}
+            return {"difference": None}
+    raise ValueError(f"kind {request['kind']!r}: allowed are inputs, verdict, trace, difference")
 
 
 def _inputs(experiment: Experiment) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO
 
 from explain.sandbox import protections
@@ -49,10 +50,12 @@ class Ended:
     output: str
 
 
-def run(work: Callable[[], Iterable[bytes]], limits: Limits, *, locked: bool = True) -> Ended:
+def run(
+    work: Callable[[], Iterable[bytes]], limits: Limits, *, locked: bool = True, readable: Iterable[Path] = ()
+) -> Ended:
     """Sends the bytes that `work` yields, from a forked process, and waits for its end.
 
-    Without `locked` the process keeps its rights, and has limits only.
+    Without `locked` the process keeps its rights, and has limits only. Locked, it can read below `readable` too.
 
     `work` finds what its caller had in memory: it must hold nothing that the code is not to know. Raises OSError if the
     system cannot start a process.
@@ -64,7 +67,7 @@ def run(work: Callable[[], Iterable[bytes]], limits: Limits, *, locked: bool = T
         sys.stderr.flush()
         pid = os.fork()
         if pid == 0:
-            _child(work, limits, parent, sending, output, locked)
+            _child(work, limits, parent, sending, output, locked, readable)
         os.close(sending)
         try:
             received, why = _received(answer, pid, limits)
@@ -125,7 +128,13 @@ def _reason(code: int, limits: Limits) -> str:
 
 
 def _child(
-    work: Callable[[], Iterable[bytes]], limits: Limits, parent: int, sending: int, output: IO[bytes], locked: bool
+    work: Callable[[], Iterable[bytes]],
+    limits: Limits,
+    parent: int,
+    sending: int,
+    output: IO[bytes],
+    locked: bool,
+    readable: Iterable[Path],
 ) -> None:
     """The forked process. It never returns."""
     code = NOT_LOCKED
@@ -142,7 +151,7 @@ def _child(
         if os.getppid() != parent:  # it ended before the line above
             os._exit(code)
         if locked:
-            protections.lock()
+            protections.lock(readable)
         code = 1
         for part in work():
             rest = memoryview(part)

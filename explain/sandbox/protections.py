@@ -11,7 +11,7 @@ import socket
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,12 +66,12 @@ def give_up_rights() -> None:
     drop_capabilities()
 
 
-def lock() -> None:
+def lock(more: Iterable[Path] = ()) -> None:
     """Locks this process, for good, once it gave up its rights. Raises OSError if a protection is missing.
 
-    What it has open stays open. Files of Python, its packages and `explain` and `kernels` can be read.
+    What it has open stays open. It can read files of Python, its packages, `explain` and `kernels`, and below `more`.
     """
-    landlock.restrict(readable())
+    landlock.restrict([*readable(), *more])
     seccomp.restrict()
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def returned() -> bool:
@@ -27,3 +31,17 @@ def here() -> str:
     """
     context = get_script_run_ctx()
     return "" if context is None else context.page_script_hash
+
+
+def own_machine() -> bool:
+    """Whether the reader sits at the server, so that what they write is their own code on their own machine."""
+    headers = st.context.headers
+    return is_loopback(str(st.get_option("server.address")), headers.get("Host", ""), headers.get("Origin", ""))
+
+
+def is_loopback(address: str, host: str, origin: str) -> bool:
+    """Whether the reader sits at the server: it listens on loopback only (`address`), was asked for there (`host`, the
+    header Host), by a page of its own (`origin`, the header Origin).
+    """
+    names = (address, urlsplit(f"//{host}").hostname, urlsplit(origin).hostname)
+    return all(name in LOOPBACK for name in names) and urlsplit(origin).netloc == host

@@ -109,9 +109,9 @@ def refuse(words: str, key: str, place: DeltaGenerator | None = None) -> None:
         st.markdown(f":red[{words}]")
 
 
-def kernel(label: str, default: str, name: str) -> str:
-    """A choice among all kernels, kept in the address under `name`. An unknown one is reported."""
-    titles = {kernel: entry.title for kernel, entry in TAUGHT.items()}
+def kernel(label: str, default: str, name: str, among: Iterable[str] = TAUGHT) -> str:
+    """A choice among kernels, by default all, kept in the address under `name`. An unknown one is reported."""
+    titles = {kernel: TAUGHT[kernel].title for kernel in among}
     return option(label, titles, name, default)
 
 

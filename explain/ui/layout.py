@@ -123,7 +123,8 @@ def _puzzles(room: str) -> str:
         if puzzle["chapter"] == room:
             formula = "\n".join(puzzle["formula"])
             start = f"python -m explain puzzle start {name}\npython -m explain puzzle check {name}.py --watch"
-            words = f"{puzzle['goal']}\n\n```text\n{formula}\n```\n\n```text\n{start}\n```"
+            own = f"[Write it here](./write_it?puzzle={name}), or in your own editor:"
+            words = f"{puzzle['goal']}\n\n```text\n{formula}\n```\n\n{own}\n\n```text\n{start}\n```"
             said.append(f"<details><summary>{escape(puzzle['title'])}</summary>\n\n{words}\n\n</details>")
     return "\n\n".join(said)
 

@@ -66,6 +66,8 @@ MOVE = """async (address) => {
 
 # A page lives for seconds here: compiling its JavaScript a second and a third time takes an eighth of all a test costs.
 NO_OPTIMISATION = "--js-flags=--no-turbofan --no-maglev"
+# One process draws all pages: a new one for each site that a tab goes to costs a twentieth of all.
+ONE_PROCESS = ("--renderer-process-limit=1", "--disable-site-isolation-trials")
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -104,7 +106,7 @@ def launch() -> Iterator[Callable[..., Browser]]:
     except (NoBrowserError, ValueError) as error:
         pytest.fail(str(error), pytrace=False)
     with sync_playwright() as playwright:
-        yield partial(playwright.chromium.launch, executable_path=path, args=[NO_OPTIMISATION])
+        yield partial(playwright.chromium.launch, executable_path=path, args=[NO_OPTIMISATION, *ONE_PROCESS])
 
 
 @pytest.fixture(scope="session")

@@ -364,7 +364,8 @@
     if (element.closest("script, style, title, head, .katex-mathml")) return false;
     const text = [...element.childNodes].filter(({ nodeType }) => nodeType === Node.TEXT_NODE).map(({ data }) => data).join("");
     if (!text.trim()) return false;
-    const { fontFamily, fontWeight, fontStyle } = getComputedStyle(element);
+    const { fontFamily, fontWeight, fontStyle, visibility } = getComputedStyle(element);
+    if (visibility === "hidden") return false;             // measured by an editor, and never drawn
     const key = `${fontFamily} ${fontWeight} ${fontStyle}`;
     const seen = characters.get(key) ?? characters.set(key, new Set()).get(key);
     const fresh = [...new Set(text)].filter((character) => character.trim() && !seen.has(character));

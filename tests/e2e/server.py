@@ -48,6 +48,7 @@ def running_app(app: str = "app.py", *, root: Path = ROOT, start_limit_s: float 
         if Path(app).parent != Path("."):  # Streamlit serves `static` from beside the script
             command[4] = shutil.copy(root / app, folder)
             Path(folder, "static").symlink_to(root / "static")
+        environment["TILESCOPE_PROGRESS"] = str(Path(folder, "progress.json"))
         log = Path(folder, "server.log")
         with log.open("wb") as output:
             child = subprocess.Popen(command, cwd=root, env=environment, stdout=output, stderr=subprocess.STDOUT)

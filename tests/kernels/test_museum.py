@@ -11,7 +11,7 @@ from kernels.catalog import KERNELS, TAUGHT
 from kernels.edits import Edit, load, source_of
 from kernels.museum import EXHIBITS
 from kernels.verify import Verdict
-from tests.kernels.quick import quick_grid
+from tests.kernels.quick import LONG, quick_grid, tiles
 from tests.kernels.test_against_float64 import verdict_of
 
 each = pytest.mark.parametrize("exhibit", EXHIBITS.values(), ids=lambda exhibit: exhibit.name)
@@ -46,7 +46,7 @@ def test_plain_random_numbers_pass_in_every_shape_whose_rows_see_a_key(exhibit):
     experiments = [
         experiment
         for experiment in grid(KERNELS[exhibit.base])
-        if experiment.inputs == "normal" and experiment.values["dtype"] == "fp32"
+        if experiment.inputs == "normal" and experiment.values["dtype"] == "fp32" and tiles(experiment) < 4 * LONG
         if experiment.values.get("kv_len", 1) >= experiment.values.get("seq_len", 1)
     ]
     assert len(experiments) >= 7

@@ -11,6 +11,10 @@ from explain.glossary import Term
 Terms = Sequence[Term]
 
 
+ASKED = ("m", "ℓ", "α", "Õ")
+"""The symbols of the names that can be chosen."""
+
+
 def _with(terms: Terms, symbol: str) -> Term:
     return next(term for term in terms if term.symbol == symbol)
 
@@ -31,7 +35,7 @@ QUESTIONS = tuple(
         "choice",
         partial(_code, symbol=symbol),
         partial(_why, symbol=symbol),
-        lambda terms: sorted({term.code[0] for term in terms if term.code and term.quantity}),
+        lambda terms: sorted(_code(terms, symbol) for symbol in ASKED),
         hint="Search for the symbol. Its names in the kernels stand beside its definition.",
     )
     for name, symbol in (("sum", "ℓ"), ("rescale", "α"))

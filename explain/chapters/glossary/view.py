@@ -36,7 +36,11 @@ def entries(words: str) -> None:
     if found and words:
         st.html(figures.entries(found))
     elif words:
-        st.info(f"No term contains “{words}”. Try one word, or clear the search to see all terms.")
+        near = glossary.nearest(words)
+        told = "The nearest:" if near else "Try one word, or clear the search to see all terms."
+        st.info(f"No term contains “{words}”. {told}")
+        if near:
+            st.html(figures.entries(near))
     else:
         with st.container(key="groups"):  # it stays in sight
             st.markdown(" · ".join(f"[{group}](#{figures.anchor(group)})" for group in glossary.GROUPS))
@@ -45,7 +49,9 @@ def entries(words: str) -> None:
             st.html(figures.entries(terms))
 
 
-def closing() -> None:
-    """Things to try, questions, sources."""
+def closing(words: str) -> None:
+    """Things to try, questions, sources; nothing below the results of a search."""
+    if words:
+        return
     ask("glossary", exercises.QUESTIONS, glossary.TERMS, "")
     layout.closing("glossary")

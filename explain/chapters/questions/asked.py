@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from html import escape
 from itertools import groupby
 from urllib.parse import parse_qsl
 
@@ -55,14 +56,16 @@ def _question(group: str, row: str) -> Question:
 
 
 def table() -> str:
-    """The questions as one Markdown table: each with its sources, its answer, and a link to its screen."""
+    """The questions as one Markdown table: each with its sources, its answer, and a link to its screen, in HTML.
+
+    A Markdown link would open the screen in another tab.
+    """
     rows: list[tuple[str, str, str]] = []
     for group, some in groupby(questions(), key=lambda one: one.group):
         rows.append((f"*{group}*", "", ""))
-        rows += [
-            (f"**{one.question}** :small[{one.sources}]", one.answer, f"[{_screen(one)} →]({one.address})")
-            for one in some
-        ]
+        for one in some:
+            link = f'<a href="{escape(one.address)}" target="_self">{_screen(one)} →</a>'
+            rows.append((f"**{one.question}** :small[{one.sources}]", one.answer, link))
     return markdown(("question", "answer", "see it"), rows)
 
 

@@ -48,7 +48,7 @@ def how_to_read() -> None:
     """What the marks mean, and how two runs of different length step together."""
     with layout.part(
         "How two runs step together",
-        "Both runs start each tile together. The shorter one waits on its last line.",
+        "Both runs start each tile together. The shorter one waits on its last line of the tile.",
         wide=1,
     ):
         layout.prose(
@@ -56,5 +56,4 @@ def how_to_read() -> None:
             "of S such a score has a cut corner. A maximum or a sum is compared only where both runs have read the "
             "same columns of the row. **First difference** (key D) goes to the first one."
         )
-        layout.chapter_link("your_run", "Two trace files of your own")
-        layout.chapter_link("your_run", "Two trace files of your own")
+        layout.chapter_link("your_run", "Two trace files of your own →")

@@ -71,7 +71,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "ratio",
-        "Divide the bytes that the loads request, by formula, by the bytes that DRAM delivers. What is the ratio?",
+        "How many times more bytes do the loads request, by formula, than DRAM delivers?",
         "number",
         lambda shown: (shown.counted.levels.formula.read or 0) / (shown.counted.levels.dram.read or 1),
         _why_ratio,

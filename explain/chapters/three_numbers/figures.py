@@ -31,14 +31,17 @@ NEGLIGIBLE = 1e-3
 # The memory hierarchy
 
 
-def hierarchy(found: Levels, prediction: Prediction | None, dirty: int | None, chosen: str) -> str:
+def hierarchy(
+    found: Levels, prediction: Prediction | None, dirty: int | None, chosen: str, *, warm: bool = False
+) -> str:
     """From registers down to DRAM: arrows as wide as their bytes, up for reads and down for writes; `chosen` is
-    outlined.
+    outlined. `dirty` bytes were still in L2 at the end of the run; if `warm`, as many of the run before at its start.
 
     A link is a button (`data-press` is its level). A link that was not measured is grey and says why.
     """
     width, box, gap, left = 600.0, 30.0, 90.0, 10.0
-    most = max((count for level in (*found, found.shared) for count in (level.read, level.written) if count), default=1)
+    most = max((count for level in found for count in (level.read, level.written) if count), default=1)
+    held = "{0} of it are from the run before; as many of this run stay in L2" if warm else "{0} more are still in L2"
     tops = [8.0 + n * (box + gap) for n in range(4)]
     own, formula, traced = found.l1, found.formula, found.traced
     parts = [
@@ -51,16 +54,17 @@ def hierarchy(found: Levels, prediction: Prediction | None, dirty: int | None, c
             "l1", own, left + 12, tops[0] + box, gap, 340, most, chosen,
             (("formula", formula), ("traced", traced), ("measured", own)),
         ),
-        _shared(found.shared, 374, tops[0] + box, gap, width - 374 - left, most, chosen),
+        _shared(found.shared, 374, tops[0] + box, gap, width - 374 - left, chosen),
         _link("l2", found.l2, left + 12, tops[1] + box, gap, width - 2 * left, most, chosen,
         (("measured", found.l2),)),
         _link(
             "dram", found.dram, left + 12, tops[2] + box, gap, width - 2 * left, most, chosen,
             (*((("predicted", _predicted(prediction)),) if prediction else ()), ("measured", found.dram)),
-            f"{amount(dirty)} more were still in L2 at the end of the run" if dirty else "",
+            held.format(amount(dirty)) if dirty else "",
         ),
+        text(left, tops[3] + box + 20, "arrow width ∝ bytes · press a link for its bytes", faint=True, size=12),
     ]  # fmt: skip
-    return picture(width, tops[3] + box + 8, "Bytes between the levels of the GPU's memory", parts, "48rem")
+    return picture(width, tops[3] + box + 28, "Bytes between the levels of the GPU's memory", parts, "48rem")
 
 
 def _predicted(prediction: Prediction) -> Level:
@@ -87,10 +91,10 @@ def _link(
 ) -> str:
     """Two arrows, up for reads and down for writes, beside the numbers of each source."""
     parts = [
-        _arrow(x + 20, y, height, level.read, most, key, up=True),
-        _arrow(x + 70, y, height, level.written, most, key, up=False),
+        _arrow(x + 26, y, height, level.read, most, key, up=True),
+        _arrow(x + 80, y, height, level.written, most, key, up=False),
     ]
-    at, read_at, written_at = x + 100, x + 234, x + 322
+    at, read_at, written_at = x + 112, x + 240, x + 322
     top = y + (height - 20 * (len(rows) + (1 if more else 0))) / 2 + 5
     parts += [
         text(read_at, top, "read", anchor="end", faint=True, size=12),
@@ -110,15 +114,15 @@ def _link(
     return _button(key, LINKS[key], x - 12, y + 4, width, height - 8, chosen, level, parts)
 
 
-def _shared(level: Level, x: float, y: float, height: float, width: float, most: int, chosen: str) -> str:
-    middle, known = y + height / 2, level.known
+def _shared(level: Level, x: float, y: float, height: float, width: float, chosen: str) -> str:
+    """Its bytes without an arrow: it is none of the three numbers."""
+    middle, centre, known = y + height / 2, x + width / 2, level.known
     told = amount(level.read) if level.read is not None else "not measured"
-    bound = "at most" if known and level.note.startswith("at most") else ""
+    bound = "≤ " if known and level.note.startswith("at most") else ""
     parts = [
-        _arrow(x + 34, y, height, level.read, most, "shared", up=True),
-        text(x + 66, middle - 14, "requested", faint=True, size=12),
-        text(x + 66, middle + 8, told, bold=known, faint=not known, size=13),
-        text(x + 66, middle + 28, bound, faint=True, size=12),
+        text(centre, middle - 12, "loads + stores", anchor="middle", faint=True, size=12),
+        text(centre, middle + 8, bound + told, anchor="middle", bold=known, faint=not known, size=13),
+        text(centre, middle + 28, "measured only: no formula, no trace", anchor="middle", faint=True, size=12),
     ]
     return _button("shared", LINKS["shared"], x, y + 4, width, height - 8, chosen, level, parts)
 
@@ -139,18 +143,16 @@ def _button(
 
 
 def _arrow(x: float, y: float, height: float, count: int | None, most: int, key: str, *, up: bool) -> str:
-    """An arrow as wide as its bytes, at most 36 units; a dashed line if they were not measured.
-
-    That of shared memory is light: it is none of the three numbers.
-    """
+    """An arrow as wide as its bytes, at most 48 units; a dashed line if they were not measured."""
     colour = COLOURS[key]
     if count is None:
         return (
             f'<line x1="{x:.1f}" y1="{y + 6:.1f}" x2="{x:.1f}" y2="{y + height - 6:.1f}" stroke="currentColor" '
             'stroke-opacity="0.4" stroke-dasharray="4 4"/>'
         )
-    wide = max(36 * count / most, 1.0)
-    half, head, side = wide / 2, 13.0, max(wide / 2 + 5, 7.0)
+    half = max(48 * count / most, 1.0) / 2
+    side = max(half, 5.0)
+    head = 6 + side / 2
     top, bottom = y + 4, y + height - 4
     if not up:
         top, bottom = bottom, top
@@ -159,9 +161,8 @@ def _arrow(x: float, y: float, height: float, count: int | None, most: int, key:
     points = [(x, top), (x + side, neck), *shaft, (x - side, neck)]
     path = " ".join(f"{px:.1f},{py:.1f}" for px, py in points)
     way = "read" if up else "written"
-    strong = 0.35 if key == "shared" else 0.9
     title = f"<title>{amount(count)} {way}</title>"
-    return f'<polygon points="{path}" fill="{colour}" fill-opacity="{strong}">{title}</polygon>'
+    return f'<polygon points="{path}" fill="{colour}" fill-opacity="0.9">{title}</polygon>'
 
 
 # The levels as bars, and what leads from one to the next
@@ -331,11 +332,11 @@ def _signed(count: int) -> str:
 def prediction_words(check: Check) -> str:
     """Predicted and counted DRAM reads in a sentence, with the reason for a miss."""
     words = (
-        f"Predicted DRAM reads, L2 cold: **{amount(check.prediction.read)}**. Counted: **{amount(check.measured)}**, "
-        f"{_percent(check.off)} off"
+        f"DRAM reads, L2 cold: predicted **{amount(check.prediction.read)}**, counted **{amount(check.measured)}** "
+        f"({percent(abs(check.off), 2)} {'more' if check.off > 0 else 'less'})"
     )
     if check.met:
-        return f"{words}, within 1%."
+        return f"{words}."
     return f"{words}. " + " ".join(f"{cause.name}: {_signed(cause.bytes)}. {cause.words}" for cause in check.causes)
 
 

@@ -17,6 +17,7 @@ from explain.counters.model import Counters
 from explain.engine import engine
 from explain.experiment import Experiment
 from explain.figures.numbers import NONE, ratio
+from explain.records.plans import MEASURED
 from explain.records.registry import Entry
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.charts import sourced
@@ -57,7 +58,7 @@ def counted_here(experiment: Experiment, shown: Sequence[Entry]) -> Witness:
             if why:
                 st.warning(why, icon=":material/warning:")
     else:
-        why = f"This machine has no GPU counters. {status.reason}"
+        why = status.reason
     points = ((one, one.record.point(experiment)) for one in shown)
     found = next(((one, point.counters) for one, point in points if point and point.counters), None)
     if here is not None:
@@ -68,13 +69,14 @@ def counted_here(experiment: Experiment, shown: Sequence[Entry]) -> Witness:
 def ways(chosen: Witness) -> None:
     """The source of the counters, and the other possible sources in order."""
     if chosen.counters is not None:
-        sourced(f"{chosen.source}. {chosen.why}")
+        sourced(chosen.source)
     else:
-        st.caption(f"formula only. {chosen.why}")
+        st.caption("formula only")
     with st.expander("Where the numbers can come from"):
         st.markdown(
             "The page shows the first of these that is available:\n\n"
             + "\n".join(f"1. {f'**{way}** (shown now)' if way == chosen.way else way}: {_WHAT[way]}." for way in WAYS)
+            + f"\n\n{chosen.why}"
         )
         if chosen.counters is not None:
             copy = chosen.counters.copy
@@ -92,7 +94,7 @@ def ways(chosen: Witness) -> None:
 
 
 def ratios(records: Sequence[Entry]) -> None:
-    """How much less FlashAttention-2 requests, moves at DRAM, and takes, at one size; from the first record."""
+    """How much less FlashAttention-2 requests, moves at DRAM, and takes, at one large size; from the first record."""
     sweep = next(iter(READY.values()))
     pair = [sweep.at(kernel, sweep.values[-1]) for kernel in PAIR]
     for one in records:
@@ -107,7 +109,7 @@ def ratios(records: Sequence[Entry]) -> None:
             ("bytes at DRAM (HBM)", "fewer", "and L2 keeps K and V"),
             ("time", "faster", "the same matmuls remain"),
         )
-        layout.prose(f"**FlashAttention-2 against standard attention**, N = {sweep.values[-1]:,}")
+        st.header(f"What it brings: FlashAttention-2 and standard attention, N = {sweep.values[-1]:,}", anchor=False)
         for (name, better, why), a, b, column in zip(told, standard, flash, st.columns(3, gap="small"), strict=True):
             with column.container(border=True, gap="small"):
                 st.metric(name, f"{ratio(a / b)} {better}" if a and b else NONE)
@@ -138,7 +140,7 @@ def choose() -> Choice:
     """The kernel, its sizes and the state of L2 that the reader chose."""
     picked, sized, heat = st.columns([3, 3, 2], vertical_alignment="bottom")
     with picked:
-        kernel = controls.kernel("Kernel", "flash_attention", "kernel")
+        kernel = controls.kernel("Kernel", "flash_attention", "kernel", MEASURED)
     choices = lab.experiments(kernel)
     with sized:
         words = {
@@ -153,23 +155,20 @@ def choose() -> Choice:
 
 
 def hierarchy(choice: Choice, lead: DeltaGenerator) -> tuple[Shown, Sequence[Entry]]:
-    """The ratios in the place `lead`, and the memory hierarchy with the bytes of each link; returns the numbers and the
-    records that they come from.
+    """The memory hierarchy with the bytes of each link, and in the place `lead` the source of the counts; returns the
+    numbers and the records that they come from.
     """
     drawn, told = st.columns([3, 2], gap="large")
-    with told:
-        records = records_choice()
     with lead:
-        ratios(records)
-    with told:
+        records = records_choice()
         witness = counted_here(choice.experiment, records)
+        ways(witness)
     shown = lab.shown(choice.experiment, traced_bytes(choice.experiment, choice.small_is_it), witness, warm=choice.warm)
     link = pictures.pressed("link", figures.LINKS, "dram")
     with drawn:
         dirty = shown.counts.dirty_bytes if shown.counts else None
-        pictures.pressable(figures.hierarchy(shown.levels, shown.prediction, dirty, link), "link")
+        pictures.pressable(figures.hierarchy(shown.levels, shown.prediction, dirty, link, warm=choice.warm), "link")
     with told:
-        ways(witness)
         layout.prose(f"**{figures.LINKS[link]}**: {figures.link_words(link, shown.levels)}")
         st.markdown(figures.buffers_table(link, shown.traffic, shown.traced, shown.prediction))
         if shown.check:

@@ -22,7 +22,8 @@ HOW = """```
 python -m explain trace path/to/your_file.py:main --out run.tilescope
 python3 start.py --trace run.tilescope
 ```
-The second command opens the app on this page. `docs/your-kernel.md` describes the first."""
+The second command opens the app on this page. `docs/your-kernel.md` describes the first.
+[Paste a file here](./your_kernel) to trace it without either."""
 
 
 def choose() -> list[Run]:

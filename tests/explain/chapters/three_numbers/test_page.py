@@ -19,9 +19,10 @@ from explain.experiment import Experiment
 from explain.gpus import GPUS
 from explain.records import registry
 from explain.records.model import Point
-from explain.records.plans import sizes
+from explain.records.plans import MEASURED, sizes
 from explain.records.registry import Entry, recorded
 from explain.workers import WorkerDied, WorkerFailed
+from kernels.catalog import TAUGHT
 from tests.explain.records.made import WHERE
 from tests.pages import page, texts
 
@@ -160,6 +161,24 @@ def test_warm_and_cold_are_different_counts(monkeypatch):
     cold, warm = (drawn(page("three_numbers", kernel="softmax_safe", l2=heat)) for heat in ("cold", "warm"))
     assert "Left in L2 by the run before" in warm
     assert "Left in L2 by the run before" not in cold
+
+
+@pytest.mark.parametrize("heat", ["cold", "warm"])
+@pytest.mark.parametrize("kernel", MEASURED)
+def test_every_kernel_of_the_menu_opens(monkeypatch, kernel, heat):
+    with_gpu(monkeypatch, NONE, refused(AssertionError()))
+    monkeypatch.setattr(page_levels.stepper, "stepper", lambda *_, **__: [])  # its run is traced in other tests
+    test = page("three_numbers", kernel=kernel, l2=heat)
+    menu = test.selectbox(key="kernel")
+    assert [TAUGHT[name].title for name in MEASURED] == menu.options
+    assert menu.value == kernel
+    assert not test.error
+    assert "not measured" not in drawn(test)
+
+
+def test_a_kernel_without_sizes_to_measure_is_refused_in_words(monkeypatch):
+    with_gpu(monkeypatch, NONE, refused(AssertionError()))
+    assert "**Kernel: vector_add.**" in drawn(page("three_numbers", kernel="vector_add"))
 
 
 def test_an_address_that_makes_no_sense_is_said_and_the_page_stands():

@@ -1,0 +1,65 @@
+"""The page of puzzles: who may run code without a lock, what is drawn, hints one by one. A check is in tests/e2e."""
+
+from __future__ import annotations
+
+import pytest
+
+from explain.chapters.write_it import checks, figures
+from explain.engine import engine
+from explain.puzzles.judge import Judgement
+from explain.puzzles.puzzles import puzzles
+from explain.ui.address import is_loopback
+from tests.pages import page, texts
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "origin", "own"),
+    [
+        ("127.0.0.1", "localhost:8501", "http://localhost:8501", True),
+        ("localhost", "127.0.0.1:8501", "http://127.0.0.1:8501", True),
+        ("0.0.0.0", "localhost:8501", "http://localhost:8501", False),
+        ("127.0.0.1", "evil.example:8501", "http://evil.example:8501", False),  # a name that leads to this machine
+        ("127.0.0.1", "localhost:8501", "http://evil.example", False),
+        ("127.0.0.1", "localhost:8501", "http://localhost:9999", False),  # another server's page
+        ("127.0.0.1", "localhost:8501", "", False),
+        ("127.0.0.1", "", "", False),
+    ],
+)
+def test_only_a_reader_at_the_server_may_run_code_without_a_lock(address, host, origin, own) -> None:
+    assert is_loopback(address, host, origin) == own
+
+
+def test_each_puzzle_opens_by_its_address_with_its_hints_folded(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("TILESCOPE_PROGRESS", str(tmp_path / "progress.json"))
+    for name, puzzle in puzzles().items():
+        test = page("write_it", puzzle=name)
+        assert test.selectbox[0].value == name
+        assert not any(hint in texts(test) for hint in puzzle.hints)
+
+
+def test_hints_unfold_one_by_one_then_the_solution(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("TILESCOPE_PROGRESS", str(tmp_path / "progress.json"))
+    puzzle = puzzles()["online"]
+    test = page("write_it", puzzle=puzzle.name)
+    for read in range(1, len(puzzle.hints) + 1):
+        assert not test.toggle
+        test.button(key=f"hint {puzzle.name}").click().run()
+        assert sum(f"**{number}.**" in texts(test) for number in range(1, 9)) == read
+    test.toggle[0].set_value(True).run()
+    assert any(code.value.startswith("--- ") and "+" in code.value for code in test.code)
+
+
+def test_a_picture_fills_what_one_program_touches() -> None:
+    puzzle = puzzles()["vector_add"]
+    run = checks.picture(puzzle).wait(60)
+    assert run.result is not None, run.error
+    launch = run.result.trace.launches[0]
+    drawn = figures.reach(run.result.trace, puzzle.functions)
+    assert drawn.count("var(--f-hbm)") == len(launch.buffers)  # one run of neighbours in each
+    engine().close()
+
+
+def test_errors_stand_at_their_line() -> None:
+    failing = puzzles()["online"].cases(0)[0]
+    assert figures.errors(Judgement("online", 9, 3, failing, "NameError: x", 12)) == {12: "NameError: x"}
+    assert figures.errors(Judgement("online", 9, 9)) == {}

@@ -1,0 +1,45 @@
+"""A reader's own file runs in a locked process and leaves a trace, or a reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from explain.chapters.your_kernel.view import EXAMPLE
+from explain.puzzles.judge import Judge, NoTraceError
+from tests.pages import page
+
+pytestmark = pytest.mark.xdist_group("puzzles")
+TEXT = EXAMPLE.read_text(encoding="utf-8")
+
+
+def record(judge: Judge, text: str, function: str = "main", seconds: float = 30.0):
+    return judge.record(text, "mine.py", function, seconds, unlocked=False, cancel=None).trace
+
+
+def test_a_file_leaves_its_trace_and_what_it_printed(judge) -> None:
+    trace = record(judge, TEXT)
+    assert trace.launches[0].grid == (3, 1, 1)
+    assert "18." in trace.report.output
+    failed = record(judge, TEXT.replace("    print(y)", '    raise ValueError("late")'))
+    assert failed.report.failure is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "function", "seconds"),
+    [
+        (TEXT, "absent", 30),
+        ("x = (", "main", 30),
+        ("def main():\n    open('/etc/passwd').read()", "main", 30),
+        ("def main():\n    while True:\n        pass", "main", 1),
+        ("import os\nos._exit(0)", "main", 30),
+    ],
+)
+def test_a_file_without_a_trace_is_told_why(judge, text, function, seconds) -> None:
+    with pytest.raises(NoTraceError) as told:
+        record(judge, text, function, seconds)
+    assert str(told.value)
+
+
+def test_the_page_begins_with_an_example() -> None:
+    test = page("your_kernel")
+    assert test.text_input[0].value == "main"

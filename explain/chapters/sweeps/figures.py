@@ -388,8 +388,8 @@ def spills(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
             most = f"{'up to ' if len(found) > 1 else ''}{si(found[worst], 'B')}"
             place = at_value(sweep.axis, worst) if sweep.axis == "causal" else f"at {AXES[sweep.axis][0]} = {where}"
             sentences.append(
-                f"{place[0].upper()}{place[1:]}, **{name_of(kernel)}** spills registers to local memory: {most}. The caches serve most of it; the "
-                "rest goes to HBM."
+                f"{place[0].upper()}{place[1:]}, **{name_of(kernel)}** spills registers to local memory: {most}. The caches serve most of "
+                "it; the rest goes to HBM."
             )
     return sentences
 

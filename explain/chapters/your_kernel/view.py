@@ -18,7 +18,7 @@ from explain.trace.file import TraceFile
 from explain.ui import address, layout
 from explain.ui.follow import AT_ONCE_S, follow
 
-EXAMPLE = Path(__file__).with_name("example.txt")
+EXAMPLE = your_run.SOURCE
 LONGEST = 200_000  # characters
 SECONDS = 20.0
 RUNS: Jobs[TraceFile] = Jobs(most_running=64, most_kept=200)

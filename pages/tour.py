@@ -1,4 +1,4 @@
-"""Tool: Your tour. A tour file in the player: drop it here, or start the app with --tour FILE."""
+"""Hidden: Your tour. A tour file in the player: drop it here, or start the app with --tour FILE."""
 
 from explain.chapters.tour import view
 from explain.ui import layout

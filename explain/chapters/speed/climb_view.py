@@ -23,6 +23,7 @@ from explain.ui.charts import chart, sourced
 from explain.ui.controls import option
 from explain.ui.layout import part, prose, sides
 from explain.ui.pictures import drawing, pressable, pressed
+from kernels.catalog import KERNELS
 from kernels.digest import digest_of
 
 OPENING = "bf16"
@@ -80,7 +81,8 @@ def _masked(shown: Chosen) -> None:
     seconds = [one.seconds_of(READABLE) for one in (*cases, case)]
     if len(seconds) != 2 or not (seconds[0] and seconds[1] and pair):
         return
-    told = masking.timed(pair, seconds[0], seconds[1], case.along)
+    told = f"The line *our {KERNELS[READABLE].short}* is a kernel that is written to be read, not one of the climb. "
+    told += masking.timed(pair, seconds[0], seconds[1], case.along)
     climbed = [one.seconds_of(f"{results.RUNG}{BASE_2}") for one in (*cases, case)]
     if climbed[0] and climbed[1]:
         told += (

@@ -70,7 +70,7 @@ def over(axis: str) -> str:
 def at_value(axis: str, value: Value) -> str:
     """ "at N = 128"."""
     if axis == "causal":
-        return "with the causal mask" if value else "without the causal mask"
+        return "with the mask" if value else "without the mask"
     return f"at {AXES[axis][0]} = {said(value)}"
 
 
@@ -254,7 +254,7 @@ def _bars(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str) 
     figure, unit = plot(), WHAT[what][1]
     for kernel, points in curves.items():
         figure.add_bar(
-            x=[_category(sweep.axis, value) for value in points], y=list(points.values()), name=name_of(kernel),
+            x=[category(sweep.axis, value) for value in points], y=list(points.values()), name=name_of(kernel),
             marker={"color": _look(sweep, kernel)[0]},
             text=[si(y, unit) for y in points.values()], textposition="outside", cliponaxis=False,
             hovertemplate=f"{AXES[sweep.axis][0]} = %{{x}}: %{{text}}<extra>{name_of(kernel)}</extra>",
@@ -268,8 +268,8 @@ def _bars(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str) 
     return figure
 
 
-def _category(axis: str, value: Value) -> str:
-    """A bar's place on its axis."""
+def category(axis: str, value: Value) -> str:
+    """A value of an axis without an order between its values, as text."""
     return at_value(axis, value) if axis == "causal" else said(value)
 
 
@@ -388,8 +388,8 @@ def spills(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
             most = f"{'up to ' if len(found) > 1 else ''}{si(found[worst], 'B')}"
             place = at_value(sweep.axis, worst) if sweep.axis == "causal" else f"at {AXES[sweep.axis][0]} = {where}"
             sentences.append(
-                f"{place[0].upper()}{place[1:]}, **{name_of(kernel)}** spills registers to local memory: {most}. The caches serve most of "
-                "it; the rest goes to HBM."
+                f"{place[0].upper()}{place[1:]}, **{name_of(kernel)}** spills registers to local memory: {most}. The "
+                "caches serve most of it; the rest goes to HBM."
             )
     return sentences
 

@@ -116,7 +116,9 @@ def picture(pair: tuple[Compiled, Compiled]) -> str:
             words = f"keep a NaN out: {count(one.guarding)}"
             parts.append(svg.text(wide - labels.text_width(words) - 2, y + 16, words))
     high = 2 * ROW + 4
-    return svg.picture(WIDE, high, "Instructions in the loop over the keys, without and with a causal mask", parts)
+    return svg.picture(
+        WIDE, high, "Instructions in the loop over the keys, without and with a causal mask", parts, most="50rem"
+    )
 
 
 SOURCE = "Instructions: SASS for sm_90, compiled without a GPU. How much of the time these lines take is not measured."

@@ -231,9 +231,12 @@ def sweep_growth(shown: Shown, times_only: bool = False) -> None:
     if any(reading.seconds for reading in readings):
         words, picture = layout.sides(f"Time {over}")
         with words:
-            _grows(shown, "seconds", picture, figures.idle(sweep, readings, shown.card))
-    if sweep.axis == "causal":
-        _masked(readings)
+            masked = _masked(readings) if sweep.axis == "causal" else ()
+            _grows(
+                shown, "seconds", picture, [*figures.idle(sweep, readings, shown.card), *(told for told, _ in masked)]
+            )
+        for _, pair in masked:
+            masking_view.shown("", pair)
     _misses(shown)
     sourced(_source(shown))
 
@@ -254,8 +257,9 @@ def _grows(shown: Shown, what: str, picture: DeltaGenerator, also: Sequence[str]
         chart(figure, f"{name} over {shown.sweep.axis}", shown.csv, alt=f"{name} over {over}")
 
 
-def _masked(readings: Sequence[Reading]) -> None:
-    """What the causal mask costs a kernel with recorded instructions: its time per tile, and its longer loop."""
+def _masked(readings: Sequence[Reading]) -> list[tuple[str, tuple[masking.Compiled, masking.Compiled]]]:
+    """What the causal mask costs each kernel with recorded instructions: its time per tile, and its compiled loops."""
+    found = []
     measured = [one for one in readings if one.witness == "hardware" and one.seconds]
     for masked in (one.experiment for one in measured if one.experiment.values["causal"]):
         plain, p = masked.with_(causal=False), masked.values
@@ -263,7 +267,8 @@ def _masked(readings: Sequence[Reading]) -> None:
         seconds = {one.experiment: one.seconds for one in measured}
         if pair and plain in seconds:
             told = masking.timed(pair, seconds[plain] or 0.0, seconds[masked] or 0.0, p["seq_len"])
-            masking_view.shown(told, pair)
+            found.append((told, pair))
+    return found
 
 
 def _level(levels: Sequence[str], place: DeltaGenerator) -> str:
@@ -316,7 +321,7 @@ def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator) -> None:
             values,
             value=values[len(values) * 2 // 3],
             key=f"roofline of {shown.sweep.key}",
-            format_func=figures.said,
+            format_func=functools.partial(figures.category, shown.sweep.axis),
         )
     points = roofline_points([r for r in shown.readings if r.experiment.values[shown.sweep.axis] == value], shown.roofs)
     if not points:

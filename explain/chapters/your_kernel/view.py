@@ -24,7 +24,8 @@ SECONDS = 20.0
 RUNS: Jobs[TraceFile] = Jobs(most_running=64, most_kept=200)
 HOW = (
     "`main` makes CPU tensors and launches kernels; it takes no arguments. The run may take 20 s. "
-    "`docs/your-kernel.md` says what the trace shows, and how to trace a file of your own folder from the command line."
+    "`docs/your-kernel.md` says what the trace shows, and how to trace a file of your own folder from the command "
+    "line. [Open a trace file](./your_run)."
 )
 
 

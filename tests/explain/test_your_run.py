@@ -105,7 +105,8 @@ def test_the_shipped_example_is_the_trace_of_its_file(tmp_path):
     (tmp_path / "example.py").write_bytes(your_run.SOURCE.read_bytes())
     assert cli.main(["trace", f"{tmp_path / 'example.py'}:main", "--out", str(tmp_path / "run.tilescope")]) == 0
     made, shipped = (trace_file.read(path.read_bytes()) for path in (tmp_path / "run.tilescope", your_run.EXAMPLE))
-    assert len(made.steps) == len(shipped.steps)
+    assert made.sources == shipped.sources
+    assert made.steps == shipped.steps
     assert made.report.output == shipped.report.output
 
 

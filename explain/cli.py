@@ -121,7 +121,10 @@ def _parser() -> argparse.ArgumentParser:
     names = f"the file to write; its name ends in {' or '.join(EXPORTS)}"
     export.add_argument("--out", type=Path, required=True, metavar="FILE", help=names)
     export.add_argument(
-        "--step", default="", metavar="N", help="the step the page opens on, from 0; default: the one that failed, or 0"
+        "--step",
+        default="",
+        metavar="N",
+        help="the step the page opens on, from 0; default: the one that failed, the first error, or 0",
     )
     Experiment.add_arguments(export)
 

@@ -279,7 +279,7 @@ def export(parsed: argparse.Namespace) -> int:
         trace = run.trace
     except TraceFileError as error:
         raise ParameterError("target", parsed.target, f"cannot be read: {error}") from None
-    asked = parsed.step or str(trace.report.failure.step if trace.report.failure else 0)
+    asked = parsed.step or str(trace.report.worst or 0)
     step = int(asked) if asked.isascii() and asked.isdecimal() else -1
     if not 0 <= step < trace.steps:
         raise ParameterError("--step", asked, f"must be a whole number from 0 to {trace.steps - 1}")

@@ -3,8 +3,8 @@
 from explain.chapters.notes import view
 from explain.ui import layout
 
-layout.chapter(__file__)
-page = view.choose()
-view.run_sheet(page)
-view.notes(page)
+with layout.chapter(__file__):
+    page, tour = view.choose()
+view.run_sheet(page, tour)
+view.notes(page, tour)
 view.hall()

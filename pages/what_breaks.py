@@ -7,7 +7,7 @@ with layout.chapter(
     __file__, goal="see how one wrong line breaks a kernel, and why ordinary random numbers do not show it."
 ):
     exhibit = view.choose()
-    view.plaque(exhibit)
+view.plaque(exhibit)
 questions = view.run(exhibit)
 view.verdicts(exhibit)
 view.game(exhibit)

@@ -26,7 +26,7 @@ const KEYS = [
   ["End", null, "last", "End", "Last step *"],
   [" ", null, "play", "Space", "Play or pause *"],
   ["i", null, "depth", "I", "Idea or code: the tiles of a beat, or its lines"],
-  ["n", false, "nextMove", "N", "Next change of the watched variable"],
+  ["n", false, "nextMove", "N", "Next change of the watched variable, or next step where the watched condition is true"],
   ["n", true, "previousMove", "Shift N", "Previous change of the watched variable"],
   ["g", null, "goTo", "G", "Go to a step by its number"],
   ["a", null, "ask", "A", "Predict: type the watched variable's next value before you see it"],

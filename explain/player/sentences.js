@@ -2,6 +2,7 @@
 // selected row, in the algorithm's symbols; every other variable is told by what it holds.
 
 import { counted, grouped, number, range, times } from "./numbers.js";
+import { sourceOfOdd } from "./provenance.js";
 import { countNaN, isNormalised } from "./story.js";
 import { isFloat } from "./trace.js";
 import { minMax } from "./words.js";
@@ -36,12 +37,22 @@ export class Telling {
   }
 
   sentence() {
-    const { story, k, line } = this;
+    const { story, k } = this;
     const { failure, output = "" } = story.trace.header.report ?? {};
     if (failure?.step === k) {
       const printed = output.trim() && `Printed: ${output.trim().slice(-LONGEST_OUTPUT)}`;
       return ["The run stopped here.", failure.message, failure.traceback, printed].filter(Boolean).join("\n");
     }
+    const found = (story.trace.header.report?.findings ?? []).filter(({ step }) => step === k);
+    const said = found.map(({ words, remedy }) => `${words}.${remedy ? ` → ${remedy}.` : ""}`);
+    const odd = story.firstOdd?.step === k ? sourceOfOdd(story, k) : null;
+    const read = odd?.of.map(({ words }) => words).join(", ");
+    return [...said, this.told(), odd && read && `${odd.made}, the first, from ${read}.`].filter(Boolean).join("\n");
+  }
+
+  /** The step alone, without what was found there. */
+  told() {
+    const { story, k, line } = this;
     if (k === story.frameStart[k]) return this.opening();
     const moved = this.moved();
     if (moved) return moved;

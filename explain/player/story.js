@@ -24,7 +24,7 @@ export class Story {
     this.outputMap = this.mapOf("output");
     this.indexCounters();
     this.indexRescales();
-    this.firstNaN = this.findNaN();
+    this.firstOdd = this.findOdd();
   }
 
   // --- variables over time ---
@@ -465,17 +465,22 @@ export class Story {
   }
 
   /** The first NaN in a variable: {step, name}, or null. */
-  findNaN() {
+  /** The first NaN that a variable holds, or if none does the first +∞: {step, name, what}; null for neither. */
+  findOdd() {
     const { change_at, change_name, change_value, header } = this.trace;
-    const holds = header.values.map((value) => (value.k === "t" && isFloat(value.d) ? undefined : false));
+    const holds = header.values.map((value) => (value.k === "t" && isFloat(value.d) ? undefined : ""));
+    let infinite = null;
     for (let k = 0; k < this.steps; k++) {
       for (let c = change_at[k]; c < change_at[k + 1]; c++) {
         const index = change_value[c];
-        holds[index] ??= countNaN(this.trace.value(index)) > 0;
-        if (holds[index]) return { step: k, name: header.names[change_name[c]][1] };
+        holds[index] ??= oddOf(this.trace.value(index).data);
+        if (!holds[index]) continue;
+        const found = { step: k, name: header.names[change_name[c]][1], what: holds[index] };
+        if (found.what === "NaN") return found;
+        infinite ??= found;
       }
     }
-    return null;
+    return infinite;
   }
 }
 
@@ -483,6 +488,16 @@ export class Story {
 export function isNormalised(story, k) {
   const set = story.changedAt("exponentials", story.programs[story.programAt[k]].first, k);
   return set >= 0 && /\bload\b|\//.test(story.text(set));
+}
+
+/** "NaN" if one of the numbers is, else "∞" if one is +∞, else "". */
+function oddOf(data) {
+  let found = "";
+  for (const x of data) {
+    if (x !== x) return "NaN";
+    if (x === Infinity) found = "∞";
+  }
+  return found;
 }
 
 export function countNaN(value) {

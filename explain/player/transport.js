@@ -5,7 +5,9 @@ import { keepChoice, lastChoice } from "./depth.js";
 import { buttonOf, openDialog } from "./dialog.js";
 import { grouped } from "./numbers.js";
 import { TIMELINE_INSET, paintTimeline } from "./pictures/timeline.js";
+import { sourceOfOdd } from "./provenance.js";
 import { Surface } from "./surface.js";
+import { FINDINGS } from "./watch.js";
 import { element } from "./words.js";
 
 const PLAY_MS = 550, BEAT_MS = 1600;                       // a step, or a beat, at speed 1
@@ -42,7 +44,7 @@ export class Transport {
       if (this.playing) this.play();
       player.section.focus({ preventScroll: true });
     });
-    player.on(player.$(".nan"), "click", () => player.go(this.score.nan));
+    player.on(player.$(".nan"), "click", () => player.go(this.oddAt));
     player.on(player.$(".count"), "click", () => player.act("goTo"));
   }
 
@@ -51,7 +53,7 @@ export class Transport {
     const [story] = stories;
     const at = (step) => positionOf[0].get(step);
     this.clocks = clocksOf(this.player);
-    const nan = Math.min(...stories.map((s, i) => (s.firstNaN ? positionOf[i].get(s.firstNaN.step) : Infinity)));
+    const odd = Math.min(...stories.map((s, i) => (s.firstOdd ? positionOf[i].get(s.firstOdd.step) : Infinity)));
     const marks = (s, i) => s.rescales.map(({ step, rows, of }) => ({ at: positionOf[i].get(step), share: rows / of,
       rows, of }));
     this.score = {
@@ -61,13 +63,11 @@ export class Transport {
         || launch !== story.programs[p - 1]?.launch).map((program) => at(program.first)),
       visits: story.visits.length > MOST_MARKED ? [] : story.visits.map((visit) => at(visit.begin)),
       rescales: stories.flatMap(marks),
-      nan: nan === Infinity ? null : nan,
+      odd: odd === Infinity ? null : odd,
     };
     this.range.max = length - 1;
-    const found = stories.map(({ firstNaN }) => firstNaN).find(Boolean);
-    this.nanWords = found ? `NaN, first in ${found.name} at step ${grouped(this.score.nan)}` : "";
-    this.player.$(".nan").textContent = this.nanWords;
-    this.player.$(".nan").setAttribute("aria-label", this.nanWords);
+    const found = stories.map(({ firstOdd }) => firstOdd).find(Boolean);
+    this.oddWords = found ? `${found.what}, first in ${found.name} at step ${grouped(this.score.odd)}` : "";
     this.showClock();
   }
 
@@ -169,7 +169,23 @@ export class Transport {
     const between = story.visits.length ? `between ${story.tileName}s` : "";
     const side = player.stories.length > 1 ? "left: " : "";
     player.$(".tile").textContent = visit ? side + story.placeOf(visit) : between;
-    player.$(".nan").hidden = !this.nanWords || (veiled && this.score.nan > t);
+    player.$(".nan").hidden = !this.oddWords || (veiled && this.score.odd > t);
+    if (this.oddWords) this.renderOdd(t);
+  }
+
+  /** The button of the first NaN or ∞. At that step, or at one before that set one, it leads back to what was read. */
+  renderOdd(t) {
+    const { player } = this;
+    let words = this.oddWords;
+    this.oddAt = this.score.odd;
+    if (t <= this.score.odd) player.stories.forEach((story, i) => {
+      const from = sourceOfOdd(story, player.woven[i][t])?.of.find(({ odd, step }) => odd && step >= 0);
+      if (!from) return;
+      this.oddAt = player.positionOf[i].get(from.step);
+      words = `‹ from ${from.words}, step ${grouped(this.oddAt)}`;
+    });
+    player.$(".nan").textContent = words;
+    player.$(".nan").setAttribute("aria-label", words);
   }
 
   /** The tooltip at x of the timeline: the marks there, or what each kind of mark means. */
@@ -187,7 +203,7 @@ export class Transport {
     const rescale = this.score.rescales.find(({ at }) => near(at));
     if (rescale) words.push(`rescale: α < 1 in ${rescale.rows} of ${rescale.of} rows`);
     const { name, accesses, moves } = player.watch;
-    const change = accesses.has(name) ? name : `${name} changes`;
+    const change = accesses.has(name) || player.watch.condition || name === FINDINGS ? name : `${name} changes`;
     if (moves.some(near)) words.push(change);
     if (words.length > 1) return words.join("\n");
     if (this.score.rescales.length) words.push("orange: α < 1, taller in more rows");

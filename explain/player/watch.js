@@ -1,7 +1,9 @@
 // The watched variable: the steps that change it, jumps between them, and the question before it is set. A buffer's
-// loads or stores can be watched too.
+// loads or stores can be watched too, a condition, and what the checks have found.
 
+import { readCondition } from "./condition.js";
 import { LOAD, STORE } from "./counters.js";
+import { openDialog } from "./dialog.js";
 import { number } from "./numbers.js";
 import { alongAxis, element, elementOf, mathElement } from "./words.js";
 import { isFloat } from "./trace.js";
@@ -13,6 +15,10 @@ const WATCHED_FIRST = [
 const DECIDED_BY = { running_max: "new_max", running_sum: "new_sum" };
 // The most relative error of an answer that is right to its digits.
 const COARSE = 0.05;
+
+/** The choice that leads from finding to finding. */
+export const FINDINGS = "findings";
+const NEW_CONDITION = "condition …";
 
 // The most elements of a row that a question lists.
 const MOST_GIVEN = 16;
@@ -65,6 +71,7 @@ export class Watch {
     this.question = null;
     this.moves = [];
     player.on(this.select, "change", () => {
+      if (this.select.value === NEW_CONDITION) return this.askCondition();
       this.follow(this.select.value);
       player.section.focus({ preventScroll: true });
     });
@@ -92,11 +99,85 @@ export class Watch {
     this.box.hidden = true;
     this.names = this.listNames();
     this.accesses = this.listAccesses();
-    const names = [...this.names, ...this.accesses.keys()];
-    this.select.replaceChildren(...names.map((name) => Object.assign(element("option", "", name), { value: name })));
+    this.condition = null;
+    this.found = this.listFindings();
+    const names = [...(this.found.length ? [FINDINGS] : []), ...this.names, ...this.accesses.keys()];
+    this.offer(names.length ? [...names, NEW_CONDITION] : []);
     this.player.$(".watch").hidden = !names.length;
     this.otherwise = [this.player.packet.watch, this.name].find((name) => names.includes(name)) ?? names[0];
     this.follow(this.otherwise);
+  }
+
+  offer(names) {
+    const options = names.map((name) => Object.assign(element("option", "", name), { value: name }));
+    this.select.replaceChildren(...options);
+  }
+
+  /** The timeline's steps at which a check has found something, in order. */
+  listFindings() {
+    const { stories, positionOf } = this.player;
+    const steps = stories.flatMap(({ trace }, i) =>
+      (trace.header.report?.findings ?? []).map(({ step }) => positionOf[i].get(step)));
+    return [...new Set(steps)].sort((a, b) => a - b);
+  }
+
+  /** Asks for a condition and follows it; one that cannot be read is explained. */
+  askCondition() {
+    const { player } = this;
+    player.pause();
+    this.select.value = this.name ?? "";
+    const input = element("input");
+    Object.assign(input, { type: "text", value: this.condition ?? "", placeholder: "m_i[3] > 5", autocomplete: "off" });
+    input.setAttribute("aria-label", "Condition");
+    const refusal = element("p", "refusal");
+    refusal.setAttribute("role", "alert");
+    const form = element("form", "go-to");
+    const label = element("label");
+    label.append("Stop where ", input);
+    const submit = element("button", "strong", "Watch");
+    submit.setAttribute("aria-label", "Watch this condition");
+    form.append(label, submit, refusal);
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      try {
+        this.read(input.value);
+      } catch (error) {
+        refusal.textContent = error.message;
+        input.select();
+        return;
+      }
+      close(player.section);
+      this.follow(input.value.trim());
+      this.jump(1);
+    });
+    const close = openDialog(player.section, "Watch a condition", form, "small");
+    input.focus();
+    input.select();
+  }
+
+  /** A condition on this run's variables. Throws an Error with a sentence if it cannot be read. */
+  read(text) {
+    const shapes = new Map();
+    for (const { trace, historyStart, historyValue } of this.player.stories) {
+      trace.header.names.forEach(([, label], name) => {
+        const value = historyStart[name] < historyStart[name + 1] && trace.value(historyValue[historyStart[name]]);
+        if (value && value.data && !shapes.has(label)) shapes.set(label, value.shape);
+      });
+    }
+    return readCondition(text, shapes);
+  }
+
+  /** The timeline's steps that set a variable of the condition and leave it true. */
+  stepsWhere({ names, holds }) {
+    const { stories, woven } = this.player;
+    const at = names.flatMap((label) => this.settings(label).map(({ at, i, name }) => ({ at, i, name })));
+    const source = ({ i, name }) => stories[i].trace.header.names[name][0];
+    const fulfilled = at.filter((set) => {
+      const story = stories[set.i], k = woven[set.i][set.at];
+      const value = (label) => story.at(story.byName.get(`${source(set)} ${label}`), k);
+      return holds(new Map(names.map((label) => [label, value(label)])));
+    });
+    return [...new Set(fulfilled.map((set) => set.at))].sort((a, b) => a - b);
   }
 
   /** The accesses of each buffer: “loads of k” → [{i (the run), launch, buffer, still (the kind of access that is
@@ -148,13 +229,24 @@ export class Watch {
 
   follow(name) {
     const { player } = this;
-    if (name !== undefined && !this.names.includes(name) && !this.accesses.has(name)) return;
+    const known = this.names.includes(name) || this.accesses.has(name) || (name === FINDINGS && this.found.length);
+    let condition = null;
+    try {
+      condition = name !== undefined && !known ? this.read(name) : null;
+    } catch {
+      return;                                              // of an address, or of a caption for other runs
+    }
     this.name = name;
+    this.condition = condition && name;
+    if (condition && ![...this.select.options].some(({ value }) => value === name)) {
+      this.select.prepend(Object.assign(element("option", "", name), { value: name }));
+    }
     this.select.value = name ?? "";
     const accesses = this.accesses.get(name);
-    const settings = name === undefined || accesses ? [] : this.settings(name);
+    const settings = this.names.includes(name) ? this.settings(name) : [];
     const changes = settings.filter(({ moves }) => moves).map(({ at }) => at);
-    this.moves = accesses ? this.stepsOf(accesses) : [...new Set(changes)];
+    this.moves = accesses ? this.stepsOf(accesses) : condition ? this.stepsWhere(condition)
+      : name === FINDINGS ? this.found : [...new Set(changes)];
     this.asked = this.decidedBy(name);
     this.sets = this.asked === name ? settings : this.settings(this.asked);
     this.question = null;
@@ -197,7 +289,8 @@ export class Watch {
     const { player } = this;
     const t = player.step;
     const to = direction > 0 ? this.moves.find((at) => at > t) : this.moves.findLast((at) => at < t);
-    const none = this.accesses.has(this.name) ? `No ${this.name}` : `${this.name} does not change`;
+    const none = this.condition ? `${this.name} is never true` : this.names.includes(this.name)
+      ? `${this.name} does not change` : `No ${this.name}`;
     if (to === undefined) return this.player.say(`${none} ${direction > 0 ? "after" : "before"} this step.`);
     return direction > 0 ? player.advance(to) : player.go(to);
   }
@@ -256,7 +349,7 @@ export class Watch {
     const { player, question } = this;
     const past = this.moves.filter((at) => at <= t).length;
     const moves = player.$(".watch .moves");
-    const what = this.accesses.has(this.name) ? this.name.split("s of ")[0] : "change";
+    const what = this.condition ? "true" : this.names.includes(this.name) ? "change" : this.name?.split("s of ")[0];
     moves.textContent = `${what} ${past} of ${this.moves.length}`;
     moves.dataset.of = `${past}/${this.moves.length}`;
     const at = question ? question.set.at : -1;

@@ -21,6 +21,7 @@ from explain.experiment import Experiment
 from explain.plain import made
 from explain.puzzles.answer import Answer
 from explain.trace.file import TraceFile, TraceFileError
+from explain.worker_process import Progress
 from explain.workers import WorkerFailed, WorkerPool, WorkerSpec
 
 OUR_WORKER = WorkerSpec(
@@ -96,6 +97,7 @@ class Judge:
         *,
         unlocked: bool = True,
         cancel: threading.Event | None = None,
+        progress: Progress = lambda what, fraction: None,
     ) -> Judgement:
         """Runs the answer on the cases of its puzzle, with inputs of this seed, a few for at most `seconds`.
 
@@ -104,7 +106,7 @@ class Judge:
         """
         with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
             rules = {"seconds": seconds, "megabytes": MEGABYTES, "unlocked": unlocked}
-            return _Run(self._ours, self._theirs, answer, seed, rules, cancel, Path(folder)).judgement()
+            return _Run(self._ours, self._theirs, answer, seed, rules, cancel, progress, Path(folder)).judgement()
 
     def record(
         self, text: str, name: str, function: str, seconds: float, *, unlocked: bool, cancel: threading.Event | None
@@ -145,9 +147,10 @@ class _Run:
         seed: int,
         rules: dict[str, Any],
         cancel: threading.Event | None,
+        progress: Progress,
         folder: Path,
     ) -> None:
-        self.ours, self.theirs, self.cancel = ours, theirs, cancel
+        self.ours, self.theirs, self.cancel, self.progress = ours, theirs, cancel, progress
         self.puzzle = answer.puzzle
         self.code = {"puzzle": answer.puzzle.name, "name": answer.name, "text": answer.text, **rules}
         self.cases = self.puzzle.cases(seed)
@@ -159,6 +162,8 @@ class _Run:
         self._ours_do({"kind": "inputs", "cases": cases, "folder": str(self.given)})
         verdict: dict[str, Any] = {}
         for numbers in _batches(len(cases)):
+            done = numbers.start
+            self.progress(f"{done} of {len(cases)} cases are right" if done else "checking", done / len(cases))
             sent = self.folder / "sent"
             parameters = [self.cases[number].values for number in numbers]
             asked = {"numbers": list(numbers), "parameters": parameters, "given": str(self.given)}

@@ -58,8 +58,11 @@ class Puzzle:
         return KERNELS[self.kernel]
 
     def solution(self) -> dict[str, str]:
-        """The source of each function, by its name."""
-        return {name: function_source(source_of(self.entry.module), name) for name in self.functions}
+        """The source of each function, by its name: where fewer bytes are asked for, that of the kernel with as few."""
+        if self.bytes_of in ("", self.kernel):
+            return {name: function_source(source_of(self.entry.module), name) for name in self.functions}
+        source, other = source_of(KERNELS[self.bytes_of].module), f"{self.bytes_of}_kernel"
+        return {name: _renamed(source, other, name) for name in self.functions}
 
     def starter(self) -> str:
         """The file that a reader begins with."""
@@ -82,7 +85,7 @@ class Puzzle:
         if self.exhibit:
             return function_source(EXHIBITS[self.exhibit].edit.apply(source), name)
         if self.starts_from:
-            return function_source(source, self.starts_from).replace(f"def {self.starts_from}(", f"def {name}(", 1)
+            return _renamed(source, self.starts_from, name)
         own = function_source(source, name)
         body = ast.parse(own).body[0].body[0]  # type: ignore[attr-defined]  # a function definition
         signature = "\n".join(own.splitlines()[: body.lineno - 1]).rstrip()
@@ -122,6 +125,10 @@ def function_source(source: str, name: str) -> str:
     found = next(node for node in functions if node.name == name)
     first = min([found.lineno, *(decorator.lineno for decorator in found.decorator_list)])
     return "\n".join(source.splitlines()[first - 1 : found.end_lineno])
+
+
+def _renamed(source: str, function: str, name: str) -> str:
+    return function_source(source, function).replace(f"def {function}(", f"def {name}(", 1)
 
 
 def _scores(experiment: Experiment) -> int:

@@ -488,7 +488,7 @@ def overflow(run: Run) -> Iterator[Finding]:
         if event.sort == "overflow" and _spoils(run, event):
             target = event.words.rpartition(" as ")[2]
             largest = f": the largest {target} is {LARGEST[target]}" if target in LARGEST else ""
-            words = f"{event.words} = ∞{largest}. The program stores ∞ or NaN because of it"
+            words = f"{event.words} = ∞{largest}. The program then stores ∞ or NaN"
             yield run.finding("overflow", event.step, words, times=int(np.count_nonzero(event.lanes)))
         elif event.sort == "narrowed" and any(stored is event.result for stored in run.evidence.stored):
             words = f"{event.words} loses its high bits, and is stored"
@@ -499,7 +499,7 @@ def nan(run: Run) -> Iterator[Finding]:
     """A finite input gives NaN: no comparison and no sum after it is right."""
     for event in run.evidence.events:
         if event.sort == "nan" and _spoils(run, event):
-            words = f"{event.words} = NaN, the program's first, and it stores NaN or ∞"
+            words = f"{event.words} = NaN, and the program then stores NaN or ∞"
             yield run.finding("nan", event.step, words, times=int(np.count_nonzero(event.lanes)))
 
 

@@ -370,7 +370,7 @@ class _Gatherer:
         if result.data.dtype.kind == "i":
             self.integers(result, lhs, rhs, op)
         elif op in _SIGNS:
-            self.judge(result, (lhs, rhs), lambda a, b: f"{_text(a)} {_SIGNS[op]} {_text(b)}", op is np.divide)
+            self.judge(result, (lhs, rhs), lambda a, b: f"{_text(a)} {_SIGNS[op]} {_inner(b)}", op is np.divide)
         return result
 
     def unary(self, plain: Callable[..., Any], arg: Any, op: Any) -> Any:
@@ -458,6 +458,11 @@ def _garbage(pointers: Any) -> Any:
     else:
         data = np.full(pointers.data.shape, INFINITE if dtype.kind == "f" else WHOLE, dtype)
     return interpreter.TensorHandle(data, element)
+
+
+def _inner(number: Any) -> str:
+    text = _text(number)
+    return f"({text})" if text.startswith("−") else text
 
 
 def _text(number: Any) -> str:

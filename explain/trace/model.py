@@ -353,6 +353,12 @@ class Report:
     failure: Failure | None = None
     findings: tuple[Finding, ...] | None = None
 
+    @property
+    def worst(self) -> int | None:
+        """The step to look at first: where the run stopped, or its first error."""
+        errors = (finding.step for finding in self.findings or () if finding.error)
+        return self.failure.step if self.failure else next(errors, None)
+
 
 @dataclass(frozen=True, eq=False)
 class Trace:

@@ -20,12 +20,14 @@ from explain.beats import beats
 from explain.figures.numbers import number
 from explain.player.component import Run
 from explain.trace import file as trace_file
+from explain.trace.checks import checked
 from explain.trace.file import TraceFile
 from explain.trace.model import Trace
 from explain.trace.recorder import record_call
 from kernels import attention, real_inputs, softmax
 from kernels.catalog import KERNELS
 from tests.e2e.server import Server, running_app
+from tests.explain.checks import faults
 
 HERE = Path(__file__).parent
 SENTENCE = real_inputs.sentence("short")
@@ -91,6 +93,7 @@ def cases(tmp_path_factory) -> tuple[Path, dict[str, Trace]]:
         "nan": flash(nan=True),
         "online": record_call(lambda: softmax.softmax_online(ROW, block_n=2)),
         "wrong": record_call(lambda: softmax.softmax_blocked_wrong(ROW, block_n=2)),
+        "checked": checked(lambda evidence: record_call(faults.nan, evidence=evidence)),
     }
     for name, trace in traces.items():
         trace_file.write(trace, folder / f"{name}.tilescope")
@@ -98,6 +101,7 @@ def cases(tmp_path_factory) -> tuple[Path, dict[str, Trace]]:
     folder.joinpath("altered.tilescope").write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     shown = {
         **{name: [(name, flash_view(traces[name]))] for name in ("flash", "causal", "half", "nan")},
+        "checked": [("checked", {"title": "a kernel of theirs", "badge": "trace"})],
         "foreign": [("flash", {"title": "a kernel of theirs", "badge": "trace"})],
         "altered": [("altered", flash_view(traces["flash"]))],
         "pair": [
@@ -329,6 +333,40 @@ def test_nan_is_said_and_shown(opened, traces):
     expect(page.get_by_text("4 NaN")).to_be_visible()  # of the tile's scores, in the map's heading
     said.click()
     expect(page.get_by_test_id("player")).to_have_attribute("data-step", str(step))
+
+
+def test_a_checked_runs_finding_is_marked_and_leads_back(opened, traces):
+    (found,) = traces["checked"].report.findings
+    page = opened("checked", 0)
+    player = page.get_by_test_id("player")
+    expect(page.get_by_label("Watched variable").get_by_role("combobox")).to_have_value("findings")
+    page.get_by_role("button", name="Next change").click()
+    expect(player).to_have_attribute("data-step", str(found.step))
+    expect(page.locator(".line[data-found=nan].now")).to_have_count(1)
+    page.locator(".nan").click()  # what the NaN was made of
+    expect(player).to_have_attribute("data-step", str(first(traces["checked"], "x")))
+
+
+def test_a_condition_is_watched_and_a_bad_one_is_refused(opened, traces):
+    trace = traces["flash"]
+    history = [(step, value.numpy()[0]) for step, value in trace.history("m_new")]
+    limit = float(np.median([value for _, value in history]))
+    expected = [step for step, value in history if value > limit]
+    page = opened("flash")
+    page.get_by_label("Watched variable").get_by_role("combobox").select_option("condition …")
+    box = page.get_by_role("textbox", name="Condition")
+    refusal = page.get_by_role("dialog").get_by_role("alert")
+    for refused in ("", "m_new >", "nothing > 1", "m_new[0, 7] > 1", "m_new.constructor"):
+        box.fill(refused)
+        box.press("Enter")
+        expect(refusal).not_to_be_empty()
+    box.fill(f"m_new[0] > {limit} and m_new[0] != nan")
+    box.press("Enter")
+    player = page.get_by_test_id("player")
+    for step in expected[:3]:
+        expect(player).to_have_attribute("data-step", str(step))
+        press(page, "n")
+    assert page.locator(".moves").get_attribute("data-of").endswith(f"/{len(expected)}")
 
 
 def test_a_hidden_score_is_minus_infinity_and_a_skipped_tile_is_named(opened, traces):

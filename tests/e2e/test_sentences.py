@@ -195,7 +195,7 @@ def test_overflow_and_nan_are_told(said):
     steps = told(said, Experiment.of("softmax_naive", {"rows": 1, "cols": 6, "block_n": 4}, "large_magnitude"))
     assert of(steps, "p =")[0] == [math.inf]
     assert of(steps, "l_i = l_i + ")[0] == [math.inf]
-    assert of(steps, "y =")[0] == close(math.inf, math.inf, math.nan)
+    assert of(steps, "y =")[0][:3] == close(math.inf, math.inf, math.nan)  # then what it was made of
 
 
 def test_a_nan_that_is_taken_for_a_number_is_told(said):

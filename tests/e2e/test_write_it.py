@@ -29,7 +29,7 @@ def test_a_kernel_is_checked_in_the_page(visit: Callable[[str], Page]) -> None:
     editor.evaluate(WRITE, wrong)
     check.click()
     expect(errors).to_have_count(1)
-    expect(page.get_by_test_id("player")).to_be_visible()  # both runs, side by side
+    expect(page.get_by_test_id("player")).to_be_visible()
     page.wait_for_function(MARKED, arg=line)
 
     editor.evaluate(WRITE, "import os\n" + TEXT)

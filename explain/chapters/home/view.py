@@ -106,7 +106,9 @@ def doors() -> None:
             f"{len(chapters)} chapters, each with a real run to step through: {figures.about(minutes)} in all. "
             "No GPU is needed."
         )
-        layout.chapter_link(first.stem, f"**Begin: {first.title} →**")
+        with st.container(gap="small"):
+            layout.chapter_link(first.stem, f"**Begin: {first.title} →**")
+            layout.chapter_link("write_it", "**Write the kernels yourself →**")
     with teach:
         st.header("Teach it", anchor=False)
         layout.prose(
@@ -116,9 +118,11 @@ def doors() -> None:
         layout.chapter_link("notes", "**Run sheets and notes →**")
     with use:
         st.header("Use it on your own kernel", anchor=False)
-        layout.prose("Trace a Triton kernel line by line on a CPU. Then compare two runs, step by step.")
-        st.code("python -m explain trace your_file.py:main \\\n    --out run.tilescope", language="bash")
-        layout.chapter_link("side_by_side", "**Side by side →**")
+        layout.prose(
+            "Paste a Triton kernel and step through it line by line, on a CPU. `python -m explain` traces, checks and "
+            "compares kernels from the command line."
+        )
+        layout.chapter_link("your_kernel", "**Your kernel →**")
 
 
 def where_to_start(made: Opening | None) -> None:

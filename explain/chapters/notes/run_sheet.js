@@ -71,7 +71,7 @@ class RunSheet {
     const now = ended ? { text: "The tour is over.", say: "" } : captions[Math.max(0, at)];
     const next = ended ? null : captions[Math.max(0, at) + 1];
     this.$(".title").textContent = title;
-    this.$(".of").textContent = `${at + 1} / ${captions.length}`;
+    this.$(".of").textContent = `${Math.max(0, at) + 1} / ${captions.length}`;
     this.$(".open").hidden = at >= 0 || ended;
     this.$(".open a").href = chapter;
     this.$(".text").textContent = now.text;
@@ -97,7 +97,8 @@ class RunSheet {
     const here = Math.max(0, captions[at].minutes - since(this.turned));
     const left = here + sum(captions.slice(at + 1));
     this.root.dataset.left = sum(captions.slice(at));
-    this.$(".left").textContent = `${clock(here)} for this caption, ${clock(left)} for the tour`;
+    this.$(".left").textContent = `${clock(here)} left here, ${clock(left)} left in all`;
+    this.$(".left").classList.toggle("late", here <= 0);
     const elapsed = since(this.started);
     this.$(".clock").textContent = clock(elapsed);
     const late = elapsed - sum(captions.slice(0, at + 1));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,8 +22,16 @@ _RUN_SHEET = st.components.v2.component(
 )
 
 
-def choose() -> contents.Page:
-    """The chosen page, of those with notes; the address keeps it."""
+def choose() -> tuple[contents.Page, tours.Tour | None]:
+    """The chosen page, of those with notes, and its tour if it has one; the address keeps the page."""
+    chapter, tour = st.columns(2)
+    with chapter:
+        page = _page()
+    with tour:
+        return page, _tour(page)
+
+
+def _page() -> contents.Page:
     with_notes = {page.stem: page for page in contents.pages() if page.notes.exists()}
     asked = st.query_params.get("chapter")
     names = list(with_notes)
@@ -31,21 +40,23 @@ def choose() -> contents.Page:
         names,
         index=names.index(asked) if asked in with_notes else 0,
         format_func=lambda stem: with_notes[stem].title,
-        width=460,
     )
     st.query_params["chapter"] = stem
     return with_notes[stem]
 
 
-def run_sheet(page: contents.Page) -> None:
-    """The chosen tour of the page beside the clock. It follows the player in another window of this browser, whatever
-    tour plays there, and its keys turn the player's captions.
+def run_sheet(page: contents.Page, tour: tours.Tour | None) -> None:
+    """The tour beside the clock. It follows the player in another window of this browser, whatever tour plays there,
+    and its keys turn the player's captions.
     """
+    told = "with its tour" if tour else "without a tour: show the page from top to bottom, with the points below"
     with st.container(horizontal=True):
-        layout.chapter_link(page.stem, f"Open **{page.title}**: about {page.minutes} minutes, with its tour")
-        layout.chapter_link("tour", "Play a tour from a file of your own")
+        layout.chapter_link("home", "← Tilescope")
+        layout.chapter_link(page.stem, f"Open **{page.title}** →")
+        st.markdown(f"About {page.minutes} minutes, {told}.")
+        layout.chapter_link("tour", "Play a tour from a file of your own →")
     sheet = None
-    if tour := _tour(page):
+    if tour:
         with suppress(tours.TourError, WorkerError):  # the player says why; the sheet still follows other tours
             sheet = stepper.toured(tour)
     _RUN_SHEET(key="run sheet", data=sheet)
@@ -63,16 +74,24 @@ def _tour(page: contents.Page) -> tours.Tour | None:
     return given[title]
 
 
-def notes(page: contents.Page) -> None:
+def notes(page: contents.Page, tour: tours.Tour | None) -> None:
     """What to say, common errors, what there is time for."""
-    _, say, *rest = page.notes.read_text(encoding="utf-8").split("\n## ")
+    _, say, *rest = _curly(page.notes.read_text(encoding="utf-8")).split("\n## ")
+    if tour:
+        say = say.replace("Say", "If you teach without the tour", 1)
     with st.container(key="notes"):
         columns = st.columns(2, gap="large")
         for column, sections in zip(columns, ([say], rest), strict=True):
             column.markdown("\n".join(f"## {section}" for section in sections))
 
 
+def _curly(words: str) -> str:
+    """The words with curly quotes, as captions have them; those in code stay straight."""
+    return re.sub(r'(`[^`\n]*`)|"([^"`\n]*)"', lambda found: found[1] or f"“{found[2]}”", words)
+
+
 def hall() -> None:
     """How many students one server takes."""
     if said := figures.lecture_hall():
-        st.caption(said)
+        with st.expander("How many students one server takes"):
+            st.markdown(said)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 
 from explain.chapters.three_numbers.byte_accounting import SPILLED, WITHIN, Cause, Check, Gap, Prediction, check, gaps
 from explain.chapters.three_numbers.levels import Level, Levels, Traced, amount, levels, own_bytes
@@ -172,7 +173,8 @@ def bars(found: Levels, between: Sequence[Gap], *, written: bool) -> str:
     """One bar per level, read or written; between two bars, each cause of their difference as a step."""
     width, left, right = 560.0, 78.0, 84.0
     known = [level.of(written) or 0 for level in found]
-    scale = (width - left - right) / max(*known, 1)
+    peaks = [_peak(gap, found) for gap in between if gap.written is written]
+    scale = (width - left - right) / max(*known, *peaks, 1)
     way = "written" if written else "read"
     rows = [text(left, 14, way.capitalize(), bold=True)]
     y = 24.0
@@ -196,6 +198,12 @@ def bars(found: Levels, between: Sequence[Gap], *, written: bool) -> str:
             rows.append(text(left + scale * own + 8, y + 18, amount(own), bold=True, size=13))
         y += BAR + 10
     return picture(width, y, f"Bytes {way}, level by level", [line(left, 20, left, y - 4), *rows], "46rem")
+
+
+def _peak(gap: Gap, found: Levels) -> int:
+    """The most bytes on the way from the level above a gap to the one below."""
+    above = next(one for one in found if one.key == gap.above).of(gap.written) or 0
+    return max(accumulate((count for _, count, _, _ in _steps(gap, above)), initial=above))
 
 
 def _steps(gap: Gap, above: int) -> Iterator[tuple[str, int, str, str]]:

@@ -63,8 +63,9 @@ def divergences(right: Trace, broken: Trace) -> list[Divergence]:
 
 @dataclass(frozen=True)
 class RunningState:
-    """A row's running max and sum before a run's first tile, after each tile, and after the loop over them."""
+    """The running max and sum of `row` before a run's first tile, after each tile, and after the loop over them."""
 
+    row: int
     after: str
     m: float
     total: float
@@ -84,9 +85,10 @@ def running_states(right: Trace, broken: Trace) -> tuple[list[RunningState], lis
     differs = ~((ours == theirs) | (np.isnan(ours) & np.isnan(theirs)))
     first, _, row = next(iter(np.argwhere(differs).tolist()), (0, 0, 0))
     of_row = [at for at, beat in enumerate(kept) if beat.program == kept[first].program]
+    number = _coordinate(roles, right.state(kept[first].end - 1), "rows", row)
 
     def states(values: NDArray[np.float64]) -> list[RunningState]:
-        return [RunningState(_after(kept[at]), *values[at, :, row].tolist()) for at in of_row]
+        return [RunningState(number, _after(kept[at]), *values[at, :, row].tolist()) for at in of_row]
 
     return states(ours), states(theirs)
 

@@ -36,6 +36,13 @@ def _why_first(shown: Shown) -> Why:
     )
 
 
+def _choices(shown: Shown) -> Sequence[str]:
+    """The first variables that differ, and the running state: five names at most."""
+    roles = shown.runs[BROKEN][0].entry.roles
+    state = (roles[name] for name in ("running_max", "running_sum", "scores", "output") if name in roles)
+    return list(dict.fromkeys([*(one.variable for one in shown.found[:3]), *state]))[:5]
+
+
 def _why_elements(shown: Shown) -> Why:
     one, last = shown.found[0], shown.found[-1]
     return Why(
@@ -82,7 +89,7 @@ QUESTIONS = (
         "choice",
         lambda shown: shown.found[0].variable,
         _why_first,
-        lambda shown: sorted({*shown.runs[BROKEN][0].entry.roles.values(), shown.found[0].variable}),
+        lambda shown: sorted(_choices(shown)),
         asked=lambda shown: bool(shown.found),
         hint="Go to the first difference. The marked variable is set there.",
     ),

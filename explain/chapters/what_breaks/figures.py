@@ -55,9 +55,9 @@ def states(exhibit: Exhibit, right: Sequence[RunningState], broken: Sequence[Run
     ]
     end = max(MOST_STATES, (differ.index(True) if any(differ) else len(differ)) + 1)
     right, broken = (run[max(0, end - MOST_STATES) : end] for run in (right, broken))
-    left, wide, high = 96.0, 118.0, 44.0
+    left, wide, high = 70.0, 104.0, 44.0
     drawn = [text(left + wide * i + 6, 14, one.after, size=13, faint=True) for i, one in enumerate(right)]
-    drawn.append(text(0, 14, "one row", size=13, faint=True))
+    drawn.append(text(0, 14, f"row {right[0].row}", size=13, faint=True))
     for row, (name, run) in enumerate(zip(sides(exhibit), (right, broken), strict=True)):
         y = 22 + row * (high + 6)
         drawn += [text(0, y + 18, name, bold=True), text(0, y + 36, "m, ℓ", size=13, faint=True)]
@@ -69,7 +69,7 @@ def states(exhibit: Exhibit, right: Sequence[RunningState], broken: Sequence[Run
             ):
                 same = not _apart(value, expected)
                 words, ink = f"{symbol} = {number(value)}", css_ink(hue if same else "alarm")
-                drawn.append(text(x + 8, y + 18 + 18 * line, words, bold=not same, fill=ink))
+                drawn.append(text(x + 6, y + 18 + 18 * line, words, bold=not same, fill=ink))
     width = left + wide * len(right)
     return picture(width, 22 + 2 * (high + 6), "m and ℓ after each tile", drawn, f"{width / 14:.0f}rem")
 

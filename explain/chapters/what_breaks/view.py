@@ -35,6 +35,7 @@ OFFSETS = (-1e6, -80000.0, -50000.0, -16000.0, -10000.0, -1000.0, -200.0, -50.0,
 LENGTHS = (1, 4, 8, 16, 24, 32, 48, 64)
 TILES = (4, 8, 16, 32, 64)
 SHOWN_ATTEMPTS = 6
+SEEDS = range(10)
 NO_TRITON = "Triton runs on Linux only, so this machine makes no new runs. The recorded ones use the same kernels."
 
 _CHOSEN, _GO, _PRESSED, _WATCHED = "exhibit chosen", "steps of exhibits", "steps pressed", "inputs of exhibits"
@@ -80,21 +81,19 @@ def _label(place: int, exhibit: Exhibit) -> str:
 
 
 def plaque(exhibit: Exhibit) -> None:
-    """The bug in a sentence, the first difference, the changed line, m and ℓ on the exhibit's input; its story."""
+    """The bug in a sentence, the first difference, the changed line; its story; m and ℓ on the exhibit's input."""
     words = WORDS[exhibit.name]
-    layout.introduce(words.story)
+    line_of, story, strip = st.columns([7, 5, 4.7], gap="medium")
     pair = compared(exhibit)
     right, broken = traces_of(pair)
     first = ""
     if right and broken and (found := divergences(right, broken)):
         one, names = found[0], [name.lower() for name in figures.sides(exhibit)]
         first = (
-            f" First difference: `{one.variable}`, step {one.step}: {number(one.right)} {names[0]}, "
-            f"{number(one.broken)} {names[1]}."
+            f" They first differ at step {one.step}: `{one.variable}` is {number(one.right)} ({names[0]}) and "
+            f"{number(one.broken)} ({names[1]})."
         )
-    layout.prose(f"**{words.bug}**{first}")
     line, html = figures.changed_line(exhibit)
-    st.markdown(html, unsafe_allow_html=True)
     origin = (
         f"from [{exhibit.source}]({exhibit.link})"
         if exhibit.link
@@ -102,10 +101,16 @@ def plaque(exhibit: Exhibit) -> None:
         if exhibit.harmless
         else "common in first versions"
     )
-    shown_on = f" · input: {pair[0].preset.help[0].lower()}{pair[0].preset.help[1:]}" if right and broken else ""
-    st.caption(f"{KERNELS[exhibit.base].module.replace('.', '/')}.py, line {line} · {origin}{shown_on}")
+    said = pair[0].preset.help.replace("− −inf", "− (−∞)").replace("−inf", "−∞")
+    shown_on = f" · input: {said[0].lower()}{said[1:]}" if right and broken else ""
+    with line_of:
+        layout.prose(f"**{words.bug}**{first}")
+        st.markdown(html, unsafe_allow_html=True)
+        st.caption(f"{KERNELS[exhibit.base].module.replace('.', '/')}.py, line {line} · {origin}{shown_on}")
+    with story:
+        layout.prose(words.story)
     if right and broken:
-        with layout.below_goal():
+        with strip:
             pictures.drawing(figures.states(exhibit, *running_states(right, broken)))
 
 
@@ -252,11 +257,15 @@ def _game(exhibit: Exhibit) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         asked = st.button("Does it break?", type="primary", key=f"ask {exhibit.name}")
         plain = st.button("Try random normal numbers", key=f"plain {exhibit.name}")
+        many = st.button(f"Try {len(SEEDS)} seeds", key=f"seeds {exhibit.name}")
         if count := len(attempts) + (asked or plain):
             st.markdown(f"Attempts: **{count}**")
-    if asked or plain:
+    if asked or plain or many:
         try:
-            attempts.append(_attempt(exhibit, sizes, "normal" if plain else inputs, seed))
+            if many:
+                _seeds(exhibit, [_attempt(exhibit, sizes, inputs, one) for one in SEEDS])
+            else:
+                attempts.append(_attempt(exhibit, sizes, "normal" if plain else inputs, seed))
         except ParameterError as error:
             st.error(in_words(error), icon=":material/error:")
         except WorkerError as error:
@@ -289,6 +298,17 @@ class Attempt(NamedTuple):
 def _attempt(exhibit: Exhibit, sizes: Mapping[str, object], inputs: str, seed: int) -> Attempt:
     pair = _both(exhibit, sizes, inputs, seed)
     return Attempt(pair, trial(pair[0].key), trial(pair[1].key))
+
+
+def _seeds(exhibit: Exhibit, tried: Sequence[Attempt]) -> None:
+    """On how many seeds each kernel fails."""
+    runs = zip(*(one[1:] for one in tried), strict=True)
+    right, broken = (sum(not one.within_tolerance for one in of_kernel) for of_kernel in runs)
+    changed = figures.sides(exhibit)[1].lower()
+    layout.prose(
+        f"This input with {len(tried)} seeds: the {changed} kernel fails on **{broken}**, the correct one on "
+        f"**{right}**. One seed is one test."
+    )
 
 
 def _row(exhibit: Exhibit, at: int, attempt: Attempt) -> None:

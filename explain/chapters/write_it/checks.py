@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 
 from explain.engine import TraceRun, engine
@@ -31,11 +30,11 @@ def picture(puzzle: Puzzle) -> Job[TraceRun]:
     if job := PICTURES.get(puzzle.name):
         return job
 
-    def order(experiment: Experiment) -> tuple[bool, int]:
-        shape = experiment.entry.score_shape(experiment.values)
-        return shape[-1] <= experiment.values.get("block_n", 0), math.prod(shape)
+    def order(experiment: Experiment) -> tuple[bool, bool, int]:
+        rows, columns = experiment.entry.score_shape(experiment.values)
+        return columns <= experiment.values.get("block_n", 0), rows == 1, rows * columns
 
-    case = min((one for one in puzzle.cases(seed=0) if order(one)[1] >= DRAWN), key=order)
+    case = min((one for one in puzzle.cases(seed=0) if order(one)[-1] >= DRAWN), key=order)
     return PICTURES.start(puzzle.name, lambda job: engine().trace(case, job.progress), "running our kernel")
 
 
@@ -49,7 +48,7 @@ def start(key: str, answer: Answer, remember: Remember, *, unlocked: bool) -> Jo
     """Starts a check, in place of this key's last one; `remember` gets the judgement."""
 
     def work(job: Job[Judgement]) -> Judgement:
-        found = judge().judge(answer, seconds=SECONDS, unlocked=unlocked, cancel=job.cancel)
+        found = judge().judge(answer, seconds=SECONDS, unlocked=unlocked, cancel=job.cancel, progress=job.progress)
         remember(found)
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection
 
@@ -33,7 +34,8 @@ def case(found: Judgement) -> str:
     if one is None or found.too_many_bytes:
         return ""
     sizes = ", ".join(f"{name} {value}" for name, value in one.values.items())
-    return f"{count(found.passed)} smaller cases pass. This one fails: inputs *{one.inputs}*, {sizes}."
+    before = f"{count(found.passed)} smaller cases pass. This one fails" if found.passed else "The smallest case fails"
+    return f"{before}: inputs *{one.inputs}*, {sizes}."
 
 
 def traffic(found: Judgement) -> str:
@@ -84,21 +86,25 @@ def _buffer(buffer: Buffer, elements: Collection[int], kind: str, y: float) -> t
     rows = math.prod(buffer.shape[:-1])
     cell = min(LARGEST_CELL, WIDE / columns, HIGHEST / rows)
     shape = " × ".join(map(str, buffer.shape))
-    parts = [svg.text(0, y + 14, f"{buffer.name}, {shape}: it {kind} {count(len(elements))} elements")]
+    parts = [
+        svg.text(0, y + 14, f"{buffer.name}, {shape}: it {kind} {count(len(elements))} of {count(rows * columns)}")
+    ]
     parts.append(svg.rect(0, y + HEAD, columns * cell, rows * cell, "none", stroke="var(--muted)"))
-    for row, start, end in _runs(sorted(elements), columns):
-        box = (start * cell, y + HEAD + row * cell, (end - start) * cell, cell)
+    for row, below, start, end in _runs(sorted(elements), columns):
+        box = (start * cell, y + HEAD + row * cell, (end - start) * cell, (below - row) * cell)
         parts.append(svg.rect(*box, css("hbm")))
     return "".join(parts), HEAD + rows * cell + BELOW
 
 
-def _runs(elements: list[int], columns: int) -> list[tuple[int, int, int]]:
-    """Neighbours in one row as (row, first column, column after the last)."""
-    runs: list[tuple[int, int, int]] = []
-    for element in elements:
-        row, column = divmod(element, columns)
-        if runs and runs[-1][0] == row and runs[-1][2] == column:
-            runs[-1] = (row, runs[-1][1], column + 1)
-        else:
-            runs.append((row, column, column + 1))
+def _runs(elements: list[int], columns: int) -> list[tuple[int, int, int, int]]:
+    """The elements as rectangles: (first row, row after the last, first column, column after the last)."""
+    runs: list[tuple[int, int, int, int]] = []
+    for row, in_row in itertools.groupby(elements, key=lambda element: element // columns):
+        at = {element % columns for element in in_row}
+        starts, ends = sorted(c for c in at if c - 1 not in at), sorted(c + 1 for c in at if c + 1 not in at)
+        for start, end in zip(starts, ends, strict=True):
+            above = next((run for run in runs if run[1:] == (row, start, end)), None)
+            if above:
+                runs.remove(above)
+            runs.append((above[0] if above else row, row + 1, start, end))
     return runs

@@ -87,18 +87,23 @@ def write(puzzle: Puzzle) -> None:
 
 
 def compare(puzzle: Puzzle) -> None:
-    """Our run and the reader's in the player, at their first difference, if the last check found one."""
+    """The reader's run in the player, at its first difference from ours; both runs if they ask for ours."""
     job = checks.JOBS.get(_key(puzzle.name))
     if job is None or job.result is None or st.session_state.get(f"refused {puzzle.name}"):
         return
-    if runs := job.result.runs:
-        st.header("Our kernel and yours", anchor=False)
-        titles = ("our kernel", "yours")
-        shown = [
-            Run(run, {**view_of(run.trace, "interpreter"), "title": title})
-            for run, title in zip(runs, titles, strict=True)
-        ]
-        player(shown, key="write it", query=None, worked=True)
+    found = job.result
+    if not found.runs:
+        return
+    st.header("Your run", anchor=False)
+    ours, yours = (
+        Run(run, {**view_of(run.trace, "interpreter"), "title": title})
+        for run, title in zip(found.runs, ("our kernel", "your kernel"), strict=True)
+    )
+    if st.toggle("Show our kernel beside it", key=f"both {puzzle.name}"):
+        player([ours, yours], key="write it: both", query=None, worked=True)
+    else:
+        step = found.difference.wrong.step if found.difference else None
+        player([yours], key="write it", query=None, step=step)
 
 
 def _verdict(job: Job[Judgement], name: str) -> None:

@@ -13,7 +13,7 @@ from explain.experiment import ParameterError
 from explain.player.component import Run, player
 from explain.player.view import view_of
 from explain.trace.file import TraceFile, TraceFileError
-from explain.trace.model import Report
+from explain.trace.model import SORTS, Report
 
 LARGEST_MB = 20
 LARGEST_INFLATED = 256 * 1024 * 1024  # bytes: a reader's file may not fill the server's memory
@@ -85,15 +85,21 @@ def _read(path: Path) -> TraceFile:
 
 
 def play(runs: list[Run]) -> None:
-    """The runs in the player, at the step that failed if one did; then what each noted and printed."""
+    """The runs in the player, at the step that failed or the first error; then what each noted and printed."""
     reports = [run.trace.trace.report for run in runs]
-    failed = next((report.failure.step for report in reports if report.failure), None) if len(runs) == 1 else None
-    player(runs, key="your run", step=failed)
+    player(runs, key="your run", step=reports[0].worst if len(runs) == 1 else None)
     for run, report in zip(runs, reports, strict=True):
         _said(run, report)
 
 
 def _said(run: Run, report: Report) -> None:
+    for one in report.findings or ():
+        mark = ":material/error:" if one.error else ":material/info:"
+        remedy = f" → {one.remedy}" if one.remedy else ""
+        place = f"line {one.line}, program {one.program}, step {one.step:,}"
+        st.markdown(f"{mark} **{SORTS[one.sort].title}**, {place}: {one.words}.{remedy}")
+    if report.findings == ():
+        st.caption(f"The checks found nothing in {run.view['title']}.")
     if report.notes:
         st.markdown("\n".join(f"- {note}" for note in report.notes))
     if report.output:

@@ -33,10 +33,22 @@ export class SourcePanel extends Panel {
       text.style.setProperty("--indent", `${plain.length - plain.trimStart().length}ch`);
       for (const token of tokens) text.append(this.tokenElement(token, source));
       row.append(element("span", "no", String(first_line + i)), text);
+      this.flag(row, source, first_line + i);
       listing.append(row);
     });
     listing.hidden = true;
     return listing;
+  }
+
+  /** Marks a line of which a check has found something. */
+  flag(row, source, line) {
+    const { trace } = this.lane.story;
+    const findings = trace.header.report?.findings ?? [];
+    const here = findings.filter((one) => one.line === line && trace.source[one.step] === source);
+    if (!here.length) return;
+    row.classList.add("found");
+    row.dataset.found = here.map(({ sort }) => sort).join(" ");
+    row.title = here.map(({ words, remedy }) => `${words}.${remedy ? ` → ${remedy}` : ""}`).join("\n");
   }
 
   tokenElement(token, source) {

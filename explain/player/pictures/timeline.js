@@ -6,7 +6,7 @@ export const TIMELINE_INSET = 9;                           // half the width of 
 
 /**
  * score: {length, starts: [of a program or launch], visits: [start], rescales: [{at, share}], watched: [at],
- * nan: at | null}; `veiled` hides the future. Returns xOf(step).
+ * odd: at | null}; `veiled` hides the future. Returns xOf(step).
  */
 export function paintTimeline(surface, palette, score, at, stamp, veiled = false) {
   if (!surface.visible) return NOWHERE;
@@ -35,9 +35,9 @@ export function paintTimeline(surface, palette, score, at, stamp, veiled = false
       const tall = 4 + share * (bottom - middle - 8);
       pen.fillRect(xOf(step) - 1.25, bottom - tall, 2.5, tall);
     }
-    if (score.nan !== null) {
+    if (score.odd !== null) {
       pen.fillStyle = palette.css(palette.nan);
-      pen.fillRect(xOf(score.nan) - 1.5, top, 3, bottom - top);
+      pen.fillRect(xOf(score.odd) - 1.5, top, 3, bottom - top);
     }
     pen.fillStyle = palette.text;
     for (const step of score.watched) {

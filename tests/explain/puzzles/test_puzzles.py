@@ -103,6 +103,10 @@ def test_a_right_answer_with_too_many_bytes_is_told_how_many_are_enough(judge) -
     assert f"{allowed:,}" in found.message
 
 
+def test_the_solution_of_a_puzzle_with_fewer_bytes_has_as_few(judge) -> None:
+    assert judge.judge(answer_of(solved(puzzles()["fewest_bytes"]), "answer.py")).right
+
+
 def test_an_answer_that_never_ends_is_stopped(judge) -> None:
     text = HEAD.format("online") + ONLINE.replace(
         "    m_i = -float(", "    while n_cols > 0:\n        row += 1\n    m_i = -float(", 1

@@ -357,7 +357,8 @@ def first_call() -> None:
         with part(
             "Is the first call warm-up?",
             f"No, it is compilation. The first call takes as long as about **{calls}** later calls. Triton compiles a "
-            "kernel when it is first called with these dtypes, tile sizes and flags, and caches the result on disk.\n\nTo time a kernel, call it once, wait for it, and start the clock after that.",
+            "kernel when it is first called with these dtypes, tile sizes and flags, and caches the "
+            "result on disk.\n\nTo time a kernel, call it once, wait for it, and start the clock after that.",
         ):
             answer = compiler().look(_tile(), here.compute_capability)
             cost = answer.cost if answer else None

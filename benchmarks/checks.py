@@ -17,10 +17,10 @@ import argparse
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
-import time
 import tomllib
 import zlib
 from collections import Counter
@@ -52,6 +52,7 @@ RUN_SECONDS = 30.0
 SORTS_A_FILE = 4
 REVIEWED: Mapping[str, str] = tomllib.loads(Path(__file__).with_name("checks_reviewed.toml").read_text())
 FILE = "kernels_here.py"
+PATHS = re.compile(r" ?\(?/\S+")  # of this machine
 OPTIONS: dict[str, Any] = {"max_steps": 60_000, "max_bytes": 1 << 29}
 RAGGED = {"n": 60, "cols": 60, "seq_len": 40}
 """Sizes that no tile divides: masks keep lanes out."""
@@ -459,7 +460,6 @@ def main() -> int:
         name, function, folder = parsed.child
         print("\n" + json.dumps(measured(name, sys.stdin.read(), function, Path(folder))))
         return 0
-    begin = time.monotonic()
 
     def one(job: tuple[str, str, str]) -> dict[str, Any]:
         name, text, function = job
@@ -493,7 +493,6 @@ def main() -> int:
     totals = {key: sum(one[key] for one in planted.values()) for key in ("planted", "found")}
     result = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "seconds": round(time.monotonic() - begin),
         **measured_code(["recorder"]),
         "files": len(rows),
         "ran": len(ran),
@@ -511,7 +510,7 @@ def main() -> int:
             if not one["found"]
         ],
         "stopped": sum(len(row["stopped"]) for row in ran),
-        "not_run": [{"name": row["name"], "why": row["why"]} for row in rows if "why" in row],
+        "not_run": [{"name": row["name"], "why": PATHS.sub("", row["why"])} for row in rows if "why" in row],
     }
     print(json.dumps({key: value for key, value in result.items() if key not in ("code", "not_run")}, indent=1))
     if parsed.out:

@@ -47,11 +47,11 @@ export class Telling {
     const said = found.map(({ words, remedy }) => `${words}.${remedy ? ` → ${remedy}.` : ""}`);
     const odd = story.firstOdd?.step === k ? sourceOfOdd(story, k) : null;
     const read = odd?.of.map(({ words }) => words).join(", ");
-    return [...said, this.told(), odd && read && `${odd.made}, the first, from ${read}.`].filter(Boolean).join("\n");
+    return [...said, this.ofStep(), odd && read && `${odd.made}, the first, from ${read}.`].filter(Boolean).join("\n");
   }
 
   /** The step alone, without what was found there. */
-  told() {
+  ofStep() {
     const { story, k, line } = this;
     if (k === story.frameStart[k]) return this.opening();
     const moved = this.moved();

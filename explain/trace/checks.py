@@ -156,7 +156,7 @@ def check(trace: Trace, evidence: Evidence) -> tuple[Finding, ...]:
 
 
 def index(buffer: Buffer, element: int) -> tuple[int, ...]:
-    """The place of an element in its tensor; () before its first element. The first axis may be too large."""
+    """The place of an element in its tensor, the first axis perhaps too large; () if strides lead to no place."""
     if element < 0 or not buffer.shape:
         return ()
     found, rest = [0] * len(buffer.shape), element
@@ -164,7 +164,7 @@ def index(buffer: Buffer, element: int) -> tuple[int, ...]:
         stride = buffer.strides[axis]
         if (stride > 0 and buffer.shape[axis] > 1) or (stride > 0 and axis == 0):
             found[axis], rest = divmod(rest, stride)
-    return tuple(found)
+    return () if rest else tuple(found)
 
 
 def named(buffer: Buffer, element: int) -> str:
@@ -303,7 +303,7 @@ def undefined(run: Run) -> Iterator[Finding]:
             "kernel stores depends on them"
         )
         yield run.finding("undefined", int(run.steps[access]), words, buffer, element, times=count,
-                          remedy="other=0.0, or the neutral element of what follows")  # fmt: skip
+                          remedy="other=…, or padding_option: the neutral element of what follows")  # fmt: skip
 
 
 # Elements that two lanes or two programs touch

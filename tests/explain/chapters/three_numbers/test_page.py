@@ -167,7 +167,7 @@ def test_warm_and_cold_are_different_counts(monkeypatch):
 @pytest.mark.parametrize("kernel", MEASURED)
 def test_every_kernel_of_the_menu_opens(monkeypatch, kernel, heat):
     with_gpu(monkeypatch, NONE, refused(AssertionError()))
-    monkeypatch.setattr(page_levels.stepper, "stepper", lambda *_, **__: [])  # its run is traced in other tests
+    monkeypatch.setattr("explain.ui.stepper.stepper", lambda *_, **__: [])  # its run is traced in other tests
     test = page("three_numbers", kernel=kernel, l2=heat)
     menu = test.selectbox(key="kernel")
     assert [TAUGHT[name].title for name in MEASURED] == menu.options

@@ -11,7 +11,7 @@ from explain.compile.cost import LaunchCost
 from explain.compile.listing import Instruction, Listing, loop
 from explain.compile.service import compiler
 from explain.experiment import Experiment
-from explain.figures import labels, palette, svg
+from explain.figures import palette, svg
 from explain.figures.numbers import count, duration, percent, ratio
 from kernels.catalog import KERNELS
 from kernels.parameters import Value
@@ -99,7 +99,7 @@ def explained(pair: tuple[Compiled, Compiled]) -> str:
     )
 
 
-ROW, BAR, WIDE = 54.0, 22.0, 640.0
+ROW, BAR, WIDE = 54.0, 22.0, 360.0
 
 
 def picture(pair: tuple[Compiled, Compiled]) -> str:
@@ -113,11 +113,11 @@ def picture(pair: tuple[Compiled, Compiled]) -> str:
         parts.append(svg.rect(0, y + 24, wide - guard, BAR, palette.css("slate"), opacity=0.5))
         if guard:
             parts.append(svg.rect(wide - guard, y + 24, guard, BAR, palette.css("series-2")))
-            words = f"keep a NaN out: {count(one.guarding)}"
-            parts.append(svg.text(wide - labels.text_width(words) - 2, y + 16, words))
+            ink = palette.letters(palette.fill("series-2"))
+            parts.append(svg.text(wide - guard / 2, y + 40, f"NaN: {count(one.guarding)}", anchor="middle", fill=ink))
     high = 2 * ROW + 4
     return svg.picture(
-        WIDE, high, "Instructions in the loop over the keys, without and with a causal mask", parts, most="50rem"
+        WIDE, high, "Instructions in the loop over the keys, without and with a causal mask", parts, most="38rem"
     )
 
 

@@ -1,4 +1,4 @@
-"""Tool: Your kernel. A Python file of your own, run line by line: paste it or drop it here."""
+"""Hidden: Your kernel. A Python file of your own, run line by line: paste it or drop it here."""
 
 from explain.chapters.your_kernel import view
 from explain.ui import layout

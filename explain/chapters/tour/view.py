@@ -12,9 +12,8 @@ EXAMPLE = "online_softmax"
 """The chapter with the tour that plays where no file was given."""
 GOAL = "lead a class through a run, caption by caption, in your own words."
 HOW = (
-    "A **tour** is a text file: which kernel runs, and at which steps a caption stands. Download the example, change "
-    "its captions, and drop it here. The numbers in a caption come from the run, so they stay right. "
-    "`docs/tours.md` lists every field."
+    "A **tour** is a text file: a kernel's run, and captions at some of its steps. Download the example below, change "
+    "it, and drop it here. `docs/tours.md` lists every field."
 )
 
 
@@ -36,22 +35,24 @@ def choose() -> tours.Tour | None:
         st.error(error.words, icon=":material/error:")
         return None
     if own is None:
-        _about_example(tour)
+        st.markdown(f"**Below: an example**, the tour of {contents.page_of(tour.chapter).title}.")
     return tour
 
 
-def _about_example(tour: tours.Tour) -> None:
-    """Says what the example is, with its file to download and the lines of its first caption."""
-    path = next(path for path in tours.files().values() if path.name == tour.file)
-    text = path.read_text(encoding="utf-8")
-    st.markdown(f"**Below: an example**, the tour of {contents.page_of(tour.chapter).title}. One of its captions:")
-    st.code(text.split("[[caption]]")[1].strip(), language="toml", wrap_lines=True)
-    st.download_button("Download the example", text, file_name=tour.file, icon=":material/download:")
+def _example_file(tour: tours.Tour) -> None:
+    """The example's file to download, and the lines of its first caption."""
+    text = next(path for path in tours.files().values() if path.name == tour.file).read_text(encoding="utf-8")
+    with layout.part("The file of this tour", "These lines are its first caption. The player shows `text`; the run "
+                     "sheet shows `say` and `minutes`."):  # fmt: skip
+        st.code(text.split("[[caption]]")[1].strip(), language="toml", wrap_lines=True)
+        st.download_button("Download the example", text, file_name=tour.file, icon=":material/download:")
 
 
 def play(tour: tours.Tour) -> None:
     """The tour's run in the player, and where else it plays."""
     stepper.stepper(tour.runs, key="own tour", chapter=tour.chapter)
+    if not stepper.own_tour():
+        _example_file(tour)
     title = contents.page_of(tour.chapter).title
     layout.chapter_link(tour.chapter, f"The same runs in their chapter: {title} →")
     layout.chapter_link("notes", "Run sheet, in the lecturer's notes →", {"chapter": tour.chapter})

@@ -54,7 +54,7 @@ class Recorder:
         self, programs: Programs, max_steps: int, max_bytes: int, progress: Progress, budget: float = math.inf
     ) -> None:
         self.progress = progress
-        self.began = self.told = time.monotonic()
+        self.began, self.told = time.thread_time(), time.monotonic()
         self.budget = budget
         self.wanted: Literal["all"] | frozenset[tuple[int, ...]] = _wanted(programs)
         self.max_steps, self.max_bytes = max_steps, max_bytes
@@ -199,8 +199,11 @@ class Recorder:
             self.launch.recorded.append((program, len(self.steps)))
 
     def _check_time(self, done: float) -> None:
-        """Raises TookTooLong if the time is over, or will be when the launch is `done`: a fraction of it is by now."""
-        now = time.monotonic()
+        """Raises TookTooLong if the time is over, or will be when the launch is `done`: a fraction of it is by now.
+
+        The thread's own time: what is run, the whole or a part, must not depend on what else the machine does.
+        """
+        now = time.thread_time()
         passed, in_launch = now - self.began, now - self.launch.began
         needed = passed + in_launch * (1 / done - 1) if done and in_launch > FORESIGHT_SECONDS else passed
         if needed > self.budget:

@@ -61,7 +61,7 @@ class LaunchRecord:
         self.kernel = kernel
         self.source = source
         self.memory = Memory()
-        self.began = time.monotonic()
+        self.began = time.thread_time()
         self.grid: tuple[int, int, int] = (0, 0, 0)
         self.program: tuple[int, int, int] | None = None
         self.arguments: dict[str, object] = {}

@@ -10,7 +10,7 @@ import pytest
 
 from explain import contents as chapters
 from explain import glossary
-from explain.glossary import TERMS, Term, definitions, find, marked, search
+from explain.glossary import TERMS, Term, definitions, find, marked, nearest, search
 from explain.source.equations import SYMBOLS
 from kernels.catalog import TAUGHT
 
@@ -135,3 +135,8 @@ def test_a_definition_cannot_end_its_attribute_or_a_tables_cell():
             assert "<" not in attribute[1]
             assert "|" not in attribute[1]
     assert glossary.GROUPS.keys() >= {"Softmax", "Attention", "Numbers", "Triton", "The GPU", "Measuring", "Tilescope"}
+
+
+def test_a_word_written_wrongly_has_a_nearest_term():
+    assert nearest("runing max")[0] == find("running max")
+    assert nearest("zebra") == []

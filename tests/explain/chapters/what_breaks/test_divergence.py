@@ -58,6 +58,7 @@ def test_the_running_states_are_of_the_row_in_which_they_differ():
     assert [one.after for one in right] == ["start", "tile 1", "tile 2"]  # the second program's, with two tiles
     assert right[:2] == broken[:2]
     assert right[2].m == right[1].m > broken[2].m
+    assert {one.row for one in right} == {16}
     assert broken[2].total == math.inf
 
 

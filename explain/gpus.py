@@ -95,11 +95,16 @@ def known_as(name: str) -> str | None:
 
 
 def specified(level: str, gpu: str) -> float | None:
-    """The datasheet's rate for a measured limit, bytes or FLOPs per second; None where no public source states it."""
+    """The datasheet's rate for a measured limit, bytes or FLOPs per second; None where no public source states it.
+
+    In every datasheet TF32 has half the 16-bit rate.
+    """
     known = GPUS.get(known_as(gpu) or "")
     if known is None:
         return None
     if level.startswith("hbm"):
         return known.hbm_bytes_per_second
     tensor = known.tensor_flops_per_second
-    return {"matmul bf16": tensor, "matmul fp16": tensor, "matmul fp32": known.fp32_flops_per_second}.get(level)
+    fp32 = known.fp32_flops_per_second
+    rates = {"matmul bf16": tensor, "matmul fp16": tensor, "matmul tf32": tensor / 2, "matmul fp32": fp32}
+    return rates.get(level)

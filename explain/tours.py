@@ -142,7 +142,7 @@ def parse(text: str, file: str) -> Tour:
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise TourError(f"{file}: is not TOML: {error}") from None
+        raise TourError(f"{file} is not TOML: {error}") from None
     _check(data, _TOUR, ("title", "chapter", "run", "caption"), file)
     runs, captions = data["run"], data["caption"]
     if not 1 <= len(runs) <= 2:

@@ -11,6 +11,6 @@ with beside:
     experiment = view.choose()
 view.size_of_errors(experiment, beside)
 view.other_orders(experiment)
-view.growth(experiment)
+view.growth()
 view.base_2()
 view.closing(experiment)

@@ -4,7 +4,7 @@ from explain.chapters.sweeps import view
 from explain.ui import layout
 
 with layout.chapter(
-    __file__, goal="see how bytes and time scale, from which N one kernel beats another, and which roof limits it."
+    __file__, goal="see how bytes and time scale, from which N one kernel beats another, and what limits each kernel."
 ):
     sweep = view.sweep_choice()
     shown = view.sweep_readings(sweep) if sweep else None

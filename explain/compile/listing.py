@@ -29,6 +29,7 @@ _FRAME = re.compile(r"([^\s\[\]@/]+):(\d+):\d+")
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+\d+[^/]*(//.*)?")
 _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]+)"')
 _SASS_LINE = re.compile(r'//## File "([^"]+)", line (\d+)')
+_BRANCH = re.compile(r"BRA\b.*?(\.L_\w+)")
 _SASS_CODE = re.compile(r"/\*[0-9a-f]+\*/\s+(.+?)\s*;")
 
 
@@ -85,6 +86,18 @@ def counts(code: Sequence[Instruction]) -> dict[str, int]:
     """How many instructions of each kind there are, in the order of KINDS, without labels."""
     found = [one.kind for one in code]
     return {kind: found.count(kind) for kind in KINDS if kind != LABEL and kind in found}
+
+
+def loop(code: Sequence[Instruction]) -> tuple[Instruction, ...]:
+    """The longest loop of SASS with a matmul: from a label to the last branch back to it. Empty without one."""
+    labels = {one.text.rstrip(":"): at for at, one in enumerate(code) if one.kind == LABEL}
+    found: list[tuple[Instruction, ...]] = [()]
+    for at, one in enumerate(code):
+        start = labels.get(target[1], at) if (target := _BRANCH.search(one.text)) else at
+        body = tuple(inside for inside in code[start : at + 1] if inside.kind != LABEL)
+        if start < at and any(inside.kind == "matmul" for inside in body):
+            found.append(body)
+    return max(found, key=len)
 
 
 def _ptx(text: str, own: range, called: dict[tuple[str, int], set[int]]) -> Iterator[Instruction]:

@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 import start
 from explain import ROOT, cli, contents, given, lessons, recordings
+from explain.chapters.your_run import view as your_run
 from explain.trace import file as trace_file
 from tests.explain.test_player_wrapper import unpacked
 
@@ -94,11 +95,19 @@ def test_a_file_that_is_no_trace_is_named(opened, folder, name):
     assert re.search(rf"\b{re.escape(name)}\b", test.error[0].value)
 
 
-def test_without_a_file_the_page_says_how_to_make_one(opened):
-    test, packet = opened()
-    assert packet is None
+def test_without_a_file_the_page_plays_its_example(opened):
+    test, (_, files) = opened()
     assert not test.error
-    assert "--trace" in test.markdown[-1].value
+    assert files == [your_run.EXAMPLE.read_bytes()]
+
+
+def test_the_shipped_example_is_the_trace_of_its_file(tmp_path):
+    (tmp_path / "example.py").write_bytes(your_run.SOURCE.read_bytes())
+    assert cli.main(["trace", f"{tmp_path / 'example.py'}:main", "--out", str(tmp_path / "run.tilescope")]) == 0
+    made, shipped = (trace_file.read(path.read_bytes()) for path in (tmp_path / "run.tilescope", your_run.EXAMPLE))
+    assert made.sources == shipped.sources
+    assert made.steps == shipped.steps
+    assert made.report.output == shipped.report.output
 
 
 def test_a_file_that_unpacks_to_more_than_is_allowed_is_refused(folder):

@@ -14,13 +14,14 @@ from explain.ui.exercises import ask
 from explain.ui.gpu import gpu_choice
 from kernels.inputs import HEADS_TO_SHOW
 
-START = "it"
+START, START_HEAD = "it", 6
+"""The first picture: in this head “it” gives its largest weight to the noun that it stands for."""
 LENGTHS = (15, 64, 256, 1024, 4096)
 
 
 def chosen() -> tuple[Head, int]:
     """The head and the token that the reader chose."""
-    first = head(HEADS_TO_SHOW[0])
+    first = head(START_HEAD)
     token = int(pictures.pressed("token", [str(i) for i in range(len(first.tokens))], str(first.tokens.index(START))))
     return head(int(pictures.pressed("head", [str(one) for one in HEADS_TO_SHOW], str(first.number)))), token
 
@@ -31,11 +32,12 @@ def what_a_word_looks_at(shown: Head, token: int) -> str:
     best = int(shown.weights[token].argmax())
     return (
         "A language model reads tokens: words and pieces of words. **Attention** lets each token collect information "
-        f"from the others. The token “{word}” compares its **query** q with the **key** k of every token. A good match "
+        f"from all tokens, itself included. The token “{word}” compares its **query** q with the **key** k of every "
+        f"token. A good match "
         f"gives a high **score**. Softmax turns the scores into **weights**: “{word}” gives "
         f"{percent(float(shown.weights[token, best]), 1)} of its weight to “{shown.tokens[best]}”. The **output** o is "
-        "the sum of all **values** v, each times its weight. What a head looks for is learned; other heads, further "
-        "down, look at other tokens.\n\n"
+        "the sum of all **values** v, each times its weight. A **head** is one such set of queries, keys and "
+        "values. What it looks for is learned. Other heads, further down, look at other tokens.\n\n"
         "**Press another token.** Large weights have their numbers beside them. Point at a row to see the others.\n\n"
         f"A strip is a query, a key or a value: {d} numbers, coloured above 0 and grey below. They come from a real "
         "language model, all-MiniLM-L6-v2, as it reads this sentence. It adds [CLS] and [SEP], which mark the "
@@ -83,12 +85,13 @@ def weights(shown: Head, token: int) -> None:
     raised = int(row.argmin())
     with layout.part(
         "Weight: why softmax?",
-        "An average needs **weights** that are positive and sum to 1. Scores are neither. Softmax takes exp of each "
+        "An average needs **weights** that are positive and sum to 1. Scores can be negative, and their sum can be "
+        "anything. Softmax takes exp of each "
         "score, which is positive, and divides by their sum. A score that is 1 larger makes its exp e = 2.72 times as "
         f"large. Make the score of **{words[raised]}** larger: its weight grows, all others shrink, and the sum stays "
         "1. In PyTorch:\n\n`P = torch.softmax(S, dim=-1)`",
     ):
-        more = st.slider(f"Add to the score of “{words[raised]}”", 0.0, 8.0, 0.0, 0.5, key="more", bind="query-params")
+        more = st.slider(f"Add to the score of “{words[raised]}”", 0.0, 8.0, 3.0, 0.5, key="more", bind="query-params")
         after = with_larger(row, raised, more)
         pictures.drawing(figures.softened(words, shown.weights[token], after, raised))
         st.caption(
@@ -103,11 +106,12 @@ def heads(shown: Head) -> None:
     each = [head(number) for number in sorted(HEADS_TO_SHOW)]
     back = max(each, key=lambda one: one.mean_before)
     first = max(each, key=lambda one: one.mean_first)
+    most = "more than 99.9%" if back.mean_before > 0.999 else percent(back.mean_before, 1)
     with layout.part(
         "Head",
         f"One set of Q, K and V is a **head**. This layer has {len(each)}, each with its own learned matrices. Each "
-        f"looks at different things. On average over the tokens, head {back.number} gives "
-        f"{percent(back.mean_before, 1)} of its weight to the token before, and head {first.number} gives "
+        f"looks at different things. On average over all tokens but the first, head {back.number} gives "
+        f"{most} of its weight to the token before, and head {first.number} gives "
         f"{percent(first.mean_first, 1)} to the first token. A square is P of one head: a row for each query, a column "
         "for each key. Press a head: all pictures above then show it.",
     ):

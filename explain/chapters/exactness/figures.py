@@ -1,5 +1,5 @@
-"""Pictures of Exactness: where kernels round, the sizes of the errors, the elements that change, the error after
-each tile.
+"""Pictures of Exactness: where kernels round, the sizes of the errors, the elements that change, the error over
+many tiles.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from explain.chapters.exactness.roundings import roundings
 from explain.figures import palette, svg
 from explain.figures.labels import widest
 from explain.figures.lines import Line, chart
-from explain.figures.numbers import count, percent, power, ratio, scientific
-from explain.output import Floats, Output
+from explain.figures.numbers import count, percent, power, scientific
+from explain.output import Output
 from explain.source.functions import file_of
 from kernels.catalog import KERNELS
 from kernels.parameters import ITEM_BYTES
@@ -72,7 +72,7 @@ def where_rounded(kernels: Sequence[str], bits: int) -> str:
     if bits < 32:
         parts += [
             svg.text(0, legend + 8, "◆", size=16, fill=palette.css_ink("alpha")),
-            svg.text(22, legend + 8, "rounded to 16 bits. m, ℓ and Õ stay in 32 bits in both kernels."),
+            svg.text(22, legend + 8, "rounded to 16 bits. Sums and maxima stay in 32 bits in both kernels."),
         ]
     told = "; ".join(f"{KERNELS[k].short} rounds {', '.join(one.symbol for one in roundings(k))}" for k in kernels)
     told = told if bits < 32 else "every quantity of both kernels has 32 bits"
@@ -95,7 +95,7 @@ def verdict(found: Mapping[str, Sequence[Output]]) -> str:
         for dtype, share in shares.items()
         if dtype not in narrow
     )
-    return f"**In 16 bits FlashAttention's median error is {size} standard attention's**: {each}.{wide}"
+    return f"**On this input, in 16 bits, FlashAttention's median error is {size} standard attention's**: {each}.{wide}"
 
 
 def not_associative() -> str:
@@ -207,32 +207,18 @@ def changed(outputs: Mapping[str, Output], same: Mapping[str, NDArray[np.bool_]]
     return f'<div style="display:grid;grid-template-columns:{columns};gap:16px 28px;padding:8px 0 12px">{boxes}</div>'
 
 
-def after_each_tile(found: Floats) -> go.Figure:
-    """The largest error of Õ / ℓ after each tile of keys, a line for each tile of queries; (query tiles, key tiles),
-    NaN where a tile is never visited.
-    """
-    times = grown(found)
-    most = max(times, key=times.__getitem__, default=None)
+def growth(found: Mapping[str, Sequence[tuple[int, float, float]]]) -> go.Figure:
+    """The relative errors of O in each dtype, and of ℓ in the first, over the number of key tiles; log axes."""
+    (_, first), *_ = found.items()
+    hues = dict(zip(found, ("acc", "alpha"), strict=True))
     lines = [
-        Line(
-            [(tile, float(error)) for tile, error in enumerate(row, 1) if np.isfinite(error)],
-            f"query tile {at}" + (f": {ratio(times[at])}" if at in times else ""),
-            palette.mid("acc" if at == most else "slate"),
-            width=3 if at == most else 2,
-        )
-        for at, row in enumerate(found)
+        Line([(tiles, o) for tiles, _, o in each], f"O, {dtype}", palette.mid(hues[dtype]), width=3)
+        for dtype, each in found.items()
     ]
-    figure = chart("", lines, x="tiles of keys read", y="largest |Õ / ℓ − float64|", log=False, height=400)
-    every = list(range(1, found.shape[1] + 1))
-    figure.update_xaxes(
-        title="tiles of keys read", type="linear", tickvals=every, ticktext=[str(tile) for tile in every]
-    )
-    figure.update_yaxes(exponentformat="power", showexponent="all")
+    lines.append(Line([(tiles, total) for tiles, total, _ in first], "ℓ, always fp32", palette.mid("sum"), width=3))
+    start, least, _ = first[0]
+    guide = [(tiles, least * math.sqrt(tiles / start)) for tiles, *_ in first]
+    lines.append(Line(guide, "√tiles", palette.mid("slate"), dashed=True))
+    figure = chart("", lines, x="tiles of 16 keys", y="median relative error", log=True, height=380)
     figure.update_layout(title=None, margin_t=12)
     return figure
-
-
-def grown(found: Floats) -> dict[int, float]:
-    """The error after the last tile ÷ that after the first, of each query tile with more than one."""
-    finite = {at: row[np.isfinite(row)] for at, row in enumerate(found)}
-    return {at: float(row[-1] / row[0]) for at, row in finite.items() if len(row) > 1 and row[0] > 0}

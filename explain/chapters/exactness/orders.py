@@ -1,10 +1,11 @@
-"""The same attention and the same softmax, computed in other orders of addition, and the error after each tile of keys.
+"""The same attention and the same softmax, computed in other orders of addition, and the error over many tiles of keys.
 
 Imports neither torch nor triton.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,12 +14,12 @@ from numpy.typing import NDArray
 
 from explain.experiment import Experiment
 from explain.output import Floats
-from explain.trace.model import Trace, numbers
-from kernels import reference
 from kernels.parameters import ITEM_BYTES, ORDERS, whole_number
 
 ANOTHER_ORDER = (16, 32, 64)
 """BLOCK_N of the tiles to compare: each size adds the same terms in another order."""
+TILES = (4, 16, 64, 256, 1024)
+"""Numbers of key tiles after which a long row's errors are taken."""
 
 
 @dataclass(frozen=True)
@@ -101,40 +102,34 @@ def shipped(experiment: Experiment, merged: Experiment) -> Iterator[Way]:
             yield way
 
 
-def after_each_tile(trace: Trace, experiment: Experiment) -> Floats:
-    """The largest error of Õ / ℓ after each tile of keys, against float64 on the keys seen so far; NaN for tiles that
-    are never visited.
+@functools.cache
+def long_rows(dtype: str) -> tuple[tuple[int, float, float], ...]:
+    """(tiles, error of ℓ, error of O) after each number of `TILES`, for P̃ and V rounded to `dtype`, fp32 or fp16.
 
-    (query tiles, key tiles) of the first head; `trace` is flash_attention's.
+    FlashAttention's recurrence in NumPy on normal scores; m, ℓ and Õ in float32. An error is a median |result −
+    float64|, relative to ℓ itself and to the median |O|.
     """
-    p = experiment.values
-    arrays = experiment.entry.make_inputs(experiment.preset, p, experiment.seed)
-    q, k, v = (arrays[name][:1, :1] for name in "qkv")
-    tiles = (-(-p["seq_len"] // p["block_m"]), -(-p["kv_len"] // p["block_n"]))
-    errors = np.full(tiles, np.nan)
-    prefixes = [
-        reference.attention(
-            q, k[:, :, :end], v[:, :, :end], causal=p["causal"], diagonal=p["kv_len"] - p["seq_len"]
-        )[0][0, 0]
-        for end in range(p["block_n"], tiles[1] * p["block_n"] + 1, p["block_n"])
-    ]  # fmt: skip
-    for program in trace.launches[0].recorded:
-        if program.id[1] == 0:
-            _follow(trace, program.first_step, program.steps, p["block_n"], prefixes, errors[program.id[0]])
-    return errors
-
-
-def _follow(trace: Trace, first: int, steps: int, block_n: int, prefixes: list[Floats], errors: Floats) -> None:
-    """Fills in one query tile's errors: a visit sets `m_i` last."""
-    state: dict[str, Floats] = {}
-    for step in range(first, first + steps):
-        changes = trace.changes(step)
-        for name in ("rows", "cols", "acc", "l_i"):
-            if name in changes:
-                state[name] = numbers(changes[name]).astype(np.float64)
-        if "m_i" in changes and "cols" in state:
-            tile, rows = int(state["cols"][0]) // block_n, state["rows"].astype(int)
-            expected = prefixes[tile]
-            inside = rows < len(expected)
-            o = state["acc"] / np.where(state["l_i"] == 0.0, 1.0, state["l_i"])[:, None]
-            errors[tile] = np.abs(o[inside, : expected.shape[1]] - expected[rows[inside]]).max()
+    narrow = {"fp32": np.float32, "fp16": np.float16}[dtype]
+    rows, keys, head_dim = 256, 16, 16
+    rng = np.random.default_rng(0)
+    scores = rng.standard_normal((rows, keys * TILES[-1])).astype(np.float32)
+    v = rng.standard_normal((keys * TILES[-1], head_dim)).astype(narrow).astype(np.float32)
+    m = np.full((rows, 1), -np.inf, np.float32)
+    total, acc = np.zeros((rows, 1), np.float32), np.zeros((rows, head_dim), np.float32)
+    found = []
+    for tile in range(TILES[-1]):
+        at = slice(tile * keys, (tile + 1) * keys)
+        new = np.maximum(m, scores[:, at].max(axis=1, keepdims=True))
+        alpha, p = np.exp(m - new), np.exp(scores[:, at] - new)
+        total = total * alpha + p.sum(axis=1, keepdims=True)
+        acc, m = acc * alpha + p.astype(narrow).astype(np.float32) @ v[at], new
+        if tile + 1 in TILES:
+            exact = np.exp(scores[:, : at.stop].astype(np.float64) - m)
+            expected = exact.sum(axis=1, keepdims=True)
+            o = exact @ v[: at.stop].astype(np.float64) / expected
+            found.append((
+                tile + 1,
+                float(np.median(np.abs(total - expected) / expected)),
+                float(np.median(np.abs(acc / total - o)) / np.median(np.abs(o))),
+            ))  # fmt: skip
+    return tuple(found)

@@ -58,7 +58,8 @@ def tile_pointer_mask(shown: Run) -> None:
     first, end = chosen.offsets[0], chosen.offsets[-1]
     with layout.part(
         "Tile",
-        f"`tl.arange(0, {block})` makes {block} numbers at once, 0 to {block - 1}. One number, one **lane**. Program "
+        f"`tl.arange(0, {block})` makes {block} numbers at once, 0 to {block - 1}. Each number belongs to one "
+        f"**lane**. Program "
         f"{chosen.number} adds {chosen.number} × {block} to each. Its **offsets** are {first} to {end}: the numbers of "
         "the elements in its tile. Every line after this one works on the whole tile. The size of a tile is a power "
         "of two, and it is fixed when the kernel is compiled.",
@@ -77,7 +78,8 @@ def tile_pointer_mask(shown: Run) -> None:
     with layout.part(
         "Mask",
         f"{n} elements fill {n // block} tiles of {block}, and {n % block} remain. The last program would read past "
-        f"the end. The **mask** `offsets < {n}` turns those lanes off: they load nothing and store nothing. In program "
+        f"the end. The **mask** `offsets < {n}` turns those lanes off: they load nothing, get `other` (here 0), and "
+        f"store nothing. In program "
         f"{chosen.number}, {off} of {block} lanes are off. A kernel without a mask reads memory that is not its own, "
         "and may crash or give wrong numbers.",
     ):

@@ -139,12 +139,14 @@ def verdict(cost: Cost, gpu: Gpu) -> str:
     spilled = ""
     if worst.spill_store_bytes:
         spilled = (
-            f" The registers are too few: each thread spills {worst.stack_bytes:,} bytes to local memory, which lies "
+            f" The registers are too few: each thread needs {worst.stack_bytes:,} bytes of local memory, which lies "
             f"in {gpu.hbm} behind the caches. It stores and loads them as it runs. The traffic formula does not count "
             "these bytes."
         )
     count = f"{fewest.programs} programs" if fewest.programs != 1 else "one program"
-    return f"An SM holds {count} at a time. The limit: {fewest.limit}.{spilled}"
+    limits = [name for name, fits in fewest.by_limit.items() if fits == fewest.programs]
+    limit = f"The limit: {limits[0]}." if len(limits) == 1 else f"The limits: {' and '.join(limits)}."
+    return f"An SM holds {count} at a time. {limit}{spilled}"
 
 
 def grid(costs: Mapping[tuple[int, int], Cost], gpu: Gpu, here: tuple[int, int]) -> str:

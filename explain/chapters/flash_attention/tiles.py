@@ -52,6 +52,17 @@ def tile(
     return Experiment.of(kernel, {**sizes, "block_m": block_m, "block_n": block_n}, "normal")
 
 
+MASKED: tuple[tuple[Experiment, Experiment], ...] = tuple(
+    (one.with_(heads=16, kv_heads=16), one.with_(heads=16, kv_heads=16, causal=True))
+    for one in (
+        tile(64, 64, head_dim=128, dtype="bf16", kernel="flash_attention_exp2"),
+        tile(64, 64, head_dim=64, dtype="bf16", kernel="flash_attention_exp2"),
+        tile(128, 64),
+    )
+)
+"""The timed tiles without and with the causal mask: two of the benchmark on Speed, and the sweep's."""
+
+
 def settings(kernel: str) -> dict[str, tuple[Value, ...]]:
     """The parameters that change a kernel's compiled code (tile sides, dtype, …), with their allowed values."""
     allowed: dict[str, tuple[Value, ...]] = {}
@@ -98,12 +109,18 @@ def recorded_grid() -> Iterator[tuple[Experiment, int]]:
                 yield tile(block_m, block_n), capability
             yield tile(block_m, block_n, head_dim=128), 90
             yield tile(block_m, block_n, head_dim=32, dtype="fp32"), 90
+    for pair in MASKED:
+        for experiment in pair:
+            yield experiment, 90
 
 
 def listed() -> Iterator[tuple[Experiment, int]]:
     """The tiles and compute capabilities with shipped instructions."""
     for capability in sorted({gpu.compute_capability for gpu in GPUS.values()}, reverse=True):
         yield compiled_as("flash_attention", opening("flash_attention")), capability
+    for pair in MASKED:
+        for experiment in pair:
+            yield experiment, 90
 
 
 def parts(p: Mapping[str, Any]) -> list[Part]:

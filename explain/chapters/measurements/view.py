@@ -39,8 +39,8 @@ def limits(shown: Sequence[Entry]) -> None:
             "What each GPU can do at most",
             "Small kernels that do one thing: move bytes, multiply matrices, or compute exponentials. Their best rates "
             "are the roofs in the rooflines and the peaks of the speed page.\n\n"
-            "**A line** marks the datasheet's rate, where one states it. No kernel reaches it, not even one that does "
-            "nothing else.",
+            "**A line** marks the datasheet's rate, where it states one. None of these kernels reaches it."
+            f"{figures.fp16_beside_bf16(shown)}",
         ):
             for figure in figures.limits(shown):
                 chart(figure, f"limits in {figure.layout.meta}", alt=f"measured limits in {figure.layout.meta}")
@@ -102,7 +102,7 @@ def counters_here() -> None:
 def _counters_here(status: DeviceStatus) -> None:
     if not status.available:
         st.markdown(
-            f":gray[●] This machine has no counters to read. {status.reason} The numbers shown were measured "
+            f":gray[●] No counters can be read here. {status.reason} The numbers on this page were measured "
             "elsewhere; each says where."
         )
         return

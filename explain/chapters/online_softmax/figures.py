@@ -71,9 +71,9 @@ def growth(tiles: Sequence[Tile]) -> str:
         middle = x + (wide - 12) / 2
         drawn.append(text(middle, over - 6, fixed(tile.total, 3), anchor="middle", size=13, fill=css_ink("sum")))
         shrinks = 0 < tile.alpha < 1
-        said = f"× {fixed(tile.alpha, 2)}" if shrinks else fixed(tile.alpha, 0)
+        said = f"× {fixed(tile.alpha, 2 if shrinks else 0)}"
         drawn.append(text(middle, ground + 22, said, anchor="middle", size=13, bold=shrinks,
-                          fill=css_ink("alpha") if shrinks else ""))  # fmt: skip
+                          fill=css_ink("alpha") if shrinks else "", faint=not shrinks))  # fmt: skip
         parts = [*old, added]
     drawn.append(line(left - 8, ground, left + wide * len(shown), ground, opacity=0.6))
     drawn.append(line(left - 8, zero, left + wide * len(shown), zero))

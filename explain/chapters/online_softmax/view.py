@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from explain import lessons
 from explain.chapters.online_softmax import exercises, figures, history, running_sum_demo
@@ -59,25 +60,28 @@ def run(way: str, beside: bool, row: Experiment) -> tuple[list[Experiment], list
     return experiments, traces
 
 
-def whole_row(way: str, row: Experiment, traces: Sequence[Trace]) -> None:
-    """All tiles of the right run's row in one picture: m and ℓ after each, or their merges."""
+def whole_row(way: str, row: Experiment, traces: Sequence[Trace], beside: DeltaGenerator) -> None:
+    """All tiles of the right run's row in one picture `beside` the goal: m and ℓ after each, or their merges."""
     if not traces:
         return
     if way == MERGED:
         if tree := figures.merge_tree(*history.merges(row, traces[-1])):
-            with layout.part("The whole row", "The pair (m, ℓ) of each tile, and of each merge, from the trace."):
+            with beside:
                 pictures.drawing(tree)
+                st.caption("The pair (m, ℓ) of each tile, and of each merge, from the trace.")
         return
     tiles = history.tiles(row, traces[-1])
     if not (drawn := figures.growth(tiles)):
         return
     first = f" The first {figures.MOST} of {len(tiles)} tiles are drawn." if len(tiles) > figures.MOST else ""
     words = (
-        "m never falls. ℓ is a stack: each load adds its dark part. Where m rises, α shrinks the whole stack below it; "
-        f"the dashed frame is ℓ before that. All from the trace of the first row.{first}"
+        "The max m never falls. The sum ℓ is a stack: each load adds its dark part. Where m rises, α shrinks the "
+        "stack; "
+        f"the dashed frame is ℓ before that. From the trace of the first row.{first}"
     )
-    with layout.part("The whole row", words):
+    with beside:
         pictures.drawing(drawn)
+        st.caption(words)
 
 
 WORDS = {

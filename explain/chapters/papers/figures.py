@@ -57,8 +57,9 @@ def _near(ours: float, low: float, high: float) -> bool:
 
 
 def _told(what: str, ours: float, papers: float) -> str:
-    """A ratio beside the paper's, and whether it is reproduced."""
-    return f"{what}: {ratio(ours)}, {'' if _near(ours, papers, papers) else 'not '}reproduced (paper: {ratio(papers)})."
+    """A ratio beside the paper's, and how they compare."""
+    close = "close" if _near(ours, papers, papers) else "more" if ours > papers else "less"
+    return f"{what}: {ratio(ours)} here, {ratio(papers)} in the paper: {close}."
 
 
 def softmax_verdict(figure: milakov.Figure, record: Record) -> str:
@@ -332,10 +333,12 @@ def theorem_verdict(record: Record) -> str:
     if not found:
         return ""
     near = all(abs(power - theory) < 0.2 for _, theory, power, _ in found)
-    each = ", ".join(
-        f"{_slope(power)} over {axis} (theory {number(theory)}{less})" for axis, theory, power, less in found
+    means = {"B": "Twice the tile, half the bytes: ", "N": "Twice N, four times the bytes: "} if near else {}
+    each = " ".join(
+        f"{means.get(axis, f'Over {axis}: ')}slope {_slope(power)} (theory {number(theory)}{less})."
+        for axis, theory, power, less in found
     )
-    return f"**{'Reproduced' if near else 'Other slopes'}, between L2 and the SMs: FlashAttention-2 has {each}.**"
+    return f"**{'Reproduced' if near else 'Other slopes'} between L2 and the SMs, by FlashAttention-2.** {each}"
 
 
 def table_2(record: Record) -> str:
@@ -544,7 +547,7 @@ def tables(record: Record) -> Pair:
 
 
 def hierarchy(record: Record) -> go.Figure:
-    """Figure 1's pyramid as bars: bandwidth and size of each level, the paper's A100 and this GPU."""
+    """Figure 1's pyramid as dots on one axis: bandwidth and size of each level, the paper's A100 and this GPU."""
     figure = plot()
     names = {"shared": "SRAM (shared memory)", "l1": "L1", "l2": "L2", "hbm": "HBM", "host": "host memory"}
     known = GPUS.get(known_as(record.gpu) or "")
@@ -557,11 +560,13 @@ def hierarchy(record: Record) -> go.Figure:
     papers = {level.roof: (level.bytes_per_second, level.size) for level in flashattention.FIGURE_1}
     colour = palette.mid("series-1")
     for name, hue, values in ((short(record), colour, ours), (flashattention.THEIR_GPU, PAPER, papers)):
-        figure.add_bar(
+        figure.add_scatter(
             y=[names[level] for level in values], x=[rate for rate, _ in values.values()], orientation="h", name=name,
-            marker_color=hue, textposition="outside", cliponaxis=False,
+            mode="markers+text", marker={"color": hue, "size": 14}, textposition="middle right", cliponaxis=False,
+            offsetgroup=name,
             text=[
-                f"<b>{name}</b> {', '.join(filter(None, (si(rate, 'B/s'), size)))}" for rate, size in values.values()
+                f"\u2003<b>{name}</b> {', '.join(filter(None, (si(rate, 'B/s'), size)))}"
+                for rate, size in values.values()
             ],
             hovertemplate="%{y}: %{x:.3s}B/s<extra>" + name + "</extra>",
         )  # fmt: skip
@@ -569,5 +574,5 @@ def hierarchy(record: Record) -> go.Figure:
     figure.update_xaxes(**logarithmic("bandwidth", marks), range=[9.5, 15.9])
     figure.update_yaxes(autorange="reversed", ticksuffix="  ")
     margin = {"l": 8, "r": 8, "t": 8, "b": 8}
-    figure.update_layout(height=90 + 75 * len(names), margin=margin, showlegend=False, bargap=0.25)
+    figure.update_layout(height=90 + 75 * len(names), margin=margin, showlegend=False, scattermode="group")
     return figure

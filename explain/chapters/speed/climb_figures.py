@@ -217,7 +217,7 @@ def climb_told(steps: Sequence[Step], peak: Limit | None, tuned: Mapping[str, fl
         said += f" A large matmul, the practical ceiling, reaches {_tera(peak.per_second)}."
     if tuned:
         label, speed = max(tuned.items(), key=lambda one: one[1])
-        said += f" Each has one setting; tuned, {label} reaches {_tera(speed)}."
+        said += f" Every bar has one setting. With the best setting for it, {label} reaches {_tera(speed)}."
     if missing := sum(step.variant is None for step in steps):
         said += f" Not timed at this shape: {missing} of {len(steps)}."
     return said
@@ -298,13 +298,15 @@ def _causes(spill: Spill) -> str:
 GROUPS: Mapping[str, Sequence[str]] = {
     "issues, or is ready to": ("issued", "ready"),
     "waits for arithmetic, or its last instruction": ("tensor", "pace"),
-    "waits for memory or exponentials": ("memory", "chip"),
+    "waits for memory": ("memory",),
+    "waits on chip: exponentials, shared memory": ("chip",),
     "waits for other warps (barrier)": ("barrier",),
     "anything else": ("code", "other"),
 }
 """The bars' parts: kinds of a warp's time (`stalls.KINDS`)."""
-SHADES: Mapping[str, float] = dict(zip(list(GROUPS)[1:], (0.6, 0.42, 0.26, 0.12), strict=True))
-"""How dark the grey of each wait is; what works has a colour."""
+HUES: Mapping[str, str] = {"issues, or is ready to": "series-1", "waits for other warps (barrier)": "series-2"}
+SHADES: Mapping[str, float] = dict(zip((one for one in GROUPS if one not in HUES), (0.7, 0.48, 0.3, 0.12), strict=True))
+"""How dark the grey of each other wait is."""
 WIDTH, STALL_ROW, BAR, AXIS = 700.0, 46.0, 18.0, 40.0
 WORKING = GROUPS["issues, or is ready to"]
 
@@ -363,7 +365,7 @@ def stall_bars(kernels: Sequence[tuple[str, Stalls, float | None]]) -> str:
 
 def _look(group: str) -> tuple[str, float]:
     """A group's hue and opacity."""
-    return ("slate", SHADES[group]) if group in SHADES else (next(iter(palette.SERIES)), 1.0)
+    return ("slate", SHADES[group]) if group in SHADES else (HUES[group], 1.0)
 
 
 def _by_group(stalls: Stalls) -> Mapping[str, float]:

@@ -12,6 +12,7 @@ from explain.chapters.speed.results import TABLES, Case
 from explain.chapters.speed.rungs import BY_NAME, RUNGS, Step
 from explain.chapters.speed.timeline import Timeline
 from explain.chapters.speed.view import Chosen, time_here, traced_instead
+from explain.chapters.sweeps import masking, masking_view
 from explain.experiment import Experiment
 from explain.figures import numbers
 from explain.figures.plot import kept
@@ -22,10 +23,13 @@ from explain.ui.charts import chart, sourced
 from explain.ui.controls import option
 from explain.ui.layout import part, prose, sides
 from explain.ui.pictures import drawing, pressable, pressed
+from kernels.catalog import KERNELS
 from kernels.digest import digest_of
 
 OPENING = "bf16"
 """The rung that the page opens on where none has a speedup: the first with one below to compare with."""
+READABLE, BASE_2 = "flash_attention_exp2", "exp2"
+"""The readable kernel that stands beside the climb, and the rung with the same arithmetic."""
 COUNTED_BY = "python -m explain measure --plan rungs"
 
 
@@ -64,7 +68,28 @@ def climb(shown: Chosen | None) -> None:
             said.append(f"{shown.result.state}.")
         with st.expander("What these times count, and on which settings"):
             prose("\n".join(f"- {one}" for one in said))
+    if shown and case and case.causal:
+        _masked(shown)
     _rung(next(step for step in steps if step.rung.name == name), shown)
+
+
+def _masked(shown: Chosen) -> None:
+    """What the mask costs the readable kernel, which stands as a line beside the climb."""
+    case = shown.case
+    cases = [one for one in shown.cases if (one.shape, one.dtype) == (case.shape, case.dtype) and not one.causal]
+    pair = masking.compiled(READABLE, {"head_dim": case.shape[3], "dtype": case.dtype})
+    seconds = [one.seconds_of(READABLE) for one in (*cases, case)]
+    if len(seconds) != 2 or not (seconds[0] and seconds[1] and pair):
+        return
+    told = f"The line *our {KERNELS[READABLE].short}* is a kernel that is written to be read, not one of the climb. "
+    told += masking.timed(pair, seconds[0], seconds[1], case.along)
+    climbed = [one.seconds_of(f"{results.RUNG}{BASE_2}") for one in (*cases, case)]
+    if climbed[0] and climbed[1]:
+        told += (
+            f" Kernel {RUNGS.index(BY_NAME[BASE_2]) + 1} of the climb computes every tile with the mask and has no "
+            f"lines for NaN: {numbers.duration(climbed[0])} without the mask, {numbers.duration(climbed[1])} with it."
+        )
+    masking_view.shown(told, pair)
 
 
 def _rung(step: Step, shown: Chosen | None) -> None:

@@ -29,7 +29,8 @@ def _largest(shown: Shown) -> rungs.Step:
 
 def _why_largest(shown: Shown) -> Why:
     gains = ", ".join(f"{step.rung.label} {ratio(step.gain)}" for step in rungs.climb(shown.case) if step.gain)
-    return Why(f"Speedup of each kernel over the one before: {gains}.")
+    rung = _largest(shown).rung
+    return Why(f"{rung.label}: {rung.idea} Speedup of each kernel over the one before: {gains}.")
 
 
 def _ends(shown: Shown) -> tuple[Case, Case]:

@@ -198,6 +198,10 @@ class Case:
             chosen.append(replace(first, settings=len(own)))
         return tuple(sorted(chosen, key=lambda variant: variant.seconds or math.inf))
 
+    def seconds_of(self, function: str) -> float | None:
+        """The time of this function's fastest correct variant; None without one."""
+        return next((one.seconds for one in self.best if one.function == function), None)
+
     @property
     def ours(self) -> Variant | None:
         """The fastest correct kernel of this project."""

@@ -359,7 +359,8 @@ def timeline_told(timeline: Timeline, program: Program) -> str:
     whole = numbers.duration(timeline.microseconds(program.cycles) / 1e6)
     told = f"A matmul runs in at most **{numbers.percent(program.matmuls)}** of this program's {whole}."
     if program.hidden is not None:
-        told += f" At most **{numbers.percent(program.hidden)}** of the softmax overlaps with one."
+        most = f"At most **{numbers.percent(program.hidden)}** of the softmax overlaps with a matmul."
+        told += f" {most if program.hidden >= 0.005 else 'No softmax overlaps with a matmul.'}"
     marked = numbers.fixed(timeline.marked_us, 1)
     told += f" Reading the clock costs time: with it the longest program takes {marked} µs;"
     if timeline.plain_us is None:

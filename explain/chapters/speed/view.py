@@ -139,7 +139,7 @@ class Chosen:
 TABS = {
     "The climb": "For readers who write kernels. Press a kernel to see its code and what is new in it.",
     "Tuning": "One source, many settings of tile, warps and stages: which is fastest?",
-    "From which N?": "Two launches less, or fewer bytes: where does FlashAttention begin to win?",
+    "From which N?": "Two fewer launches, or fewer bytes: where does FlashAttention begin to win?",
     "Other kernels": "The same ideas in softmax, the backward pass and decoding, beside the libraries.",
 }
 """The page's tabs, and what each is about."""
@@ -236,7 +236,10 @@ def _bars(shown: Chosen) -> None:
     case, limit, result = shown.case, shown.limit, shown.result
     words = [kernels.bars_told(case, limit), f"{case.named}. Counted: {TABLES[case.table].work}."]
     if any(one.function in results.DISPATCHERS for one in case.variants):
-        words.append("Our dispatcher is the call for your own code: it runs the fastest kernel that takes the shape.")
+        words.append(
+            "Our dispatcher is the call for your own code: it runs the kernel that was fastest when it "
+            "was tuned. Its own overhead and noise cost up to some percent."
+        )
     if limit is None:
         words.append("No peak: it was not measured on this GPU. `python -m explain measure --plan roofs` measures it.")
     with part("Our kernels beside the libraries", "\n\n".join(words)):
@@ -350,10 +353,11 @@ def first_call() -> None:
     if measured := lengths.of(registry.recorded()):
         timing = measured.by_kernel["flash_attention"][measured.lengths[0]]
         first, later = timing.first_call_ms / 1e3, timing.median_ms / 1e3
+        calls = count(int(float(f"{first / later:.1g}")))
         with part(
             "Is the first call warm-up?",
-            f"No, it is compilation. The first call takes as long as **{count(round(first / later))}** later calls. "
-            "Triton compiles a kernel when it is first called with these dtypes, tile sizes and flags, and caches the "
+            f"No, it is compilation. The first call takes as long as about **{calls}** later calls. Triton compiles a "
+            "kernel when it is first called with these dtypes, tile sizes and flags, and caches the "
             "result on disk.\n\nTo time a kernel, call it once, wait for it, and start the clock after that.",
         ):
             answer = compiler().look(_tile(), here.compute_capability)

@@ -48,7 +48,7 @@ UNMEASURED = ("formula", "predicted")
 """The sources that have no theory beside them: they are one."""
 THEORY: Mapping[str, str] = {"seconds": "FLOPs, scaled to the last point", "hbm": "every element once per launch"}
 """What a theoretical curve is; elsewhere it is the formula."""
-WHAT: Mapping[str, tuple[str, str]] = {"seconds": ("time of one launch", "s"),
+WHAT: Mapping[str, tuple[str, str]] = {"seconds": ("time of one call", "s"),
     **{k: (f"bytes {v}", "B") for k, v in LEVELS.items()}}  # fmt: skip
 
 
@@ -60,6 +60,18 @@ def name_of(kernel: str) -> str:
 def said(value: Value) -> str:
     """A value of an axis as text."""
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value).lower()
+
+
+def over(axis: str) -> str:
+    """What a chart's heading says of the axis: "over N"."""
+    return "without and with the causal mask" if axis == "causal" else f"over {AXES[axis][0]}"
+
+
+def at_value(axis: str, value: Value) -> str:
+    """ "at N = 128"."""
+    if axis == "causal":
+        return "with the mask" if value else "without the mask"
+    return f"at {AXES[axis][0]} = {said(value)}"
 
 
 def axis_title(axis: str) -> str:
@@ -104,7 +116,7 @@ def takeaway(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
     if len(curves) < 2 or not common:
         return name
     (more, high), (less, low) = sorted(curves.items(), key=lambda one: -one[1][common[-1]])
-    at, times = f"at {x} = {said(common[-1])}", ratio(high[common[-1]] / low[common[-1]])
+    at, times = at_value(sweep.axis, common[-1]), ratio(high[common[-1]] / low[common[-1]])
     if what == "seconds":
         return f"{name}: {name_of(less)} is {times} as fast as {name_of(more)} {at}"
     return f"{name}: {name_of(more)} moves {times} as many as {name_of(less)} {at}"
@@ -242,7 +254,7 @@ def _bars(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str) 
     figure, unit = plot(), WHAT[what][1]
     for kernel, points in curves.items():
         figure.add_bar(
-            x=[said(value) for value in points], y=list(points.values()), name=name_of(kernel),
+            x=[category(sweep.axis, value) for value in points], y=list(points.values()), name=name_of(kernel),
             marker={"color": _look(sweep, kernel)[0]},
             text=[si(y, unit) for y in points.values()], textposition="outside", cliponaxis=False,
             hovertemplate=f"{AXES[sweep.axis][0]} = %{{x}}: %{{text}}<extra>{name_of(kernel)}</extra>",
@@ -254,6 +266,11 @@ def _bars(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str) 
         legend={"orientation": "h", "y": 1.12}
     )  # fmt: skip
     return figure
+
+
+def category(axis: str, value: Value) -> str:
+    """A value of an axis without an order between its values, as text."""
+    return at_value(axis, value) if axis == "causal" else said(value)
 
 
 def shifts(ends: Mapping[str, float], high: float = math.inf) -> dict[str, float]:
@@ -369,9 +386,10 @@ def spills(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
             worst = max(found, key=lambda value: found[value])
             where = " and ".join(filter(None, [", ".join(map(said, list(found)[:-1])), said(list(found)[-1])]))
             most = f"{'up to ' if len(found) > 1 else ''}{si(found[worst], 'B')}"
+            place = at_value(sweep.axis, worst) if sweep.axis == "causal" else f"at {AXES[sweep.axis][0]} = {where}"
             sentences.append(
-                f"At {AXES[sweep.axis][0]} = {where}, **{name_of(kernel)}** spills registers to local memory, which "
-                f"lies in HBM behind the caches: {most}."
+                f"{place[0].upper()}{place[1:]}, **{name_of(kernel)}** spills registers to local memory: {most}. The "
+                "caches serve most of it; the rest goes to HBM."
             )
     return sentences
 
@@ -388,8 +406,9 @@ def jumps(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[st
         before, after = (moved(_again(sweep.at(kernel, int(one)), gpu)) for one in (last, at))
         sentences.append(
             f"**{name_of(kernel)}** uses Q, O, m and ℓ again for every tile of keys: {before} at {x} = "
-            f"{fixed(last, 0)}, {after} at {fixed(at, 0)}. From there on they do not stay in L2 "
-            f"({moved(gpu.l2_bytes)}), and most of them come from HBM each time."
+            f"{fixed(last, 0)}, {after} at {fixed(at, 0)}. L2 holds {moved(gpu.l2_bytes)}, and K and V pass through it "
+            f"as well. So from {x} = {fixed(at, 0)} on they do not stay in L2, and most of them come from HBM each "
+            "time."
         )
     return sentences
 

@@ -31,7 +31,7 @@ READY: Mapping[str, Sweep] = {
     "Three dtypes": Sweep.of(
         PAIR, "dtype", ["fp32", "fp16", "bf16"], _without("dtype", seq_len=4096, block_m=64, block_n=64)
     ),
-    "Causal or not": Sweep.of(PAIR, "causal", [False, True], {**HEAD, "seq_len": 8192}),
+    "With and without the causal mask": Sweep.of(PAIR, "causal", [False, True], {**HEAD, "seq_len": 8192}),
     "Softmax, over N": Sweep.of(
         ("softmax_safe", "softmax_online", "softmax_row", "softmax_split", "softmax_topk"),
         "cols",

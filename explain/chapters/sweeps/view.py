@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from explain.chapters.sweeps import exercises, figures, roofline
+from explain.chapters.sweeps import exercises, figures, masking, masking_view, roofline
 from explain.chapters.sweeps.analysis import roofline_points
 from explain.chapters.sweeps.model import AXES, LEVELS, Reading, Sweep, predicted, recorded
 from explain.chapters.sweeps.ready import READY
@@ -221,7 +221,7 @@ def sweep_growth(shown: Shown, times_only: bool = False) -> None:
     """Bytes and time over the axis, each beside the crossing of two kernels and the powers of growth."""
     sweep, readings = shown.sweep, shown.readings
     levels = [level for level in LEVELS if not times_only and any(level in reading.bytes for reading in readings)]
-    over = f"over {AXES[sweep.axis][0]}"
+    over = figures.over(sweep.axis)
     if levels:
         words, picture = layout.sides(f"Bytes {over}")
         with words:
@@ -231,7 +231,12 @@ def sweep_growth(shown: Shown, times_only: bool = False) -> None:
     if any(reading.seconds for reading in readings):
         words, picture = layout.sides(f"Time {over}")
         with words:
-            _grows(shown, "seconds", picture, figures.idle(sweep, readings, shown.card))
+            masked = _masked(readings) if sweep.axis == "causal" else ()
+            _grows(
+                shown, "seconds", picture, [*figures.idle(sweep, readings, shown.card), *(told for told, _ in masked)]
+            )
+        for _, pair in masked:
+            masking_view.shown("", pair)
     _misses(shown)
     sourced(_source(shown))
 
@@ -250,6 +255,20 @@ def _grows(shown: Shown, what: str, picture: DeltaGenerator, also: Sequence[str]
         name = "time" if what == "seconds" else f"bytes {LEVELS[what]}"
         over = figures.axis_title(shown.sweep.axis)
         chart(figure, f"{name} over {shown.sweep.axis}", shown.csv, alt=f"{name} over {over}")
+
+
+def _masked(readings: Sequence[Reading]) -> list[tuple[str, tuple[masking.Compiled, masking.Compiled]]]:
+    """What the causal mask costs each kernel with recorded instructions: its time per tile, and its compiled loops."""
+    found = []
+    measured = [one for one in readings if one.witness == "hardware" and one.seconds]
+    for masked in (one.experiment for one in measured if one.experiment.values["causal"]):
+        plain, p = masked.with_(causal=False), masked.values
+        pair = masking.compiled(masked.kernel, {name: p[name] for name in masking.TILE})
+        seconds = {one.experiment: one.seconds for one in measured}
+        if pair and plain in seconds:
+            told = masking.timed(pair, seconds[plain] or 0.0, seconds[masked] or 0.0, p["seq_len"])
+            found.append((told, pair))
+    return found
 
 
 def _level(levels: Sequence[str], place: DeltaGenerator) -> str:
@@ -277,8 +296,9 @@ def sweep_roofline(shown: Shown) -> None:
             "Two things limit a kernel's speed. Its arithmetic units have a highest rate: the flat roof. Its bytes "
             "arrive at a highest rate too: each level of memory has a slanted roof, its bandwidth × the **arithmetic "
             "intensity**, the FLOPs per byte that passes there.\n\nA kernel has one point per level. All its points "
-            "have the same height: one speed, but different bytes at each level. A roof limits a kernel that reaches "
-            "half of it or more."
+            "have the same height: one speed, but different bytes at each level. Here we say that a roof limits a "
+            "kernel that reaches half of it or more. A kernel below all its roofs waits: for example, its matmuls wait "
+            "for its softmax."
         )
         _roofline_at_a_value(shown, picture)
 
@@ -301,7 +321,7 @@ def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator) -> None:
             values,
             value=values[len(values) * 2 // 3],
             key=f"roofline of {shown.sweep.key}",
-            format_func=figures.said,
+            format_func=functools.partial(figures.category, shown.sweep.axis),
         )
     points = roofline_points([r for r in shown.readings if r.experiment.values[shown.sweep.axis] == value], shown.roofs)
     if not points:

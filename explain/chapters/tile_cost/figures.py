@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from statistics import mode
 
 from explain.compile.cost import REGISTER_BYTES, LaunchCost, allocated, occupancy
 from explain.compile.listing import LABEL, Listing
+from explain.experiment import Experiment
 from explain.figures.labels import widest
-from explain.figures.numbers import count, duration, percent
+from explain.figures.numbers import capacity, count, percent
 from explain.figures.palette import css
 from explain.figures.svg import picture, rect, text
+from explain.figures.tables import markdown
 from explain.gpus import Gpu
 
 STORES = ("registers", "shared memory")
@@ -40,6 +43,8 @@ def sm(launch: LaunchCost, gpu: Gpu) -> str:
         limits = [one for one, allowed in fits.by_limit.items() if allowed == fits.programs]
         full = name in limits
         share = _share(used / whole[name]) + full * (": the limit" if len(limits) == 1 else ": a limit")
+        wide = max(widest([f"{name} {share}"], bold=True), widest([said], 13))
+        x = min(x, WIDE - EDGE - wide)
         return [text(x, y - 24, f"{name} {share}", bold=full), text(x, y - 7, said, size=13, faint=True)]
 
     for name in STORES:
@@ -89,16 +94,28 @@ def _share(share: float) -> str:
 
 
 def compiled(launch: LaunchCost) -> str:
-    """What the bars do not say of a launch: registers of a thread, spills and the compile time; Markdown."""
+    """What the bars do not say of a launch: registers and spills of a thread; Markdown."""
     spills = (
         f"**{count(launch.spill_store_bytes)} B** stored, {count(launch.spill_load_bytes)} B loaded"
         if launch.spill_store_bytes
         else "none"
     )
-    return (
-        f"Registers per thread: **{launch.registers}** · spills per thread: {spills} · "
-        f"compiled in {duration(launch.seconds)}"
-    )
+    return f"Registers per thread: **{launch.registers}** · spills per thread: {spills}"
+
+
+def tiles_table(known: Sequence[tuple[Experiment, LaunchCost]], chosen: Experiment, gpu: Gpu) -> str:
+    """What each tile costs on the GPU, as Markdown; the chosen one in bold."""
+    columns = ("tile", "programs per SM", "registers per thread", "spilled per thread", "shared memory per program")
+    rows = []
+    for one, launch in known:
+        mark = "**" if one == chosen else ""
+        spilled = f"{count(launch.spill_store_bytes)} B" if launch.spill_store_bytes else "none"
+        cells = (
+            f"{one.values['block_m']} × {one.values['block_n']}", str(occupancy(launch, gpu).programs),
+            str(launch.registers), spilled, capacity(launch.shared_bytes),
+        )  # fmt: skip
+        rows.append([f"{mark}{cell}{mark}" for cell in cells])
+    return markdown(columns, rows)
 
 
 def first_shown(listing: Listing) -> tuple[int, str] | None:

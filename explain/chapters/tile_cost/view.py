@@ -9,9 +9,9 @@ import streamlit as st
 
 from explain.chapters.flash_attention import figures, tiles
 from explain.chapters.tile_cost import exercises
-from explain.chapters.tile_cost.figures import busiest, compiled, sm
+from explain.chapters.tile_cost.figures import busiest, compiled, sm, tiles_table
 from explain.chapters.tile_cost.listing_view import listing
-from explain.compile.cost import reserved
+from explain.compile.cost import LaunchCost, reserved
 from explain.compile.service import Answer, compiler
 from explain.experiment import Experiment, ParameterError
 from explain.figures.numbers import capacity
@@ -25,6 +25,7 @@ from kernels.catalog import KERNELS, TAUGHT
 from kernels.parameters import Value
 
 OPENING = "flash_attention"
+SHOWN_TILES = ((32, 32), (64, 64), (128, 64), (128, 128))
 _SHORT = {"block_m": "BLOCK_M", "block_n": "BLOCK_N", "head_dim": "d"}
 """Labels that stay on one line above their narrow boxes."""
 READING = """
@@ -111,17 +112,19 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
                 "Launch", names, default=names[0], required=True, key=f"launch of {experiment.kernel}", wrap=True
             )
             at = names.index(str(chosen))
-        kept = f" CUDA keeps {capacity(reserved(gpu))} of it for itself, counted here." if reserved(gpu) else ""
+        taken = capacity(reserved(gpu))
+        kept = f" CUDA takes {taken} of each program's; the numbers include it." if reserved(gpu) else ""
         layout.prose(
             f"**{figures.verdict(answer.cost, gpu)}**\n\nRegisters belong to a thread, shared memory to a program."
-            f"{kept} An SM gives both to programs until one of them is used up. That one limits how many programs an "
-            "SM holds at a time, the **occupancy**. A thread that needs more than 255 registers **spills**: it stores "
-            "the rest in local memory, which lies in HBM behind the caches, and loads it again."
+            f"{kept} Whichever runs out first limits how many programs fit: the **occupancy**. A thread that needs "
+            f"more than 255 registers **spills**: it stores the rest in local memory, which lies in {gpu.hbm} behind "
+            "the caches, and loads it again. A large tile reads K and V less often, but fewer programs fit."
         )
     with picture:
         drawing(sm(answer.cost.launches[at], gpu))
         st.markdown(compiled(answer.cost.launches[at]))
         st.caption(source(answer))
+        tiles_beside(experiment, gpu)
     st.header("Instructions, and the lines they come from", anchor=False)
     listings = compiler().listings(experiment, gpu.compute_capability)
     layout.prose(
@@ -138,6 +141,18 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
         return
     st.markdown("The numbers above were compiled beforehand, without the instructions of this tile.")
     offer(experiment, gpu)
+
+
+def tiles_beside(experiment: Experiment, gpu: Gpu) -> None:
+    """What the recorded tiles of other sizes cost on the same GPU, the chosen one in bold; nothing without them."""
+    known: list[tuple[Experiment, LaunchCost]] = []
+    for block_m, block_n in SHOWN_TILES:
+        one = experiment.with_(block_m=block_m, block_n=block_n) if "block_m" in experiment.values else experiment
+        answer = compiler().look(one, gpu.compute_capability)
+        if answer and answer.cost:
+            known.append((one, answer.cost.launches[0]))
+    if len(dict.fromkeys(one for one, _ in known)) == len(SHOWN_TILES):
+        st.markdown(tiles_table(known, experiment, gpu))
 
 
 def closing(experiment: Experiment, gpu: Gpu) -> None:

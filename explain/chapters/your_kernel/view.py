@@ -18,13 +18,14 @@ from explain.trace.file import TraceFile
 from explain.ui import address, layout
 from explain.ui.follow import AT_ONCE_S, follow
 
-EXAMPLE = Path(__file__).with_name("example.txt")
+EXAMPLE = your_run.SOURCE
 LONGEST = 200_000  # characters
 SECONDS = 20.0
 RUNS: Jobs[TraceFile] = Jobs(most_running=64, most_kept=200)
 HOW = (
     "`main` makes CPU tensors and launches kernels; it takes no arguments. The run may take 20 s. "
-    "`docs/your-kernel.md` says what the trace shows, and how to trace a file of your own folder from the command line."
+    "`docs/your-kernel.md` says what the trace shows, and how to trace a file of your own folder from the command "
+    "line. [Open a trace file](./your_run)."
 )
 
 

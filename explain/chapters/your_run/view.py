@@ -18,31 +18,44 @@ from explain.trace.model import SORTS, Report
 LARGEST_MB = 20
 LARGEST_INFLATED = 256 * 1024 * 1024  # bytes: a reader's file may not fill the server's memory
 MOST = 2
-HOW = """```
-python -m explain trace path/to/your_file.py:main --out run.tilescope
+EXAMPLE = Path(__file__).with_name("example.tilescope")
+SOURCE = Path(__file__).parents[1] / "your_kernel" / "example.txt"
+"""The trace of SOURCE, which plays where no file was given."""
+GOAL = "step through a run of your own kernel: every line, every value, every byte."
+HOW = """A **trace file** holds one run. The first command records it, from any Python file with a function `main` that
+launches Triton kernels on CPU tensors. The second opens it here.
+
+```
+python -m explain trace your_file.py:main --out run.tilescope
 python3 start.py --trace run.tilescope
 ```
-The second command opens the app on this page. `docs/your-kernel.md` describes the first.
-[Paste a file here](./your_kernel) to trace it without either."""
+
+No command line? [Paste your kernel](./your_kernel). Two files play [side by side](./side_by_side)."""
 
 
 def choose() -> list[Run]:
-    """The runs of the files that are dropped here, else of those the app was started with; says what is wrong."""
+    """The runs of the files that are dropped here, else of those the app was started with, else the example's; says
+    what is wrong.
+    """
     dropped = st.file_uploader(
-        "One trace file, or two to compare", accept_multiple_files=True, max_upload_size=LARGEST_MB
+        "One trace file (.tilescope), or two to compare", accept_multiple_files=True, max_upload_size=LARGEST_MB
     )
     if len(dropped) > MOST:
         st.warning(f"The first {MOST} of {len(dropped)} files are shown.", icon=":material/warning:")
     runs = []
+    given_here: list[Path] | None
     try:
         given_here = [] if dropped else given.files("trace")
     except ValueError as error:
         st.error(f"{error}.", icon=":material/error:")
-        given_here = []
+        given_here = None
     files: list[tuple[str, Callable[[], TraceFile]]] = [
         *((file.name, partial(_dropped, file.getvalue())) for file in dropped),
-        *((path.name, partial(_read, path)) for path in given_here),
+        *((path.name, partial(_read, path)) for path in given_here or ()),
     ]
+    if not files and given_here is not None:
+        _about_example()
+        files = [(EXAMPLE.name, partial(_read, EXAMPLE))]
     for name, opened in files[:MOST]:
         try:
             data = opened()
@@ -50,6 +63,17 @@ def choose() -> list[Run]:
         except (OSError, TraceFileError, ParameterError) as error:
             st.error(f"**{name}** cannot be shown: {error}.", icon=":material/error:")
     return runs
+
+
+def _about_example() -> None:
+    """Says what the example is, with its file and its trace to download."""
+    st.markdown("**Below: an example.** A kernel that doubles 10 numbers, 4 per program, was traced with the command.")
+    with st.container(horizontal=True):
+        for label, data, name in (
+            ("Its Python file", SOURCE.read_text(encoding="utf-8"), "example.py"),
+            ("Its trace file", EXAMPLE.read_bytes(), EXAMPLE.name),
+        ):
+            st.download_button(label, data, file_name=name, icon=":material/download:", key=f"download {name}")
 
 
 def _dropped(data: bytes) -> TraceFile:

@@ -168,7 +168,7 @@ def test_what_failed_is_shown_with_its_reason_and_can_be_tried_again(here):
 
 def test_a_gpu_here_is_measured_and_so_are_its_roofs(here):
     here.gpu = True
-    test = page("sweeps", sweep="Causal or not", witness="hardware")
+    test = page("sweeps", sweep="With and without the causal mask", witness="hardware")
     settled(press(test, "Run 4 points"))
     assert len(plots(test)) == 3
     assert "made for this test" not in texts(test)

@@ -35,7 +35,7 @@ def test_all_kernels_of_a_value_come_before_the_next_value():
     ]
     assert SMALL.numeric
     assert not READY["Three dtypes"].numeric
-    assert not READY["Causal or not"].numeric
+    assert not READY["With and without the causal mask"].numeric
 
 
 @pytest.mark.parametrize("sweep", READY.values(), ids=READY)

@@ -160,7 +160,7 @@ def reads(seq_len: int, head_dim: int, dtype: str = "fp16") -> list[Reads]:
 
     M is not measured: it is the memory that four tiles of BLOCK_M × d (Q, K, V, O) fill, as in FlashAttention's
     B_c = ⌈M / 4d⌉. Each tile of queries reads all of K and V, so N / BLOCK_M × 2 N d elements are read, which is
-    8 N² d² / M by definition of M: theorem 2's Θ(N² d² / M) with its constant.
+    8 N² d² / M by definition of M: theorem 2's order, Θ(N² d² / M), with the constant of this loop order.
     """
     rows = []
     for block_m in (16, 32, 64, 128, 256):

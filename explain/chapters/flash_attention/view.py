@@ -26,7 +26,7 @@ from kernels.parameters import ITEM_BYTES
 
 WORDS = {
     "Step through": "A program keeps a tile of queries on chip and reads keys and values tile by tile. It writes O "
-    "and the logsumexp L (`lse`) once.",
+    "once, and L (`lse`): the logsumexp, one number per query, which the backward pass needs.",
     "Tile sizes": "One program's tiles must fit on chip: Q, K and V in shared memory, S and the output in registers. "
     "**Formula** counts each array once. **Compiler** is what Triton and ptxas use.",
     "Loop order": "Left: keys and values in the outer loop, as in the first FlashAttention. Right: queries in the "
@@ -51,7 +51,8 @@ def step_through(experiment: Experiment) -> Shown:
     with words:
         layout.prose(
             "Standard attention writes S, reads it, writes P and reads it: four trips of N² elements. FlashAttention "
-            "moves none of them. The running maximum m, the running sum ℓ and the unfinished output Õ stay on chip.\n\n"
+            "moves neither S nor P. The running maximum m, the running sum ℓ and the unfinished output Õ stay on "
+            "chip.\n\n"
             "Every load is counted, as if there were no cache."
         )
         layout.chapter_link("three_numbers", "Three numbers shows what caches save →")
@@ -118,26 +119,31 @@ def tile_sizes(experiment: Experiment, gpu: Gpu) -> Shown:
     own = {name: str(experiment.values[name]).lower() for name in ("block_m", "block_n", "head_dim", "dtype", "causal")}
     layout.chapter_link("tile_cost", "Read the instructions of this tile →", {**own, "gpu": gpu.name})
     with layout.part(
-        f"Every tile, d = {head_dim}, {dtype}: programs per SM of the {gpu.name}",
+        f"Every tile with 4 warps, d = {head_dim}, {dtype}: programs per SM of the {gpu.name}",
         f"In the picture above, a full bar is the most that one program may use on the {gpu.name}: "
-        f"{capacity(gpu.shared_bytes)} of shared memory, and 255 registers for each of its 128 threads.\n\nThe "
-        f"compiler, here for {gpu.target}, needs more than the formula: it loads the next K and V ahead, a matmul "
+        f"{capacity(gpu.shared_bytes)} of shared memory, and 255 registers for each of its 128 threads (4 warps).\n\n"
+        f"The compiler, here for {gpu.target}, needs more than the formula: it loads the next K and V ahead, a matmul "
         "reads its operands from shared memory, and addresses and masks take registers. Registers that are missing "
-        "spill: their values go to memory and come back.",
+        "spill: their values go to memory and come back. With 8 warps a tile has twice the "
+        "registers.\n\nMore programs per SM are not the goal. They hide waiting, but a larger BLOCK_M reads K and V "
+        "less often.",
     ):
         _tile_grid(experiment, gpu)
     reads = tiles.reads(4096, int(head_dim), str(dtype))
     with layout.part(
         "Where N²d²/M comes from",
         "A tile of queries reads all of K and V once: 2Nd elements. There are N / BLOCK_M such tiles, so K and V cost "
-        "2N²d / BLOCK_M. A larger tile reads less, but the chip's memory of M elements limits it. Four tiles of "
-        "BLOCK_M × d fill it: Q, K, V and O. So BLOCK_M = M / 4d, and **2N²d / BLOCK_M = 8N²d²/M**. This is the "
-        "Θ(N²d²/M) of FlashAttention's theorem 2, with its constant.",
+        "2N²d / BLOCK_M. A larger tile reads less, but the chip's memory of M elements limits it. Let BLOCK_N be equal "
+        "to BLOCK_M, and let Q, K, V and O fill the chip: 4 d BLOCK_M = M. Then **2N²d / BLOCK_M = 8N²d²/M**.\n\n"
+        "The tile of S needs room too. So the paper keeps BLOCK_M ≤ d: then S takes at most a quarter of M. "
+        "FlashAttention's theorem 2 has the same order, Θ(N²d²/M). The 8 belongs to this loop order: with keys in the "
+        "outer loop, Q and O are moved again and again instead.",
     ):
         pictures.drawing(figures.reads_chart(reads))
         st.caption(
             f"formula · N = 4,096, d = {head_dim}, {dtype}, one head, not causal. "
-            "M is defined as 4 d BLOCK_M, so the dots lie on the line by definition; it is not a measurement."
+            "M is defined as 4 d BLOCK_M, so the dots lie on the line by definition; it is not a measurement. "
+            f"Where BLOCK_M is above d = {head_dim}, S would need more than a quarter of M."
         )
         st.markdown(figures.reads_table(reads))
     return Shown(SIZES, experiment=experiment, gpu=gpu, cost=lambda tile: _compiled(tile, gpu))

@@ -70,10 +70,13 @@ class Crossing:
         after = [one for at, one in self.ratios.items() if at >= self.first]
         span = " to ".join(dict.fromkeys(map(ratio, (min(after), max(after)))))
         said = f"{start}{subject} {does}: {span}, at every {known} {x} up to {fixed(last, 0)}."
-        if self.x and not exact:
-            said += f" The curves cross at {x} ≈ {fixed(self.x, 0)} (interpolated)."
         before = {at: one for at, one in self.ratios.items() if at < self.first}
-        if any(one > 1 for one in before.values()):
+        often = any(one > 1 for one in before.values())
+        if self.x and not exact:
+            said += (
+                f" The curves cross{' for the last time' if often else ''} at {x} ≈ {fixed(self.x, 0)} (interpolated)."
+            )
+        if often:
             least, most = (ratio(extreme(before.values())) for extreme in (min, max))
             said += f" At smaller {x} the ratio is {least} to {most}; below 1 {other} is ahead."
         return said

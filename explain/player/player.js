@@ -554,6 +554,7 @@ function furnish(root) {
 
 export default function mount(component) {
   const { parentElement } = component;
+  if (!parentElement.isConnected) return () => {};         // the page was left while this was loaded
   let player = INSTANCES.get(parentElement);
   if (!player) INSTANCES.set(parentElement, (player = new Player(parentElement)));
   player.update(component).catch((error) => player.fail(error));

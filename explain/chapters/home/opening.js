@@ -373,6 +373,7 @@ class Opening {
 
 export default function mount(component) {
   const { parentElement } = component;
+  if (!parentElement.isConnected) return () => {};         // the page was left while this was loaded
   let opening = OPENINGS.get(parentElement);
   if (!opening) OPENINGS.set(parentElement, (opening = new Opening(parentElement)));
   opening.update(component);

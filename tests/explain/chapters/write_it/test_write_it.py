@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from explain.chapters.write_it import checks, figures
-from explain.engine import engine
 from explain.puzzles.judge import Judgement
 from explain.puzzles.puzzles import puzzles
 from explain.ui.address import is_loopback
@@ -56,7 +55,6 @@ def test_a_picture_fills_what_one_program_touches() -> None:
     launch = run.result.trace.launches[0]
     drawn = figures.reach(run.result.trace, puzzle.functions)
     assert drawn.count("var(--f-hbm)") == len(launch.buffers)  # one run of neighbours in each
-    engine().close()
 
 
 def test_errors_stand_at_their_line() -> None:

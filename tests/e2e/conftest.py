@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -86,9 +87,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def app() -> Iterator[Server]:
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cache of all apps of this test run, empty at its beginning: as on a new machine."""
+    folder = tmp_path_factory.getbasetemp()
+    return (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "cache"
+
+
+@pytest.fixture(scope="session")
+def app(cache: Path) -> Iterator[Server]:
     """The app, started once from the project's root."""
-    with running_app() as server:
+    with running_app(cache=cache) as server:
         yield server
 
 

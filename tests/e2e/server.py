@@ -30,10 +30,12 @@ class Server:
 
 
 @contextmanager
-def running_app(app: str = "app.py", *, root: Path = ROOT, start_limit_s: float = 60.0) -> Iterator[Server]:
+def running_app(
+    app: str = "app.py", *, root: Path = ROOT, cache: Path | None = None, start_limit_s: float = 60.0
+) -> Iterator[Server]:
     """`streamlit run app.py` in `root` until the block is left; then it and its worker processes end.
 
-    It has a cache of its own, as on a new machine: nothing was traced, compiled or measured before.
+    Without `cache` it keeps its traces, measurements and sweeps where the user's app does.
 
     Raises:
         RuntimeError: it ended, or did not answer within `start_limit_s` seconds; with what it printed.
@@ -43,8 +45,9 @@ def running_app(app: str = "app.py", *, root: Path = ROOT, start_limit_s: float 
     command += ["--server.port", str(port), "--server.headless", "true"]
     # A user has no such variable; the app's own workers choose between interpreter and compiler.
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    if cache:
+        environment["TILESCOPE_CACHE"] = str(cache)
     with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
-        environment["TILESCOPE_CACHE"] = str(Path(folder, "cache"))
         if Path(app).parent != Path("."):  # Streamlit serves `static` from beside the script
             command[4] = shutil.copy(root / app, folder)
             Path(folder, "static").symlink_to(root / "static")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -253,13 +254,13 @@ def test_a_bad_address_is_said_beside_its_control(page: Page, visit, address: st
     expect(page.get_by_text("Traceback")).to_have_count(0)
 
 
-def test_a_fresh_server_answers_a_chapters_own_address_and_in_time(browser: Browser):
+def test_a_fresh_server_answers_a_chapters_own_address_and_in_time(browser: Browser, cache: Path):
     """Before `st.navigation` has run once, Streamlit would serve the files in pages/ without the app around them; also
     to a second reader, who comes while the first one's page begins.
     """
     page, second = browser.new_page(), browser.new_page()
     start = time.perf_counter()
-    with running_app() as server:
+    with running_app(cache=cache) as server:
         page.goto(f"{server.url}/flash_attention", wait_until="commit")
         second.goto(f"{server.url}/softmax", wait_until="commit")
         expect(page.get_by_role("heading", name="FlashAttention").first).to_be_visible()

@@ -3,8 +3,14 @@
 The server; `main.py` runs for every reader.
 """
 
+from functools import partial
+
 import streamlit as st
 
-from explain import server
+from explain import door, given, server
+from explain.room import Room
 
-app = st.App("main.py", routes=server.routes(), lifespan=server.started)
+room = Room(address) if (address := given.room()) else None
+app = st.App(
+    "main.py", routes=server.routes(), lifespan=partial(server.started, room=room), middleware=door.middleware(room)
+)

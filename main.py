@@ -1,5 +1,7 @@
 """What runs for every reader: the navigation over pages/. `app.py` is the server."""
 
+import copy
+
 import streamlit as st
 
 from explain import contents, given
@@ -7,7 +9,6 @@ from explain.engine import engine
 from explain.ui import layout
 
 st.set_page_config(page_title="Tilescope", page_icon=layout.icon(), layout="wide")
-st.html(layout.STYLE)
 engine().warm()
 
 pages = {
@@ -16,10 +17,12 @@ pages = {
 }
 chosen = st.navigation([*pages.values()], position="hidden")
 here = next(page for page in contents.pages() if pages[page.stem] == chosen)
+st.html(layout.style(here))
 if (own := given.page()) and here.kind == "home" and "own file shown" not in st.session_state:
     st.session_state["own file shown"] = True
-    st.switch_page(pages[own])
+    st.switch_page(pages[own], query_params={})
 if wanted := layout.bar(here):
-    st.switch_page(pages[wanted])
-chosen.run()
+    st.switch_page(pages[wanted], query_params={})  # without them Streamlit refuses to drop what a control keeps there
+# A control reruns the page alone, without the navigation around it. Streamlit lets a page run once: so its copies do.
+st.fragment(lambda: copy.copy(chosen).run())()
 layout.footer(here)

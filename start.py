@@ -4,6 +4,7 @@
     python3 start.py --server.port 9000         the same; what follows goes to `streamlit run app.py`
     python3 start.py --tour my_tour.toml        the app with a tour of your own (docs/tours.md)
     python3 start.py --trace run.tilescope      the app with a trace of your own (docs/your-kernel.md)
+    python3 start.py --room                     the app for a lecture room: phones come in by a code (SECURITY.md)
     python3 start.py test                       ruff, mypy and all tests, browser tests included
     python3 start.py test -k player             the same; what follows goes to pytest
     python3 start.py test --gpu --result FILE   the tests that need a GPU, and a file that says what passed on which
@@ -17,6 +18,7 @@ import hashlib
 import importlib.util
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -86,10 +88,18 @@ def open_app(options: list[str]) -> int:
 
 
 def _with_files(options: list[str]) -> list[str]:
-    """Streamlit's options; `--tour FILE` and `--trace FILE` go behind them, to the app, by their full paths."""
+    """Streamlit's options; `--tour FILE` and `--trace FILE` go behind them, to the app, by their full paths. So does
+    `--room`, with this machine's address; the server then listens on the local network too.
+    """
     own, others = [], []
     words = iter(options)
     for word in words:
+        if word == "--room":
+            address = _address()
+            others += ["--server.address", "0.0.0.0", "--browser.serverAddress", address]  # else it asks a site for it
+            others += [part for host in ("localhost", "127.0.0.1", address) for part in ("--server.allowedHosts", host)]
+            own += [word, address]
+            continue
         if word not in OWN_FILES:
             others.append(word)
             continue
@@ -100,10 +110,24 @@ def _with_files(options: list[str]) -> list[str]:
     return [*others, *(["--", *own] if own else [])]
 
 
+def _address() -> str:
+    """This machine's address on the local network. Nothing is sent: the system says from where it would send."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
+        try:
+            way.connect(("192.0.2.1", 9))
+        except OSError as error:
+            raise SetUpError(
+                f"--room: this machine is on no network ({error}); join one, then run this again"
+            ) from None
+        address: str = way.getsockname()[0]
+        return address
+
+
 def run_tests(options: list[str]) -> int:
     """Run every check even when one fails, mypy beside the first tests; return 0 only if all passed."""
     _need_browser()
     _need_fonts()
+    _need_nginx()
     gpu = "--gpu" in options
     # A file of browser tests keeps to one of the workers (loadgroup), and waits more than it computes: one worker more
     # than there are cores. What times or counts on a GPU runs alone.
@@ -157,6 +181,18 @@ def _need_fonts() -> None:
     for package in missing_packages():
         _say(f"installing {package} for the layout tests")
         install_with_apt(package)
+
+
+def _need_nginx() -> None:
+    """The hall's tests run it; without it they are skipped. Under systemd its package would start a server at port 80,
+    so there its user decides.
+    """
+    from explain.browser import install_with_apt
+    from explain.hall import nginx
+
+    if not nginx() and not Path("/run/systemd/system").exists():
+        _say("installing nginx for the hall's tests")
+        install_with_apt("nginx")
 
 
 def _make_venv() -> None:

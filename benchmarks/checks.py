@@ -16,15 +16,15 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import math
 import os
 import re
-import subprocess
 import sys
 import tempfile
-import tomllib
+import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -36,9 +36,12 @@ os.environ["TRITON_INTERPRET"] = "1"  # before triton is imported
 import numpy as np
 import torch
 
+from benchmarks.foreign import REVIEWED, runs
 from explain.experiment import Experiment
 from explain.records import results
 from explain.records.code import measured_code
+from explain.sandbox import process
+from explain.sandbox.process import Limits
 from explain.trace.checks import checked
 from explain.trace.evidence import Evidence
 from explain.trace.model import SORTS, Access, Tile, Trace
@@ -50,7 +53,7 @@ from kernels.museum import EXHIBITS
 ROOT = Path(__file__).resolve().parents[1]
 RUN_SECONDS = 30.0
 SORTS_A_FILE = 4
-REVIEWED: Mapping[str, str] = tomllib.loads(Path(__file__).with_name("checks_reviewed.toml").read_text())
+MEGABYTES = 6000.0
 FILE = "kernels_here.py"
 PATHS = re.compile(r" ?\(?/\S+")  # of this machine
 OPTIONS: dict[str, Any] = {"max_steps": 60_000, "max_bytes": 1 << 29}
@@ -219,35 +222,21 @@ BESIDE = {"unused", "sectors"}
 """Planted as a line of its own, before the other."""
 
 
-class Portable(ast.NodeTransformer):
-    """A test for a GPU on the CPU: without "cuda", `.cuda()` and `is_cuda`, and nothing is called at import."""
-
-    def visit_Constant(self, node: ast.Constant) -> ast.expr:
-        named = isinstance(node.value, str) and node.value.split(":")[0] == "cuda"
-        return ast.Constant("cpu") if named else node
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        self.generic_visit(node)
-        moves = isinstance(node.func, ast.Attribute) and node.func.attr == "cuda"
-        return node.func.value if moves and isinstance(node.func, ast.Attribute) else node
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        self.generic_visit(node)
-        return ast.Constant(True) if node.attr == "is_cuda" else node
+class Silent(ast.NodeTransformer):
+    """A file that runs nothing when it is imported."""
 
     def visit_Module(self, node: ast.Module) -> ast.Module:
         own = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
         gone: set[str] = set()
         kept = []
         for one in node.body:
-            if _runs(one, own) or (not isinstance(one, ast.FunctionDef | ast.ClassDef) and _names(one) & gone):
+            if runs(one, own) or (not isinstance(one, ast.FunctionDef | ast.ClassDef) and _names(one) & gone):
                 gone |= {
                     name.id for name in ast.walk(one) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
                 }
             else:
                 kept.append(one)
         node.body = kept
-        self.generic_visit(node)
         return node
 
 
@@ -255,16 +244,8 @@ def _names(node: ast.stmt) -> set[str]:
     return {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
 
 
-def _runs(node: ast.stmt, own: set[str]) -> bool:
-    """Whether a statement of a module calls its own test."""
-    if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
-        return True
-    value = node.value if isinstance(node, ast.Assign | ast.Expr) else None
-    return isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in own
-
-
 def sources(folders: list[Path]) -> Iterator[tuple[str, str, str]]:
-    """Each file that has a test: its name, its text for the CPU, and the function to call."""
+    """Each file that has a test: its name, its text, and the function to call."""
     for folder in folders:
         for path in sorted(folder.rglob("*.py")):
             try:
@@ -274,7 +255,7 @@ def sources(folders: list[Path]) -> Iterator[tuple[str, str, str]]:
             tests = [one for one in tree.body if isinstance(one, ast.FunctionDef) and not _needs(one)
                      and (one.name == "main" or one.name.startswith("test"))]  # fmt: skip
             if tests and "triton" in ast.unparse(tree):
-                text = ast.unparse(ast.fix_missing_locations(Portable().visit(tree)))
+                text = ast.unparse(ast.fix_missing_locations(Silent().visit(tree)))
                 yield f"{folder.name}/{path.relative_to(folder)}", text, tests[-1].name
 
 
@@ -454,25 +435,23 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=300.0, help="a file's limit (300)")
     parser.add_argument("--jobs", type=int, default=2, help="files at a time (2)")
     parser.add_argument("--rows", type=Path, metavar="FILE", help="keep each file's row here, and continue from it")
-    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--within", type=float, default=math.inf, metavar="SECONDS", help="start no file after this time"
+    )
     parsed = parser.parse_args()
-    if parsed.child:
-        name, function, folder = parsed.child
-        print("\n" + json.dumps(measured(name, sys.stdin.read(), function, Path(folder))))
-        return 0
+    begin = time.monotonic()
 
-    def one(job: tuple[str, str, str]) -> dict[str, Any]:
+    def one(job: tuple[str, str, str]) -> dict[str, Any] | None:
         name, text, function = job
+        if time.monotonic() - begin > parsed.within:
+            return None
         with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, "-m", "benchmarks.checks", "--child", name, function, folder]
-            try:
-                done = subprocess.run(command, input=text, capture_output=True, text=True, cwd=ROOT,
-                                      timeout=parsed.seconds, check=False)  # fmt: skip
-                row = json.loads(done.stdout.splitlines()[-1])
-            except subprocess.TimeoutExpired:
-                row = {"name": name, "why": f"it ran longer than {parsed.seconds:g} s"}
-            except (IndexError, ValueError):
-                row = {"name": name, "why": done.stderr.strip().splitlines()[-1:][0][:200] if done.stderr else "died"}
+            ended = process.run(
+                lambda: [json.dumps(measured(name, text, function, Path(folder))).encode()],
+                Limits(parsed.seconds, MEGABYTES),
+                locked=False,
+            )
+        row: dict[str, Any] = json.loads(ended.answer) if ended.answer else {"name": name, "why": ended.why or "died"}
         if parsed.rows:
             with parsed.rows.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
@@ -482,7 +461,8 @@ def main() -> int:
     rows = kept(parsed.rows)
     done = {row["name"] for row in rows}
     with ThreadPoolExecutor(parsed.jobs) as pool:
-        rows += pool.map(one, (job for job in (*own(), *sources(parsed.folders)) if job[0] not in done))
+        jobs = [job for job in (*own(), *sources(parsed.folders)) if job[0] not in done]
+        rows += filter(None, pool.map(one, jobs))
     ran = [row for row in rows if "planted" in row]
     blamed = [row for row in ran if row["blamed"]]
     planted = {

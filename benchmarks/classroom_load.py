@@ -19,32 +19,24 @@ import asyncio
 import os
 import platform
 import random
+import ssl
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 import psutil
-from streamlit.proto.BackMsg_pb2 import BackMsg
-from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
-from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
 from benchmarks.report import finish, parser_of
+from benchmarks.tab import PageFailedError, Tab, open_socket
 from explain import contents
-from tests.e2e.server import Server, running_app
+from tests.e2e.server import Server, running_app, running_hall
 
 CORES = 2
 RAMP_S = 5.0
-FINISHED = (ForwardMsg.FINISHED_SUCCESSFULLY, ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY)
-PATIENCE_S = 30.0  # a longer wait counts as a lost connection
-
-
-class PageFailedError(Exception):
-    """The page showed an exception or was not found."""
 
 
 @dataclass(frozen=True)
@@ -73,68 +65,15 @@ class Tally:
     failed: int = 0
 
 
-class Tab:
-    """One student's browser tab."""
-
-    def __init__(self, socket: ClientConnection, page: str) -> None:
-        self._socket = socket
-        address = urlsplit(page)
-        self._page_name, self._query = address.path.strip("/"), address.query
-        self._page_hash = ""
-        self._kept: set[str] = set()
-
-    async def rerun(self) -> None:
-        """Asks for a run of the page, as a control does, and receives all of its messages.
-
-        Raises:
-            PageFailedError: the page raised an error or does not exist.
-            TimeoutError: the run does not end within PATIENCE_S.
-        """
-        request = BackMsg()
-        request.rerun_script.query_string = self._query
-        request.rerun_script.page_script_hash = self._page_hash
-        request.rerun_script.page_name = "" if self._page_hash else self._page_name
-        request.rerun_script.cached_message_hashes.extend(self._kept)
-        async with asyncio.timeout(PATIENCE_S):
-            await self._socket.send(request.SerializeToString())
-            while not self._take(ForwardMsg.FromString(await self._socket.recv(decode=False))):
-                pass
-
-    def _take(self, message: Any) -> bool:
-        """Handles a message as a browser does; True if the run has ended."""
-        kind = message.WhichOneof("type")
-        if message.metadata.cacheable and kind != "ref_hash":
-            self._kept.add(message.hash)
-        if kind == "navigation":
-            self._page_hash = message.navigation.page_script_hash
-        elif kind == "page_not_found":
-            raise PageFailedError(f"no page {self._page_name!r}")
-        elif kind == "delta" and message.delta.new_element.WhichOneof("type") == "exception":
-            raise PageFailedError(f"{self._page_name!r}: {message.delta.new_element.exception.message}")
-        elif kind == "script_finished" and message.script_finished == ForwardMsg.FINISHED_WITH_COMPILE_ERROR:
-            raise PageFailedError(f"{self._page_name!r} does not compile")
-        return bool(kind == "script_finished" and message.script_finished in FINISHED)
-
-
-def open_socket(url: str) -> connect:
-    """A connection like a browser's: same origin and subprotocol, no proxy."""
-    return connect(
-        url.replace("http://", "ws://") + "/_stcore/stream",
-        origin=url,  # type: ignore[arg-type]  # websockets has its own NewType of str
-        subprotocols=["streamlit", "PLACEHOLDER_AUTH_TOKEN"],  # type: ignore[list-item]
-        compression=None,
-        max_size=None,
-        proxy=None,
-    )
-
-
-async def attend(url: str, page: str, arrival: float, due: Iterator[float], tally: Tally) -> None:
-    """One student's lesson; `arrival` and the reruns `due` are in seconds from now."""
+async def attend(
+    url: str, page: str, arrival: float, due: Iterator[float], tally: Tally, trust: ssl.SSLContext | None = None
+) -> None:
+    """One student's lesson; `arrival` and the reruns `due` are in seconds from now. `trust`: of a server with TLS."""
     clock = asyncio.get_running_loop().time
     start = clock()
     await asyncio.sleep(arrival)
     try:
-        async with open_socket(url) as socket:
+        async with open_socket(url, ssl=trust) as socket:
             tab = Tab(socket, page)
             await tab.rerun()
             tally.first_pages.append(clock() - start - arrival)
@@ -151,18 +90,20 @@ async def attend(url: str, page: str, arrival: float, due: Iterator[float], tall
 
 async def hold(server: Server, lesson: Lesson) -> dict[str, Any]:
     """Holds the lesson and returns its measurements."""
-    pages = lesson.pages or tuple("" if page.kind == "home" else page.stem for page in contents.pages())
+    pages = lesson.pages or every_page()
     tally, rng = Tally(), random.Random(0)
     class_ = [
-        attend(server.url, pages[i % len(pages)], RAMP_S * i / lesson.students, lesson.due(rng), tally)
+        attend(server.url, pages[i % len(pages)], RAMP_S * i / lesson.students, lesson.due(rng), tally, server.trust)
         for i in range(lesson.students)
     ]
-    before = cpu_seconds(server.process)
+    apps = server.apps
+    before = sum(map(cpu_seconds, apps))
     start = asyncio.get_running_loop().time()
     await asyncio.gather(*class_)
     elapsed = asyncio.get_running_loop().time() - start
     return {
         "students": lesson.students,
+        "processes": len(apps),
         "period_s": lesson.period_s,
         "duration_s": lesson.duration_s,
         "pages": pages,
@@ -171,10 +112,15 @@ async def hold(server: Server, lesson: Lesson) -> dict[str, Any]:
         "first_page": milliseconds(tally.first_pages),
         "dropped": tally.dropped,
         "failed": tally.failed,
-        "server_cpu_share": round((cpu_seconds(server.process) - before) / elapsed, 3),
-        "server_rss_mib": resident_mib([server.process]),
-        "workers_rss_mib": resident_mib(server.process.children(recursive=True)),
+        "server_cpu_share": round((sum(map(cpu_seconds, apps)) - before) / elapsed, 3),
+        "server_rss_mib": resident_mib(apps),
+        "workers_rss_mib": resident_mib([worker for app in apps for worker in app.children(recursive=True)]),
     }
+
+
+def every_page() -> tuple[str, ...]:
+    """The path of each page, home first."""
+    return tuple("" if page.kind == "home" else page.stem for page in contents.pages())
 
 
 def milliseconds(seconds: Sequence[float]) -> dict[str, float | None]:
@@ -210,6 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the benchmark; 0 if the class was served in time."""
     parser = parser_of(__doc__)
     parser.add_argument("--students", type=bounded(int, 1, 1000), default=100)
+    parser.add_argument("--processes", type=bounded(int, 1, 64), default=1, help="above 1: behind nginx (docs/hall.md)")
     parser.add_argument("--period-s", type=bounded(float, 0.1, 60), default=2.0, help="seconds between reruns")
     parser.add_argument("--duration-s", type=bounded(float, 1, 3600), default=60.0, help="seconds after all have come")
     parser.add_argument("--page", action="append", default=[], help="path with optional query; default: all pages")
@@ -219,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--duration-s must be at least --period-s")
     lesson = Lesson(options.students, options.period_s, options.duration_s, tuple(options.page))
     cores = share_two_cores()
-    with running_app() as server:
+    with running_app() if options.processes == 1 else running_hall(options.processes) as server:
         result = asyncio.run(hold(server, lesson))
     served = result["dropped"] == result["failed"] == 0 and result["p95_ms"] is not None
     result |= {

@@ -121,7 +121,7 @@ function inSight() {
       for (const { text, x, y } of width ? canvas.texts ?? [] : []) {
         const place = { x: left + (x * width) / canvas.width, y: above + (y * height) / canvas.height };
         const outside = place.x < 0 || place.y < 0 || place.x >= innerWidth || place.y >= innerHeight;
-        if (!outside && clear(canvas)) found.push({ text, ...place, right: place.x, explained: false });
+        if (!outside && clear(canvas) && bare(canvas, place.x, place.y)) found.push({ text, ...place, right: place.x, explained: false });
       }
     }
   }

@@ -33,6 +33,7 @@ from benchmarks.report import chrome, finish, parser_of
 from explain.engine import HEAD_START_S
 from explain.player.view import view
 from tests.e2e.server import Server, running_app
+from tests.e2e.waiting import until
 
 CHAPTER = "flash_attention"
 LECTURES = {
@@ -122,7 +123,7 @@ class Wire:
 def open_lecture(page: Page, server: Server, query: str) -> float:
     """Opens the chapter; returns milliseconds from the navigation to the first painted step."""
     page.goto(f"{server.url}/{CHAPTER}?{query}&step=0")
-    page.wait_for_function(READY, timeout=PATIENCE_MS)
+    until(page, READY, patience_s=PATIENCE_MS / 1000)
     return float(page.evaluate("() => new Promise((done) => requestAnimationFrame(() => done(performance.now())))"))
 
 

@@ -10,13 +10,14 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
-
-from playwright.sync_api import Browser, sync_playwright
+from typing import TYPE_CHECKING, Any
 
 from explain.browser import find_browser
 from explain.records import results
 from explain.records.code import measured_code
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 def parser_of(doc: str | None) -> argparse.ArgumentParser:
@@ -26,9 +27,18 @@ def parser_of(doc: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+def check_same_machine(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Whether results may stand in one file. Raises ValueError if GPU, driver or versions differ."""
+    was, now = ({k: v for k, v in one["provenance"].items() if k != "date"} for one in (old, new))
+    if differing := [name for name in now if was.get(name) != now[name]]:
+        raise ValueError(f"--keep: measured with another {', '.join(differing)}")
+
+
 @contextmanager
 def chrome(*arguments: str) -> Iterator[Browser]:
     """A headless Chrome or Chromium until the block is left."""
+    from playwright.sync_api import sync_playwright  # a machine with a GPU may have none
+
     with sync_playwright() as playwright:
         yield playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox", *arguments])
 

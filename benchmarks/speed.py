@@ -6,6 +6,7 @@ shape all variants in turn, round after round, so that a slow moment hits all of
 before each launch. A median counts.
 
 python benchmarks/speed.py softmax decode --out speed.json
+python benchmarks/speed.py backward --keep speed.json --out speed.json      the other tables stay as they are there
 python benchmarks/speed.py --random 1 2 3 --shapes 200 --rounds 8 --out random.json
 """
 
@@ -46,6 +47,9 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=30, help="timed launches of each variant (30)")
     parser.add_argument("--seconds", type=float, default=600.0, help="stop measuring after so long (600)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the result there, as JSON")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FILE", help="take the tables that are not measured now from there"
+    )
     parser.add_argument("--child", choices=("check", "time"), help=argparse.SUPPRESS)
     parsed = parser.parse_args()
     sys.path.insert(0, str(ROOT))
@@ -58,7 +62,9 @@ def main() -> int:
         return 0
     from benchmarks import speed_random_table, speed_table
 
+    kept = results.read(parsed.keep) if parsed.keep else None
     result = measure(parsed)
+    result = merged(kept, result) if kept else result
     if parsed.out:
         results.write(parsed.out, result, indent=None if parsed.random else 1)
     print(table(result))
@@ -114,6 +120,21 @@ def measure(parsed: argparse.Namespace) -> dict[str, Any]:
         "method": f"median of {parsed.rounds} launches by device events, variants in turn, L2 emptied before each",
         "cases": found,
     }
+
+
+def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """The new tables in place of the old ones, the others as they were: each ratio is of times of one run. Raises
+    ValueError if GPU, driver or versions differ.
+    """
+    from benchmarks.report import check_same_machine
+
+    check_same_machine(old, new)
+    tables = sorted({one["case"]["table"] for one in new["cases"]})
+    others = [one for one in old["cases"] if one["case"]["table"] not in tables]
+    method = (
+        old["method"] if old["method"] == new["method"] else f"{old['method']}; {', '.join(tables)}: {new['method']}"
+    )
+    return {**new, "code": old["code"] | new["code"], "method": method, "cases": [*others, *new["cases"]]}
 
 
 @dataclass

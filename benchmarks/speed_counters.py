@@ -5,7 +5,8 @@ Each of ours and each baseline that is here runs alone, L2 cold, once for each s
 together; the counters have counted a
 copy rightly before (`explain/counters/`).
 
-python benchmarks/speed_counters.py backward softmax --only ×8192× ×131072 --out benchmarks/results/speed_counters.json
+python benchmarks/speed_counters.py softmax --only ×131072 --out FILE
+python benchmarks/speed_counters.py backward --keep FILE --out FILE      what is not counted now stays as it is there
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.report import parser_of
+from benchmarks.report import check_same_machine, parser_of
 from explain.counters.model import Counts
 from explain.counters.stalls import Stalls
 
@@ -35,7 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = parser_of(__doc__)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"{', '.join(CASES)}; all of them unless given")
     parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help="only shapes with this in their name")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="take what is not counted now from there")
     parsed = parser.parse_args(arguments)
+    kept = results.read(parsed.keep) if parsed.keep else None
     if unknown := [table for table in parsed.tables if table not in CASES]:
         parser.error(f"{unknown[0]!r} is no table: one of {', '.join(CASES)}")
     kernels: list[dict[str, Any]] = []
@@ -49,8 +52,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if parsed.out:
         functions = dict.fromkeys(one.pop("function") for one in kernels if "function" in one)
         result = {"provenance": asdict(provenance()), **measured_code(functions), "method": METHOD, "kernels": kernels}
-        results.write(parsed.out, result)
+        results.write(parsed.out, merged(kept, result) if kept else result)
     return 0
+
+
+def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """The old result with what was counted now in its place. Raises ValueError if GPU, driver or versions differ."""
+    check_same_machine(old, new)
+    counted_now = {(one["case"], one["name"]): one for one in new["kernels"] if "why" not in one}
+    kernels = [counted_now.pop((one["case"], one["name"]), one) for one in old["kernels"]]
+    return {**new, "code": old["code"] | new["code"], "kernels": [*kernels, *counted_now.values()]}
 
 
 def counted(tables: list[str], only: list[str]) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Tilescope on the command line: list, run, trace, check, export, compile, measure and write kernels.
+"""Tilescope on the command line: list, run, trace, check, debug, export, compile, measure and write kernels.
 
 Exit status: 0 done · 1 the result exceeds its tolerance, two runs differ, or a check found an error · 2 bad arguments ·
 3 the run failed; the message says why.
@@ -91,26 +91,50 @@ def _parser() -> argparse.ArgumentParser:
     trace = command(
         "trace", do.trace, "Record a kernel line by line, or the kernels that a function of any Python file launches."
     )
-    trace.add_argument("target", metavar="TARGET", help="a kernel of the list, or path/to/file.py:function")
+    trace.add_argument(
+        "target", metavar="TARGET", help="a kernel of the list, or path/to/file.py, with :function, else as a script"
+    )
     trace.add_argument("--out", type=Path, required=True, metavar="FILE", help="the trace file to write")
-    programs = 'the programs to record: all, first, or ids such as "0,0,0 1,0,0" or 0:4; all are counted'
-    trace.add_argument("--programs", default="all", help=programs)
+    trace.add_argument("--only", action="store_true", help="of a file's kernels, run no programs but these")
     _add_recording(trace)
     _add_whole(trace)
     Experiment.add_arguments(trace)
     _add_limits(trace)
 
     check = command("check", do.check, "Find what is wrong in the kernels that a function of any Python file launches.")
-    check.add_argument("target", metavar="TARGET", help="a kernel of the list, or path/to/file.py:function")
+    check.add_argument(
+        "target", metavar="TARGET", help="a kernel of the list, or path/to/file.py, with :function, else as a script"
+    )
+    at = (
+        "judge the addresses where the function, or the kernel, gets this argument, without the memory; may be repeated"
+    )
+    check.add_argument("--at", action="append", default=[], metavar="NAME=VALUE", help=at)
     check.add_argument("--out", type=Path, metavar="FILE", help="also write the trace, with its findings")
     _add_recording(check)
+    _add_whole(check)
     Experiment.add_arguments(check)
     _add_limits(check)
+
+    debug = command(
+        "debug", do.debug, "Check the kernels of a Python file, and open the app on the run, at what is wrong with it."
+    )
+    debug.add_argument(
+        "target", metavar="TARGET", help="path/to/file.py, with :function, else as a script; or a kernel of the list"
+    )
+    debug.add_argument("--out", type=Path, metavar="FILE", help="also keep the trace, with its findings")
+    debug.add_argument("--no-open", action="store_true", help="open no browser; say the address")
+    debug.add_argument("--port", type=_whole, metavar="N", help="the app's port; default: a free one")
+    _add_recording(debug)
+    _add_whole(debug)
+    Experiment.add_arguments(debug)
+    _add_limits(debug)
 
     compile_ = command(
         "compile", do.compile, "Compile a kernel for a GPU you don't have: shared memory, registers, spills, occupancy."
     )
-    compile_.add_argument("kernel", metavar="KERNEL", help=f"one of {', '.join(TAUGHT)}")
+    compile_.add_argument(
+        "target", metavar="TARGET", help="a kernel of the list, or path/to/file.py, with :function, else as a script"
+    )
     compile_.add_argument("--gpu", choices=GPUS, default=DEFAULT, help=f"compile for this GPU ({DEFAULT})")
     Experiment.add_arguments(compile_)
     _add_limits(compile_)
@@ -143,9 +167,10 @@ def _parser() -> argparse.ArgumentParser:
     tour.add_argument("--html", type=Path, metavar="FILE", help="a page that plays the tour without a server")
 
     plans = "; ".join(f"{plan.name}: {plan.about}" for plan in PLANS.values())
-    help = "Measure kernels on this GPU: time, memory, bytes moved. The pages show the file it writes."
+    help = "Measure kernels on this GPU: time, memory, bytes moved. The pages show the file it writes. Or a file's."
     measure = command("measure", do.measure, help)
-    measure.add_argument("kernels", nargs="*", metavar="KERNEL", help="only these kernels; default: all")
+    only = "only these kernels; default: all. Or one path/to/file.py:function: all that it launches is measured"
+    measure.add_argument("kernels", nargs="*", metavar="KERNEL", help=only)
     measure.add_argument(
         "--plan", action="append", choices=PLANS, help=f"a plan to measure, may be repeated; default: all. {plans}"
     )
@@ -155,6 +180,18 @@ def _parser() -> argparse.ArgumentParser:
     _add_limits(measure, megabytes=16000.0)
 
     command("doctor", do.doctor, "Check this machine: what works, what is missing, and how to fix it.")
+    help = "Serve the app to a lecture hall: several processes behind nginx, with TLS (docs/hall.md)."
+    hall = commands.add_parser("hall", help=help, description=help)
+    hall.set_defaults(command=do.hall)
+    hall.add_argument("name", metavar="NAME", help="the host's name, or its IPv4 address, as readers type it")
+    hall.add_argument("--processes", type=_whole, default=4, metavar="N", help="how many; each uses one core (4)")
+    hall.add_argument("--port", type=_whole, default=8443, metavar="N", help="where readers ask (8443)")
+    hall.add_argument("--address", default="0.0.0.0", metavar="IP", help="this machine's address to listen at (all)")
+    hall.add_argument(
+        "--certificate", type=Path, metavar="FILE", help="for NAME, PEM, with its chain; default: makes one"
+    )
+    hall.add_argument("--key", type=Path, metavar="FILE", help="the certificate's key, PEM")
+
     help = "Record what ships with Tilescope: the app shows it on machines without Triton or a GPU."
     recorders = commands.add_parser("record", help=help, description=help).add_subparsers(required=True, metavar="WHAT")
     for name, module in RECORDERS.items():
@@ -172,6 +209,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_recording(parser: argparse.ArgumentParser) -> None:
+    programs = 'the programs to record: all, first, or ids such as "0,0,0 1,0,0" or 0:4; all are counted'
+    parser.add_argument("--programs", default="all", help=programs)
     parser.add_argument(
         "--max-steps", type=_whole, default=MAX_STEPS, metavar="N", help=f"record at most N steps ({MAX_STEPS:,})"
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import functools
 import itertools
 import json
 import math
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -15,12 +17,16 @@ from typing import Any
 
 from explain import ROOT, tours
 from explain import doctor as looking
+from explain.app_process import AppError, has_screen, serving
 from explain.browser import NoBrowserError
 from explain.compile.cost import occupancy, too_large
 from explain.compile.service import Compiler
-from explain.engine import Engine, TraceRun
+from explain.engine import Engine, TraceRun, scratch
 from explain.experiment import Experiment, ParameterError
 from explain.gpus import GPUS
+from explain.hall import Hall, HallError, serve
+from explain.own_file import report
+from explain.own_file import service as own_file
 from explain.plain import plain
 from explain.records import measure as measuring
 from explain.records import registry, results
@@ -28,9 +34,9 @@ from explain.records.code import stale_words
 from explain.records.file import RecordFileError
 from explain.records.plans import PLANS
 from explain.trace.errors import TookTooLong
-from explain.trace.file import TraceFileError, is_replaceable
+from explain.trace.file import TraceFile, TraceFileError, is_replaceable
 from explain.trace.model import SORTS
-from explain.workers import WorkerFailed, WorkerOutOfMemory, WorkerTimeout
+from explain.workers import WorkerFailed, WorkerOutOfMemory, WorkerPool, WorkerTimeout
 from kernels.catalog import KERNELS, TAUGHT
 from kernels.inputs import PRESETS
 from kernels.museum import EXHIBITS
@@ -94,7 +100,7 @@ def run(parsed: argparse.Namespace) -> int:
             traced = _counted(engine, experiment, options=options, **limits)
         else:
             result = traced = engine.check(experiment, options=options, **limits)
-    formula = experiment.entry.formula(experiment.values)
+    formula = experiment.traffic
     answer = {
         "experiment": experiment.to_json(),
         "backend": backend,
@@ -172,7 +178,7 @@ def trace(parsed: argparse.Namespace) -> int:
         if said["part"]:
             experiment = Experiment.from_json(said["part"]["experiment"])
         answer |= {"experiment": experiment.to_json(), "part": said["part"]}
-        answer["traffic"]["formula"] = experiment.entry.formula(experiment.values).totals()
+        answer["traffic"]["formula"] = experiment.traffic.totals()
     if parsed.json:
         print_json(answer)
         return FAILED if failure else 0
@@ -189,26 +195,146 @@ def trace(parsed: argparse.Namespace) -> int:
 
 
 def check(parsed: argparse.Namespace) -> int:
+    if parsed.at:
+        return _check_at(parsed)
     if parsed.out:
         check_out(parsed.out)
-    said, _ = _recorded(parsed, "all", checks=True)
-    findings, failure = said["report"]["findings"], said["report"]["failure"]
-    errors = [one for one in findings if one["error"]]
+    said, _ = _recorded(parsed, parse_programs(parsed.programs), checks=True)
     if parsed.json:
-        print_json({"findings": findings, "errors": len(errors), "failure": failure, "launches": said["launches"]})
+        print_json(_findings(said))
     else:
-        print(said["report"]["output"], end="")
-        for one in [*errors, *(one for one in findings if not one["error"])]:
+        _print_checked(said, parsed.out)
+    return _status(said)
+
+
+def _check_at(parsed: argparse.Namespace) -> int:
+    """Checks the addresses at the sizes that the function is called with."""
+    path, function = _file_of(parsed)
+    if (path is not None and not function) or parsed.out:
+        what = "is for path/to/file.py:function or a kernel of the list, and writes no trace"
+        raise ParameterError("--at", " ".join(parsed.at), what)
+    arguments = dict(map(_argument, parsed.at))
+    limits = {"seconds": parsed.seconds + STOPPING_SECONDS, "megabytes": parsed.megabytes}
+    options = {"seconds": parsed.seconds}
+    if path is None:
+        parsed.set += parsed.at
+        experiment = Experiment.from_parsed(parsed.target, parsed)
+        if experiment.entry.make is not None:
+            words = "its inputs are results of another kernel: they cannot be without values"
+            raise ParameterError("--at", parsed.target, words)
+    with closing(Engine()) as engine, progress_line() as progress:
+        if path is None:
+            said = engine.at_sizes_of(experiment, options=options, progress=progress, **limits)
+        else:
+            said = engine.at_sizes(path, function, arguments, options=options, progress=progress, **limits)
+    errors, where = len(said["findings"]), " ".join(parsed.at)
+    if parsed.json:
+        print_json(said | {"errors": errors, "at": arguments})
+    else:
+        print(said["output"], end="")
+        for one in said["findings"]:
             _print_finding(one)
-        launched = ", ".join(dict.fromkeys(launch["kernel"] for launch in said["launches"]))
-        print(
-            f"{launched}: {_counted_words(len(errors), 'error')}, {_counted_words(len(findings) - len(errors), 'hint')}"
-        )
+        for launch in said["launches"]:
+            ran = ", ".join(str(tuple(program)) for program in launch["programs"])
+            held = f"its tensors have {launch['tensor_bytes']:,} bytes"
+            print(f"{launch['kernel']} on grid {tuple(launch['grid'])}, {held}; programs that ran: {ran}")
+        print(f"{_counted_words(errors, 'error')} in addresses at {where}")
+        if said["stopped"]:
+            print(f"After the launches: {said['stopped']}")
+        if said["failure"]:
+            complain(said["failure"], FAILED)
+    return FOUND if errors else FAILED if said["failure"] else 0
+
+
+def _argument(text: str) -> tuple[str, object]:
+    """The name and the value of "seq_len=131072"; a value that is no Python literal is a text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise ParameterError("--at", text, "must be NAME=VALUE")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value
+
+
+def debug(parsed: argparse.Namespace) -> int:
+    """Records and checks, and shows the run in the app until it is ended."""
+    opens = not parsed.no_open and has_screen()
+    with scratch() as folder:
         if parsed.out:
-            print(f"{parsed.out}: {said['steps']:,} steps, with the findings")
-        if failure:
-            complain(_stopped(failure), FAILED)
-    return FOUND if errors else FAILED if failure else 0
+            check_out(parsed.out)
+        kept, parsed.out = parsed.out, parsed.out or Path(folder) / "run.tilescope"
+        said, _ = _recorded(parsed, parse_programs(parsed.programs), checks=True)
+        if not parsed.json:
+            _print_checked(said, kept)
+        step = TraceFile(parsed.out.read_bytes()).trace.report.worst or 0
+        try:
+            with ended_by_sigterm(), serving([parsed.out], parsed.port, opens) as (address, app):
+                if parsed.json:
+                    print_json(_findings(said) | {"address": address, "step": step})
+                else:
+                    where = "In your browser" if opens else "Open it in a browser of this machine"
+                    print(f"{where}, at step {step:,}: {address}\nCtrl+C ends the app.", flush=True)
+                app.wait()
+        except KeyboardInterrupt:  # how a reader ends it
+            pass
+        except AppError as error:
+            return complain(str(error), FAILED)
+    return _status(said)
+
+
+def hall(parsed: argparse.Namespace) -> int:
+    """Serves a hall until it is ended."""
+    try:
+        asked = Hall(parsed.name, parsed.address, parsed.port, parsed.processes, parsed.certificate, parsed.key)
+        with ended_by_sigterm(), scratch() as folder:
+            for said in serve(asked, Path(folder)):
+                print(said, flush=True)
+    except KeyboardInterrupt:  # how a lecturer ends it
+        return 0
+    except HallError as error:
+        return complain(str(error), FAILED)
+    raise AssertionError("serve ends by an error only")
+
+
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """While open, SIGTERM ends this process as Ctrl+C does, so that what it started ends with it."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _findings(said: dict[str, Any]) -> dict[str, Any]:
+    findings = said["report"]["findings"]
+    errors = sum(one["error"] for one in findings)
+    return {
+        "findings": findings, "errors": errors, "failure": said["report"]["failure"], "launches": said["launches"],
+        "part": said.get("part"),
+    }  # fmt: skip
+
+
+def _status(said: dict[str, Any]) -> int:
+    answer = _findings(said)
+    return FOUND if answer["errors"] else FAILED if answer["failure"] else 0
+
+
+def _print_checked(said: dict[str, Any], kept: Path | None) -> None:
+    report = said["report"]
+    print(report["output"], end="")
+    findings = sorted(report["findings"], key=lambda one: not one["error"])
+    for one in findings:
+        _print_finding(one)
+    errors = sum(one["error"] for one in findings)
+    launched = ", ".join(dict.fromkeys(launch["kernel"] for launch in said["launches"]))
+    print(f"{launched}: {_counted_words(errors, 'error')}, {_counted_words(len(findings) - errors, 'hint')}")
+    _print_part(said.get("part"))
+    if kept:
+        print(f"{kept}: {said['steps']:,} steps, with the findings")
+    if report["failure"]:
+        complain(_stopped(report["failure"]), FAILED)
 
 
 def _counted_words(count: int, what: str) -> str:
@@ -234,27 +360,36 @@ def _recorded(parsed: argparse.Namespace, programs: object, **options: Any) -> t
     """
     limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes}
     options |= {"max_steps": parsed.max_steps, "max_bytes": int(parsed.max_values * 1e6), "tf32": parsed.tf32}
-    whole = getattr(parsed, "whole", False)
-    path, colon, function = parsed.target.rpartition(":")
-    foreign = parsed.target not in KERNELS and (bool(colon) or parsed.target.endswith(".py"))
-    if foreign and not colon:
-        raise ParameterError("target", parsed.target, "must name a function too: path/to/file.py:function")
-    if foreign and (parsed.set or parsed.inputs or parsed.seed != "0" or whole):
-        own = "the function makes its own inputs, and all its programs run"
-        raise ParameterError("target", parsed.target, f"takes no --set, --inputs, --seed or --whole: {own}")
-    experiment = None if foreign else Experiment.from_parsed(parsed.target, parsed)
+    path, function = _file_of(parsed)
+    experiment = None if path else Experiment.from_parsed(parsed.target, parsed)
+    if (only := getattr(parsed, "only", False)) and path is None:
+        raise ParameterError("--only", "set", "needs a file: the result of a kernel of the list is checked whole")
     with closing(Engine()) as engine, progress_line() as progress:
-        if experiment is None:
+        if path is not None:
             # The run stops itself at its limit and leaves its trace; the worker is ended only if it does not.
-            options["seconds"] = parsed.seconds
+            options |= {"seconds": parsed.seconds, "only": only}
             limits["seconds"] = parsed.seconds + STOPPING_SECONDS
             return engine.trace_file(
-                Path(path), function, parsed.out, programs, options=options, progress=progress, **limits
+                path, function, parsed.out, programs, options=options, progress=progress, **limits
             ), None
-        options |= {} if whole else {"budget": INTERPRETER_SECONDS}
+        assert experiment is not None
+        options |= {} if parsed.whole else {"budget": INTERPRETER_SECONDS}
         return engine.trace_to(
             experiment, parsed.out, programs, options=options, progress=progress, **limits
         ), experiment
+
+
+def _file_of(parsed: argparse.Namespace) -> tuple[Path | None, str]:
+    """The file and the function of a target, "" for a script; (None, "") of a kernel of the list."""
+    path, colon, function = parsed.target.rpartition(":")
+    if not colon and parsed.target.endswith(".py"):  # runs as a script
+        path, colon, function = parsed.target, ":", ""
+    if parsed.target in KERNELS or not colon:
+        return None, ""
+    if parsed.set or parsed.inputs or parsed.seed != "0" or getattr(parsed, "whole", False):
+        own = "the function makes its own inputs, and all its programs run"
+        raise ParameterError("target", parsed.target, f"takes no --set, --inputs, --seed or --whole: {own}")
+    return Path(path), function
 
 
 def check_out(out: Path) -> None:
@@ -366,15 +501,25 @@ def _range(text: str) -> range:
 
 
 def compile(parsed: argparse.Namespace) -> int:
-    experiment, gpu = Experiment.from_parsed(parsed.kernel, parsed), GPUS[parsed.gpu]
+    path, function = _file_of(parsed)
+    experiment, gpu = None if path else Experiment.from_parsed(parsed.target, parsed), GPUS[parsed.gpu]
     with closing(Compiler()) as compiler, progress_line() as progress:
         limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes, "progress": progress}
-        cost = compiler.compile(experiment, gpu.compute_capability, **limits)
+        if path is not None:
+            cost = compiler.compile_file(path, function, gpu.compute_capability, **limits)
+        else:
+            assert experiment is not None
+            cost = compiler.compile(experiment, gpu.compute_capability, **limits)
     refused = [words for launch in cost.launches if (words := too_large(launch, gpu))]
     held = [occupancy(launch, gpu) for launch in cost.launches]
     if parsed.json:
         fits = [{"programs_on_an_sm": one.programs, "limited_by": one.limit} for one in held]
-        answer = {"experiment": experiment.to_json(), "gpu": gpu.name, "cost": plain(cost), "occupancy": fits}
+        answer = {
+            "experiment": experiment and experiment.to_json(),
+            "gpu": gpu.name,
+            "cost": plain(cost),
+            "occupancy": fits,
+        }
         print_json({**answer, "too_large": refused})
     else:
         print(f"compiled for the {gpu.name} ({gpu.target}) by triton {cost.triton}, ptxas {cost.ptxas}; not run")
@@ -391,6 +536,8 @@ def compile(parsed: argparse.Namespace) -> int:
 
 
 def measure(parsed: argparse.Namespace) -> int:
+    if any(kernel.endswith(".py") or ".py:" in kernel for kernel in parsed.kernels):
+        return _measure_file(parsed)
     plans = [plan for plan in PLANS.values() if plan.name in (parsed.plan or PLANS)]
     planned = {experiment.kernel for plan in plans for experiment in plan.experiments}
     for kernel in parsed.kernels:
@@ -413,6 +560,34 @@ def measure(parsed: argparse.Namespace) -> int:
             print(f"missed: {what}: {why}")
         print(f"{outcome.path}: {outcome.measured} measured, {outcome.kept} kept, {len(outcome.missed)} incomplete")
     return FAILED if outcome.missed else 0
+
+
+def _measure_file(parsed: argparse.Namespace) -> int:
+    """Measures what a function of a Python file launches."""
+    given = parsed.kernels[0]
+    if len(parsed.kernels) > 1:
+        raise ParameterError("kernel", " ".join(parsed.kernels), "must be one file alone, or kernels of the list")
+    for option, value in (("--plan", parsed.plan), ("--out", parsed.out)):
+        if value:
+            raise ParameterError(
+                option, value, "is for kernels of the list; a file's measurement is printed: see --json"
+            )
+    path, function = (given, "") if given.endswith(".py") else given.rsplit(":", 1)
+    if not Path(path).is_file():
+        raise ParameterError("kernel", given, f"must be a file that exists: there is no {path}")
+    with (
+        closing(WorkerPool(own_file.GPU_WORKER)) as gpu,
+        closing(WorkerPool(own_file.COUNTER)) as counter,
+        progress_line() as progress,
+    ):
+        limits = {"seconds": parsed.seconds, "megabytes": parsed.megabytes}
+        found = own_file.measure(Path(path), function, progress, gpu=gpu, counter=counter, **limits)
+    if parsed.json:
+        print_json(report.as_json(found))
+    else:
+        print(found.output, end="")
+        print("\n".join(report.lines(found)))
+    return complain(found.failure, FAILED) if found.failure else 0
 
 
 def doctor(parsed: argparse.Namespace) -> int:

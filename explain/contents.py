@@ -4,6 +4,7 @@
     \"\"\"Chapter 6: FlashAttention. The stepper on tiles of Q, K and V.\"\"\"       the number is its place
     \"\"\"Lab 1: Three numbers. Formula, trace and hardware, side by side.\"\"\"     after the chapters
     \"\"\"Tool: Side by side. Any two runs, stepped together.\"\"\"                  after those
+    \"\"\"Own: Your run. A trace file of your own in the player.\"\"\"                for what readers bring
     \"\"\"Hidden: Lecturer's notes. One chapter's, in a second window.\"\"\"        has an address, no entry in the bar
 
 Imports no streamlit.
@@ -22,9 +23,9 @@ from explain import ROOT
 PAGES = ROOT / "pages"
 NOTES = ROOT / "docs" / "lecturer"
 
-KINDS = ("home", "chapter", "lab", "tool", "hidden")
+KINDS = ("home", "chapter", "lab", "tool", "own", "hidden")
 
-_HEADING = re.compile(r"(?:(Home)|Chapter (\d+)|(Lab) (\d+)|(Tool)|(Hidden)): ([^.?]+\??)\.? *(.*)", re.DOTALL)
+_HEADING = re.compile(r"(?:(Home)|Chapter (\d+)|(Lab) (\d+)|(Tool)|(Own)|(Hidden)): ([^.?]+\??)\.? *(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, order=True)
@@ -89,8 +90,8 @@ def _page(path: Path) -> Page:
     if heading is None:
         raise ValueError(
             f"pages/{path.name}: the docstring must begin with 'Home: …', 'Chapter N: Title. …', 'Lab N: Title. …', "
-            "'Tool: Title. …' or 'Hidden: Title. …'"
+            "'Tool: Title. …', 'Own: Title. …' or 'Hidden: Title. …'"
         )
-    home, chapter, lab, place, tool, hidden, title, about = heading.groups()
-    kind = (home or lab or tool or hidden or "chapter").lower()
+    home, chapter, lab, place, tool, own, hidden, title, about = heading.groups()
+    kind = (home or lab or tool or own or hidden or "chapter").lower()
     return Page(KINDS.index(kind), int(chapter or place or 0), path.stem, title.strip(), " ".join(about.split()), kind)

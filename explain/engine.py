@@ -70,6 +70,11 @@ class DeviceStatus:
     reason: str
     provenance: dict[str, str] | None = None
 
+    @property
+    def gpu(self) -> str:
+        """The driver's name for the GPU; "" without one."""
+        return self.provenance["gpu"] if self.available and self.provenance else ""
+
 
 class Engine:
     """Warm trace workers, and a device worker if there is an NVIDIA GPU."""
@@ -154,6 +159,19 @@ class Engine:
         """Runs a function of any Python file and records the kernels it launches. Raises WorkerError."""
         request = {"kind": "file", "path": str(path.resolve()), "function": function, "programs": programs}
         return self._ask(request, out, call)
+
+    def at_sizes(self, path: Path, function: str, arguments: dict[str, object], **call: Any) -> dict[str, Any]:
+        """Judges the addresses of a function's kernels at sizes too large to run: `trace.sizes.Sizes` as JSON.
+
+        Raises WorkerError.
+        """
+        request = {"kind": "sizes", "path": str(path.resolve()), "function": function, "arguments": arguments}
+        return self._ask(request, None, call)
+
+    def at_sizes_of(self, experiment: Experiment, **call: Any) -> dict[str, Any]:
+        """The same of an experiment's kernel. Raises WorkerError."""
+        must_be_a_kernel(experiment)
+        return self._ask({"kind": "sizes", "experiment": experiment.to_json()}, None, call)
 
     def _ask(self, request: dict[str, Any], out: Path | None, call: dict[str, Any]) -> dict[str, Any]:
         request |= {"out": str(out.resolve()) if out else None, "options": call.pop("options", {})}

@@ -9,13 +9,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kernels.catalog import KERNELS, TAUGHT, Kernel
-from kernels.inputs import PRESETS, Preset, check_fit
+from explain.puzzles.kernels import KERNELS as OF_PUZZLES
+from kernels.catalog import KERNELS as CATALOG
+from kernels.catalog import TAUGHT, Kernel
+from kernels.inputs import PRESETS, Arrays, Preset, check_fit
 from kernels.parameters import ParameterError, Value, whole_number
 from kernels.recipes import preset_of
+from kernels.traffic import Traffic
 
 __all__ = ["Experiment", "ParameterError"]
 
+KERNELS: Mapping[str, Kernel] = {**CATALOG, **OF_PUZZLES}
+"""Every kernel that an experiment may name."""
 _LARGEST_SEED = 2**63 - 1
 
 
@@ -72,6 +77,15 @@ class Experiment:
     def preset(self) -> Preset:
         """The input preset."""
         return preset_of(self.inputs)
+
+    @property
+    def traffic(self) -> Traffic:
+        """What it must move and compute, by its kernel's formula."""
+        return self.entry.formula(self.values)
+
+    def make_inputs(self) -> Arrays:
+        """The arrays that its kernel takes, float32 holding values of the experiment's dtype."""
+        return self.entry.make_inputs(self.preset, self.values, self.seed)
 
     def through(self, kernel: str) -> Experiment:
         """The same inputs and parameters with another kernel. Raises ParameterError if it lacks a parameter."""

@@ -1,4 +1,4 @@
-"""The files that the app was started with: `streamlit run app.py -- --trace FILE`."""
+"""What the app was started with: `streamlit run app.py -- --trace FILE`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-PAGES = {"tour": "tour", "trace": "your_run"}
+PAGES = {"tour": "your_tour", "trace": "your_run"}
 """Each option, and the page that the app then opens on."""
 
 
@@ -19,6 +19,14 @@ def files(option: str) -> list[Path]:
     except argparse.ArgumentError as error:
         raise ValueError(f"--{option}: {error.message}; give a file") from None
     return found
+
+
+def room() -> str | None:
+    """This machine's address on the local network if the app is opened to it: `python3 start.py --room`."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--room")
+    address: str | None = parser.parse_known_args(sys.argv[1:])[0].room
+    return address
 
 
 def page() -> str | None:

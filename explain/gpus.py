@@ -94,12 +94,17 @@ def known_as(name: str) -> str | None:
     return max(found, key=len) if found else None
 
 
+def card(name: str) -> Gpu | None:
+    """The GPU that a driver calls `name`; None if it is not in GPUS."""
+    return GPUS.get(known_as(name) or "")
+
+
 def specified(level: str, gpu: str) -> float | None:
     """The datasheet's rate for a measured limit, bytes or FLOPs per second; None where no public source states it.
 
     In every datasheet TF32 has half the 16-bit rate.
     """
-    known = GPUS.get(known_as(gpu) or "")
+    known = card(gpu)
     if known is None:
         return None
     if level.startswith("hbm"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +26,7 @@ class Output:
         with np.load(path) as arrays:
             return cls(*(arrays[name].astype(np.float64) for name in ("result", "expected", "allowed")))
 
-    @property
+    @functools.cached_property
     def error(self) -> Floats:
         """|result − float64| of each element; 0 where both are the same infinity, or both are NaN."""
         with np.errstate(invalid="ignore"):

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from explain.experiment import Experiment
 
 ROWS = 8
-"""Rows of a matrix that are run if all are too many: the programs of all rows move equally many bytes."""
+"""Rows of a matrix that are run if all are too many: the programs of all rows move equally many bytes.
+
+A multiple of the rows of every tile that is measured (1 and 4), and so few that the interpreter runs them in seconds.
+"""
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ def part_of(experiment: Experiment) -> Part:
         return head
     queries = _last_queries(head.experiment)
     tiles = p["seq_len"] // p["block_m"]
-    once, whole = (one.entry.formula(one.values).totals() for one in (queries, head.experiment))
+    once, whole = (one.traffic.totals() for one in (queries, head.experiment))
     if any(tiles * once[name] != whole[name] for name in whole):
         return head
     words = f"{p['block_m']} queries of one head, counted {tiles * heads:,} times"

@@ -131,7 +131,7 @@ def fitted(record: Record) -> Model | None:
 
 def _ideal(experiment: Experiment, gpu: Gpu) -> tuple[float, float]:
     """Seconds of the bytes and of the FLOPs at full bandwidth and peak, on the SMs that have a program."""
-    traffic = experiment.entry.formula(experiment.values)
+    traffic = experiment.traffic
     size = sum(term.elements * term.item_bytes for term in traffic.terms)
     peak = gpu.tensor_flops_per_second if _on_tensor_cores(experiment, gpu) else gpu.fp32_flops_per_second
     busy = min(1.0, programs(experiment) / gpu.sms)

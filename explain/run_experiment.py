@@ -6,11 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 
 from explain.experiment import Experiment
 from explain.trace.model import Trace
 from explain.trace.recorder import Programs, record_call
-from kernels.launch import launcher, tensors
+from explain.trace.sizes import Sizes, judged
+from kernels.inputs import shapes
+from kernels.launch import TORCH_DTYPE, launcher, tensors
 from kernels.verify import Verdict, expectations_of, verify
 
 
@@ -22,7 +25,7 @@ def run_traced(
     `options` as for `recording`.
     """
     entry, p = experiment.entry, experiment.values
-    arrays = entry.make_inputs(experiment.preset, p, experiment.seed)
+    arrays = experiment.make_inputs()
     launch = launcher(entry, p, tensors(p, arrays, "cpu"))
     outputs: dict[str, Any] = {}
     progress("running the kernel", 0.1)
@@ -30,6 +33,20 @@ def run_traced(
     trace = record_call(lambda: outputs.update(launch()), programs, experiment=header, **options)
     progress("checking against float64", 0.8)
     return trace, verify(entry, p, arrays, outputs)
+
+
+def judge_sizes(experiment: Experiment, progress: Callable[[str, float], None], seconds: float | None = None) -> Sizes:
+    """The addresses of the experiment's kernel, on tensors of its sizes that have no memory and no values.
+
+    The kernel's inputs are its family's. Raises TraceError.
+    """
+    entry, p = experiment.entry, experiment.values
+    sizes, dtype = shapes(entry.family, p, entry.gradient), TORCH_DTYPE[p["dtype"]]
+
+    def call() -> object:
+        return launcher(entry, p, {name: torch.empty(size, dtype=dtype) for name, size in sizes.items()})()
+
+    return judged(entry.name, call, progress, seconds)
 
 
 def run_output(experiment: Experiment, reverse_keys: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -40,7 +57,7 @@ def run_output(experiment: Experiment, reverse_keys: bool) -> tuple[np.ndarray, 
     Raises ValueError for a kernel or a mask where it changes more.
     """
     entry, p = experiment.entry, experiment.values
-    arrays = entry.make_inputs(experiment.preset, p, experiment.seed)
+    arrays = experiment.make_inputs()
     if reverse_keys:
         if entry.family != "attention" or p["causal"]:
             raise ValueError(f"{experiment.kernel}: only attention without a mask is the same with its keys reversed")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import importlib
+import re
 import webbrowser
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,11 +15,12 @@ from typing import Any
 
 import streamlit as st
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from streamlit.runtime.pages_manager import PagesManager
 
-from explain import contents
+from explain import contents, door
+from explain.room import Room
 
 CHUNKS = (
     "BidiComponent", "serialization", "recordbatch", "_arrayReduce", "Html", "purify.es", "PageLink", "rehype-raw",
@@ -26,6 +30,8 @@ CHUNKS = (
 come."""
 PLAYER_AFTER_S = 2.0
 """The first page needs the cores until then."""
+MOVED = {"tour": "your_tour"}
+"""Pages that had another address; its links still lead to them."""
 _PLAYER = "explain.chapters.flash_attention.view"
 _BASE = """<script>
   const base = new URL(".", location).href;
@@ -34,7 +40,8 @@ _BASE = """<script>
 
 
 def routes() -> list[Route]:
-    """A route for each page: Streamlit's own HTML, told where the server is, and which files it loads at once.
+    """A route for each page and each old address: Streamlit's own HTML, told where the server is, and which files it
+    loads at once.
 
     Without being told, the browser looks for the server below the page's address first, logs two errors 404, and waits
     before it looks above.
@@ -45,17 +52,39 @@ def routes() -> list[Route]:
     preloads = "".join(f'<link rel="modulepreload" crossorigin href="./{file}">' for file in files)
     html = html.replace("<head>", f"<head>{_BASE}", 1).replace("</head>", f"{preloads}</head>", 1)
 
-    def page(_: Request) -> Response:
-        return HTMLResponse(html, headers={"Cache-Control": "no-cache"})
+    headers = {"Cache-Control": "no-cache", "Content-Security-Policy": _policy(html)}
 
-    return [Route(f"/{'' if one.kind == 'home' else one.stem}", page) for one in contents.pages()]
+    def page(_: Request) -> Response:
+        return HTMLResponse(html, headers=headers)
+
+    def moved(request: Request) -> Response:
+        new = MOVED[request.url.path.rpartition("/")[2]]
+        return RedirectResponse(f"./{new}?{request.url.query}".rstrip("?"))
+
+    shown = [Route(f"/{'' if one.kind == 'home' else one.stem}", page) for one in contents.pages()]
+    return [*shown, *(Route(f"/{old}", moved) for old in MOVED)]
+
+
+def _policy(html: str) -> str:
+    """What the browser lets a page of the app do: its own files and its own server, the scripts in this HTML and no
+    other text as a script. Streamlit makes a component's script a blob, styles elements as it draws them, and shows
+    pictures from memory.
+    """
+    inline = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    hashes = ("'sha256-" + base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() + "'" for one in inline)
+    return (
+        f"default-src 'self'; script-src 'self' blob: {' '.join(hashes)}; "
+        "style-src 'self' 'unsafe-inline' blob:; img-src 'self' data: blob:; media-src 'self' blob:; "
+        "font-src 'self' data:; worker-src 'self' blob:; object-src 'none'; base-uri 'self'; frame-ancestors 'self'"
+    )
 
 
 @asynccontextmanager
-async def started(_: st.App) -> AsyncIterator[dict[str, Any] | None]:
+async def started(_: st.App, room: Room | None = None) -> AsyncIterator[dict[str, Any] | None]:
     """The server's life. Before it answers it imports the first page, which no reader then waits for. While the
     browser loads Streamlit, it prepares the opening. Later it imports the player, and with it nearly all that a chapter
-    imports. It opens the reader's browser, as `streamlit run` does for other scripts.
+    imports. It opens the reader's browser, as `streamlit run` does for other scripts. Of a room it prints address, code
+    and QR code.
     """
     PagesManager.uses_pages_directory = False  # until st.navigation is first called, it would serve pages/ by itself
     loop = asyncio.get_running_loop()
@@ -64,4 +93,13 @@ async def started(_: st.App) -> AsyncIterator[dict[str, Any] | None]:
     if not st.get_option("server.headless"):
         address = f"http://{st.get_option('server.address')}:{st.get_option('server.port')}"
         loop.call_later(0.2, webbrowser.open, address)
+    if room:
+        loop.call_later(0.2, _invite, room)
     yield None
+
+
+def _invite(room: Room) -> None:
+    """Print how to enter the room; the page that is shown to it renews the code."""
+    port = int(st.get_option("server.port"))
+    room.qr(port).terminal(compact=True)
+    print(f"  Room: http://{room.address}:{port}, code {room.code()}. Show it: http://localhost:{port}{door.SHOWN}\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import chdir, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -14,14 +14,14 @@ import torch
 
 from explain.experiment import Experiment
 from explain.parts import smaller
-from explain.run_experiment import run_output, run_traced
+from explain.run_experiment import judge_sizes, run_output, run_traced
 from explain.trace import file as trace_file
 from explain.trace.checks import checked
 from explain.trace.errors import BadTarget, TookTooLong
 from explain.trace.evidence import Evidence
 from explain.trace.model import Trace
 from explain.trace.python_file import record_file
-from explain.trace.recorder import Programs
+from explain.trace.sizes import at_sizes
 from explain.worker_process import Progress
 from kernels.verify import Verdict
 
@@ -37,6 +37,8 @@ def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
 
         {"kind": "experiment", "experiment": an Experiment's JSON, "programs": …, "out": path or null}
         {"kind": "file", "path": "x.py", "function": "main", "programs": …, "out": path or null}
+        {"kind": "sizes", "path": "x.py", "function": "main", "arguments": {"seq_len": 131072}}
+        {"kind": "sizes", "experiment": …}
         {"kind": "output", "experiment": …, "reverse_keys": false, "out": path}
 
     Both may have "options": those of `recording`, `seconds` for a file, and `checks`, which adds findings to the
@@ -44,7 +46,7 @@ def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     "grid", "traffic"}], "report": a Report's fields}, an experiment also {"error", "tolerance", "within_tolerance",
     "output", "part"}. `traffic` is {"read_bytes", "written_bytes", "flops"} of all programs, recorded or not. A file's
     run that fails answers like one that ends, and its report has the failure. "output" records nothing, writes the
-    arrays of `run_output` as .npz and answers {}.
+    arrays of `run_output` as .npz and answers {}. "sizes" answers the fields of `trace.sizes.Sizes`.
 
     An experiment that would take longer than the option `budget` allows is cut to a part, unless programs are named.
     Then the answer is about that part, and `part` is {"experiment", "times", "words", "why"}; else `part` is null.
@@ -72,9 +74,15 @@ def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
                 )
 
             return _written(checked(record) if checks else record(), out, start, progress)
+        if kind == "sizes":
+            options = request["options"]
+            if "experiment" in request:
+                return asdict(judge_sizes(Experiment.from_json(request["experiment"]), progress, **options))
+            path, function = Path(request["path"]), request["function"]
+            return asdict(at_sizes(path, function, request["arguments"], progress, **options))
         if kind == "output" and out is not None:
             return _output(request, out, progress)
-    raise ValueError(f"kind {kind!r}: allowed are experiment, file, output")
+    raise ValueError(f"kind {kind!r}: allowed are experiment, file, sizes, output")
 
 
 def _experiment(request: Mapping[str, Any], out: Path | None, progress: Progress) -> dict[str, Any]:
@@ -85,30 +93,31 @@ def _experiment(request: Mapping[str, Any], out: Path | None, progress: Progress
     part: dict[str, Any] | None = None
     verdict: Verdict
 
-    def record(evidence: Evidence | None = None) -> Trace:
-        nonlocal verdict
-        trace, verdict = run_traced(experiment, programs, progress, evidence=evidence, **options)
-        return trace
+    def run(experiment: Experiment) -> Trace:
+        def record(evidence: Evidence | None = None) -> Trace:
+            nonlocal verdict
+            trace, verdict = run_traced(experiment, programs, progress, evidence=evidence, **options)
+            return trace
+
+        return checked(record) if checks else record()
 
     try:
-        trace = checked(record) if checks else record()
+        trace = run(experiment)
     except TookTooLong as error:
         if programs and not isinstance(programs, str):
             raise
-        trace, verdict, part = _part(experiment, programs, progress, error, **options)
+        trace, part = _part(experiment, run, error)
     judged = {name: getattr(verdict, name) for name in ("error", "tolerance", "within_tolerance", "output")}
     return _written(trace, out, start, progress) | judged | {"part": part}
 
 
-def _part(
-    whole: Experiment, programs: Programs, progress: Progress, why: TookTooLong, **options: Any
-) -> tuple[Trace, Verdict, dict[str, Any]]:
+def _part(whole: Experiment, run: Callable[[Experiment], Trace], why: TookTooLong) -> tuple[Trace, dict[str, Any]]:
     """Runs the first part that is fast enough. Raises `why` the whole is not if none is."""
     for part in smaller(whole):
         with suppress(TookTooLong):
-            trace, verdict = run_traced(part.experiment, programs, progress, **options)
+            trace = run(part.experiment)
             said = {"experiment": part.experiment.to_json(), "times": part.times, "words": part.words}
-            return trace, verdict, said | {"why": str(why)}
+            return trace, said | {"why": str(why)}
     raise why
 
 

@@ -33,8 +33,9 @@ import psutil
 from explain import ROOT
 from explain.worker_process import PREFIX_BYTES, Progress, encode
 
-WARM_UP_SECONDS = 120  # importing torch and triton takes 4 s, and half a minute from a cold disk
+WARM_UP_SECONDS = 600  # importing torch and triton takes 4 s, half a minute from a cold disk, minutes on busy cores
 WATCH_SECONDS = 0.05  # how often limits and cancellation are checked
+REST = 10  # times what it took to find a worker's children: it reads all processes of the machine, 10 ms of a core
 OUTPUT_BYTES = 64 * 1024  # of what a worker prints, the last part is kept: the reason is there
 PLAIN_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV")
 
@@ -280,6 +281,7 @@ class _Worker:
         assert self._popen.stdout is not None
         self._process = psutil.Process(self._popen.pid)
         self._children: list[psutil.Process] = []
+        self._find_again = 0.0
         self._output = self._popen.stdout
         self._printed = self._inbox = b""
         self._poll = select.poll()
@@ -430,7 +432,10 @@ class _Worker:
 
     def _over(self, ceiling: float) -> bool:
         """Whether the process and its descendants use more than `ceiling` bytes; what forks share counts once."""
-        self._find_children()
+        if time.monotonic() >= self._find_again:
+            begun = time.thread_time()
+            self._find_children()
+            self._find_again = time.monotonic() + REST * (time.thread_time() - begun)
         family = [self._process, *self._children]
         return _memory(family) > ceiling and (not self._children or _memory(family, shared=True) > ceiling)
 

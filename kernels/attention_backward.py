@@ -12,6 +12,8 @@ dK and dV are sums over queries, dQ is a sum over keys, so one order of tiles ca
     dq="tma"    the same, added by the copy engine (Hopper and later)
     dq="again"  another launch with queries outside recomputes S and dP: seven matmuls, the same bits every time
 
+On Hopper `attention_backward_hopper.py` is the fast one of five matmuls.
+
 Under a causal mask programs are not equally long. The longest start first, over a few heads at a time: as many as L2
 holds the other side's tiles of, since one head alone would leave SMs idle behind its last long tile, and those of all
 together do not fit.
@@ -49,13 +51,13 @@ def multiple(*tensors: torch.Tensor) -> int:
 
 @triton.jit
 def attention_rows_kernel(
-    o_ptr, do_ptr, lse_ptr, lse2_ptr, delta_ptr,
+    o_ptr, do_ptr, lse_ptr, lse2_ptr, delta_ptr, dq_ptr,
     stride_ob, stride_oh, stride_om, stride_od, stride_gb, stride_gh, stride_gm, stride_gd,
     heads, seq_len, padded,
-    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, MULTIPLE: tl.constexpr,
+    HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, MULTIPLE: tl.constexpr,
 ):  # fmt: skip
     # What each row brings to all its keys: D, and lse in base 2, +inf for a row that saw no key or is none, since 2^(S
-    # − inf) is 0.
+    # − inf) is 0. And WIDTH zeros where dQ will be summed.
     stride_ob, stride_oh, stride_om = multiples(stride_ob, stride_oh, stride_om, MULTIPLE)
     stride_gb, stride_gh, stride_gm = multiples(stride_gb, stride_gh, stride_gm, MULTIPLE)
     batch = (tl.program_id(1) // heads).to(tl.int64)
@@ -73,6 +75,9 @@ def attention_rows_kernel(
     row_ptrs = tl.program_id(1).to(tl.int64) * padded + rows
     tl.store(delta_ptr + row_ptrs, tl.sum(o * do, axis=1))
     tl.store(lse2_ptr + row_ptrs, lse2)
+    if WIDTH > 0:
+        zeros = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
+        tl.store(dq_ptr + row_ptrs[:, None] * WIDTH + dims[None, :], zeros, mask=(dims < WIDTH)[None, :])
 
 
 @triton.jit
@@ -299,6 +304,21 @@ def attention_backward_queries_kernel(
     _store(dq_ptr, dq, sm_scale, first_row, rows, seq_len, HEAD_DIM, BLOCK_D, REST)
 
 
+@triton.jit
+def attention_dq_kernel(
+    sums_ptr, dq_ptr, seq_len, padded, sm_scale,
+    HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr,
+):  # fmt: skip
+    # dQ = the sums · sm_scale, in its dtype
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    dims = tl.arange(0, BLOCK_D)
+    inside = (rows < seq_len)[:, None] & (dims < HEAD_DIM)[None, :]
+    head = tl.program_id(1).to(tl.int64)
+    sums = tl.load(sums_ptr + (head * padded + rows)[:, None] * WIDTH + dims[None, :], mask=inside)
+    dq = (sums * sm_scale).to(dq_ptr.dtype.element_ty)
+    tl.store(dq_ptr + (head * seq_len + rows)[:, None] * HEAD_DIM + dims[None, :], dq, mask=inside)
+
+
 @Kept
 def flash_attention_backward(
     q: torch.Tensor,
@@ -345,7 +365,12 @@ def flash_attention_backward(
     padded = triton.cdiv(seq_len, side) * side  # what a row outside brings is there to be read
     rows = prepared(
         attention_rows_kernel, (padded // side, heads), (*o.stride(), *do.stride(), call.heads, seq_len, padded),
-        {"HEAD_DIM": head_dim, "BLOCK_D": block_d, "BLOCK_M": side, "MULTIPLE": multiple(o, do)}, num_warps=4,
+        {"HEAD_DIM": head_dim, "WIDTH": 0 if dq == "again" else block_d, "BLOCK_D": block_d, "BLOCK_M": side,
+         "MULTIPLE": multiple(o, do)}, num_warps=4,
+    )  # fmt: skip
+    scaled = prepared(
+        attention_dq_kernel, (padded // side, heads), (seq_len, padded, call.sm_scale),
+        {"HEAD_DIM": head_dim, "WIDTH": block_d, "BLOCK_D": block_d, "BLOCK_M": side}, num_warps=4,
     )  # fmt: skip
     whole = seq_len % side == kv_len % side == 0 and head_dim == sum(parts)
     tiles: dict[str, Any] = {
@@ -357,21 +382,21 @@ def flash_attention_backward(
     sizes = (call.group, seq_len, padded, kv_len, call.diagonal, call.sm_scale, call.sm_scale * LOG2_E)
     row_bytes = 2 * head_dim * q.element_size()  # of Q and dO, as of K and V
     fits = l2(q) * l2_share / row_bytes if causal else 0  # rows
-    at_once = _divisor(kv_heads, fits / (call.group * seq_len))
-    sums: dict[int, TensorDescriptor] = {}
+    at_once = divisor(kv_heads, fits / (call.group * seq_len))
+    added: dict[int, TensorDescriptor] = {}
     if dq == "tma":
         like = torch.empty((heads * padded, block_d), dtype=torch.float32, device=q.device)
-        sums[4] = TensorDescriptor.from_tensor(like, [block_m, block_d])
+        added[4] = TensorDescriptor.from_tensor(like, [block_m, block_d])
     by_keys = [
         prepared(
             attention_backward_keys_kernel, (triton.cdiv(kv_len, block_n) * at_once, kv_heads // at_once),
-            (*strides, at_once, call.kv_heads, *sizes), {**tiles, "OF": of, "DQ": dq, **same}, sums,
+            (*strides, at_once, call.kv_heads, *sizes), {**tiles, "OF": of, "DQ": dq, **same}, added,
             num_warps=warps, maxnreg=registers[0],
         )
         for of in (("k", "v") if apart and dq == "again" else ("kv",))
     ]  # fmt: skip
     tiles |= {"BLOCK_M": block_n, "BLOCK_N": block_m}  # what is held is the longer side
-    at_once = _divisor(heads, fits / kv_len * call.group)
+    at_once = divisor(heads, fits / kv_len * call.group)
     by_queries = prepared(
         attention_backward_queries_kernel, (triton.cdiv(seq_len, block_n) * at_once, heads // at_once),
         (*strides, at_once, call.heads, *sizes), {**tiles, **same}, num_warps=warps, maxnreg=registers[1],
@@ -381,17 +406,16 @@ def flash_attention_backward(
         q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, do: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         lse2, delta = (torch.empty((heads, padded), dtype=torch.float32, device=q.device) for _ in range(2))
-        rows(o, do, lse.contiguous(), lse2, delta)
+        sums = lse2 if dq == "again" else torch.empty((heads * padded, block_d), dtype=torch.float32, device=q.device)
+        rows(o, do, lse.contiguous(), lse2, delta, sums)
         q_grad, k_grad, v_grad = (torch.empty_like(t, memory_format=torch.contiguous_format) for t in (q, k, v))
         if dq == "again":
             for kernel in by_keys:
                 kernel(q, k, v, do, q_grad, k_grad, v_grad, lse2, delta)
             by_queries(q, k, v, do, q_grad, lse2, delta)
         else:
-            room = torch.zeros((heads * padded, block_d), dtype=torch.float32, device=q.device)
-            by_keys[0](q, k, v, do, room, k_grad, v_grad, lse2, delta)
-            kept = room.view(call.batch, call.heads, padded, block_d)[:, :, :seq_len, :head_dim]
-            torch.mul(kept, call.sm_scale, out=q_grad)
+            by_keys[0](q, k, v, do, sums, k_grad, v_grad, lse2, delta)
+            scaled(sums, q_grad)
         return q_grad, k_grad, v_grad
 
     return launch
@@ -406,6 +430,6 @@ def _parts(head_dim: int, block_d: int) -> tuple[int, int]:
     return (half, rest) if (block_d >= 64 and rest < half) or block_d == 256 else (block_d, 0)
 
 
-def _divisor(number: int, limit: float) -> int:
+def divisor(number: int, limit: float) -> int:
     """The largest divisor of a number up to a limit, and at least 1."""
     return max(divisor for divisor in range(1, max(1, min(number, int(limit))) + 1) if number % divisor == 0)

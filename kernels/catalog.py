@@ -246,7 +246,11 @@ _TAUGHT = (
     _flash(
         "flash_attention_v1", "FlashAttention-1 forward", "FlashAttention-1",
         "Outer loop over keys and values: O is read, rescaled and written at every visit.",
-        formula=traffic.flash_attention_v1, roles={**_FLASH_ROLES, "accumulator": "o_i", "new_sum": "l_new"}, hue=5,
+        formula=traffic.flash_attention_v1, hue=5,
+        roles={  # it divides at each visit: o_i is O of the keys so far, and no variable is the output alone
+            **{role: name for role, name in _FLASH_ROLES.items() if role != "output"},
+            "accumulator": "o_i", "new_sum": "l_new",
+        },
         program="Head", outer="block_n", between=traffic.between_visits,
     ),
     _flash(

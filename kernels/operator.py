@@ -5,7 +5,8 @@ differentiates as torch's own do.
     o = attention(q, k, v, causal=True)
     o.sum().backward()
 
-What runs is `dispatch.py`'s choice. Registered as torch.ops.tilescope.attention and .attention_backward.
+What runs is `dispatch.py`'s choice; the gradients have the same bits every time if you ask PyTorch for it:
+torch.use_deterministic_algorithms(True). Registered as torch.ops.tilescope.attention and .attention_backward.
 """
 
 from __future__ import annotations
@@ -53,7 +54,17 @@ def _backward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, do: torch.Tensor,
     causal: bool, sm_scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
-    return dispatch.attention_backward(q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale)
+    return dispatch.attention_backward(
+        q,
+        k,
+        v,
+        o,
+        lse,
+        do,
+        causal=causal,
+        sm_scale=sm_scale,
+        deterministic=torch.are_deterministic_algorithms_enabled(),
+    )
 
 
 def _backward_fake(

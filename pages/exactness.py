@@ -5,12 +5,14 @@ from explain.ui import layout
 
 beside = layout.chapter(
     __file__,
-    goal="know what “exact” means: every score is used. Only the roundings differ, and this page measures them.",
+    goal="know what “exact” means: no score is left out or approximated. The roundings differ, and the order of "
+    "additions.",
 )
 with beside:
     experiment = view.choose()
 view.size_of_errors(experiment, beside)
 view.other_orders(experiment)
+view.merging_orders()
 view.growth()
 view.base_2()
 view.closing(experiment)

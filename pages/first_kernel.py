@@ -12,6 +12,5 @@ with layout.chapter(
     view.two_sources()
 run = view.run()
 if run:
-    view.tile_pointer_mask(run)
     view.cost(run)
 view.closing(run)

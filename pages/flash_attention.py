@@ -5,17 +5,15 @@ outside.
 from explain.chapters.flash_attention import view
 from explain.ui import controls, layout
 
-with layout.chapter(
-    __file__,
-    goal="compute attention without ever writing the scores S to memory, and know how much on-chip memory that needs.",
-):
+with layout.chapter(__file__):
     shown = controls.view(*view.WORDS)
-    layout.introduce(view.WORDS[shown])
+    view.introduce(shown)
     match shown:
         case "Step through":
             experiment = view.choose("seq_len", "kv_len", "dtype")
         case "Loop order":
             experiment = view.choose()
+            view.order_of_tiles(experiment)
         case "Tile sizes":
             tile, gpu = view.choose_tile()
 match shown:

@@ -6,9 +6,10 @@ from explain.ui import layout
 with layout.chapter(
     __file__,
     goal="see where a number lives on a GPU, what it costs to fetch, and why standard attention fetches so many.",
+    wide=2,
 ):
     gpu, logarithmic = view.choose()
-view.capacities(gpu, logarithmic)
+    view.capacities(gpu, logarithmic)
 view.load_times(gpu, logarithmic)
 view.scores(gpu)
 experiment, traces = view.standard_attention()

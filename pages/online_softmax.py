@@ -6,14 +6,15 @@ from explain.ui import layout
 beside = layout.chapter(
     __file__,
     goal="find a row's maximum and its softmax sum in one pass, and know why that is exact.",
-    words="Keep the maximum m and the sum ℓ of the elements read so far. When m rises, one factor α corrects every "
-    "term of the old sum, so it corrects the sum:\n\n**exp(x − old m) · exp(old m − new m) = exp(x − new m)**\n\n"
-    "m and ℓ take one pass; safe softmax takes two. "
-    "Writing the result y takes one more pass in both.",
+    words="Keep the running max m and the running sum ℓ of the elements read so far. When m rises, multiply the old "
+    "sum by the rescale factor **α = exp(old m − new m)**. That corrects each of its terms:\n\n"
+    "**exp(x − old m) · α = exp(x − new m)**\n\n"
+    "Safe softmax reads the row three times: for m, for ℓ, for the weights y. "
+    "Online softmax reads it twice: for m and ℓ together, for y.",
 )
 with beside:
     way, wrong = view.choose()
-    row = view.choose_row(way)
+row = view.choose_row(way, beside)
 experiments, traces = view.run(way, wrong, row)
 view.whole_row(way, experiments[-1], traces, beside)
 view.accesses(way, experiments, traces)

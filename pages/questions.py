@@ -2,9 +2,13 @@
 
 import streamlit as st
 
-from explain.chapters.questions import asked as questions
+from explain.chapters.questions.asked import tables
 from explain.ui import layout
 
-layout.chapter(__file__, goal="see the short answer to a question from GitHub, and open the page that shows why.")
+layout.chapter(__file__, goal="see short answers to questions from GitHub, and the pages that show why.")
+asked = tables()
+layout.jumps(asked)
 with st.container(key="asked"):
-    st.markdown(questions.table(), unsafe_allow_html=True)
+    for group, table in asked.items():
+        st.header(group, anchor=layout.anchor(group))
+        st.markdown(table, unsafe_allow_html=True)

@@ -5,7 +5,7 @@ from explain.ui import layout
 
 with layout.chapter(
     __file__,
-    goal="turn a row of numbers into weights that add up to 1, for numbers of any size, and count what that costs.",
+    goal="turn any row of numbers into weights that sum to 1, without overflow, and count what that costs.",
     words="The weight of x is exp(x) / ℓ, with ℓ = Σ exp(x) over its row. **Naive** softmax computes just that. "
     "**Safe** softmax subtracts the row's maximum m first.",
     wide=2,

@@ -6,7 +6,10 @@ from explain.ui import controls, layout
 with layout.chapter(__file__, goal="see what makes attention fast, one idea at a time, up to the hardware's limit."):
     part = controls.view(*view.TABS)
     layout.introduce(view.TABS[part])
-    shown = view.chosen("attention") if part == "The climb" else None
+    shown = None
+    if part == "The climb":
+        shown = view.chosen("attention")
+        climb_view.introduce(shown)
 match part:
     case "The climb":
         climb_view.climb(shown)
@@ -18,8 +21,6 @@ match part:
             view.shapes(shown)
     case "Tuning":
         view.settings()
-    case "From which N?":
-        view.faster_from()
         view.first_call()
     case _:
         view.others()

@@ -5,7 +5,7 @@ from explain.ui import layout
 
 lead = layout.chapter(
     __file__,
-    goal="see three numbers for the same bytes (formula, trace, GPU counters) and where the caches make them differ.",
+    goal="count the same bytes in three ways, and see what the caches save.",
     words="- **Formula**: counted by hand, term by term.\n"
     "- **Traced**: counted at every load and store of the real kernel, without caches. The players count this way.\n"
     "- **Measured**: the GPU's own counters, at each level, with its caches.",
@@ -14,7 +14,7 @@ with lead:
     choice = view.choose()
 shown, records = view.hierarchy(choice, lead)
 view.gaps(choice, shown, records)
-view.terms(choice, shown)
 view.ratios(records)
+view.terms(choice, shown)
 view.every_kernel(records)
 view.closing(choice, shown)

@@ -8,7 +8,7 @@ from explain.ui.gpu import gpu_choice
 
 with layout.chapter(
     __file__,
-    goal="see what a tile needs before it runs: registers, shared memory, spills, and the instructions of each line.",
+    goal="see before it runs whether a tile fits: one that is too large spills its values to memory, and slows down.",
 ):
     gpu = gpu_choice()
     experiment = view.tile_choice()

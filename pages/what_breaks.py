@@ -3,12 +3,10 @@
 from explain.chapters.what_breaks import view
 from explain.ui import layout
 
-with layout.chapter(
-    __file__, goal="see how one wrong line breaks a kernel, and why ordinary random numbers do not show it."
-):
+with layout.chapter(__file__, goal=view.GOAL, wide=2):
     exhibit = view.choose()
-view.plaque(exhibit)
+    view.plaque(exhibit)
 questions = view.run(exhibit)
 view.verdicts(exhibit)
 view.game(exhibit)
-view.closing(questions)
+view.closing(exhibit, questions)

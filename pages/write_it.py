@@ -3,11 +3,14 @@
 from explain.chapters.write_it import view
 from explain.ui import layout
 
-with layout.chapter(__file__, goal="write the body of a Triton kernel, and see where it first differs from ours."):
+layout.chapter(
+    __file__, goal="write Triton kernels and compute their steps by hand; see where yours first differs from ours."
+)
+path, task, answer = view.columns()
+with path:
     puzzle = view.choose()
-task, editor = view.columns()
-with editor:
-    view.write(puzzle)
+with answer:
+    view.answer(puzzle)
 with task:
     view.explain(puzzle)
 view.compare(puzzle)

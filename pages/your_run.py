@@ -1,9 +1,9 @@
-"""Hidden: Your run. A trace file in the player: drop it here, or start the app with --trace FILE."""
+"""Own: Your run. A trace file in the player: drop it here, or start the app with --trace FILE."""
 
 from explain.chapters.your_run import view
 from explain.ui import layout
 
-with layout.chapter(__file__, goal=view.GOAL, words=view.HOW, wide=1):
+with layout.chapter(__file__, goal=view.GOAL, wide=1):
     runs = view.choose()
 if runs:
     view.play(runs)

@@ -1,4 +1,4 @@
-"""Writes the figures of README.md, docs/newcomers.md, docs/difference.md and docs/three-numbers.md.
+"""Writes the figures of README.md, docs/checks.md, docs/newcomers.md, docs/difference.md and docs/three-numbers.md.
 
     python scripts/write_figures.py
 
@@ -22,6 +22,7 @@ from explain.chapters.three_numbers import figures as levels  # noqa: E402
 from explain.chapters.three_numbers import shown as lab  # noqa: E402
 from explain.chapters.three_numbers.byte_accounting import WARPS, room  # noqa: E402
 from explain.counters.model import SECTOR, TOLERANCE  # noqa: E402
+from explain.figures.numbers import percent  # noqa: E402
 from explain.figures.tables import Column, Columns, markdown  # noqa: E402
 from explain.records import results  # noqa: E402
 from explain.records.code import stale_parts, stale_words  # noqa: E402
@@ -32,6 +33,7 @@ THREE_NUMBERS = ROOT / "docs" / "three-numbers.md"
 README = ROOT / "README.md"
 NEWCOMERS = ROOT / "docs" / "newcomers.md"
 DIFFERENCE = ROOT / "docs" / "difference.md"
+CHECKS = ROOT / "docs" / "checks.md"
 WORDS: Mapping[str, Mapping[str, str]] = data(__file__)
 """The README's paragraphs, by the file of a result."""
 BEGIN, END = "<!-- figures: written by scripts/write_figures.py -->", "<!-- end of figures -->"
@@ -102,6 +104,28 @@ def player(result: Result) -> Result:
     }
 
 
+def foreign(result: Result) -> Result:
+    """The kernels of other repositories, by repository, as a table."""
+    names = ("files", "launched", "kernels", "compiled", "traced", "checked")
+    titles = ("files", "launch kernels", "kernels", "compile", "traced", "checked")
+    commits = {one["name"]: one["commit"][:8] for one in result["sources"]}
+    columns: Columns = ("repository", "commit", *map(Column, titles))
+    rows = [(name, commits[name], *(one[key] for key in names)) for name, one in result["folders"].items()]
+    rows.append(("all", "", *(result[key] for key in names)))
+    untraced = [f"`{name.rpartition(':')[2]}` ({why.partition(':')[0]})" for name, why in result["not_traced"].items()]
+    return {
+        "table": markdown(columns, rows),
+        "share": percent(result["traced"] / result["compiled"], 1),
+        "untraced": "; ".join(untraced) or "none",
+        **faults(result),
+    }
+
+
+def faults(result: Result) -> Result:
+    """How many files are blamed without a fault, and how many have one."""
+    return {"blamed_files": len(result["blamed"]), "faulty_files": len(result["faulty"])}
+
+
 def verification(result: Result) -> Result:
     """The experiments on a GPU within tolerance."""
     right = [row for row in result["kernels"].values() if not row["wrong_on_purpose"]]
@@ -111,13 +135,22 @@ def verification(result: Result) -> Result:
     return {**counted, "right": len(right), "on": _versions(result["provenance"])}
 
 
+def gpu_suite(result: Result) -> Result:
+    """How many tests ran on the GPU, and which of them failed."""
+    failed = [f"`{name.rpartition('/')[2]}`" for name, outcome in result["tests"].items() if outcome == "failed"]
+    said = f" Failed: {', '.join(failed)}." if failed else ""
+    return {"ran": result["passed"] + result["failed"], "missed": said, "on": _versions(result["where"])}
+
+
 FIELDS: Mapping[str, Callable[[Result], Result]] = {
     "tracing": tracing,
+    "foreign": foreign,
+    "checks": faults,
     "player": player,
     "speed": lambda result: {"table": "\n".join(speed_table.lines(dict(result)))},
     "speed_random": lambda result: {"table": "\n".join(speed_random_table.lines(dict(result)))},
     "verification-h200": verification,
-    "gpu_suite": lambda result: {"ran": result["passed"] + result["failed"], "on": _versions(result["where"])},
+    "gpu_suite": gpu_suite,
 }
 """What the words need beside a result's own fields, by the name of its file."""
 
@@ -172,6 +205,13 @@ def difference() -> str:
     return "\n\n".join([BEGIN, table, *words, *_stale(result), END])
 
 
+def planted() -> str:
+    """How many planted bugs the checks find: the README's paragraph."""
+    file = "benchmarks/results/checks.json"
+    result = results.read(ROOT / file)
+    return "\n\n".join([BEGIN, said(file, result).replace("](benchmarks", "](../benchmarks"), *_stale(result), END])
+
+
 def three_numbers() -> str:
     """A document: every kernel's bytes by formula, trace and counters at three sizes larger than L2.
 
@@ -207,7 +247,8 @@ def three_numbers() -> str:
 def main(arguments: list[str]) -> int:
     """Writes or checks the files; returns the exit status."""
     wanted = {THREE_NUMBERS: three_numbers()}
-    for path, section in ((README, figures()), (NEWCOMERS, newcomers()), (DIFFERENCE, difference())):
+    sections = ((README, figures()), (NEWCOMERS, newcomers()), (DIFFERENCE, difference()), (CHECKS, planted()))
+    for path, section in sections:
         head, _, rest = path.read_text().partition(BEGIN)
         wanted[path] = head + section + rest.partition(END)[2]
     if "--check" in arguments:

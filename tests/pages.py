@@ -10,7 +10,7 @@ from explain import ROOT
 
 
 def page(name: str, **query: str) -> AppTest:
-    test = AppTest.from_file(str(ROOT / "pages" / f"{name}.py"), default_timeout=60)
+    test = AppTest.from_file(str(ROOT / "pages" / f"{name}.py"), default_timeout=300)
     for key, value in query.items():
         test.query_params[key] = value
     test.run()

@@ -52,7 +52,7 @@ def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("TRITON_", "PYTEST_"))}
     environment["TILESCOPE_CACHE"] = str(project / "cache")
     return subprocess.run(
-        [sys.executable, *words], cwd=project, env=environment, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, *words], cwd=project, env=environment, capture_output=True, text=True, timeout=900, check=False
     )
 
 
@@ -101,7 +101,7 @@ def test_its_page_runs_and_is_in_the_navigation(project):
     look = """
 from streamlit.testing.v1 import AppTest
 from explain import contents
-page = AppTest.from_file("pages/temperature.py", default_timeout=120).run()
+page = AppTest.from_file("pages/temperature.py", default_timeout=300).run()
 assert not page.exception, page.exception
 said = "\\n".join(element.value for element in page.markdown)
 assert "**1.0000**" in said, said
@@ -111,7 +111,7 @@ assert not page.exception
 assert page.query_params["temperature"] in ("100", ["100"]), page.query_params
 last = contents.chapters()[-1]
 assert (last.number, last.title) == (10, "Temperature")
-app = AppTest.from_file("main.py", default_timeout=120).run()
+app = AppTest.from_file("main.py", default_timeout=300).run()
 assert not app.exception, app.exception
 assert "**10 · Temperature**" in [link.proto.label for link in app.get("page_link")]
 """

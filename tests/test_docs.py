@@ -30,9 +30,10 @@ def test_a_kept_run_of_the_gpus_tests_is_told_with_what_failed():
     module = runpy.run_path(str(ROOT / "scripts" / "write_figures.py"))
     where = {"gpu": "NVIDIA Test 1", "driver": "1", "torch": "2", "triton": "3", "date": "2026-01-01"}
     told = module["said"](
-        "benchmarks/results/gpu_suite.json", {"where": where, "passed": 1200, "failed": 3, "skipped": 9}
+        "benchmarks/results/gpu_suite.json",
+        {"where": where, "passed": 1200, "failed": 3, "skipped": 9, "tests": {"tests/gpu/test_a.py::test_b": "failed"}},
     )
-    assert all(said in told for said in ("1,200", "1,203", *where.values()))
+    assert all(said in told for said in ("1,200", "1,203", "test_a.py::test_b", *where.values()))
 
 
 def test_the_table_of_three_numbers_is_of_the_committed_record():

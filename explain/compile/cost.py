@@ -19,11 +19,10 @@ RESERVED_SHARED = 1024  # bytes of each program that CUDA keeps to itself, from 
 
 
 @dataclass(frozen=True)
-class LaunchCost:
-    """One kernel that an experiment launches, compiled. Bytes are of one program, registers and spills of one thread.
+class Footprint:
+    """What a compiled kernel takes of an SM. Bytes are of one program, registers and `stack_bytes` of one thread.
 
-    Registers that do not fit are spilled to local memory, which is in HBM behind the caches. `stack_bytes` is the space
-    they take; the spill bytes are those of the instructions that store and load them. `seconds` is the compile time.
+    Registers that do not fit are spilled to local memory, which is in HBM behind the caches: to the stack.
     """
 
     kernel: str
@@ -32,14 +31,23 @@ class LaunchCost:
     shared_bytes: int
     registers: int
     stack_bytes: int
-    spill_store_bytes: int
-    spill_load_bytes: int
-    seconds: float
 
     @property
     def register_bytes(self) -> int:
         """Bytes of registers that one program's threads hold."""
         return self.registers * REGISTER_BYTES * WARP * self.num_warps
+
+
+@dataclass(frozen=True)
+class LaunchCost(Footprint):
+    """One kernel that an experiment launches, and what the compiler says of it.
+
+    The spill bytes are those of the instructions that store and load spilled registers. `seconds` is the compile time.
+    """
+
+    spill_store_bytes: int
+    spill_load_bytes: int
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,7 @@ def reserved(gpu: Gpu) -> int:
     return RESERVED_SHARED if gpu.compute_capability >= 80 else 0
 
 
-def allocated(cost: LaunchCost, gpu: Gpu) -> Mapping[str, int]:
+def allocated(cost: Footprint, gpu: Gpu) -> Mapping[str, int]:
     """How much of each limit of an SM one program takes: bytes of shared memory, registers, warps, programs."""
     unit = SHARED_UNIT if gpu.compute_capability >= 80 else 2 * SHARED_UNIT
     return {
@@ -80,7 +88,7 @@ def allocated(cost: LaunchCost, gpu: Gpu) -> Mapping[str, int]:
     }
 
 
-def occupancy(cost: LaunchCost, gpu: Gpu) -> Occupancy:
+def occupancy(cost: Footprint, gpu: Gpu) -> Occupancy:
     """The occupancy of a launch on an SM of `gpu`; 0 programs if one needs more shared memory than it may have."""
     own = allocated(cost, gpu)
     warp_registers, shared = own["registers"] // cost.num_warps, own["shared memory"]

@@ -13,7 +13,7 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia.compiler import get_ptxas_version
 from triton.runtime import driver
+from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
 from explain.compile.cost import Cost, LaunchCost
@@ -30,10 +31,13 @@ from explain.compile.listing import Listing, packed
 from explain.experiment import Experiment
 from explain.plain import plain
 from explain.trace.patches import replaced
+from explain.trace.python_file import opened
 from explain.worker_process import Progress
 from kernels.launch import launcher, tensors
 
 DISASSEMBLY_SECONDS = 60
+Launch = tuple[LaunchCost, Any, Any]
+"""What a launch costs, its kernel's function, its assembly."""
 
 
 class CompileError(RuntimeError):
@@ -59,8 +63,11 @@ class _Target:
 def handle(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """Answers {"experiment": …, "capability": 90, "listing": path} with a Cost as JSON; the listings go to the file.
 
-    Raises CompileError.
+    {"path": "x.py", "function": "main", "capability": 90} is answered with a Cost of all that the function launches.
+    Raises CompileError, and TraceError for a file or a function that cannot be run.
     """
+    if "path" in request:
+        return plain(compiled_file(Path(request["path"]), request["function"], request["capability"], progress))
     cost, listings = compiled(Experiment.from_json(request["experiment"]), request["capability"], progress)
     Path(request["listing"]).write_bytes(packed(listings))
     return plain(cost)
@@ -69,29 +76,46 @@ def handle(request: dict[str, Any], progress: Progress) -> dict[str, Any]:
 def compiled(experiment: Experiment, capability: int, progress: Progress) -> tuple[Cost, list[Listing]]:
     """Compiles every launch of the experiment for a compute capability: cost and listings. Raises CompileError."""
     p = experiment.values
-    inputs = tensors(p, experiment.entry.make_inputs(experiment.preset, p, experiment.seed), "cpu")
+    inputs = tensors(p, experiment.make_inputs(), "cpu")
     launches = compiled_launches(launcher(experiment.entry, p, inputs), capability, progress)
     progress("reading the instructions", 0.9)
-    cost = Cost(
-        experiment.kernel,
-        p,
+    cost = _cost_of(experiment.kernel, p, capability, launches)
+    return cost, [_listing(function, asm) for _, function, asm in launches]
+
+
+def compiled_file(path: Path, function: str, capability: int, progress: Progress) -> Cost:
+    """Compiles every launch of a function of any Python file. Raises CompileError and TraceError.
+
+    An autotuned kernel is compiled with its first configuration. The outputs stay as they are, so the function may fail
+    after a launch: what it launched before counts.
+    """
+    with opened(path, function, progress) as file, replaced(Autotuner, "_bench", lambda *_, **__: [0.0] * 3):
+        launches = compiled_launches(file.call, capability, progress, fails_later=True)
+    if not launches:
+        raise CompileError(f"{file.name} launched no Triton kernel")
+    return _cost_of(file.name, {}, capability, launches)
+
+
+def _cost_of(name: str, parameters: Mapping[str, Any], capability: int, launches: Sequence[Launch]) -> Cost:
+    return Cost(
+        name,
+        parameters,
         capability,
         tuple(cost for cost, _, _ in launches),
         triton.__version__,
         _version(get_ptxas_version(capability)),
         datetime.now(UTC).date().isoformat(),
     )
-    return cost, [_listing(function, asm) for _, function, asm in launches]
 
 
 def compiled_launches(
-    call: Callable[[], Any], capability: int, progress: Progress
-) -> list[tuple[LaunchCost, Any, Any]]:
+    call: Callable[[], Any], capability: int, progress: Progress, fails_later: bool = False
+) -> list[Launch]:
     """Compiles what `call` would launch for a compute capability: (cost, kernel, assembly) of each different launch.
 
-    `call` gets CPU tensors. Raises CompileError.
+    `call` gets CPU tensors. With `fails_later` it may fail after a launch. Raises CompileError.
     """
-    launches: dict[str, tuple[LaunchCost, Any, Any]] = {}
+    launches: dict[str, Launch] = {}
     seen: set[int] = set()
 
     def compile_instead(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
@@ -102,7 +126,10 @@ def compiled_launches(
         log = io.StringIO()
         start = time.perf_counter()
         with contextlib.redirect_stdout(log):
-            binary = run(kernel, *args, grid=grid, warmup=True, **kwargs)
+            try:
+                binary = run(kernel, *args, grid=grid, warmup=True, **kwargs)
+            except Exception as error:
+                raise CompileError(_explained(error, capability)) from error
         seconds = time.perf_counter() - start
         if binary.hash not in launches:  # a loop launches the same one again
             cost = _cost(kernel.fn.__name__, binary.metadata, log.getvalue(), seconds)
@@ -124,7 +151,8 @@ def compiled_launches(
         try:
             call()
         except Exception as error:
-            raise CompileError(_explained(error, capability)) from error
+            if isinstance(error, CompileError) or not (fails_later and launches):
+                raise CompileError(_explained(error, capability)) from error
         finally:
             driver._active = before
     return list(launches.values())

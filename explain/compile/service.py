@@ -137,6 +137,11 @@ class Compiler:
             pass
         return cost
 
+    def compile_file(self, path: Path, function: str, capability: int, **call: Any) -> Cost:
+        """Compiles what a function of any Python file launches; nothing is kept. Raises WorkerError with the reason."""
+        request = {"path": str(path.resolve()), "function": function, "capability": capability}
+        return made(Cost, self._pool.call(request, **call))
+
     def close(self) -> None:
         """Ends the worker."""
         self._pool.close()

@@ -27,7 +27,14 @@ from explain.worker_process import Progress
 from kernels.launch import launcher, tensors
 from kernels.verify import verify
 
-ILLEGAL = re.compile("illegal memory|illegal instruction|misaligned address|unspecified launch|device-side assert")
+LOST = {
+    "illegal memory|unspecified launch": "The kernel used memory that is not its own (an illegal access).",
+    "misaligned address": "The kernel used an address that is no multiple of its value's size (a misaligned address).",
+    "illegal instruction": "The kernel ran an instruction that this GPU refuses (an illegal instruction).",
+    "device-side assert": "An assertion in the kernel failed (a device-side assert).",
+}
+"""What CUDA says of an error that ends its context, and what a reader is told."""
+ILLEGAL = re.compile("|".join(LOST))
 
 
 class DeviceError(RuntimeError):
@@ -152,11 +159,8 @@ def explained(error: Exception) -> Exception:
         return DeviceError(f"The tile is too large: {needs}. Choose a smaller block_m or block_n.")
     if isinstance(error, torch.cuda.OutOfMemoryError) or "out of memory" in text:
         return DeviceError(f"The GPU's memory is full: {text.split('. ', maxsplit=1)[0]}. Choose smaller sizes.")
-    if ILLEGAL.search(text):
-        return DeviceLost(
-            "The kernel used memory that is not its own (an illegal access). "
-            "Its GPU process was ended, and a new one takes over."
-        )
+    if said := next((words for pattern, words in LOST.items() if re.search(pattern, text)), ""):
+        return DeviceLost(f"{said} Its GPU process was ended, and a new one takes over.")
     if _context_is_lost():
         return DeviceLost(f"The GPU process failed: {text.splitlines()[0]}. A new one takes over.")
     if "NVIDIA driver" in text:

@@ -2,6 +2,8 @@
 
 A hypothesis counts if it gives exactly what B has, at every step that ran the statement (up to `TRIED`). None looks at
 which bug it might be. Where none fits, the cause is unknown.
+
+Where run A is the solution of a puzzle, its code is secret: a cause then names variables in place of an expression.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explain.difference.evaluate import callee, evaluate
-from explain.difference.replay import Event, Replay, value_of
+from explain.difference.replay import Event, Replay, names_in, value_of
+from explain.figures.numbers import number
 
 TRIED = 12
 LOG2_E = 1.4426950408889634
@@ -32,7 +35,10 @@ _REVERSED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
 
 @dataclass(frozen=True)
 class Evidence:
-    """Run A's event and run B's, which differs; `names` are B's names of A's variables, `alike` compares values."""
+    """Run A's event and run B's, which differs; `names` are B's names of A's variables, `alike` compares values.
+
+    With `secret` A's expressions are not quoted.
+    """
 
     a: Replay
     b: Replay
@@ -40,6 +46,34 @@ class Evidence:
     wrong: Event
     names: Mapping[str, str]
     alike: Callable[[NDArray[Any], NDArray[Any]], bool]
+    secret: bool
+
+    def said(self, node: ast.expr, noun: str = "", joined: str = "with") -> str:
+        """A part of A's code in a sentence, with `noun` before it: "the factor `l_i * alpha`".
+
+        Where A is secret: "a factor with `l_i` and `alpha`", by B's names; a single variable is named there too.
+        """
+        the = f"the {noun} " if noun else ""
+        if isinstance(node, ast.UnaryOp) and callee(node.operand) == "float":
+            return f"{the}−∞"
+        if not self.secret:
+            return f"{the}`{ast.unparse(node)}`"
+        inner = node
+        while isinstance(inner, ast.Subscript) or callee(inner) in ("to", "trans"):
+            inner = inner.value if isinstance(inner, ast.Subscript) else _converted(inner)
+        if isinstance(inner, ast.Name | ast.Constant):
+            return f"{the}`{self.own(inner)}`"
+        variables = [f"`{self.names.get(name, name)}`" for name in names_in(inner) if name != "tl"]
+        listed = " and ".join(filter(None, [", ".join(variables[:-1]), *variables[-1:]]))
+        return f"a {noun or 'term'} {joined} {listed}" if variables else f"a {noun or 'call'} of `{callee(inner)}`"
+
+    def own(self, node: ast.expr) -> str:
+        """An expression of A in B's names."""
+        made = copy.deepcopy(node)
+        for part in ast.walk(made):
+            if isinstance(part, ast.Name):
+                part.id = self.names.get(part.id, part.id)
+        return ast.unparse(made)
 
     @cached_property
     def expression(self) -> ast.expr | None:
@@ -54,7 +88,7 @@ class Evidence:
         for event in [one for one in events if one.value is not None][:TRIED]:
             held = self.b.held(self.b.frame(event))
             mine = {name: held[its] for name, its in self.names.items() if its in held}
-            found.append(({**held, **mine}, event.value))
+            found.append(({**self.a.constants, **held, **mine}, event.value))
         return found  # type: ignore[return-value]
 
     def gives(self, expression: ast.expr) -> bool:
@@ -75,12 +109,15 @@ class Evidence:
         """The expression that A last set this variable to, before the event; None if there is none."""
         if self.right is None:
             return None
-        number = self.a.frame(self.right).get(name)
-        return None if number is None else value_of(self.a.statement(self.a.events[number].site))
+        event = self.a.frame(self.right).get(name)
+        return None if event is None else value_of(self.a.statement(self.a.events[event].site))
 
 
-def cause_of(evidence: Evidence) -> tuple[str, str]:
-    """The likely cause, and the evidence for it, in words. Both are empty if the cause is unknown."""
+def cause_of(evidence: Evidence, order: tuple[str, str] | None) -> tuple[str, str] | None:
+    """The likely cause, and the evidence for it, in words; None if the cause is unknown.
+
+    `order` is the cause that what the statement reads is set too early, too late or never, if it may be that.
+    """
     seen = _by_values(evidence)
     if seen and seen[2]:
         return seen[:2]
@@ -91,7 +128,7 @@ def cause_of(evidence: Evidence) -> tuple[str, str]:
                 line = evidence.right.site[1] if evidence.right else 0
                 shown = f"with `{ast.unparse(edited)}`, A's line {line} gives exactly B's value"
                 return words, shown
-    return seen[:2] if seen else ("", "")
+    return order or (seen[:2] if seen else None)
 
 
 # --- what the values say ---
@@ -109,16 +146,15 @@ def _by_values(evidence: Evidence) -> tuple[str, str, bool] | None:
     a, b = right[differs], wrong[differs]
     if not a.size:
         return None
-    if np.isnan(b).all() and not np.isnan(a).any() and (pair := _infinities(evidence)):
-        return "−∞ − −∞ is NaN", f"`{pair}` is −∞ − −∞ there", True
+    if np.isnan(b).all() and not np.isnan(a).any() and (pair := _undefined(evidence)):
+        return f"{pair[0]} is NaN", f"`{pair[1]}` is {pair[0]} there", True
     if np.isnan(a).all() and np.isfinite(b).all():
         return "a NaN is lost", "A has NaN there and B a number", True
     if np.isinf(b).any() and np.isfinite(a[np.isinf(b)]).all() and np.abs(a).max() > np.finfo(np.float16).max:
-        return "overflow of a dtype", f"A has {a[np.isinf(b)][0]:.4g} there and B infinity", True
+        return "overflow of a dtype", f"A has {number(a[np.isinf(b)][0], 4)} there and B infinity", True
     if (a == -np.inf).all() and (b == b[0]).all() and np.isfinite(b[0]):
-        if b[0] < -100:
-            return f"{b[0]:.6g} stands for −∞", f"every element that differs is −∞ in A and {b[0]:.6g} in B", True
-        return f"{b[0]:.6g} where −∞ belongs", f"every element that differs is −∞ in A and {b[0]:.6g} in B", False
+        said, why = number(b[0], 6), f"every element that differs is −∞ in A and {number(b[0], 6)} in B"
+        return (f"{said} stands for −∞", why, True) if b[0] < -100 else (f"{said} where −∞ belongs", why, False)
     with np.errstate(all="ignore"):
         if a.size > 1 and (right.astype(np.float16) == wrong).all():
             return "rounded to 16 bits", "B has exactly A's values rounded to float16", True
@@ -127,20 +163,22 @@ def _by_values(evidence: Evidence) -> tuple[str, str, bool] | None:
         if np.allclose(ratio, factor, rtol=1e-4):
             return f"base 2 against base e: {words}", f"B has A's values × {factor:.5g}", True
     if a.size > 1 and np.isfinite(ratio).all() and np.ptp(ratio) < 1e-4 * abs(ratio[0]):
-        return f"a factor {ratio[0]:.6g} too many", f"B has A's values × {ratio[0]:.6g}", False
+        return f"a factor {number(ratio[0], 6)} too many", f"B has A's values × {number(ratio[0], 6)}", False
     return None
 
 
-def _infinities(evidence: Evidence) -> str:
-    """Says where B's statement subtracts two infinities; "" if it does not."""
+def _undefined(evidence: Evidence) -> tuple[str, str] | None:
+    """−∞ − −∞ or 0 / 0, and the part of B's statement that computes it; None if no part does."""
     node = value_of(evidence.b.statement(evidence.wrong.site))
     held = evidence.b.held(evidence.b.frame(evidence.wrong))
+    kinds = ((ast.Sub, "−∞ − −∞", -np.inf), (ast.Div, "0 / 0", 0.0))
     for part in ast.walk(node) if node is not None else ():
-        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Sub):
-            sides = [evaluate(side, held) for side in (part.left, part.right)]
-            if all(side is not None and np.isneginf(side).any() for side in sides):
-                return ast.unparse(part)
-    return ""
+        for op, words, value in kinds:
+            if isinstance(part, ast.BinOp) and isinstance(part.op, op):
+                sides = [evaluate(side, held) for side in (part.left, part.right)]
+                if all(side is not None and np.any(np.equal(side, value)) for side in sides):
+                    return words, ast.unparse(part)
+    return None
 
 
 # --- edits of the right statement ---
@@ -150,17 +188,17 @@ def _edits(expression: ast.expr, evidence: Evidence) -> Iterator[tuple[ast.expr,
     """The right expression with one part changed, and the cause that this would be; telling ones first."""
     parts = [*enumerate(ast.walk(expression))][::-1]  # the smallest change first
     for edits in (_of_form, _other_variables, _constants):
-        for number, part in parts:
+        for place, part in parts:
             for new, words in edits(part, evidence) if isinstance(part, ast.expr) else ():
-                yield _replaced(expression, number, new), words
+                yield _replaced(expression, place, new), words
 
 
-def _replaced(expression: ast.expr, number: int, new: ast.expr) -> ast.expr:
-    """A copy of an expression with the part that `ast.walk` reaches at `number` exchanged."""
-    if number == 0:
+def _replaced(expression: ast.expr, place: int, new: ast.expr) -> ast.expr:
+    """A copy of an expression with the part that `ast.walk` reaches at `place` exchanged."""
+    if place == 0:
         return new
     made = copy.deepcopy(expression)
-    old = list(ast.walk(made))[number]
+    old = list(ast.walk(made))[place]
 
     class Exchange(ast.NodeTransformer):
         def visit(self, node: ast.AST) -> ast.AST:
@@ -172,66 +210,76 @@ def _replaced(expression: ast.expr, number: int, new: ast.expr) -> ast.expr:
 
 
 def _of_form(part: ast.expr, evidence: Evidence) -> Iterator[tuple[ast.expr, str]]:
-    text = ast.unparse
+    said, own = evidence.said, evidence.own
     match part:
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             for kept, lost in ((left, right), (right, left)):
                 yield kept, _lost_factor(lost, evidence)
-                yield ast.BinOp(part, ast.Mult(), lost), f"the factor `{text(lost)}` is there twice"
+                yield ast.BinOp(part, ast.Mult(), lost), f"{said(lost, 'factor')} is there twice"
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             for kept, lost in ((left, right), (right, left)):
-                yield kept, f"`{text(lost)}` is not added"
+                yield kept, f"{said(lost)} is not added"
         case ast.BinOp(left=left, op=ast.Sub(), right=right):
-            yield left, f"`{text(right)}` is not subtracted"
-            yield ast.BinOp(part, ast.Sub(), right), f"`{text(right)}` is subtracted twice"
-            yield ast.BinOp(right, ast.Sub(), left), f"`{text(part)}` is upside down: its sign is wrong"
+            yield left, f"{said(right)} is not subtracted"
+            yield ast.BinOp(part, ast.Sub(), right), f"{said(right)} is subtracted twice"
+            turned = ast.BinOp(right, ast.Sub(), left)
+            yield turned, f"`{own(turned)}` is upside down: its sign is wrong"
         case ast.BinOp(left=left, op=ast.Div(), right=right):
-            yield left, f"not divided by `{text(right)}`"
+            yield left, f"not divided by {said(right)}"
         case ast.BinOp(left=left, op=ast.BitAnd(), right=right):
             for kept, lost in ((left, right), (right, left)):
-                yield kept, f"the mask lacks a condition: `{text(lost)}`"
+                yield kept, f"the mask lacks {said(lost, 'condition', 'on')}"
         case ast.Compare(left=left, ops=[op], comparators=[right]):
-            if type(op) in _ORDERS:
-                yield (
-                    ast.Compare(left, [_ORDERS[type(op)]()], [right]),
-                    f"mask off by one: at the edge of `{text(part)}`",
-                )
-            for step in (1, -1):
-                moved = ast.BinOp(right, ast.Add() if step > 0 else ast.Sub(), ast.Constant(1))
-                yield ast.Compare(left, [op], [moved]), f"mask off by one: {step:+d} at the edge of `{text(part)}`"
+            for edited in _moved(left, op, right):
+                made = evaluate(left, evidence.samples[0][0]) if evidence.samples else None
+                floats = made is not None and np.asarray(made).dtype.kind == "f"
+                what = "equal numbers go the wrong way in" if floats else "mask off by one: at the edge of"
+                yield edited, f"{what} `{own(edited)}`"
     if isinstance(part, ast.Call):
         if _is_rescale(part, evidence):
-            yield ast.Constant(1.0), f"α is missing: 1 in place of `{text(part)}`"
-        yield from _of_call(part)
+            yield ast.Constant(1.0), f"α is missing: 1 in place of {said(part)}"
+        yield from _of_call(part, evidence)
 
 
-def _of_call(part: ast.Call) -> Iterator[tuple[ast.expr, str]]:
-    name, text, arguments = callee(part), ast.unparse, part.args
+def _moved(left: ast.expr, op: ast.cmpop, right: ast.expr) -> Iterator[ast.expr]:
+    """A comparison with its edge moved by one element."""
+    if type(op) in _ORDERS:
+        yield ast.Compare(left, [_ORDERS[type(op)]()], [right])
+    for sign in (ast.Add(), ast.Sub()):
+        yield ast.Compare(left, [op], [ast.BinOp(right, sign, ast.Constant(1))])
+
+
+def _of_call(part: ast.Call, evidence: Evidence) -> Iterator[tuple[ast.expr, str]]:
+    name, said, arguments = callee(part), evidence.said, part.args
     if name in _SWAPPED and isinstance(part.func, ast.Attribute):
         swapped = ast.Attribute(part.func.value, _SWAPPED[name], ast.Load())
         yield ast.Call(swapped, arguments, []), f"base 2 against base e: {_SWAPPED[name]} in place of {name}"
     if name in ("maximum", "minimum") and len(arguments) == 2:
         for kept, lost in (arguments, arguments[::-1]):
             what = "the maximum so far is not kept" if name == "maximum" else "a bound is missing"
-            yield kept, f"{what}: `{text(lost)}` is left out"
+            what = "the maximum of this tile is missing" if callee(lost) == "max" else what
+            yield kept, f"{what}: {said(lost)} is left out"
     if name == "where" and len(arguments) == 3:
         for kept in arguments[1:]:
-            yield kept, f"`{text(arguments[0])}` is not asked: always `{text(kept)}`"
+            yield kept, f"{said(arguments[0], 'case', 'of')} is missing: always {said(kept)}"
+    if name == "trans":
+        yield arguments[0], f"{said(arguments[0])} is not transposed"
     if name == "gather":
-        yield arguments[0], f"`{text(arguments[0])}` is read at its own places, not at `{text(arguments[1])}`"
-    for number, word in enumerate(part.keywords):
+        yield arguments[0], f"{said(arguments[0])} is read at its own places, not at {said(arguments[1])}"
+    for place, word in enumerate(part.keywords):
         if word.arg == "axis" and isinstance(word.value, ast.Constant) and isinstance(word.value.value, int):
-            other = ast.keyword("axis", ast.Constant(1 - word.value.value))
-            words = [*part.keywords[:number], other, *part.keywords[number + 1 :]]
-            yield ast.Call(part.func, arguments, words), f"{name} over the wrong axis"
+            other, rest = ast.keyword("axis", ast.Constant(1 - word.value.value)), part.keywords[:place]
+            rest = [*rest, *part.keywords[place + 1 :]]
+            yield ast.Call(part.func, arguments, [*rest, other]), f"{name} over the wrong axis"
+            yield ast.Call(part.func, arguments, rest), f"{name} over all axes, not over one"
 
 
 def _lost_factor(lost: ast.expr, evidence: Evidence) -> str:
     inner = lost.value if isinstance(lost, ast.Subscript) else lost
     made = evidence.defined_by(inner.id) if isinstance(inner, ast.Name) else inner
     if made is not None and _is_rescale(made, evidence):
-        return f"not rescaled: the factor α, `{ast.unparse(lost)}`, is missing"
-    return f"the factor `{ast.unparse(lost)}` is missing"
+        return f"not rescaled: the factor α, {evidence.said(lost)}, is missing"
+    return f"{evidence.said(lost, 'factor')} is missing"
 
 
 def _is_rescale(made: ast.expr, evidence: Evidence) -> bool:
@@ -246,8 +294,17 @@ def _is_rescale(made: ast.expr, evidence: Evidence) -> bool:
 
 
 def _constants(part: ast.expr, evidence: Evidence) -> Iterator[tuple[ast.expr, str]]:
-    for number in () if isinstance(part, ast.Constant) else (0.0, 1.0):
-        yield ast.Constant(number), f"{number:g} in place of `{ast.unparse(part)}`"
+    if isinstance(part, ast.Constant) or callee(part) == "float":  # −∞ is one thing, not minus float("inf")
+        return
+    condition = isinstance(part, ast.Compare) or (
+        isinstance(part, ast.Subscript) and isinstance(part.value, ast.Compare)
+    )
+    for value in (0.0, 1.0):
+        stands = f"always {'true' if value else 'false'}" if condition else f"{value:g}"
+        yield ast.Constant(value), f"{stands} in place of {evidence.said(part, *_NOUN if condition else ())}"
+
+
+_NOUN = ("condition", "on")
 
 
 def _other_variables(part: ast.expr, evidence: Evidence) -> Iterator[tuple[ast.expr, str]]:
@@ -255,10 +312,21 @@ def _other_variables(part: ast.expr, evidence: Evidence) -> Iterator[tuple[ast.e
         return
     held = evidence.samples[0][0]
     mine = held.get(part.id)
+    statement = evidence.b.statement(evidence.wrong.site)
+    used = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)} if statement else held.keys()
     for name, value in held.items():
+        its = evidence.names.get(name, name)
+        if its not in used:
+            continue  # equal by chance: B's statement does not have it
         if mine is not None and name != part.id and np.shape(value) == np.shape(mine):
-            stale = name == evidence.wrong.name
-            words = (
-                f"stale: `{name}` has the value of an earlier tile" if stale else f"`{name}` in place of `{part.id}`"
-            )
+            stale = its == evidence.wrong.name
+            words = f"stale: `{its}` still has its old value" if stale else f"`{its}` in place of {evidence.said(part)}"
             yield ast.Name(name, ast.Load()), words
+
+
+def _converted(call: ast.expr) -> ast.expr:
+    """What `x.to(…)`, `tl.trans(x)` or `x.trans()` converts."""
+    assert isinstance(call, ast.Call)
+    if isinstance(call.func, ast.Attribute) and getattr(call.func.value, "id", "") != "tl":
+        return call.func.value
+    return call.args[0]

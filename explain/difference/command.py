@@ -22,6 +22,7 @@ from kernels.museum import EXHIBITS
 HELP = "Compare run B with run A: the first step where they differ, both values, and the likely cause."
 TARGET = "a kernel of the list, a trace file, or path/to/file.py:function"
 SAME, DIFFERENT = 0, 1
+DIGITS = 6
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +69,7 @@ def words(found: Difference | None) -> str:
     if found is None:
         return "Same: every output of B agrees with A's."
     counts = ", ".join(f"{name} ({count:,} elements)" for name, count in found.outputs.items())
-    lines = [f"Different: {counts}.", f"First difference: {_said(found)}"]
+    lines = [f"Different: {counts}.", *unstored(found), f"First difference: {_said(found)}"]
     for name, place in (("A", found.right), ("B", found.wrong)):
         if place is not None:
             lines.append(f"  {name}  step {place.step:,}, {place.file}:{place.line}  {place.code}")
@@ -78,12 +79,18 @@ def words(found: Difference | None) -> str:
     return "\n".join(lines)
 
 
+def unstored(found: Difference) -> list[str]:
+    """A sentence for each output that lacks elements."""
+    return [f"{count:,} elements of {name} are never stored." if count > 1 else f"1 element of {name} is never stored."
+            for name, count in found.unstored.items()]  # fmt: skip
+
+
 def _said(found: Difference) -> str:
     place = found.wrong
     name = f"{place.variable}[{', '.join(map(str, place.element))}]" if place.element else place.variable
-    values = f"{name} is {place.value:.6g} in B" if place.shown else f"{name} is not set in B"
+    values = f"{name} is {place.said(DIGITS)} in B" if place.shown else f"{name} is not set in B"
     if found.right is not None and found.right.shown:
-        values += f" and {found.right.value:.6g} in A"
+        values += f" and {found.right.said(DIGITS)} in A"
     return f"{values}; {found.elements:,} elements of it differ." if found.elements > 1 else f"{values}."
 
 

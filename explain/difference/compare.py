@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property, partial
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from explain.difference.causes import Evidence, cause_of
 from explain.difference.replay import Event, Memory, Replay, Site, value_of
 from explain.difference.roles import Roles
+from explain.figures.numbers import number
 from explain.trace.model import Trace
 
 FLOAT32 = float(np.finfo(np.float32).eps)
@@ -33,7 +34,8 @@ class CannotCompareError(ValueError):
 class Place:
     """A step of one run: its line, the variable it sets (or the expression it stores), and one element's value.
 
-    `shown` is False where the step sets nothing: a loop that runs no round.
+    `shown` is False where the step sets nothing: a loop that runs no round. A pointer's value is the number of the
+    element that it points at; `kind` is then "pointer", "truth" for a mask's element, else empty.
     """
 
     step: int
@@ -44,15 +46,26 @@ class Place:
     element: tuple[int, ...]
     value: float
     shown: bool
+    kind: str = ""
+
+    def said(self, digits: int) -> str:
+        """The value in words: "3.25", "true", "at element 272"."""
+        match self.kind:
+            case "pointer":
+                return f"at element {self.value:.0f}"
+            case "truth":
+                return "true" if self.value else "false"
+        return number(self.value, digits)
 
 
 @dataclass(frozen=True)
 class Difference:
     """The first difference: run B computes `wrong` where run A computes `right` (None if A has no such step).
 
-    `outputs` has how many elements of each output differ, and `elements` how many differ here. `cause` is the likely
-    cause in words and `evidence` what shows it; both are empty if it is unknown. `compared` is the share of B's values
-    before this step that have a counterpart in A, and equal it: how sure it is that nothing differs before.
+    `outputs` has how many elements of each output differ, `unstored` how many A stores and B does not, and `elements`
+    how many differ here. `cause` is the likely cause in words and `evidence` what shows it; both are empty if it is
+    unknown. `compared` is the share of B's values before this step that have a counterpart in A, and equal it: how sure
+    it is that nothing differs before.
     """
 
     right: Place | None
@@ -61,16 +74,21 @@ class Difference:
     cause: str
     evidence: str
     outputs: Mapping[str, int]
+    unstored: Mapping[str, int]
     compared: float
 
 
-def first_difference(a: Trace, b: Trace) -> Difference | None:
-    """The first difference of run B from run A; None if their outputs agree. Raises CannotCompareError."""
-    return _Comparison(a, b).find()
+def first_difference(a: Trace, b: Trace, *, secret: bool = False) -> Difference | None:
+    """The first difference of run B from run A; None if their outputs agree.
+
+    With `secret` the cause does not quote A's code: it is the solution of a puzzle. Raises CannotCompareError.
+    """
+    return _Comparison(a, b, secret).find()
 
 
 class _Comparison:
-    def __init__(self, a: Trace, b: Trace) -> None:
+    def __init__(self, a: Trace, b: Trace, secret: bool) -> None:
+        self.secret = secret
         for name, trace in (("A", a), ("B", b)):
             if not trace.steps:
                 raise CannotCompareError(f"run {name} has no recorded step")
@@ -88,13 +106,17 @@ class _Comparison:
         for (_, memory), lanes in outputs.items():
             if len(lanes) and (memory.written[lanes] < 0).any():
                 roots |= set(np.unique(memory.written[memory.written >= 0]).tolist())
-        counts = {memory.name.removesuffix("_ptr"): len(lanes) for (_, memory), lanes in outputs.items()}
         past = self.ancestors(roots)
         bad = (event for event in self.b.events if event.number in past and self.differs(event))
         event = next(bad, None)
         if event is None:
             event = self.b.events[min(roots)] if roots else self.b.events[-1]
-        return self.told(event, counts)
+        counts = {memory.name.removesuffix("_ptr"): len(lanes) for (_, memory), lanes in outputs.items()}
+        unstored = {
+            memory.name.removesuffix("_ptr"): int(((memory.written < 0) & (one.written >= 0)).sum())
+            for one, memory in outputs
+        }
+        return self.told(event, counts, unstored)
 
     # --- outputs and inputs ---
 
@@ -157,7 +179,10 @@ class _Comparison:
     def pairs(self) -> dict[Site, Site]:
         """A's assignment for each of B's: where the code has the same form, else where the values are equal."""
         ours, theirs = (sorted(run.sites) for run in (self.a, self.b))
-        left, right = ([_form(run, site) for site in sites] for run, sites in ((self.a, ours), (self.b, theirs)))
+        shared = {memory.base for memory in self.a.memories} & {memory.base for memory in self.b.memories}
+        left, right = (
+            [_form(run, site, shared) for site in sites] for run, sites in ((self.a, ours), (self.b, theirs))
+        )
         found: dict[Site, Site] = {}
         for tag, a0, a1, b0, b1 in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
             if tag == "equal" or (tag == "replace" and a1 - a0 == b1 - b0 == 1):
@@ -165,6 +190,10 @@ class _Comparison:
             elif tag == "replace":
                 named = {site[2]: site for site in ours[a0:a1]}
                 found |= {site: named[site[2]] for site in theirs[b0:b1] if site[2] in named}
+        for left_b, form in zip(theirs, right, strict=True):  # a statement that stands elsewhere
+            moved = [site for site, one in zip(ours, left, strict=True) if one == form and site not in found.values()]
+            if left_b not in found and moved:
+                found[left_b] = moved[0]
         return found
 
     @cached_property
@@ -247,7 +276,7 @@ class _Comparison:
 
     # --- the answer ---
 
-    def told(self, event: Event, counts: Mapping[str, int]) -> Difference:
+    def told(self, event: Event, counts: Mapping[str, int], unstored: Mapping[str, int]) -> Difference:
         other = next(iter(self.counterparts.get(event.number, [])), None)
         expected = None if self.aligned else self.roles.expected(event)
         if expected is not None and event.site in self.pairs:  # A's statement, with the value that it must have
@@ -262,7 +291,8 @@ class _Comparison:
         if loop is None:
             names = {its[2]: site[2] for site, its in self.pairs.items() if its[0] == (other or event).site[0]}
             alike = partial(_alike, tolerance=SAME_ARITHMETIC)
-            cause, why = cause_of(Evidence(self.a, self.b, other, event, names, alike))
+            evidence = Evidence(self.a, self.b, other, event, names, alike, self.secret)
+            cause, why = cause_of(evidence, self.out_of_order(evidence)) or ("", "")
         else:
             cause, why = self.loops_apart(*loop)
         before = [one for one in self.b.events[: event.number] if one.value is not None and one.name]
@@ -274,6 +304,7 @@ class _Comparison:
             cause,
             why,
             {name: count for name, count in counts.items() if count},
+            {name: count for name, count in unstored.items() if count},
             compared,
         )
 
@@ -285,14 +316,15 @@ class _Comparison:
             if not isinstance(self.a.statement(its), ast.For):
                 continue
             site = next((site for site, one in self.pairs.items() if one == its), None)
-            mine = [e for e in self.b.sites.get(site, []) if _before(e, event)] if site else []
-            theirs = [e for e in rounds if _before(e, other)]
+            own = self.b.sites.get(site, []) if site else []
+            every = [[e for e in of if _together(e, one)] for of, one in ((own, event), (rounds, other))]
+            mine, theirs = ([e for e in of if e.step < one.step] for of, one in zip(every, (event, other), strict=True))
             if theirs and not mine and site is None:  # it ran no round
                 line = self.header(its)
                 none = replace(event, site=(its[0], line, its[2]), name=its[2], value=None)
                 return (none, theirs[-1]) if line else None
-            missing = [e for e in theirs if e.rounds not in {one.rounds for one in mine}]
-            extra = [e for e in mine if e.rounds not in {one.rounds for one in theirs}]
+            missing = [e for e in theirs if e.rounds not in {one.rounds for one in every[0]}]
+            extra = [e for e in mine if e.rounds not in {one.rounds for one in every[1]}]
             if missing and mine:
                 return max(mine, key=lambda e: (e.rounds < missing[0].rounds, e.step)), missing[0]
             if extra and theirs:
@@ -306,6 +338,45 @@ class _Comparison:
         own = "none" if wrong.value is None else f"round {wrong.rounds[-1] + 1}"
         return f"the loop ends too {ends}", f"{counted}; B's last one there is {own}"
 
+    def out_of_order(self, evidence: Evidence) -> tuple[str, str] | None:
+        """The cause that B's statement is A's, but what it reads is set elsewhere, too early, or never; else None."""
+        other, event = evidence.right, evidence.wrong
+        if other is None or not (other.kind == "load" or (evidence.expression and evidence.gives(evidence.expression))):
+            return None
+        ours, paired, unlike = self.a.frame(other), set(self.pairs.values()), None
+        theirs = self.b.frame(event)
+        for name, of_a in ours.items():
+            if of_a not in other.reads or (of_b := theirs.get(evidence.names.get(name, name))) is None:
+                continue
+            right, wrong = self.a.events[of_a], self.b.events[of_b]
+            there = self.counterparts.get(of_b, [])
+            if right.value is None or wrong.value is None or evidence.alike(right.value, wrong.value):
+                continue
+            if not there:
+                unlike = unlike or (
+                    f"`{wrong.name}` has another value, set in line {wrong.site[1]}",
+                    f"A reads what line {right.site[1]} sets",
+                )
+                continue
+            own, line = f"`{wrong.name}`", right.site[1]
+            if there[0].number > other.number:
+                return f"{own} is overwritten too early", f"A's line {other.site[1]} still reads what line {line} set"
+            if there[0].number < of_a and right.site in paired:
+                return f"{own} is used too early: it is not final yet", f"A's line {line} sets it again before"
+            if there[0].number < of_a:
+                return f"{own} is not set again: it still has its old value", f"A's line {line} sets it before"
+        for read in map(self.a.events.__getitem__, other.reads):
+            memory = self.a.stored.get(read.site)
+            if read.kind == "store" and memory is not None and read.site not in paired:
+                lines = {site[0] for site in self.pairs if self.pairs[site][0] == read.site[0]}
+                if not any(one.base == memory.base for site, one in self.b.stored.items() if site[0] in lines):
+                    own = next(
+                        (name for (launch, name), one in self.b.named.items()
+                         if launch == event.launch and one.base == memory.base), memory.name,
+                    )  # fmt: skip
+                    return f"nothing is stored to `{own}`", f"A's line {read.site[1]} stores to it before"
+        return unlike
+
     def header(self, its: Site) -> int:
         """The line of B's loop that has the place of A's among the loops of its function; 0 if there is none."""
         lines = [
@@ -317,8 +388,8 @@ class _Comparison:
         return lines[1][place] if len(lines) == 2 and place < len(lines[1]) else 0
 
 
-def _before(one: Event, event: Event) -> bool:
-    return (one.launch, one.program) == (event.launch, event.program) and one.step < event.step
+def _together(one: Event, event: Event) -> bool:
+    return (one.launch, one.program) == (event.launch, event.program)
 
 
 def _floats(run: Replay) -> Iterator[NDArray[Any]]:
@@ -327,8 +398,11 @@ def _floats(run: Replay) -> Iterator[NDArray[Any]]:
             yield event.value
 
 
-def _form(run: Replay, site: Site) -> str:
-    """A statement without its variables' names, and which of its variables this is."""
+def _form(run: Replay, site: Site, shared: Collection[int]) -> str:
+    """A statement without its variables' names, and which of its variables this is.
+
+    A store says where to, if it is a tensor that both runs have, by its `base`.
+    """
     node = run.statement(site)
     if node is None:
         return f"{run.sites[site][0].kind} {site[2]}"
@@ -338,7 +412,8 @@ def _form(run: Replay, site: Site) -> str:
     dumped = ast.dump(node if not isinstance(node, ast.For) else node.iter)
     for name in names:
         dumped = dumped.replace(f"id='{name}'", "id=''")
-    return f"{place} {dumped}"
+    memory = run.stored.get(site)
+    return f"{place} {dumped} {memory.base if memory is not None and memory.base in shared else ''}"
 
 
 def _same(a: NDArray[Any], b: NDArray[Any], relative: float, absolute: float = 0.0) -> NDArray[np.bool_]:
@@ -382,4 +457,6 @@ def _place(run: Replay, event: Event, index: tuple[int, ...]) -> Place:
         expression = value_of(node)
         name = ast.unparse(expression) if expression is not None else "the stored value"
     shown = event.value is not None
-    return Place(event.step, source.file, line, code, name, index, value, shown)
+    truth = event.value is not None and event.value.dtype.kind == "b"
+    kind = "truth" if truth else "pointer" if event.kind == "pointer" else ""
+    return Place(event.step, source.file, line, code, name, index, value, shown, kind)

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explain.difference.evaluate import callee, evaluate
+from explain.experiment import Experiment
 from explain.trace.model import KINDS, Affine, Buffer, Pointers, Tile, Trace, Value, numbers
+from kernels.edits import source_of
 
 Array = NDArray[Any]
 Site = tuple[int, int, str]
@@ -84,11 +86,12 @@ class Replay:
     events: list[Event] = field(default_factory=list)
     memories: list[Memory] = field(default_factory=list)
     unread: list[int] = field(default_factory=list)  # steps that stored what could not be evaluated
+    stored: dict[Site, Memory] = field(default_factory=dict)  # where each statement stores
 
     def __post_init__(self) -> None:
         self.statements = [_statements(source.first_line, source.text) for source in self.trace.sources]
         self.loops = [_loops(statements) for statements in self.statements]
-        self._named: dict[tuple[int, str], Memory] = {}
+        self.named: dict[tuple[int, str], Memory] = {}  # by launch and by the name of its argument
         self._raw: list[Value | Array | None] = []  # each event's value as the trace has it
         c = self.trace.columns
         stores = np.flatnonzero(c.access_kind != KINDS.index("load"))
@@ -224,6 +227,7 @@ class Replay:
         for read in held:
             inputs |= self.events[read].inputs
         number = self._add(step, "", None if value is None else np.asarray(value), reads, inputs, "store")
+        self.stored[self.events[number].site] = memory
         lanes_in = lanes < len(memory.known)
         lanes = lanes[lanes_in]
         memory.written[lanes] = number
@@ -250,14 +254,14 @@ class Replay:
         c, launch = self.trace.columns, self.trace._spans[self.trace._span(step)][0]
         buffer = self.trace.launches[launch].buffers[c.access_buffer[k]]
         where = (launch, buffer.name)
-        if where in self._named:
-            return self._named[where]
+        if where in self.named:
+            return self.named[where]
         same = [one for one in self.memories if one.name == buffer.name and one.shape == buffer.shape]
         if not same and seen is not None and launch:
             stored = [one for one in self.memories if one.written.max() >= 0]
             same = [one for one in stored if len(lanes) and _holds(one, lanes, seen)]
         found = same[0] if same else self._new(buffer, lanes, seen)
-        self._named[where] = found
+        self.named[where] = found
         return found
 
     def _new(self, buffer: Buffer, lanes: NDArray[np.int64], seen: Array | None) -> Memory:
@@ -289,6 +293,20 @@ class Replay:
                 break
             if one.name and one.site[0] == event.site[0]:
                 found[one.name] = number
+        return found
+
+    @cached_property
+    def constants(self) -> dict[str, float]:
+        """The numbers that the kernel's module names, as LN_2; empty for a kernel that is not in the catalog."""
+        header, found = self.trace.experiment, {}
+        module = Experiment.from_json(header).entry.module if header else ""
+        for node in ast.parse(source_of(module)).body if module else ():
+            match node:
+                case ast.Assign(
+                    targets=[ast.Name(id=name)],
+                    value=ast.Constant(value=float() as value) | ast.Call(args=[ast.Constant(value=float() as value)]),
+                ):
+                    found[name] = value
         return found
 
     @cached_property

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from explain.figures import palette
 from explain.figures.labels import spread, widest
-from explain.figures.numbers import number, power
+from explain.figures.numbers import count, number, power
 from explain.figures.plot import FONT, logarithmic, plot
 from explain.figures.tables import csv_of
 from kernels.catalog import KERNELS
@@ -48,11 +48,11 @@ def colour_of(kernel: str) -> str:
 
 def chart(
     title: str, lines: Iterable[Line], *, x: str, y: str, unit: str = "", log: bool = False, height: int = 420,
-    start: float = 0.0, limits: Mapping[float, str] = MappingProxyType({}),
+    start: float = 0.0, limits: Mapping[float, str] = MappingProxyType({}), marks: Sequence[float] = (),
 ) -> go.Figure:  # fmt: skip
     """Lines with labels at their ends, over a logarithmic x; y is logarithmic with `log`, else it begins at `start`.
 
-    `limits` are values of x with their names, as vertical lines.
+    `limits` are values of x with their names, as vertical lines; `marks` are the values to name on the axis.
     """
     figure = plot()
     drawn = [line for line in lines if line.points]
@@ -74,7 +74,8 @@ def chart(
     low, high = (scaled(min(values, default=1.0)) if log else start), scaled(top)
     margin = 0.06 * ((high - low) or 1.0)
     low, high = (low - margin if log else start), high + margin
-    figure.update_xaxes(**logarithmic(x, _ticks([point[0] for line in drawn for point in line.points], own=True)))
+    named = {v: count(int(v)) for v in marks} or _ticks([x for line in drawn for x, _ in line.points], own=True)
+    figure.update_xaxes(**logarithmic(x, named))
     figure.update_yaxes(range=[low, high], **(logarithmic(y, _ticks(values, own=False)) if log else {"title.text": y}))
     for n, (at, name) in enumerate(sorted(limits.items())):
         figure.add_vline(at, line={"color": palette.mid("slate"), "width": 1, "dash": "dot"})

@@ -61,19 +61,25 @@ def text(
     bold: bool = False,
     faint: bool = False,
     fill: str = "",
+    turned: float = 0,
 ) -> str:
-    """One line of text; its baseline is at y."""
+    """One line of text with its baseline at y. It is rotated clockwise about (x, y) by `turned` degrees."""
     weight = ' font-weight="650"' if bold else ""
     opacity = ' fill-opacity="0.72"' if faint else ""
     colour = f' fill="{fill}"' if fill else ""
-    look = f'font-size="{size:g}" text-anchor="{anchor}"{weight}{opacity}{colour}'
+    turn = f' transform="rotate({turned:g} {x:.1f} {y:.1f})"' if turned else ""
+    look = f'font-size="{size:g}" text-anchor="{anchor}"{weight}{opacity}{colour}{turn}'
     return f'<text x="{x:.1f}" y="{y:.1f}" {look}>{html.escape(words)}</text>'
 
 
-def line(x1: float, y1: float, x2: float, y2: float, *, stroke: str = "currentColor", opacity: float = 0.5) -> str:
-    """A thin line."""
+def line(
+    x1: float, y1: float, x2: float, y2: float, *,
+    stroke: str = "currentColor", opacity: float = 0.5, thick: float = 1, dash: str = "",
+) -> str:  # fmt: skip
+    """A line; `dash` is SVG's stroke-dasharray."""
     ends = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
-    return f'<line {ends} stroke="{stroke}" stroke-opacity="{opacity:g}"/>'
+    dashes = f' stroke-dasharray="{dash}"' if dash else ""
+    return f'<line {ends} stroke="{stroke}" stroke-width="{thick:g}" stroke-opacity="{opacity:g}"{dashes}/>'
 
 
 def path(d: str, stroke: str, *, thick: float = 1.5, opacity: float = 1.0) -> str:

@@ -4,16 +4,19 @@ import { bytes, number } from "./numbers.js";
 import { Telling } from "./sentences.js";
 import { isNormalised } from "./story.js";
 
-const SYMBOLS = { q: "Q", k: "K", v: "V", o: "O", s: "S", p: "P", m: "m", l: "ℓ", lse: "L", top: "y" };
+const SYMBOLS = { q: "Q", k: "K", v: "V", o: "O", o_hbm: "O so far", s: "S", p: "P", m: "m", l: "ℓ", lse: "L", top: "y" };
 const BY_ROLE = {
   queries: "Q", keys: "Kᵀ", values: "V", running_max: "m", new_max: "m", running_sum: "ℓ", new_sum: "ℓ",
   rescale: "α", other_rescale: "β", accumulator: "Õ", other_max: "m₂", other_sum: "ℓ₂", weights: "P",
   kept: "kept",
 };
 
-/** How a buffer is written: q is Q, m_hbm is m. */
-export const bufferSymbol = (name) => SYMBOLS[name.replace(/_(ptr|desc)$/, "").split("_")[0]]
-  ?? name.replace(/_(ptr|desc)$/, "");
+/** How a buffer of a run is written: q is Q, m_hbm is m, o_hbm is O of the keys so far; what one launch calls x is S
+ * where another wrote it as s. */
+export function bufferSymbol(pointer, { also = {} }) {
+  const own = pointer.replace(/_(ptr|desc)$/, ""), name = also[own] ?? own;
+  return SYMBOLS[name] ?? SYMBOLS[name.split("_")[0]] ?? name;
+}
 
 /** How the variable of a role is written at step k. */
 export function roleSymbol(story, role, k) {
@@ -24,7 +27,7 @@ export function roleSymbol(story, role, k) {
 }
 
 const listedWords = (words) => (words.length > 1 ? `${words.slice(0, -1).join(", ")} and ${words.at(-1)}` : words[0]);
-const symbolsOf = (names) => listedWords([...new Set(names.map(bufferSymbol))]);
+const symbolsOf = (names, view) => listedWords([...new Set(names.map((name) => bufferSymbol(name, view)))]);
 
 const isOneElement = (story, k) => story.role("scores", k)?.data?.length === 1;
 
@@ -34,12 +37,12 @@ export function beatName(story, { kind, names, end }) {
   const sums = () => names.map((name) => Object.keys(story.view.roles).find((role) => story.view.roles[role] === name))
     .map((role) => roleSymbol(story, role, end - 1)).join(" and ");
   const written = {
-    setup: () => "start", load: () => `load ${symbolsOf(names)}`, scores: () => `scores ${scores()}`,
+    setup: () => "start", load: () => `load ${symbolsOf(names, story.view)}`, scores: () => `scores ${scores()}`,
     new_max: () => "new maximum", exponentials: () => "exponentials", rescale: () => `rescale ${sums()}`,
     add: () => (names.includes(story.view.roles.result) ? "add" : `add to ${sums()}`),
     drop: () => `drop ${isOneElement(story, end - 1) ? scores() : "the tile"}`,
     merge: () => "merge", keep: () => "keep the largest",
-    finish: () => "end of the pass", normalise: () => "divide by ℓ", write: () => `write ${symbolsOf(names)}`,
+    finish: () => "end of the pass", normalise: () => "divide by ℓ", write: () => `write ${symbolsOf(names, story.view)}`,
   };
   return written[kind]();
 }
@@ -72,7 +75,7 @@ class BeatTelling extends Telling {
     if (all.length < 2) return "";
     const total = bytes(all.reduce((sum, n) => sum + n, 0));
     const [verb, way] = beat.kind === "load" ? ["Loads", "from"] : ["Writes", "to"];
-    return `${verb} ${symbolsOf(beat.names)} ${way} HBM: ${total}.`;
+    return `${verb} ${symbolsOf(beat.names, story.view)} ${way} HBM: ${total}.`;
   }
 
   scores() {

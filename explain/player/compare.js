@@ -4,9 +4,9 @@
 
 import { STORE } from "./counters.js";
 import { counted, number, range, times } from "./numbers.js";
-import { isVisit, stretchesOfBoth, stretchOrder } from "./story.js";
 import { isFloat } from "./trace.js";
-import { element } from "./words.js";
+import { isVisit, stretchesOfBoth, stretchOrder } from "./weave.js";
+import { element, largestFinite } from "./words.js";
 
 const BY_ROW = ["running_max", "new_max", "rescale", "running_sum", "new_sum"];
 const BY_CELL = ["scores", "exponentials"];
@@ -15,8 +15,12 @@ const BY_FEATURE = ["accumulator", "output"];
  * another. */
 const COMPARED = [
   ["scores"], ["new_max", "running_max"], ["rescale"], ["new_sum", "running_sum"],
-  ["exponentials"], ["accumulator"], ["output"],
+  ["exponentials"], ["accumulator"], ["output", "accumulator"],
 ];
+/** Whether a quantity is the same one in both runs. A kernel without an output of its own divides its accumulator at
+ * each visit: that is O of the keys so far, and another kernel's Õ is not. */
+const isOne = ([one, other], held) => held.every(Boolean)
+  && (held.some((role) => role !== "accumulator") || !one.roles.output === !other.roles.output);
 const ROUNDING = { bf16: 2 ** -6, f16: 2 ** -8 };          // a few roundings of the dtype; other floats have float32's
 const SINGLE = 2 ** -16;
 // Added to the tolerance: sums of large numbers leave such errors in small ones.
@@ -34,12 +38,6 @@ function placed(story, role, k) {
   if (byCell) return width === tile.cols.length ? { value, rows, across: tile.cols, width } : null;
   if (!Number.isInteger(width) || value.shape.length !== 2) return null;
   return { value, rows, across: Array.from({ length: width }, (_, d) => d), width };
-}
-
-function largestFinite(data) {
-  let largest = 0;
-  for (const x of data) if (Number.isFinite(x)) largest = Math.max(largest, Math.abs(x));
-  return largest;
 }
 
 /** Whether two numbers differ by more than a relative tolerance; `floor` is added to the larger one's size. */
@@ -171,7 +169,7 @@ export class Comparison {
     box.hidden = button.hidden = !two;
     if (!two) return;
     const holders = (roles) => stories.map((story) => roles.find((role) => story.roles[role]));
-    this.quantities = COMPARED.map(holders).filter((held) => held.every(Boolean));
+    this.quantities = COMPARED.map(holders).filter((held) => isOne(stories, held));
     this.parts = stretchesOfBoth(stories);
     this.stretchOf = this.parts.map((part, i) => {
       const out = new Array(stories[i].steps);

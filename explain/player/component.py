@@ -55,6 +55,7 @@ _VIEW: Mapping[str, tuple[type, ...]] = {
     "badge": (str,),
     "kernel": (str,),
     "roles": (Mapping,),
+    "also": (Mapping,),
     "beats": _SEQUENCE,
     "score_shape": _SEQUENCE,
     "row_labels": (*_SEQUENCE, type(None)),
@@ -85,12 +86,13 @@ class Run:
     trace: a trace file (docs/trace-format.md).
     view: what the trace does not contain, as JSON. Required: `title`, and `badge`, the source of the run. Optional:
         `kernel`, its name in the catalog; `roles`, the variables that are its scores, exponentials, output,
-        running_max, new_max, running_sum, new_sum, rescale, accumulator, rows and cols; `beats`, the fields of each
-        `explain.beats.Beat`, in order; `score_shape`, the rows and columns of the map that has rows and cols as
-        coordinates; `axes`, the names of these ("queries", "keys"); `row_labels` and `col_labels`, its tokens;
-        `pick_program`, what one program owns ("query tile"); `program_names`, by program as "x,y,z"; `invariant`,
-        whether m and ℓ are checked at every step against the elements seen; `chip`, the GPU to compare the tiles
-        with: its name, the shared_bytes of a program and the register_bytes of an SM.
+        running_max, new_max, running_sum, new_sum, rescale, accumulator, rows and cols; `also`, names that one launch
+        has for what another calls otherwise; `beats`, the fields of each `explain.beats.Beat`, in order; `score_shape`,
+        the rows and columns of the map that has rows and cols as coordinates; `axes`, the names of these ("queries",
+        "keys"); `row_labels` and `col_labels`, its tokens; `pick_program`, what one program owns ("query tile");
+        `program_names`, by program as "x,y,z"; `invariant`, whether m and ℓ are checked at every step against the
+        elements seen; `chip`, the GPU to compare the tiles with: its name, the shared_bytes of a program and the
+        register_bytes of an SM.
     """
 
     trace: TraceFile

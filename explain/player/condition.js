@@ -14,7 +14,8 @@ const CONDITION_EXAMPLE = "Write one such as m_i[3] > 5, or p == nan.";
 
 class ConditionReader {
   constructor(text, known) {
-    this.words = [...text.replaceAll("−", "-").replaceAll("∞", "inf").matchAll(CONDITION_WORDS)].map(([, word]) => word);
+    const ascii = text.replaceAll("−", "-").replaceAll("∞", "inf");
+    this.words = [...ascii.matchAll(CONDITION_WORDS)].map(([, word]) => word);
     this.known = known;
     this.names = new Set();
   }

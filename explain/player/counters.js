@@ -34,7 +34,8 @@ export class Counters {
     const { buffers, totals, programs } = story.launchAt(k);
     const sum = (list) => list.reduce((a, b) => a + b, 0);
     const all = programs === 1 ? [] : [element("span", "", ` / all ${grouped(programs)} programs`)];
-    entry.scope.replaceChildren("this program so far", ...all, " · source: trace");
+    const beside = this.counted.length > 1 ? " · ≠: left and right differ" : "";
+    entry.scope.replaceChildren("this program so far", ...all, ` · source: trace${beside}`);
     const fill = (table, title, heads, rows, explain) => {
       table.replaceChildren();
       const head = table.insertRow();

@@ -75,6 +75,9 @@ export class Depth {
     for (const button of this.box.children) {
       button.setAttribute("aria-pressed", String(button.dataset.depth === this.shown));
     }
+    const other = this.player.$(".stage [data-do=depth]");
+    other.hidden = !this.possible;
+    other.textContent = this.shown === "idea" ? "Code" : "Idea";
     transport.showClock();
   }
 }

@@ -21,7 +21,7 @@ import { ZoomPanel } from "./panels/zoom.js";
 import { sentence } from "./sentences.js";
 import { countNaN } from "./story.js";
 import { isFloat, itemBytes } from "./trace.js";
-import { element, minMax } from "./words.js";
+import { element, largestFinite, minMax } from "./words.js";
 
 const QUANTITIES = {
   running_max: "max", new_max: "max", other_max: "max", running_sum: "sum", new_sum: "sum", other_sum: "sum",
@@ -46,6 +46,8 @@ export class Lane {
     this.selection = { row: 0, col: 0 };
     this.step = -1;
     this.beat = null;                                      // that holds the step; in two runs, that this one waits on
+    this.beside = null;                                    // the lane of the other run
+    this.otherProgram = null;                              // its values stand beside those of the step
     this.hides = false;                                    // whether a question is open: no later step is shown
     this.phase = 1;                                        // how far a movement has got; 1: at rest
     this.glowing = this.pinned = null;                     // names of variables, highlighted everywhere
@@ -91,15 +93,17 @@ export class Lane {
     root.classList.toggle("sideless", this.$(".middle").hidden || this.$(".side").hidden);
     root.classList.toggle("flat", this.flat);
     this.arrangeTabs();
+    const largest = (of) => story.visits.reduce((most, { begin }) => Math.max(most, of(begin)), 1);
+    const most = largest((begin) => story.rowCount(begin));
+    const columns = largest((begin) => story.tile(begin)?.cols.length ?? 0);
     if (this.flat) {
       const { height } = story.scoreMap ?? story.outputMap;
-      const columns = story.visits.reduce((most, { begin }) => Math.max(most, story.tile(begin)?.cols.length ?? 0), 1);
       const labels = this.view.col_labels ? 4.6 : 1.7;
       root.style.setProperty("--flat", `${(height === 1 ? 2.6 : Math.min(6, height) * 2.8) + labels}em`);
       root.style.setProperty("--strip", columns > 12 ? "10.4em" : "5.6em");
     }
-    const most = story.visits.reduce((rows, { begin }) => Math.max(rows, story.rowCount(begin)), 1);
     root.classList.toggle("one-row", most === 1);          // then the picture has the state's numbers
+    root.classList.toggle("one-number", most === 1 && columns === 1);
     root.style.setProperty("--need", `${3.6 + (most === 1 ? 1.2 : most) * ROW_EM}em`);
     this.$(".lane-title").replaceChildren(this.view.title ?? "", element("span", "apart"));
   }
@@ -258,8 +262,8 @@ export class Lane {
     if (at >= 0) return `${text(data[at])} in row ${this.tile?.rows[at] ?? at}`;
     const on = () => data.reduce((sum, x) => sum + (x ? 1 : 0), 0);
     if (dtype === "i1") return `${grouped(on())} of ${grouped(data.length)} true`;
-    const ends = shape.length === 1 && minMax(data);
-    return ends ? ends.map(text).join(" … ") : times(shape);
+    const ends = shape.length === 1 && minMax(data), nans = countNaN(value);
+    return ends ? `${ends.map(text).join(" … ")}${nans ? `, ${grouped(nans)} NaN` : ""}` : times(shape);
   }
 
   /** A value's numbers and their unit: a dtype, or for a pointer “elements of x”. */
@@ -267,7 +271,7 @@ export class Lane {
     if (value.kind !== "p") return { ...value, unit: value.dtype };
     const buffer = this.story.launchAt(this.step).buffers[value.buffer];
     const { shape, data, dtype } = this.story.trace.value(value.tile);
-    return { ...value, shape, data, dtype, unit: `elements of ${buffer ? bufferSymbol(buffer.name) : "memory"}` };
+    return { ...value, shape, data, dtype, unit: `elements of ${buffer ? bufferSymbol(buffer.name, this.view) : "memory"}` };
   }
 
   /** One number with all its digits; a pointer's as the element it points to. */
@@ -318,9 +322,8 @@ export class Lane {
     const title = `${name}  ${times(shape)} ${unit}${size}`;
     if (shape.length > 2 || !data.length) return { title, meaning, text };
     const [rows, cols] = shape.length === 1 ? [1, shape[0]] : shape;
-    let largest = 0;
-    for (const x of data) if (Number.isFinite(x)) largest = Math.max(largest, Math.abs(x));
-    return { title, meaning, text, picture: { data, rows, cols, largest: largest || 1, whole: !isFloat(dtype) } };
+    const largest = largestFinite(data) || 1;
+    return { title, meaning, text, picture: { data, rows, cols, largest, whole: !isFloat(dtype) } };
   }
 
   // --- a highlighted name ---

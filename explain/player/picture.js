@@ -60,8 +60,9 @@ class Taking {
     const clips = style.overflowX !== "visible" || style.overflowY !== "visible";
     const visible = clips ? meet(clip, box) : clip;
     if (clips && !isWithin(visible)) return;
-    // A line of the source that is scrolled away.
+    // A line of the source that is scrolled away; half a line cannot be read.
     if (style.position === "relative" && !isWithin(meet(clip, box))) return;
+    if (node.matches(".line:not(.now)") && meet(clip, box).height < box.height - 1) return;
     const seen = opacity * Number(style.opacity);
     this.surface(box, style, clip, seen);
     if (node.matches(WITH_PSEUDO)) for (const which of ["::before", "::after"]) this.pseudo(node, which, box, clip,
@@ -139,8 +140,23 @@ class Taking {
     if (!/\S/.test(node.data)) return;
     const style = getComputedStyle(parent);
     const italic = parent.localName === "mi" && /^\p{L}$/u.test(node.data.trim()); // as MathML draws a single letter
-    for (const { text, box } of this.lines(node)) if (isWithin(meet(clip, box))) this.write(text, box, style, italic,
-      clip, opacity);
+    const own = parent.localName === "mo" ? this.place(parent.getBoundingClientRect()) : null;
+    for (const { text, box } of this.lines(node)) {
+      if (!isWithin(meet(clip, box))) continue;
+      if (own) this.operator(text, box, own, style, clip, opacity);
+      else this.write(text, box, style, italic, clip, opacity);
+    }
+  }
+
+  /** An operator, which MathML raises and stretches: its ink fills its `own` box. */
+  operator(text, { x, width }, own, style, clip, opacity) {
+    const fontOf = (size) => `${style.fontStyle} ${style.fontWeight} ${size}px ${style.fontFamily}`;
+    const size = parseFloat(style.fontSize);
+    this.pen.font = fontOf(size);
+    const { actualBoundingBoxAscent: up, actualBoundingBoxDescent: down } = this.pen.measureText(text);
+    const stretch = Math.max(1, own.height / (up + down));
+    this.add({ kind: "text", text, x, y: own.y + (own.height + stretch * (up - down)) / 2, width,
+      font: fontOf(size * stretch), fill: style.color, style }, clip, opacity);
   }
 
   /** A text's lines as the page breaks them, without the space around them: [{text, box}]. */

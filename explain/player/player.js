@@ -4,18 +4,20 @@
 import { Comparison } from "./compare.js";
 import { Counters } from "./counters.js";
 import { Depth } from "./depth.js";
+import { openGrid } from "./grid.js";
 import { ExportMenu } from "./export.js";
 import { listenToKeys, showKeys } from "./keys.js";
 import { Lane } from "./lane.js";
 import { Palette, themeOf } from "./palette.js";
 import { Presenter } from "./presenter.js";
-import { Story, weave } from "./story.js";
+import { Story } from "./story.js";
 import { decodeTrace } from "./trace.js";
 import { explain } from "./terms.js";
 import { fillTip } from "./tip.js";
 import { Tour, printsAsSlides } from "./tour.js";
 import { Transport } from "./transport.js";
 import { Watch } from "./watch.js";
+import { weave } from "./weave.js";
 
 const SETTLED_MS = 400;
 const SAID_MS = 300;
@@ -201,7 +203,10 @@ class Player {
     const [{ programs, trace }] = this.stories;
     const picker = this.$(".picker");
     picker.hidden = programs.length < 2;
-    picker.firstElementChild.textContent = view.pick_program || "program";
+    const word = view.pick_program || "program";
+    picker.querySelector("span").textContent = word;
+    picker.firstElementChild.setAttribute("aria-label", `${word}: the grid`);
+    picker.querySelector("select").setAttribute("aria-label", word);
     const names = view.program_names ?? {};
     const { launches, sources } = trace.header;
     picker.querySelector("select").replaceChildren(...programs.map(({ id, launch }, p) => {
@@ -241,12 +246,13 @@ class Player {
   resized() {
     if (!this.palette || !this.section.isConnected) return false;
     const rethemed = this.retheme();                       // the font's size follows the width
-    const changed = [this.transport.measure(), ...this.lanes.map((lane) => lane.measure())].some(Boolean);
+    const timeline = this.transport.measure(), changed = this.lanes.map((lane) => lane.measure()).some(Boolean);
     if (changed) {
       this.stamp++;
       for (const lane of this.lanes) lane.step = -1;       // the current line is scrolled into view again
     }
     if (changed || rethemed) this.render();
+    else if (timeline && this.ready) this.transport.render(this.step);
     return changed || rethemed;
   }
 
@@ -255,8 +261,12 @@ class Player {
   render(motion = false) {
     const started = performance.now();
     const t = this.step;
-    this.comparison.render(t);
     const beat = this.beats.findLast(({ begin }) => begin <= t);
+    this.steps = { begin: t, last: t };                    // Idea shows all of a beat, as it is after its last step
+    if (this.depth.shown === "idea" && beat && !this.watch.hides(t)) {
+      this.steps = { begin: Math.min(beat.begin, t), last: Math.max(beat.end - 1, t) };
+    }
+    this.comparison.render(this.steps.last);
     this.lanes.forEach((lane, i) => {
       lane.beat = beat?.of[i];
       lane.hides = this.watch.hides(t);
@@ -352,6 +362,11 @@ class Player {
     this.step = next;
     this.render(motion);
     this.settle();
+  }
+
+  /** Draws the step once more: what is shown beside it has changed. */
+  renderAgain() {
+    this.go(this.step, false, true);
   }
 
   /** Goes forward to `step`, or to the question before it; from an open question to its answer. */
@@ -481,6 +496,7 @@ class Player {
       this.go(this.transport.score.programs[Number(event.target.value)]);
       this.section.focus({ preventScroll: true });         // for the keys that step
     });
+    this.on(this.$(".picker button"), "click", () => openGrid(this));
     this.on(this.$(".tools"), "click", (event) => {
       const button = event.target.closest("button[data-do]");
       if (button && !button.closest(".watch")) this.act(button.dataset.do);

@@ -11,6 +11,9 @@ const PANEL_NAMES = {
   variables: "Variables", hbm: "HBM", sram: "On-chip memory", counters: "Counters", idea: "Idea",
 };
 
+// A lecture begins with the line, what it does, and the state; all panels at once are too small to read.
+const STARTING = new Set(["idea", "source", "equation", "rows", "kept", "pairs", "variables", "counters"]);
+
 const KEYED = 9;                                           // panels with a key of their own
 
 const panelKey = (panel) => (panel.classList.contains("panel") ? panel.classList[1] : "counters");
@@ -93,11 +96,16 @@ export class Presenter {
     this.show();
   }
 
-  /** The panels on screen: at full screen the chosen ones, or all where none of them is of this depth. */
+  /** The panels with which a full-screen view begins. */
+  starting() {
+    return this.keys().filter((key) => STARTING.has(key));
+  }
+
+  /** The panels on screen: at full screen the chosen ones, or the first where none of them is of this depth. */
   inView() {
     if (!this.presenting) return this.inWindow();
     const chosen = this.keys().filter((key) => this.chosen.has(key));
-    return chosen.length ? chosen : this.keys();
+    return chosen.length ? chosen : this.starting();
   }
 
   /** The panels for the address; null: as the caption has them, or a player without one. */
@@ -129,6 +137,7 @@ export class Presenter {
     section.classList.toggle("presenting", this.presenting);
     section.classList.toggle("alone", alone);
     section.classList.toggle("many", this.presenting && inLanes > 4);
+    section.classList.toggle("brief", this.presenting && !alone && !this.composed?.has("counters"));
     const option = (value, text) => Object.assign(element("option", "", text), { value });
     const list = $(".stage select");
     const named = panels.map(({ key, name }, i) => option(key, i < KEYED ? `${i + 1} · ${name}` : name));
@@ -199,7 +208,7 @@ export class Presenter {
 
   toggle() {
     if (this.presenting) this.leave();
-    else this.enter(this.composed ? this.inWindow() : this.keys().slice(0, 1));
+    else this.enter(this.composed ? this.inWindow() : this.starting());
   }
 
   async enter(keys) {
@@ -218,7 +227,7 @@ export class Presenter {
   }
 
   /** Takes the form of the full-screen view, or leaves it, without asking the browser for the screen. */
-  stand(presenting, keys = this.keys()) {
+  stand(presenting, keys = this.starting()) {
     this.presenting = presenting;
     this.chosen = new Set(presenting ? keys : []);
     this.show();

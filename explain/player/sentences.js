@@ -116,13 +116,15 @@ export class Telling {
     if (story.trace.depth[k] > 0) return `Helper ${running} starts.`;
     const launch = launches[program.launch];
     const kernel = clipped(sources[launch.source].function, LONGEST_FUNCTION);
-    const of = launches.length > 1 ? `Launch ${program.launch + 1} of ${launches.length}, ${kernel}: program`
+    const word = launches.length > 1 ? `Launch ${program.launch + 1} of ${launches.length}, ${kernel}: program`
       : "Program";
     const name = story.view.program_names?.[program.id.join(",")];
     const owns = name ? `: ${`${story.view.pick_program?.toLowerCase() ?? ""} ${name}`.trim()}` : "";
-    const axes = program.id.filter((_, axis) => launch.grid[axis] > 1);
-    const id = axes.length > 1 ? `(${axes.join(", ")})` : axes[0] ?? 0;
-    return `${of} ${id} of ${grouped(launch.programs)} starts${clipped(owns, LONGEST_OWNED)}.`;
+    const axes = [0, 1, 2].filter((axis) => launch.grid[axis] > 1);
+    const each = (said) => (axes.length > 1 ? `(${axes.map(said).join(", ")})` : axes.map(said)[0]);
+    const id = axes.length ? `${each((axis) => program.id[axis])} of ${each((axis) => `0–${launch.grid[axis] - 1}`)}`
+      : "0, the only one,";
+    return `${word} ${id} starts${clipped(owns, LONGEST_OWNED)}.`;
   }
 
   /** A loop's header: the part of the tile that its variable chooses, where it chooses one. */
@@ -388,7 +390,7 @@ export class Telling {
     const added = summed(terms);
     const alpha = this.setHere("rescale") ? this.number("rescale") : 1;
     const [from, to] = [number(old ?? 0), number(now)];
-    if (!old) return this.say(now === 0 ? "ℓ stays 0: this tile adds 0" : `ℓ = ${to} (this tile)`);
+    if (!old) return this.say(now === 0 ? "ℓ stays 0: this tile adds 0" : `ℓ was 0, so ℓ = ${to} (this tile)`);
     if (nearlyEqual(now, old * alpha + added)) {
       const kept = alpha === 1 ? from : `${from} × ${number(alpha)}`;
       return this.say(`ℓ = ${kept} + ${number(added)} (this tile) = ${to}`);

@@ -175,10 +175,11 @@ export class Tour {
     const { section } = player;
     const back = player.step;
     section.classList.add("slide");
-    player.presenter.stand(true, player.presenter.keys().slice(0, 4));
+    player.presenter.stand(true);
     const drawings = this.captions.map((_, n) => {
       this.set(n);
       player.go(player.step, false, true);
+      this.box.querySelector(".of").textContent = `${player.packet.tour.title} · ${n + 1} / ${this.captions.length}`;
       player.resized();
       for (const lane of player.lanes) lane.panels.get("source").land();
       return drawingOf(takePicture(section), "", `slide${n}`);

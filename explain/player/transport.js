@@ -160,13 +160,18 @@ export class Transport {
     const k = player.woven[0][t];
     const visit = story.visit(k);
     const veiled = player.watch.asks;                      // the future is to be predicted
-    const score = { ...this.score, watched: player.watch.moves };
-    this.xOf = paintTimeline(this.surface, player.palette, score, t, player.stamp, veiled);
+    const score = { ...this.score, watched: this.watched };
+    const stamp = `${player.stamp} ${player.depth.shown}`;
+    this.xOf = paintTimeline(this.surface, player.palette, score, t, stamp, veiled);
     this.explainMarks();
     this.range.value = t;
-    const step = `step ${grouped(t)} of ${grouped(player.length - 1)}`;
-    this.range.setAttribute("aria-valuetext", step);
-    player.$(".count").textContent = step;
+    const { begin, last } = player.steps;
+    const steps = last > begin ? `steps ${grouped(begin)}–${grouped(last)}` : `step ${grouped(t)}`;
+    const step = `${steps} of ${grouped(player.length - 1)}`;
+    const beat = player.depth.shown === "idea" ? player.beats.findLastIndex((one) => one.begin <= t) + 1 : 0;
+    const place = beat ? `beat ${grouped(beat)} of ${grouped(player.beats.length)}` : step;
+    this.range.setAttribute("aria-valuetext", place);
+    Object.assign(player.$(".count"), { textContent: place, title: beat ? step : "" });
     const between = story.visits.length ? `between ${story.tileName}s` : "";
     const side = player.stories.length > 1 ? "left: " : "";
     player.$(".tile").textContent = visit ? side + story.placeOf(visit) : between;
@@ -189,12 +194,26 @@ export class Transport {
     player.$(".nan").setAttribute("aria-label", words);
   }
 
-  /** Beside the timeline: what its orange ticks and its triangles mean. */
+  /** The steps with a triangle: what changes the watched variable, at the depth where one chooses it. */
+  get watched() {
+    const { depth, watch } = this.player;
+    return depth.shown === "code" ? watch.moves : [];
+  }
+
+  /** Beside the timeline: what its orange ticks, its bar and its triangles mean. */
   explainMarks() {
     const { $, watch } = this.player;
     $(".timeline-key").hidden = watch.asks;
     $(".timeline-key .rescaled").hidden = !this.score.rescales.length;
-    $(".timeline-key .watched").textContent = watch.moves.length ? `▼ ${watch.name}` : "";
+    $(".timeline-key .first-odd").hidden = !this.oddWords;
+    $(".timeline-key .first-odd span").textContent = `first ${this.oddWords.split(",")[0]}`;
+    $(".timeline-key .watched").textContent = this.watched.length ? `▼ ${this.changeWords()}` : "";
+  }
+
+  /** “m_i changes”, “loads of q”. */
+  changeWords() {
+    const { name, accesses, condition } = this.player.watch;
+    return accesses.has(name) || condition || name === FINDINGS ? name : `${name} changes`;
   }
 
   /** The tooltip at x of the timeline: the marks there, or what each kind of mark means. */
@@ -211,8 +230,7 @@ export class Transport {
     const near = (at) => Math.abs(this.xOf(at) - x) < NEAR_PX;
     const rescale = this.score.rescales.find(({ at }) => near(at));
     if (rescale) words.push(`rescale: α < 1 in ${rescale.rows} of ${rescale.of} rows`);
-    const { name, accesses, moves } = player.watch;
-    const change = accesses.has(name) || player.watch.condition || name === FINDINGS ? name : `${name} changes`;
+    const moves = this.watched, change = this.changeWords();
     if (moves.some(near)) words.push(change);
     if (words.length > 1) return words.join("\n");
     if (this.score.rescales.length) words.push("orange: α < 1, taller in more rows");

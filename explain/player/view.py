@@ -33,6 +33,7 @@ def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
         "title": entry.title,
         "kernel": entry.base,
         "roles": dict(entry.roles),
+        "also": {own: name for names in entry.buffers.values() for own, name in names.items()},
         "beats": [astuple(beat) for beat in beats(trace, entry.roles)],
         "score_shape": list(entry.score_shape(p)),
         **({"axes": ["queries", "keys"]} if entry.family == "attention" else {}),

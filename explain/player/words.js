@@ -66,6 +66,13 @@ export function minMax(data) {
   return low <= high ? [low, high] : null;
 }
 
+/** The largest size of the finite ones; 0 where there are none. */
+export function largestFinite(data) {
+  let largest = 0;
+  for (const x of data) if (Number.isFinite(x)) largest = Math.max(largest, Math.abs(x));
+  return largest;
+}
+
 /** Their maximum or sum. As the kernel's max does, this one ignores NaN. */
 export function reduced(value, how, axis, at) {
   const elements = alongAxis(value, axis, at);

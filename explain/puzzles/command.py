@@ -18,12 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from explain.commands import BAD_ARGUMENTS, check_out, complain, print_json
-from explain.difference.command import page, words
+from explain.difference.command import page, unstored
+from explain.difference.compare import Difference
+from explain.exercises import Verdict
 from explain.experiment import Experiment, ParameterError
+from explain.figures.numbers import count
 from explain.puzzles import progress
-from explain.puzzles.answer import AnswerError, read_answer, way_to_ours
+from explain.puzzles.answer import Answer, AnswerError, read_answer, way_to_ours
 from explain.puzzles.judge import Judge, Judgement
-from explain.puzzles.puzzles import Puzzle, puzzles
+from explain.puzzles.predictions import DIGITS, Guess, Prediction, place
+from explain.puzzles.puzzles import Puzzle, ladder
 
 HELP = "Write kernels yourself: a goal and a signature; your file is checked against float64 on inputs that bite."
 GRADE_HELP = "Judge files of students on fresh random inputs, and write the results for a person or an autograder."
@@ -44,7 +48,7 @@ def add_commands(commands: Any, positive: Callable[[str], float]) -> None:
 
     command(own, "list", _list, "List the puzzles, and which you have solved.")
     start = command(own, "start", _start, "Write the file to begin with.")
-    start.add_argument("puzzle", metavar="PUZZLE", help=f"one of {', '.join(puzzles())}")
+    start.add_argument("puzzle", metavar="PUZZLE", help=f"one of {', '.join(ladder())}")
     start.add_argument("--out", type=Path, metavar="FILE", help="the file to write; default: PUZZLE.py here")
     check = command(own, "check", _check, "Check your file; with --watch at each save.")
     check.add_argument("file", type=Path, metavar="FILE")
@@ -68,7 +72,7 @@ def _list(parsed: argparse.Namespace) -> int:
     done = progress.load()
     if parsed.json:
         fields = ("name", "title", "goal", "formula", "functions")
-        listed = [{name: getattr(one, name) for name in fields} | asdict(done.of(one.name)) for one in _all()]
+        listed = [{name: getattr(one, name, ()) for name in fields} | asdict(done.of(one.name)) for one in _all()]
         return print_json({"puzzles": listed})
     for number, one in enumerate(_all(), 1):
         print(f"{'✓' if done.of(one.name).solved else ' '} {number:>2}  {one.name:<18}{one.title}")
@@ -76,14 +80,14 @@ def _list(parsed: argparse.Namespace) -> int:
     return RIGHT
 
 
-def _all() -> Iterator[Puzzle]:
-    yield from puzzles().values()
+def _all() -> Iterator[Puzzle | Prediction]:
+    yield from ladder().values()
 
 
-def _named(name: str) -> Puzzle:
-    if name not in puzzles():
-        raise ParameterError("puzzle", name, f"must be one of {', '.join(puzzles())}")
-    return puzzles()[name]
+def _named(name: str) -> Puzzle | Prediction:
+    if name not in ladder():
+        raise ParameterError("puzzle", name, f"must be one of {', '.join(ladder())}")
+    return ladder()[name]
 
 
 def _start(parsed: argparse.Namespace) -> int:
@@ -92,14 +96,15 @@ def _start(parsed: argparse.Namespace) -> int:
     if path.exists():
         raise ParameterError("--out", path, "exists already, and it may hold your work: name another file")
     try:
-        path.write_text(puzzle.starter(), encoding="utf-8")
+        path.write_text(puzzle.file(), encoding="utf-8")
     except OSError as error:
         raise ParameterError("--out", path, f"cannot be written: {error.strerror}") from None
     if parsed.json:
         return print_json({"file": str(path), "puzzle": puzzle.name})
     print(f"{puzzle.title}. {puzzle.goal}\n")
     print(*(f"    {line}" for line in puzzle.formula), sep="\n")
-    print(f"\nWrite the body in {path}, then: python -m explain puzzle check {path} --watch")
+    what = "Write the body" if isinstance(puzzle, Puzzle) else "The check shows the question; write your number"
+    print(f"\n{what} in {path}, then: python -m explain puzzle check {path} --watch")
     return RIGHT
 
 
@@ -123,7 +128,10 @@ def _solution(parsed: argparse.Namespace) -> int:
         answer = read_answer(parsed.file)
     except AnswerError as error:
         return complain(_at(parsed.file, error.line, str(error)), BAD_ARGUMENTS)
-    lines = way_to_ours(answer.puzzle, answer.text)
+    if isinstance(answer, Guess):
+        lines = [answer.puzzle.solution(answer.puzzle.runs(answer.seed))]
+    else:
+        lines = way_to_ours(answer.puzzle, answer.text)
     if parsed.json:
         return print_json({"puzzle": answer.puzzle.name, "diff": lines})
     print(*lines or ["Your kernel is ours, line by line."], sep="\n")
@@ -162,7 +170,10 @@ def _saves(path: Path) -> Iterator[float]:
 def _checked(judge: Judge, parsed: argparse.Namespace) -> int:
     start = time.perf_counter()
     try:
-        found = judge.judge(read_answer(parsed.file), seconds=parsed.seconds)
+        answer = read_answer(parsed.file)
+        if isinstance(answer, Guess):
+            return _guessed(answer, parsed)
+        found = judge.judge(answer, seconds=parsed.seconds)
     except AnswerError as error:
         said = _at(parsed.file, error.line, str(error))
         return complain(said, BAD_ARGUMENTS)
@@ -177,6 +188,42 @@ def _checked(judge: Judge, parsed: argparse.Namespace) -> int:
     return RIGHT if found.right else WRONG
 
 
+def _guessed(guess: Guess, parsed: argparse.Namespace) -> int:
+    """Checks a prediction; a file without a number gets the question."""
+    runs = guess.puzzle.runs(guess.seed)
+    if guess.answer is None:
+        question = _unmarked(guess.puzzle.prompt(runs))
+        if parsed.json:
+            print_json({"puzzle": guess.puzzle.name, "seed": guess.seed, "question": question})
+        else:
+            print(f"{question}\nWrite it as ANSWER in {parsed.file.name}.")
+        return WRONG
+    found = guess.puzzle.verdict(runs, str(guess.answer))
+    progress.checked(progress.load(), guess.puzzle.name, found.right)
+    if parsed.json:
+        print_json(_guess_as_json(guess, found))
+    else:
+        print(_unmarked(found.words))
+        if not found.right and found.step is not None:
+            print(f"  {place(runs, found.step)}")
+    return RIGHT if found.right else WRONG
+
+
+def _unmarked(words: str) -> str:
+    return words.replace("*", "")
+
+
+def _guess_as_json(guess: Guess, found: Verdict | None) -> dict[str, Any]:
+    """As a kernel's judgement; `found` is None without an answer."""
+    right = found is not None and found.right
+    case = guess.puzzle.experiment(guess.seed)
+    message = "" if right else _unmarked(found.words) if found else "ANSWER is None: there is no number yet."
+    step = found.step if found else None
+    return {"puzzle": guess.puzzle.name, "right": right, "cases": 1, "passed": int(right), "message": message,
+            "failing": None if right else case.to_json(), "line": None, "step": step, "difference": None,
+            "traffic": [], "least": []}  # fmt: skip
+
+
 def said_of(found: Judgement, file: Path) -> str:
     """A judgement in words, as lines of text."""
     lines = []
@@ -185,12 +232,11 @@ def said_of(found: Judgement, file: Path) -> str:
     elif found.too_many_bytes:
         lines.append(found.message)
     else:
-        lines.append(f"Not right yet: {found.passed} smaller cases pass, then this one fails.")
+        lines.append(f"Not right yet. {smaller_cases(found.passed)}:")
         lines.append(f"  {_words_of(found)}")
         lines.append(_at(file, found.line, found.message))
         if found.difference is not None:
-            lines.append("A is our kernel, B is yours.")
-            lines.append(words(found.difference))
+            lines += told(found.difference)
     if found.traffic:
         at = found.measured_at
         assert at is not None
@@ -198,6 +244,30 @@ def said_of(found: Judgement, file: Path) -> str:
         for what, own, least in zip(("bytes read", "bytes written", "FLOPs"), found.traffic, found.least, strict=True):
             lines.append(f"  {what:<14}{own:>12,}   our kernel {least:>12,}")
     return "\n".join(lines)
+
+
+def told(found: Difference) -> list[str]:
+    """The first difference from our kernel, as lines of text; without our own line, which would be the solution."""
+    lines = [f"First difference: {values(found)}".replace("**", "").replace("`", ""), *unstored(found)]
+    lines.append(f"  {found.wrong.file}:{found.wrong.line}  {found.wrong.code.strip()}")
+    return [*lines, f"Likely cause: {found.cause}."] if found.cause else lines
+
+
+def values(found: Difference) -> str:
+    """The reader's value and ours, as inline Markdown."""
+    wrong, right = found.wrong, found.right
+    at = f"[{', '.join(map(str, wrong.element))}]" if wrong.element else ""
+    yours = f"is **{wrong.said(DIGITS)}**" if wrong.shown else "is **not set**"
+    ours = f", in our kernel **{right.said(DIGITS)}**" if right is not None and right.shown else ""
+    more = f"; {count(found.elements - 1)} more of its elements differ" if found.elements > 1 else ""
+    return f"`{wrong.variable}{at}` {yours}{ours}{more}."
+
+
+def smaller_cases(passed: int) -> str:
+    """How many cases pass before the one that fails."""
+    if not passed:
+        return "The smallest case fails"
+    return f"{passed} smaller case{'s pass' if passed > 1 else ' passes'}. This one fails"
 
 
 def _words_of(found: Judgement) -> str:
@@ -224,7 +294,7 @@ def _as_json(found: Judgement) -> dict[str, Any]:
         "failing": None if case is None else case.to_json(),
         "message": found.message,
         "line": found.line,
-        "difference": None if one is None else words(one).splitlines(),
+        "difference": None if one is None else told(one),
         "traffic": list(found.traffic),
         "least": list(found.least),
     }
@@ -241,7 +311,7 @@ def _grade(parsed: argparse.Namespace) -> int:
             print(f"explain: no sandbox here, so the files run with your rights: {protections}", file=sys.stderr)
         for file in parsed.files:
             try:
-                results.append({"file": str(file), **_as_json(judge.judge(read_answer(file), seed, parsed.seconds))})
+                results.append({"file": str(file), **_graded(judge, read_answer(file), seed, parsed.seconds)})
             except AnswerError as error:
                 said = _at(file, error.line, str(error))
                 results.append({"file": str(file), "puzzle": None, "right": False, "message": said})
@@ -257,6 +327,14 @@ def _grade(parsed: argparse.Namespace) -> int:
                 print(f"       {one['message']}")
         print(f"inputs of seed {seed}; again: --seed {seed}")
     return RIGHT if all(one["right"] for one in results) else WRONG
+
+
+def _graded(judge: Judge, answer: Answer | Guess, seed: int, seconds: float) -> dict[str, Any]:
+    if isinstance(answer, Answer):
+        return _as_json(judge.judge(answer, seed, seconds))
+    given = answer.answer
+    found = None if given is None else answer.puzzle.verdict(answer.puzzle.runs(answer.seed), str(given))
+    return _guess_as_json(answer, found)
 
 
 def gradescope(results: list[dict[str, Any]]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import json
 import tempfile
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from explain.difference.compare import Difference
 from explain.engine import TRACE_WORKER
 from explain.experiment import Experiment
 from explain.plain import made
-from explain.puzzles.answer import Answer
+from explain.puzzles.answer import COUNTED, LARGEST_TRACE, Answer
 from explain.trace.file import TraceFile, TraceFileError
 from explain.worker_process import Progress
 from explain.workers import WorkerFailed, WorkerPool, WorkerSpec
@@ -32,7 +33,6 @@ MEGABYTES = 1500
 """Memory of the reader's process, in 10^6 bytes."""
 LATE_SECONDS = 30
 """The worker ends a reader's process at its limit; after so much longer the worker itself is ended."""
-LARGEST_TRACE = 256 * 1024 * 1024  # bytes, unpacked
 FIRST_CASES = 4
 """A wrong answer mostly fails early: the first cases are judged before the next ones run, then twice as many."""
 
@@ -173,7 +173,7 @@ class _Run:
             for number, verdict in zip(numbers, said["verdicts"], strict=False):
                 if not verdict["right"]:
                     told = f"{verdict['element']} is {verdict['found']} and must be {verdict['expected']}."
-                    return self._wrong(number, told, None)
+                    return self._wrong(number, told if verdict["stores"] else f"Nothing is stored: {told}", None)
             if (done := len(said["verdicts"])) < len(numbers):
                 message = said["message"] or why or "It ended without a result."
                 return self._wrong(numbers[done], message, said["line"], failed=True)
@@ -189,14 +189,13 @@ class _Run:
 
     def _passed(self, verdict: dict[str, Any]) -> Judgement:
         last = self.cases[-1]
-        traffic, least = tuple(verdict["traffic"]), _totals(last)
+        bytes_of = self.puzzle.bytes_of
+        traffic, least = tuple(verdict["traffic"]), _totals(last.through(bytes_of) if bytes_of else last)
         passed = Judgement(
             self.puzzle.name, len(self.cases), len(self.cases), traffic=traffic, least=least, measured_at=last
         )
-        if not self.puzzle.bytes_of:
-            return passed
-        allowed = sum(_totals(last.through(self.puzzle.bytes_of))[:2])
-        if sum(traffic[:2]) <= allowed:
+        allowed = sum(least[:2])
+        if not bytes_of or sum(traffic[:2]) <= allowed:
             return passed
         said = f"It is right, but it requests {sum(traffic[:2]):,} bytes; {allowed:,} are enough."
         return replace(passed, message=said, failing=last, too_many_bytes=True)
@@ -208,9 +207,13 @@ class _Run:
             return found
         files = [self.folder / "ours.tilescope", self.folder / "theirs.tilescope"]
         given = {"given": str(self.given / f"{number}.npz"), "parameters": case.values, "out": str(files[1])}
+        ours = case.through(self.puzzle.bytes_of) if self.puzzle.bytes_of else case
         try:
-            self._ours_do({"kind": "trace", "case": case.to_json(), "out": str(files[0])})
-            if self._theirs_do({"kind": "trace", **given}):
+            with ThreadPoolExecutor(1) as beside:
+                own = beside.submit(self._ours_do, {"kind": "trace", "case": ours.to_json(), "out": str(files[0])})
+                ended = self._theirs_do({"kind": "trace", **given})
+                own.result()
+            if ended:
                 return found
             asked = {"kind": "difference", "ours": str(files[0]), "theirs": str(files[1])}
             difference = self._ours_do(asked)["difference"]
@@ -228,5 +231,5 @@ def _batches(count: int) -> Iterator[range]:
 
 
 def _totals(experiment: Experiment) -> tuple[int, ...]:
-    totals = experiment.entry.formula(experiment.values).totals()
-    return tuple(totals[name] for name in ("read_bytes", "written_bytes", "flops"))
+    totals = experiment.traffic.totals()
+    return tuple(totals[name] for name in COUNTED)

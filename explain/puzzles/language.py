@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import difflib
 import functools
 import importlib.util
 import math
@@ -220,4 +221,6 @@ def _attribute(module: str, name: str, line: int) -> None:
     }[module]
     if name not in allowed:
         short = module.replace("triton.language", "tl")
-        raise LanguageError(f"{short} has no {name} that a kernel may use", line)
+        near = difflib.get_close_matches(name, sorted(allowed), 1)
+        is_it = f". Is it {short}.{near[0]}?" if near else ""
+        raise LanguageError(f"{short} has no {name} that a kernel may use{is_it}", line)

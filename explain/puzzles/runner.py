@@ -1,16 +1,20 @@
-"""The worker that runs a reader's kernels, each time in a locked process that it forks. Imports torch.
+"""The worker that runs a reader's kernels. It forks a locked process for each run. Imports torch.
 
-What runs there gets the arrays of each case, neither seed nor expected result. It sends bytes: a line of JSON for each
-case. Nothing here reads them.
+The locked process gets the arrays of each case. It does not get the seed or the expected result. It sends a line of
+JSON for each case. The worker stores these lines in a file and does not read them.
 """
 
 from __future__ import annotations
 
+import ast
 import base64
+import difflib
 import functools
 import importlib
 import json
 import linecache
+import os
+import re
 import sys
 import tempfile
 import traceback
@@ -24,8 +28,11 @@ import numpy as np
 import torch
 
 from explain.experiment import Experiment
+from explain.outside import in_words
+from explain.puzzles import language
+from explain.puzzles.answer import COUNTED
 from explain.puzzles.puzzles import Puzzle, puzzles
-from explain.sandbox.process import Limits, run
+from explain.sandbox.process import Ended, Limits, run, run_together
 from explain.sandbox.protections import protections
 from explain.trace import file as trace_file
 from explain.trace.errors import OutOfBounds, TraceError
@@ -33,12 +40,12 @@ from explain.trace.patches import replaced
 from explain.trace.python_file import record_file
 from explain.trace.recorder import record_call
 from explain.worker_process import Progress
-from kernels.catalog import Kernel
 from kernels.launch import Outputs, launcher, tensors
 
+AT_ONCE = min(2, len(os.sched_getaffinity(0)))
+"""So many processes share the cases of an answer."""
 EARLIER_S = 2.0
-"""A file's run ends so much before its process, so that what it recorded can be sent."""
-COUNTED = ("read_bytes", "written_bytes", "flops")
+"""Seconds between the end of a file's run and the end of its process: the time to send what was recorded."""
 
 
 def handle(request: Mapping[str, Any], _progress: Progress) -> dict[str, Any]:
@@ -67,7 +74,8 @@ def handle(request: Mapping[str, Any], _progress: Progress) -> dict[str, Any]:
             puzzle = puzzles()[request["puzzle"]]
             arrays = [dict(np.load(Path(request["given"]) / f"{number}.npz")) for number in request["numbers"]]
             cases = list(zip(request["parameters"], arrays, strict=True))
-            ended = run(lambda: _outputs(puzzle, name, text, cases), limits, locked=known.complete)
+            works = [functools.partial(_outputs, puzzle, name, text, cases[start::AT_ONCE]) for start in range(AT_ONCE)]
+            ended = _in_turn(run_together(works[: len(cases)], limits, locked=known.complete))
         case "trace":
             puzzle = puzzles()[request["puzzle"]]
             given = dict(np.load(request["given"]))
@@ -86,6 +94,15 @@ def handle(request: Mapping[str, Any], _progress: Progress) -> dict[str, Any]:
     return {"why": ended.why}
 
 
+def _in_turn(runs: Sequence[Ended]) -> Ended:
+    """Several processes' lines, one of each in turn, as far as none is missing."""
+    lines = [one.answer.splitlines(keepends=True) for one in runs]
+    received: list[bytes] = []
+    while len(own := lines[len(received) % len(runs)]) > (at := len(received) // len(runs)):
+        received.append(own[at])
+    return Ended(b"".join(received), runs[len(received) % len(runs)].why, "")
+
+
 def _outputs(
     puzzle: Puzzle, name: str, text: str, cases: Sequence[tuple[dict[str, Any], dict[str, np.ndarray]]]
 ) -> Iterator[bytes]:
@@ -93,9 +110,9 @@ def _outputs(
     try:
         with _in_place(puzzle, name, text):
             for p, arrays in cases:
-                outputs, traffic = _counted(puzzle.entry, p, arrays)
+                outputs, counted = _counted(puzzle, p, arrays)
                 sent = {output: _packed(tensor.double().numpy()) for output, tensor in outputs.items()}
-                yield json.dumps({"outputs": sent, "traffic": traffic}).encode() + b"\n"
+                yield json.dumps({"outputs": sent, **counted}).encode() + b"\n"
     except BaseException as error:  # a reader's code may raise SystemExit too
         yield json.dumps(_failure(error, name)).encode() + b"\n"
 
@@ -113,16 +130,71 @@ def _failure(error: BaseException, name: str) -> dict[str, Any]:
         if root.__cause__ is None:
             break
         root = root.__cause__
-    said = str(root) if isinstance(root, TraceError | OutOfBounds) else f"{type(root).__name__}: {root}"
-    return {"message": said.strip().removesuffix(":"), "line": line}
+    return {"message": _in_words(root, name).strip().removesuffix(":"), "line": line}
 
 
-def _counted(entry: Kernel, p: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[Outputs, list[int]]:
-    """The outputs, and what COUNTED names, of all programs."""
+def _in_words(error: BaseException, name: str) -> str:
+    """An error as a teacher would say it, if it is one that students meet; else its type and its own words."""
+    said = str(error)
+    if isinstance(error, TraceError):
+        return said
+    if isinstance(error, OutOfBounds):
+        return in_words(error.program, error.access)
+    if isinstance(error, NameError) and error.name:
+        return _unknown(error, "".join(linecache.getlines(name)))
+    for pattern, words in _SAID.items():
+        if found := re.search(pattern, said):
+            return found.expand(words)
+    return f"{type(error).__name__}: {said}"
+
+
+def _unknown(error: NameError, text: str) -> str:
+    """What to say of a name that has no value: it may be a library's, Triton's, or mistyped."""
+    wrong = str(error.name)
+    if wrong in ("np", "numpy", "torch", "math"):
+        return f"{wrong} is not here: a kernel computes with tl, as in tl.exp(x)."
+    if wrong in language.names():
+        return f"{wrong} is not defined. Is it tl.{wrong}?"
+    nodes = [*ast.walk(ast.parse(text))]
+    own = {one.id for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    own |= {one.arg for one in nodes if isinstance(one, ast.arg)} | {"None", "True", "False"}
+    same = sorted(one for one in own if one.lower() == wrong.lower())
+    near = same or difflib.get_close_matches(wrong, sorted(own), 1)
+    return f"{wrong} is not defined." + (f" Is it {near[0]}?" if near else "")
+
+
+_SAID = {
+    r"incompatible dimensions at index (\d+): (\d+) and (\d+)": r"These two shapes do not fit: on axis \1 one has \2 "
+    r"elements, the other \3. x[:, None] makes a vector a column, x[None, :] a row.",
+    r"`other` cannot be provided without `mask`": r"tl.load has other= without mask=. other is what an element becomes "
+    r"that the mask leaves out.",
+    r"Mask argument cannot be block type": r"The mask is a tile, but the pointer is one address: add the offsets "
+    r"to it.",
+    r"Unsupported ptr type .* in `tl\.(\w+)`": r"The first argument of tl.\1 is not a pointer. It is a pointer plus "
+    r"offsets; tl.store takes the values second.",
+    r"arange's arguments must be of type tl.constexpr": r"tl.arange needs whole numbers that the compiler knows: "
+    r"constexpr parameters such as BLOCK_N. // divides them, / does not.",
+    r"'int' object is not iterable": r"A number stands where Triton needs several. A shape is a tuple: (BLOCK_N,). A "
+    r"tile has no element x[0], and a pointer none either: add the offset, then tl.load.",
+    r"(?:min|max) requires at least 2 values": r"Python's min and max compare two values. Within a tile it is "
+    r"tl.max(x, axis=0).",
+    r"Both operands must be same dtype\. Got (\w+) and (\w+)": r"tl.dot needs one dtype on both sides, and has \1 and "
+    r"\2. p.to(v.dtype) converts.",
+    r"cannot access local variable '(\w+)'": r"\1 has no value yet on this line.",
+    r"is not string": r'print in a kernel begins with a text: print("x", x).',
+    r"(\w+)\(\) got an unexpected keyword argument '(\w+)'": r"\1 has no argument \2=.",
+    r"(\w+)\(\) missing \d+ required positional arguments?: (.*)": r"\1 lacks an argument: \2.",
+}
+"""What Triton says of a common mistake, and what it means."""
+
+
+def _counted(puzzle: Puzzle, p: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[Outputs, dict[str, Any]]:
+    """The outputs; of all programs what COUNTED names, and whether the reader's functions store anything."""
     outputs: Outputs = {}
-    launch = launcher(entry, p, tensors(p, arrays, "cpu"))
-    traffic = record_call(lambda: outputs.update(launch()), programs=[]).traffic()
-    return outputs, [traffic[name] for name in COUNTED]
+    launch = launcher(puzzle.entry, p, tensors(p, arrays, "cpu"))
+    trace = record_call(lambda: outputs.update(launch()), programs=[])
+    stores = any(one.traffic()["written_bytes"] for one in trace.launches if one.kernel in puzzle.functions)
+    return outputs, {"traffic": [trace.traffic()[name] for name in COUNTED], "stores": stores}
 
 
 def _trace(puzzle: Puzzle, name: str, text: str, p: dict[str, Any], arrays: dict[str, np.ndarray]) -> Iterator[bytes]:
@@ -146,9 +218,10 @@ def _in_place(puzzle: Puzzle, name: str, text: str) -> Iterator[None]:
     """The reader's functions in place of ours, in the module that launches them."""
     theirs, ours = _imported(name, text), importlib.import_module(puzzle.entry.module)
     with ExitStack() as stack:
-        # torch.empty then holds NaN: an element that nobody wrote is never right.
-        stack.callback(torch.use_deterministic_algorithms, torch.are_deterministic_algorithms_enabled())
-        torch.use_deterministic_algorithms(True)
+        # torch.empty then holds NaN: an element that nobody wrote is never right. The debug mode is the same switch;
+        # torch.use_deterministic_algorithms also imports PyTorch's compiler, which takes as long as PyTorch itself.
+        stack.callback(torch.set_deterministic_debug_mode, torch.get_deterministic_debug_mode())
+        torch.set_deterministic_debug_mode("error")
         for function in puzzle.functions:
             stack.enter_context(replaced(ours, function, getattr(theirs, function)))
         yield
@@ -172,7 +245,7 @@ def _warm() -> None:
 
 
 def _arrays(case: Experiment) -> dict[str, np.ndarray]:
-    return case.entry.make_inputs(case.preset, case.values, case.seed)
+    return case.make_inputs()
 
 
 _warm()

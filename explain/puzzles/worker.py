@@ -19,18 +19,19 @@ import torch
 
 from explain.difference.compare import CannotCompareError, first_difference
 from explain.experiment import Experiment
+from explain.figures.numbers import number
 from explain.plain import plain
+from explain.puzzles.answer import COUNTED, LARGEST_TRACE
+from explain.puzzles.puzzles import puzzles
 from explain.run_experiment import run_traced
 from explain.trace import file as trace_file
 from explain.worker_process import Progress
 from kernels.launch import tensors
 from kernels.verify import expectations_of, verify
 
-COUNTS = 3
-"""Bytes read, bytes written, FLOPs."""
-LARGEST_TRACE = 256 * 1024 * 1024  # bytes, unpacked
 LONGEST_MESSAGE = 2_000  # characters
 MOST_COUNTED = 1 << 62
+DIGITS = 6
 
 
 def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
@@ -58,13 +59,13 @@ def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
         case "difference":
             traces = (trace_file.read(Path(request[which]), LARGEST_TRACE) for which in ("ours", "theirs"))
             with suppress(CannotCompareError):
-                return {"difference": plain(first_difference(*traces))}
+                return {"difference": plain(first_difference(*traces, secret=True))}
             return {"difference": None}
     raise ValueError(f"kind {request['kind']!r}: allowed are inputs, verdict, trace, difference")
 
 
 def _inputs(experiment: Experiment) -> dict[str, Any]:
-    return experiment.entry.make_inputs(experiment.preset, experiment.values, experiment.seed)
+    return experiment.make_inputs()
 
 
 def _verdicts(cases: list[Experiment], sent: Path) -> dict[str, Any]:
@@ -107,7 +108,7 @@ def _array(packed: Any, like: np.ndarray) -> np.ndarray | None:
 
 def _counts(sent: Any) -> bool:
     whole = isinstance(sent, list) and all(type(one) is int and 0 <= one < MOST_COUNTED for one in sent)
-    return whole and len(sent) == COUNTS
+    return whole and len(sent) == len(COUNTED)
 
 
 def _verdict(experiment: Experiment, sent: dict[str, Any]) -> dict[str, Any] | None:
@@ -128,7 +129,18 @@ def _verdict(experiment: Experiment, sent: dict[str, Any]) -> dict[str, Any] | N
     return {
         "right": found.within_tolerance,
         "element": f"{found.output}[{', '.join(map(str, found.index))}]",
-        "found": f"{float(outputs[found.output][found.index]):.6g}",
-        "expected": f"{float(expectations[found.output][0][found.index]):.6g}",
+        "found": number(float(outputs[found.output][found.index]), DIGITS),
+        "expected": number(float(expectations[found.output][0][found.index]), DIGITS),
         "traffic": traffic,
+        "stores": bool(sent.get("stores", True)),
     }
+
+
+def _warm() -> None:
+    """Computes one gradient: PyTorch imports 485 modules for the first, which takes longer than any verdict."""
+    case = puzzles()["backward_queries"].cases(0)[0]
+    p, arrays = case.values, _inputs(case)
+    expectations_of(case.entry, p, arrays, tensors(p, arrays, "cpu"), None)
+
+
+_warm()

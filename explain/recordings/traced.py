@@ -66,7 +66,7 @@ def traced(experiment: Experiment, compiler: Compiler) -> dict[str, Any]:
     found = part_of(experiment)
     part, times, what = found.experiment, found.times, found.words
     entry, p = part.entry, part.values
-    launch = launcher(entry, p, tensors(p, entry.make_inputs(part.preset, p, part.seed), "cpu"))
+    launch = launcher(entry, p, tensors(p, part.make_inputs(), "cpu"))
     trace = record_call(launch, programs=[])
     ways = by_buffer(part, trace.launches).items()
     counts = {way: {name: count for name, count in counted.items() if count} for way, counted in ways}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from explain.counters.model import Counters
 from explain.device.measurement import Provenance, Timing
 from explain.experiment import Experiment
+from kernels.parameters import Value
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,11 @@ class Point:
     peak_bytes: int | None = None
     why: str = ""
     origin: Origin | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """The median time of a launch; None if it was not timed."""
+        return self.timing.median_ms / 1e3 if self.timing else None
 
     def holds(self, counters: bool, timing: bool, stalls: bool = False) -> bool:
         """Whether this point has what is asked for."""
@@ -85,10 +91,15 @@ class Record:
 
 
 def settings(experiment: Experiment) -> str:
-    """The experiment's parameters that differ from its kernel's defaults, in one line."""
-    values, changed = experiment.values, []
+    """The experiment's parameters that differ from its kernel's defaults, as a command takes them."""
+    return " ".join(f"{name}={value}" for name, value in changed(experiment).items())
+
+
+def changed(experiment: Experiment) -> dict[str, Value]:
+    """The experiment's parameters that differ from its kernel's defaults, by name."""
+    values, differing = experiment.values, {}
     for parameter in experiment.entry.parameters:
         default = parameter.default(values) if callable(parameter.default) else parameter.default
         if values[parameter.name] != default:
-            changed.append(f"{parameter.name}={values[parameter.name]}")
-    return " ".join(changed)
+            differing[parameter.name] = values[parameter.name]
+    return differing

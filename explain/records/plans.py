@@ -1,4 +1,7 @@
-"""What `python -m explain measure` measures: named plans, each a list of experiments and what to measure of them."""
+"""What `python -m explain measure` measures: named plans, each a list of experiments and what to measure of them.
+
+A list that one chapter shows is in its room.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from explain.chapters.papers import flashattention, milakov
-from explain.chapters.sweeps import ready
+from explain.chapters.speed import lengths, rungs
+from explain.chapters.sweeps.model import PAIR, RECORDED
 from explain.experiment import Experiment
-from kernels.catalog import KERNELS, TAUGHT, of_kind
+from kernels.catalog import KERNELS, TAUGHT
 from kernels.parameters import WHOLE_ROW_TILE, ParameterError
 
 
@@ -49,53 +53,31 @@ def sizes(kernel: str) -> tuple[Experiment, ...]:
     return tuple(Experiment.of(kernel, {**dict(zip(names, size, strict=True)), **tile}, "normal") for size in all_sizes)
 
 
-LENGTHS = tuple(2**bit for bit in range(7, 15))
-
-
-def lengths(kernel: str) -> tuple[Experiment, ...]:
-    """The kernel as N grows, all else as it is."""
-    return tuple(Experiment.of(kernel, {**ready.HEAD, "seq_len": n}, "normal") for n in LENGTHS)
-
-
-RUNGS = (*of_kind("rung"), "fast:flash_attention_hopper", "torch:flash", "torch:cudnn")
-_RUNGS_AT = {"batch": 2, "heads": 16, "seq_len": 8192, "dtype": "bf16"}
-
-
-def rungs() -> tuple[Experiment, ...]:
-    """The ladder's rungs, its top, and PyTorch's two fused kernels, at head_dim 128 and 64, causal or not."""
-    return tuple(
-        Experiment.of(name, {**_RUNGS_AT, "head_dim": head_dim, "causal": causal}, "normal")
-        for head_dim in (128, 64)
-        for causal in (False, True)
-        for name in RUNGS
-    )
-
-
 PLANS: Mapping[str, Plan] = {
     plan.name: plan
     for plan in (
         Plan(
             "times",  # the first, so that a first call is one: nothing else has compiled these kernels before
-            "standard attention and FlashAttention as N grows; the first call separately",
-            tuple(experiment for pair in zip(*map(lengths, ready.PAIR), strict=True) for experiment in pair),
+            "Standard attention and FlashAttention as N grows; the first call separately",
+            tuple(experiment for pair in zip(*map(lengths.experiments, PAIR), strict=True) for experiment in pair),
             counters=False,
         ),
         Plan(
             "levels",
-            "every softmax and attention kernel of the catalog at three sizes beyond L2",
+            "All softmax and attention kernels, three sizes that do not fit into L2",
             tuple(experiment for kernel in MEASURED for experiment in sizes(kernel)),
         ),
-        Plan("sweeps", "kernels over N, d, tile sizes, dtype, mask and batch", ready.RECORDED),
+        Plan("sweeps", "Sweeps: kernels over N, d, tile sizes, dtype, mask and batch", RECORDED),
         Plan("milakov-counters", "Milakov & Gimelshein's figure 1, its bytes counted", milakov.COUNTED),
         Plan("milakov", "Milakov & Gimelshein's figures 1 to 4, and larger K", milakov.TIMED, counters=False),
         Plan("flashattention", "FlashAttention's figure 2 and theorem 2, bytes counted", flashattention.COUNTED),
         Plan("flashattention-memory", "FlashAttention's tables 20 and 21", flashattention.TIMED, counters=False),
         Plan(
             "rungs",
-            "the ladder of attention kernels, the top one and PyTorch's beside it, with why their warps wait",
-            rungs(),
+            "The ladder of attention kernels, the top one and PyTorch's beside it, with why their warps wait",
+            rungs.COUNTED,
             stalls=True,
         ),
-        Plan("roofs", "what the memories and the arithmetic units give at best", roofs=True),
+        Plan("roofs", "What the memories and the arithmetic units give at best", roofs=True),
     )
 }

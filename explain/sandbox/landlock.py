@@ -1,4 +1,4 @@
-"""Landlock: the files that a process may still read, and that it may signal and connect to nobody.
+"""Landlock, a lock in Linux: the process can only read the given files. Newer versions forbid more.
 
 The numbers are those of linux/landlock.h; the system calls have the same number on every architecture.
 """
@@ -18,7 +18,7 @@ CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 VERSION, PATH_BENEATH = 1, 1
 READ_FILE, READ_DIR = 1 << 2, 1 << 3
 FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
-"""How many rights on files each version knows; those of later versions come after."""
+"""The number of file rights that each version of Landlock knows. A version without an entry has those before it."""
 TCP, ABSTRACT_SOCKETS_AND_SIGNALS = 0b11, 0b11
 NET_SINCE, SCOPES_SINCE = 4, 6
 
@@ -34,9 +34,9 @@ def version() -> int:
 
 
 def restrict(readable: Iterable[Path]) -> None:
-    """From now on this process reads below `readable`, and opens nothing else. Raises OSError.
+    """Locks this process for good: it can open files below `readable`, for reading, and no others. Raises OSError.
 
-    It needs no_new_privs. Where the version knows them, TCP, abstract sockets and signals to others are forbidden too.
+    The process must have set no_new_privs. Versions that know TCP, abstract sockets and signals forbid them too.
     """
     known = version()
     files = (1 << max(count for since, count in FILE_RIGHTS.items() if since <= max(known, 1))) - 1

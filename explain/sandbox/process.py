@@ -14,7 +14,8 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -60,24 +61,72 @@ def run(
     `work` finds what its caller had in memory: it must hold nothing that the code is not to know. Raises OSError if the
     system cannot start a process.
     """
+    return run_together([work], limits, locked=locked, readable=readable)[0]
+
+
+def run_together(
+    works: Sequence[Callable[[], Iterable[bytes]]],
+    limits: Limits,
+    *,
+    locked: bool = True,
+    readable: Iterable[Path] = (),
+) -> list[Ended]:
+    """As `run`, each work in a process of its own, at the same time; each has these limits. Raises OSError."""
+    runs: list[_Begun] = []
+    with contextlib.ExitStack() as stack:
+        try:
+            for work in works:  # all are forked before a thread starts
+                receiving, sending = os.pipe()
+                answer = stack.enter_context(open(receiving, "rb", buffering=0))
+                output = stack.enter_context(tempfile.TemporaryFile())
+                runs.append(_Begun(_forked(work, limits, sending, output, locked, readable), answer, output))
+        except OSError:
+            for one in runs:
+                _end(one.pid)
+            raise
+        with ThreadPoolExecutor(len(runs)) as pool:
+            return list(pool.map(lambda one: _ended(one, limits), runs))
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A forked process, where its answer is read, and what it prints to."""
+
+    pid: int
+    answer: IO[bytes]
+    output: IO[bytes]
+
+
+def _forked(
+    work: Callable[[], Iterable[bytes]],
+    limits: Limits,
+    sending: int,
+    output: IO[bytes],
+    locked: bool,
+    readable: Iterable[Path],
+) -> int:
+    """The id of the process, which alone holds the pipe's end `sending` then."""
     parent = os.getpid()
-    receiving, sending = os.pipe()
-    with tempfile.TemporaryFile() as output, open(receiving, "rb", buffering=0) as answer:
-        sys.stdout.flush()
-        sys.stderr.flush()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
         pid = os.fork()
         if pid == 0:
             _child(work, limits, parent, sending, output, locked, readable)
+    finally:
         os.close(sending)
-        try:
-            received, why = _received(answer, pid, limits)
-        finally:
-            status = _end(pid)
-        code = os.waitstatus_to_exitcode(status)
-        why = why or _reason(code, limits)
-        output.seek(0)
-        printed = output.read(limits.output_bytes).decode(errors="replace")
-    return Ended(received, why, printed)
+    return pid
+
+
+def _ended(begun: _Begun, limits: Limits) -> Ended:
+    """Waits for the process, ends it, and says how it ended."""
+    try:
+        received, why = _received(begun.answer, begun.pid, limits)
+    finally:
+        status = _end(begun.pid)
+    why = why or _reason(os.waitstatus_to_exitcode(status), limits)
+    begun.output.seek(0)
+    return Ended(received, why, begun.output.read(limits.output_bytes).decode(errors="replace"))
 
 
 def _received(answer: IO[bytes], pid: int, limits: Limits) -> tuple[bytes, str]:

@@ -1,7 +1,8 @@
-"""seccomp: the system calls that a process may still make, as a filter in BPF. All others fail with EPERM.
+"""seccomp, a filter of system calls in Linux: the process can make the allowed ones; all others fail with EPERM.
 
-What is left computes, reads open files, maps memory and starts threads. No socket, no new process or program, no signal
-to another process, no other process's memory or limits, nothing that changes a file's name or rights.
+Allowed: computing, reading files, mapping memory, starting threads. Forbidden: sockets, new processes and programs,
+signals to other processes, their memory and limits, and changes of a file's name or rights. The filter is a program
+in BPF.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ PLAIN = {
     "getgid": (104, 176), "getegid": (108, 177), "getrandom": (318, 278), "restart_syscall": (219, 128),
     "setitimer": (38, 103), "exit": (60, 93), "exit_group": (231, 94),
 }  # fmt: skip
-"""Allowed whatever their arguments: the number on x86-64 and on AArch64, which lacks the older ones."""
+"""The calls that are allowed with any arguments: their numbers on x86-64 and on AArch64, None where it has none."""
 CHECKED = {"kill": (62, 129), "tgkill": (234, 131), "fcntl": (72, 25), "ioctl": (16, 29), "prctl": (157, 167),
            "prlimit64": (302, 261), "clone": (56, 220), "clone3": (435, 435)}  # fmt: skip
 ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
@@ -64,7 +65,10 @@ def known_here() -> bool:
 
 
 def restrict() -> None:
-    """From now on this process and its threads make no other system calls. It needs no_new_privs. Raises OSError."""
+    """Locks this process and its threads for good: they can make the allowed calls only. Raises OSError.
+
+    The process must have set no_new_privs.
+    """
     column, architecture = ARCHITECTURES[platform.machine()]
     code = b"".join(one.to_bytes() for one in _program(column, architecture, os.getpid()))
     program = ctypes.create_string_buffer(code, len(code))
@@ -100,7 +104,10 @@ def _program(column: int, architecture: int, pid: int) -> list[_Instruction]:
 
 
 def _where(number: int, at: int, tests: list[_Instruction]) -> list[_Instruction]:
-    """Allows a call if one of the tests holds for its argument's lower half, all that the kernel reads of an int."""
+    """The instructions that allow call `number` if one of the tests holds for its argument `at`.
+
+    They test the lower 32 bits: Linux reads no more of an int.
+    """
     body = [_Instruction(LOAD, ARGUMENTS_AT + 8 * at)]
     for test in tests:
         body += [test, _Instruction(RETURN, ALLOW)]

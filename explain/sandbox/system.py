@@ -1,4 +1,4 @@
-"""Linux by its C library: system calls that Python has no name for."""
+"""System calls of Linux that Python has no function for, made through the C library."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP = 1, 22, 38, 24
+PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 22, 38
 CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWNET = 0x08000000, 0x10000000, 0x40000000
 _CAPABILITY_VERSION_3 = 0x20080522
 
@@ -17,18 +17,18 @@ def _library() -> Any:
 
 
 def syscall(number: int, *arguments: Any) -> int:
-    """A system call's result. Raises OSError."""
+    """Makes a system call and returns its result. Raises OSError."""
     return _checked(_library().syscall(number, *arguments))
 
 
 def prctl(option: int, *arguments: Any) -> int:
-    """One setting of this process. Raises OSError."""
+    """Changes or reads a setting of this process (man 2 prctl) and returns the result. Raises OSError."""
     wide = [ctypes.c_ulong(value) if isinstance(value, int) else value for value in arguments]
     return _checked(_library().prctl(option, *wide, *[ctypes.c_ulong(0)] * (4 - len(wide))))
 
 
 def unshare(flags: int) -> None:
-    """Leaves the namespaces of these flags for new ones. Raises OSError."""
+    """Moves this process to new namespaces of the kinds in `flags` (CLONE_NEW…). Raises OSError."""
     _checked(_library().unshare(flags))
 
 
@@ -40,7 +40,7 @@ def drop_capabilities() -> None:
 
 
 def little_endian(values: Sequence[tuple[int, int]]) -> Any:
-    """A structure's bytes, from (value, its size in bytes)."""
+    """A C structure's bytes, from pairs (value, size in bytes)."""
     return ctypes.create_string_buffer(b"".join(value.to_bytes(size, "little") for value, size in values))
 
 

@@ -67,7 +67,9 @@ _ATOM = 9
 
 @dataclass(frozen=True)
 class Equation:
-    """A statement's effect: `plain` is variable = formula; `numbers` is the same for one element, or None."""
+    """A statement's effect: `plain` is variable = formula, or variable ← formula where the formula has the variable;
+    `numbers` is the same for one element, or None.
+    """
 
     variable: str
     plain: Tree
@@ -158,7 +160,9 @@ class _Writer:
 
     def equation(self, value: ast.expr) -> Equation:
         formula = self.part(value)
-        plain: Tree = ["mrow", ["mrow", {"q": self.variable}, _symbol(self.variable)], ["mo", "="], formula.plain]
+        # No equation holds between a variable and what it was before.
+        sign = "←" if any(isinstance(node, ast.Name) and node.id == self.variable for node in ast.walk(value)) else "="
+        plain: Tree = ["mrow", ["mrow", {"q": self.variable}, _symbol(self.variable)], ["mo", sign], formula.plain]
         if not formula.filled and not _names_a_variable(formula.plain):
             return Equation(self.variable, plain, None)
         result = [["mo", "="], _place(self.variable, self.variable)]

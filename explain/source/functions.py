@@ -32,10 +32,31 @@ def jitted(module: str) -> tuple[str, ...]:
 @functools.cache
 def function_source(module: str, function: str) -> str:
     """The text of a module's function, with its decorators."""
-    text = source_of(module)
-    node = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == function)
+    return function_in(source_of(module), function)
+
+
+def function_in(text: str, name: str) -> str:
+    """The lines of one top-level function of a module's `text`, with its decorators.
+
+    Raises:
+        SyntaxError: Python cannot read the text.
+        StopIteration: it has no function of this name.
+    """
+    node = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == name)
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
     return "\n".join(text.splitlines()[first - 1 : node.end_lineno])
+
+
+@functools.cache
+def body_source(module: str, function: str) -> str:
+    """The text of a module's function without its decorators and parameters: "def name(…):" and its body."""
+    text = function_source(module, function)
+    node = ast.parse(text).body[0]
+    assert isinstance(node, ast.FunctionDef)
+    lines, declared = text.splitlines(), [*ast.walk(node.args), node.returns]
+    last = max(getattr(one, "end_lineno", node.lineno) for one in declared)
+    colon = next(at for at in range(last - 1, len(lines)) if re.search(r":\s*(#.*)?$", lines[at]))
+    return "\n".join([f"def {function}(…):", *lines[colon + 1 :]])
 
 
 def functions_source(module: str, functions: tuple[str, ...]) -> str:
@@ -76,10 +97,11 @@ def marked(below: str, above: str) -> str:
 
 
 def excerpt(diff: str) -> str:
-    """The changed lines of a diff and CONTEXT lines around them; says where others are left out."""
+    """The changed lines of a diff and CONTEXT lines around them; says where two or more others are left out."""
     lines = diff.splitlines()
     changed = [at for at, line in enumerate(lines) if line[:1] in "+-"]
     near = {at for one in changed for at in range(one - CONTEXT, one + CONTEXT + 1)}
+    near |= {at for at in range(len(lines)) if {at - 1, at + 1} <= near}
     shown: list[str] = []
     skipped = 0
     for at, line in enumerate(lines):

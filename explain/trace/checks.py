@@ -17,15 +17,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from explain.trace import offsets
 from explain.trace.evidence import Event, Evidence
 from explain.trace.model import SORTS, Affine, Buffer, Finding, Scalar, Tile, Trace, numbers
+from explain.trace.offsets import DID
 from explain.trace.records import ATOMIC, LOAD, STORE
 
 SECTOR_BYTES = 32
 FEW_ELEMENTS = 8  # an access of fewer wastes sectors whatever it does
 WASTEFUL = 0.5  # of the bytes of the sectors
 MOST_PAIRS = 2000
-DID = ("Loads", "Stores to", "Updates")
 LARGEST = {"fp16": "65,504", "bf16": "3.39e38", "fp32": "3.40e38"}
 Elements = NDArray[np.int64]
 
@@ -477,9 +478,8 @@ def wrapped(run: Run) -> Iterator[Finding]:
             true = int(event.elements[event.lanes].flat[0])
             buffers = run.trace.launches[event.launch].buffers
             name = buffers[event.buffer].name if event.buffer >= 0 else "a pointer"
-            words = f"{DID[event.kind]} {name} at offset {true:,}, which does not fit int32: it wraps around"
-            yield run.finding("wrapped", event.step, words, times=int(np.count_nonzero(event.lanes)),
-                              remedy="compute the offset in int64: tl.program_id(0).to(tl.int64)")  # fmt: skip
+            yield run.finding("wrapped", event.step, offsets.words(event.kind, name, true),
+                              times=int(np.count_nonzero(event.lanes)), remedy=offsets.REMEDY)  # fmt: skip
 
 
 def overflow(run: Run) -> Iterator[Finding]:

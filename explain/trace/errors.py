@@ -22,4 +22,11 @@ class Refused(TraceError):
 
 
 class OutOfBounds(ValueError):
-    """A kernel accessed memory outside its tensor. On a GPU this is an illegal access or reads garbage."""
+    """A kernel accessed memory outside its tensor. On a GPU this is an illegal access or reads garbage.
+
+    `access` says which element of what; `program` did it, at `place`. The message is both.
+    """
+
+    def __init__(self, access: str, place: str = "", program: tuple[int, ...] = ()) -> None:
+        super().__init__(f"{place}: {access}" if place else access)
+        self.access, self.program = access, program

@@ -1,7 +1,7 @@
-"""What the checks need to know of a run and a trace does not hold. It is gathered while kernels run, if asked for.
+"""Facts about a run that its trace does not have, for the checks: gathered while kernels run, if asked for.
 
-The interpreter's operations report here: memory that nobody wrote, offsets that leave int32, floats that overflow,
-loads that nothing reads. `explain.trace.checks` judges it.
+The interpreter's operations report memory that was never written, offsets that overflow int32, floats that overflow
+and loads that nothing uses. `explain.trace.checks` judges them.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from triton import language as tl
 from triton.runtime import interpreter
 
+from explain.trace import offsets
 from explain.trace.errors import OutOfBounds
 from explain.trace.fidelity import bf16_to_f32
 from explain.trace.memory import TAG_SHIFT
-from explain.trace.patches import replaced
+from explain.trace.patches import around, replaced
 from explain.trace.records import LOAD, STORE
 
 if TYPE_CHECKING:
     from explain.trace.recorder import Recorder
 
 UNWRITTEN = {"aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided"}
-"""PyTorch's functions that return memory nobody has written."""
+"""PyTorch's functions that return uninitialized memory."""
 INFINITE, WHOLE = math.inf, 0x5A
-"""What an undefined lane may hold: the largest float there is, a whole number that fits every dtype."""
+"""The values put into undefined lanes: ∞ for floats, a number that fits every dtype for integers."""
 ACCESSES = ("create_masked_load", "create_masked_store", "create_atomic_rmw")
-RESHAPED = ("create_broadcast", "create_expand_dims", "create_reshape", "create_trans")
 MOST_EVENTS = 10_000
 _SIGNS = {np.add: "+", np.subtract: "−", np.multiply: "×", np.divide: "÷"}
 _NAMES = {np.exp: "exp", np.exp2: "exp2", np.log: "log", np.log2: "log2", np.sqrt: "sqrt"}
@@ -67,7 +67,7 @@ class Event:
 
 @dataclass
 class Evidence:
-    """What the run showed. `garbage` are the accesses, by number, with infinity in their undefined lanes."""
+    """What one run did. `garbage`: numbers of loads. The undefined lanes of these loads get INFINITE or WHOLE."""
 
     garbage: Collection[int] = ()
     events: list[Event] = field(default_factory=list)
@@ -78,15 +78,16 @@ class Evidence:
     stored: list[Any] = field(default_factory=list)  # the arrays that were stored, once an integer was narrowed
     reached: list[int] = field(default_factory=list)  # of `undefined`: those that change what the run stores
     shared: list[list[tuple[int, int]]] = field(default_factory=list)
-    """Of each launch, each buffer's storage (a number) and the bytes before its element 0."""
+    """For each launch and buffer: the number of its storage, and the bytes there before the buffer's element 0."""
 
     @contextmanager
     def gathering(self, recorder: Recorder) -> Iterator[None]:
-        """While open, the interpreter and PyTorch report to this; `recorder` is recording."""
+        """A context in which the interpreter and PyTorch report their facts here; `recorder` is recording."""
         gatherer = _Gatherer(self, recorder)
         with ExitStack() as stack:
-            for owner, name, value in gatherer.hooks():
-                stack.enter_context(replaced(owner, name, value))
+            for hooks in (offsets.hooks, gatherer.hooks):  # the second replaces what the first put there
+                for owner, name, value in hooks():
+                    stack.enter_context(replaced(owner, name, value))
             stack.enter_context(gatherer.unwritten)
             yield
         storages: dict[int, int] = {}
@@ -100,7 +101,7 @@ class Evidence:
 
 
 class Loaded(interpreter.TensorHandle):  # type: ignore[misc]
-    """A load's result. It knows whether anything read it."""
+    """A load's result that notes whether anything reads it."""
 
     @property
     def data(self) -> Any:
@@ -119,16 +120,22 @@ class Loaded(interpreter.TensorHandle):  # type: ignore[misc]
 
 
 class Unwritten(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Knows the elements that nobody wrote of memory from torch.empty and its like. Floats there become NaN.
+    """Notes which elements of memory from torch.empty and its like were never written. Floats there become NaN.
 
-    During a launch it ignores PyTorch: the interpreter hands tensors over by functions that seem to write them.
+    During a launch it ignores PyTorch: the interpreter passes tensors on through functions that seem to write them.
     """
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # to skip it, PyTorch first imports torch.compile, which takes seconds
 
     def __init__(self, launching: Callable[[], bool]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.launching = launching
         self.flags: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        """By a storage's address: the tensor, which is kept so that the address stays its own, and what is unwritten"""
+        """For each storage, by its address: the tensor, kept so that no other gets the address, and a mask, True where
+        nothing was written.
+        """
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -168,7 +175,7 @@ class Unwritten(TorchDispatchMode):  # type: ignore[no-untyped-call]
             flags.fill_(False)
 
     def access(self, storage: int, addresses: NDArray[np.uint64], stores: bool) -> NDArray[np.bool_] | None:
-        """Which of these true addresses nobody wrote; None if all are. A store writes them."""
+        """A mask of the addresses that were never written; None if all were. A store marks them as written."""
         found = self.flags.get(storage)
         if found is None:
             return None
@@ -197,15 +204,13 @@ class _Gatherer:
             events.append(Event(sort, *place, lanes, **more))
 
     def hooks(self) -> list[tuple[Any, str, object]]:
-        """The attributes to replace: owner, name, and what reports."""
+        """The attributes to replace, each as (owner, name, the new value, which reports)."""
         builder = interpreter.InterpreterBuilder
         methods = {name: getattr(self, name.removeprefix("create_")) for name in ACCESSES}
         methods |= dict.fromkeys(("create_load", "create_store"), self.unmasked)
-        methods |= dict.fromkeys(RESHAPED, self.reshaped)
-        methods |= {"create_splat": self.splat, "create_addptr": self.addptr, "cast_impl": self.cast}
-        methods |= {"binary_op": self.binary, "unary_op": self.unary, "create_dot": self.dot}
+        methods |= {"cast_impl": self.cast, "binary_op": self.binary, "unary_op": self.unary, "create_dot": self.dot}
         return [
-            *((builder, name, _around(getattr(builder, name), method)) for name, method in methods.items()),
+            *((builder, name, around(getattr(builder, name), method)) for name, method in methods.items()),
             (self.recorder, "seen", self.seen(self.recorder.seen)),
             (self.recorder, "touch", self.touch(self.recorder.touch)),
         ]
@@ -223,7 +228,7 @@ class _Gatherer:
         evidence, first = self.evidence, len(self.recorder.accesses)
         lanes = _array(mask)
         undefined = self.masked and other is None and not lanes.all()
-        if undefined and first in evidence.garbage:
+        if undefined and self.recorder.on and first in evidence.garbage:
             other = _garbage(ptrs)
         result = self.inside(LOAD, ptrs, lanes, lambda allowed: plain(ptrs, allowed(mask), other, *args))
         numbers = range(first, len(self.recorder.accesses))
@@ -256,7 +261,7 @@ class _Gatherer:
         return self.inside(2, ptr, _array(mask), run)
 
     def inside(self, kind: int, ptrs: Any, lanes: NDArray[np.bool_], run: Callable[..., Any]) -> Any:
-        """Runs an access. Where it is outside its tensor it is reported, and made without these lanes."""
+        """Runs an access. If lanes are outside their tensor, it reports them and runs the access without them."""
         try:
             return run(lambda mask: mask)
         except OutOfBounds:
@@ -282,13 +287,11 @@ class _Gatherer:
             lanes = (
                 np.ones(handle.data.shape, bool) if mask is None else np.broadcast_to(_array(mask), handle.data.shape)
             )
-            if (wide := handle.attr.get("wide")) is not None:
-                wrapped = np.broadcast_to(wide[0], lanes.shape) & lanes
-                if wrapped.any():
-                    true = np.broadcast_to(wide[1], lanes.shape)
-                    number = self.recorder.launch.memory.number_of(int(handle.data[wrapped][0]))
-                    buffer = -1 if number is None else number
-                    self.add("wrapped", wrapped, access=first, buffer=buffer, kind=kind, elements=true)
+            if (found := offsets.wrapped(handle, lanes)) is not None:
+                wrapped, true = found
+                number = self.recorder.launch.memory.number_of(int(handle.data[wrapped][0]))
+                buffer = -1 if number is None else number
+                self.add("wrapped", wrapped, access=first, buffer=buffer, kind=kind, elements=true)
             real = plain(kind, handle, mask, value)
             if self.unwritten.flags and lanes.any():
                 self.note_unwritten(kind, real.data, lanes, first)
@@ -312,7 +315,7 @@ class _Gatherer:
                 return
 
     def seen(self, plain: Callable[[object], object]) -> Callable[[object], object]:
-        """The recorder looks at a load's result too; that is no use of it."""
+        """`plain`, the recorder's look at a value, without marking a load's result as read."""
 
         def method(value: object) -> object:
             handle = getattr(value, "handle", None)
@@ -326,50 +329,11 @@ class _Gatherer:
 
         return method
 
-    # Offsets: the true value of an int32 that wrapped is kept beside it, as attr["wide"] = (lanes, values)
-
-    def reshaped(self, plain: Callable[..., Any], arg: Any, *args: Any) -> Any:
-        result = plain(arg, *args)
-        if (wide := arg.attr.get("wide")) is not None:
-            same = (plain(interpreter.TensorHandle(part, dtype), *args).data for part, dtype in
-                    zip(wide, (tl.int1, tl.int64), strict=True))  # fmt: skip
-            result.attr["wide"] = tuple(same)
-        return result
-
-    def splat(self, plain: Callable[..., Any], ret_ty: Any, arg: Any) -> Any:
-        result = plain(ret_ty, arg)
-        if (wide := arg.attr.get("wide")) is not None:
-            result.attr["wide"] = tuple(np.full(result.data.shape, part.reshape(-1)[0]) for part in wide)
-        return result
-
-    def addptr(self, plain: Callable[..., Any], ptr: Any, offset: Any) -> Any:
-        result = plain(ptr, offset)
-        old, new = ptr.attr.get("wide"), offset.attr.get("wide")
-        if old is not None or new is not None:
-            none = np.zeros((), bool), np.zeros((), np.int64)
-            (lanes, base), (more, true) = old or none, new or (none[0], offset.data.astype(np.int64))
-            result.attr["wide"] = lanes | more, base + true
-        return result
-
-    def integers(self, result: Any, lhs: Any, rhs: Any, op: Any) -> None:
-        if op not in _SIGNS or result.data.dtype != np.int32 or lhs.dtype.scalar != tl.int32:
-            return
-        wide = [one.attr.get("wide") for one in (lhs, rhs)]
-        left, right = (
-            one.data.astype(np.int64) if true is None else true[1] for one, true in zip((lhs, rhs), wide, strict=True)
-        )
-        true = op(left, right)
-        lanes = true != result.data
-        if lanes.any():
-            result.attr["wide"] = lanes, true
-
     # Floats
 
     def binary(self, plain: Callable[..., Any], lhs: Any, rhs: Any, op: Any) -> Any:
         result = plain(lhs, rhs, op)
-        if result.data.dtype.kind == "i":
-            self.integers(result, lhs, rhs, op)
-        elif op in _SIGNS:
+        if result.data.dtype.kind != "i" and op in _SIGNS:
             self.judge(result, (lhs, rhs), lambda a, b: f"{_text(a)} {_SIGNS[op]} {_inner(b)}", op is np.divide)
         return result
 
@@ -395,8 +359,6 @@ class _Gatherer:
     def cast(self, plain: Callable[..., Any], src: Any, dst_type: Any) -> Any:
         result = plain(src, dst_type)
         before, after, target = src.dtype.scalar, result.dtype.scalar, dst_type.scalar
-        if (wide := src.attr.get("wide")) is not None:
-            result.attr["wide"] = wide
         if target.is_floating() and before.is_floating():
             self.judge(result, (src,), lambda a: f"{_text(a)} as {target}", False)
         elif after.is_int() and before.is_int() and after.primitive_bitwidth < before.primitive_bitwidth:
@@ -408,7 +370,10 @@ class _Gatherer:
         return result
 
     def judge(self, result: Any, operands: tuple[Any, ...], words: Callable[..., str], infinite: bool) -> None:
-        """Reports infinities made of finite numbers, unless the operation has them by itself, and NaNs of numbers."""
+        """Reports NaNs made from numbers, and infinities made from finite numbers.
+
+        `infinite`: infinities are right results of this operation, as of a division by 0, and not reported.
+        """
         made = _floats(result)
         if made is None or np.isfinite(made).all():
             return
@@ -428,21 +393,12 @@ class _Gatherer:
             self.add(sort, lanes, words=words, result=result.data)
 
 
-def _around(plain: Callable[..., Any], method: Callable[..., Any]) -> Callable[..., Any]:
-    """A builder's method that calls `method` with its own plain form first."""
-
-    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return method(lambda *more, **words: plain(self, *more, **words), *args, **kwargs)
-
-    return wrapped
-
-
 def _array(mask: Any) -> NDArray[np.bool_]:
     return np.asarray(mask if isinstance(mask, np.ndarray) else mask.data, dtype=bool)
 
 
 def _floats(handle: Any) -> NDArray[Any] | None:
-    """The numbers of a float tensor; None of any other, and of 8-bit floats."""
+    """The numbers of a tensor of floats with 16, 32 or 64 bits; None for every other dtype."""
     data = handle.data
     if data.dtype.kind == "f":
         return np.asarray(data)
@@ -450,7 +406,7 @@ def _floats(handle: Any) -> NDArray[Any] | None:
 
 
 def _garbage(pointers: Any) -> Any:
-    """What undefined lanes hold: infinity, or a number if there is none."""
+    """A tile for undefined lanes: INFINITE, or WHOLE where the dtype has no infinity."""
     element = pointers.get_element_ty()
     dtype = interpreter._get_np_dtype(element)
     if element == tl.bfloat16:

@@ -22,6 +22,7 @@ from triton.language import core
 from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter
 
+from explain.trace import combine
 from explain.trace.language import LanguagePatches
 from explain.trace.libdevice import extern_elementwise
 from explain.trace.patches import replaced
@@ -264,7 +265,7 @@ def _reduction(plain: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Any, operands: Any) -> Any:
         first = operands[0]
         if self.combine_fn not in in_numpy:
-            return plain(self, operands)
+            return combine.reduced(self, operands)
         bf16 = _is_bf16(first.handle)
         if bf16:
             first = _tensor(_promoted(first.handle), first, tl.float32)
@@ -286,7 +287,9 @@ def _scan(plain: Callable[..., Any]) -> Callable[..., Any]:
     # Original: adds and multiplies the bits of bf16.
     def method(self: Any, operands: Any) -> Any:
         first = operands[0]
-        if not _is_bf16(first.handle) or self.combine_fn not in (tl.standard._sum_combine, tl.standard._prod_combine):
+        if self.combine_fn not in (tl.standard._sum_combine, tl.standard._prod_combine):
+            return combine.scanned(self, operands) or plain(self, operands)
+        if not _is_bf16(first.handle):
             return plain(self, operands)
         (result,) = plain(self, (_tensor(_promoted(first.handle), first, tl.float32),))
         return [_tensor(_demoted(result.handle), result, tl.bfloat16)]

@@ -61,6 +61,9 @@ def hooks(recorder: Recorder) -> list[tuple[Any, str, object]]:
         def run_program(self, **arguments: Any) -> None:
             launch = recorder.launch
             launch.arguments = launch.arguments or arguments
+            if recorder.only and not recorder.on:
+                recorder.note("only the recorded programs ran: outputs and counts are theirs alone")
+                return
             reporting = recorder.function(launch.kernel.fn, reporting=True) if recorder.on else None
             (reporting or self.plain)(**arguments)
 

@@ -15,7 +15,9 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple, Protocol, cast
@@ -24,7 +26,7 @@ from weakref import WeakKeyDictionary
 from triton import language as tl
 
 from explain.trace.model import Source
-from explain.trace.semantics import RULES, Unbound
+from explain.trace.semantics import RULES, Unbound, types_of
 from explain.trace.syntax import Syntax
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -32,6 +34,7 @@ PREFIX = "_tilescope_"
 HOOKS = ("enter", "step", "mark", "fail", "leave")
 SITES = f"{PREFIX}sites"
 UNBOUND = f"{PREFIX}unbound"
+TYPES = f"{PREFIX}types"
 BOOLEANS = {ast.And: ("stops_and", "both"), ast.Or: ("stops_or", "either")}
 
 
@@ -68,6 +71,7 @@ class Instrumented:
         """
         hooks = {PREFIX + name: getattr(tape, name, None) for name in HOOKS}
         rules = {PREFIX + name: rule for name, rule in RULES.items()}
+        rules[f"{PREFIX}types_of"] = partial(types_of, {})  # they are of this run
         enclosing = _enclosing(fn)
         made = self.make(**hooks, **rules, **{SITES: self.sites, UNBOUND: Unbound}, **dict.fromkeys(enclosing))
         code = made.__code__
@@ -156,7 +160,8 @@ class _Rewriter(ast.NodeTransformer):
         function.returns = None
         entered = self.report("enter", function, names)
         self.live = set(names)
-        body = [*self.refused(function.body), *self.block(function.body)]
+        types = ast.Assign([ast.Name(TYPES, ast.Store())], _call("types_of", *map(_name, names)))
+        body = [types, *self.refused(function.body), *self.block(function.body)]
         function.body = self.guarded(function, entered, body) if self.reporting else body
         parameters = [PREFIX + name for name in (*HOOKS, *RULES)] + [SITES, UNBOUND, *enclosing]
         (make,) = ast.parse(f"def {PREFIX}make(): pass").body
@@ -192,12 +197,19 @@ class _Rewriter(ast.NodeTransformer):
                 yield from self.loop(node)
             case ast.If():
                 # Reported after the test was evaluated, whatever its result: the test may load.
-                branches = [self.syntax.refusal(branch) for branch in (node.body, node.orelse)]
-                why = next((words for _, words in filter(None, branches)), self.returns_in_loop(node))
-                node.test = _call("condition", self.marked(self.visit(node.test), node), ast.Constant(why))
+                refusals = [self.syntax.refusal(branch) for branch in (node.body, node.orelse)]
+                why = next((words for _, words in filter(None, refusals)), self.returns_in_loop(node))
+                branches = self.temporary()
+                made, check, lost = self.branches(node, branches)
+                test = self.marked(self.visit(node.test), node)
+                node.test = _call("condition", test, ast.Constant(why), _name(branches))
                 node.body = [*self.refused(node.body), *self.block(node.body)]
                 node.orelse = [*self.refused(node.orelse), *self.block(node.orelse)]
+                yield made
+                yield check
                 yield node
+                yield check
+                yield from lost
             case ast.With():
                 node.items = [self.visit(item) for item in node.items]
                 names = [n for item in node.items if item.optional_vars for n in _bound(item.optional_vars)]
@@ -226,6 +238,26 @@ class _Rewriter(ast.NodeTransformer):
         if self.loops and any(isinstance(part, ast.Return) for part in ast.walk(node)):
             return f"line {node.lineno}: `return` inside a loop, where the condition is computed, cannot be compiled"
         return ""
+
+    def branches(self, node: ast.If, name: str) -> tuple[ast.stmt, ast.stmt, list[ast.stmt]]:
+        """The making of a `Branches`, its call with the values of what the branches assign, and what is lost after."""
+        then, other = ({one for part in block for node in ast.walk(part) for one in _assigned(node)} for block in
+                       (node.body, node.orelse))  # fmt: skip
+        returns = any(isinstance(part, ast.Return) for part in ast.walk(node))  # visit_if_top_level: it ends there
+        names = [] if returns else sorted(then | other)
+        arguments = [ast.Constant(node.lineno), *map(ast.Constant, names)]
+        made = ast.Assign([ast.Name(name, ast.Store())], _call("Branches", _name(TYPES), *arguments))
+        values = [_call_on(_call_plain("locals"), "get", ast.Constant(one), _name(UNBOUND)) for one in names]
+        check = ast.Expr(ast.Call(_name(name), values, []))
+        lost: list[ast.stmt] = []
+        for one in names:
+            if (one in then) != (one in other):
+                value = _call_on(_call_plain("locals"), "get", ast.Constant(one), _name(UNBOUND))
+                test = _call_on(_name(name), "lost", ast.Constant(one), value)
+                lost.append(ast.If(test, [ast.Delete([ast.Name(one, ast.Del())])], []))
+        for part in (made, check, *lost):
+            ast.copy_location(part, node)
+        return made, check, lost
 
     def loop(self, node: ast.For | ast.While) -> Iterator[ast.stmt]:
         """The loop, and the check of what it carries: `Carried` is told the values at each start and at the end."""
@@ -297,9 +329,14 @@ class _Rewriter(ast.NodeTransformer):
         return ast.copy_location(_call("negated", node.operand), node) if isinstance(node.op, ast.Not) else node
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        place = ast.Tuple([ast.Constant(node.lineno), ast.Constant(node.col_offset)], ast.Load())
+        numbers = [ast.copy_location(ast.Constant(number), side) for side in (node.body, node.orelse)
+                   if (number := _number(side)) is not None]  # fmt: skip
         self.generic_visit(node)
-        node.test = _call("condition", node.test)
-        return node
+        kept = self.temporary()
+        test, node.test = node.test, _call("condition", _name(kept))
+        kept_test = ast.NamedExpr(ast.Name(kept, ast.Store()), test)
+        return ast.copy_location(_call("ternary", _name(TYPES), place, kept_test, node, *numbers), node)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
@@ -343,6 +380,13 @@ def _call_plain(function: str, *arguments: ast.expr) -> ast.Call:
 
 def _call_on(value: ast.expr, method: str, *arguments: ast.expr) -> ast.expr:
     return ast.Call(ast.Attribute(value, method, ast.Load()), list(arguments), [])
+
+
+def _number(node: ast.expr) -> int | float | None:
+    """The number that an expression is, if it is one as it is written."""
+    with suppress(ValueError, TypeError):
+        return value if isinstance(value := ast.literal_eval(node), int | float) else None
+    return None
 
 
 def _bound(target: ast.expr) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,3 +19,12 @@ def replaced(owner: Any, name: str, value: object) -> Iterator[None]:
             setattr(owner, name, before)
         else:
             delattr(owner, name)
+
+
+def around(plain: Callable[..., Any], method: Callable[..., Any]) -> Callable[..., Any]:
+    """A builder's method that calls `method` with its own plain form first."""
+
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return method(lambda *more, **words: plain(self, *more, **words), *args, **kwargs)
+
+    return wrapped

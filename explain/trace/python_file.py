@@ -14,11 +14,13 @@ import signal
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 import torch
 from triton.runtime import KernelInterface
@@ -29,6 +31,7 @@ from explain.trace.instrument import PROJECT
 from explain.trace.model import Failure, Trace
 from explain.trace.patches import replaced
 from explain.trace.recorder import Programs, Progress, recording
+from explain.trace.without_gpu import OnCpu, without_gpu
 
 LIBRARIES = ("<", *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
 OURS = str(PROJECT / "explain")
@@ -36,6 +39,9 @@ OURS = str(PROJECT / "explain")
 
 OUTPUT_CHARACTERS = 100_000
 """What a run prints is kept up to here."""
+NO_GPU = (
+    "no GPU here: the file's tensors on cuda are on the CPU, and a question about the GPU is answered as on an H100"
+)
 
 
 def record_file(
@@ -43,35 +49,97 @@ def record_file(
 ) -> Trace:
     """Imports a Python file, calls its `function` without arguments and records every kernel it launches.
 
+    A function called test… runs as pytest runs it, once. Without a function ("") the file runs as a script. Where there
+    is no GPU, tensors that are asked for on one are made on the CPU.
+
     A run that fails, or that reaches a limit (`seconds`, or one of the `options` of `recording`), leaves its trace too;
     the trace's report says what happened, at which step, and what was printed.
 
     Raises BadTarget if there is no such file or function, TraceError if the function launches nothing, or fails before.
     """
+    with (
+        opened(path, function, progress, seconds) as file,
+        recording(programs, any_dot=False, progress=progress, **options) as recorder,
+    ):
+        failure = None
+        try:
+            with limited(seconds):
+                file.call()
+        except BaseException as error:  # foreign code may raise SystemExit or KeyboardInterrupt
+            if not recorder.steps:
+                raise
+            step, calls = recorder.failed_at(error)
+            if not (isinstance(error, SystemExit) and not error.code):  # as a script may end
+                failure = Failure(step, said(file.name, error), _lines(_foreign(calls)))
+        for note in file.notes():
+            recorder.note(note)
+        return recorder.trace(output=file.output.getvalue(), failure=failure)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A function of a file, ready to be called: its name in words, and what it prints from now on.
+
+    `parameters`: of a test, once it ran: those of its parameters with which it did.
+    """
+
+    name: str
+    call: Callable[[], object]
+    output: io.StringIO
+    on_cpu: OnCpu
+    parameters: Mapping[str, object]
+
+    def notes(self) -> Iterator[str]:
+        """What is to be known of a run of it."""
+        if self.on_cpu.asked:
+            yield NO_GPU
+        if self.parameters:
+            values = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
+            yield f"{self.name} ran with the first of its parameters: {values}"
+
+
+@contextmanager
+def opened(
+    path: Path,
+    function: str,
+    progress: Progress,
+    seconds: float | None = None,
+    arguments: Mapping[str, object] | None = None,
+) -> Iterator[Opened]:
+    """While open, a function of a Python file that is imported as a script in its folder is. Without a function ("")
+    the call runs the file; for a test, the call lets pytest import the file and run the test.
+
+    The function gets `arguments`, by name. Failures inside become a TraceError in words.
+
+    Raises BadTarget if there is no such file, function or parameter; TraceError if the import fails.
+    """
     if not path.is_file():
         raise BadTarget(f"{path}: no such file")
     path = path.resolve()
-    base, name = _module(path)
+    base, name = _module(path) if function else (path.parent, "__main__")
+    what = f"{path.name}:{function}" if function else path.name
     output = _Output()
-    with _own_imports(path.parent, base, name), redirect_stdout(output), redirect_stderr(output), _without_gpu():
+    with (
+        _own_imports(path.parent, base, name),
+        redirect_stdout(output),
+        redirect_stderr(output),
+        without_gpu() as on_cpu,
+    ):
         progress(f"importing {path.name}", 0.0)
-        with _explained(f"importing {path.name}", output), _limited(seconds):
-            module = _import(path, name)
-        call = _find(module, path, function)
-        failure = None
-        with (
-            _explained(f"{path.name}:{function}", output),
-            recording(programs, any_dot=False, progress=progress, **options) as recorder,
-        ):
-            try:
-                with _limited(seconds):
-                    call()
-            except BaseException as error:  # foreign code may raise SystemExit or KeyboardInterrupt
-                if not recorder.steps:
-                    raise
-                step, calls = recorder.failed_at(error)
-                failure = Failure(step, _words(f"{path.name}:{function}", error), _lines(_foreign(calls)))
-        return recorder.trace(output=output.getvalue(), failure=failure)
+        call: Callable[[], object]
+        parameters: dict[str, object] = {}
+        if function.startswith("test") and importlib.util.find_spec("pytest"):
+            from explain.trace.pytest_run import run_test  # no reader of the app needs pytest
+
+            call = partial(run_test, path, function, arguments or {}, parameters)
+        elif function:
+            with _explained(f"importing {path.name}", output), limited(seconds):
+                module = _import(path, name)
+            call = _find(module, path, function, arguments or {})
+        else:
+            call = partial(_import, path, name)
+        with _explained(what, output):
+            yield Opened(what, call, output, on_cpu, parameters)
 
 
 class _Output(io.StringIO):
@@ -84,11 +152,14 @@ class _Output(io.StringIO):
 
 
 @contextmanager
-def _limited(seconds: float | None) -> Iterator[None]:
+def limited(seconds: float | None) -> Iterator[None]:
     """Raises TookTooLong inside after so many seconds, and again each second, if the code hides it."""
 
     def stop(*_: object) -> None:
-        raise TookTooLong(f"it ran longer than {seconds:g} s: raise --seconds, or make its inputs smaller")
+        raise TookTooLong(
+            f"it ran longer than {seconds:g} s: raise --seconds, make its inputs smaller, "
+            "or run a few programs: explain trace … --programs 0:4 --only"
+        )
 
     if seconds is None:
         yield
@@ -129,7 +200,7 @@ def _import(path: Path, name: str) -> ModuleType:
     return module
 
 
-def _find(module: ModuleType, path: Path, function: str) -> Callable[[], object]:
+def _find(module: ModuleType, path: Path, function: str, arguments: Mapping[str, object]) -> partial[Any]:
     own = {name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
     functions = {name: value for name, value in own.items() if inspect.isfunction(value)}
     there = ", ".join(name for name, value in functions.items() if not _required(value)) or "none"
@@ -140,11 +211,15 @@ def _find(module: ModuleType, path: Path, function: str) -> Callable[[], object]
         )
     if not callable(found):
         raise BadTarget(f"{path.name} has no function {function}; functions without arguments there: {there}")
-    if required := _required(found):
+    if required := [name for name in _required(found) if name not in arguments]:
         raise BadTarget(
             f"{path.name}:{function} needs arguments ({', '.join(required)}); name one that needs none: {there}"
         )
-    return cast(Callable[[], object], found)
+    for name in arguments:
+        if name not in inspect.signature(found).parameters:
+            how = f"def {function}({name}=…), and make the tensors from it"
+            raise BadTarget(f"{path.name}:{function} has no parameter {name}: give it one, {how}")
+    return partial(found, **arguments)
 
 
 def _required(function: Callable[..., object]) -> list[str]:
@@ -185,7 +260,8 @@ def _own_imports(folder: Path, base: Path, module: str) -> Iterator[None]:
     finally:
         sys.path[:] = path
         for name in set(sys.modules) - before:
-            if _is_under(sys.modules[name], base) and not _is_library(sys.modules[name].__file__):
+            mine = _is_under(sys.modules[name], base) and not _is_library(sys.modules[name].__file__)
+            if mine or name.rpartition(".")[2] == "conftest":  # pytest takes them from folders above too
                 del sys.modules[name]
         sys.modules.update(hidden)
 
@@ -207,11 +283,11 @@ def _explained(what: str, output: _Output) -> Iterator[None]:
     except (TraceError, OutOfBounds) as error:
         raise type(error)("\n".join(filter(None, (str(error), output.getvalue().rstrip())))) from error
     except BaseException as error:
-        parts = (_words(what, error), _lines(_calls(error)), output.getvalue().rstrip())
+        parts = (said(what, error), _lines(_calls(error)), output.getvalue().rstrip())
         raise TraceError("\n".join(filter(None, parts))) from error
 
 
-def _words(what: str, error: BaseException) -> str:
+def said(what: str, error: BaseException) -> str:
     """One sentence about a failure."""
     if isinstance(error, TraceError | OutOfBounds):
         return str(error)
@@ -226,9 +302,13 @@ def _words(what: str, error: BaseException) -> str:
     said = f"{type(root).__name__}: {root}".removesuffix(": ")
     if isinstance(root, MemoryError) or os.strerror(errno.ENOMEM) in str(root):
         return f"{what} needs more memory than it may take: raise --megabytes ({root})"
+    return f"{what} failed: {said}{place_of(error)}"
+
+
+def place_of(error: BaseException) -> str:
+    """The innermost line of foreign code in an error, in brackets, behind a space; "" if there is none."""
     places = _calls(error)
-    place = f" ({Path(places[-1].filename).name}:{places[-1].lineno} in {places[-1].name})" if places else ""
-    return f"{what} failed: {said}{place}"
+    return f" ({Path(places[-1].filename).name}:{places[-1].lineno} in {places[-1].name})" if places else ""
 
 
 def _lines(calls: Iterable[traceback.FrameSummary]) -> str:
@@ -259,17 +339,3 @@ def _asks_for_cuda(error: BaseException) -> bool:
     raised = traceback.extract_tb(error.__traceback__)
     by_library = bool(raised) and _is_library(raised[-1].filename)
     return by_library and not torch.cuda.is_available() and any(word in str(error) for word in words)
-
-
-@contextmanager
-def _without_gpu() -> Iterator[None]:
-    """Makes `torch.cuda.device(…)` and `torch.cuda.synchronize()` do nothing where there is no GPU.
-
-    Launchers have them around a launch, and on the CPU there is no device to change and nothing to wait for.
-    """
-    with ExitStack() as stack:
-        if not torch.cuda.is_available():
-            for name in ("device", "device_of", "_DeviceGuard"):  # the last is what torch.compile's code has
-                stack.enter_context(replaced(torch.cuda, name, lambda *args: nullcontext()))
-            stack.enter_context(replaced(torch.cuda, "synchronize", lambda *args: None))
-        yield

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from traceback import FrameSummary, extract_stack, extract_tb
+from types import FrameType
 from typing import Any, Literal
 
 import numpy as np
@@ -51,11 +52,13 @@ class Recorder:
     """A recording in progress: the tape that instrumented functions report to."""
 
     def __init__(
-        self, programs: Programs, max_steps: int, max_bytes: int, progress: Progress, budget: float = math.inf
-    ) -> None:
+        self, programs: Programs, max_steps: int, max_bytes: int, progress: Progress, budget: float = math.inf,
+        only: bool = False,
+    ) -> None:  # fmt: skip
         self.progress = progress
         self.began, self.told = time.thread_time(), time.monotonic()
         self.budget = budget
+        self.only = only
         self.wanted: Literal["all"] | frozenset[tuple[int, ...]] = _wanted(programs)
         self.max_steps, self.max_bytes = max_steps, max_bytes
         self.launches: list[LaunchRecord] = []
@@ -236,7 +239,9 @@ class Recorder:
         try:
             real, touches = launch.memory.resolve(handle.data, lanes, width, _DID[kind])
         except OutOfBounds as error:
-            raise OutOfBounds(f"{_where(launch)}: {error}") from None
+            file, line = line_now(launch)
+            place = f"{launch.kernel.__name__}, program {list(launch.program or ())}, {Path(file).name}:{line}"
+            raise OutOfBounds(str(error), place, tuple(launch.program or ())) from None
         for touch in touches:
             if kind != STORE:
                 launch.read_bytes[touch.number] = launch.read_bytes.get(touch.number, 0) + touch.bytes
@@ -307,18 +312,17 @@ def _is_place(program: object) -> bool:
     return whole and len(program) == 3  # type: ignore[arg-type]
 
 
-def _where(launch: LaunchRecord) -> str:
-    """The running kernel, program, file and line, from Python's stack."""
+def line_now(launch: LaunchRecord) -> tuple[str, int]:
+    """The file and the line that a kernel runs, from Python's stack: in a helper, the helper's."""
     files = {inspect.getfile(launch.kernel.fn)}
-    frame, place = sys._getframe(), "unknown place"
+    frame: FrameType | None = sys._getframe()
     libraries = (os.path.dirname(triton.__file__), os.path.dirname(np.__file__), os.path.dirname(__file__))
     while frame is not None:
         file = frame.f_code.co_filename
         if file in files or not file.startswith((*libraries, "<")):
-            place = f"{Path(file).name}:{frame.f_lineno}"
-            break
-        frame = frame.f_back  # type: ignore[assignment]
-    return f"{launch.kernel.__name__}, program {list(launch.program or ())}, {place}"
+            return file, frame.f_lineno
+        frame = frame.f_back
+    return inspect.getfile(launch.kernel.fn), 0
 
 
 @contextmanager
@@ -331,6 +335,7 @@ def recording(
     any_dot: bool = True,
     progress: Progress = lambda what, fraction: None,
     budget: float = math.inf,
+    only: bool = False,
     evidence: Evidence | None = None,
 ) -> Iterator[Recorder]:
     """Records every kernel launched inside: the steps of `programs` of each launch, and the counters of all programs.
@@ -338,7 +343,8 @@ def recording(
     `programs` is "all", "first" (program 0, 0, 0) or a list of [x, y, z], which may be empty. `progress` sometimes gets
     a text that names the running program, and the fraction of the launch's programs that are done. Kernels compute with
     the compiler's semantics (`semantics`) and under `interpreter_fidelity(tf32, any_dot)`. An autotuned kernel runs
-    with the first configuration that pruning leaves, since times mean nothing here. `evidence` gathers what checks
+    with the first configuration that pruning leaves, since times mean nothing here. With `only`, the other programs do
+    not run. `evidence` gathers what checks
     need; then an access outside its tensor does not stop the run.
 
     Raises from the launch inside: OutOfBounds; TraceTooLarge (more than `max_steps` steps, or `max_bytes` of values);
@@ -350,7 +356,7 @@ def recording(
         raise TraceError("set TRITON_INTERPRET=1 before importing triton: kernels are recorded in its interpreter")
     if interpreter.GridExecutor.__module__ != interpreter.__name__:
         raise TraceError("another recording is running: recordings cannot be nested or run at the same time")
-    recorder = Recorder(programs, max_steps, max_bytes, progress, budget)
+    recorder = Recorder(programs, max_steps, max_bytes, progress, budget, only)
     with ExitStack() as stack:
         stack.enter_context(interpreter_fidelity(tf32, any_dot, recorder.note))
         stack.enter_context(counting(recorder.count))

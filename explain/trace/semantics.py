@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -97,9 +97,11 @@ def negated(value: Any) -> Any:
 # if, while, assert, for
 
 
-def condition(value: Any, refusal: str = "") -> bool:
+def condition(value: Any, refusal: str = "", branches: Branches | None = None) -> bool:
     """The branch that `if` takes. Of a computed condition both are compiled: `refusal` is what is wrong in them."""
     if isinstance(value, tl.tensor):
+        if branches is not None:
+            branches.computed = True
         if value.handle.data.size != 1:
             raise Refused(f"`if` needs one value, and this tensor has shape {_shape(value)}: use tl.where")
         if refusal:
@@ -109,6 +111,71 @@ def condition(value: Any, refusal: str = "") -> bool:
     if type(value) not in CONDITIONS:  # visit_If
         raise Refused(f"`if` takes a tensor or a constant bool, int or None, not a {type(value).__name__}")
     return builtins.bool(value)
+
+
+Types = dict[tuple[int, object], str]
+"""The types that branches left in a compiled form of a function, by line and variable, or line and column."""
+
+
+def types_of(forms: dict[tuple[object, ...], Types], *arguments: Any) -> Types:
+    """The types of the form that these arguments call: each has its own, by their types and constants."""
+    return forms.setdefault(tuple(map(_form, arguments)), {})
+
+
+def _form(argument: Any) -> object:
+    if isinstance(argument, tuple | core.tuple):
+        return tuple(map(_form, argument))
+    if isinstance(argument, tl.tensor):
+        return str(argument.type)
+    value = core._unwrap_if_constexpr(argument)
+    return type(value), value if isinstance(value, Hashable) else id(value)
+
+
+def ternary(known: Types, place: tuple[int, int], test: Any, value: Any, *numbers: int | float) -> Any:
+    """The value of `… if test else …`: of a computed test both sides are compiled, to one type (`visit_IfExp`).
+
+    One side runs at a time. The type of the other is known if it is one of the `numbers`, or once it has run.
+    """
+    if not isinstance(test, tl.tensor):
+        return value
+    value = assign(value)
+    for side in (*map(assign, numbers), value):
+        if (first := known.setdefault(place, now := _type_name(side))) != now:
+            words = "the condition is computed, so both are compiled and must have one type"
+            raise Refused(f"one side of `… if … else …` is {first} and the other is {now}: {words}")
+    return value
+
+
+class Branches:
+    """Checks that both branches of an `if` with a computed condition leave a variable the same type.
+
+    It is called before and after the `if`, with the values of the names that its branches assign (`visit_if_scf`):
+    a variable from before keeps its type; another must be assigned in both, with one type. `known` is what `types_of`
+    gave. One branch runs at a time, so the types of the other are known once it has run.
+    """
+
+    def __init__(self, known: Types, line: int, *names: str) -> None:
+        self.known, self.line, self.names = known, line, names
+        self.before: Sequence[str] | None = None
+        self.computed = False
+
+    def __call__(self, *values: Any) -> None:
+        types = [_type_name(value) if isinstance(value, tl.tensor) else "" for value in values]
+        if self.before is None:
+            self.before = [*types]
+            self.missing = [value is Unbound for value in values]
+        elif self.computed:
+            for name, before, new, now in zip(self.names, self.before, self.missing, types, strict=True):
+                first = self.known.setdefault((self.line, name), now) if new and now else before
+                if first and now and first != now:
+                    where = "in the other branch" if new else "before the `if`"
+                    words = "the condition is computed, so both branches are compiled and must leave one type"
+                    raise Refused(f"`{name}` is {first} {where} and {now} after this one: {words}")
+
+    def lost(self, name: str, value: Any) -> bool:
+        """Whether a name that only one branch assigns has no value after the `if`."""
+        assert self.before is not None
+        return self.computed and self.missing[self.names.index(name)] and isinstance(value, tl.tensor)
 
 
 def going_on(value: Any) -> bool:
@@ -260,8 +327,8 @@ def refuse(words: str) -> Any:
 RULES: dict[str, Callable[..., Any]] = {
     rule.__name__: rule
     for rule in (
-        assign, stops_and, stops_or, both, either, negated, condition, going_on, asserts, Carried, loop, call, value_of,
-        refuse,
+        assign, stops_and, stops_or, both, either, negated, condition, types_of, ternary, Branches, going_on,
+        asserts, Carried, loop, call, value_of, refuse,
     )
 }  # fmt: skip
 """What rewritten functions call."""

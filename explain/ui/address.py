@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
+from explain.door import LOOPBACK
 
 
 def returned() -> bool:
@@ -35,13 +36,14 @@ def here() -> str:
 
 def own_machine() -> bool:
     """Whether the reader sits at the server, so that what they write is their own code on their own machine."""
-    headers = st.context.headers
-    return is_loopback(str(st.get_option("server.address")), headers.get("Host", ""), headers.get("Origin", ""))
+    return is_loopback(str(st.get_option("server.address")), st.context.headers)
 
 
-def is_loopback(address: str, host: str, origin: str) -> bool:
-    """Whether the reader sits at the server: it listens on loopback only (`address`), was asked for there (`host`, the
-    header Host), by a page of its own (`origin`, the header Origin).
+def is_loopback(address: str, headers: Mapping[str, str]) -> bool:
+    """Whether the reader sits at the server: it listens on loopback only (`address`), was asked for there (Host), by a
+    page of its own (Origin), and by no proxy, as it would ask for anyone.
     """
+    host, origin = headers.get("Host", ""), headers.get("Origin", "")
     names = (address, urlsplit(f"//{host}").hostname, urlsplit(origin).hostname)
-    return all(name in LOOPBACK for name in names) and urlsplit(origin).netloc == host
+    direct = urlsplit(origin).netloc == host and "X-Forwarded-For" not in headers
+    return direct and all(name in LOOPBACK for name in names)

@@ -23,13 +23,16 @@ def image_format() -> None:
         pick("Save plots as", FORMATS, "image format", help=words)
 
 
-_VERSIONS = re.compile(r", driver [^;·]*\d{4}-\d\d-\d\d")
+_FOLDED = re.compile(r", (?:driver|torch) [^;·]*\d{4}-\d\d-\d\d| · medians?\b[^·;]*?(?= ·|;|$)")
 
 
-def sourced(words: str) -> None:
-    """A caption that says where numbers come from. A GPU's driver, versions and date open on hover or focus."""
-    versions = dict.fromkeys(found.removeprefix(", ") for found in _VERSIONS.findall(words))
-    st.caption(_VERSIONS.sub("", words), help="; ".join(versions) or None)
+def sourced(words: str, *more: str) -> None:
+    """A caption that says where numbers come from, in a short line.
+
+    A GPU's driver, versions and date, how times were taken, and `more` open on hover or focus.
+    """
+    folded = dict.fromkeys(found.strip(" ,·") for found in _FOLDED.findall(words))
+    st.caption(_FOLDED.sub("", words), help="; ".join([*folded, *more]) or None)
 
 
 def chart(figure: go.Figure, name: str, csv: Callable[[], str] | None = None, *, alt: str = "") -> None:
@@ -48,9 +51,19 @@ def chart(figure: go.Figure, name: str, csv: Callable[[], str] | None = None, *,
         "toImageButtonOptions": {"format": chosen, "filename": stem, "scale": 2 if chosen == "png" else 1},
     }
     with st.container(key=f"chart {stem}", gap=None):  # on a phone it keeps a readable width, and scrolls
-        st.plotly_chart(figure, key=f"plot: {name}", config=config, alt=alt or name)
+        plotted(figure, name, config, alt or name)
         if csv:
             csv_download("CSV", csv, stem, key=f"csv: {name}", help="The numbers of this plot", type="tertiary")
+
+
+@st.cache_resource(max_entries=128, show_spinner=False, hash_funcs={go.Figure: id})
+def plotted(figure: go.Figure, name: str, config: dict[str, Any], alt: str) -> go.Figure:
+    """Shows a plot. The same figure is written as JSON once; later reruns repeat the message.
+
+    The cache keeps the figure that is returned, so its id stays its own.
+    """
+    st.plotly_chart(figure, key=f"plot: {name}", config=config, alt=alt)
+    return figure
 
 
 def csv_download(label: str, csv: Callable[[], str], stem: str, **looks: Any) -> None:

@@ -51,9 +51,9 @@ def controls(
     """
     address = _Address(default, prefix)
     state, labels = address.state, LABELS if default.entry.family == "attention" else ROW_LABELS
-    current, error = address.current()
+    keys = {name: address.key(name) for name in (*names, *folded)}
+    current, error = _current(address, keys)
     parameters = {parameter.name: parameter for parameter in default.entry.parameters}
-    chosen: dict[str, object] = {}
     widths = [5 if name == "inputs" else 3.5 if parameters[name].kind == "flag" else 4 for name in names]
     row = a_row or [*widths, *[2.5] * bool(folded)]
     columns = [column for _ in range(0, len(names), a_row or len(names)) for column in st.columns(row)]
@@ -63,20 +63,10 @@ def controls(
             places |= dict.fromkeys(folded, st.popover("More", width="stretch"))
     for name, place in places.items():
         with place:
-            key = address.key(name)
-            if key not in st.session_state or st.session_state.get(f"{state}: shown") != current:
-                st.session_state[key] = _choices(current)[name]
             if name == "inputs":
-                chosen[name] = _preset(current, presets, key)
+                _preset(current, presets, keys[name])
             else:
-                chosen[name] = _control(parameters[name], labels.get(name, name.replace("_", " ").capitalize()), key)
-    st.session_state[f"{state}: shown"] = current
-    if any(value != _choices(current)[name] for name, value in chosen.items()):
-        try:
-            address.choose(_fits_screen(_changed(current, chosen)))
-            st.rerun()
-        except ParameterError as refused:
-            st.session_state[state], error = (current, None), refused
+                _control(parameters[name], labels.get(name, name.replace("_", " ").capitalize()), keys[name])
     if error is not None:
         words = in_words(error, labels)
         below = places.get(error.parameter)
@@ -85,6 +75,28 @@ def controls(
             below = columns[len(names)]
         refuse(words, state, below)
     return current
+
+
+def _current(address: _Address, keys: Mapping[str, str]) -> tuple[Experiment, ParameterError | None]:
+    """The experiment to show, and why what its controls say cannot be used; the controls then say the experiment.
+
+    A control's value is known before the control is drawn, so a page that shows it runs once.
+    """
+    current, error = address.current()
+    shown, known = f"{address.state}: shown", all(key in st.session_state for key in keys.values())
+    if known and st.session_state.get(shown) == current:
+        chosen = {name: st.session_state[key] for name, key in keys.items()}
+        if not chosen.items() <= _choices(current).items():
+            try:
+                current, error = _fits_screen(_changed(current, chosen)), None
+                address.choose(current)
+            except ParameterError as refused:
+                st.session_state[address.state], error = (current, None), refused
+    if not known or st.session_state.get(shown) != current:
+        choices = _choices(current)
+        st.session_state.update({key: choices[name] for name, key in keys.items()})
+        st.session_state[shown] = current
+    return current, error
 
 
 def in_words(error: ParameterError, labels: Mapping[str, str] = LABELS) -> str:
@@ -241,30 +253,30 @@ def _fits_screen(experiment: Experiment) -> Experiment:
     return experiment
 
 
-def _preset(current: Experiment, presets: Sequence[str], key: str) -> str:
+def _preset(current: Experiment, presets: Sequence[str], key: str) -> None:
     options = list(presets) if current.inputs in presets else [current.inputs, *presets]
     told = "\n".join(f"- **{_title(name)}**: {preset_of(name).help}" for name in options)
-    return st.selectbox(LABELS["inputs"], options, key=key, format_func=_title, help=told)
+    st.selectbox(LABELS["inputs"], options, key=key, format_func=_title, help=told)
 
 
 def _title(preset: str) -> str:
     return PRESET_TITLES.get(preset, preset.replace("_", " "))
 
 
-def _control(parameter: Parameter, label: str, key: str) -> object:
+def _control(parameter: Parameter, label: str, key: str) -> None:
     most = min(parameter.maximum, LARGEST_ON_SCREEN.get(parameter.name, parameter.maximum))
     words = f"{parameter.help[0].upper()}{parameter.help[1:]}."
     match parameter.kind:
         case "flag":
-            return st.toggle(label, key=key, help=words)
+            st.toggle(label, key=key, help=words)
         case "choice":
-            return st.selectbox(label, parameter.choices, key=key, help=words)
+            st.selectbox(label, parameter.choices, key=key, help=words)
         case "tile":
             sides = [side for side in (1 << bit for bit in range(17)) if parameter.minimum <= side <= most]
-            return st.selectbox(label, sides, key=key, help=f"{words} A power of two.")
+            st.selectbox(label, sides, key=key, help=f"{words} A power of two.")
         case _:
             # No bounds: the browser would silently refuse what `controls` refuses in words.
-            return st.number_input(label, step=1, key=key, help=f"{words} Up to {most} on this page.")
+            st.number_input(label, step=1, key=key, help=f"{words} Up to {most} on this page.")
 
 
 def view(*names: str) -> str:
@@ -279,5 +291,5 @@ def pick(
     every = list(options)
     start = every[0] if default is None else default
     asked = {"default": start, "required": True, "key": key, "bind": "query-params", **more}
-    chosen: T = place.segmented_control(label, every, **asked)
-    return chosen
+    chosen: T | None = place.segmented_control(label, every, **asked)
+    return start if chosen is None else chosen  # an address may hold the name without a value

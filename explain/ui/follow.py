@@ -23,14 +23,20 @@ def follow(
 ) -> None:
     """Draws a part of the page, and again every `seconds` while `running()`.
 
-    The whole page reruns once when the job ends, and each time `progress()` changes.
+    The whole page reruns once when the job ends, and each time `progress()` changes. It is no fragment afterwards: the
+    browser would go on asking for it, and where such a run follows a page's own at once, Streamlit leaves what the page
+    no longer draws on the screen.
     """
     before = (running(), progress())
-    st.fragment(_draw, run_every=seconds if before[0] else None)(draw, before, lambda: (running(), progress()))
+    if before[0]:
+        st.fragment(_draw, run_every=seconds)(draw, before, lambda: (running(), progress()))
+    else:
+        with st.container():  # as the fragment has: what stands below keeps its place in the page
+            draw()
 
 
 def _draw(draw: Callable[[], object], before: tuple[bool, object], now: Callable[[], tuple[bool, object]]) -> None:
-    if before[0] and now() != before:
+    if now() != before:
         st.rerun()
     draw()
 
@@ -59,14 +65,15 @@ def on_request(label: str, key: str, doing: str, work: Callable[[Job[T]], T], ic
     if job is None:
         return None
     if job.running:
-        follow(lambda: _running(job, key), lambda: job.running)
+        follow(lambda: running(job, key), lambda: job.running)
         return None
     if job.error:
         st.error(job.error, icon=":material/error:")
     return job
 
 
-def _running(job: Job[T], key: str) -> None:
+def running(job: Job[T], key: str) -> None:
+    """What a job is doing, for how long, and a button that cancels it."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f":material/hourglass_top: {job.doing}, {fixed(job.seconds, 0)} s")
         if st.button("Cancel", icon=":material/stop:", key=f"cancel {key}"):

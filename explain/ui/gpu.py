@@ -17,7 +17,7 @@ def gpu_choice() -> Gpu:
     Streamlit forgets a control when the page changes, so the choice is kept in the session too.
     """
     status = engine().device_if_known()
-    here = known_as(status.provenance["gpu"]) if status and status.available and status.provenance else None
+    here = known_as(status.gpu) if status else None
     own = here or DEFAULT
     kept = own if returned() else st.session_state.get(CHOSEN, own)
     asked = st.query_params.get(KEY, kept)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from html import escape
 from pathlib import Path
@@ -21,8 +21,7 @@ from explain.ui import terms
 
 LOOK = Path(__file__).parent.parent / "look"
 TERMS, _APP = ((LOOK / name).read_text(encoding="utf-8") for name in ("terms.css", "app.css"))
-STYLE = f"<style>.stApp {{ {palette.both_themes()} }}\n{TERMS}{_APP}</style>"
-"""The app's style sheet, with the palette's colours. TERMS is the part for terms with a definition."""
+"""The app's style sheet; TERMS is the part for terms with a definition."""
 
 _OPENING = "the column of the page's title and goal"
 _ARXIV = re.compile(r"(?<!\[)arXiv (\d{4}\.\d{4,5})")
@@ -32,6 +31,14 @@ _ARXIV = re.compile(r"(?<!\[)arXiv (\d{4}\.\d{4,5})")
 def icon() -> str:
     """The app's icon as a data URL: read once, not at every rerun."""
     return "data:image/svg+xml;base64," + base64.b64encode((LOOK / "icon.svg").read_bytes()).decode()
+
+
+@lru_cache
+def style(page: contents.Page) -> str:
+    """The app's style sheet with the palette's colours, then what the page's room adds to it: its `page.css`."""
+    own = ROOT / "explain" / "chapters" / page.stem / "page.css"
+    added = own.read_text(encoding="utf-8") if own.exists() else ""
+    return f"<style>.stApp {{ {palette.both_themes()} }}\n{TERMS}{_APP}{added}</style>"
 
 
 def chapter(file: str, goal: str = "", words: str = "", wide: float = 1.5) -> DeltaGenerator:
@@ -80,6 +87,24 @@ def prose(text: str) -> None:
     st.markdown(terms.marked(text), unsafe_allow_html=True)
 
 
+def anchor(heading: str) -> str:
+    """The place of a heading in its page's address."""
+    return re.sub(r"\W+", "-", heading.lower()).strip("-")
+
+
+def jumps(headings: Iterable[str]) -> None:
+    """Links to the headings of a long page, by their `anchor`; they stay in sight."""
+    with st.container(key="groups"):
+        st.markdown(" · ".join(f"[{heading}](#{anchor(heading)})" for heading in headings))
+
+
+def document(name: str, label: str) -> None:
+    """A file of docs/, folded away under `label`. Its links to other files are plain words."""
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8").partition("\n")[2]
+    with st.expander(label):
+        st.markdown(re.sub(r"\[([^\]]+)\]\([\w.-]+\.md[^)]*\)", r"\1", text))
+
+
 def sides(heading: str, wide: float = 2) -> tuple[DeltaGenerator, DeltaGenerator]:
     """A heading; returns the column for its words, and the place for their picture, `wide` times as wide."""
     st.header(heading, anchor=False)
@@ -95,37 +120,43 @@ def part(heading: str, words: str, wide: float = 2) -> DeltaGenerator:
     return picture
 
 
-def closing(room: str, *works: str) -> None:
-    """A chapter's three questions, each with its answer folded away, its puzzles, and where its facts come from: the
-    `closing.toml` of its room, then more `works`. An arXiv number becomes a link.
+def closing(room: str, *works: str, exhibit: str = "") -> None:
+    """A chapter's three questions, each with its answer folded away; beside them its puzzles, and where its facts come
+    from: the `closing.toml` of its room, then more `works`. An arXiv number becomes a link. Of the puzzles that mend a
+    bug only the `exhibit`'s is shown.
     """
     said = _closing(room)
+    parts: list[list[str]] = []
     if said["question"]:
-        st.header("Three questions", anchor=False)
-        # One element, where three st.expander and their words would be six: each costs a page some milliseconds to open
-        folded = (
-            f"<details><summary>{escape(one['asked'])}</summary>\n\n{terms.marked(one['told'])}\n\n</details>"
-            for one in said["question"]
-        )
-        st.markdown("\n\n".join(folded), unsafe_allow_html=True)
-    if puzzles := _puzzles(room):
-        st.header("Write it yourself", anchor=False)
-        st.markdown(puzzles, unsafe_allow_html=True)
+        folded = (_folded(one["asked"], terms.marked(one["told"])) for one in said["question"])
+        parts.append(["## Three questions", *folded])
+    if puzzles := _puzzles(room, exhibit):
+        parts.append(["## Write it yourself", puzzles])
     linked = (_ARXIV.sub(r"[arXiv \1](https://arxiv.org/abs/\1)", work) for work in (*said["sources"], *works))
-    st.caption("Sources: " + " · ".join(linked))
+    parts.append(["## Sources", "\n".join(f"- {work.strip()}" for work in linked)])
+    # One element, where each heading and each st.expander would be one: each costs a page some milliseconds to open
+    sections = "\n\n</section><section>\n\n".join("\n\n".join(part) for part in parts)
+    st.markdown(f'<div class="closing"><section>\n\n{sections}\n\n</section></div>', unsafe_allow_html=True)
+
+
+def _folded(title: str, words: str) -> str:
+    """Markdown with a title that unfolds it."""
+    return f"<details><summary>{escape(title)}</summary>\n\n{words}\n\n</details>"
 
 
 @lru_cache
-def _puzzles(room: str) -> str:
+def _puzzles(room: str, exhibit: str) -> str:
     """The kernels that a reader of this chapter can write, as markdown; empty if there is none."""
     said = []
     for name, puzzle in data(ROOT / "explain" / "puzzles" / "puzzles").items():
-        if puzzle["chapter"] == room:
+        if puzzle["chapter"] == room and puzzle.get("exhibit", "") == exhibit:
             formula = "\n".join(puzzle["formula"])
+            formula = formula if exhibit else f"```text\n{formula}\n```"
             start = f"python -m explain puzzle start {name}\npython -m explain puzzle check {name}.py --watch"
-            own = f"[Write it here](./write_it?puzzle={name}), or in your own editor:"
-            words = f"{puzzle['goal']}\n\n```text\n{formula}\n```\n\n{own}\n\n```text\n{start}\n```"
-            said.append(f"<details><summary>{escape(puzzle['title'])}</summary>\n\n{words}\n\n</details>")
+            here = "Predict" if "ask" in puzzle else "Write"
+            own = f"[{here} it here](./write_it?puzzle={name}), or in your own editor:"
+            words = f"{puzzle['goal']}\n\n{formula}\n\n{own}\n\n```text\n{start}\n```"
+            said.append(_folded(puzzle["title"], words))
     return "\n\n".join(said)
 
 
@@ -140,7 +171,7 @@ _BAR = st.components.v2.component(
     css=(LOOK / "frame.css").read_text(encoding="utf-8"),
     js=files.module("fonts.js") + (LOOK / "frame.js").read_text(encoding="utf-8"),
 )
-_LISTS = {"": ("home", "chapter"), "The lab": ("lab",), "Tools": ("tool",)}
+_LISTS = {"": ("home", "chapter"), "The lab": ("lab",), "Tools": ("tool",), "Your own": ("own",)}
 
 
 def bar(here: contents.Page) -> str | None:
@@ -157,7 +188,8 @@ def _bar_html(here: contents.Page) -> str:
 
     def listed(page: contents.Page) -> str:
         number = f"<b>{page.number}</b> " if page.kind == "chapter" else ""
-        return f"<li>{link(page, 'aria-current=page' if page == here else '', number + escape(page.title))}</li>"
+        label = page.title.removeprefix("Your ") if page.kind == "own" else page.title
+        return f"<li>{link(page, 'aria-current=page' if page == here else '', number + escape(label))}</li>"
 
     lists = ""
     for name, kinds in _LISTS.items():

@@ -116,7 +116,7 @@ def traced(experiments: Sequence[Experiment]) -> list[tuple[Experiment, Trace]]:
 
 def traffic_table(experiment: Experiment, trace: Trace) -> None:
     """Shows a run's bytes and FLOPs, and folded below each buffer's bytes: formula and trace must agree."""
-    traffic, got = experiment.entry.formula(experiment.values), trace.traffic()
+    traffic, got = experiment.traffic, trace.traffic()
     traced = [launch.totals for launch in trace.launches]
     rows: list[tuple[object, ...]] = []
     for term in traffic.terms:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 import pytest
 
-from benchmarks.speed_counters import main, told
+from benchmarks.speed_counters import main, merged, told
 from explain.counters.model import Counts
 from explain.counters.stalls import Stalls
 
@@ -34,6 +34,24 @@ def test_a_peer_that_is_not_here_says_why():
     )
 
 
+def test_what_is_counted_again_takes_the_place_of_the_old_and_the_rest_stays():
+    def result(gpu, code, *kernels):
+        return {"provenance": {"gpu": gpu, "date": code}, "code": {"ours": code}, "kernels": [*kernels]}
+
+    def row(name, counts):
+        return {"case": "backward 1×2", "name": name, **({"counts": counts} if counts else {"why": "not here"})}
+
+    old = result("H200", "1", row("ours", 1), row("FlashAttention-4", 2), row("gone", 3))
+    new = result("H200", "2", row("ours", 10), row("FlashAttention-4", None), row("cuDNN", 4))
+    both = merged(old, new)
+    assert [(one["name"], one["counts"]) for one in both["kernels"]] == [
+        ("ours", 10), ("FlashAttention-4", 2), ("gone", 3), ("cuDNN", 4),
+    ]  # fmt: skip
+    assert (both["code"], both["provenance"]["date"]) == ({"ours": "2"}, "2")
+    with pytest.raises(ValueError, match="another gpu"):
+        merged(old, result("H100", "2"))
+
+
 def test_a_table_that_is_none_is_named(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["nonsense"])
@@ -44,7 +62,7 @@ def test_without_a_gpu_it_says_what_is_missing():
     """As a process of its own: whether a GPU is there is asked once in each."""
     command = [sys.executable, "benchmarks/speed_counters.py", "softmax"]
     no_gpu = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=no_gpu)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=no_gpu)
     assert done.returncode == 1
     assert done.stderr.startswith("no counters: ")
     assert "Traceback" not in done.stderr

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from benchmarks.speed import merged
 from benchmarks.speed_table import PROMISES, lines, reached
 from benchmarks.speed_table import speed as speeds
 
@@ -49,3 +52,20 @@ def test_only_what_was_measured_is_in_the_table():
         "| softmax, fp32 and bf16, rows of 64k–256k | 1.00 TB/s | ≥ 0.75 × copy | **0.90** | ≥ 0.92 × copy, ≥ 1.00 × "
         "QuACK | **0.90**, missed in 1 of 1; not measured |"
     ]
+
+
+def test_other_tables_stay_as_they_were_if_gpu_and_versions_are_the_same():
+    def result(table: str, date: str, rounds: int, gpu: str = "H200") -> dict[str, Any]:
+        provenance = {"gpu": gpu, "date": date}
+        case = {"case": {"table": table, "name": f"{table} {date}"}, "variants": []}
+        return {"provenance": provenance, "code": {table: date}, "method": f"median of {rounds}", "cases": [case]}
+
+    old = result("softmax", "1", 30)
+    old["cases"] += result("backward", "1", 30)["cases"]
+    old["code"] |= {"backward": "1"}
+    both = merged(old, result("backward", "2", 20))
+    assert [one["case"]["name"] for one in both["cases"]] == ["softmax 1", "backward 2"]
+    assert both["code"] == {"softmax": "1", "backward": "2"}
+    assert both["method"] == "median of 30; backward: median of 20"
+    with pytest.raises(ValueError, match="another gpu"):
+        merged(old, result("backward", "2", 20, "H100"))

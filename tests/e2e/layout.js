@@ -1,12 +1,12 @@
 // Finds faults of layout in the page as it stands: window.layoutFaults() gives [{kind, text, where, detail}].
 // An init script, because what is drawn on a canvas can only be known while it is drawn.
-// kinds: clipped (by a box or an ellipsis) · overlap (of two texts) · outside (of its picture or the window) · contrast ·
-//        heading (a level skipped, or no single h1) · canvas (without a name)
+// kinds: clipped (by a box or an ellipsis) · overlap (of two texts) · outside (of its picture or the window) ·
+//        contrast · heading (a level skipped, or no single h1) · canvas (without a name)
 (() => {
   const SLACK = 1.5;                                       // pixels that rounding may take
-  const DENSE = 0.45;                                      // numbers in cells may stand closer than words: by so much of a space
+  const DENSE = 0.45;                                      // of a space: numbers in cells may stand closer than words
   const CONTRAST = 4.5;                                    // WCAG 2, AA
-  const drawn = new WeakMap();                             // canvas → [{text, left, top, right, bottom}], in its own pixels
+  const drawn = new WeakMap();                             // canvas → [{text, left, top, right, bottom}], its pixels
 
   // --- what canvases show ---
 
@@ -29,7 +29,8 @@
   };
   const wipe = (pen, x, y, width, height) => {
     const area = onCanvas(pen, x, y, x + width, y + height);
-    const covered = (box) => box.left >= area.left - 2 && box.right <= area.right + 2 && box.top >= area.top - 2 && box.bottom <= area.bottom + 2;
+    const covered = (box) => box.left >= area.left - 2 && box.right <= area.right + 2
+      && box.top >= area.top - 2 && box.bottom <= area.bottom + 2;
     const whole = area.right - area.left >= pen.canvas.width - 1 && area.bottom - area.top >= pen.canvas.height - 1;
     drawn.set(pen.canvas, whole ? [] : (drawn.get(pen.canvas) ?? []).filter((box) => !covered(box)));
   };
@@ -42,16 +43,21 @@
   patched(PEN, "fillText", function (text, x, y) {
     if (!String(text).trim() || this.globalAlpha === 0) return;
     const m = this.measureText(text);
-    const box = onCanvas(this, x - m.actualBoundingBoxLeft, y - m.actualBoundingBoxAscent, x + m.actualBoundingBoxRight, y + m.actualBoundingBoxDescent);
+    const { actualBoundingBoxLeft: left, actualBoundingBoxRight: right } = m;
+    const box = onCanvas(this, x - left, y - m.actualBoundingBoxAscent, x + right, y + m.actualBoundingBoxDescent);
     if (!drawn.has(this.canvas)) drawn.set(this.canvas, []);
-    drawn.get(this.canvas).push({ text: String(text), ...box, space: (this.measureText(" ").width * (box.right - box.left)) / Math.max(1, m.actualBoundingBoxLeft + m.actualBoundingBoxRight) });
+    const space = (this.measureText(" ").width * (box.right - box.left)) / Math.max(1, left + right);
+    drawn.get(this.canvas).push({ text: String(text), ...box, space });
   });
   patched(PEN, "drawImage", function (source, ...to) {
     const boxes = source instanceof HTMLCanvasElement && to.length <= 4 && drawn.get(source);
     if (!boxes?.length) return;
     const [x, y, width = source.width, height = source.height] = to;
     const across = width / source.width, down = height / source.height;
-    const moved = boxes.map(({ text, space, left, top, right, bottom }) => ({ text, space: space * across, ...onCanvas(this, x + left * across, y + top * down, x + right * across, y + bottom * down) }));
+    const moved = boxes.map(({ text, space, left, top, right, bottom }) => ({
+      text, space: space * across,
+      ...onCanvas(this, x + left * across, y + top * down, x + right * across, y + bottom * down),
+    }));
     drawn.set(this.canvas, [...(drawn.get(this.canvas) ?? []), ...moved]);
   });
   for (const side of ["width", "height"]) {
@@ -68,7 +74,8 @@
   // --- what the page shows ---
 
   const parentOf = (element) => element.assignedSlot ?? element.parentElement ?? element.getRootNode().host ?? null;
-  const shown = (element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true, contentVisibilityAuto: true });
+  const SEEN = { opacityProperty: true, visibilityProperty: true, contentVisibilityAuto: true };
+  const shown = (element) => element.checkVisibility(SEEN);
 
   const shadows = new Set();
   const attach = Element.prototype.attachShadow;
@@ -90,7 +97,8 @@
 
   const place = (element) => {
     for (let at = element; at; at = parentOf(at)) {
-      const name = at.dataset?.testid ?? (typeof at.className === "string" && at.className && !at.className.startsWith("st-emotion") ? at.className.split(" ")[0] : "");
+      const own = typeof at.className === "string" && !at.className.startsWith("st-emotion") ? at.className : "";
+      const name = at.dataset?.testid ?? own.split(" ")[0];
       if (name) return at === element ? name : `${element.localName} in ${name}`;
     }
     return element.localName;
@@ -121,7 +129,8 @@
       let clip = within;
       if (shape) {
         const { x, y, width, height } = shape.getBBox(), space = element.getScreenCTM();
-        const [from, to] = [new DOMPoint(x, y), new DOMPoint(x + width, y + height)].map((point) => point.matrixTransform(space));
+        const ends = [new DOMPoint(x, y), new DOMPoint(x + width, y + height)];
+        const [from, to] = ends.map((point) => point.matrixTransform(space));
         clip = { left: Math.max(from.x, within?.left ?? -Infinity), top: Math.max(from.y, within?.top ?? -Infinity),
           right: Math.min(to.x, within?.right ?? Infinity), bottom: Math.min(to.y, within?.bottom ?? Infinity) };
       }
@@ -131,14 +140,15 @@
     /** The part of a text's box that is seen; tells of what hides the rest, unless that can be scrolled. */
     const seen = (box, element, text) => {
       let { left, top, right, bottom } = box;
-      const most = (bottom - top) * (element.closest(".katex") ? 0.4 : 0.2);                  // a font's box is higher than its letters
+      const most = (bottom - top) * (element.closest(".katex") ? 0.4 : 0.2); // a font's box is higher than its letters
       const clip = clipOf(element);
       if (clip) {
         const outside = left > clip.right || right < clip.left || top > clip.bottom || bottom < clip.top;
         if (outside) return null;
         const past = Math.max(clip.left - left, right - clip.right, clip.top - top - most, bottom - most - clip.bottom);
         if (past > SLACK) fault("clipped", text, element, `by ${Math.round(past)} px`);
-        [left, right, top, bottom] = [Math.max(left, clip.left), Math.min(right, clip.right), Math.max(top, clip.top), Math.min(bottom, clip.bottom)];
+        [left, right] = [Math.max(left, clip.left), Math.min(right, clip.right)];
+        [top, bottom] = [Math.max(top, clip.top), Math.min(bottom, clip.bottom)];
       }
       for (let at = element; at && at !== page; at = parentOf(at)) {
         const style = styleOf(at);
@@ -146,11 +156,14 @@
         if (style.display === "inline") continue;
         const edge = boxOf(at);
         if (edge.width <= 1 || edge.height <= 1) return null;   // for screen readers alone
-        const scrolls = (way) => way === "auto" || way === "scroll";
+        // The code editor has a scroll bar of its own making
+        const scrolls = (way) => way === "auto" || way === "scroll" || at.matches(".ace_scroller");
         const across = style.overflowX !== "visible" && (left < edge.left - SLACK || right > edge.right + SLACK);
-        const down = style.overflowY !== "visible" && (top + most < edge.top - SLACK || bottom - most > edge.bottom + SLACK);
+        const below = top + most < edge.top - SLACK || bottom - most > edge.bottom + SLACK;
+        const down = style.overflowY !== "visible" && below;
         if ((across && !scrolls(style.overflowX)) || (down && !scrolls(style.overflowY))) {
-          const past = Math.max(edge.left - left, right - edge.right, edge.top - top - most, bottom - most - edge.bottom);
+          const high = Math.max(edge.top - top, bottom - edge.bottom) - most;
+          const past = Math.max(edge.left - left, right - edge.right, high);
           fault(at.localName === "svg" ? "outside" : "clipped", text, at, `by ${Math.round(past)} px`);
         }
         if (style.overflowX !== "visible") [left, right] = [Math.max(left, edge.left), Math.min(right, edge.right)];
@@ -177,7 +190,8 @@
       for (const node of element.childNodes) {
         if (node.nodeType !== Node.TEXT_NODE || !node.data.trim()) continue;
         const style = styleOf(element);
-        if (style.fontFamily.includes("Material Symbols") || element.closest("title, style, script, option, .katex-mathml")) continue;
+        if (style.fontFamily.includes("Material Symbols")) continue;
+        if (element.closest("title, style, script, option, .katex-mathml")) continue;
         const turned = element.getScreenCTM?.();
         const slanted = turned && Math.abs(turned.a * turned.b) > 1e-6;
         const range = document.createRange();
@@ -191,11 +205,15 @@
           const svg = element.ownerSVGElement && outermost(element);
           if (svg) {
             const edge = boxOf(svg);
-            const past = Math.max(edge.left - part.left, part.right - edge.right, edge.top - part.top, part.bottom - edge.bottom - box.height * 0.2);
+            const past = Math.max(edge.left - part.left, part.right - edge.right, edge.top - part.top,
+              part.bottom - edge.bottom - box.height * 0.2);
             if (past > SLACK) fault("outside", node.data, svg, `by ${Math.round(past)} px`);
           }
           const shrink = (box.bottom - box.top) * 0.22;
-          if (!slanted) lines.push({ left: part.left, right: part.right, top: part.top + shrink, bottom: part.bottom - shrink, text: node.data, element, space: spaceOf(style) * (turned ? Math.hypot(turned.a, turned.b) : 1) });
+          if (slanted) continue;
+          const space = spaceOf(style) * (turned ? Math.hypot(turned.a, turned.b) : 1);
+          const [top, bottom] = [part.top + shrink, part.bottom - shrink];
+          lines.push({ left: part.left, right: part.right, top, bottom, text: node.data, element, space });
         }
         if (visible) contrast(node, element, visible);
       }
@@ -207,7 +225,8 @@
       const wide = Math.min(one.right, other.right) - Math.max(one.left, other.left);
       const row = high > 0.6 * Math.min(one.bottom - one.top, other.bottom - other.top);
       const [before, after] = one.left < other.left ? [one, other] : [other, one];
-      const spaced = inOneSentence || /\s$/.test(before.text) || /^\s/.test(after.text); // the space is in the text's own box
+      // Or the space is in the text's own box.
+      const spaced = inOneSentence || /\s$/.test(before.text) || /^\s/.test(after.text);
       return high > 2 && wide > (row && !spaced ? -0.9 * Math.min(one.space, other.space) : 2 * SLACK);
     };
     const blockOf = (element) => {
@@ -230,7 +249,8 @@
       for (let j = i + 1; j < lines.length && lines[j].top < one.bottom; j++) {
         const other = lines[j];
         if (!meet(one, other, blockOf(one.element) === blockOf(other.element))) continue;
-        if (one.element === other.element || layerOf(one.element) !== layerOf(other.element) || (formula(one.element) && formula(one.element) === formula(other.element))) continue;
+        if (one.element === other.element || layerOf(one.element) !== layerOf(other.element)) continue;
+        if (formula(one.element) && formula(one.element) === formula(other.element)) continue;
         fault("overlap", one.text, one.element, `with “${short(other.text)}”`);
       }
     }
@@ -240,10 +260,14 @@
       if (canvas.closest("[data-testid=stDataFrame]")) continue;   // Streamlit's table: it scrolls what it draws
       const edge = boxOf(canvas);
       if (edge.width < 2 || edge.height < 2) continue;
-      const named = canvas.ariaLabel || canvas.getAttribute("aria-labelledby") || canvas.title || canvas.textContent.trim();
+      const label = canvas.ariaLabel || canvas.getAttribute("aria-labelledby");
+      const named = label || canvas.title || canvas.textContent.trim();
       if (!named && !canvas.closest("[aria-hidden=true]")) fault("canvas", "", canvas, "has no name");
       const across = edge.width / canvas.width, down = edge.height / canvas.height;
-      const texts = (drawn.get(canvas) ?? []).map(({ text, space, left, top, right, bottom }) => ({ text, space: space * across * DENSE, left: left * across, right: right * across, top: top * down, bottom: bottom * down }));
+      const texts = (drawn.get(canvas) ?? []).map(({ text, space, left, top, right, bottom }) => ({
+        text, space: space * across * DENSE,
+        left: left * across, right: right * across, top: top * down, bottom: bottom * down,
+      }));
       for (const one of texts) {
         const past = Math.max(-one.left, -one.top, one.right - edge.width, one.bottom - edge.height);
         if (past > SLACK) fault("outside", one.text, canvas, `drawn ${Math.round(past)} px past the canvas`);
@@ -259,19 +283,24 @@
     }
 
     // Headings.
-    const levels = elements.filter(({ localName }) => /^h[1-6]$/.test(localName)).map((element) => [Number(element.localName[1]), element]);
-    if (levels.filter(([level]) => level === 1).length !== 1) fault("heading", "", page, `${levels.filter(([level]) => level === 1).length} headings of level 1`);
+    const headings = elements.filter(({ localName }) => /^h[1-6]$/.test(localName));
+    const levels = headings.map((element) => [Number(element.localName[1]), element]);
+    const first = levels.filter(([level]) => level === 1).length;
+    if (first !== 1) fault("heading", "", page, `${first} headings of level 1`);
     levels.forEach(([level, element], i) => {
       const before = i ? levels[i - 1][0] : 0;
-      if (level > before + 1) fault("heading", element.textContent, element, `h${level} after ${before ? `h${before}` : "nothing"}`);
+      if (level <= before + 1) return;
+      fault("heading", element.textContent, element, `h${level} after ${before ? `h${before}` : "nothing"}`);
     });
 
-    if (page.scrollWidth > page.clientWidth + SLACK) fault("outside", "", page, `the page is ${page.scrollWidth - page.clientWidth} px wider than the window`);
+    const wider = page.scrollWidth - page.clientWidth;
+    if (wider > SLACK) fault("outside", "", page, `the page is ${wider} px wider than the window`);
     return faults;
 
     function contrast(node, element, part) {
       const x = (part.left + part.right) / 2, y = (part.top + part.bottom) / 2;
-      if (element.closest(":disabled, [aria-disabled=true]") || !/[\p{L}\p{N}]/u.test(node.data)) return; // a ● before a name has its line's colour
+      if (element.closest(":disabled, [aria-disabled=true]")) return;
+      if (!/[\p{L}\p{N}]/u.test(node.data)) return;      // a ● before a name has its line's colour
       const style = styleOf(element);
       const inSvg = element.ownerSVGElement;
       let ink = rgba(inSvg ? style.fill : style.color);
@@ -279,14 +308,15 @@
       let faded = inSvg ? Number(style.fillOpacity) : 1;
       const grounds = inSvg ? [...shapesUnder(element)] : [];
       if (grounds.includes(null)) return;                  // on a picture of many colours
-      let scrolled = true;                                 // the page's own ground is of the window, wherever the text is
+      let scrolled = true;                                 // the page's own ground fills the window, wherever the text is
       for (let at = element; at; at = parentOf(at)) {
         const its = styleOf(at);
         if (at === page) scrolled = false;
         faded *= Number(its.opacity);
         if (at.ownerSVGElement) continue;
         const ground = rgba(its.backgroundColor), edge = boxOf(at);
-        if (scrolled && (x < edge.left || x > edge.right || y < edge.top || y > edge.bottom)) continue; // it stands beside this box
+        const beside = x < edge.left || x > edge.right || y < edge.top || y > edge.bottom;
+        if (scrolled && beside) continue;
         if (its.backgroundImage !== "none") return;        // what is under it has no one colour
         if (ground?.[3]) grounds.push(ground);
         if (ground?.[3] === 1) break;
@@ -296,14 +326,17 @@
       ink = blend([ink[0], ink[1], ink[2], ink[3] * faded], under);
       const [high, low] = [light(ink), light(under)].sort((a, b) => b - a);
       const ratio = (high + 0.05) / (low + 0.05);
-      if (ratio < CONTRAST - 0.005) fault("contrast", node.data, element, `${ratio.toFixed(2)}: ${hex(ink)} on ${hex(under)}`);
+      if (ratio >= CONTRAST - 0.005) return;
+      fault("contrast", node.data, element, `${ratio.toFixed(2)}: ${hex(ink)} on ${hex(under)}`);
     }
 
     /** The fills of the shapes that lie under a text of a picture, the uppermost first. */
     function* shapesUnder(element) {
       const svg = outermost(element), box = boxOf(element);
       const x = (box.left + box.right) / 2, y = (box.top + box.bottom) / 2;
-      const under = [...svg.querySelectorAll("rect, circle, path, polygon, image")].filter((shape) => shape.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_FOLLOWING);
+      const { DOCUMENT_POSITION_FOLLOWING: FOLLOWS } = Node;
+      const shapes = [...svg.querySelectorAll("rect, circle, path, polygon, image")];
+      const under = shapes.filter((shape) => shape.compareDocumentPosition(element) & FOLLOWS);
       for (const shape of under.reverse()) {
         const edge = boxOf(shape);
         if (x < edge.left || x > edge.right || y < edge.top || y > edge.bottom || !shown(shape)) continue;
@@ -319,7 +352,8 @@
     }
   }
 
-  const holds = (shape, x, y) => shape.isPointInFill(new DOMPoint(x, y).matrixTransform(shape.getScreenCTM().inverse()));
+  const holds = (shape, x, y) =>
+    shape.isPointInFill(new DOMPoint(x, y).matrixTransform(shape.getScreenCTM().inverse()));
 
   function outermost(element) {
     let svg = element.ownerSVGElement;
@@ -329,7 +363,8 @@
 
   const blend = ([r, g, b, a = 1], under) => [r, g, b].map((value, i) => value * a + under[i] * (1 - a));
   const light = (rgb) => {
-    const [r, g, b] = rgb.map((value) => value / 255).map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
+    const linear = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+    const [r, g, b] = rgb.map((value) => linear(value / 255));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
   const hex = (rgb) => `#${rgb.map((value) => Math.round(value).toString(16).padStart(2, "0")).join("")}`;
@@ -362,7 +397,8 @@
   function hasNewCharacters(element) {
     // What KaTeX adds for screen readers has no font of its own, and nobody sees it.
     if (element.closest("script, style, title, head, .katex-mathml")) return false;
-    const text = [...element.childNodes].filter(({ nodeType }) => nodeType === Node.TEXT_NODE).map(({ data }) => data).join("");
+    const texts = [...element.childNodes].filter(({ nodeType }) => nodeType === Node.TEXT_NODE);
+    const text = texts.map(({ data }) => data).join("");
     if (!text.trim()) return false;
     const { fontFamily, fontWeight, fontStyle, visibility } = getComputedStyle(element);
     if (visibility === "hidden") return false;             // measured by an editor, and never drawn
@@ -377,13 +413,15 @@
   /** Whether an element of the page has the theme that the browser asks for. */
   const isThemed = (element) => {
     if (!element) return true;
-    const theme = element.dataset.theme ?? (light(rgba(getComputedStyle(element).backgroundColor).slice(0, 3)) < 0.2 ? "dark" : "light");
+    const ground = rgba(getComputedStyle(element).backgroundColor).slice(0, 3);
+    const theme = element.dataset.theme ?? (light(ground) < 0.2 ? "dark" : "light");
     return theme === (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   };
 
   /** The colours of a plot's ticks and of its ground: Streamlit draws it in a new theme some time after the page. */
   const plotColours = (plot) => [
-    getComputedStyle(plot.querySelector(".xtick text") ?? plot).fill, plot.querySelector(".main-svg")?.style.background || "none",
+    getComputedStyle(plot.querySelector(".xtick text") ?? plot).fill,
+    plot.querySelector(".main-svg")?.style.background || "none",
   ];
   const isHalfDrawn = ([ink, ground]) => {
     const [on, under] = [rgba(ink), rgba(ground)];
@@ -391,7 +429,7 @@
   };
 
   /** Resolves when nothing has changed for `quiet` ms: neither the page's tree nor the size of its pictures. */
-  window.layoutSettled = (quiet = 150, limit = 60_000) =>
+  window.layoutSettled = (quiet = 150, limit = 300_000) =>
     new Promise((resolve) => {
       const begun = performance.now();
       let last = begun, state = "";
@@ -400,10 +438,13 @@
         const pictures = all("canvas, svg");
         const running = document.querySelector("[data-test-script-state]")?.dataset.testScriptState ?? "notRunning";
         const app = document.querySelector(".stApp");
-        const styled = app === null || getComputedStyle(app).getPropertyValue("--f-max") !== "";   // app.css is in force
+        // app.css is in force.
+        const styled = app === null || getComputedStyle(app).getPropertyValue("--f-max") !== "";
         const themed = styled && isThemed(app) && all(".player").every(isThemed);
-        const plots = [...document.querySelectorAll(".js-plotly-plot")].filter((plot) => plot.checkVisibility()).map(plotColours);
-        const fresh = `${themed} ${plots.join()} ${running} ${document.fonts.status} ${document.body.textContent.length} ${pictures.map((p) => `${p.clientWidth} ${p.clientHeight}`).join()}`;
+        const drawnPlots = [...document.querySelectorAll(".js-plotly-plot")].filter((plot) => plot.checkVisibility());
+        const plots = drawnPlots.map(plotColours);
+        const sizes = pictures.map((p) => `${p.clientWidth} ${p.clientHeight}`);
+        const fresh = [themed, plots, running, document.fonts.status, document.body.textContent.length, sizes].join(" ");
         if (fresh !== state || running !== "notRunning" || !themed || plots.some(isHalfDrawn)) [state, last] = [fresh, now];
         if (now - last >= quiet || now - begun > limit) resolve(now - begun <= limit);
         else setTimeout(look, 40);

@@ -1,16 +1,16 @@
-"""Start the app the way a user does, on a free port, and end it."""
+"""Start the app, or a hall of several, the way a user does, on a free port, and end it."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import socket
+import ssl
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,31 +18,44 @@ from pathlib import Path
 import psutil
 
 from explain import ROOT
+from explain.hall import free_ports, sign
 
 
 @dataclass(frozen=True)
 class Server:
-    """A running app: its address, its process, and the file that takes all it prints."""
+    """A running app: its address, its process, the file that takes all it prints, and what trusts its certificate."""
 
     url: str
     process: psutil.Process
     log: Path
+    trust: ssl.SSLContext | None = None
+
+    @property
+    def apps(self) -> list[psutil.Process]:
+        """The processes that answer readers: several in a hall."""
+        known = (self.process, *self.process.children())
+        return [one for one in known if one.status() != psutil.STATUS_ZOMBIE and "streamlit" in one.cmdline()]
 
 
 @contextmanager
 def running_app(
-    app: str = "app.py", *, root: Path = ROOT, cache: Path | None = None, start_limit_s: float = 60.0
+    app: str = "app.py",
+    *,
+    root: Path = ROOT,
+    cache: Path | None = None,
+    start_limit_s: float = 300.0,
+    options: Sequence[str] = (),
 ) -> Iterator[Server]:
-    """`streamlit run app.py` in `root` until the block is left; then it and its worker processes end.
+    """`streamlit run app.py` with `options` in `root` until the block is left; then it and its worker processes end.
 
     Without `cache` it keeps its traces, measurements and sweeps where the user's app does.
 
     Raises:
         RuntimeError: it ended, or did not answer within `start_limit_s` seconds; with what it printed.
     """
-    port = _free_port()
+    [port] = free_ports(1)
     command = [sys.executable, "-m", "streamlit", "run", app]
-    command += ["--server.port", str(port), "--server.headless", "true"]
+    command += ["--server.port", str(port), "--server.headless", "true", *options]
     # A user has no such variable; the app's own workers choose between interpreter and compiler.
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     if cache:
@@ -63,10 +76,35 @@ def running_app(
             _end(child, server.process)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@contextmanager
+def running_hall(processes: int, *, cache: Path | None = None) -> Iterator[Server]:
+    """`python -m explain hall localhost`, on loopback, until the block is left.
+
+    Raises:
+        RuntimeError: it ended before it served; with what it printed.
+    """
+    with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
+        here = Path(folder)
+        sign("localhost", here)
+        [port] = free_ports(1)
+        command = [sys.executable, "-m", "explain", "hall", "localhost", "--address", "127.0.0.1", "--port", str(port)]
+        command += ["--certificate", str(here / "certificate.pem"), "--key", str(here / "key.pem")]
+        environment = {**os.environ, **({"TILESCOPE_CACHE": str(cache)} if cache else {})}
+        log = here / "hall.log"
+        with log.open("wb") as output:
+            child = subprocess.Popen(
+                [*command, "--processes", str(processes)], cwd=ROOT, env=environment, stdout=output, stderr=output
+            )
+        try:
+            while "Tilescope in" not in log.read_text(errors="replace"):
+                if child.poll() is not None:
+                    raise RuntimeError(f"the hall ended with status {child.returncode}; it printed:\n{log.read_text()}")
+                time.sleep(0.05)
+            trust = ssl.create_default_context(cafile=here / "certificate.pem")
+            yield Server(f"https://localhost:{port}", psutil.Process(child.pid), log, trust)
+        finally:
+            child.terminate()
+            child.wait()
 
 
 def _wait_until_healthy(server: Server, child: subprocess.Popen[bytes], limit_s: float) -> None:

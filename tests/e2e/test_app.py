@@ -105,7 +105,7 @@ def test_a_run_without_a_rescale_opens_on_what_its_second_tile_makes(page: Page,
     assert "s" in recorded(lessons.STANDARD.with_(causal=True)).changes(worked)
 
 
-def test_two_runs_open_where_they_part(page: Page, visit):
+def test_two_runs_open_at_their_first_difference(page: Page, visit):
     row = [f"{side}.{part}" for side in "ab" for part in ("inputs=sentence_short", "cols=15", "block_n=4")]
     visit(f"side_by_side?a.kernel=softmax_blocked_wrong&b.kernel=softmax_online&{'&'.join(row)}")
     worked = step_of(page)
@@ -197,8 +197,7 @@ def test_back_and_forward_return_to_each_experiment_at_the_step_it_was_left_at(p
 def test_back_returns_to_the_exhibit_before_at_its_step(page: Page, visit):
     visit("what_breaks?step=40")
     left = step_of(page) + 2
-    edited = page.get_by_role("heading", name=re.compile("^flash_attention_kernel .*~")).inner_text()
-    broken = re.compile(edited[edited.index("~") :])
+    broken = page.get_by_role("heading", name=re.compile("^Broken: ")).inner_text()
     for _ in range(2):
         player(page).press("ArrowRight")
     page.wait_for_url(f"**step={left}**")
@@ -273,8 +272,8 @@ def test_a_fresh_server_answers_a_chapters_own_address_and_in_time(browser: Brow
             one.close()
     print(f"first page {first_page:.2f} s, picture {picture:.2f} s later")
     # Other tests share these two cores, so this only notices a stall; benchmarks/opening.py measures it alone.
-    assert first_page < 30
-    assert picture < 30
+    assert first_page < 120
+    assert picture < 120
 
 
 def test_a_trace_that_is_not_shipped_is_made_at_once(page: Page, visit):

@@ -1,4 +1,4 @@
-"""What a step costs, in what a busy machine does not change: nothing is laid out half-way, nothing is drawn that is there already."""
+"""What a step costs, whatever else the machine does: nothing is laid out half-way, nothing that is there is drawn."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-# Presses → as often as asked, a painted frame apart; for each step, the canvases drawn on and the fonts set on a changed page.
+# Presses → as often as asked, a painted frame apart; for each step, the canvases drawn on and the fonts set on a
+# changed page.
 WATCH = """async presses => {
   const host = [...document.querySelectorAll("*")].find((e) => e.shadowRoot?.querySelector(".player"));
   const player = host.shadowRoot.querySelector(".player");
@@ -15,7 +16,8 @@ WATCH = """async presses => {
   const pen = CanvasRenderingContext2D.prototype;
   const font = Object.getOwnPropertyDescriptor(pen, "font"), { clearRect } = pen;
   const changes = new MutationObserver(() => {});
-  changes.observe(host.shadowRoot, { subtree: true, childList: true, characterData: true, attributeFilter: ["class", "hidden", "style", "data-hint"] });
+  const attributeFilter = ["class", "hidden", "style", "data-hint"];
+  changes.observe(host.shadowRoot, { subtree: true, childList: true, characterData: true, attributeFilter });
   let drawn = [], late = 0;
   Object.defineProperty(pen, "font", { ...font, set(value) {
     if (this.canvas.isConnected && changes.takeRecords().length) late++;

@@ -6,6 +6,8 @@ import json
 
 from playwright.sync_api import Page, expect
 
+from tests.e2e.waiting import until
+
 KEPT = "localStorage.getItem('tilescope.progress')"
 
 
@@ -53,11 +55,11 @@ def test_a_card_counts_the_questions_of_its_chapter(page: Page, visit):
     mark = page.locator("[data-progress=online_softmax]")
     counted = "(element) => getComputedStyle(element, '::after').content"
     expect(mark).to_be_visible()
-    page.wait_for_function(f"({counted})(document.querySelector('[data-progress=online_softmax]')) !== 'none'")
+    until(page, f"({counted})(document.querySelector('[data-progress=online_softmax]')) !== 'none'")
     before = mark.evaluate(counted)
     page.evaluate("localStorage.setItem('tilescope.progress', '{\"online_softmax\": [\"updates\"]}')")
     page.reload()
     expect(page.locator(".exercises [data-forget]")).to_be_visible()
     assert mark.evaluate(counted) != before
     page.locator(".exercises [data-forget]").click()
-    page.wait_for_function(f"({counted})(document.querySelector('[data-progress=online_softmax]')) === {before!r}")
+    until(page, f"({counted})(document.querySelector('[data-progress=online_softmax]')) === {before!r}")

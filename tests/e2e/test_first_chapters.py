@@ -1,4 +1,4 @@
-"""The two chapters to begin with: tokens, heads and programs are chosen by mouse and by keyboard, and pictures follow."""
+"""The first two chapters: tokens, heads and programs are chosen by mouse and by keyboard, and pictures follow."""
 
 from __future__ import annotations
 

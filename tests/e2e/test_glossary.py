@@ -11,12 +11,12 @@ SHOWN = "e => { const s = getComputedStyle(e, '::after'); return s.content === '
 
 
 def term(page: Page, word: str) -> Locator:
-    return page.locator(".term").filter(has_text=word).first
+    return page.locator(".term").filter(has_text=word, visible=True).first
 
 
 def test_a_word_says_what_it_means_to_pointer_and_keyboard(page: Page, visit):
     visit("online_softmax")
-    word = term(page, "α")
+    word = term(page, "rescale factor")
     expect(word).to_be_visible()
     assert word.evaluate(SHOWN) == ""
     word.hover()
@@ -25,7 +25,7 @@ def test_a_word_says_what_it_means_to_pointer_and_keyboard(page: Page, visit):
     assert word.evaluate(SHOWN) == ""
     word.focus()
     assert definitions()["alpha"] in word.evaluate(SHOWN)
-    assert word.get_attribute("aria-description") == definitions()["alpha"]
+    assert definitions()["alpha"] in (word.get_attribute("aria-description") or "")
 
 
 @pytest.mark.parametrize("width", [390, 1440])

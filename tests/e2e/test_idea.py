@@ -20,7 +20,9 @@ from explain.player.view import view
 from explain.trace.file import TraceFile
 from explain.trace.model import numbers
 from kernels.museum import EXHIBITS
+from tests.e2e.conftest import PATIENCE_MS
 from tests.e2e.text_sizes import LETTERS, SMALLEST, TEXT_PX
+from tests.e2e.waiting import until
 
 LONGEST = 20  # words of a beat's sentence
 CAUSAL = lessons.OPENING.with_(causal=True)
@@ -30,7 +32,8 @@ PRESENTED = [lessons.first_order(lessons.OPENING), lessons.STANDARD, lessons.MER
 # Remembers what a canvas draws: words, and the ways between HBM and the chip, the only lines that bend.
 ARROWS = """(() => {
   const pen = CanvasRenderingContext2D.prototype, drawn = new WeakMap();
-  const of = (ctx) => drawn.get(ctx.canvas) ?? drawn.set(ctx.canvas, { words: [], ways: [], path: [] }).get(ctx.canvas);
+  const of = (ctx) => drawn.get(ctx.canvas) ?? drawn.set(ctx.canvas, { words: [], ways: [], path: [], boxes: [] })
+    .get(ctx.canvas);
   const also = (name, note) => {
     const plain = pen[name];
     pen[name] = function (...given) {
@@ -38,7 +41,9 @@ ARROWS = """(() => {
       return plain.apply(this, given);
     };
   };
-  also("clearRect", (all) => Object.assign(all, { words: [], ways: [] }));
+  also("clearRect", (all) => Object.assign(all, { words: [], ways: [], boxes: [] }));
+  also("strokeRect", (all, x, y, width, height) => all.boxes.push([width, height]));
+  globalThis.boxes = (canvas) => drawn.get(canvas).boxes;
   also("beginPath", (all) => Object.assign(all, { path: [], bends: false }));
   for (const name of ["moveTo", "lineTo"]) also(name, (all, x, y) => all.path.push([x, y]));
   also("arcTo", (all, x, y) => (all.path.push([x, y]), (all.bends = true)));
@@ -182,7 +187,7 @@ def test_the_rescale_shows_the_followed_rows_numbers(opened):
     shown = page.locator(".numbers dd[data-q=sum]")
     expect(shown).to_contain_text(f"{old:.3f}")
     expect(shown.locator("b")).to_have_text(f"{new:.3f}")
-    expect(page.locator(".numbers dd[data-q=alpha] b")).to_have_text(f"{alpha:.3f}")
+    expect(page.locator(".numbers dd[data-q=alpha] b")).to_have_text(number(alpha, digits=4))
 
 
 @pytest.mark.parametrize(
@@ -211,6 +216,13 @@ def test_two_runs_show_the_same_beat_or_one_waits(opened, pair):
         assert own == {one["lanes"][i]["kind"] for one in seen}
 
 
+def test_a_tile_that_both_runs_have_is_as_large_in_both(opened):
+    page = opened(lessons.OPENING.through("attention_standard"), lessons.OPENING)
+    player(page).press("ArrowRight")
+    left, right = page.locator(".idea canvas").evaluate_all("all => all.map(boxes)")
+    assert len([size for size in left if size in right]) >= 3  # Q, K and S
+
+
 def test_lines_that_only_compute_addresses_and_masks_are_passed_over_but_for_every_line(opened):
     trace = run_of(CAUSAL).trace.trace
     page = opened(CAUSAL, depth="code")
@@ -233,14 +245,14 @@ def test_it_fits_the_window_is_touched_with_a_finger_and_its_pictures_are_still(
     page = opened(lessons.OPENING, step=47)
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        assert page.evaluate("document.documentElement.scrollHeight <= innerHeight")
+        until(page, "document.documentElement.scrollHeight <= innerHeight")
         picture = page.locator(".idea canvas")
         page.keyboard.press("ArrowRight")
         still = picture.evaluate("canvas => canvas.toDataURL()")
         page.wait_for_timeout(700)
         assert picture.evaluate("canvas => canvas.toDataURL()") == still
     page.set_viewport_size({"width": 420, "height": 860})
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    until(page, "document.documentElement.scrollWidth <= innerWidth")
     expect(page.locator(".idea canvas")).to_be_visible()
     page.get_by_role("button", name="drop the tile").click()
     expect(player(page)).to_have_attribute("data-beat", "drop")
@@ -267,7 +279,7 @@ def test_at_full_screen_no_text_of_any_panel_is_smaller_than_a_thirtieth_of_the_
 
 def test_a_first_reader_gets_idea_a_link_to_a_step_code_and_the_choice_is_kept(browser: Browser, app_url: str):
     context = browser.new_context(viewport={"width": 1440, "height": 900})
-    context.set_default_timeout(60_000)
+    context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
     page.goto(f"{app_url}/flash_attention?causal=true")
     expect(player(page)).to_have_attribute("data-depth", "idea")

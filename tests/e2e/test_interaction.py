@@ -286,10 +286,11 @@ def test_a_changed_run_keeps_its_tile_and_line(served, trace):
 # --- the full-screen view ---
 
 
-def test_the_presenters_view_shows_one_panel_over_the_whole_window(opened, trace):
+def test_the_presenters_view_fills_the_whole_window_with_few_panels_or_one(opened, trace):
     page = opened(step=moves(trace, "m_i")[1])
     page.keyboard.press("p")
-    expect(page.locator(".panel.source")).to_be_visible()
+    for panel in ("source", "equation", "rows"):
+        expect(page.locator(f".panel.{panel}")).to_be_visible()
     expect(page.locator(".panel.map")).to_be_hidden()
     frame = player(page).bounding_box()
     size = page.viewport_size

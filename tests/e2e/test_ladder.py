@@ -16,7 +16,7 @@ def test_the_address_holds_the_rung(page: Page, visit) -> None:
     page.get_by_role("button", name=re.compile("^Online:")).click()
     expect(title).to_have_text("Online softmax, two passes")
     page.wait_for_url("**rung=Online**")
-    expect(page.locator("[data-press][aria-pressed=true]")).to_have_attribute("data-press", "Online")
+    expect(page.locator(".wide [data-press][aria-pressed=true]")).to_have_attribute("data-press", "Online")
     expect(page.locator(".player")).to_have_count(1)
     expect(page.locator(".player .failure")).to_be_hidden()
     expect(page.locator(".player")).to_have_attribute("data-caption", "1")  # each rung has a tour

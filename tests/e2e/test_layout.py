@@ -17,9 +17,10 @@ import pytest
 from playwright.sync_api import Browser, Error, Locator, Page, ViewportSize, expect
 
 from explain import contents
-from tests.e2e.conftest import move, watched
+from tests.e2e.conftest import PATIENCE_MS, move, watched
 from tests.e2e.fonts import NoFontsError, only
 from tests.e2e.server import Server
+from tests.e2e.waiting import until
 
 CHECKER = Path(__file__).with_name("layout.js")
 Look = tuple[int, Literal["light", "dark"]]
@@ -36,12 +37,13 @@ SAME_LAYOUT = ("what_breaks", "triton_ladder")
 STEMS = [page.stem for page in contents.pages()]
 FAR_DOWN = (
     "attention", "softmax", "online_softmax", "memory_hierarchy", "first_kernel", "triton_ladder", "what_breaks",
-    "three_numbers",
+    "three_numbers", "your_kernel", "your_run",
 )  # fmt: skip
 """Pages that come to their player after other parts: it has a screen of its own."""
-WITHIN_WINDOW = """player => new Promise((resolve) => {
-  const box = () => player.getBoundingClientRect(), end = performance.now() + 5_000;
+WITHIN_WINDOW = """(player, scrolled) => new Promise((resolve) => {
+  const box = () => player.getBoundingClientRect(), end = performance.now() + 20_000;
   const look = () => {
+    if (scrolled) player.scrollIntoView({ block: "end" });      // again while the page grows
     const within = box().top >= 0 && box().bottom <= innerHeight + 0.5;
     if (within || performance.now() > end) resolve(within ? "" : `from ${box().top} to ${box().bottom} px`);
     else requestAnimationFrame(look);
@@ -72,7 +74,7 @@ def dressed(
 def tab(dressed: tuple[str, Browser]) -> Iterator[Page]:
     """One tab for all pages: a page that opens in a used tab costs a third of one that opens in a new one."""
     context = dressed[1].new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
-    context.set_default_timeout(60_000)
+    context.set_default_timeout(PATIENCE_MS)
     context.add_init_script(path=CHECKER)
     yield context.new_page()
     context.close()
@@ -127,9 +129,7 @@ def outside(page: Page, *, scrolled: bool) -> str:
     player = page.get_by_test_id("player")
     if not player.count():
         return ""
-    if scrolled:
-        player.evaluate("player => player.scrollIntoView({block: 'end'})")
-    found: str = player.evaluate(WITHIN_WINDOW)
+    found: str = player.evaluate(WITHIN_WINDOW, scrolled)
     return found
 
 
@@ -153,7 +153,7 @@ def test_the_players_other_faces(page: Page, app: Server, mode: str) -> None:
     for width in (1440, 1920):
         page.set_viewport_size({"width": width, "height": 1080 if width == 1920 else 900})
         settled(page)
-        # The presenter shows one panel alone; the headings above it are off the screen.
+        # The presenter's panels fill the window; the headings above the player are off the screen.
         found += [f"{mode} / {width}: {named(fault)}" for fault in faults(page) if fault["kind"] != "heading"]
     assert not found, "\n".join(found)
 
@@ -173,7 +173,7 @@ def test_what_is_taken_home_has_the_apps_fonts(page: Page, app: Server, tmp_path
         page.keyboard.press("Escape")
     for path in taken:
         page.goto(path.as_uri())
-        page.wait_for_function("document.fonts.status === 'loaded' && document.fonts.size > 0")
+        until(page, "document.fonts.status === 'loaded' && document.fonts.size > 0")
         assert foreign_fonts(page) == [], path.name
 
 

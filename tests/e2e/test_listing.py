@@ -10,7 +10,9 @@ from playwright.sync_api import Page, expect
 def test_a_line_and_its_instructions_find_each_other(page: Page, visit):
     visit("tile_cost")
     line = page.locator(".lines .row", has_text="p = tl.exp(s - m_safe")
-    expect(line).to_be_visible()
+    expect(line).to_have_class(re.compile("chosen"))  # the line with most instructions, until another is chosen
+    line.click()
+    expect(line).not_to_have_class(re.compile("chosen"))
     line.click()
     expect(page.get_by_text(re.compile(r"Line \d+: 32 × exponential"))).to_be_visible()
     chosen = page.locator(".code .row.chosen")

@@ -1,4 +1,4 @@
-"""The bar above every page: each page is reached at each width by mouse, touch and keyboard; the keys that scroll do."""
+"""The bar above every page: it leads to each page at each width by mouse, touch and keyboard; keys that scroll do."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from explain import contents
 from tests.e2e.server import Server
+from tests.e2e.waiting import until
 
 LISTED = [page for page in contents.pages() if page.kind != "hidden"]
 TOP = "document.querySelector('[data-testid=stMain]').scrollTop"
@@ -52,6 +53,17 @@ def test_the_keyboard_reaches_a_page_and_the_next(page: Page, visit) -> None:
     expect(page).to_have_url(re.compile("/measurements"))
 
 
+@pytest.mark.parametrize(
+    "address", ["softmax?temperature=4.0", "online_softmax?read=Tile+by+tile", "sweeps?sweep=Your+own"]
+)
+def test_a_page_is_left_with_its_controls_moved(page: Page, visit, address: str) -> None:
+    """What a control keeps in the address stands in no page's way, and does not go along."""
+    visit(address)
+    bar_of(page).locator("li a[href='./papers']").click()
+    expect(page).to_have_url(re.compile("/papers$"))
+    expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("papers", re.I))
+
+
 def test_a_finger_reaches_a_page_on_a_phone(browser: Browser, app: Server) -> None:
     context = browser.new_context(viewport={"width": 420, "height": 900}, has_touch=True, is_mobile=True)
     page = context.new_page()
@@ -69,12 +81,10 @@ def test_the_keys_scroll_a_page_that_was_just_opened(page: Page, app: Server, st
     page.goto(f"{app.url}/{stem}")
     expect(page.locator("[data-test-script-state=notRunning]")).to_be_attached()
     expect(page.get_by_test_id("stMain")).to_be_focused()
-    page.wait_for_function(
-        "(main => main.scrollHeight > 2 * main.clientHeight)(document.querySelector('[data-testid=stMain]'))"
-    )
+    until(page, "(main => main.scrollHeight > 2 * main.clientHeight)(document.querySelector('[data-testid=stMain]'))")
     for key in ("PageDown", "Space", "End"):
         page.keyboard.press(key)
-        page.wait_for_function(f"{TOP} > 300")
+        until(page, f"{TOP} > 300")
         for _ in range(50):  # again while the page still grows
             page.keyboard.press("Home")
             page.wait_for_timeout(100)

@@ -1,4 +1,4 @@
-"""The opening in a browser: it plays by itself, stops and steps on demand, never takes the focus, leads to its lines."""
+"""The opening in a browser: it plays by itself, stops and steps on demand, takes no focus, leads to its lines."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from explain.chapters.home import opening as values
 from explain.engine import engine
 from explain.lessons import OPENING, STANDARD
+from tests.e2e.waiting import until
 
 FIRST_MOTION_MS = 2_000
 NUMBERS = re.compile(r"[−-]?\d[\d,]*(?:\.\d+)?")
@@ -56,7 +57,8 @@ def ends(scenes: tuple[values.Scene, ...]) -> list[float]:
 def test_it_plays_by_itself_and_the_focus_stays(page: Page, visit):
     opened(page, visit, paused=False)
     first = time_of(page)
-    page.wait_for_function(
+    until(
+        page,
         "before => document.querySelector('[data-testid=stMain]') && "
         "[...document.querySelectorAll('*')].some((e) => e.shadowRoot?.querySelector('.opening')?.dataset.time > before)",
         arg=first + 0.5,
@@ -68,9 +70,9 @@ def test_space_is_the_pages_until_the_opening_has_the_focus(page: Page, visit):
     opened(page, visit)
     page.get_by_role("heading", name="Tilescope").click()
     page.keyboard.press("Space")
-    page.wait_for_function("document.querySelector('[data-testid=stMain]').scrollTop > 0")
+    until(page, "document.querySelector('[data-testid=stMain]').scrollTop > 0")
     page.keyboard.press("Home")
-    page.wait_for_function("document.querySelector('[data-testid=stMain]').scrollTop === 0")
+    until(page, "document.querySelector('[data-testid=stMain]').scrollTop === 0")
     expect(opening(page)).to_have_attribute("data-playing", "false")
 
 
@@ -125,7 +127,7 @@ def test_nothing_runs_while_it_is_paused_or_out_of_sight(page: Page, visit):
         page.wait_for_timeout(300)
     assert asked > 0
     page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, 0)")
-    page.wait_for_function("before => frames_asked > before", arg=asked)
+    until(page, "before => frames_asked > before", arg=asked)
     opening(page).get_by_role("button", name="Pause").click()
     asked = page.evaluate("frames_asked")
     page.wait_for_timeout(500)

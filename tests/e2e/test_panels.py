@@ -16,6 +16,7 @@ from explain.source.liveness import alive
 from explain.trace.file import TraceFile, to_bytes
 from explain.trace.model import Affine, Tile, Trace
 from tests.e2e.test_player import TILE, first, flash, flash_view, press, printed
+from tests.e2e.waiting import until
 
 CHIP = {"name": "H200", "shared_bytes": 232_448, "register_bytes": 262_144}
 SMALL_CHIP = {"name": "a small chip", "shared_bytes": 512, "register_bytes": 256}
@@ -134,7 +135,7 @@ def test_a_rescale_is_a_movement_that_ends_in_the_still_picture(opened, trace):
                 break
         else:
             pytest.fail("nothing moved")
-        page.wait_for_function(f"still => ({PICTURES})()[{at}] === still", arg=still)
+        until(page, f"still => ({PICTURES})()[{at}] === still", arg=still)
 
 
 def test_a_rescale_stands_still_when_it_is_scrubbed_to_or_motion_is_unwanted(opened, trace):

@@ -1,4 +1,4 @@
-"""The player in a real browser, on runs of the real kernels: what is on screen is what the trace holds, and only that."""
+"""The player in a browser, on runs of the real kernels: what is on screen is what the trace holds, and only that."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ N = len(TOKENS)
 TILE = 4
 ROW = torch.tensor([[-0.3, 0.2, 0.5, 0.7, 0.1, 0.8]])
 
-# The player's elements lie in a shadow root; `step` presses a key and looks at everything in the same task, before any repaint.
+# The player's elements lie in a shadow root; `step` presses a key and looks at everything in the same task, before any
+# repaint.
 STEP = """key => {
   const host = [...document.querySelectorAll("*")].find((e) => e.shadowRoot?.querySelector(".player"));
   const player = host.shadowRoot.querySelector(".player");
@@ -283,7 +284,7 @@ def test_buttons_the_scrub_bar_and_the_picker_move_too(opened, traces):
     player = page.get_by_test_id("player")
     page.get_by_role("button", name="Next tile").click()
     expect(player).to_have_attribute("data-step", str(trace.history("cols")[0][0]))
-    page.get_by_label("query tile").select_option("2")
+    page.get_by_label("query tile", exact=True).select_option("2")
     expect(player).to_have_attribute("data-step", str(trace.launches[0].recorded[2].first_step))
     page.get_by_role("slider", name="Step").fill("50")
     expect(player).to_have_attribute("data-step", "50")

@@ -23,6 +23,7 @@ from explain.trace import file as trace_file
 from explain.trace.recorder import record_call
 from kernels.catalog import KERNELS, TAUGHT
 from kernels.museum import EXHIBITS
+from tests.e2e.waiting import until
 
 SMALL = {"rows": 4, "cols": 7, "n": 7, "block_m": 4, "block_n": 4, "seq_len": 7, "kv_len": 7, "head_dim": 16}
 LOAD = """async ([file, view]) => {
@@ -38,7 +39,7 @@ def said(browser):
     page = browser.new_page()
     content = joined_modules() + "\nglobalThis.tilescope = {decodeTrace, Story, sentence};"
     page.add_script_tag(content=content, type="module")
-    page.wait_for_function("globalThis.tilescope")
+    until(page, "Boolean(globalThis.tilescope)")
 
     def said(trace, view, row=0):
         page.evaluate(LOAD, [base64.b64encode(trace_file.to_bytes(trace)).decode(), json.dumps(view)])
@@ -116,7 +117,7 @@ def test_every_step_of_every_kernel_has_a_sentence(said, kernel, inputs):
 
 def test_the_sentences_of_an_online_softmax(said):
     steps = told(said, Experiment.of("softmax_online", {"rows": 1, "block_n": 2}, "notebook"))
-    assert figures(steps[0][1]) == [0, 1]  # program 0 of 1
+    assert figures(steps[0][1]) == [0]  # program 0, the only one
     assert of(steps, "m_i = -float")[0] == [-math.inf]
     assert of(steps, "l_i = 0.0")[0] == [0]
     assert of(steps, "for start")[:3] == [[0, 1], [2, 3], [4, 5]]  # the columns that come next
@@ -139,7 +140,7 @@ def test_the_sentences_of_an_online_softmax(said):
 def test_the_sentences_of_flash_attention(said):
     experiment = Experiment.of("flash_attention", {"block_m": 16, "block_n": 16, "causal": True}, "sentence")
     steps = told(said, experiment, row=3)
-    assert figures(steps[0][1]) == [0, 4, 0, 0, 15]  # program 0 of 4 owns query tile 0, tokens 0 to 15
+    assert figures(steps[0][1]) == [0, 0, 3, 0, 0, 15]  # program 0 of 0–3 owns query tile 0, tokens 0 to 15
     tile = [16, 32, 2048]
     assert of(steps, "q = tl.load")[0] == [0, 15, *tile]
     assert of(steps, "k = tl.load")[2] == [16, 31, *tile]
@@ -256,7 +257,7 @@ def test_a_kernel_of_theirs_is_told_variable_by_variable(said):
     check(sentences)
     steps = beside(trace, sentences)
     programs = [sentences[program.first_step] for program in trace.launches[0].recorded]
-    assert [figures(one) for one in programs] == [[0, 3], [1, 3], [2, 3]]
+    assert [figures(one) for one in programs] == [[0, 0, 2], [1, 0, 2], [2, 0, 2]]
     assert of(steps, "at =")[0] == [4, 0, 3]
     loads = of(steps, "x = tl.load")
     assert loads[0] == [0, 3, 4, 16]

@@ -1,4 +1,4 @@
-"""Two runs stepped together: they meet at every tile visit, what differs is marked, and the first difference is found."""
+"""Two runs stepped together: they meet at every tile visit, differences are marked, and the first one is found."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def test_an_overflow_counts_as_a_difference_and_passes_are_matched_by_tile(opene
     index, left, right = values(page)
     assert (index, left) == ("0,0", math.inf)
     assert math.isfinite(right)
-    press_pair(page, "Keys or queries outside")
-    difference(page, "o_i / acc")
+    press_pair(page, "Loop order")
+    difference(page, "o_hbm")  # left writes O of the keys so far, right keeps its Õ on chip
 
 
 def test_a_part_of_a_row_is_not_held_against_the_whole_and_standard_attention_parts_in_memory(opened):
@@ -138,7 +138,7 @@ def test_a_kernel_of_the_list_takes_its_side_and_the_address_leads_back(opened):
 
 def test_two_runs_fit_a_laptops_screen_and_a_phones_width(opened):
     page = opened()
-    press_pair(page, "Keys or queries outside")
+    press_pair(page, "Loop order")
     expect(page.locator(".lane-title").first).to_contain_text("FlashAttention-1")
     page.wait_for_timeout(500)
     for panel in ("source", "map", "rows"):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from explain import cli, tours
 from explain.engine import engine
 from explain.slides import page_of
 from explain.ui.stepper import toured
+from tests.e2e.conftest import PATIENCE_MS
 from tests.e2e.text_sizes import LETTERS, SMALLEST, TEXT_PX
 
 TOUR = "flash_attention"
@@ -28,9 +31,13 @@ SEEN = """(player) => {
     caption: player.dataset.caption,
     text: player.querySelector(".tour .told").textContent,
     panels: shown.map(nameOf).filter((name) => name !== "tour"),
+    numbers: [...player.querySelectorAll(".numbers dd b")].filter((one) => one.checkVisibility())
+      .map((one) => [one.parentElement.previousElementSibling.textContent, one.textContent]),
     outside: shown.filter(out).map(nameOf),
   };
 }"""
+
+STATE = re.compile(r"([mαℓ]) = (\S+(?: × 10[⁻\d]+)?)[.,:](?=\s|$)")
 
 # What each caption shows: → is pressed in one task, without a picture painted of each.
 WALK = f"""(player, captions) => Array.from({{ length: captions }}, (_, i) => {{
@@ -88,6 +95,16 @@ def test_keys_turn_the_captions_and_the_run_sheet_follows(page: Page, app_url: s
     caption(page, 1)
 
 
+def test_a_run_sheet_without_a_player_takes_a_clicker_at_once(page: Page, visit):
+    visit(f"notes?chapter={TOUR}")
+    sheet = page.get_by_test_id("run-sheet")
+    expect(sheet).to_be_focused()
+    page.keyboard.press("PageDown")
+    expect(sheet).to_have_attribute("data-caption", "2")
+    page.keyboard.press("ArrowLeft")
+    expect(sheet).to_have_attribute("data-caption", "1")
+
+
 def test_a_link_holds_what_is_seen(page: Page, visit):
     steps = steps_of(TOUR)
     visit(f"{TOUR}?caption={len(steps)}")
@@ -117,6 +134,9 @@ def test_panels_are_composed_and_the_text_grows_at_full_screen(page: Page, visit
     visit(f"{TOUR}?step=47")
     player(page).press("p")
     expect(page.locator(".panel.source")).to_be_visible()
+    expect(page.locator(".panel.equation")).to_be_visible()
+    page.keyboard.press("Shift+Digit2")
+    expect(page.locator(".panel.equation")).to_be_hidden()
     page.keyboard.press("Shift+Digit2")
     expect(page.locator(".panel.equation")).to_be_visible()
     expect(page.locator(".panel.source")).to_be_visible()
@@ -130,6 +150,12 @@ def test_panels_are_composed_and_the_text_grows_at_full_screen(page: Page, visit
     assert player(page).evaluate(size) == pytest.approx(before)
 
 
+AT_THE_END = """() => {
+  const main = document.querySelector("[data-testid=stMain]");
+  return main.scrollTop + main.clientHeight >= main.scrollHeight - 4;
+}"""
+
+
 def test_one_clicker_goes_through_the_tour_to_the_chapters_end_and_to_the_next_chapter(page: Page, visit):
     last = len(steps_of("softmax"))
     visit(f"softmax?caption={last}")
@@ -137,53 +163,111 @@ def test_one_clicker_goes_through_the_tour_to_the_chapters_end_and_to_the_next_c
     player(page).press("PageDown")
     expect(player(page)).not_to_have_attribute("data-caption", re.compile(""))
     for _ in range(40):
+        if at_the_end := page.evaluate(AT_THE_END):
+            page.wait_for_timeout(500)  # the page may still grow
+            at_the_end = page.evaluate(AT_THE_END)
         page.keyboard.press("PageDown")
-        page.wait_for_timeout(150)
-        if "/online_softmax" in page.url:
+        if at_the_end:
             break
+        page.wait_for_timeout(150)
+    expect(page).to_have_url(re.compile("/online_softmax"))
     caption(page, 1)
     page.keyboard.press("PageDown")
     caption(page, 2)
 
 
-def test_every_tour_plays_from_disk_and_is_large_on_the_projector(browser, tmp_path: Path):
-    """Without a network: each caption's step and panels, all of it in the window, text of 36 px; a chapter's slides."""
+def is_shown(told: str, numbers: list[str]) -> bool:
+    """Whether a number of a caption is among those of the picture, which may round it to fewer digits."""
+    if told in numbers:
+        return True
+    try:
+        values = [float(text.replace("−", "-").replace(",", "").replace("∞", "inf")) for text in (told, *numbers)]
+    except ValueError:  # a "–", or an exponent
+        return False
+    return any(math.isclose(values[0], value, rel_tol=1e-3, abs_tol=1e-3) for value in values[1:])
+
+
+@pytest.fixture(scope="module")
+def offline(browser: Browser) -> Iterator[Page]:
+    """A tab without a network; `drawn` in it has the sizes of the text on canvases."""
     context = browser.new_context(offline=True)
+    context.set_default_timeout(PATIENCE_MS)
     context.add_init_script(LETTERS)
-    page = context.new_page()
-    for name in tours.files():
-        tour = tours.named(name)
-        content, html = page_of(tour, engine())
-        file = tmp_path / "tour.html"
-        file.write_text(html, encoding="utf-8")
-        page.set_viewport_size({"width": 1440, "height": 900})
-        page.goto(file.as_uri())
-        caption(page, 1)
-        captions = content["captions"]
-        walked = player(page).evaluate(WALK, len(captions))
-        for number, (told, seen) in enumerate(zip(captions, walked, strict=True), 1):
-            where = f"{name}, caption {number}"
-            assert (seen["caption"], seen["text"]) == (str(number), told["text"]), where
-            assert seen["outside"] == [], where
-            assert set(told["panels"] or ["idea"]) == set(seen["panels"]), where
-        page.keyboard.press("ArrowRight")
-        caption(page, len(captions))  # the last one stays
-        page.keyboard.press("Escape")
-        if tour == tours.of(tour.chapter)[0]:
-            page.set_viewport_size({"width": 1920, "height": 1080})
-            for key in ("p", "t", "ArrowRight"):
-                page.keyboard.press(key)
-            caption(page, 2)
-            page.evaluate("globalThis.drawn.length = 0")  # what was drawn on the way to full screen
-            page.keyboard.press("ArrowLeft")
-            caption(page, 1)
-            for number in range(1, len(captions) + 1):
-                size, text = player(page).evaluate(SMALLEST)
-                assert size >= TEXT_PX - 0.5, f"{name}, caption {number}: {text!r} has {size:.1f} px"
-                page.keyboard.press("ArrowRight")
-            slides = page.pdf(prefer_css_page_size=True)
-            assert len(re.findall(rb"/Type\s*/Page\b", slides)) == len(captions), name
+    yield context.new_page()
     context.close()
+
+
+@pytest.mark.parametrize("name", tours.files())
+def test_every_tour_plays_from_disk_and_is_large_on_the_projector(offline: Page, tmp_path: Path, name: str):
+    """Without a network: each caption's step, panels and numbers, all in the window, text of 36 px; slides."""
+    page, tour = offline, tours.named(name)
+    content, html = page_of(tour, engine())
+    file = tmp_path / "tour.html"
+    file.write_text(html, encoding="utf-8")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(file.as_uri())
+    caption(page, 1)
+    captions = content["captions"]
+    walked = player(page).evaluate(WALK, len(captions))
+    for number, (told, seen) in enumerate(zip(captions, walked, strict=True), 1):
+        where = f"{name}, caption {number}"
+        assert (seen["caption"], seen["text"]) == (str(number), told["text"]), where
+        assert seen["outside"] == [], where
+        assert set(told["panels"] or ["idea"]) == set(seen["panels"]), where
+        for symbol, value in STATE.findall(" ".join(told["text"].split())) if seen["numbers"] else ():
+            shown = [text for name, text in seen["numbers"] if name == symbol and text != "–"]
+            assert is_shown(value, shown), f"{where}: {symbol} = {value}, shown {shown}"
+    page.keyboard.press("ArrowRight")
+    caption(page, len(captions))  # the last one stays
+    page.keyboard.press("Escape")
+    if tour == tours.of(tour.chapter)[0]:
+        page.set_viewport_size({"width": 1920, "height": 1080})
+        for key in ("p", "t", "ArrowRight"):
+            page.keyboard.press(key)
+        caption(page, 2)
+        page.evaluate("globalThis.drawn.length = 0")  # what was drawn on the way to full screen
+        page.keyboard.press("ArrowLeft")
+        caption(page, 1)
+        for number in range(1, len(captions) + 1):
+            size, text = player(page).evaluate(SMALLEST)
+            assert size >= TEXT_PX - 0.5, f"{name}, caption {number}: {text!r} has {size:.1f} px"
+            page.keyboard.press("ArrowRight")
+        slides = page.pdf(prefer_css_page_size=True)
+        assert len(re.findall(rb"/Type\s*/Page\b", slides)) == len(captions), name
+        last = page.locator(".slides > svg").last
+        assert last.get_attribute("viewBox") == "0 0 1920 1080", name
+        assert f"{tour.title} · {len(captions)} / {len(captions)}" in (last.text_content() or ""), name
+
+
+def test_at_full_screen_the_code_has_its_explanation_formula_and_state_in_sight(offline: Page, tmp_path: Path):
+    page, number = offline, 8
+    file = tmp_path / "tour.html"
+    file.write_text(page_of(tours.named(TOUR), engine())[1], encoding="utf-8")
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    page.goto(file.as_uri())
+    caption(page, 1)
+    for key in ("p", "i"):
+        page.keyboard.press(key)
+    expect(player(page)).to_have_attribute("data-depth", "code")
+    page.evaluate("globalThis.drawn.length = 0")  # what was drawn on the way
+    for _ in range(number - 1):
+        page.keyboard.press("ArrowRight")
+    caption(page, number)
+    seen = player(page).evaluate(SEEN)
+    assert seen["panels"] == ["source", "equation", "rows", "counters"]
+    assert seen["outside"] == []
+    for part in (".equation .words", ".formula .worked", ".counters"):
+        expect(page.locator(part)).to_be_in_viewport(ratio=1)
+    fits = (
+        "({ scrollWidth, scrollHeight, clientWidth, clientHeight }) => "
+        "scrollWidth <= clientWidth && scrollHeight <= clientHeight"
+    )
+    assert page.locator(".equation .formula").evaluate(fits)
+    counters = page.locator(".counters").bounding_box()
+    assert counters is not None
+    assert counters["height"] < 2 * TEXT_PX  # one line
+    size, text = player(page).evaluate(SMALLEST)
+    assert size >= TEXT_PX - 0.5, f"{text!r} has {size:.1f} px"
 
 
 def test_the_command_line_writes_a_tour_as_a_page_and_as_slides(tmp_path: Path, capsys):

@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 from explain.player.component import Run
 from explain.trace import file as trace_file
 from explain.trace.file import TraceFile
-from explain.trace.model import Trace
+from explain.trace.model import Trace, numbers
 from explain.trace.python_file import record_file
 from explain.trace.recorder import record_call
 
@@ -28,6 +28,8 @@ def theirs(x_ptr, y_ptr, n, COLS: tl.constexpr, ROWS: tl.constexpr):
     x_ptrs = x_ptr + tl.arange(0, ROWS)[:, None] * COLS + c[None, :]
     x = tl.load(x_ptrs, mask=mask[None, :], other=0.0)
     falling = 10 - c
+    holes = tl.where(mask, c - 3.0, float("nan"))
+    holes = tl.where(c > n + 1, 12.0, holes)
     cube = tl.reshape(x, (ROWS, 2, COLS // 2))
     a1 = n + 1
     a2 = a1 + 1
@@ -140,6 +142,8 @@ def test_the_line_lists_what_it_reads_with_least_and_most(at, trace):
     page.keyboard.press("ArrowRight")
     page = at(last(trace, "falling"))
     expect(page.locator(".line.now .chip")).to_contain_text("−5 … 10")
+    page = at(last(trace, "holes"))
+    expect(page.locator(".line.now .chip")).to_contain_text("−3 … 12, 2 NaN")
     page = at(last(trace, "total"))
     assert "axis" not in page.locator(".line.now .chip").inner_text()
 
@@ -157,6 +161,34 @@ def main():
     x, y = torch.arange(16.0), torch.zeros(16)
     kernel[(2,)](x, y, 12, BLOCK=8)
 """
+
+
+def test_the_grid_is_a_map_and_another_program_stands_beside(alone, tmp_path):
+    (tmp_path / "mine.py").write_text(PROGRAM.replace("[(2,)]", "[(3,)]").replace("16", "24"))
+    trace = record_file(tmp_path / "mine.py", "main", [[0, 0, 0], [1, 0, 0]], lambda *said: None)
+    trace_file.write(trace, tmp_path / "t.tilescope")
+    (first, other), step = trace.history("x"), trace.history("x")[0][0]
+    data = TraceFile((tmp_path / "t.tilescope").read_bytes())
+    page = alone(Run(data, {"title": "theirs", "badge": "trace"}), step=step)
+    grid = page.get_by_role("button", name="program: the grid")
+    grid.click()
+    expect(page.get_by_role("dialog")).to_contain_text("grid 3 × 1 × 1, 3 programs, 2 recorded")
+    expect(page.get_by_role("button", name="program 2, not recorded")).to_be_disabled()
+    page.get_by_role("button", name="program 1").click()
+    expect(page.get_by_test_id("player")).to_have_attribute("data-step", str(other[0]))  # the same line
+    grid.click()
+    page.get_by_label("Compare").check()
+    page.get_by_role("button", name="program 0").click()
+    expect(page.locator(".variables h3")).to_contain_text(f"beside: program 0 at step {step}")
+    beside = page.locator(".variables li.beside", has=page.locator(".name[data-name=x]")).locator("canvas")
+    beside.focus()
+    page.keyboard.press("ArrowRight")
+    assert told(beside.get_attribute("aria-valuetext") or "", "x") == ([1], numbers(first[1])[1])
+    expect(page.locator(".variables li.beside", has_text="the same in program 0").first).to_be_visible()  # n
+    grid.click()
+    page.get_by_label("Compare").check()
+    page.get_by_role("button", name="program 1, shown now").click()
+    expect(page.locator(".variables li.beside")).to_have_count(0)
 
 
 @pytest.mark.parametrize(

@@ -128,9 +128,9 @@ def test_beats_are_found_while_a_page_opens():
     trace = traced(lessons.OPENING)
     times = []
     for _ in range(5):
-        started = time.perf_counter()
+        started = time.thread_time()  # of this thread alone: other processes may have the core in between
         beats(trace, lessons.OPENING.entry.roles)
-        times.append(time.perf_counter() - started)
+        times.append(time.thread_time() - started)
     assert min(times) < 0.05  # 372 steps: 5 ms on an idle core
 
 

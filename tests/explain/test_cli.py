@@ -105,6 +105,13 @@ def test_a_trace_that_takes_minutes_is_of_a_part(capsys, tmp_path):
     assert answer["traffic"]["traced"] == answer["traffic"]["formula"]
 
 
+def test_a_check_that_takes_minutes_is_of_a_part(capsys):
+    status, out, _ = run(capsys, "check", *HUGE, "--json")
+    answer = json.loads(out)
+    assert (status, answer["errors"], answer["part"]["times"]) == (0, 0, 1024)
+    assert {one["sort"] for one in answer["findings"]} == {"mask"}
+
+
 def test_named_programs_of_a_run_that_takes_minutes_need_the_option(capsys, tmp_path):
     out_file = tmp_path / "run.tilescope"
     status, _, err = run(capsys, "trace", *HUGE, "--out", str(out_file), "--programs", "0:2")
@@ -153,10 +160,19 @@ def test_a_kernel_that_is_wrong_on_purpose_says_so(capsys):
         (["trace", "softmax_online", "--out", "x", "--programs", "3:1"], "--programs=3:1"),
         (["trace", "softmax_online", "--out", "x", "--programs", "0:999999999"], "999,999,999"),
         (["trace", "softmax_online", "--out", "x", "--max-steps", "0"], "--max-steps"),
-        (["trace", "some.py", "--out", "x"], "target=some.py"),
+        (["trace", "some.py", "--out", "x"], "some.py: no such file"),
+        (["trace", "softmax_online", "--out", "x", "--programs", "0:2", "--only"], "--only"),
         (["trace", "no_such.py:main", "--out", "x"], "no_such.py"),
         (["trace", f"{__file__}:no_such", "--out", "x"], "no_such"),
         (["trace", f"{__file__}:run", "--out", "x"], "run"),
+        (["check", f"{__file__}:test_list", "--at", "n"], "--at=n"),
+        (["check", "softmax_online", "--at", "n=3"], "n=3"),
+        (["check", "softmax_online", "--at", "rows=3", "--out", "x"], "--at=rows=3"),
+        (["check", "some.py", "--at", "n=3"], "--at=n=3"),
+        (["check", "softmax_backward", "--at", "rows=3"], "softmax_backward"),
+        (["compile", "some.py"], "some.py"),
+        (["measure", "some.py:main"], "there is no some.py"),
+        (["compile", "some.py:main", "--set", "block_m=16"], "--set"),
     ],
 )
 def test_bad_arguments_exit_2_and_are_named(capsys, words, named):
@@ -243,6 +259,44 @@ def test_a_foreign_file(capsys, tmp_path):
     assert [launch["kernel"] for launch in answer["launches"]] == ["double_kernel"] * 2
     assert [launch["traffic"]["read_bytes"] for launch in answer["launches"]] == [40, 40]
     assert answer["traffic"]["traced"] == {"read_bytes": 80, "written_bytes": 80, "flops": 3 * 4 + 16}
+
+
+def test_addresses_are_checked_at_a_size_that_does_not_fit(capsys, tmp_path):
+    words = ("check", f"{tmp_path / 'mine.py'}:sized")
+    text = """
+def sized(n=8):
+    x = torch.zeros(n)
+    double_kernel[(triton.cdiv(n, 4096),)](x, x, n, BLOCK=4096)
+"""
+    (tmp_path / "mine.py").write_text(FOREIGN + text)
+    assert run(capsys, *words, "--at", f"n={2**31}", "--json")[0] == 0  # n is then an int64, and the last offset fits
+    status, out, _ = run(capsys, *words, "--at", f"n={2**31 + 4096}", "--json")
+    answer = json.loads(out)
+    assert (status, answer["errors"], answer["at"]) == (1, 2, {"n": 2**31 + 4096})
+    status, out, _ = run(capsys, *words, "--at", f"n={2**31 + 4096}")
+    assert (status, "2 errors in addresses at n=2147487744" in out) == (1, True)
+    assert run(capsys, *words, "--at", "columns=1")[0] == 2
+
+
+def test_a_kernel_of_the_list_is_checked_at_a_size_that_does_not_fit(capsys):
+    size = {"seq_len": 2048, "heads": 4096, "head_dim": 256, "block_m": 64, "block_n": 256}
+    words = [word for name, value in size.items() for word in ("--at", f"{name}={value}")]
+    status, out, _ = run(capsys, "check", "flash_attention", *words, "--json")
+    answer = json.loads(out)
+    assert (status, answer["findings"], answer["failure"], answer["stopped"]) == (0, [], "", "")
+    (launch,) = answer["launches"]
+    assert launch["grid"] == [32, 4096, 1]
+    assert launch["programs"] == [[0, 0, 0], [0, 4095, 0], [31, 0, 0], [31, 4095, 0]]
+    assert launch["tensor_bytes"] > 4 * 4096 * 2048 * 256 * 4 > 2**33  # q, k, v, o
+
+
+def test_a_check_of_some_programs_finds_what_they_do(capsys, tmp_path):
+    text = "\ndef beyond():\n    x = torch.zeros(4)\n    double_kernel[(3,)](x, torch.zeros(8), 12, BLOCK=4)\n"
+    (tmp_path / "mine.py").write_text(FOREIGN + text)
+    for programs, found in (("0", []), ("0:2", [4]), ("all", [4])):
+        words = ("check", f"{tmp_path / 'mine.py'}:beyond", "--programs", programs, "--json")
+        answer = json.loads(run(capsys, *words)[1])
+        assert [one["element"] for one in answer["findings"] if one["error"] and one["buffer"] == "x_ptr"] == found
 
 
 @pytest.mark.parametrize(

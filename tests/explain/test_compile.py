@@ -18,6 +18,7 @@ from explain.compile.service import COMPILE_WORKER, Answer, Compiler
 from explain.experiment import Experiment
 from explain.gpus import GPUS
 from explain.plain import plain
+from explain.workers import WorkerError
 from kernels.catalog import KERNELS
 
 SMALL = Experiment.of("flash_attention", {"seq_len": 64, "head_dim": 16, "dtype": "fp16"}, "normal")
@@ -44,7 +45,7 @@ def recorded() -> dict[str, Any]:
     return record
 
 
-def answer_of(compiler: Compiler, experiment: Experiment, capability: int, seconds: float = 120) -> Answer:
+def answer_of(compiler: Compiler, experiment: Experiment, capability: int, seconds: float = 600) -> Answer:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         answer = compiler.look(experiment, capability)
@@ -56,9 +57,10 @@ def answer_of(compiler: Compiler, experiment: Experiment, capability: int, secon
 
 def test_a_kernel_is_compiled_without_a_gpu_in_the_background_once(compiler):
     assert compiler.look(SMALL, 90) is None
-    begun = time.monotonic()
     compiler.start(SMALL, 90)
-    assert time.monotonic() - begun < 1  # a page does not wait for the compiler
+    known = compiler.look(SMALL, 90)
+    assert known
+    assert known.working  # a page does not wait for the compiler
     answer = answer_of(compiler, SMALL, 90)
     assert answer.origin == "compiled"
     assert answer.cost is not None
@@ -125,7 +127,7 @@ def test_a_compilation_can_be_stopped(compiler):
     compiler.start(long, 75)
     assert compiler.look(long, 75).working
     compiler.cancel(long, 75)
-    assert answer_of(compiler, long, 75, 20).error == "The compilation was stopped."
+    assert answer_of(compiler, long, 75).error == "The compilation was stopped."
 
 
 def test_a_long_compilation_keeps_nobody_else_waiting(compiler):
@@ -135,7 +137,7 @@ def test_a_long_compilation_keeps_nobody_else_waiting(compiler):
     assert answer_of(compiler, short, 90).cost is not None
     assert compiler.look(long, 75).working
     compiler.cancel(long, 75)
-    assert answer_of(compiler, long, 75, 20).error == "The compilation was stopped."
+    assert answer_of(compiler, long, 75).error == "The compilation was stopped."
 
 
 def test_a_hall_that_compiles_everything_is_told_to_wait(compiler):
@@ -220,3 +222,53 @@ def test_a_program_takes_what_is_allocated_to_it_with_the_part_that_cuda_reserve
 def test_a_tile_that_does_not_fit_says_what_it_needs_and_what_there_is():
     assert too_large(cost(65536, 64), GPUS["T4"]) == ""
     assert "needs 65,552 of the 65,536 bytes" in too_large(cost(65552, 64), GPUS["T4"])
+
+
+FOREIGN = """
+import torch, triton, triton.language as tl
+
+@triton.autotune([triton.Config({"BLOCK": 128}, num_warps=8), triton.Config({"BLOCK": 64})], key=["n"])
+@triton.jit
+def scale_kernel(x_ptr, y_ptr, n, factor, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < n) * factor, mask=at < n)
+
+@triton.jit
+def square_kernel(x_ptr, y_ptr, SIDE: tl.constexpr):
+    at = tl.arange(0, SIDE)[:, None] * SIDE + tl.arange(0, SIDE)[None, :]
+    x = tl.load(x_ptr + at)
+    tl.store(y_ptr + at, tl.dot(x, x))
+
+def main(n=1000):
+    x, y = torch.randn(n), torch.empty(n)
+    scale_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, y, n, 2.5)
+    square_kernel[(1,)](torch.randn(16, 16), torch.empty(16, 16), SIDE=16)
+    torch.testing.assert_close(y, 2.5 * x)
+
+def small():
+    square_kernel[(1,)](torch.randn(8, 8), torch.empty(8, 8), SIDE=8)
+
+def wrong():
+    square_kernel[(1,)](torch.randn(8, 8), SIDE=8)
+
+def nothing():
+    return torch.ones(3)
+"""
+
+
+def test_the_launches_of_any_file_are_compiled_though_the_result_is_then_wrong(compiler, tmp_path):
+    (tmp_path / "mine.py").write_text(FOREIGN)
+    cost = compiler.compile_file(tmp_path / "mine.py", "main", 90)
+    assert [(one.kernel, one.num_warps) for one in cost.launches] == [("scale_kernel", 8), ("square_kernel", 4)]
+    assert all(one.registers > 0 for one in cost.launches)
+    assert (cost.kernel, cost.capability, cost.triton) == ("mine.py:main", 90, metadata.version("triton"))
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [("small", "16 elements"), ("wrong", "y_ptr"), ("nothing", "no Triton kernel"), ("gone", "no function gone")],
+)
+def test_a_file_that_cannot_be_compiled_says_why(compiler, tmp_path, function, words):
+    (tmp_path / "mine.py").write_text(FOREIGN)
+    with pytest.raises(WorkerError, match=words):
+        compiler.compile_file(tmp_path / "mine.py", function, 90)

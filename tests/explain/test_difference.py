@@ -42,6 +42,9 @@ BUGS = [
     ("flash_attention", HEADS, "normal", "p = tl.exp(s - m", "p = tl.exp2(s - m", "base 2"),
     ("flash_attention", HEADS, "normal", "range(0, end, BLOCK_N)", "range(0, end - 1, BLOCK_N * 2)", "loop"),
     ("softmax_online", ROWS, "first_tile_masked", "p = tl.exp(x - m_safe)", "p = tl.exp(x - m_new)", "−∞"),
+    ("softmax_tiled", {**ROWS, "block_m": 2}, "normal", "tl.sum(p, axis=1)", "tl.sum(p)", "all axes"),
+    ("softmax_topk", {**ROWS, "k": 3}, "constant", "top_x >= best", "top_x > best", "equal numbers"),
+    ("flash_attention_exp2", HEADS, "normal", "tl.log2(l_i)", "tl.log(l_i)", "log in place of log2"),
 ]
 
 
@@ -53,6 +56,55 @@ def test_a_bug_is_found_at_its_line_with_its_cause(kernel, sizes, inputs, old, n
     assert found is not None
     assert found.wrong.line in lines
     assert cause in found.cause
+
+
+FORGOTTEN = [  # the line that is left out, the line where it shows, the cause
+    ("softmax_online", "normal", "        m_i = m_new\n", "m_new = tl.maximum(", "`m_i` is not set again"),
+    ("softmax_online", "everything_masked", "    l_i = tl.where(l_i == 0.0, 1.0, l_i)\n", "y = tl.exp(", "0 / 0"),
+    ("softmax_split", "normal", "    tl.store(m_ptr + own, m_i)\n", "tl.load(m_", "nothing is stored to `m_"),
+]
+
+
+@pytest.mark.parametrize(("kernel", "inputs", "left_out", "line", "cause"), FORGOTTEN, ids=lambda value: value[:24])
+def test_a_line_that_is_forgotten_is_named_by_what_it_sets(kernel, inputs, left_out, line, cause):
+    function = "softmax_merge_kernel" if kernel == "softmax_split" else f"{kernel}_kernel"
+    edit = Edit("broken_for_this_test", function, left_out, "")
+    found = first_difference(traced(kernel, ROWS, inputs), traced(kernel, ROWS, inputs, edit))
+    assert found is not None
+    assert line in found.wrong.code
+    assert cause in found.cause
+
+
+def test_a_variable_that_is_overwritten_too_early_is_named():
+    source, early = source_of("kernels.softmax"), "        m_i = m_new\n"
+    start = source.index("        alpha =", source.index("def softmax_online_kernel("))
+    before = source[start : source.index(early, start)]
+    edit = Edit("broken_for_this_test", "softmax_online_kernel", before + early, early + before)
+    found = first_difference(traced("softmax_online", ROWS), traced("softmax_online", ROWS, edit=edit))
+    assert found is not None
+    assert (found.wrong.variable, found.cause) == ("alpha", "`m_i` is overwritten too early")
+
+
+def test_a_loop_that_goes_on_after_the_difference_does_not_end_early():
+    row = {"rows": 1, "cols": 6, "block_n": 2}
+    found = first_difference(traced("softmax_safe", row, "notebook"), traced("softmax_blocked_wrong", row, "notebook"))
+    assert found is not None
+    assert "`m_i` has another value, set in line" in found.cause
+
+
+def test_a_secret_kernel_is_not_quoted():
+    edit = Edit("halved", "softmax_online_kernel", "y = tl.exp(x - m_i) / l_i", "y = tl.exp(x - m_i)")
+    runs = traced("softmax_online", ROWS), traced("softmax_online", ROWS, edit=edit)
+    longer = Edit("first_row", "softmax_online_kernel", "x_ptr += row * stride_xm", "x_ptr += 0")
+    other = traced("softmax_online", ROWS, edit=longer)
+    told = [first_difference(runs[0], run, secret=True) for run in (runs[1], other)]
+    assert [one.cause for one in told if one] == [
+        "not divided by `l_i`",
+        "a term with `row` and `stride_xm` is not added",
+    ]
+    open_ = first_difference(runs[0], other)
+    assert open_ is not None
+    assert "`row * stride_xm`" in open_.cause
 
 
 def test_a_cause_that_no_hypothesis_gives_is_unknown():

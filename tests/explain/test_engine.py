@@ -36,7 +36,7 @@ def test_without_triton_what_was_not_recorded_is_said_in_words(elsewhere):
 
 
 def test_the_first_page_does_not_wait_for_the_workers(monkeypatch):
-    monkeypatch.setattr(engine, "HEAD_START_S", 0.2)
+    monkeypatch.setattr(engine, "HEAD_START_S", 2.0)
     monkeypatch.setattr(engine, "has_triton", lambda: True)
     started = []
     made = engine.Engine()
@@ -45,10 +45,10 @@ def test_the_first_page_does_not_wait_for_the_workers(monkeypatch):
     for _ in range(5):  # by as many pages
         made.warm()
     assert not started
-    deadline = asked + 10
+    deadline = asked + 60
     while not started and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert started[0] - asked >= 0.2
+    assert started[0] - asked >= 2.0
     time.sleep(0.3)
     assert len(started) == 1
     made.close()

@@ -42,13 +42,13 @@ def of_kernel(file, name):
 def test_flash_attention_reads_as_in_the_paper():
     assert set(of_kernel("attention.py", "flash_attention_kernel")) >= {
         "S=QK^T·sm_scale",
-        "S=S where visible, else −∞",
+        "S←S where visible, else −∞",
         "m_new=max(m_i,rowmax(S))",
         "α=exp(m_i−m_safe)",
         "P~=exp(S−m_safe)",
-        "ℓ_i=ℓ_i·α+rowsum(P~)",
-        "O~=O~·α",
-        "O~=O~+P~V",
+        "ℓ_i←ℓ_i·α+rowsum(P~)",
+        "O~←O~·α",
+        "O~←O~+P~V",
         "O=(O~)/(1 where ℓ_i==0, else ℓ_i)",
         "L=m_i+ln(ℓ_i)",
     }
@@ -65,9 +65,9 @@ def test_a_wrong_kernel_has_its_own_wrong_equation():
     ("statement", "symbols", "numbers"),
     [
         ("alpha = tl.exp(m_i - m_new)", "α=exp(m_i−m_new)", "=exp({m_i}−{m_new})={alpha}"),
-        ("l_i = l_i * alpha + tl.sum(p, 1)", "ℓ_i=ℓ_i·α+rowsum(P~)", "={l_i:old}·{alpha}+{sum|p|1}={l_i}"),
-        ("acc *= alpha[:, None]", "O~=O~·α", "={acc:old}·{alpha::r}={acc}"),
-        ("acc = tl.dot(p.to(v.dtype), v, acc)", "O~=O~+P~V", "={acc:old}+{dot|p|v|}={acc}"),
+        ("l_i = l_i * alpha + tl.sum(p, 1)", "ℓ_i←ℓ_i·α+rowsum(P~)", "={l_i:old}·{alpha}+{sum|p|1}={l_i}"),
+        ("acc *= alpha[:, None]", "O~←O~·α", "={acc:old}·{alpha::r}={acc}"),
+        ("acc = tl.dot(p.to(v.dtype), v, acc)", "O~←O~+P~V", "={acc:old}+{dot|p|v|}={acc}"),
         ("s = tl.dot(q, k.T) * 0.125", "S=QK^T·0.125", "={dot|q|k|T}·0.125={s}"),
         ("p = tl.exp2(s - m[:, None])", "P~=exp_2(S−m)", "=exp_2({s}−{m::r})={p}"),
         ("y = (a - b) * -c", "y=(a−b)·(−c)", "=({a}−{b})·(−{c})={y}"),

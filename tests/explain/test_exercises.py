@@ -22,8 +22,7 @@ from explain.chapters.softmax.exercises import Shown as TwoSoftmaxes
 from explain.chapters.speed import exercises as speed
 from explain.chapters.speed import results
 from explain.chapters.sweeps import exercises as sweeps
-from explain.chapters.sweeps.model import recorded
-from explain.chapters.sweeps.ready import READY
+from explain.chapters.sweeps.model import READY, recorded
 from explain.chapters.three_numbers import exercises as three_numbers
 from explain.chapters.three_numbers import shown as lab
 from explain.chapters.three_numbers.levels import recorded_trace, witness

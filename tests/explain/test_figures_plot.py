@@ -17,5 +17,5 @@ figure.add_scatter(x=[1], y=[2])
 
 
 def test_pandas_is_whole_before_a_plot_and_not_imported_without_one():
-    done = subprocess.run([sys.executable, "-c", ASK], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([sys.executable, "-c", ASK], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr

@@ -51,7 +51,7 @@ def unpacked(packet):
 
 
 def page(**query):
-    test = AppTest.from_string(PAGE, default_timeout=60)
+    test = AppTest.from_string(PAGE, default_timeout=300)
     for name, value in query.items():
         test.query_params[name] = value
     return rerun(test)
@@ -181,7 +181,7 @@ def test_other_runs_have_another_id():
 
 
 def test_a_damaged_trace_is_sent_with_what_is_wrong():
-    test = AppTest.from_string(PAGE.replace(".read_bytes())", ".read_bytes()[:-9])"), default_timeout=60)
+    test = AppTest.from_string(PAGE.replace(".read_bytes())", ".read_bytes()[:-9])"), default_timeout=300)
     (run,) = unpacked(packet(rerun(test)))[0]["runs"]
     assert "cut short" in run["error"]
     assert run["sources"] == []

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from explain.chapters.speed import lengths
-from explain.chapters.sweeps.ready import PAIR
+from explain.chapters.sweeps.model import PAIR
 from explain.device.measurement import Timing
 from explain.experiment import Experiment
 from explain.gpus import GPUS
 from explain.prediction import fitted
-from explain.records import plans, registry
+from explain.records import registry
 from explain.records.model import Point, Record
 
 RUNS = [Experiment.of("softmax_online", {"rows": 4096, "cols": 2**bit}) for bit in range(8, 16)]
@@ -25,7 +25,7 @@ def record(factors: dict[int, float] | None = None) -> Record:
     assert shipped is not None
     points = {}
     for at, run in enumerate(RUNS):
-        size = sum(term.elements * term.item_bytes for term in run.entry.formula(run.values).terms)
+        size = sum(term.elements * term.item_bytes for term in run.traffic.terms)
         ms = 1e3 * (8e-6 + size / (H200.hbm_bytes_per_second / 2)) * (factors or {}).get(at, 1.0)
         timing = next(p.timing for p in shipped.points.values() if p.timing)
         points[run.key] = Point(run, timing=replace(timing, median_ms=ms))
@@ -86,7 +86,7 @@ def test_tensor_cores_that_triton_does_not_use_have_no_prediction():
     assert shipped is not None
     model = fitted(shipped)
     assert model is not None
-    run = plans.lengths("flash_attention")[-1]
+    run = lengths.experiments("flash_attention")[-1]
     assert model.seconds(run, GPUS["RTX 4090"])
     assert model.seconds(run, GPUS["T4"]) is None
     assert not lengths.predicted(model, GPUS["T4"])

@@ -81,7 +81,8 @@ def test_a_chapters_tour_is_found_in_its_run(tour):
         assert "{" not in caption["text"]
         assert caption["say"]
         assert caption["panels"] if caption["depth"] == "code" else not caption["panels"]
-    assert len({(caption["run"], caption["step"]) for caption in found}) == len(found)
+    shown = {(caption["run"], caption["step"], caption["depth"]) for caption in found}
+    assert len(shown) == len(found), "no caption shows what another shows"
 
 
 def player_of(test: AppTest) -> bytes:
@@ -91,7 +92,7 @@ def player_of(test: AppTest) -> bytes:
 
 @pytest.mark.parametrize("tour", FIRST.values(), ids=FIRST)
 def test_a_link_opens_a_chapters_tour_at_its_caption(tour):
-    test = AppTest.from_file(str(contents.PAGES / f"{tour.chapter}.py"), default_timeout=120)
+    test = AppTest.from_file(str(contents.PAGES / f"{tour.chapter}.py"), default_timeout=300)
     test.query_params["caption"] = "2"
     test.run()
     head, _ = unpacked(player_of(test))
@@ -160,7 +161,7 @@ def test_what_a_run_does_not_have_is_named(old, new, named):
 
 
 def test_a_tour_with_other_runs_is_not_played():
-    test = AppTest.from_file(str(contents.PAGES / "online_softmax.py"), default_timeout=120)
+    test = AppTest.from_file(str(contents.PAGES / "online_softmax.py"), default_timeout=300)
     test.query_params["inputs"] = "ascending"
     test.run()
     head, _ = unpacked(player_of(test))
@@ -177,7 +178,7 @@ def test_a_tour_with_other_runs_is_not_played():
     ],
 )
 def test_a_link_says_where_to_begin(query, caption, step, link):
-    test = AppTest.from_file(str(contents.PAGES / "flash_attention.py"), default_timeout=120)
+    test = AppTest.from_file(str(contents.PAGES / "flash_attention.py"), default_timeout=300)
     for name, value in query.items():
         test.query_params[name] = value
     test.run()
@@ -188,7 +189,7 @@ def test_a_link_says_where_to_begin(query, caption, step, link):
 
 @pytest.mark.parametrize("stem", [page.stem for page in contents.pages() if page.notes.exists()])
 def test_each_run_sheet_is_its_chapters_tour(stem):
-    test = AppTest.from_file(str(contents.PAGES / "notes.py"), default_timeout=120)
+    test = AppTest.from_file(str(contents.PAGES / "notes.py"), default_timeout=300)
     test.query_params["chapter"] = stem
     test.run()
     assert not test.exception
@@ -206,9 +207,9 @@ def test_an_own_tour_plays_on_its_page_and_in_its_chapter(works, tmp_path, monke
     path = tmp_path / "mine.toml"
     path.write_text(MINE if works else MINE.replace("second rescale", "second resale"))
     monkeypatch.setattr("sys.argv", ["app.py", "--tour", str(path)])
-    test = AppTest.from_file(str(contents.PAGES / "tour.py"), default_timeout=120).run()
+    test = AppTest.from_file(str(contents.PAGES / "your_tour.py"), default_timeout=300).run()
     assert not test.exception
-    chapter = AppTest.from_file(str(contents.PAGES / "online_softmax.py"), default_timeout=120).run()
+    chapter = AppTest.from_file(str(contents.PAGES / "online_softmax.py"), default_timeout=300).run()
     played, _ = unpacked(chapter.get("bidi_component")[0].proto.bytes)
     if works:
         assert not test.error
@@ -223,5 +224,5 @@ def test_the_app_with_a_tour_opens_on_it(tmp_path, monkeypatch):
     path = tmp_path / "mine.toml"
     path.write_text(MINE)
     monkeypatch.setattr("sys.argv", ["app.py", "--tour", str(path)])
-    test = AppTest.from_file(str(ROOT / "main.py"), default_timeout=120).run()
-    assert test.title[0].value == contents.page_of("tour.py").title
+    test = AppTest.from_file(str(ROOT / "main.py"), default_timeout=300).run()
+    assert test.title[0].value == contents.page_of("your_tour.py").title

@@ -122,14 +122,128 @@ def test_errors_in_words(trace_file, text, says):
     assert isinstance(raised.value, BadTarget) == ("failed" not in says and "launched" not in says)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="asks what is said where there is no GPU")
+NO_GPU_HERE = pytest.mark.skipif(torch.cuda.is_available(), reason="asks what happens where there is no GPU")
+
+
+@NO_GPU_HERE
 @pytest.mark.parametrize(
-    "call",
-    ["torch.zeros(4, device='cuda')", "torch.zeros(4).cuda()", "triton.runtime.driver.active.get_current_device()"],
+    "made",
+    [
+        "torch.arange(8.0, device='cuda')",
+        "torch.arange(8.0, device=torch.device('cuda:0'))",
+        "torch.arange(8.0, device=0)",
+        "torch.arange(8.0).cuda()",
+        "torch.arange(8.0).to('cuda')",
+        "torch.nn.Buffer(torch.arange(8.0)).to(torch.float32).to(torch.device('cuda'), torch.float32)",
+        "torch.nn.ParameterList([torch.arange(8.0)]).cuda()[0].detach()",
+        "torch._C._dynamo.guards._empty_strided_cuda((8,), (1,), torch.float32).copy_(torch.arange(8.0))",
+        "torch.empty(8, pin_memory=True).copy_(torch.arange(8.0)).cuda(non_blocking=True)",
+    ],
 )
-def test_a_gpu_that_is_not_there(trace_file, call):
+def test_tensors_on_cuda_are_on_the_cpu_and_the_trace_says_so(trace_file, made):
+    text = """
+        def main():
+            torch.cuda.manual_seed(0)
+            x = MADE
+            assert x.is_cuda
+            programs = torch.cuda.get_device_properties(x.device).multi_processor_count // 66
+            with torch.cuda.stream(torch.cuda.current_stream()):
+                double[(programs,)](x, 8, BLOCK=4)
+            torch.testing.assert_close(x, 2 * torch.arange(8.0, device="cuda"))
+    """
+    report = trace_file(text.replace("MADE", made))["report"]
+    assert report["failure"] is None
+    assert "on the CPU" in report["notes"][0]
+
+
+@NO_GPU_HERE
+def test_the_machine_is_as_before_afterwards(trace_file):
+    trace_file("def main(): double[(1,)](torch.arange(4.0, device='cuda'), 4, BLOCK=4)")
+    assert torch.cuda.device_count() == 0
+    assert not torch.zeros(1).is_cuda
+    with pytest.raises((RuntimeError, AssertionError)):
+        torch.zeros(1, device="cuda")
+
+
+@NO_GPU_HERE
+def test_what_only_a_gpu_has_is_refused(trace_file):
     with pytest.raises(TraceError, match=r"lesson.py:main asks for a GPU. .*make its tensors on the CPU"):
-        trace_file(f"def main(): {call}")
+        trace_file("def main(): torch.cuda.memory.mem_get_info()")
+
+
+def test_a_file_runs_as_a_script(trace_file):
+    text = """
+        import sys
+        double[(1,)](torch.arange(4.0), 4, BLOCK=4)
+        if __name__ == "__main__":
+            assert sys.modules["__main__"].double is double
+            double[(2,)](torch.arange(4.0), 4, BLOCK=2)
+            sys.exit()
+    """
+    main = sys.modules["__main__"]
+    answer = trace_file(text, "")
+    assert [launch["grid"] for launch in answer["launches"]] == [[1, 1, 1], [2, 1, 1]]
+    assert answer["report"]["failure"] is None
+    assert sys.modules["__main__"] is main
+    failed = trace_file(text.replace("sys.exit()", "sys.exit(1)"), "")["report"]["failure"]
+    assert "lesson.py failed: SystemExit: 1" in failed["message"]
+
+
+def test_a_test_runs_as_in_pytest(trace_file, tmp_path):
+    (tmp_path / "conftest.py").write_text(
+        "import pytest\ndef pytest_addoption(parser): parser.addoption('--device', default='cpu')\n"
+        "@pytest.fixture\ndef device(request): return request.config.getoption('--device')\n"
+        "@pytest.fixture(autouse=True)\ndef seed(): print('before'); yield; print('after')\n"
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option")
+    text = """
+        import pytest
+
+        @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+        @pytest.mark.parametrize("n, tile", [(4, 4), (6, 4), (8, 2)], ids=["a", "b", "c"])
+        @pytest.mark.parametrize("shape", [pytest.param((3, 2), id="small"), (4, 2)])
+        @pytest.mark.parametrize("dtype", [torch.float16])
+        def test_double(shape, n, tile, dtype, device, programs=2):
+            if n == tile:
+                pytest.skip("one tile")
+            assert (shape, n, tile, dtype) == ((3, 2), 6, 4, torch.float16)
+            double[(programs,)](torch.zeros(shape, dtype=dtype, device=device), n, BLOCK=tile)
+    """
+    report = trace_file(text, "test_double")["report"]
+    assert report["failure"] is None
+    assert "n=6, tile=4" in report["notes"][0]
+    assert report["output"] == 2 * "before\nafter\n"  # of the test that skips itself too
+    failing = text.replace("BLOCK=tile)", "BLOCK=tile); raise ValueError('wrong')")
+    assert "wrong (lesson.py:21 in test_double)" in trace_file(failing, "test_double")["report"]["failure"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("def test_it(absent): pass", r"needs arguments \(absent\), and no fixture"),
+        ("import pytest\ndef test_it(): pytest.skip('no GPU')", "test_it skips itself: no GPU"),
+        ("import pytest\npytest.skip('no H100', allow_module_level=True)", "test_it skips itself: no H100"),
+        ("import no_such_package\ndef test_it(): pass", r"ModuleNotFoundError.*\(lesson.py:\d+"),
+        ("def test_other(): pass", "pytest finds no test test_it in lesson.py"),
+        ("def test_it(): pass", "no Triton kernel was launched"),
+    ],
+)
+def test_a_test_that_does_not_run_says_why(trace_file, text, says):
+    with pytest.raises(TraceError, match=says):
+        trace_file(text, "test_it")
+
+
+def test_programs_that_are_not_recorded_may_be_left_out(trace_file):
+    text = """
+        def main():
+            x = torch.ones(12)
+            double[(3,)](x, 10, BLOCK=4)
+            assert x.tolist() == [1] * 4 + [2] * 4 + [1] * 4
+    """
+    answer = trace_file(text, programs=[[1, 0, 0]], only=True)
+    assert answer["report"]["failure"] is None
+    assert answer["traffic"]["read_bytes"] == 16
+    assert "only the recorded programs ran" in answer["report"]["notes"][0]
 
 
 @pytest.mark.parametrize(

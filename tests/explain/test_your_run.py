@@ -50,7 +50,7 @@ def opened(monkeypatch):
     def opened(*files):
         arguments = [word for file in files for word in ("--trace", str(file))]
         monkeypatch.setattr("sys.argv", ["app.py", *arguments])
-        test = AppTest.from_file(str(contents.PAGES / "your_run.py"), default_timeout=60).run()
+        test = AppTest.from_file(str(contents.PAGES / "your_run.py"), default_timeout=300).run()
         assert not test.exception
         shown = test.get("bidi_component")
         return test, unpacked(shown[0].proto.bytes) if shown else None
@@ -75,6 +75,11 @@ def test_a_dropped_file_is_shown_instead_of_the_given_one(opened, folder):
     test.file_uploader[0].set_value([("theirs", b"no trace", "")]).run()
     assert not test.get("bidi_component")
     assert "theirs" in test.error[0].value
+
+
+def test_how_a_trace_is_made_is_said_to_a_reader_without_one(opened, folder):
+    assert "explain debug" in " ".join(words.value for words in opened()[0].markdown)
+    assert "explain debug" not in " ".join(words.value for words in opened(folder / "main.tilescope")[0].markdown)
 
 
 def test_two_runs_stand_side_by_side(opened, folder):
@@ -117,7 +122,7 @@ def test_a_file_that_unpacks_to_more_than_is_allowed_is_refused(folder):
 
 def test_the_app_with_a_trace_opens_on_it(folder, monkeypatch):
     monkeypatch.setattr("sys.argv", ["app.py", "--trace", str(folder / "main.tilescope")])
-    test = AppTest.from_file(str(ROOT / "main.py"), default_timeout=60).run()
+    test = AppTest.from_file(str(ROOT / "main.py"), default_timeout=300).run()
     assert test.title[0].value == contents.page_of("your_run.py").title
 
 

@@ -132,7 +132,7 @@ def orphan(request, progress):
     if request["then"] == "hang":
         time.sleep(60)
     if request["then"].startswith("crash"):
-        time.sleep(0.3 if request["then"] == "crash late" else 0)
+        time.sleep(1 if request["then"] == "crash late" else 0)
         os.kill(os.getpid(), signal.SIGSEGV)
 
 

@@ -17,9 +17,6 @@ from explain.trace import file as trace_file
 from explain.workers import WorkerFailed, WorkerSpec
 
 pytestmark = [pytest.mark.gpu, pytest.mark.alone]
-BAD = WorkerSpec(
-    "device", "tests.gpu.bad_worker:handle", env=DEVICE_WORKER.env, default_seconds=120, address_space_limit=False
-)
 
 
 @pytest.fixture(scope="module")
@@ -71,20 +68,6 @@ def test_a_full_memory_is_said_in_words(engine):
     with pytest.raises(WorkerFailed, match="memory is full"):
         engine.measure(huge, timed=False)
     assert engine.measure(Experiment.of("flash_attention")).within_tolerance
-
-
-def test_an_illegal_access_costs_one_run():
-    engine = Engine(device=BAD)
-    try:
-        well = Experiment.of("flash_attention")
-        first = engine.measure(well, timed=False).provenance.driver
-        with pytest.raises(WorkerFailed, match="illegal access"):
-            engine.measure(well.with_(seed=1), timed=False)
-        again = engine.measure(well, timed=False)
-        assert again.within_tolerance
-        assert again.provenance.driver != first
-    finally:
-        engine.close()
 
 
 def test_no_gpu_visible_is_said_in_words():

@@ -8,6 +8,7 @@ import torch
 
 from kernels import dispatch, reference
 from kernels.attention import flash_attention
+from kernels.attention_backward_hopper import attention_backward_hopper
 from kernels.operator import attention
 from kernels.softmax_fast import softmax_pipelined, softmax_rows, softmax_shared_row, softmax_two_reads
 from kernels.softmax_staged import softmax_staged
@@ -77,6 +78,38 @@ def test_staged_rows(dtype, cols):
 )
 def test_gradients(shape, causal, dq):
     assert worst_gradient(flash_attention, shape, torch.bfloat16, causal, "cuda", dq=dq) <= 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (2, 4, 2, 300, 500, 64), (1, 3, 1, 513, 257, 128), (1, 2, 2, 1, 1, 64), (2, 2, 2, 200, 200, 80),
+        (1, 2, 1, 900, 1100, 96), (3, 4, 4, 4, 900, 64), (1, 2, 2, 640, 640, 24), (2, 4, 2, 1000, 1000, 120),
+        (5, 16, 16, 256, 256, 128),
+    ],
+)  # fmt: skip
+def test_gradients_by_five_matmuls_on_hopper(shape, causal, dtype):
+    if torch.cuda.get_device_capability()[0] != 9:
+        pytest.skip("a Hopper GPU's own instructions")
+    assert worst_gradient(flash_attention, shape, dtype, causal, "cuda", backward=attention_backward_hopper) <= 1
+
+
+def test_gradients_by_strides_of_a_model_and_deterministic_when_asked_for():
+    """Heads beside features, as a layer gives them; then with torch's switch the same bits every time."""
+    q, k, v, do = (torch.randn(2, 700, 4, 128, dtype=torch.bfloat16, device="cuda").transpose(1, 2) for _ in range(4))
+    leaves = [t.detach().requires_grad_() for t in (q, k, v)]
+    o = attention(*leaves, causal=True)
+    result = torch.autograd.grad(o, leaves, do, retain_graph=True)
+    assert gradient_error((q, k, v, do), result, causal=True) <= 1
+    torch.use_deterministic_algorithms(True)
+    try:
+        found = [torch.autograd.grad(o, leaves, do, retain_graph=True) for _ in range(10)]
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert gradient_error((q, k, v, do), found[0], causal=True) <= 1
+    assert all(torch.equal(*pair) for other in found[1:] for pair in zip(found[0], other, strict=True))
 
 
 def test_gradients_without_atomics_are_the_same_every_time():

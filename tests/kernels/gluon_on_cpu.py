@@ -139,6 +139,7 @@ class Job:
         self.failure: BaseException | None = None
         self.done = self.ended = False
         self.products: list[Matmul] = []
+        self.sums: list[Callable[[], None]] = []  # that the copy engine has not read yet
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
@@ -185,7 +186,7 @@ class Machine:
         gl = SimpleNamespace(
             **dtypes, constexpr=int, static_range=range, SliceLayout=anything,
             NVMMADistributedLayout=anything, DotOperandLayout=anything,
-            NVMMASharedLayout=SimpleNamespace(get_default_for=anything),
+            NVMMASharedLayout=_Layout,
             BlockedLayout=anything, SwizzledSharedLayout=anything,
             program_id=lambda axis: torch.tensor(self.program[axis]), num_programs=lambda axis: self.grid[axis],
             cdiv=lambda a, b: -(-a // b), minimum=_both(min, torch.minimum), maximum=_both(max, torch.maximum),
@@ -201,7 +202,7 @@ class Machine:
             arrive=self.arrive, expect=lambda b, size: _one(b).come(1, size),
         )  # fmt: skip
         tma = SimpleNamespace(
-            async_copy_global_to_shared=self.fetch, async_copy_shared_to_global=_write, store_wait=anything,
+            async_copy_global_to_shared=self.fetch, async_copy_shared_to_global=_write, store_wait=self.left,
         )  # fmt: skip
         async_copy = SimpleNamespace(
             async_copy_global_to_shared=self.copy_async, commit_group=anything, wait_group=self.arrived
@@ -212,7 +213,7 @@ class Machine:
             "range": lambda *ends: map(torch.tensor, range(*map(int, ends))),
             "TensorDescriptor": lambda tensor, shape, strides, tile, layout: Descriptor(tensor, tile),
             "descriptor": lambda tensor, rows: Descriptor(tensor, [1, 1, rows, tensor.shape[3]]),
-            "hopper_refusal": lambda *_: "", "refusal": lambda *_: "", "sms": lambda _: 2,
+            "_add_to_global": self.add, "hopper_refusal": lambda *_: "", "refusal": lambda *_: "", "sms": lambda _: 2,
         }  # fmt: skip
 
     def wait(self, barrier: Barrier | Barriers, parity: int) -> None:
@@ -231,6 +232,25 @@ class Machine:
             _one(barrier).come(size=-desc.block_type.nbytes)
 
         self.copies.append(arrive)
+
+    def add(self, desc: Descriptor, corner: Sequence[int], place: Shared) -> None:
+        """The copy engine's sum: it reads the place at any time until it is waited for."""
+
+        def come() -> None:
+            if come in job.sums:
+                job.sums.remove(come)
+                part = desc.base[desc.part(corner)]
+                part += place.values[tuple(slice(size) for size in part.shape)]
+
+        job = self.here.job
+        job.sums.append(come)
+        if self.random.random() < 0.5:
+            self.copies.append(come)
+
+    def left(self, pendings: int) -> None:
+        assert pendings == 0, "that some may be missing is not asked for here"
+        for come in [*self.here.job.sums]:
+            come()
 
     def copy_async(self, place: Shared, pointer: Pointer, mask: torch.Tensor) -> None:
         assert torch.isnan(place.values).all(), "a place that something is in"
@@ -288,6 +308,15 @@ class Machine:
                 if not job.done:
                     job.ended = True
                     job.step()
+
+
+class _Layout:
+    """A layout, which says nothing here."""
+
+    def __init__(self, **_: Any) -> None: ...
+
+    @staticmethod
+    def get_default_for(*_: Any) -> None: ...
 
 
 def on_cpu(module: ModuleType, wrapper: str, seed: int = 0) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:

@@ -9,8 +9,12 @@ from explain.trace.fidelity import interpreter_fidelity
 from explain.verification import must_pass
 from kernels.catalog import TAUGHT, Kernel
 from kernels.launch import launcher, tensors
+from kernels.parameters import ITEM_BYTES
 from kernels.verify import Verdict, verify
 from tests.kernels.quick import quick_grid
+
+IN_ONE_WORKER = [pytest.param(dtype, marks=pytest.mark.xdist_group(f"grid in {dtype}")) for dtype in ITEM_BYTES]
+"""The dtypes. The kernels run on the same inputs, and a worker computes the reference of these once (conftest.py)."""
 
 
 def verdict_of(kernel: Kernel, experiment: Experiment) -> Verdict:
@@ -22,7 +26,7 @@ def verdict_of(kernel: Kernel, experiment: Experiment) -> Verdict:
 
 
 @pytest.mark.parametrize("kernel", TAUGHT.values(), ids=lambda kernel: kernel.name)
-@pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
+@pytest.mark.parametrize("dtype", IN_ONE_WORKER)
 def test_grid(kernel, dtype):
     missed = [
         (experiment.key, verdict)

@@ -22,7 +22,7 @@ def ptx() -> dict[tuple[str, str], list[int]]:
     wanted = [f"{kernel}:{dtype}" for kernel in KERNELS for dtype in DTYPES]
     command = [sys.executable, str(Path(__file__).with_name("compile_for.py")), "90", *wanted]
     environment = {**os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, done.stderr
     found = [[int(number) for number in line.split()] for line in done.stdout.splitlines()]
     return dict(zip(product(KERNELS, DTYPES), found, strict=True))

@@ -91,9 +91,9 @@ def test_the_least_that_eager_attention_moves_is_the_papers_count():
     """FlashAttention's figure 2 in fp16 without mask and dropout: forward 9.13 GB, forward and backward 25.2 GB."""
     sizes = {"batch": 64, "heads": 16, "seq_len": 1024, "head_dim": 64, "dtype": "fp16"}
     forward, both = (Experiment.of(name, sizes) for name in ("torch:attention", "torch:attention_backward"))
-    moved = [sum(term.bytes for term in one.entry.formula(one.values).terms) for one in (forward, both)]
+    moved = [sum(term.bytes for term in one.traffic.terms) for one in (forward, both)]
     assert moved == [9_126_805_504, 25_232_932_864]
-    assert both.entry.formula(both.values).flops_of("matmul") == 12 * 64 * 16 * 1024**2 * 64
+    assert both.traffic.flops_of("matmul") == 12 * 64 * 16 * 1024**2 * 64
 
 
 def test_torch_is_right_about_its_own_top_k():

@@ -15,7 +15,7 @@ SIZES = {"rows": 3, "cols": 16, "block_n": 4}
 
 def x(name: str, **sizes: object) -> np.ndarray:
     experiment = Experiment.of("softmax_safe", {**SIZES, **sizes}, name)
-    return experiment.entry.make_inputs(experiment.preset, experiment.values, experiment.seed)["x"]
+    return experiment.make_inputs()["x"]
 
 
 def test_a_recipe_and_its_name_are_one():

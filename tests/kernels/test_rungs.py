@@ -113,7 +113,7 @@ def compiled(*asked: str) -> dict[str, dict[str, Any]]:
     environment = {**os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, script, *asked], cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
-        timeout=300,
+        timeout=900,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return {one["asked"]: {**one, "ptx": "\n".join(one["ptx"])} for one in map(json.loads, done.stdout.splitlines())}

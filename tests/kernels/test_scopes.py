@@ -73,7 +73,7 @@ COMPILED = {  # module:function:head_dim → the least clock readings, and the w
 def test_compiled_for_hopper_the_marks_are_nothing_until_a_profiler_is_at_work():
     command = [sys.executable, str(Path(__file__).with_name("compile_scopes.py")), *COMPILED]
     environment = {**os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, done.stderr
     assert "scope name" not in done.stderr  # Proton says so where one begins twice, or never ends
     for line, (readings, warps) in zip(done.stdout.splitlines(), COMPILED.values(), strict=True):

@@ -10,22 +10,24 @@ import numpy as np
 from explain.chapters.attention.contexts import MODELS, Model
 from explain.chapters.attention.heads import Array, Head
 from explain.figures.labels import text_width, widest
-from explain.figures.numbers import capacity, count, fixed, moved, percent, ratio
+from explain.figures.numbers import count, fixed, moved, percent, ratio
 from explain.figures.palette import SYMBOLS, css, css_ink
-from explain.figures.svg import button, line, picture, rect, text
+from explain.figures.svg import button, line, path, picture, rect, text
 from explain.gpus import Gpu
+from explain.kept import kept
 
 SHADES = 8
 """How many shades a map of numbers has, from 0 to its largest."""
 ROW = 23.0
-NUMBERED = 0.05
-"""From this weight on a token's score and weight are written; the others are hover text."""
+NUMBERED = 0.1
+"""Below this weight a token's score and weight are written faintly."""
 STRIP = 4
 """Width of one number in a matrix."""
 THIN = 3
 """Width of one number where strips stand beside bars."""
 
 
+@kept
 def row_of(head: Head, token: int) -> str:
     """From the query of one token to its output: its scores, its weights, the weighted values. A press chooses a row.
 
@@ -42,7 +44,7 @@ def row_of(head: Head, token: int) -> str:
     parts = [
         text(0, 30, tokens[token], bold=True),
         heat(head.q[token : token + 1], key, 14, THIN, 22, "hbm", largest_k),
-        text(score, 30, f"its query q, {d} numbers"),
+        text(score, 30, "its query q"),
         text(key, top - 12, "keys k", bold=True),
         text(score, top - 12, "score q·k / √d", bold=True, fill=css_ink("scores")),
         text(weight, top - 12, "weight", bold=True, fill=css_ink("p")),
@@ -59,10 +61,10 @@ def row_of(head: Head, token: int) -> str:
             rect(weight, y + 4, 80 * float(weights[j]) / float(weights.max()), 14, css("p"), opacity=0.9),
             heat(weighted[j : j + 1], value, y + 3, THIN, 16, "acc", largest_v),
         ]
-        if weights[j] >= NUMBERED:
-            row.append(text(score + 130, y + 16, fixed(float(scores[j]), 2), anchor="end"))
-            row.append(text(weight + 126, y + 16, percent(float(weights[j]), 1), anchor="end"))
-        said = f"{name}: score {fixed(float(scores[j]), 2)}, weight {percent(float(weights[j]), 1)}"
+        numbers = fixed(float(scores[j]), 2), percent(float(weights[j]), 1)
+        for end, words in zip((score + 130, weight + 126), numbers, strict=True):
+            row.append(text(end, y + 16, words, anchor="end", faint=bool(weights[j] < NUMBERED)))
+        said = "{}: score {}, weight {}".format(name, *numbers)
         parts.append(button(str(j), said, 0, y, width - 4, ROW - 1, row, chosen=j == token))
     end, output = top + ROW * len(tokens), f"the output o of “{tokens[token]}”"
     parts += [
@@ -75,24 +77,28 @@ def row_of(head: Head, token: int) -> str:
     return picture(width, end + 60, f"Attention of “{tokens[token]}”: scores, weights and output", parts, "46rem")
 
 
+@kept
 def matrices(head: Head, token: int) -> str:
     """Q, K and V with a row for each token; the chosen token's rows are framed."""
     n, d = head.q.shape
     names = widest(head.tokens) + 12
     wide, high, gap = STRIP * d, 15, 26
-    parts = [text(names - 12, 36 + high * (i + 0.8), name, anchor="end", size=12) for i, name in enumerate(head.tokens)]
+    parts = [text(names - 12, 22 + high * (i + 0.8), name, anchor="end", size=12) for i, name in enumerate(head.tokens)]
     for at, (name, values) in enumerate((("Q", head.q), ("K", head.k), ("V", head.v))):
         x = names + at * (wide + gap)
         parts.append(text(x + wide / 2, 14, name, anchor="middle", bold=True))
-        parts.append(text(x + wide / 2, 29, f"{n} × {d}", anchor="middle", faint=True, size=12))
-        parts.append(heat(values, x, 36, STRIP, high, "hbm", _largest(values)))
-        parts.append(rect(x - 1, 35 + high * token, wide + 2, high + 2, "none", stroke="currentColor"))
-    return picture(names + 3 * (wide + gap), 42 + high * n, "Q, K and V of the sentence", parts, "52rem")
+        parts.append(heat(values, x, 22, STRIP, high, "hbm", _largest(values)))
+        parts.append(rect(x - 1, 21 + high * token, wide + 2, high + 2, "none", stroke="currentColor"))
+    return picture(names + 3 * (wide + gap), 28 + high * n, "Q, K and V of the sentence", parts, "52rem")
 
 
-def score_map(head: Head, token: int) -> str:
-    """S, N × N: a row for each query, a column for each key; the chosen token's row is framed, with its numbers."""
-    n, wide, high = len(head.tokens), 38, 26
+@kept
+def score_map(head: Head, token: int, *, narrow: bool = False) -> str:
+    """S, N × N: a row for each query, a column for each key; the chosen token's row is framed, with its numbers.
+
+    `narrow` fits a phone: without the numbers, its words below.
+    """
+    n, wide, high = len(head.tokens), 21 if narrow else 38, 26
     names = widest(head.tokens) + 10
     parts = [
         text(names - 8, 8 + high * (i + 0.7), name, anchor="end", bold=i == token) for i, name in enumerate(head.tokens)
@@ -100,34 +106,44 @@ def score_map(head: Head, token: int) -> str:
     largest, below = _largest(head.scores), 8 + high * n
     parts.append(heat(head.scores, names, 8, wide, high, "scores", largest))
     y = 8 + high * token
-    parts.append(rect(names - 1, y - 1, wide * n + 2, high + 2, "var(--ground)", stroke="currentColor"))
+    veil = 0 if narrow else 0.6
+    parts.append(rect(names - 1, y - 1, wide * n + 2, high + 2, "var(--ground)", opacity=veil, stroke="currentColor"))
     for j, (name, score) in enumerate(zip(head.tokens, head.scores[token], strict=True)):
         x = names + wide * (j + 0.5)
-        parts.append(text(x, y + 17, fixed(float(score), 2), anchor="middle", size=12))
-        parts.append(f'<g transform="rotate(-60 {x:.1f} {below + 8})">{text(x, below + 8, name, anchor="end")}</g>')
-    side = names + wide * n + 14
-    parts.append(text(side, 22, f"S: {n} × {n}", bold=True, fill=css_ink("scores")))
-    parts.append(text(side, 42, "a row: one query", faint=True))
-    parts.append(text(side, 62, "a column: one key", faint=True))
-    return picture(side + 130, below + 58, f"The {n} × {n} scores of head {head.number}", parts, "54rem")
+        if not narrow:
+            parts.append(text(x, y + 17, fixed(float(score), 2), anchor="middle", size=12))
+        parts.append(text(x + 4, below + 8, name, anchor="end", turned=-60))
+    right = names + wide * n + 2
+    side, top, width = (0.0, below + 78, right) if narrow else (right + 12, 22.0, right + 142)
+    parts.append(text(side, top, f"S: {n} × {n}", bold=True, fill=css_ink("scores")))
+    parts.append(text(side, top + 20, "a row: one query", faint=True))
+    parts.append(text(side, top + 40, "a column: one key", faint=True))
+    height = top + 46 if narrow else below + 58
+    return picture(width, height, f"The {n} × {n} scores of head {head.number}", parts, "54rem")
 
 
-def softened(tokens: Sequence[str], before: Array, after: Array, raised: int) -> str:
-    """The weights of one row before (outlined) and after (filled) one score was made larger."""
-    cell, high = 44.0, 150.0
+def softened(tokens: Sequence[str], before: Array, after: Array, raised: int, *, narrow: bool = False) -> str:
+    """The weights of one row before (outlined) and after (filled) one score was made larger. `narrow` fits a phone."""
+    cell, gap, high = (24.5, 4, 150.0) if narrow else (44.0, 12, 150.0)
     parts, most = [], max(float(before.max()), float(after.max()))
     for j, name in enumerate(tokens):
-        x, old, new = 6 + j * cell, high * float(before[j]) / most, high * float(after[j]) / most
+        x, old, new = 14 + j * cell, high * float(before[j]) / most, high * float(after[j]) / most
         parts += [
-            rect(x, 24 + high - new, cell - 12, new, css("p"), opacity=0.9 if j == raised else 0.55),
-            rect(x, 24 + high - old, cell - 12, old, "none", stroke="currentColor", dashed=True),
-            text(x + (cell - 12) / 2, 18 + high - max(old, new), percent(float(after[j])), anchor="middle", size=12),
-            f'<g transform="rotate(-40 {x + 24:.1f} {high + 40})">'
-            f"{text(x + 24, high + 40, name, size=12, anchor='end', bold=j == raised)}</g>",
+            rect(x, 24 + high - new, cell - gap, new, css("p"), opacity=0.9 if j == raised else 0.55),
+            rect(x, 24 + high - old, cell - gap, old, "none", stroke="currentColor", dashed=True),
+            text(
+                x + (cell - gap) / 2,
+                18 + high - max(new, old if new > old - 18 else 0),
+                percent(float(after[j])),
+                anchor="middle",
+                size=12,
+            ),
+            text(x + cell / 2 + 2, high + 40, name, size=12, anchor="end", bold=j == raised, turned=-60),
         ]
-    return picture(12 + cell * len(tokens), high + 84, "The weights, before and after", parts, "46rem")
+    return picture(16 + cell * len(tokens), high + 92, "The weights, before and after", parts, "46rem")
 
 
+@kept
 def heads(each: Sequence[Head], chosen: int) -> str:
     """The weights of several heads, N × N each; a press chooses one."""
     n, cell, across = len(each[0].tokens), 7, 4
@@ -148,6 +164,7 @@ def heads(each: Sequence[Head], chosen: int) -> str:
     return picture(across * (side + 28), rows * (side + 40) + 8, f"The weights of {len(each)} heads", parts, "46rem")
 
 
+@kept
 def shapes(n: int, d: int) -> str:
     """softmax(Q Kᵀ / √d) V as rectangles, all to one scale: N × d for Q, K, V and O, N × N for S and P."""
     unit = 150 / max(n, d)
@@ -176,6 +193,7 @@ def shapes(n: int, d: int) -> str:
     return picture(x + 20, 214, f"The shapes of attention at N = {n}, d = {d}", parts, "56rem")
 
 
+@kept
 def score_bytes(gpu: Gpu, tokens: int) -> str:
     """The bytes of one head's S for each model, logarithmic, beside the GPU's memories; S of `tokens` tokens first."""
     rows = [Model("This sentence", tokens, "", ""), *MODELS]
@@ -189,13 +207,15 @@ def score_bytes(gpu: Gpu, tokens: int) -> str:
     parts = []
     for i, (name, size) in enumerate(marks):
         x = at(size)
-        parts.append(line(x, 20 + 16 * i, x, bottom, stroke=css("slate"), opacity=0.9))
-        parts.append(text(x - 5, 16 + 16 * i, f"{name}, {capacity(size)}", anchor="end", size=12))
+        parts.append(
+            path(f"M{x:.1f} {20 + 16 * i}V{bottom:.1f}", css("hbm" if name == gpu.hbm else "slate"), thick=2.5)
+        )
+        parts.append(text(x - 5, 16 + 16 * i, f"{name}, {moved(size)}", anchor="end", size=12))
     for power in range(3, int(high), 3):
         x = at(10**power)
         parts.append(line(x, 62, x, bottom, opacity=0.2))
         parts.append(text(x, bottom + 18, moved(10**power), anchor="middle", faint=True, size=12))
-    parts.append(text(left - 12, bottom + 18, "log scale, × 1,000", anchor="end", faint=True, size=12))
+    parts.append(text(left - 12, bottom + 18, "per line: × 1,000", anchor="end", faint=True, size=12))
     for i, one in enumerate(rows):
         y = 66 + 40.0 * i
         over = one.score_bytes > gpu.hbm_bytes

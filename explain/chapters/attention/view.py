@@ -36,9 +36,8 @@ def what_a_word_looks_at(shown: Head, token: int) -> str:
         f"token. A good match "
         f"gives a high **score**. Softmax turns the scores into **weights**: “{word}” gives "
         f"{percent(float(shown.weights[token, best]), 1)} of its weight to “{shown.tokens[best]}”. The **output** o is "
-        "the sum of all **values** v, each times its weight. A **head** is one such set of queries, keys and "
-        "values. What it looks for is learned. Other heads, further down, look at other tokens.\n\n"
-        "**Press another token.** Large weights have their numbers beside them. Point at a row to see the others.\n\n"
+        "the sum of all **values** v, each times its weight.\n\n"
+        "**Press another token.**\n\n"
         f"A strip is a query, a key or a value: {d} numbers, coloured above 0 and grey below. They come from a real "
         "language model, all-MiniLM-L6-v2, as it reads this sentence. It adds [CLS] and [SEP], which mark the "
         "beginning and the end."
@@ -55,9 +54,9 @@ def matrices(shown: Head, token: int) -> None:
     n, d = shown.q.shape
     with layout.part(
         "Query, key, value",
-        f"From each token the model makes three rows of {d} numbers, with three learned matrices. The **query** says "
+        "From each token the model makes three rows of numbers, with three learned matrices. The **query** says "
         "what the token looks for. The **key** says what it offers. The **value** is what it passes on. The length of "
-        f"a row is d = {d}, the **head dimension**. {n} tokens give the matrices Q, K and V, each N × d = {n} × {d}.",
+        f"a row is d = {d}, the **head dimension**. All tokens give the matrices Q, K and V, each N × d = {n} × {d}.",
     ):
         pictures.drawing(figures.matrices(shown, token))
 
@@ -75,7 +74,7 @@ def scores(shown: Head, token: int) -> None:
         f"scores grow with d. Every query meets every key, so there are N × N = {n} × {n} = {n * n} scores: the matrix "
         "S = QKᵀ / √d. In PyTorch:\n\n`S = Q @ K.T / d**0.5`",
     ):
-        pictures.drawing(figures.score_map(shown, token))
+        pictures.drawing(figures.score_map(shown, token), figures.score_map(shown, token, narrow=True))
 
 
 @st.fragment
@@ -87,13 +86,16 @@ def weights(shown: Head, token: int) -> None:
         "Weight: why softmax?",
         "An average needs **weights** that are positive and sum to 1. Scores can be negative, and their sum can be "
         "anything. Softmax takes exp of each "
-        "score, which is positive, and divides by their sum. A score that is 1 larger makes its exp e = 2.72 times as "
-        f"large. Make the score of **{words[raised]}** larger: its weight grows, all others shrink, and the sum stays "
-        "1. In PyTorch:\n\n`P = torch.softmax(S, dim=-1)`",
+        "score, which is positive, and divides by their sum. Raise a score by 1 and its exp grows e = 2.72 "
+        f"times. **Move the slider** to make the score of {words[raised]} larger: its weight grows, all others shrink, "
+        "and the sum stays 1. In PyTorch:\n\n`P = torch.softmax(S, dim=-1)`",
     ):
-        more = st.slider(f"Add to the score of “{words[raised]}”", 0.0, 8.0, 3.0, 0.5, key="more", bind="query-params")
+        more = st.slider(f"Add to the score of “{words[raised]}”", 0.0, 8.0, 0.0, 0.5, key="more", bind="query-params")
         after = with_larger(row, raised, more)
-        pictures.drawing(figures.softened(words, shown.weights[token], after, raised))
+        wide, narrow = (
+            figures.softened(words, shown.weights[token], after, raised, narrow=one) for one in (False, True)
+        )
+        pictures.drawing(wide, narrow)
         st.caption(
             f"{words[raised]}: {fixed(float(row[raised]), 2)} + {number(more)} = {fixed(float(row[raised]) + more, 2)} "
             f"· its weight {percent(float(shown.weights[token, raised]), 1)} → {percent(float(after[raised]), 1)} · "
@@ -109,7 +111,7 @@ def heads(shown: Head) -> None:
     most = "more than 99.9%" if back.mean_before > 0.999 else percent(back.mean_before, 1)
     with layout.part(
         "Head",
-        f"One set of Q, K and V is a **head**. This layer has {len(each)}, each with its own learned matrices. Each "
+        f"A **head** is one set of Q, K and V. This layer has {len(each)}, each with its own learned matrices. Each "
         f"looks at different things. On average over all tokens but the first, head {back.number} gives "
         f"{most} of its weight to the token before, and head {first.number} gives "
         f"{percent(first.mean_first, 1)} to the first token. A square is P of one head: a row for each query, a column "
@@ -125,7 +127,7 @@ def shapes(shown: Head) -> None:
         "Shapes",
         "Q, K, V and O are N × d. S and P are N × N. Move N: d stays, so Q, K, V and O become long and thin, and S "
         "and P take over. Twice the tokens make four times the scores. All of attention in PyTorch:\n\n"
-        "`P = torch.softmax(Q @ K.T / d**0.5, dim=-1)`\n\n`O = P @ V`",
+        "```python\nP = torch.softmax(Q @ K.T / d**0.5, dim=-1)\nO = P @ V\n```",
     ):
         tokens = st.select_slider("Tokens, N", LENGTHS, n, key="tokens", bind="query-params", format_func=count)
         pictures.drawing(figures.shapes(tokens, d))
@@ -152,14 +154,15 @@ def too_many_scores(shown: Head) -> None:
         )
 
 
-def three_kernels() -> None:
+def three_kernels(shown: Head) -> None:
     """The sentence's first head through standard attention, line by line."""
+    recorded = HEADS_TO_SHOW[0]
+    other = "" if shown.number == recorded else f" The pictures above show head {shown.number}."
     st.header("The same on a GPU, line by line", anchor=False)
     layout.prose(
-        "On a GPU, S, P and O are three kernels. Here they are in Triton, recorded on this sentence, head "
-        f"{HEADS_TO_SHOW[0]}, in fp32: a score takes 4 bytes. A tile has 16 × 16 cells, a power of two; the "
-        "sixteenth row and column are padding, and softmax sees −∞ there. Press → in the bar above the picture: it "
-        "leads from the scores to the output. You need not read the code yet. *Your first Triton kernel* explains it."
+        "PyTorch runs S, P and O as three GPU programs, called **kernels**. Press → in the grey bar to watch them on "
+        f"this sentence. This run is head {recorded}.{other} A tile is 16 × 16, because sizes are powers of two. Its "
+        "last row and column are padding."
     )
     stepper.stepper([lessons.ONE_TILE], key="attention", chapter="attention")
 

@@ -94,7 +94,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "bits",
-        "Which way changes the fewest elements of O, and why?",
+        "Which way changes the fewest elements of O?",
         "choice",
         lambda shown: min(_changed(shown), key=_changed(shown).__getitem__),
         _why_fewest,

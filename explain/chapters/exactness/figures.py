@@ -14,10 +14,11 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from explain.chapters.exactness.roundings import roundings
-from explain.figures import palette, svg
-from explain.figures.labels import widest
+from explain.figures import labels, palette, svg
 from explain.figures.lines import Line, chart
-from explain.figures.numbers import count, percent, power, scientific
+from explain.figures.numbers import count, number, percent, power, scientific
+from explain.figures.tables import Column, markdown
+from explain.kept import kept
 from explain.output import Output
 from explain.source.functions import file_of
 from kernels.catalog import KERNELS
@@ -25,6 +26,12 @@ from kernels.parameters import ITEM_BYTES
 
 CELL, SHOWN = 5.0, 64
 """Of the maps of changed elements: a cell's side, the most queries and features shown."""
+
+
+TOLERANCE = (
+    "The tolerance of an element is twice the error of the same formula in eager PyTorch, plus a rounding band. "
+    "Error ÷ tolerance ≤ 1 passes."
+)
 
 
 @dataclass(frozen=True)
@@ -36,50 +43,63 @@ class Way:
     output: Output
 
 
-def where_rounded(kernels: Sequence[str], bits: int) -> str:
-    """A row for each attention kernel: Q, K, V → S → P → O, each 32 bits wide or `bits` of the inputs, with the line
-    that rounds; 32-bit inputs are never rounded."""
-    wide, high, gap, row = 150.0, 46.0, 40.0, 148.0
+@kept
+def where_rounded(kernels: Sequence[str], bits: int, *, narrow: bool = False) -> str:
+    """The way of each attention kernel: Q, K → S → P, with V → O, each 32 bits wide or `bits` of the inputs. The line
+    that rounds is a box's hover text; 32-bit inputs are never rounded. `narrow` is for a phone: two boxes a line."""
+    wide, high, gap, line = 150.0, 46.0, 40.0, 104.0
+    columns, left = (2, gap) if narrow else (4, 0.0)
+    width, row = left + columns * (wide + gap) - gap, 32 + line * 4 / columns
     parts: list[str] = []
     for at, kernel in enumerate(kernels):
-        found, y = {one.symbol: one for one in roundings(kernel)}, at * row
+        found, top = {one.symbol: one for one in roundings(kernel)}, at * row
         rounded = f"{len(found)} roundings" if bits < 32 else "no rounding to 16 bits"
         parts += [
-            svg.circle(7, y + 11, 7, palette.css(palette.kernel(KERNELS[kernel].hue))),
-            svg.text(22, y + 16, f"{KERNELS[kernel].title}: {rounded}", size=16, bold=True),
+            svg.circle(7, top + 11, 7, palette.css(palette.kernel(KERNELS[kernel].hue))),
+            svg.text(22, top + 16, f"{KERNELS[kernel].title}: {rounded}", size=16, bold=True),
         ]
         weights = "P̃" if "P̃" in found else "P"
-        for column, (name, symbol) in enumerate((("Q, K, V", "Q"), ("S", "S"), (weights, weights), ("O", "O"))):
-            x, one, given = column * (wide + gap), found.get(name), symbol == "Q"
-            narrow = bits < 32 and (given or one is not None)
+        for place, (name, symbol) in enumerate((("Q, K", "Q"), ("S", "S"), (weights, weights), ("O", "O"))):
+            x, y = left + place % columns * (wide + gap), top + place // columns * line
+            one, given = found.get(name), symbol == "Q"
+            narrower = bits < 32 and (given or one is not None)
             where = "input, in HBM" if given else "stored in HBM" if one and one.stored else "stays on chip"
-            code = f"{file_of(one.module)}:{one.line}" if one and narrow else ""
-            hue = palette.SYMBOLS[symbol]
+            code = f"{file_of(one.module)}:{one.line}" if one and narrower else ""
+            parts += _box(x, y + 28, wide, high, name, symbol, code)
             parts += [
-                svg.rect(x, y + 28, wide, high, palette.css(hue), opacity=0.2, stroke=palette.css(hue)),
-                svg.text(x + 14, y + 57, name, size=18, bold=True, fill=palette.css_ink(hue)),
-                svg.rect(x + wide - 66, y + 39, 56, 24, "currentColor", opacity=0.85 * narrow, stroke="currentColor"),
-                svg.text(x + wide - 38, y + 56, "16 bits" if narrow else "32 bits", anchor="middle",
-                         fill="var(--ground)" if narrow else ""),
-                svg.text(x, y + high + 46, where, size=13),
-                svg.text(x, y + high + 63, code, size=13, faint=True),
+                svg.rect(x + wide - 66, y + 39, 56, 24, "currentColor", opacity=0.85 * narrower, stroke="currentColor"),
+                svg.text(x + wide - 38, y + 56, "16 bits" if narrower else "32 bits", anchor="middle",
+                         fill="var(--ground)" if narrower else ""),
+                svg.text(x, y + high + 47, where, size=14),
             ]  # fmt: skip
-            if column:
+            if place:
                 mark = svg.text(x - gap / 2, y + 57, "→", size=20, anchor="middle")
                 diamond = svg.text(x - gap / 2, y + 40, "◆", size=16, anchor="middle", fill=palette.css_ink("alpha"))
-                parts += [mark, diamond] if narrow else [mark]
+                parts += [mark, diamond] if narrower else [mark]
+            if symbol == "O":
+                parts.append(svg.text(x - gap / 2, y + 77, "↑", size=16, anchor="middle"))
+                parts += _box(x - gap / 2 - 14, y + 83, 28, 24, "V", "V")
     legend = len(kernels) * row
     if bits < 32:
-        parts += [
-            svg.text(0, legend + 8, "◆", size=16, fill=palette.css_ink("alpha")),
-            svg.text(22, legend + 8, "rounded to 16 bits. Sums and maxima stay in 32 bits in both kernels."),
-        ]
+        words = labels.wrapped("rounded to 16 bits. Sums and maxima stay in 32 bits in both kernels.", width - 22)
+        parts.append(svg.text(0, legend + 8, "◆", size=16, fill=palette.css_ink("alpha")))
+        parts += [svg.text(22, legend + 8 + 20 * at, one) for at, one in enumerate(words)]
+        legend += 20 * (len(words) - 1)
     told = "; ".join(f"{KERNELS[k].short} rounds {', '.join(one.symbol for one in roundings(k))}" for k in kernels)
     told = told if bits < 32 else "every quantity of both kernels has 32 bits"
-    width = 4 * wide + 3 * gap
     return svg.picture(width, legend + 18, told, parts, f"{1.2 * width:.0f}px")
 
 
+def _box(x: float, y: float, wide: float, high: float, name: str, symbol: str, title: str = "") -> list[str]:
+    """A quantity's box in its colour, its name at the left."""
+    hue, inside = palette.SYMBOLS[symbol], min(14, high / 3)
+    return [
+        svg.rect(x, y, wide, high, palette.css(hue), opacity=0.2, stroke=palette.css(hue), title=title),
+        svg.text(x + inside, y + high / 2 + 6, name, size=18, bold=True, fill=palette.css_ink(hue)),
+    ]
+
+
+@kept
 def verdict(found: Mapping[str, Sequence[Output]]) -> str:
     """FlashAttention's median error beside standard attention's, in words; `found` has both for each dtype."""
     medians = {dtype: [one.quantile(0.5) for one in pair] for dtype, pair in found.items()}
@@ -89,13 +109,26 @@ def verdict(found: Mapping[str, Sequence[Output]]) -> str:
         return "On this input half of standard attention's elements have no error in 16 bits."
     largest = max(narrow.values())
     size = "less than half of" if largest < 0.5 else "smaller than" if largest < 1 else "not smaller than"
-    each = ", ".join(f"{percent(share)} of it in {dtype}" for dtype, share in narrow.items())
     wide = "".join(
-        f" In {dtype} it is {percent(abs(share - 1))} {'larger' if share > 1 else 'smaller'}."
+        f" In {dtype} the two medians are within {percent(abs(share - 1))} of each other."
         for dtype, share in shares.items()
         if dtype not in narrow
     )
-    return f"**On this input, in 16 bits, FlashAttention's median error is {size} standard attention's**: {each}.{wide}"
+    return f"**On this input, in 16 bits, FlashAttention's median error is {size} standard attention's.**{wide}"
+
+
+@kept
+def alike(outputs: Sequence[Output]) -> str:
+    """How far the errors of several ways to compute one result lie apart, in words; empty without outputs."""
+    if not outputs:
+        return ""
+    medians, largest = ([one.quantile(share) for one in outputs] for share in (0.5, 1.0))
+    if not (min(medians) > 0 and max(largest) < math.inf):
+        return "float64 shows how far off each of them is."
+    return (
+        f"Their median errors lie within a factor of {number(max(medians) / min(medians))}, their largest errors "
+        f"within {number(max(largest) / min(largest))}."
+    )
 
 
 def not_associative() -> str:
@@ -110,18 +143,20 @@ def not_associative() -> str:
     )
 
 
-def errors(groups: Mapping[str, Sequence[Way]]) -> str:
+@kept
+def errors(groups: Mapping[str, Sequence[Way]], *, narrow: bool = False) -> str:
     """Median and largest |result − float64| of each output on one logarithmic axis, under the names of their groups.
 
-    An error of 0 stands at the left end of the axis, NaN and ∞ at its right end.
+    An error of 0 stands at the left end of the axis, NaN and ∞ at its right end. `narrow` is for a phone: a name stands
+    above its errors.
     """
     every = [way.output.quantile(share) for ways in groups.values() for way in ways for share in (0.5, 1.0)]
     logs = [math.log10(error) for error in every if error > 0 and math.isfinite(error)] or [-8.0]
     low, high = math.floor(min(logs)), math.floor(max(logs)) + 1
     names = [way.name for ways in groups.values() for way in ways]
-    left, width, y = widest(names, 15) + 28, 860.0, 44.0
-    number = widest([scientific(1.2e-5)], 15) + 18
-    first, last = left + number, width - number
+    left, width, y = 0.0 if narrow else labels.widest(names, 15) + 28, 380.0 if narrow else 860.0, 44.0
+    told = labels.widest([scientific(1.2e-5)], 15) + 18
+    first, last, named = left + told, width - told, 22 if narrow else 0
 
     def place(error: float) -> float:
         log = math.log10(error) if 0 < error < math.inf else high if error else low
@@ -136,8 +171,9 @@ def errors(groups: Mapping[str, Sequence[Way]]) -> str:
             hue = palette.css(palette.kernel(KERNELS[way.kernel].hue))
             error, x = way.output.quantile(0.5), place(way.output.quantile(0.5))
             most, end = way.output.largest(), place(way.output.largest())
+            parts.append(svg.text(0 if narrow else 12, y + 19 - named / 6, way.name, size=15))
+            y += named
             parts += [
-                svg.text(12, y + 19, way.name, size=15),
                 svg.rect(x, y + 12, max(end - x, 0), 4, hue, opacity=0.5),
                 svg.circle(x, y + 14, 8, hue, title=f"{way.name}: median error {scientific(error)}"),
                 svg.text(x - 14, y + 19, scientific(error), size=15, anchor="end"),
@@ -147,13 +183,18 @@ def errors(groups: Mapping[str, Sequence[Way]]) -> str:
             y += 31
         y += 8
     marks = [10.0**exponent for exponent in range(low, high + 1)]
+    every_mark = math.ceil((high - low) * 36 / (last - first))  # the axis names as many as have room
     grid = [svg.line(place(mark), 36, place(mark), y, opacity=0.16) for mark in marks]
-    ticks = [svg.text(place(m), y + 20, power(round(math.log10(m))), size=15, anchor="middle") for m in marks]
+    ticks = [
+        svg.text(place(mark), y + 20, power(round(math.log10(mark))), size=15, anchor="middle")
+        for mark in marks[::every_mark]
+    ]
+    keys = 0.0 if narrow else first
     legend = [
-        svg.circle(first + 8, 14, 8, palette.css("slate")),
-        svg.text(first + 22, 19, "median error", size=15),
-        svg.rect(first + 140, 4, 5, 20, palette.css("slate")),
-        svg.text(first + 154, 19, "largest error of any element", size=15),
+        svg.circle(keys + 8, 14, 8, palette.css("slate")),
+        svg.text(keys + 22, 19, "median error", size=15),
+        svg.rect(keys + 140, 4, 5, 20, palette.css("slate")),
+        svg.text(keys + 154, 19, "largest error of any element", size=15),
     ]
     axis = svg.text((first + last) / 2, y + 44, "|result − float64|, log scale", size=15, anchor="middle", faint=True)
     label = "Errors: " + ", ".join(
@@ -164,6 +205,31 @@ def errors(groups: Mapping[str, Sequence[Way]]) -> str:
     return svg.picture(width, y + 52, label, [*grid, *legend, *parts, *ticks, axis])
 
 
+@kept
+def numbers(what: str, outputs: Mapping[str, Output], first: Output | None = None) -> str:
+    """The numbers of `errors` as a folded Markdown table, and how many elements differ from `first`'s."""
+    columns: list[str | Column] = [
+        what,
+        *(Column(name, scientific) for name in ("median error", "99% within", "largest error")),
+    ]
+    columns += [Column("largest error ÷ tolerance"), ""]
+    columns += [Column("elements that differ")] * (first is not None)
+    rows = [
+        (
+            name, *(one.quantile(share) for share in (0.5, 0.99, 1.0)), one.most_of_tolerance(),
+            ":green[✓ within]" if one.within_tolerance else ":red[✗ exceeded]",
+            *([None if one is first else one.changed_from(first)] if first else []),
+        )
+        for name, one in outputs.items()
+    ]  # fmt: skip
+    passed = sum(one.within_tolerance for one in outputs.values())
+    return (
+        f"<details><summary>The numbers: {passed} of {len(rows)} within their tolerance</summary>\n\n"
+        f"{markdown(columns, rows)}\n\n{TOLERANCE}\n\n</details>"
+    )
+
+
+@kept
 def changed(outputs: Mapping[str, Output], same: Mapping[str, NDArray[np.bool_]] = MappingProxyType({})) -> str:
     """A map of head 0 for each way but the first: an element is coloured where it differs from the first way's.
 
@@ -189,24 +255,28 @@ def changed(outputs: Mapping[str, Output], same: Mapping[str, NDArray[np.bool_]]
             svg.rect(x, y, across, down, palette.css("slate"), opacity=0.12),
             f'<path d="{dots}" fill="{palette.css("acc")}"/>',
             svg.text(x, y + down + 26, f"query 0–{queries - 1} →", faint=True),
-            f'<g transform="translate(4 {y:.1f}) rotate(90)">'
-            f"{svg.text(0, 0, f'feature 0–{features - 1} →', faint=True)}</g>",
+            svg.text(4, y, f"feature 0–{features - 1} →", faint=True, turned=90),
         ]
-        if (kept := same.get(name)) is not None:
+        if (unmoved := same.get(name)) is not None:
             parts += [
                 svg.rect(x + query * CELL, y + down + 3, CELL + 0.3, 6, palette.css("max"))
-                for query in np.flatnonzero(kept[:queries])
+                for query in np.flatnonzero(unmoved[:queries])
             ]
-            words = f"same m: {count(int(differs[kept].sum()))} differ" if kept.any() else "no query has the same m"
+            words = (
+                f"blue: same m, {count(int(differs[unmoved].sum()))} differ"
+                if unmoved.any()
+                else "no query has the same m"
+            )
             fill = palette.css_ink("max")
             parts.append(svg.text(x + across, y + down + 26, words, anchor="end", fill=fill))
         maps.append(svg.picture(x + across, y + down + 32, f"{name}: {total}", parts))
     # As many in a row as there is room for, one on a phone.
-    columns = "repeat(auto-fit,minmax(min(100%,270px),1fr))"
+    columns = "repeat(auto-fit,minmax(min(100%,340px),1fr))"
     boxes = "".join(f"<div>{one}</div>" for one in maps)
     return f'<div style="display:grid;grid-template-columns:{columns};gap:16px 28px;padding:8px 0 12px">{boxes}</div>'
 
 
+@kept
 def growth(found: Mapping[str, Sequence[tuple[int, float, float]]]) -> go.Figure:
     """The relative errors of O in each dtype, and of ℓ in the first, over the number of key tiles; log axes."""
     (_, first), *_ = found.items()
@@ -216,9 +286,10 @@ def growth(found: Mapping[str, Sequence[tuple[int, float, float]]]) -> go.Figure
         for dtype, each in found.items()
     ]
     lines.append(Line([(tiles, total) for tiles, total, _ in first], "ℓ, always fp32", palette.mid("sum"), width=3))
-    start, least, _ = first[0]
-    guide = [(tiles, least * math.sqrt(tiles / start)) for tiles, *_ in first]
-    lines.append(Line(guide, "√tiles", palette.mid("slate"), dashed=True))
+    start, *errors_there = first[0]
+    # Above both curves: it is a slope to compare them with, and begins at neither.
+    guide = [(tiles, 2 * max(errors_there) * math.sqrt(tiles / start)) for tiles, *_ in first]
+    lines.append(Line(guide, "a slope of √tiles", palette.mid("slate"), dashed=True))
     figure = chart("", lines, x="tiles of 16 keys", y="median relative error", log=True, height=380)
     figure.update_layout(title=None, margin_t=12)
     return figure

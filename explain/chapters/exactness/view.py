@@ -17,29 +17,24 @@ from explain.chapters.exactness.figures import Way as Found
 from explain.chapters.exactness.orders import Way
 from explain.engine import engine
 from explain.experiment import Experiment
-from explain.figures.numbers import number, ratio, scientific
-from explain.figures.tables import Column, markdown
+from explain.figures.numbers import number, ratio
 from explain.output import Output
 from explain.source import functions
 from explain.ui import controls, layout
+from explain.ui.charts import plotted
 from explain.ui.exercises import ask
 from explain.ui.pictures import drawing
 from explain.workers import WorkerError
 from kernels.catalog import KERNELS
 from kernels.parameters import ITEM_BYTES
 
-WHERE = "interpreter · error: |result − float64| of each element, on the same rounded inputs"
-TOLERANCE = (
-    "The tolerance of an element is twice the error of the same formula in eager PyTorch, plus a rounding band. "
-    "Error ÷ tolerance ≤ 1 passes."
-)
-
 
 def size_of_errors(experiment: Experiment, beside: DeltaGenerator) -> None:
     """Where each kernel rounds, `beside` the page's goal, and how large both kernels' errors are in each dtype."""
     bits = 8 * ITEM_BYTES[experiment.values["dtype"]]
     with beside:
-        drawing(figures.where_rounded(("attention_standard", "flash_attention"), bits))
+        kernels = ("attention_standard", "flash_attention")
+        drawing(*(figures.where_rounded(kernels, bits, narrow=narrow) for narrow in (False, True)))
     try:
         with st.spinner("Running both kernels…"):
             found = {
@@ -49,10 +44,8 @@ def size_of_errors(experiment: Experiment, beside: DeltaGenerator) -> None:
     except WorkerError as error:
         st.error(error.words, icon=":material/error:")
         return
-    layout.introduce(figures.verdict({dtype: [one.output for one in pair] for dtype, pair in found.items()}))
     layout.introduce(
-        "Exact does not mean the same bits. It means: no score is left out or approximated. Both kernels read the "
-        "same Q, K and V. Matmuls add in 32 bits, and exp is computed in 32 bits. "
+        "Both kernels read the same Q, K and V. Matmuls add up in 32 bits, and exp is computed in 32 bits. "
         + (
             "Standard attention stores S and P in HBM, so it rounds them. FlashAttention keeps S on chip. It rounds P̃ "
             "for the second matmul, and O at the end."
@@ -60,12 +53,15 @@ def size_of_errors(experiment: Experiment, beside: DeltaGenerator) -> None:
             else "In float32 nothing is narrower, so neither kernel rounds to 16 bits."
         )
     )
+    layout.introduce(figures.verdict({dtype: [one.output for one in pair] for dtype, pair in found.items()}))
+    with layout.below_goal():
+        layout.chapter_link("side_by_side", "Side by side steps through both kernels →")
     told = (
         "The error of an element of O is its distance from the float64 result. The dot is the median error, the bar is "
-        "the largest error."
+        "the largest error. The kernels ran in Triton's interpreter, on the same rounded inputs."
     )
     with layout.part("How large the errors are", told):
-        drawing(figures.errors(found))
+        drawing(*(figures.errors(found, narrow=narrow) for narrow in (False, True)))
         _table("numbers of dtypes", "dtype, kernel", {
             f"{dtype}, {one.name}": one.output for dtype, pair in found.items() for one in pair
         })  # fmt: skip
@@ -73,41 +69,17 @@ def size_of_errors(experiment: Experiment, beside: DeltaGenerator) -> None:
 
 def _table(key: str, what: str, outputs: Mapping[str, Output], first: Output | None = None) -> None:
     """The numbers of the figure of errors, folded; and how many elements differ from `first`'s."""
-    columns: list[str | Column] = [
-        what,
-        *(Column(name, scientific) for name in ("median error", "99% within", "largest error")),
-    ]
-    columns += [Column("largest error ÷ tolerance"), ""]
-    columns += [Column("elements that differ")] * (first is not None)
-    rows = [
-        (
-            name, *(one.quantile(share) for share in (0.5, 0.99, 1.0)), one.most_of_tolerance(),
-            ":green[✓ within]" if one.within_tolerance else ":red[✗ exceeded]",
-            *([None if one is first else one.changed_from(first)] if first else []),
-        )
-        for name, one in outputs.items()
-    ]  # fmt: skip
-    passed = sum(one.within_tolerance for one in outputs.values())
     with st.container(key=key):
-        st.markdown(
-            f"<details><summary>The numbers: {passed} of {len(rows)} within their tolerance</summary>\n\n"
-            f"{markdown(columns, rows)}\n\n{TOLERANCE}\n\n</details>",
-            unsafe_allow_html=True,
-        )
-    st.caption(WHERE)
+        st.markdown(figures.numbers(what, outputs, first), unsafe_allow_html=True)
 
 
-def _orders(key: str, what: str, ways: Iterable[Way]) -> Mapping[str, Output]:
-    """The errors of outputs that differ in the order of addition only, and how many elements differ from the first."""
+def _outputs(ways: Iterable[Way]) -> list[Found]:
+    """The output of each way; empty, with the error shown, if one cannot be computed."""
     try:
-        found = [Found(way.name, way.experiment.kernel, output(way.experiment.key, way.reverse_keys)) for way in ways]
+        return [Found(way.name, way.experiment.kernel, output(way.experiment.key, way.reverse_keys)) for way in ways]
     except WorkerError as error:
         st.error(error.words, icon=":material/error:")
-        return {}
-    drawing(figures.errors({"": found}))
-    outputs = {one.name: one.output for one in found}
-    _table(key, what, outputs, found[0].output)
-    return outputs
+        return []
 
 
 @st.cache_resource(max_entries=500, show_spinner=False)
@@ -127,36 +99,49 @@ def choose() -> Experiment:
 
 
 def other_orders(experiment: Experiment) -> None:
-    """The same attention and the same softmax in other orders of addition."""
+    """The same attention in other orders of addition: which elements of O change, and by how much the error does."""
     first, *others = ways_to_compute.ways(experiment)
+    found = {one.name: one.output for one in _outputs([first, *others])}
     same, rounds = {}, ""
     if ITEM_BYTES[experiment.values["dtype"]] == 2:
         same = {way.name: ways_to_compute.same_maximum(first, way) for way in others}
         rounds = (
             "The main cause is m. Tiles of another size, or keys in reverse order, give another running maximum, so "
-            "P̃ = exp(S − m) is another number and is rounded differently. Blue marks the queries with the same m at "
-            "every key: they hardly "
-            "change.\n\nThe second cause is the order of additions. "
+            "P̃ = exp(S − m) is another number and is rounded differently. Blue mark below a column: this query has "
+            "the same m in both runs. Almost none of its elements change.\n\nThe second cause is the order of "
+            "additions. "
         )
     words = (
-        f"{rounds}Addition of floating-point numbers is not associative. In fp16:\n\n{figures.not_associative()}\n\n"
-        "None of these results is *the* right one. float64 shows how far off each of them is."
+        f"{rounds}Addition of floating-point numbers is not associative. fp16 shows it with small numbers; in fp32 the "
+        f"same happens from 2²⁴ on:\n\n{figures.not_associative()}\n\n"
+        f"None of these results is *the* right one. {figures.alike([*found.values()])}"
     )
-    with layout.part("FlashAttention in other orders: other bits, errors of similar size", words):
-        found = _orders("numbers of orders", "order of addition", [first, *others])
-    drawing(figures.changed(found, same))
-    if found:
-        st.caption(f"O of head 0, against {first.name}: an element is coloured where any bit differs.")
+    with layout.part("FlashAttention computed otherwise: other bits, errors of similar size", words):
+        if found:
+            drawing(figures.changed(found, same))
+            st.caption(f"O of head 0, against {first.name}: an element is coloured where any bit differs.")
+            _table("numbers of orders", "order of addition", found, found[first.name])
+
+
+def merging_orders() -> None:
+    """One softmax, its tiles merged in other orders: the errors."""
     words = (
         "One softmax, its tiles computed in parallel. Each tile gives a pair: its maximum m and its sum ℓ. On paper "
         "the merge of two pairs is associative and commutative, so every order is allowed: from the left, from the "
         "right, or as the tree of *Online softmax*."
     )
-    with layout.part("Merging tiles in another order", words):
+    text, picture = layout.sides("Merging tiles in another order")
+    with picture:
         merged = controls.controls(
-            lessons.JOINED, ["inputs", "cols", "block_n", "dtype"], controls.ROW_PRESETS, prefix="row."
+            lessons.JOINED, ["inputs", "dtype"], controls.ROW_PRESETS, prefix="row.", folded=["cols", "block_n"]
         )
-        _orders("numbers of merges", "order of merging", ways_to_compute.merges(merged))
+        if found := _outputs(ways_to_compute.merges(merged)):
+            drawing(*(figures.errors({"": found}, narrow=narrow) for narrow in (False, True)))
+            outputs = {one.name: one.output for one in found}
+            _table("numbers of merges", "order of merging", outputs, found[0].output)
+            words += f"\n\n{figures.alike([*outputs.values()])}"
+    with text:
+        layout.prose(words)
 
 
 def growth() -> None:
@@ -168,12 +153,13 @@ def growth() -> None:
     words = (
         "Each tile rounds ℓ and Õ once more. α shrinks the old error and the old sum by the same factor, so the "
         f"relative error stays and a new rounding is added.\n\n**fp32:** with {ratio(tiles)} the tiles the error of "
-        f"ℓ is {ratio(total)}, that of O {ratio(o)}. Roundings go up and down and partly cancel, as in any long sum. "
-        f"√{number(tiles)} = {number(tiles**0.5)}.\n\n**fp16:** the error of O is {ratio(narrow)}. The rounding of "
-        "P̃ is much larger and hides the growth."
+        f"ℓ is {number(total, 2)} ×, that of O {number(o, 2)} ×. Roundings go up and down and partly cancel. If none "
+        f"cancelled, the error could grow {ratio(tiles)}. If they were random, it would grow √{number(tiles)} = "
+        f"{number(tiles**0.5)} ×.\n\n**fp16:** the error of O is {number(narrow, 2)} ×. The rounding of P̃ is much "
+        "larger and hides the growth."
     )
     with layout.part("Does the error grow with the number of tiles? Slowly", words), st.container(key="chart growth"):
-        st.plotly_chart(figures.growth(found), key="errors by tile", config={"displayModeBar": False})
+        plotted(figures.growth(found), "errors by tile", {"displayModeBar": False}, "the errors by number of tiles")
         st.caption(
             "NumPy, not the GPU: FlashAttention's loop on 256 rows of normal scores, head_dim 16 · relative to float64"
         )
@@ -182,7 +168,7 @@ def growth() -> None:
 def base_2() -> None:
     """Why log₂ e is folded into the scale, and the lines that do it."""
     with layout.part(
-        "Why 1.44269504?",
+        "Why do fast kernels use exp2, and the number 1.44269504?",
         "exp(x) is 2 to the power of x · log₂ e, and log₂ e = 1.44269504… A GPU has a unit for powers of 2, so every "
         "`tl.exp` is a multiplication by log₂ e and an `ex2`.\n\n`flash_attention_exp2` multiplies sm_scale by log₂ e "
         "once. Its S then counts in powers of 2, and no exponential needs the multiplication. At the end lse = (m + "

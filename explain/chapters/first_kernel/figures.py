@@ -50,10 +50,12 @@ def side_by_side() -> str:
     """
     said: set[str] = set()
     loop = function_source(MODULE, "vector_add_in_pytorch")
+    body = PARTS[0].loop
     kernel = function_source(MODULE, "vector_add_kernel")
     headings = "".join(f"<th>{words}</th>" for words in ("", "PyTorch: one tile after another", "Triton: many at once"))
     rows = "".join(
-        f"<tr><th>{part.word}</th>{_code(_line(loop, part.loop), said)}{_code(_line(kernel, part.kernel), said)}</tr>"
+        f"<tr><th>{part.word}</th>{_code(_line(loop, part.loop), said, part.loop != body)}"
+        f"{_code(_line(kernel, part.kernel), said)}</tr>"
         for part in PARTS
     )
     return f'<table class="sources"><thead><tr>{headings}</tr></thead><tbody>{rows}</tbody></table>'
@@ -62,15 +64,16 @@ def side_by_side() -> str:
 _TERMS = re.compile(r"(?:tl|triton)[.][a-z_]+|offsets|BLOCK_N")
 
 
-def _code(line: str, said: set[str]) -> str:
-    """A line; `said` are the terms of the lines before, and gets those of this one."""
+def _code(line: str, said: set[str], in_loop: bool = False) -> str:
+    """A line, indented if it is `in_loop`; `said` are the terms before it, and gets those of this line."""
 
     def named(found: re.Match[str]) -> str:
         term = None if found[0] in said else glossary.find(found[0])
         said.add(found[0])
         return glossary.dotted(found[0], term) if term else found[0]
 
-    return f"<td><code>{_TERMS.sub(named, html.escape(line, quote=False))}</code></td>"
+    style = ' style="padding-left:2.4em"' if in_loop else ""
+    return f"<td{style}><code>{_TERMS.sub(named, html.escape(line, quote=False))}</code></td>"
 
 
 def launch_line() -> str:
@@ -109,22 +112,6 @@ def tiles(programs: Sequence[Program], chosen: int) -> str:
     return picture(LEFT + lanes * CELL + 8, height, f"{len(programs)} programs of {lanes} lanes", parts, "38rem")
 
 
-def vector(programs: Sequence[Program], n: int, chosen: int) -> str:
-    """The elements in one line, cut into the tiles of the programs. Their numbers come with `tiles`."""
-    lanes, cell = len(programs[0].offsets), 19.0
-    parts = []
-    for program in programs:
-        x = program.number * (lanes * cell + 10)
-        parts.append(text(x + lanes * cell / 2, 18, "program", anchor="middle", bold=True))
-        for lane, on in enumerate(program.mask):
-            hue = css(CHOSEN if program.number == chosen else "slate") if on else "none"
-            parts.append(
-                _cell(x + lane * cell, 28, 30, hue, f"element {program.offsets[lane]}", on=bool(on), wide=cell)
-            )
-    width = len(programs) * (lanes * cell + 10)
-    return picture(width, 62, f"{n} elements in {len(programs)} tiles of {lanes}", parts, "44rem")
-
-
 def offsets(program: Program) -> str:
     """How a program finds its elements: program × BLOCK_N + lane = offsets."""
     lanes = len(program.offsets)
@@ -151,20 +138,22 @@ def masked(program: Program, n: int) -> str:
     rows = (
         ("offsets", [str(offset) for offset in program.offsets], CHOSEN),
         (f"mask = offsets < {n}", ["on" if on else "off" for on in program.mask], "slate"),
-        ("a", _values(program.a, program.mask), "hbm"),
-        ("b", _values(program.b, program.mask), "hbm"),
+        ("a, loaded", _values(program.a), "hbm"),
+        ("b, loaded", _values(program.b), "hbm"),
         ("c, stored", _values(program.c, program.mask), "acc"),
     )
     return _rows(rows, program.mask, f"The lanes of program {program.number}: which are on, and what they store")
 
 
-def _values(tile: np.ndarray, mask: np.ndarray) -> list[str]:
+def _values(tile: np.ndarray, mask: np.ndarray | None = None) -> list[str]:
+    """The numbers of a tile; with a mask, none in a lane that is off."""
+    mask = np.ones(len(tile), bool) if mask is None else mask
     return [number(float(value)) if on else "" for value, on in zip(tile, mask, strict=True)]
 
 
 def _rows(rows: Sequence[tuple[str, Sequence[str], str]], mask: np.ndarray, label: str) -> str:
     """Rows of one cell per lane, each with its name and hue; a lane that is off is dashed."""
-    left, parts = 190.0, []
+    left, parts = 170.0, []
     for at, (name, cells, hue) in enumerate(rows):
         y = 4 + 42.0 * at
         parts.append(text(left - 12, y + 23, name, anchor="end", bold=True))

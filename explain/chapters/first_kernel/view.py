@@ -8,7 +8,7 @@ from explain import lessons
 from explain.chapters.first_kernel import exercises, figures
 from explain.chapters.first_kernel.programs import Program, programs
 from explain.experiment import Experiment
-from explain.figures.numbers import count, fixed
+from explain.figures.numbers import count, number
 from explain.gpus import DEFAULT, GPUS
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
@@ -19,9 +19,9 @@ Run = tuple[Experiment, Trace]
 
 
 TWO_SOURCES = (
-    "Both functions add two vectors, tile by tile. A **tile** is a short piece that is worked on as a whole. PyTorch's "
-    "loop takes one tile after another. In Triton you write only the body of the loop: the **kernel**. The GPU runs it "
-    "for all tiles, many at once."
+    "Both columns add two vectors, tile by tile. A **tile** is a short piece of the vectors. PyTorch's loop "
+    "takes one tile after another. In Triton you write only the body of the loop: the **kernel**. The GPU runs "
+    "it for all tiles, many at once."
 )
 
 
@@ -31,18 +31,18 @@ def two_sources() -> None:
 
 
 def run() -> Run | None:
-    """Launch and program as pictures, then the kernel in the player, its sizes below it; None if it cannot run here."""
-    before, player = st.container(), st.container()
-    experiment = controls.controls(lessons.VECTORS, ["n", "block_n", "dtype"], [])
-    with player:
-        traces = stepper.stepper([experiment], key="first kernel", chapter="first_kernel")
+    """What each word means, as pictures, then the kernel in the player, its sizes above it; None if it cannot run."""
+    before = st.container()
+    with layout.part("Step through it", "The same run, line by line. Choose other sizes: the pictures above follow."):
+        experiment = controls.controls(lessons.VECTORS, ["n", "block_n", "dtype"], [])
+    traces = stepper.stepper([experiment], key="first kernel", chapter="first_kernel")
     if not traces:
         return None
     shown = experiment, traces[0]
     with before:
         each, n = programs(traces[0]), experiment.values["n"]
-        _launch(each, n, experiment.values["block_n"], _chosen(each).number)
-        _program(each, _chosen(each))
+        _launch(each, n, experiment.values["block_n"])
+        _tile_pointer_mask(shown)
     return shown
 
 
@@ -50,7 +50,7 @@ def _chosen(each: tuple[Program, ...]) -> Program:
     return each[int(pictures.pressed("program", [str(one.number) for one in each], str(len(each) - 1)))]
 
 
-def tile_pointer_mask(shown: Run) -> None:
+def _tile_pointer_mask(shown: Run) -> None:
     """Tile, pointer and mask: each with what the trace has of it in the chosen program."""
     experiment, trace = shown
     p, chosen = experiment.values, _chosen(programs(trace))
@@ -59,10 +59,9 @@ def tile_pointer_mask(shown: Run) -> None:
     with layout.part(
         "Tile",
         f"`tl.arange(0, {block})` makes {block} numbers at once, 0 to {block - 1}. Each number belongs to one "
-        f"**lane**. Program "
-        f"{chosen.number} adds {chosen.number} × {block} to each. Its **offsets** are {first} to {end}: the numbers of "
-        "the elements in its tile. Every line after this one works on the whole tile. The size of a tile is a power "
-        "of two, and it is fixed when the kernel is compiled.",
+        f"**lane**: a place in the tile, not a thread. Program {chosen.number} adds {chosen.number} × {block} to each. "
+        f"Its **offsets** are {first} to {end}: the numbers of the elements in its tile. Every line after this one "
+        "works on the whole tile. The size of a tile is a power of two, and it is fixed when the kernel is compiled.",
     ):
         pictures.drawing(figures.offsets(chosen))
     item = ITEM_BYTES[p["dtype"]]
@@ -86,40 +85,34 @@ def tile_pointer_mask(shown: Run) -> None:
         pictures.drawing(figures.masked(chosen, n))
 
 
-def _launch(each: tuple[Program, ...], n: int, block: int, chosen: int) -> None:
+def _launch(each: tuple[Program, ...], n: int, block: int) -> None:
     with layout.part(
-        "Launch",
-        f"A **launch** starts a kernel on a **grid** of programs. The number in brackets is the size of the grid: "
-        f"⌈{n} / {block}⌉ = {len(each)} programs. PyTorch's loop is gone. The GPU may run the programs in "
-        "any order, so none may need another one's result.",
-    ):
-        st.code(figures.launch_line(), language="python", wrap_lines=True)
-        pictures.drawing(figures.vector(each, n, chosen))
-
-
-def _program(each: tuple[Program, ...], chosen: Program) -> None:
-    with layout.part(
-        "Program",
+        "Launch and program",
+        f"A **launch** starts a kernel on a **grid** of programs. The square brackets hold the size of the grid: "
+        f"cdiv({n}, {block}) = ⌈{n} / {block}⌉ = {len(each)} programs. PyTorch's loop is gone. The GPU may "
+        "run the programs in any order, so none may need another one's result.\n\n"
         f"A **program** is one run of the kernel. All {len(each)} run the same lines. `tl.program_id(0)` tells a "
         "program its number, and from the number it knows which elements are its own. **Press a program** to see its "
         "elements; *Tile*, *Pointer* and *Mask* below follow it.",
     ):
-        pictures.pressable(figures.tiles(each, chosen.number), "program")
+        st.code(figures.launch_line(), language="python", wrap_lines=True)
+        pictures.pressable(figures.tiles(each, _chosen(each).number), "program")
 
 
 def cost(shown: Run) -> None:
     """The bytes by formula and by trace, beside the FLOPs."""
     experiment, trace = shown
-    work = experiment.entry.formula(experiment.values)
+    work = experiment.traffic
     moved = work.read_bytes + work.written_bytes
     st.header("What it costs", anchor=False)
+    could = moved * GPUS[DEFAULT].fp32_flops_per_second / GPUS[DEFAULT].hbm_bytes_per_second
     gpu, off = GPUS[DEFAULT], work.flops - experiment.values["n"]
     thrown = f" Lanes that are off add too: {count(off)} of the sums are thrown away." if off else ""
     layout.prose(
-        f"The kernel moves {count(moved)} bytes for {count(work.flops)} additions.{thrown} An {gpu.name} can do "
-        f"{fixed(gpu.fp32_flops_per_second / gpu.hbm_bytes_per_second, 0)} FLOPs, a multiply-add counted as two, in "
-        "the time that HBM moves one byte. So this kernel's time is the time of its loads and stores. The same holds "
-        "for softmax, so these chapters count bytes."
+        f"The kernel moves {count(moved)} bytes and does {count(work.flops)} additions.{thrown} While HBM moves that "
+        f"many bytes, an {gpu.name} could do about {number(could, 2)} "
+        "FLOPs. So this kernel's time is the time of its loads and stores. The same holds for softmax, so these "
+        "chapters count bytes."
     )
     stepper.traffic_table(experiment, trace)
 

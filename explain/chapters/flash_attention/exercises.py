@@ -73,7 +73,7 @@ def _why_tiles(shown: Shown) -> Why:
 
 
 def _bytes(experiment: Experiment, *buffers: str) -> int:
-    return sum(t.bytes for t in experiment.entry.formula(experiment.values).terms if t.buffer in buffers)
+    return sum(t.bytes for t in experiment.traffic.terms if t.buffer in buffers)
 
 
 def _wider(shown: Shown, side: str) -> Experiment:
@@ -175,13 +175,13 @@ def _double(experiment: Experiment) -> Experiment:
 
 def _line_that_sets(variable: str) -> str:
     return next(
-        line for line, _, code in algorithm.ALGORITHM if any(one.startswith(f"{variable} = acc *") for one in code)
+        line for line, _, _, code in algorithm.ALGORITHM if any(one.startswith(f"{variable} = acc *") for one in code)
     )
 
 
 def _why_line(shown: Shown) -> Why:
     line = _line_that_sets(_accumulator(shown))
-    told, code = next((told, code) for own, told, code in algorithm.ALGORITHM if own == line)
+    told, code = next((told, code) for own, told, _, code in algorithm.ALGORITHM if own == line)
     return Why(f"Line {line}: {told} In the kernel: `{code[0]}`.")
 
 
@@ -234,12 +234,12 @@ QUESTIONS = (
     ),
     Question[Shown](
         "registers",
-        "Make both sides of the tile 128. How many registers does a thread use?",
+        "Make both sides of the tile 128, with 4 warps. How many registers does a thread use?",
         "number",
         lambda shown: _compiled(shown, 128).registers,
         _why_registers,
         asked=lambda shown: shown.view == SIZES,
-        hint="Choose 128 in both controls and read the registers.",
+        hint="Press the tile 128 × 128. Its registers per thread stand below the compiler's bar.",
     ),
     Question[Shown](
         "programs",
@@ -252,7 +252,9 @@ QUESTIONS = (
     ),
     Question[Shown](
         "square",
-        lambda shown: f"Which is the largest square tile that runs on the {_gpu(shown).name} without spills?",
+        lambda shown: (
+            f"Which is the largest square tile that runs on the {_gpu(shown).name} with 4 warps and without spills?"
+        ),
         "choice",
         _largest_square,
         _why_square,
@@ -289,7 +291,7 @@ QUESTIONS = (
         "choice",
         lambda shown: _line_that_sets(_accumulator(shown)),
         _why_line,
-        [line for line, _, _ in algorithm.ALGORITHM],
+        [line for line, *_ in algorithm.ALGORITHM],
         asked=lambda shown: shown.view == PAPER,
         hint="Look for the line that multiplies the old Õ by an exponential.",
     ),

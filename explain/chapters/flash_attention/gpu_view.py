@@ -29,7 +29,6 @@ def on_device(experiment: Experiment, trace: Trace) -> None:
         st.caption("Looking for a GPU…")
         return
     if not status.available:
-        st.caption(f"No GPU available: {status.reason} The numbers below were recorded.")
         _recorded_on_device(experiment)
         return
 
@@ -54,29 +53,37 @@ def _recorded_on_device(experiment: Experiment) -> None:
 
 
 def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source: str = "hardware") -> None:
-    timing = measurement.timing
-    told, states_table = st.columns([1, 2], gap="large")
+    """In a sentence whether the compiled kernel computes what the trace does; the numbers folded away."""
+    timing, gpu = measurement.timing, measurement.provenance.gpu
     verdict = "within its tolerance" if measurement.within_tolerance else "**exceeds** its tolerance"
-    error, tolerance = numbers.scientific(measurement.error), numbers.scientific(measurement.tolerance)
-    said = [f"Largest error against float64: **{error}**, tolerance {tolerance}: {verdict}."]
-    if timing:
-        each = (timing.median_ms, timing.p20_ms, timing.p80_ms, timing.first_call_ms)
-        median, fast, slow, first = (numbers.duration(ms / 1e3) for ms in each)
-        said.append(
-            f"Median time: **{median}** over {numbers.count(timing.launches)} launches; 20th to 80th percentile: "
-            f"{fast} to {slow}. First call, with compilation: {first}."
+    done = "recorded on" if source == "recorded" else "run on"
+    said = f"The same kernel, compiled: {done} an {gpu}. Its error is {verdict}."
+    differences = [state[name] for state in states for name in state if name.startswith("largest difference")]
+    if differences:
+        said += (
+            " After each tile of keys, O and L on the GPU equal the trace within "
+            f"{numbers.scientific(max(differences))}."
         )
-    if states:
-        said.append(
-            "The compiled kernel also ran on the first tiles of keys only. After each tile its O and its logsumexp L "
-            "must be those of the trace."
-        )
-        names = ("tiles", "keys", "largest difference in O", "largest difference in lse")
-        columns = [
-            Column(name.replace("lse", "L"), numbers.scientific if name.startswith("largest") else None)
-            for name in names
-        ]
-        states_table.markdown(markdown(columns, [[state[name] for name in names] for state in states]))
-    with told:
-        prose("\n\n".join(said))
+    prose(said)
+    with st.expander("Errors, times, and the states after each tile"):
+        told, states_table = st.columns([1, 2], gap="large")
+        error, tolerance = numbers.scientific(measurement.error), numbers.scientific(measurement.tolerance)
+        more = [f"Largest error against float64: **{error}**, tolerance {tolerance}."]
+        if timing:
+            each = (timing.median_ms, timing.p20_ms, timing.p80_ms, timing.first_call_ms)
+            median, fast, slow, first = (numbers.duration(ms / 1e3) for ms in each)
+            more.append(
+                f"Median time: **{median}** over {numbers.count(timing.launches)} launches; 20th to 80th percentile: "
+                f"{fast} to {slow}. First call, with compilation: {first}."
+            )
+        if states:
+            more.append("For the table the compiled kernel ran on the first tiles of keys only.")
+            names = ("tiles", "keys", "largest difference in O", "largest difference in lse")
+            columns = [
+                Column(name.replace("lse", "L"), numbers.scientific if name.startswith("largest") else None)
+                for name in names
+            ]
+            states_table.markdown(markdown(columns, [[state[name] for name in names] for state in states]))
+        with told:
+            prose("\n\n".join(more))
     st.caption(f"{source} · {measurement.provenance.words}")

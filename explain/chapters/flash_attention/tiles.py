@@ -158,15 +158,16 @@ class Reads:
 def reads(seq_len: int, head_dim: int, dtype: str = "fp16") -> list[Reads]:
     """Elements of K and V that one head reads, for each BLOCK_M.
 
-    M is not measured: it is the memory that four tiles of BLOCK_M × d (Q, K, V, O) fill, as in FlashAttention's
-    B_c = ⌈M / 4d⌉. Each tile of queries reads all of K and V, so N / BLOCK_M × 2 N d elements are read, which is
-    8 N² d² / M by definition of M: theorem 2's order, Θ(N² d² / M), with the constant of this loop order.
+    M is not measured: it is the room of four tiles of BLOCK_M × d (Q, K, V, O), as in FlashAttention's
+    B_c = ⌈M / 4d⌉; the tile of S comes on top. Each tile of queries reads all of K and V, so N / BLOCK_M × 2 N d
+    elements are read, which is 8 N² d² / M by definition of M: theorem 2's order, Θ(N² d² / M), with the constant of
+    this loop order.
     """
     rows = []
     for block_m in (16, 32, 64, 128, 256):
         sizes = {"seq_len": seq_len, "head_dim": head_dim, "dtype": dtype, "block_m": block_m, "block_n": 64}
         experiment = Experiment.of("flash_attention", sizes, "normal")
-        terms = [t for t in experiment.entry.formula(experiment.values).terms if t.buffer in ("k", "v")]
+        terms = [t for t in experiment.traffic.terms if t.buffer in ("k", "v")]
         on_chip = 4 * head_dim * block_m
         read, size = sum(t.elements * t.times for t in terms), sum(t.bytes for t in terms)
         rows.append(Reads(block_m, on_chip, read, 8 * seq_len**2 * head_dim**2 / on_chip, size))

@@ -1,4 +1,4 @@
-"""The glossary's entries as HTML, laid out by `explain/look/app.css`."""
+"""The glossary's entries as HTML, laid out by `page.css`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,16 @@ from collections.abc import Iterable
 from explain import contents as chapters
 from explain.glossary import Term, find
 
-
-def anchor(group: str) -> str:
-    """The place of a group of terms on the page."""
-    return group.lower().replace(" ", "-")
-
-
 _HEADINGS = (
-    '<div class="headings" aria-hidden="true"><span>symbol, term</span><span>meaning</span>'
-    "<span>name in code</span></div>"
+    '<div class="headings" aria-hidden="true"><span>term, symbol</span><span>name in code</span>'
+    "<span>meaning</span></div>"
 )
 
 
-def entries(terms: Iterable[Term]) -> str:
-    """A list of terms."""
-    return f'{_HEADINGS}<dl class="glossary">{"".join(_entry(term) for term in terms)}</dl>'
+def entries(terms: Iterable[Term], words: str = "") -> str:
+    """A list of terms, with the `words` that the reader searches marked."""
+    listed = "".join(_entry(term) for term in terms)
+    return f'{_HEADINGS}<dl class="glossary">{_marked(listed, words)}</dl>'
 
 
 def card(term: Term) -> str:
@@ -35,6 +30,7 @@ def card(term: Term) -> str:
 @functools.cache
 def _entry(term: Term) -> str:
     swatch = f' style="--fill: var(--f-{term.quantity}); --ink: var(--q-{term.quantity})"' if term.quantity else ""
+    symbol = f" <b>{html.escape(term.symbol)}</b>" if term.symbol else ""
     code = ", ".join(f"<code>{html.escape(name)}</code>" for name in term.code)
     related = ", ".join(_link(other) for name in term.see if (other := find(name)))
     page = next((page for page in chapters.pages() if page.stem == term.chapter), None)
@@ -43,10 +39,19 @@ def _entry(term: Term) -> str:
         related and f"see {related}",
     ]
     return (
-        f"<div><dt{swatch}><s></s><b>{html.escape(term.symbol)}</b> "
-        f"{_link(term)}</dt><dd>{_in_code(html.escape(term.definition))} "
-        f"<small>{' · '.join(part for part in more if part)}</small></dd><dd>{code}</dd></div>"
+        f"<div><dt{swatch}><s></s><span>{_link(term)}{symbol}</span></dt><dd>{code}</dd>"
+        f"<dd>{_in_code(html.escape(term.definition))} "
+        f"<small>{' · '.join(part for part in more if part)}</small></dd></div>"
     )
+
+
+def _marked(entries: str, words: str) -> str:
+    """HTML with each of the words marked, but not within a tag or an escaped character."""
+    if not words.strip():
+        return entries
+    wanted = "|".join(re.escape(html.escape(word)) for word in words.split())
+    pattern = re.compile(rf"<[^>]*>|({wanted})|&#?\w+;", re.IGNORECASE)
+    return pattern.sub(lambda found: f"<mark>{found[1]}</mark>" if found[1] else found[0], entries)
 
 
 def _in_code(words: str) -> str:

@@ -11,7 +11,7 @@ from explain.ui.exercises import ask
 
 
 def linked_term() -> None:
-    """The term named in the address, on a card."""
+    """A card with the term that the address names; a warning if there is no such term."""
     asked = st.query_params.get("term", "")
     if asked and (term := glossary.find(asked)):
         st.html(figures.card(term))
@@ -20,7 +20,7 @@ def linked_term() -> None:
 
 
 def search() -> str:
-    """The words that the reader looks for."""
+    """The search field. Returns its text."""
     return st.text_input(
         "Search",
         placeholder="running max, α, acc, spill …",
@@ -31,10 +31,10 @@ def search() -> str:
 
 
 def entries(words: str) -> None:
-    """All entries by group, or those that the search finds."""
+    """The list of terms: all of them by group, or those that contain `words`, or else the nearest ones."""
     found = glossary.search(words)
     if found and words:
-        st.html(figures.entries(found))
+        st.html(figures.entries(found, words))
     elif words:
         near = glossary.nearest(words)
         told = "The nearest:" if near else "Try one word, or clear the search to see all terms."
@@ -42,15 +42,14 @@ def entries(words: str) -> None:
         if near:
             st.html(figures.entries(near))
     else:
-        with st.container(key="groups"):  # it stays in sight
-            st.markdown(" · ".join(f"[{group}](#{figures.anchor(group)})" for group in glossary.GROUPS))
+        layout.jumps(glossary.GROUPS)
         for group, terms in glossary.GROUPS.items():
-            st.header(group, anchor=figures.anchor(group))
+            st.header(group, anchor=layout.anchor(group))
             st.html(figures.entries(terms))
 
 
 def closing(words: str) -> None:
-    """Things to try, questions, sources; nothing below the results of a search."""
+    """Questions and sources; nothing while the reader searches."""
     if words:
         return
     ask("glossary", exercises.QUESTIONS, glossary.TERMS, "")

@@ -268,6 +268,7 @@ class Opening {
       explain(this.$(".sentence"), sentence, story.terms);
       this.lead(this.$(".code"), story.scenes[scene]);
     }
+    this.$(".place").textContent = `${scene + 1} / ${story.scenes.length}`;
     this.paint(this.surface, scene, passed);
     this.$(".sentence").ariaLive = playing ? "off" : "polite";
     this.$(".play").textContent = playing ? "Pause" : this.time < story.seconds - 2 * HELD ? "Play" : "Play again";

@@ -177,12 +177,16 @@ def size(tokens: int) -> dict[str, Any]:
 
 
 def bill(experiment: Experiment, traffic: Traffic) -> dict[str, Any]:
-    """The bytes of one kernel between HBM and the chip, buffer by buffer, in the order of the formula's terms."""
-    parts: dict[str, int] = {}
+    """The bytes of one kernel between HBM and the chip, buffer by buffer, in the order of the formula's terms.
+
+    A part is (buffer, bytes, the bytes in words).
+    """
+    buffers: dict[str, int] = {}
     for term in traffic.terms:
-        parts[term.buffer] = parts.get(term.buffer, 0) + term.bytes
-    total = sum(parts.values())
-    return {"name": experiment.entry.short, "total": moved(total), "bytes": total, "parts": list(parts.items())}
+        buffers[term.buffer] = buffers.get(term.buffer, 0) + term.bytes
+    total = sum(buffers.values())
+    parts = [(name, each, moved(each)) for name, each in buffers.items()]
+    return {"name": experiment.entry.short, "total": moved(total), "bytes": total, "parts": parts}
 
 
 def bills(tokens: int, side: int | None = None) -> dict[str, Any]:

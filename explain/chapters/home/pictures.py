@@ -119,7 +119,7 @@ def _tiles() -> Parts:
 
 def _bytes() -> Parts:
     runs = [rung.experiment(lessons.ONLINE) for rung in ladder.RUNGS]
-    rows = [sum(term.bytes for term in one.entry.formula(one.values).terms) / one.values["rows"] for one in runs]
+    rows = [sum(term.bytes for term in one.traffic.terms) / one.values["rows"] for one in runs]
     high = 84 / len(runs)
     for i, (one, size) in enumerate(zip(runs, rows, strict=True)):
         hue = css(palette.kernel(one.entry.hue))

@@ -17,20 +17,23 @@ const band = ({ x, y, w, h }, i, n) => box(x, y + (h * i) / n, w, h / n);
 
 // --- what every scene stands on: HBM below, the chip above ---
 
-const NAMES = { q: ["Q", "queries"], k: ["K", "keys"], v: ["V", "values"], o: ["O", "output"] };
+const NAMES = { q: "Q", k: "K", v: "V", o: "O" };
+const ROLES = { q: "queries", k: "keys", v: "values", o: "output" };
 
-/** HBM with Q, K, V and O: how much of them is there, as shares of their rows. */
-function hbm(pen, data, { q = 1, k = q, v = q, o = [], empty = false, asides = false } = {}) {
+/** HBM with Q, K, V and O: how much of them is there, as shares of their rows; `asides` are words beside them. Of a
+ * longer run (`longer`) they have no numbers. */
+function hbm(pen, data, { q = 1, k = q, v = q, o = [], empty = false, asides = {}, longer = false } = {}) {
   const { layout } = pen, there = { q, k, v };
   pen.box(layout.hbm, null, { stroke: pen.palette.line, radius: 12 });
   pen.text("HBM", ...layout.title, { size: layout.small, weight: 600, ink: "hbm" });
   pen.text("GPU memory", ...layout.aside, { size: layout.small, ink: "muted" });
   if (empty) return;
-  for (const [name, [label, word]] of Object.entries(NAMES)) {
+  for (const [name, label] of Object.entries(NAMES)) {
     const at = layout.memory[name], [x, y, under, low] = layout.beside(at);
-    pen.box(at, pen.palette.raised);
+    pen.box(at, longer ? pen.fill(PARTS[name]) : pen.palette.raised);
     pen.text(label, x, y, { weight: 600 });
-    if (asides) pen.text(word, under, low, { size: layout.small, ink: "muted" });
+    if (asides[name]) pen.text(asides[name], under, low, { size: layout.small, ink: "muted" });
+    if (longer) continue;
     const shown = Math.round(data.rows * (there[name] ?? 0));
     pen.cells(name, { ...at, h: (at.h * shown) / data.rows }, { rows: [0, shown] });
     if (name !== "o") continue;
@@ -49,7 +52,11 @@ function chip(pen) {
 function sentence(pen, data, p) {
   const { layout } = pen, { words, token, leading } = layout;
   const made = straight(p, 0.08, 0.92), now = Math.floor(made * data.rows);
-  hbm(pen, data, { q: made, asides: true });
+  hbm(pen, data, { q: made, asides: ROLES });
+  for (const name of now < data.rows ? ["q", "k", "v"] : []) {       // the rows that this word becomes
+    const { x, y, w, h } = band(layout.memory[name], now, data.rows);
+    pen.box(box(x - 4, y - 3, w + 8, h + 6), null, { stroke: pen.palette.text, radius: 3 });
+  }
   const small = { size: layout.small, ink: "muted" };
   ["yellow: above 0", "grey: below 0"].forEach((text, i) => pen.text(text, ...layout.colours[i], small));
   const gap = pen.width(" ", token);
@@ -65,13 +72,14 @@ function sentence(pen, data, p) {
     pen.faded(i <= now ? 1 : 0.45, () => pen.text(text, x, y, { size: token, ink: i <= now ? "text" : "muted" }));
     x += width + gap;
   });
+  pen.text("[CLS] and [SEP] mark the beginning and the end.", words.x, y + leading, small);
 }
 
 /** Row by row, S grows from Q and Kᵀ. */
 function scores(pen, data, p) {
   const { layout } = pen, { q, k, s, said } = layout.whole;
   const rows = Math.round(data.rows * straight(p, 0.06, 0.8));
-  hbm(pen, data, { asides: true });
+  hbm(pen, data, { asides: ROLES });
   chip(pen);
   pen.cells("q", q);
   pen.cells("kt", k);
@@ -115,7 +123,8 @@ function oneScore(pen, data) {
 /** S and what the chip holds, as squares. Their areas are their bytes. */
 function scale(pen, data, p) {
   const { layout, palette } = pen, { x, y, chip: side, most, said, step } = layout.scale;
-  const at = data.chosen ?? between(0, data.sizes.length - 1, eased(p, 0.06, 0.86));
+  const start = data.sizes.findIndex(({ bytes }) => 8 * bytes > data.chip.bytes);   // S can be seen beside the chip
+  const at = data.chosen ?? between(start, data.sizes.length - 1, eased(p, 0.06, 0.86));
   const shown = data.sizes[(data.shown = Math.round(at))];
   const bytes = data.sizes[0].bytes * 4 ** (Math.floor(at) + eased(at % 1, 0.3, 0.7));
   const perByte = Math.min(side / Math.sqrt(data.chip.bytes), most / Math.sqrt(bytes));
@@ -138,7 +147,8 @@ function scale(pen, data, p) {
 
   const fit = shown.bytes > data.chip.bytes ? `S is ${shown.chips} the chip’s memory` : "S fits on the chip";
   pen.text(fit, said[0], said[1], { size: layout.large, weight: 600 });
-  pen.text(`chip: all shared memory of an ${data.chip.name}`, said[0], said[1] + step, { ink: "muted" });
+  pen.text("S: N × N numbers of 4 bytes", said[0], said[1] + step, { ink: "muted" });
+  pen.text(`chip: all shared memory of an ${data.chip.name}`, said[0], said[1] + 2 * step, { ink: "muted" });
 }
 
 const TRIPS = [["S to HBM", "s"], ["S back", "s"], ["P to HBM", "p"], ["P back", "p"]];
@@ -235,7 +245,7 @@ function places(pen, data, { x, y, cell, gap }, fill) {
   for (let i = 0; i < data.programs; i++)
     for (let j = 0; j < data.tiles; j++) {
       const at = box(x + j * (cell + gap), y + i * (cell + gap), cell, cell);
-      pen.box(at, null, { stroke: pen.palette.line, dash: [4, 4], thick: 1 });
+      pen.box(at, null, { stroke: pen.palette.muted, dash: [4, 4], thick: 1 });
       fill(i, j, at);
     }
 }
@@ -454,11 +464,20 @@ function programs(pen, data, p) {
 const TWICE = new Set(["s", "p"]);                         // written to HBM and read back
 const PARTS = { q: "hbm", k: "hbm", v: "hbm", s: "scores", p: "p", o: "acc", lse: "sum" };
 
+/** The words beside each matrix in HBM: its bytes in a bill; where it fits, whether they were read or written. */
+function trafficOf(pen, { parts }) {
+  const { memory, beside, small } = pen.layout, room = memory.k.x - beside(memory.q)[2];
+  const told = parts.map(([name, , moved]) => [name, `${name === "o" ? "written once" : "read"}: ${moved}`, moved]);
+  const fits = told.every(([, words]) => pen.width(words, small) < room);
+  return Object.fromEntries(told.map(([name, words, moved]) => [name, fits ? words : moved]));
+}
+
 /** The bytes of both kernels between HBM and the chip: of this run, then at the largest N. */
 function bills(pen, data, p) {
   const { layout, palette } = pen, { x, w, size, y, thick, big, times, said } = layout.bills;
-  hbm(pen, data, { o: [...Array(data.programs).keys()] });
-  const large = eased(p, 0.5, 0.64), shown = data.bills[large < 0.5 ? 0 : 1];
+  const large = eased(p, 0.5, 0.64), longer = large >= 0.5;
+  const shown = data.bills[longer ? 1 : 0], [, flash] = shown.each;
+  hbm(pen, data, { o: [...Array(data.programs).keys()], asides: trafficOf(pen, flash), longer });
   const shares = data.bills.map(({ each }) => {
     const most = Math.max(...each.map(({ bytes }) => bytes));
     return each.map(({ parts }) => parts.map(([, bytes]) => bytes / most));

@@ -115,7 +115,7 @@ def doors() -> None:
     with teach:
         st.header("Teach it", anchor=False)
         layout.prose(
-            "Each chapter tells its run as a tour. A run sheet in a second window has what to say, and the minutes. "
+            "Each chapter has a tour of its run. Open the run sheet in a second window: what to say, minute by minute. "
             "**P** shows the run large, for a projector."
         )
         layout.chapter_link("notes", "**Run sheets and notes →**")
@@ -163,8 +163,8 @@ def what_you_see(made: Opening | None) -> None:
     with what:
         st.header("Where the numbers come from", anchor=False)
         layout.prose(
-            "A GPU runs the same source, compiled. For the player, Triton's interpreter ran it line by line on a CPU "
-            f"and recorded each variable, load and store{when}. "
+            "The kernels here are Triton source. A GPU runs it compiled. For the player, Triton's interpreter ran it "
+            f"line by line on a CPU and recorded each variable, load and store{when}. "
             "Two other sources check the recording: a formula for every byte and FLOP, and the compiled kernel on a "
             "GPU. If two of them differ, the page says so."
         )

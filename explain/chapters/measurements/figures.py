@@ -8,17 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from explain import recordings
 from explain.counters.model import TOLERANCE, CopyCheck, Counters, total
+from explain.experiment import Experiment
 from explain.figures import palette
-from explain.figures.numbers import NONE, duration, grouped, moved, number, percent, ratio, si
+from explain.figures.labels import widest
+from explain.figures.numbers import NONE, count, duration, grouped, moved, number, percent, ratio, si
 from explain.figures.plot import FONT, logarithmic, plot
 from explain.figures.tables import Column, markdown, plain
-from explain.gpus import GPUS, known_as, specified
+from explain.gpus import card, specified
+from explain.kept import kept
 from explain.prediction import Model
 from explain.records.code import is_stale
-from explain.records.model import Point, Record, settings
-from explain.records.plans import Plan
+from explain.records.model import Point, Record, changed, settings
+from explain.records.plans import PLANS, Plan
 from explain.records.registry import Entry
 from kernels.catalog import KERNELS
 
@@ -45,26 +47,39 @@ def _written(point: Point) -> float | None:
 
 QUANTITIES: Mapping[str, Quantity] = {
     "time, µs": lambda point: 1e3 * point.timing.median_ms if point.timing else None,
-    "first call, ms": lambda point: point.timing.first_call_ms if point.timing else None,
     "DRAM read, L2 cold, MB": _counted("dram_read_bytes"),
     "DRAM read, L2 warm, MB": _counted("dram_read_bytes", warm=True),
-    "DRAM written, with dirty lines left in L2, MB": _written,
+    "DRAM written + left in L2, MB": _written,
     "L2 → SM read, MB": _counted("l2_read_bytes"),
     "SM → L2 written, MB": _counted("l2_written_bytes"),
     "requested at L1, MB": _counted("l1_bytes"),
-    "spilled registers, MB": _counted("spilled_bytes"),
+    "spilled registers, stored and loaded, MB": _counted("spilled_bytes"),
     "tensor cores busy, %": lambda point: point.counters.cold.tensor_active_percent if point.counters else None,
     "memory held, MB": lambda point: None if point.peak_bytes is None else point.peak_bytes / 1e6,
+    "first call, ms": lambda point: point.timing.first_call_ms if point.timing else None,
 }
 """The quantities of a point, by name with unit."""
 FORMULA = "formula: read, MB"
+FIRST = (FORMULA, "time, µs", "DRAM read, L2 cold, MB", "DRAM written + left in L2, MB", "memory held, MB")
+"""The quantities that a table of one record begins with."""
+_WORDS = {
+    "batch": "batch {}", "heads": "{} heads", "seq_len": "N = {}", "head_dim": "d = {}", "k": "K = {}", "dtype": "{}",
+    "causal": "causal", "block_m": "BLOCK_M {}", "block_n": "BLOCK_N {}",
+}  # fmt: skip
+"""How a reader says a parameter's value; a softmax's rows and cols are one shape."""
 
 
-def has_some(plan: Plan, shown: Sequence[Entry]) -> bool:
-    """Whether any record has any experiment of the plan."""
-    return any(one.record.point(experiment) for experiment in plan.experiments for one in shown)
+@kept
+def plans(shown: Sequence[Entry]) -> dict[str, Plan]:
+    """The plans that any record has an experiment of, by name."""
+    return {
+        name: plan
+        for name, plan in PLANS.items()
+        if any(one.record.point(experiment) for experiment in plan.experiments for one in shown)
+    }
 
 
+@kept
 def rows(plan: Plan, shown: Sequence[Entry], quantity: str | None) -> list[dict[str, str | float | None]]:
     """The plan's experiments in the records: every quantity of a single record, or one `quantity` of each record."""
     table: list[dict[str, str | float | None]] = []
@@ -72,9 +87,9 @@ def rows(plan: Plan, shown: Sequence[Entry], quantity: str | None) -> list[dict[
         points = [one.record.point(experiment) for one in shown]
         if not any(points):
             continue
-        formula = experiment.entry.formula(experiment.values)
+        formula = experiment.traffic
         row: dict[str, str | float | None] = {"kernel": experiment.entry.title}
-        row["sizes"] = settings(experiment)
+        row["sizes"] = sizes(experiment)
         row[FORMULA] = formula.read_bytes / 1e6
         if quantity is None:
             row |= {name: value(points[0]) if points[0] else None for name, value in QUANTITIES.items()}
@@ -89,6 +104,52 @@ def rows(plan: Plan, shown: Sequence[Entry], quantity: str | None) -> list[dict[
     return [{name: value for name, value in row.items() if name in known} for row in table]
 
 
+def sizes(experiment: Experiment) -> str:
+    """An experiment's sizes as a reader says them: "4,096 × 8,192, BLOCK_N 4,096"."""
+    values, own = experiment.values, changed(experiment)
+    shape = [f"{values['rows']:,} × {values['cols']:,}"] if "rows" in values else []
+    said = [_WORDS[name].format(count(v) if isinstance(v, int) else v) for name, v in own.items() if name in _WORDS]
+    return ", ".join(shape + said)
+
+
+@kept
+def points_table(plan: Plan, shown: Sequence[Entry], quantity: str | None, every: bool = True) -> str:
+    """`rows` as Markdown. Of a single record the bytes are in MB, and its columns' headings leave that out; unless
+    `every` is asked for, it has the columns of `FIRST`.
+    """
+    table = rows(plan, shown, quantity)
+    names = list(dict.fromkeys(name for row in table for name in row))
+    if quantity is None and not every:
+        names = [name for name in names if name in ("kernel", "sizes", *FIRST)]
+    columns = [
+        name if name in ("kernel", "sizes")
+        else Column(plain(name if quantity else name.removesuffix(", MB")), lambda value: number(value, 4))
+        for name in names
+    ]  # fmt: skip
+    return markdown(columns, [[row.get(name) for name in names] for row in table])
+
+
+@kept
+def spilled(plan: Plan, one: Entry) -> str:
+    """The plan's first kernel that wrote its output and its spilled registers, nothing else, in a sentence; Markdown.
+
+    Empty if the counters show no such kernel.
+    """
+    for experiment in plan.experiments:
+        point = one.record.point(experiment)
+        if point is None or point.counters is None:
+            continue
+        counts, output = point.counters.cold, experiment.traffic.written_bytes
+        if (spill := counts.spill_written_bytes) and counts.l2_written_bytes == output + spill:
+            return (
+                f"**More bytes than the output:** at {sizes(experiment)}, {experiment.entry.title} wrote "
+                f"{moved(output + spill)} to L2. These are its output of {moved(output)} and {moved(spill)} of spilled "
+                "registers, to the byte."
+            )
+    return ""
+
+
+@kept
 def about(shown: Sequence[Entry]) -> str:
     """The facts of each record, one column per record, as Markdown."""
     facts = [_facts(one) for one in shown]
@@ -131,6 +192,7 @@ def _facts(one: Entry) -> dict[str, str]:
     }
 
 
+@kept
 def counts(shown: Sequence[Entry]) -> str:
     """How many experiments the records have, in sentences; Markdown."""
     said = []
@@ -141,11 +203,12 @@ def counts(shown: Sequence[Entry]) -> str:
         said.append(
             f"**{plain(one.label)}**: {len(points):,} experiments: {'all' if timed == len(points) else f'{timed:,}'} "
             f"timed, {counted:,} counted by the GPU. A count is a run of its own, because counting slows a run down. "
-            + (f"Stale, since their kernels changed: {changed:,}." if changed else "No kernel has changed since ✓")
+            + (
+                f"Stale, since their kernels changed: {changed:,}."
+                if changed
+                else "No kernel has changed since these runs ✓"
+            )
         )
-    if verified := recordings.measured("verification-h200"):
-        total = sum(kernel["experiments"] for kernel in verified["kernels"].values() if not kernel["wrong_on_purpose"])
-        said.append(f"The {total:,} experiments on the home page check results and are not timed.")
     return "\n\n".join(said)
 
 
@@ -154,6 +217,7 @@ def missed(record: Record) -> list[Point]:
     return [point for point in record.points.values() if point.why]
 
 
+@kept
 def missed_table(shown: Sequence[Entry]) -> str:
     """The measurements that failed, and why, as Markdown; empty if none did."""
     rows = [
@@ -171,9 +235,14 @@ _ROOFS = {
 }  # fmt: skip
 
 
+UNITS = {"B/s": "bytes", "FLOP/s": "FLOPs"}
+"""What a roof's unit counts."""
+
+
+@kept
 def most_used(record: Record) -> list[tuple[str, str, str]]:
     """The limits that the pages use most: name, rate, and what the rate means."""
-    roofs, known = record.roofs, GPUS.get(known_as(record.gpu) or "")
+    roofs, known = record.roofs, card(record.gpu)
     read, matmul, exp = (roofs.get(level) for level in ("hbm", "matmul bf16", "exp"))
     found = []
     if read:
@@ -184,10 +253,11 @@ def most_used(record: Record) -> list[tuple[str, str, str]]:
         found.append(("matmul in bf16", si(matmul.per_second, matmul.unit), per_byte or ""))
     if exp:
         dear = matmul and f"one exp costs {number(matmul.per_second / exp.per_second)} matmul FLOPs"
-        found.append(("exp, 1 FLOP each", si(exp.per_second, exp.unit), dear or ""))
+        found.append(("exponentials, 1 FLOP each", si(exp.per_second, exp.unit), dear or ""))
     return found
 
 
+@kept
 def limits(shown: Sequence[Entry]) -> list[go.Figure]:
     """The measured limits of each GPU as dots, a plot for each unit: a line marks the datasheet's rate."""
     units = dict.fromkeys(roof.unit for one in shown for roof in one.record.roofs.values())
@@ -216,10 +286,6 @@ def _limits(shown: Sequence[Entry], unit: str) -> go.Figure:
         figure.add_scatter(
             **beside, x=rates, mode="markers", name=plain(one.label),
             marker={"color": palette.mid(f"series-{place}"), "size": 14},
-            error_x={  # a guide from the name to the dot
-                "type": "data", "array": [0] * len(rates), "arrayminus": [0.999999 * rate for rate in rates],
-                "thickness": 1, "width": 0, "color": palette.mid("slate"),
-            },
             customdata=[roof.method for roof in roofs], hovertemplate="%{customdata}<extra>%{y}</extra>",
         )  # fmt: skip
         figure.add_scatter(  # its text is clear of dot and line
@@ -229,16 +295,20 @@ def _limits(shown: Sequence[Entry], unit: str) -> go.Figure:
     every = [roof.per_second for one in shown for roof in one.record.roofs.values() if roof.unit == unit]
     low, high = math.floor(math.log10(min(every))), math.ceil(math.log10(max(every)))
     marks = {10.0**power: si(10.0**power, unit, digits=1) for power in range(low, high + 1)}
-    figure.update_xaxes(**logarithmic("per second", marks), range=[low - 0.1, high + 0.6 * (high - low)])
-    figure.update_yaxes(autorange="reversed", ticksuffix="  ", showgrid=False)
+    figure.update_xaxes(
+        **logarithmic(f"{UNITS.get(unit, unit)} per second", marks), range=[low - 0.1, high + 0.75 * (high - low)]
+    )
+    figure.update_yaxes(autorange="reversed", ticksuffix="  ", showgrid=True, automargin=False)
+    room = widest((_ROOFS.get(level, level) for one in shown for level in one.record.roofs), FONT) + 24
     figure.update_layout(
-        meta=unit, height=110 + 32 * len(levels) * max(1, len(shown)), margin={"l": 8, "r": 8, "t": 34, "b": 8},
+        meta=unit, height=110 + 32 * len(levels) * max(1, len(shown)), margin={"l": room, "r": 8, "t": 34, "b": 8},
         scattermode="group", hovermode="closest", showlegend=True,
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "traceorder": "reversed"},
     )  # fmt: skip
     return figure
 
 
+@kept
 def fp16_beside_bf16(shown: Sequence[Entry]) -> str:
     """How the two 16-bit matmuls compare where both were measured, as a paragraph; Markdown, "" without them."""
     roofs = next((one.record.roofs for one in shown if {"matmul fp16", "matmul bf16"} <= set(one.record.roofs)), None)
@@ -246,11 +316,12 @@ def fp16_beside_bf16(shown: Sequence[Entry]) -> str:
         return ""
     share = roofs["matmul fp16"].per_second / roofs["matmul bf16"].per_second
     return (
-        f"\n\n**fp16 and bf16** have one rate in the datasheet. Measured, fp16 reaches {percent(share)} of bf16. The "
+        f"**fp16 and bf16** have one rate in the datasheet. Measured, fp16 reaches {percent(share)} of bf16. The "
         "cause was not measured."
     )
 
 
+@kept
 def roofs_table(shown: Sequence[Entry]) -> str:
     """The measured limits of each GPU, as Markdown; empty if none were measured."""
     rows = []
@@ -317,6 +388,7 @@ def _listed(values: set[str]) -> str:
     return "; ".join(plain(value) for value in sorted(values)) or NONE
 
 
+@kept
 def prediction_table(model: Model) -> str:
     """The model's error for each kernel, with the efficiencies that were fitted, as Markdown."""
     rows = []
@@ -331,6 +403,7 @@ def prediction_table(model: Model) -> str:
     return markdown(columns, rows)
 
 
+@kept
 def predicted_chart(model: Model) -> go.Figure:
     """Each recorded time over the time that the model predicts without it; on the diagonal both are equal."""
     figure = plot()

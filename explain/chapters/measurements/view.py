@@ -10,10 +10,9 @@ import streamlit as st
 from explain.chapters.measurements import figures
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
-from explain.gpus import GPUS, known_as
+from explain.gpus import card
 from explain.prediction import fitted
 from explain.records import file, registry
-from explain.records.plans import PLANS
 from explain.records.registry import Entry
 from explain.ui import layout
 from explain.ui.charts import chart, sourced
@@ -21,6 +20,15 @@ from explain.ui.follow import on_request, once_known
 
 SAMPLE = Experiment.of("softmax_online", {"rows": 4096, "cols": 8192, "block_n": 4096}, "normal")
 """Counted to test whether counters can be read here: 134 MB, larger than any L2."""
+
+
+MEASURED = """
+- **L2 cold**: the cache holds none of the inputs when the run begins. **L2 warm**: the same kernel has just run.
+- **Copy check**: first, a copy of 1 GiB is counted. Its bytes are known. If the count is off by more than 0.1%, the
+  counters are not trusted, and nothing is counted.
+- **First call** includes compiling, unless the machine had compiled that kernel before: such a call takes under 1 ms.
+- **Spilled registers** go through L1 and L2 to DRAM: such a kernel writes more than its formula.
+"""
 
 
 def headline(shown: Sequence[Entry]) -> None:
@@ -39,57 +47,48 @@ def limits(shown: Sequence[Entry]) -> None:
             "What each GPU can do at most",
             "Small kernels that do one thing: move bytes, multiply matrices, or compute exponentials. Their best rates "
             "are the roofs in the rooflines and the peaks of the speed page.\n\n"
-            "**A line** marks the datasheet's rate, where it states one. None of these kernels reaches it."
-            f"{figures.fp16_beside_bf16(shown)}",
+            "**The vertical mark** is the datasheet's rate, where it states one. No kernel reaches it.",
         ):
             for figure in figures.limits(shown):
                 chart(figure, f"limits in {figure.layout.meta}", alt=f"measured limits in {figure.layout.meta}")
             with st.expander("How each limit was measured"), st.container(key="numbers of roofs"):
+                layout.prose(figures.fp16_beside_bf16(shown))
                 st.markdown(figures.roofs_table(shown), unsafe_allow_html=True)
-                sources = {known.source for one in shown if (known := GPUS.get(known_as(one.record.gpu) or ""))}
+                sources = {known.source for one in shown if (known := card(one.record.gpu))}
                 st.caption("; ".join(f"datasheet: {source}" for source in sorted(sources)))
 
 
 def numbers(shown: Sequence[Entry]) -> None:
     """Every point of a plan, GPUs side by side; beside it how they were measured, and what is missing."""
-    with layout.part(
-        "Every number",
-        f"{figures.counts(shown)}\n\n"
-        "**L2 cold**: the cache holds none of the inputs when the run begins. **L2 warm**: the same kernel has just "
-        "run.\n\n**Copy check**: first, a copy of 1 GiB is counted. Its bytes are known. If the count is off by more "
-        "than 0.1%, the counters are not trusted, and nothing is counted.\n\n"
-        "**First call** includes compiling, unless the machine had compiled that kernel before: such a call takes "
-        "under 1 ms. **Spilled registers** go through L1 and L2 to DRAM: such a kernel writes more than its formula.",
-    ):
-        _points(shown)
-        with st.expander("Versions, dates and methods"), st.container(key="numbers of records"):
-            st.markdown(figures.about(shown), unsafe_allow_html=True)
-        if missed := figures.missed_table(shown):
-            with st.expander("Failed measurements, and why"):
-                st.markdown(missed, unsafe_allow_html=True)
+    st.header("Every number", anchor=False)
+    layout.prose(figures.counts(shown))
+    _points(shown)
+    with st.expander("How they were measured"):
+        layout.prose(MEASURED)
+    with st.expander("Versions, dates and methods"), st.container(key="numbers of records"):
+        st.markdown(figures.about(shown), unsafe_allow_html=True)
+    if missed := figures.missed_table(shown):
+        with st.expander("Failed measurements, and why"):
+            st.markdown(missed, unsafe_allow_html=True)
 
 
 def _points(shown: Sequence[Entry]) -> None:
     """A choice of plan, and its points."""
-    plans = {name: plan for name, plan in PLANS.items() if figures.has_some(plan, shown)}
+    plans = figures.plans(shown)
     opening = list(plans).index("levels") if "levels" in plans else 0
     which, what = st.columns([3, 2], vertical_alignment="bottom") if len(shown) > 1 else (st.container(), None)
     name = which.selectbox(
-        "Set",
-        list(plans),
-        index=opening,
-        format_func=lambda name: f"{name}: {plans[name].about}",
-        key="set",
-        bind="query-params",
+        "Set", list(plans), index=opening, format_func=lambda name: plans[name].about, key="set", bind="query-params"
     )
     quantity = None
     if what:
         quantity = what.selectbox("Quantity", list(figures.QUANTITIES), key="quantity", bind="query-params")
     if name:
-        table = figures.rows(plans[name], shown, quantity)
-        columns = {column: st.column_config.NumberColumn(format="%,.4g") for row in table for column in list(row)[2:]}
-        names = {"kernel": st.column_config.TextColumn(width=220), "sizes": st.column_config.TextColumn(width=300)}
-        st.dataframe(table, hide_index=True, column_config=columns | names, key="points")
+        if not what:
+            layout.prose(f"{figures.spilled(plans[name], shown[0])}\n\nBytes are in MB.")
+        every = bool(what) or st.toggle("Every column", key="every", bind="query-params")
+        with st.container(key="numbers of points"):
+            st.markdown(figures.points_table(plans[name], shown, quantity, every), unsafe_allow_html=True)
     for one in shown:
         sourced(one.source)
 
@@ -106,7 +105,7 @@ def _counters_here(status: DeviceStatus) -> None:
             "elsewhere; each says where."
         )
         return
-    gpu = status.provenance["gpu"] if status.provenance else "GPU"
+    gpu = status.gpu or "GPU"
     st.markdown(f":green[●] **{gpu}** is here. Count one kernel to see whether its counters can be read.")
     job = on_request(
         "Count one kernel now",
@@ -121,7 +120,7 @@ def _counters_here(status: DeviceStatus) -> None:
     if (counters := said.counters) is None:
         st.warning(f"{said.why} The recorded measurements stay on the page.", icon=":material/warning:")
     else:
-        formula = SAMPLE.entry.formula(SAMPLE.values)
+        formula = SAMPLE.traffic
         st.markdown(figures.counts_table(counters, formula.read_bytes, formula.written_bytes))
         st.caption(
             f"hardware · {counters.provenance.gpu}, {counters.method} · `{' '.join(SAMPLE.to_arguments())}` · copy "
@@ -158,12 +157,13 @@ def predictions() -> None:
         return
     with layout.part(
         "Predicted times, and how wrong they are",
-        "For a GPU without a record, the pages predict times. A model gives a time: **overhead + max(bytes ÷ "
-        "bandwidth, FLOPs ÷ peak)**, on the SMs that have a program. Bandwidth and peak are the GPU's specification. "
+        "For a GPU without a record, the pages predict times:\n\n**overhead + max(bytes ÷ bandwidth, FLOPs ÷ peak)**"
+        "\n\nSMs without a program are left out. Bandwidth and peak are the GPU's specification. "
         f"Overhead and two efficiencies are fitted to each kernel's own times on the {model.gpu}.\n\nA time that was "
-        f"recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So two kernels compare as they "
-        f"do in the record.\n\n**How wrong is it?** The chart predicts each of {len(model.points)} recorded times from "
-        f"the kernel's other times: {model.errors}.",
+        f"recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So a kernel that is slower "
+        "than its model stays slower.\n\n**How wrong is it?** The chart predicts each of "
+        f"{len(model.points)} recorded times from the kernel's other times: {model.errors}. A kernel with one time "
+        "only is left out.",
     ):
         chart(figures.predicted_chart(model), "predicted and measured times")
         with st.expander("Each kernel's error, and what was fitted"), st.container(key="numbers of predictions"):

@@ -32,7 +32,7 @@ def _wider(shown: Shown) -> Experiment:
 
 
 def _reads_of_k(experiment: Experiment) -> int:
-    terms = experiment.entry.formula(experiment.values).terms
+    terms = experiment.traffic.terms
     return sum(term.bytes for term in terms if term.buffer == "k" and not term.written)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,8 @@ from kernels.traffic import Term, tiles
 
 REGISTER_CYCLES = 4.0
 """One dependent add or FMA, in clock cycles. The pictures of time call this one second."""
+LEAST_BAR, LEAST_NAMED = 4.0, 44.0
+"""The shortest bar of a time; the smallest square with a name inside; in units of the picture."""
 HBM, CHIP, SCORES = css("hbm"), css("slate"), css("scores")
 
 
@@ -60,15 +62,25 @@ def sizes(gpu: Gpu, *, narrow: bool = False) -> str:
     )
     unit = (300.0 if narrow else 490.0) / sum(math.sqrt(size) for _, size, _ in chip)
     l2 = unit * math.sqrt(gpu.l2_bytes)
-    x, high = (12.0, top + side + 50) if narrow else (side + 80, top + 6)
+    x, high = (12.0, top + side + 50) if narrow else (side + 70, top + 6)
     ground = high + unit * math.sqrt(max(size for _, size, _ in chip))
     corners = ((dot_x, x), (dot_x + dot, x + l2)) if narrow else ((dot_x + dot, x), (dot_x + dot, x))
+    small = 14 if narrow else 17
+    name_x, name_y = (0.76 * side, top + 0.8 * side) if narrow else (side / 2, top + side / 2)  # beside the lines
+    times_l2 = fixed(gpu.hbm_bytes / gpu.l2_bytes, 0)
     parts = [
-        text(0, 20, f"{gpu.hbm}, {moved(gpu.hbm_bytes)}", bold=True),
         rect(0, top, side, side, HBM, opacity=0.35, stroke=HBM, title=f"{gpu.hbm}: {moved(gpu.hbm_bytes)}"),
         rect(dot_x, dot_y, dot, dot, CHIP, title=f"L2: {moved(gpu.l2_bytes)}"),
-        text(12, top + 26, f"{fixed(gpu.hbm_bytes / gpu.l2_bytes, 0)} times as large as L2, its corner"),
-        text(x, ground + 94 if narrow else 20, f"Enlarged: each side × {fixed(l2 / dot, 0)}", bold=True),
+        text(dot_x - 8, dot_y + dot / 2 + 8, f"L2 is this corner: 1 / {times_l2}", size=small, anchor="end"),
+        text(name_x, name_y, gpu.hbm, size=30, anchor="middle", bold=True),
+        text(name_x, name_y + 36, moved(gpu.hbm_bytes), size=26, anchor="middle"),
+        text(
+            x,
+            ground + 94 if narrow else 20,
+            f"On the chip, each side drawn × {fixed(l2 / dot, 0)}",
+            bold=True,
+            size=small,
+        ),
     ]
     for (from_x, to_x), y, end in zip(corners, (dot_y, dot_y + dot), (ground - l2, ground), strict=True):
         parts.append(line(from_x, dot_y + dot if narrow else y, to_x, ground - l2 if narrow else end))
@@ -78,12 +90,12 @@ def sizes(gpu: Gpu, *, narrow: bool = False) -> str:
         if one:
             cell = unit * math.sqrt(one)
             parts.append(rect(x, ground - cell, cell, cell, CHIP, title=f"{name} of one SM: {moved(one)}"))
-            beside.append(f"{gpu.sms} × {moved(one)}")
+            beside.append("solid: of one SM")
         for i, words in enumerate(beside):
-            parts.append(text(x, ground + 22 + 20 * i, words, bold=not i, faint=i == 2))
-        x += max(edge, widest(beside, bold=True)) + gap
-    height = max(ground + (104 if narrow else 74), top + side + 6)
-    return picture(x, height, f"Memory of the {gpu.name} to scale, by area", parts, "28rem" if narrow else "60rem")
+            parts.append(text(x, ground + 24 + (small + 5) * i, words, size=small, bold=not i, faint=i == 2))
+        x += max(edge, widest(beside, small, bold=True)) + gap
+    height = max(ground + (104 if narrow else 84), top + side + 6)
+    return picture(x, height, f"Memory of the {gpu.name} to scale, by area", parts, "28rem" if narrow else "75rem")
 
 
 def sizes_log(gpu: Gpu, host_bytes: int) -> str:
@@ -127,7 +139,7 @@ def times(gpu: Gpu, host_bytes: int, *, logarithmic: bool = False) -> str:
             else own
         )
         full = 1 + math.log(longest / REGISTER_CYCLES) if logarithmic else longest
-        length = width * share / full
+        length = max(width * share / full, LEAST_BAR)
         colour = HBM if level.key == "hbm" else CHIP
         parts += [
             rect(left, y, length, 32, colour, opacity=0.8, title=gpu.latencies[level.key].source),
@@ -140,10 +152,14 @@ def times(gpu: Gpu, host_bytes: int, *, logarithmic: bool = False) -> str:
 
 
 def latency_sources(gpu: Gpu) -> str:
-    """Who measured each latency, as one line of Markdown."""
+    """Who measured each latency, as one line of Markdown; a bar's hover text has the command."""
     by_source: dict[str, list[str]] = {}
     for level, latency in gpu.latencies.items():
-        by_source.setdefault(latency.source, []).append({"l2": "L2", "hbm": gpu.hbm}.get(level, level))
+        source = re.sub(r" \(python -m .*?\)", "", latency.source)
+        by_source.setdefault(source, []).append({"l2": "L2", "hbm": gpu.hbm}.get(level, level))
+    if len(by_source) == 1:
+        (source,) = by_source
+        return source[0].upper() + source[1:]
     return "; ".join(f"{', '.join(found)}: {source}" for source, found in by_source.items())
 
 
@@ -165,32 +181,44 @@ def scores(seq_len: int, head_dim: int, dtype: str, gpu: Gpu, *, narrow: bool = 
     for name in ("S", "P"):
         words = f"{seq_len:,} × {seq_len:,} = {moved(seq_len**2 * item)}"
         parts += [
-            rect(x, top, side, side, css(SYMBOLS[name]), opacity=0.7, title=f"{name}: {words}"),
+            rect(x, top, side, side, css(SYMBOLS[name]), opacity=0.5, title=f"{name}: {words}"),
             text(x, 28, name, bold=True),
             text(x, top + side + 20, moved(seq_len**2 * item) if narrow else words, faint=True),
         ]
         x += side + (12 if narrow else 24)
-    y = top + side + 56
-    own = {"L2": gpu.l2_bytes, "shared memory, one program": gpu.shared_bytes}
-    indent = 1.1 * widest((f"{gpu.name}, {name}" for name in own), bold=True) + 16  # small letters are set wider
-    for name, count in own.items():
-        held = unit * math.sqrt(count / item)
-        if held <= side:
-            filled = name != "L2"
-            fill = CHIP if filled else "none"
-            parts.append(rect(left, top, held, held, fill, stroke="currentColor", dashed=not filled))
-            words = f"the {'filled' if filled else 'dashed'} square on S"
-        else:
-            words = f"all of S fits {ratio((held / side) ** 2)}"
-        words = f"{moved(count)}: {words}"
-        at, down = (10.0, 20) if narrow else (left + indent, 0)
+    l2, shared = (unit * math.sqrt(count / item) for count in (gpu.l2_bytes, gpu.shared_bytes))
+    y = top + side + 32
+    in_l2 = (f"{gpu.name}'s L2, {moved(gpu.l2_bytes)}", f"L2, {moved(gpu.l2_bytes)}", "L2")
+    size = moved(gpu.shared_bytes)
+    in_shared = (f"{size} of shared memory for a program", f"{size}, one program", size)
+    for names, held in ((in_l2, l2), (in_shared, shared)):
+        if held > side:
+            words = f"{names[0]}: S of one head fits {ratio((held / side) ** 2)}"
+            parts.append(text(10 if narrow else left, y + 16, words, faint=True))
+            x, y = max(x, (10 if narrow else left) + text_width(words) + 8), y + 24
+    wide = LEAST_NAMED < l2 <= side  # then the words of both squares stand inside it
+    if l2 <= side:
         parts += [
-            text(10 if narrow else left, y, f"{gpu.name}, {name}", bold=True),
-            text(at, y + down, words, faint=True),
+            rect(left, top, l2, l2, "none", stroke="currentColor", dashed=True),
+            text(
+                left + 5,
+                top + (l2 - 7 if wide else max(l2 + 17, 34)),
+                _fitting(in_l2, max(l2, LEAST_NAMED) - 8),
+                bold=True,
+            ),
         ]
-        x = max(x, at + text_width(words) + 8)
-        y += 24 + down
+    if shared <= side:
+        beside = left + (max(shared, l2) if l2 <= LEAST_NAMED else shared) + 6
+        parts += [
+            rect(left, top, shared, shared, CHIP, stroke="currentColor"),
+            text(beside, top + 15, _fitting(in_shared, left + (l2 if wide else side) - beside), bold=True),
+        ]
     return picture(x, y, f"Q, K, V, O, S and P of one head to scale for N = {seq_len}", parts, "48rem")
+
+
+def _fitting(names: Sequence[str], room: float) -> str:
+    """The first of the names, longest first, that is at most `room` wide in bold; else the last."""
+    return next((name for name in names if text_width(name, bold=True) <= room), names[-1])
 
 
 def scores_table(seq_len: int, head_dim: int, dtype: str, heads: int, gpu: Gpu) -> str:
@@ -211,11 +239,25 @@ def scores_table(seq_len: int, head_dim: int, dtype: str, heads: int, gpu: Gpu) 
     return markdown(("what", Column("Q, K, V and O"), Column("S and P"), Column("S and P ÷ the rest")), rows)
 
 
+def fate_of_scores(seq_len: int, dtype: str, heads: int, gpu: Gpu) -> str:
+    """Whether S of one head, and S and P of many, fit in the GPU's L2, and what follows; as Markdown."""
+    one, every = ITEM_BYTES[dtype] * seq_len**2, 2 * heads * ITEM_BYTES[dtype] * seq_len**2
+    cache = f"L2, {moved(gpu.l2_bytes)}"
+    if one > gpu.l2_bytes:
+        return f"**S of one head, {moved(one)}, does not fit in {cache}.** So S and P go through {gpu.hbm}."
+    if every > gpu.l2_bytes:
+        return (
+            f"S of one head, {moved(one)}, fits in {cache}. But one head is not alone: **S and P of {heads} heads, "
+            f"{moved(every)}, do not fit.** So they go through {gpu.hbm}."
+        )
+    return f"At this N, S and P of {heads} heads, {moved(every)}, still fit in {cache}. Choose a larger N."
+
+
 def matmul(p: Mapping[str, Any]) -> str:
     """QKᵀ in tiles: the rows of Q and of K that one tile of S needs."""
     seq_len, kv_len, head_dim = p["seq_len"], p["kv_len"], p["head_dim"]
     unit = 300.0 / max(seq_len, kv_len)
-    depth = min(max(unit * head_dim, 40.0), 150.0)
+    depth = min(max(unit * head_dim, 84.0), 150.0)
     left, top = depth + 36, depth + 46
     wide, tall = unit * kv_len, unit * seq_len
     m, n = min(p["block_m"], seq_len), min(p["block_n"], kv_len)
@@ -233,12 +275,12 @@ def matmul(p: Mapping[str, Any]) -> str:
         rect(12, y, depth, high, HBM, opacity=0.85, title=f"the tile of Q: {m} × {head_dim}"),
         rect(x, 22, broad, depth, HBM, opacity=0.85, title=f"the tile of K: {n} × {head_dim}"),
         rect(x, y, broad, high, SCORES, opacity=0.9, title=f"the tile of S: {m} × {n}"),
-        text(12 + depth / 2, top + tall + 18, f"Q, {seq_len} × {head_dim}", anchor="middle"),
-        text(left + wide / 2, 15, f"Kᵀ, {head_dim} × {kv_len}", anchor="middle"),
-        text(left + wide / 2, top + tall + 18, f"S, {seq_len} × {kv_len}", anchor="middle"),
+        text(12 + depth / 2, top + tall + 20, f"Q, {seq_len} × {head_dim}", anchor="middle", size=15),
+        text(left + wide / 2, 15, f"Kᵀ, {head_dim} × {kv_len}", anchor="middle", size=15),
+        text(left + wide / 2, top + tall + 20, f"S, {seq_len} × {kv_len}", anchor="middle", size=15),
     ]
     said = "A tile of S, and the tiles of Q and K that it needs"
-    return picture(left + wide + 12, top + tall + 28, said, parts, "26rem")
+    return picture(left + wide + 12, top + tall + 28, said, parts, "28rem")
 
 
 @dataclass(frozen=True)
@@ -253,7 +295,7 @@ class Trip:
 
 def trips(experiment: Experiment, trace: Trace) -> Iterator[Trip]:
     """Each term of standard attention's formula, with its launch and its bytes in the trace."""
-    for term in experiment.entry.formula(experiment.values).terms:
+    for term in experiment.traffic.terms:
         found = re.match(r"launch (\d+)", term.why)
         if found is None:
             raise ValueError(
@@ -267,33 +309,103 @@ def trips(experiment: Experiment, trace: Trace) -> Iterator[Trip]:
         yield Trip(number, launch.kernel, term, counted.get(f"{buffer}_ptr", 0))
 
 
-def trips_table(experiment: Experiment, trace: Trace) -> str:
-    """Every trip to HBM, launch by launch, as Markdown; the trips of N² elements are bold."""
-    rows: list[tuple[object, ...]] = []
-    totals: dict[bool, list[int]] = {False: [0, 0], True: [0, 0]}
-    for trip in trips(experiment, trace):
-        term, large = trip.term, trip.term.buffer in ("s", "p")
-        mark = "**" if large else ""
-        name = f"{'write' if term.written else 'read'} {mark}{term.buffer.upper()}{mark}"
-        elements = f"{term.elements:,}" + (f", each {term.times} times" if term.times > 1 else "")
-        rows.append((f"{trip.launch}", f"`{trip.kernel}`", name, elements, f"{mark}{term.bytes:,}{mark}", trip.traced))
-        totals[large][0] += term.bytes
-        totals[large][1] += trip.traced
-    for large, name in ((True, "S and P: four trips of N² elements"), (False, "Q, K, V and O")):
-        rows.append(("", "", f"*{name}*", "", *totals[large]))
-    columns = (Column("launch"), "kernel", "trip", Column("elements"), Column("bytes, formula"), Column("bytes, trace"))
-    return markdown(columns, rows)
+LONG = Experiment.of(
+    "attention_standard",
+    {"seq_len": 4096, "kv_len": 4096, "head_dim": 64, "dtype": "fp16", "block_m": 128, "block_n": 128},
+    "normal",
+)
+"""Standard attention at a size of practice; only its formula is used."""
+
+
+def share_of_scores(experiment: Experiment) -> float:
+    """The share of S and P in all bytes that standard attention moves, by formula."""
+    terms = experiment.traffic.terms
+    return sum(term.bytes for term in terms if term.buffer in "sp") / sum(term.bytes for term in terms)
+
+
+_LAUNCHES = ("S = QKᵀ / √d", "P = softmax(S)", "O = PV")
+
+
+def trips_picture(experiment: Experiment, trace: Trace, *, narrow: bool = False) -> str:
+    """Each launch's trips between HBM and the chip as arrows, as thick as their bytes, labelled with the trace's bytes.
+
+    The launches stand side by side, in a narrow picture one below the other.
+    """
+    found = list(trips(experiment, trace))
+    most, step, gap, high = max(trip.traced for trip in found), 104.0, 20.0, 230.0
+    x = y = 0.0
+    parts: list[str] = []
+    for number, computed in enumerate(_LAUNCHES, 1):
+        own = [trip for trip in found if trip.launch == number]
+        wide = step * len(own)
+        box = [
+            rect(x, y, wide, 62, CHIP, opacity=0.14, stroke=CHIP),
+            text(x + wide / 2, y + 26, f"launch {number}, on chip", anchor="middle", faint=True),
+            text(x + wide / 2, y + 49, computed, anchor="middle", bold=True, size=17),
+            rect(x, y + 184, wide, 40, HBM, opacity=0.25, stroke=HBM),
+        ]
+        parts += box
+        for i, trip in enumerate(own):
+            parts += _trip(trip, x + step * (i + 0.5), y, 2 + 26 * trip.traced / most)
+        if narrow:
+            parts.append(text(x + wide + 8, y + 209, "HBM", bold=True))
+            y += high + gap
+        else:
+            x += wide + gap
+    if not narrow:
+        parts.append(text(x - gap + 10, 209, "HBM", bold=True, size=17))
+    width, height = (3 * step + 48, y - gap) if narrow else (x + 38, high)
+    said = "Trips between HBM and the chip, launch by launch"
+    return picture(width, height, said, parts, "28rem" if narrow else "75rem")
+
+
+def _trip(trip: Trip, x: float, y: float, thick: float) -> list[str]:
+    """One arrow at `x`: up into the launch's box if its buffer is read, down into HBM if it is written."""
+    name = trip.term.buffer.upper()
+    tail, head, low = (y + 64, y + 182, -1) if trip.term.written else (y + 182, y + 64, 1)
+    broad = thick / 2 + 5
+    shape = (
+        f"M{x - thick / 2:.1f} {tail:.1f}V{head + 14 * low:.1f}H{x - broad:.1f}L{x:.1f} {head:.1f}"
+        f"L{x + broad:.1f} {head + 14 * low:.1f}H{x + thick / 2:.1f}V{tail:.1f}Z"
+    )
+    hover = f"{'write' if trip.term.written else 'read'} {name}: {trip.traced:,} B"
+    beside = x + broad + 5
+    said = [(f"{trip.traced:,} B", False)]
+    if trip.term.times > 1:
+        said.append((f"{trip.term.times} times", True))
+    return [
+        f'<path d="{shape}" fill="{css(SYMBOLS[name])}"><title>{hover}</title></path>',
+        *(text(beside - 2, y + 112 + 18 * i, words, size=13, faint=faint) for i, (words, faint) in enumerate(said)),
+        text(x, y + 210, name, anchor="middle", bold=True, size=17),
+    ]
+
+
+def trips_total(experiment: Experiment, trace: Trace) -> str:
+    """The bytes of S and P and those of the rest, by formula and by trace, as Markdown."""
+    found = list(trips(experiment, trace))
+    said = []
+    for large, name in ((True, "S and P, four trips of N² elements"), (False, "Q, K, V and O")):
+        own = [trip for trip in found if (trip.term.buffer in ("s", "p")) == large]
+        said.append(f"{name}: **{sum(trip.traced for trip in own):,} B**")
+    return " · ".join(said) + "  \n" + _agree(all(trip.traced == trip.term.bytes for trip in found))
 
 
 def product_reads(experiment: Experiment, trace: Trace) -> str:
-    """How often launch 1 reads each element of Q and of K, by formula and by trace, as Markdown."""
+    """How often launch 1 reads each row of Q and of K, and why, as Markdown."""
     p = experiment.values
-    rows = []
+    said, same = [], True
     for trip in trips(experiment, trace):
         if trip.launch == 1 and not trip.term.written:
-            length, block = (p["kv_len"], p["block_n"]) if trip.term.buffer == "q" else (p["seq_len"], p["block_m"])
+            of_q = trip.term.buffer == "q"
+            length, block = (p["kv_len"], p["block_n"]) if of_q else (p["seq_len"], p["block_m"])
             traced = trip.traced / (trip.term.elements * trip.term.item_bytes)
-            across = f"⌈{length} / {block}⌉ = {tiles(length, block)}"
-            rows.append((trip.term.buffer.upper(), across, trip.term.times, traced))
-    reads = (Column(f"reads per element, {source}") for source in ("formula", "trace"))
-    return markdown(("matrix", Column("tiles across"), *reads), rows)
+            same &= traced == trip.term.times
+            said.append(
+                f"Each row of {trip.term.buffer.upper()} is loaded **{traced:g} ×**, once for each tile of "
+                f"{'keys' if of_q else 'queries'}: ⌈{length} / {block}⌉ = {tiles(length, block)}."
+            )
+    return "  \n".join([*said, _agree(same)])
+
+
+def _agree(same: bool) -> str:
+    return "✓ formula and run agree" if same else "✗ formula and run differ"

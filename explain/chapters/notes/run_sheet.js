@@ -1,7 +1,8 @@
 // The run sheet: the caption that the player stands at in another window, what to say, the time, what comes next. It
-// follows the player, and its keys turn the player's captions.
+// follows the player, and its keys turn the player's captions. Until a player speaks they turn its own: a rehearsal.
 
 const CHANNEL = "tilescope tour";                          // explain/player/tour.js speaks on it
+const WAYS = { next: 1, nextTile: 1, previous: -1, previousTile: -1 };
 const PRESSES = { ArrowRight: "next", PageDown: "nextTile", ArrowLeft: "previous", PageUp: "previousTile" };
 const MINUTE_MS = 60_000;
 const OWN_KEYS = "input, textarea, select, [role=listbox], [role=combobox], button, a, summary";
@@ -18,23 +19,29 @@ class RunSheet {
     this.root = root;
     this.$ = (selector) => root.querySelector(selector);
     this.sheet = null;
+    this.alone = true;                                     // no player spoke yet
     this.started = null;                                   // the tour, in ms
     this.turned = 0;                                       // its caption
     this.abort = new AbortController();
     const { signal } = this.abort;
     this.channel = new BroadcastChannel(CHANNEL);
-    this.channel.onmessage = ({ data }) => data.captions && this.follow(data);
+    this.channel.onmessage = ({ data }) => {
+      if (!data.captions) return;
+      this.alone = false;
+      this.follow(data);
+    };
     document.addEventListener("keydown", (event) => this.key(event), { signal });
     root.addEventListener("click", (event) => this.clicked(event.target.closest("button")?.dataset.do), { signal });
     this.ticking = setInterval(() => this.tick(), 1000);
     this.channel.postMessage({ asks: true });
   }
 
-  /** Takes the sheet that the page was opened on, until a player speaks. */
+  /** Takes the sheet of the chosen chapter, until a player speaks, and the focus: a clicker's keys then work at once. */
   offer(sheet) {
-    if (!sheet) return;
-    if (!this.sheet || (this.sheet.at < 0 && this.offered !== sheet.title)) this.follow({ ...sheet, at: -1 });
+    if (!sheet || this.offered === sheet.title) return;
     this.offered = sheet.title;
+    if (!this.sheet || this.alone || this.sheet.at < 0) this.follow({ ...sheet, at: -1 });
+    this.root.focus({ preventScroll: true });
   }
 
   follow(sheet) {
@@ -54,13 +61,15 @@ class RunSheet {
   }
 
   clicked(what) {
-    if (what === "restart") this.started = this.turned = Date.now();
+    if (what === "restart") this.started &&= this.turned = Date.now();
     else if (what) this.press(what);
     this.tick();
   }
 
   press(what) {
-    this.channel.postMessage({ press: what });
+    if (!this.alone) return this.channel.postMessage({ press: what });
+    const at = Math.max(0, this.sheet.at) + WAYS[what];
+    return this.follow({ ...this.sheet, at: Math.max(0, Math.min(at, this.sheet.captions.length - 1)) });
   }
 
   render() {
@@ -72,7 +81,7 @@ class RunSheet {
     const next = ended ? null : captions[Math.max(0, at) + 1];
     this.$(".title").textContent = title;
     this.$(".of").textContent = `${Math.max(0, at) + 1} / ${captions.length}`;
-    this.$(".open").hidden = at >= 0 || ended;
+    this.$(".open").hidden = (at >= 0 && !this.alone) || ended;
     this.$(".open a").href = chapter;
     this.$(".text").textContent = now.text;
     this.$(".say").textContent = now.say;

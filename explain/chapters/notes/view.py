@@ -23,7 +23,7 @@ _RUN_SHEET = st.components.v2.component(
 
 
 def choose() -> tuple[contents.Page, tours.Tour | None]:
-    """The chosen page, of those with notes, and its tour if it has one; the address keeps the page."""
+    """The page that the reader chose among those with notes, and its tour or None. The address keeps the page."""
     chapter, tour = st.columns(2)
     with chapter:
         page = _page()
@@ -46,15 +46,18 @@ def _page() -> contents.Page:
 
 
 def run_sheet(page: contents.Page, tour: tours.Tour | None) -> None:
-    """The tour beside the clock. It follows the player in another window of this browser, whatever tour plays there,
-    and its keys turn the player's captions.
+    """The run sheet: the tour's captions, what to say, and a clock. It follows the player in another window of this
+    browser, whatever tour plays there. Its keys turn the player's captions.
     """
-    told = "with its tour" if tour else "without a tour: show the page from top to bottom, with the points below"
+    told = f"About {page.minutes} minutes, without a tour: show the page from top to bottom, with the points below."
+    if tour:
+        minutes, seconds = divmod(round(60 * tour.minutes), 60)
+        told = f"Tour {minutes}:{seconds:02}; with questions, the chapter takes about {page.minutes} minutes."
     with st.container(horizontal=True):
         layout.chapter_link("home", "← Tilescope")
         layout.chapter_link(page.stem, f"Open **{page.title}** →")
-        st.markdown(f"About {page.minutes} minutes, {told}.")
-        layout.chapter_link("tour", "Play a tour from a file of your own →")
+        st.markdown(told)
+        layout.chapter_link("your_tour", "Play a tour from a file of your own →")
     sheet = None
     if tour:
         with suppress(tours.TourError, WorkerError):  # the player says why; the sheet still follows other tours
@@ -63,7 +66,7 @@ def run_sheet(page: contents.Page, tour: tours.Tour | None) -> None:
 
 
 def _tour(page: contents.Page) -> tours.Tour | None:
-    """The tour that the reader chose of the page's; None if the page has none."""
+    """The tour that the reader chose among the page's tours; None if the page has none."""
     own = stepper.own_tour()
     given = {tour.title: tour for tour in (own, *tours.of(page.stem)) if tour and tour.chapter == page.stem}
     if len(given) < 2:
@@ -75,7 +78,7 @@ def _tour(page: contents.Page) -> tours.Tour | None:
 
 
 def notes(page: contents.Page, tour: tours.Tour | None) -> None:
-    """What to say, common errors, what there is time for."""
+    """The page's notes in two columns: what to say; common errors and what to leave out when time is short."""
     _, say, *rest = _curly(page.notes.read_text(encoding="utf-8")).split("\n## ")
     if tour:
         say = say.replace("Say", "If you teach without the tour", 1)
@@ -86,12 +89,12 @@ def notes(page: contents.Page, tour: tours.Tour | None) -> None:
 
 
 def _curly(words: str) -> str:
-    """The words with curly quotes, as captions have them; those in code stay straight."""
+    """The text with curly quotes, like a tour's captions. Quotes in code stay straight."""
     return re.sub(r'(`[^`\n]*`)|"([^"`\n]*)"', lambda found: found[1] or f"“{found[2]}”", words)
 
 
 def hall() -> None:
-    """How many students one server takes."""
+    """How many students one server takes, folded until it is opened."""
     if said := figures.lecture_hall():
         with st.expander("How many students one server takes"):
             st.markdown(said)

@@ -58,7 +58,9 @@ def _why_rescales(runs: Runs) -> Why:
     least = ", ".join(number(alpha) for alpha in values)
     several = "the smallest α of any row" if runs[-1][0].values["rows"] > 1 else "α"
     found = _rescales(runs)
-    first_tile = "" if _merges(runs) else " α = 0 on the first tile: there is no old sum yet."
+    first_tile = (
+        "" if _merges(runs) else f" α = 0 at the first {_pieces(runs).removesuffix('s')}: there is no old sum yet."
+    )
     return Why(f"In order, {several} is {least}.{first_tile}", found[0][0] if found else None)
 
 
@@ -73,16 +75,16 @@ def _without_alpha(runs: Runs) -> tuple[float, float, int]:
 
 def _rows(runs: Runs) -> np.ndarray:
     experiment = runs[-1][0]
-    return np.asarray(experiment.entry.make_inputs(experiment.preset, experiment.values, experiment.seed)["x"])
+    return np.asarray(experiment.make_inputs()["x"])
 
 
 def _why_forgotten(runs: Runs) -> Why:
     right, wrong, row = _without_alpha(runs)
-    found = _rescales(runs)
+    found, piece = _rescales(runs), _pieces(runs).removesuffix("s")
     seen = (
-        f"α is below 1 at {len(found)} of {len(set_to(runs[-1], 'rescale'))} tiles."
+        f"0 < α < 1 at {len(found)} of {len(set_to(runs[-1], 'rescale'))} {_pieces(runs)}."
         if found
-        else "The maximum never moves after the first tile, so α is 1 at every later tile."
+        else f"The maximum never moves after the first {piece}, so α is 1 at every later {piece}."
     )
     return Why(
         f"{seen} Element by element, row {row} has ℓ = {number(right, 4)} with α and {number(wrong, 4)} without.",
@@ -173,7 +175,7 @@ QUESTIONS = (
         lambda runs: len(_rescales(runs)),
         _why_rescales,
         asked=lambda runs: "rescale" in runs[-1][0].entry.roles and len(runs) == 1,
-        hint="Count where a row has a sum and its maximum rises. A first tile finds no old sum.",
+        hint="Count where a row has a sum and its maximum rises. The first time there is no old sum.",
     ),
     Question[Runs](
         "forgotten",

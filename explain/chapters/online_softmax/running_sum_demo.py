@@ -50,7 +50,7 @@ UPDATES = (
     Update(
         "ℓ ← ℓ + exp(x − m_new)",
         lambda l_i, x, m_i, m_new: l_i + np.exp(x - m_new),
-        "adds terms relative to different maxima: α is missing",
+        "its terms belong to different maxima: α is missing",
     ),
     Update("ℓ ← α ℓ + exp(x − m_new)", lambda l_i, x, m_i, m_new: l_i * np.exp(m_i - m_new) + np.exp(x - m_new)),
 )
@@ -73,10 +73,8 @@ def table(row: np.ndarray, shift: float = 100.0) -> str:
         for values in (row, row + np.float32(shift)):
             total = float(weights(update, values).sum())
             mark = ":green" if abs(total - right) < 1e-4 else ":red"
-            cells += [fixed(update.run(values)[0], 4), f"{mark}[**{fixed(total, 4)}**]"]
-        rows.append((f"**{update.written}**", *cells, update.fault or "nothing"))
-    columns = (
-        "update", Column("row: ℓ"), Column("row: sum of weights"), Column(f"row + {number(shift)}: ℓ"),
-        Column(f"row + {number(shift)}: sum of weights"), "what goes wrong",
-    )  # fmt: skip
+            cells.append(f"{mark}[**{fixed(total, 4)}**]")
+        written = update.written.replace(" ", "\u00a0")  # a formula does not break
+        rows.append((f"**{written}**", *cells, update.fault or "right"))
+    columns = ("update", Column("sum of weights"), Column(f"row + {number(shift)}"), "what it does")
     return markdown(columns, rows)

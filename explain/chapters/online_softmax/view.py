@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import streamlit as st
@@ -35,8 +36,8 @@ def choose() -> tuple[str, bool]:
     return way, bool(beside)
 
 
-def choose_row(way: str) -> Experiment:
-    """The input and the sizes of the right kernel."""
+def choose_row(way: str, beside: DeltaGenerator) -> Experiment:
+    """The input and the sizes of the right kernel: below the goal where its words are few, else `beside` it."""
     default, names = {
         ELEMENT: (lessons.ONLINE, ["inputs", "cols"]),
         TILE: (lessons.ONLINE, ["inputs", "cols", "block_n"]),
@@ -44,7 +45,8 @@ def choose_row(way: str) -> Experiment:
         MERGED: (lessons.MERGED, ["inputs", "cols", "block_n", "order"]),
         TOPK: (lessons.TOPK, ["inputs", "cols", "k", "block_n"]),
     }[way]
-    return controls.controls(default, names, controls.ROW_PRESETS)
+    with layout.below_goal() if way == ELEMENT else beside:
+        return controls.controls(default, names, controls.ROW_PRESETS)
 
 
 def run(way: str, beside: bool, row: Experiment) -> tuple[list[Experiment], list[Trace]]:
@@ -71,17 +73,25 @@ def whole_row(way: str, row: Experiment, traces: Sequence[Trace], beside: DeltaG
                 st.caption("The pair (m, ℓ) of each tile, and of each merge, from the trace.")
         return
     tiles = history.tiles(row, traces[-1])
-    if not (drawn := figures.growth(tiles)):
+    kept = row.values["k"] if way == TOPK else 0
+    drawn, narrow = (figures.growth(tiles, kept, narrow=one) for one in (False, True))
+    if not drawn:
         return
     first = f" The first {figures.MOST} of {len(tiles)} tiles are drawn." if len(tiles) > figures.MOST else ""
-    words = (
-        "The max m never falls. The sum ℓ is a stack: each load adds its dark part. Where m rises, α shrinks the "
-        "stack; "
-        f"the dashed frame is ℓ before that. From the trace of the first row.{first}"
-    )
+    largest = f" Framed x: the {kept} largest of the row." if kept else ""
+    words = f"Where m rises, α shrinks the old sum (grey). Each load adds the top part{_update(tiles)}.{largest}{first}"
     with beside:
-        pictures.drawing(drawn)
+        pictures.drawing(drawn, narrow)
         st.caption(words)
+
+
+def _update(tiles: Sequence[history.Tile]) -> str:
+    """The first update that rescales, in numbers; empty where none does."""
+    for before, tile in pairwise(tiles):
+        if 0 < tile.alpha < 1:
+            old, alpha, new = (fixed(value, 3) for value in (before.total, tile.alpha, tile.total))
+            return f": {old} × {alpha} + {fixed(tile.total - before.total * tile.alpha, 3)} = {new}"
+    return ""
 
 
 WORDS = {
@@ -91,10 +101,11 @@ WORDS = {
     ROWS: "A tile of several rows: m, ℓ and α become columns with one number for each row. The update is the same "
     "line of code. Click a row in the player to follow it: each row rescales at other tiles.\n\nFlashAttention is "
     "this loop with a matmul inside.",
-    MERGED: "No program reads the whole row. Each tile gives its own pair (m, ℓ). Then pairs are merged: m = max(m₁, "
-    "m₂) and ℓ = ℓ₁ exp(m₁ − m) + ℓ₂ exp(m₂ − m). One of the two factors is always 1. In the code they are `alpha` "
-    "and `beta`.\n\nThe merge is associative and commutative. So every order gives the same m, and the same ℓ up to "
-    "rounding. T tiles take T − 1 merges: in a line one after another, as a tree in ⌈log₂ T⌉ launches.",
+    MERGED: "No program reads the whole row. Each tile gives its own pair (m, ℓ). Then pairs are merged:\n\n"
+    "**m = max(m₁, m₂)**\n\n**ℓ = ℓ₁ exp(m₁ − m) + ℓ₂ exp(m₂ − m)**\n\n"
+    "One of the two factors is always 1. In the code they are `alpha` and `beta`.\n\n"
+    "The merge is associative and commutative. So every order gives the same m, and the same ℓ up to rounding. "
+    "T tiles take T − 1 merges: in a line one after another, as a tree in ⌈log₂ T⌉ launches.",
     TOPK: "Algorithm 4 of Milakov & Gimelshein: beside m and ℓ the kernel keeps the K largest elements. After one "
     "pass it divides only those: y = exp(x − m) / ℓ. It never writes the other weights, so it needs no second pass. "
     "Of equal elements the one further left comes first, and −∞ is never listed.",
@@ -114,30 +125,38 @@ def accesses(way: str, experiments: Sequence[Experiment], traces: Sequence[Trace
     """Loads and stores per element, by formula and by trace."""
     if traces:
         right, trace = experiments[-1], traces[-1]
+        reads = ladder.reads_of_x(right, trace)
         if way == TOPK:
             long = right.with_(inputs="normal", cols=25_000, block_n=1024)
-            by_formula = ladder.accesses(long, long.entry.formula(long.values).totals())
+            by_formula = ladder.accesses(long, long.traffic.totals())
             words = (
-                f"In this run each element of x is read **{number(ladder.reads_of_x(right, trace))}** time, and only K "
+                f"In this run each element of x is read **{number(reads)}** time, and only K "
                 "weights and K columns are written. For a row of 25,000 elements the formula gives "
                 f"**{fixed(by_formula, 4)}** accesses per element. Softmax and then a separate top-k take 5 with safe "
                 "softmax and 4 with online softmax."
             )
         else:
             words = (
-                f"In this run each element of x costs **{number(ladder.accesses(right, trace.traffic()))}** accesses, "
-                f"{number(ladder.reads_of_x(right, trace))} of them reads. Safe softmax in three passes takes 4."
+                f"In this run each element of x is read **{number(reads)}** times and written once: "
+                f"{number(reads + 1)} accesses. Naive softmax takes 3, safe softmax in three passes 4."
             )
-        with layout.part("Accesses: formula and trace", words):
+            if (pairs := ladder.accesses(right, trace.traffic()) - reads - 1) > 0:
+                long = right.with_(inputs="normal", cols=25_000, block_n=1024)
+                then = ladder.accesses(long, long.traffic.totals()) - reads - 1
+                words += (
+                    f"\n\nThe pairs (m, ℓ) of the tiles add {number(pairs)} in this short row. In a row of 25,000 "
+                    f"elements in tiles of 1,024 the formula adds {number(then)}."
+                )
+        with layout.part("What it costs", words):
             stepper.traffic_table(right, trace)
 
 
 def other_updates(row: Experiment) -> None:
     """Tempting updates of the running sum, and what becomes of them on this row."""
-    x: np.ndarray = row.entry.make_inputs(row.preset, row.values, row.seed)["x"][0]
+    x: np.ndarray = row.make_inputs()["x"][0]
     with layout.part(
         "Why ℓ ← ℓ + x does not work",
-        "Softmax stays the same when one number is added to the whole row. So a right update gives the same weights "
+        "Adding one number to a whole row leaves its softmax unchanged. So a right update gives the same weights "
         "for this row and for this row + 100. Each update was run on both, in float32, element by element.",
     ):
         st.markdown(running_sum_demo.table(x))

@@ -64,7 +64,7 @@ def _flash(shown: Shown) -> tuple[int, float]:
     point = _record(shown).point(experiment)
     if point is None or point.timing is None:
         raise ValueError("This record has no time of FlashAttention-2 at these sizes.")
-    return experiment.entry.formula(experiment.values).flops, point.timing.median_ms / 1e3
+    return experiment.traffic.flops, point.timing.median_ms / 1e3
 
 
 def _why_flash(shown: Shown) -> Why:

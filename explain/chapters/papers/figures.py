@@ -18,14 +18,14 @@ from explain.figures.lines import WIDE, Line, chart, colour_of
 from explain.figures.numbers import count, duration, number, percent, ratio, si
 from explain.figures.plot import FONT, logarithmic, plot
 from explain.figures.tables import Column, markdown
-from explain.gpus import GPUS, known_as
+from explain.gpus import card
 from explain.records.model import Point, Record
 from kernels.catalog import KERNELS
 
 PAPER = palette.mid("slate")  # a paper's values are slate, and dashed
 Pair = tuple[go.Figure, go.Figure]
 """Two charts beside each other."""
-HEIGHT = 390
+HEIGHT = 340
 _slope = partial(numbers.fixed, decimals=2)
 
 _gb = partial(numbers.aligned, unit="B", prefix="G")
@@ -50,6 +50,7 @@ V = "V, elements in a row"
 
 NEAR = 1.1
 """A ratio is reproduced if it differs from the paper's by at most this factor."""
+WITHIN = f"within {percent(NEAR - 1)}"
 
 
 def _near(ours: float, low: float, high: float) -> bool:
@@ -58,7 +59,7 @@ def _near(ours: float, low: float, high: float) -> bool:
 
 def _told(what: str, ours: float, papers: float) -> str:
     """A ratio beside the paper's, and how they compare."""
-    close = "close" if _near(ours, papers, papers) else "more" if ours > papers else "less"
+    close = f"reproduced {WITHIN}" if _near(ours, papers, papers) else "more" if ours > papers else "less"
     return f"{what}: {ratio(ours)} here, {ratio(papers)} in the paper: {close}."
 
 
@@ -70,17 +71,23 @@ def softmax_verdict(figure: milakov.Figure, record: Record) -> str:
         return ""
     low, high = said.ratio if isinstance(said.ratio, tuple) else (said.ratio, said.ratio)
     (v, ours), begins = gained[-1], milakov.knee(gained)
-    paper = " to ".join(ratio(one) for one in dict.fromkeys((low, high)))
-    result = "Reproduced" if _near(ours, low, high) else "Another speedup"
+    paper = " to ".join(number(one) for one in dict.fromkeys((low, high)))
+    result = f"Reproduced {WITHIN}" if _near(ours, low, high) else f"Not reproduced {WITHIN}"
+    at, first = next(((cols, gain) for cols, gain in gained if cols >= said.at), gained[-1])
+    except_short = ""
+    if _near(ours, low, high) and not _near(first, low, high):
+        result += " for long rows"
+        except_short = f", but {ratio(first)} on rows of {count(at)}"
     told = (
-        f"**{result}: {KERNELS[figure.fast[0]].short} is {ratio(ours)} as fast at "
-        f"V = {count(v)}; in the paper {paper} from V = {count(said.at)} on.**"
+        f"**{result}: {KERNELS[figure.fast[0]].short} is {ratio(ours)} as fast on rows of {count(v)} "
+        f"elements{except_short}.** "
+        f"In the paper it is about {paper} × from {count(said.at)} elements on."
     )
-    known = GPUS.get(known_as(record.gpu) or "")
+    known = card(record.gpu)
     if figure.number == 1 and begins and begins > said.at and known and known.l2_bytes > milakov.THEIR_L2_BYTES:
         told += (
-            f" It starts later, at V = {count(begins)}, because L2 is larger: {numbers.capacity(known.l2_bytes)}, not "
-            f"{numbers.capacity(milakov.THEIR_L2_BYTES)}."
+            f" Here the speedup begins at {count(begins)} elements: L2 holds {numbers.capacity(known.l2_bytes)}, "
+            f"theirs {numbers.capacity(milakov.THEIR_L2_BYTES)}."
         )
     return told
 
@@ -111,12 +118,18 @@ def rates(figure: Figure, records: Mapping[str, Record]) -> Pair:
     ]
     return (
         chart(f"Figure {figure.number}: {figure.title}", lines, x=V, y="10⁹ elements/s", unit=" × 10⁹/s",
-              height=HEIGHT, limits=dict(list(limits.items())[-1:])),
+              height=HEIGHT, limits=dict(list(limits.items())[-1:]), marks=_marks(figure.lengths)),
         chart(
-            f"speedup over {KERNELS[figure.slow].short}", [*_said(figure.said, figure.lengths[-1]), *gains],
+            f"Speedup over {KERNELS[figure.slow].short}", [*_said(figure.said, figure.lengths[-1]), *gains],
             x=V, y="speedup, ×", unit=" ×", height=HEIGHT, start=0.8 if figure.number < 3 else 0.0, limits=limits,
+            marks=_marks(figure.lengths),
         ),
     )  # fmt: skip
+
+
+def _marks(lengths: Sequence[int]) -> list[int]:
+    """Every fourth of the paper's lengths 63 · 2ᵏ, to name on the axis."""
+    return [v for k in range(12) if (v := 63 * 4**k) <= lengths[-1]]
 
 
 def _billions(points: Sequence[tuple[int, float]]) -> list[tuple[float, float]]:
@@ -140,7 +153,7 @@ def _said(said: Sequence[Said], last: float) -> list[Line]:
 
 def _held(record: Record) -> dict[float, str]:
     """Up to which V L2 holds the rows in flight: the paper's GPU, and this one."""
-    known = GPUS.get(known_as(record.gpu) or "")
+    known = card(record.gpu)
     ours = {float(milakov.fits_l2(known)): f" {short(record)}: L2 full"} if known else {}
     return {float(milakov.fitted_theirs()): "V100: L2 full ", **ours}
 
@@ -150,11 +163,12 @@ def knee(record: Record) -> Pair:
     once, again, near = _kept(record)
     dram, l2 = (
         chart(
-            f"reads of each element {where}", x=V, y="reads per element", unit=" reads", height=HEIGHT, lines=[
+            f"Reads of each element {where}", x=V, y="reads per element", unit=" reads", height=HEIGHT, lines=[
                 Line(milakov.reads(record, kernel, level), KERNELS[kernel].short, colour_of(kernel))
                 for kernel in ("softmax_naive", "softmax_safe", "softmax_online")
             ],
             limits={float(v): words.format(count(v)) for v, words in named if v},
+            marks=_marks(milakov.FIGURES[0].lengths),
         )
         for level, where, named in (
             ("dram", "from DRAM", ((once, "V = {} "), (again, " V = {}"))),
@@ -196,14 +210,15 @@ def knee_words(record: Record) -> str:
             f"its three passes load it three times. From V = {count(again)} on, L2 does not. Only from there on do "
             "fewer passes save DRAM bytes."
         )
-    known = GPUS.get(known_as(record.gpu) or "")
+    known = card(record.gpu)
     if known:
         programs = 32 * known.warps_sm // milakov.THREADS
         said.append(
             f"An SM has threads for {programs} programs, a row each: {known.sms} SMs × {programs} = "
             f"{count(known.sms * programs)} rows in flight. They fill {numbers.capacity(known.l2_bytes)} of L2 at V = "
-            f"{count(milakov.fits_l2(known))}. The V100's {numbers.capacity(milakov.THEIR_L2_BYTES)} are full at V = "
-            f"{count(milakov.fitted_theirs())}, so the paper's speedup starts earlier."
+            f"{count(milakov.fits_l2(known))}. On the V100 the paper's rows in flight are fewer, "
+            f"{milakov.THEIR_SMS} SMs × {milakov.THEIR_PROGRAMS}, but its {numbers.capacity(milakov.THEIR_L2_BYTES)} "
+            f"of L2 are full at V = {count(milakov.fitted_theirs())}: its speedup starts earlier."
         )
     return "\n".join(f"- {one}" for one in said)
 
@@ -246,7 +261,7 @@ def accesses(counted: Mapping[str, float | None]) -> str:
     rows = []
     for kernel, (papers, where) in milakov.PAPERS_ACCESSES.items():
         experiment = milakov.counting(kernel)
-        formula = milakov.accesses(experiment, experiment.entry.formula(experiment.values).totals())
+        formula = milakov.accesses(experiment, experiment.traffic.totals())
         rows.append((KERNELS[kernel].title, papers, formula, counted.get(kernel), where))
     return markdown(("kernel", Column("paper"), Column("formula"), Column("trace"), "in the paper"), rows)
 
@@ -255,7 +270,7 @@ def accesses(counted: Mapping[str, float | None]) -> str:
 
 
 def _seconds(point: Point | None) -> float | None:
-    return point.timing.median_ms / 1e3 if point and point.timing else None
+    return point.seconds if point else None
 
 
 def _counted(point: Point | None, bytes_of: flashattention.Bytes) -> int | None:
@@ -382,6 +397,25 @@ def forward_table(record: Record) -> str:
 
 
 BLOCK = "B, rows of the tile that stays on chip"
+
+
+def blocks_told(record: Record) -> str:
+    """The tile that moves the fewest bytes and the fastest one, for both loop orders; Markdown, "" if not measured."""
+    said = []
+    for kernel in flashattention.IN_ORDER[1:]:
+        points = {block: record.point(flashattention.by_block(kernel, block)) for block in flashattention.BLOCKS}
+        timed = {block: time for block, one in points.items() if (time := _seconds(one))}
+        moved = {block: most for block, one in points.items() if (most := _counted(one, flashattention.sm_bytes))}
+        if not (timed and moved):
+            continue
+        fastest, least = min(timed, key=timed.__getitem__), min(moved, key=moved.__getitem__)
+        where = "there" if fastest == least else f"at {fastest}"
+        limits = ": bytes are not what limits it" if fastest < least else ""
+        words = f"**{KERNELS[kernel].short}** moves the fewest bytes at B = {least}, and is fastest {where}{limits}."
+        if spills := [block for block, one in points.items() if one and flashattention.spilled(one)]:
+            words += f" From B = {min(spills)} on its tile does not fit the registers, and spills."
+        said.append(words)
+    return "\n\n".join(said)
 
 
 def blocks(record: Record) -> Pair:
@@ -550,7 +584,7 @@ def hierarchy(record: Record) -> go.Figure:
     """Figure 1's pyramid as dots on one axis: bandwidth and size of each level, the paper's A100 and this GPU."""
     figure = plot()
     names = {"shared": "SRAM (shared memory)", "l1": "L1", "l2": "L2", "hbm": "HBM", "host": "host memory"}
-    known = GPUS.get(known_as(record.gpu) or "")
+    known = card(record.gpu)
     sizes = {"shared": known.shared_bytes_all, "l2": known.l2_bytes, "hbm": known.hbm_bytes} if known else {}
     ours = {
         level: (record.roofs[level].per_second, numbers.capacity(sizes[level]) if level in sizes else "")

@@ -126,7 +126,7 @@ def sm_bytes(point: Point) -> int | None:
 
 def formula_bytes(experiment: Experiment) -> int:
     """Bytes by formula: all that the kernel's loads and stores request."""
-    moved = experiment.entry.formula(experiment.values)
+    moved = experiment.traffic
     return moved.read_bytes + moved.written_bytes
 
 

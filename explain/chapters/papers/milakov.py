@@ -19,7 +19,9 @@ from kernels.parameters import ITEM_BYTES, next_power_of_two
 
 THEIR_GPU = "Tesla V100 PCIe 16 GB"
 THEIR_SMS, THEIR_L2_BYTES, THEIR_THREADS = 80, 6 * 2**20, 256
-"""The V100's SMs and L2 (NVIDIA's whitepaper); threads per row (github.com/NVIDIA/online-softmax)."""
+THEIR_PROGRAMS = 2048 // THEIR_THREADS
+"""The V100's SMs and L2 (NVIDIA's whitepaper); threads per row (github.com/NVIDIA/online-softmax); an SM's
+programs."""
 K = 5
 LARGEST_TILE, LARGEST_TOPK_TILE = 4096, 2048
 """Elements in a tile. For kernels with a list: the fastest of TILES on an H200."""
@@ -66,6 +68,11 @@ class Figure:
     def title(self) -> str:
         what = f"softmax and top-{K}" if "index" in KERNELS[self.slow].outputs else "softmax"
         return f"{what}, {self.batch:,} rows"
+
+    @property
+    def brief(self) -> str:
+        """The title in short, for a button."""
+        return f"{self.number} · {'top-5, ' * ('top' in self.title)}{self.batch:,} rows"
 
     @property
     def largest_bytes(self) -> int:

@@ -22,7 +22,7 @@ from explain.ui.records import records_choice
 from explain.ui.stepper import traces_of
 
 COUNTERS = "GPU counters, from a cold L2"
-_FIGURES = {f"{figure.number}: {figure.title}": figure for figure in milakov.FIGURES}
+_FIGURES = {figure.brief: figure for figure in milakov.FIGURES}
 
 
 def choose() -> list[Entry]:
@@ -159,8 +159,8 @@ def figure_2(chosen: Sequence[Entry]) -> None:
     with layout.part(
         "Figure 2, middle: larger blocks, fewer bytes",
         "The paper's bytes fall from B = 64 to 512, and its time falls up to 256. Beyond that, the paper says (section "
-        "3.2), other factors limit the time, such as arithmetic.\n\nOurs fall too. Above 128 rows our tile no longer "
-        "fits the registers: it spills, and moves more bytes again.",
+        "3.2), other factors limit the time, such as arithmetic."
+        f"{chr(10) * 2 + figures.blocks_told(shown[0].record) if shown else ''}",
     ):
         _beside(
             shown, {"blocks": figures.blocks},

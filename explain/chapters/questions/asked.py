@@ -55,18 +55,18 @@ def _question(group: str, row: str) -> Question:
     return Question(group, asked[: sources.start()], sources[1], address.strip("`"), answer, words)
 
 
-def table() -> str:
-    """The questions as one Markdown table: each with its sources, its answer, and a link to its screen, in HTML.
+def tables() -> dict[str, str]:
+    """Each group's questions as a Markdown table: sources, answer, and a link to the screen, in HTML.
 
     A Markdown link would open the screen in another tab.
     """
-    rows: list[tuple[str, str, str]] = []
-    for group, some in groupby(questions(), key=lambda one: one.group):
-        rows.append((f"*{group}*", "", ""))
-        for one in some:
-            link = f'<a href="{escape(one.address)}" target="_self">{_screen(one)} →</a>'
-            rows.append((f"**{one.question}** :small[{one.sources}]", one.answer, link))
-    return markdown(("question", "answer", "see it"), rows)
+    groups = groupby(questions(), key=lambda one: one.group)
+    return {group: markdown(("question", "answer", "see it"), map(_row, some)) for group, some in groups}
+
+
+def _row(one: Question) -> tuple[str, str, str]:
+    link = f'<a href="{escape(one.address)}" target="_self">{_screen(one)} →</a>'
+    return f"**{one.question}** :small[{one.sources}]", one.answer, link
 
 
 def _screen(question: Question) -> str:

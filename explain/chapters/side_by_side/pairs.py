@@ -63,7 +63,7 @@ PAIRS = (
         "Count the trips to HBM. Left: S and P go there and back. Right: each tile of S is used on chip and dropped.",
     ),
     Pair(
-        "Keys or queries outside",
+        "Loop order",
         lessons.first_order(lessons.SHORT),
         lessons.SHORT,
         "Left: column by column, and O goes to HBM at every visit. Right: row by row, and O is written once.",

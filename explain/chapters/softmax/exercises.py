@@ -13,7 +13,7 @@ from explain.exercises import Question, Runs, Why, first, set_to
 from explain.figures.numbers import count, number
 from kernels.inputs import representable
 
-SUMS_TO_1, ZEROS, NO_WEIGHTS = "weights that sum to 1", "zeros", "NaN"
+SUMS_TO_1, ZEROS, NO_WEIGHTS = "weights that sum to 1", "only zeros", "at least one NaN"
 NAIVE, SAFE = 0, 1
 
 
@@ -72,6 +72,12 @@ def _naive_sum(shown: Shown, shift: float, dtype: str) -> float:
 
 def _largest_shift(shown: Shown) -> int:
     return max(shift for shift in figures.SHIFTS if np.isfinite(_naive_sum(shown, shift, "fp16")))
+
+
+def _shifts(shown: Shown) -> list[str]:
+    """A few shifts to choose from; all of them where the answer is another one, for logits far from 0."""
+    few = (0, 5, 8, 10, 20)
+    return [number(shift) for shift in (few if _largest_shift(shown) in few else figures.SHIFTS)]
 
 
 def _why_shift(shown: Shown) -> Why:
@@ -138,7 +144,7 @@ QUESTIONS = (
         "choice",
         lambda shown: number(_largest_shift(shown)),
         _why_shift,
-        [number(shift) for shift in figures.SHIFTS],
+        _shifts,
         hint="The largest fp16 number is 65,504. Find where ℓ passes it.",
     ),
     Question[Shown](

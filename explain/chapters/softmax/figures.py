@@ -50,7 +50,7 @@ def exponentials(row: np.ndarray) -> str:
         ) -> tuple[float, float]:
             return left + unit * (x - low), ground - high / over * math.exp(x) / limit
 
-        end = min(float(elements.max()) + 0.7, math.log(limit * over))
+        end = min(float(elements.max()) + 0.7 * (limit > 1), math.log(limit * over))  # x − m ends at 0
         curve = " ".join("{:.1f},{:.1f}".format(*place(x)) for x in np.linspace(low, end, 60))
         y = ground - high / over
         parts += [
@@ -63,10 +63,11 @@ def exponentials(row: np.ndarray) -> str:
         for x in sorted({float(x) for x in elements}):
             across, up = place(x)
             fits = math.exp(x) <= limit
-            parts.append(circle(across, max(up, top), 6, hue if fits else css("alarm"), title=f"exp({number(x)})"))
+            up = up if fits else top - 14  # above the picture: no float32 is there
+            parts.append(circle(across, up, 6, hue if fits else css("alarm"), title=f"exp({number(x)})"))
             parts.append(text(across, ground + 20, number(x), anchor="middle"))
             if not fits:
-                parts.append(text(across - 12, max(up, top) + 5, "∞", anchor="end", bold=True, fill=css_ink("alarm")))
+                parts.append(text(across - 12, up + 5, "∞ ↑", anchor="end", bold=True, fill=css_ink("alarm")))
     width = 40 + 2 * wide + gap
     return picture(width, ground + 30, "exp(x) and exp(x − m) of the row", parts, "48rem")
 
@@ -131,7 +132,7 @@ def loss_table(x: np.ndarray, target: int, dtype: str) -> str:
     )
 
 
-def overflow_table(at: Sequence[float] = (11, 12, 88, 89, 2000)) -> str:
+def overflow_table(at: Sequence[float] = (11, 12, 89)) -> str:
     """Where exp overflows in each format: exp(x), rounded from float64, as a Markdown table."""
     columns: Columns = (
         "format",
@@ -162,10 +163,15 @@ def outcome_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
         total = float(last.numpy()) if isinstance(last, Tile) else math.nan
         missing = f"{int(np.isnan(y).sum())} of {y.size}"
         own = (f"`{experiment.kernel}`", experiment.values["dtype"])
-        rows.append((*own, number(total, 4), missing, f"**{number(float(y.sum()), 4)}**"))
+        rows.append((*own, _alarmed(total), missing, f"**{_alarmed(float(y.sum()))}**"))
     return markdown(
         ("kernel", "dtype", Column("ℓ at the end"), Column("weights that are NaN"), Column("sum of weights")), rows
     )
+
+
+def _alarmed(total: float) -> str:
+    """A sum as Markdown, red where softmax has failed."""
+    return number(total, 4) if math.isfinite(total) and total else f":red[{number(total, 4)}]"
 
 
 def access_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
@@ -180,28 +186,34 @@ def access_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
 
 
 def bars(row: Row, name: str) -> str:
-    """A softmax and its name: a line of bars for the logits, the exponentials and the weights. HTML for `app.css`."""
+    """A softmax and its name: a line of bars for the logits, the exponentials and the weights. HTML for `page.css`."""
     subtracted = " − m" if row.m else ""
     with np.errstate(invalid="ignore"):
         weights = float(row.y.sum())
     lines = (
-        _line("x", "scores", row.x, f"m = {number(row.m, 4)}" if row.m else "", "max"),
-        _line(f"exp(x{subtracted})", "p", row.p, f"ℓ = {number(row.total, 4)}", "sum"),
-        _line(f"exp(x{subtracted}) / ℓ", "p", row.y, f"sum = {number(weights, 4)}", "p"),
+        _line("x", "scores", row.x, f"m = {number(row.m, 4)}" if row.m else "", css_ink("max")),
+        _line(f"exp(x{subtracted})", "p", row.p, f"ℓ = {number(row.total, 4)}", _ink(row.total, "sum")),
+        _line(f"exp(x{subtracted}) / ℓ", "p", row.y, f"sum = {number(weights, 4)}", _ink(weights, "p")),
     )
     return f'<div class="bars"><h2>{name}</h2>{"".join(lines)}</div>'
 
 
-def _line(label: str, quantity: str, values: np.ndarray, said: str, said_of: str) -> str:
+def _ink(total: float, quantity: str) -> str:
+    """The colour of a sum: its quantity's, or the alarm's where softmax has failed."""
+    return css_ink(quantity if math.isfinite(total) and total else "alarm")
+
+
+def _line(label: str, quantity: str, values: np.ndarray, said: str, ink: str) -> str:
     finite = np.abs(values[np.isfinite(values)])
     largest = float(finite.max(initial=0.0)) or 1.0
     two_sided = " two-sided" if (values[np.isfinite(values)] < 0).any() else ""
-    cells = "".join(_cell(float(value), largest) for value in values)
+    said_as = number if quantity == "scores" else _short
+    cells = "".join(_cell(float(value), largest, said_as(float(value))) for value in values)
     spoken = html.escape(f"{label}: {', '.join(number(float(value), 4) for value in values)}. {said}")
     return (
         f'<div class="line{two_sided}" role="img" aria-label="{spoken}" style="--fill: var(--f-{quantity}); --ink: '
         f'var(--q-{quantity})"><b>{label}</b><span class="said" style="color: '
-        f'var(--q-{said_of})">{said}</span>{cells}</div>'
+        f'{ink}">{said}</span>{cells}</div>'
     )
 
 
@@ -210,8 +222,8 @@ def _short(value: float) -> str:
     return fixed(value, 3) if 5e-4 <= abs(value) < 10 or value == 0 else number(value, 4)
 
 
-def _cell(value: float, largest: float) -> str:
+def _cell(value: float, largest: float, said: str) -> str:
     if not math.isfinite(value):
         return f'<span class="cell odd"><i>{number(value, 4)}</i></span>'
     below = " below" if value < 0 else ""
-    return f'<span class="cell{below}"><i>{_short(value)}</i><u style="--share: {abs(value) / largest:.4f}"></u></span>'
+    return f'<span class="cell{below}"><i>{said}</i><u style="--share: {abs(value) / largest:.4f}"></u></span>'

@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from explain import lessons
 from explain.chapters.softmax import exercises, figures
 from explain.experiment import Experiment
-from explain.figures.numbers import number
+from explain.figures.numbers import count, number
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.address import asked
@@ -24,7 +24,8 @@ def two_kernels() -> Runs:
     """The naive and the safe kernel on a row to choose, side by side; their experiments and traces."""
     with layout.part(
         "One row, two kernels",
-        "The left kernel computes softmax as the formula says. The right one finds the row's maximum m first.",
+        "The left kernel computes softmax as the formula says. The right one finds the row's maximum m first and "
+        "subtracts it.",
     ):
         row = controls.controls(lessons.SAFE, ["inputs", "cols", "block_n", "dtype"], controls.ROW_PRESETS)
     pair = [lessons.naive_twin(row), row]
@@ -33,11 +34,11 @@ def two_kernels() -> Runs:
     if row.inputs == lessons.SAFE.inputs:
         with layout.part(
             "Overflow",
-            "The row climbs to 89. exp(89) is larger than the largest float32, so it becomes ∞: overflow. The sum is "
-            "∞ too. Then ∞ / ∞ is NaN, and the other five weights are exp(x) / ∞ = 0. Safe softmax computes "
-            "exp(x − m). x − m is never above 0, so no exponential is above 1.",
+            "The largest x of this row is 89. exp(89) is larger than the largest float32, so it becomes ∞: overflow. "
+            "The sum is ∞ too. Then ∞ / ∞ is NaN, and the other five weights are exp(x) / ∞ = 0. Safe softmax "
+            "computes exp(x − m). x − m is never above 0, so no exponential is above 1.",
         ):
-            x: np.ndarray = row.entry.make_inputs(row.preset, row.values, row.seed)["x"][0]
+            x: np.ndarray = row.make_inputs()["x"][0]
             pictures.drawing(figures.exponentials(x))
     return pair, traces
 
@@ -50,7 +51,7 @@ def _logits() -> np.ndarray:
 def charts() -> tuple[DeltaGenerator, DeltaGenerator]:
     """Two places beside each other, for the charts of the naive and the safe softmax."""
     naive, safe = st.columns(2, gap="large")
-    return naive.empty(), safe.empty()
+    return naive.container(), safe.container()
 
 
 def _add(shift: int | None = None) -> None:
@@ -68,6 +69,9 @@ def six_logits(charts: tuple[DeltaGenerator, DeltaGenerator]) -> None:
     layout.prose(
         "**Six logits.** Move them and watch the weights. Then add 100 to all: naive softmax breaks, safe does not."
     )
+    with st.container(horizontal=True):
+        st.button("+ 100: naive breaks", on_click=_add, args=(100,), type="primary")
+        st.button("Back to 0", on_click=_add, args=(0,))
     sliders = [column for _ in range(3) for column in st.columns(2)]
     steps = [step / 2 for step in range(-20, 21)]
     logits = [
@@ -75,11 +79,8 @@ def six_logits(charts: tuple[DeltaGenerator, DeltaGenerator]) -> None:
         for i, (column, value) in enumerate(zip(sliders, (-1.0, 0.5, 2.0, 3.5, 0.0, 1.0), strict=True))
     ]
     shifts = {str(shift): shift for shift in figures.SHIFTS}
-    st.session_state["add"] = shifts.get(asked("add") or "", 0)
+    st.session_state["add"] = shifts.get((asked("add") or "").replace(",", ""), 0)
     shift = st.select_slider("Add to all logits", figures.SHIFTS, format_func=_written, key="add", on_change=_add)
-    with st.container(horizontal=True):
-        st.button("+ 100: naive breaks", on_click=_add, args=(100,))
-        st.button("Back to 0", on_click=_add, args=(0,))
     temperatures, dtypes = st.columns(2)
     temperature = temperatures.select_slider(
         "Temperature: divide by", (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0), 1.0, key="temperature", bind="query-params"
@@ -90,10 +91,10 @@ def six_logits(charts: tuple[DeltaGenerator, DeltaGenerator]) -> None:
         place.html(figures.bars(softmax(x, dtype), name))
     with st.expander("Cross entropy of these logits"):
         layout.prose(
-            "The loss of a classifier is −ln of the right class's weight. Computed in that order it is ∞ as soon as "
+            "The loss of a classifier is −ln of the right class's weight. Computed this way, it is ∞ as soon as "
             "the weight underflows to 0. Cross entropy by logsumexp never computes the weight: "
             "−ln(exp(x − m) / ℓ) = m + ln ℓ − x.\n\nWith small logits all three agree up to rounding. Add 200: the "
-            "naive one fails. Set x0 to −10 and divide by 0.1: −ln of the safe softmax is ∞ too."
+            "naive one fails. Set x0 to −10 and divide by 0.1: for class 0, −ln of the safe softmax is ∞ too."
         )
         target = controls.pick("Target class", range(6), "class")
         st.markdown(figures.loss_table(x, target, dtype))
@@ -106,9 +107,9 @@ def overflow(runs: Runs) -> None:
     with layout.part(
         "Where exp overflows in each format",
         "fp16 has few bits for the exponent: exp(12) is already too large. bf16 has as many bits for it as fp32, so it "
-        "overflows at the same x. It pays with fewer digits.\n\nThe kernels here compute in fp32, also when they store "
-        "fp16 or bf16. So naive softmax overflows above 88.72 in all three. The second table shows runs on the row "
-        "above.",
+        "overflows at the same x. The price: bf16 has fewer digits.\n\nThe kernels here compute in fp32, even "
+        "when they store fp16 or bf16. So naive softmax overflows above 88.72 in all three. The second table shows "
+        "runs on the row above.",
     ):
         st.markdown(figures.overflow_table())
         if traces:
@@ -131,11 +132,13 @@ def same_answer() -> None:
 def cost(runs: Runs) -> None:
     """Loads and stores per element, as the traces counted them."""
     pair, traces = runs
+    naive, safe = (f"{count(trace.traffic()['read_bytes'])} bytes" for trace in traces) if traces else ("", "")
+    here = f" Here naive reads {naive}, safe {safe}." if traces else ""
     with layout.part(
         "What it costs",
-        "Safe softmax reads the row once more. Softmax does little arithmetic. On a GPU it spends most of its time on "
-        "loads and stores, so each pass matters. The traces counted the accesses per element. The bytes are those of "
-        "safe softmax.",
+        f"Naive softmax reads the row twice, safe softmax three times.{here} Softmax does little arithmetic. On a GPU "
+        "it spends most of its time on loads and stores, so each pass matters. The table has the accesses per element, "
+        "counted while the kernels ran. The bytes below it are those of safe softmax.",
     ):
         if traces:
             st.markdown(figures.access_table(list(zip(pair, traces, strict=True))))

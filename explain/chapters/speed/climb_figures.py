@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-import html
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from explain.chapters.speed.results import Limit, Variant
 from explain.chapters.speed.rungs import Rung, Spill, Step, largest, share
@@ -89,8 +89,7 @@ def _column(
     """One kernel's column, name, numbers and phrase, as a button."""
     (x, wide, base, foot), rung = place, step.rung
     middle, colour = x + wide / 2, palette.css(palette.kernel(rung.entry.hue))
-    tall = foot - TOP
-    parts = [svg.rect(x + 3, TOP - 6, wide - 6, tall + 12, "currentColor", opacity=0.001)]
+    parts = []
     if step.per_second:
         high = TALL * step.per_second / most
         parts.append(svg.rect(x + 3, base - high, wide - 6, high, colour, opacity=0.95 if chosen else 0.62))
@@ -103,7 +102,8 @@ def _column(
     for row, words in enumerate(phrase, start=1):
         y = base + BELOW + 3 * ROW + row * PLAIN
         parts.append(svg.text(middle, y + 4, words, size=svg.SMALL, anchor="middle", faint=True))
-    return _button(step, number, chosen, parts, (x + 1, TOP - 6, wide - 2, tall + 14))
+    frame = x + 1, TOP - 6, wide - 2, foot - TOP + 14
+    return svg.button(rung.name, _named(step, number), *frame, parts, chosen=chosen)
 
 
 def _cells(step: Step, peak: Limit | None) -> tuple[tuple[str, bool, str], ...]:
@@ -116,15 +116,9 @@ def _cells(step: Step, peak: Limit | None) -> tuple[tuple[str, bool, str], ...]:
     )
 
 
-def _button(
-    step: Step, number: int, chosen: bool, parts: Sequence[str], frame: tuple[float, float, float, float]
-) -> str:  # fmt: skip
-    """A kernel's parts as a button, with the frame that marks the chosen one."""
-    x, y, width, height = (f"{one:.1f}" for one in frame)
-    box = f'<rect class="frame" x="{x}" y="{y}" width="{width}" height="{height}" rx="4" fill="none"/>'
-    label = html.escape(f"Kernel {number}, {step.rung.title}: {_said(step)}")
-    state = f'data-press="{step.rung.name}" aria-pressed="{str(chosen).lower()}" aria-label="{label}"'
-    return f'<g role="button" tabindex="0" {state}>{"".join(parts)}{box}</g>'
+def _named(step: Step, number: int) -> str:
+    """A kernel's button, for a screen reader."""
+    return f"Kernel {number}, {step.rung.title}: {_said(step)}"
 
 
 @functools.lru_cache(maxsize=64)
@@ -140,8 +134,7 @@ def climb_in_rows(
     parts = [svg.text(x, 12, words, size=svg.SMALL, anchor="end", faint=True) for x, words in heads]
     for at, step in enumerate(steps):
         y, bold = 20 + NARROW_ROW * at, step.rung.name == chosen
-        drawn = [svg.rect(0, y, NARROW, NARROW_ROW, "currentColor", opacity=0.001)]
-        drawn.append(svg.text(4, y + 15, f"{at + 1} {step.rung.label}", bold=bold))
+        drawn = [svg.text(4, y + 15, f"{at + 1} {step.rung.label}", bold=bold)]
         cells = zip(columns, _cells(step, peak), strict=True)
         drawn += [svg.text(x, y + 15, words, anchor="end", bold=heavy, fill=fill) for x, (words, heavy, fill) in cells]
         drawn.append(svg.text(4, y + 30, step.rung.plain, size=svg.SMALL, faint=True))
@@ -151,7 +144,8 @@ def climb_in_rows(
             drawn.append(svg.rect(4, y + 36, wide, 9, colour, opacity=0.95 if bold else 0.62))
         else:
             drawn.append(svg.text(4, y + 45, _why_none(step), size=svg.SMALL, faint=True))
-        parts.append(_button(step, at + 1, bold, drawn, (1, y, NARROW - 2, NARROW_ROW - 1)))
+        frame = 1, y, NARROW - 2, NARROW_ROW - 1
+        parts.append(svg.button(step.rung.name, _named(step, at + 1), *frame, drawn, chosen=bold))
     end = 20 + NARROW_ROW * len(steps)
     for at, (name, speed, colour) in enumerate(others):
         y = end + NARROW_OTHER * at
@@ -217,7 +211,10 @@ def climb_told(steps: Sequence[Step], peak: Limit | None, tuned: Mapping[str, fl
         said += f" A large matmul, the practical ceiling, reaches {_tera(peak.per_second)}."
     if tuned:
         label, speed = max(tuned.items(), key=lambda one: one[1])
-        said += f" Every bar has one setting. With the best setting for it, {label} reaches {_tera(speed)}."
+        said += (
+            " Each bar has one fixed tile, number of warps and stages. "
+            f"With its best setting, {label} reaches {_tera(speed)} (*tuned*)."
+        )
     if missing := sum(step.variant is None for step in steps):
         said += f" Not timed at this shape: {missing} of {len(steps)}."
     return said
@@ -291,8 +288,32 @@ def _causes(spill: Spill) -> str:
         cost, whole = numbers.duration(spill.seconds), numbers.duration(spill.of)
         said += f" At the measured {numbers.si(spill.bandwidth, 'B/s')} of L2 that takes {cost} of its {whole}."
         if spill.of > spill.seconds:
-            said += f" Spills do not explain the other {numbers.duration(spill.of - spill.seconds)}."
+            idle = ": its matmuls run outside the tensor cores" if before is not None and before < 1 else ""
+            said += f" The other {numbers.duration(spill.of - spill.seconds)} are not spills{idle}."
     return said
+
+
+class Waits(NamedTuple):
+    """What the warps of one kernel spend their time on.
+
+    `tensor`: how busy its tensor cores are, in percent. `empty`: the fraction of its warps that have no work. They stay
+    at a barrier, so that part of the barrier's time costs nothing.
+    """
+
+    kernel: str
+    stalls: Stalls
+    tensor: float | None = None
+    empty: float = 0.0
+
+    def share(self, reason: str) -> float:
+        """The fraction of all warps' time in this state. Warps without work do not count as waiting at a barrier."""
+        return max(0.0, self.stalls.share(reason) - self.empty * (reason == "barrier"))
+
+    @property
+    def by_group(self) -> Mapping[str, float]:
+        """The fraction of all warps' time in each of GROUPS."""
+        states = {group: [key for key, one in REASONS.items() if one.kind in kinds] for group, kinds in GROUPS.items()}
+        return {group: sum(map(self.share, keys)) for group, keys in states.items()} | {EMPTY: self.empty}
 
 
 GROUPS: Mapping[str, Sequence[str]] = {
@@ -303,9 +324,14 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "waits for other warps (barrier)": ("barrier",),
     "anything else": ("code", "other"),
 }
+EMPTY = "has no work"
 """The bars' parts: kinds of a warp's time (`stalls.KINDS`)."""
-HUES: Mapping[str, str] = {"issues, or is ready to": "series-1", "waits for other warps (barrier)": "series-2"}
-SHADES: Mapping[str, float] = dict(zip((one for one in GROUPS if one not in HUES), (0.7, 0.48, 0.3, 0.12), strict=True))
+HUES: Mapping[str, str] = {
+    "issues, or is ready to": "series-1", "waits for memory": "hbm", "waits for other warps (barrier)": "series-2"
+}  # fmt: skip
+SHADES: Mapping[str, float] = dict(
+    zip((*(one for one in GROUPS if one not in HUES), EMPTY), (0.68, 0.36, 0.12, 0.04), strict=True)
+)
 """How dark the grey of each other wait is."""
 WIDTH, STALL_ROW, BAR, AXIS = 700.0, 46.0, 18.0, 40.0
 WORKING = GROUPS["issues, or is ready to"]
@@ -325,15 +351,13 @@ def counters_table(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
     return tables.markdown(columns, rows)
 
 
-def stall_bars(kernels: Sequence[tuple[str, Stalls, float | None]]) -> str:
-    """A bar per kernel, all of its warps' time, divided into GROUPS: the same parts, order and colours in each.
-
-    The third of a kernel is how busy its tensor cores are, in percent.
-    """
-    divided = [(name, stalls, tensor, _by_group(stalls)) for name, stalls, tensor in kernels]
-    shown = [group for group in GROUPS if any(by_group[group] >= 0.005 for *_, by_group in divided)]
+def stall_bars(kernels: Sequence[Waits]) -> str:
+    """A bar per kernel: all of its warps' time, divided into GROUPS and EMPTY, in one order and the same colours."""
+    divided = [one.by_group for one in kernels]
+    shown = [group for group in (*GROUPS, EMPTY) if any(by_group[group] >= 0.005 for by_group in divided)]
     parts, top = _legend(shown)
-    for at, (name, stalls, tensor, by_group) in enumerate(divided):
+    for at, (one, by_group) in enumerate(zip(kernels, divided, strict=True)):
+        name, stalls, tensor, _ = one
         y, x = top + at * STALL_ROW, 0.0
         parts.append(svg.text(0, y + 15, name, bold=True))
         busy = f"a scheduler's {numbers.fixed(stalls.warps, 1)} warps issue in {numbers.percent(stalls.busy)} of cycles"
@@ -346,8 +370,13 @@ def stall_bars(kernels: Sequence[tuple[str, Stalls, float | None]]) -> str:
             wide = WIDTH * part / whole
             if wide <= 0:
                 continue
-            title = _stall_title(stalls, group)
-            parts.append(svg.rect(x, y + 22, wide, BAR, palette.css(colour), opacity=shade, title=title))
+            title = _stall_title(one, group)
+            edge = palette.css(colour) if group == EMPTY else "none"
+            dashed = group == EMPTY
+            box = svg.rect(
+                x, y + 22, wide, BAR, palette.css(colour), opacity=shade, stroke=edge, dashed=dashed, title=title
+            )
+            parts.append(box)
             words = numbers.percent(part)
             if labels.text_width(words, svg.SMALL) + 6 <= wide:
                 ink = palette.letters(palette.fill(colour)) if shade == 1 else ""
@@ -368,10 +397,6 @@ def _look(group: str) -> tuple[str, float]:
     return ("slate", SHADES[group]) if group in SHADES else (HUES[group], 1.0)
 
 
-def _by_group(stalls: Stalls) -> Mapping[str, float]:
-    return {group: sum(stalls.by_kind[kind] for kind in kinds) for group, kinds in GROUPS.items()}
-
-
 def _legend(groups: Sequence[str]) -> tuple[list[str], float]:
     parts, x, y = [], 0.0, 4.0
     for group in groups:
@@ -379,31 +404,36 @@ def _legend(groups: Sequence[str]) -> tuple[list[str], float]:
         if x and x + wide > WIDTH:
             x, y = 0.0, y + 20
         colour, shade = _look(group)
-        parts.append(svg.rect(x, y, 11, 11, palette.css(colour), opacity=shade))
+        edge = palette.css(colour) if group == EMPTY else "none"
+        parts.append(svg.rect(x, y, 11, 11, palette.css(colour), opacity=shade, stroke=edge, dashed=group == EMPTY))
         parts.append(svg.text(x + 17, y + 10.5, group, size=svg.SMALL))
         x += wide
     return parts, y + 22
 
 
-def _stall_title(stalls: Stalls, group: str) -> str:
-    own = [(key, stalls.share(key)) for key, reason in REASONS.items() if reason.kind in GROUPS[group]]
+def _stall_title(one: Waits, group: str) -> str:
+    own = [(key, one.share(key)) for key, reason in REASONS.items() if reason.kind in GROUPS.get(group, ())]
     said = ", ".join(f"{REASONS[key].name} {numbers.percent(part, 1)}" for key, part in own if part > 0)
-    return f"{group}, {numbers.percent(_by_group(stalls)[group], 1)} of the warps' time: {said}"
+    told = f"{group}, {numbers.percent(one.by_group[group], 1)} of the warps' time"
+    return f"{told}: {said}" if said else told
 
 
-def stalls_told(stalls: Stalls, tensor: float | None = None) -> str:
-    """The bar of one kernel in sentences; markdown. `tensor` is how busy its tensor cores are, in percent."""
+def stalls_told(one: Waits) -> str:
+    """The bar of one kernel in sentences; markdown."""
+    _, stalls, tensor, empty = one
     busy = f"issues an instruction in **{numbers.percent(stalls.busy)}** of its cycles"
     said = [f"A scheduler has **{numbers.fixed(stalls.warps, 1)} warps** and {busy}."]
+    if empty:
+        said.append(f"**{numbers.percent(empty)}** of the warps have no work.")
     if stalls.most:
-        key = stalls.most[0]
-        part = f"**{numbers.percent(stalls.share(key))}** of its warps' time"
+        key = max(stalls.most, key=one.share)
+        part = f"**{numbers.percent(one.share(key))}** of its warps' time"
         said.append(f"The most common stall is *{REASONS[key].name}*, {part}: {REASONS[key].words}")
-    waiting = 1 - sum(stalls.by_kind[kind] for kind in WORKING)
+    waiting = 1 - sum(stalls.by_kind[kind] for kind in WORKING) / (1 - empty)
     if tensor is not None and tensor > 100 * stalls.busy and tensor > 50 < 100 * waiting:
         said.append(
-            f"Its warps wait {numbers.percent(waiting)} of their time, and yet the tensor pipe is active in "
-            f"**{numbers.fixed(tensor, 0)}%** of cycles: one instruction starts a long matmul. Waiting costs little "
-            "while the tensor pipe is busy."
+            f"{'The others' if empty else 'Its warps'} wait {numbers.percent(waiting)} of their time, and yet the "
+            f"tensor pipe is active in **{numbers.fixed(tensor, 0)}%** of cycles: one instruction starts a long "
+            "matmul. Waiting costs little while the tensor pipe is busy."
         )
     return " ".join(said)

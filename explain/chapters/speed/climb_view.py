@@ -7,12 +7,13 @@ import functools
 import plotly.graph_objects as go
 import streamlit as st
 
-from explain.chapters.speed import climb_figures, results, rungs, timeline, tuning
-from explain.chapters.speed.results import TABLES, Case
+from explain.chapters.speed import climb_figures, results, rungs, timeline
+from explain.chapters.speed.results import TABLES, Case, Limit, Variant
 from explain.chapters.speed.rungs import BY_NAME, RUNGS, Step
 from explain.chapters.speed.timeline import Timeline
-from explain.chapters.speed.view import Chosen, time_here, traced_instead
-from explain.chapters.sweeps import masking, masking_view
+from explain.chapters.speed.view import METHOD, Chosen, time_here, traced_instead
+from explain.chapters.sweeps import masking
+from explain.chapters.sweeps.mask_view import mask_cost
 from explain.experiment import Experiment
 from explain.figures import numbers
 from explain.figures.plot import kept
@@ -26,51 +27,73 @@ from explain.ui.pictures import drawing, pressable, pressed
 from kernels.catalog import KERNELS
 from kernels.digest import digest_of
 
-OPENING = "bf16"
-"""The rung that the page opens on where none has a speedup: the first with one below to compare with."""
+OPENING = "pipelined"
+"""The rung that the page opens on: a single new line."""
 READABLE, BASE_2 = "flash_attention_exp2", "exp2"
 """The readable kernel that stands beside the climb, and the rung with the same arithmetic."""
+LINES = 24
+"""The lines of code that a box of 520 pixels shows."""
 COUNTED_BY = "python -m explain measure --plan rungs"
+
+
+def introduce(shown: Chosen | None) -> None:
+    """The climb in a sentence."""
+    steps, peak, tuned = (shown.steps, shown.limit, shown.tuned) if shown else (rungs.climb(None), None, {})
+    prose(climb_figures.climb_told(steps, peak, tuned))
 
 
 @st.fragment  # another rung redraws this and nothing else
 def climb(shown: Chosen | None) -> None:
     """The kernels as columns on one shape, and below them the one that was pressed."""
-    case, peak = (shown.case, shown.limit) if shown else (None, None)
-    steps, libraries = rungs.climb(case), rungs.beside(case) if case else ()
-    most = rungs.largest(steps)
-    name = pressed("rung", BY_NAME, most.rung.name if most else OPENING)
+    name = pressed("rung", BY_NAME, OPENING)
     if (asked := st.query_params.get("rung", name)) != name:
         st.markdown(f":small[:red[**rung={asked}: must be one of {', '.join(BY_NAME)}**]]")
-    spilled = shown.spilled(most.rung) if shown and most else None
-    gpu = shown.result.provenance.gpu if shown else ""
-    datasheet = specified(f"matmul {case.dtype}", gpu) if case and peak else None
-    tuned = tuning.best(case.shape, case.dtype, case.causal, gpu) if case else {}
-    prose(climb_figures.climb_told(steps, peak, tuned))
-    shape = case.words if case else "no shape"
-    wide = climb_figures.climb(steps, libraries, peak, shape, name, tuple(tuned.items()))
+    if shown is None:
+        steps = rungs.climb(None)
+        _columns(climb_figures.climb(steps, (), None, "no shape", name), steps, (), None, name)
+    else:
+        case, steps, peak, libraries = shown.case, shown.steps, shown.limit, rungs.beside(shown.case)
+        wide = climb_figures.climb(steps, libraries, peak, case.words, name, tuple(shown.tuned.items()))
+        _columns(wide, steps, libraries, peak, name)
+        sourced(f"{case.named} · {shown.result.source(shown.case.table)}")
+        with st.expander("How these times were measured, and what they count"):
+            prose(METHOD + "\n".join(f"- {one}" for one in _counts(shown)))
+        if case.causal:
+            _masked(shown)
+    _rung(next(step for step in steps if step.rung.name == name), shown)
+
+
+def _columns(wide: str, steps: tuple[Step, ...], libraries: tuple[Variant, ...], peak: Limit | None, name: str) -> None:
+    """The picture to press, and the same for a phone."""
     narrow = climb_figures.climb_in_rows(steps, libraries, peak, name)
     pressable(f"<div class=wide>{wide}</div><div class=narrow>{narrow}</div>", "rung")
-    if shown and case:
-        sourced(f"{case.named} · {shown.result.source}")
-        said = [*climb_figures.climb_more(steps, peak, spilled, datasheet), f"Counted: {TABLES[case.table].work}."]
-        if case.causal:
-            said.append("Kernels 1 to 3 compute the hidden half as well; it is not counted.")
-        if peak:
-            said.append(f"Peak: a large matmul measured on the same GPU, not the datasheet ({peak.source}).")
-        if (top := steps[-1].variant) and top.function in results.DISPATCHERS:
-            said.append("The top kernel's time is that of our dispatcher, which runs it at these shapes.")
-        if tuned:
-            said.append("Each kernel of the climb has one setting of tile, warps and stages; *Tuning* tries others.")
-        if any(step.variant is None for step in steps):
-            said.append(f"Times of all kernels need a Hopper GPU: `{results.COMMAND}`.")
-        if shown.result.state:
-            said.append(f"{shown.result.state}.")
-        with st.expander("What these times count, and on which settings"):
-            prose("\n".join(f"- {one}" for one in said))
-    if shown and case and case.causal:
-        _masked(shown)
-    _rung(next(step for step in steps if step.rung.name == name), shown)
+
+
+def _counts(shown: Chosen) -> list[str]:
+    """What the climb's times count, and on which settings, as sentences."""
+    case, steps, peak = shown.case, shown.steps, shown.limit
+    most = rungs.largest(steps)
+    datasheet = specified(f"matmul {case.dtype}", shown.gpu) if peak else None
+    said = climb_figures.climb_more(steps, peak, shown.spilled(most.rung) if most else None, datasheet)
+    said.append(f"Counted: {TABLES[case.table].work}.")
+    if case.seconds_of(READABLE):
+        said.append(
+            f"The line *our {KERNELS[READABLE].short}* is a kernel that is written to be read, not one of the climb. "
+            f"It has the arithmetic of kernel {RUNGS.index(BY_NAME[BASE_2]) + 1}, and its own tile, warps and stages."
+        )
+    if case.causal:
+        said.append("Kernels 1 to 3 compute the hidden half as well; it is not counted.")
+    if peak:
+        said.append(f"Peak: a large matmul measured on the same GPU, not the datasheet ({peak.source}).")
+    if (top := steps[-1].variant) and top.function in results.DISPATCHERS:
+        said.append("The top kernel's time is that of our dispatcher, which runs it at these shapes.")
+    if shown.tuned:
+        said.append("Each kernel of the climb has one setting of tile, warps and stages; *Tuning* tries others.")
+    if any(step.variant is None for step in steps):
+        said.append(f"Times of all kernels need a Hopper GPU: `{results.COMMAND}`.")
+    if shown.result.state:
+        said.append(f"{shown.result.state}.")
+    return said
 
 
 def _masked(shown: Chosen) -> None:
@@ -81,7 +104,7 @@ def _masked(shown: Chosen) -> None:
     seconds = [one.seconds_of(READABLE) for one in (*cases, case)]
     if len(seconds) != 2 or not (seconds[0] and seconds[1] and pair):
         return
-    told = f"The line *our {KERNELS[READABLE].short}* is a kernel that is written to be read, not one of the climb. "
+    told = f"The line *our {KERNELS[READABLE].short}* is the readable kernel. "
     told += masking.timed(pair, seconds[0], seconds[1], case.along)
     climbed = [one.seconds_of(f"{results.RUNG}{BASE_2}") for one in (*cases, case)]
     if climbed[0] and climbed[1]:
@@ -89,7 +112,7 @@ def _masked(shown: Chosen) -> None:
             f" Kernel {RUNGS.index(BY_NAME[BASE_2]) + 1} of the climb computes every tile with the mask and has no "
             f"lines for NaN: {numbers.duration(climbed[0])} without the mask, {numbers.duration(climbed[1])} with it."
         )
-    masking_view.shown(told, pair)
+    mask_cost(told, pair)
 
 
 def _rung(step: Step, shown: Chosen | None) -> None:
@@ -101,7 +124,7 @@ def _rung(step: Step, shown: Chosen | None) -> None:
         with st.container(horizontal=True, width="content"):
             _go_to("Previous kernel", ":material/arrow_back:", at - 1)
             _go_to("Next kernel", ":material/arrow_forward:", at + 1)
-    words, code = st.columns([2, 3], gap="large")
+    words, code = st.columns([1, 2], gap="large")
     with words:
         prose(f"**Idea.** {rung.idea}")
         limit, spill = (shown.limit, shown.spilled(rung)) if shown else (None, None)
@@ -109,21 +132,32 @@ def _rung(step: Step, shown: Chosen | None) -> None:
         if shown:
             _timed_here(rungs.experiment(rung, shown.case), shown.case)
         prose(f"**Why it helps.** {rung.why}")
-        st.code(rung.line, language="python", wrap_lines=True)
-        st.caption(f"{rung.file}, line {rung.line_number}")
-        prose(f"**Accepts:** {rung.takes}")
+        prose(f"**Accepts.** {rung.takes}")
         traced_instead(rung.gluon, rung.twin)
     with code:
-        new, whole = st.tabs(["What is new", "The whole kernel"] if lower else ["The whole kernel", "What is new"])
-        with new if lower else whole:
-            if lower:
-                st.code(rungs.difference(rung), language="diff", height=520, wrap_lines=True)
-                st.caption(f"{lower.file} → {rung.file}: green lines are new, red lines are gone.")
-            else:
-                prose("This is the first kernel: all of it is new.")
-        with whole if lower else new:
-            st.code(rung.source, language="python", height=520)
-            st.caption(f"{rung.file}, without its imports")
+        if lower:
+            new, changes, whole = st.tabs(["What is new", "All changes", "The whole kernel"])
+            with new:
+                _code(rungs.news(rung), "diff")
+                st.caption(f"`{rung.place}`, from {lower.file} to {rung.file}: green is new, red is gone")
+                if rungs.news(rung).count("\n") > LINES:  # so its line may be out of sight
+                    prose(f"The line that does it, {rung.line_number} in the file:")
+                    st.code(rung.line, language="python", wrap_lines=True)
+            with changes:
+                _code(rungs.difference(rung), "diff")
+                st.caption("parameters and launch too")
+        else:
+            (whole,) = st.tabs(["The whole kernel"])
+        with whole:
+            _code(rung.source, "python")
+            st.caption("without its imports")
+
+
+def _code(text: str, language: str) -> None:
+    """Code in a box of its own height; a long one scrolls."""
+    st.code(
+        text, language=language, height=520 if text.count("\n") > LINES else "content", wrap_lines=language == "diff"
+    )
 
 
 def _go_to(label: str, icon: str, at: int) -> None:
@@ -156,7 +190,8 @@ def under_the_roofline(shown: Chosen) -> None:
         )
         chart(picture, "roofline of the rungs", alt="The kernels of the climb under the roofs of memory and arithmetic")
         measured = f"roofs measured on the same GPU, {shown.record.provenance.date}"
-        sourced(f"FLOPs and bytes: formula, {shown.case.words} · times: {shown.result.source} · {measured}")
+        times = shown.result.source(shown.case.table)
+        sourced(f"FLOPs and bytes: formula, {shown.case.words} · times: {times} · {measured}")
 
 
 def counted(shown: Chosen) -> None:
@@ -171,31 +206,31 @@ def counted(shown: Chosen) -> None:
     where, p = first.origin.provenance if first.origin else None, first.experiment.values
     sizes = f"batch {p['batch']}, {p['heads']} heads, N = {p['seq_len']:,}, d = {p['head_dim']}"
     shape = sizes + ", causal" * p["causal"]
-    source = f"recorded · {f'{where.gpu}, {where.date}' if where else 'hardware'} · {shape}, L2 cold, in separate runs"
-    with part(
-        "What the hardware did",
+    words = (
         "A kernel is fast if its **tensor cores** are busy. Each kernel of the climb removes one thing that they "
-        "waited for.\n\n**Tensor pipe active** is a share of the cycles in which an SM has work. **Spilled** are the "
-        "bytes of registers that did not fit and went to memory.",
-    ):
-        with st.container(key="numbers of counters"):
-            st.markdown(shown.counters_table)
-        sourced(source)
+        "waited for. **Tensor pipe active** is a share of the cycles in which an SM has work."
+    )
+    if shown.waits:
+        last = shown.waits[-1]
+        words += (
+            "\n\nEach bar is the time of all warps of a kernel.\n\n"
+            f"**{last.kernel}**: {climb_figures.stalls_told(last)}"
+        )
+        if last.empty:
+            words += (
+                "\n\nTriton rounds the number of warps of a Gluon kernel up to a multiple of four. The warps without "
+                "work stay at a barrier and cost no time."
+            )
+    with part("What the hardware did", words):
+        if shown.waits:
+            drawing(shown.stall_bars)
+        with st.expander("Tensor cores and bytes of each kernel", expanded=not shown.waits):
+            with st.container(key="numbers of counters"):
+                st.markdown(shown.counters_table)
+            prose("**Spilled** are the bytes of registers that did not fit and went to memory.")
+        sourced(f"recorded · {f'{where.gpu}, {where.date}' if where else 'hardware'} · {shape}, L2 cold")
         if stale := [BY_NAME[name].label for name, point in found.items() if is_stale(point)]:
             st.caption(f"Stale: the code of {', '.join(stale)} is newer than its counts. To repeat: `{COUNTED_BY}`")
-    if not shown.stalls:
-        return
-    label, stalls, tensor = shown.stalls[-1]
-    told = climb_figures.stalls_told(stalls, tensor)
-    words = f"Each bar is the time of all warps of a kernel.\n\n**{label}**: {told}"
-    if any(rung.gluon and rung.name in found for rung in RUNGS):
-        words += (
-            "\n\nIn Gluon, Triton rounds the number of warps up to a multiple of four. So 3 of 12 warps, a quarter "
-            "(of 16, with three consumer groups), have no work and stay at a barrier: that part costs no time."
-        )
-    with part("Where a warp's time goes", words):
-        drawing(shown.stall_bars)
-        sourced(source)
 
 
 def warps(name: str = "") -> None:
@@ -230,11 +265,12 @@ def _lanes(runs: tuple[Timeline, ...]) -> None:
     with picture:
         name = f"timeline of {run.key}"
         chart(_lanes_figure(run, int(number)), name, alt=f"What the warps of {run.title} do over time")
-        st.caption(
-            f"{run.source}. One warp stands for each warpgroup. A matmul runs while its group continues; its bar ends "
-            "when the group has waited for it. Drag the picture or the strip below it to move; point at a bar for its "
-            "cycles."
+        sourced(
+            run.source,
+            "One warp stands for each warpgroup.",
+            "A matmul runs while its group continues; its bar ends when the group has waited for it.",
         )
+        st.caption("Drag the picture or the strip below it to move; point at a bar for its cycles.")
         if len(runs) > 1:
             with st.container(key="numbers of timelines"):
                 st.markdown(timeline.compared(runs))

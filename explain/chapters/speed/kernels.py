@@ -98,7 +98,7 @@ def bars(case: Case, limit: Limit | None, colour: Mapping[str, str]) -> str:
         speed += f" · {numbers.percent(one.per_second / limit.per_second)}" if one.per_second and limit else ""
         parts.append(svg.text(BARS_WIDE, y + 15, speed, anchor="end", bold=one.ours))
         about = ["ours"] * one.ours
-        about += [f"error ÷ tolerance {numbers.number(one.error, 2)}"] if one.error is not None else []
+        about += [f"error: {numbers.percent(one.error)} of the tolerance"] if one.error is not None else []
         room = BARS_WIDE - labels.text_width(one.label, bold=one.ours) - labels.text_width(speed, bold=one.ours) - 24
         x = labels.text_width(one.label, bold=one.ours) + 12
         parts.append(
@@ -106,6 +106,8 @@ def bars(case: Case, limit: Limit | None, colour: Mapping[str, str]) -> str:
         )
         if one.per_second is None:
             first = (one.why.strip().splitlines() or ["the reason was not recorded"])[0]
+            if first.startswith("ModuleNotFoundError"):
+                first = "it was not installed on the GPU's machine"
             why = "the error exceeds the tolerance" if one.missed else first
             words = labels.shortened(f"{NO_TIME}: {why}", BARS_WIDE, svg.SMALL)
             fill = palette.css_ink("alarm") if one.missed else ""

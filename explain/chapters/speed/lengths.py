@@ -11,15 +11,23 @@ from dataclasses import dataclass
 from math import log10
 
 from explain.chapters.sweeps.analysis import Crossing, crossing
-from explain.chapters.sweeps.ready import PAIR
+from explain.chapters.sweeps.model import HEAD, PAIR
 from explain.device.measurement import Provenance, Timing
+from explain.experiment import Experiment
 from explain.figures import labels, numbers, palette, svg, tables
 from explain.figures.tables import Column
 from explain.gpus import Gpu
 from explain.prediction import NOT_PREDICTED, Model
 from explain.records.model import Record
-from explain.records.plans import lengths
 from kernels.parameters import Values
+
+LENGTHS = tuple(2**bit for bit in range(7, 15))
+
+
+@functools.cache
+def experiments(kernel: str) -> tuple[Experiment, ...]:
+    """The kernel at each of LENGTHS, all else as it is."""
+    return tuple(Experiment.of(kernel, {**HEAD, "seq_len": n}, "normal") for n in LENGTHS)
 
 
 @dataclass(frozen=True)
@@ -65,14 +73,11 @@ def of(record: Record | None) -> Times | None:
     """The record's times, if both kernels were timed at two lengths or more."""
     by_kernel: dict[str, dict[int, Timing]] = {}
     for kernel in PAIR:
-        points = [record.point(experiment) for experiment in _experiments(kernel)] if record else []
+        points = [record.point(experiment) for experiment in experiments(kernel)] if record else []
         by_kernel[kernel] = {p.experiment.values["seq_len"]: p.timing for p in points if p and p.timing}
     if record is None or len(set.intersection(*map(set, by_kernel.values()))) < 2:
         return None
-    return Times(by_kernel, _experiments(PAIR[0])[0].values, record.provenance)
-
-
-_experiments = functools.cache(lengths)
+    return Times(by_kernel, experiments(PAIR[0])[0].values, record.provenance)
 
 
 def _crossing(seconds: Mapping[str, Mapping[int, float]]) -> Crossing | None:
@@ -93,7 +98,7 @@ def answer(times: Times) -> str:
 def predicted(model: Model, gpu: Gpu) -> Mapping[str, Mapping[int, float]]:
     """Predicted seconds of both kernels on a GPU, by N; empty if they cannot be predicted."""
     found = {
-        kernel: {one.values["seq_len"]: seconds for one in _experiments(kernel) if (seconds := model.seconds(one, gpu))}
+        kernel: {one.values["seq_len"]: seconds for one in experiments(kernel) if (seconds := model.seconds(one, gpu))}
         for kernel in PAIR
     }
     return found if all(found.values()) else {}

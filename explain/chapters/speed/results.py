@@ -23,7 +23,7 @@ from explain.figures.numbers import grouped
 from explain.records import results
 from explain.records.code import stale_parts
 from explain.records.model import Record
-from kernels.catalog import KERNELS
+from kernels.catalog import KERNELS, of_kind
 
 FILE = results.BENCHMARKS / "speed.json"
 COMMAND = "python benchmarks/speed.py --out benchmarks/results/speed.json"
@@ -38,19 +38,17 @@ IN_CATALOG: Mapping[str, str] = {
     "torch.sdpa cudnn": "torch:cudnn",
     "torch.sdpa flash backward": "torch:flash_backward",
     "torch.sdpa cudnn backward": "torch:cudnn_backward",
-    "flash_attention_hopper": "fast:flash_attention_hopper",
-    "softmax_topk_lanes": "fast:softmax_topk_lanes",
+    **{kernel.function: name for name, kernel in of_kind("taught", "fast").items()},
 }
-"""The file's names of kernels that the catalog has too."""
+"""The catalog's names of the file's kernels. The file calls ours by their functions, PyTorch's as PyTorch does."""
 MEASURED_ONLY: Mapping[str, tuple[str, int]] = {
     **dict.fromkeys(DISPATCHERS, ("our dispatcher", 0)),
-    "flash_attention_exp2": ("our FlashAttention-2, exp2", KERNELS["flash_attention_exp2"].hue),
     "FlashAttention-3": ("FlashAttention-3", 11),
     "FlashAttention-4": ("FlashAttention-4", 12),
     "FlashAttention-4 backward": ("FlashAttention-4", 12),
     "QuACK": ("QuACK", 12),
 }
-"""Label and hue of the others that have one of their own."""
+"""Label and hue of what the catalog cannot have: no experiment runs our dispatcher or another project's package."""
 RUNG = "rung "
 """What the name of a rung's variant begins with; its module's name in `kernels/rungs` follows."""
 
@@ -115,8 +113,8 @@ class Variant:
         """What it is called on screen."""
         if self.function in MEASURED_ONLY:
             return MEASURED_ONLY[self.function][0]
-        known = f"rung:{self.rung}" if self.rung else IN_CATALOG.get(self.function, "")
-        return KERNELS[known].short if known in KERNELS else self.function
+        kernel = KERNELS.get(f"rung:{self.rung}" if self.rung else IN_CATALOG.get(self.function, ""))
+        return self.function if kernel is None else f"{'our ' * (kernel.kind == 'taught')}{kernel.short}"
 
     @property
     def hue(self) -> str:
@@ -245,10 +243,12 @@ class Result:
         """A table's cases, in the file's order."""
         return tuple(case for case in self.cases if case.table == table)
 
-    @property
-    def source(self) -> str:
-        """Where its numbers come from, for a caption."""
-        return f"recorded · {self.provenance.words} · {self.method}"
+    def source(self, table: str) -> str:
+        """Where a table's numbers come from, for a caption: one that was measured again has a method of its own."""
+        method, *again = self.method.split("; ")
+        for tables, _, own in (one.partition(": ") for one in again):
+            method = own if table in tables.split(", ") else method
+        return f"recorded · {self.provenance.words} · {method}"
 
     @property
     def state(self) -> str:

@@ -13,8 +13,8 @@ from explain import data, lessons
 from explain.chapters.speed.results import RUNG, Case, Limit, Variant
 from explain.chapters.sweeps.analysis import RooflinePoint, memory_roof
 from explain.chapters.sweeps.model import formula
+from explain.counters.stalls import Stalls
 from explain.experiment import Experiment
-from explain.records import plans
 from explain.records.model import Point, Record, Roof
 from explain.source import functions
 from kernels.catalog import KERNELS, Kernel
@@ -86,6 +86,14 @@ class Rung:
         """Whether it is written in Gluon, not in plain Triton."""
         return self.name == TOP or self.name in GLUON
 
+    def empty_warps(self, stalls: Stalls) -> float:
+        """The fraction of this kernel's warps that have no work.
+
+        Under warp specialization one warp loads, and Triton rounds the warps of a program up to a multiple of four.
+        One program fills an SM, so each of its four schedulers has a quarter of the program's warps.
+        """
+        return 3 / (4 * round(stalls.warps)) if "warp_specialize" in self.source else 0.0
+
     @property
     def file(self) -> str:
         """The source's path in the project."""
@@ -96,6 +104,12 @@ class Rung:
         """The functions that run on the GPU, in the file's order, and the function that launches them."""
         module = self.entry.module
         return functions.functions_source(module, (*functions.jitted(module), self.entry.function))
+
+    @property
+    def place(self) -> str:
+        """The name of the first function on the GPU that has the idea's line."""
+        module = self.entry.module
+        return next(name for name in functions.jitted(module) if self.line in functions.body_source(module, name))
 
     @property
     def line_number(self) -> int:
@@ -110,6 +124,12 @@ def _rung(pair: str, **said: str) -> Rung:
 _DATA = data(__file__)
 RUNGS: tuple[Rung, ...] = tuple(_rung(**rung) for rung in _DATA["rung"])
 BY_NAME: Mapping[str, Rung] = {rung.name: rung for rung in RUNGS}
+COUNTED = tuple(
+    Experiment.of(kernel, {"batch": 2, "heads": 16, "seq_len": 8192, "dtype": "bf16", **shape}, "normal")
+    for shape in ({"head_dim": d, "causal": causal} for d in (128, 64) for causal in (False, True))
+    for kernel in (*(rung.kernel for rung in RUNGS), "torch:flash", "torch:cudnn")
+)
+"""What a GPU counts of the climb, and of PyTorch's two fused kernels beside it."""
 
 
 def below(rung: Rung) -> Rung | None:
@@ -119,8 +139,22 @@ def below(rung: Rung) -> Rung | None:
 
 
 @functools.cache
+def news(rung: Rung) -> str:
+    """What changed from the rung below in the function that has the idea's line, without its parameters: an excerpt of
+    the diff; empty for the lowest rung.
+    """
+    if (lower := below(rung)) is None:
+        return ""
+    old, new = lower.entry.module, rung.entry.module
+    before = functions.body_source(old, rung.place) if rung.place in functions.jitted(old) else ""
+    return functions.excerpt(functions.marked(before, functions.body_source(new, rung.place)))
+
+
+@functools.cache
 def difference(rung: Rung) -> str:
-    """What changed from the rung below, as an excerpt of the diff; empty for the lowest rung."""
+    """All that changed from the rung below, parameters and launch too, as an excerpt of the diff; empty for the lowest
+    rung.
+    """
     lower = below(rung)
     return functions.excerpt(functions.marked(lower.source, rung.source)) if lower else ""
 
@@ -184,7 +218,7 @@ def _asked(head_dim: int, causal: bool) -> dict[str, Experiment]:
     """The experiment that counts each rung, by the rung's name."""
     by_kernel = {rung.kernel: rung.name for rung in RUNGS}
     alike = {"head_dim": head_dim, "causal": causal}.items()
-    asked = (one for one in plans.rungs() if one.kernel in by_kernel and alike <= one.values.items())
+    asked = (one for one in COUNTED if one.kernel in by_kernel and alike <= one.values.items())
     return {by_kernel[one.kernel]: one for one in asked}
 
 
@@ -216,9 +250,8 @@ def spilled(points: Mapping[str, Point], rung: Rung, roofs: Mapping[str, Roof]) 
     bandwidth = memory_roof("l2", roofs)
     passed = (before.sm_bytes or 0) - (now.sm_bytes or 0)
     seconds = passed / bandwidth if bandwidth and passed > 0 else None
-    whole = under.timing.median_ms / 1e3 if under.timing else None
     tensor = before.tensor_active_percent, now.tensor_active_percent
-    return Spill(lower, before.spilled_bytes or 0, seconds, whole, bandwidth, tensor)
+    return Spill(lower, before.spilled_bytes or 0, seconds, under.seconds, bandwidth, tensor)
 
 
 def experiment(rung: Rung, case: Case) -> Experiment:

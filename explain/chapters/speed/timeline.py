@@ -350,7 +350,7 @@ def compared(timelines: Sequence[Timeline]) -> str:
         rows.append((one.title, busy, statistics.fmean(overlaps) if overlaps else None, round(cycles)))
     names = ("a matmul runs", "softmax overlaps with a matmul")
     shares = [Column(name, lambda part: f"**{'≤ ' if part else ''}{numbers.percent(part)}**") for name in names]
-    columns: tables.Columns = ["run", *shares, Column("cycles per tile of keys")]
+    columns: tables.Columns = ["run: batch × heads × N × d", *shares, Column("cycles per tile of keys")]
     return tables.markdown(columns, rows)
 
 
@@ -362,7 +362,7 @@ def timeline_told(timeline: Timeline, program: Program) -> str:
         most = f"At most **{numbers.percent(program.hidden)}** of the softmax overlaps with a matmul."
         told += f" {most if program.hidden >= 0.005 else 'No softmax overlaps with a matmul.'}"
     marked = numbers.fixed(timeline.marked_us, 1)
-    told += f" Reading the clock costs time: with it the longest program takes {marked} µs;"
+    told += f" The longest program takes {marked} µs. Reading the clock makes it a little slower."
     if timeline.plain_us is None:
-        return f"{told} a launch without it was not timed."
-    return f"{told} a whole launch without it takes {numbers.fixed(timeline.plain_us, 1)} µs."
+        return told
+    return f"{told} A launch without that takes {numbers.fixed(timeline.plain_us, 1)} µs, its start and end included."

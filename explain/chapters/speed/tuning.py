@@ -249,7 +249,7 @@ def setting(point: Point) -> str:
 
 
 def grid_told(of: Grid, gpu: Gpu | None) -> str:
-    """The result of the grid in sentences; markdown."""
+    """The result of the grid as a list of sentences; markdown."""
     many, timed = len(of.points), of.timed
     out = sum(point.failure == "shared memory" for point in of.points)
     spilled = [point for point in of.points if point.spills and not point.failure]
@@ -258,20 +258,20 @@ def grid_told(of: Grid, gpu: Gpu | None) -> str:
         best, worst = timed[0], timed[-1]
         names = [f"{p.block_m} × {p.block_n} with {p.warps} warps and {_stages(p.stages)}" for p in (best, worst)]
         speed = numbers.si(of.work / timed[0].seconds, "FLOP/s")
-        said.append(f"{len(timed)} of {many} settings ran.")
-        said.append(f"Fastest: **{names[0]}**, {numbers.duration(timed[0].seconds)} ({speed}).")
+        said.append(f"- {len(timed)} of {many} settings ran.")
+        said.append(f"- Fastest: **{names[0]}**, {numbers.duration(timed[0].seconds)} ({speed}).")
         slower = numbers.ratio(timed[-1].seconds / timed[0].seconds)
-        said.append(f"Slowest: {names[1]}, **{slower}** that time for the same result.")
+        said.append(f"- Slowest: {names[1]}, **{slower}** that time for the same result.")
     if out:
         room = f" ({numbers.capacity(gpu.shared_bytes)} per program)" if gpu else ""
-        said.append(f"{out} of {many} do not fit shared memory{room}: each stage holds a tile of K and a tile of V.")
+        said.append(f"- {out} of {many} do not fit shared memory{room}: each stage holds a tile of K and a tile of V.")
     if spilled:
         warps = {point.warps for point in spilled}
         all_with = f", all with {warps.pop()} warps" if len(warps) == 1 else ""
         said.append(
-            f"{len(spilled)} spill registers{all_with}: a tile's S, P̃ and Õ are spread over the registers of the "
+            f"- {len(spilled)} spill registers{all_with}: a tile's S, P̃ and Õ are spread over the registers of the "
             "program's threads, at most 255 each, so fewer warps need more registers per thread."
         )
     if timed and timed[0].spills:
-        said.append(f"The fastest spills {4 * timed[0].spills} B per thread: less than its larger tile saves.")
-    return " ".join(said)
+        said.append(f"- The fastest spills {4 * timed[0].spills} B per thread: less than its larger tile saves.")
+    return "\n".join(said)

@@ -1,4 +1,4 @@
-"""The chosen case, the tabs Tuning, From which N? and Other kernels, and what stands under every tab."""
+"""The chosen case, the tabs Tuning and Other kernels, and what stands under every tab."""
 
 from __future__ import annotations
 
@@ -14,25 +14,21 @@ from explain.chapters.flash_attention.tiles import tile
 from explain.chapters.speed import climb_figures, exercises, kernels, lengths, results, rungs, tuning
 from explain.chapters.speed.results import TABLES, Case, Limit, Result
 from explain.chapters.speed.rungs import RUNGS, Rung, Spill, Twin
-from explain.chapters.sweeps.model import Sweep
-from explain.chapters.sweeps.ready import HEAD, PAIR
 from explain.chapters.sweeps.roofline import roofline
-from explain.chapters.sweeps.view import sweep_growth, sweep_readings
 from explain.compile.service import compiler, provenance
-from explain.counters.stalls import Stalls
 from explain.device.measurement import Timing
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
 from explain.figures import lines
 from explain.figures.numbers import count
 from explain.figures.plot import kept
-from explain.gpus import DEFAULT, GPUS, Gpu, known_as
-from explain.records import plans, registry
+from explain.gpus import DEFAULT, GPUS, Gpu, card
+from explain.records import registry
 from explain.records.code import stale_words
 from explain.records.model import Point, Record
 from explain.records.results import ResultFileError
 from explain.ui import layout
-from explain.ui.charts import chart, csv_download
+from explain.ui.charts import chart, csv_download, sourced
 from explain.ui.compiling import once_compiled
 from explain.ui.controls import option, pick
 from explain.ui.exercises import ask
@@ -41,21 +37,23 @@ from explain.ui.layout import chapter_link, part, prose, sides
 from explain.ui.pictures import drawing
 from kernels.catalog import KERNELS
 
+METHOD = """
+Every kernel first runs on random data and is compared with float64. Its **tolerance** is twice the error of the same
+formula in eager PyTorch, plus a rounding band. Kernels that exceed it are not timed. The kernels of a shape are then
+timed in turn, round after round, so a slow moment affects all of them, with L2 emptied before each launch. The **peak**
+is measured too: for bytes a kernel that only moves them, for FLOPs a large matmul. It is not a physical limit, but what
+a simpler kernel reaches on the same GPU.
+"""
+
 
 def closing(shown: Chosen | None = None) -> None:
-    """How it was measured, things to try, questions, sources."""
-    with st.expander("How this was measured"):
-        prose(
-            "Every kernel first runs on random data and is compared with float64. Its **tolerance** is twice the "
-            "error of the same formula in eager PyTorch, plus a rounding band. Kernels that exceed it are not timed. "
-            "The kernels of a shape are then timed in turn, round after round, so a slow moment affects all of them, "
-            "with L2 emptied before each launch. The **peak** is measured too: for bytes a kernel that only moves "
-            "them, for FLOPs a large matmul. It is not a physical limit, but what a simpler kernel reaches on the "
-            "same GPU."
-        )
+    """How it was measured (the climb's case, `shown`, says it itself), things to try, questions, sources."""
     if shown:
         about = exercises.Shown(shown.case, shown.cases, shown.limit)
-        ask("speed", exercises.QUESTIONS, about, f"{shown.case.named} {shown.result.source}")
+        ask("speed", exercises.QUESTIONS, about, f"{shown.case.named} {shown.result.source(shown.case.table)}")
+    else:
+        with st.expander("How this was measured"):
+            prose(METHOD)
     layout.closing("speed")
 
 
@@ -71,6 +69,21 @@ class Chosen:
     result: Result
     case: Case
     record: Record | None
+
+    @property
+    def gpu(self) -> str:
+        """The GPU's name."""
+        return self.result.provenance.gpu
+
+    @cached_property
+    def steps(self) -> tuple[rungs.Step, ...]:
+        """The kernels of the climb on this case."""
+        return rungs.climb(self.case)
+
+    @cached_property
+    def tuned(self) -> dict[str, float]:
+        """FLOP/s of each kernel of the climb at its fastest setting, where settings were timed."""
+        return tuning.best(self.case.shape, self.case.dtype, self.case.causal, self.gpu)
 
     @cached_property
     def limit(self) -> Limit | None:
@@ -92,15 +105,19 @@ class Chosen:
         return rungs.spilled(self.counted, rung, self.record.roofs) if self.record else None
 
     @cached_property
-    def stalls(self) -> list[tuple[str, Stalls, float | None]]:
-        """Why the warps of each rung wait, where it was counted, and how busy its tensor cores are, in percent."""
-        counters = ((rung.label, self.counted[rung.name].counters) for rung in RUNGS if rung.name in self.counted)
-        return [(label, one.stalls, one.cold.tensor_active_percent) for label, one in counters if one and one.stalls]
+    def waits(self) -> list[climb_figures.Waits]:
+        """What the warps of each rung spend their time on, where it was counted."""
+        counters = ((rung, self.counted[rung.name].counters) for rung in RUNGS if rung.name in self.counted)
+        return [
+            climb_figures.Waits(rung.label, one.stalls, one.cold.tensor_active_percent, rung.empty_warps(one.stalls))
+            for rung, one in counters
+            if one and one.stalls
+        ]
 
     @cached_property
     def stall_bars(self) -> str:
         """Why warps wait, as a picture."""
-        return climb_figures.stall_bars(self.stalls)
+        return climb_figures.stall_bars(self.waits)
 
     @cached_property
     def counters_table(self) -> str:
@@ -110,11 +127,10 @@ class Chosen:
     @cached_property
     def roofline(self) -> tuple[go.Figure, float] | None:
         """The timed rungs under the roofs, and their FLOPs per byte; None without a time or a record."""
-        points = rungs.under_roofs(rungs.climb(self.case), self.case, self.record.roofs) if self.record else []
+        points = rungs.under_roofs(self.steps, self.case, self.record.roofs) if self.record else []
         if not self.record or not points:
             return None
-        known = known_as(self.record.gpu)
-        picture = roofline(points, self.record.roofs, GPUS[known] if known else None, room=80)
+        picture = roofline(points, self.record.roofs, room=80)
         return kept(picture), points[-1].intensity
 
     @cached_property
@@ -137,9 +153,11 @@ class Chosen:
 
 
 TABS = {
-    "The climb": "For readers who write kernels. Press a kernel to see its code and what is new in it.",
-    "Tuning": "One source, many settings of tile, warps and stages: which is fastest?",
-    "From which N?": "Two fewer launches, or fewer bytes: where does FlashAttention begin to win?",
+    "The climb": (
+        "If you only call attention, PyTorch's `F.scaled_dot_product_attention` is fast already. This is for readers "
+        "who write kernels: press one to see its code and what is new in it."
+    ),
+    "Tuning": "One source, many settings of tile, warps and stages: which is fastest, and what does compiling cost?",
     "Other kernels": "The same ideas in softmax, the backward pass and decoding, beside the libraries.",
 }
 """The page's tabs, and what each is about."""
@@ -217,12 +235,14 @@ def others() -> None:
     """The fast kernels beside the libraries, and the ideas of each."""
     titles = {known.title: name for name, known in TABLES.items() if name != "attention"}
     table = titles[pick("What to compute", titles, "work", wrap=True, on_change=_forget)]
-    if shown := chosen(table, OTHERS):
+    shown = chosen(table, OTHERS)
+    if shown:
         _bars(shown)
-        curve(shown)
-        shapes(shown)
     st.header("What makes it fast", anchor=False)
     _ideas(table)
+    if shown:
+        curve(shown)
+        shapes(shown)
 
 
 def _forget() -> None:
@@ -234,18 +254,19 @@ def _forget() -> None:
 def _bars(shown: Chosen) -> None:
     """The case's variants as bars."""
     case, limit, result = shown.case, shown.limit, shown.result
-    words = [kernels.bars_told(case, limit), f"{case.named}. Counted: {TABLES[case.table].work}."]
+    words = [kernels.bars_told(case, limit)]
     if any(one.function in results.DISPATCHERS for one in case.variants):
         words.append(
-            "Our dispatcher is the call for your own code: it runs the kernel that was fastest when it "
-            "was tuned. Its own overhead and noise cost up to some percent."
+            "*Our dispatcher* is the function to call from your own code. It chooses the kernel that was fastest on "
+            "such shapes when it was tuned."
         )
+    words.append(f"{case.named}. Counted: {TABLES[case.table].work}.")
     if limit is None:
         words.append("No peak: it was not measured on this GPU. `python -m explain measure --plan roofs` measures it.")
     with part("Our kernels beside the libraries", "\n\n".join(words)):
         drawing(shown.bars)
-        said = [result.source, result.state, f"peak: {limit.source}" if limit else "", kernels.settings(case)]
-        st.caption(" · ".join(filter(None, said)))
+        settings = [result.state, f"peak: {limit.source}" if limit else "", kernels.settings(case)]
+        sourced(result.source(case.table), *filter(None, settings))
 
 
 def curve(shown: Chosen) -> None:
@@ -256,14 +277,16 @@ def curve(shown: Chosen) -> None:
     st.header(f"Over {along}", anchor=False)
     name = f"speed of {case.table}, {case.dtype}{', causal' if case.causal else ''}"
     chart(shown.curve, name, partial(lines.as_csv, shown.curve), alt=f"Throughput of each kernel over {along}")
-    st.caption(shown.result.source)
+    ours = "our dispatcher picks one of our kernels · "
+    dispatched = any(one.function in results.DISPATCHERS for one in case.variants)
+    sourced(ours * dispatched + shown.result.source(case.table))
 
 
 def shapes(shown: Chosen) -> None:
     """Every shape of the table, as speedups."""
     with st.expander("Every shape, as speedups"), st.container(key="numbers of speed"):
         st.markdown(shown.shapes)
-        st.caption(f"Above 1 our kernel is faster than the library. {shown.result.source}")
+        sourced(f"above 1 our kernel is faster than the library · {shown.result.source(shown.case.table)}")
 
 
 def _ideas(table: str) -> None:
@@ -305,9 +328,9 @@ def settings() -> None:
     with words:
         own = grids[pick("Kernel", grids, "tuned", wrap=True) if len(grids) > 1 else name]
         grid = tuning.completed(own, compiled.of(own.rung) if compiled else None)
-        entry, gpu, where = KERNELS[f"rung:{own.rung}"], known_as(shown.provenance.gpu), shown.provenance
+        entry, gpu, where = KERNELS[f"rung:{own.rung}"], card(shown.provenance.gpu), shown.provenance
         prose(
-            f"{tuning.grid_told(grid, GPUS[gpu] if gpu else None)}\n\n"
+            f"{tuning.grid_told(grid, gpu)}\n\n"
             "The same source, compiled with other tile sizes, warps and stages, is another kernel:\n\n"
             "- A **large tile** reads K and V less often and needs more registers.\n"
             "- **More warps** spread a tile over more threads.\n"
@@ -315,36 +338,24 @@ def settings() -> None:
             "No formula says which setting is fastest, so one tries them: autotuning."
         )
     with picture:
+        darker = "darker is faster · " * bool(grid.timed)
+        st.caption(f"{darker}{tuning.SPILLED} spills registers · point at a cell for all its numbers")
         drawing(tuning.grid(grid, entry.hue))
         if grid.timed:
-            st.caption(f"{grid.words} · {shown.source}")
+            sourced(f"{grid.words} · {shown.source}")
         else:
             st.caption(f"{shown.method} · triton {where.triton}, {where.date} · d = {grid.shape[3]}, {grid.dtype}")
             st.caption(f"Each cell: registers per thread, shared memory per program. For times: `{tuning.COMMAND}`")
         if grid.code != entry.code:
             st.caption("Stale: the kernel's code has changed since.")
-        st.caption(f"{tuning.SPILLED} spills registers. Point at a cell for all its numbers.")
     csv_download(
         "All settings as CSV", grid.csv, f"tilescope-tuning-{grid.rung}", key="csv of the settings", type="tertiary"
     )
     chapter_link("tile_cost", "What one tile costs, and its instructions →")
 
 
-LENGTHS = Sweep.of(PAIR, "seq_len", plans.LENGTHS, HEAD)
-FIRST = plans.lengths("flash_attention")[0]
-"""The shortest of them: one compiled kernel serves all."""
-
-
-def faster_from() -> None:
-    """From which N on FlashAttention is faster than standard attention: of a GPU's record, or measured here."""
-    with part(
-        "From which N is FlashAttention faster?",
-        "Both kernels are plain Triton, written to be read. Standard attention has three launches, which write S and "
-        "P to HBM and read them back. FlashAttention has one launch. On short sequences that saves launches, on long "
-        "ones the bytes of S and P.",
-    ):
-        shown = sweep_readings(LENGTHS, without=("formula", "trace"))
-    sweep_growth(shown, times_only=True)
+FIRST = lengths.experiments("flash_attention")[0]
+"""The shortest of the measured lengths: one compiled kernel serves all."""
 
 
 def first_call() -> None:
@@ -368,7 +379,7 @@ def first_call() -> None:
             drawing(lengths.first_call(compiled, first, later, where.gpu, where.triton))
             if answer and cost and alike:
                 st.caption(f"compilation alone: {provenance(cost, answer.origin)}; another CPU, another triton")
-            st.caption(measured.source)
+            sourced(measured.source)
             with st.expander("Every length"), st.container(key="numbers of lengths"):
                 st.markdown(lengths.table(measured))
     once_compiled(_tile(), here)
@@ -378,9 +389,9 @@ def first_call() -> None:
 def time_here(label: str, experiment: Experiment) -> tuple[Timing | None, str]:
     """A button that times an experiment on this machine's GPU: the timing once it is there, and the GPU's name."""
     status = engine().device_if_known()
-    if not (status and status.available and status.provenance):
+    gpu = status.gpu if status else ""
+    if not gpu:
         return None, ""
-    gpu = status.provenance["gpu"]
     job = on_request(
         f"{label} {gpu}", f"timed {experiment.key}", "compiling and running",
         lambda job: engine().point(experiment, counters=False, cancel=job.cancel), ":material/timer:",
@@ -399,13 +410,12 @@ def _tile() -> Experiment:
 def _here() -> Gpu:
     """The GPU to compile for: this machine's, if it is known, or an H200."""
     status = engine().device_if_known()
-    name = known_as(status.provenance["gpu"]) if status and status.available and status.provenance else None
-    return GPUS[name or DEFAULT]
+    return (card(status.gpu) if status else None) or GPUS[DEFAULT]
 
 
 def _live(status: DeviceStatus) -> None:
     """A first call on this machine's GPU, if there is one."""
-    if not status.available or not status.provenance:
+    if not status.gpu:
         st.caption(f"With a GPU, a first call can be timed here. {status.reason}")
         return
     timing, gpu = time_here("Time a first call on this machine's", FIRST)

@@ -54,14 +54,11 @@ class Crossing:
     x: float | None
     ratios: Mapping[float, float]
 
-    def told(
-        self, subject: str, does: str, x: str, exact: bool = False, known: str = "measured",
-        other: str = "the other kernel",
-    ) -> str:  # fmt: skip
+    def told(self, subject: str, does: str, x: str, exact: bool = False, known: str = "measured") -> str:
         """The same in a sentence, markdown.
 
         `subject` is the lower curve, `does` says what "below" means: "is faster than …". `exact`: x has no values
-        between the known ones. `known`: how the values were found. `other` is the upper curve.
+        between the known ones. `known`: how the values were found.
         """
         last = max(self.ratios)
         if self.first is None:
@@ -73,12 +70,10 @@ class Crossing:
         before = {at: one for at, one in self.ratios.items() if at < self.first}
         often = any(one > 1 for one in before.values())
         if self.x and not exact:
-            said += (
-                f" The curves cross{' for the last time' if often else ''} at {x} ≈ {fixed(self.x, 0)} (interpolated)."
-            )
+            said += f" The curves cross at {x} ≈ {fixed(self.x, 0)} (interpolated)."
         if often:
             least, most = (ratio(extreme(before.values())) for extreme in (min, max))
-            said += f" At smaller {x} the ratio is {least} to {most}; below 1 {other} is ahead."
+            said += f" At smaller {x} neither is always ahead: {least} to {most}."
         return said
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from explain.chapters.sweeps.analysis import crossing, curve, numbers, slope
+from explain.chapters.sweeps.figures import APART_SEEN
 from explain.chapters.sweeps.model import AXES, Reading, Sweep
 from explain.exercises import Question, Why
 from explain.figures.numbers import count, duration, fixed, moved, ratio
@@ -72,6 +73,18 @@ def _fewest(shown: Shown) -> dict[str, float]:
     return {kernel: one[common[-1]] for kernel, one in curves.items()} if common else {}
 
 
+def _least(shown: Shown) -> list[str]:
+    """The kernel with the fewest bytes, and those that a reader cannot tell from it."""
+    sizes = _fewest(shown)
+    return [kernel for kernel, size in sizes.items() if size < APART_SEEN * min(sizes.values())]
+
+
+def _choices(shown: Shown) -> list[str]:
+    least = _least(shown)
+    groups = [least if one == least[0] else [one] for one in _fewest(shown) if one not in least[1:]]
+    return [" and ".join(map(_short, group)) for group in groups]
+
+
 def _why_fewest(shown: Shown) -> Why:
     each = ", ".join(f"{_short(kernel)} {moved(size)}" for kernel, size in _fewest(shown).items())
     return Why(f"Bytes {_where(shown)} at the last value: {each}.")
@@ -114,9 +127,9 @@ QUESTIONS = (
         "fewest",
         lambda shown: f"At the largest {_axis(shown)}, which kernel moves the fewest bytes {_where(shown)}?",
         "choice",
-        lambda shown: _short(min(_fewest(shown), key=_fewest(shown).__getitem__)),
+        lambda shown: " and ".join(map(_short, _least(shown))),
         _why_fewest,
-        lambda shown: [_short(kernel) for kernel in shown.sweep.kernels],
+        _choices,
         asked=lambda shown: len(shown.sweep.kernels) > 1 and bool(_fewest(shown)),
         hint="Compare the curves at their right ends.",
     ),

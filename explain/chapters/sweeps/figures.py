@@ -11,13 +11,12 @@ from typing import Any
 import plotly.graph_objects as go
 
 from explain.chapters.sweeps.analysis import FITTED, crossing, curve, jump, numbers, slope
-from explain.chapters.sweeps.model import AXES, LEVELS, SPILLED, Reading, Sweep, formula, once
-from explain.chapters.sweeps.ready import PAIR
+from explain.chapters.sweeps.model import AXES, LEVELS, PAIR, SPILLED, Reading, Sweep, formula, once
 from explain.experiment import Experiment
 from explain.figures import palette
 from explain.figures.labels import spread, widest
 from explain.figures.lines import colour_of
-from explain.figures.numbers import duration, fixed, moved, percent, ratio, si
+from explain.figures.numbers import capacity, duration, fixed, moved, percent, ratio, si
 from explain.figures.plot import FONT, logarithmic, plot
 from explain.figures.tables import Column, csv_of, markdown
 from explain.gpus import Gpu
@@ -36,13 +35,16 @@ SYMBOLS = {
     "triangle-down": "▼",
 }
 """Plotly's names of markers, and the characters for them in text."""
-LEVEL_SYMBOLS: Mapping[str, str] = {"hbm": "circle", "l2": "square", "shared": "diamond"}
+LEVEL_SYMBOLS: Mapping[str, str] = {"hbm": "triangle-down", "l2": "cross", "shared": "star"}
+"""The roofline's markers: none is that of a kernel in the charts above it."""
 SLATE = palette.mid("slate")
 TILES = ("block_m", "block_n")
 HEIGHT, TOP, BOTTOM = 440, 40, 64
 TITLE = 30  # a title's height
 APART = 0.25
 """Two powers of growth that differ by less are the same."""
+APART_SEEN = 1.05
+"""Bytes of a smaller ratio are one line in a chart."""
 LABEL_PIXELS = FONT + 5  # a label's height with its gap
 UNMEASURED = ("formula", "predicted")
 """The sources that have no theory beside them: they are one."""
@@ -128,10 +130,7 @@ def origin(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
         return ""
     found: dict[str, list[str]] = {}
     for kernel in sweep.kernels:
-        last, before = (
-            sweep.at(kernel, value).entry.formula(sweep.at(kernel, value).values).terms
-            for value in sweep.values[-1:-3:-1]
-        )
+        last, before = (sweep.at(kernel, value).traffic.terms for value in sweep.values[-1:-3:-1])
         n, step = float(sweep.values[-1]), math.log(float(sweep.values[-1]) / float(sweep.values[-2]))
         groups: dict[tuple[int, float, int], list[str]] = {}
         for term, smaller in zip(last, before, strict=True):
@@ -206,9 +205,7 @@ def _lines(
             hovertemplate=f"{AXES[sweep.axis][0]} = %{{x:,}}: %{{customdata}}<extra>{name_of(kernel)}</extra>",
         )  # fmt: skip
         if what == "hbm" and KERNELS[kernel].outer == "block_n" and (at := jump(numbers(points))):
-            before = max(float(x) for x in points if float(x) < at)
-            middle = math.sqrt(numbers(points)[before] * numbers(points)[at])
-            note(figure, at, middle, "Q, O, m, ℓ no<br>longer stay in L2", align="left")
+            note(figure, at, numbers(points)[at], "Q, O, m, ℓ no longer stay in L2 →", shift=(-10, 11), xanchor="right")
     low, high = _decades([y for points in curves.values() for y in points.values()])
     pixels = (HEIGHT - TOP - BOTTOM) / max(high - low, 1e-9)
     right = max(float(value) for points in curves.values() for value in points)
@@ -309,8 +306,8 @@ def coloured(text: str, colour: str) -> str:
 
 
 def _raised(x: str, power: float) -> str:
-    """ "N^1.98"."""
-    return f"{x}<sup>{fixed(power, 2)}</sup>"
+    """ "N^1.98"; a whole power has no decimals."""
+    return f"{x}<sup>{fixed(power, 0 if abs(power - round(power)) < 5e-4 else 2)}</sup>"
 
 
 # In words
@@ -371,9 +368,8 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
             known_as = {"seconds": "is faster", "asked": "asks for fewer bytes"}
             does = known_as.get(what, f"moves fewer bytes {LEVELS.get(what, '')}")
             subject, x = f"**{name_of(below)}**", AXES[sweep.axis][0]
-            slower = f"**{name_of(above)}**"
-            does += f" than {slower}"
-            sentences.append(found.told(subject, does, x, exact=sweep.axis in TILES, known=known, other=slower))
+            does += f" than **{name_of(above)}**"
+            sentences.append(found.told(subject, does, x, exact=sweep.axis in TILES, known=known))
     return sentences
 
 
@@ -406,11 +402,25 @@ def jumps(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[st
         before, after = (moved(_again(sweep.at(kernel, int(one)), gpu)) for one in (last, at))
         sentences.append(
             f"**{name_of(kernel)}** uses Q, O, m and ℓ again for every tile of keys: {before} at {x} = "
-            f"{fixed(last, 0)}, {after} at {fixed(at, 0)}. L2 holds {moved(gpu.l2_bytes)}, and K and V pass through it "
-            f"as well. So from {x} = {fixed(at, 0)} on they do not stay in L2, and most of them come from HBM each "
-            "time."
+            f"{fixed(last, 0)}, {after} at {fixed(at, 0)}. L2 holds {capacity(gpu.l2_bytes)} ({moved(gpu.l2_bytes)}), "
+            f"and K and V pass through it as well. So from {x} = {fixed(at, 0)} on they do not stay in L2, "
+            "and most of them come from HBM each time."
         )
     return sentences
+
+
+def kept(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
+    """The N up to which standard attention moves fewer bytes at HBM than theory: L2 still has the last launch's."""
+    if not sweep.numeric or PAIR[0] not in sweep.kernels or sweep.axis in TILES:
+        return []
+    found = numbers(curve(sweep, readings, PAIR[0], "hbm"))
+    below = [value for value, size in found.items() if APART_SEEN * size < once(sweep.at(PAIR[0], int(value)))]
+    if not below or _source(readings) in UNMEASURED:
+        return []
+    return [
+        f"Up to {AXES[sweep.axis][0]} = {fixed(max(below), 0)}, **{name_of(PAIR[0])}** moves fewer bytes at HBM than "
+        "theory, which is every element once per launch: L2 still holds part of what the launch before wrote."
+    ]
 
 
 def _again(experiment: Experiment, gpu: Gpu) -> int:

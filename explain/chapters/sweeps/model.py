@@ -1,4 +1,4 @@
-"""Sweep: kernels over one parameter. Reading: one source's numbers for one point. No torch, no triton."""
+"""Sweep: kernels over one parameter; some are ready-made. Reading: one source's numbers for one point. No torch."""
 
 from __future__ import annotations
 
@@ -155,6 +155,44 @@ class Sweep:
         return cls.of(_words(query.get("kernels", "")), query.get("over", ""), _words(query.get("values", "")), held)
 
 
+HEAD = {"heads": 16, "head_dim": 64, "dtype": "fp16", "block_m": 128, "block_n": 64}
+PAIR = ("attention_standard", "flash_attention")
+ORDERS = ("flash_attention_v1", "flash_attention")
+
+
+def _without(*names: str, **changes: object) -> dict[str, object]:
+    return {name: value for name, value in {**HEAD, **changes}.items() if name not in names}
+
+
+def _powers(first: int, last: int) -> list[int]:
+    return [2**bit for bit in range(first, last + 1)]
+
+
+READY: Mapping[str, Sweep] = {
+    "Standard and flash, over N": Sweep.of(
+        (*PAIR, "flash_attention_exp2", "flash_attention_v1"), "seq_len", _powers(7, 14), HEAD
+    ),
+    "Over d": Sweep.of(PAIR, "head_dim", _powers(5, 8), _without("head_dim", seq_len=4096)),
+    "Over the query tile": Sweep.of(ORDERS, "block_m", _powers(4, 7), _without("block_m", seq_len=4096)),
+    "Over the key tile": Sweep.of(ORDERS, "block_n", _powers(4, 7), _without("block_n", seq_len=4096)),
+    "Over the batch": Sweep.of(PAIR, "batch", _powers(0, 6), {**HEAD, "seq_len": 1024}),
+    "Three dtypes": Sweep.of(
+        PAIR, "dtype", ["fp32", "fp16", "bf16"], _without("dtype", seq_len=4096, block_m=64, block_n=64)
+    ),
+    "With and without the causal mask": Sweep.of(PAIR, "causal", [False, True], {**HEAD, "seq_len": 8192}),
+    "Softmax, over N": Sweep.of(
+        ("softmax_safe", "softmax_online", "softmax_row", "softmax_split", "softmax_topk"),
+        "cols",
+        _powers(8, 17),
+        {"rows": 1024},
+    ),
+}
+"""The ready-made sweeps, which are also those recorded on a GPU."""
+_EVERY = (experiment for sweep in READY.values() for experiment in sweep.experiments)
+RECORDED: tuple[Experiment, ...] = tuple(dict.fromkeys(_EVERY))
+"""Every point of these sweeps, once."""
+
+
 @dataclass(frozen=True)
 class Reading:
     """One source's numbers for one experiment.
@@ -175,14 +213,14 @@ class Reading:
 
 def formula(experiment: Experiment) -> Reading:
     """The reading of the formula."""
-    traffic = experiment.entry.formula(experiment.values)
+    traffic = experiment.traffic
     asked = traffic.read_bytes + traffic.written_bytes
     return Reading(experiment, "formula", {"asked": asked}, traffic.flops, None, "", "formula")
 
 
 def once(experiment: Experiment) -> int:
     """Bytes if every element is read or written once: the minimum at HBM for arrays far larger than L2."""
-    return sum(term.elements * term.item_bytes for term in experiment.entry.formula(experiment.values).terms)
+    return sum(term.elements * term.item_bytes for term in experiment.traffic.terms)
 
 
 def of_point(point: Point) -> Reading:
@@ -191,8 +229,7 @@ def of_point(point: Point) -> Reading:
     where = point.origin.provenance if point.origin else None
     source = f"{where.gpu}, {where.date}" if where else "hardware"
     flops = formula(point.experiment).flops
-    seconds = point.timing.median_ms / 1e3 if point.timing else None
-    return Reading(point.experiment, "hardware", _levels(counts), flops, seconds, point.why, source)
+    return Reading(point.experiment, "hardware", _levels(counts), flops, point.seconds, point.why, source)
 
 
 def predicted(sweep: Sweep, model: Model, gpu: Gpu) -> tuple[Reading, ...]:

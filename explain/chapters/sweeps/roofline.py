@@ -14,6 +14,7 @@ from explain.chapters.sweeps.figures import (
     LABEL_PIXELS,
     LEVEL_SYMBOLS,
     SLATE,
+    SYMBOLS,
     TOP,
     coloured,
     name_of,
@@ -27,11 +28,9 @@ from explain.figures.lines import colour_of
 from explain.figures.numbers import grouped, percent, si
 from explain.figures.plot import FONT, logarithmic, plot
 from explain.figures.tables import Column, markdown
-from explain.gpus import Gpu
 from explain.records.model import Roof
 
 LEVEL_NAMES: Mapping[str, str] = {"hbm": "HBM", "l2": "L2", "shared": "shared memory"}
-LEVEL_HUES: Mapping[str, str] = {"hbm": "hbm", "l2": "series-5", "shared": "series-2"}
 HEIGHT = 500
 PLOT = 740
 """About how wide the plot is, in pixels: the slope of a roof's label follows from it."""
@@ -39,11 +38,9 @@ LIMITS = 0.5
 """A roof limits a kernel that reaches this share of it or more."""
 
 
-def roofline(
-    points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], gpu: Gpu | None, room: float = 9.0
-) -> go.Figure:
-    """FLOP/s over FLOPs per byte, log-log: each kernel once per memory level, under the measured roofs; `gpu`'s
-    datasheet dashed.
+def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: float = 9.0) -> go.Figure:
+    """FLOP/s over FLOPs per byte, log-log: each kernel once per memory level, under the measured roofs. A level's roof
+    has the marker of the kernels' points at that level.
 
     The axis ends at `room` times the greatest intensity.
     """
@@ -58,18 +55,17 @@ def roofline(
     right = max([room * max(intensities), *(2 * top / speed for speed in bandwidths.values())])
     low, high = math.log10(min(speeds)) - 0.5, math.log10(top) + 0.75
     for level, speed in bandwidths.items():
-        hue = palette.mid(LEVEL_HUES[level])
-        _line(figure, left, top / speed, speed, hue, LEVEL_NAMES[level])
+        figure.add_scatter(
+            x=[left, top / speed], y=[left * speed, top], mode="lines", showlegend=False, hoverinfo="skip",
+            line={"color": palette.mid("hbm") if level == "hbm" else SLATE, "width": 2},
+        )  # fmt: skip
         # Along the roof and above it, at its left end.
         decades = math.log10(right / left)
         slant = math.atan2((HEIGHT - TOP - BOTTOM) / (high - low), PLOT / decades)
-        words = f"{LEVEL_NAMES[level]} {si(speed, 'B/s')}"
+        words = f"{SYMBOLS[LEVEL_SYMBOLS[level]]} {LEVEL_NAMES[level]} {si(speed, 'B/s')}"
         x = left * 10 ** (decades * (0.03 + widest([words], FONT) / 2 * math.cos(slant) / PLOT))
         note(figure, x, x * speed, words, shift=(-12 * math.sin(slant), 12 * math.cos(slant)),
              xanchor="center", textangle=-math.degrees(slant))  # fmt: skip
-    if gpu is not None and "hbm" in bandwidths:
-        speed, hue = gpu.hbm_bytes_per_second, palette.mid(LEVEL_HUES["hbm"])
-        _line(figure, left, top / speed, speed, hue, "HBM by the datasheet", datasheet=True)
     for name, peak in peaks.items():
         start = min([peak / speed for speed in bandwidths.values()] or [left])
         figure.add_scatter(
@@ -99,10 +95,10 @@ def roofline(
     for kernel, end in ends.items():
         label = f"{coloured('━', colour_of(kernel))} {name_of(kernel)}"
         note(figure, end.intensity, end.flops_per_second, label, shift=(10, moved[kernel]), leader=True)
-    for level in [level for level in MEMORY_ROOFS if any(point.level == level for point in points)]:
-        figure.add_scatter(
-            x=[None], y=[None], mode="markers", name=f"at {LEVEL_NAMES[level]}",
-            marker={"symbol": LEVEL_SYMBOLS[level], "size": 13, "color": SLATE}
+    for x, anchor, side in ((0.0, "left", "← bandwidth limits"), (1.0, "right", "arithmetic limits →")):
+        figure.add_annotation(
+            x=x, xref="x domain", xanchor=anchor, y=0.01, yref="y domain", yanchor="bottom", text=side,
+            showarrow=False, font={"size": FONT},
         )  # fmt: skip
     marks = ticks(low, high)
     figure.update_xaxes(
@@ -112,10 +108,7 @@ def roofline(
     figure.update_yaxes(
         **logarithmic("throughput", {mark: si(mark, "FLOP/s", digits=1) for mark in marks}), range=[low, high]
     )  # fmt: skip
-    figure.update_layout(
-        height=HEIGHT, margin={"l": 8, "r": 48, "t": TOP, "b": BOTTOM}, legend={"orientation": "h", "y": 1.09},
-        hovermode="closest"
-    )  # fmt: skip
+    figure.update_layout(height=HEIGHT, margin={"l": 8, "r": 48, "t": TOP, "b": BOTTOM}, hovermode="closest")
     return figure
 
 
@@ -151,8 +144,8 @@ def nearest(points: Sequence[RooflinePoint]) -> list[str]:
             shares[_unit_name(compute_roof_name(own[0].reading))] = own[0].flops_per_second / own[0].compute
         if shares:
             roof, share = max(shares.items(), key=lambda pair: pair[1])
-            limited = f"{roof} limits it" if share >= LIMITS else "no roof limits it, it waits"
-            sentences.append(f"**{name_of(kernel)}**: {percent(share)} of the roof of {roof}; {limited}.")
+            limited = f"{roof[0].upper()}{roof[1:]} limits it" if share >= LIMITS else "No roof limits it: it waits"
+            sentences.append(f"**{name_of(kernel)}** reaches {percent(share)} of the roof of {roof}. {limited}.")
     return sentences
 
 
@@ -184,14 +177,3 @@ def _by_kernel(points: Sequence[RooflinePoint]) -> dict[str, list[RooflinePoint]
     for point in points:
         found.setdefault(point.reading.experiment.kernel, []).append(point)
     return found
-
-
-def _line(
-    figure: go.Figure, left: float, knee: float, bandwidth: float, colour: str, name: str, datasheet: bool = False
-) -> None:
-    """A slanted roof, from the left edge to the knee; a datasheet's is dashed and stands in the legend."""
-    figure.add_scatter(
-        x=[left, knee], y=[left * bandwidth, knee * bandwidth], mode="lines",
-        line={"color": colour, "width": 1 if datasheet else 2, "dash": "dash" if datasheet else "solid"},
-        showlegend=datasheet, name=name, hoverinfo="skip",
-    )  # fmt: skip

@@ -147,7 +147,7 @@ class Runner:
         except (WorkerCancelled, WorkerUnavailable):
             raise
         except WorkerError as error:
-            source = status.provenance["gpu"] if status.provenance else "hardware"
+            source = status.gpu or "hardware"
             return Reading(experiment, "hardware", {}, formula(experiment).flops, None, error.words, source)
 
     # Saved readings: one file a sweep, one line a reading.

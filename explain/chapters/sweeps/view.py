@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import plotly.graph_objects as go
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from explain.chapters.sweeps import exercises, figures, masking, masking_view, roofline
+from explain.chapters.sweeps import exercises, figures, masking, roofline
 from explain.chapters.sweeps.analysis import roofline_points
-from explain.chapters.sweeps.model import AXES, LEVELS, Reading, Sweep, predicted, recorded
-from explain.chapters.sweeps.ready import READY
+from explain.chapters.sweeps.mask_view import mask_cost
+from explain.chapters.sweeps.model import AXES, LEVELS, READY, Reading, Sweep, predicted, recorded
 from explain.chapters.sweeps.runner import State, runner
 from explain.engine import engine
 from explain.experiment import ParameterError
 from explain.figures.numbers import fixed
-from explain.gpus import GPUS, Gpu, known_as
+from explain.gpus import Gpu, card
 from explain.plain import made, plain
 from explain.prediction import NOT_PREDICTED, Model, fitted
 from explain.records import registry
@@ -59,7 +59,7 @@ class Shown:
     @property
     def card(self) -> Gpu | None:
         """That GPU's datasheet, if it is known."""
-        return GPUS.get(known_as(self.gpu) or "")
+        return card(self.gpu)
 
     def csv(self) -> str:
         """The readings, one line each."""
@@ -116,15 +116,15 @@ def sweep_choice() -> Sweep | None:
     return sweep
 
 
-def sweep_readings(sweep: Sweep, without: Container[str] = ()) -> Shown:
+def sweep_readings(sweep: Sweep) -> Shown:
     """The reader chooses a source; returns its readings so far. Missing points can be run, followed and cancelled here.
 
-    `without` are sources to leave out. Sources are "hardware", "formula", "trace", and each record by its key.
+    Sources are "hardware", "formula", "trace", and each record by its key.
     """
     there = records_there()
     records = {key: one for key, one in there.items() if recorded(sweep, one.record)}
     status = engine().device_if_known()
-    here = status.provenance["gpu"] if status and status.available and status.provenance else ""
+    here = status.gpu if status else ""
     names = {
         **{key: one.label for key, one in records.items()},
         **({"hardware": f"{here}, this machine"} if here else {}),
@@ -132,10 +132,6 @@ def sweep_readings(sweep: Sweep, without: Container[str] = ()) -> Shown:
         "formula": "Formula",
         "trace": "Trace, in this machine's interpreter",
     }
-    names = {witness: words for witness, words in names.items() if witness not in without}
-    if not names:
-        st.info("No record has data for this, and no GPU is available.", icon=":material/info:")
-        return Shown(sweep, (), len(sweep.experiments), "")
     if st.session_state.get("witness") not in names:
         st.session_state["witness"] = asked if (asked := st.query_params.get("witness")) in names else next(iter(names))
     with (
@@ -217,16 +213,18 @@ def _offer(sweep: Sweep, witness: str, state: State, have: str) -> None:
 
 
 @st.fragment  # another level redraws this and nothing else
-def sweep_growth(shown: Shown, times_only: bool = False) -> None:
+def sweep_growth(shown: Shown) -> None:
     """Bytes and time over the axis, each beside the crossing of two kernels and the powers of growth."""
     sweep, readings = shown.sweep, shown.readings
-    levels = [level for level in LEVELS if not times_only and any(level in reading.bytes for reading in readings)]
+    levels = [level for level in LEVELS if any(level in reading.bytes for reading in readings)]
     over = figures.over(sweep.axis)
     if levels:
         words, picture = layout.sides(f"Bytes {over}")
         with words:
             level = _level(levels, picture)
-            also = figures.jumps(sweep, readings, shown.card) if level == "hbm" else []
+            also = []
+            if level == "hbm":
+                also = [*figures.kept(sweep, readings), *figures.jumps(sweep, readings, shown.card)]
             _grows(shown, level, picture, [*also, *figures.spills(sweep, readings)])
     if any(reading.seconds for reading in readings):
         words, picture = layout.sides(f"Time {over}")
@@ -236,7 +234,7 @@ def sweep_growth(shown: Shown, times_only: bool = False) -> None:
                 shown, "seconds", picture, [*figures.idle(sweep, readings, shown.card), *(told for told, _ in masked)]
             )
         for _, pair in masked:
-            masking_view.shown("", pair)
+            mask_cost("", pair)
     _misses(shown)
     sourced(_source(shown))
 
@@ -247,7 +245,8 @@ def _grows(shown: Shown, what: str, picture: DeltaGenerator, also: Sequence[str]
         layout.prose(sentence)
     figure, table = _growth(shown.sweep.key, shown.packed, what)
     if table:
-        st.markdown(table, unsafe_allow_html=True)
+        with st.container(key=f"numbers of {what}"):
+            st.markdown(table, unsafe_allow_html=True)
         st.caption(figures.slope_note(shown.sweep, shown.readings))
         if origin := figures.origin(shown.sweep, shown.readings, what):
             layout.prose(origin)
@@ -295,10 +294,11 @@ def sweep_roofline(shown: Shown) -> None:
         layout.prose(
             "Two things limit a kernel's speed. Its arithmetic units have a highest rate: the flat roof. Its bytes "
             "arrive at a highest rate too: each level of memory has a slanted roof, its bandwidth × the **arithmetic "
-            "intensity**, the FLOPs per byte that passes there.\n\nA kernel has one point per level. All its points "
-            "have the same height: one speed, but different bytes at each level. Here we say that a roof limits a "
-            "kernel that reaches half of it or more. A kernel below all its roofs waits: for example, its matmuls wait "
-            "for its softmax."
+            "intensity**, the FLOPs per byte that passes there.\n\nA kernel has one point per level, with the marker "
+            f"of that level's roof: {figures.SYMBOLS[figures.LEVEL_SYMBOLS['hbm']]} is read against the roof of HBM. "
+            "All its points have the same height: one speed, "
+            "but different bytes at each level. Our rule: a roof limits a kernel that reaches at least half of it. A "
+            "kernel that no roof limits waits: for example, its matmuls wait for its softmax."
         )
         _roofline_at_a_value(shown, picture)
 
@@ -328,10 +328,10 @@ def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator) -> None:
         st.info("No bytes were counted here, so the arithmetic intensity is unknown.")
         return
     layout.prose("\n".join(f"- {sentence}" for sentence in roofline.nearest(points)))
-    layout.chapter_link("speed", "What a kernel waits for: Speed →")
+    layout.chapter_link("speed", "What such a kernel waits for: Speed →")
     packed = _packed([point.reading for point in points])
     with picture:
-        chart(_roofline(packed, json.dumps([roof.__dict__ for roof in shown.roofs.values()]), shown.gpu), "roofline",
+        chart(_roofline(packed, json.dumps([roof.__dict__ for roof in shown.roofs.values()])), "roofline",
             shown.csv)  # fmt: skip
         with st.expander("Each kernel's share of each roof"), st.container(key="numbers of the roofline"):
             st.markdown(roofline.roofline_table(points))
@@ -392,10 +392,9 @@ def _growth(sweep: str, readings: str, what: str) -> tuple[go.Figure, str]:
 
 
 @st.cache_resource(max_entries=128, show_spinner=False)
-def _roofline(readings: str, roofs: str, gpu: str) -> go.Figure:
+def _roofline(readings: str, roofs: str) -> go.Figure:
     known = {roof["level"]: Roof(**roof) for roof in json.loads(roofs)}
-    name = known_as(gpu)
-    return roofline.roofline(roofline_points(_unpacked(readings), known), known, GPUS[name] if name else None)
+    return roofline.roofline(roofline_points(_unpacked(readings), known), known)
 
 
 def _measure_roofs() -> None:

@@ -95,7 +95,7 @@ def _causes(
 
 
 def _loaded(experiment: Experiment, counts: Counts) -> Iterator[Cause]:
-    terms = [term for term in experiment.entry.formula(experiment.values).terms if not term.written]
+    terms = [term for term in experiment.traffic.terms if not term.written]
     yield _whole_sectors(experiment, terms)
     asked_again = {term.buffer: (_askers(experiment, term) - 1) * sector_bytes(experiment, term) for term in terms}
     yield _cause("warps", sum(asked_again.values()), warps=WARPS, names=_names(asked_again))
@@ -104,7 +104,7 @@ def _loaded(experiment: Experiment, counts: Counts) -> Iterator[Cause]:
 
 
 def _stored(experiment: Experiment, counts: Counts) -> Iterator[Cause]:
-    terms = experiment.entry.formula(experiment.values).terms
+    terms = experiment.traffic.terms
     filled = sum(term.elements * term.item_bytes for term in terms if term.buffer.endswith("_hbm") and not term.written)
     yield _cause("launches", filled)
     yield _whole_sectors(experiment, [term for term in terms if term.written])
@@ -180,7 +180,7 @@ def sector_bytes(experiment: Experiment, term: Term) -> int:
 
 def _held_by_l1(experiment: Experiment, counts: Counts, left: int) -> Iterator[Cause]:
     """Bytes that L1 served: at most those that were requested a second time."""
-    terms = [term for term in experiment.entry.formula(experiment.values).terms if not term.written]
+    terms = [term for term in experiment.traffic.terms if not term.written]
     at_once = min(-left, sum(_at_once(experiment, term) for term in terms))
     yield _cause("at once", -max(at_once, 0))
     again = {term.buffer: sector_bytes(experiment, term) - term.once for term in terms}
@@ -221,7 +221,7 @@ class Prediction:
 
 def predicted(experiment: Experiment, gpu: Gpu) -> Prediction:
     """DRAM reads, L2 cold: every input once, and again each time if more passes in between than L2 holds."""
-    terms = experiment.entry.formula(experiment.values).terms
+    terms = experiment.traffic.terms
     return Prediction(tuple(_part(experiment, term, gpu) for term in terms if not term.written))
 
 
@@ -252,7 +252,7 @@ def programs_at_most(gpu: Gpu) -> int:
 
 def _held_by_l2(experiment: Experiment, counts: Counts, left: int) -> Iterator[Cause]:
     """Bytes that L2 served: at most those requested a second time, or written by the call itself."""
-    terms = [term for term in experiment.entry.formula(experiment.values).terms if not term.written]
+    terms = [term for term in experiment.traffic.terms if not term.written]
     again = {term.buffer: term.bytes - (0 if _made_here(experiment, term) else term.once) for term in terms}
     again["spilled registers"] = counts.spill_read_bytes or 0
     held = min(-left, sum(again.values()))
@@ -266,7 +266,7 @@ def _not_yet_in_dram(experiment: Experiment, counts: Counts, left: int, warm: bo
         yield _cause("run before", dirty)
     yield _cause("dirty lines", -dirty)
     left += 0 if warm else dirty
-    terms = experiment.entry.formula(experiment.values).terms
+    terms = experiment.traffic.terms
     written = [term for term in terms if term.written]
     rewritten = sum(sector_bytes(experiment, term) - term.once for term in written)  # short pieces share a sector
     rewritten += sum(term.once for term in written if term.buffer.endswith("_hbm") or term.buffer in ("m", "l"))

@@ -21,18 +21,29 @@ class Shown:
     counted: Counted
 
 
-def _largest(shown: Shown) -> Term:
-    return max(shown.counted.traffic.terms, key=lambda term: term.bytes)
+def _terms(shown: Shown) -> dict[int, list[Term]]:
+    """The formula's terms by their bytes."""
+    found: dict[int, list[Term]] = {}
+    for term in shown.counted.traffic.terms:
+        found.setdefault(term.bytes, []).append(term)
+    return found
 
 
-def _name(term: Term) -> str:
-    return f"{'write' if term.written else 'read'} {term.buffer}"
+def _named(terms: list[Term]) -> str:
+    """Terms of equal bytes as one answer: "read k, read v"."""
+    return ", ".join(dict.fromkeys(f"{'write' if term.written else 'read'} {term.buffer}" for term in terms))
+
+
+def _largest(shown: Shown) -> list[Term]:
+    found = _terms(shown)
+    return found[max(found)]
 
 
 def _why_largest(shown: Shown) -> Why:
-    term, traffic = _largest(shown), shown.counted.traffic
-    every = traffic.read_bytes + traffic.written_bytes
-    return Why(f"*{_name(term)}*: {count(term.elements)} elements × {count(term.times)} × {term.item_bytes} B = "
+    terms, traffic = _largest(shown), shown.counted.traffic
+    term, every = terms[0], traffic.read_bytes + traffic.written_bytes
+    named = f"*{_named(terms)}*{', each' * (len(terms) > 1)}"
+    return Why(f"{named}: {count(term.elements)} elements × {count(term.times)} × {term.item_bytes} B = "
                f"{count(term.bytes)} bytes, {percent(term.bytes / every)} of {count(every)}.")  # fmt: skip
 
 
@@ -62,11 +73,11 @@ def _why_ratio(shown: Shown) -> Why:
 QUESTIONS = (
     Question[Shown](
         "largest-term",
-        "Which term of the formula has most bytes?",
+        "Which terms of the formula have most bytes? Those of equal bytes are one answer.",
         "choice",
-        lambda shown: _name(_largest(shown)),
+        lambda shown: _named(_largest(shown)),
         _why_largest,
-        lambda shown: list(dict.fromkeys(_name(term) for term in shown.counted.traffic.terms)),
+        lambda shown: [_named(terms) for terms in _terms(shown).values()],
         hint="Compare the bytes of the terms, reads and writes apart.",
     ),
     Question[Shown](
@@ -82,7 +93,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "largest-step",
-        "Between which two levels do the bytes read fall most?",
+        "Between which two levels do the bytes read fall by the largest factor?",
         "choice",
         lambda shown: max(_steps(shown), key=_steps(shown).__getitem__),
         _why_steps,

@@ -33,39 +33,40 @@ NEGLIGIBLE = 1e-3
 
 
 def hierarchy(
-    found: Levels, prediction: Prediction | None, dirty: int | None, chosen: str, *, warm: bool = False
-) -> str:
+    found: Levels, prediction: Prediction | None, dirty: int | None, chosen: str, *, warm: bool = False,
+    narrow: bool = False,
+) -> str:  # fmt: skip
     """From registers down to DRAM: arrows as wide as their bytes, up for reads and down for writes; `chosen` is
     outlined. `dirty` bytes were still in L2 at the end of the run; if `warm`, as many of the run before at its start.
 
-    A link is a button (`data-press` is its level). A link that was not measured is grey and says why.
+    A link is a button (`data-press` is its level). A link that was not measured is grey and says why. `narrow` is for a
+    phone: shared memory is then below the others.
     """
-    width, box, gap, left = 600.0, 30.0, 90.0, 10.0
+    width, box, gap, left, first = 340.0 if narrow else 600.0, 30.0, 90.0, 6.0 if narrow else 10.0, 26.0
     most = max((count for level in found for count in (level.read, level.written) if count), default=1)
-    held = "{0} of it are from the run before; as many of this run stay in L2" if warm else "{0} more are still in L2"
-    tops = [8.0 + n * (box + gap) for n in range(4)]
+    held = "{0} of it by the run before; {0} of this run still in L2" if warm else "{0} more are still in L2"
+    tops = [first + n * (box + gap) for n in range(5 if narrow else 4)]
+    whole = width - 2 * left
+    l1 = whole if narrow else 340.0
+    beside, shared, beneath = (left, tops[3], tops[4]) if narrow else (374.0, tops[0], tops[1])
     own, formula, traced = found.l1, found.formula, found.traced
+    rows = ("formula", formula), ("traced", traced), ("measured", own)
+    predicted = (("predicted", _predicted(prediction)),) if prediction else ()
+    more = held.format(amount(dirty)) if dirty else ""
     parts = [
-        _box(left, tops[0], width - 2 * left, box, "The programs, in the SMs' registers", css("slate")),
-        _box(left, tops[1], 340, box, "L1, of each SM", COLOURS["l1"]),
-        _box(374, tops[1], width - 374 - left, box, "Shared memory", COLOURS["shared"]),
-        _box(left, tops[2], width - 2 * left, box, "L2, of the GPU", COLOURS["l2"]),
-        _box(left, tops[3], width - 2 * left, box, "DRAM (HBM)", COLOURS["dram"]),
-        _link(
-            "l1", own, left + 12, tops[0] + box, gap, 340, most, chosen,
-            (("formula", formula), ("traced", traced), ("measured", own)),
-        ),
-        _shared(found.shared, 374, tops[0] + box, gap, width - 374 - left, chosen),
-        _link("l2", found.l2, left + 12, tops[1] + box, gap, width - 2 * left, most, chosen,
-        (("measured", found.l2),)),
-        _link(
-            "dram", found.dram, left + 12, tops[2] + box, gap, width - 2 * left, most, chosen,
-            (*((("predicted", _predicted(prediction)),) if prediction else ()), ("measured", found.dram)),
-            held.format(amount(dirty)) if dirty else "",
-        ),
-        text(left, tops[3] + box + 20, "arrow width ∝ bytes · press a link for its bytes", faint=True, size=12),
+        text(left, 14, "arrow width ∝ bytes · press an arrow for its bytes", faint=True, size=12),
+        _box(left, tops[0], whole, box, "The programs, in the SMs' registers", css("slate")),
+        _box(left, tops[1], l1, box, "L1, of each SM", COLOURS["l1"]),
+        _box(beside, beneath, width - beside - left, box, "Shared memory, of each SM", COLOURS["shared"]),
+        _box(left, tops[2], whole, box, "L2, of the GPU", COLOURS["l2"]),
+        _box(left, tops[3], whole, box, "DRAM (HBM)", COLOURS["dram"]),
+        _link("l1", own, left, tops[0] + box, gap, l1, most, chosen, rows, narrow=narrow),
+        _shared(found.shared, beside, shared + box, gap, width - beside - left, chosen),
+        _link("l2", found.l2, left, tops[1] + box, gap, whole, most, chosen, (("measured", found.l2),), narrow=narrow),
+        _link("dram", found.dram, left, tops[2] + box, gap, whole, most, chosen, (*predicted, ("measured", found.dram)),
+              more, narrow=narrow),
     ]  # fmt: skip
-    return picture(width, tops[3] + box + 28, "Bytes between the levels of the GPU's memory", parts, "48rem")
+    return picture(width, tops[-1] + box + 8, "Bytes between the levels of the GPU's memory", parts, "48rem")
 
 
 def _predicted(prediction: Prediction) -> Level:
@@ -89,13 +90,17 @@ def _link(
     chosen: str,
     rows: Sequence[tuple[str, Level]],
     more: str = "",
+    *,
+    narrow: bool = False,
 ) -> str:
     """Two arrows, up for reads and down for writes, beside the numbers of each source."""
+    up, down, at, read_at, written_at = (
+        x + offset for offset in ((28, 72, 102, 236, 320) if narrow else (38, 92, 124, 252, 334))
+    )
     parts = [
-        _arrow(x + 26, y, height, level.read, most, key, up=True),
-        _arrow(x + 80, y, height, level.written, most, key, up=False),
+        _arrow(up, y, height, level.read, most, key, up=True),
+        _arrow(down, y, height, level.written, most, key, up=False),
     ]
-    at, read_at, written_at = x + 112, x + 240, x + 322
     top = y + (height - 20 * (len(rows) + (1 if more else 0))) / 2 + 5
     parts += [
         text(read_at, top, "read", anchor="end", faint=True, size=12),
@@ -112,18 +117,18 @@ def _link(
             parts.append(text(edge, top + 20 * n, words, anchor="end", bold=own, size=13))
     if more:
         parts.append(text(at, top + 20 * (len(rows) + 1), more, faint=True, size=12))
-    return _button(key, LINKS[key], x - 12, y + 4, width, height - 8, chosen, level, parts)
+    return _button(key, LINKS[key], x, y + 4, width, height - 8, chosen, level, parts)
 
 
 def _shared(level: Level, x: float, y: float, height: float, width: float, chosen: str) -> str:
     """Its bytes without an arrow: it is none of the three numbers."""
     middle, centre, known = y + height / 2, x + width / 2, level.known
     told = amount(level.read) if level.read is not None else "not measured"
-    bound = "≤ " if known and level.note.startswith("at most") else ""
+    bound = known and level.note.startswith("at most")
     parts = [
         text(centre, middle - 12, "loads + stores", anchor="middle", faint=True, size=12),
-        text(centre, middle + 8, bound + told, anchor="middle", bold=known, faint=not known, size=13),
-        text(centre, middle + 28, "measured only: no formula, no trace", anchor="middle", faint=True, size=12),
+        text(centre, middle + 8, "at most " * bound + told, anchor="middle", bold=known, faint=not known, size=13),
+        text(centre, middle + 28, "no formula, no trace", anchor="middle", faint=True, size=12),
     ]
     return _button("shared", LINKS["shared"], x, y + 4, width, height - 8, chosen, level, parts)
 
@@ -147,10 +152,7 @@ def _arrow(x: float, y: float, height: float, count: int | None, most: int, key:
     """An arrow as wide as its bytes, at most 48 units; a dashed line if they were not measured."""
     colour = COLOURS[key]
     if count is None:
-        return (
-            f'<line x1="{x:.1f}" y1="{y + 6:.1f}" x2="{x:.1f}" y2="{y + height - 6:.1f}" stroke="currentColor" '
-            'stroke-opacity="0.4" stroke-dasharray="4 4"/>'
-        )
+        return line(x, y + 6, x, y + height - 6, opacity=0.4, dash="4 4")
     half = max(48 * count / most, 1.0) / 2
     side = max(half, 5.0)
     head = 6 + side / 2
@@ -169,9 +171,11 @@ def _arrow(x: float, y: float, height: float, count: int | None, most: int, key:
 # The levels as bars, and what leads from one to the next
 
 
-def bars(found: Levels, between: Sequence[Gap], *, written: bool) -> str:
-    """One bar per level, read or written; between two bars, each cause of their difference as a step."""
-    width, left, right = 560.0, 78.0, 84.0
+def bars(found: Levels, between: Sequence[Gap], *, written: bool, narrow: bool = False) -> str:
+    """One bar per level, read or written; between two bars, each cause of their difference as a step. `narrow` is for a
+    phone.
+    """
+    width, left, right = 340.0 if narrow else 560.0, 70.0 if narrow else 78.0, 76.0 if narrow else 84.0
     known = [level.of(written) or 0 for level in found]
     peaks = [_peak(gap, found) for gap in between if gap.written is written]
     scale = (width - left - right) / max(*known, *peaks, 1)
@@ -238,7 +242,7 @@ def gap_table(found: Levels, between: Sequence[Gap]) -> str:
     names = {level.key: level.name for level in found}
     rows: list[tuple[str, ...]] = []
     for gap in between:
-        head = (f"{names[gap.above]} → {names[gap.below]}", _way(gap))
+        head = (f"{names[gap.above]} → {names[gap.below]}", _written(gap.written))
         for cause in gap.causes if gap.bytes else ():
             rows.append((*head, f"**{cause.name}**", _signed(cause.bytes), cause.source))
             head = ("", "")
@@ -264,12 +268,9 @@ def equal_words(found: Levels, between: Sequence[Gap]) -> str:
                 if not (chains and chains[-1][-1] == gap.above):
                     chains.append([gap.above])
                 chains[-1].append(gap.below)
-        said += [f"{_written(written).capitalize()}: {' = '.join(names[key] for key in chain)}." for chain in chains]
-    return f"Equal to the byte. {' '.join(said)}" if said else ""
-
-
-def _way(gap: Gap) -> str:
-    return _written(gap.written)
+        ways = "writes" if written else "reads"
+        said += [f"{' = '.join(names[key] for key in chain)} for {ways}" for chain in chains]
+    return f"Equal to the byte: {'; '.join(said)}." if said else ""
 
 
 def _written(written: bool) -> str:
@@ -367,7 +368,10 @@ def heat_words(counters: Counters) -> str:
     if warm > cold:
         return f"A warm L2 adds {changed} of DRAM reads: it starts full of data that the previous run wrote."
     if cold - warm <= WITHIN * cold:
-        return f"A warm L2 saves only {changed} of DRAM reads: almost no inputs stayed in L2 after the previous run."
+        return (
+            f"Even right after a run of the same kernel, with a warm L2, DRAM reads fall by only {changed}: "
+            "almost none of its inputs are still in L2."
+        )
     return f"A warm L2 saves {changed} of DRAM reads: these inputs stayed in L2 after the previous run."
 
 
@@ -394,7 +398,7 @@ def traced_table(runs: Iterable[Run]) -> str:
     """Formula, trace and L1 of each run, read and written together, and the causes of L1's difference, as Markdown."""
     rows = []
     for experiment, traced, counts in runs:
-        traffic = experiment.entry.formula(experiment.values)
+        traffic = experiment.traffic
         asked = own_bytes(counts)
         found = gaps(experiment, levels(traffic, traced, counts, "", ""), counts, warm=False)
         down = [gap for gap in found if gap.below == "l1"]

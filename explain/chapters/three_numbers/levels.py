@@ -161,7 +161,8 @@ class Witness:
         if self.counters is None:
             return ""
         where = self.counters.provenance
-        return f"{self.origin} · {where.gpu}, {where.date}, read by {self.counters.method}"
+        method = self.counters.method.partition(",")[0] if self.way == "recorded" else self.counters.method
+        return f"{self.origin} · {where.gpu}, {where.date}, read by {method}"
 
 
 def witness(counted: Counters | None, recorded: Counters | None, why: str, origin: str = "recorded") -> Witness:

@@ -13,12 +13,15 @@ from explain.chapters.three_numbers.figures import Run, dram_table, terms_by_key
 from explain.chapters.three_numbers.levels import Levels, Traced, Witness, first_access, levels, recorded_trace
 from explain.counters.model import Counts
 from explain.experiment import Experiment
-from explain.gpus import DEFAULT, GPUS, Gpu, known_as
+from explain.gpus import DEFAULT, GPUS, Gpu, card
 from explain.records.model import Record
-from explain.records.plans import PLANS, sizes
+from explain.records.plans import MEASURED, PLANS, sizes
 from explain.records.registry import Entry
 from explain.trace.model import Trace
 from kernels.traffic import Traffic
+
+KERNELS = MEASURED
+"""The kernels to choose from."""
 
 
 def experiments(kernel: str) -> Mapping[str, Experiment]:
@@ -43,7 +46,7 @@ def shown(experiment: Experiment, traced: Traced | None, witness: Witness, *, wa
     """One run by formula, trace and counters. The prediction is for a cold L2 and is compared with the cold counts."""
     counters, gpu = witness.counters, gpu_of(witness)
     counts = None if counters is None else counters.warm if warm else counters.cold
-    traffic = experiment.entry.formula(experiment.values)
+    traffic = experiment.traffic
     shared = counters.shared_bytes if counters else None
     found = levels(traffic, traced, counts, witness.source, witness.why, shared)
     between = gaps(experiment, found, counts, warm=warm)
@@ -65,7 +68,7 @@ def gpu_of(witness: Witness) -> Gpu:
 
 def gpu_named(name: str) -> Gpu:
     """The GPU with this driver name; the default GPU if it is unknown."""
-    return GPUS[known_as(name) or DEFAULT]
+    return card(name) or GPUS[DEFAULT]
 
 
 def runs(record: Record) -> list[Run]:
@@ -93,11 +96,11 @@ def not_counted(record: Record) -> list[Experiment]:
 
 def step_of(experiment: Experiment, term: str) -> Callable[[Sequence[Trace]], int | None]:
     """For the player: the step that first loads or stores the buffer of a term ("read-k"); None without a term."""
-    terms = terms_by_key(experiment.entry.formula(experiment.values))
+    terms = terms_by_key(experiment.traffic)
     return lambda traces: first_access(experiment, traces[0], terms[term]) if term in terms else None
 
 
 def watched(experiment: Experiment, term: str) -> str | None:
     """What the player marks on its timeline, as in "loads of k"."""
-    terms = terms_by_key(experiment.entry.formula(experiment.values))
+    terms = terms_by_key(experiment.traffic)
     return f"{'stores' if terms[term].written else 'loads'} of {terms[term].buffer}" if term in terms else None

@@ -8,16 +8,15 @@ from dataclasses import dataclass
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from explain.chapters.sweeps.ready import PAIR, READY
+from explain.chapters.sweeps.model import PAIR, READY
 from explain.chapters.three_numbers import exercises, figures
 from explain.chapters.three_numbers import shown as lab
-from explain.chapters.three_numbers.levels import WAYS, Traced, Witness, recorded_trace, whole_trace, witness
+from explain.chapters.three_numbers.levels import WAYS, Traced, Witness, amount, recorded_trace, whole_trace, witness
 from explain.chapters.three_numbers.shown import Shown
 from explain.counters.model import Counters
 from explain.engine import engine
 from explain.experiment import Experiment
 from explain.figures.numbers import NONE, ratio
-from explain.records.plans import MEASURED
 from explain.records.registry import Entry
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.charts import sourced
@@ -105,8 +104,8 @@ def ratios(records: Sequence[Entry]) -> None:
             continue
         standard, flash = found
         told = (
-            ("bytes requested", "fewer", "S and P are never stored"),
-            ("bytes at DRAM (HBM)", "fewer", "and L2 keeps K and V"),
+            ("bytes requested", "fewer", "S and P are never written to HBM"),
+            ("bytes at DRAM (HBM)", "fewer", "S and P are never written; L2 keeps K and V"),
             ("time", "faster", "the same matmuls remain"),
         )
         st.header(f"What it brings: FlashAttention-2 and standard attention, N = {sweep.values[-1]:,}", anchor=False)
@@ -140,7 +139,7 @@ def choose() -> Choice:
     """The kernel, its sizes and the state of L2 that the reader chose."""
     picked, sized, heat = st.columns([3, 3, 2], vertical_alignment="bottom")
     with picked:
-        kernel = controls.kernel("Kernel", "flash_attention", "kernel", MEASURED)
+        kernel = controls.kernel("Kernel", "flash_attention", "kernel", lab.KERNELS)
     choices = lab.experiments(kernel)
     with sized:
         words = {
@@ -167,7 +166,11 @@ def hierarchy(choice: Choice, lead: DeltaGenerator) -> tuple[Shown, Sequence[Ent
     link = pictures.pressed("link", figures.LINKS, "dram")
     with drawn:
         dirty = shown.counts.dirty_bytes if shown.counts else None
-        pictures.pressable(figures.hierarchy(shown.levels, shown.prediction, dirty, link, warm=choice.warm), "link")
+        wide, narrow = (
+            figures.hierarchy(shown.levels, shown.prediction, dirty, link, warm=choice.warm, narrow=narrow)
+            for narrow in (False, True)
+        )
+        pictures.pressable(f"<div class=wide>{wide}</div><div class=narrow>{narrow}</div>", "link")
     with told:
         layout.prose(f"**{figures.LINKS[link]}**: {figures.link_words(link, shown.levels)}")
         st.markdown(figures.buffers_table(link, shown.traffic, shown.traced, shown.prediction))
@@ -181,9 +184,17 @@ def hierarchy(choice: Choice, lead: DeltaGenerator) -> tuple[Shown, Sequence[Ent
 def gaps(choice: Choice, shown: Shown, records: Sequence[Entry]) -> None:
     """What each level counted, why neighbours differ, and the same on other GPUs."""
     st.header("From level to level", anchor=False)
+    asked, delivered = shown.levels.formula.read, shown.levels.dram.read
+    if asked and delivered:
+        layout.prose(
+            f"The kernel asks for **{amount(asked)}**. DRAM delivers **{amount(delivered)}**: "
+            f"{ratio(asked / delivered)} less. The caches serve the rest."
+        )
     for written, column in zip((False, True), st.columns(2, gap="large"), strict=True):
         with column:
-            pictures.drawing(figures.bars(shown.levels, shown.gaps, written=written))
+            pictures.drawing(
+                *(figures.bars(shown.levels, shown.gaps, written=written, narrow=narrow) for narrow in (False, True))
+            )
     table, why = st.columns(2, gap="large")
     with table:
         layout.prose(figures.equal_words(shown.levels, shown.gaps))
@@ -202,7 +213,8 @@ def terms(choice: Choice, shown: Shown) -> None:
     st.header("The formula, term by term", anchor=False)
     layout.prose(
         "Each term is a buffer, read or written. Press one: the player goes to its first load or store and marks all "
-        f"of them on the timeline. It runs the same kernel at a small size: **{figures.sizes_words(choice.small)}**."
+        "of them on the timeline. The player runs the same kernel at a small size: "
+        f"**{figures.sizes_words(choice.small)}**."
     )
     small = choice.small
     term = pictures.pressed("term", figures.terms_by_key(shown.traffic), "")

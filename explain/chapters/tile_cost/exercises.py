@@ -96,7 +96,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "matmuls",
-        "How many SASS instructions of the first launch are matmuls?",
+        "How many SASS instructions of this kernel are matmuls?",
         "number",
         _matmuls,
         _why_matmuls,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from statistics import mode
 
 from explain.compile.cost import REGISTER_BYTES, LaunchCost, allocated, occupancy
 from explain.compile.listing import LABEL, Listing
@@ -112,26 +111,24 @@ def tiles_table(known: Sequence[tuple[Experiment, LaunchCost]], chosen: Experime
         spilled = f"{count(launch.spill_store_bytes)} B" if launch.spill_store_bytes else "none"
         cells = (
             f"{one.values['block_m']} × {one.values['block_n']}", str(occupancy(launch, gpu).programs),
-            str(launch.registers), spilled, capacity(launch.shared_bytes),
+            str(launch.registers), spilled, capacity(allocated(launch, gpu)["shared memory"]),
         )  # fmt: skip
         rows.append([f"{mark}{cell}{mark}" for cell in cells])
     return markdown(columns, rows)
 
 
-def first_shown(listing: Listing) -> tuple[int, str] | None:
-    """The kernel's line with most matmuls, or else with most exponentials, and that kind; None if it has neither."""
-    for kind in ("matmul", "exponential"):
-        if lines := sorted(line for one in listing.sass or listing.ptx if one.kind == kind for line in one.lines):
-            return mode(lines), kind
-    return None
+def busiest(listing: Listing) -> tuple[int, int] | None:
+    """The kernel's line with most SASS instructions of its own, and their number; None without SASS."""
+    found = Counter(one.lines[0] for one in listing.sass if one.kind != LABEL and len(one.lines) == 1)
+    return found.most_common(1)[0] if found else None
 
 
-def busiest(listing: Listing) -> str:
+def busiest_told(listing: Listing) -> str:
     """The kernel's line with most SASS instructions of its own, in a sentence of Markdown; "" without SASS."""
-    code = [one for one in listing.sass if one.kind != LABEL]
-    found = Counter(one.lines[0] for one in code if len(one.lines) == 1)
-    if not found:
+    if (found := busiest(listing)) is None:
         return ""
-    ((line, most),) = found.most_common(1)
+    line, most = found
+    every = sum(one.kind != LABEL for one in listing.sass)
     words = " ".join(listing.source.splitlines()[line - listing.first_line].partition("#")[0].split())
-    return f"**{count(most)} of {count(len(code))}** SASS instructions come from line {line}: `{words}`"
+    share = f"**{count(most)} of {count(every)}** SASS instructions come from line {line}"
+    return f"{share}, more than from any other: `{words}`"

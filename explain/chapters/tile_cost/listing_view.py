@@ -8,7 +8,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from explain.chapters.tile_cost.figures import first_shown
+from explain.chapters.tile_cost.figures import busiest
 from explain.compile.listing import FILLS, Listing, rows
 from explain.player.component import token_lines
 
@@ -32,12 +32,12 @@ _COMPONENT = st.components.v2.component(
 def listing(one: Listing, key: str) -> None:
     """The kernel's lines on the left, PTX or SASS on the right; a line chosen on one side is shown on the other.
 
-    At first it is the line of `figures.first_shown`.
+    At first it is the line with most instructions.
     """
     codes = [{"name": name, "about": _ABOUT[name], "instructions": rows(code)} for name, code in one.codes().items()]
     kinds = [{"name": kind, "fill": fill} for kind, fill in FILLS.items()]
-    line, kind = first_shown(one) or (None, "")
-    chosen = {"line": line, "kind": [*FILLS].index(kind)} if line else None
+    line, _ = busiest(one) or (None, 0)
+    chosen = {"line": line} if line else None
     source = {"first_line": one.first_line, "lines": _lines(one.source)}
     _COMPONENT(key=key, data={**source, "kinds": kinds, "codes": codes, "chosen": chosen})
 

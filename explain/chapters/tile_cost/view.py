@@ -9,7 +9,7 @@ import streamlit as st
 
 from explain.chapters.flash_attention import figures, tiles
 from explain.chapters.tile_cost import exercises
-from explain.chapters.tile_cost.figures import busiest, compiled, sm, tiles_table
+from explain.chapters.tile_cost.figures import busiest_told, compiled, sm, tiles_table
 from explain.chapters.tile_cost.listing_view import listing
 from explain.compile.cost import LaunchCost, reserved
 from explain.compile.service import Answer, compiler
@@ -113,10 +113,11 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
             )
             at = names.index(str(chosen))
         taken = capacity(reserved(gpu))
-        kept = f" CUDA takes {taken} of each program's; the numbers include it." if reserved(gpu) else ""
+        kept = f" CUDA keeps {taken} of each program's shared memory; the numbers include it." if reserved(gpu) else ""
         layout.prose(
             f"**{figures.verdict(answer.cost, gpu)}**\n\nRegisters belong to a thread, shared memory to a program."
-            f"{kept} Whichever runs out first limits how many programs fit: the **occupancy**. A thread that needs "
+            f"{kept} The one that runs out first limits how many programs fit. The part of an SM's warps that they "
+            "make up is the **occupancy**.\n\nA thread that needs "
             f"more than 255 registers **spills**: it stores the rest in local memory, which lies in {gpu.hbm} behind "
             "the caches, and loads it again. A large tile reads K and V less often, but fewer programs fit."
         )
@@ -130,7 +131,8 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
     layout.prose(
         "**PTX** is what Triton writes. ptxas compiles it to **SASS**, and the GPU runs that. Each instruction is "
         "marked with the kernel's line that it comes from."
-        + (f" {busiest(listings[at])}" if at < len(listings) else "")
+        + (f" {busiest_told(listings[at])}" if at < len(listings) else "")
+        + "\n\nPress a line, or a kind of instruction, to mark it."
     )
     if at < len(listings):
         listing(listings[at], key=f"listing {experiment.key} {gpu.target} {at}")

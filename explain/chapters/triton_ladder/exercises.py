@@ -107,7 +107,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "one-tile",
-        "*Per tile, wrong* is right if one tile holds the row. What is the smallest such BLOCK_N here?",
+        "*Per tile* is right if one tile holds the row. What is the smallest such BLOCK_N here?",
         "number",
         _side_of_one_tile,
         _why_one_tile,

@@ -1,51 +1,64 @@
-"""The ladder as a picture: each rung's passes over the row, and whether its result is right."""
+"""The ladder as a picture: each rung's trips of the row to and from memory, its fault, whether its result is right."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from explain.chapters.triton_ladder.ladder import RUNGS, Outcome
-from explain.figures.numbers import number
+from explain.figures.labels import text_width
 from explain.figures.palette import css, css_ink
 from explain.figures.svg import button, line, picture, rect, text
 
-HIGH, LEFT, WIDE, STRIP = 56.0, 16.0, 680.0, 130.0
+LEFT, TOP, BETWEEN = 14.0, 22.0, 20.0
+"""Where the left pole stands, where the rungs begin, and the room between two of them for the lower one's fault."""
 
 
-def ladder(outcomes: Sequence[Outcome], at: int) -> str:
+def ladder(outcomes: Sequence[Outcome], at: int, *, narrow: bool = False) -> str:
     """The rungs that could run, the first at the bottom; the rung `at` is filled, and a press chooses one.
 
-    An arrow is one pass over the row: filled for reading, hollow for writing.
+    An arrow is one trip of the row: to the right from memory to the chip, to the left back. The fault of a rung stands
+    between it and the next one. `narrow` is for a phone: what is new stands below a rung's name.
     """
-    bottom = HIGH * len(outcomes) + 4
-    drawn = [line(x, 0, x, bottom, opacity=0.8) for x in (LEFT, LEFT + WIDE)]
+    wide, arrows, strip, high = (340.0, 250.0, 80.0, 52.0) if narrow else (700.0, 262.0, 130.0, 40.0)
+    bottom = TOP + (high + BETWEEN) * len(outcomes) - BETWEEN + 4
+    drawn = [line(x, TOP, x, bottom, opacity=0.8) for x in (LEFT, LEFT + wide)]
+    drawn += [
+        text(LEFT + arrows, 14, "memory", size=13, faint=True),
+        text(LEFT + arrows + strip, 14, "chip", size=13, anchor="end", faint=True),
+    ]
     for place, one in enumerate(reversed(outcomes)):
-        y, index = HIGH * place + 4, RUNGS.index(one.rung)
+        y, index = TOP + (high + BETWEEN) * place, RUNGS.index(one.rung)
         reads = round(one.accesses) - 1
-        passes = f"{reads} read{'s' * (reads != 1)} + 1 write"
-        ink, result = ("right", "right on this row") if one.right else ("alarm", "wrong on this row")
-        result = ", ".join(filter(None, (result, one.rung.limit)))
+        name, middle = f"{index + 1}. {one.rung.name}", y + high / 2 - (9 if narrow else 0)
+        ink, mark = ("right", "✓") if one.right else ("alarm", "✗")
+        apart = (high - 6) / (reads + 1)
         parts = [
-            text(LEFT + 16, y + 20, f"{index + 1}. {one.rung.name}", bold=True),
-            text(LEFT + 16, y + 39, result, size=13, fill=css_ink(ink)),
-            *(_arrow(LEFT + 300, y + 9 + i * 11, written=i == reads) for i in range(reads + 1)),
-            text(LEFT + 458, y + 20, f"new: {one.rung.new}", size=13),
-            text(LEFT + 458, y + 39, f"{number(one.accesses)} per element: {passes}", size=13, faint=True),
+            text(LEFT + 14, middle + 6, mark, size=17, bold=True, fill=css_ink(ink)),
+            text(LEFT + 36, middle + 6, name, size=17, bold=True),
+            *(_arrow(LEFT + arrows, y + 3 + (i + 0.5) * apart, strip, back=i == reads) for i in range(reads + 1)),
         ]
+        if not one.right:
+            told = LEFT + 44 + text_width(name, 17, bold=True)
+            parts.append(text(told, middle + 5, "wrong", bold=True, fill=css_ink("alarm")))
+        if narrow:
+            parts.append(text(LEFT + 36, middle + 27, f"new: {one.rung.new}", size=13))
+        else:
+            parts.append(text(LEFT + arrows + strip + 24, middle + 5, f"new: {one.rung.new}", size=15))
         if index == at:
-            parts.insert(0, rect(LEFT + 4, y, WIDE - 8, HIGH - 4, css("slate"), opacity=0.16))
-        name = f"{one.rung.name}: {result}, {passes}"
-        drawn.append(button(one.rung.name, name, LEFT + 4, y, WIDE - 8, HIGH - 4, parts, chosen=index == at))
-    return picture(2 * LEFT + WIDE, bottom, "The rungs of the ladder and their passes over the row", drawn, "54rem")
+            parts.insert(0, rect(LEFT + 4, y, wide - 8, high, css("slate"), opacity=0.16))
+        if place:
+            drawn.append(text(LEFT + 36, y - 5, f"↑ but {one.rung.limit}", faint=True))
+        result = "right on this row" if one.right else "wrong on this row"
+        trips = f"{reads} read{'s' * (reads != 1)} + 1 write"
+        said = f"{one.rung.name}: {', '.join(filter(None, (result, one.rung.limit, trips)))}"
+        drawn.append(button(one.rung.name, said, LEFT + 4, y, wide - 8, high, parts, chosen=index == at))
+    label = "The rungs of the ladder, and each trip of the row between memory and chip"
+    return picture(2 * LEFT + wide, bottom, label, drawn, "54rem")
 
 
-def _arrow(x: float, y: float, *, written: bool) -> str:
-    """One pass over the row."""
-    hue = css("hbm")
-    opacity, title = (0.0, "one pass that writes the row") if written else (1.0, "one pass that reads the row")
-    end = x + STRIP
-    tip = f"{end},{y - 2} {end + 12},{y + 3.5} {end},{y + 9}"
-    return (
-        rect(x, y, STRIP, 7, hue, opacity=opacity, stroke=hue, title=title)
-        + f'<polygon points="{tip}" fill="{"none" if written else hue}" stroke="{hue}"/>'
-    )
+def _arrow(x: float, y: float, long: float, *, back: bool) -> str:
+    """One trip of the row: from memory at the left to the chip, or back."""
+    hue, title = css("hbm"), "one trip: the row is written" if back else "one trip: the row is read"
+    shaft, tip, base = (x + 10, x, x + 10) if back else (x, x + long, x + long - 10)
+    points = f"{base:.1f},{y - 4:.1f} {tip:.1f},{y:.1f} {base:.1f},{y + 4:.1f}"
+    return rect(shaft, y - 1.5, long - 10, 3, hue, title=title) + f'<polygon points="{points}" fill="{hue}"/>'

@@ -16,6 +16,11 @@ from explain.ui.exercises import ask
 from kernels.catalog import KERNELS
 from kernels.parameters import WHOLE_ROW_TILE
 
+COUNTED = (
+    "Counted in real runs. Milakov & Gimelshein count the same: 3 accesses per element for naive softmax (*Two passes, "
+    "naive*), 4 for safe softmax (*Three passes*), 3 for online softmax."
+)
+
 
 def choose() -> int:
     """The rung that the reader chose, by its place. The address holds its name."""
@@ -43,7 +48,14 @@ def one_rung(at: int, row: Experiment) -> Runs:
     rung = ladder.RUNGS[at]
     experiment = rung.experiment(row)
     traces = stepper.stepper([experiment], key="ladder", chapter="triton_ladder", onward=_after(at))
-    with layout.part("Still missing" if at + 1 == len(ladder.RUNGS) else "What the next kernel fixes", rung.lacks):
+    last = at + 1 == len(ladder.RUNGS)
+    words, beside = layout.sides("Still missing" if last else "What the next kernel fixes")
+    with words:
+        layout.prose(rung.lacks)
+        if not last:
+            following = ladder.RUNGS[at + 1].name
+            st.button(f"Next rung: {following} →", on_click=st.query_params.update, args=({"rung": following},))
+    with beside:
         if traces:
             stepper.traffic_table(experiment, traces[0])
     return tuple(zip([experiment], traces, strict=False))
@@ -59,14 +71,23 @@ def _after(at: int) -> tuple[str, str]:
     return page.title, page.stem
 
 
+def climb(at: int) -> tuple[Experiment, Sequence[ladder.Outcome]]:
+    """The ladder, and below it the controls of its row. Returns the row and what each rung made of it."""
+    picture = st.container()
+    row = choose_row(at)
+    with picture:
+        return row, all_rungs(at, row)
+
+
 def all_rungs(at: int, row: Experiment) -> Sequence[ladder.Outcome]:
     """Every rung on one input, as a picture and as a table. A press chooses a rung; `at` is the chosen one."""
     rungs = [(one, one.experiment(row)) for one in ladder.RUNGS]
     found = zip(rungs, stepper.traces_of([own for _, own in rungs]), strict=True)
     outcomes = [ladder.outcome(one, own, trace) for (one, own), trace in found if trace is not None]
+    wide, narrow = (figures.ladder(outcomes, at, narrow=narrow) for narrow in (False, True))
     with st.container(key="rung"):
-        pictures.pressable(figures.ladder(outcomes, at), "rung")
-    folded = f"<details><summary>Bytes and errors</summary>\n\n{ladder.table(outcomes)}\n\n</details>"
+        pictures.pressable(f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>', "rung")
+    folded = f"<details><summary>Bytes and errors</summary>\n\n{ladder.table(outcomes)}\n\n{COUNTED}\n\n</details>"
     st.markdown(folded, unsafe_allow_html=True)
     if len(outcomes) < len(rungs):
         st.caption("Some rungs were not recorded on this input, and this machine has no Triton to run them.")

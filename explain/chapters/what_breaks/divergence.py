@@ -5,6 +5,7 @@ Both runs must execute the same lines in the same order, so the kernels may diff
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -41,6 +42,7 @@ class Divergence:
     elements: int
 
 
+@functools.lru_cache(maxsize=16)
 def divergences(right: Trace, broken: Trace) -> list[Divergence]:
     """The first difference of each variable that differs, in order of steps; empty for runs that are equal to the bit.
 
@@ -74,6 +76,7 @@ class RunningState:
 _KEPT = {"setup": "start", "drop": "tile", "finish": "after the loop"}
 
 
+@functools.lru_cache(maxsize=16)
 def running_states(right: Trace, broken: Trace) -> tuple[list[RunningState], list[RunningState]]:
     """Both runs' states of the first row in which m or ℓ differs; of the first row if none does.
 

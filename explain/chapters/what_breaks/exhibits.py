@@ -12,9 +12,12 @@ from kernels.museum import EXHIBITS, Exhibit
 
 @dataclass(frozen=True)
 class Words:
-    """An exhibit in a newcomer's words: its title, the bug in a sentence, and the story after it, as markdown."""
+    """An exhibit in a newcomer's words: its title, also in two or three words, the bug in a sentence, and the story
+    after it, as markdown.
+    """
 
     title: str
+    short: str
     bug: str
     story: str
 

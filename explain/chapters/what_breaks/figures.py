@@ -1,4 +1,4 @@
-"""An exhibit's changed line and the verdicts of both kernels, as HTML for `app.css`; and m and ℓ from tile to tile."""
+"""An exhibit's changed line and the verdicts of both kernels, as HTML for `page.css`; and m and ℓ from tile to tile."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ def states(exhibit: Exhibit, right: Sequence[RunningState], broken: Sequence[Run
                 (("m", "max", one.m, other.m), ("ℓ", "sum", one.total, other.total))
             ):
                 same = not _apart(value, expected)
-                words, ink = f"{symbol} = {number(value)}", css_ink(hue if same else "alarm")
+                bad = not same or math.isnan(value)
+                words, ink = f"{symbol} = {number(value)}", css_ink("alarm" if bad else hue)
                 drawn.append(text(x + 6, y + 18 + 18 * line, words, bold=not same, fill=ink))
     width = left + wide * len(right)
     return picture(width, 22 + 2 * (high + 6), "m and ℓ after each tile", drawn, f"{width / 14:.0f}rem")
@@ -82,7 +83,7 @@ def verdicts(both: tuple[tuple[str, str, bool], ...]) -> str:
     """Large verdicts beside each other: each kernel's name, its error, and whether it passes."""
     boxes = "".join(
         f'<div data-passes="{str(passes).lower()}"><span>{escape(name)}</span><b>{"passes" if passes else "fails"}</b>'
-        f"<span>error: {escape(ratio)}</span></div>"
+        f"<span>{escape(ratio)}</span></div>"
         for name, ratio, passes in both
     )
     return f'<div class="verdicts">{boxes}</div>'

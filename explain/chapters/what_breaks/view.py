@@ -15,7 +15,7 @@ from explain.chapters.what_breaks.divergence import Divergence, compared, diverg
 from explain.chapters.what_breaks.exhibits import WORDS
 from explain.engine import engine, has_triton
 from explain.experiment import Experiment, ParameterError
-from explain.figures.numbers import fixed, number
+from explain.figures.numbers import count, fixed, number
 from explain.figures.tables import markdown
 from explain.trace.model import Trace
 from explain.ui import layout, pictures
@@ -29,12 +29,15 @@ from kernels.inputs import PRESETS
 from kernels.museum import EXHIBITS, Exhibit
 from kernels.recipes import HIDDEN, NANS, ORDERS, Recipe
 
+GOAL = "see how one wrong line breaks a kernel, and why random numbers seldom show it."
 OWN = "your own mix"
 SCALES = (0.01, 0.1, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0, 10000.0)
 OFFSETS = (-1e6, -80000.0, -50000.0, -16000.0, -10000.0, -1000.0, -200.0, -50.0, 0.0, 50.0, 200.0, 1000.0, 16000.0)
 LENGTHS = (1, 4, 8, 16, 24, 32, 48, 64)
 TILES = (4, 8, 16, 32, 64)
 SHOWN_ATTEMPTS = 6
+MOST_TIMES = 1_000_000
+"""An error of more times its tolerance is only said to be larger."""
 SEEDS = range(10)
 NO_TRITON = "Triton runs on Linux only, so this machine makes no new runs. The recorded ones use the same kernels."
 
@@ -77,22 +80,14 @@ def choose() -> Exhibit:
 
 
 def _label(place: int, exhibit: Exhibit) -> str:
-    return f"{place} · {WORDS[exhibit.name].title}"
+    return f"{place} · {WORDS[exhibit.name].short}"
 
 
 def plaque(exhibit: Exhibit) -> None:
-    """The bug in a sentence, the first difference, the changed line; its story; m and ℓ on the exhibit's input."""
-    words = WORDS[exhibit.name]
-    line_of, story, strip = st.columns([7, 5, 4.7], gap="medium")
+    """The bug in a sentence, and the input that shows it; the changed line; m and ℓ on that input."""
+    line_of, strip = st.columns([1.4, 1], gap="small")
     pair = compared(exhibit)
     right, broken = traces_of(pair)
-    first = ""
-    if right and broken and (found := divergences(right, broken)):
-        one, names = found[0], [name.lower() for name in figures.sides(exhibit)]
-        first = (
-            f" They first differ at step {one.step}: `{one.variable}` is {number(one.right)} ({names[0]}) and "
-            f"{number(one.broken)} ({names[1]})."
-        )
     line, html = figures.changed_line(exhibit)
     origin = (
         f"from [{exhibit.source}]({exhibit.link})"
@@ -101,21 +96,24 @@ def plaque(exhibit: Exhibit) -> None:
         if exhibit.harmless
         else "common in first versions"
     )
-    said = pair[0].preset.help.replace("− −inf", "− (−∞)").replace("−inf", "−∞")
-    shown_on = f" · input: {said[0].lower()}{said[1:]}" if right and broken else ""
+    layout.introduce(f"**{WORDS[exhibit.name].bug}**")
     with line_of:
-        layout.prose(f"**{words.bug}**{first}")
         st.markdown(html, unsafe_allow_html=True)
-        st.caption(f"{KERNELS[exhibit.base].module.replace('.', '/')}.py, line {line} · {origin}{shown_on}")
-    with story:
-        layout.prose(words.story)
+        st.caption(f"{KERNELS[exhibit.base].module.replace('.', '/')}.py, line {line} · {origin}")
+        said = pair[0].preset.help.replace("− −inf", "− (−∞)").replace("−inf", "−∞")
+        st.caption(f"Input: {said[0].lower()}{said[1:].rstrip('.')}. [Find another ↓](#game)")
     if right and broken:
         with strip:
             pictures.drawing(figures.states(exhibit, *running_states(right, broken)))
 
 
 def verdicts(exhibit: Exhibit) -> None:
-    """Both kernels against float64, on the input that shows the bug and on normal numbers."""
+    """The bug's story; both kernels against float64, on the input that shows the bug and on normal numbers."""
+    place = layout.part(
+        "Which inputs show it",
+        f"{WORDS[exhibit.name].story}\n\nThe table has the largest error of any element against float64, beside its "
+        "tolerance; up to 100% passes. Both kernels ran in the interpreter.",
+    )
     if not has_triton():
         st.info(NO_TRITON)
         return
@@ -129,11 +127,6 @@ def verdicts(exhibit: Exhibit) -> None:
         st.error(error.words, icon=":material/error:")
         return
     columns = ("input", *(name.lower() for name in figures.sides(exhibit)))
-    place = layout.part(
-        "Which inputs show it",
-        "Both kernels run in the interpreter, and their output is compared with float64. The table has the "
-        "largest error of any element, as a share of its tolerance; up to 100% passes.",
-    )
     with place, st.container(key="numbers of verdicts"):
         st.markdown(markdown(columns, rows))
 
@@ -159,13 +152,15 @@ def run(exhibit: Exhibit) -> exercises.Shown | None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"On your input: {_input(pair[0])}.")
             st.button("Back to the exhibit's input", on_click=_watch, args=(exhibit, None))
+    chain = st.container(key="chain", horizontal=True, vertical_alignment="center", gap="small")
     pressed = st.session_state.get(_PRESSED, 0)
     traces = stepper(
         pair, key="what breaks", step=opening, titles=figures.titles(exhibit), request=pressed, chapter="what_breaks"
     )
     if not traces:
         return None
-    _spread(exhibit, pair[1], found)
+    with chain:
+        _spread(exhibit, pair[1], found)
     return exercises.Shown(tuple(zip(pair, traces, strict=True)), found, lambda inputs: _ratio(pair[1], inputs))
 
 
@@ -176,32 +171,31 @@ def _ratio(broken: Experiment, inputs: str) -> float:
 
 
 def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -> None:
-    """The first difference of each variable, with a button that goes there."""
+    """The first difference of each quantity as a chain: a button goes to its step."""
     if not found:
         layout.prose("**No difference**: on this input the two runs are equal to the bit.")
         return
-    st.caption("Where each quantity first differs. Press one to go to its step.")
-    first = {_symbol(one.variable): one for one in reversed(found)}  # m_new, m_safe and m_i are all m
-    with st.container(horizontal=True):
-        for order, one in enumerate(one for one in found if first[_symbol(one.variable)] is one):
-            st.button(
-                f"{_symbol(one.variable)} · step {one.step}",
-                key=f"divergence {exhibit.name} {one.variable}",
-                help=f"line {one.line}, {one.place or 'one number'}: {number(one.right, 4)} in the correct kernel, "
-                f"{number(one.broken, 4)} in the broken one; elements that differ: {one.elements:,}",
-                on_click=_go,
-                args=(broken, one.step),
-                type="primary" if order == 0 else "secondary",
-            )
+    st.markdown("**The difference spreads:**", width="content")
+    first = {symbol: one for one in reversed(found) if (symbol := _symbol(one.variable))}  # m_new and m_i are both m
+    for order, (symbol, one) in enumerate(sorted(first.items(), key=lambda item: item[1].step)):
+        st.button(
+            f"{symbol} · step {one.step}",
+            key=f"divergence {exhibit.name} {one.variable}",
+            help=f"line {one.line}, {one.place or 'one number'}: {number(one.right, 4)} in the correct kernel, "
+            f"{number(one.broken, 4)} in the broken one; elements that differ: {one.elements:,}",
+            on_click=_go,
+            args=(broken, one.step),
+            type="primary" if order == 0 else "secondary",
+        )
     output = KERNELS[exhibit.base].roles["output"]
     if not any(one.variable == output for one in found):
-        layout.prose(f"The difference **disappears**: the stored `{output}` is equal to the bit.")
+        st.markdown(f"It ends: the stored `{output}` is equal to the bit.", width="content")
 
 
 def _symbol(variable: str) -> str:
-    """A variable as the picture names it, if it does: “α” for alpha."""
+    """A variable as the picture names it: “α” for alpha; "" for one that has no symbol, such as `m_safe`."""
     term = glossary.find(variable)
-    return term.symbol if term and term.symbol else f"`{variable}`"
+    return term.symbol if term else ""
 
 
 def _go(broken: Experiment, step: int) -> None:
@@ -236,11 +230,11 @@ def trial(key: str) -> Trial:
 
 def game(exhibit: Exhibit) -> None:
     """The reader chooses an input, and a real run of both kernels says whether it breaks this one. Counts attempts."""
-    st.header("The game: find an input that breaks it", anchor=False)
+    st.header("The game: find an input that breaks it", anchor="game")
     layout.prose(
-        "The same two kernels, on your input. "
+        "The same two kernels, on your input: score = scale × a random normal number + offset. "
         + (
-            "Try to make the changed kernel fail: no input does."
+            "Try to make the changed kernel fail."
             if exhibit.harmless
             else "Change it until the broken kernel fails and the correct one passes."
         )
@@ -258,8 +252,8 @@ def _game(exhibit: Exhibit) -> None:
         asked = st.button("Does it break?", type="primary", key=f"ask {exhibit.name}")
         plain = st.button("Try random normal numbers", key=f"plain {exhibit.name}")
         many = st.button(f"Try {len(SEEDS)} seeds", key=f"seeds {exhibit.name}")
-        if count := len(attempts) + (asked or plain):
-            st.markdown(f"Attempts: **{count}**")
+        if made := len(attempts) + (asked or plain):
+            st.markdown(f"Attempts: **{made}**")
     if asked or plain or many:
         try:
             if many:
@@ -275,8 +269,9 @@ def _game(exhibit: Exhibit) -> None:
         both = zip(figures.titles(exhibit), (last.right, last.broken), strict=True)
         shown = tuple((name, _ratio_in_words(one), one.within_tolerance) for name, one in both)
         st.markdown(figures.verdicts(shown), unsafe_allow_html=True)
-    for at in range(len(attempts), max(0, len(attempts) - SHOWN_ATTEMPTS), -1):
-        _row(exhibit, at, attempts[at - 1])
+        with st.container(key="attempts"):
+            for at in range(len(attempts), max(0, len(attempts) - SHOWN_ATTEMPTS), -1):
+                _row(exhibit, at, attempts[at - 1])
     for title, hint in zip(("First hint", "Second hint"), exhibit.hints, strict=True):
         with st.expander(title):
             layout.prose(hint)
@@ -307,19 +302,19 @@ def _seeds(exhibit: Exhibit, tried: Sequence[Attempt]) -> None:
     changed = figures.sides(exhibit)[1].lower()
     layout.prose(
         f"This input with {len(tried)} seeds: the {changed} kernel fails on **{broken}**, the correct one on "
-        f"**{right}**. One seed is one test."
+        f"**{right}**."
     )
 
 
 def _row(exhibit: Exhibit, at: int, attempt: Attempt) -> None:
     said = (
-        ":red[**It breaks.**]"
+        ":red[**It breaks**]"
         if attempt.breaks
-        else ":green[It passes.]"
+        else ":green[It passes]"
         if attempt.right.within_tolerance
-        else "Both exceed their tolerance."
+        else "Both fail"
     )
-    with st.container(horizontal=True, vertical_alignment="center", border=True):
+    with st.container(horizontal=True, vertical_alignment="center"):
         experiment = attempt.pair[1]
         p = experiment.values
         size = (
@@ -330,10 +325,7 @@ def _row(exhibit: Exhibit, at: int, attempt: Attempt) -> None:
                 f"{p['block_n']}{', causal' if p['causal'] else ''}"
             )
         )
-        st.markdown(
-            f"{at} · {said} {_input(experiment)}, seed {experiment.seed}, {size}, {p['dtype']}: "
-            f"this kernel {_cell(attempt.broken)}, the correct kernel {_cell(attempt.right)}"
-        )
+        st.markdown(f"{at} · {said}: {_input(experiment)}, seed {experiment.seed}, {size}, {p['dtype']}")
         if st.button("Watch it", key=f"watch {exhibit.name} {at}", on_click=_watch, args=(exhibit, attempt.pair)):
             st.rerun()
 
@@ -403,15 +395,20 @@ def _cell(trial: Trial) -> str:
 
 
 def _ratio_in_words(trial: Trial) -> str:
+    """The largest error beside its tolerance; many times the tolerance is said in round numbers."""
     if not math.isfinite(trial.error):
-        return number(trial.error)
+        return "NaN in one, a number in the other" if math.isnan(trial.error) else "infinitely far off"
     if not trial.tolerance:
-        return "exact" if not trial.error else f"{number(trial.error)}, tolerance 0"
-    return f"{number(100 * trial.error / trial.tolerance, 2)}% of the tolerance"
+        return "exact" if not trial.error else f"error {number(trial.error)}, tolerance 0"
+    share = trial.error / trial.tolerance
+    if share > MOST_TIMES:
+        return f"more than {count(MOST_TIMES)} × the tolerance"
+    return f"{number(share, 2)} × the tolerance" if share > 10 else f"{number(100 * share, 2)}% of the tolerance"
 
 
-def closing(shown: exercises.Shown | None) -> None:
+def closing(exhibit: Exhibit, shown: exercises.Shown | None) -> None:
     """Things to try, questions, sources."""
     if shown is not None:
         ask("what_breaks", exercises.QUESTIONS, shown, shown.runs[1][0].key)
-    layout.closing("what_breaks", *(f"[{e.source}]({e.link})" for e in EXHIBITS.values() if e.link))
+    sources = (f"[{e.source}]({e.link})" for e in EXHIBITS.values() if e.link)
+    layout.closing("what_breaks", *sources, exhibit=exhibit.name)

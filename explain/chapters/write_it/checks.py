@@ -10,6 +10,7 @@ from explain.experiment import Experiment
 from explain.jobs import Job, Jobs
 from explain.puzzles.answer import Answer
 from explain.puzzles.judge import Judge, Judgement
+from explain.puzzles.predictions import Prediction
 from explain.puzzles.puzzles import Puzzle
 
 SECONDS = 10.0
@@ -21,8 +22,10 @@ Remember = Callable[[Judgement], object]
 
 
 PICTURES: Jobs[TraceRun] = Jobs(most_running=8, most_kept=64)
+"""Runs of our kernels, by puzzle, and by seed for a prediction."""
 DRAWN = 60
-"""A puzzle's picture shows its smallest case of so many scores, or elements of x, with several tiles if possible."""
+"""A puzzle's picture shows its smallest case of so many scores, or elements of x: with several tiles and with several
+programs if possible."""
 
 
 def picture(puzzle: Puzzle) -> Job[TraceRun]:
@@ -30,12 +33,24 @@ def picture(puzzle: Puzzle) -> Job[TraceRun]:
     if job := PICTURES.get(puzzle.name):
         return job
 
-    def order(experiment: Experiment) -> tuple[bool, bool, int]:
-        rows, columns = experiment.entry.score_shape(experiment.values)
-        return columns <= experiment.values.get("block_n", 0), rows == 1, rows * columns
+    def order(experiment: Experiment) -> tuple[bool, bool, bool, int]:
+        (rows, columns), p = experiment.entry.score_shape(experiment.values), experiment.values
+        return columns <= p.get("block_n", 0), rows <= p.get("block_m", 0), rows == 1, rows * columns
 
     case = min((one for one in puzzle.cases(seed=0) if order(one)[-1] >= DRAWN), key=order)
-    return PICTURES.start(puzzle.name, lambda job: engine().trace(case, job.progress), "running our kernel")
+    return PICTURES.start(puzzle.name, functools.partial(_traced, case), "running our kernel")
+
+
+def predicted(puzzle: Prediction, seed: int) -> Job[TraceRun]:
+    """The run of a prediction with the numbers of this seed."""
+    key = f"{puzzle.name} {seed}"
+    experiment = puzzle.experiment(seed)
+    work = functools.partial(_traced, experiment)
+    return PICTURES.get(key) or PICTURES.start(key, work, "running the kernel")
+
+
+def _traced(experiment: Experiment, job: Job[TraceRun]) -> TraceRun:
+    return engine().trace(experiment, job.progress)
 
 
 @functools.cache

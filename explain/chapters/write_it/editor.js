@@ -1,16 +1,18 @@
-// The editor of a kernel. Ace does the work; ACE holds its scripts. The text stays in this browser, by `name`.
+// The editor of a kernel. Ace does the work; defineAce() holds its scripts. The text stays in this browser, by `name`.
 // data: {name, starter, errors: JSON of Ace's annotations, words: JSON of names to complete, label: the button's,
-// busy: "yes" or ""}
+// busy: "yes" or "", verdict: "yes" if one stands below, else "", turn: how many checks there were}
 
 const KEPT = "tilescope: answer ";
-const LONGEST_VIEW = 34, SHORTEST_VIEW = 14;               // lines
+const SHORTEST_VIEW = 12, LONGEST_VIEW = 40;               // lines
+const BELOW = 130, VERDICT = 230;                          // pixels below the editor: its buttons and a line; a verdict
+const BEGIN = "pass  # write it here";
+const CHECK = navigator.platform.startsWith("Mac") ? "⌘ Enter" : "Ctrl+Enter";
 
 function loaded() {
   if (!window.ace) {
-    const script = document.createElement("script");
-    script.textContent = ACE;
-    document.head.append(script);
-    ace.define("ace/theme/tilescope", ["exports"], (theme) => Object.assign(theme, { cssClass: "ace-tilescope", cssText: "" }));
+    defineAce();
+    ace.define("ace/theme/tilescope", ["exports"],
+      (theme) => Object.assign(theme, { cssClass: "ace-tilescope", cssText: "" }));
   }
   return window.ace;
 }
@@ -36,15 +38,26 @@ function completer(words) {
 }
 
 function made(root, words) {
-  root.innerHTML = '<div class="text"></div><div class="keys"><button type="button" data-do="check"></button>' +
-    '<button type="button" data-do="again">Start again</button><span></span></div>';
+  root.innerHTML = `<div class="text"></div><div class="keys">
+    <button type="button" data-do="check"><span></span><kbd aria-hidden="true">${CHECK}</kbd></button>
+    <button type="button" data-do="again">Start again</button><small>Ctrl+Space completes a name</small></div>`;
+  root.querySelector("[data-do=check]").setAttribute("aria-keyshortcuts", "Control+Enter Meta+Enter");
   const editor = loaded().edit(root.querySelector(".text"), {
     mode: "ace/mode/python", theme: "ace/theme/tilescope", useWorker: false, showPrintMargin: false, fontSize: 14,
-    minLines: SHORTEST_VIEW, maxLines: LONGEST_VIEW, tabSize: 4, useSoftTabs: true, enableKeyboardAccessibility: true,
+    minLines: SHORTEST_VIEW, maxLines: SHORTEST_VIEW, tabSize: 4, useSoftTabs: true, enableKeyboardAccessibility: true,
     enableBasicAutocompletion: [completer(words)], highlightActiveLine: false, wrap: true, showFoldWidgets: false,
   });
   editor.textInput.getElement().setAttribute("aria-label", "Your kernel");
   return editor;
+}
+
+/** As many lines as leave the buttons, and a verdict if there is one, on the first screen. */
+function fit(root, verdict) {
+  const { editor } = root, main = root.closest(".stMain") ?? document.scrollingElement;
+  const top = root.getBoundingClientRect().top + main.scrollTop;
+  const room = (innerHeight - top - BELOW - (verdict ? VERDICT : 0)) / editor.renderer.lineHeight;
+  const lines = Math.max(SHORTEST_VIEW, Math.min(LONGEST_VIEW, Math.floor(room)));
+  editor.setOptions({ minLines: Math.min(lines, 22), maxLines: lines });
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {
@@ -56,7 +69,15 @@ export default function ({ data, parentElement, setTriggerValue }) {
     button.addEventListener("click", handler, { signal: leave.signal });
     return button;
   };
-  const check = () => setTriggerValue("checked", { text: editor.getValue() });
+  const busy = (is) => {
+    button.disabled = is;
+    button.firstChild.textContent = is ? "Running…" : data.label;
+  };
+  const check = () => {
+    if (button.disabled) return;
+    busy(true);                                            // at once; the server says when it is done
+    setTriggerValue("checked", { text: editor.getValue() });
+  };
   const changed = () => {
     keep(name, editor.getValue());
     editor.session.clearAnnotations();
@@ -69,18 +90,23 @@ export default function ({ data, parentElement, setTriggerValue }) {
   if (root.shown !== name) {
     root.shown = name;
     editor.session.setValue(kept(name) ?? starter);
+    const begin = editor.session.getDocument().getAllLines().findIndex((line) => line.includes(BEGIN));
+    if (begin >= 0) editor.moveCursorTo(begin, 4);
   }
-  editor.session.setAnnotations(JSON.parse(data.errors));
+  const errors = JSON.parse(data.errors), told = root.told !== data.errors;
+  root.told = data.errors;
+  fit(root, data.verdict);
+  addEventListener("resize", () => fit(root, data.verdict), { signal: leave.signal });
+  editor.session.setAnnotations(errors);
+  if (errors.length && told) editor.scrollToLine(errors[0].row, true);
   editor.commands.addCommand({ name: "check", bindKey: { win: "Ctrl-Enter", mac: "Command-Enter" }, exec: check });
   editor.on("change", changed);
   const button = press("check", check);
-  button.disabled = Boolean(data.busy);
-  button.textContent = data.label;
+  busy(Boolean(data.busy));
   press("again", () => {
     editor.setValue(starter, -1);                          // Ctrl+Z brings the text back
     keep(name, null);
   });
-  root.querySelector(".keys span").textContent = data.busy ? "Running…" : `Ctrl+Enter: ${data.label.toLowerCase()} · Ctrl+Space: complete`;
   root.dataset.ready = "yes";
 
   return () => {

@@ -29,7 +29,7 @@ _COMPONENT = st.components.v2.component(
     "tilescope_editor",
     html='<div class="kernel-editor"></div>',
     css=(HERE / "editor.css").read_text(encoding="utf-8"),
-    js=f"const ACE = {json.dumps(_ace())};\n" + (HERE / "editor.js").read_text(encoding="utf-8"),
+    js=f"function defineAce() {{\n{_ace()}\n}}\n" + (HERE / "editor.js").read_text(encoding="utf-8"),
     isolate_styles=False,  # Ace puts its styles into the document
 )
 
@@ -43,15 +43,18 @@ def editor(
     on_check: Callable[[str], None],
     *,
     busy: bool,
+    verdict: bool = False,
     label: str = "Check",
 ) -> None:
     """Shows the text that the browser keeps under `name`, at first `starter`, with each line's error beside it.
 
     `on_begin` is called when the reader begins to write, `on_check` gets the text when they press the button, `label`.
+    With a `verdict` below it the editor is lower, so that both are on one screen.
     """
 
     def checked() -> None:
         sent: Any = st.session_state[key].checked
+        st.session_state[f"turn of {key}"] = st.session_state.get(f"turn of {key}", 0) + 1
         on_check(str(sent["text"]))
 
     def began() -> None:
@@ -66,5 +69,7 @@ def editor(
         "words": words,
         "label": label,
         "busy": "yes" if busy else "",
+        "verdict": "yes" if verdict else "",
+        "turn": st.session_state.get(f"turn of {key}", 0),  # another number frees the button
     }
     _COMPONENT(key=key, data=data, on_began_change=began, on_checked_change=checked)

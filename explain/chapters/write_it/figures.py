@@ -1,77 +1,222 @@
-"""A judgement in words, and what one program of the kernel reads and writes."""
+"""What the page of puzzles shows: the path, the equations, what one program touches, and a judgement in words."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Sequence
+from html import escape
+from pathlib import Path
 
+from explain.difference.command import unstored
+from explain.difference.compare import Difference
 from explain.figures import svg, tables
-from explain.figures.numbers import count
-from explain.figures.palette import css
+from explain.figures.labels import text_width
+from explain.figures.numbers import count, number
+from explain.figures.palette import SYMBOLS, css, css_ink
+from explain.puzzles.command import values
 from explain.puzzles.judge import Judgement
+from explain.puzzles.predictions import DIGITS, SIZES, Prediction
+from explain.puzzles.puzzles import Puzzle, ladder
 from explain.trace.model import Buffer, Launch, Trace
 
+PATH = Path(__file__).with_name("path.css").read_text(encoding="utf-8")
 TRAFFIC = ("bytes read", "bytes written", "FLOPs")
-WIDE, LARGEST_CELL, HIGHEST = 420.0, 14.0, 120.0
-"""Of a buffer's picture: its width, its largest cell and its height, in units of the picture."""
-HEAD, BELOW = 22.0, 12.0
+SYMBOL = re.compile(rf"(?<![\w.])({'|'.join(SYMBOLS)})(?:_(new|[ij\d]))?(?![a-zA-Z_\[])")
+"""A quantity in an equation, and its index."""
+FILL = css("hbm")
+KIND, WIDE, LARGEST_CELL, HIGHEST, THINNEST = 52.0, 360.0, 14.0, 96.0, 10.0
+"""Of the picture: the width of the word "writes" and of the buffers, the largest cell, the greatest and the least
+height of a buffer."""
+HEAD, BELOW, APART = 38.0, 14.0, 18.0
+
+
+def path(here: str, solved: Collection[str], kept: str) -> str:
+    """The puzzles in their order and groups as HTML for `pressable`: those solved ticked, the present one marked.
+
+    `kept` says where the ticks are kept, as in "on this computer". On a narrow screen the list is folded.
+    """
+    groups = "".join(
+        f"<h2>{group}</h2><ol>{''.join(_stop(one.name, one, here, solved) for one in ones)}</ol>"
+        for group, ones in itertools.groupby(ladder().values(), key=lambda one: one.group)
+    )
+    at = f"{position(here)} of {len(ladder())}"
+    done = f"{len(solved)} of {len(ladder())} solved {kept}"
+    listed = f'<nav aria-label="Puzzles">{groups}</nav>'
+    folded = f"<summary><b>Puzzle {at}</b>: {escape(ladder()[here].title)}<small>{done}</small></summary>"
+    return (
+        f'<style>{PATH}</style><div class="wide"><p>{done}</p>{listed}</div>'
+        f'<div class="narrow"><details>{folded}{listed}</details></div>'
+    )
+
+
+def position(name: str) -> int:
+    """A puzzle's number on the path, from 1."""
+    return [*ladder()].index(name) + 1
+
+
+def _stop(name: str, one: Puzzle | Prediction, here: str, solved: Collection[str]) -> str:
+    state = ("solved" if name in solved else "") + (" here" if name == here else "")
+    current = ' aria-current="step"' if name == here else ""
+    tick = "<i>✓</i>" if name in solved else "<i></i>"
+    said = f"{one.title}{', solved' if name in solved else ''}"
+    return (
+        f'<li class="{state}"><button data-press="{name}" aria-label="{escape(said)}" title="{escape(one.title)}"'
+        f"{current}>{tick}{escape(one.label or one.title)}</button></li>"
+    )
+
+
+def formula(lines: Sequence[str]) -> str:
+    """A puzzle's equations as HTML, one a line, each quantity in its hue; a condition stands below its equation."""
+    equations = [one for line in lines for one in line.split(",   ")]
+    return f'<div class="formula">{"".join(map(_equation, equations))}</div>'
+
+
+def _equation(line: str) -> str:
+    equation, _, condition = line.partition("   ")
+    said = escape(equation)
+    if "=" in equation:
+        said = SYMBOL.sub(lambda found: _symbol(*found.groups("")), said)
+    return f"<div>{said}{f'<small>{escape(condition)}</small>' if condition else ''}</div>"
+
+
+def _symbol(name: str, index: str) -> str:
+    below = f"<sub>{index}</sub>" if index else ""
+    return f'<b style="color:{css_ink(SYMBOLS[name])}">{name}{below}</b>'
 
 
 def headline(found: Judgement) -> str:
     """The judgement in one sentence."""
     if found.right:
-        return f"Right: all {found.cases} cases are within their tolerance."
+        return f"**Right.** All {found.cases} cases are within their tolerance."
     if found.too_many_bytes:
         return found.message
-    at = f"line {found.line}: " if found.line else ""
+    at = f"**Line {found.line}:** " if found.line else "**Not yet.** "
     return f"{at}{tables.plain(found.message)}"
 
 
 def case(found: Judgement) -> str:
-    """The smallest case that fails."""
+    """A sentence about the smallest case that fails; empty if none does."""
     one = found.failing
     if one is None or found.too_many_bytes:
         return ""
-    sizes = ", ".join(f"{name} {value}" for name, value in one.values.items())
-    before = f"{count(found.passed)} smaller cases pass. This one fails" if found.passed else "The smallest case fails"
-    return f"{before}: inputs *{one.inputs}*, {sizes}."
+    sizes = ", ".join(f"{name} = {value}" for name, value in one.values.items() if value != 1 or name not in _OFTEN_ONE)
+    before = f", after {found.passed} that pass" if found.passed else ""
+    holds = one.preset.help.partition(":")[0]
+    return f"Smallest case that fails{before}: {sizes}. Inputs: {holds[0].lower()}{holds[1:]} (*{one.inputs}*)."
+
+
+_OFTEN_ONE = ("batch", "heads", "kv_heads")
+
+
+def difference(found: Difference) -> str:
+    """The first difference from our kernel as Markdown: the reader's line, both values, the likely cause.
+
+    It does not show our own line: that would be the solution.
+    """
+    line = f"**First difference**, line {found.wrong.line}, `{found.wrong.code.strip()}`:"
+    cause = f"\n\n**Likely cause**: {found.cause}." if found.cause else ""
+    return "\n".join([line, values(found), *unstored(found)]) + cause
 
 
 def traffic(found: Judgement) -> str:
-    """What the largest case moved and computed beside the formula's, as a table; empty if not every case passes."""
-    rows = list(zip(TRAFFIC, found.traffic, found.least, strict=False))
-    return tables.markdown(("at the largest case", tables.Column("yours"), tables.Column("our kernel")), rows)
+    """A table of the largest case's bytes and FLOPs, the reader's and the formula's least; empty if a case fails."""
+    if not found.traffic:
+        return ""
+    rows = [("yours", *map(count, found.traffic)), ("least, by the formula", *map(count, found.least))]
+    return tables.markdown(("at the largest case", *map(tables.Column, TRAFFIC)), rows)
+
+
+def checked_on(puzzle: Puzzle) -> str:
+    """What a check runs, in one sentence."""
+    cases = puzzle.cases(seed=0)
+    dtypes = ", ".join(dict.fromkeys(str(one.values["dtype"]) for one in cases))
+    biting = [one.replace("_", " ") for one in ("large_magnitude", "everything_masked", "far_below_zero", "one_hot")
+              if any(one == case.inputs for case in cases)]  # fmt: skip
+    return f"A check runs {len(cases)} small cases: {dtypes}; several shapes; inputs such as {', '.join(biting)}."
 
 
 def errors(found: Judgement) -> dict[int, str]:
-    """What stands beside which line of the reader's text."""
+    """The messages beside the reader's text, by line number."""
     if found.line:
         return {found.line: found.message}
     if found.difference is not None:
-        wrong = found.difference.wrong
-        return {wrong.line: f"First difference: {wrong.variable}. {found.difference.cause or ''}".strip()}
+        cause = f" {found.difference.cause}." if found.difference.cause else ""
+        said = f"First difference: {values(found.difference)}{cause}"
+        return {found.difference.wrong.line: re.sub(r"\*\*|`", "", said)}
     return {}
 
 
-def reach(trace: Trace, functions: Collection[str]) -> str:
-    """The buffers of the launch that runs one of these kernels, with the elements that its middle program touches."""
+def row(numbers: Sequence[float], tile: int, across: int) -> str:
+    """The row of a prediction: its tiles, `across` beside each other; `numbers` are those up to the end of `tile`."""
+    size = SIZES["block_n"]
+    tiles = SIZES["cols"] // size
+    wide, high, gap = 150.0, 24.0 * size + 34, 14.0
+    parts = []
+    for one in range(tiles):
+        x, y = one % across * (wide + gap) + 1, one // across * (high + gap) + 1
+        first, hue = one * size, css("scores")
+        now, later = one == tile, one > tile
+        stroke = hue if now else "var(--line)"
+        parts.append(
+            svg.rect(x, y, wide, high, "none" if later else hue, opacity=0.28 if now else 0.08, stroke=stroke,
+                     dashed=later)
+        )  # fmt: skip
+        words = f"x[{first}] … x[{first + size - 1}]"
+        parts.append(svg.text(x + 10, y + 20, words, size=svg.SMALL, faint=not now, bold=now))
+        said = ["not read yet"] if later else [_said(value) for value in numbers[first : first + size]]
+        parts += [svg.text(x + 10, y + 44 + 24 * at, text, faint=later, bold=now) for at, text in enumerate(said)]
+    bottom = -(-tiles // across) * (high + gap)
+    wide = across * (wide + gap) - gap + 2
+    label = f"A row of {tiles} tiles, of which {tile} are read"
+    return svg.picture(wide, bottom, label, parts, f"{wide:g}px")
+
+
+def _said(value: float) -> str:
+    return number(value, DIGITS)
+
+
+def reach(trace: Trace, functions: Collection[str]) -> tuple[str, str]:
+    """What one program touches: a sentence, and a picture of the buffers with the elements that it reads and writes.
+
+    The launch is the first that runs one of `functions`; the program is its middle one.
+    """
     launch = next(one for one in trace.launches if trace.sources[one.source].function in functions)
     program = launch.recorded[len(launch.recorded) // 2]
+    touched = {
+        kind: _touched(trace, launch, program.first_step, program.steps, name)
+        for name, kind in (("load", "reads"), ("store", "writes"))
+    }
+    shapes = [buffer.shape for buffers in touched.values() for buffer, _ in buffers]
+    rows, columns = max(math.prod(shape[:-1]) for shape in shapes), max(shape[-1] for shape in shapes)
+    cell = min(LARGEST_CELL, WIDE / columns, HIGHEST / rows)
     parts, y = [], 0.0
-    for name, kind in (("load", "reads"), ("store", "writes")):
-        for buffer, elements in _touched(trace, launch, program.first_step, program.steps, name):
-            drawn, high = _buffer(buffer, elements, kind, y)
-            parts.append(drawn)
-            y += high
-    place = ", ".join(map(str, program.id[: max(1, sum(side > 1 for side in launch.grid))]))
-    parts.append(svg.text(0, y + 12, f"Filled: what program {place} of {count(launch.programs)} touches.", faint=True))
+    for kind, buffers in touched.items():
+        parts.append(svg.text(0, y + 16, kind, bold=True))
+        x, top, line = KIND, y, 0.0
+        for buffer, elements in buffers:
+            drawn, wide, high = _buffer(buffer, elements, cell)
+            if x > KIND and x + wide > KIND + WIDE:
+                x, top, line = KIND, top + line, 0.0
+            parts.append(f'<g transform="translate({x:.1f} {top:.1f})">{drawn}</g>')
+            x, line = x + wide + APART, max(line, high)
+        y = top + line
     label = f"The elements that one program of {', '.join(functions)} reads and writes"
-    return svg.picture(WIDE, y + 20, label, parts, f"{WIDE:g}px")
+    return _place(launch, program.id), svg.picture(KIND + WIDE, y, label, parts, f"{KIND + WIDE:g}px")
+
+
+def _place(launch: Launch, program: Sequence[int]) -> str:
+    """Which program of the launch is drawn, in the words of the kernel."""
+    if launch.programs == 1:
+        return "One program computes all of this small example. Filled: what it touches."
+    axes = [axis for axis, side in enumerate(launch.grid) if side > 1]
+    named = " and ".join(f"`tl.program_id({axis})` = {program[axis]}" for axis in axes)
+    return f"This launch runs your kernel {count(launch.programs)} times. Filled: the program with {named}."
 
 
 def _touched(trace: Trace, launch: Launch, first: int, steps: int, kind: str) -> list[tuple[Buffer, set[int]]]:
-    """Each buffer that these steps load from or store to, with the elements."""
+    """The buffers that these steps load from or store to (`kind`), each with the numbers of its elements."""
     found: dict[str, set[int]] = {}
     for step in range(first, first + steps):
         for access in trace.accesses(step):
@@ -80,20 +225,19 @@ def _touched(trace: Trace, launch: Launch, first: int, steps: int, kind: str) ->
     return [(buffer, found[buffer.name]) for buffer in launch.buffers if buffer.name in found]
 
 
-def _buffer(buffer: Buffer, elements: Collection[int], kind: str, y: float) -> tuple[str, float]:
-    """One buffer as rows of its last dimension, and the height that it takes."""
-    columns = buffer.shape[-1]
-    rows = math.prod(buffer.shape[:-1])
-    cell = min(LARGEST_CELL, WIDE / columns, HIGHEST / rows)
-    shape = " × ".join(map(str, buffer.shape))
-    parts = [
-        svg.text(0, y + 14, f"{buffer.name}, {shape}: it {kind} {count(len(elements))} of {count(rows * columns)}")
-    ]
-    parts.append(svg.rect(0, y + HEAD, columns * cell, rows * cell, "none", stroke="var(--muted)"))
-    for row, below, start, end in _runs(sorted(elements), columns):
-        box = (start * cell, y + HEAD + row * cell, (end - start) * cell, (below - row) * cell)
-        parts.append(svg.rect(*box, css("hbm")))
-    return "".join(parts), HEAD + rows * cell + BELOW
+def _buffer(buffer: Buffer, elements: Collection[int], cell: float) -> tuple[str, float, float]:
+    """A drawing of one buffer, as rows of its last dimension, with its width and height."""
+    columns, rows = buffer.shape[-1], math.prod(buffer.shape[:-1])
+    high = max(cell, THINNEST / rows)
+    total, sides = rows * columns, [str(one) for one in buffer.shape if one > 1]
+    share = f"all {count(total)}" if len(elements) == total else f"{count(len(elements))} of {count(total)}"
+    lines = ((buffer.name, False), (" × ".join(sides) + ", " + share if len(sides) > 1 else share, True))
+    parts = [svg.text(0, 16 + 16 * at, words, size=13, faint=faint) for at, (words, faint) in enumerate(lines)]
+    parts.append(svg.rect(0, HEAD, columns * cell, rows * high, "none", stroke="var(--muted)"))
+    for first, below, start, end in _runs(sorted(elements), columns):
+        parts.append(svg.rect(start * cell, HEAD + first * high, (end - start) * cell, (below - first) * high, FILL))
+    wide = max(columns * cell, *(text_width(words, 13) for words, _ in lines))
+    return "".join(parts), wide, HEAD + rows * high + BELOW
 
 
 def _runs(elements: list[int], columns: int) -> list[tuple[int, int, int, int]]:

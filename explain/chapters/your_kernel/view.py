@@ -12,28 +12,32 @@ from explain.chapters.write_it import checks
 from explain.chapters.write_it.editor import editor
 from explain.chapters.your_run import view as your_run
 from explain.jobs import Job, Jobs
+from explain.outside import Stopped, stopped
 from explain.player.component import Run
 from explain.player.view import view_of
 from explain.trace.file import TraceFile
 from explain.ui import address, layout
-from explain.ui.follow import AT_ONCE_S, follow
+from explain.ui.follow import AT_ONCE_S, follow, running
 
 EXAMPLE = your_run.SOURCE
 LONGEST = 200_000  # characters
 SECONDS = 20.0
 RUNS: Jobs[TraceFile] = Jobs(most_running=64, most_kept=200)
 HOW = (
-    "`main` makes CPU tensors and launches kernels; it takes no arguments. The run may take 20 s. "
-    "`docs/your-kernel.md` says what the trace shows, and how to trace a file of your own folder from the command "
-    "line. [Open a trace file](./your_run)."
+    "Paste code, or edit the example: a Triton kernel, and a function without arguments that makes tensors and "
+    "launches it. **Run** traces every line, and the player below opens on it.\n\nIt runs on this server's CPU, for at "
+    f"most {SECONDS:g} s, so keep the tensors small: a few thousand elements. Your code cannot read "
+    "other files there.\n\n"
+    "You have a recorded run? Open it in [Your run](./your_run)."
 )
 
 
 def choose() -> tuple[str, str, str]:
     """The file's name, the text that the editor begins with, and the function to run."""
-    dropped = st.file_uploader("A Python file; without one, write in the editor", type="py", max_upload_size=1)
-    function = st.text_input("Function to run", "main")
     layout.introduce(HOW)
+    with layout.below_goal():
+        dropped = st.file_uploader("Or upload a file", type="py", max_upload_size=1)
+        function = st.text_input("Function to run", "main")
     if dropped is None:
         return "your_kernel.py", EXAMPLE.read_text(encoding="utf-8"), function
     return Path(dropped.name).name, dropped.getvalue().decode("utf-8", errors="replace"), function
@@ -56,27 +60,38 @@ def write(name: str, starter: str, function: str) -> None:
         RUNS.start(_key(name), work, "running your file").wait(AT_ONCE_S)
 
     kept = f"{name} {hashlib.sha256(starter.encode()).hexdigest()[:12]}"
-    editor(f"editor {kept}", kept, starter, {}, checks.judge, trace, busy=bool(job and job.running), label="Run")
+    left = _left(job)
+    errors = {left.line: left.words} if left and left.file == name else {}
+    editor(f"editor {kept}", kept, starter, errors, checks.judge, trace, busy=bool(job and job.running), label="Run")
     if job:
         follow(lambda: _state(job), lambda: job.running)
 
 
-def play(name: str) -> None:
-    """The run in the player, at the step that failed if one did."""
+def play(name: str, starter: str) -> None:
+    """The run in the player, at the step that failed if one did; before the first run, that of the example."""
     job = RUNS.get(_key(name))
     if job and job.result:
         your_run.play([Run(job.result, view_of(job.result.trace, "interpreter"))])
+    elif not job and starter == EXAMPLE.read_text(encoding="utf-8"):
+        st.markdown("**The run of this example**, recorded:")
+        your_run.play([your_run.example()])
+    layout.document("your-kernel.md", "From the command line: files of your own folders, and every option")
 
 
 def _state(job: Job[TraceFile]) -> None:
     if job.running:
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(f":material/hourglass_top: {job.doing}, {job.seconds:.0f} s")
-            if st.button("Cancel", icon=":material/stop:", key="cancel your kernel"):
-                job.cancel.set()
+        running(job, "your kernel")
     elif job.error:
         st.error("The file left no trace:", icon=":material/error:")
         st.code(job.error, language=None, wrap_lines=True)
+    elif left := _left(job):
+        st.error(f"**Line {left.line}:** {left.words}", icon=":material/error:")
+
+
+def _left(job: Job[TraceFile] | None) -> Stopped | None:
+    """Where the run left a tensor, if it did."""
+    failure = job.result.trace.report.failure if job and job.result else None
+    return stopped(failure.message) if failure else None
 
 
 def _key(name: str) -> str:

@@ -10,10 +10,12 @@ import streamlit as st
 
 from explain import given
 from explain.experiment import ParameterError
+from explain.outside import stopped
 from explain.player.component import Run, player
 from explain.player.view import view_of
 from explain.trace.file import TraceFile, TraceFileError
 from explain.trace.model import SORTS, Report
+from explain.ui import layout
 
 LARGEST_MB = 20
 LARGEST_INFLATED = 256 * 1024 * 1024  # bytes: a reader's file may not fill the server's memory
@@ -22,15 +24,20 @@ EXAMPLE = Path(__file__).with_name("example.tilescope")
 SOURCE = Path(__file__).parents[1] / "your_kernel" / "example.txt"
 """The trace of SOURCE, which plays where no file was given."""
 GOAL = "step through a run of your own kernel: every line, every value, every byte."
-HOW = """A **trace file** holds one run. The first command records it, from any Python file with a function `main` that
-launches Triton kernels on CPU tensors. The second opens it here.
+HOW = """For runs that you record on your own machine, with your own files and data.
+
+A **trace file** is a recorded run: of a Python file with a function `main` that launches Triton kernels.
 
 ```
+# record it, check it, and open it here
+python -m explain debug your_file.py:main
+# record it into a file
 python -m explain trace your_file.py:main --out run.tilescope
-python3 start.py --trace run.tilescope
+# open that file later, or drop it on this page
+python start.py --trace run.tilescope
 ```
 
-No command line? [Paste your kernel](./your_kernel). Two files play [side by side](./side_by_side)."""
+No trace yet, and no command line? [Paste the code](./your_kernel) instead."""
 
 
 def choose() -> list[Run]:
@@ -62,18 +69,26 @@ def choose() -> list[Run]:
             runs.append(Run(data, view_of(data.trace, "recorded")))
         except (OSError, TraceFileError, ParameterError) as error:
             st.error(f"**{name}** cannot be shown: {error}.", icon=":material/error:")
+    if not runs or files[0][0] == EXAMPLE.name:  # else the reader knows how, and the player fits the window
+        layout.introduce(HOW)
     return runs
 
 
 def _about_example() -> None:
     """Says what the example is, with its file and its trace to download."""
-    st.markdown("**Below: an example.** A kernel that doubles 10 numbers, 4 per program, was traced with the command.")
+    st.markdown("**Below: an example.** A kernel that doubles 10 numbers, 4 per program; recorded with `trace`.")
     with st.container(horizontal=True):
         for label, data, name in (
             ("Its Python file", SOURCE.read_text(encoding="utf-8"), "example.py"),
             ("Its trace file", EXAMPLE.read_bytes(), EXAMPLE.name),
         ):
             st.download_button(label, data, file_name=name, icon=":material/download:", key=f"download {name}")
+
+
+def example() -> Run:
+    """The recorded run of SOURCE."""
+    data = _read(EXAMPLE)
+    return Run(data, view_of(data.trace, "recorded"))
 
 
 def _dropped(data: bytes) -> TraceFile:
@@ -103,8 +118,10 @@ def _said(run: Run, report: Report) -> None:
     if report.notes:
         st.markdown("\n".join(f"- {note}" for note in report.notes))
     if report.output:
-        st.caption(f"Printed by {run.view['title']}")
+        st.caption(f"Printed while {run.view['title']} ran")
         st.code(report.output, language=None)
     if report.failure:
-        st.caption(f"{run.view['title']} stopped at step {report.failure.step:,}: {report.failure.message}")
+        left = stopped(report.failure.message)
+        words = f"line {left.line}. {left.words}" if left else report.failure.message
+        st.caption(f"{run.view['title']} stopped at step {report.failure.step:,}: {words}")
         st.code(report.failure.traceback, language=None)

@@ -3,13 +3,13 @@
 import { CELL_LARGEST, format, number, times } from "../numbers.js";
 import { drawCells, figureEms, widest, write, writeAll } from "../surface.js";
 
-const LARGEST_EM = 8.5;                                    // the most that a cell takes
+const LARGEST_EM = 8.5, LARGEST_ROW_EM = 13;               // the most that a cell takes; where each tile is one row
 const SMALLEST_FIGURE_PX = 10;
 const NAMED_EM = 2;                                        // above a tile, for its name
 const BETWEEN_EM = 1.5, BETWEEN_SHARE = 0.018;             // between two tiles; at most, of the width
 const BARS_EM = 2.6, BARS_SHARE = 0.03, STATE_EM = 4.8;    // a column of m, α or ℓ: bars, numbers
 const LEAST_BAR_PX = 2;
-const MOST_FIGURES = 6;                                    // rows of state with numbers; more are bars
+export const MOST_FIGURES = 6;                                    // rows of state with numbers; more are bars
 const STATE_DIGITS = 4;
 const DEEPEST = 6;                                         // in cells: the least room for the head's dimensions
 const WIDEST = 2.2;                                        // a cell's width by its height, to fill the chip
@@ -26,23 +26,27 @@ export const areRows = (columns) => columns.every(({ main, above }) => sides(mai
 
 /**
  * Places columns, each {main, above, state}, in a box {x, y, width, height}; `names` are those of the rows, if they
- * have any. Returns {places, names: the rows' where they have room}; a place is {item, column, x, y, width, height, u,
- * last: whether nothing stands below}. A cell is u high; where there is room it is wider.
+ * have any. Returns {places, names: the rows' where they have room, scale: {u, wide}}; a place is {item, column, x, y,
+ * width, height, u, last: whether nothing stands below}. A cell is u high; where there is room it is `wide` times as
+ * wide. The scale is the largest that fits, at most `limit`.
  */
-export function placeTiles(ctx, palette, columns, box, names) {
+export function placeTiles(ctx, palette, columns, box, names, limit = {}) {
   const em = palette.size;
   const flows = areRows(columns);
   const symbols = columns.map(({ main }) => widest(ctx, [main.symbol], em * 1.3, palette.font));
   const wordy = names ? widest(ctx, names, smallOf(palette), palette.font) + em * 0.7 : 0;
   const attempt = flows ? (u) => inLines(columns, symbols, em, box, u)
     : (u, wide = 1) => aligned(columns, symbols, em, box, { u, wide, named: u >= smallOf(palette) * 1.05 ? wordy : 0 });
-  let u = em * LARGEST_EM, tried = attempt(u);
+  let u = Math.min(em * (flows ? LARGEST_ROW_EM : LARGEST_EM), limit.u ?? Infinity), tried = attempt(u), wide = 1;
   while (!tried.fits && u > 0.5) tried = attempt((u *= 0.97));
-  for (let wide = 1.03, more; !flows && wide < WIDEST && (more = attempt(u, wide)).fits; wide *= 1.03) tried = more;
+  const most = flows ? 1 : Math.min(WIDEST, limit.wide ?? WIDEST);
+  for (let next = 1.03, more; next <= most && (more = attempt(u, next)).fits; next *= 1.03) {
+    [tried, wide] = [more, next];
+  }
   const right = Math.max(...tried.places.map(({ x, width }) => x + width));
   const shift = { x: Math.max(0, (box.x + box.width - right) / 2), y: (box.y + box.height - tried.bottom) / 2 };
   for (const place of tried.places) (place.x += shift.x), (place.y += Math.max(0, shift.y));
-  return { places: tried.places, names: tried.named ? names : null };
+  return { places: tried.places, names: tried.named ? names : null, scale: { u, wide } };
 }
 
 /** The width of a column's tile at a cell of u, `wide` times as wide. */
@@ -160,8 +164,9 @@ function paintMatrix(ctx, palette, cells, { item, x, y, width, height }, { data,
   const pixels = Int32Array.from(values, (v) => palette.pixel(shade(v), ramp, item.largest, item.diverging));
   drawCells(ctx, cells, pixels, wide, x, y, width, height);
   const cw = width / wide, ch = height / high;
+  if (!size || ch < size) return;
   const texts = values.map(item.whole ? (v) => number(v, true) : figure);
-  if (!size || ch < size || cw < figureEms(ctx, texts, palette.font) * size) return;
+  if (cw < figureEms(ctx, texts, palette.font) * size) return;
   writeAll(ctx, texts.map((text, i) => ({ text, x: x + ((i % wide) + 0.5) * cw,
     y: y + (Math.floor(i / wide) + 0.5) * ch, colour: palette.inkOn(pixels[i]) })), { size, font: palette.font,
     align: "center" });
@@ -187,10 +192,10 @@ function paintState(ctx, palette, { item, x, y, width, height, u }, { data, figu
     const size = stateSize(palette, u, width);
     const before = Math.max(palette.smallest, size * 0.62);
     data.forEach((v, r) => {
-      const told = old && old[r] !== v && Number.isFinite(old[r]) && u >= size + before * 1.8;
+      const was = old && old[r] !== v && Number.isFinite(old[r]) ? `${figure(old[r])} →` : "";
+      const told = was && u >= size + before * 1.8 && widest(ctx, [was], before, palette.font) < width - 4;
       const middle = y + (r + 0.5) * u, centre = x + width / 2;
-      if (told) write(ctx, `${figure(old[r])} →`, centre, middle - size * 0.75, { ...style, size: before,
-        colour: palette.muted });
+      if (told) write(ctx, was, centre, middle - size * 0.75, { ...style, size: before, colour: palette.muted });
       write(ctx, figure(v), centre, middle + (told ? before * 0.45 : 0), { ...style, size, weight: 650, colour: ink });
     });
     return;
@@ -215,10 +220,11 @@ export function symbolPlace(ctx, palette, { item, column, x, y, width, height })
   if (item !== column.main) return { left: x - em * 0.5 - symbol, middle: y + Math.min(size * 0.6, height / 2), size };
   const isOne = sides(item).every((side) => side === 1); // a single number needs no shape
   const shape = column.state || !item.here || isOne ? "" : times(sides(item));
-  const said = gap + widest(ctx, [shape], smallOf(palette), palette.font);
-  const fits = shape && symbol + said <= width;
-  const left = x + (width - symbol - (fits ? said : 0)) / 2;
-  return { left, middle: y - em, size, shape: fits ? { text: shape, left: left + symbol + gap } : null };
+  const word = column.state || isOne ? "" : item.word;     // of a single number it stands inside
+  const room = (text) => gap + widest(ctx, [text], smallOf(palette), palette.font);
+  const text = [word && shape && `${word} · ${shape}`, word, shape].find((one) => one && symbol + room(one) <= width);
+  const left = x + (width - symbol - (text ? room(text) : 0)) / 2;
+  return { left, middle: y - em, size, shape: text ? { text, left: left + symbol + gap } : null };
 }
 
 /** A matrix's symbol, and its shape and note where it is on chip and there is room. */
@@ -229,7 +235,7 @@ function nameTile(ctx, palette, place, { note = "" }) {
   const { left, middle, size, shape } = symbolPlace(ctx, palette, place);
   write(ctx, item.symbol, left, middle, { size, weight: 650, font, colour: shown ? ink : palette.muted });
   const small = { size: smallOf(palette), font, colour: palette.muted };
-  if (shape && shown) write(ctx, shape.text, shape.left, y - em * 0.92, small);
+  if (shape) write(ctx, shape.text, shape.left, y - em * 0.92, small);
   if (item === column.main || !shown) return;
   [times(sides(item)), note].forEach((text, line) => {
     const below = size * 1.4 + small.size * (0.5 + 1.2 * line);
@@ -237,11 +243,15 @@ function nameTile(ctx, palette, place, { note = "" }) {
   });
 }
 
-/** The names of the rows, left of the first tile. */
-export function nameRows(ctx, palette, { names, places }, selected) {
-  if (!names) return;
-  const { x, y, u } = places[0];
-  names.forEach((name, r) => write(ctx, name, x - palette.size * 0.7, y + (r + 0.5) * u, { size: smallOf(palette),
-    font: palette.font, align: "right", weight: r === selected ? 650 : 400,
-    colour: r === selected ? palette.text : palette.muted }));
+/** The names of the rows, left of the first tile; where they have no room, the followed row's, if it has. */
+export function nameRows(ctx, palette, { names, places }, { selected, own }) {
+  const { x, y, u } = places[0], right = x - palette.size * 0.7;
+  const style = { size: smallOf(palette), font: palette.font, align: "right" };
+  const named = names ?? { [selected]: own }, size = style.size * 1.08; // bold is wider
+  if (!names && (!own || widest(ctx, [own], size, palette.font) > right - palette.size)) return;
+  for (const [r, name] of Object.entries(named)) {
+    const follows = Number(r) === selected;
+    write(ctx, name, right, y + (Number(r) + 0.5) * u, { ...style, weight: follows ? 650 : 400,
+      colour: follows ? palette.text : palette.muted });
+  }
 }

@@ -2,38 +2,47 @@
 
 import { bufferSymbol } from "../beat_words.js";
 import { format, times } from "../numbers.js";
-import { paintBuffer } from "../panels/hbm.js";
 import { CELL_DIGITS, CELL_GAP_PX, SMALLEST_PX } from "../pictures/array.js";
 import { figureEms, widest, write, writeAll } from "../surface.js";
 
 const BIGGEST_EM = 3.6;                                    // of an element
+const WIDEST_CELL_OF_HBM = 2.2;                            // its width by its height, to fill the band
+const LEAST_WORDS_PX = 14;
 const BUFFER_GAP_EM = 1.4, WAYS_EM = 1.5;                         // between two buffers; above them, for what moves
 const CORNER_EM = 0.5, APART_EM = 0.5;
 
+/** The size of a word in HBM. */
+export const hbmWords = ({ size, smallest }) => Math.max(LEAST_WORDS_PX, size * 0.86, smallest);
+
 /** Places buffers side by side in a band {x, width, height}, the name of each at its left: {places, groups, below,
- * height}; a place is {buffer, symbol, x, top, cell}, from the band's top. Neighbours of one shape are a group. Their
- * shape is written once below them. */
-export function placeBand(ctx, palette, buffers, band) {
-  const em = palette.size, line = Math.max(em, palette.smallest) * 1.25;
+ * height}; a place is {buffer, symbol, x, top, cell, wide: a cell's width}, from the band's top. A shape is written
+ * below its buffer; where that has no room, once below neighbours of one shape. */
+export function placeBand(ctx, palette, buffers, band, view) {
+  const em = palette.size, line = Math.max(LEAST_WORDS_PX, em, palette.smallest) * 1.25;
   const gap = em * BUFFER_GAP_EM, ways = em * WAYS_EM;
-  const symbols = buffers.map(({ name }) => bufferSymbol(name));
+  const symbols = buffers.map(({ name }) => bufferSymbol(name, view));
   const named = symbols.map((symbol) => widest(ctx, [symbol], Math.max(em, palette.smallest) * 1.1, palette.font) + 6);
   const tallest = Math.max(...buffers.map(({ height }) => height));
   const widthAt = (cell) => buffers.reduce((sum, { width }, b) => sum + width * cell + named[b] + gap, -gap);
   let cell = Math.min(em * BIGGEST_EM, (band.height - ways - line) / tallest);
   while (widthAt(cell) > band.width && cell > 1e-3) cell *= 0.97;
-  let right = band.x + Math.max(0, (band.width - widthAt(cell)) / 2);
+  let wide = cell;
+  while (wide * 1.03 <= cell * WIDEST_CELL_OF_HBM && widthAt(wide * 1.03) <= band.width) wide *= 1.03;
+  let right = band.x + Math.max(0, (band.width - widthAt(wide)) / 2);
   const places = buffers.map((buffer, b) => {
     const x = right + named[b];
-    right = x + buffer.width * cell + gap;
-    return { buffer, symbol: symbols[b], x, top: ways, cell };
+    right = x + buffer.width * wide + gap;
+    return { buffer, symbol: symbols[b], x, top: ways, cell, wide };
   });
+  const shapes = buffers.map(({ matrices, rows, cols }) => times([...(matrices > 1 ? [matrices] : []), rows, cols]));
+  const own = shapes.every((shape, b) => widest(ctx, [shape], hbmWords(palette), palette.font)
+    <= buffers[b].width * wide + gap);
   const groups = [];
-  for (const { buffer: { matrices, rows, cols, width }, x } of places) {
-    const shape = times([...(matrices > 1 ? [matrices] : []), rows, cols]), end = x + width * cell;
-    if (groups.at(-1)?.shape === shape) Object.assign(groups.at(-1), { right: end, each: "each " });
+  places.forEach(({ buffer: { width }, x }, b) => {
+    const shape = shapes[b], end = x + width * wide;
+    if (!own && groups.at(-1)?.shape === shape) Object.assign(groups.at(-1), { right: end, each: "each " });
     else groups.push({ shape, left: x, right: end, each: "" });
-  }
+  });
   const below = ways + tallest * cell;
   return { places, groups, below, height: below + line };
 }
@@ -52,31 +61,29 @@ export function nameBand(ctx, palette, { places, groups, below }, y) {
     const { left, middle, size } = bufferSymbolPlace(ctx, palette, place);
     write(ctx, place.symbol, left, y + middle, { size, weight: 650, font, colour: palette.text });
   }
-  const small = { size: Math.max(em * 0.82, smallest), font, align: "center", colour: palette.muted };
+  const small = { size: hbmWords(palette), font, align: "center", colour: palette.muted };
   for (const { shape, each, left, right } of groups) {
     if (widest(ctx, [each + shape], small.size, font) > right - left + em * BUFFER_GAP_EM) continue;
     write(ctx, each + shape, (left + right) / 2, y + below + small.size * 0.85, small);
   }
 }
 
-export function paintBand(ctx, palette, { places }) {
-  for (const place of places) paintBuffer(ctx, palette, place);
-}
-
-/** The numbers that a MapState has of a buffer's written cells, if they have room there. */
-export function paintFigures(ctx, palette, { buffer, x, top, cell }, { values, done, words, map }) {
-  const cells = cell < 2 * SMALLEST_PX ? [] : Array.from(done.keys()).filter((at) => done[at] && buffer.writes[at]);
-  const texts = cells.map((at) => format(map.largest, CELL_DIGITS + 1)(values[at]));
-  const size = Math.min(palette.size * 0.95, (cell - CELL_GAP_PX) / figureEms(ctx, texts, palette.font));
-  if (!cells.length || size < Math.max(SMALLEST_PX, palette.smallest)) return;
-  const corner = (at) => [x + (at % buffer.width) * cell + 1, top + Math.floor(at / buffer.width) * cell + 1];
-  for (const at of cells) {
+/** The numbers of a buffer's cells, if they have room there. `words` are the cells' colours; where `isFull` a cell is
+ * filled with its own. False where they have no room. */
+export function paintFigures(ctx, palette, { buffer, x, top, cell, wide }, { cells, values, words, largest }, isFull) {
+  if (Math.min(cell, wide) < 2 * SMALLEST_PX) return false;
+  const texts = cells.map((at) => format(largest, CELL_DIGITS + 1)(values[at]));
+  const size = Math.min(palette.size * 1.1, cell * 0.8, (wide - CELL_GAP_PX) / figureEms(ctx, texts, palette.font));
+  if (!cells.length || size < Math.max(SMALLEST_PX, palette.smallest)) return false;
+  const corner = (at) => [x + (at % buffer.width) * wide + 1, top + Math.floor(at / buffer.width) * cell + 1];
+  for (const at of cells.filter(isFull)) {
     ctx.fillStyle = palette.css(words[at]);
-    ctx.fillRect(...corner(at), cell - 2, cell - 2);
+    ctx.fillRect(...corner(at), wide - 2, cell - 2);
   }
-  const middle = (at) => corner(at).map((edge) => edge + cell / 2 - 1);
-  writeAll(ctx, cells.map((at, i) => ({ text: texts[i], x: middle(at)[0], y: middle(at)[1],
-    colour: palette.inkOn(words[at]) })), { size, font: palette.font, align: "center" });
+  writeAll(ctx, cells.map((at, i) => ({ text: texts[i], x: corner(at)[0] + wide / 2 - 1,
+    y: corner(at)[1] + cell / 2 - 1, colour: isFull(at) ? palette.inkOn(words[at]) : palette.text })), { size,
+    font: palette.font, align: "center" });
+  return true;
 }
 
 /** A line from each tile in HBM to the same tile on chip, in the way that it moves: up from the tile, along between
@@ -91,10 +98,11 @@ export function paintWays(ctx, palette, moves, along, places) {
     const middle = place.y + place.height / 2;
     const lower = places.filter((other) => other.y >= place.y + place.height);
     const clear = (x) => lower.every((other) => x < other.x || x > other.x + other.width);
-    const [right, left] = [place.x + place.width, place.x].map((x, side) => x + palette.size * (side ? -0.75 : 0.75));
+    const side = place.x + place.width, next = Math.min(...lower.map(({ x }) => x).filter((x) => x > side));
+    const far = palette.size * 0.75, right = side + Math.min(far, (next - side) / 2), left = place.x - far;
     const aside = clear(right) ? right : left;
     const under = { x: place.x + place.width / 2, y: place.y + place.height + 3 };
-    const end = place.last ? under : { x: aside + Math.sign(under.x - aside) * (palette.size * 0.75 - 3), y: middle };
+    const end = place.last ? under : { x: aside === right ? side + 3 : place.x - 3, y: middle };
     const bends = place.last ? [{ x: start.x, y }, { x: end.x, y }]
       : [{ x: start.x, y }, { x: aside, y }, { x: aside, y: middle }];
     const points = [start, ...bends, end];

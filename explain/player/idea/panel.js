@@ -2,19 +2,24 @@
 // numbers.
 
 import { beatName, beatSentence, bufferSymbol } from "../beat_words.js";
-import { bytes, exact, times } from "../numbers.js";
+import { bytes, exact, number, times } from "../numbers.js";
+import { frameBuffer, paintBuffer } from "../panels/hbm.js";
 import { Panel } from "../panels/panel.js";
 import { MapState } from "../pictures/map.js";
 import { PairsTree } from "../panels/pairs.js";
-import { write } from "../surface.js";
+import { widest, write } from "../surface.js";
 import { explainDrawn, termOf } from "../terms.js";
 import { element } from "../words.js";
-import { areRows, figureOf, figureSize, nameRows, paintTile, placeTiles, sides, symbolPlace,
+import { MOST_FIGURES, areRows, figureOf, figureSize, nameRows, paintTile, placeTiles, sides, symbolPlace,
   wordPlace } from "./chip.js";
-import { bufferSymbolPlace, nameBand, paintBand, paintFigures, paintWays, placeBand } from "./memory.js";
+import { drawContents, loadedContents, paintContents } from "./contents.js";
+import { bufferSymbolPlace, hbmWords, nameBand, paintFigures, paintWays, placeBand } from "./memory.js";
 import { Scenes } from "./scene.js";
+import { paintWhole, placeWhole } from "./whole.js";
 
 const HBM_SHARE = 0.3;                                     // of the picture's height, at most
+const LEAST_GRID_PX = 4;                                   // narrower tiles would be a veil of lines
+const READ_OPACITY = 0.55;                                 // of what the beat reads, over the counts
 const NARROW_EM = 40, TRAFFIC_EM = 8.5;                    // of the picture's width
 
 const ROW_BEATS = new Set(["new_max", "exponentials", "rescale", "add", "merge", "keep", "normalise"]);
@@ -54,10 +59,23 @@ export class IdeaPanel extends Panel {
     const items = this.scene.columns.flatMap(({ main, above, state }) => [{ ...main, state },
       ...(above ? [above] : [])]);
     this.items = items.filter(({ whole }) => !whole);
+    this.names = lane.rowLabels();
+    if (!this.strip.hasChildNodes()) this.makeRoom();
+    this.arrange();
+    this.figures = this.figuresNow();
     this.paint();
-    if (this.beside?.placed && this.beside.figures().look !== this.beside.look) this.beside.paint();
+    const { beside } = this, figures = beside?.placed && beside.figuresNow();
+    if (figures && figures.look !== beside.figures.look) Object.assign(beside, { figures }).paint();
     this.at = (x, y) => this.under(x, y);
     this.canvas.setAttribute("aria-label", this.described());
+  }
+
+  /** Writes what takes room from the picture, so that it is drawn once, at the size that it keeps. */
+  makeRoom() {
+    this.figures = { figure: figureOf(this.items) };
+    this.writeStrip();
+    this.writeNumbers();
+    this.surface.measure();
   }
 
   // --- the picture ---
@@ -68,50 +86,93 @@ export class IdeaPanel extends Panel {
     return panel?.items && panel.surface.visible ? panel : null;
   }
 
-  /** The format and the size of the numbers, the same in both runs: {figure, size, look: both as a text}. */
-  figures() {
+  /** Places the tiles as large as they fit; beside a run that has a tile of the same shape, both at one scale. */
+  arrange() {
+    const { beside } = this;
+    const same = (one, other) => one.role && one.role === other.role && !one.state && one.rows === other.rows
+      && one.cols === other.cols;
+    this.place({});
+    if (!beside || !this.items.some((one) => beside.items.some((other) => same(one, other)))) return;
+    const panels = [this, beside], least = (side) => Math.min(...panels.map(({ placed }) => placed.scale[side]));
+    beside.place({});
+    const u = least("u");
+    for (const panel of panels) panel.place({ u });
+    const wide = least("wide");
+    for (const panel of panels) panel.place({ u, wide });
+  }
+
+  place(limit) {
+    const { surface: { ctx }, palette, scene, names } = this, { columns } = scene;
+    const { narrow, inside } = this.area();
+    // Where there is little room, the state is drawn as bars only: the followed row's numbers stand below.
+    const hasRoom = ({ state, main }) => !state || main.rows > MOST_FIGURES;
+    const drawn = narrow && !areRows(columns) ? columns.filter(hasRoom) : columns;
+    this.placed = placeTiles(ctx, palette, drawn, inside, names, limit);
+    this.whole = scene.whole && placeWhole(ctx, palette, this.placed.places, scene.whole);
+  }
+
+  get narrow() {
+    return this.surface.width < this.palette.size * NARROW_EM;
+  }
+
+  /** The picture's parts: {narrow, band: of HBM, inside: the box of the tiles, bottom: of the chip}. */
+  area() {
+    const { surface: { width, height }, palette } = this;
+    const em = palette.size, pad = em * 0.8;
+    const { narrow } = this;
+    const own = this.bandOf(), { beside } = this;
+    const band = beside ? { ...own, height: Math.max(own.height, beside.bandOf().height) } : own; // one floor for both
+    const above = Math.max(em, palette.smallest) * 1.35;   // for the line “on chip”
+    const told = narrow ? em * 1.8 : 0;                    // “HBM” and what was moved, in a line of its own
+    const inside = { x: pad, y: pad * 0.4 + above, width: width - 2 * pad, height: height - band.height - told - above
+      - pad * 2.2 };
+    return { narrow, band, inside, bottom: inside.y + inside.height + pad };
+  }
+
+  /** The format and the size of the numbers, the same in both runs: {figure, size, look: both and the scale as a text}.
+   */
+  figuresNow() {
     const { surface: { ctx }, palette, beside } = this, panels = beside ? [this, beside] : [this];
     const figure = figureOf(panels.flatMap(({ items }) => items));
     const sizes = panels.map(({ placed }) => (placed ? figureSize(ctx, palette, placed.places, figure) : 0));
     const size = Math.min(...sizes.filter(Boolean), 1e3) % 1e3;
-    return { figure, size, look: `${figure(1 / 3)} ${size}` };
+    const { band } = this.area();
+    return { figure, size, look: `${figure(1 / 3)} ${size} ${band.height} ${Object.values(this.placed.scale)}` };
   }
 
   paint() {
     const { surface, palette, scene, lane } = this;
     if (!scene || !surface.visible) return;
-    const em = palette.size, pad = em * 0.8;
-    const { width, height } = surface;
-    const narrow = width < em * NARROW_EM;
+    const em = palette.size;
     const ctx = surface.clear();
-    const band = this.bandOf(width, height, narrow);
-    // Where there is little room, only the tiles: the state of the followed row stands below.
-    const { columns } = scene;
-    const drawn = narrow && !areRows(columns) ? columns.filter(({ state }) => !state) : columns;
-    const above = Math.max(em, palette.smallest) * 1.35;   // for the line “on chip”
-    const told = narrow ? em * 1.8 : 0;                    // “HBM” and what was moved, in a line of its own
-    const inside = { x: pad, y: pad * 0.4 + above, width: width - 2 * pad, height: height - band.height - told - above
-      - pad * 2.2 };
-    this.placed = placeTiles(ctx, palette, drawn, inside, lane.rowLabels());
-    const bottom = inside.y + inside.height + pad;
-    const { size, figure, look } = this.figures();
-    Object.assign(this, { figure, look });
+    const { narrow, band, bottom } = this.area();
     ctx.fillStyle = palette.raised;
     ctx.beginPath();
-    ctx.roundRect(1, 1, width - 2, bottom - 1, em * 0.6);
+    ctx.roundRect(1, 1, surface.width - 2, bottom - 1, em * 0.6);
     ctx.fill();
-    const quiet = { size: Math.max(em * 0.86, palette.smallest), font: palette.font, colour: palette.muted };
-    const held = itemsOf(columns).filter((item) => item.here);
+    const quiet = { size: hbmWords(palette), font: palette.font, colour: palette.muted };
+    const held = itemsOf(scene.columns).filter((item) => item.here);
     const total = held.reduce((sum, { rows, cols, itemBytes }) => sum + rows * cols * itemBytes, 0);
-    const onChip = { text: "on chip", left: pad, middle: Math.max(em, quiet.size * 0.8), size: quiet.size };
+    const onChip = { text: "on chip", left: em * 0.8, middle: Math.max(em, quiet.size * 0.8), size: quiet.size };
     write(ctx, `on chip · ${bytes(total)}`, onChip.left, onChip.middle, quiet);
     const hbm = this.paintHbm(ctx, quiet, band, bottom, narrow);
-    nameRows(ctx, palette, this.placed, lane.at.row);
+    const { row, rows } = lane.at, [first] = this.placed.places;
+    const followed = rows > 1 && first.item.here && first.item.rows === rows;
+    nameRows(ctx, palette, this.placed, { selected: row, own: followed ? this.names?.[row] ?? "" : "" });
+    if (this.whole) this.paintWhole(ctx);
     const t = ease(lane.phase);
-    for (const place of this.placed.places) this.paintItem(ctx, place, t, size);
+    for (const place of this.placed.places) this.paintItem(ctx, place, t);
     this.markRow(ctx);
     this.markDifferences(ctx);
     this.words = [onChip, ...this.wordsOnChip(ctx), ...hbm];
+  }
+
+  /** The whole S, which is never in memory, and the tile of it that exists. */
+  paintWhole(ctx) {
+    const { scene: { columns, beat, k }, story, whole, palette } = this;
+    const { rows, cols, here } = itemsOf(columns).find(({ role }) => role === "scores");
+    const at = beat.tile < 0 ? null : story.tile(k);
+    paintWhole(ctx, palette, whole, at && { top: at.rows[0] / rows, left: at.cols[0] / cols, here });
   }
 
   /** The symbols above the tiles, and the words in them. */
@@ -124,7 +185,7 @@ export class IdeaPanel extends Panel {
     });
   }
 
-  paintItem(ctx, place, t, size) {
+  paintItem(ctx, place, t) {
     const { item } = place;
     const { old, now } = item;
     const move = this.ways.find((way) => !way.store && way.place === place);
@@ -138,7 +199,7 @@ export class IdeaPanel extends Panel {
     const part = (side) => (from ? mix(from[side], place[side], t) : place[side]);
     const at = { ...place, x: part("x"), y: part("y"), width: part("width"), height: part("height") };
     if (from) paintTile(ctx, this.palette, this.cells, place, { data: null, opacity: 0 });
-    paintTile(ctx, this.palette, this.cells, at, { data: opacity > 0 ? data : null, opacity, figure: this.figure, size,
+    paintTile(ctx, this.palette, this.cells, at, { data: opacity > 0 ? data : null, opacity, ...this.figures,
       note: this.coordinates(item), old: this.before(item) });
   }
 
@@ -151,12 +212,12 @@ export class IdeaPanel extends Panel {
   }
 
   /** The buffers of the launch in their band. */
-  bandOf(width, height, narrow) {
-    const { surface, palette, lane, scene: { launch, hbm } } = this;
+  bandOf() {
+    const { surface, palette, lane, narrow, scene: { launch, hbm } } = this, { width, height } = surface;
     return surface.remember(`band ${launch}`, `${lane.stamp} ${width} ${height}`, () => {
       const x = palette.size * (narrow ? 0.8 : TRAFFIC_EM);
       return placeBand(surface.ctx, palette, hbm.buffers, { x, width: width - x - palette.size,
-        height: height * HBM_SHARE });
+        height: height * HBM_SHARE }, lane.view);
     });
   }
 
@@ -165,11 +226,15 @@ export class IdeaPanel extends Panel {
     const { palette, scene } = this;
     const { hbm, k, moves } = scene;
     const em = palette.size;
-    const title = { ...quiet, weight: 650, colour: palette.quantity.hbm.ink };
     const told = this.traffic(), left = em * 0.8, middle = y + (narrow ? band.height + em : em * 1.6);
-    write(ctx, "HBM", left, middle, title);
-    if (narrow) write(ctx, told.join(", "), left + quiet.size * 3, middle, quiet);
-    else told.forEach((text, i) => write(ctx, text, left, middle + quiet.size * 1.3 * (i + 1), quiet));
+    const changes = { ...quiet, weight: 650, colour: palette.quantity.hbm.ink };
+    write(ctx, "HBM", left, middle, changes);
+    const look = [false, true].map((stored) => (moves.some(({ store }) => store === stored) ? changes : quiet));
+    const aside = widest(ctx, [`${told[0]}, `], quiet.size * 1.08, palette.font);
+    told.forEach((text, i) => {
+      if (narrow) write(ctx, text, left + quiet.size * 3 + i * aside, middle, look[i]);
+      else write(ctx, text, left, middle + quiet.size * 1.3 * (i + 1), look[i]);
+    });
     hbm.advance(k, palette);
     const places = band.places.map((place) => ({ ...place, top: place.top + y }));
     for (const { buffer } of places) Object.assign(buffer, { touched: null, stored: false });
@@ -177,25 +242,61 @@ export class IdeaPanel extends Panel {
     for (const { buffer, cells, store } of boxes) {
       Object.assign(places[buffer].buffer, { touched: cells, stored: store });
     }
-    paintBand(ctx, palette, { places });
-    for (const place of places) this.paintGrid(ctx, place);
+    for (const place of places) {
+      this.paintInside(ctx, place, boxes.some(({ buffer, store }) => places[buffer] === place && !store));
+      this.paintGrid(ctx, place);
+    }
     this.paintOutput(ctx, places.findLast(({ buffer }) => buffer.writes?.some(Boolean)), k);
     nameBand(ctx, palette, band, y);
     const boxOf = ({ buffer, cells }) => {
-      const { x, top, cell } = places[buffer];
-      return { x: x + cells.left * cell, y: top + cells.top * cell, width: (cells.right - cells.left + 1) * cell,
+      const { x, top, cell, wide } = places[buffer];
+      return { x: x + cells.left * wide, y: top + cells.top * cell, width: (cells.right - cells.left + 1) * wide,
         height: (cells.bottom - cells.top + 1) * cell };
     };
     this.ways = boxes.map((move) => ({ store: move.store, box: boxOf(move),
       place: this.placed.places.find(({ item }) => item.variable === move.name) }));
-    ctx.fillStyle = palette.quantity.hbm.fill;
-    for (const { store, box } of this.ways) {
-      if (!store) ctx.fillRect(box.x + 1, box.y + 1, Math.max(1, box.width - 2), Math.max(1, box.height - 2));
-    }
     paintWays(ctx, palette, this.ways.filter(({ place }) => place), y + em * 0.75, this.placed.places);
     const symbols = places.map((place) => ({ text: place.symbol, name: place.buffer.name, weight: 650,
       ...bufferSymbolPlace(ctx, palette, place) }));
     return [{ text: "HBM", left, middle, size: quiet.size, weight: 650 }, ...symbols];
+  }
+
+  /** A buffer's numbers, as far as the launch shows them; else how often each element was read. */
+  paintInside(ctx, place, isRead) {
+    const { palette, surface, lane, scene: { launch, hbm }, story } = this;
+    const { buffer } = place, { touched } = buffer;
+    this.contents ??= new Map();
+    if (!this.contents.has(launch)) {
+      this.contents.set(launch, loadedContents({ story, buffers: hbm.buffers, launch }));
+    }
+    const held = this.contents.get(launch).get(buffer);
+    if (!held) return this.paintReads(ctx, place, isRead && touched);
+    const { image, words, largest } = surface.remember(`contents ${launch} ${buffer.name}`, lane.stamp, () => {
+      const { shade, ramp, diverging, largest } = this.scenes.lookOf(held);
+      const colourOf = (x) => palette.pixel(shade(x), palette[ramp], largest, diverging);
+      return { largest, ...drawContents(buffer, held, colourOf) };
+    });
+    const full = isRead ? touched : null;
+    paintContents(ctx, palette, place, image, full);
+    const isFull = (cell) => {
+      const col = cell % buffer.width, row = Math.floor(cell / buffer.width);
+      return full && row >= full.top && row <= full.bottom && col >= full.left && col <= full.right;
+    };
+    paintFigures(ctx, palette, place, { ...held, words, largest }, isFull);
+    frameBuffer(ctx, palette, place);
+  }
+
+  /** How often each element was read, and what the beat reads. */
+  paintReads(ctx, place, touched) {
+    const { palette } = this;
+    paintBuffer(ctx, palette, place);
+    if (!touched) return;
+    const { x, top, cell, wide } = place, { left, right, top: first, bottom } = touched;
+    ctx.fillStyle = palette.quantity.hbm.fill;
+    ctx.globalAlpha = READ_OPACITY;
+    ctx.fillRect(x + left * wide, top + first * cell, (right - left + 1) * wide, (bottom - first + 1) * cell);
+    ctx.globalAlpha = 1;
+    frameBuffer(ctx, palette, place);
   }
 
   /** What is written of a softmax's output. */
@@ -204,24 +305,33 @@ export class IdeaPanel extends Panel {
     if (!outputs || story.roles.accumulator || !place) return;
     if (place.buffer.width !== outputs.map.width || place.buffer.height !== outputs.map.height) return;
     outputs.advance(story.mapGroup(outputs.map, k), k, palette);
-    paintFigures(ctx, palette, place, outputs);
+    const { done, values, words, map: { largest } } = outputs;
+    const cells = Array.from(done.keys()).filter((at) => done[at] && place.buffer.writes[at]);
+    if (paintFigures(ctx, palette, place, { cells, values, words, largest }, () => true)) return;
+    const { buffer, x, top, cell, wide } = place;
+    for (const at of cells) {
+      ctx.fillStyle = palette.css(words[at]);
+      ctx.fillRect(x + (at % buffer.width) * wide, top + Math.floor(at / buffer.width) * cell, wide, cell);
+    }
+    frameBuffer(ctx, palette, place);
   }
 
   /** The tiles of a buffer as a grid, by the largest part that one access of the launch touches. */
-  paintGrid(ctx, { buffer, x, top, cell }) {
+  paintGrid(ctx, { buffer, x, top, cell, wide }) {
     const { palette } = this;
     const tile = this.tileOf(buffer);
     if (!tile) return;
     ctx.strokeStyle = palette.muted;
     ctx.lineWidth = 0.75;
     ctx.beginPath();
-    for (let row = tile.rows; row < buffer.height; row += tile.rows) {
+    const fits = (side) => side >= LEAST_GRID_PX;
+    for (let row = tile.rows; fits(tile.rows * cell) && row < buffer.height; row += tile.rows) {
       ctx.moveTo(x, top + row * cell);
-      ctx.lineTo(x + buffer.width * cell, top + row * cell);
+      ctx.lineTo(x + buffer.width * wide, top + row * cell);
     }
-    for (let col = tile.cols; col < buffer.width; col += tile.cols) {
-      ctx.moveTo(x + col * cell, top);
-      ctx.lineTo(x + col * cell, top + buffer.height * cell);
+    for (let col = tile.cols; fits(tile.cols * wide) && col < buffer.width; col += tile.cols) {
+      ctx.moveTo(x + col * wide, top);
+      ctx.lineTo(x + col * wide, top + buffer.height * cell);
     }
     ctx.stroke();
   }
@@ -356,19 +466,22 @@ export class IdeaPanel extends Panel {
     if (tile >= 0) return `Merge ${tile + 1} of ${most}`;
     const first = story.beats.find((beat) => beat.program === program && beat.tile >= 0);
     if (!first) return `Program ${story.programs[program].id[0]}`;
-    return begin < first.begin ? "Before" : "After";
+    if (begin < first.begin) return "Before";
+    return story.beats.some((beat) => beat.program === program && beat.tile >= 0 && beat.begin > begin) ? "Between"
+      : "After";
   }
 
   /** The followed row's m, α and ℓ, and what this beat makes of them. */
   writeNumbers() {
-    const { lane, numbers, scene, figure } = this;
+    const { lane, numbers, scene, figures: { figure } } = this;
     const { row, rows } = lane.at;
     const of = (data) => (data?.length === rows ? data[row] : data?.length === 1 ? data[0] : undefined);
     const states = scene.columns.filter(({ state }) => state).map(({ main }) => main);
     const lines = states.map((item) => {
+      const told = item.rows > MOST_FIGURES ? (x) => number(x) : figure; // where bars stand for them, as in captions
       const now = item.here ? of(item.now) : undefined, old = of(this.before(item));
       const changed = old !== undefined && !Object.is(old, now) && Number.isFinite(old);
-      return { item, text: now === undefined ? "–" : figure(now), old: changed ? `${figure(old)} → ` : "" };
+      return { item, text: now === undefined ? "–" : told(now), old: changed ? `${told(old)} → ` : "" };
     });
     const name = rows > 1 || this.view.row_labels ? lane.label("row", row) : "";
     const key = [name, ...lines.map(({ item, text, old }) => `${item.symbol}${old}${text}`)].join("|");
@@ -389,6 +502,7 @@ export class IdeaPanel extends Panel {
   /** What a column of state held before this beat: its sum or maximum, whichever variable had it. */
   before({ role, set }) {
     const { scene, story } = this;
+    if (scene.beat.kind === "drop") return undefined;      // it only renames the new maximum
     const running = { new_max: "running_max", new_sum: "running_sum" }[role] ?? role;
     const k = scene.beat.begin - 1;
     const changed = set >= scene.beat.begin && k >= scene.program.first && running?.startsWith("running");
@@ -399,7 +513,7 @@ export class IdeaPanel extends Panel {
     const { scene } = this;
     const said = itemsOf(scene.columns).filter((item) => item.here)
       .map(({ symbol, rows, cols }) => `${symbol} ${rows} by ${cols}`);
-    const moved = scene.moves.map(({ buffer, store }) => `${bufferSymbol(scene.hbm.buffers[buffer].name)} ${store
+    const moved = scene.moves.map(({ buffer, store }) => `${bufferSymbol(scene.hbm.buffers[buffer].name, this.lane.view)} ${store
       ? "written" : "loaded"}`);
     return `On chip: ${said.join(", ") || "nothing"}. HBM: ${moved.join(", ") || "no access"}.`;
   }

@@ -28,8 +28,8 @@ export class Scenes {
     this.launches = new Map();                             // launch → its columns and the state of its HBM
   }
 
-  /** The scene of a beat after step k: {k, program, columns, moves, hbm, launch}; a column is {main, above, state}, of
-   * items as `item` makes them. */
+  /** The scene of a beat after step k: {k, program, columns, moves, hbm, launch, whole}; a column is {main, above,
+   * state}, of items as `item` makes them. */
   of(beat, k) {
     const { story } = this;
     const program = story.programs[beat.program];
@@ -41,6 +41,7 @@ export class Scenes {
     const made = (column) => this.made(column, { beat, k, program, since });
     return {
       beat, k, program, hbm, launch: program.launch,
+      whole: this.launched(program.launch).whole,
       columns: columns.map((column) => ({ main: made(column), state: column.state,
         above: column.above && made({ roles: [column.above] }) })).filter(({ main }) => main),
       moves: this.accesses(beat.begin, Math.max(beat.begin, k + 1)),
@@ -57,9 +58,16 @@ export class Scenes {
       const own = columns.map(({ roles, above, state }) => ({ roles: roles.filter(sets), state,
         above: sets(above) ? above : null })).filter(({ roles }) => roles.length);
       this.launches.set(launch, { columns: [...this.loaded(launch), ...own], hbm: new HbmState(story, launch),
-        words: { ...QUANTITY_WORDS, ...words?.(sets) } });
+        words: { ...QUANTITY_WORDS, ...words?.(sets) }, whole: sets("scores") ? this.neverWhole(launch) : null });
     }
     return this.launches.get(launch);
+  }
+
+  /** The shape of the whole S, if the launch never writes its tiles; else null. */
+  neverWhole(launch) {
+    const { programs } = this.story, { first, end } = programs.find((program) => program.launch === launch);
+    const isWritten = this.accesses(first, end).some(({ store, name }) => store && name === this.roles.scores);
+    return isWritten ? null : this.lane.view.score_shape ?? null;
   }
 
   loaded(launch) {
@@ -95,7 +103,8 @@ export class Scenes {
   made(column, { beat, k, program, since }) {
     const found = this.named(column).map(([role, variable]) => ({ role, variable, ...this.held(variable, k, program) }))
       .filter(({ value }) => value);
-    const now = found.find(({ set, role }) => set >= since || CARRIED.has(role)) ?? found[0];
+    const live = found.filter(({ set, role }) => set >= since || CARRIED.has(role));
+    const now = live.length ? live.reduce((last, one) => (one.set > last.set ? one : last)) : found[0];
     const shape = now ?? this.first(column, program);
     if (!shape) return null;
     const before = Math.max(program.first, beat.begin) - 1;
@@ -137,11 +146,27 @@ export class Scenes {
     return (alive[trace.line[k]] ?? []).includes(variable);
   }
 
+  /** How the values of a buffer are drawn that is loaded into the variable `name`: as on chip. */
+  lookOf({ name, values }) {
+    const { lane, story, roles } = this;
+    const role = Object.keys(roles).find((one) => roles[one] === name) ?? this.elsewhere(name);
+    const [quantity = null, ramp = "reads", diverging = false] = LOOKS[lane.output(role)] ?? [];
+    const largest = { scores: story.scoreMap?.largest, p: lane.ranges.p }[quantity] ?? largestOf(values);
+    return { ramp, diverging, largest, shade: ramp === "reads" ? Math.abs : (x) => x };
+  }
+
+  /** The role that another launch's variable has for what this one calls `name`: x is S again. */
+  elsewhere(name) {
+    const other = this.story.view.also?.[name];
+    return other && Object.keys(this.roles).find((role) => this.roles[role] === other);
+  }
+
   /** A tile, or a number for each row: its sides, its symbol, its colours. */
   item({ role, variable, value, set }, k) {
     const { lane, story } = this;
     const { data, shape, dtype } = value;
-    const [quantity = null, ramp = "reads", diverging = false] = LOOKS[lane.output(role)] ?? [];
+    const look = lane.output(role ?? this.elsewhere(variable));
+    const [quantity = null, ramp = "reads", diverging = false] = LOOKS[look] ?? [];
     const range = { max: lane.ranges.max, sum: [0, lane.ranges.sum], alpha: [0, 1] }[quantity];
     const rows = shape.length === 2 ? shape[0] : range ? data.length : 1;
     const { accumulator, output } = lane.ranges;           // Õ grows with ℓ, O does not: each has its own scale
@@ -149,7 +174,7 @@ export class Scenes {
     const largest = { scores: story.scoreMap?.largest, p: lane.ranges.p, acc: diverging ? sums : 1 }[quantity];
     return {
       role, variable, set, dtype, rows, cols: data.length / rows, itemBytes: itemBytes(dtype || "f32"),
-      symbol: role ? roleSymbol(story, role, k) : bufferSymbol(variable), quantity, ramp, diverging,
+      symbol: role ? roleSymbol(story, role, k) : bufferSymbol(variable, story.view), quantity, ramp, diverging,
       range, turned: role === "keys",
       deep: DEEP.has(role) || (role === "output" && Boolean(story.roles.accumulator)), whole: !isFloat(dtype),
       largest: quantity ? largest ?? 1 : largestOf(data),

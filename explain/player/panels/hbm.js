@@ -239,21 +239,27 @@ function nameBuffers(ctx, { text, muted, font }, { places, size, head, sized }) 
 }
 
 /** A buffer to scale, with what its step touches marked. */
-export function paintBuffer(ctx, palette, { buffer, x, top, cell }, glows = false) {
-  const w = buffer.width * cell, h = buffer.height * cell;
+export function paintBuffer(ctx, palette, place, glows = false) {
+  const { buffer, x, top, cell, wide = cell } = place;
   ctx.imageSmoothingEnabled = cell < 1;
-  if (buffer.drawn) ctx.drawImage(buffer.image, x, top, w, h);
+  if (buffer.drawn) ctx.drawImage(buffer.image, x, top, buffer.width * wide, buffer.height * cell);
+  frameBuffer(ctx, palette, place, glows);
+}
+
+/** A buffer's lines, its frame, and around what its step touches another. */
+export function frameBuffer(ctx, palette, { buffer, x, top, cell, wide = cell }, glows = false) {
+  const w = buffer.width * wide, h = buffer.height * cell;
   if (cell >= GRID_PX) {
     ctx.strokeStyle = palette.line;
     ctx.lineWidth = 1;
-    for (let col = 1; col < buffer.width; col++) line(ctx, x + col * cell, top, x + col * cell, top + h);
+    for (let col = 1; col < buffer.width; col++) line(ctx, x + col * wide, top, x + col * wide, top + h);
     for (let row = 1; row < buffer.height; row++) line(ctx, x, top + row * cell, x + w, top + row * cell);
   }
   if (buffer.matrices > 1) {
     ctx.strokeStyle = palette.muted;                     // between the matrices of its heads
     ctx.lineWidth = 1;
     const { cols, rows } = buffer;
-    for (let col = cols; col < buffer.width; col += cols) line(ctx, x + col * cell, top, x + col * cell, top + h);
+    for (let col = cols; col < buffer.width; col += cols) line(ctx, x + col * wide, top, x + col * wide, top + h);
     for (let row = rows; row < buffer.height; row += rows) line(ctx, x, top + row * cell, x + w, top + row * cell);
   }
   ctx.strokeStyle = glows ? palette.text : palette.faint;
@@ -261,8 +267,8 @@ export function paintBuffer(ctx, palette, { buffer, x, top, cell }, glows = fals
   ctx.strokeRect(x - 0.5, top - 0.5, w + 1, h + 1);
   if (!buffer.touched) return;
   const { top: first, bottom, left, right } = buffer.touched;
-  const wide = Math.max(2, (right - left + 1) * cell), high = Math.max(2, (bottom - first + 1) * cell);
-  const box = [x + left * cell, top + first * cell, wide, high];
+  const across = Math.max(2, (right - left + 1) * wide), down = Math.max(2, (bottom - first + 1) * cell);
+  const box = [x + left * wide, top + first * cell, across, down];
   ctx.strokeStyle = palette.text;
   ctx.lineWidth = 1.75;
   if (buffer.stored) {

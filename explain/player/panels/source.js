@@ -78,8 +78,9 @@ export class SourcePanel extends Panel {
     const { trace, sources } = this.story;
     const source = trace.source[k], line = trace.line[k];
     const { file, function: name, first_line, spans } = sources[source];
-    const module = file.split("/").at(-1);
-    this.head(name, "", trace.depth[k] ? `helper, call depth ${trace.depth[k]} · ${module}` : module);
+    const [module, edit] = file.split("/").at(-1).split("~"); // kernels/edits.py: a kernel with a changed line
+    const where = edit ? `${module}, a line changed` : module;
+    this.head(name, "", trace.depth[k] ? `helper, call depth ${trace.depth[k]} · ${where}` : where);
     this.listings.forEach((listing, i) => (listing.hidden = i !== source));
     for (const row of this.lit) row.classList.remove("now");
     this.lit.forEach((row) => row.removeAttribute("aria-current"));

@@ -1,12 +1,13 @@
 // The variables of a kernel without roles, all of them: scalars as numbers, arrays as small pictures. Every element can
 // be read: under the pointer, under a finger, or by the arrow keys on a focused picture.
 
-import { exact, times } from "../numbers.js";
+import { programPlace, sameLine } from "../grid.js";
+import { grouped, times } from "../numbers.js";
 import { paintArray } from "../pictures/array.js";
 import { Surface } from "../surface.js";
 import { explain } from "../terms.js";
 import { isFloat, product } from "../trace.js";
-import { element } from "../words.js";
+import { element, largestFinite } from "../words.js";
 import { Panel } from "./panel.js";
 
 const CELL_LINE_EM = 1.6;                                  // of the smallest text
@@ -23,31 +24,48 @@ export class VariablesPanel extends Panel {
   write(k) {
     const { story } = this;
     const { trace } = story;
-    const here = trace.source[k];
-    const live = [];
-    trace.header.names.forEach(([source, label], name) => {
-      const change = source === here ? story.lastChange(name, k, story.frameStart[k]) : -1;
-      if (change >= 0) live.push({ name, label, step: story.historyStep[change], index: story.historyValue[change] });
-    });
-    live.sort((a, b) => b.step - a.step);
+    const live = this.live(k).sort((a, b) => b.step - a.step);
+    const { otherProgram } = this.lane;
+    const beside = otherProgram === story.programs[story.programAt[k]] ? null : otherProgram;
+    const there = beside ? sameLine(story, k, beside) : -1;
+    const others = new Map(beside ? this.live(there).map(({ name, index }) => [name, index]) : []);
+    const place = beside && programPlace(story.launchAt(there), beside.id);
     const { buffers } = story.launchAt(k);
     const stored = story.accesses(k).filter((access) => access.stored >= 0).map(({ buffer, stored: index }, i) =>
       ({ name: `stored ${i}`, label: "stored", step: k, index, where: ` in ${buffers[buffer].name}` }));
-    this.head("variables", "", `${live.length}, latest change first`);
+    const also = beside ? `; beside: program ${place} at step ${grouped(this.lane.timeOf(there))}` : "";
+    this.head("variables", "", `${live.length}, latest change first${also}`);
     const fresh = [];
-    const items = [...stored, ...live].map(({ name, label, step, index, where = "" }) => {
-      const key = `${index} ${where} ${this.slices.get(label) ?? 0} ${this.lane.stamp}`;
+    const rows = [...stored, ...live].flatMap((one) => {
+      const index = others.get(one.name);
+      if (index === undefined) return [one];
+      const same = index === one.index;
+      return [one, { ...one, name: `${one.name} beside`, index, where: ` in program ${place}`, other: true, same }];
+    });
+    const items = rows.map(({ name, label, step, index, where = "", other = false, same = false }) => {
+      const key = `${index} ${where} ${this.slices.get(label) ?? 0} ${this.lane.stamp} ${same}`;
       let item = this.items.get(name);
       if (item?.dataset.key !== key) {
-        item = this.variable(label, trace.value(index), where, fresh);
+        item = same ? sameItem(where) : this.variable(label, trace.value(index), where, fresh);
+        item.classList.toggle("beside", other);
         item.dataset.key = key;
         this.items.set(name, item);
       }
-      item.classList.toggle("changed", step === k);
+      item.classList.toggle("changed", step === k && !other);
       return item;
     });
     this.root.querySelector("ul").replaceChildren(...items);
     for (const paint of fresh) paint();
+  }
+
+  /** The variables of the function at step k: name, label, the step that set it, its value's number. */
+  live(k) {
+    const { story } = this;
+    const here = story.trace.source[k];
+    return story.trace.header.names.flatMap(([source, label], name) => {
+      const change = source === here ? story.lastChange(name, k, story.frameStart[k]) : -1;
+      return change < 0 ? [] : [{ name, label, step: story.historyStep[change], index: story.historyValue[change] }];
+    });
   }
 
   /** A variable's line; `where` its value goes. An array's painter goes to `fresh`, to run when the line is on the
@@ -82,12 +100,11 @@ export class VariablesPanel extends Panel {
     const cells = { rows, cols, row: 0, col: 0, told, at: () => null };
     this.cells.set(canvas, cells);
     this.listen(canvas, cells, `${label}, ${times(shape)} ${unit}`);
-    let largest = 0;
-    for (const x of data) if (Number.isFinite(x)) largest = Math.max(largest, Math.abs(x));
+    const largest = largestFinite(data) || 1;
     fresh.push(() => {
       const surface = new Surface(canvas);
       surface.measure();
-      const array = { data: shown, rows, cols, ramp: "scores", largest: largest || 1, whole: !isFloat(dtype) };
+      const array = { data: shown, rows, cols, ramp: "scores", largest, whole: !isFloat(dtype) };
       cells.at = paintArray(surface, this.palette, array);
     });
     return item;
@@ -150,6 +167,13 @@ export class VariablesPanel extends Panel {
     const at = cells?.at(x, y);
     return at ? cells.told(at) : null;
   }
+}
+
+/** The line of a variable that is the same in the program beside. */
+function sameItem(where) {
+  const item = element("li");
+  item.append(element("span", "name"), element("span", "value", `the same${where}`));
+  return item;
 }
 
 /** The index along each of these axes of entry `at`, row-major. */

@@ -87,11 +87,11 @@ export function paintRows(surface, palette, state, selected, phase = 1, glowing 
     words: parts.map(({ key, word }) => ({ ...word, key })) });
 }
 
-/** The running maximum: a ring before this tile, a dot now. */
+/** The running maximum: a ring before this tile, a dot now. The run's largest stands at the right end. */
 function move(ctx, palette, { x, width }, y, rowHeight, before, after, [low, high]) {
   const radius = Math.max(1.2, Math.min(4, rowHeight * 0.3));
   const at = (v) => (v === -Infinity ? x + radius
-    : x + 2 * radius + ((width - 4 * radius) * (v - low)) / (high - low || 1));
+    : x + 2 * radius + (width - 4 * radius) * (high > low ? (v - low) / (high - low) : 1));
   const now = after ?? before;
   const { ink, fill } = palette.quantity.max;
   ctx.lineWidth = 1;

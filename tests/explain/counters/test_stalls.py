@@ -97,7 +97,12 @@ def test_a_chip_that_does_not_count_them_and_a_cupti_that_may_not_are_said(monke
 
 def test_the_bars_fill_the_width_and_name_what_they_are_of():
     drawn = ET.fromstring(
-        figures.stall_bars([("rung one", WAITING, 70.0), ("rung two", replace(WAITING, reasons={"wait": 1000}), None)])
+        figures.stall_bars(
+            [
+                figures.Waits("rung one", WAITING, 70.0),
+                figures.Waits("rung two", replace(WAITING, reasons={"wait": 1000})),
+            ]
+        )
     )
     boxes = [rect.attrib for rect in drawn.iter("{http://www.w3.org/2000/svg}rect")]
     bars = [box for box in boxes if float(box["height"]) == figures.BAR]
@@ -114,13 +119,23 @@ def test_each_kind_of_time_is_in_one_part_of_the_bars():
 
 
 def test_waiting_is_excused_only_where_the_tensor_cores_are_busy():
-    busy, unknown, idle = (figures.stalls_told(WAITING, tensor) for tensor in (83.0, None, 12.0))
+    busy, unknown, idle = (figures.stalls_told(figures.Waits("a", WAITING, tensor)) for tensor in (83.0, None, 12.0))
     assert "83%" in busy
     assert "90%" in busy  # all but the tenth of the time in which the warps issue
     assert idle == unknown
 
 
 def test_the_commonest_stall_is_told_with_its_share():
-    said = figures.stalls_told(WAITING)
+    said = figures.stalls_told(figures.Waits("a", WAITING))
     assert "60%" in said
     assert REASONS["long_scoreboard"].words in said
+
+
+def test_warps_without_work_are_no_stall():
+    at_a_barrier = replace(WAITING, reasons={"barrier": 320, "wait": 250, "long_scoreboard": 100})
+    one = figures.Waits("a", at_a_barrier, empty=0.25)
+    assert one.by_group[figures.EMPTY] == 0.25
+    assert one.share("barrier") == pytest.approx(0.07)
+    said = figures.stalls_told(one)
+    assert REASONS["wait"].words in said
+    assert "**25%** of the warps have no work" in said

@@ -1,4 +1,7 @@
-"""A device worker with no GPU: does what a request's kernel name asks of it, in a process of its own."""
+"""A device worker with no GPU: does what a request's seed asks of it, in a process of its own.
+
+It imports torch for a failure alone: that takes two seconds of a core, and tests end many of these processes.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,10 @@ import time
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from explain.counters import errors
 from explain.counters.model import METRICS, CopyCheck, Counters, Counts
 from explain.counters.stalls import METRICS as STALLS
 from explain.counters.stalls import Stalls
-from explain.device.handler import DeviceError, explained
 from explain.device.measurement import Measurement, Provenance, Timing
 from explain.experiment import Experiment
 from explain.plain import plain
@@ -42,25 +42,34 @@ def handle(request: dict[str, Any], progress) -> dict[str, Any]:
         return {"hbm": {"level": "hbm", "per_second": 4e12, "unit": "B/s", "method": "fake"}}
     experiment = request["experiment"]
     match experiment["seed"]:
-        case 1:
-            raise explained(OutOfResources())
-        case 2:
-            raise explained(
-                torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 400 GiB. GPU 0 has 139 GiB.")
-            )
-        case 3:
-            raise explained(RuntimeError("CUDA error: an illegal memory access was encountered"))
         case 4:
             os.abort()
         case 5:
             time.sleep(60)
-        case 6:
-            raise DeviceError("The NVIDIA driver is too old for this PyTorch")
+        case 1 | 2 | 3 | 6 as seed:
+            raise failure(seed)
     timing = Timing(100.0, 1.0, 0.9, 1.1, 50, "fake")
     if request["kind"] == "point":
         return plain(point(request, timing))
     where = Provenance(**{**WHERE.__dict__, "driver": str(os.getpid())})
     return plain(Measurement(experiment, 1e-7, 2e-7, "o", True, timing, (), where))
+
+
+def failure(seed: int) -> Exception:
+    """What the device worker says of an error of this sort."""
+    import torch
+
+    from explain.device.handler import DeviceError, explained
+
+    match seed:
+        case 1:
+            return explained(OutOfResources())
+        case 2:
+            full = "CUDA out of memory. Tried to allocate 400 GiB. GPU 0 has 139 GiB."
+            return explained(torch.cuda.OutOfMemoryError(full))
+        case 3:
+            return explained(RuntimeError("CUDA error: an illegal memory access was encountered"))
+    return DeviceError("The NVIDIA driver is too old for this PyTorch")
 
 
 def point(request: dict[str, Any], timing: Timing) -> Point:

@@ -22,7 +22,7 @@ from kernels import reference
 from kernels.attention import flash_attention
 from kernels.launch import tensors
 
-FAKE = WorkerSpec("device", "tests.explain.device.fake_worker:handle", default_seconds=20, address_space_limit=False)
+FAKE = WorkerSpec("device", "tests.explain.device.fake_worker:handle", default_seconds=120, address_space_limit=False)
 
 
 def asking(seed: int) -> Experiment:
@@ -97,7 +97,9 @@ def test_without_a_gpu_the_reason_is_given():
     ("text", "kind", "words"),
     [
         ("CUDA error: an illegal memory access was encountered", DeviceLost, "illegal access"),
-        ("CUDA error: misaligned address", DeviceLost, "illegal access"),
+        ("CUDA error: misaligned address", DeviceLost, "misaligned address"),
+        ("CUDA error: an illegal instruction was encountered", DeviceLost, "illegal instruction"),
+        ("CUDA error: device-side assert triggered", DeviceLost, "assertion"),
         (
             "The NVIDIA driver on your system is too old (found version 11040). Please update",
             DeviceError,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -10,22 +12,24 @@ import pytest
 
 from explain import contents
 from explain.cli import main
-from explain.puzzles import progress, runner, worker
+from explain.figures.numbers import number
+from explain.puzzles import command, progress, runner, worker
 from explain.puzzles.answer import AnswerError, answer_of, read_answer
-from explain.puzzles.puzzles import Puzzle, puzzles
+from explain.puzzles.command import said_of
+from explain.puzzles.kernels import KERNELS
+from explain.puzzles.predictions import Prediction
+from explain.puzzles.puzzles import Puzzle, predictions, puzzles
+from explain.run_experiment import run_traced
+from explain.trace.model import numbers
 from kernels.inputs import PRESETS
 from kernels.museum import EXHIBITS
 from kernels.parameters import ITEM_BYTES
+from tests.explain.puzzles.students import MISTAKES, STOPPED, Mistake, solved
 
 pytestmark = pytest.mark.xdist_group("puzzles")
 HEAD = 'import triton\nimport triton.language as tl\n\nPUZZLE = "{}"\n\n\n'
 FIRST = 3
 """So many of a puzzle's cases run here; the kernels themselves pass the whole grid elsewhere."""
-
-
-def solved(puzzle: Puzzle) -> str:
-    """A file with our own kernels."""
-    return puzzle.head() + "\n\n\n" + "\n\n\n".join(puzzle.solution().values()) + "\n"
 
 
 def write(folder: Path, text: str) -> Path:
@@ -37,7 +41,7 @@ def write(folder: Path, text: str) -> Path:
 def verdicts(puzzle: Puzzle, text: str, folder: Path, numbers: list[int]) -> list[bool]:
     """Whether each of these cases is right, in this process; a failure of the code counts as wrong."""
     cases = [puzzle.cases(seed=3)[number] for number in numbers]
-    given = [(case.values, case.entry.make_inputs(case.preset, case.values, case.seed)) for case in cases]
+    given = [(case.values, case.make_inputs()) for case in cases]
     sent = folder / "sent"
     sent.write_bytes(b"".join(runner._outputs(puzzle, "answer.py", text, given)))
     asked = {"kind": "verdict", "cases": [case.to_json() for case in cases], "sent": str(sent)}
@@ -47,14 +51,16 @@ def verdicts(puzzle: Puzzle, text: str, folder: Path, numbers: list[int]) -> lis
 
 @pytest.mark.parametrize("puzzle", puzzles().values(), ids=lambda puzzle: puzzle.name)
 def test_our_kernel_is_right_and_the_beginning_is_not(puzzle: Puzzle, tmp_path: Path) -> None:
-    answer = answer_of(solved(puzzle), "answer.py")
-    assert all(verdicts(puzzle, answer.text, tmp_path, list(range(FIRST))))
+    text = solved(puzzle)
+    answer_of(text, "answer.py")
+    assert all(verdicts(puzzle, text, tmp_path, list(range(FIRST))))
     if puzzle.name == "fewest_bytes":  # it begins right, with too many bytes
         return
-    answer = answer_of(puzzle.starter(), "answer.py")
+    text = puzzle.starter()
+    answer_of(text, "answer.py")
     shown_by = EXHIBITS[puzzle.exhibit].shown_by if puzzle.exhibit else "large_magnitude"
     chosen = [n for n, case in enumerate(puzzle.cases(0)) if case.inputs == shown_by][-2:]
-    assert not all(verdicts(puzzle, answer.text, tmp_path, chosen))
+    assert not all(verdicts(puzzle, text, tmp_path, chosen))
 
 
 def test_every_puzzle_is_at_the_end_of_a_chapter() -> None:
@@ -69,10 +75,53 @@ def test_cases_bite_and_begin_small() -> None:
         assert sizes == sorted(sizes)
         assert {case.values["dtype"] for case in cases} == set(ITEM_BYTES)
         assert {case.seed for case in cases} == {1}
-        if not puzzle.only:
+        if not puzzle.name.startswith("backward"):  # 0 · ∞ is NaN in the specification too
             assert synthetic <= {case.inputs for case in cases}, puzzle.name
     assert all(case.values["causal"] for case in puzzles()["causal"].cases(0))
     assert all(case.values["kv_heads"] < case.values["heads"] for case in puzzles()["grouped"].cases(0))
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda one: f"{one.puzzle}: {one.what}")
+def test_a_students_mistake_is_found_and_told_at_its_line(mistake: Mistake, judge) -> None:
+    line = None
+    try:
+        found = judge.judge(answer_of(mistake.text, "answer.py"))
+    except AnswerError as refused:
+        told, line = str(refused), refused.line
+    else:
+        told = said_of(found, Path("answer.py"))
+        assert not found.right
+        cause = found.difference.cause if found.difference else ""
+        if taken := re.match(r"`(\w+)` in place of", cause):
+            assert taken[1] in found.difference.wrong.code  # not a variable that is equal by chance
+    assert line or "answer.py:" in told or "bytes" in told, told
+    assert "Error:" not in told, told  # in words, not as a traceback's last line
+
+
+@pytest.mark.parametrize("mistake", STOPPED, ids=lambda one: f"{one.puzzle}: {one.what}")
+def test_what_stops_a_kernel_is_told_at_its_line_in_words(mistake: Mistake) -> None:
+    puzzle = puzzles()[mistake.puzzle]
+    case = puzzle.cases(seed=3)[0]
+    sent = [*runner._outputs(puzzle, "answer.py", mistake.text, [(case.values, case.make_inputs())])]
+    said = json.loads(sent[0])
+    pairs = zip(mistake.text.splitlines(), solved(puzzle).splitlines(), strict=False)
+    assert said["line"] == next(number for number, (one, other) in enumerate(pairs, 1) if one != other)
+    assert "Error:" not in said["message"]
+
+
+def test_each_puzzle_is_failed_in_three_ways() -> None:
+    assert {name: sum(one.puzzle == name for one in MISTAKES) for name in puzzles()} == dict.fromkeys(puzzles(), 3)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_that_only_puzzles_have_is_right_and_its_formula_exact(name: str) -> None:
+    puzzle = next(one for one in puzzles().values() if one.kernel == name)
+    for case in puzzle.cases(seed=0):
+        trace, verdict = run_traced(case, [], lambda *_: None)
+        assert verdict.within_tolerance, case
+        traffic = trace.traffic()
+        formula = case.traffic.totals()
+        assert {term: traffic[term] for term in formula} == formula, case
 
 
 ONLINE = puzzles()["online"].solution()["softmax_online_kernel"]
@@ -101,6 +150,7 @@ def test_a_right_answer_with_too_many_bytes_is_told_how_many_are_enough(judge) -
     assert found.passed == found.cases
     allowed = found.traffic[0] * 2 // 3 + found.traffic[1]  # two reads of three
     assert f"{allowed:,}" in found.message
+    assert sum(found.least[:2]) == allowed  # the table beside it says the same
 
 
 def test_the_solution_of_a_puzzle_with_fewer_bytes_has_as_few(judge) -> None:
@@ -162,3 +212,78 @@ def test_grade_writes_what_a_person_and_an_autograder_read(tmp_path, capsys) -> 
     assert report["sandbox"]
     assert [one["right"] for one in report["results"]] == [True, False]
     assert [test["score"] for test in json.loads(results.read_text())["tests"]] == [1.0, 0.0]
+
+
+PREDICTED = predictions()["predict_sum"]
+
+
+@pytest.fixture(scope="module")
+def rising():
+    """A run in which the maximum rises at a later tile."""
+    return [(PREDICTED.experiment(3), run_traced(PREDICTED.experiment(3), "all", lambda *_: None)[0])]
+
+
+@pytest.mark.parametrize("puzzle", predictions().values(), ids=lambda puzzle: puzzle.name)
+def test_a_prediction_is_computed_from_the_run_and_differs_between_seeds(puzzle: Prediction) -> None:
+    questions = set()
+    for seed in (1, 2, 3):
+        case = puzzle.experiment(seed)
+        runs = [(case, run_traced(case, "all", lambda *_: None)[0])]
+        questions.add(puzzle.prompt(runs))
+        answer = puzzle.solution(runs).rpartition("= ")[2].rstrip(".")
+        found = puzzle.verdict(runs, answer)
+        assert found.right
+        assert found.step is not None
+        assert answer[:4] in number(float(numbers(runs[0][1].state(found.step)[case.entry.roles[puzzle.ask]])), 4)
+        assert not puzzle.verdict(runs, "77").right
+    assert len(questions) == 3
+
+
+@pytest.mark.parametrize(
+    ("ask", "given", "told"),
+    [  # m rises from 1.049 to 1.43; ℓ was 4.29; this tile adds 1.974
+        ("predict_max", "-0.1635", "Which is larger"),
+        ("predict_max", "1.807", "with the sign"),
+        ("predict_max", "-1.807", "the smallest number"),
+        ("predict_alpha", "1.464", "1 / α"),
+        ("predict_alpha", "-0.381", "α is exp of it"),
+        ("predict_alpha", "1", "larger than m"),
+        ("predict_sum", "6.264", "not rescaled"),
+        ("predict_sum", "1.974", "this tile's own sum"),
+        ("predict_sum", "2.931", "add exp(x − m_new)"),
+    ],
+)
+def test_a_students_wrong_prediction_is_told_what_was_forgotten(rising, ask: str, given: str, told: str) -> None:
+    found = predictions()[ask].verdict(rising, given)
+    assert not found.right
+    assert told in found.words
+
+
+def test_a_prediction_is_answered_by_file_and_graded(tmp_path, monkeypatch, capsys, judge) -> None:
+    monkeypatch.setenv("TILESCOPE_PROGRESS", str(tmp_path / "progress.json"))
+    # All commands share a judge: each would start a process of its own, which takes three seconds of a core.
+    monkeypatch.setattr(command, "Judge", lambda: judge)
+    monkeypatch.setattr(command, "closing", nullcontext)
+    file, results = tmp_path / "mine.py", tmp_path / "results.json"
+    assert main(["puzzle", "start", "predict_sum", "--out", str(file)]) == 0
+    assert main(["puzzle", "check", str(file)]) == 1
+    assert "What is ℓ after this tile?" in capsys.readouterr().out
+    assert main(["grade", str(file)]) == 1  # no number yet
+    begun = re.sub(r"SEED = \d+", "SEED = 3", file.read_text())
+    for given, right in (("6.264", False), ("4.905", True)):
+        file.write_text(begun.replace("None", given))
+        assert main(["puzzle", "check", str(file), "--json"]) == (0 if right else 1)
+        capsys.readouterr()
+        assert main(["grade", str(file), "--json", "--gradescope", str(results)]) == (0 if right else 1)
+        assert json.loads(capsys.readouterr().out)["results"][0]["right"] == right
+        assert json.loads(results.read_text())["tests"][0]["score"] == float(right)
+    assert progress.load().of("predict_sum").solved
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("ANSWER = 'x'", None), ("SEED = -1", None), ("ANSWER = f()", 3), ("import os", 3)]
+)
+def test_a_prediction_that_is_no_number_is_refused(text: str, line: int | None) -> None:
+    with pytest.raises(AnswerError) as refused:
+        answer_of(f"PUZZLE = 'predict_sum'\nSEED = 3\n{text}\n", "answer.py")
+    assert refused.value.line == line

@@ -24,6 +24,11 @@ def test_a_file_leaves_its_trace_and_what_it_printed(judge) -> None:
     assert failed.report.failure is not None
 
 
+def test_a_test_runs_too(judge) -> None:
+    trace = record(judge, TEXT.replace("def main()", "def test_it(monkeypatch)"), "test_it")
+    assert (trace.launches[0].grid, trace.report.failure) == ((3, 1, 1), None)
+
+
 @pytest.mark.parametrize(
     ("text", "function", "seconds"),
     [

@@ -18,7 +18,7 @@ from explain.workers import WorkerError, WorkerFailed, WorkerSpec
 from kernels.parameters import ITEM_BYTES
 from tests.explain.device.fake_worker import WHERE
 
-FAKE = WorkerSpec("device", "tests.explain.device.fake_worker:handle", default_seconds=20, address_space_limit=False)
+FAKE = WorkerSpec("device", "tests.explain.device.fake_worker:handle", default_seconds=120, address_space_limit=False)
 ONLINE, FLASH = Experiment.of("softmax_online"), Experiment.of("flash_attention")
 BOTH = Plan("both", "two", (ONLINE, FLASH))
 

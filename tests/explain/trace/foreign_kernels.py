@@ -241,3 +241,76 @@ def library_of_int16(y_ptr, n):
 def over_list(y_ptr):
     for value in [1, 2]:
         tl.store(y_ptr, value)
+
+
+@triton.jit
+def changes_type_in_branch(y_ptr, n, BLOCK: tl.constexpr):
+    x = tl.zeros((BLOCK,), tl.float32)
+    if n > 2:
+        x = tl.zeros((BLOCK,), tl.float16)
+    tl.store(y_ptr + tl.arange(0, BLOCK), x)
+
+
+@triton.jit
+def branches_of_two_types(y_ptr, n):
+    if tl.program_id(0) < n:  # noqa: SIM108  # what the test is about
+        x = 1.0
+    else:
+        x = 1
+    tl.store(y_ptr, x)
+
+
+@triton.jit
+def ternary_of_two_types(y_ptr, n):
+    x = 1.0 if n > 2 else 0
+    tl.store(y_ptr, x)
+
+
+@triton.jit
+def ternary_of_two_widths(y_ptr, n):
+    x = tl.load(y_ptr)
+    tl.store(y_ptr, x.to(tl.float16) if tl.program_id(0) < n else x * x)
+
+
+@triton.jit
+def _side(x, up):
+    if up:  # noqa: SIM108  # what the test is about
+        y = x
+    else:
+        y = -x
+    return y + (x if up else -x)
+
+
+@triton.jit
+def sides_of_each_type(y_ptr, n, FIRST: tl.constexpr):
+    x = tl.load(y_ptr)
+    up = tl.program_id(0) < n
+    sides = _side(x, up) + _side(x.to(tl.int32), up == 0)
+    tl.store(y_ptr, (sides if n > 0 else -sides) if FIRST else 0)
+
+
+@triton.jit
+def only_in_one_branch(y_ptr, n):
+    if n > 2:
+        x = 1.0
+    tl.store(y_ptr, x)
+
+
+@triton.jit
+def branches(y_ptr, n, BLOCK: tl.constexpr):
+    last = 0.0
+    for i in range(n):
+        if i > 1:
+            last = last + 1.0
+            x = 2.0
+        elif i == 1:
+            y = 3.0
+            x = y
+        else:
+            x = 1.0
+        last = last + x
+    if BLOCK > 2:
+        wide = tl.zeros((BLOCK,), tl.float16)
+    if n > 100:
+        return
+    tl.store(y_ptr, last + tl.sum(wide.to(tl.float32)))

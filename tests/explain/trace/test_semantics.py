@@ -33,6 +33,8 @@ REFUSED = {  # arguments after y_ptr, the compiler's types of them, constants, t
     "whole_of_tensor": ([4], {"n": "i32"}, {}, 1),
     "library_of_int16": ([4], {"n": "i32"}, {}, 1),
     "over_list": ([], {}, {}, 1),
+    "changes_type_in_branch": ([4], {"n": "i32"}, {"BLOCK": 4}, 2),
+    "ternary_of_two_types": ([4], {"n": "i32"}, {}, 1),
 }
 ACCEPTED = {
     "and_between_tiles": ({"x_ptr": "*fp32", "y_ptr": "*fp32", "rows": "i32", "cols": "i32"}, {"BLOCK": 4}),
@@ -47,6 +49,8 @@ ACCEPTED = {
     "asserts": ({"y_ptr": "*i32", "limit": "i32"}, {"BLOCK": 4}),
     "two_loops": ({"y_ptr": "*fp32", "n": "i32"}, {}),
     "constant_branch": ({"y_ptr": "*fp32"}, {"WIDE": False}),
+    "branches": ({"y_ptr": "*fp32", "n": "i32"}, {"BLOCK": 4}),
+    "sides_of_each_type": ({"y_ptr": "*fp32", "n": "i32"}, {"FIRST": True}),
 }
 
 
@@ -55,6 +59,8 @@ def compiler_says():
     calls: dict[str, Any] = {
         name: ({"y_ptr": "*fp32", **types}, constants) for name, (_, types, constants, _) in REFUSED.items()
     }
+    of_two = ("branches_of_two_types", "ternary_of_two_widths", "only_in_one_branch")
+    calls |= {name: ({"y_ptr": "*fp32", "n": "i32"}, {}) for name in of_two}
     calls |= ACCEPTED | {"small_dot": ({"x_ptr": "*fp32", "y_ptr": "*fp32"}, {"M": 4, "K": 4})}
     command = [sys.executable, "-m", "tests.explain.trace.compile_foreign", json.dumps(calls)]
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
@@ -181,7 +187,7 @@ def test_scaled_dot():
     magnitudes = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])[codes & 7] * np.where(codes & 8, -1, 1)
     left = magnitudes * np.exp2(np.repeat(sa.numpy().astype(float) - 127, 32, 1))
     right = b.float().numpy() * np.exp2(np.repeat(sb.numpy().astype(float) - 127, 32, 1)).T
-    assert np.allclose(y.numpy(), left @ right, rtol=1e-5)
+    assert (abs(y.numpy() - left @ right) <= 1e-6 * (abs(left) @ abs(right))).all()
     assert trace.launches[0].flops.matmul == 2 * 16 * 16 * 64
 
 
@@ -218,3 +224,35 @@ def test_a_constant_branch_that_is_not_taken_may_hold_anything():
     assert y.item() == 1
     with pytest.raises(Refused):
         record_call(lambda: kernels.constant_branch[(1,)](y, WIDE=True))
+
+
+def test_both_branches_of_a_computed_condition_must_leave_one_type(compiler_says):
+    y = torch.zeros(4)
+    record_call(lambda: kernels.branches[(1,)](y, 4, BLOCK=4))
+    assert y[0] == 1 + 3 + 2 * (1 + 2)
+    assert "Mismatched type for x" in compiler_says["branches_of_two_types"]
+    with pytest.raises(Refused, match="fp32 in the other branch and int32"):  # where each branch ran in a program
+        record_call(lambda: kernels.branches_of_two_types[(2,)](y, 1))
+    record_call(lambda: kernels.branches_of_two_types[(2,)](y, 2))  # only one ran: nothing is known of the other
+
+
+def test_both_sides_of_a_ternary_must_have_one_type(compiler_says):
+    assert "inconsistent types" in compiler_says["ternary_of_two_widths"]
+    y = torch.ones(1)
+    with pytest.raises(Refused, match=r"is fp16 and the other is fp32"):  # where each side ran in a program
+        record_call(lambda: kernels.ternary_of_two_widths[(2,)](y, 1))
+    record_call(lambda: kernels.ternary_of_two_widths[(2,)](y, 2))  # only one ran: nothing is known of the other
+
+
+def test_branches_may_leave_a_type_for_each_type_of_the_arguments():
+    y = torch.full((1,), 1.5)
+    for tensor, first, expected in ((y, True, 2 * 1.5 - 2 * 1), (y.int(), True, 0), (y, False, 0)):
+        trace = record_call(lambda: kernels.sides_of_each_type[(1,)](tensor, 1, FIRST=first))  # noqa: B023
+        assert tensor.item() == expected
+        assert trace.steps
+
+
+def test_a_variable_of_one_branch_is_lost_after_it(compiler_says):
+    assert "x is not defined" in compiler_says["only_in_one_branch"]
+    with pytest.raises(Exception, match="'x'"):
+        record_call(lambda: kernels.only_in_one_branch[(1,)](torch.zeros(4), 4))

@@ -10,6 +10,7 @@ import pytest
 from explain.chapters.attention import contexts, exercises, figures
 from explain.chapters.attention.heads import LAYER, SENTENCE, head, softmax, with_larger
 from explain.exercises import check
+from explain.figures import svg
 from explain.gpus import GPUS
 from kernels import real_inputs, reference
 from kernels.inputs import HEADS_TO_SHOW
@@ -83,3 +84,14 @@ def test_the_questions_answers_are_the_heads(number, token):
             one for one in question.options_of(shown) if one != right[question.name]
         )  # fmt: skip
         assert not check(question, shown, wrong).right
+
+
+def test_a_phone_shows_all_15_columns():
+    shown = head(6)
+    drawn = (
+        figures.score_map(shown, 8, narrow=True),
+        figures.softened(shown.tokens, shown.weights[8], shown.weights[8], 14, narrow=True),
+    )
+    for one in drawn:
+        assert svg.LEGIBLE * float(re.findall(r'viewBox="0 0 ([\d.]+)', one)[0]) <= 388
+        assert all(f">{token}</text>" in one for token in shown.tokens)

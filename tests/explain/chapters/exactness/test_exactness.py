@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 
 import numpy as np
 import pytest
@@ -22,6 +23,11 @@ from kernels.catalog import KERNELS
 @functools.cache
 def output(experiment: Experiment, reverse_keys: bool = False) -> Output:
     return Output(*(array.astype(np.float64) for array in run_output(experiment, reverse_keys)))
+
+
+BOTH = ("attention_standard", "flash_attention")
+PHONE = 388
+"""The width of a column on a phone of 420 pixels."""
 
 
 def pair(dtype: str) -> tuple[Output, Output]:
@@ -115,11 +121,24 @@ def test_the_figure_names_the_median_and_largest_error_of_each_output():
     exact = Output(np.ones((1, 1, 2, 2)), np.ones((1, 1, 2, 2)), np.zeros((1, 1, 2, 2)))
     outputs = dict(zip(("flash_attention", "attention_standard"), pair("fp16"), strict=True))
     ways = [figures.Way(kernel, kernel, one) for kernel, one in outputs.items()]
-    drawn = figures.errors({"fp16": [*ways, figures.Way("exact", "flash_attention", exact)]})
-    for one in outputs.values():
-        assert f">{scientific(one.quantile(0.5))}<" in drawn
-        assert f">{scientific(one.largest())}<" in drawn
-    assert drawn.count(">0</text>") == 2
+    for narrow in (False, True):
+        drawn = figures.errors({"fp16": [*ways, figures.Way("exact", "flash_attention", exact)]}, narrow=narrow)
+        for one in outputs.values():
+            assert f">{scientific(one.quantile(0.5))}<" in drawn
+            assert f">{scientific(one.largest())}<" in drawn
+        assert drawn.count(">0</text>") == 2
+
+
+def test_on_a_phone_both_figures_keep_all_they_show_and_need_no_scrolling():
+    ways = [figures.Way(kernel, kernel, one) for kernel, one in zip(BOTH, pair("fp16"), strict=True)]
+    pictures = (
+        lambda narrow: figures.where_rounded(BOTH, 16, narrow=narrow),
+        lambda narrow: figures.errors({"fp16": ways}, narrow=narrow),
+    )
+    for picture in pictures:
+        wide, narrow = picture(False), picture(True)
+        assert float(re.findall(r'viewBox="0 0 (\S+)', narrow)[0]) <= PHONE
+        assert narrow.count("<title>") == wide.count("<title>")
 
 
 def test_the_share_of_the_tolerance_is_the_largest_of_any_element():

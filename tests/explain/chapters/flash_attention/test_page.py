@@ -23,7 +23,7 @@ from tests.pages import page, texts
 def test_memory_is_drawn_for_the_gpu_that_is_chosen():
     said = texts(page("memory_hierarchy"))
     assert "Memory of the H200 to scale" in said
-    assert "| 65,536 | 65,536 |" in said  # four trips of N² elements
+    assert "**65,536 B**" in said  # four trips of N² elements
     test = page("memory_hierarchy", gpu="T4", scale="Logarithmic")
     assert "Memory of the T4" in texts(test)
     assert test.info  # it says which figure is missing
@@ -65,7 +65,7 @@ def test_the_gpu_of_this_machine_is_chosen_first(monkeypatch):
 
 def test_s_and_p_outgrow_the_rest_as_n_grows():
     test = page("memory_hierarchy")
-    assert "32.0 ×" in texts(test)
+    assert "64.0 ×" in texts(test)
     test.select_slider[0].set_value(16384).run()
     assert not test.exception
     assert "128 ×" in texts(test)
@@ -74,23 +74,23 @@ def test_s_and_p_outgrow_the_rest_as_n_grows():
 def test_larger_query_tiles_read_less_of_k():
     test = page("memory_hierarchy", block_m="32")
     experiment = lessons.STANDARD.with_(block_m=32)
-    read = next(t for t in experiment.entry.formula(experiment.values).terms if t.buffer == "k")
-    assert re.search(rf"read K \| {read.elements:,}\D+2\D+\| {read.bytes:,} \| {read.bytes:,} \|", texts(test))
+    read = next(t for t in experiment.traffic.terms if t.buffer == "k")
+    assert f"read K: {read.bytes:,} B" in texts(test)
+    assert "Each row of K is loaded **2 ×**" in texts(test)
 
 
 def test_a_recorded_tile_stands_in_its_tank_at_once():
     test = page("flash_attention", view="Tile sizes")
     said = texts(test)
     assert "4 programs" in said
-    test.select_slider[0].set_value(128)
-    test.select_slider[1].set_value(128).run()
-    assert texts(test) != said
+    assert "Nothing spills." in said
+    test = page("flash_attention", view="Tile sizes", tile="128x128")
+    assert "2 programs" in texts(test)
+    assert "local memory" in texts(test)
 
 
 def test_a_tile_too_large_for_a_gpu_says_so():
-    test = page("flash_attention", view="Tile sizes", gpu="T4")
-    test.select_slider[0].set_value(128)
-    test.select_slider[1].set_value(128).run()
+    test = page("flash_attention", view="Tile sizes", gpu="T4", tile="128x128")
     assert "98,304 of the 65,536 bytes" in texts(test)
 
 
@@ -123,7 +123,7 @@ def test_a_tile_is_compiled_on_a_click_while_the_page_goes_on(monkeypatch, tmp_p
     monkeypatch.setattr(compiling, "compiler", lambda: slow)
     test = page("flash_attention", view="Tile sizes")
     test.segmented_control[3].set_value("fp32").run()
-    assert slow.asked == []  # moving a slider asks nothing of the compiler
+    assert slow.asked == []  # a control asks nothing of the compiler
     (button,) = (b for b in test.button if b.key == "compile tile")
     assert button.label == "Compile this tile for sm_90"
     button.click().run()
@@ -148,7 +148,8 @@ def test_the_bytes_of_k_and_v_fall_as_the_tile_grows(dtype):
     test = page("flash_attention", view="Tile sizes")
     test.segmented_control[3].set_value(dtype).run()
     for row in tiles.reads(4096, 64, dtype):
-        assert f"| {row.block_m} | {row.on_chip:,} | {row.by_formula:,} |" in texts(test)
+        assert f"BLOCK_M = {row.block_m}: {row.bytes:,} B" in texts(test)
+        assert f">{row.on_chip:,}</text>" in texts(test)
 
 
 def test_the_loop_orders_stand_side_by_side_with_o_apart():
@@ -159,12 +160,16 @@ def test_the_loop_orders_stand_side_by_side_with_o_apart():
 
 def test_the_papers_algorithm_stands_beside_the_kernels_lines():
     said = texts(page("flash_attention", view="The paper's algorithm"))
-    assert re.search(r"\| 12 \|[^|]+\| `o = acc / tl\.where\(l_i == 0\.0, 1\.0, l_i\)\[:, None\]` \|", said)
+    (row,) = re.findall(r"<tr><td>12</td>.*?</tr>", said)
+    assert "<code>o = acc / tl.where(l_i == 0.0, 1.0, l_i)[:, None]</code>" in row
+    assert re.search(r'href="./flash_attention\?step=\d+&amp;row=15"', row)
+    assert len(re.findall("<tr class=inner>", said)) == 5  # lines 7 to 11
 
 
 def test_every_gpu_of_the_list_can_be_chosen():
     for name in GPUS:
-        assert name in "\n".join(s.value for s in page("flash_attention", view="Tile sizes", gpu=name).header)
+        said = texts(page("flash_attention", view="Tile sizes", gpu=name))
+        assert f's bytes in the shared memory of the {name}"' in said
 
 
 def test_the_loop_orders_visit_the_tiles_by_columns_and_by_rows():

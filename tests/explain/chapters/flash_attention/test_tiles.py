@@ -18,7 +18,7 @@ from explain.experiment import Experiment
 from explain.figures import numbers
 from explain.gpus import GPUS, known_as
 from explain.run_experiment import run_traced
-from explain.trace.model import Trace
+from explain.trace.model import Scalar, Trace
 
 RAGGED = {"seq_len": 40, "kv_len": 56, "head_dim": 24, "block_m": 16, "block_n": 32, "heads": 2}
 
@@ -51,16 +51,45 @@ def test_every_trip_of_standard_attention_is_in_formula_and_trace_alike(causal):
     found = list(memory.trips(experiment, trace))
     assert [trip.launch for trip in found] == [1, 1, 1, 2, 2, 3, 3, 3]
     assert all(trip.traced == trip.term.bytes > 0 for trip in found)
-    table = memory.trips_table(experiment, trace)
+    said = memory.trips_total(experiment, trace)
     large = 4 * 2 * 40 * 56 * 4  # four trips of two heads' scores
-    assert f"{large:,} | {large:,}" in table
+    assert f"**{large:,} B**" in said
+    assert "formula and run agree" in said
+    for narrow in (False, True):
+        drawn = memory.trips_picture(experiment, trace, narrow=narrow)
+        for trip in found:
+            way = "write" if trip.term.written else "read"
+            assert f"{way} {trip.term.buffer.upper()}: {trip.traced:,} B" in drawn
+
+
+def test_a_run_that_moves_other_bytes_than_the_formula_is_called_out():
+    experiment = Experiment.of("attention_standard", RAGGED, "normal")
+    other = traced(experiment.with_(block_m=32))
+    assert "formula and run differ" in memory.trips_total(experiment, other)
+    assert "formula and run differ" in memory.product_reads(experiment, other)
+
+
+def test_the_text_about_s_says_what_fits_in_l2():
+    gpu = GPUS["H200"]
+    assert "does not fit" in memory.fate_of_scores(8192, "fp16", 16, gpu)  # 2 · 8192² = 134 MB > 62.9 MB
+    assert "do not fit" in memory.fate_of_scores(4096, "fp16", 16, gpu)  # 33.6 MB fits; 32 of them do not
+    assert "still fit" in memory.fate_of_scores(512, "fp16", 16, gpu)
+
+
+def test_larger_tiles_give_s_and_p_a_larger_share():
+    of_s, of_q = 4 * 64 * 64, 4 * 64 * 32  # elements of S and P moved; of Q, K or V read once by each of 4 tiles
+    here = memory.share_of_scores(lessons.STANDARD)
+    assert here == pytest.approx(of_s / (of_s + 3 * of_q + 64 * 32))
+    n, d, block = 4096, 64, 128
+    assert memory.share_of_scores(memory.LONG) == pytest.approx(4 * n / (4 * n + 3 * n * d / block + d))
 
 
 def test_each_element_of_q_is_read_once_a_tile_of_keys():
     experiment = Experiment.of("attention_standard", RAGGED, "normal")
-    table = memory.product_reads(experiment, traced(experiment))
-    assert "| Q | ⌈56 / 32⌉ = 2 | 2 | 2 |" in table
-    assert "| K | ⌈40 / 16⌉ = 3 | 3 | 3 |" in table
+    said = memory.product_reads(experiment, traced(experiment))
+    assert "Each row of Q is loaded **2 ×**, once for each tile of keys: ⌈56 / 32⌉ = 2." in said
+    assert "Each row of K is loaded **3 ×**, once for each tile of queries: ⌈40 / 16⌉ = 3." in said
+    assert "formula and run agree" in said
 
 
 @pytest.mark.parametrize("narrow", [False, True])
@@ -140,14 +169,25 @@ def test_the_compilers_numbers_stand_beside_the_formula():
     assert "40,960 B" in shared
     assert f"spills {numbers.capacity(100 * 128)}" in registers
     assert "spills" not in shared
-    assert "| 128 | none | **4** (16 of 64 warps) | registers |" in flash.cost_table(calm, gpu)
-    assert "**120 B** stored, 140 B loaded" in flash.cost_table(spilled, gpu)
-    assert "4 programs" in flash.verdict(calm, gpu)
+    assert "+ 16 KiB: the next K and V" in shared
+    assert "255 per thread" in registers
+    assert "4 programs at a time. The limit: registers. Nothing spills." in flash.verdict(calm, gpu)
     assert "100 bytes" in flash.verdict(spilled, gpu)
     assert "300,000 of the 232,448" in flash.verdict(cost(shared_bytes=300000), gpu)
     drawn = flash.grid({(64, 64): calm, (128, 128): spilled}, gpu, (64, 64))
-    assert drawn.count("not compiled") == 14
+    assert drawn.count(">not compiled<") == 14
     assert "spills 120 B" in drawn
+    assert re.findall(r'data-press="(\w+)"[^>]*aria-pressed="true"', drawn) == ["64x64"]
+
+
+@pytest.mark.parametrize(
+    ("block_m", "gpu", "shared", "said"),
+    [(16, "H200", 20480, "+ 2 KiB: P̃<"), (64, "A100", 24576, "each array once"), (64, "T4", 32768, "+ 8 KiB<")],
+)
+def test_what_the_compiler_adds_is_named_only_where_it_is_known(block_m, gpu, shared, said):
+    launch = cost(shared_bytes=shared).launches[0]
+    drawn, _ = flash.tanks(tiles.tile(block_m, 64).values, GPUS[gpu], launch)
+    assert said in drawn
 
 
 def test_the_loop_orders_shares_are_all_the_bytes_there_are():
@@ -164,17 +204,56 @@ def test_the_loop_orders_shares_are_all_the_bytes_there_are():
 def test_the_bars_hold_all_bytes_of_both_kernels():
     experiment = Experiment.of("flash_attention", RAGGED, "normal")
     runs = [experiment.through("attention_standard"), experiment]
-    formulas = [(run.kernel, run.entry.formula(run.values)) for run in runs]
+    formulas = [(run.kernel, run.traffic) for run in runs]
     drawn = flash.traffic_bars(formulas, flash.WITH_SCORES)
     parts = [int(found.replace(",", "")) for found in re.findall(r"<title>[^<]*: ([\d,]+) B</title>", drawn)]
     assert sum(parts) == sum(formula.read_bytes + formula.written_bytes for _, formula in formulas)
-    assert len(re.findall(r"<title>S and P", drawn)) == 2  # read and written, by standard attention only
+    # by standard attention only, in the order of its launches
+    assert re.findall(r"<title>([SP] \w+)", drawn) == ["S written", "S read", "P written", "P read"]
+
+
+def test_a_bar_names_only_what_moves():
+    experiment = Experiment.of("flash_attention", RAGGED, "normal")
+    runs = [lessons.first_order(experiment), experiment]
+    formulas = [(run.kernel, run.traffic) for run in runs]
+    drawn = re.findall(r"<title>([^<]*): [\d,]+ B</title>", flash.traffic_bars(formulas, flash.GROUPS))
+    first = ["O, m and ℓ read", "O, m, ℓ and L written", "Q read", "K and V read"]
+    assert drawn == [*first, "O and L written", "Q read", "K and V read"]
+
+
+def test_a_line_is_seen_in_the_first_programs_second_tile():
+    trace = run_traced(lessons.SHORT, "all", lambda *_: None)[0]
+    source = inspect.getsource(kernels.attention).splitlines()
+    line = next(at for at, one in enumerate(source, 1) if one.strip() == "alpha = tl.exp(m_i - m_safe)")
+    step = paper.steps(trace, [line])[line]
+    assert trace.line(step) == line
+    assert trace.program(step) == trace.program(0)
+    assert trace.state(step)["start"] == Scalar(str(lessons.SHORT.values["block_n"]), "int")
+
+
+def test_a_shortened_line_leaves_out_addresses_alone():
+    load = "k = tl.load(k_ptr + cols[:, None] * stride_kn + dims[None, :] * stride_kd, mask=inside_kv, other=0.0)"
+    assert paper.shortened(load) == "k = tl.load(k_ptr + …, mask=inside_kv)"
+    stored = "tl.store(lse_ptr + rows * stride_lm, lse, mask=rows < seq_len)"
+    assert paper.shortened(stored) == "tl.store(lse_ptr + …, lse, mask=rows < seq_len)"
+    assert paper.shortened("m_i = m_new") == "m_i = m_new"
 
 
 def test_each_quoted_line_is_in_the_kernel():
     source = inspect.getsource(kernels.attention)
-    own = [line.strip() for line in source.splitlines()]
-    for _, _, codes in paper.ALGORITHM:
+    own = [line.partition("  # ")[0].strip() for line in source.splitlines()]
+    for *_, codes in paper.ALGORITHM:
         for code in codes:
             assert code in own, code
-    assert [n for n, _, _ in paper.ALGORITHM] == ["1–2", *map(str, range(3, 14)), "14–15"]
+    assert [n for n, *_ in paper.ALGORITHM] == ["1–2", *map(str, range(3, 14)), "14–15"]
+
+
+def test_from_which_length_on_is_said_with_what_the_shorter_ones_have():
+    seconds = {"attention_standard": {128: 2.0, 256: 3.0, 512: 8.0}, "flash_attention": {128: 1.9, 256: 4.0, 512: 4.0}}
+    said = flash.faster(seconds, {"heads": 4, "block_m": 64}, GPUS["H200"])
+    assert "From **N = 512** on" in said
+    assert "up to 2.00 ×" in said
+    assert "0.75 × to 1.05 ×: neither wins clearly" in said
+    assert "at N = 256 FlashAttention has 16 programs for 132 SMs" in said
+    slower = {"attention_standard": {128: 1.0, 256: 1.0}, "flash_attention": {128: 2.0, 256: 2.0}}
+    assert "At none" in flash.faster(slower, {"heads": 4, "block_m": 64}, GPUS["H200"])

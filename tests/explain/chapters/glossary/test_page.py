@@ -41,3 +41,10 @@ def test_search_narrows_the_list():
     test.text_input[0].set_value("zebra").run()
     assert not entries(test)
     assert "zebra" in test.info[0].value
+
+
+def test_what_was_searched_is_marked_in_the_words_only():
+    test = page("glossary", search="spill")
+    first = entries(test)[0]
+    assert 'href="glossary?term=spill"' in first
+    assert "<mark>spill</mark></a>" in first

@@ -103,19 +103,25 @@ def test_a_run_without_a_rescale_is_refused():
         opening.run_of(engine().trace(flat).trace, flat)
 
 
+def sizes(bill) -> dict[str, int]:
+    """The bytes of each buffer of a bill."""
+    return {name: size for name, size, _ in bill["parts"]}
+
+
 def test_the_bills_are_the_formulas_and_the_traces(packet, flash, standard):
     small, large = packet["bills"]
     for bill, (experiment, trace) in zip(small["each"], ((STANDARD, standard), (OPENING, flash)), strict=True):
         traced = trace.traffic()
-        assert bill["bytes"] == traced["read_bytes"] + traced["written_bytes"] == sum(size for _, size in bill["parts"])
+        assert bill["bytes"] == traced["read_bytes"] + traced["written_bytes"] == sum(sizes(bill).values())
         assert bill["total"] == moved(bill["bytes"])
+        assert [said for _, _, said in bill["parts"]] == [moved(size) for _, size, _ in bill["parts"]]
         assert bill["name"] == experiment.entry.short
     for bills in (small, large):
-        whole, tiled = (dict(bill["parts"]) for bill in bills["each"])
+        whole, tiled = map(sizes, bills["each"])
         assert {"s", "p"} <= whole.keys()
         assert {"s", "p"}.isdisjoint(tiled)
         assert bills["times"] == f"{fixed(sum(whole.values()) / sum(tiled.values()), 1)} ×"
-    assert dict(large["each"][0]["parts"])["s"] == 2 * 4 * opening.LENGTHS[-1] ** 2
+    assert sizes(large["each"][0])["s"] == 2 * 4 * opening.LENGTHS[-1] ** 2
 
 
 def test_every_symbol_of_a_sentence_has_its_definition(packet):

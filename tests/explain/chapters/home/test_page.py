@@ -12,7 +12,7 @@ from tests.pages import texts
 
 
 def opened() -> AppTest:
-    test = AppTest.from_file(str(ROOT / "main.py"), default_timeout=60).run()
+    test = AppTest.from_file(str(ROOT / "main.py"), default_timeout=300).run()
     assert not test.exception
     return test
 
@@ -42,7 +42,7 @@ def test_a_length_of_time_is_said_in_half_hours(minutes, like):
 
 
 def test_an_old_link_to_a_step_leads_to_the_same_step_of_the_chapter():
-    test = AppTest.from_file(str(ROOT / "main.py"), default_timeout=60)
+    test = AppTest.from_file(str(ROOT / "main.py"), default_timeout=300)
     test.query_params["step"] = "330"
     test.run()
     assert test.query_params["step"] == "330"

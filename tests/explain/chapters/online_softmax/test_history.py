@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -10,12 +11,13 @@ import pytest
 from explain import lessons
 from explain.chapters.online_softmax import figures, history
 from explain.experiment import Experiment
+from explain.figures import svg
 from explain.run_experiment import run_traced
 from explain.trace.model import Trace
 
 
 def run(experiment: Experiment) -> tuple[Experiment, Trace, np.ndarray]:
-    row = experiment.entry.make_inputs(experiment.preset, experiment.values, experiment.seed)["x"][0]
+    row = experiment.make_inputs()["x"][0]
     return experiment, run_traced(experiment, "all", lambda *_: None)[0], row.astype(np.float64)
 
 
@@ -32,6 +34,8 @@ def test_each_tile_has_m_and_l_of_the_elements_so_far(lesson):
         so_far = np.concatenate([one.x for one in tiles[:at]]).astype(np.float64)
         assert (tile.m, tile.total) == pytest.approx(pair(so_far), rel=1e-5)
     assert figures.growth(tiles).startswith("<svg")
+    width = re.findall(r'viewBox="0 0 ([\d.]+)', figures.growth(tiles, narrow=True))
+    assert svg.LEGIBLE * float(width[0]) <= 388  # a phone
 
 
 @pytest.mark.parametrize("order", ["tree", "left to right", "right to left"])

@@ -29,7 +29,7 @@ def record() -> Record:
 
 def point(experiment: Experiment) -> Point:
     """Bytes by formula; DRAM reads rows of at most FITS elements once, longer rows at every load."""
-    moved = experiment.entry.formula(experiment.values)
+    moved = experiment.traffic
     read, written = moved.read_bytes, moved.written_bytes
     if experiment.entry.family == "softmax":
         p = experiment.values

@@ -28,7 +28,7 @@ def test_the_papers_accesses_are_the_formulas_and_the_traces(kernel):
     papers, where = milakov.PAPERS_ACCESSES[kernel]
     traced = trace_file.read(recordings.path_of(experiment)).traffic()
     assert milakov.accesses(experiment, traced) == papers
-    assert milakov.accesses(experiment, experiment.entry.formula(experiment.values).totals()) == papers
+    assert milakov.accesses(experiment, experiment.traffic.totals()) == papers
     assert where
 
 

@@ -52,7 +52,7 @@ def test_each_panel_opens_without_the_points_and_names_the_command(panel, record
 @pytest.mark.parametrize("figure", milakov.FIGURES, ids=lambda figure: str(figure.number))
 def test_each_figure_has_the_papers_sentences(figure, monkeypatch):
     kept(monkeypatch, made.record())
-    said = texts(page("papers", figure=f"{figure.number}: {figure.title}"))
+    said = texts(page("papers", figure=figure.brief))
     assert all(one.words in said and one.where in said for one in figure.said)
 
 

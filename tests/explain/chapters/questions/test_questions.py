@@ -9,6 +9,7 @@ import pytest
 from explain.chapters.questions import asked as questions
 from explain.chapters.speed import lengths
 from explain.records import registry
+from tests.pages import page
 
 
 def test_a_question_leads_to_a_page_and_names_its_source():
@@ -34,3 +35,9 @@ def test_the_n_that_is_stated_is_where_the_recorded_curves_cross():
     assert times is not None
     assert times.crossing is not None
     assert times.crossing.x == pytest.approx(int(said.replace(",", "")), abs=0.5)
+
+
+def test_the_page_jumps_to_each_group():
+    test = page("questions")
+    links = next(one.value for one in test.markdown if one.value.startswith("["))
+    assert [f"[{one.value}](#{one.proto.anchor})" for one in test.header] == links.split(" · ")

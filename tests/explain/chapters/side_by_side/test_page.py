@@ -31,7 +31,7 @@ def shown(monkeypatch):
     monkeypatch.setattr("explain.ui.stepper.stepper", stepper)
 
     def shown(**query: str) -> tuple[AppTest, list[list[Experiment]]]:
-        test = AppTest.from_file(str(PAGE), default_timeout=60)
+        test = AppTest.from_file(str(PAGE), default_timeout=300)
         for name, value in query.items():
             test.query_params[name.replace("__", ".")] = value
         test.run()

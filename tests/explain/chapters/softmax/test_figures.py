@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -58,4 +59,5 @@ def test_bars_show_what_is_no_number_as_such_and_are_heard():
     assert 'class="cell odd"><i>∞</i>' in shown
     assert 'class="cell odd"><i>NaN</i>' in shown
     assert 'aria-label="exp(x) / ℓ: NaN, NaN' in shown
+    assert re.findall(r'style="color: var\(--q-(\w+)\)">(?:ℓ|sum) = (?:∞|NaN)', shown) == ["alarm", "alarm"]
     assert "--share: 1.0000" in figures.bars(figures.safe(ROW, "fp32"), "Safe")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from explain.chapters.speed.lengths import Times, answer, of, table
+from explain.chapters.speed.lengths import LENGTHS, Times, answer, experiments, of, table
 from explain.device.measurement import Provenance, Timing
 from explain.figures import numbers
 from explain.records import registry
 from explain.records.model import Point, Record
-from explain.records.plans import LENGTHS, lengths
 
 WHERE = Provenance("Test GPU", "1", "13.0", "2", "3", "3.11", "2026-01-01")
 
@@ -18,7 +17,7 @@ def made(standard: dict[int, float], flash: dict[int, float]) -> Times:
     points = {
         experiment.key: Point(experiment, timing=Timing(100 * ms[n], ms[n], ms[n], ms[n], 10, "made"))
         for kernel, ms in (("attention_standard", standard), ("flash_attention", flash))
-        for n, experiment in zip(LENGTHS, lengths(kernel), strict=True)
+        for n, experiment in zip(LENGTHS, experiments(kernel), strict=True)
         if n in ms
     }
     times = of(Record("", WHERE, points))
@@ -62,7 +61,7 @@ def test_the_table_has_every_length_of_the_record():
     assert times.lengths == list(LENGTHS)
     shown = table(times)
     for kernel in times.by_kernel:
-        for n, experiment in zip(LENGTHS, lengths(kernel), strict=True):
+        for n, experiment in zip(LENGTHS, experiments(kernel), strict=True):
             timing = record.points[experiment.key].timing
             assert timing is not None
             assert f"| {n:,} |" in shown

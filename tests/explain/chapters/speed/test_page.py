@@ -12,11 +12,10 @@ from explain.chapters.speed import climb_figures, climb_view, kernels, lengths, 
 from explain.chapters.speed import results as speed
 from explain.chapters.speed.results import TABLES
 from explain.chapters.speed.rungs import CLIMB, RUNGS, TOP
-from explain.chapters.sweeps import view as ui_sweeps
 from explain.counters.stalls import Stalls
 from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment
-from explain.records import plans, registry
+from explain.records import registry
 from explain.records.model import Origin, Point
 from explain.ui import follow
 from explain.workers import WorkerError, WorkerTimeout
@@ -56,7 +55,7 @@ def test_each_rung_shows_its_idea_its_number_its_code_and_what_is_new(rung, file
     said, code = texts(test), [one.value for one in test.code]
     assert rung.idea.split(".")[0] in said
     assert rung.source in code
-    assert (rungs.difference(rung) in code) == (rungs.below(rung) is not None)
+    assert (rungs.difference(rung) in code) == (rungs.news(rung) in code) == (rungs.below(rung) is not None)
     assert ("532 TFLOP/s**, 66% of the peak" in said) == (rung.name == TOP)
     assert rung.twin.words in said  # a page that runs alone shows a link as its words
 
@@ -94,7 +93,7 @@ def test_without_a_record_of_that_gpu_there_is_no_share(file, monkeypatch):
 
 def test_what_the_hardware_did_is_shown_where_it_was_counted_and_else_how_to(file, monkeypatch):
     assert climb_view.COUNTED_BY in texts(page("speed"))
-    counted = {one.kernel: one for one in plans.rungs() if not one.values["causal"] and one.values["head_dim"] == 128}
+    counted = {one.kernel: one for one in rungs.COUNTED if not one.values["causal"] and one.values["head_dim"] == 128}
     points = {one.key: made.point(one) for one in (counted["rung:bf16"], counted["rung:tma"])}
     older, (key, point) = Origin(GPU, "abc", "of older code"), next(iter(points.items()))
     points[key] = dataclasses.replace(point, origin=older)
@@ -110,7 +109,7 @@ def test_what_the_hardware_did_is_shown_where_it_was_counted_and_else_how_to(fil
 
 
 def test_what_warps_wait_for_is_drawn_where_it_was_counted(file, monkeypatch):
-    (asked,) = (one for one in plans.rungs() if one.kernel == "rung:tma" and not one.values["causal"]
+    (asked,) = (one for one in rungs.COUNTED if one.kernel == "rung:tma" and not one.values["causal"]
         and one.values["head_dim"] == 128)  # fmt: skip
     point = made.point(asked)
     assert point.counters
@@ -119,7 +118,7 @@ def test_what_warps_wait_for_is_drawn_where_it_was_counted(file, monkeypatch):
     there = dataclasses.replace(RECORD, points={asked.key: dataclasses.replace(point, counters=counters)})
     monkeypatch.setattr(registry, "entries", lambda: ([registry.Entry("test", there, registry.RECORDED)], {}))
     said = texts(page("speed"))
-    assert climb_figures.stall_bars([("TMA", stalls, counters.cold.tensor_active_percent)]) in said
+    assert climb_figures.stall_bars([climb_figures.Waits("TMA", stalls, counters.cold.tensor_active_percent)]) in said
     assert "*GMMA*" in said
 
 
@@ -153,36 +152,22 @@ def test_settings_are_shown_as_timed_or_as_compiled(file, monkeypatch, tmp_path)
     assert tuning.COMMAND in page("speed", view="Tuning").error[0].value
 
 
-def test_from_which_n_is_answered_from_a_record_and_a_first_call_is_shown(file, monkeypatch):
+def test_a_first_call_is_shown_from_a_record(file, monkeypatch):
     monkeypatch.undo()
-    test = page("speed", view="From which N?")
-    said, measured = texts(test), lengths.of(registry.recorded())
+    measured = lengths.of(registry.recorded())
     assert measured is not None
-    assert measured.crossing is not None
-    assert measured.crossing.first is not None
-    assert f"**N = {measured.crossing.first:,.0f}**" in said
     flash = measured.by_kernel["flash_attention"][measured.lengths[0]]
+    said = texts(page("speed", view="Tuning"))
     assert f"**{float(f'{flash.first_call_ms / flash.median_ms:.1g}'):,.0f}**" in said
-    assert len(test.get("plotly_chart")) == 1
 
 
-def test_chapters_5_and_8_say_the_same_of_the_crossing():
+def test_the_crossing_is_answered_from_a_record():
     measured = lengths.of(registry.recorded())
     assert measured is not None
     assert measured.crossing is not None
-    first = f"**N = {measured.crossing.first:,.0f}**"
-    crossed = f"N ≈ {measured.crossing.x:,.0f}"
-    for said in (texts(page("flash_attention")), texts(page("speed", view="From which N?"))):
-        assert first in said
-        assert crossed in said
-
-
-def test_where_nobody_measured_the_lengths_that_is_said(file, monkeypatch):
-    monkeypatch.setattr(registry, "entries", lambda: ([], {}))
-    monkeypatch.setattr(registry, "recorded", lambda: None)
-    test = page("speed", view="From which N?")
-    assert len(test.info) == 1
-    assert not test.get("plotly_chart")
+    said = texts(page("flash_attention"))
+    assert f"**N = {measured.crossing.first:,.0f}**" in said
+    assert f"N ≈ {measured.crossing.x:,.0f}" in said
 
 
 def test_the_other_kernels_stay_beside_theirs(file):
@@ -253,7 +238,7 @@ class Gpu(Engine):
 def gpu(monkeypatch):
     """This machine has a GPU."""
     here = Gpu()
-    for module in (view, ui_sweeps, follow):
+    for module in (view, follow):
         monkeypatch.setattr(module, "engine", lambda: here)
     return here
 
@@ -278,8 +263,7 @@ def test_without_a_gpu_nothing_offers_to_time_a_rung(file):
 
 def test_a_first_call_is_timed_live_where_there_is_a_gpu(file, gpu, monkeypatch):
     monkeypatch.setattr(registry, "entries", lambda: ([], {}))
-    test = page("speed", view="From which N?")
-    assert "Run 16 points" in [one.label for one in test.button]  # the crossing can be measured here
+    test = page("speed", view="Tuning")
     next(one for one in test.button if one.label.startswith("Time a first call")).click().run()
     assert not test.exception
     assert gpu.asked[-1].kernel == "flash_attention"

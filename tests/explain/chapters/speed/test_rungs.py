@@ -17,7 +17,6 @@ from explain.chapters.speed.results import Case, Limit, Variant
 from explain.chapters.speed.rungs import BY_NAME, RUNGS, TOP
 from explain.experiment import Experiment
 from explain.recordings.shipped import shipped
-from explain.records import plans
 from explain.records.model import Roof
 from kernels.catalog import TAUGHT
 from kernels.edits import source_of
@@ -50,10 +49,11 @@ def test_each_rung_has_its_code_its_line_and_what_is_new_in_it(rung):
     assert rung.gluon == ("@gluon.jit" in rung.source)
     lower = rungs.below(rung)
     if lower is None:
-        assert rungs.difference(rung) == ""
+        assert rungs.difference(rung) == rungs.news(rung) == ""
         return
-    changed = [line[1:].strip() for line in rungs.difference(rung).splitlines() if line.startswith("+")]
-    assert rung.line in changed
+    for diff in (rungs.difference(rung), rungs.news(rung)):
+        assert rung.line in [line[1:].strip() for line in diff.splitlines() if line.startswith("+")]
+    assert "-> tuple" not in rungs.news(rung)  # neither parameters nor launch
     assert rung.line not in [line.strip() for line in lower.source.splitlines()]
 
 
@@ -153,7 +153,7 @@ def test_timed_rungs_stand_under_the_roofs_at_one_intensity():
 
 def test_what_a_gpu_counted_is_found_by_the_cases_d_and_mask():
     shape = case()
-    counted = {one.kernel: one for one in plans.rungs()
+    counted = {one.kernel: one for one in rungs.COUNTED
         if (one.values["head_dim"], one.values["causal"]) == (128, False)}  # fmt: skip
     there = record(point(counted["rung:bf16"]), point(counted[BY_NAME[TOP].kernel]), point(counted["torch:cudnn"]))
     found = rungs.counted(there, shape)
@@ -165,7 +165,7 @@ def test_what_a_gpu_counted_is_found_by_the_cases_d_and_mask():
 
 
 def test_spills_of_the_rung_below_are_part_of_a_rungs_gain():
-    counted = {one.kernel: one for one in plans.rungs()
+    counted = {one.kernel: one for one in rungs.COUNTED
         if (one.values["head_dim"], one.values["causal"]) == (128, False)}  # fmt: skip
     points = {name: point(counted[f"rung:{name}"]) for name in ("naive_fp32", "bf16")}
     below = points["naive_fp32"].counters

@@ -19,7 +19,7 @@ def page(name: str = "") -> None:
 
 
 def shown(name: str = "") -> AppTest:
-    test = AppTest.from_function(page, kwargs={"name": name}, default_timeout=60)
+    test = AppTest.from_function(page, kwargs={"name": name}, default_timeout=300)
     return test.run()
 
 
@@ -46,7 +46,7 @@ def test_a_run_and_a_program_are_chosen_and_told_with_their_source(recorded):
     assert len(test.get("plotly_chart")) == 1
     captions = " ".join(one.value for one in test.caption)
     assert "recorded · NVIDIA Test 1" in captions
-    assert any(one.value.startswith("| run |") for one in test.markdown)
+    assert any(one.value.startswith("| run: ") for one in test.markdown)
     assert "Stale" in captions  # the digest of the made up run is nobody's
     test.selectbox[0].select("made_up-d128-causal").run()
     assert not test.exception

@@ -12,8 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explain.chapters.sweeps import view as ui
-from explain.chapters.sweeps.model import LEVELS, formula
-from explain.chapters.sweeps.ready import READY, RECORDED
+from explain.chapters.sweeps.model import LEVELS, READY, RECORDED, formula
 from explain.chapters.sweeps.runner import Runner
 from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment
@@ -39,7 +38,7 @@ class Here(Engine):
     def check(self, experiment: Experiment, **_: Any) -> dict[str, Any]:
         if self.fails:
             raise self.fails
-        return {"traffic": experiment.entry.formula(experiment.values).totals()}
+        return {"traffic": experiment.traffic.totals()}
 
     def point(self, experiment: Experiment, *_: Any, **__: Any) -> Point:
         record = registry.recorded()

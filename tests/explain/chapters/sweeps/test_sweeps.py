@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from explain.chapters.sweeps import analysis
 from explain.chapters.sweeps import runner as running
-from explain.chapters.sweeps.model import Reading, Sweep, formula, once
-from explain.chapters.sweeps.ready import READY, RECORDED
+from explain.chapters.sweeps.model import READY, RECORDED, Reading, Sweep, formula, once
 from explain.chapters.sweeps.runner import Runner, State
 from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment, ParameterError
@@ -107,7 +106,7 @@ class Fake(Engine):
                 if cancel.is_set():
                     raise WorkerCancelled
             self.answer(experiment)
-            return {"traffic": experiment.entry.formula(experiment.values).totals()}
+            return {"traffic": experiment.traffic.totals()}
         finally:
             self.at_once -= 1
 

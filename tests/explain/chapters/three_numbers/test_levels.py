@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from explain import recordings
+from explain.chapters.three_numbers import figures
 from explain.chapters.three_numbers import shown as lab
 from explain.chapters.three_numbers.byte_accounting import (
     LANES,
@@ -61,7 +62,7 @@ def counts_of(experiment: Experiment, *, warm: bool = False) -> Counts:
 
 def by_term(experiment: Experiment) -> dict[tuple[str, bool], int]:
     sums: dict[tuple[str, bool], int] = {}
-    for term in experiment.entry.formula(experiment.values).terms:
+    for term in experiment.traffic.terms:
         sums[term.buffer, term.written] = sums.get((term.buffer, term.written), 0) + term.bytes
     return {key: count for key, count in sums.items() if count}
 
@@ -122,7 +123,7 @@ def test_traced_and_l1_differ_by_named_causes_to_within_a_thousandth(experiment)
     assert traced is not None
     for warm in (False, True):
         counts = counts_of(experiment, warm=warm)
-        found = levels(experiment.entry.formula(experiment.values), traced, counts, "hardware", "")
+        found = levels(experiment.traffic, traced, counts, "hardware", "")
         down = [gap for gap in gaps(experiment, found, counts, warm=warm) if gap.below == "l1"]
         assert [gap.above for gap in down] == ["traced", "traced"]
         asked = sum(traced.bytes.values())
@@ -146,7 +147,7 @@ def test_every_gap_of_the_record_is_explained_to_within_a_percent(experiment):
     traced = recorded_trace(experiment)
     for warm in (False, True):
         counts = counts_of(experiment, warm=warm)
-        found = levels(experiment.entry.formula(experiment.values), traced, counts, "hardware", "")
+        found = levels(experiment.traffic, traced, counts, "hardware", "")
         for gap in gaps(experiment, found, counts, warm=warm):
             moved = found.formula.of(gap.written) or 0
             assert abs(gap.unexplained) <= max(0.01 * moved, 500_000), gap
@@ -179,13 +180,13 @@ def test_what_fits_l2_is_predicted_to_be_read_once_and_what_the_call_wrote_itsel
 
 def test_short_pieces_move_whole_sectors():
     topk = Experiment.of("softmax_topk", {"rows": 8, "cols": 1024}, "normal")
-    by_name = {term.buffer: term for term in topk.entry.formula(topk.values).terms}
+    by_name = {term.buffer: term for term in topk.traffic.terms}
     assert sector_bytes(topk, by_name["x"]) == by_name["x"].bytes
     # five float32 from 0, 20, 40, … B: sectors 0 | 0 1 | 1 | 1 2 | 2 3 | 3 | 3 4 | 4
     assert sector_bytes(topk, by_name["y"]) == 12 * SECTOR
     assert sector_bytes(topk, by_name["index"]) == 8 * 2 * SECTOR  # 40 B, from a multiple of 8
     split = Experiment.of("softmax_split", {"rows": 4, "cols": 64, "block_n": 16}, "normal")
-    pair = next(term for term in split.entry.formula(split.values).terms if term.buffer == "m_tile")
+    pair = next(term for term in split.traffic.terms if term.buffer == "m_tile")
     assert sector_bytes(split, pair) == 8 * pair.bytes
 
 
@@ -213,7 +214,7 @@ def test_what_a_cache_served_is_no_more_than_was_asked_for_again():
     counts = counts_of(experiment)
     assert counts.l2_read_bytes is not None
     short = replace(counts, l2_read_bytes=counts.l2_read_bytes // 2)
-    found = levels(experiment.entry.formula(experiment.values), None, short, "hardware", "")
+    found = levels(experiment.traffic, None, short, "hardware", "")
     (gap,) = [one for one in gaps(experiment, found, short, warm=False) if one.below == "l2" and not one.written]
     assert gap.causes == ()
     assert gap.unexplained == gap.bytes < 0
@@ -222,7 +223,7 @@ def test_what_a_cache_served_is_no_more_than_was_asked_for_again():
 def test_a_level_that_was_not_counted_is_passed_over_and_says_why():
     experiment = COUNTED[0]
     counts = replace(counts_of(experiment), l1_bytes=None)
-    traffic, traced = experiment.entry.formula(experiment.values), recorded_trace(experiment)
+    traffic, traced = experiment.traffic, recorded_trace(experiment)
     found = levels(traffic, traced, counts, "hardware · H200", "")
     assert found.l1.read is None
     pairs = [(gap.above, gap.below) for gap in gaps(experiment, found, counts, warm=False) if not gap.written]
@@ -234,7 +235,7 @@ def test_a_level_that_was_not_counted_is_passed_over_and_says_why():
 
 def test_shared_memory_is_in_bytes_where_they_were_counted_and_else_at_most_its_wavefronts():
     experiment = COUNTED[0]
-    traffic = experiment.entry.formula(experiment.values)
+    traffic = experiment.traffic
     counts = replace(counts_of(experiment), shared_wavefronts=10)
     bound = levels(traffic, None, counts, "hardware", "").shared
     assert bound.read == 1280
@@ -275,3 +276,15 @@ def test_an_unknown_gpu_is_held_to_the_default_ones_l2():
 
 def test_amounts_are_told_in_powers_of_ten():
     assert [amount(n) for n in (12, 3_400, -25_500_000, 6_640_000_000)] == ["12 B", "3.4 kB", "−25.5 MB", "6.64 GB"]
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_each_link_is_drawn_with_its_own_bytes(narrow):
+    flash = next(one for one in COUNTED if one.kernel == "flash_attention")
+    found = levels(flash.traffic, None, counts_of(flash), "", "")
+    drawn = figures.hierarchy(found, None, None, "dram", narrow=narrow)
+    links = {part.partition('"')[0]: part for part in drawn.split('data-press="')[1:]}
+    reads = {key: amount(getattr(found, key).read) for key in ("l1", "l2", "dram")}
+    assert len(set(reads.values())) == 3
+    for key, read in reads.items():
+        assert read in links[key]

@@ -36,7 +36,9 @@ def test_it_opens_without_triton_on_a_recorded_tile_with_its_instructions(monkey
     assert [code["name"] for code in data["codes"]] == ["SASS", "PTX"]
     lines = ["".join(token if isinstance(token, str) else token[1] for token in line) for line in data["lines"]]
     assert lines[0] == "@triton.jit"
-    assert "tl.dot(q" in lines[data["chosen"]["line"] - data["first_line"]]
+    number = data["chosen"]["line"]
+    assert f"come from line {number}" in texts(test)
+    assert "tl.exp(s" in lines[number - data["first_line"]]
     test = page("tile_cost", block_m="128", dtype="bf16")
     next(b for b in test.button if b.key == "compile tile").click().run()
     assert test.error

@@ -43,7 +43,7 @@ def test_the_last_rungs_rows_rescale_at_tiles_of_their_own_on_the_notebooks_row(
 def test_what_a_run_stored_is_put_together_from_its_stores():
     own = lessons.ROWS.with_(rows=5)  # the second tile of rows is ragged
     trace, _ = run_traced(own, "all", lambda *_: None)
-    x = own.entry.make_inputs(own.preset, own.values, own.seed)["x"]
+    x = own.make_inputs()["x"]
     np.testing.assert_allclose(ladder.stored(trace, "y", "y_ptr", x.shape), reference.softmax(x), atol=1e-6)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from explain.chapters.write_it import checks, figures
+from explain.chapters.write_it import checks, figures, solved
 from explain.puzzles.judge import Judgement
-from explain.puzzles.puzzles import puzzles
+from explain.puzzles.progress import Progress
+from explain.puzzles.puzzles import ladder, predictions, puzzles
 from explain.ui.address import is_loopback
 from tests.pages import page, texts
 
@@ -25,14 +26,16 @@ from tests.pages import page, texts
     ],
 )
 def test_only_a_reader_at_the_server_may_run_code_without_a_lock(address, host, origin, own) -> None:
-    assert is_loopback(address, host, origin) == own
+    headers = {"Host": host, "Origin": origin}
+    assert is_loopback(address, headers) == own
+    assert not is_loopback(address, headers | {"X-Forwarded-For": "127.0.0.1"})
 
 
 def test_each_puzzle_opens_by_its_address_with_its_hints_folded(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("TILESCOPE_PROGRESS", str(tmp_path / "progress.json"))
-    for name, puzzle in puzzles().items():
+    for name, puzzle in ladder().items():
         test = page("write_it", puzzle=name)
-        assert test.selectbox[0].value == name
+        assert puzzle.title in [header.value for header in test.header]
         assert not any(hint in texts(test) for hint in puzzle.hints)
 
 
@@ -53,7 +56,8 @@ def test_a_picture_fills_what_one_program_touches() -> None:
     run = checks.picture(puzzle).wait(60)
     assert run.result is not None, run.error
     launch = run.result.trace.launches[0]
-    drawn = figures.reach(run.result.trace, puzzle.functions)
+    words, drawn = figures.reach(run.result.trace, puzzle.functions)
+    assert "2 times" in words
     assert drawn.count("var(--f-hbm)") == len(launch.buffers)  # one run of neighbours in each
 
 
@@ -61,3 +65,29 @@ def test_errors_stand_at_their_line() -> None:
     failing = puzzles()["online"].cases(0)[0]
     assert figures.errors(Judgement("online", 9, 3, failing, "NameError: x", 12)) == {12: "NameError: x"}
     assert figures.errors(Judgement("online", 9, 9)) == {}
+
+
+def test_a_browser_adds_what_it_kept_and_nothing_else() -> None:
+    known = Progress()
+    known.of("softmax_row").solved = "2026-02-02"
+    solved.add(known, {"vector_add": "2026-01-01", "softmax_row": "2026-01-01", "no_puzzle": "2026-01-01", "online": 7})
+    days = {name: done.solved for name, done in known.puzzles.items()}
+    assert days == {"vector_add": "2026-01-01", "softmax_row": "2026-02-02"}
+
+
+@pytest.mark.parametrize("name", predictions())
+def test_a_wrong_number_shows_the_answer_only_on_request(tmp_path, monkeypatch, name) -> None:
+    monkeypatch.setenv("TILESCOPE_PROGRESS", str(tmp_path / "progress.json"))
+    test = page("write_it", puzzle=name)
+    seed = test.session_state[f"seed {name}"]
+    run = checks.predicted(predictions()[name], seed).wait(60).result
+    assert run is not None
+    right = predictions()[name].solution([(predictions()[name].experiment(seed), run.trace)])
+    test.run()
+    test.text_input(key=f"number {name} {seed}").set_value("77")
+    test.button(key=f"FormSubmitter:form {name} {seed}-Check").click().run()
+    assert "The step" not in [header.value for header in test.header]
+    assert right not in texts(test)
+    test.button(key=f"tell {name}").click().run()
+    assert "The step" in [header.value for header in test.header]
+    assert right in texts(test)

@@ -13,7 +13,7 @@ EXAMPLE = "online_softmax"
 GOAL = "lead a class through a run, caption by caption, in your own words."
 HOW = (
     "A **tour** is a text file: a kernel's run, and captions at some of its steps. Download the example below, change "
-    "it, and drop it here. `docs/tours.md` lists every field."
+    "it, and drop it here. Below the player stands every field that it may have."
 )
 
 
@@ -40,11 +40,11 @@ def choose() -> tours.Tour | None:
 
 
 def _example_file(tour: tours.Tour) -> None:
-    """The example's file to download, and the lines of its first caption."""
+    """The example's file to download, and its beginning: the run and the first caption."""
     text = next(path for path in tours.files().values() if path.name == tour.file).read_text(encoding="utf-8")
-    with layout.part("The file of this tour", "These lines are its first caption. The player shows `text`; the run "
-                     "sheet shows `say` and `minutes`."):  # fmt: skip
-        st.code(text.split("[[caption]]")[1].strip(), language="toml", wrap_lines=True)
+    with layout.part("The file of this tour", "It begins with its title and its run; then the captions follow. The "
+                     "player shows `text`; the run sheet shows `say` and `minutes`."):  # fmt: skip
+        st.code("[[caption]]".join(text.split("[[caption]]")[:2]).strip(), language="toml", wrap_lines=True)
         st.download_button("Download the example", text, file_name=tour.file, icon=":material/download:")
 
 
@@ -53,6 +53,7 @@ def play(tour: tours.Tour) -> None:
     stepper.stepper(tour.runs, key="own tour", chapter=tour.chapter)
     if not stepper.own_tour():
         _example_file(tour)
+    layout.document("tours.md", "Every field of a tour file")
     title = contents.page_of(tour.chapter).title
     layout.chapter_link(tour.chapter, f"The same runs in their chapter: {title} →")
     layout.chapter_link("notes", "Run sheet, in the lecturer's notes →", {"chapter": tour.chapter})

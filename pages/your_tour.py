@@ -1,6 +1,6 @@
-"""Hidden: Your tour. A tour file in the player: drop it here, or start the app with --tour FILE."""
+"""Own: Your tour. A tour file in the player: drop it here, or start the app with --tour FILE."""
 
-from explain.chapters.tour import view
+from explain.chapters.your_tour import view
 from explain.ui import layout
 
 with layout.chapter(__file__, goal=view.GOAL, words=view.HOW):

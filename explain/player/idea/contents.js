@@ -1,0 +1,60 @@
+// What lies in HBM: the numbers of the buffers that a launch only reads, found in what its lines load.
+
+import { isFloat } from "../trace.js";
+
+const LOADED = /^\s*\w+\s*=\s*tl\.load\(/;                 // a line that sets a variable to what it loads
+const PALE = 0.4;                                          // what the beat does not read
+
+/** Buffer → {values, cells: the known ones, name: the variable that they are loaded into} of a launch; a buffer that is
+ * also written has none. */
+export function loadedContents({ story, buffers, launch }) {
+  const t = story.trace, out = new Map();
+  const { totals } = t.header.launches[launch];
+  for (const program of story.programs) {
+    if (program.launch !== launch) continue;
+    for (let step = program.first; step < program.end; step++) {
+      if (t.access_at[step + 1] - t.access_at[step] !== 1) continue;
+      const at = t.access_at[step], index = t.access_buffer[at], buffer = buffers[index];
+      if (totals.written_bytes[index] || !buffer.drawn || !LOADED.test(story.text(step))) continue;
+      const { data: offsets } = t.value(t.access_value[at]);
+      const mask = t.access_mask[at] < 0 ? null : t.value(t.access_mask[at]).data;
+      const cells = Array.from(offsets, (offset, i) => (mask && !mask[i] ? -1 : buffer.cellOf[offset]));
+      const size = buffer.width * buffer.height, had = out.get(buffer);
+      if (had && cells.every((cell) => cell < 0 || had.known[cell])) continue; // loaded before
+      const [loaded] = story.changes(step);
+      if (!loaded?.value.data || !isFloat(loaded.value.dtype) || loaded.value.data.length !== cells.length) continue;
+      if (!had) out.set(buffer, { values: new Float64Array(size), known: new Uint8Array(size), name: loaded.label });
+      const { values, known } = out.get(buffer);
+      cells.forEach((cell, i) => {
+        if (cell >= 0) (values[cell] = loaded.value.data[i]), (known[cell] = 1);
+      });
+    }
+  }
+  for (const held of out.values()) held.cells = Array.from(held.known.keys()).filter((cell) => held.known[cell]);
+  return out;
+}
+
+/** The numbers of a buffer as colours: {image, words: each cell's pixel}. `colourOf` gives a number's. */
+export function drawContents({ width, height }, { values, cells }, colourOf) {
+  const image = document.createElement("canvas");
+  Object.assign(image, { width, height });
+  const pen = image.getContext("2d"), pixels = pen.createImageData(width, height);
+  const words = new Int32Array(pixels.data.buffer);
+  for (const cell of cells) words[cell] = colourOf(values[cell]);
+  pen.putImageData(pixels, 0, 0);
+  return { image, words };
+}
+
+/** A buffer's numbers, pale; in full colour what the beat reads. */
+export function paintContents(ctx, palette, { buffer, x, top, cell, wide }, image, touched) {
+  const { width, height } = buffer;
+  ctx.fillStyle = palette.ground;
+  ctx.fillRect(x, top, width * wide, height * cell);
+  ctx.imageSmoothingEnabled = cell < 1;
+  ctx.globalAlpha = PALE;
+  ctx.drawImage(image, x, top, width * wide, height * cell);
+  ctx.globalAlpha = 1;
+  if (!touched) return;
+  const { left, top: first, right, bottom } = touched, across = right - left + 1, down = bottom - first + 1;
+  ctx.drawImage(image, left, first, across, down, x + left * wide, top + first * cell, across * wide, down * cell);
+}

@@ -1,0 +1,112 @@
+// Two runs on one timeline: which steps of both belong together. One that has nothing there waits.
+
+/** The stretches that align two runs: each program's steps before, in and after each visit or join. */
+export function stretches(story) {
+  const out = new Map();
+  story.programs.forEach((program, p) => {
+    let key = `${p}:-1`;
+    for (let k = program.first; k < program.end; k++) {
+      const part = story.part(k);
+      if (part >= 0) key = `${p}:${part}`;
+      else if (!key.endsWith("+") && k > program.first && story.part(k - 1) >= 0) key += "+";
+      if (!out.has(key)) out.set(key, []);
+      out.get(key).push(k);
+    }
+  });
+  return out;
+}
+
+/** The stretches of two runs under common keys. Runs of other launches have other programs, so there the first visits
+ * of the same tile of S meet, as far as both runs make them in the same order.
+ */
+export function stretchesOfBoth(stories) {
+  const parts = stories.map(stretches);
+  const [launches, others] = stories.map(({ trace }) => trace.header.launches.length);
+  if (launches === others) return parts;
+  const firstVisits = (part, i) => {
+    const seen = new Set();
+    return [...part].map(([key, steps]) => {
+      const { rows, cols } = (isVisit(key) && stories[i].tile(steps.at(-1))) || {};
+      const corner = rows && `${rows[0]} ${cols[0]}`, first = rows && !seen.has(corner);
+      seen.add(corner);
+      return { key, steps, tile: first ? corner : null };
+    });
+  };
+  const out = stories.map(() => new Map());
+  const order = launches < others ? [0, 1] : [1, 0];       // the run with fewer launches does not wait to end
+  const lists = order.map((i) => firstVisits(parts[i], i));
+  paired(...lists, (a, b) => a.tile !== null && a.tile === b.tile).forEach((pair, at) =>
+    pair.forEach((one, i) => one && out[order[i]].set(`${at}:${one.key.split(":")[1]}`, one.steps)));
+  return out;
+}
+
+export const isVisit = (key) => !/:-1|\+/.test(key);
+
+export const stretchOrder = (key) => {
+  const [program, visit] = key.split(":");
+  return Number(program) * 1e6 + parseInt(visit, 10) + (visit.endsWith("+") ? 0.5 : 0);
+};
+
+const SUMS = new Set(["rescale", "add", "merge"]);         // beats that update ℓ or the accumulator: the same place
+
+const alike = (a, b) => a.kind === b.kind || (SUMS.has(a.kind) && SUMS.has(b.kind));
+
+/** Two lists in order, as pairs: what is the `same` together, what only one list has with null. */
+function paired(left, right, same) {
+  const most = left.map(() => []).concat([[]]);            // pairs of the same kind from (i, j) on
+  const at = (i, j) => most[i]?.[j] ?? 0;
+  for (let i = left.length - 1; i >= 0; i--) {
+    for (let j = right.length - 1; j >= 0; j--) {
+      most[i][j] = same(left[i], right[j]) ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1));
+    }
+  }
+  const out = [];
+  let i = 0, j = 0;
+  while (i < left.length || j < right.length) {
+    const both = i < left.length && j < right.length;
+    if (both && same(left[i], right[j])) out.push([left[i++], right[j++]]);
+    else if (j >= right.length || (both && at(i + 1, j) >= at(i, j + 1))) out.push([left[i++], null]);
+    else out.push([null, right[j++]]);
+  }
+  return out;
+}
+
+/** A stretch's beats; all its steps as one, if the run has none. */
+function beatsOf(story, steps) {
+  if (!steps?.length) return [];
+  const [begin] = steps, end = steps.at(-1) + 1;
+  const own = story.beats.filter((beat) => beat.begin >= begin && beat.end <= end);
+  return own.length ? own : [{ begin, end, at: begin }];
+}
+
+/**
+ * One timeline for one or two runs: `woven`, for each its own step at every step of the timeline, and `beats`, each
+ * {begin, end, at, of: each run's beat}. Two runs meet at each beat; the one without it, or with fewer lines, waits.
+ */
+export function weave(stories) {
+  if (stories.length === 1) {
+    const [{ beats, steps }] = stories;
+    const of = (beat) => ({ begin: beat.begin, end: beat.end, at: beat.at, of: [beat] });
+    return { woven: [Uint32Array.from({ length: steps }, (_, k) => k)], beats: beats.map(of) };
+  }
+  const parts = stretchesOfBoth(stories);
+  const all = new Set(parts.flatMap((part) => [...part.keys()]));
+  const keys = [...all].sort((a, b) => stretchOrder(a) - stretchOrder(b));
+  const out = stories.map(() => []), beats = [];
+  const last = stories.map(({ beats: [first] }) => first); // each run's latest beat, on which it waits
+  for (const key of keys) {
+    for (const pair of paired(...stories.map((story, i) => beatsOf(story, parts[i].get(key))), alike)) {
+      const length = Math.max(...pair.map((beat) => (beat ? beat.end - beat.begin : 0)));
+      const begin = out[0].length;
+      const at = begin + Math.max(...pair.map((beat) => (beat ? beat.at - beat.begin : 0)));
+      pair.forEach((beat, i) => {
+        const waiting = beat ? beat.end - 1 : out[i].at(-1) ?? 0;
+        for (let k = 0; k < length; k++) out[i].push(beat ? Math.min(beat.begin + k, waiting) : waiting);
+        if (beat) last[i] = beat;
+      });
+      beats.push({ begin, end: begin + length, at, of: [...last] });
+    }
+  }
+  const told = stories.every((story) => story.beats.length);
+  return { woven: out.map((steps) => Uint32Array.from(steps)), beats: told ? beats : [] };
+}

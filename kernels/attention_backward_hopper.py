@@ -1,0 +1,391 @@
+"""FlashAttention backward for Hopper (sm_90) in Gluon: five matmuls a tile, warp-specialized.
+
+A program owns a tile of keys and goes over the queries, as in `attention_backward.py`:
+
+    Sᵀ = K Qᵀ        dPᵀ = V dOᵀ        dV = dV + Pᵀ dO        dK = dK + dSᵀ Q        dQ = dQ + dS K, in HBM
+
+Four ideas, which FlashAttention-3's backward pass has too (arXiv 2407.08608, and its code):
+
+- **Warp specialization.** A producer warp requests tiles of Q and dO, with lse and D of their rows, from the TMA. Two
+  consumer warpgroups hold 64 keys each, and their dK and dV in registers.
+- **Pᵀ and dSᵀ stay in registers** for dV and dK: keys are the rows of each warpgroup's matmuls.
+- **dQ is shared.** It needs dS of all 128 keys. So each group leaves its dSᵀ in shared memory, in one of two places in
+  turn, and computes a half of dQ: one of the two parts of a head, or the whole head at every second tile.
+- **The copy engine adds** a tile of dQ to float32 sums in HBM, while the warps go on. Which program adds first is open,
+  so the last bits of dQ differ from run to run.
+
+At 2×16×8192×128 on an H200: dQ added by the threads, and lse and D loaded by them, 383 TFLOP/s; both by the copy engine
+548 (cuDNN 555). Tried and left out: dV started before dP is there (within 1% without a mask, 5% slower with one), three
+groups of warps at 64 features (registers spill: 11% slower at 512 keys), three stages there (within 1%).
+
+The interpreter cannot run Gluon; `flash_attention_backward` with dq="add" does the same arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import triton
+from triton._C.libtriton import ir
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language._core import builtin
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+from kernels.attention import LOG2_E, _Call
+from kernels.attention_backward import attention_dq_kernel, attention_rows_kernel, divisor, multiple
+from kernels.gpu import l2
+from kernels.kept import Kept, prepared
+
+ROWS = 64
+"""Queries of a tile, and keys of a group: the M of a warpgroup's matmul."""
+KEYS = 2 * ROWS
+"""Of a program."""
+
+
+@builtin
+def _add_to_global(desc, coord, src, _semantic=None):
+    """Started: the copy engine adds a tile in shared memory to one in HBM. Gluon's `tma` offers the copy alone."""
+    at = _semantic._convert_to_ir_values(coord, require_i64=False)
+    _semantic.builder.create_async_tma_reduce(ir.DESCRIPTOR_REDUCE_KIND.ADD, desc.handle, at, src.handle)
+
+
+@gluon.jit
+def _mine(at_once, kv_heads, seq_len, diagonal, CAUSAL: gl.constexpr):
+    """Which keys the program has, and the first query that sees one: (batch, kv head, first key, first query)."""
+    of_all = gl.program_id(1) * at_once + gl.program_id(0) % at_once
+    first = gl.program_id(0) // at_once * 128
+    start = 0
+    if CAUSAL:
+        start = gl.maximum(0, first - diagonal) // 64 * 64
+    return of_all // kv_heads, of_all % kv_heads, first, start
+
+
+@gluon.jit
+def _fetch(
+    descs, places, barriers, sizes,
+    PARTS: gl.constexpr, WIDTH: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
+    EDGE: gl.constexpr,
+):  # fmt: skip
+    q_desc, k_desc, v_desc, do_desc, _dk_desc, _dv_desc, _dq_desc, lse2_desc, delta_desc = descs
+    q_s, k_s, v_s, do_s, _ds_s, _dq_s, lse2_s, delta_s = places
+    kept, q_full, do_full, empty, _ds_full, _done = barriers
+    at_once, kv_heads, group, seq_len, padded, _kv_len, diagonal, _sm_scale, _scale_log2 = sizes
+    batch, kv_head, first, start = _mine(at_once, kv_heads, seq_len, diagonal, CAUSAL)
+    mbarrier.expect(kept.index(0), 4 * PARTS * k_desc.block_type.nbytes)
+    for c in gl.static_range(2):
+        for part in gl.static_range(PARTS):
+            at = [batch, kv_head, first + c * 64, part * WIDTH]
+            tma.async_copy_global_to_shared(k_desc, at, kept.index(0), k_s.index(c * PARTS + part))
+            tma.async_copy_global_to_shared(v_desc, at, kept.index(0), v_s.index(c * PARTS + part))
+    fetched = 0  # tiles of queries so far
+    for member in range(group):
+        head = kv_head * group + member
+        first_row = (batch * kv_heads * group + head) * padded
+        for row in range(start, seq_len, 64):
+            place = fetched % STAGES
+            phase = fetched // STAGES & 1
+            mbarrier.wait(empty.index(place), phase ^ 1)
+            mbarrier.expect(q_full.index(place), PARTS * q_desc.block_type.nbytes + lse2_desc.block_type.nbytes)
+            tma.async_copy_global_to_shared(lse2_desc, [first_row + row], q_full.index(place), lse2_s.index(place))
+            for part in gl.static_range(PARTS):
+                tma.async_copy_global_to_shared(
+                    q_desc, [batch, head, row, part * WIDTH], q_full.index(place), q_s.index(place * PARTS + part)
+                )
+            mbarrier.expect(do_full.index(place), PARTS * do_desc.block_type.nbytes + delta_desc.block_type.nbytes)
+            tma.async_copy_global_to_shared(delta_desc, [first_row + row], do_full.index(place), delta_s.index(place))
+            for part in gl.static_range(PARTS):
+                tma.async_copy_global_to_shared(
+                    do_desc, [batch, head, row, part * WIDTH], do_full.index(place), do_s.index(place * PARTS + part)
+                )
+            fetched += 1
+
+
+@gluon.jit
+def _scores(a_s, a, b_s, b, PARTS: gl.constexpr, WIDTH: gl.constexpr, LAYOUT: gl.constexpr):
+    """A Bᵀ of two tiles in shared memory, started: a part of the head after the other."""
+    scores = gl.zeros([64, 64], gl.float32, LAYOUT)
+    for part in gl.static_range(PARTS):
+        rows = a_s.index(a * PARTS + part).reshape([64, WIDTH])
+        cols = b_s.index(b * PARTS + part).reshape([64, WIDTH])
+        scores = warpgroup_mma(rows, cols.permute((1, 0)), scores, use_acc=part > 0, is_async=True)
+    return scores
+
+
+@gluon.jit
+def _plus(sums, p, b_s, b, PARTS: gl.constexpr, WIDTH: gl.constexpr):
+    """sums + P B, started: of each part of the head."""
+    added = ()
+    for part in gl.static_range(PARTS):
+        rows = b_s.index(b * PARTS + part).reshape([64, WIDTH])
+        added = added + (warpgroup_mma(p, rows, sums[part], is_async=True),)  # type: ignore[assignment]  # noqa: RUF005
+    return added
+
+
+@gluon.jit
+def _waited(sums, others: gl.constexpr, PARTS: gl.constexpr):
+    """The sums of all parts, when at most `others` matmuls that were started after them are under way."""
+    if PARTS == 1:  # noqa: SIM108  a conditional expression would not compile: the two differ in type
+        waited = (warpgroup_mma_wait(others, deps=sums),)
+    else:
+        waited = warpgroup_mma_wait(others, deps=sums)
+    return waited
+
+
+@gluon.jit
+def _dq(
+    ds_s, turn, k_s, part,
+    PARTS: gl.constexpr, WIDTH: gl.constexpr, LAYOUT: gl.constexpr,
+):  # fmt: skip
+    """dS K of one part of the head, started: over the keys of both groups."""
+    dq = gl.zeros([64, WIDTH], gl.float32, LAYOUT)
+    for c in gl.static_range(2):
+        ds = ds_s.index(turn % 2 * 2 + c).permute((1, 0))
+        k = k_s.index(c * PARTS + part).reshape([64, WIDTH])
+        dq = warpgroup_mma(ds, k, dq, use_acc=c > 0, is_async=True)
+    return dq
+
+
+@gluon.jit
+def _compute(
+    descs, places, barriers, sizes,
+    PARTS: gl.constexpr, WIDTH: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
+    EDGE: gl.constexpr, C: gl.constexpr,
+):  # fmt: skip
+    q_desc, _k_desc, _v_desc, _do_desc, dk_desc, dv_desc, dq_desc, _lse2_desc, _delta_desc = descs
+    q_s, k_s, v_s, do_s, ds_s, dq_s, lse2_s, delta_s = places
+    kept, q_full, do_full, empty, ds_full, done = barriers
+    at_once, kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2 = sizes
+    batch, kv_head, first, start = _mine(at_once, kv_heads, seq_len, diagonal, CAUSAL)
+    S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
+    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, WIDTH, 16])
+    P_LAYOUT: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=LAYOUT, k_width=2)
+    QUERY: gl.constexpr = gl.SliceLayout(0, S_LAYOUT)
+    dtype: gl.constexpr = q_desc.dtype
+    queries = gl.arange(0, 64, layout=QUERY)
+    keys = gl.arange(0, 64, layout=gl.SliceLayout(1, S_LAYOUT))
+    dk = (gl.zeros([64, WIDTH], gl.float32, LAYOUT),) * PARTS
+    dv = (gl.zeros([64, WIDTH], gl.float32, LAYOUT),) * PARTS
+    first += C * 64
+    turn = 0  # tiles of queries so far
+    mbarrier.wait(kept.index(0), 0)
+    for member in range(group):
+        first_row = ((batch * kv_heads + kv_head) * group + member) * padded
+        for row in range(start, seq_len, 64):
+            place = turn % STAGES
+            phase = turn // STAGES & 1
+            # Sᵀ = K Qᵀ,  dPᵀ = V dOᵀ                                                      (64 keys, 64 queries)
+            mbarrier.wait(q_full.index(place), phase)
+            s = _scores(k_s, C, q_s, place, PARTS, WIDTH, S_LAYOUT)
+            mbarrier.wait(do_full.index(place), phase)
+            dp = _scores(v_s, C, do_s, place, PARTS, WIDTH, S_LAYOUT)
+            # Pᵀ = 2^(Sᵀ · scale · log2 e − lse)
+            s = warpgroup_mma_wait(PARTS, deps=(s,))
+            p = gl.exp2(s * scale_log2 - lse2_s.index(place).load(QUERY)[None, :])
+            if CAUSAL and row + diagonal < first + 63:
+                p = gl.where(keys[:, None] + (first - diagonal - row) <= queries[None, :], p, 0.0)
+            if EDGE:  # a key outside has score 0: 2^(0 − lse) may be inf, and inf · 0 is NaN
+                p = gl.where((keys < kv_len - first)[:, None], p, 0.0)
+            # dV = dV + Pᵀ dO,  dSᵀ = Pᵀ ∘ (dPᵀ − D)
+            delta = delta_s.index(place).load(QUERY)
+            dp = warpgroup_mma_wait(0, deps=(dp,))
+            dv = _plus(dv, gl.convert_layout(p.to(dtype), P_LAYOUT), do_s, place, PARTS, WIDTH)
+            ds = (p * (dp - delta[None, :])).to(dtype)
+            ds_s.index(turn % 2 * 2 + C).store(ds)
+            fence_async_shared()
+            mbarrier.arrive(ds_full.index(turn % 2), count=1)
+            # dQ = dS K, of both groups' keys.  dK = dK + dSᵀ Q
+            mbarrier.wait(ds_full.index(turn % 2), turn // 2 & 1)
+            ds = gl.convert_layout(ds, P_LAYOUT)
+            if PARTS == 2:
+                dq = _dq(ds_s, turn, k_s, C, PARTS, WIDTH, LAYOUT)
+                dk = _plus(dk, ds, q_s, place, PARTS, WIDTH)
+                dv = _waited(dv, 2 + PARTS, PARTS)
+                dq = warpgroup_mma_wait(PARTS, deps=(dq,))
+                tma.store_wait(0)
+                dq_s.index(C).store(dq)
+                fence_async_shared()
+                _add_to_global(dq_desc, [first_row + row, C * WIDTH], dq_s.index(C))
+            else:
+                dk = _plus(dk, ds, q_s, place, PARTS, WIDTH)
+                if turn % 2 == C:
+                    tma.store_wait(0)
+                    for part in gl.static_range(PARTS):
+                        dq = _dq(ds_s, turn, k_s, part, PARTS, WIDTH, LAYOUT)
+                        dq = warpgroup_mma_wait(0, deps=(dq,))
+                        dq_s.index(C * PARTS + part).store(dq)
+                    fence_async_shared()
+                    for part in gl.static_range(PARTS):
+                        _add_to_global(dq_desc, [first_row + row, part * WIDTH], dq_s.index(C * PARTS + part))
+                dv = _waited(dv, PARTS, PARTS)
+            dk = _waited(dk, 0, PARTS)
+            mbarrier.arrive(empty.index(place), count=1)
+            turn += 1
+    # Only this group reads its V; its K both read, for dQ.
+    for part in gl.static_range(PARTS):
+        v_s.index(C * PARTS + part).reshape([64, WIDTH]).store(dv[part].to(dtype))
+    fence_async_shared()
+    for part in gl.static_range(PARTS):
+        tma.async_copy_shared_to_global(dv_desc, [batch, kv_head, first, part * WIDTH], v_s.index(C * PARTS + part))
+    mbarrier.arrive(done.index(0), count=1)
+    mbarrier.wait(done.index(0), 0)
+    for part in gl.static_range(PARTS):
+        k_s.index(C * PARTS + part).reshape([64, WIDTH]).store((dk[part] * sm_scale).to(dtype))
+    fence_async_shared()
+    for part in gl.static_range(PARTS):
+        tma.async_copy_shared_to_global(dk_desc, [batch, kv_head, first, part * WIDTH], k_s.index(C * PARTS + part))
+    tma.store_wait(0)
+
+
+@gluon.jit
+def attention_backward_hopper_kernel(
+    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse2_desc, delta_desc,
+    at_once, kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2,
+    PARTS: gl.constexpr, WIDTH: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
+    EDGE: gl.constexpr,
+):  # fmt: skip
+    # A head has PARTS parts of WIDTH features. EDGE: the last program has keys outside.
+    q_s = gl.allocate_shared_memory(q_desc.dtype, [STAGES * PARTS, 1, 1, 64, WIDTH], q_desc.layout)
+    k_s = gl.allocate_shared_memory(q_desc.dtype, [2 * PARTS, 1, 1, 64, WIDTH], k_desc.layout)
+    v_s = gl.allocate_shared_memory(q_desc.dtype, [2 * PARTS, 1, 1, 64, WIDTH], v_desc.layout)
+    do_s = gl.allocate_shared_memory(q_desc.dtype, [STAGES * PARTS, 1, 1, 64, WIDTH], do_desc.layout)
+    DS_LAYOUT: gl.constexpr = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
+    ds_s = gl.allocate_shared_memory(q_desc.dtype, [4, 64, 64], DS_LAYOUT)
+    OWN: gl.constexpr = 1 if PARTS == 2 else PARTS  # parts of dQ that a group computes
+    dq_s = gl.allocate_shared_memory(gl.float32, [2 * OWN, 64, WIDTH], dq_desc.layout)
+    lse2_s = gl.allocate_shared_memory(gl.float32, [STAGES, 64], lse2_desc.layout)
+    delta_s = gl.allocate_shared_memory(gl.float32, [STAGES, 64], delta_desc.layout)
+    kept = gl.allocate_shared_memory(gl.int64, [1, 1], mbarrier.MBarrierLayout())
+    q_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    do_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    ds_full = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    done = gl.allocate_shared_memory(gl.int64, [1, 1], mbarrier.MBarrierLayout())
+    mbarrier.init(kept.index(0), count=1)
+    mbarrier.init(done.index(0), count=2)
+    for i in gl.static_range(2):
+        mbarrier.init(ds_full.index(i), count=2)
+    for i in gl.static_range(STAGES):
+        mbarrier.init(q_full.index(i), count=1)
+        mbarrier.init(empty.index(i), count=2)
+        mbarrier.init(do_full.index(i), count=1)
+    fence_async_shared()
+    descs = (q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse2_desc, delta_desc)
+    places = (q_s, k_s, v_s, do_s, ds_s, dq_s, lse2_s, delta_s)
+    barriers = (kept, q_full, do_full, empty, ds_full, done)
+    sizes = (at_once, kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2)
+    gl.warp_specialize(
+        [
+            (_compute, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EDGE, 0)),
+            (_compute, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EDGE, 1)),
+            (_fetch, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EDGE)),
+        ],
+        [4, 1], [240, 24],
+    )  # fmt: skip
+
+
+@Kept
+def attention_backward_hopper(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    do: torch.Tensor,
+    *,
+    causal: bool = False,
+    sm_scale: float | None = None,
+    diagonal: int | None = None,
+    stages: int = 2,
+    l2_share: float = 1 / 3,
+) -> Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+    """dQ, dK and dV, contiguous, as `flash_attention_backward` returns them: float16 or bfloat16, a head_dim up to 128,
+    a multiple of 8 and contiguous, other strides multiples of 8. The last bits of dQ may differ from run to run.
+
+    Raises ValueError naming the argument that this kernel does not take.
+    """
+    parts, width = _parts(q.shape[3])
+    call = _Call.of(q, k, v, causal, sm_scale, diagonal, ROWS, ROWS)
+    if refused := refusal(q, k, v, do):
+        raise ValueError(refused)
+    seq_len, kv_len, head_dim = call.seq_len, call.kv_len, q.shape[3]
+    heads, kv_heads = call.batch * call.heads, call.batch * call.kv_heads
+    padded = triton.cdiv(seq_len, ROWS) * ROWS
+    block_d = triton.next_power_of_2(parts * width)
+    head = {"HEAD_DIM": head_dim, "WIDTH": parts * width, "BLOCK_D": block_d, "BLOCK_M": ROWS}
+    grid = (padded // ROWS, heads)
+    rows = prepared(
+        attention_rows_kernel, grid, (*o.stride(), *do.stride(), call.heads, seq_len, padded),
+        {**head, "MULTIPLE": multiple(o, do)}, num_warps=4,
+    )  # fmt: skip
+    scaled = prepared(attention_dq_kernel, grid, (seq_len, padded, call.sm_scale), head, num_warps=4)
+    room_shape = (heads * padded, parts * width)
+    room = torch.empty(room_shape, dtype=torch.float32, device=q.device)
+    fits = l2(q) * l2_share / (2 * head_dim * q.element_size()) if causal else 0  # rows of Q and dO
+    at_once = divisor(kv_heads, fits / (call.group * seq_len))
+    kernel = prepared(
+        attention_backward_hopper_kernel, (triton.cdiv(kv_len, KEYS) * at_once, kv_heads // at_once),
+        (at_once, call.kv_heads, call.group, seq_len, padded, kv_len, call.diagonal, call.sm_scale,
+         call.sm_scale * LOG2_E),
+        {"PARTS": parts, "WIDTH": width, "STAGES": stages, "CAUSAL": causal, "EDGE": kv_len % KEYS != 0},
+        dict(enumerate(_descriptors(q, k, v, do, room, width))), num_warps=4, maxnreg=168,
+    )  # fmt: skip
+
+    def launch(
+        q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, do: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        lse2, delta = (torch.empty(heads * padded, dtype=torch.float32, device=q.device) for _ in range(2))
+        sums = torch.empty(room_shape, dtype=torch.float32, device=q.device)
+        rows(o, do, lse.contiguous(), lse2, delta, sums)
+        q_grad, k_grad, v_grad = (torch.empty_like(t, memory_format=torch.contiguous_format) for t in (q, k, v))
+        kernel(q, k, v, do, k_grad, v_grad, sums, lse2, delta)
+        scaled(sums, q_grad)
+        return q_grad, k_grad, v_grad
+
+    return launch
+
+
+def _parts(head_dim: int) -> tuple[int, int]:
+    """Parts of a head and features of each: a matmul takes a power of two."""
+    if head_dim <= 64:
+        return 1, 32 if head_dim <= 32 else 64
+    return (3, 32) if head_dim <= 96 else (2, 64)
+
+
+def _descriptors(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, room: torch.Tensor, width: int
+) -> list[TensorDescriptor]:
+    """Of the kernel's tensors, in its order. `room` stands for the sums of dQ, and a column of it for lse and D."""
+    dtype = gl.float16 if q.dtype == torch.float16 else gl.bfloat16
+    tile = [1, 1, ROWS, width]
+    layout = gl.NVMMASharedLayout.get_default_for(tile, dtype)
+    k_grad, v_grad = (torch.empty_like(t, memory_format=torch.contiguous_format) for t in (k, v))
+    descriptors = [
+        TensorDescriptor(one, list(one.shape), list(one.stride()), tile, layout)
+        for one in (q, k, v, do, k_grad, v_grad)
+    ]
+    sums = gl.NVMMASharedLayout.get_default_for([ROWS, width], gl.float32)
+    descriptors.append(TensorDescriptor(room, list(room.shape), list(room.stride()), [ROWS, width], sums))
+    column = room[:, 0].contiguous()
+    of_rows = gl.NVMMASharedLayout(swizzle_byte_width=0, element_bitwidth=32, rank=1)
+    return [*descriptors, *[TensorDescriptor(column, [len(column)], [1], [ROWS], of_rows)] * 2]
+
+
+def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor) -> str:
+    """Which of these tensors this kernel does not take, and why; "" where it takes them all."""
+    if q.dtype not in (torch.float16, torch.bfloat16):
+        return f"q of dtype {q.dtype}: this kernel takes float16 and bfloat16"
+    if q.shape[3] % 8 or q.shape[3] > 128:
+        return f"q has head_dim {q.shape[3]}: this kernel takes multiples of 8 up to 128"
+    for name, tensor in (("q", q), ("k", k), ("v", v), ("do", do)):
+        if tensor.stride(3) != 1 or any(stride % 8 for stride in tensor.stride()[:3]) or tensor.data_ptr() % 16:
+            return f"{name} of strides {tensor.stride()}: this kernel copies 16 aligned bytes at a time"
+    return ""

@@ -1,0 +1,114 @@
+"""Kernels of other repositories: how their files run, what is counted, what is blamed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from textwrap import dedent
+
+import pytest
+
+from benchmarks.foreign import class_of, summary
+from explain import ROOT
+
+KERNEL = """
+    import torch, triton, triton.language as tl
+    import pytest
+
+    @triton.jit
+    def double(x, y, n, scale: tl.constexpr, BLOCK: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(y + i, tl.load(x + i, mask=i < n) * scale, mask=i < n)
+"""
+SCRIPT = """
+    def check():
+        x = torch.ones(100, device="cuda")
+        double[(7,)](x, torch.empty_like(x), 100, 2, BLOCK=16)
+
+    result = check()
+"""
+TEST = """
+    @pytest.mark.parametrize("n", [60, 6000])
+    def test_double(n):
+        x = torch.ones(60, device="cuda")
+        double[(4,)](x, torch.empty_like(x), 64, 2, BLOCK=16)
+        assert n == 60
+"""
+FILES = {
+    "sound.py": KERNEL + SCRIPT,
+    "faulty.py": KERNEL + TEST,
+    "endless.py": KERNEL + "        while n > 0:\n            n += 1\n" + SCRIPT,
+    "refused.py": KERNEL.replace("    i =", "    for k in [1]:\n            pass\n        i =") + SCRIPT,
+    "absent.py": "    import no_such_package\n" + KERNEL + SCRIPT,
+    "notes.py": "import math\n",
+    "src/package/__init__.py": KERNEL,
+    "kernels/__init__.py": "",  # as a package of Tilescope is called
+    "kernels/sizes.py": "N = 60\n",
+    "tests/test_package.py": """
+        import torch
+        from kernels.sizes import N
+        from package import double
+
+        def test_half():
+            x = torch.ones(N)
+            double[(4,)](x, torch.empty_like(x), N, 0.5, BLOCK=16)
+
+        if __name__ == "__main__":
+            import pytest
+            pytest.main([__file__])
+    """,
+}
+
+
+def test_a_folder_is_traced_compiled_and_counted(tmp_path):
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(dedent(text))
+    out = tmp_path / "out.json"
+    command = [sys.executable, "-m", "benchmarks.foreign", str(folder), "--out", str(out), "--seconds", "5"]
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    subprocess.run([*command, "--within", "0"], cwd=ROOT, check=True, timeout=100, env=environment)
+    result = json.loads(out.read_text())
+    assert (result["files"], result["not_run"]) == (0, 6)
+    subprocess.run([*command, "--jobs", "2"], cwd=ROOT, check=True, timeout=500, env=environment)
+    result = json.loads(out.read_text())
+    assert result["not_run"] == 0
+    counts = {name: result[name] for name in ("files", "launched", "kernels", "compiled", "traced", "checked")}
+    assert counts == {"files": 6, "launched": 5, "kernels": 5, "compiled": 4, "traced": 3, "checked": 3}
+    assert result["blamed"] == {"repository/faulty.py:test_double": ["outside"]}
+    assert result["traced_kernels"]["repository/src/package/__init__.py:double"] == "checked"
+    assert result["not_traced"].keys() == {"repository/endless.py:double"}
+    assert result["not_traced"]["repository/endless.py:double"].startswith("limit")
+    assert result["not_compiled"].keys() == {"repository/refused.py:double"}
+    assert result["not_launched"]["repository/absent.py:"].startswith("import")
+    assert str(tmp_path) not in out.read_text()
+
+
+def test_a_kernel_counts_as_traced_once_one_of_its_launches_was():
+    def row(name, ended, compiled="", mode="checked"):
+        kernel = {"place": ["r/k.py", 3, "k"], "ended": ended, "why": "" if ended else "boom", "compiled": compiled}
+        return {"name": f"r/{name}", "mode": mode, "why": "", "steps": 5, "findings": [], "kernels": [kernel]}
+
+    assert summary([row("a.py:", 0), row("b.py:", 2)], ["r"])["traced_kernels"] == {"r/k.py:k": "checked"}
+    assert summary([row("a.py:", 2, mode="sampled")], ["r"])["traced_kernels"] == {"r/k.py:k": "sampled"}
+    assert summary([row("a.py:", 0)], ["r"])["not_traced"] == {"r/k.py:k": "error: boom"}
+    assert summary([row("a.py:", 0, "refused")], ["r"])["compiled"] == 0
+
+
+@pytest.mark.parametrize(
+    ("why", "name"),
+    [
+        ("it ran longer than 20 s: raise --seconds", "limit"),
+        ("x.py failed: ModuleNotFoundError: No module named 'vllm'", "import"),
+        ("x.py asks for a GPU. Kernels are recorded", "gpu"),
+        ("x.py:test needs arguments (device)", "fixture"),
+        ("line 7: `break` cannot be compiled", "refused"),
+        ("ValueError: 3", "error"),
+    ],
+)
+def test_classes_of_reasons(why, name):
+    assert class_of(why) == name

@@ -6,7 +6,6 @@ A process that ends is started again; its readers go on in another one. Needs ng
 from __future__ import annotations
 
 import gzip
-import http.client
 import ipaddress
 import os
 import re
@@ -14,19 +13,16 @@ import secrets
 import shutil
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path
 from string import Template
 
-from explain import ROOT
+from explain import app_process
 
-HOST = "127.0.0.1"
-START_SECONDS = 120.0
 WATCH_SECONDS = 0.5
 SMALLER_BY_GZIP = (".js", ".css", ".svg")
 
@@ -83,23 +79,23 @@ def serve(hall: Hall, folder: Path) -> Iterator[str]:
         socket.create_server((hall.address, hall.port)).close()  # nginx would find out later
     except (OSError, OverflowError) as error:
         raise HallError(f"nginx cannot listen at {hall.address}, port {hall.port}: {error}") from None
-    ports = free_ports(hall.processes)
+    ports = app_process.free_ports(hall.processes)
     _prepare(hall, folder, ports)
     front = [program, "-e", "stderr", "-p", str(folder), "-c", "nginx.conf"]
     if subprocess.run([*front, "-t", "-q"], check=False).returncode != 0:
         raise HallError("nginx cannot serve this; the reason is above")
     # A cookie that one process has signed is read by another.
-    environment = {**os.environ, "STREAMLIT_SERVER_COOKIE_SECRET": secrets.token_hex(32)}
-    environment.pop("TRITON_INTERPRET", None)  # the app's own workers choose
+    environment = app_process.environment(STREAMLIT_SERVER_COOKIE_SECRET=secrets.token_hex(32))
     with ExitStack() as open_:
 
         def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
-            return open_.enter_context(_running(command, environment))
+            return open_.enter_context(app_process.running(command, environment))
 
         proxy = start(front)
         apps = {port: start(_app(hall, port)) for port in ports}
         for port, app in apps.items():
-            _wait(hall, port, app)
+            if not app_process.answers(app, port, hall.name):
+                raise HallError(f"the app did not start at port {port}; the reason is above")
         yield f"Tilescope in {hall.processes} processes: {hall.url}"
         while proxy.poll() is None:
             for port, app in apps.items():
@@ -116,15 +112,16 @@ def nginx() -> str | None:
 
 
 def _app(hall: Hall, port: int) -> list[str]:
-    options = {"server.address": HOST, "server.port": port, "server.headless": "true",
-               "server.allowedHosts": hall.name, "browser.serverAddress": hall.name}  # fmt: skip
-    return [sys.executable, "-m", "streamlit", "run", "app.py", *(f"--{key}={value}" for key, value in options.items())]
+    return app_process.app_command(
+        {"server.address": app_process.HOST, "server.port": port, "server.headless": "true",
+         "server.allowedHosts": hall.name, "browser.serverAddress": hall.name}
+    )  # fmt: skip
 
 
 def _prepare(hall: Hall, folder: Path, ports: Sequence[int]) -> None:
     """What nginx reads: its configuration, the certificate with its key, and Streamlit's files, compressed."""
     values = {"name": hall.name, "address": hall.address, "port": hall.port, "ports": "|".join(map(str, ports)),
-              "servers": "\n".join(f"        server {HOST}:{port};" for port in ports)}  # fmt: skip
+              "servers": "\n".join(f"        server {app_process.HOST}:{port};" for port in ports)}  # fmt: skip
     config = _Config(Path(__file__).with_name("nginx.conf").read_text(encoding="utf-8"))
     (folder / "nginx.conf").write_text(config.substitute(values), encoding="utf-8")
     if hall.certificate and hall.key:
@@ -157,43 +154,3 @@ def sign(name: str, folder: Path) -> None:
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise HallError(f"openssl made no certificate ({error}); give one: --certificate and --key") from None
-
-
-@contextmanager
-def _running(command: Sequence[str], environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """A process while open; what it says on standard error goes to ours."""
-    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports on loopback that nobody listens on."""
-    with ExitStack() as open_:
-        probes = [open_.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind((HOST, 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-
-
-def _wait(hall: Hall, port: int, app: subprocess.Popen[bytes]) -> None:
-    """Until this process answers. Raises HallError."""
-    until = time.monotonic() + START_SECONDS
-    while app.poll() is None and time.monotonic() < until:
-        line = http.client.HTTPConnection(HOST, port, timeout=5)
-        try:
-            line.request("GET", "/_stcore/health", headers={"Host": hall.name})
-            if line.getresponse().status == 200:
-                return
-        except OSError:
-            time.sleep(0.05)
-        finally:
-            line.close()
-    raise HallError(f"the app did not start at port {port}; the reason is above")

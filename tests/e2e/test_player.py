@@ -122,7 +122,7 @@ def app(cases) -> Iterator[Server]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PLAYER_CASES", str(cases[0]))
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))
-        with running_app(str(HERE / "player_app.py"), root=ROOT) as server:
+        with running_app(str(HERE / "player_app.py")) as server:
             yield server
 
 

@@ -67,13 +67,19 @@ class Door:
         if room is None:
             return None
         sender = asked.client.host if asked.client else ""
-        if sender in LOOPBACK and urlsplit(f"//{host}").hostname in LOOPBACK:
+        if is_desk(asked):
             return _shown(room, asked.url.port or 80) if path == SHOWN else None
         if path == ENTER:
             return _entered(room, asked.query_params.get("code", ""), asked.query_params.get("to", "/"), sender)
         if room.is_ticket(asked.cookies.get(COOKIE, "")):
             return None
         return _page("enter", 401, said="", to=f"{path}?{asked.url.query}".rstrip("?"))
+
+
+def is_desk(asked: HTTPConnection) -> bool:
+    """Whether this comes from the machine that the app runs on, to one of its own names."""
+    sender, host = asked.client.host if asked.client else "", asked.headers.get("host", "")
+    return sender in LOOPBACK and urlsplit(f"//{host}").hostname in LOOPBACK
 
 
 def _entered(room: Room, code: str, to: str, sender: str) -> Response:

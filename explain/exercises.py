@@ -160,7 +160,7 @@ def typed_number(text: str) -> tuple[float, float]:
     if not found:
         raise ValueError(f"“{text.strip()}” is not a number. Type one such as 1.25, 4096 or −inf.")
     decimals = len(found[2] or found[3] or "") - int(found[4] or 0)
-    return float(plain), 0.5 * 10.0**-decimals
+    return float(plain), 0.5 * float(f"1e{-decimals}")
 
 
 def _is_near(given: str, answer: float, tolerance: float) -> bool:

@@ -22,6 +22,7 @@ from pathlib import Path
 from string import Template
 
 from explain import app_process
+from explain.lecture import HALL, HALL_KEY, Lecture
 
 WATCH_SECONDS = 0.5
 SMALLER_BY_GZIP = (".js", ".css", ".svg")
@@ -85,7 +86,10 @@ def serve(hall: Hall, folder: Path) -> Iterator[str]:
     if subprocess.run([*front, "-t", "-q"], check=False).returncode != 0:
         raise HallError("nginx cannot serve this; the reason is above")
     # A cookie that one process has signed is read by another.
-    environment = app_process.environment(STREAMLIT_SERVER_COOKIE_SECRET=secrets.token_hex(32))
+    lecture = Lecture.at(hall.url)
+    environment = app_process.environment(
+        STREAMLIT_SERVER_COOKIE_SECRET=secrets.token_hex(32), **{HALL: lecture.address, HALL_KEY: lecture.key.hex()}
+    )
     with ExitStack() as open_:
 
         def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -97,6 +101,7 @@ def serve(hall: Hall, folder: Path) -> Iterator[str]:
             if not app_process.answers(app, port, hall.name):
                 raise HallError(f"the app did not start at port {port}; the reason is above")
         yield f"Tilescope in {hall.processes} processes: {hall.url}"
+        yield f"Phones answer at {hall.url}/answer. The lecturer's link, for you alone: {lecture.lecturers_link}"
         while proxy.poll() is None:
             for port, app in apps.items():
                 if app.poll() is not None:

@@ -1,7 +1,7 @@
 """A lecture's room: who is on the local network comes in with a code that changes, and stays.
 
 The code is short enough to type; what keeps it from being guessed is the limit of tries. Who is in has a ticket that
-only this server's key makes, and keeps it while the server lives.
+only the lecture's key makes; it stays good when the server is started again.
 """
 
 from __future__ import annotations
@@ -32,11 +32,14 @@ class TooManyTriesError(ValueError):
 
 
 class Room:
-    """The open room of one server. `address` is this machine's on the local network; `clock` counts in seconds."""
+    """The open room of one server. `address` is this machine's on the local network; `key` signs tickets, by default
+    one of this room's own; `clock` counts in seconds.
+    """
 
-    def __init__(self, address: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, address: str, clock: Callable[[], float] = time.monotonic, key: bytes | None = None) -> None:
         self.address = address
         self._clock = clock
+        self._tickets = key or secrets.token_bytes(32)
         self._opened = clock()
         self._key = secrets.token_bytes(32)
         self._wrong: dict[str, tuple[float, float]] = {}  # address → tries left, and when that was counted
@@ -78,11 +81,11 @@ class Room:
         return hmac.compare_digest(signature.encode(), self._signature(name).encode())
 
     def _signature(self, name: str) -> str:
-        return hmac.digest(self._key, f"ticket {name}".encode(), "sha256").hex()
+        return hmac.digest(self._tickets, f"ticket {name}".encode(), "sha256").hex()
 
     def link(self, port: int) -> str:
-        """The address that lets its reader in, for the QR code."""
-        return f"http://{self.address}:{port}/enter?code={self.code()}"
+        """The address that lets a phone in, to the page where it answers; for the QR code."""
+        return f"http://{self.address}:{port}/enter?code={self.code()}&to=/answer"
 
     def qr(self, port: int) -> segno.QRCode:
         """The link to scan."""

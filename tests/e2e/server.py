@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,16 +36,19 @@ class Server:
 
 
 @contextmanager
-def running_app(script: str = "app.py", *, cache: Path | None = None, options: Sequence[str] = ()) -> Iterator[Server]:
+def running_app(
+    script: str = "app.py", *, cache: Path | None = None, options: Sequence[str] = (), port: int | None = None
+) -> Iterator[Server]:
     """`streamlit run app.py` with `options`, or another script's app, until the block is left; then it and its worker
     processes end.
 
-    Without `cache` it keeps its traces, measurements and sweeps where the user's app does.
+    Without `cache` it keeps its traces, measurements and sweeps where the user's app does; without `port` it listens at
+    a free one.
 
     Raises:
         RuntimeError: it ended, or did not answer in time; with what it printed.
     """
-    [port] = free_ports(1)
+    port = port or free_ports(1)[0]
     with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
         if Path(script).parent != Path("."):  # Streamlit serves `static` from beside the script
             script = shutil.copy(ROOT / script, folder)
@@ -66,6 +69,13 @@ def running_app(script: str = "app.py", *, cache: Path | None = None, options: S
         for worker in workers:
             if worker.is_running():
                 worker.kill()
+
+
+def running_room(cache: Path | None, address: str, port: int | None = None) -> AbstractContextManager[Server]:
+    """The app as `start.py --room` starts it on a machine with this address."""
+    options = ["--server.address", "0.0.0.0", "--browser.serverAddress", address]
+    options += [part for name in ("localhost", "127.0.0.1", address) for part in ("--server.allowedHosts", name)]
+    return running_app(cache=cache, options=[*options, "--", "--room", address], port=port)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, expect
 
 from explain import server as routes
 from tests.e2e.conftest import PATIENCE_MS
-from tests.e2e.server import Server, running_app
+from tests.e2e.server import Server, running_room
 
 HALL = "127.0.0.2"
 """Stands for this machine's address on a local network: it is not the name under which one asks at the desk."""
@@ -22,14 +22,13 @@ PATHS = (
     *sorted({route.path for route in routes.routes()}), "/index.html", "/_stcore/health", "/_stcore/host-config",
     "/_stcore/metrics", "/_stcore/script-health-check", "/_stcore/upload_file/a/b", "/app/static/formulas.woff2",
     "/static/js/none.js", "/media/none.json", "/component/none/index.html", "/_stcore/bidi-components/none/index.js",
+    "/answer", "/asked", "/lecturer", "/room",
 )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def hall(cache: Path) -> Iterator[Server]:
-    options = ["--server.address", "0.0.0.0", "--browser.serverAddress", HALL]
-    options += [part for name in ("localhost", "127.0.0.1", HALL) for part in ("--server.allowedHosts", name)]
-    with running_app(cache=cache, options=[*options, "--", "--room", HALL]) as server:
+    with running_room(cache, HALL) as server:
         yield server
 
 

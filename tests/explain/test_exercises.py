@@ -203,7 +203,15 @@ def test_the_run_decides(room):
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("1.25", 1.25), ("98,304", 98304), ("1,25", 1.25), ("−2e3", -2000), (" ∞ ", math.inf), ("-inf", -math.inf)],
+    [
+        ("1.25", 1.25),
+        ("1e999", math.inf),
+        ("98,304", 98304),
+        ("1,25", 1.25),
+        ("−2e3", -2000),
+        (" ∞ ", math.inf),
+        ("-inf", -math.inf),
+    ],
 )
 def test_a_number_is_typed_in_many_ways(text, value):
     assert typed_number(text)[0] == value

@@ -4,6 +4,7 @@
 import { readCondition } from "./condition.js";
 import { LOAD, STORE } from "./counters.js";
 import { openDialog } from "./dialog.js";
+import { Hall, cellsOf } from "./hall.js";
 import { number } from "./numbers.js";
 import { alongAxis, element, elementOf, mathElement } from "./words.js";
 import { isFloat } from "./trace.js";
@@ -18,6 +19,7 @@ const COARSE = 0.05;
 
 /** The choice that leads from finding to finding. */
 export const FINDINGS = "findings";
+const ONE_OF = { queries: "query", keys: "key" };
 const NEW_CONDITION = "condition …";
 
 // The most elements of a row that a question lists.
@@ -70,6 +72,7 @@ export class Watch {
     this.asks = false;
     this.question = null;
     this.moves = [];
+    this.hall = new Hall(player);
     player.on(this.select, "change", () => {
       if (this.select.value === NEW_CONDITION) return this.askCondition();
       this.follow(this.select.value);
@@ -97,6 +100,7 @@ export class Watch {
   load() {
     this.question = null;
     this.box.hidden = true;
+    this.hall.leave();
     this.names = this.listNames();
     this.accesses = this.listAccesses();
     this.condition = null;
@@ -300,7 +304,8 @@ export class Watch {
   toggle() {
     const { player } = this;
     this.asks = !this.asks;
-    if (!this.asks) this.question = null;
+    if (this.asks) this.hall.seek();
+    else this.question = null;
     player.$("[data-do=ask]").setAttribute("aria-pressed", String(this.asks));
     player.section.classList.toggle("asks", this.asks);
     player.render();
@@ -334,6 +339,7 @@ export class Watch {
     if (open) this.player.section.focus({ preventScroll: true });
     this.question = null;
     this.box.hidden = true;
+    this.hall.leave();
     return open;
   }
 
@@ -355,14 +361,16 @@ export class Watch {
     const at = question ? question.set.at : -1;
     if (t !== at && t !== at - 1) this.question = null;
     this.box.hidden = !this.question;
-    if (!this.question) return;
     const revealed = t === at;
+    this.hall.render(this.question, revealed);
+    if (!this.question) return;
     this.box.classList.toggle("revealed", revealed);
     this.box.querySelector("form").hidden = revealed;
     const { words, old, now } = this.element(question.set);
     this.give(question.set, revealed);
     const line = player.stories[question.set.i].trace.line[player.woven[question.set.i][at]];
-    const asks = revealed ? `Line ${line}${words}` : `Next is line ${line}. What will ${this.asked} be${words}?`;
+    const asks = revealed ? `Line ${line}${words}`
+      : this.hall.asked?.words ?? `Next is line ${line}. What will ${this.asked} be${words}?`;
     this.box.querySelector(".question").textContent = asks;
     const [verdict, judged] = revealed && question.given.trim() ? judge(question.given, now, this.asked) : ["", ""];
     this.box.dataset.verdict = verdict;
@@ -428,13 +436,14 @@ export class Watch {
     return `${parts.filter((p) => !p.hidden && p.textContent).map((p) => p.textContent).join(": ")} `;
   }
 
-  /** The asked element at the selected row and column: its place in words, its old and new value. */
+  /** The asked element at the selected row and column: its place in words, its old and new value, the cells of the map
+   * that it comes from. */
   element({ i, name, at }) {
     const { player } = this;
     const lane = player.lanes[i];
     const story = player.stories[i];
     const k = player.woven[i][at];
-    const value = story.at(name, k), before = story.at(name, k - 1);
+    const value = story.at(name, k), last = story.at(name, k - 1);
     const place = { ...lane.at, isOutput: lane.quantityOf?.get(this.asked) === "acc" };
     const index = Math.max(0, elementOf(value, undefined, place));
     const whole = !isFloat(value.dtype);
@@ -444,9 +453,13 @@ export class Watch {
     const column = () => (place.isOutput ? `dimension ${index % value.shape[1]}` : lane.label("column", lane.at.col));
     if (value.shape.length === 2) words.push(column());
     const said = words.filter(Boolean).join(", ");
-    const old = before?.data?.length === value.data.length ? number(before.data[index], whole) : null;
-    this.written = number(value.data[index], whole);
+    const before = last?.data?.length === value.data.length ? last.data[index] : null, now = value.data[index];
+    this.written = number(now, whole);
+    const role = Object.keys(story.roles).find((one) => story.roles[one].get(story.trace.source[k]) === name);
     return { words: said ? `, ${i || player.stories.length > 1 ? "" : "in "}${said}`
-      : "", old, now: value.data[index] };
+      : "", old: before === null ? null : number(before, whole), now, before,
+      role, cells: cellsOf(story, k, role, lane.at.row, now),
+      shape: story.scoreMap && [story.scoreMap.height, story.scoreMap.width],
+      axes: (story.view.axes ?? []).map((axis) => ONE_OF[axis] ?? axis) };
   }
 }

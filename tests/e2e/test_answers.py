@@ -14,12 +14,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from explain import lessons
 from explain.app_process import free_ports
-from tests.e2e.conftest import PATIENCE_MS
+from explain.engine import engine
+from explain.trace.model import Tile, Trace
+from tests.e2e.conftest import CODE_READER, PATIENCE_MS
 from tests.e2e.server import Server, running_room
 from tests.e2e.waiting import in_a_thread
 
@@ -294,3 +297,182 @@ def test_a_restart_costs_nobody_the_answer_or_the_place_in_the_room(room: Room, 
     }  # fmt: skip
     expect(page.locator(".verdict")).to_have_text("✓ Right: 7.096.")
     page.context.close()
+
+
+# --- the lecturer's player ---
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    """The run that the chapter on FlashAttention opens on."""
+    return engine().trace(lessons.OPENING).trace
+
+
+@pytest.fixture
+def desk(room: Room, browser: Browser) -> Iterator[Page]:
+    """The lecturer's browser, at the chapter on FlashAttention, with *Predict* on."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    context.set_default_timeout(PATIENCE_MS)
+    context.add_init_script(CODE_READER)
+    page = context.new_page()
+    page.goto(f"{room.server.url}/flash_attention?step=0")
+    player = page.get_by_test_id("player")
+    expect(player).to_be_visible()
+    player.focus()
+    yield page
+    context.close()
+
+
+def predict(page: Page, variable: str, times: int = 1) -> Locator:
+    """Goes on to the question before the variable is set for this time; its box."""
+    page.get_by_label("Watched variable").last.select_option(variable)
+    page.get_by_test_id("player").focus()
+    page.keyboard.press("a")
+    box = page.get_by_role("region", name="Prediction")
+    show = box.get_by_role("button", name="Show the answer")
+    for i in range(times):
+        if i:
+            show.click()
+            expect(box.locator(".change")).to_be_visible()
+        for _ in range(3):  # the next tile may end before it
+            if not show.is_visible():
+                page.keyboard.press("PageDown")
+        expect(show).to_be_visible()
+    return box
+
+
+def test_the_histogram_grows_on_the_projector_and_the_step_reveals_it(
+    room: Room, ticket: str, browser: Browser, desk: Page, trace: Trace
+) -> None:
+    """By the keyboard alone; the server is started again in between."""
+    one, other = came_in(room, browser), came_in(room, browser)
+    box = predict(desk, "l_i")
+    value = trace.state(int(desk.get_by_test_id("player").get_attribute("data-step") or 0) + 1)["l_i"]
+    assert isinstance(value, Tile)
+    right = f"{float(value.numpy()[0]):.3f}"
+    expect(box.get_by_role("textbox", name="Your answer")).to_be_focused()
+    for _ in range(2):
+        desk.keyboard.press("Tab")
+    expect(box.get_by_role("button", name="Ask the hall: its value")).to_be_focused()
+    desk.keyboard.press("Enter")
+    hall = box.get_by_role("group", name="The hall")
+    expect(hall).to_have_attribute("data-count", "0")
+    expect(hall).to_contain_text(f"Phones: {ADDRESS}")
+    expect(box.get_by_role("button", name="Show the answer")).to_be_focused()
+    for i, (page, typed) in enumerate(((one, right), (other, "1000"))):
+        expect(page.get_by_role("heading")).to_contain_text("What will l_i be")
+        page.get_by_role("textbox", name="Your answer").fill(typed)
+        page.keyboard.press("Enter")
+        expect(hall).to_have_attribute("data-count", str(i + 1))
+        assert right not in (other.content() if page is one else ""), "no phone is told what is right"
+    room.stop()
+    expect(one.get_by_role("status")).to_contain_text("The connection is lost.")
+    room.start()
+    asked = one.evaluate("question.id")
+    assert room.send("/answer", {"question": asked, "value": "1000"}, at=ADDRESS, Cookie=room.phone(ticket))[0] == 200
+    expect(hall).to_have_attribute("data-count", "3")
+    expect(hall.get_by_role("listitem")).to_have_count(2)
+    box.get_by_role("button", name="Show the answer").focus()
+    desk.keyboard.press("Enter")
+    expect(hall).to_contain_text("1 of 3 right")
+    expect(hall.locator(".holds .label")).to_have_count(1)
+    expect(one.locator(".verdict")).to_contain_text("✓ Right")
+    expect(other.locator(".verdict")).to_contain_text("You said 1000.")
+    desk.get_by_test_id("player").focus()
+    desk.keyboard.press("ArrowRight")
+    expect(box).to_be_hidden()
+    expect(one.locator(".verdict")).to_contain_text("✓ Right")  # until the next question
+    for page in (one, other):
+        page.context.close()
+
+
+@pytest.mark.parametrize(("kind", "variable"), [("larger or smaller", "m_i"), ("a cell of the map", "m_i"),
+                                               ("a cell of the map", "s")])  # fmt: skip
+def test_the_hall_chooses_and_finds_a_cell(
+    room: Room, browser: Browser, desk: Page, trace: Trace, kind: str, variable: str
+) -> None:
+    phone = came_in(room, browser)
+    box = predict(desk, variable, times=2)
+    step = int(desk.get_by_test_id("player").get_attribute("data-step") or 0) + 1
+    box.get_by_role("button", name=f"Ask the hall: {kind}").click()
+    if kind == "larger or smaller":
+        m_i, m_new = (trace.state(at)[name] for at, name in ((step - 1, "m_new"), (step, "m_new")))
+        assert isinstance(m_i, Tile)
+        assert isinstance(m_new, Tile)
+        right = "larger" if m_new.numpy()[0] > m_i.numpy()[0] else "the same"
+        phone.get_by_role("radio", name=right).check()
+    else:
+        rows, columns = (trace.state(step)[name].numpy() for name in ("rows", "cols"))  # type: ignore[union-attr]
+        column = int(columns[-1])
+        if variable == "m_i":
+            scores = [(v.numpy()[0], trace.state(at)["cols"].numpy()) for at, v in trace.history("s")  # type: ignore[union-attr]
+                      if at < step and isinstance(v, Tile)]  # fmt: skip
+            column = max((float(x), int(c)) for row, cols in scores for x, c in zip(row, cols, strict=True))[1]
+        phone.get_by_label("query (").fill(str(int(rows[0])))
+        phone.get_by_label("key (").fill(str(column))
+    phone.get_by_role("button", name="Send").click()
+    hall = box.get_by_role("group", name="The hall")
+    expect(hall).to_have_attribute("data-count", "1")
+    desk.get_by_test_id("player").focus()
+    desk.keyboard.press("ArrowRight")
+    expect(hall).to_contain_text("1 of 1 right")
+    expect(phone.locator(".verdict")).to_contain_text("✓ Right")
+    phone.context.close()
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "scheme"), [(1920, 1080, "dark"), (1440, 900, "light"), (420, 900, "dark")]
+)
+def test_nobody_is_there_and_it_goes_on(
+    room: Room, browser: Browser, desk: Page, width: int, height: int, scheme: Any
+) -> None:
+    desk.emulate_media(color_scheme=scheme)
+    box = predict(desk, "m_i")
+    desk.set_viewport_size({"width": width, "height": height})
+    if width == 1920:
+        desk.get_by_test_id("player").focus()
+        desk.keyboard.press("p")
+    box.get_by_role("button", name="Ask the hall: a cell of the map").click()
+    hall = box.get_by_role("group", name="The hall")
+    expect(hall).to_contain_text("0 answers")
+    inside = """box => {
+      box.scrollIntoView({ block: "end" });
+      const { left, right, top, bottom } = box.getBoundingClientRect();
+      return [left, top, innerWidth - right, innerHeight - bottom, box.clientWidth - box.scrollWidth];
+    }"""
+    assert min(box.evaluate(inside)) >= 0
+    desk.get_by_test_id("player").focus()
+    desk.keyboard.press("ArrowRight")
+    expect(box.locator(".change")).to_be_visible()
+    expect(hall.locator(".spread i.right")).to_have_count(1)
+    assert min(box.evaluate(inside)) >= 0
+    expect(hall).to_contain_text("0 answers")
+
+
+def test_a_question_that_is_left_is_closed_on_the_phones(room: Room, browser: Browser, desk: Page) -> None:
+    phone = came_in(room, browser)
+    box = predict(desk, "l_i")
+    box.get_by_role("button", name="Ask the hall: its value").click()
+    expect(phone.get_by_role("heading")).to_contain_text("What will l_i be")
+    desk.keyboard.press("Escape")
+    expect(box).to_be_hidden()
+    expect(phone.get_by_role("heading", name="The next question comes here by itself.")).to_be_visible()
+    phone.context.close()
+
+
+def test_without_a_lecture_and_for_a_student_predict_is_as_before(room: Room, browser: Browser, visit: Any) -> None:
+    page = visit("flash_attention?step=0")
+    expect(page.get_by_test_id("player")).to_be_visible()
+    with page.expect_response("**/asked"):
+        box = predict(page, "l_i")
+    expect(box.get_by_role("group", name="The hall")).to_be_hidden()
+    page.keyboard.press("Enter")
+    expect(box.locator(".change")).to_contain_text("l_i")
+    phone = came_in(room, browser)
+    phone.set_viewport_size({"width": 1440, "height": 900})
+    phone.get_by_role("link", name="Read along in the app").click()
+    phone.goto(f"{room.phones_url}/flash_attention?step=0&depth=code")
+    with phone.expect_response("**/asked"):
+        box = predict(phone, "l_i")
+    expect(box.get_by_role("group", name="The hall")).to_be_hidden()
+    phone.context.close()

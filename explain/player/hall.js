@@ -30,14 +30,14 @@ export class Hall {
   async seek() {
     if (this.player.packet.place === null) return;         // an exported page asks nobody
     try {
-      this.address = (await (await fetch(this.url("asked"))).json()).address;
+      this.address = (await (await fetch(this.route("asked"))).json()).address;
     } catch {
       this.address = null;
     }
     if (this.player.watch.question) this.player.render();
   }
 
-  url(path) {
+  route(path) {
     return new URL(path, location.href);
   }
 
@@ -59,7 +59,7 @@ export class Hall {
   }
 
   async send(body) {
-    const answer = await fetch(this.url("asked"), { method: "POST", body: JSON.stringify(body) });
+    const answer = await fetch(this.route("asked"), { method: "POST", body: JSON.stringify(body) });
     const told = await answer.json();
     if (!answer.ok) throw new Error(told.said);
     return told;
@@ -84,7 +84,7 @@ export class Hall {
   /** Hears of answers until the question is left. */
   listen() {
     const { asked } = this;
-    const socket = new WebSocket(this.url("asked/live").href.replace(/^http/, "ws"));
+    const socket = new WebSocket(this.route("asked/live").href.replace(/^http/, "ws"));
     this.socket = socket;
     socket.onmessage = ({ data }) => {
       if (this.asked !== asked) return;

@@ -33,7 +33,8 @@ PATIENCE_MS = 60_000
 WITHOUT_A_LINE = ("bytes", "Nothing is stored")
 """What a message says that has no line, and yet says what is wrong."""
 WRITE = "(root, text) => { root.editor.setValue(text, -1); root.editor.focus() }"
-CHECK = """() => new Promise((told) => {
+CHECK = """(patience) => new Promise((told, failed) => {
+  setTimeout(failed, patience, new Error("no other verdict came"));
   const said = () => document.querySelector("[data-testid=stAlertContentError], [data-testid=stAlertContentSuccess]");
   const before = said()?.textContent, start = performance.now();
   const watch = new MutationObserver(() => {
@@ -49,7 +50,7 @@ CHECK = """() => new Promise((told) => {
   watch.observe(document.body, { subtree: true, childList: true, characterData: true });
   [...document.querySelectorAll("button:enabled")].find((one) => one.innerText.startsWith("Check")).click();
 })"""
-"""Presses Check; {ms: until another verdict stands in the page, right, words}."""
+"""Presses Check; {ms: until another verdict stands in the page, right, words}. Fails after `patience` milliseconds."""
 MARKED = "document.querySelector('.kernel-editor')?.editor.session.getAnnotations().length"
 
 
@@ -129,7 +130,7 @@ def _checked(page: Page, answer: str) -> tuple[float, dict[str, Any]]:
     else:
         page.locator(".kernel-editor").evaluate(WRITE, answer)
     page.locator("button:enabled", has_text="Check").wait_for()
-    said: dict[str, Any] = page.evaluate(CHECK)
+    said: dict[str, Any] = page.evaluate(CHECK, PATIENCE_MS)
     return said["ms"] / 1000, said
 
 

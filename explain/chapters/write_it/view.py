@@ -160,13 +160,6 @@ def _again(name: str) -> None:
 def _write(puzzle: Puzzle) -> None:
     """The editor, and below it what the last check found."""
     name = puzzle.name
-    job, refused = checks.JOBS.get(_key(name)), st.session_state.get(f"refused {name}")
-    errors = {refused.line: str(refused)} if refused and refused.line else {}
-    if job and job.result and not refused:
-        errors = figures.errors(job.result)
-    if st.session_state.get(f"from a file {name}"):
-        errors = {}  # of another text than the editor's
-    busy = bool(job and job.running)
 
     def check(text: str) -> None:
         st.session_state[f"text {name}"], st.session_state[f"refused {name}"] = text, None
@@ -183,14 +176,10 @@ def _write(puzzle: Puzzle) -> None:
         st.session_state[f"from a file {name}"] = False
         check(text)
 
-    editor(
-        f"editor {name}", name, puzzle.starter(), errors, checks.judge, written,
-        busy=busy, verdict=bool(job or refused),
-    )  # fmt: skip
-    verdict = st.container(key="puzzle verdict")
+    text, verdict = st.container(), st.container(key="puzzle verdict")
     if address.own_machine():
         _follow_file(name, check)
-        job, refused = checks.JOBS.get(_key(name)), st.session_state.get(f"refused {name}")
+    job, refused = checks.JOBS.get(_key(name)), st.session_state.get(f"refused {name}")
     with verdict:
         if refused:
             at = f"**Line {refused.line}:** " if refused.line else ""
@@ -199,6 +188,16 @@ def _write(puzzle: Puzzle) -> None:
             follow(lambda: _verdict(job, puzzle), lambda: job.running, seconds=0.3)
         else:
             st.caption(figures.checked_on(puzzle))
+    errors = {refused.line: str(refused)} if refused and refused.line else {}
+    if job and job.result and not refused:
+        errors = figures.errors(job.result)
+    if st.session_state.get(f"from a file {name}"):
+        errors = {}  # of another text than the editor's
+    with text:  # after the verdict: a job that was followed runs the page again, so its end frees the button
+        editor(
+            f"editor {name}", name, puzzle.starter(), errors, checks.judge, written,
+            busy=bool(job and job.running), verdict=bool(job or refused),
+        )  # fmt: skip
 
 
 def _follow_file(name: str, check: Callable[[str], None]) -> None:

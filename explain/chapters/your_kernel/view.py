@@ -62,9 +62,14 @@ def write(name: str, starter: str, function: str) -> None:
     kept = f"{name} {hashlib.sha256(starter.encode()).hexdigest()[:12]}"
     left = _left(job)
     errors = {left.line: left.words} if left and left.file == name else {}
-    editor(f"editor {kept}", kept, starter, errors, checks.judge, trace, busy=bool(job and job.running), label="Run")
+    text, state = st.container(), st.container()
     if job:
-        follow(lambda: _state(job), lambda: job.running)
+        with state:
+            follow(lambda: _state(job), lambda: job.running)
+    with text:  # after the state: a job that was followed runs the page again, so its end frees the button
+        editor(
+            f"editor {kept}", kept, starter, errors, checks.judge, trace, busy=bool(job and job.running), label="Run"
+        )
 
 
 def play(name: str, starter: str) -> None:

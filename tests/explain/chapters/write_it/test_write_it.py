@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from explain.chapters.write_it import checks, figures, solved
@@ -91,3 +93,29 @@ def test_a_wrong_number_shows_the_answer_only_on_request(tmp_path, monkeypatch, 
     test.button(key=f"tell {name}").click().run()
     assert "The step" in [header.value for header in test.header]
     assert right in texts(test)
+
+
+class EndsWhenLooked:
+    """A job that ends at the n-th look at it: where a page looks twice, it may end in between."""
+
+    result, error, seconds, doing = None, "the run was cut", 2.0, "checking your kernel"
+
+    def __init__(self, looks: int) -> None:
+        self.looks = looks
+
+    @property
+    def running(self) -> bool:
+        self.looks -= 1
+        return self.looks >= 0
+
+
+@pytest.mark.parametrize("looks", range(6))
+def test_the_button_waits_only_for_a_job_that_is_followed(tmp_path, monkeypatch, looks) -> None:
+    monkeypatch.setenv("TILESCOPE_PROGRESS", str(tmp_path / "progress.json"))
+    monkeypatch.setattr(checks.JOBS, "get", lambda _: job)
+    job = EndsWhenLooked(looks)
+    test = page("write_it", puzzle="vector_add")
+    [editor] = [one.proto for one in test.get("bidi_component") if "starter" in one.proto.json]
+    waits = json.loads(editor.json)["busy"] == "yes"
+    followed = any(button.label == "Cancel" for button in test.button)
+    assert not waits or followed

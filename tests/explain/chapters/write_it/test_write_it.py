@@ -112,8 +112,8 @@ class EndsWhenLooked:
 @pytest.mark.parametrize("looks", range(6))
 def test_the_button_waits_only_for_a_job_that_is_followed(tmp_path, monkeypatch, looks) -> None:
     monkeypatch.setenv("TILESCOPE_PROGRESS", str(tmp_path / "progress.json"))
-    monkeypatch.setattr(checks.JOBS, "get", lambda _: job)
     job = EndsWhenLooked(looks)
+    monkeypatch.setattr(checks.JOBS, "get", lambda _: job)
     test = page("write_it", puzzle="vector_add")
     [editor] = [one.proto for one in test.get("bidi_component") if "starter" in one.proto.json]
     waits = json.loads(editor.json)["busy"] == "yes"

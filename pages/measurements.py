@@ -12,8 +12,8 @@ with layout.chapter(
     shown = records_choice()
     view.headline(shown)
 if shown:
-    view.limits(shown)
     view.numbers(shown)
+    view.limits(shown)
     view.own_gpu(shown)
     view.predictions()
     layout.closing("measurements")

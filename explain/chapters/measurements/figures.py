@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import plotly.graph_objects as go
@@ -12,7 +13,7 @@ from explain.counters.model import TOLERANCE, CopyCheck, Counters, total
 from explain.experiment import Experiment
 from explain.figures import palette
 from explain.figures.labels import widest
-from explain.figures.numbers import NONE, count, duration, grouped, moved, number, percent, ratio, si
+from explain.figures.numbers import NONE, count, duration, fixed, grouped, moved, number, percent, ratio, si
 from explain.figures.plot import FONT, logarithmic, plot
 from explain.figures.tables import Column, markdown, plain
 from explain.gpus import card, specified
@@ -45,22 +46,34 @@ def _written(point: Point) -> float | None:
     return None if written is None else written / 1e6
 
 
+def _tensor(point: Point) -> float | None:
+    """How busy the tensor cores were, in percent; None for a kernel without a matmul."""
+    has_matmul = point.experiment.traffic.flops_of("matmul") > 0
+    return point.counters.cold.tensor_active_percent if point.counters and has_matmul else None
+
+
+def _of_formula(point: Point) -> float | None:
+    """The bytes that DRAM read with a cold L2, in percent of the formula's."""
+    read = point.counters.cold.dram_read_bytes if point.counters else None
+    return None if read is None else 100 * read / point.experiment.traffic.read_bytes
+
+
 QUANTITIES: Mapping[str, Quantity] = {
     "time, µs": lambda point: 1e3 * point.timing.median_ms if point.timing else None,
     "DRAM read, L2 cold, MB": _counted("dram_read_bytes"),
+    "DRAM ÷ formula, %": _of_formula,
     "DRAM read, L2 warm, MB": _counted("dram_read_bytes", warm=True),
     "DRAM written + left in L2, MB": _written,
     "L2 → SM read, MB": _counted("l2_read_bytes"),
     "SM → L2 written, MB": _counted("l2_written_bytes"),
     "requested at L1, MB": _counted("l1_bytes"),
     "spilled registers, stored and loaded, MB": _counted("spilled_bytes"),
-    "tensor cores busy, %": lambda point: point.counters.cold.tensor_active_percent if point.counters else None,
+    "tensor cores busy, %": _tensor,
     "memory held, MB": lambda point: None if point.peak_bytes is None else point.peak_bytes / 1e6,
-    "first call, ms": lambda point: point.timing.first_call_ms if point.timing else None,
 }
 """The quantities of a point, by name with unit."""
 FORMULA = "formula: read, MB"
-FIRST = (FORMULA, "time, µs", "DRAM read, L2 cold, MB", "DRAM written + left in L2, MB", "memory held, MB")
+FIRST = ("time, µs", FORMULA, "DRAM read, L2 cold, MB", "DRAM ÷ formula, %")
 """The quantities that a table of one record begins with."""
 _WORDS = {
     "batch": "batch {}", "heads": "{} heads", "seq_len": "N = {}", "head_dim": "d = {}", "k": "K = {}", "dtype": "{}",
@@ -80,10 +93,23 @@ def plans(shown: Sequence[Entry]) -> dict[str, Plan]:
 
 
 @kept
-def rows(plan: Plan, shown: Sequence[Entry], quantity: str | None) -> list[dict[str, str | float | None]]:
-    """The plan's experiments in the records: every quantity of a single record, or one `quantity` of each record."""
+def kernels(plan: Plan, shown: Sequence[Entry]) -> list[str]:
+    """The names of the kernels that the plan measured in any of the records."""
+    there = (one.kernel for one in plan.experiments if any(entry.record.point(one) for entry in shown))
+    return list(dict.fromkeys(there))
+
+
+@kept
+def rows(
+    plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str = ""
+) -> list[dict[str, str | float | None]]:
+    """The plan's experiments in the records, of one `kernel` or of all: every quantity of a single record, or one
+    `quantity` of each record.
+    """
     table: list[dict[str, str | float | None]] = []
     for experiment in plan.experiments:
+        if kernel not in ("", experiment.kernel):
+            continue
         points = [one.record.point(experiment) for one in shown]
         if not any(points):
             continue
@@ -113,20 +139,31 @@ def sizes(experiment: Experiment) -> str:
 
 
 @kept
-def points_table(plan: Plan, shown: Sequence[Entry], quantity: str | None, every: bool = True) -> str:
-    """`rows` as Markdown. Of a single record the bytes are in MB, and its columns' headings leave that out; unless
-    `every` is asked for, it has the columns of `FIRST`.
+def points_table(plan: Plan, shown: Sequence[Entry], quantity: str | None, every: bool = True, kernel: str = "") -> str:
+    """`rows` as Markdown; a kernel's name stands in its first row. Of a single record the bytes are in MB, and its
+    columns' headings leave that out; unless `every` is asked for, it has the columns of `FIRST`.
     """
-    table = rows(plan, shown, quantity)
+    table = rows(plan, shown, quantity, kernel)
     names = list(dict.fromkeys(name for row in table for name in row))
-    if quantity is None and not every:
-        names = [name for name in names if name in ("kernel", "sizes", *FIRST)]
+    if quantity is None:
+        first = [name for name in ("kernel", "sizes", *FIRST) if name in names]
+        names = [*first, *(name for name in names if every and name not in first)]
     columns = [
         name if name in ("kernel", "sizes")
-        else Column(plain(name if quantity else name.removesuffix(", MB")), lambda value: number(value, 4))
+        else Column(plain(name if quantity else name.removesuffix(", MB")), _format(quantity or name))
         for name in names
     ]  # fmt: skip
-    return markdown(columns, [[row.get(name) for name in names] for row in table])
+    before = [None, *(row["kernel"] for row in table)]
+    cells = [
+        ["" if row["kernel"] == last else f"**{row['kernel']}**", *(row.get(name) for name in names[1:])]
+        for row, last in zip(table, before, strict=False)
+    ]
+    return markdown(columns, cells)
+
+
+def _format(quantity: str) -> Callable[[float], str]:
+    """A percentage has one decimal, every other quantity four digits."""
+    return partial(fixed, decimals=1) if quantity.endswith("%") else partial(number, digits=4)
 
 
 @kept
@@ -193,23 +230,18 @@ def _facts(one: Entry) -> dict[str, str]:
 
 
 @kept
-def counts(shown: Sequence[Entry]) -> str:
-    """How many experiments the records have, in sentences; Markdown."""
-    said = []
-    for one in shown:
-        points = list(one.record.points.values())
-        timed, counted = (sum(map(bool, (getattr(p, of) for p in points))) for of in ("timing", "counters"))
-        changed = sum(map(is_stale, points))
-        said.append(
-            f"**{plain(one.label)}**: {len(points):,} experiments: {'all' if timed == len(points) else f'{timed:,}'} "
-            f"timed, {counted:,} counted by the GPU. A count is a run of its own, because counting slows a run down. "
-            + (
-                f"Stale, since their kernels changed: {changed:,}."
-                if changed
-                else "No kernel has changed since these runs ✓"
-            )
-        )
-    return "\n\n".join(said)
+def made(one: Entry) -> list[tuple[str, str, str]]:
+    """What was measured: name, how many, and on what, how or when."""
+    points = list(one.record.points.values())
+    timed, counted = (sum(map(bool, (getattr(p, of) for p in points))) for of in ("timing", "counters"))
+    stale = sum(map(is_stale, points))
+    dates = sorted({p.origin.provenance.date for p in points if p.origin} or {one.record.provenance.date})
+    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    return [
+        ("experiments timed", count(timed), f"on {plain(one.record.gpu)}, {plain(when)}"),
+        ("counted by the GPU", count(counted), "in runs of their own: counting slows a run"),
+        ("stale", count(stale), "their kernels changed since" if stale else "no kernel changed since ✓"),
+    ]
 
 
 def missed(record: Record) -> list[Point]:

@@ -17,6 +17,7 @@ from explain.records.registry import Entry
 from explain.ui import layout
 from explain.ui.charts import chart, sourced
 from explain.ui.follow import on_request, once_known
+from kernels.catalog import KERNELS
 
 SAMPLE = Experiment.of("softmax_online", {"rows": 4096, "cols": 8192, "block_n": 4096}, "normal")
 """Counted to test whether counters can be read here: 134 MB, larger than any L2."""
@@ -26,17 +27,33 @@ MEASURED = """
 - **L2 cold**: the cache holds none of the inputs when the run begins. **L2 warm**: the same kernel has just run.
 - **Copy check**: first, a copy of 1 GiB is counted. Its bytes are known. If the count is off by more than 0.1%, the
   counters are not trusted, and nothing is counted.
-- **First call** includes compiling, unless the machine had compiled that kernel before: such a call takes under 1 ms.
+- **Time**: the median of many calls, after the first. The first call compiles; the page *Speed* shows what that costs.
+- **DRAM ÷ formula**: under 100%, L2 served the rest. Over 100%, something was read again.
 - **Spilled registers** go through L1 and L2 to DRAM: such a kernel writes more than its formula.
 """
 
 
+SOURCES = """
+Every number in this app names its source:
+
+- **formula**: computed from the sizes.
+- **trace**: counted while the kernel's lines run in Triton's interpreter. Never a time.
+- **hardware**: measured now, on the GPU of this machine.
+- **recorded**: measured before; GPU and date stand beside it. This page has them all.
+"""
+
+
 def headline(shown: Sequence[Entry]) -> None:
-    """What HBM, a matmul and exp reach on the first record's GPU, and what these rates mean."""
-    found = figures.most_used(shown[0].record) if shown else []
-    for (name, rate, meaning), column in zip(found, st.columns(3, gap="small"), strict=False):
+    """The four sources of a number; how many experiments the first record has, on what, when."""
+    _cards(figures.made(shown[0]) if shown else [])
+    layout.introduce(SOURCES)
+
+
+def _cards(facts: Sequence[tuple[str, str, str]]) -> None:
+    """Numbers beside each other, each with its name above and its meaning below."""
+    for (name, value, meaning), column in zip(facts, st.columns(3, gap="small"), strict=False):
         with column.container(border=True, gap="small"):
-            st.metric(name, rate)
+            st.metric(name, value)
             st.caption(meaning)
 
 
@@ -49,6 +66,7 @@ def limits(shown: Sequence[Entry]) -> None:
             "are the roofs in the rooflines and the peaks of the speed page.\n\n"
             "**The vertical mark** is the datasheet's rate, where it states one. No kernel reaches it.",
         ):
+            _cards(figures.most_used(shown[0].record))
             for figure in figures.limits(shown):
                 chart(figure, f"limits in {figure.layout.meta}", alt=f"measured limits in {figure.layout.meta}")
             with st.expander("How each limit was measured"), st.container(key="numbers of roofs"):
@@ -59,9 +77,8 @@ def limits(shown: Sequence[Entry]) -> None:
 
 
 def numbers(shown: Sequence[Entry]) -> None:
-    """Every point of a plan, GPUs side by side; beside it how they were measured, and what is missing."""
-    st.header("Every number", anchor=False)
-    layout.prose(figures.counts(shown))
+    """Every point of a plan, GPUs side by side; below it how they were measured, and what is missing."""
+    st.header("Look a number up", anchor=False)
     _points(shown)
     with st.expander("How they were measured"):
         layout.prose(MEASURED)
@@ -76,19 +93,27 @@ def _points(shown: Sequence[Entry]) -> None:
     """A choice of plan, and its points."""
     plans = figures.plans(shown)
     opening = list(plans).index("levels") if "levels" in plans else 0
-    which, what = st.columns([3, 2], vertical_alignment="bottom") if len(shown) > 1 else (st.container(), None)
-    name = which.selectbox(
+    places = st.columns([3, 2, 2 if len(shown) > 1 else 1], vertical_alignment="bottom")
+    name = places[0].selectbox(
         "Set", list(plans), index=opening, format_func=lambda name: plans[name].about, key="set", bind="query-params"
     )
+    if not name:
+        return
+    kernel = places[1].selectbox(
+        "Kernel",
+        ["", *figures.kernels(plans[name], shown)],
+        format_func=lambda kernel: KERNELS[kernel].title if kernel else "all",
+        key=f"kernel of {name}",
+    )
     quantity = None
-    if what:
-        quantity = what.selectbox("Quantity", list(figures.QUANTITIES), key="quantity", bind="query-params")
-    if name:
-        if not what:
-            layout.prose(f"{figures.spilled(plans[name], shown[0])}\n\nBytes are in MB.")
-        every = bool(what) or st.toggle("Every column", key="every", bind="query-params")
-        with st.container(key="numbers of points"):
-            st.markdown(figures.points_table(plans[name], shown, quantity, every), unsafe_allow_html=True)
+    if len(shown) > 1:
+        quantity = places[2].selectbox("Quantity", list(figures.QUANTITIES), key="quantity", bind="query-params")
+    every = quantity is not None or places[2].toggle("Every column", key="every", bind="query-params")
+    with st.container(key="numbers of points"):
+        st.markdown(figures.points_table(plans[name], shown, quantity, every, kernel), unsafe_allow_html=True)
+    if quantity is None:
+        st.caption("Bytes in MB.")
+        layout.prose(figures.spilled(plans[name], shown[0]))
     for one in shown:
         sourced(one.source)
 

@@ -17,6 +17,7 @@ from explain.records import file, registry
 from explain.records.model import Point, Record
 from explain.records.plans import PLANS, sizes
 from explain.workers import WorkerSpec
+from kernels.catalog import KERNELS
 from tests.explain.device.fake_worker import WHERE
 from tests.explain.records import made
 from tests.pages import page, texts
@@ -56,9 +57,35 @@ def test_what_is_recorded_is_shown_with_its_gpu_and_its_numbers():
     first = record.point(plan.experiments[0])
     assert first is not None
     assert first.counters is not None
-    assert (read := first.counters.cold.dram_read_bytes) is not None
+    read = first.counters.cold.dram_read_bytes
+    assert read is not None
     assert table[0]["DRAM read, L2 cold, MB"] == read / 1e6
-    assert f"| Naive softmax | 4,096 × 8,192, BLOCK_N 4,096 | 268.4 | 94.02 | {read / 1e6:.1f} |" in said
+    share = 100 * read / plan.experiments[0].traffic.read_bytes
+    row = f"| **Naive softmax** | 4,096 × 8,192, BLOCK_N 4,096 | 94.02 | 268.4 | {read / 1e6:.1f} | {share:.1f} |"
+    assert row in said
+
+
+def test_tensor_cores_are_told_of_kernels_with_a_matmul_only():
+    busy = figures.QUANTITIES["tensor cores busy, %"]
+    record = registry.recorded()
+    assert record is not None
+    softmax, attention = (record.point(sizes(kernel)[0]) for kernel in ("softmax_naive", "flash_attention"))
+    assert softmax is not None
+    assert softmax.counters is not None
+    assert attention is not None
+    assert attention.counters is not None
+    assert softmax.counters.cold.tensor_active_percent is not None
+    assert busy(softmax) is None
+    assert busy(attention) == attention.counters.cold.tensor_active_percent
+
+
+def test_one_kernel_can_be_chosen():
+    test = page("measurements")
+    next(box for box in test.selectbox if box.label == "Kernel").set_value("flash_attention").run()
+    assert not test.exception
+    said = texts(test)
+    assert f"| **{KERNELS['flash_attention'].title}**" in said
+    assert "| **Naive softmax**" not in said
 
 
 def test_a_readers_file_is_compared_and_gone_when_it_is_forgotten():

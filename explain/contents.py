@@ -48,6 +48,10 @@ class Page:
         """The lecturer's notes; a page may have none."""
         return NOTES / f"{self.stem}.md"
 
+    @functools.cached_property
+    def has_notes(self) -> bool:
+        return self.notes.exists()
+
     @property
     def icon(self) -> str:
         """A Material symbol: a chapter's is its number, as far as there are such symbols."""
@@ -57,10 +61,10 @@ class Page:
             self.kind, ":material/article:"
         )
 
-    @property
+    @functools.cached_property
     def minutes(self) -> int | None:
         """How long a lecture spends here, as the notes' first line has it; None without notes."""
-        found = re.match(r"Minutes: (\d+)", self.notes.read_text(encoding="utf-8")) if self.notes.exists() else None
+        found = re.match(r"Minutes: (\d+)", self.notes.read_text(encoding="utf-8")) if self.has_notes else None
         return int(found[1]) if found else None
 
 

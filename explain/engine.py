@@ -261,6 +261,7 @@ def has_triton() -> bool:
     return importlib.util.find_spec("triton") is not None and importlib.util.find_spec("torch") is not None
 
 
+@functools.cache
 def nvidia_driver() -> bool:
     """Whether an NVIDIA driver seems to be installed."""
     return shutil.which("nvidia-smi") is not None or Path("/dev/nvidiactl").exists() or Path("/dev/nvidia0").exists()

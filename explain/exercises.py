@@ -6,6 +6,7 @@ are `QUESTIONS` in `explain/chapters/<room>/exercises.py`; `explain/ui/exercises
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import math
@@ -191,6 +192,7 @@ def first(found: Sequence[tuple[range, NDArray[Any]]], wanted: Callable[[NDArray
     return next((steps for steps, value in found if np.any(wanted(value))), range(0))
 
 
+@functools.cache
 def of_room(room: str) -> tuple[Question[Any], ...]:
     """All questions of a room; none if it has no `exercises` module."""
     name = f"explain.chapters.{room}.exercises"

@@ -81,7 +81,7 @@ class Experiment:
     @property
     def traffic(self) -> Traffic:
         """What it must move and compute, by its kernel's formula."""
-        return self.entry.formula(self.values)
+        return _traffic(self)
 
     def make_inputs(self) -> Arrays:
         """The arrays that its kernel takes, float32 holding values of the experiment's dtype."""
@@ -172,3 +172,8 @@ class Experiment:
 def text_of(value: Value) -> str:
     """A parameter's value in an address or on the command line."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@functools.lru_cache(maxsize=4096)
+def _traffic(experiment: Experiment) -> Traffic:
+    return experiment.entry.formula(experiment.values)

@@ -40,6 +40,7 @@ from pygments.lexers.python import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
 from explain.glossary import TERMS, words_in
+from explain.kept import kept
 from explain.player import files
 from explain.source.equations import equations
 from explain.source.liveness import alive
@@ -146,10 +147,14 @@ def body_of(runs: Sequence[Run]) -> Body:
     """The runs as the player and its export show them, checked. Raises ValueError."""
     if not 1 <= len(runs) <= 2:
         raise ValueError(f"runs: the player shows one run or two, not {len(runs)}")
-    for run in runs:
-        _check(run.view)
-    views = json.dumps([dict(run.view) for run in runs], allow_nan=False)
-    return _body(tuple(run.trace for run in runs), views)
+    return _body(tuple(run.trace for run in runs), tuple(_checked(run) for run in runs))
+
+
+@kept
+def _checked(run: Run) -> str:
+    """The run's view as JSON. Raises ValueError."""
+    _check(run.view)
+    return json.dumps(dict(run.view), allow_nan=False)
 
 
 _COMPONENT = st.components.v2.component("tilescope_player", js=files.script())
@@ -170,9 +175,9 @@ class Body:
 
 
 @lru_cache(maxsize=32)
-def _body(traces: tuple[TraceFile, ...], views: str) -> Body:
+def _body(traces: tuple[TraceFile, ...], views: tuple[str, ...]) -> Body:
     described, offset = [], 0
-    for trace, view in zip(traces, json.loads(views), strict=True):
+    for trace, view in zip(traces, map(json.loads, views), strict=True):
         described.append({"view": view, "offset": offset, "bytes": len(trace.data), **_described(trace)})
         offset += len(trace.data)
     head, data = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from datetime import datetime
 from typing import Any
 
@@ -34,7 +33,7 @@ def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
         "kernel": entry.base,
         "roles": dict(entry.roles),
         "also": {own: name for names in entry.buffers.values() for own, name in names.items()},
-        "beats": [astuple(beat) for beat in beats(trace, entry.roles)],
+        "beats": [tuple(vars(beat).values()) for beat in beats(trace, entry.roles)],
         "score_shape": list(entry.score_shape(p)),
         **({"axes": ["queries", "keys"]} if entry.family == "attention" else {}),
         "row_labels": list(row_labels) if row_labels else None,

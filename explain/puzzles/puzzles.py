@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from explain import data
 from explain.experiment import KERNELS, Experiment
+from explain.kept import kept
 from explain.puzzles.cases import Only, cases
 from explain.puzzles.predictions import Prediction
 from explain.source.functions import function_in
@@ -53,6 +54,7 @@ class Puzzle:
         """The catalog's entry of the kernel that is the specification."""
         return KERNELS[self.kernel]
 
+    @kept
     def solution(self) -> dict[str, str]:
         """The source of each function, by its name: where fewer bytes are asked for, that of the kernel with as few."""
         if self.bytes_of in ("", self.kernel):
@@ -60,6 +62,7 @@ class Puzzle:
         source, other = source_of(KERNELS[self.bytes_of].module), f"{self.bytes_of}_kernel"
         return {name: _renamed(source, other, name) for name in self.functions}
 
+    @kept
     def starter(self) -> str:
         """The text that a reader begins with."""
         bodies = "\n\n\n".join(self._beginning(name) for name in self.functions)

@@ -52,7 +52,7 @@ def chapter(file: str, goal: str = "", words: str = "", wide: float = 1.5) -> De
     with column:
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             st.title(page.title, anchor=False, width="content")
-            if page.notes.exists():
+            if page.has_notes:
                 st.link_button(
                     "Lecturer's notes", f"notes?chapter={page.stem}", type="tertiary", icon=":material/open_in_new:"
                 )

@@ -16,6 +16,7 @@ from explain.engine import engine
 from explain.experiment import Experiment
 from explain.figures.numbers import count, fixed
 from explain.figures.tables import Column, markdown
+from explain.kept import kept
 from explain.player.component import Run, player
 from explain.player.view import view
 from explain.trace.model import Tile, Trace
@@ -52,7 +53,7 @@ def stepper(
         return []
     shown = [run for run, _ in runs]
     if titles is not None:
-        shown = [replace(run, view={**run.view, "title": title}) for run, title in zip(shown, titles, strict=True)]
+        shown = [_titled(run, title) for run, title in zip(shown, titles, strict=True)]
     traces = [trace for _, trace in runs]
     at = step(traces) if callable(step) else step
     tour = _tour(chapter, experiments)
@@ -60,6 +61,11 @@ def stepper(
         tour = {**tour, "onward": dict(zip(("title", "address"), onward, strict=True))}
     player(shown, key=key, step=at, request=request, worked=True, watch=watch, tour=tour)
     return traces
+
+
+@kept
+def _titled(run: Run, title: str) -> Run:
+    return replace(run, view={**run.view, "title": title})
 
 
 def _tour(chapter: str, experiments: Sequence[Experiment]) -> dict[str, Any] | None:

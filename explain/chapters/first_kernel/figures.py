@@ -14,6 +14,7 @@ from explain.chapters.first_kernel.programs import Program
 from explain.figures.numbers import number
 from explain.figures.palette import css
 from explain.figures.svg import button, picture, rect, text
+from explain.kept import kept
 from explain.source.functions import function_source
 
 MODULE = "kernels.vector"
@@ -43,6 +44,7 @@ PARTS = (
 )
 
 
+@kept
 def side_by_side() -> str:
     """The lines of the PyTorch loop and of the Triton kernel that do the same, as an HTML table.
 
@@ -88,6 +90,7 @@ def _line(source: str, begins: str) -> str:
     return found[0]
 
 
+@kept
 def tiles(programs: Sequence[Program], chosen: int) -> str:
     """Programs × lanes: a row for each program, a cell for each lane; lanes that the mask turns off are dashed.
 
@@ -112,6 +115,7 @@ def tiles(programs: Sequence[Program], chosen: int) -> str:
     return picture(LEFT + lanes * CELL + 8, height, f"{len(programs)} programs of {lanes} lanes", parts, "38rem")
 
 
+@kept
 def offsets(program: Program) -> str:
     """How a program finds its elements: program × BLOCK_N + lane = offsets."""
     lanes = len(program.offsets)
@@ -123,6 +127,7 @@ def offsets(program: Program) -> str:
     return _rows(rows, np.ones(lanes, bool), f"The offsets of program {program.number}")
 
 
+@kept
 def pointers(program: Program, item_bytes: int) -> str:
     """Where a program's elements of a are: the pointer, plus the offsets; in bytes, and what is there."""
     rows = (
@@ -133,6 +138,7 @@ def pointers(program: Program, item_bytes: int) -> str:
     return _rows(rows, program.mask, f"The addresses that program {program.number} loads a from")
 
 
+@kept
 def masked(program: Program, n: int) -> str:
     """The mask of a program, and what it adds and stores."""
     rows = (

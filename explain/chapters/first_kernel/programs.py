@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from explain.kept import kept
 from explain.trace.model import Trace, numbers
 
 VARIABLES = ("offsets", "mask", "a", "b", "c")
@@ -29,6 +30,7 @@ class Program:
         return int(self.mask.sum())
 
 
+@kept
 def programs(trace: Trace) -> tuple[Program, ...]:
     """The programs of a recorded vector addition, in order."""
     return tuple(

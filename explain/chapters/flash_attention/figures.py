@@ -24,6 +24,7 @@ from explain.figures.palette import kernel as kernel_hue
 from explain.figures.svg import button, circle, line, path, picture, rect, text
 from explain.figures.tables import Column, markdown
 from explain.gpus import Gpu
+from explain.kept import kept
 from explain.trace.model import Trace
 from kernels.catalog import KERNELS
 from kernels.parameters import ITEM_BYTES
@@ -39,6 +40,7 @@ OVER = 60.0
 """The most that is drawn of what does not fit."""
 
 
+@kept
 def tanks(p: Mapping[str, Any], gpu: Gpu, cost: LaunchCost | None) -> tuple[str, str]:
     """The bytes of a program's tile in shared memory, and in registers: by formula, and below it as compiled.
 
@@ -152,6 +154,7 @@ def verdict(cost: Cost, gpu: Gpu) -> str:
     return f"An SM of the {gpu.name} holds {count} at a time. {limit}{spilled or ' Nothing spills.'}"
 
 
+@kept
 def grid(
     costs: Mapping[tuple[int, int], Cost], gpu: Gpu, here: tuple[int, int], *, narrow: bool = False
 ) -> str:  # fmt: skip
@@ -245,6 +248,7 @@ def faster(seconds: Mapping[str, Mapping[int, float]], setting: Mapping[str, Any
     return said
 
 
+@kept
 def crossing_chart(seconds: Mapping[str, Mapping[int, float]], predicted: bool) -> str:
     """Two kernels' times by N, both axes logarithmic, and the speedup at each N. Predicted ones are dashed."""
     left, top, high, step = 130.0, 54.0, 230.0, 92.0
@@ -282,6 +286,7 @@ def crossing_chart(seconds: Mapping[str, Mapping[int, float]], predicted: bool) 
     return picture(width, top + high + 70, "Times of both kernels by N, both axes logarithmic", drawn, "58rem")
 
 
+@kept
 def reads_chart(rows: Sequence[Reads]) -> str:
     """Bytes of K and V that the programs read, against BLOCK_M, both logarithmic, with the line of 8 N² d² / M."""
     left, top, step, high = 112.0, 30.0, 96.0, 200.0
@@ -363,6 +368,7 @@ def _moving(formulas: Sequence[Traffic], held: Mapping[str, Sequence[str]], writ
     return f"{', '.join(most)} and {last}" if most else last
 
 
+@kept
 def shares_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
     """The groups' bytes, one row per run, by formula and by trace, as Markdown."""
     rows = []
@@ -381,6 +387,7 @@ def shares_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
     return markdown(("kernel", *map(Column, headings)), rows)
 
 
+@kept
 def traffic_bars(runs: Sequence[tuple[str, Traffic]], groups: Sequence[Group]) -> str:
     """The groups' bytes by formula, as a bar under the title of each run; the bars have one scale. A group's reads and
     writes stand in the order of the run; a part too small for its name has it below."""
@@ -412,6 +419,7 @@ def traffic_bars(runs: Sequence[tuple[str, Traffic]], groups: Sequence[Group]) -
     return picture(left + width + 100, high * len(runs), label, drawn, "46rem")
 
 
+@kept
 def visit_grids(runs: Sequence[tuple[str, Visits]], *, narrow: bool = False) -> str:
     """The tiles of S in the order of the visits, a grid for each titled run; at the right, how often O is written to
     HBM: once for all rows, if they agree. `narrow` is for a phone: one grid below the other.

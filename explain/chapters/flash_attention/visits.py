@@ -8,6 +8,7 @@ from typing import Any
 
 from explain.beats import beats
 from explain.experiment import Experiment
+from explain.kept import kept
 from explain.trace.model import Trace, Value, numbers
 
 
@@ -21,6 +22,7 @@ class Visits:
     stores: Mapping[int, int]
 
 
+@kept
 def visits(experiment: Experiment, trace: Trace) -> Visits:
     """The visits of an attention kernel's run in one launch and one head."""
     roles, p = experiment.entry.roles, experiment.values

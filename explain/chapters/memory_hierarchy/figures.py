@@ -15,6 +15,7 @@ from explain.figures.palette import SYMBOLS, css
 from explain.figures.svg import line, picture, rect, text
 from explain.figures.tables import Column, markdown
 from explain.gpus import Gpu
+from explain.kept import kept
 from explain.trace.model import Trace
 from kernels.parameters import ITEM_BYTES
 from kernels.traffic import Term, tiles
@@ -47,6 +48,7 @@ def levels(gpu: Gpu, host_bytes: int) -> list[Level]:
     ]
 
 
+@kept
 def sizes(gpu: Gpu, *, narrow: bool = False) -> str:
     """The GPU's memories as squares, area for bytes: L2 in the corner of HBM, and enlarged with the rest of the chip.
 
@@ -98,6 +100,7 @@ def sizes(gpu: Gpu, *, narrow: bool = False) -> str:
     return picture(x, height, f"Memory of the {gpu.name} to scale, by area", parts, "28rem" if narrow else "75rem")
 
 
+@kept
 def sizes_log(gpu: Gpu, host_bytes: int) -> str:
     """The levels' bytes as bars on a logarithmic scale."""
     rows = levels(gpu, host_bytes)
@@ -119,6 +122,7 @@ def sizes_log(gpu: Gpu, host_bytes: int) -> str:
     return picture(left + width + 90, 52 * len(rows) + 36, f"Memory of the {gpu.name}, logarithmic", parts, "50rem")
 
 
+@kept
 def times(gpu: Gpu, host_bytes: int, *, logarithmic: bool = False) -> str:
     """The time of one load from each level as bars, if one register operation took a second."""
     rows = levels(gpu, host_bytes)
@@ -163,6 +167,7 @@ def latency_sources(gpu: Gpu) -> str:
     return "; ".join(f"{', '.join(found)}: {source}" for source, found in by_source.items())
 
 
+@kept
 def scores(seq_len: int, head_dim: int, dtype: str, gpu: Gpu, *, narrow: bool = False) -> str:
     """One head's Q, K, V, O, S and P as rectangles, and the part of S that fits L2 and shared memory."""
     item, side, top = ITEM_BYTES[dtype], 118.0 if narrow else 280.0, 40.0
@@ -221,6 +226,7 @@ def _fitting(names: Sequence[str], room: float) -> str:
     return next((name for name in names if text_width(name, bold=True) <= room), names[-1])
 
 
+@kept
 def scores_table(seq_len: int, head_dim: int, dtype: str, heads: int, gpu: Gpu) -> str:
     """The bytes of S and P beside those of Q, K, V and O, for one head and for many, as Markdown."""
     item = ITEM_BYTES[dtype]
@@ -253,6 +259,7 @@ def fate_of_scores(seq_len: int, dtype: str, heads: int, gpu: Gpu) -> str:
     return f"At this N, S and P of {heads} heads, {moved(every)}, still fit in {cache}. Choose a larger N."
 
 
+@kept
 def matmul(p: Mapping[str, Any]) -> str:
     """QKᵀ in tiles: the rows of Q and of K that one tile of S needs."""
     seq_len, kv_len, head_dim = p["seq_len"], p["kv_len"], p["head_dim"]
@@ -326,6 +333,7 @@ def share_of_scores(experiment: Experiment) -> float:
 _LAUNCHES = ("S = QKᵀ / √d", "P = softmax(S)", "O = PV")
 
 
+@kept
 def trips_picture(experiment: Experiment, trace: Trace, *, narrow: bool = False) -> str:
     """Each launch's trips between HBM and the chip as arrows, as thick as their bytes, labelled with the trace's bytes.
 
@@ -380,6 +388,7 @@ def _trip(trip: Trip, x: float, y: float, thick: float) -> list[str]:
     ]
 
 
+@kept
 def trips_total(experiment: Experiment, trace: Trace) -> str:
     """The bytes of S and P and those of the rest, by formula and by trace, as Markdown."""
     found = list(trips(experiment, trace))
@@ -390,6 +399,7 @@ def trips_total(experiment: Experiment, trace: Trace) -> str:
     return " · ".join(said) + "  \n" + _agree(all(trip.traced == trip.term.bytes for trip in found))
 
 
+@kept
 def product_reads(experiment: Experiment, trace: Trace) -> str:
     """How often launch 1 reads each row of Q and of K, and why, as Markdown."""
     p = experiment.values

@@ -32,7 +32,7 @@ def choose() -> tuple[contents.Page, tours.Tour | None]:
 
 
 def _page() -> contents.Page:
-    with_notes = {page.stem: page for page in contents.pages() if page.notes.exists()}
+    with_notes = {page.stem: page for page in contents.pages() if page.has_notes}
     asked = st.query_params.get("chapter")
     names = list(with_notes)
     stem = st.selectbox(

@@ -11,11 +11,13 @@ from explain.chapters.online_softmax.history import Merge, Tile
 from explain.figures.numbers import fixed
 from explain.figures.palette import css, css_ink
 from explain.figures.svg import line, picture, rect, text
+from explain.kept import kept
 
 MOST = 16
 """As many tiles have readable numbers in one picture."""
 
 
+@kept
 def growth(tiles: Sequence[Tile], kept: int = 0, *, narrow: bool = False) -> str:
     """The elements of a row with the running max over them, the `kept` largest framed; below, ℓ after each tile,
     stacked by the tile that added it. At its left, grey, ℓ before it was multiplied by α. Empty where ℓ is not a
@@ -92,6 +94,7 @@ def growth(tiles: Sequence[Tile], kept: int = 0, *, narrow: bool = False) -> str
     return picture(width, ground + 34, "m and ℓ after each tile of the row", drawn, "58rem")
 
 
+@kept
 def merge_tree(pairs: Sequence[tuple[float, float]], merges: Sequence[Merge]) -> str:
     """The pairs (m, ℓ) of a row's tiles, each merge below the two that it joins. Empty for a row of too many tiles."""
     if len(pairs) > MOST // 2:

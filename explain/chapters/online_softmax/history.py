@@ -8,6 +8,7 @@ import numpy as np
 
 from explain.exercises import set_to
 from explain.experiment import Experiment
+from explain.kept import kept
 from explain.trace.model import Trace, Value, numbers
 
 
@@ -21,6 +22,7 @@ class Tile:
     total: float
 
 
+@kept
 def tiles(experiment: Experiment, trace: Trace) -> list[Tile]:
     """The first row's tiles, in the order in which the kernel reads them."""
     roles = experiment.entry.roles
@@ -48,6 +50,7 @@ class Merge:
     total: float
 
 
+@kept
 def merges(experiment: Experiment, trace: Trace) -> tuple[list[tuple[float, float]], list[Merge]]:
     """The pair (m, ℓ) of each tile of the first row, and its merges in the order in which they ran."""
     roles = experiment.entry.roles

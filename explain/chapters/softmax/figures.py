@@ -18,6 +18,7 @@ from explain.figures.numbers import fixed, number
 from explain.figures.palette import css, css_ink
 from explain.figures.svg import circle, line, picture, text
 from explain.figures.tables import Column, Columns, markdown
+from explain.kept import kept
 from explain.trace.model import Tile, Trace
 from kernels.inputs import representable
 from kernels.parameters import ITEM_BYTES
@@ -132,6 +133,7 @@ def loss_table(x: np.ndarray, target: int, dtype: str) -> str:
     )
 
 
+@kept
 def overflow_table(at: Sequence[float] = (11, 12, 89)) -> str:
     """Where exp overflows in each format: exp(x), rounded from float64, as a Markdown table."""
     columns: Columns = (
@@ -153,6 +155,7 @@ def overflow_table(at: Sequence[float] = (11, 12, 89)) -> str:
     return markdown(columns, rows)
 
 
+@kept
 def outcome_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
     """The results of the kernels on the row, from their traces, as a Markdown table."""
     rows = []
@@ -174,6 +177,7 @@ def _alarmed(total: float) -> str:
     return number(total, 4) if math.isfinite(total) and total else f":red[{number(total, 4)}]"
 
 
+@kept
 def access_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
     """Loads and stores per element, as a Markdown table."""
     rows = []

@@ -8,11 +8,13 @@ from explain.chapters.triton_ladder.ladder import RUNGS, Outcome
 from explain.figures.labels import text_width
 from explain.figures.palette import css, css_ink
 from explain.figures.svg import button, line, picture, rect, text
+from explain.kept import kept
 
 LEFT, TOP, BETWEEN = 14.0, 22.0, 20.0
 """Where the left pole stands, where the rungs begin, and the room between two of them for the lower one's fault."""
 
 
+@kept
 def ladder(outcomes: Sequence[Outcome], at: int, *, narrow: bool = False) -> str:
     """The rungs that could run, the first at the bottom; the rung `at` is filled, and a press chooses one.
 

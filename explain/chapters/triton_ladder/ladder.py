@@ -14,6 +14,7 @@ from explain import data
 from explain.experiment import Experiment
 from explain.figures.numbers import number, scientific
 from explain.figures.tables import Column, markdown
+from explain.kept import kept
 from explain.source.functions import function_source, marked
 from explain.trace.model import Tile, Trace, numbers
 from kernels import reference
@@ -111,6 +112,7 @@ class Outcome:
         return self.error <= RIGHT_WITHIN
 
 
+@kept
 def outcome(rung: Rung, experiment: Experiment, trace: Trace) -> Outcome:
     """A rung's run, counted and compared with the float64 reference."""
     x = experiment.make_inputs()["x"]

@@ -20,12 +20,13 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import segno
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from explain.door import is_desk
+from explain.door import SHOWN, invitation, is_desk
 from explain.figures import palette
 from explain.lecture import KEPT_S, Lecture
 from explain.plain import plain
@@ -57,6 +58,7 @@ def routes(lecture: Lecture | None) -> list[BaseRoute]:
         Route("/asked", hall.asked, methods=["POST"]),
         WebSocketRoute("/asked/live", hall.projector),
         Route("/lecturer", hall.lecturer),
+        Route(SHOWN, hall.shown),
     ]
 
 
@@ -142,6 +144,11 @@ class _Hall:
 
     # --- the lecturer ---
 
+    async def shown(self, _: Request) -> Response:
+        """Where a hall's phones answer, large, with a QR code; a room's door shows its own, with the code."""
+        address = f"{self._lecture.address}/answer"
+        return invitation(address, segno.make(address, error="m", micro=False), "Questions come there by themselves.")
+
     async def lecturer(self, request: Request) -> Response:
         """The lecturer's link: from now on this browser may ask."""
         if not self._lecture.is_signed("lecturer", request.query_params.get("key", "")):
@@ -153,7 +160,9 @@ class _Hall:
         return answer
 
     def _is_lecturer(self, request: HTTPConnection) -> bool:
-        return is_desk(request) or self._lecture.is_signed("lecturer", request.cookies.get(LECTURER, ""))
+        return (self._lecture.has_desk and is_desk(request)) or self._lecture.is_signed(
+            "lecturer", request.cookies.get(LECTURER, "")
+        )
 
     async def who(self, request: Request) -> Response:
         """Where phones answer, for a lecturer; for anyone else null: there is nobody to ask."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from string import Template
 from urllib.parse import urlsplit
 
+import segno
 import streamlit as st
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -102,11 +103,17 @@ def _entered(room: Room, code: str, to: str, sender: str) -> Response:
 def _shown(room: Room, port: int) -> Response:
     """Address, code and QR code, large; it renews itself when the code changes."""
     code = room.code()
-    picture = room.qr(port).svg_inline(border=2, dark="black", light="white", omitsize=True)
-    address, seconds = f"http://{room.address}:{port}", str(int(room.seconds_left()) + 1)
-    answer = _page("room", 200, address=address, code=f"{code[:3]} {code[3:]}", seconds=seconds)
-    body = bytes(answer.body).decode().replace("<!-- QR -->", picture)
-    return _html(body, 200)
+    said = "The code changes every ten minutes."
+    return invitation(
+        f"http://{room.address}:{port}", room.qr(port), said, f"{code[:3]} {code[3:]}", room.seconds_left()
+    )
+
+
+def invitation(address: str, qr: segno.QRCode, said: str, code: str = "", seconds: float = 3600.0) -> Response:
+    """The page that shows an address large, with its QR code; it renews itself after these seconds."""
+    picture = qr.svg_inline(border=2, dark="black", light="white", omitsize=True)
+    answer = _page("room", 200, address=address, said=said, code=code, seconds=str(int(seconds) + 1))
+    return _html(bytes(answer.body).decode().replace("<!-- QR -->", picture), 200)
 
 
 def _page(name: str, status: int, **words: str) -> HTMLResponse:

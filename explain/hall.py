@@ -101,7 +101,8 @@ def serve(hall: Hall, folder: Path) -> Iterator[str]:
             if not app_process.answers(app, port, hall.name):
                 raise HallError(f"the app did not start at port {port}; the reason is above")
         yield f"Tilescope in {hall.processes} processes: {hall.url}"
-        yield f"Phones answer at {hall.url}/answer. The lecturer's link, for you alone: {lecture.lecturers_link}"
+        yield f"Phones answer at {hall.url}/answer; show its QR code: {hall.url}/room"
+        yield f"The lecturer's link, for you alone: {lecture.lecturers_link}"
         while proxy.poll() is None:
             for port, app in apps.items():
                 if app.poll() is not None:

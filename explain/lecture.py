@@ -24,17 +24,22 @@ HALL, HALL_KEY = "TILESCOPE_HALL", "TILESCOPE_HALL_KEY"
 
 @dataclass(frozen=True)
 class Lecture:
-    """Where a lecture is held: the address that phones open, the folder that it is kept in, its secret."""
+    """Where a lecture is held: the address that phones open, the folder that it is kept in, its secret. `has_desk`: who
+    sits at the server is its lecturer; behind a proxy nobody seems to sit elsewhere.
+    """
 
     address: str
     folder: Path
     key: bytes
+    has_desk: bool = True
 
     @classmethod
     def at(cls, address: str, key: bytes | None = None) -> Lecture:
-        """The lecture at an address such as http://192.168.1.2:8501; the same after a restart."""
+        """The lecture at an address such as http://192.168.1.2:8501; the same after a restart. A hall gives its `key`
+        to its processes.
+        """
         folder = _own(cache_folder().parent / "lectures", address)
-        return cls(address, folder, key or key_of(folder))
+        return cls(address, folder, key or key_of(folder), has_desk=key is None)
 
     @classmethod
     def in_hall(cls) -> Lecture | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import json
 import re
 import time
 from collections import Counter
@@ -34,11 +35,12 @@ def hall(cache: Path) -> Iterator[Server]:
         yield server
 
 
-def ask(hall: Server, path: str, **headers: str) -> tuple[int, http.client.HTTPMessage, bytes]:
+def ask(hall: Server, path: str, body: object = None, **headers: str) -> tuple[int, http.client.HTTPMessage, bytes]:
     """Status, headers and body of an answer."""
     line = http.client.HTTPSConnection(hall.url.removeprefix("https://"), context=hall.trust, timeout=60)
     try:
-        line.request("GET", path, headers=headers)
+        sent = None if body is None else json.dumps(body).encode()
+        line.request("POST" if sent else "GET", path, sent, headers)
         answer = line.getresponse()
         return answer.status, answer.headers, answer.read()
     finally:
@@ -118,6 +120,32 @@ def test_a_reader_at_the_proxy_runs_no_code_without_a_lock(hall: Server) -> None
             assert b"file of your own" not in tab.heard
 
     in_a_thread(lesson())
+
+
+def test_a_question_reaches_the_phones_of_every_process_and_only_the_lecturer_asks(hall: Server) -> None:
+    here, there = sorted({kept(ask(hall, "/")[1]) for _ in range(4)})
+    link = re.search(r"/lecturer\?key=(\S+)", hall.log.read_text())
+    assert link
+    assert ask(hall, "/lecturer?key=none")[0] == 403
+    status, headers, _ = ask(hall, link[0])
+    lecturer = next(one for one in headers.get_all("Set-Cookie") or () if one.startswith("tilescope_lecturer="))
+    assert (status, "Secure" in lecturer, "HttpOnly" in lecturer) == (303, True, True)
+    lecturer = f"{lecturer.partition(';')[0]}; {here}"
+    assert json.loads(ask(hall, "/asked", Cookie=there)[2]) == {"address": None}
+    assert json.loads(ask(hall, "/asked", Cookie=lecturer)[2]) == {"address": f"{hall.url}/answer"}
+    question = {"open": {"kind": "number", "words": "What will m be?"}}
+    assert ask(hall, "/asked", question, Cookie=there)[0] == 403
+    asked = json.loads(ask(hall, "/asked", question, Cookie=lecturer)[2])["question"]
+    _, headers, _ = ask(hall, "/answer", Cookie=there)
+    phone = next(one for one in headers.get_all("Set-Cookie") or () if one.startswith("tilescope_phone="))
+    assert "Secure" in phone
+    answer = {"question": asked, "value": "7.1"}
+    status, _, told = ask(hall, "/answer", answer, Cookie=f"{phone.partition(';')[0]}; {there}")
+    assert (status, json.loads(told)) == (200, {"mine": "7.1"})
+    assert ask(hall, "/answer", answer, Cookie=phone.partition(";")[0], Origin=FOREIGN)[0] == 403
+    tally = json.loads(ask(hall, "/asked", {"reveal": asked, "right": "7.0959"}, Cookie=lecturer)[2])["tally"]
+    assert (tally["count"], tally["right"]) == (1, 1)
+    assert f"{hall.url}/answer" in ask(hall, "/room")[2].decode()
 
 
 def test_a_process_that_ends_costs_its_readers_a_reconnect_and_the_others_nothing(

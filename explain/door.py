@@ -78,9 +78,10 @@ class Door:
 
 
 def is_desk(asked: HTTPConnection) -> bool:
-    """Whether this comes from the machine that the app runs on, to one of its own names."""
+    """Whether this comes from the machine that the app runs on, to one of its own names, and through no proxy."""
     sender, host = asked.client.host if asked.client else "", asked.headers.get("host", "")
-    return sender in LOOPBACK and urlsplit(f"//{host}").hostname in LOOPBACK
+    own = sender in LOOPBACK and urlsplit(f"//{host}").hostname in LOOPBACK
+    return own and "x-forwarded-for" not in asked.headers
 
 
 def _entered(room: Room, code: str, to: str, sender: str) -> Response:

@@ -37,7 +37,8 @@ def stopped(message: str) -> Stopped | None:
 def in_words(program: Sequence[int], access: str) -> str:
     """What a program did, from the `access` of an OutOfBounds: "Program 2 reads x[30], but x ends at element 29. …"."""
     used = max((axis + 1 for axis, at in enumerate(program) if at), default=1)
-    who = f"Program {', '.join(map(str, program[:used]))}"
+    axes = ", ".join(map(str, program[:used]))
+    who = f"Program {axes}" if used == 1 else f"Program ({axes})"
     if not (found := _ACCESS.match(access)):
         return f"{who} {access}."
     name, outside, active = found["name"], int(found["outside"]), int(found["active"])
@@ -52,5 +53,6 @@ def in_words(program: Sequence[int], access: str) -> str:
     elif outside == active:
         why = " All of its lanes lie outside: its offsets are wrong."
     else:
-        why = f" {outside:,} of its {active:,} lanes lie outside: mask them."
+        does = "lies outside: mask it" if outside == 1 else "lie outside: mask them"
+        why = f" {outside:,} of its {active:,} lanes {does}."
     return f"{who} {_VERBS[found['verb']]} {name}[{found['element']}], but {name} {end}.{why}"

@@ -15,6 +15,7 @@ machine code, with the arguments of a launch. `WHY` has the classes of what is n
 of it is an error; checks_reviewed.toml has the files with a real fault, each read by hand, with the reason.
 
 Code of others stays where it is: the result has names and counts. Each run has a process of its own, and limits.
+Of a large repository, `--only` takes a part. `--keep` adds folders to an earlier result of the same recorder.
 """
 
 from __future__ import annotations
@@ -313,14 +314,14 @@ def serve(role: str) -> int:
 
     from explain.sandbox.process import Limits, run
 
+    answers, work = os.fdopen(os.dup(1), "w"), {"trace": traced, "compile": compiled}[role]
+    os.dup2(2, 1)  # what packages print when they are imported is no answer
     for name in NEEDED[role]:
         importlib.import_module(name)
     for name in COMMON:
         with suppress(ImportError):
             importlib.import_module(name)
     triton_key()  # a digest of Triton, which each compilation asks for
-
-    answers, work = os.fdopen(os.dup(1), "w"), {"trace": traced, "compile": compiled}[role]
     for line in sys.stdin:
         job = json.loads(line)
         begin = time.monotonic()
@@ -337,6 +338,7 @@ def serve(role: str) -> int:
 
 
 def _answer(work: Callable[[Mapping[str, Any]], Iterator[Any]], job: Mapping[str, Any]) -> Iterator[bytes]:
+    sys.argv = [job["path"]]  # as a script finds it
     import_from(job["places"])
     for part in work(job):
         yield json.dumps(part).encode() + b"\n"
@@ -472,6 +474,28 @@ def _said_of(why: str) -> str:
     return f"{class_of(why)}: {PATHS.sub('', why.partition(chr(10))[0])[:200]}"
 
 
+def joined(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of the folders of both."""
+    counts = ("files", "launched", "kernels", "compiled", "traced", "checked", "not_run")
+    names = ("folders", "blamed", "faulty", "not_traced", "not_compiled", "not_launched", "traced_kernels")
+    return {
+        **new,
+        "seconds_a_run": max(old["seconds_a_run"], new["seconds_a_run"]),
+        "sources": old["sources"] + new["sources"],
+        "hints": dict(Counter(old["hints"]) + Counter(new["hints"])),
+        **{name: old[name] + new[name] for name in counts},
+        **{name: old[name] | new[name] for name in names},
+    }
+
+
+def why_not_joined(old: Mapping[str, Any], now: Mapping[str, Any], folders: list[str]) -> str:
+    """Why these folders cannot be added to an earlier result; "" if they can."""
+    if differing := [name for name in now if old[name] != now[name]]:
+        return f"was measured with another {differing[0]}: {old[differing[0]]}, not {now[differing[0]]}"
+    both = [name for name in folders if name in old["folders"]]
+    return f"has the folder {both[0]} already" if both else ""
+
+
 def main() -> int:
     from explain.records import results
     from explain.records.code import code_of, commit
@@ -490,8 +514,15 @@ def main() -> int:
         "--within", type=float, default=math.inf, metavar="SECONDS", help="start no run after this time"
     )
     parser.add_argument("--only", metavar="PATTERN", default="", help="only targets with this regular expression")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="add the folders to this result of the same recorder")
     parsed = parser.parse_args()
     folders = [folder.resolve() for folder in parsed.folders]
+    names = [folder.name for folder in folders]
+    code = code_of("recorder")
+    versions = {"python": platform.python_version(), **{name: version(name) for name in ("torch", "triton")}}
+    kept = results.read(parsed.keep) if parsed.keep else None
+    if kept and (why := why_not_joined(kept, {"code": {"recorder": code}, "versions": versions}, names)):
+        parser.error(f"--keep: {parsed.keep} {why}")
     rows: dict[str, dict[str, Any]] = {}
     if parsed.rows and parsed.rows.exists():
         rows = {row["name"]: row for row in map(json.loads, parsed.rows.read_text(encoding="utf-8").splitlines())}
@@ -506,7 +537,6 @@ def main() -> int:
     ]
     targets.sort(key=lambda target: target[0])  # each file's first test, each file's second …: time may be short
     begin = time.monotonic()
-    code = code_of("recorder")
     mine = threading.local()
     servers: list[Server] = []
 
@@ -538,12 +568,14 @@ def main() -> int:
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit(),
         "code": {"recorder": " and ".join(sorted({row.get("code", "unknown") for row in rows.values()}))},
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in ("torch", "triton")}},
+        "versions": versions,
         "seconds_a_run": parsed.seconds,
         "not_run": sum(name not in rows for _, name, *_ in targets),
-        "sources": [provenance(folder) for folder in folders],
-        **summary([*rows.values()], [folder.name for folder in folders]),
+        "sources": [provenance(folder) | ({"only": parsed.only} if parsed.only else {}) for folder in folders],
+        **summary([*rows.values()], names),
     }
+    if kept:
+        result = joined(kept, result)
     print(json.dumps({key: value for key, value in result.items() if key not in ("code", "traced_kernels")}, indent=1))
     if parsed.out:
         results.write(parsed.out, result)

@@ -10,7 +10,7 @@ from textwrap import dedent
 
 import pytest
 
-from benchmarks.foreign import class_of, summary
+from benchmarks.foreign import class_of, joined, summary, why_not_joined
 from explain import ROOT
 
 KERNEL = """
@@ -86,6 +86,35 @@ def test_a_folder_is_traced_compiled_and_counted(tmp_path):
     assert result["not_compiled"].keys() == {"repository/refused.py:double"}
     assert result["not_launched"]["repository/absent.py:"].startswith("import")
     assert str(tmp_path) not in out.read_text()
+    again = subprocess.run(
+        [*command, "--keep", str(out)],
+        cwd=ROOT,
+        check=False,
+        timeout=100,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert again.stderr.endswith("has the folder repository already\n")
+
+
+def test_folders_are_added_to_a_result_of_the_same_recorder():
+    def result(name, seconds, **more):
+        kernel = {"place": [f"{name}/k.py", 3, "k"], "ended": 1, "why": "", "compiled": ""}
+        finding = {"sort": "mask", "error": False}
+        row = {"name": f"{name}/a.py:", "mode": "checked", "why": "", "steps": 5, "findings": [finding]}
+        rest = {"seconds_a_run": seconds, "not_run": 1, "sources": [{"name": name}], "code": {"recorder": "r"}}
+        return {**rest, **summary([row | {"kernels": [kernel]}], [name]), **more}
+
+    both = joined(result("old", 60.0, date="yesterday"), result("new", 10.0, date="today"))
+    assert (both["files"], both["traced"], both["not_run"], both["hints"]) == (2, 2, 2, {"mask": 2})
+    assert both["traced_kernels"] == {"old/k.py:k": "checked", "new/k.py:k": "checked"}
+    assert [one["name"] for one in both["sources"]] == list(both["folders"]) == ["old", "new"]
+    assert (both["date"], both["seconds_a_run"]) == ("today", 60.0)
+    now = {"code": {"recorder": "r"}}
+    assert why_not_joined(both, now, ["third"]) == ""
+    assert why_not_joined(both, now, ["third", "old"]) == "has the folder old already"
+    assert why_not_joined(both, {"code": {"recorder": "other"}}, []).startswith("was measured with another code")
 
 
 def test_a_kernel_counts_as_traced_once_one_of_its_launches_was():

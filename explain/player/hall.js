@@ -19,7 +19,7 @@ export class Hall {
     this.player = player;
     this.box = player.$(".ask .hall");
     this.address = null;                                   // where phones answer; null: there is nobody to ask
-    this.asked = null;                                     // {id, words, right, shape, of: the watch's question, revealed, untold}
+    this.asked = null;                                     // what phones have: {id, words, right, …}
     player.on(this.box, "click", (event) => {
       const { kind } = event.target.dataset;
       if (kind) this.open(kind);

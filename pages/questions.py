@@ -10,5 +10,5 @@ asked = tables()
 layout.jumps(asked)
 with st.container(key="asked"):
     for group, table in asked.items():
-        st.header(group, anchor=layout.anchor(group))
+        layout.header(group)
         st.markdown(table, unsafe_allow_html=True)

@@ -6,9 +6,9 @@ from explain.ui import layout
 lead = layout.chapter(
     __file__,
     goal="count the same bytes in three ways, and see what the caches save.",
-    words="- **Formula**: counted by hand, term by term.\n"
-    "- **Traced**: counted at every load and store of the real kernel, without caches. The players count this way.\n"
-    "- **Measured**: the GPU's own counters, at each level, with its caches.",
+    words="○ **Formula**: counted by hand, term by term.\n\n"
+    "◉ **Traced**: counted at every load and store of the real kernel, without caches. The players count this way.\n\n"
+    "● **Measured**: the GPU's own counters, at each level, with its caches.",
 )
 with lead:
     choice = view.choose()

@@ -88,8 +88,13 @@ def prose(text: str) -> None:
 
 
 def anchor(heading: str) -> str:
-    """The place of a heading in its page's address."""
-    return re.sub(r"\W+", "-", heading.lower()).strip("-")
+    """The place of a heading in its page's address: "Where N²d²/M comes from" is at #where-n-d-m-comes-from."""
+    return re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
+
+
+def header(heading: str) -> None:
+    """A section's heading; a link can lead to its `anchor`."""
+    st.header(heading, anchor=anchor(heading))
 
 
 def jumps(headings: Iterable[str]) -> None:
@@ -107,7 +112,7 @@ def document(name: str, label: str) -> None:
 
 def sides(heading: str, wide: float = 2) -> tuple[DeltaGenerator, DeltaGenerator]:
     """A heading; returns the column for its words, and the place for their picture, `wide` times as wide."""
-    st.header(heading, anchor=False)
+    header(heading)
     column, picture = st.columns([1, wide], gap="large")
     return column.container(key=f"words: {heading}"), picture
 

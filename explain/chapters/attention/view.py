@@ -137,7 +137,7 @@ def too_many_scores(shown: Head) -> None:
     """The bytes of S at the context lengths of published models, beside a GPU's memory."""
     n = len(shown.tokens)
     longest = max(contexts.MODELS, key=lambda one: one.context)
-    st.header("Why N² hurts", anchor=False)
+    layout.header("Why N² hurts")
     words, drawn = st.columns([1, 2], gap="large")
     with drawn:
         gpu = gpu_choice()
@@ -158,7 +158,7 @@ def three_kernels(shown: Head) -> None:
     """The sentence's first head through standard attention, line by line."""
     recorded = HEADS_TO_SHOW[0]
     other = "" if shown.number == recorded else f" The pictures above show head {shown.number}."
-    st.header("The same on a GPU, line by line", anchor=False)
+    layout.header("The same on a GPU, line by line")
     layout.prose(
         "PyTorch runs S, P and O as three GPU programs, called **kernels**. Press → in the grey bar to watch them on "
         f"this sentence. This run is head {recorded}.{other} A tile is 16 × 16, because sizes are powers of two. Its "

@@ -104,7 +104,7 @@ def cost(shown: Run) -> None:
     experiment, trace = shown
     work = experiment.traffic
     moved = work.read_bytes + work.written_bytes
-    st.header("What it costs", anchor=False)
+    layout.header("What it costs")
     could = moved * GPUS[DEFAULT].fp32_flops_per_second / GPUS[DEFAULT].hbm_bytes_per_second
     gpu, off = GPUS[DEFAULT], work.flops - experiment.values["n"]
     thrown = f" Lanes that are off add too: {count(off)} of the sums are thrown away." if off else ""

@@ -93,7 +93,7 @@ def step_through(experiment: Experiment) -> Shown:
         if traces:
             stepper.traffic_table(experiment, traces[0])
     if traces:
-        st.header("On the GPU", anchor=False)
+        layout.header("On the GPU")
         gpu_view.on_device(experiment, traces[0])
     _faster_from()
     return Shown(STEP, tuple(zip([experiment], traces, strict=False)))
@@ -103,7 +103,7 @@ def _faster_from() -> None:
     """From which N on FlashAttention is faster on the chosen GPU: recorded there, or predicted."""
     if (recorded := registry.recorded()) is None:
         return
-    st.header("From which length N is FlashAttention faster?", anchor=False)
+    layout.header("From which length N is FlashAttention faster?")
     told, picture = st.columns([1, 2], gap="large")
     with told:
         gpu = gpu_choice()
@@ -253,7 +253,7 @@ def paper_algorithm() -> Shown:
     )
     with st.container(key="lines of code"):
         st.markdown(table, unsafe_allow_html=True)
-    st.header("Not in the paper", anchor=False)
+    layout.header("Not in the paper")
     for column, words in zip(st.columns(3, gap="large"), paper.NOT_IN_THE_PAPER, strict=True):
         with column:
             layout.prose(words)

@@ -44,7 +44,7 @@ def entries(words: str) -> None:
     else:
         layout.jumps(glossary.GROUPS)
         for group, terms in glossary.GROUPS.items():
-            st.header(group, anchor=layout.anchor(group))
+            layout.header(group)
             st.html(figures.entries(terms))
 
 

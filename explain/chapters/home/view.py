@@ -104,7 +104,7 @@ def doors() -> None:
         for name, column in zip(("learn", "teach", "use"), st.columns(3, gap="medium"), strict=True)
     )
     with learn:
-        st.header("Learn it", anchor=False)
+        layout.header("Learn it")
         layout.prose(
             f"{len(chapters)} chapters, each with a real run to step through: {figures.about(minutes)} in all. "
             "No GPU is needed."
@@ -113,14 +113,14 @@ def doors() -> None:
             layout.chapter_link(first.stem, f"**Begin: {first.title} →**")
             layout.chapter_link("write_it", "**Write the kernels yourself →**")
     with teach:
-        st.header("Teach it", anchor=False)
+        layout.header("Teach it")
         layout.prose(
             "Each chapter has a tour of its run. Open the run sheet in a second window: what to say, minute by minute. "
             "**P** shows the run large, for a projector."
         )
         layout.chapter_link("notes", "**Run sheets and notes →**")
     with use:
-        st.header("Use it on your own kernel", anchor=False)
+        layout.header("Use it on your own kernel")
         layout.prose(
             "Paste a Triton kernel and step through it line by line, on a CPU. `python -m explain` traces, checks and "
             "compares kernels from the command line."
@@ -130,15 +130,15 @@ def doors() -> None:
 
 def where_to_start(made: Opening | None) -> None:
     """A card with a picture for each chapter; the pages of the lab and the tools, in words."""
-    st.header("The chapters", anchor=False)
+    layout.header("The chapters")
     flash = contents.page_of("flash_attention")
     layout.prose(
         f"Each chapter stands by itself. If you know attention and its cost, begin at {flash.number}, {flash.title}."
     )
     _cards(contents.chapters(), _pictures() if made else {})
-    st.header("The lab", anchor=False)
+    layout.header("The lab")
     _cards(contents.of_kind("lab"))
-    st.header("Tools", anchor=False)
+    layout.header("Tools")
     _cards(contents.of_kind("tool"))
     exercises.progress()
 
@@ -161,7 +161,7 @@ def what_you_see(made: Opening | None) -> None:
     when = f" on {made.recorded}" if made else ""
     what, live = st.columns(2, gap="large")
     with what:
-        st.header("Where the numbers come from", anchor=False)
+        layout.header("Where the numbers come from")
         layout.prose(
             "The kernels here are Triton source. A GPU runs it compiled. For the player, Triton's interpreter ran it "
             f"line by line on a CPU and recorded each variable, load and store{when}. "
@@ -169,7 +169,7 @@ def what_you_see(made: Opening | None) -> None:
             "GPU. If two of them differ, the page says so."
         )
     with live:
-        st.header("What runs it here", anchor=False)
+        layout.header("What runs it here")
         _engine_status()
         if verified := figures.verified():
             st.caption(verified)

@@ -78,7 +78,7 @@ def limits(shown: Sequence[Entry]) -> None:
 
 def numbers(shown: Sequence[Entry]) -> None:
     """Every point of a plan, GPUs side by side; below it how they were measured, and what is missing."""
-    st.header("Look a number up", anchor=False)
+    layout.header("Look a number up")
     _points(shown)
     with st.expander("How they were measured"):
         layout.prose(MEASURED)

@@ -29,7 +29,7 @@ def choose() -> tuple[Gpu, bool]:
 def capacities(gpu: Gpu, logarithmic: bool) -> None:
     """How many bytes fit at each level: the words below the page's goal, the picture below its controls."""
     with layout.below_goal():
-        st.header("Where does a number live?", anchor=False)
+        layout.header("Where does a number live?")
         layout.prose(
             f"The {gpu.name} computes in {gpu.sms} SMs. Each SM has its own registers and its own shared memory, which "
             f"the papers call **SRAM**. All SMs share the L2 cache. {gpu.hbm} lies outside the chip.\n\n"

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 from explain import ROOT
 from explain.contents import Page, pages
@@ -18,7 +18,9 @@ _SOURCES = re.compile(r" \((\[.+\))\)$")
 
 @dataclass(frozen=True)
 class Question:
-    """A row under the heading `group`, in Markdown; `address` is relative to the app's; `words` are on that screen."""
+    """A row under the heading `group`, in Markdown; `address` is relative to the app's, with the section's anchor;
+    `words` are on that screen.
+    """
 
     group: str
     question: str
@@ -30,7 +32,7 @@ class Question:
     @property
     def page(self) -> Page | None:
         """The page that the address leads to, if there is one."""
-        stem = self.address.partition("?")[0].strip("/")
+        stem = urlsplit(self.address).path.strip("/")
         return next((page for page in pages() if stem == ("" if page.kind == "home" else page.stem)), None)
 
 
@@ -71,5 +73,5 @@ def _row(one: Question) -> tuple[str, str, str]:
 
 def _screen(question: Question) -> str:
     """The page's title, with the view that the address opens."""
-    view = [value for name, value in parse_qsl(question.address.partition("?")[2]) if name in ("view", "panel")]
+    view = [value for name, value in parse_qsl(urlsplit(question.address).query) if name in ("view", "panel")]
     return ": ".join([question.page.title if question.page else "", *view])

@@ -22,7 +22,7 @@ from explain.records.code import is_stale
 from explain.records.results import ResultFileError
 from explain.ui.charts import chart, sourced
 from explain.ui.controls import option
-from explain.ui.layout import part, prose, sides
+from explain.ui.layout import header, part, prose, sides
 from explain.ui.pictures import drawing, pressable, pressed
 from kernels.catalog import KERNELS
 from kernels.digest import digest_of
@@ -198,7 +198,7 @@ def counted(shown: Chosen) -> None:
     """What the GPU counted of the rungs: tensor-core use, bytes, and why warps wait; or how to count it."""
     found = shown.counted
     if not found:
-        st.header("What the hardware did", anchor=False)
+        header("What the hardware did")
         prose("No GPU has counted these kernels yet.")
         st.caption(f"On a machine with a Hopper GPU, `{COUNTED_BY}` counts tensor-core use, bytes and stalls of each.")
         return

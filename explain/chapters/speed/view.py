@@ -238,7 +238,7 @@ def others() -> None:
     shown = chosen(table, OTHERS)
     if shown:
         _bars(shown)
-    st.header("What makes it fast", anchor=False)
+    layout.header("What makes it fast")
     _ideas(table)
     if shown:
         curve(shown)
@@ -274,7 +274,7 @@ def curve(shown: Chosen) -> None:
     if shown.curve is None:
         return
     case, along = shown.case, TABLES[shown.case.table].along
-    st.header(f"Over {along}", anchor=False)
+    layout.header(f"Over {along}")
     name = f"speed of {case.table}, {case.dtype}{', causal' if case.causal else ''}"
     chart(shown.curve, name, partial(lines.as_csv, shown.curve), alt=f"Throughput of each kernel over {along}")
     ours = "our dispatcher picks one of our kernels · "

@@ -125,25 +125,29 @@ def takeaway(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
 
 
 def origin(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
-    """Where the theory of the kernel that grows fastest comes from: each of its powers as transfers; Markdown."""
+    """Where each theory comes from, as a Markdown list: the sum of its powers of N, each as transfers."""
     if what != "hbm" or sweep.axis != "seq_len" or len(sweep.values) < 2 or _source(readings) in UNMEASURED:
         return ""
-    found: dict[str, list[str]] = {}
+    kernels: dict[str, list[str]] = {}
     for kernel in sweep.kernels:
-        last, before = (sweep.at(kernel, value).traffic.terms for value in sweep.values[-1:-3:-1])
-        n, step = float(sweep.values[-1]), math.log(float(sweep.values[-1]) / float(sweep.values[-2]))
-        groups: dict[tuple[int, float, int], list[str]] = {}
-        for term, smaller in zip(last, before, strict=True):
-            power = round(math.log(term.elements / smaller.elements) / step)
-            words = f"{term.buffer.upper()} {'written' if term.written else 'read'}"
-            groups.setdefault((power, term.elements / n**power, term.item_bytes), []).append(words)
-        if max(power for power, *_ in groups) == 2:
-            found[kernel] = [
-                f"{fixed(len(names) * each * size, 0)} {(x := 'N' + '²' * (power == 2))} = {len(names)} × "
-                f"{fixed(each, 0)} {x} × {size} B: {', '.join(names)}."
-                for (power, each, size), names in sorted(groups.items(), reverse=True)
-            ]
-    return "\n".join(f"- {name_of(kernel)}: {one}" for kernel, lines in found.items() for one in lines)
+        kernels.setdefault(_transfers(sweep, kernel), []).append(name_of(kernel))
+    return "\n".join(f"- **{', '.join(names)}**: {lines}" for lines, names in kernels.items())
+
+
+def _transfers(sweep: Sweep, kernel: str) -> str:
+    """A kernel's bytes at HBM, every element once, as a sum: "128 N² = 4 × 16 N² × 2 B: S written, …"."""
+    last, before = (sweep.at(kernel, value).traffic.terms for value in sweep.values[-1:-3:-1])
+    n, step = float(sweep.values[-1]), math.log(float(sweep.values[-1]) / float(sweep.values[-2]))
+    groups: dict[tuple[int, float, int], list[str]] = {}
+    for term, smaller in zip(last, before, strict=True):
+        power = round(math.log(term.elements / smaller.elements) / step)
+        words = f"{term.buffer.upper()} {'written' if term.written else 'read'}"
+        groups.setdefault((power, term.elements / n**power, term.item_bytes), []).append(words)
+    return "; plus ".join(
+        f"{fixed(len(names) * each * size, 0)} {(x := 'N' + '²' * (power == 2))} = {len(names)} × "
+        f"{fixed(each, 0)} {x} × {size} B ({', '.join(names)})"
+        for (power, each, size), names in sorted(groups.items(), reverse=True)
+    )
 
 
 def _rounded(x: str, power: float) -> str:

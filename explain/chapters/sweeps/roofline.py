@@ -31,6 +31,12 @@ from explain.figures.tables import Column, markdown
 from explain.records.model import Roof
 
 LEVEL_NAMES: Mapping[str, str] = {"hbm": "HBM", "l2": "L2", "shared": "shared memory"}
+LEVEL_DASHES: Mapping[str, str] = {"hbm": "solid", "l2": "dash", "shared": "dot"}
+"""How each level's roof is drawn, besides its marker."""
+LINES: Mapping[str, str] = {
+    level: {"solid": "the solid line", "dash": "dashed", "dot": "dotted"}[dash] for level, dash in LEVEL_DASHES.items()
+}
+"""The same in words."""
 HEIGHT = 500
 PLOT = 740
 """About how wide the plot is, in pixels: the slope of a roof's label follows from it."""
@@ -57,7 +63,8 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
     for level, speed in bandwidths.items():
         figure.add_scatter(
             x=[left, top / speed], y=[left * speed, top], mode="lines", showlegend=False, hoverinfo="skip",
-            line={"color": palette.mid("hbm") if level == "hbm" else SLATE, "width": 2},
+            line={"color": palette.mid("hbm") if level == "hbm" else SLATE, "width": 2,
+                  "dash": LEVEL_DASHES[level]},
         )  # fmt: skip
         # Along the roof and above it, at its left end.
         decades = math.log10(right / left)

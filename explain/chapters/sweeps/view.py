@@ -241,15 +241,19 @@ def sweep_growth(shown: Shown) -> None:
 
 def _grows(shown: Shown, what: str, picture: DeltaGenerator, also: Sequence[str]) -> None:
     """The words and slopes of one quantity, and its curves in `picture`."""
-    for sentence in [*figures.crossings(shown.sweep, shown.readings, [what]), *also]:
+    for sentence in figures.crossings(shown.sweep, shown.readings, [what]):
         layout.prose(sentence)
     figure, table = _growth(shown.sweep.key, shown.packed, what)
     if table:
         with st.container(key=f"numbers of {what}"):
             st.markdown(table, unsafe_allow_html=True)
         st.caption(figures.slope_note(shown.sweep, shown.readings))
-        if origin := figures.origin(shown.sweep, shown.readings, what):
-            layout.prose(origin)
+    if origin := figures.origin(shown.sweep, shown.readings, what):
+        with st.expander("Where the theory comes from"):
+            layout.prose(f"Every element is read or written once per launch.\n\n{origin}")
+    if also:
+        with st.expander("Why a curve bends, jumps or lies high"):
+            layout.prose("\n\n".join(also))
     with picture:
         name = "time" if what == "seconds" else f"bytes {LEVELS[what]}"
         over = figures.axis_title(shown.sweep.axis)
@@ -294,12 +298,20 @@ def sweep_roofline(shown: Shown) -> None:
         layout.prose(
             "Two things limit a kernel's speed. Its arithmetic units have a highest rate: the flat roof. Its bytes "
             "arrive at a highest rate too: each level of memory has a slanted roof, its bandwidth × the **arithmetic "
-            "intensity**, the FLOPs per byte that passes there.\n\nA kernel has one point per level, with the marker "
-            f"of that level's roof: {figures.SYMBOLS[figures.LEVEL_SYMBOLS['hbm']]} is read against the roof of HBM. "
-            "All its points have the same height: one speed, "
-            "but different bytes at each level. Our rule: a roof limits a kernel that reaches at least half of it. A "
-            "kernel that no roof limits waits: for example, its matmuls wait for its softmax."
+            "intensity**, the FLOPs per byte that passes there."
         )
+        with st.expander("How to read the points"):
+            layout.prose(
+                "A kernel has one point per level, with the marker of that level's roof:\n\n"
+                + "\n".join(
+                    f"- {figures.SYMBOLS[symbol]} against the roof of {roofline.LEVEL_NAMES[level]}, "
+                    f"{roofline.LINES[level]}"
+                    for level, symbol in figures.LEVEL_SYMBOLS.items()
+                )
+                + "\n\nAll its points have the same height: one speed, but different bytes at each level.\n\n"
+                "Our rule: a roof limits a kernel that reaches at least half of it. A kernel that no roof limits "
+                "waits: for example, its matmuls wait for its softmax."
+            )
         _roofline_at_a_value(shown, picture)
 
 

@@ -20,6 +20,8 @@ from kernels.traffic import Term, Traffic
 
 COLOURS = {**dict.fromkeys(("formula", "traced", "l1", "l2", "shared"), css("slate")), "dram": css("hbm")}
 """The colour of each level in every picture here."""
+MARKS = {"formula": "○", "predicted": "○", "traced": "◉", "measured": "●"}
+"""The mark of each source, the same everywhere on the page; its bars are outlined, half filled, filled."""
 BAR = 26.0
 STEP = BAR + 24
 """The height of a level's or a step's bar, and of a step with its label."""
@@ -108,7 +110,7 @@ def _link(
     ]
     for n, (who, said) in enumerate(rows, start=1):
         own = who == "measured"
-        parts.append(text(at, top + 20 * n, who, faint=not own, bold=own, size=13))
+        parts.append(text(at, top + 20 * n, f"{MARKS[who]} {who}", faint=not own, bold=own, size=13))
         if own and not said.known:
             parts.append(text(written_at, top + 20 * n, "not measured", anchor="end", faint=True, size=13))
             continue
@@ -175,7 +177,7 @@ def bars(found: Levels, between: Sequence[Gap], *, written: bool, narrow: bool =
     """One bar per level, read or written; between two bars, each cause of their difference as a step. `narrow` is for a
     phone.
     """
-    width, left, right = 340.0 if narrow else 560.0, 70.0 if narrow else 78.0, 76.0 if narrow else 84.0
+    width, left, right = 340.0 if narrow else 560.0, 86.0 if narrow else 94.0, 76.0 if narrow else 84.0
     known = [level.of(written) or 0 for level in found]
     peaks = [_peak(gap, found) for gap in between if gap.written is written]
     scale = (width - left - right) / max(*known, *peaks, 1)
@@ -191,14 +193,17 @@ def bars(found: Levels, between: Sequence[Gap], *, written: bool, narrow: bool =
                 above += count
                 y += STEP
         own = level.of(written)
-        rows.append(text(left - 10, y + 18, level.name, anchor="end", bold=True, size=13))
+        source = level.key if level.key in MARKS else "measured"
+        rows.append(text(left - 10, y + 18, f"{MARKS[source]} {level.name}", anchor="end", bold=True, size=13))
         if own is None:
             wide, why = width - left - right, level.why
             rows.append(rect(left, y, wide, BAR, "none", stroke="currentColor", dashed=True, opacity=0.3, title=why))
             unknown = "not measured" if level.key in LINKS else "not traced"
             rows.append(text(left + 8, y + 18, unknown, faint=True, size=13))
         else:
-            rows.append(rect(left, y, scale * own, BAR, COLOURS[level.key], title=f"{own:,} bytes. {level.note}"))
+            colour, filled = COLOURS[level.key], {"formula": 0.0, "traced": 0.45, "measured": 1.0}[source]
+            said = f"{own:,} bytes. {level.note}"
+            rows.append(rect(left, y, scale * own, BAR, colour, opacity=filled, stroke=colour, title=said))
             rows.append(text(left + scale * own + 8, y + 18, amount(own), bold=True, size=13))
         y += BAR + 10
     return picture(width, y, f"Bytes {way}, level by level", [line(left, 20, left, y - 4), *rows], "46rem")
@@ -296,7 +301,8 @@ def terms_table(traffic: Traffic, traced: Traced | None, chosen: str) -> str:
         )
     head = (
         "<tr><th>buffer</th><th>direction</th><th class=n>elements × times × size</th>"
-        "<th class=n>formula, bytes</th><th class=n>trace, bytes</th><th>why</th></tr>"
+        f"<th class=n>{MARKS['formula']} formula, bytes</th><th class=n>{MARKS['traced']} traced, bytes</th>"
+        "<th>why</th></tr>"
     )
     return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
 
@@ -316,8 +322,13 @@ def buffers_table(key: str, traffic: Traffic, traced: Traced | None, prediction:
         return ""  # the compiler decides what goes there, so there is no formula
     if prediction and prediction.parts and key == "dram":
         rows = [(f"`{part.term.buffer}`", amount(part.bytes), part.words) for part in prediction.parts]
-        return markdown(("buffer", Column("predicted reads"), "why"), rows)
-    columns = ("buffer", "direction", Column("formula", amount), Column("trace", amount))
+        return markdown(("buffer", Column(f"{MARKS['formula']} predicted reads"), "why"), rows)
+    columns = (
+        "buffer",
+        "direction",
+        Column(f"{MARKS['formula']} formula", amount),
+        Column(f"{MARKS['traced']} traced", amount),
+    )
     listed = [(f"`{t.buffer}`", _written(t.written), t.bytes, _traced_of(traced, t)) for t in traffic.terms]
     return markdown(columns, listed)
 
@@ -341,7 +352,8 @@ def _signed(count: int) -> str:
 def prediction_words(check: Check) -> str:
     """Predicted and counted DRAM reads in a sentence, with the reason for a miss."""
     words = (
-        f"DRAM reads, L2 cold: predicted **{amount(check.prediction.read)}**, counted **{amount(check.measured)}** "
+        f"DRAM reads, L2 cold: ○ predicted **{amount(check.prediction.read)}**, ● measured "
+        f"**{amount(check.measured)}** "
         f"({percent(abs(check.off), 2)} {'more' if check.off > 0 else 'less'})"
     )
     if check.met:

@@ -108,7 +108,7 @@ def ratios(records: Sequence[Entry]) -> None:
             ("bytes at DRAM (HBM)", "fewer", "S and P are never written; L2 keeps K and V"),
             ("time", "faster", "the same matmuls remain"),
         )
-        st.header(f"What it brings: FlashAttention-2 and standard attention, N = {sweep.values[-1]:,}", anchor=False)
+        layout.header(f"What it brings: FlashAttention-2 and standard attention, N = {sweep.values[-1]:,}")
         for (name, better, why), a, b, column in zip(told, standard, flash, st.columns(3, gap="small"), strict=True):
             with column.container(border=True, gap="small"):
                 st.metric(name, f"{ratio(a / b)} {better}" if a and b else NONE)
@@ -183,26 +183,28 @@ def hierarchy(choice: Choice, lead: DeltaGenerator) -> tuple[Shown, Sequence[Ent
 
 def gaps(choice: Choice, shown: Shown, records: Sequence[Entry]) -> None:
     """What each level counted, why neighbours differ, and the same on other GPUs."""
-    st.header("From level to level", anchor=False)
+    layout.header("Why the numbers differ")
     asked, delivered = shown.levels.formula.read, shown.levels.dram.read
-    if asked and delivered:
-        layout.prose(
-            f"The kernel asks for **{amount(asked)}**. DRAM delivers **{amount(delivered)}**: "
-            f"{ratio(asked / delivered)} less. The caches serve the rest."
-        )
-    for written, column in zip((False, True), st.columns(2, gap="large"), strict=True):
-        with column:
-            pictures.drawing(
-                *(figures.bars(shown.levels, shown.gaps, written=written, narrow=narrow) for narrow in (False, True))
+    same, why = st.columns(2, gap="large")
+    with same:
+        if asked and delivered:
+            layout.prose(
+                f"The kernel asks for **{amount(asked)}**. DRAM delivers **{amount(delivered)}**: "
+                f"{ratio(asked / delivered)} less. The caches serve the rest."
             )
-    table, why = st.columns(2, gap="large")
-    with table:
         layout.prose(figures.equal_words(shown.levels, shown.gaps))
-        with st.expander("Every difference, in bytes"):
-            st.markdown(figures.gap_table(shown.levels, shown.gaps))
     with why:
         layout.prose(figures.cause_words(shown.gaps))
-
+    with st.expander("Level by level: every difference, in bytes"):
+        for written, column in zip((False, True), st.columns(2, gap="large"), strict=True):
+            with column:
+                pictures.drawing(
+                    *(
+                        figures.bars(shown.levels, shown.gaps, written=written, narrow=narrow)
+                        for narrow in (False, True)
+                    )
+                )
+        st.markdown(figures.gap_table(shown.levels, shown.gaps))
     if len(others := lab.on_each(choice.experiment, records, warm=choice.warm)) > 1:
         st.markdown(figures.gpus_table(others))
         layout.prose(f"The pictures above are of the first, **{others[0][0]}**.")
@@ -210,7 +212,7 @@ def gaps(choice: Choice, shown: Shown, records: Sequence[Entry]) -> None:
 
 def terms(choice: Choice, shown: Shown) -> None:
     """The formula term by term; a pressed term is shown in the player."""
-    st.header("The formula, term by term", anchor=False)
+    layout.header("The formula, term by term")
     layout.prose(
         "Each term is a buffer, read or written. Press one: the player goes to its first load or store and marks all "
         "of them on the timeline. The player runs the same kernel at a small size: "

@@ -126,7 +126,7 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
         st.markdown(compiled(answer.cost.launches[at]))
         st.caption(source(answer))
         tiles_beside(experiment, gpu)
-    st.header("Instructions, and the lines they come from", anchor=False)
+    layout.header("Instructions, and the lines they come from")
     listings = compiler().listings(experiment, gpu.compute_capability)
     layout.prose(
         "**PTX** is what Triton writes. ptxas compiles it to **SASS**, and the GPU runs that. Each instruction is "

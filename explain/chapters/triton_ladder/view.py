@@ -98,7 +98,7 @@ def change(at: int) -> None:
     """The diff from the rung below."""
     if at:
         below = ladder.RUNGS[at - 1]
-        st.header(f"Diff from “{below.name}”", anchor=False)
+        layout.header(f"Diff from “{below.name}”")
         st.code(ladder.difference(below.kernel, ladder.RUNGS[at].kernel), language="diff", wrap_lines=True)
 
 

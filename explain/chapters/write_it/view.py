@@ -243,7 +243,7 @@ def compare(puzzle: Puzzle | Prediction) -> None:
     found = job.result
     if not found.runs:
         return
-    st.header("Your run", anchor=False)
+    layout.header("Your run")
     ours, yours = (
         Run(run, {**view_of(run.trace, "interpreter"), "title": title})
         for run, title in zip(found.runs, ("our kernel", "your kernel"), strict=True)
@@ -263,7 +263,7 @@ def _show_step(puzzle: Prediction) -> None:
         return
     run = checks.predicted(puzzle, seed).result
     if run is not None:
-        st.header("The step", anchor=False)
+        layout.header("The step")
         shown = Run(run, view(puzzle.experiment(seed), run.trace, run.origin))
         player([shown], key=f"write it: {puzzle.name} {seed}", query=None, step=verdict.step)
 

@@ -25,6 +25,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const outside = (event) => event.composedPath().includes(bar) || open(false);
   for (const type of ["pointerdown", "focusin"]) document.addEventListener(type, outside, { signal: leave.signal });
   letTheKeysScroll();
+  stayAtTheSection(leave.signal);
   const turn = () => setTriggerValue("page", bar.querySelector("[rel=next]")?.dataset.page);
   const onward = (event) => atTheEnd(event) && turn();
   const sheet = new BroadcastChannel("tilescope tour");    // a clicker in the window of the run sheet
@@ -41,6 +42,27 @@ function letTheKeysScroll() {
   if (!main) return;
   main.tabIndex = -1;
   if (document.activeElement === document.body) main.focus({ preventScroll: true });
+}
+
+let takenOver = "";                                        // the address at which the reader scrolled or pressed a key
+
+/** A link may lead to a section: it stays in sight while what is above it grows, until the reader moves. */
+function stayAtTheSection(signal) {
+  const content = document.querySelector("[data-testid=stMainBlockContainer]");
+  const address = location.href, section = location.hash.slice(1);
+  if (!section || !content || takenOver === address) return;
+  const watch = new ResizeObserver(() => {
+    if (location.href === address) document.getElementById(section)?.scrollIntoView();
+  });
+  const end = () => {
+    takenOver = address;
+    watch.disconnect();
+  };
+  watch.observe(content);
+  for (const type of ["wheel", "pointerdown", "touchstart", "keydown"]) {
+    document.addEventListener(type, end, { once: true, passive: true, signal });
+  }
+  signal.addEventListener("abort", () => watch.disconnect());
 }
 
 /** A clicker that went through the chapter's tour, and down to the chapter's end, goes on to the next chapter. */

@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 import start
 from explain import ROOT, cli, contents, given, lessons, recordings
+from explain.chapters.your_kernel import view as your_kernel
 from explain.chapters.your_run import view as your_run
 from explain.trace import file as trace_file
 from tests.explain.test_player_wrapper import unpacked
@@ -106,10 +107,15 @@ def test_without_a_file_the_page_plays_its_example(opened):
     assert files == [your_run.EXAMPLE.read_bytes()]
 
 
-def test_the_shipped_example_is_the_trace_of_its_file(tmp_path):
-    (tmp_path / "example.py").write_bytes(your_run.SOURCE.read_bytes())
-    assert cli.main(["trace", f"{tmp_path / 'example.py'}:main", "--out", str(tmp_path / "run.tilescope")]) == 0
-    made, shipped = (trace_file.read(path.read_bytes()) for path in (tmp_path / "run.tilescope", your_run.EXAMPLE))
+@pytest.mark.parametrize(
+    ("source", "recorded", "name"),
+    [(your_run.SOURCE, your_run.EXAMPLE, your_run.FILE), (your_kernel.EXAMPLE, your_kernel.RECORDED, "example.py")],
+    ids=["your run", "your kernel"],
+)
+def test_a_shipped_example_is_the_trace_of_its_file(source, recorded, name, tmp_path):
+    (tmp_path / name).write_bytes(source.read_bytes())
+    assert cli.main(["trace", f"{tmp_path / name}:main", "--out", str(tmp_path / "run.tilescope")]) == 0
+    made, shipped = (trace_file.read(path.read_bytes()) for path in (tmp_path / "run.tilescope", recorded))
     assert made.sources == shipped.sources
     assert made.steps == shipped.steps
     assert made.report.output == shipped.report.output

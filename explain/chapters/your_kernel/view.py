@@ -19,7 +19,8 @@ from explain.trace.file import TraceFile
 from explain.ui import address, layout
 from explain.ui.follow import AT_ONCE_S, follow, running
 
-EXAMPLE = your_run.SOURCE
+EXAMPLE, RECORDED = (Path(__file__).with_name(name) for name in ("example.txt", "example.tilescope"))
+"""The text that the editor begins with, and the trace of its run."""
 LONGEST = 200_000  # characters
 SECONDS = 20.0
 RUNS: Jobs[TraceFile] = Jobs(most_running=64, most_kept=200)
@@ -79,7 +80,7 @@ def play(name: str, starter: str) -> None:
         your_run.play([Run(job.result, view_of(job.result.trace, "interpreter"))])
     elif not job and starter == EXAMPLE.read_text(encoding="utf-8"):
         st.markdown("**The run of this example**, recorded:")
-        your_run.play([your_run.example()])
+        your_run.play([your_run.recorded(RECORDED)])
     layout.document("your-kernel.md", "From the command line: files of your own folders, and every option")
 
 

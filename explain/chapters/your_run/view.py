@@ -20,24 +20,31 @@ from explain.ui import layout
 LARGEST_MB = 20
 LARGEST_INFLATED = 256 * 1024 * 1024  # bytes: a reader's file may not fill the server's memory
 MOST = 2
-EXAMPLE = Path(__file__).with_name("example.tilescope")
-SOURCE = Path(__file__).parents[1] / "your_kernel" / "example.txt"
+EXAMPLE, SOURCE = (Path(__file__).with_name(name) for name in ("example.tilescope", "example.txt"))
 """The trace of SOURCE, which plays where no file was given."""
 GOAL = "step through a run of your own kernel: every line, every value, every byte."
-HOW = """For runs that you record on your own machine, with your own files and data.
+FILE = "rms_norm.py"
+HOW = f"""A **trace** is a recorded run of your own file, on your own machine, with or without a GPU.
 
-A **trace file** is a recorded run: of a Python file with a function `main` that launches Triton kernels.
+**1. Get Tilescope.** On Linux (Triton needs it; on Windows, WSL has one), `python start.py` in a copy of the
+repository installs it and opens it. End it with Ctrl+C.
+
+**2. Take a file** with Triton kernels and a function `main` that makes small tensors and launches them. None yet? Take
+the example's Python file, on this page.
+
+**3. Record it**, in the same folder:
 
 ```
-# record it, check it, and open it here
-python -m explain debug your_file.py:main
-# record it into a file
-python -m explain trace your_file.py:main --out run.tilescope
-# open that file later, or drop it on this page
+.venv/bin/python -m explain trace {FILE}:main --out run.tilescope
+```
+
+**4. Open the trace**: drop `run.tilescope` on this page, or run
+
+```
 python start.py --trace run.tilescope
 ```
 
-No trace yet, and no command line? [Paste the code](./your_kernel) instead."""
+No command line? [Paste the code](./your_kernel) instead."""
 
 
 def choose() -> list[Run]:
@@ -76,19 +83,17 @@ def choose() -> list[Run]:
 
 def _about_example() -> None:
     """Says what the example is, with its file and its trace to download."""
-    st.markdown("**Below: an example.** A kernel that doubles 10 numbers, 4 per program; recorded with `trace`.")
+    layout.prose(
+        "**Below: an example.** RMSNorm divides each row by its root mean square. A program has one row of 20 numbers. "
+        "It reads it twice, 8 numbers at a time.\n\n"
+        "In the first loop `squares` grows tile by tile. In the last tile the mask hides 4 of 8 places."
+    )
     with st.container(horizontal=True):
         for label, data, name in (
-            ("Its Python file", SOURCE.read_text(encoding="utf-8"), "example.py"),
-            ("Its trace file", EXAMPLE.read_bytes(), EXAMPLE.name),
+            ("Its Python file", SOURCE.read_text(encoding="utf-8"), FILE),
+            ("Its trace file", EXAMPLE.read_bytes(), "run.tilescope"),
         ):
             st.download_button(label, data, file_name=name, icon=":material/download:", key=f"download {name}")
-
-
-def example() -> Run:
-    """The recorded run of SOURCE."""
-    data = _read(EXAMPLE)
-    return Run(data, view_of(data.trace, "recorded"))
 
 
 def _dropped(data: bytes) -> TraceFile:
@@ -97,6 +102,12 @@ def _dropped(data: bytes) -> TraceFile:
 
 def _read(path: Path) -> TraceFile:
     return TraceFile(path.read_bytes())
+
+
+def recorded(path: Path) -> Run:
+    """A trace file of the app, for the player."""
+    data = _read(path)
+    return Run(data, view_of(data.trace, "recorded"))
 
 
 def play(runs: list[Run]) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from explain.chapters.papers import exercises, figures, flashattention, milakov
 from explain.experiment import Experiment
@@ -41,7 +42,7 @@ def softmax_and_top_k(chosen: Sequence[Entry]) -> None:
     words, pictures = layout.sides("Figures 1 to 4, beside what the paper says about them")
     with words:
         figure = _FIGURES[pick("Figure", _FIGURES, "figure", wrap=True)]
-        layout.prose(
+        _told(
             "Online softmax reads a row twice, safe softmax three times. Are fewer accesses faster?\n\n"
             f"The paper measured on a {milakov.THEIR_GPU}. It prints curves without numbers. The grey bands in the "
             "speedup chart are what its sentences state, for the V that they name:\n\n"
@@ -69,11 +70,11 @@ def softmax_and_top_k(chosen: Sequence[Entry]) -> None:
         )  # fmt: skip
     if figure.number == 1:
         for one in _measured(shown, milakov.COUNTED, "milakov-counters", counters=True):
-            with layout.part(f"Where the speedup starts: {one.label}", figures.knee_words(one.record)):
+            with _part(f"Where the speedup starts: {one.label}", figures.knee_words(one.record)):
                 _beside([one], {"knee": figures.knee}, COUNTERS)
     if figure.number == 3 and shown:
         _larger_k(shown)
-    with layout.part(
+    with _part(
         "Memory accesses per element",
         "Milakov & Gimelshein describe a kernel by one number: its accesses to memory per element of the row. A "
         "formula gives this number. The trace counts it, load by load, while the kernel runs.",
@@ -110,7 +111,7 @@ def _larger_k(shown: Sequence[Entry]) -> None:
     """Figure 3: what limits the fused kernels, and their speedup by K."""
     limits = "\n\n".join(filter(None, (figures.topk_words(one.record) for one in shown)))
     tiles = " ".join(filter(None, (figures.tiles_words(one.record) for one in shown)))
-    with layout.part(
+    with _part(
         "What limits the fused kernels, and larger K",
         f"{limits}\n\nThe paper's way of fusing takes the K largest of every tile: K times a maximum over all lanes. "
         "Lanes then wait for each other, not for bytes. In *lanes* each lane keeps its own list until the row ends."
@@ -129,7 +130,7 @@ def figure_2(chosen: Sequence[Entry]) -> None:
     """FlashAttention's figure 2: FLOPs, bytes and time of GPT-2 medium, the forward pass alone, the block sizes."""
     shown = _measured(chosen, flashattention.COUNTED, "flashattention")
     _verdict(shown, figures.figure_2_verdict)
-    with layout.part(
+    with _part(
         "GPT-2 medium, forward and backward",
         "Figure 2 of FlashAttention makes the paper's point: more FLOPs, fewer bytes, less time. The paper measured "
         f"on an {flashattention.THEIR_GPU}. Ours are PyTorch's calls at the same sizes: matmul, softmax, matmul with "
@@ -149,14 +150,14 @@ def figure_2(chosen: Sequence[Entry]) -> None:
             shown, {"ratios": figures.figure_2, "figure 2": figures.table_2},
             f"forward and backward, fp16, no mask, no dropout; DRAM by {COUNTERS}",
         )  # fmt: skip
-    with layout.part(
+    with _part(
         "The forward pass alone",
         "Our kernels beside PyTorch's. **Formula** is what the kernel's loads and stores request. A library's tiles "
         "are unknown, so its formula is a minimum (≥).\n\nFlashAttention-1 with tiles of 64 rows moves about as many "
         "bytes as standard attention: it loads and stores O in float32 at every tile of keys.",
     ):
         _beside(shown, {"forward": figures.forward_table}, f"forward, the same sizes; {COUNTERS}")
-    with layout.part(
+    with _part(
         "Figure 2, middle: larger blocks, fewer bytes",
         "The paper's bytes fall from B = 64 to 512, and its time falls up to 256. Beyond that, the paper says (section "
         "3.2), other factors limit the time, such as arithmetic."
@@ -172,12 +173,12 @@ def theorem_2(chosen: Sequence[Entry]) -> None:
     """FlashAttention's theorem 2, as measured slopes of bytes."""
     shown = _measured(chosen, flashattention.COUNTED, "flashattention", counters=True)
     _verdict(shown, figures.theorem_verdict)
-    with layout.part(
+    with _part(
         "Theorem 2 as slopes",
         "With M elements of on-chip memory, standard attention needs Θ(Nd + N²) accesses to HBM, FlashAttention "
         "Θ(N² d² / M). On logarithmic axes a power is a slope: −1 over M at a fixed N, 2 over N at a fixed M. The "
-        "proof uses tiles of B = M / 4d rows, so B stands for M.\n\n**What differs.** The theorem has two levels of "
-        "memory. A GPU also has caches.\n\n"
+        "proof uses tiles of B = M / 4d rows, so B stands for M.\n\n**What differs**\n\n"
+        "The theorem has two levels of memory. A GPU also has caches.\n\n"
         "- The theorem's accesses to HBM are the kernel's loads and stores. They appear **between L2 and the SMs**, "
         "and there the slopes are the theorem's.\n"
         "- **DRAM** sees fewer bytes. L2 keeps K and V, which all programs of a head read. So FlashAttention-2 reads "
@@ -198,7 +199,7 @@ def time_and_memory(chosen: Sequence[Entry]) -> None:
     """FlashAttention's tables 20 and 21."""
     shown = _measured(chosen, flashattention.TIMED, "flashattention-memory")
     _verdict(shown, figures.tables_verdict)
-    with layout.part(
+    with _part(
         "Tables 20 and 21: time and memory over N",
         f"Forward and backward pass, 16 sequences of 8 heads, d = 64. The paper's GPU is an {flashattention.THEIR_GPU}."
         "\n\nStandard attention keeps N² matrices for the backward pass, so its memory has slope 2. FlashAttention "
@@ -220,7 +221,7 @@ def memory_hierarchy(chosen: Sequence[Entry]) -> None:
     shown = [one for one in chosen if one.record.roofs]
     if chosen and not shown:
         _not_measured("Roofs are not measured on this GPU.", "roofs")
-    with layout.part(
+    with _part(
         "Figure 1: the memory hierarchy",
         "The pyramid on FlashAttention's first page has three levels: SRAM, HBM and host memory. The paper's numbers "
         "are an A100's specifications. Ours are measured with kernels that only move bytes.\n\n**What differs**\n\n"
@@ -241,6 +242,27 @@ def closing(panel: str, chosen: Sequence[Entry]) -> None:
     known = {} if panel != exercises.SOFTMAX else {k: found for k, found in _counted_accesses().items() if found}
     ask("papers", exercises.QUESTIONS, exercises.Shown(panel, record, known), f"{panel} {chosen and chosen[0].key}")
     layout.closing("papers")
+
+
+_DIFFERS = "\n\n**What differs**\n\n"
+"""Stands between what a part is about and how our work differs from the paper's."""
+
+
+def _part(heading: str, words: str) -> DeltaGenerator:
+    """A heading and its words; returns the place for the picture beside them."""
+    column, picture = layout.sides(heading)
+    with column:
+        _told(words)
+    return picture
+
+
+def _told(words: str) -> None:
+    """A part's words; what differs from the paper is folded away below them."""
+    about, _, differs = words.partition(_DIFFERS)
+    layout.prose(about)
+    if differs:
+        with st.expander("What differs from the paper"):
+            layout.prose(differs)
 
 
 def _verdict(shown: Sequence[Entry], told: Callable[[Record], str]) -> None:

@@ -34,7 +34,8 @@ def capacities(gpu: Gpu, logarithmic: bool) -> None:
             f"The {gpu.name} computes in {gpu.sms} SMs. Each SM has its own registers and its own shared memory, which "
             f"the papers call **SRAM**. All SMs share the L2 cache. {gpu.hbm} lies outside the chip.\n\n"
             "A kernel runs in many copies, called programs. Each runs on one SM and may use "
-            f"**{moved(gpu.shared_bytes)}** of its {moved(gpu.shared_bytes_sm)} of shared memory. So a program takes "
+            f"**{moved(gpu.shared_bytes)}** ({capacity(gpu.shared_bytes)}) of its "
+            f"{moved(gpu.shared_bytes_sm)} of shared memory. So a program takes "
             "its matrices piece by piece. One piece, a tile, must fit there."
         )
     if logarithmic:

@@ -75,18 +75,20 @@ def exponentials(row: np.ndarray) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """A softmax of one row, step by step: float32 arrays (cols,) and numbers, all rounded to the format."""
+    """A softmax of one row, step by step: float32 arrays (cols,) and numbers, all rounded to the format. A naive
+    softmax subtracts nothing: its m is None.
+    """
 
     x: np.ndarray
-    m: float
+    m: float | None
     p: np.ndarray
     total: float
     y: np.ndarray
 
 
 def as_written(x: np.ndarray, dtype: str) -> Row:
-    """exp(x) / Σ exp(x), with nothing subtracted (m = 0). x: any floats (cols,), rounded to `dtype` first."""
-    return _softmax(representable(x, dtype), np.float32(0.0), dtype)
+    """exp(x) / Σ exp(x), with nothing subtracted. x: any floats (cols,), rounded to `dtype` first."""
+    return _softmax(representable(x, dtype), None, dtype)
 
 
 def safe(x: np.ndarray, dtype: str) -> Row:
@@ -95,13 +97,13 @@ def safe(x: np.ndarray, dtype: str) -> Row:
     return _softmax(rounded, rounded.max(), dtype)
 
 
-def _softmax(x: np.ndarray, m: np.float32, dtype: str) -> Row:
+def _softmax(x: np.ndarray, m: np.float32 | None, dtype: str) -> Row:
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        p = representable(np.exp(representable(x - m, dtype)), dtype)
+        p = representable(np.exp(x if m is None else representable(x - m, dtype)), dtype)
         total = np.float32(0.0)
         for element in p:
             total = _rounded(total + element, dtype)
-        return Row(x, float(m), p, float(total), representable(p / total, dtype))
+        return Row(x, None if m is None else float(m), p, float(total), representable(p / total, dtype))
 
 
 def _rounded(value: np.floating, dtype: str) -> np.float32:
@@ -113,7 +115,7 @@ def losses(x: np.ndarray, target: int, dtype: str) -> dict[str, float]:
     naive, row = as_written(x, dtype), safe(x, dtype)
     exact = row.x.astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        logsumexp = _rounded(np.float32(row.m) + _rounded(np.log(np.float32(row.total)), dtype), dtype)
+        logsumexp = _rounded(np.float32(row.m or 0.0) + _rounded(np.log(np.float32(row.total)), dtype), dtype)
         return {
             "−ln of the naive softmax": float(_rounded(-np.log(naive.y[target]), dtype)),
             "−ln of the safe softmax": float(_rounded(-np.log(row.y[target]), dtype)),
@@ -189,14 +191,19 @@ def access_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
     return markdown(("kernel", Column("loads"), Column("stores"), Column("accesses per element")), rows)
 
 
-def bars(row: Row, name: str) -> str:
-    """A softmax and its name: a line of bars for the logits, the exponentials and the weights. HTML for `page.css`."""
-    subtracted = " − m" if row.m else ""
+def bars(row: Row, name: str, dtype: str) -> str:
+    """A softmax and its name: a line of bars for the logits, the exponentials and the weights. HTML for `page.css`.
+
+    Each line has a scale of its own. So the exponentials say how tall the tallest is, and how tall one may become.
+    """
+    subtracted = "" if row.m is None else " − m"
     with np.errstate(invalid="ignore"):
         weights = float(row.y.sum())
+    most = f"over {number(LARGEST[dtype])} it is ∞" if row.m is None else "never more"
+    tallest = f"tallest bar: {number(float(row.p.max()), 4)}, {most}" if np.isfinite(row.p).all() else ""
     lines = (
-        _line("x", "scores", row.x, f"m = {number(row.m, 4)}" if row.m else "", css_ink("max")),
-        _line(f"exp(x{subtracted})", "p", row.p, f"ℓ = {number(row.total, 4)}", _ink(row.total, "sum")),
+        _line("x", "scores", row.x, "" if row.m is None else f"m = {number(row.m, 4)}", css_ink("max")),
+        _line(f"exp(x{subtracted})", "p", row.p, f"ℓ = {number(row.total, 4)}", _ink(row.total, "sum"), tallest),
         _line(f"exp(x{subtracted}) / ℓ", "p", row.y, f"sum = {number(weights, 4)}", _ink(weights, "p")),
     )
     return f'<div class="bars"><h2>{name}</h2>{"".join(lines)}</div>'
@@ -207,7 +214,7 @@ def _ink(total: float, quantity: str) -> str:
     return css_ink(quantity if math.isfinite(total) and total else "alarm")
 
 
-def _line(label: str, quantity: str, values: np.ndarray, said: str, ink: str) -> str:
+def _line(label: str, quantity: str, values: np.ndarray, said: str, ink: str, note: str = "") -> str:
     finite = np.abs(values[np.isfinite(values)])
     largest = float(finite.max(initial=0.0)) or 1.0
     two_sided = " two-sided" if (values[np.isfinite(values)] < 0).any() else ""
@@ -217,7 +224,7 @@ def _line(label: str, quantity: str, values: np.ndarray, said: str, ink: str) ->
     return (
         f'<div class="line{two_sided}" role="img" aria-label="{spoken}" style="--fill: var(--f-{quantity}); --ink: '
         f'var(--q-{quantity})"><b>{label}</b><span class="said" style="color: '
-        f'{ink}">{said}</span>{cells}</div>'
+        f'{ink}">{said}</span>{cells}{f"<small>{note}</small>" if note else ""}</div>'
     )
 
 

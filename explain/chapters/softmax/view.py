@@ -88,7 +88,7 @@ def six_logits(charts: tuple[DeltaGenerator, DeltaGenerator]) -> None:
     dtype = controls.pick("Format", figures.LARGEST, "format", "fp32", dtypes)
     x = np.array(logits) / temperature + shift
     for place, name, softmax in zip(charts, ("Naive", "Safe"), (figures.as_written, figures.safe), strict=True):
-        place.html(figures.bars(softmax(x, dtype), name))
+        place.html(figures.bars(softmax(x, dtype), name, dtype))
     with st.expander("Cross entropy of these logits"):
         layout.prose(
             "The loss of a classifier is −ln of the right class's weight. Computed this way, it is ∞ as soon as "

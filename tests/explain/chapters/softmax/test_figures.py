@@ -55,9 +55,9 @@ def test_a_loss_through_the_weights_is_lost_where_logsumexp_is_exact():
 
 
 def test_bars_show_what_is_no_number_as_such_and_are_heard():
-    shown = figures.bars(figures.as_written(ROW + 90, "fp32"), "Naive")
+    shown = figures.bars(figures.as_written(ROW + 90, "fp32"), "Naive", "fp32")
     assert 'class="cell odd"><i>∞</i>' in shown
     assert 'class="cell odd"><i>NaN</i>' in shown
     assert 'aria-label="exp(x) / ℓ: NaN, NaN' in shown
     assert re.findall(r'style="color: var\(--q-(\w+)\)">(?:ℓ|sum) = (?:∞|NaN)', shown) == ["alarm", "alarm"]
-    assert "--share: 1.0000" in figures.bars(figures.safe(ROW, "fp32"), "Safe")
+    assert "--share: 1.0000" in figures.bars(figures.safe(ROW, "fp32"), "Safe", "fp32")

@@ -44,18 +44,18 @@ function letTheKeysScroll() {
   if (document.activeElement === document.body) main.focus({ preventScroll: true });
 }
 
-let takenOver = "";                                        // the address at which the reader scrolled or pressed a key
+let takenOver = "";                                        // the section at which the reader moved
 
 /** A link may lead to a section: it stays in sight while what is above it grows, until the reader moves. */
 function stayAtTheSection(signal) {
   const content = document.querySelector("[data-testid=stMainBlockContainer]");
-  const address = location.href, section = location.hash.slice(1);
-  if (!section || !content || takenOver === address) return;
+  const { pathname, hash } = location, section = hash.slice(1);     // a control may change the query
+  if (!section || !content || takenOver === pathname + hash) return;
   const watch = new ResizeObserver(() => {
-    if (location.href === address) document.getElementById(section)?.scrollIntoView();
+    if (location.hash === hash) document.getElementById(section)?.scrollIntoView();
   });
   const end = () => {
-    takenOver = address;
+    takenOver = pathname + hash;
     watch.disconnect();
   };
   watch.observe(content);

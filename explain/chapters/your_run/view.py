@@ -44,6 +44,8 @@ the example's Python file, on this page.
 python start.py --trace run.tilescope
 ```
 
+Steps 3 and 4 in one, with checks: `.venv/bin/python -m explain debug {FILE}:main`
+
 No command line? [Paste the code](./your_kernel) instead."""
 
 

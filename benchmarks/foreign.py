@@ -78,7 +78,8 @@ HOME = str(Path.home())
 PATHS = re.compile(r" \(?/\S+")
 WHY = {
     "skipped": r"skips itself",
-    "limit": r"ran longer than|took longer|more than [\d,]+ steps|values take more than|more memory|processor time",
+    "limit": r"ran longer than|took longer|more than [\d,]+ steps|values take more than|more memory|processor time"
+    r"|Unable to allocate",
     "import": r"ModuleNotFoundError|ImportError|No module named|cannot import name",
     "gpu": r"asks for a GPU|CUDA|cuda|NVML|no longer supported on CPU",
     "fixture": r"needs arguments",

@@ -132,6 +132,7 @@ def test_a_kernel_counts_as_traced_once_one_of_its_launches_was():
     ("why", "name"),
     [
         ("it ran longer than 20 s: raise --seconds", "limit"),
+        ("Unable to allocate 242. MiB for an array with shape (31777264,) and data type float64", "limit"),
         ("x.py failed: ModuleNotFoundError: No module named 'vllm'", "import"),
         ("x.py asks for a GPU. Kernels are recorded", "gpu"),
         ("x.py:test needs arguments (device)", "fixture"),

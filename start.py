@@ -188,7 +188,7 @@ def _need_nginx() -> None:
     so there its user decides.
     """
     from explain.browser import install_with_apt
-    from explain.hall import nginx
+    from explain.nginx import nginx
 
     if not nginx() and not Path("/run/systemd/system").exists():
         _say("installing nginx for the hall's tests")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import ipaddress
-import os
 import re
 import secrets
 import shutil
@@ -23,6 +22,7 @@ from string import Template
 
 from explain import app_process
 from explain.lecture import HALL, HALL_KEY, Lecture
+from explain.nginx import nginx
 
 WATCH_SECONDS = 0.5
 SMALLER_BY_GZIP = (".js", ".css", ".svg")
@@ -110,11 +110,6 @@ def serve(hall: Hall, folder: Path) -> Iterator[str]:
                     apps[port] = start(_app(hall, port))
             time.sleep(WATCH_SECONDS)
         raise HallError(f"nginx has ended ({proxy.returncode}); the reason is above")
-
-
-def nginx() -> str | None:
-    """The program; None where it is not installed. Debian has it where only root looks."""
-    return shutil.which("nginx", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
 
 
 def _app(hall: Hall, port: int) -> list[str]:

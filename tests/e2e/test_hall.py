@@ -19,7 +19,7 @@ from websockets.datastructures import Headers
 from websockets.exceptions import InvalidStatus
 
 from benchmarks.tab import Tab, open_socket
-from explain.hall import nginx
+from explain.nginx import nginx
 from tests.e2e.conftest import PATIENCE_MS
 from tests.e2e.server import Server, running_hall
 from tests.e2e.waiting import in_a_thread, until

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from explain.cli import main
-from explain.hall import nginx
+from explain.nginx import nginx
 
 
 @pytest.mark.parametrize(

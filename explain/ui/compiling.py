@@ -34,18 +34,17 @@ def once_compiled(
 
 def offer(experiment: Experiment, gpu: Gpu, answer: Answer | None = None) -> None:
     """The progress of a compilation with a button to stop it; or its error, and a button to start it."""
+    tile = (experiment, gpu.compute_capability)
     if answer is not None and answer.working:
         with st.container(horizontal=True, vertical_alignment="center"):
             seconds = fixed(answer.seconds, 0)
             st.markdown(f":material/hourglass_top: {answer.working}, {seconds} s. The page stays usable.")
-            if st.button("Stop", icon=":material/stop:", key="stop compiling"):
-                compiler().cancel(experiment, gpu.compute_capability)
+            st.button("Stop", icon=":material/stop:", key="stop compiling", on_click=compiler().cancel, args=tile)
         return
     if answer is not None and answer.error:
         st.error(answer.error, icon=":material/error:")
-    if st.button(f"Compile this tile for {gpu.target}", icon=":material/memory:", key="compile tile"):
-        compiler().start(experiment, gpu.compute_capability)
-        st.rerun()
+    label = f"Compile this tile for {gpu.target}"
+    st.button(label, icon=":material/memory:", key="compile tile", on_click=compiler().start, args=tile)
 
 
 def source(answer: Answer) -> str:

@@ -23,9 +23,10 @@ def follow(
 ) -> None:
     """Draws a part of the page, and again every `seconds` while `running()`.
 
-    The whole page reruns once when the job ends, and each time `progress()` changes. It is no fragment afterwards: the
-    browser would go on asking for it, and where such a run follows a page's own at once, Streamlit leaves what the page
-    no longer draws on the screen.
+    The whole page reruns once when the job ends, and each time `progress()` changes: before `draw` has run, so a button
+    in it acts in its `on_click`, or the click would be lost. It is no fragment afterwards: the browser would go on
+    asking for it, and where such a run follows a page's own at once, Streamlit leaves what the page no longer draws on
+    the screen.
     """
     before = (running(), progress())
     if before[0]:
@@ -76,5 +77,4 @@ def running(job: Job[T], key: str) -> None:
     """What a job is doing, for how long, and a button that cancels it."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f":material/hourglass_top: {job.doing}, {fixed(job.seconds, 0)} s")
-        if st.button("Cancel", icon=":material/stop:", key=f"cancel {key}"):
-            job.cancel.set()
+        st.button("Cancel", icon=":material/stop:", key=f"cancel {key}", on_click=job.cancel.set)

@@ -83,13 +83,14 @@ class Runner:
         """Ends the run, for every session that looks at it. Its readings stay."""
         self._jobs.cancel(_name((sweep.key, witness)))
 
-    def forget(self, sweep: Sweep, witness: str) -> None:
-        """Cancels the run and deletes its readings."""
+    def start_over(self, sweep: Sweep, witness: str) -> None:
+        """Cancels the run, deletes its readings and runs all points again."""
         key = (sweep.key, witness)
         self._jobs.forget(_name(key))
         with self._lock:
             self._found[key] = {}
             self._path(key).unlink(missing_ok=True)
+        self.start(sweep, witness)
 
     def _work(self, key: Key, sweep: Sweep, job: Job[str]) -> str:
         """Runs the missing points; why their readings could not be saved, "" if they were."""

@@ -190,8 +190,8 @@ def _progress(sweep: Sweep, witness: str) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if state.working:
             st.progress(len(state.readings) / state.total, f"{have} · {state.working} · {fixed(state.seconds, 0)} s")
-            if st.button("Cancel", icon=":material/stop:", key="cancel sweep"):
-                runner().cancel(sweep, witness)
+            cancel = runner().cancel
+            st.button("Cancel", icon=":material/stop:", key="cancel sweep", on_click=cancel, args=(sweep, witness))
             return
         _offer(sweep, witness, state, have)
     if state.error:
@@ -201,15 +201,12 @@ def _progress(sweep: Sweep, witness: str) -> None:
 def _offer(sweep: Sweep, witness: str, state: State, have: str) -> None:
     if not state.done:
         label = "Resume" if state.readings else f"Run {state.total} points"
-        if st.button(label, icon=":material/play_arrow:", type="primary", key="run sweep"):
-            runner().start(sweep, witness)
-            st.rerun()
+        icon, start = ":material/play_arrow:", runner().start
+        st.button(label, icon=icon, type="primary", key="run sweep", on_click=start, args=(sweep, witness))
     if state.readings:
         st.markdown(f"{have}, saved on this machine.")
-        if st.button("Start over", icon=":material/replay:", type="tertiary", key="forget sweep"):
-            runner().forget(sweep, witness)
-            runner().start(sweep, witness)
-            st.rerun()
+        icon, again = ":material/replay:", runner().start_over
+        st.button("Start over", icon=icon, type="tertiary", key="forget sweep", on_click=again, args=(sweep, witness))
 
 
 @st.fragment  # another level redraws this and nothing else

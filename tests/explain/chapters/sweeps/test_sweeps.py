@@ -273,13 +273,16 @@ def test_without_a_gpu_the_hardware_says_why(tmp_path):
     assert state.readings == ()
 
 
-def test_forgotten_readings_are_gone_from_disk_too(tmp_path):
-    runner = Runner(Fake(), tmp_path)
+def test_a_sweep_that_starts_over_asks_for_every_point_again(tmp_path):
+    runner = Runner(engine := Fake(), tmp_path)
     runner.start(SMALL, "trace")
     wait(runner, finished)
-    runner.forget(SMALL, "trace")
-    assert runner.look(SMALL, "trace").readings == ()
-    assert not list(tmp_path.glob("*.jsonl"))
+    asked = list(engine.asked)
+    runner.start_over(SMALL, "trace")
+    wait(runner, finished)
+    assert engine.asked == asked * 2
+    (file,) = tmp_path.glob("*.jsonl")
+    assert len(file.read_text().splitlines()) == len(asked)
 
 
 def test_a_disk_that_takes_nothing_is_said_and_loses_nothing(tmp_path):

@@ -49,20 +49,19 @@ let takenOver = "";                                        // the section at whi
 /** A link may lead to a section: it stays in sight while what is above it grows, until the reader moves. */
 function stayAtTheSection(signal) {
   const content = document.querySelector("[data-testid=stMainBlockContainer]");
-  const { pathname, hash } = location, section = hash.slice(1);     // a control may change the query
-  if (!section || !content || takenOver === pathname + hash) return;
-  const watch = new ResizeObserver(() => {
-    if (location.hash === hash) document.getElementById(section)?.scrollIntoView();
-  });
-  const end = () => {
-    takenOver = pathname + hash;
-    watch.disconnect();
+  if (!content) return;
+  // Read anew each time: Back and Forward change it, a control may change the query, Streamlit may take it away a while.
+  const section = () => location.hash && location.pathname + location.hash;
+  const stay = () => {
+    if (section() && section() !== takenOver) document.getElementById(location.hash.slice(1))?.scrollIntoView();
   };
+  const watch = new ResizeObserver(stay);
   watch.observe(content);
-  for (const type of ["wheel", "pointerdown", "touchstart", "keydown"]) {
-    document.addEventListener(type, end, { once: true, passive: true, signal });
-  }
   signal.addEventListener("abort", () => watch.disconnect());
+  addEventListener("popstate", stay, { signal });
+  for (const type of ["wheel", "pointerdown", "touchstart", "keydown"]) {
+    document.addEventListener(type, () => (takenOver = section()), { passive: true, signal });
+  }
 }
 
 /** A clicker that went through the chapter's tour, and down to the chapter's end, goes on to the next chapter. */

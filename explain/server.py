@@ -37,6 +37,8 @@ _BASE = """<script>
   const base = new URL(".", location).href;
   window.__streamlit = { BACKEND_BASE_URL: base, MAIN_PAGE_BASE_URL: base };
 </script>"""
+_STILL = "<style>[data-testid=stSkeleton] { animation: none !important }</style>"
+"""Grey bars stand where parts of a page will come. They would pulse, and each frame of it takes a busy browser's time."""
 
 
 def routes() -> list[Route]:
@@ -50,7 +52,7 @@ def routes() -> list[Route]:
     html = static.joinpath("index.html").read_text(encoding="utf-8")
     files = (file.relative_to(static).as_posix() for name in CHUNKS for file in static.glob(f"static/js/{name}.*.js"))
     preloads = "".join(f'<link rel="modulepreload" crossorigin href="./{file}">' for file in files)
-    html = html.replace("<head>", f"<head>{_BASE}", 1).replace("</head>", f"{preloads}</head>", 1)
+    html = html.replace("<head>", f"<head>{_BASE}{_STILL}", 1).replace("</head>", f"{preloads}</head>", 1)
 
     headers = {"Cache-Control": "no-cache", "Content-Security-Policy": _policy(html)}
 

@@ -37,7 +37,7 @@ MOST_SIDE = 128
 MOST_TYPED = 32
 """Characters of a number."""
 LARGEST = 3.5e38
-"""Beyond it is no float32."""
+"""The largest float32."""
 MOST_PHONES = 2000
 MOST_CHANGES = 20
 """How often one phone may change its answer to one question."""

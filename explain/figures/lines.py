@@ -100,7 +100,7 @@ def chart(
 
 
 def as_csv(figure: go.Figure) -> str:
-    """The numbers of a chart as CSV: one row a point, with the name of its curve."""
+    """The numbers of a chart as CSV: one row per point, with the name of its curve."""
     heading = "curve", figure.layout.xaxis.title.text, figure.layout.yaxis.title.text
     return csv_of([heading, *((line.name, x, y) for line in figure.data for x, y in zip(line.x, line.y, strict=True))])
 

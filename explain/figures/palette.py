@@ -121,7 +121,7 @@ def _seed(use: str, name: str, theme: str) -> str:
 
 def _known(name: str) -> str:
     if name not in HUES:
-        raise ValueError(f"{name!r} is no hue of the palette; there are {', '.join(HUES)}")
+        raise ValueError(f"{name!r} is not a hue of the palette; allowed: {', '.join(HUES)}")
     return name
 
 

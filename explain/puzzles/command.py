@@ -1,6 +1,6 @@
 """`python -m explain puzzle …` and `grade`: write kernels, and see whether they are right.
 
-Exit status: 0 right · 1 not right · 2 bad arguments, or a file that is no answer · 3 nothing can run here.
+Exit status: 0 right · 1 not right · 2 bad arguments, or a file that is not an answer · 3 nothing can run here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from explain.puzzles.judge import Judge, Judgement
 from explain.puzzles.predictions import DIGITS, Guess, Prediction, place
 from explain.puzzles.puzzles import Puzzle, ladder
 
-HELP = "Write kernels yourself: a goal and a signature; your file is checked against float64 on inputs that bite."
+HELP = "Write kernels yourself. Your file is checked against float64, on inputs that expose errors."
 GRADE_HELP = "Judge files of students on fresh random inputs, and write the results for a person or an autograder."
 RIGHT, WRONG = 0, 1
 LOOK_SECONDS = 0.2

@@ -225,7 +225,7 @@ def faster(seconds: Mapping[str, Mapping[int, float]], setting: Mapping[str, Any
     standard, flash = seconds.values()
     found = crossing({float(n): one for n, one in standard.items()}, {float(n): one for n, one in flash.items()})
     if found is None or found.first is None:
-        return "At none of the measured N is FlashAttention faster from there on."
+        return "FlashAttention does not stay faster from any measured N on."
     after = [one for n, one in found.ratios.items() if n >= found.first]
     before = {n: one for n, one in found.ratios.items() if n < found.first}
     said = (

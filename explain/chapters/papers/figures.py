@@ -197,7 +197,7 @@ def knee_words(record: Record) -> str:
     fit L2; a Markdown list."""
     begins = milakov.knee(milakov.gains(record, milakov.FIGURES[0]))
     once, again, near = _kept(record)
-    since = f"from **V = {count(begins)}** on" if begins else "at no V measured"
+    since = f"from **V = {count(begins)}** on" if begins else "at none of the measured V"
     said = [
         f"Online softmax is at least {ratio(milakov.GAIN)} as fast {since}. On the paper's V100 all three kernels are "
         "similar up to V = 1,000."
@@ -207,8 +207,8 @@ def knee_words(record: Record) -> str:
     if once and again:
         said.append(
             f"Up to V = {count(once)} L2 holds the rows: safe softmax reads each element **once** from DRAM, although "
-            f"its three passes load it three times. From V = {count(again)} on, L2 does not. Only from there on do "
-            "fewer passes save DRAM bytes."
+            f"its three passes load it three times. From V = {count(again)} on, L2 does not, and fewer passes save "
+            "DRAM bytes."
         )
     known = card(record.gpu)
     if known:

@@ -173,7 +173,7 @@ def _ratio(broken: Experiment, inputs: str) -> float:
 def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -> None:
     """The first difference of each quantity as a chain: a button goes to its step."""
     if not found:
-        layout.prose("**No difference**: on this input the two runs are equal to the bit.")
+        layout.prose("**No difference**: on this input the two runs are equal, bit for bit.")
         return
     st.markdown("**The difference spreads:**", width="content")
     first = {symbol: one for one in reversed(found) if (symbol := _symbol(one.variable))}  # m_new and m_i are both m
@@ -189,7 +189,7 @@ def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -
         )
     output = KERNELS[exhibit.base].roles["output"]
     if not any(one.variable == output for one in found):
-        st.markdown(f"It ends: the stored `{output}` is equal to the bit.", width="content")
+        st.markdown(f"It ends: the stored `{output}` is equal, bit for bit.", width="content")
 
 
 def _symbol(variable: str) -> str:

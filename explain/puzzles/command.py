@@ -11,13 +11,14 @@ import json
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from explain.commands import BAD_ARGUMENTS, check_out, complain, print_json
+from explain.commands.arguments import check_out, command, positive
+from explain.commands.console import BAD_ARGUMENTS, complain, print_json
 from explain.difference.command import page, unstored
 from explain.difference.compare import Difference
 from explain.exercises import Verdict
@@ -35,16 +36,10 @@ RIGHT, WRONG = 0, 1
 LOOK_SECONDS = 0.2
 
 
-def add_commands(commands: Any, positive: Callable[[str], float]) -> None:
-    """Adds `puzzle` with its own commands, and `grade`, to a parser's commands. `positive` reads a number above 0."""
+def add_to(commands: Any) -> None:
+    """Adds `puzzle` with its own commands, and `grade`."""
     parser = commands.add_parser("puzzle", help=HELP, description=HELP)
     own = parser.add_subparsers(required=True, metavar="WHAT")
-
-    def command(parent: Any, name: str, run: Callable[..., int], help: str) -> argparse.ArgumentParser:
-        sub: argparse.ArgumentParser = parent.add_parser(name, help=help, description=help)
-        sub.set_defaults(command=run)
-        sub.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
-        return sub
 
     command(own, "list", _list, "List the puzzles, and which you have solved.")
     start = command(own, "start", _start, "Write the file to begin with.")

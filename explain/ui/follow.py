@@ -24,8 +24,8 @@ def follow(
     """Draws a part of the page, and again every `seconds` while `running()`.
 
     The whole page reruns once when the job ends, and each time `progress()` changes. Afterwards it is not a fragment:
-    the browser would go on asking for it. If such a run follows right after a page's own, Streamlit leaves on the screen
-    what the page no longer draws.
+    the browser would go on asking for it. If such a run follows right after a page's own, Streamlit leaves what
+    the page no longer draws on the screen.
     """
     before = (running(), progress())
     if before[0]:

@@ -111,7 +111,7 @@ def _ticks(values: Sequence[float], *, own: bool) -> dict[float, str]:
         low, high = math.log10(min(values, default=1)), math.log10(max(values, default=1))
         powers = range(math.floor(low), math.ceil(high) + 1)
         plain = powers[0] >= 0 and powers[-1] < 7  # one notation an axis
-        return {10.0**one: f"{10**one:,}" if plain else power(one) for one in powers}
+        return {10.0**one: count(10**one) if plain else power(one) for one in powers}
     marks = sorted(set(values))
     if not own:
         decades = range(math.floor(math.log10(marks[0])), math.ceil(math.log10(marks[-1])) + 1)

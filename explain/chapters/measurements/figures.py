@@ -133,7 +133,7 @@ def rows(
 def sizes(experiment: Experiment) -> str:
     """An experiment's sizes as a reader says them: "4,096 × 8,192, BLOCK_N 4,096"."""
     values, own = experiment.values, changed(experiment)
-    shape = [f"{values['rows']:,} × {values['cols']:,}"] if "rows" in values else []
+    shape = [f"{count(values['rows'])} × {count(values['cols'])}"] if "rows" in values else []
     said = [_WORDS[name].format(count(v) if isinstance(v, int) else v) for name, v in own.items() if name in _WORDS]
     return ", ".join(shape + said)
 
@@ -203,7 +203,7 @@ def _facts(one: Entry) -> dict[str, str]:
     commits = {origin.commit for origin in origins} | ({record.commit} if not origins else set())
     codes = [point.origin.code if point.origin else "" for point in points]
     older = sum(map(is_stale, points))
-    unknown = f", unknown for {codes.count(''):,}" if "" in codes else ""
+    unknown = f", unknown for {count(codes.count(''))}" if "" in codes else ""
     lacking = {name for counters in counted for name in counters.lacking}
     return {
         "GPU": plain(where.gpu),
@@ -215,11 +215,11 @@ def _facts(one: Entry) -> dict[str, str]:
         "measured on": _listed({origin.provenance.date for origin in origins} or {where.date}),
         "commit of Tilescope": _listed({_short(commit) for commit in commits}),
         "measurements": (
-            f"{len(points):,} experiments: {sum(point.timing is not None for point in points):,} timed, "
-            f"{len(counted):,} counted"
+            f"{count(len(points))} experiments: {count(sum(point.timing is not None for point in points))} timed, "
+            f"{count(len(counted))} counted"
         ),
-        "could not be measured": f"{len(missed(record)):,}",
-        "kernel changed since": f"{older:,}{unknown}",
+        "could not be measured": f"{count(len(missed(record)))}",
+        "kernel changed since": f"{count(older)}{unknown}",
         "counters read by": _listed({counters.method for counters in counted}),
         "why not CUPTI": _listed({counters.fallback for counters in counted if counters.fallback}),
         "passes per count": _listed({str(counters.passes) for counters in counted if counters.passes}),

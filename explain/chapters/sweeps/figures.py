@@ -16,7 +16,7 @@ from explain.experiment import Experiment
 from explain.figures import palette
 from explain.figures.labels import spread, widest
 from explain.figures.lines import colour_of
-from explain.figures.numbers import capacity, duration, fixed, moved, percent, ratio, si
+from explain.figures.numbers import capacity, count, duration, fixed, moved, percent, ratio, si
 from explain.figures.plot import FONT, logarithmic, plot
 from explain.figures.tables import Column, csv_of, markdown
 from explain.gpus import Gpu
@@ -61,7 +61,7 @@ def name_of(kernel: str) -> str:
 
 def said(value: Value) -> str:
     """A value of an axis as text."""
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value).lower()
+    return count(value) if isinstance(value, int) and not isinstance(value, bool) else str(value).lower()
 
 
 def over(axis: str) -> str:

@@ -182,7 +182,7 @@ def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -
             f"{symbol} · step {one.step}",
             key=f"divergence {exhibit.name} {one.variable}",
             help=f"line {one.line}, {one.place or 'one number'}: {number(one.right, 4)} in the correct kernel, "
-            f"{number(one.broken, 4)} in the broken one; elements that differ: {one.elements:,}",
+            f"{number(one.broken, 4)} in the broken one; elements that differ: {count(one.elements)}",
             on_click=_go,
             args=(broken, one.step),
             type="primary" if order == 0 else "secondary",

@@ -152,11 +152,11 @@ def growth() -> None:
     narrow = found["fp16"][-1][2] / found["fp16"][0][2]
     words = (
         "Each tile rounds ℓ and Õ once more. α shrinks the old error and the old sum by the same factor, so the "
-        f"relative error stays and a new rounding is added.\n\n**fp32:** with {ratio(tiles)} the tiles the error of "
-        f"ℓ is {number(total, 2)} ×, that of O {number(o, 2)} ×. Roundings go up and down and partly cancel. If none "
-        f"cancelled, the error could grow {ratio(tiles)}. If they were random, it would grow √{number(tiles)} = "
-        f"{number(tiles**0.5)} ×.\n\n**fp16:** the error of O is {number(narrow, 2)} ×. The rounding of P̃ is much "
-        "larger and hides the growth."
+        f"relative error stays and a new rounding is added.\n\n**fp32:** with {ratio(tiles)} the tiles, the error of "
+        f"ℓ grows {number(total, 2)} ×, the error of O {number(o, 2)} ×. Roundings go up and down and partly cancel. "
+        f"If none cancelled, the error could grow {ratio(tiles)}. If they were random, it would grow √{number(tiles)} "
+        f"= {number(tiles**0.5)} ×.\n\n**fp16:** the error of O grows {number(narrow, 2)} ×. The rounding of P̃ is "
+        "much larger and hides the growth."
     )
     with layout.part("Does the error grow with the number of tiles? Slowly", words), st.container(key="chart growth"):
         plotted(figures.growth(found), "errors by tile", {"displayModeBar": False}, "the errors by number of tiles")

@@ -20,7 +20,7 @@ from explain.gpus import card, specified
 from explain.kept import kept
 from explain.prediction import Model
 from explain.records.code import is_stale
-from explain.records.model import Point, Record, changed, settings
+from explain.records.model import Point, Record, changed, roof_name, settings
 from explain.records.plans import PLANS, Plan
 from explain.records.registry import Entry
 from kernels.catalog import KERNELS
@@ -260,13 +260,6 @@ def missed_table(shown: Sequence[Entry]) -> str:
     return markdown(("record", "kernel", "sizes", "why"), rows)
 
 
-_ROOFS = {
-    "shared": "shared memory", "l1": "L1", "l2": "L2", "hbm": "HBM, read", "hbm write": "HBM, written",
-    "hbm copy": "HBM, copied",
-    "host": "host to GPU", "host write": "GPU to host",
-}  # fmt: skip
-
-
 UNITS = {"B/s": "bytes", "FLOP/s": "FLOPs"}
 """What a roof's unit counts."""
 
@@ -300,7 +293,7 @@ def _limits(shown: Sequence[Entry], unit: str) -> go.Figure:
     figure, levels = plot(), set()
     for place, one in enumerate(shown, start=1):
         roofs = [roof for roof in one.record.roofs.values() if roof.unit == unit]
-        names = [_ROOFS.get(roof.level, roof.level) for roof in roofs]
+        names = [roof_name(roof.level) for roof in roofs]
         levels |= set(names)
         stated = [specified(roof.level, one.record.gpu) for roof in roofs]
         told = [
@@ -331,7 +324,7 @@ def _limits(shown: Sequence[Entry], unit: str) -> go.Figure:
         **logarithmic(f"{UNITS.get(unit, unit)} per second", marks), range=[low - 0.1, high + 0.75 * (high - low)]
     )
     figure.update_yaxes(autorange="reversed", ticksuffix="  ", showgrid=True, automargin=False)
-    room = widest((_ROOFS.get(level, level) for one in shown for level in one.record.roofs), FONT) + 24
+    room = widest((roof_name(level) for one in shown for level in one.record.roofs), FONT) + 24
     figure.update_layout(
         meta=unit, height=110 + 32 * len(levels) * max(1, len(shown)), margin={"l": room, "r": 8, "t": 34, "b": 8},
         scattermode="group", hovermode="closest", showlegend=True,
@@ -361,7 +354,7 @@ def roofs_table(shown: Sequence[Entry]) -> str:
         roofs = [one.record.roofs.get(level) for one in shown]
         methods = {roof.method: None for roof in roofs if roof}
         cells = (si(roof.per_second, plain(roof.unit)) if roof else None for roof in roofs)
-        rows.append((f"**{plain(_ROOFS.get(level, level))}**", *cells, plain(grouped("; ".join(methods)))))
+        rows.append((f"**{plain(roof_name(level))}**", *cells, plain(grouped("; ".join(methods)))))
     return markdown(("limit", *(Column(plain(one.label)) for one in shown), "method"), rows)
 
 

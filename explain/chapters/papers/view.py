@@ -20,7 +20,7 @@ from explain.chapters.papers import (
 from explain.experiment import Experiment
 from explain.figures import lines
 from explain.figures.numbers import count, moved
-from explain.records.model import Record
+from explain.records.model import Record, roof_name
 from explain.records.registry import Entry
 from explain.ui import layout
 from explain.ui.charts import chart, image_format, sourced
@@ -245,7 +245,9 @@ def memory_hierarchy(chosen: Sequence[Entry]) -> None:
         _beside(shown, {"memory hierarchy": flashattention_figures.hierarchy}, "micro-benchmarks; logarithmic axis")
         for one in shown:
             with st.expander(f"How each bandwidth was measured: {one.label}"):
-                st.markdown("\n".join(f"- **{roof.level}**: {roof.method}" for roof in one.record.roofs.values()))
+                st.markdown(
+                    "\n".join(f"- **{roof_name(roof.level)}**: {roof.method}" for roof in one.record.roofs.values())
+                )
 
 
 def closing(panel: str, chosen: Sequence[Entry]) -> None:

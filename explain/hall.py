@@ -142,7 +142,7 @@ def _prepare(hall: Hall, folder: Path, ports: Sequence[int]) -> None:
 
 
 def sign(name: str, folder: Path) -> None:
-    """A certificate for `name` by nobody but itself, for a week."""
+    """A self-signed certificate for `name`, for a week."""
     try:
         ipaddress.ip_address(name)
         kind = "IP"

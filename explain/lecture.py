@@ -17,7 +17,7 @@ from pathlib import Path
 from explain.engine import cache_folder
 
 KEPT_S = 12 * 3600.0
-"""How long a lecture's secret is kept, and a question that nobody touches."""
+"""How long a lecture's secret, and a question without new answers, are kept."""
 HALL, HALL_KEY = "TILESCOPE_HALL", "TILESCOPE_HALL_KEY"
 """Variables that a hall gives its processes: its address, and the secret that they share."""
 

@@ -357,7 +357,7 @@ def _is_right(question: Question, given: Value, answer: Any) -> bool:
 
 
 def _name(phone: str) -> str:
-    """What stands for a phone in the file: nobody finds its cookie by it."""
+    """A phone's name in the file; its cookie cannot be found from it."""
     return hashlib.sha256(phone.encode()).hexdigest()[:16]
 
 

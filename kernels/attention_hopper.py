@@ -1,7 +1,7 @@
 """FlashAttention forward for Hopper (sm_90) in Gluon: a persistent, warp-specialized kernel with intra-warpgroup
 overlap.
 
-The tensor cores should never wait, neither for bytes nor for exponentials. Four ideas of FlashAttention-3 (arXiv
+The tensor cores should never wait for bytes or for exponentials. Four ideas of FlashAttention-3 (arXiv
 2407.08608):
 
 - **Warp specialization.** One producer warp requests the next tiles of K and V from the TMA, as long as there is space.

@@ -218,7 +218,7 @@ def _in_place(puzzle: Puzzle, name: str, text: str) -> Iterator[None]:
     """The reader's functions in place of ours, in the module that launches them."""
     theirs, ours = _imported(name, text), importlib.import_module(puzzle.entry.module)
     with ExitStack() as stack:
-        # torch.empty then holds NaN: an element that nobody wrote is never right. The debug mode is the same switch;
+        # torch.empty then holds NaN: an element that was not written is never right. The debug mode is the same switch;
         # torch.use_deterministic_algorithms also imports PyTorch's compiler, which takes as long as PyTorch itself.
         stack.callback(torch.set_deterministic_debug_mode, torch.get_deterministic_debug_mode())
         torch.set_deterministic_debug_mode("error")

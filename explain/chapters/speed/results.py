@@ -62,7 +62,7 @@ class Table:
     along: str
     work: str
     only_reads: bool = False
-    """What it writes is nothing beside what it reads: its limit is HBM's rate of reading, not a copy's."""
+    """It reads much and writes almost nothing: its limit is HBM's rate of reading, not a copy's."""
 
 
 TABLES: Mapping[str, Table] = {

@@ -1,6 +1,6 @@
 """Runs sweeps in the background and saves every reading as it comes. Imports neither torch nor triton; thread-safe.
 
-A sweep belongs to no session: everybody who asks for the same sweep sees the same run. Its readings are the lines of a
+A sweep belongs to no session: all readers of the same sweep see the same run. Its readings are the lines of a
 file, named by the sweep, the source of its numbers and the digest of the code. A run that is killed loses only the
 point it was at, and the next run, in any process, continues there.
 """

@@ -306,8 +306,8 @@ def softmax_two_reads(
 ) -> Launch:
     """Softmax over the last axis of x (rows, cols), any strides, rows of any length in tiles of block_n.
 
-    The second read of a tile comes about `apart` elements after the first: late enough to wait for nobody, and soon
-    enough for L2.
+    The second read of a tile comes about `apart` elements after the first: late enough not to wait, and soon enough
+    for L2.
     """
     check(x)
     n_rows, n_cols = x.shape

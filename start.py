@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
         if sys.version_info < OLDEST:
             raise SetUpError(f"Python 3.11 or newer is needed; this is {VERSION}. {_newer_python()}")
         if not testing and rest and not rest[0].startswith("-"):
-            raise SetUpError(f"{rest[0]!r} is no command: give `test`, options for streamlit, or nothing")
+            raise SetUpError(f"{rest[0]!r} is not a command: give `test`, options for streamlit, or nothing")
         rest = rest if testing else _with_files(rest)
         os.chdir(ROOT)
         set_up([APP_NEEDS, TEST_NEEDS] if testing else [APP_NEEDS])
@@ -105,7 +105,7 @@ def _with_files(options: list[str]) -> list[str]:
             continue
         file = Path(next(words, "")).resolve()
         if not file.is_file():
-            raise SetUpError(f"{word}: {file} is no file: give {OWN_FILES[word]}")
+            raise SetUpError(f"{word}: {file} is not a file: give {OWN_FILES[word]}")
         own += [word, str(file)]
     return [*others, *(["--", *own] if own else [])]
 

@@ -8,7 +8,7 @@ kernels in a function without arguments. A bug of each sort is planted at one li
 names that line. A sound kernel is blamed if a finding of it is an error; checks_reviewed.toml has the kernels with a
 real fault, each read by hand, with the reason. `docs/checks.md` has the sorts.
 
-Code of others stays where it is: the result has names and counts. Each file has a process of its own, and `--seconds`.
+Third-party code stays where it is: the result has names and counts. Each file has its own process, and `--seconds`.
 """
 
 from __future__ import annotations

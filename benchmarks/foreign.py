@@ -14,7 +14,7 @@ A kernel is traced if one of its launches was recorded to its end. Each launched
 machine code, with the arguments of a launch. `WHY` has the classes of what is not traced. A file is blamed if a finding
 of it is an error; checks_reviewed.toml has the files with a real fault, each read by hand, with the reason.
 
-Code of others stays where it is: the result has names and counts. Each run has a process of its own, and limits.
+Third-party code stays where it is: the result has names and counts. Each run has a process of its own, and limits.
 Of a large repository, `--only` takes a part. `--keep` adds folders to an earlier result of the same recorder.
 """
 
@@ -67,7 +67,7 @@ REVIEWED: Mapping[str, str] = {
     for reason, names in tomllib.loads(Path(__file__).with_name("checks_reviewed.toml").read_text()).items()
     for name in names
 }
-"""The files of others with a real fault, and what it is."""
+"""Third-party files with a real fault, and what it is."""
 STEPS, BYTES = 100_000, 1 << 29
 MEGABYTES = 6000.0
 COMPILE_SECONDS = 40.0  # a kernel's
@@ -310,13 +310,13 @@ def compiled(job: Mapping[str, Any]) -> Iterator[str]:
 
 
 def serve(role: str) -> int:
-    """Answers jobs, one a line, each in a process of its own."""
+    """Answers jobs, one per line, each in a process of its own."""
     from triton.runtime.cache import triton_key
 
     from explain.sandbox.process import Limits, run
 
     answers, work = os.fdopen(os.dup(1), "w"), {"trace": traced, "compile": compiled}[role]
-    os.dup2(2, 1)  # what packages print when they are imported is no answer
+    os.dup2(2, 1)  # what packages print on import is not an answer
     for name in NEEDED[role]:
         importlib.import_module(name)
     for name in COMMON:

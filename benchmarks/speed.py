@@ -32,7 +32,7 @@ SILENCE = 90.0  # seconds without a word after which a process hangs; some compi
 EMPTIED = 512 * 2**20
 """Bytes written before a launch: several times any L2, and long enough that the launch is queued by then."""
 AHEAD = 4_000_000
-"""Cycles per variant, 2 ms, that the GPU idles before a turn: launches are queued by then, and nobody is first."""
+"""Cycles per variant, 2 ms, that the GPU idles before a turn: launches are queued by then, so none has an advantage."""
 
 Task = dict[str, Any]
 

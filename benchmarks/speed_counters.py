@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = parser.parse_args(arguments)
     kept = results.read(parsed.keep) if parsed.keep else None
     if unknown := [table for table in parsed.tables if table not in CASES]:
-        parser.error(f"{unknown[0]!r} is no table: one of {', '.join(CASES)}")
+        parser.error(f"{unknown[0]!r} is not a table: give one of {', '.join(CASES)}")
     kernels: list[dict[str, Any]] = []
     try:
         for one in counted(parsed.tables or list(CASES), parsed.only):

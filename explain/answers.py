@@ -112,7 +112,7 @@ class _Hall:
         return await _said(take)
 
     async def phone(self, socket: WebSocket) -> None:
-        """What a phone is told, each time that a question opens, ends or is revealed."""
+        """The message to a phone each time that a question opens, ends or is revealed."""
         phone = self._phone(socket)
         full = sum(self._listening.values()) >= MOST_SOCKETS or self._listening[phone] >= MOST_OF_PHONE
         if not phone or full:
@@ -165,7 +165,7 @@ class _Hall:
         )
 
     async def who(self, request: Request) -> Response:
-        """Where phones answer, for a lecturer; for anyone else null: there is nobody to ask."""
+        """The address that phones open, for a lecturer; null for anyone else, who may not ask."""
         address = f"{self._lecture.address}/answer" if self._is_lecturer(request) else None
         return JSONResponse({"address": address}, headers={"Cache-Control": "no-store"})
 

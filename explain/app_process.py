@@ -102,7 +102,7 @@ def answers(app: subprocess.Popen[bytes], port: int, host: str = HOST) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports on loopback that nobody listens on."""
+    """Free ports on loopback."""
     with ExitStack() as open_:
         probes = [open_.enter_context(socket.socket()) for _ in range(count)]
         for probe in probes:

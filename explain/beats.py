@@ -145,7 +145,7 @@ class _Run:
                     yield Beat(group.kind, group.begin, group.end, shown, p, tile, tuple(group.names))
 
     def groups(self, begin: int, end: int, in_tile: bool, empty: str) -> list[_Group]:
-        """The beats of a stretch. A step that is no event belongs to the next event, after the last one to that; a
+        """The beats of a stretch. A step without an event belongs to the next event, after the last one to that; a
         guard of a variable belongs to the event that set it.
         """
         found: list[_Group] = []

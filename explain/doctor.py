@@ -107,8 +107,8 @@ def _counters(engine: Engine) -> Finding:
 
 def _sandbox() -> Finding:
     known = protections()
-    remedy = "" if known.complete else "Nothing to fix for your own code. Code of others needs Linux with Landlock."
-    return Finding("sandbox for code of others", known.line, known.complete, remedy)
+    remedy = "" if known.complete else "Nothing to fix for your own code. Third-party code needs Linux with Landlock."
+    return Finding("sandbox for third-party code", known.line, known.complete, remedy)
 
 
 def _cache() -> Finding:

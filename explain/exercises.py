@@ -98,7 +98,7 @@ class Verdict:
 def check(question: Question[C], context: C, given: str) -> Verdict:
     """Compares the reader's answer with the run's. A step is given as its number.
 
-    Raises ValueError, in words, if `given` is no answer to the question or the run has none.
+    Raises ValueError, in words, if `given` does not answer the question or the run has none.
     """
     if not given:
         raise ValueError(_FIRST[question.kind])

@@ -126,7 +126,7 @@ class Experiment:
 
     @classmethod
     def from_query(cls, query: Mapping[str, str], default: Experiment | None = None) -> Experiment:
-        """The experiment in URL query parameters. Names that are no kernel's parameters belong to the page and are
+        """The experiment in URL query parameters. Names that are not a kernel's parameters belong to the page and are
         ignored.
 
         Missing parameters come from `default` if it has the same kernel, else from the catalog.

@@ -55,12 +55,12 @@ class Hall:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9.-]+", self.name):
-            raise HallError(f"{self.name!r} is no name of a host, such as hall.example.edu, and no IPv4 address")
+            raise HallError(f"{self.name!r} is not a host's name, such as hall.example.edu, or an IPv4 address")
         if (self.certificate is None) != (self.key is None):
             raise HallError("a certificate needs its key: give --certificate and --key, or neither")
         for file in filter(None, (self.certificate, self.key)):
             if not file.is_file():
-                raise HallError(f"{file} is no file")
+                raise HallError(f"{file} is not a file")
 
     @property
     def url(self) -> str:
@@ -142,7 +142,7 @@ def _prepare(hall: Hall, folder: Path, ports: Sequence[int]) -> None:
 
 
 def sign(name: str, folder: Path) -> None:
-    """A certificate for `name` by nobody but itself, for a week."""
+    """A self-signed certificate for `name`, for a week."""
     try:
         ipaddress.ip_address(name)
         kind = "IP"

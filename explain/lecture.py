@@ -17,7 +17,7 @@ from pathlib import Path
 from explain.engine import cache_folder
 
 KEPT_S = 12 * 3600.0
-"""How long a lecture's secret is kept, and a question that nobody touches."""
+"""How long a lecture's secret, and a question without new answers, are kept."""
 HALL, HALL_KEY = "TILESCOPE_HALL", "TILESCOPE_HALL_KEY"
 """Variables that a hall gives its processes: its address, and the secret that they share."""
 
@@ -62,7 +62,7 @@ class Lecture:
 
 
 def _own(folder: Path, name: str) -> Path:
-    """The folder below `folder` of the lecture that is held at `name`, an address; old ones of others are removed."""
+    """The folder below `folder` of the lecture at `name`, an address; those of older lectures are removed."""
     own = folder / "".join(letter if letter.isalnum() else "-" for letter in name)
     for other in folder.glob("*/"):
         with suppress(OSError):
@@ -73,7 +73,7 @@ def _own(folder: Path, name: str) -> Path:
 
 def key_of(folder: Path) -> bytes:
     """A lecture's secret, 32 bytes: the same when the app is started again within half a day, so that those who came
-    in need not come in again. Where nothing can be kept it is another one each time.
+    in does not have to come in again. Where nothing can be kept it is another one each time.
     """
     kept, key = folder / "key", secrets.token_bytes(32)
     with suppress(OSError):

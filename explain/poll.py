@@ -37,7 +37,7 @@ MOST_SIDE = 128
 MOST_TYPED = 32
 """Characters of a number."""
 LARGEST = 3.5e38
-"""Beyond it is no float32."""
+"""The largest float32."""
 MOST_PHONES = 2000
 MOST_CHANGES = 20
 """How often one phone may change its answer to one question."""
@@ -357,7 +357,7 @@ def _is_right(question: Question, given: Value, answer: Any) -> bool:
 
 
 def _name(phone: str) -> str:
-    """What stands for a phone in the file: nobody finds its cookie by it."""
+    """A phone's name in the file; its cookie cannot be found from it."""
     return hashlib.sha256(phone.encode()).hexdigest()[:16]
 
 

@@ -38,7 +38,7 @@ _BASE = """<script>
   window.__streamlit = { BACKEND_BASE_URL: base, MAIN_PAGE_BASE_URL: base };
 </script>"""
 _STILL = "<style>[data-testid=stSkeleton] { animation: none !important }</style>"
-"""Grey bars stand where parts of a page will come. They would pulse, and each frame of it takes a busy browser's time."""
+"""Grey bars stand where parts of a page will come. They would pulse, and a browser that opens a page is busy enough."""
 
 
 def routes() -> list[Route]:

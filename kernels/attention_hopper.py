@@ -1,7 +1,7 @@
 """FlashAttention forward for Hopper (sm_90) in Gluon: a persistent, warp-specialized kernel with intra-warpgroup
 overlap.
 
-The tensor cores should never wait, neither for bytes nor for exponentials. Four ideas of FlashAttention-3 (arXiv
+The tensor cores should never wait for bytes or for exponentials. Four ideas of FlashAttention-3 (arXiv
 2407.08608):
 
 - **Warp specialization.** One producer warp requests the next tiles of K and V from the TMA, as long as there is space.
@@ -73,7 +73,7 @@ WAYS = {
 }
 """Ways by features, padded. The schedule says which is fastest: 8×28×171×128 takes 21 µs by three groups, 30 by two."""
 UNALIGNED = 1.1
-"""Two groups fetch a tile for fewer queries than three. Where rows are no multiple of 32 bytes, they wait for it."""
+"""Two groups fetch a tile for fewer queries than three. Where rows are not a multiple of 32 bytes, they wait for it."""
 
 
 Launch = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
@@ -478,7 +478,7 @@ def _parts(head_dim: int, causal: bool) -> tuple[int, int]:
 
 def _stages(head_dim: int, parts: tuple[int, int], groups: int, kv_len: int) -> int:
     """Tiles of keys in shared memory. A third one instead of O: 1–9% faster for long rows in parts of 64 features, 12%
-    slower for short ones. Where rows are no multiple of 32 bytes, tiles arrive slower, and a third one is 2–8% faster.
+    slower for short ones. If rows are not a multiple of 32 bytes, tiles arrive slower, and a third one is 2–8% faster.
     """
     unaligned = head_dim % 16 and (parts == (3, 32) or (parts == (1, 128) and groups == 3))
     return 3 if kv_len > 512 and (unaligned or parts == (3, 64)) else 2

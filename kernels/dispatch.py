@@ -27,7 +27,7 @@ from kernels.softmax_fast import Launch, softmax_rows, softmax_shared_row, softm
 @Kept
 def softmax(x: torch.Tensor) -> Launch:
     """Softmax over the last axis of x (rows, cols): any length, any strides, float32, float16 or bfloat16. Raises
-    ValueError for what is no such matrix.
+    ValueError for anything else.
 
     | rows                                    | kernel             | made for           |
     |-----------------------------------------|--------------------|--------------------|

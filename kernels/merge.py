@@ -147,7 +147,7 @@ def _split(merge: Any, x: torch.Tensor, order: str, block_n: int) -> torch.Tenso
 
 
 def _launches(order: str, n_tiles: int) -> Iterator[tuple[int, int, int, int, int]]:
-    """(programs a row, first, spacing, step, joins) of each launch that merges pairs; none for a row of one tile."""
+    """(programs per row, first, spacing, step, joins) of each launch that merges pairs; none for a row of one tile."""
     if order == "tree":
         span = 1
         while span < n_tiles:

@@ -237,7 +237,7 @@ def _one_program_a_row(kernel, x: torch.Tensor, block_n: int) -> torch.Tensor:
 
 
 def check(x: torch.Tensor, **tile: int) -> None:
-    """Raises ValueError, which names the argument, if x is no float matrix or a tile's side is not a power of two."""
+    """Raises ValueError, which names the argument, unless x is a float matrix and a tile's sides are powers of two."""
     for name, side in tile.items():
         if side < 1 or side & (side - 1):
             raise ValueError(f"{name}={side}: a tile's side is a power of two")

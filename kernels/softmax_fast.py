@@ -68,7 +68,7 @@ def softmax_rows_kernel(
     x_ptr, y_ptr, stride_xm, stride_xn, stride_ym, stride_yn, n_rows, n_cols,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, VECTOR: tl.constexpr, EDGES: tl.constexpr, WHOLE: tl.constexpr,
 ):  # fmt: skip
-    # BLOCK_M whole rows a program. WHOLE: the tile has no element outside the matrix, so nothing needs a mask.
+    # BLOCK_M whole rows per program. WHOLE: the tile has no element outside the matrix, so nothing needs a mask.
     rows = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
     cols = tl.arange(0, BLOCK_N)[None, :]
     # Columns are counted from the vector that the row starts in: the row is lo ≤ column < hi   (BLOCK_M, 1)
@@ -222,7 +222,7 @@ def softmax_shared_row_kernel(
     x_ptr, y_ptr, pairs_ptr, stride_xm, stride_xn, stride_ym, stride_yn, n_cols, n_parts,
     BLOCK_N: tl.constexpr, PARTS: tl.constexpr, VECTOR: tl.constexpr, EDGES: tl.constexpr,
 ):  # fmt: skip
-    # n_parts programs a row. Each reads its part once, keeps it, tells its (m, l) and waits for the others of its row.
+    # n_parts programs per row. Each reads its part once, keeps it, tells its (m, l) and waits for the row's others.
     row = (tl.program_id(0) // n_parts).to(tl.int64)
     part = tl.program_id(0) % n_parts
     first = part * BLOCK_N
@@ -269,7 +269,7 @@ def softmax_rows(
         vector, before = 1, 0
     block_n = _whole_row(x, block_n, before)
     short, whole = x.element_size() == 2, n_cols == block_n
-    # Rows that need a mask are faster with few warps a program: 1, or 2 for 32-bit rows above 256
+    # Rows that need a mask are faster with few warps per program: 1, or 2 for 32-bit rows above 256
     elements, few = 1024, 1 if short else 2
     if whole and short:
         elements = 4096
@@ -306,8 +306,8 @@ def softmax_two_reads(
 ) -> Launch:
     """Softmax over the last axis of x (rows, cols), any strides, rows of any length in tiles of block_n.
 
-    The second read of a tile comes about `apart` elements after the first: late enough to wait for nobody, and soon
-    enough for L2.
+    The second read of a tile comes about `apart` elements after the first: late enough not to wait, and soon enough
+    for L2.
     """
     check(x)
     n_rows, n_cols = x.shape

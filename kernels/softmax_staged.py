@@ -34,7 +34,7 @@ def softmax_staged_kernel(
     x_ptr, y_ptr, stride_xm, stride_ym, n_cols, log2_e,
     TILES: gl.constexpr, TILE: gl.constexpr, VECTOR: gl.constexpr, EDGES: gl.constexpr, WARPS: gl.constexpr,
 ):  # fmt: skip
-    # One row a program, in tiles of TILE. VECTOR elements are 16 bytes. Columns are counted from the vector that the
+    # One row per program, in tiles of TILE. VECTOR elements are 16 bytes. Columns are counted from the vector that the
     # row starts in: the
     # row is lo ≤ column < hi, as in `softmax_fast.py`.
     LAYOUT: gl.constexpr = gl.BlockedLayout([VECTOR], [32], [WARPS], [0])
@@ -92,7 +92,7 @@ def _in_whole_vector(cols, lo, hi, VECTOR: gl.constexpr):
 
 @Kept
 def softmax_staged(x: torch.Tensor, *, warps: int | None = None) -> Launch:
-    """Softmax over the last axis of x (rows, cols), one row a program: contiguous rows of at most 224 KiB, x 16-byte
+    """Softmax over the last axis of x (rows, cols), one row per program: contiguous rows of at most 224 KiB, x 16-byte
     aligned.
 
     Raises ValueError naming what this kernel does not take.

@@ -75,7 +75,7 @@ def softmax_topk_lanes_kernel(
         best = tl.max(left, axis=0)
         left = tl.where(left == best, -0x8000000000000000, left)
         lane = (0x7FFFFFFF - (best & 0x7FFFFFFF)).to(tl.int32) % BLOCK_N
-        # a lane that has nothing above −inf is no lane
+        # a lane with nothing above −inf does not count
         kept = tl.where(places == k, tl.where(best == -0x8000000000000000, n_cols, lane), kept)
     # all that these lanes saw                                                      (BLOCK_K, BLOCK_T)
     cols = kept[:, None] + tl.arange(0, BLOCK_T)[None, :] * BLOCK_N

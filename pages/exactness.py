@@ -1,4 +1,4 @@
-"""Chapter 7: Exactness. FlashAttention and standard attention against float64; other orders, other bits, same error."""
+"""Chapter 7: Exactness. FlashAttention and standard attention against float64: different bits, similar error."""
 
 from explain.chapters.exactness import view
 from explain.ui import layout

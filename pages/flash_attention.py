@@ -1,5 +1,5 @@
-"""Chapter 6: FlashAttention. Tiles of Q, K and V stepped through, what a tile costs on a GPU, and which loop is
-outside.
+"""Chapter 6: FlashAttention. Tiles of Q, K and V stepped through, what a tile costs on a GPU, and which loop is the
+outer one.
 """
 
 from explain.chapters.flash_attention import view

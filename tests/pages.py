@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import ButtonGroup
 
 from explain import ROOT
 
@@ -22,3 +23,9 @@ def texts(test: AppTest) -> str:
     """What is written on the page; a term's definition is not."""
     written = "\n".join(str(element.value) for element in [*test.markdown, *test.caption, *test.error])
     return re.sub(r"<span[^>]*>(.*?)</span>", r"\1", written)
+
+
+def measured_on(test: AppTest) -> ButtonGroup[str]:
+    """The control that chooses the GPU records."""
+    (control,) = (one for one in test.button_group if one.label == "Measured on")
+    return control

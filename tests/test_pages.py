@@ -16,9 +16,10 @@ from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
 from explain.plain import made
 from explain.recordings.shipped import shipped
+from explain.records import registry
 from explain.trace import file as trace_file
 from explain.ui.controls import LABELS, ROW_LABELS
-from tests.pages import page, texts
+from tests.pages import measured_on, page, texts
 
 PAGES = sorted((ROOT / "pages").glob("*.py"))
 
@@ -114,6 +115,13 @@ def test_a_kernel_that_two_pages_show_begins_on_each_with_its_own_controls():
         app.switch_page(str(ROOT / "pages" / f"{name}.py")).run()
         assert not app.exception
         assert all(number.value for number in app.number_input)
+
+
+def test_the_chosen_gpu_records_go_along_to_the_next_page():
+    app = AppTest.from_file(str(ROOT / "main.py"), default_timeout=300)
+    for name in ("papers", "measurements"):
+        app.switch_page(str(ROOT / "pages" / f"{name}.py")).run()
+        assert measured_on(app).value == [registry.entries()[0][0].key]
 
 
 def test_the_address_of_another_preset_leads_back_to_it():

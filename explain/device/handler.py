@@ -33,7 +33,7 @@ LOST = {
     "illegal instruction": "The kernel ran an instruction that this GPU refuses (an illegal instruction).",
     "device-side assert": "An assertion in the kernel failed (a device-side assert).",
 }
-"""What CUDA says of an error that ends its context, and what a reader is told."""
+"""CUDA's words for an error that ends its context, and ours for the reader."""
 ILLEGAL = re.compile("|".join(LOST))
 
 

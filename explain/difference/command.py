@@ -10,7 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from explain.commands import BAD_ARGUMENTS, check_out, complain, print_json, progress_line
+from explain.commands.arguments import add_limits, check_out, command
+from explain.commands.console import BAD_ARGUMENTS, complain, print_json, progress_line
 from explain.difference.compare import CannotCompareError, Difference, first_difference
 from explain.engine import Engine, TraceRun, scratch
 from explain.experiment import Experiment, ParameterError
@@ -25,13 +26,15 @@ SAME, DIFFERENT = 0, 1
 DIGITS = 6
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds A, B and --out."""
+def add_to(commands: Any) -> None:
+    parser = command(commands, "diff", run, HELP)
     parser.add_argument("a", metavar="A", help=f"the run that is right: {TARGET}")
     parser.add_argument("b", metavar="B", help="the run to compare with it: the same kinds")
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="also write a page with both runs side by side; it ends in .html"
     )
+    Experiment.add_arguments(parser)
+    add_limits(parser)
 
 
 def run(parsed: argparse.Namespace) -> int:

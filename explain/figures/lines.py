@@ -100,7 +100,7 @@ def chart(
 
 
 def as_csv(figure: go.Figure) -> str:
-    """The numbers of a chart as CSV: one row a point, with the name of its curve."""
+    """The numbers of a chart as CSV: one row per point, with the name of its curve."""
     heading = "curve", figure.layout.xaxis.title.text, figure.layout.yaxis.title.text
     return csv_of([heading, *((line.name, x, y) for line in figure.data for x, y in zip(line.x, line.y, strict=True))])
 
@@ -111,7 +111,7 @@ def _ticks(values: Sequence[float], *, own: bool) -> dict[float, str]:
         low, high = math.log10(min(values, default=1)), math.log10(max(values, default=1))
         powers = range(math.floor(low), math.ceil(high) + 1)
         plain = powers[0] >= 0 and powers[-1] < 7  # one notation an axis
-        return {10.0**one: f"{10**one:,}" if plain else power(one) for one in powers}
+        return {10.0**one: count(10**one) if plain else power(one) for one in powers}
     marks = sorted(set(values))
     if not own:
         decades = range(math.floor(math.log10(marks[0])), math.ceil(math.log10(marks[-1])) + 1)

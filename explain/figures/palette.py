@@ -1,6 +1,6 @@
 """The palette: every colour of the app, the player, the figures and the exports.
 
-A quantity's colour is nobody else's. A kernel or library has the same hue on every page. States, code and each figure's
+Nothing else has a quantity's colour. A kernel or library has the same hue on every page. States, code and each figure's
 own categories have theirs. A hue is one value; what a theme needs of it is derived, with its contrast: a fill, an ink
 (text in that hue, 4.5:1 or more on every ground of the theme) and a mid-tone (3:1 or more on both themes' grounds, for
 Plotly, where a figure has one colour for both themes).
@@ -121,7 +121,7 @@ def _seed(use: str, name: str, theme: str) -> str:
 
 def _known(name: str) -> str:
     if name not in HUES:
-        raise ValueError(f"{name!r} is no hue of the palette; there are {', '.join(HUES)}")
+        raise ValueError(f"{name!r} is not a hue of the palette; allowed: {', '.join(HUES)}")
     return name
 
 

@@ -64,11 +64,11 @@ export default function ({ data, parentElement }) {
   function sentence() {
     if (line === null) {
       const without = real().filter((instruction) => instruction.length === 2).length;
-      const all = `${real().length.toLocaleString("en")} instructions. Choose a line to see those it became.`;
-      return all + (without ? ` ${without} are of no line.` : "");
+      const all = `${real().length.toLocaleString("en")} instructions. Choose a line to see its instructions.`;
+      return all + (without ? ` ${without} belong to no line.` : "");
     }
     const own = tally(of(line));
-    if (!own.length) return `Line ${line} became no instruction of its own.`;
+    if (!own.length) return `Line ${line} has no instruction of its own.`;
     return `Line ${line}: ${own.map(([kind, count]) => `${count} × ${data.kinds[kind].name}`).join(", ")}.`;
   }
 

@@ -1,1 +1,1 @@
-"""A Python file of others on this machine's GPU: what each of its launches takes, beside what its trace counts."""
+"""A third-party Python file on this machine's GPU: what each of its launches takes, beside what its trace counts."""

@@ -76,7 +76,7 @@ Measure = Callable[[Call, int], tuple[Launch, Any]]
 def collecting(measure: Measure) -> Iterator[Collected]:
     """While open, `measure` runs each different launch.
 
-    What an autotuner launches to choose a configuration is not measured, nor what is captured in a CUDA graph. After
+    Launches of an autotuner that tries configurations, and launches in a CUDA graph, are not measured. After
     each launch the GPU is waited for: an error is then raised at the line that launched it.
     """
     found, tuning = Collected(), 0

@@ -225,7 +225,7 @@ def _source(text: str, first_line: int) -> dict[str, Any]:
 
 
 def token_lines(text: str) -> Iterator[list[str | tuple[str, str]]]:
-    """Python source as lines of tokens: a text, or (class, text). A keyword of a call is text: it is no variable."""
+    """Python source as lines of tokens: a text, or (class, text). A keyword of a call is text: it is not a variable."""
     line: list[str | tuple[str, str]] = []
     keywords, at, column = _keywords(text), 1, 0
     for kind, token in PythonLexer(stripnl=False, ensurenl=False).get_tokens(text.rstrip()):

@@ -35,7 +35,7 @@ class ConditionReader {
 
   whole() {
     const holds = this.either();
-    if (this.next !== undefined) this.refuse(`“${this.next}” cannot stand there.`);
+    if (this.next !== undefined) this.refuse(`“${this.next}” is not allowed there.`);
     return holds;
   }
 
@@ -60,7 +60,7 @@ class ConditionReader {
   comparison() {
     const left = this.side();
     const sign = this.take(...Object.keys(HOLDS));
-    if (!sign) this.refuse(this.next === undefined ? "A comparison is missing." : `“${this.next}” is no comparison.`);
+    if (!sign) this.refuse(this.next === undefined ? "A comparison is missing." : `“${this.next}” is not a comparison.`);
     const right = this.side();
     return (values) => {
       const a = left(values), b = right(values);
@@ -79,7 +79,7 @@ class ConditionReader {
     if (word === undefined) this.refuse("A number or a variable is missing.");
     const number = NUMBER_NAMES[word.toLowerCase()] ?? (/^[\d.]/.test(word) ? Number(word) : undefined);
     if (number !== undefined && !this.known.has(word)) return () => [sign * number];
-    if (!/^[A-Za-z_]/.test(word)) this.refuse(`“${word}” is no number and no variable.`);
+    if (!/^[A-Za-z_]/.test(word)) this.refuse(`“${word}” is not a number or a variable.`);
     const shape = this.known.get(word);
     if (!shape) {
       const names = [...this.known.keys()];
@@ -123,6 +123,6 @@ export function readCondition(text, known) {
   const reader = new ConditionReader(text, known);
   if (!reader.words.length) reader.refuse("The condition is empty.");
   const holds = reader.whole();
-  if (!reader.names.size) reader.refuse("The condition names no variable.");
+  if (!reader.names.size) reader.refuse("The condition has no variable.");
   return { names: [...reader.names], holds };
 }

@@ -190,6 +190,7 @@ class Player {
     if (!toured || step !== null) {
       const start = step ?? this.sameSpot();
       this.step = start === null ? this.worked() : this.clamp(start);
+      this.held = step === null && start !== null ? this.step : null;
     }
     const { row, panels, watch, depth = toured ? null : packet.depth } = link ?? {};
     this.depth.start(left?.depth ?? depth);
@@ -419,8 +420,11 @@ class Player {
     };
   }
 
+  /** Keeps the spot for a run with other parameters. One that this run lacks is kept until the reader steps, so a mask
+   * that is put on and taken off leads back. */
   remember() {
-    const spot = this.stories[0].spot(this.woven[0][this.step]);
+    if (this.step !== this.held) this.held = null;
+    const spot = this.held === null ? this.stories[0].spot(this.woven[0][this.step]) : SPOTS.get(this.player);
     SPOTS.set(this.player, { ...spot, kernels: this.kernels, row: this.lanes[0].selection.row });
   }
 

@@ -89,7 +89,7 @@ export class Telling {
     return value.shape.length === 1 && value.shape[0] === this.rows ? value.data[this.row] : undefined;
   }
 
-  /** The row's part of a tile, as an array; null where the value is no tile of these rows. */
+  /** The row's part of a tile, as an array; null where the value is not a tile of these rows. */
   along(value) {
     if (!value?.data || !value.shape.length) return null;
     const { shape, data } = value;
@@ -418,7 +418,7 @@ export class Telling {
   }
 
   keptWeightsMade({ shape, data }) {
-    return shape?.length === 1 && data.length ? `The kept scores, as probabilities: ${listed(Array.from(data))}.` : "";
+    return shape?.length === 1 && data.length ? `The kept scores, as weights: ${listed(Array.from(data))}.` : "";
   }
 
   accumulatorMade(value) {

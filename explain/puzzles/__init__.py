@@ -1,1 +1,1 @@
-"""Puzzles: a reader writes a kernel, and it is judged against float64 on inputs that bite (docs/puzzles.md)."""
+"""Puzzles: a reader writes a kernel. It is judged against float64 on inputs that expose errors: docs/puzzles.md."""

@@ -20,7 +20,7 @@ LARGEST_TRACE = 256 * 1024 * 1024  # bytes of an answer's trace, unpacked
 
 
 class AnswerError(Exception):
-    """The file is no answer to a puzzle; `line` of it says where, if it is one line."""
+    """The file does not answer a puzzle; `line` of it says where, if it is one line."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)

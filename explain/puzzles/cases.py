@@ -1,4 +1,4 @@
-"""The experiments that an answer must pass: few and small, for an answer within a second, chosen so that they bite.
+"""The experiments that an answer must pass: few and small, for an answer within a second, chosen to expose errors.
 
 Each preset meets two shapes: the first of its kernel, which has several tiles and a partial last one, and one of the
 others in turn. The three dtypes take turns too. `kernels/` has a far larger grid for our own kernels

@@ -1,6 +1,6 @@
 """`python -m explain puzzle …` and `grade`: write kernels, and see whether they are right.
 
-Exit status: 0 right · 1 not right · 2 bad arguments, or a file that is no answer · 3 nothing can run here.
+Exit status: 0 right · 1 not right · 2 bad arguments, or a file that is not an answer · 3 nothing can run here.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import json
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from explain.commands import BAD_ARGUMENTS, check_out, complain, print_json
+from explain.commands.arguments import check_out, command, positive
+from explain.commands.console import BAD_ARGUMENTS, complain, print_json
 from explain.difference.command import page, unstored
 from explain.difference.compare import Difference
 from explain.exercises import Verdict
@@ -29,22 +30,16 @@ from explain.puzzles.judge import Judge, Judgement
 from explain.puzzles.predictions import DIGITS, Guess, Prediction, place
 from explain.puzzles.puzzles import Puzzle, ladder
 
-HELP = "Write kernels yourself: a goal and a signature; your file is checked against float64 on inputs that bite."
+HELP = "Write kernels yourself. Your file is checked against float64, on inputs that expose errors."
 GRADE_HELP = "Judge files of students on fresh random inputs, and write the results for a person or an autograder."
 RIGHT, WRONG = 0, 1
 LOOK_SECONDS = 0.2
 
 
-def add_commands(commands: Any, positive: Callable[[str], float]) -> None:
-    """Adds `puzzle` with its own commands, and `grade`, to a parser's commands. `positive` reads a number above 0."""
+def add_to(commands: Any) -> None:
+    """Adds `puzzle` with its own commands, and `grade`."""
     parser = commands.add_parser("puzzle", help=HELP, description=HELP)
     own = parser.add_subparsers(required=True, metavar="WHAT")
-
-    def command(parent: Any, name: str, run: Callable[..., int], help: str) -> argparse.ArgumentParser:
-        sub: argparse.ArgumentParser = parent.add_parser(name, help=help, description=help)
-        sub.set_defaults(command=run)
-        sub.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
-        return sub
 
     command(own, "list", _list, "List the puzzles, and which you have solved.")
     start = command(own, "start", _start, "Write the file to begin with.")

@@ -130,7 +130,7 @@ class Judge:
         except TraceFileError:
             with suppress(ValueError, KeyError, TypeError):
                 raise NoTraceError(str(json.loads(sent)["message"])) from None
-            raise NoTraceError("What its process sent is no trace.") from None
+            raise NoTraceError("Its process did not send a trace.") from None
         return found
 
 

@@ -28,7 +28,7 @@ FUNCTIONS = {"range", "min", "max", "abs", "int", "float", "bool", "len", "tuple
 """Python's own functions that a kernel may call."""
 OF_TRITON = {"jit", "cdiv", "next_power_of_2"}
 OF_MODULE = {"extra", "inline_asm_elementwise", "target_info", "tensor", "to_tensor", "map_elementwise"}
-"""Names of triton.language that are no part of its language here: modules, assembler, constructors of tensors."""
+"""Names of triton.language that an answer may not use: modules, assembler, constructors of tensors."""
 OF_VALUE = {
     "shape", "dtype", "type", "element_ty", "value", "T", "to", "trans", "permute", "reshape", "view", "broadcast_to",
     "expand_dims", "cast", "split", "exp", "exp2", "log", "log2", "cos", "sin", "sqrt", "rsqrt", "abs", "reduce",

@@ -82,7 +82,7 @@ ANSWER = None  # your number; a check without one shows the question
     def verdict(self, runs: Runs, given: str) -> Verdict:
         """Whether a typed number is the run's; if not, what was forgotten, where that explains it, and the step.
 
-        Raises ValueError, in words, if `given` is no number.
+        Raises ValueError, in words, if `given` is not a number.
         """
         found = check(self._question(), runs, given)
         if found.right:

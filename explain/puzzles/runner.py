@@ -66,7 +66,7 @@ def handle(request: Mapping[str, Any], _progress: Progress) -> dict[str, Any]:
     if request["kind"] == "protections":
         return {"line": known.line, "complete": known.complete}
     if not (known.complete or request["unlocked"]):
-        raise PermissionError(f"Code of others does not run on this machine: {known.line}.")
+        raise PermissionError(f"Third-party code does not run on this machine: {known.line}.")
     name, text = request["name"], request["text"]
     limits = Limits(request["seconds"], request["megabytes"])
     match request["kind"]:
@@ -166,16 +166,16 @@ def _unknown(error: NameError, text: str) -> str:
 _SAID = {
     r"incompatible dimensions at index (\d+): (\d+) and (\d+)": r"These two shapes do not fit: on axis \1 one has \2 "
     r"elements, the other \3. x[:, None] makes a vector a column, x[None, :] a row.",
-    r"`other` cannot be provided without `mask`": r"tl.load has other= without mask=. other is what an element becomes "
-    r"that the mask leaves out.",
+    r"`other` cannot be provided without `mask`": r"tl.load has other= without mask=. other is the value of "
+    r"elements that the mask leaves out.",
     r"Mask argument cannot be block type": r"The mask is a tile, but the pointer is one address: add the offsets "
     r"to it.",
     r"Unsupported ptr type .* in `tl\.(\w+)`": r"The first argument of tl.\1 is not a pointer. It is a pointer plus "
     r"offsets; tl.store takes the values second.",
     r"arange's arguments must be of type tl.constexpr": r"tl.arange needs whole numbers that the compiler knows: "
     r"constexpr parameters such as BLOCK_N. // divides them, / does not.",
-    r"'int' object is not iterable": r"A number stands where Triton needs several. A shape is a tuple: (BLOCK_N,). A "
-    r"tile has no element x[0], and a pointer none either: add the offset, then tl.load.",
+    r"'int' object is not iterable": r"Triton needs several numbers here and got one. A shape is a tuple: (BLOCK_N,). "
+    r"A tile and a pointer have no element x[0]: add the offset, then tl.load.",
     r"(?:min|max) requires at least 2 values": r"Python's min and max compare two values. Within a tile it is "
     r"tl.max(x, axis=0).",
     r"Both operands must be same dtype\. Got (\w+) and (\w+)": r"tl.dot needs one dtype on both sides, and has \1 and "
@@ -218,7 +218,7 @@ def _in_place(puzzle: Puzzle, name: str, text: str) -> Iterator[None]:
     """The reader's functions in place of ours, in the module that launches them."""
     theirs, ours = _imported(name, text), importlib.import_module(puzzle.entry.module)
     with ExitStack() as stack:
-        # torch.empty then holds NaN: an element that nobody wrote is never right. The debug mode is the same switch;
+        # torch.empty then holds NaN: an element that was not written is never right. The debug mode is the same switch;
         # torch.use_deterministic_algorithms also imports PyTorch's compiler, which takes as long as PyTorch itself.
         stack.callback(torch.set_deterministic_debug_mode, torch.get_deterministic_debug_mode())
         torch.set_deterministic_debug_mode("error")
@@ -228,7 +228,7 @@ def _in_place(puzzle: Puzzle, name: str, text: str) -> Iterator[None]:
 
 
 def _imported(name: str, text: str) -> ModuleType:
-    """The text as a module. It is no file: kernels are read line by line, from Python's cache of lines."""
+    """The text as a module. It is not a file: kernels are read line by line, from Python's cache of lines."""
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     module = ModuleType("_puzzle")
     sys.modules["_puzzle"] = module

@@ -47,6 +47,17 @@ class Point:
         return (counted or not (counters or stalls)) and (self.timing is not None or not timing)
 
 
+_ROOFS = {
+    "shared": "shared memory", "l1": "L1", "l2": "L2", "hbm": "HBM, read", "hbm write": "HBM, written",
+    "hbm copy": "HBM, copied", "host": "host to GPU", "host write": "GPU to host", "exp": "exponentials",
+}  # fmt: skip
+
+
+def roof_name(level: str) -> str:
+    """A roof's level as readers see it: "HBM, read" for "hbm"."""
+    return _ROOFS.get(level, level)
+
+
 @dataclass(frozen=True)
 class Roof:
     """The highest measured rate of one level of the memory hierarchy, or of one unit.

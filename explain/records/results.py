@@ -59,7 +59,7 @@ def _loaded(path: Path, parse: Callable[[dict[str, Any]], object], command: str,
         if isinstance(error, ResultFileError):
             raise
         why = f"{type(error).__name__}: {error}"
-        raise ResultFileError(f"{path.name} is no result of this program ({why}). Again: {command}") from None
+        raise ResultFileError(f"{path.name} is not a result of this program ({why}). To repeat: {command}") from None
 
 
 def write(path: Path, content: Mapping[str, Any], indent: int | None = 1) -> None:

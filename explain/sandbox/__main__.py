@@ -1,4 +1,4 @@
-"""`python -m explain.sandbox`: which protections this machine has. Exit status 0 if code of others may run here."""
+"""`python -m explain.sandbox`: which protections this machine has. Exit status 0 if third-party code may run here."""
 
 from explain.sandbox.protections import protections
 

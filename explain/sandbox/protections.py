@@ -42,7 +42,7 @@ class Protections:
 
     @property
     def complete(self) -> bool:
-        """Whether code of others may run here."""
+        """Whether third-party code may run here."""
         return self.landlock > 0 and self.seccomp and not self.broken
 
     @property

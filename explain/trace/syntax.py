@@ -25,7 +25,7 @@ WORDS: dict[type[ast.AST], str] = {
     ast.SetComp: "a set comprehension",
 }
 PARTS = (ast.comprehension, ast.FormattedValue, ast.Starred)
-"""Nodes that the compiler reads as parts of others."""
+"""Nodes that the compiler reads as parts of other nodes."""
 
 
 class Syntax:

@@ -8,8 +8,14 @@ import streamlit as st
 
 from explain.records import file, registry
 from explain.records.registry import Entry
+from explain.ui.address import here
 
-SHOWN, YOURS, CHOICE = "records shown", "records of yours", "records choice"
+SHOWN, YOURS = "records shown", "records of yours"
+
+
+def choice() -> str:
+    """The key of the control on the page that runs."""
+    return f"records choice {here()}"
 
 
 def records_choice(*beside: Callable[[], None]) -> list[Entry]:
@@ -19,16 +25,17 @@ def records_choice(*beside: Callable[[], None]) -> list[Entry]:
     A reader's files stay in their session: nothing is written to the server's disk.
     """
     options = records_there()
-    if options and not set(st.session_state.get(CHOICE) or ()) & set(options):
-        before = [key for key in st.session_state.get(SHOWN, ()) if key in options]
-        st.session_state[CHOICE] = before or [next(iter(options))]
+    key = choice()
+    if options and not set(st.session_state.get(key) or ()) & set(options):
+        before = [one for one in st.session_state.get(SHOWN, ()) if one in options]
+        st.session_state[key] = before or [next(iter(options))]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         if options:
             st.pills(
                 "Measured on",
                 list(options),
                 selection_mode="multi",
-                key=CHOICE,
+                key=key,
                 format_func=lambda key: options[key].label,
                 help="Where the numbers come from. Choose several GPUs to compare them.",
                 width="content",
@@ -36,7 +43,7 @@ def records_choice(*beside: Callable[[], None]) -> list[Entry]:
         another_record()
         for draw in beside:
             draw()
-    chosen = [options[key] for key in options if key in (st.session_state.get(CHOICE) or ())]
+    chosen = [options[one] for one in options if one in (st.session_state.get(key) or ())]
     st.session_state[SHOWN] = [one.key for one in chosen]
     return chosen
 
@@ -75,7 +82,7 @@ def _load(yours: dict[str, Entry]) -> None:
         yours[one.key] = one
         st.session_state["record taken"] = brought.file_id
         st.session_state[SHOWN] = [*st.session_state.get(SHOWN, ()), one.key]
-        st.session_state.pop(CHOICE, None)  # chosen again, with this one
+        st.session_state.pop(choice(), None)  # chosen again, with this one
         st.rerun()
     if yours and st.button("Forget my files", icon=":material/delete:"):
         yours.clear()

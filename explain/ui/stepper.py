@@ -128,7 +128,7 @@ def traffic_table(experiment: Experiment, trace: Trace) -> None:
     for term in traffic.terms:
         counts = [c.written_bytes if term.written else c.read_bytes for c in traced]
         total = sum(counted.get(f"{term.buffer}_ptr", 0) for counted in counts)
-        formula = f"{term.elements:,} × {term.times} × {term.item_bytes} B"
+        formula = f"{count(term.elements)} × {term.times} × {term.item_bytes} B"
         rows.append((f"`{term.buffer}`", "written" if term.written else "read", formula, term.bytes, total, term.why))
     columns = ("buffer", "direction", "formula", Column("bytes, formula"), Column("bytes, trace"), "why")
     totals, agree = traffic.totals(), got == traffic.totals()

@@ -55,7 +55,7 @@ def test_what_is_counted_again_takes_the_place_of_the_old_and_the_rest_stays():
 def test_a_table_that_is_none_is_named(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["nonsense"])
-    assert "'nonsense' is no table: one of softmax, topk" in capsys.readouterr().err
+    assert "'nonsense' is not a table: give one of softmax, topk" in capsys.readouterr().err
 
 
 def test_without_a_gpu_it_says_what_is_missing():

@@ -152,10 +152,16 @@ def test_an_address_opens_the_same_runs_at_the_same_step_for_another_reader(page
 
 
 def test_the_keys_step_again_after_a_control_and_from_anywhere(page: Page, visit):
-    visit("flash_attention?step=40")
-    at(page, 40)
+    visit("flash_attention?step=60")
+    at(page, 60)
     steps = str(player(page).get_attribute("data-steps"))
-    page.get_by_test_id("stCheckbox").get_by_text("Causal").click()
+    causal = page.get_by_test_id("stCheckbox").get_by_text("Causal")
+    causal.click()
+    expect(player(page)).not_to_have_attribute("data-steps", steps)
+    causal.click()  # the mask hid this tile: without it the step is there again
+    expect(player(page)).to_have_attribute("data-steps", steps)
+    at(page, 60)
+    causal.click()
     expect(player(page)).not_to_have_attribute("data-steps", steps)
     start = step_of(page)
     page.wait_for_url(f"**step={start}**")  # the address no longer names the other run's step

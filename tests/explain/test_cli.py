@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from explain import ROOT, cli, commands
-from explain.commands import parse_programs
+from explain import ROOT, cli
+from explain.commands import check, export, trace
+from explain.commands import run as run_command
+from explain.commands.arguments import parse_programs
 from explain.engine import Engine
 from explain.trace import file as trace_file
 from kernels.catalog import TAUGHT
@@ -27,8 +29,9 @@ def warm() -> Iterator[Engine]:
 @pytest.fixture(autouse=True)
 def one_engine(warm: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """All commands share an engine: each would start a worker of its own, which takes two seconds of a core."""
-    monkeypatch.setattr(commands, "Engine", lambda: warm)
-    monkeypatch.setattr(commands, "closing", nullcontext)
+    for module in (run_command, trace, check, export):
+        monkeypatch.setattr(module, "Engine", lambda: warm)
+        monkeypatch.setattr(module, "closing", nullcontext)
 
 
 def run(capsys, *arguments: str) -> tuple[int, str, str]:
@@ -121,7 +124,7 @@ def test_named_programs_of_a_run_that_takes_minutes_need_the_option(capsys, tmp_
 
 
 def test_all_of_a_long_run_on_request(capsys, monkeypatch):
-    monkeypatch.setattr(commands, "INTERPRETER_SECONDS", 1e-6)
+    monkeypatch.setattr(run_command, "INTERPRETER_SECONDS", 1e-6)
     words = ("run", "softmax_online", "--backend", "interpreter", "--json")
     status, _, err = run(capsys, *words)
     assert status == 3

@@ -13,9 +13,9 @@ from explain.nginx import nginx
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["hall.example; return 200"], "is no name of a host"),
+        (["hall.example; return 200"], "is not a host's name"),
         (["localhost", "--key", "key.pem"], "a certificate needs its key"),
-        (["localhost", "--certificate", "none.pem", "--key", "none.pem"], "none.pem is no file"),
+        (["localhost", "--certificate", "none.pem", "--key", "none.pem"], "none.pem is not a file"),
         (["localhost", "--certificate", "README.md", "--key", "README.md"], "nginx cannot serve this"),
         (["localhost", "--address", "127.0.0.1", "--port", "{taken}"], "nginx cannot listen at 127.0.0.1"),
     ],

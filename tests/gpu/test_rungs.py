@@ -1,5 +1,5 @@
-"""Every rung of the ladder on a real GPU: the grid of shapes, dtypes, masks and presets that bite, and the same bits
-every time.
+"""Every rung of the ladder on a real GPU: the grid of shapes, dtypes, masks and presets that expose errors, and the
+same bits every time.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from explain import cli, commands
+from explain import cli
+from explain.commands import console
 from explain.compile.service import Compiler
 from explain.engine import Engine
 from explain.experiment import Experiment, ParameterError
@@ -72,7 +73,7 @@ def test_a_kernel_that_is_only_measured_has_no_trace_and_says_so(name):
 
 def test_the_command_line_says_so_too(capsys, tmp_path):
     for command in (["run", "torch:softmax"], ["trace", "torch:softmax", "--out", str(tmp_path / "x.tilescope")]):
-        assert cli.main(command) == commands.FAILED
+        assert cli.main(command) == console.FAILED
         assert "torch:softmax" in capsys.readouterr().err
 
 

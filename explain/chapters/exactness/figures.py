@@ -287,7 +287,7 @@ def growth(found: Mapping[str, Sequence[tuple[int, float, float]]]) -> go.Figure
     ]
     lines.append(Line([(tiles, total) for tiles, total, _ in first], "ℓ, always fp32", palette.mid("sum"), width=3))
     start, *errors_there = first[0]
-    # Above both curves: it is a slope to compare them with, and begins at neither.
+    # Above both curves, a slope to compare them with: it does not begin at one of them.
     guide = [(tiles, 2 * max(errors_there) * math.sqrt(tiles / start)) for tiles, *_ in first]
     lines.append(Line(guide, "a slope of √tiles", palette.mid("slate"), dashed=True))
     figure = chart("", lines, x="tiles of 16 keys", y="median relative error", log=True, height=380)

@@ -1,4 +1,4 @@
-"""The same attention and the same softmax, computed in other orders of addition, and the error over many tiles of keys.
+"""The same attention and the same softmax, computed in other orders of addition; the error over many tiles of keys.
 
 Imports neither torch nor triton.
 """

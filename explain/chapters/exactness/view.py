@@ -50,7 +50,7 @@ def size_of_errors(experiment: Experiment, beside: DeltaGenerator) -> None:
             "Standard attention stores S and P in HBM, so it rounds them. FlashAttention keeps S on chip. It rounds P̃ "
             "for the second matmul, and O at the end."
             if bits < 32
-            else "In float32 nothing is narrower, so neither kernel rounds to 16 bits."
+            else "In float32 everything has 32 bits, so no kernel rounds to 16 bits."
         )
     )
     layout.introduce(figures.verdict({dtype: [one.output for one in pair] for dtype, pair in found.items()}))
@@ -106,9 +106,9 @@ def other_orders(experiment: Experiment) -> None:
     if ITEM_BYTES[experiment.values["dtype"]] == 2:
         same = {way.name: ways_to_compute.same_maximum(first, way) for way in others}
         rounds = (
-            "The main cause is m. Tiles of another size, or keys in reverse order, give another running maximum, so "
-            "P̃ = exp(S − m) is another number and is rounded differently. Blue mark below a column: this query has "
-            "the same m in both runs. Almost none of its elements change.\n\nThe second cause is the order of "
+            "The main cause is m. A different tile size, or keys in reverse order, gives a different running maximum. "
+            "Then P̃ = exp(S − m) is a different number, and rounds differently. Blue mark below a column: this query "
+            "has the same m in both runs. Almost none of its elements change.\n\nThe second cause is the order of "
             "additions. "
         )
     words = (
@@ -116,7 +116,7 @@ def other_orders(experiment: Experiment) -> None:
         f"same happens from 2²⁴ on:\n\n{figures.not_associative()}\n\n"
         f"None of these results is *the* right one. {figures.alike([*found.values()])}"
     )
-    with layout.part("FlashAttention computed otherwise: other bits, errors of similar size", words):
+    with layout.part("FlashAttention in another order: different bits, similar errors", words):
         if found:
             drawing(figures.changed(found, same))
             st.caption(f"O of head 0, against {first.name}: an element is coloured where any bit differs.")
@@ -152,11 +152,11 @@ def growth() -> None:
     narrow = found["fp16"][-1][2] / found["fp16"][0][2]
     words = (
         "Each tile rounds ℓ and Õ once more. α shrinks the old error and the old sum by the same factor, so the "
-        f"relative error stays and a new rounding is added.\n\n**fp32:** with {ratio(tiles)} the tiles the error of "
-        f"ℓ is {number(total, 2)} ×, that of O {number(o, 2)} ×. Roundings go up and down and partly cancel. If none "
-        f"cancelled, the error could grow {ratio(tiles)}. If they were random, it would grow √{number(tiles)} = "
-        f"{number(tiles**0.5)} ×.\n\n**fp16:** the error of O is {number(narrow, 2)} ×. The rounding of P̃ is much "
-        "larger and hides the growth."
+        f"relative error stays and a new rounding is added.\n\n**fp32:** with {ratio(tiles)} the tiles, the error of "
+        f"ℓ grows {number(total, 2)} ×, the error of O {number(o, 2)} ×. Roundings go up and down and partly cancel. "
+        f"If none cancelled, the error could grow {ratio(tiles)}. If they were random, it would grow √{number(tiles)} "
+        f"= {number(tiles**0.5)} ×.\n\n**fp16:** the error of O grows {number(narrow, 2)} ×. The rounding of P̃ is "
+        "much larger and hides the growth."
     )
     with layout.part("Does the error grow with the number of tiles? Slowly", words), st.container(key="chart growth"):
         plotted(figures.growth(found), "errors by tile", {"displayModeBar": False}, "the errors by number of tiles")

@@ -39,7 +39,7 @@ ALGORITHM: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("6", "For each tile of keys, j, in order.", "", ("for start in range(0, end, BLOCK_N):",)),
     (
         "7",
-        "Load K_j and V_j from HBM. The kernel loads V_j only just before it needs it.",
+        "Load K_j and V_j from HBM. The kernel loads V_j later, just before it needs it.",
         "K V",
         (
             "k = tl.load(k_ptr + cols[:, None] * stride_kn + dims[None, :] * stride_kd, mask=inside_kv, other=0.0)",

@@ -283,7 +283,7 @@ QUESTIONS = (
         _why_wide,
         unit="bytes",
         asked=lambda shown: shown.view == ORDER and len(shown.runs) == 2 and shown.runs[0][0].values["block_n"] < 64,
-        hint="With keys outside, O is read and written again for each tile of keys. Larger tiles are fewer.",
+        hint="With the outer loop over keys, O is read and written once per tile of keys. Larger tiles are fewer.",
     ),
     Question[Shown](
         "line",

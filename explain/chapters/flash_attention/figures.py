@@ -99,7 +99,7 @@ def _tank(
     small = []
     for what, count, colour, shape in contents:
         wide = max(0.0, min(TANK * count / most, LEFT + TANK + OVER - x))
-        title = f"{what or source}: {shape} = {count:,} B"
+        title = f"{what or source}: {shape} = {counted(count)} B"
         drawn.append(rect(x, y, wide, BAR, colour, opacity=0.45, stroke="currentColor", title=title))
         short, size = what.removesuffix(" tile"), bytes_on_chip(count)
         if text_width(short) + 4 <= wide:
@@ -109,12 +109,14 @@ def _tank(
     if x > LEFT + TANK + 0.5:
         drawn.append(rect(LEFT + TANK, y, x - LEFT - TANK, BAR, ALARM, opacity=0.3, stroke=ALARM, dashed=True))
     if spilled:
-        wide, title = min(TANK * spilled / most, OVER), f"spilled: {spilled:,} B"
+        wide, title = min(TANK * spilled / most, OVER), f"spilled: {counted(spilled)} B"
         drawn.append(rect(LEFT + TANK, y, wide, BAR, ALARM, opacity=0.75, dashed=True, stroke=ALARM, title=title))
     over = total > most
-    warning = f"overflows by {total - most:,} B" if over else f"spills {bytes_on_chip(spilled)}" if spilled else ""
+    warning = (
+        f"overflows by {counted(total - most)} B" if over else f"spills {bytes_on_chip(spilled)}" if spilled else ""
+    )
     alarm = css_ink("alarm")
-    said, below = f"{total:,} B, {percent(total / most)}", y + BAR + 18
+    said, below = f"{counted(total)} B, {percent(total / most)}", y + BAR + 18
     told = LEFT + text_width(said, 14, bold=True) + 16
     return [
         *drawn,
@@ -144,9 +146,9 @@ def verdict(cost: Cost, gpu: Gpu) -> str:
     spilled = ""
     if worst.spill_store_bytes:
         spilled = (
-            f" The registers are too few: each thread needs {worst.stack_bytes:,} bytes of local memory, which lies "
-            f"in {gpu.hbm} behind the caches. It stores and loads them as it runs. The traffic formula does not count "
-            "these bytes."
+            f" There are too few registers: each thread needs {counted(worst.stack_bytes)} bytes of local memory, "
+            f"which lies in {gpu.hbm} behind the caches. It stores and loads them as it runs. The traffic formula does "
+            "not count these bytes."
         )
     count = f"{fewest.programs} programs" if fewest.programs != 1 else "one program"
     limits = [name for name, fits in fewest.by_limit.items() if fits == fewest.programs]
@@ -207,7 +209,7 @@ def _cell(cost: Cost | None, gpu: Gpu) -> tuple[str, float, str, str, str]:
     spilled = launch.spill_store_bytes
     told = (
         f"{bytes_on_chip(launch.shared_bytes)} shared memory, {launch.registers} registers per thread"
-        f"{f', spills {spilled:,} B per thread' if spilled else ''}; "
+        f"{f', spills {counted(spilled)} B per thread' if spilled else ''}; "
     )
     if not fits.programs:
         return ALARM, 0.25, "too large", "", f"{told}too large"
@@ -225,7 +227,7 @@ def faster(seconds: Mapping[str, Mapping[int, float]], setting: Mapping[str, Any
     standard, flash = seconds.values()
     found = crossing({float(n): one for n, one in standard.items()}, {float(n): one for n, one in flash.items()})
     if found is None or found.first is None:
-        return "At none of the measured N is FlashAttention faster from there on."
+        return "FlashAttention does not stay faster from any measured N on."
     after = [one for n, one in found.ratios.items() if n >= found.first]
     before = {n: one for n, one in found.ratios.items() if n < found.first}
     said = (
@@ -269,7 +271,7 @@ def crossing_chart(seconds: Mapping[str, Mapping[int, float]], predicted: bool) 
         path = " ".join(f"{at:.1f},{height:.1f}" for at, height in points)
         drawn.append(f'<polyline points="{path}" fill="none" stroke="{css(hue)}" stroke-width="3"{dashes}/>')
         for n, (at, height) in zip(lengths, points, strict=True):
-            drawn.append(circle(at, height, 5, css(hue), title=f"N = {n:,}: {duration(times[n])}"))
+            drawn.append(circle(at, height, 5, css(hue), title=f"N = {counted(n)}: {duration(times[n])}"))
         starts.append((points[0][1], css_ink(hue), duration(times[lengths[0]])))
         ends.append((points[-1][1], css_ink(hue), f"{KERNELS[kernel].short}, {duration(times[lengths[-1]])}"))
     for labels, at, anchor in ((starts, left - 12, "end"), (ends, end + 12, "start")):
@@ -306,7 +308,7 @@ def reads_chart(rows: Sequence[Reads]) -> str:
     for row, at in zip(rows, x, strict=True):
         height = top + high * (up - math.log2(row.bytes)) / (up - low)
         drawn += [
-            circle(at, height, 6, css("hbm"), title=f"BLOCK_M = {row.block_m}: {row.bytes:,} B"),
+            circle(at, height, 6, css("hbm"), title=f"BLOCK_M = {row.block_m}: {counted(row.bytes)} B"),
             text(at - 12, height + 20, moved(row.bytes), anchor="end", bold=True),
             text(at, top + high + 44, str(row.block_m), anchor="middle"),
             text(at, top + high + 68, counted(row.on_chip), anchor="middle"),
@@ -402,7 +404,7 @@ def traffic_bars(runs: Sequence[tuple[str, Traffic]], groups: Sequence[Group]) -
             for written in dict.fromkeys(term.written for term in formula.terms if term.buffer in buffers):
                 count, opacity = _bytes(formula, buffers, written), 0.5 if written else 0.3
                 words = f"{_moving([formula], held, written)} {'written' if written else 'read'}"
-                long, label = width * count / max(totals), f"{words}: {count:,} B"
+                long, label = width * count / max(totals), f"{words}: {counted(count)} B"
                 drawn.append(rect(x, y, long, 34, css(hue), opacity=opacity, stroke="currentColor", title=label))
                 if long > text_width(words, 12) + 10:
                     drawn.append(text(x + 5, y + 22, words, size=12))

@@ -77,7 +77,7 @@ def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source:
                 f"{fast} to {slow}. First call, with compilation: {first}."
             )
         if states:
-            more.append("For the table the compiled kernel ran on the first tiles of keys only.")
+            more.append("For this table the compiled kernel ran on the first tiles of keys only.")
             names = ("tiles", "keys", "largest difference in O", "largest difference in lse")
             columns = [
                 Column(name.replace("lse", "L"), numbers.scientific if name.startswith("largest") else None)

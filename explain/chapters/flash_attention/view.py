@@ -27,7 +27,7 @@ from kernels.parameters import ITEM_BYTES
 GOALS = {
     "Step through": "compute attention without ever writing the scores S to memory.",
     "Tile sizes": "know how large a tile may be, and what a larger one gains.",
-    "Loop order": "see which loop should be outside, and what the other order costs.",
+    "Loop order": "see which loop should be the outer one, and what the other order costs.",
     "The paper's algorithm": "find each line of the paper in the kernel.",
 }
 WORDS = {
@@ -70,9 +70,9 @@ def step_through(experiment: Experiment) -> Shown:
     with words:
         layout.prose(
             "Standard attention writes S, reads it, writes P and reads it: four trips of N² elements. FlashAttention "
-            "moves neither S nor P, and reads Q once, not once for each tile of keys. The running maximum m, the "
-            "running sum ℓ and the unfinished output Õ stay on chip.\n\n"
-            "In a short text Q, K and V are most of the bytes. In a long one S and P are.\n\n"
+            "never moves S and P. It reads Q once; standard attention reads Q once per tile of keys. The running "
+            "maximum m, the running sum ℓ and the unfinished output Õ stay on chip.\n\n"
+            "In a short text most of the bytes are Q, K and V. In a long text most are S and P.\n\n"
             "Every load is counted, as if there were no cache."
         )
         layout.chapter_link("three_numbers", "Three numbers shows what caches save →")
@@ -211,7 +211,7 @@ def _compiled(tile: Experiment, gpu: Gpu) -> LaunchCost:
     return answer.cost.launches[0]
 
 
-ORDERS = ("FlashAttention-1: keys and values outside", "FlashAttention-2: queries outside")
+ORDERS = ("FlashAttention-1: outer loop over keys", "FlashAttention-2: outer loop over queries")
 
 
 def order_of_tiles(experiment: Experiment) -> None:
@@ -233,10 +233,10 @@ def loop_order(experiment: Experiment) -> Shown:
         return Shown(ORDER, pairs)
     with layout.part(
         "What the order costs",
-        "**Keys outside:** the next column comes back to the same rows. So O, m and ℓ of a row are read from HBM and "
-        "written back once for each tile of keys.\n\n**Queries outside:** O, m and ℓ stay on chip until they are done. "
-        "The price: K and V are read once for each tile of queries.\n\nBefore the launch, FlashAttention-1 also sets O "
-        "and ℓ to 0 and m to −∞ in HBM. These writes are not counted here.",
+        "**Outer loop over keys:** each column visits the same rows again. So O, m and ℓ of a row are read from HBM "
+        "and written back once per tile of keys.\n\n**Outer loop over queries:** O, m and ℓ stay on chip until they "
+        "are done. The price: K and V are read once per tile of queries.\n\nBefore the launch, FlashAttention-1 also "
+        "sets O and ℓ to 0 and m to −∞ in HBM. These writes are not counted here.",
     ):
         formulas = [(one.entry.title, one.traffic) for one in runs]
         pictures.drawing(figures.traffic_bars(formulas, figures.GROUPS))

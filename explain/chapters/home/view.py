@@ -133,7 +133,8 @@ def where_to_start(made: Opening | None) -> None:
     layout.header("The chapters")
     flash = contents.page_of("flash_attention")
     layout.prose(
-        f"Each chapter stands by itself. If you know attention and its cost, begin at {flash.number}, {flash.title}."
+        "You can read each chapter on its own. If you know attention and its cost, begin at "
+        f"{flash.number}, {flash.title}."
     )
     _cards(contents.chapters(), _pictures() if made else {})
     layout.header("The lab")

@@ -20,7 +20,7 @@ from explain.gpus import card, specified
 from explain.kept import kept
 from explain.prediction import Model
 from explain.records.code import is_stale
-from explain.records.model import Point, Record, changed, settings
+from explain.records.model import Point, Record, changed, roof_name, settings
 from explain.records.plans import PLANS, Plan
 from explain.records.registry import Entry
 from kernels.catalog import KERNELS
@@ -133,7 +133,7 @@ def rows(
 def sizes(experiment: Experiment) -> str:
     """An experiment's sizes as a reader says them: "4,096 × 8,192, BLOCK_N 4,096"."""
     values, own = experiment.values, changed(experiment)
-    shape = [f"{values['rows']:,} × {values['cols']:,}"] if "rows" in values else []
+    shape = [f"{count(values['rows'])} × {count(values['cols'])}"] if "rows" in values else []
     said = [_WORDS[name].format(count(v) if isinstance(v, int) else v) for name, v in own.items() if name in _WORDS]
     return ", ".join(shape + said)
 
@@ -203,7 +203,7 @@ def _facts(one: Entry) -> dict[str, str]:
     commits = {origin.commit for origin in origins} | ({record.commit} if not origins else set())
     codes = [point.origin.code if point.origin else "" for point in points]
     older = sum(map(is_stale, points))
-    unknown = f", unknown for {codes.count(''):,}" if "" in codes else ""
+    unknown = f", unknown for {count(codes.count(''))}" if "" in codes else ""
     lacking = {name for counters in counted for name in counters.lacking}
     return {
         "GPU": plain(where.gpu),
@@ -215,11 +215,11 @@ def _facts(one: Entry) -> dict[str, str]:
         "measured on": _listed({origin.provenance.date for origin in origins} or {where.date}),
         "commit of Tilescope": _listed({_short(commit) for commit in commits}),
         "measurements": (
-            f"{len(points):,} experiments: {sum(point.timing is not None for point in points):,} timed, "
-            f"{len(counted):,} counted"
+            f"{count(len(points))} experiments: {count(sum(point.timing is not None for point in points))} timed, "
+            f"{count(len(counted))} counted"
         ),
-        "could not be measured": f"{len(missed(record)):,}",
-        "kernel changed since": f"{older:,}{unknown}",
+        "could not be measured": f"{count(len(missed(record)))}",
+        "kernel changed since": f"{count(older)}{unknown}",
         "counters read by": _listed({counters.method for counters in counted}),
         "why not CUPTI": _listed({counters.fallback for counters in counted if counters.fallback}),
         "passes per count": _listed({str(counters.passes) for counters in counted if counters.passes}),
@@ -260,13 +260,6 @@ def missed_table(shown: Sequence[Entry]) -> str:
     return markdown(("record", "kernel", "sizes", "why"), rows)
 
 
-_ROOFS = {
-    "shared": "shared memory", "l1": "L1", "l2": "L2", "hbm": "HBM, read", "hbm write": "HBM, written",
-    "hbm copy": "HBM, copied",
-    "host": "host to GPU", "host write": "GPU to host",
-}  # fmt: skip
-
-
 UNITS = {"B/s": "bytes", "FLOP/s": "FLOPs"}
 """What a roof's unit counts."""
 
@@ -300,7 +293,7 @@ def _limits(shown: Sequence[Entry], unit: str) -> go.Figure:
     figure, levels = plot(), set()
     for place, one in enumerate(shown, start=1):
         roofs = [roof for roof in one.record.roofs.values() if roof.unit == unit]
-        names = [_ROOFS.get(roof.level, roof.level) for roof in roofs]
+        names = [roof_name(roof.level) for roof in roofs]
         levels |= set(names)
         stated = [specified(roof.level, one.record.gpu) for roof in roofs]
         told = [
@@ -331,7 +324,7 @@ def _limits(shown: Sequence[Entry], unit: str) -> go.Figure:
         **logarithmic(f"{UNITS.get(unit, unit)} per second", marks), range=[low - 0.1, high + 0.75 * (high - low)]
     )
     figure.update_yaxes(autorange="reversed", ticksuffix="  ", showgrid=True, automargin=False)
-    room = widest((_ROOFS.get(level, level) for one in shown for level in one.record.roofs), FONT) + 24
+    room = widest((roof_name(level) for one in shown for level in one.record.roofs), FONT) + 24
     figure.update_layout(
         meta=unit, height=110 + 32 * len(levels) * max(1, len(shown)), margin={"l": room, "r": 8, "t": 34, "b": 8},
         scattermode="group", hovermode="closest", showlegend=True,
@@ -361,7 +354,7 @@ def roofs_table(shown: Sequence[Entry]) -> str:
         roofs = [one.record.roofs.get(level) for one in shown]
         methods = {roof.method: None for roof in roofs if roof}
         cells = (si(roof.per_second, plain(roof.unit)) if roof else None for roof in roofs)
-        rows.append((f"**{plain(_ROOFS.get(level, level))}**", *cells, plain(grouped("; ".join(methods)))))
+        rows.append((f"**{plain(roof_name(level))}**", *cells, plain(grouped("; ".join(methods)))))
     return markdown(("limit", *(Column(plain(one.label)) for one in shown), "method"), rows)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from explain.experiment import Experiment
 from explain.figures.labels import text_width, widest
-from explain.figures.numbers import duration, fixed, moved, ratio, si
+from explain.figures.numbers import count, duration, fixed, moved, ratio, si
 from explain.figures.palette import SYMBOLS, css
 from explain.figures.svg import line, picture, rect, text
 from explain.figures.tables import Column, markdown
@@ -177,14 +177,14 @@ def scores(seq_len: int, head_dim: int, dtype: str, gpu: Gpu, *, narrow: bool = 
     parts = []
     for name in ("Q", "K", "V", "O"):
         parts += [
-            rect(x, top, thin, side, css(SYMBOLS[name]), title=f"{name}: {seq_len:,} × {head_dim}, {small}"),
+            rect(x, top, thin, side, css(SYMBOLS[name]), title=f"{name}: {count(seq_len)} × {head_dim}, {small}"),
             text(x + thin / 2, 28, name, anchor="middle", bold=True),
         ]
         x += max(thin, 14) + (8 if narrow else 14)
     parts.append(text(10, top + side + 20, f"{small} each", faint=True))
     left = x = max(x + 6, 100) if narrow else max(x + 16, 140)
     for name in ("S", "P"):
-        words = f"{seq_len:,} × {seq_len:,} = {moved(seq_len**2 * item)}"
+        words = f"{count(seq_len)} × {count(seq_len)} = {moved(seq_len**2 * item)}"
         parts += [
             rect(x, top, side, side, css(SYMBOLS[name]), opacity=0.5, title=f"{name}: {words}"),
             text(x, 28, name, bold=True),
@@ -376,9 +376,9 @@ def _trip(trip: Trip, x: float, y: float, thick: float) -> list[str]:
         f"M{x - thick / 2:.1f} {tail:.1f}V{head + 14 * low:.1f}H{x - broad:.1f}L{x:.1f} {head:.1f}"
         f"L{x + broad:.1f} {head + 14 * low:.1f}H{x + thick / 2:.1f}V{tail:.1f}Z"
     )
-    hover = f"{'write' if trip.term.written else 'read'} {name}: {trip.traced:,} B"
+    hover = f"{'write' if trip.term.written else 'read'} {name}: {count(trip.traced)} B"
     beside = x + broad + 5
-    said = [(f"{trip.traced:,} B", False)]
+    said = [(f"{count(trip.traced)} B", False)]
     if trip.term.times > 1:
         said.append((f"{trip.term.times} times", True))
     return [
@@ -395,7 +395,7 @@ def trips_total(experiment: Experiment, trace: Trace) -> str:
     said = []
     for large, name in ((True, "S and P, four trips of N² elements"), (False, "Q, K, V and O")):
         own = [trip for trip in found if (trip.term.buffer in ("s", "p")) == large]
-        said.append(f"{name}: **{sum(trip.traced for trip in own):,} B**")
+        said.append(f"{name}: **{count(sum(trip.traced for trip in own))} B**")
     return " · ".join(said) + "  \n" + _agree(all(trip.traced == trip.term.bytes for trip in found))
 
 

@@ -134,7 +134,7 @@ def closing(gpu: Gpu, experiment: Experiment, traces: list[Trace]) -> None:
     if traces:
         shown = exercises.Shown(gpu, experiment, traces[0])
         ask("memory_hierarchy", exercises.QUESTIONS, shown, f"{experiment.key} {gpu.name}")
-    kilo = f"1 kB is 1,000 bytes; makers say {capacity(gpu.shared_bytes)} for {moved(gpu.shared_bytes)}"
+    kilo = f"1 kB is 1,000 bytes; vendors write {capacity(gpu.shared_bytes)} for {moved(gpu.shared_bytes)}"
     layout.closing("memory_hierarchy", gpu.source, LIMITS, kilo)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from explain import data
 from explain.experiment import Experiment
+from explain.figures.numbers import count
 from explain.gpus import Gpu
 from explain.records.model import Point, Record
 from kernels.catalog import KERNELS
@@ -67,12 +68,12 @@ class Figure:
     @property
     def title(self) -> str:
         what = f"softmax and top-{K}" if "index" in KERNELS[self.slow].outputs else "softmax"
-        return f"{what}, {self.batch:,} rows"
+        return f"{what}, {count(self.batch)} rows"
 
     @property
     def brief(self) -> str:
         """The title in short, for a button."""
-        return f"{self.number} · {'top-5, ' * ('top' in self.title)}{self.batch:,} rows"
+        return f"{self.number} · {'top-5, ' * ('top' in self.title)}{count(self.batch)} rows"
 
     @property
     def largest_bytes(self) -> int:

@@ -9,11 +9,18 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from explain.chapters.papers import exercises, figures, flashattention, milakov
+from explain.chapters.papers import (
+    comparison,
+    exercises,
+    flashattention,
+    flashattention_figures,
+    milakov,
+    milakov_figures,
+)
 from explain.experiment import Experiment
 from explain.figures import lines
 from explain.figures.numbers import count, moved
-from explain.records.model import Record
+from explain.records.model import Record, roof_name
 from explain.records.registry import Entry
 from explain.ui import layout
 from explain.ui.charts import chart, image_format, sourced
@@ -62,7 +69,7 @@ def softmax_and_top_k(chosen: Sequence[Entry]) -> None:
             f"{moved(figure.largest_bytes)}."
         )
     shown = _measured(chosen, tuple(figure.experiments()), "milakov")
-    _verdict(shown, partial(figures.softmax_verdict, figure))
+    _verdict(shown, partial(milakov_figures.softmax_verdict, figure))
     with pictures:
         _beside(
             shown, {f"figure {figure.number}": partial(_speedup_first, figure)}, "medians, L2 cleared before each run",
@@ -70,8 +77,8 @@ def softmax_and_top_k(chosen: Sequence[Entry]) -> None:
         )  # fmt: skip
     if figure.number == 1:
         for one in _measured(shown, milakov.COUNTED, "milakov-counters", counters=True):
-            with _part(f"Where the speedup starts: {one.label}", figures.knee_words(one.record)):
-                _beside([one], {"knee": figures.knee}, COUNTERS)
+            with _part(f"Where the speedup starts: {one.label}", milakov_figures.knee_words(one.record)):
+                _beside([one], {"knee": milakov_figures.knee}, COUNTERS)
     if figure.number == 3 and shown:
         _larger_k(shown)
     with _part(
@@ -82,15 +89,15 @@ def softmax_and_top_k(chosen: Sequence[Entry]) -> None:
         _accesses()
 
 
-def _speedup_first(figure: milakov.Figure, records: Mapping[str, Record]) -> figures.Pair:
-    rates, speedup = figures.rates(figure, records)
+def _speedup_first(figure: milakov.Figure, records: Mapping[str, Record]) -> comparison.Pair:
+    rates, speedup = milakov_figures.rates(figure, records)
     return speedup, rates
 
 
 def _accesses() -> None:
     """Accesses per element: the paper's, by formula, and counted in our kernels' traces."""
     with st.container(key="numbers of accesses"):
-        st.markdown(figures.accesses(_counted_accesses()))
+        st.markdown(milakov_figures.accesses(_counted_accesses()))
     st.caption(
         "formula and trace · one row of 64 elements in four tiles, K = 5 · loads and stores in HBM per element, "
         "without the final list of K weights and columns"
@@ -109,8 +116,8 @@ def _counted_accesses() -> dict[str, float | None]:
 
 def _larger_k(shown: Sequence[Entry]) -> None:
     """Figure 3: what limits the fused kernels, and their speedup by K."""
-    limits = "\n\n".join(filter(None, (figures.topk_words(one.record) for one in shown)))
-    tiles = " ".join(filter(None, (figures.tiles_words(one.record) for one in shown)))
+    limits = "\n\n".join(filter(None, (milakov_figures.topk_words(one.record) for one in shown)))
+    tiles = " ".join(filter(None, (milakov_figures.tiles_words(one.record) for one in shown)))
     with _part(
         "What limits the fused kernels, and larger K",
         f"{limits}\n\nThe paper's way of fusing takes the K largest of every tile: K times a maximum over all lanes. "
@@ -120,7 +127,7 @@ def _larger_k(shown: Sequence[Entry]) -> None:
         "compared with become slower.",
     ):
         with st.container(key="numbers of larger k"):
-            st.markdown(figures.larger_k(_records(shown)))
+            st.markdown(milakov_figures.larger_k(_records(shown)))
         st.caption(
             f"Speedup over safe softmax, then top-k. Ours: V = {count(milakov.LONG)}; the paper names none. {tiles}"
         )
@@ -129,7 +136,7 @@ def _larger_k(shown: Sequence[Entry]) -> None:
 def figure_2(chosen: Sequence[Entry]) -> None:
     """FlashAttention's figure 2: FLOPs, bytes and time of GPT-2 medium, the forward pass alone, the block sizes."""
     shown = _measured(chosen, flashattention.COUNTED, "flashattention")
-    _verdict(shown, figures.figure_2_verdict)
+    _verdict(shown, flashattention_figures.figure_2_verdict)
     with _part(
         "GPT-2 medium, forward and backward",
         "Figure 2 of FlashAttention makes the paper's point: more FLOPs, fewer bytes, less time. The paper measured "
@@ -142,12 +149,12 @@ def figure_2(chosen: Sequence[Entry]) -> None:
         "- *Bytes*: at the **minimum** each step reads its operands once and writes its results once. The paper's "
         "40.3 GB include masking and dropout, which write more N² matrices. In the backward pass PyTorch's "
         "FlashAttention sums dQ in float32, which is more than the minimum.\n"
-        f"{figures.figure_2_time(shown[0].record) if shown else ''}"
+        f"{flashattention_figures.figure_2_time(shown[0].record) if shown else ''}"
         "- *Version*: the paper measured FlashAttention-1. PyTorch has FlashAttention-2, with queries in the outer "
         "loop.",
     ):
         _beside(
-            shown, {"ratios": figures.figure_2, "figure 2": figures.table_2},
+            shown, {"ratios": flashattention_figures.figure_2, "figure 2": flashattention_figures.table_2},
             f"forward and backward, fp16, no mask, no dropout; DRAM by {COUNTERS}",
         )  # fmt: skip
     with _part(
@@ -156,15 +163,15 @@ def figure_2(chosen: Sequence[Entry]) -> None:
         "are unknown, so its formula is a minimum (≥).\n\nFlashAttention-1 with tiles of 64 rows moves about as many "
         "bytes as standard attention: it loads and stores O in float32 at every tile of keys.",
     ):
-        _beside(shown, {"forward": figures.forward_table}, f"forward, the same sizes; {COUNTERS}")
+        _beside(shown, {"forward": flashattention_figures.forward_table}, f"forward, the same sizes; {COUNTERS}")
     with _part(
         "Figure 2, middle: larger blocks, fewer bytes",
         "The paper's bytes fall from B = 64 to 512, and its time falls up to 256. Beyond that, the paper says (section "
         "3.2), other factors limit the time, such as arithmetic."
-        f"{chr(10) * 2 + figures.blocks_told(shown[0].record) if shown else ''}",
+        f"{chr(10) * 2 + flashattention_figures.blocks_told(shown[0].record) if shown else ''}",
     ):
         _beside(
-            shown, {"blocks": figures.blocks},
+            shown, {"blocks": flashattention_figures.blocks},
             "our kernels, forward, figure 2's sizes; the tile's other side is B too, but at most d = 64",
         )  # fmt: skip
 
@@ -172,7 +179,7 @@ def figure_2(chosen: Sequence[Entry]) -> None:
 def theorem_2(chosen: Sequence[Entry]) -> None:
     """FlashAttention's theorem 2, as measured slopes of bytes."""
     shown = _measured(chosen, flashattention.COUNTED, "flashattention", counters=True)
-    _verdict(shown, figures.theorem_verdict)
+    _verdict(shown, flashattention_figures.theorem_verdict)
     with _part(
         "Theorem 2 as slopes",
         "With M elements of on-chip memory, standard attention needs Θ(Nd + N²) accesses to HBM, FlashAttention "
@@ -190,15 +197,20 @@ def theorem_2(chosen: Sequence[Entry]) -> None:
         "- Each curve includes bytes that are read or written once. Θ leaves them out.",
     ):
         _beside(
-            shown, {"theorem 2": figures.theorem, "slopes": figures.slopes, "spills": figures.spills_words},
+            shown,
+            {
+                "theorem 2": flashattention_figures.theorem,
+                "slopes": flashattention_figures.slopes,
+                "spills": flashattention_figures.spills_words,
+            },
             f"{COUNTERS}; slope of a line fitted to the logarithms",
-        )  # fmt: skip
+        )
 
 
 def time_and_memory(chosen: Sequence[Entry]) -> None:
     """FlashAttention's tables 20 and 21."""
     shown = _measured(chosen, flashattention.TIMED, "flashattention-memory")
-    _verdict(shown, figures.tables_verdict)
+    _verdict(shown, flashattention_figures.tables_verdict)
     with _part(
         "Tables 20 and 21: time and memory over N",
         f"Forward and backward pass, 16 sequences of 8 heads, d = 64. The paper's GPU is an {flashattention.THEIR_GPU}."
@@ -211,7 +223,7 @@ def time_and_memory(chosen: Sequence[Entry]) -> None:
         "GPUs' lines coincide, its versions agree.",
     ):
         _beside(
-            shown, {"tables 20 and 21": figures.tables},
+            shown, {"tables 20 and 21": flashattention_figures.tables},
             "16 sequences, 8 heads, d = 64, fp16, forward and backward; memory: torch's allocator, with Q, K, V and dO",
         )  # fmt: skip
 
@@ -230,10 +242,12 @@ def memory_hierarchy(chosen: Sequence[Entry]) -> None:
         "- *SRAM*: ours is the shared memory of all SMs together. The paper's 20 MB are an A100's shared memory and "
         "L1, which are one memory: 108 × 192 KiB = 20.3 MiB.",
     ):
-        _beside(shown, {"memory hierarchy": figures.hierarchy}, "micro-benchmarks; logarithmic axis")
+        _beside(shown, {"memory hierarchy": flashattention_figures.hierarchy}, "micro-benchmarks; logarithmic axis")
         for one in shown:
             with st.expander(f"How each bandwidth was measured: {one.label}"):
-                st.markdown("\n".join(f"- **{roof.level}**: {roof.method}" for roof in one.record.roofs.values()))
+                st.markdown(
+                    "\n".join(f"- **{roof_name(roof.level)}**: {roof.method}" for roof in one.record.roofs.values())
+                )
 
 
 def closing(panel: str, chosen: Sequence[Entry]) -> None:
@@ -290,7 +304,7 @@ def _not_measured(what: str, plan: str) -> None:
 
 
 def _records(shown: Sequence[Entry]) -> dict[str, Record]:
-    names = [figures.short(one.record) for one in shown]
+    names = [comparison.short(one.record) for one in shown]
     alone = len(set(names)) == len(names)
     return {name if alone else one.label: one.record for name, one in zip(names, shown, strict=True)}
 

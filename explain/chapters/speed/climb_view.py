@@ -204,7 +204,7 @@ def counted(shown: Chosen) -> None:
         return
     first = next(iter(found.values()))
     where, p = first.origin.provenance if first.origin else None, first.experiment.values
-    sizes = f"batch {p['batch']}, {p['heads']} heads, N = {p['seq_len']:,}, d = {p['head_dim']}"
+    sizes = f"batch {p['batch']}, {p['heads']} heads, N = {numbers.count(p['seq_len'])}, d = {p['head_dim']}"
     shape = sizes + ", causal" * p["causal"]
     words = (
         "A kernel is fast if its **tensor cores** are busy. Each kernel of the climb removes one thing that they "

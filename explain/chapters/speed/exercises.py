@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from explain.chapters.speed import results, rungs
 from explain.chapters.speed.results import Case, Limit
 from explain.exercises import Question, Why
-from explain.figures.numbers import percent, ratio, si
+from explain.figures.numbers import count, percent, ratio, si
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def _kept(shown: Shown) -> dict[str, float]:
 def _why_kept(shown: Shown) -> Why:
     short, long = _ends(shown)
     each = ", ".join(f"{name} {percent(share)}" for name, share in _kept(shown).items())
-    return Why(f"Throughput at N = {short.along:,} as a share of that at N = {long.along:,}: {each}.")
+    return Why(f"Throughput at N = {count(short.along)} as a share of that at N = {count(long.along)}: {each}.")
 
 
 def _top(shown: Shown) -> tuple[float, float]:

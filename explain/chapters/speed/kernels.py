@@ -137,7 +137,7 @@ def bars_told(case: Case, limit: Limit | None) -> str:
 
 
 def settings(case: Case) -> str:
-    """Which settings the bars show, where several were tried; empty otherwise."""
+    """Which settings the bars show, if several were tried; else empty."""
     several = [variant for variant in case.best if variant.settings > 1 and variant.seconds is not None]
     return "; ".join(f"{one.label} with {one.options}, the fastest of {one.settings} settings" for one in several)
 

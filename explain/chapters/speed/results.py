@@ -19,7 +19,7 @@ from typing import Any
 from explain import ROOT
 from explain.device.measurement import Provenance
 from explain.figures import palette
-from explain.figures.numbers import grouped
+from explain.figures.numbers import count, grouped
 from explain.records import results
 from explain.records.code import stale_parts
 from explain.records.model import Record
@@ -62,7 +62,7 @@ class Table:
     along: str
     work: str
     only_reads: bool = False
-    """What it writes is nothing beside what it reads: its limit is HBM's rate of reading, not a copy's."""
+    """It reads much and writes almost nothing: its limit is HBM's rate of reading, not a copy's."""
 
 
 TABLES: Mapping[str, Table] = {
@@ -162,21 +162,21 @@ class Case:
     @property
     def values(self) -> dict[str, str]:
         """Its numbers by name, as words: {"N": "8,192", "d": "128", "dtype": "bf16", "causal": "no", …}."""
-        numbers = {name: f"{size:,}" for name, size in zip(TABLES[self.table].dimensions, self.shape, strict=True)}
+        numbers = {name: count(size) for name, size in zip(TABLES[self.table].dimensions, self.shape, strict=True)}
         masked = {"causal": "yes" if self.causal else "no"} if self.table in ("attention", "backward") else {}
         return {**numbers, "dtype": self.dtype, **masked}
 
     @property
     def words(self) -> str:
         """ "1 × 16 × 8,192 × 128, bf16, causal"."""
-        shape = " × ".join(f"{size:,}" for size in self.shape)
+        shape = " × ".join(map(count, self.shape))
         return f"{shape}, {self.dtype}{', causal' if self.causal else ''}"
 
     @property
     def named(self) -> str:
         """ "batch 1, heads 16, N 8,192, d 128, bf16, causal"."""
         names = zip(TABLES[self.table].dimensions, self.shape, strict=True)
-        return f"{', '.join(f'{name} {size:,}' for name, size in names)}, {self.words.partition(', ')[2]}"
+        return f"{', '.join(f'{name} {count(size)}' for name, size in names)}, {self.words.partition(', ')[2]}"
 
     @property
     def along(self) -> int:

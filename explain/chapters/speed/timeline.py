@@ -138,7 +138,7 @@ class Timeline:
     @property
     def title(self) -> str:
         """ "persistent, 1 × 8 × 2,048 × 128, bf16, causal"."""
-        shape = " × ".join(f"{size:,}" for size in self.shape)
+        shape = " × ".join(map(numbers.count, self.shape))
         short = next((one.short for one in KERNELS.values() if one.module == self.module), self.name)
         return f"{short}, {shape}, {self.dtype}{', causal' if self.causal else ''}"
 
@@ -336,8 +336,9 @@ def window(program: Program) -> tuple[int, int]:
 
 def _span_told(timeline: Timeline, span: Span) -> tuple[str, str]:
     start, end, long = (timeline.microseconds(cycles) for cycles in (span.start, span.end, span.cycles))
-    cycles = f"{span.cycles:,} cycles, {numbers.fixed(long, 3)} µs; from {span.start:,} to {span.end:,}"
-    return SCOPES[span.scope], f"{cycles}, {numbers.fixed(start, 2)} to {numbers.fixed(end, 2)} µs"
+    cycles, first, last = map(numbers.count, (span.cycles, span.start, span.end))
+    taken = f"{cycles} cycles, {numbers.fixed(long, 3)} µs; from {first} to {last}"
+    return SCOPES[span.scope], f"{taken}, {numbers.fixed(start, 2)} to {numbers.fixed(end, 2)} µs"
 
 
 def compared(timelines: Sequence[Timeline]) -> str:

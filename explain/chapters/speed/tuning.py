@@ -94,7 +94,8 @@ class Grid:
     @property
     def words(self) -> str:
         """ "2 × 16 × 8,192 × 128, bf16, causal": batch, heads, N, d."""
-        return f"{' × '.join(f'{size:,}' for size in self.shape)}, {self.dtype}{', causal' if self.causal else ''}"
+        shape = " × ".join(map(numbers.count, self.shape))
+        return f"{shape}, {self.dtype}{', causal' if self.causal else ''}"
 
     def csv(self) -> str:
         """Every setting, a line each."""
@@ -242,9 +243,9 @@ def setting(point: Point) -> str:
     if point.registers is not None:
         parts.append(f"{point.registers} registers per thread")
     if point.spills:
-        parts.append(f"{4 * point.spills:,} B per thread spilled to local memory")
+        parts.append(f"{numbers.count(4 * point.spills)} B per thread spilled to local memory")
     if point.shared_bytes is not None:
-        parts.append(f"{point.shared_bytes:,} B of shared memory per program")
+        parts.append(f"{numbers.count(point.shared_bytes)} B of shared memory per program")
     return "; ".join(parts)
 
 

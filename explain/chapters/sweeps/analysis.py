@@ -62,7 +62,7 @@ class Crossing:
         """
         last = max(self.ratios)
         if self.first is None:
-            return f"There is no {x} from which on {subject} {does}, up to {x} = {fixed(last, 0)}."
+            return f"Up to {x} = {fixed(last, 0)} there is no {x} from which {subject} always {does}."
         start = f"From **{x} = {fixed(self.first, 0)}** on, " if self.x else ""
         after = [one for at, one in self.ratios.items() if at >= self.first]
         span = " to ".join(dict.fromkeys(map(ratio, (min(after), max(after)))))
@@ -73,7 +73,7 @@ class Crossing:
             said += f" The curves cross at {x} ≈ {fixed(self.x, 0)} (interpolated)."
         if often:
             least, most = (ratio(extreme(before.values())) for extreme in (min, max))
-            said += f" At smaller {x} neither is always ahead: {least} to {most}."
+            said += f" At smaller {x} the lead changes: {least} to {most}."
         return said
 
 

@@ -16,7 +16,7 @@ from explain.experiment import Experiment
 from explain.figures import palette
 from explain.figures.labels import spread, widest
 from explain.figures.lines import colour_of
-from explain.figures.numbers import capacity, duration, fixed, moved, percent, ratio, si
+from explain.figures.numbers import capacity, count, duration, fixed, moved, percent, ratio, si
 from explain.figures.plot import FONT, logarithmic, plot
 from explain.figures.tables import Column, csv_of, markdown
 from explain.gpus import Gpu
@@ -61,7 +61,7 @@ def name_of(kernel: str) -> str:
 
 def said(value: Value) -> str:
     """A value of an axis as text."""
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value).lower()
+    return count(value) if isinstance(value, int) and not isinstance(value, bool) else str(value).lower()
 
 
 def over(axis: str) -> str:
@@ -369,7 +369,7 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
     for what in whats:
         found = crossing(*(numbers(curve(sweep, readings, kernel, what)) for kernel in (above, below)))
         if found:
-            known_as = {"seconds": "is faster", "asked": "asks for fewer bytes"}
+            known_as = {"seconds": "is faster", "asked": "requests fewer bytes"}
             does = known_as.get(what, f"moves fewer bytes {LEVELS.get(what, '')}")
             subject, x = f"**{name_of(below)}**", AXES[sweep.axis][0]
             does += f" than **{name_of(above)}**"
@@ -395,7 +395,7 @@ def spills(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
 
 
 def jumps(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[str]:
-    """A sentence for each kernel with its keys outside and a jump at HBM: what it uses again, beside `gpu`'s L2."""
+    """A sentence for each kernel with an outer loop over keys and a jump at HBM: what it reuses, beside `gpu`'s L2."""
     sentences, x = [], AXES[sweep.axis][0]
     for kernel in sweep.kernels if gpu and sweep.numeric else ():
         found = numbers(curve(sweep, readings, kernel, "hbm"))
@@ -435,13 +435,14 @@ def _again(experiment: Experiment, gpu: Gpu) -> int:
 
 
 def idle(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[str]:
-    """A sentence for each kernel with its keys outside and fewer programs than `gpu` has SMs, at the last value."""
+    """A sentence for each kernel with an outer loop over keys and fewer programs than `gpu` has SMs, at the last
+    value."""
     sentences = []
     for kernel in sweep.kernels:
         last = [one.experiment for one in readings if one.experiment.kernel == kernel and one.seconds][-1:]
         if gpu and last and last[0].entry.outer == "block_n" and (few := programs(last[0])) < gpu.sms:
             sentences.append(
-                f"Our **{name_of(kernel)}** is slow: it launches {fixed(few, 0)} programs, one a head, on {gpu.sms} "
+                f"Our **{name_of(kernel)}** is slow: it launches {fixed(few, 0)} programs, one per head, on {gpu.sms} "
                 "SMs, and each of them loads and stores O, m and ℓ at every tile. The authors' CUDA kernel is written "
                 "differently and is not timed here."
             )

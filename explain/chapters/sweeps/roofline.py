@@ -28,7 +28,7 @@ from explain.figures.lines import colour_of
 from explain.figures.numbers import grouped, percent, si
 from explain.figures.plot import FONT, logarithmic, plot
 from explain.figures.tables import Column, markdown
-from explain.records.model import Roof
+from explain.records.model import Roof, roof_name
 
 LEVEL_NAMES: Mapping[str, str] = {"hbm": "HBM", "l2": "L2", "shared": "shared memory"}
 LEVEL_DASHES: Mapping[str, str] = {"hbm": "solid", "l2": "dash", "shared": "dot"}
@@ -158,7 +158,10 @@ def nearest(points: Sequence[RooflinePoint]) -> list[str]:
 
 def roofs_table(roofs: Mapping[str, Roof]) -> str:
     """The measured roofs, and how each was measured, as Markdown."""
-    rows = [(roof.level, f"**{si(roof.per_second, roof.unit)}**", grouped(roof.method)) for roof in roofs.values()]
+    rows = [
+        (roof_name(roof.level), f"**{si(roof.per_second, roof.unit)}**", grouped(roof.method))
+        for roof in roofs.values()
+    ]
     return markdown(("roof", Column("best measured"), "method"), rows)
 
 

@@ -1,6 +1,6 @@
 """Runs sweeps in the background and saves every reading as it comes. Imports neither torch nor triton; thread-safe.
 
-A sweep belongs to no session: everybody who asks for the same sweep sees the same run. Its readings are the lines of a
+A sweep belongs to no session: all readers of the same sweep see the same run. Its readings are the lines of a
 file, named by the sweep, the source of its numbers and the digest of the code. A run that is killed loses only the
 point it was at, and the next run, in any process, continues there.
 """
@@ -21,6 +21,7 @@ from typing import Any
 from explain.chapters.sweeps.model import Reading, Sweep, formula, of_point
 from explain.engine import Engine, cache_folder, code_version, engine, forget_oldest, has_triton
 from explain.experiment import Experiment
+from explain.figures.numbers import count
 from explain.jobs import Job, Jobs
 from explain.plain import made, plain
 from explain.workers import WorkerCancelled, WorkerError, WorkerUnavailable
@@ -127,7 +128,7 @@ class Runner:
         flops = formula(experiment).flops
         source = "trace, Triton's interpreter"
         if flops > TRACED_FLOPS:
-            why = f"too large to trace: {flops:,} FLOPs, at most {TRACED_FLOPS:,} are traced"
+            why = f"too large to trace: {count(flops)} FLOPs, at most {count(TRACED_FLOPS)} are traced"
             return Reading(experiment, "trace", {}, flops, None, why, source)
         try:
             traffic = self._engine.check(experiment, cancel=cancel)["traffic"]

@@ -108,7 +108,7 @@ def ratios(records: Sequence[Entry]) -> None:
             ("bytes at DRAM (HBM)", "fewer", "S and P are never written; L2 keeps K and V"),
             ("time", "faster", "the same matmuls remain"),
         )
-        layout.header(f"What it brings: FlashAttention-2 and standard attention, N = {sweep.values[-1]:,}")
+        layout.header(f"FlashAttention-2 compared with standard attention, N = {sweep.values[-1]:,}")
         for (name, better, why), a, b, column in zip(told, standard, flash, st.columns(3, gap="small"), strict=True):
             with column.container(border=True, gap="small"):
                 st.metric(name, f"{ratio(a / b)} {better}" if a and b else NONE)

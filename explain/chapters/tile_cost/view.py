@@ -116,8 +116,8 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
         kept = f" CUDA keeps {taken} of each program's shared memory; the numbers include it." if reserved(gpu) else ""
         layout.prose(
             f"**{figures.verdict(answer.cost, gpu)}**\n\nRegisters belong to a thread, shared memory to a program."
-            f"{kept} The one that runs out first limits how many programs fit. The part of an SM's warps that they "
-            "make up is the **occupancy**.\n\nA thread that needs "
+            f"{kept} The one that runs out first limits how many programs fit. **Occupancy** is the share of an SM's "
+            "warp slots that these programs fill.\n\nA thread that needs "
             f"more than 255 registers **spills**: it stores the rest in local memory, which lies in {gpu.hbm} behind "
             "the caches, and loads it again. A large tile reads K and V less often, but fewer programs fit."
         )

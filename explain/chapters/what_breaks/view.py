@@ -173,7 +173,7 @@ def _ratio(broken: Experiment, inputs: str) -> float:
 def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -> None:
     """The first difference of each quantity as a chain: a button goes to its step."""
     if not found:
-        layout.prose("**No difference**: on this input the two runs are equal to the bit.")
+        layout.prose("**No difference**: on this input the two runs are equal, bit for bit.")
         return
     st.markdown("**The difference spreads:**", width="content")
     first = {symbol: one for one in reversed(found) if (symbol := _symbol(one.variable))}  # m_new and m_i are both m
@@ -182,14 +182,14 @@ def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -
             f"{symbol} · step {one.step}",
             key=f"divergence {exhibit.name} {one.variable}",
             help=f"line {one.line}, {one.place or 'one number'}: {number(one.right, 4)} in the correct kernel, "
-            f"{number(one.broken, 4)} in the broken one; elements that differ: {one.elements:,}",
+            f"{number(one.broken, 4)} in the broken one; elements that differ: {count(one.elements)}",
             on_click=_go,
             args=(broken, one.step),
             type="primary" if order == 0 else "secondary",
         )
     output = KERNELS[exhibit.base].roles["output"]
     if not any(one.variable == output for one in found):
-        st.markdown(f"It ends: the stored `{output}` is equal to the bit.", width="content")
+        st.markdown(f"It ends: the stored `{output}` is equal, bit for bit.", width="content")
 
 
 def _symbol(variable: str) -> str:

@@ -14,7 +14,7 @@ from explain.puzzles.predictions import Prediction
 from explain.puzzles.puzzles import Puzzle
 
 SECONDS = 10.0
-"""The reader's code may run so long at a time."""
+"""How long the reader's code may run at a time."""
 JOBS: Jobs[Judgement] = Jobs(most_running=64, most_kept=1000)
 """By session and puzzle. Those that run wait in line for the judge's two processes."""
 

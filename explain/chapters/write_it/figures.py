@@ -68,7 +68,7 @@ def _stop(name: str, one: Puzzle | Prediction, here: str, solved: Collection[str
 
 
 def formula(lines: Sequence[str]) -> str:
-    """A puzzle's equations as HTML, one a line, each quantity in its hue; a condition stands below its equation."""
+    """A puzzle's equations as HTML, one per line, each quantity in its hue; a condition stands below its equation."""
     equations = [one for line in lines for one in line.split(",   ")]
     return f'<div class="formula">{"".join(map(_equation, equations))}</div>'
 
@@ -169,7 +169,7 @@ def row(numbers: Sequence[float], tile: int, across: int) -> str:
         parts += [svg.text(x + 10, y + 44 + 24 * at, text, faint=later, bold=now) for at, text in enumerate(said)]
     bottom = -(-tiles // across) * (high + gap)
     wide = across * (wide + gap) - gap + 2
-    label = f"A row of {tiles} tiles, of which {tile} are read"
+    label = f"A row of {tiles} tiles; {tile} are read"
     return svg.picture(wide, bottom, label, parts, f"{wide:g}px")
 
 

@@ -11,6 +11,7 @@ import streamlit as st
 from explain.chapters.write_it import checks
 from explain.chapters.write_it.editor import editor
 from explain.chapters.your_run import view as your_run
+from explain.figures.numbers import count
 from explain.jobs import Job, Jobs
 from explain.outside import Stopped, stopped
 from explain.player.component import Run
@@ -54,7 +55,7 @@ def write(name: str, starter: str, function: str) -> None:
 
         def work(job: Job[TraceFile]) -> TraceFile:
             if len(text) > LONGEST:
-                raise ValueError(f"The file has {len(text):,} characters; at most {LONGEST:,} are run.")
+                raise ValueError(f"The file has {count(len(text))} characters; at most {count(LONGEST)} are run.")
             judge = checks.judge()
             return judge.record(text, name, function, SECONDS, unlocked=unlocked, cancel=job.cancel)
 

@@ -10,6 +10,7 @@ import streamlit as st
 
 from explain import given
 from explain.experiment import ParameterError
+from explain.figures.numbers import count
 from explain.outside import stopped
 from explain.player.component import Run, player
 from explain.player.view import view_of
@@ -124,7 +125,7 @@ def _said(run: Run, report: Report) -> None:
     for one in report.findings or ():
         mark = ":material/error:" if one.error else ":material/info:"
         remedy = f" → {one.remedy}" if one.remedy else ""
-        place = f"line {one.line}, program {one.program}, step {one.step:,}"
+        place = f"line {one.line}, program {one.program}, step {count(one.step)}"
         st.markdown(f"{mark} **{SORTS[one.sort].title}**, {place}: {one.words}.{remedy}")
     if report.findings == ():
         st.caption(f"The checks found nothing in {run.view['title']}.")
@@ -136,5 +137,5 @@ def _said(run: Run, report: Report) -> None:
     if report.failure:
         left = stopped(report.failure.message)
         words = f"line {left.line}. {left.words}" if left else report.failure.message
-        st.caption(f"{run.view['title']} stopped at step {report.failure.step:,}: {words}")
+        st.caption(f"{run.view['title']} stopped at step {count(report.failure.step)}: {words}")
         st.code(report.failure.traceback, language=None)

@@ -13,7 +13,7 @@ EXAMPLE = "online_softmax"
 GOAL = "lead a class through a run, caption by caption, in your own words."
 HOW = (
     "A **tour** is a text file: a kernel's run, and captions at some of its steps. Download the example below, change "
-    "it, and drop it here. Below the player stands every field that it may have."
+    "it, and drop it here. The list below the player explains every field."
 )
 
 
@@ -42,7 +42,7 @@ def choose() -> tours.Tour | None:
 def _example_file(tour: tours.Tour) -> None:
     """The example's file to download, and its beginning: the run and the first caption."""
     text = next(path for path in tours.files().values() if path.name == tour.file).read_text(encoding="utf-8")
-    with layout.part("The file of this tour", "It begins with its title and its run; then the captions follow. The "
+    with layout.part("The file of this tour", "Its title and its run come first, then the captions. The "
                      "player shows `text`; the run sheet shows `say` and `minutes`."):  # fmt: skip
         st.code("[[caption]]".join(text.split("[[caption]]")[:2]).strip(), language="toml", wrap_lines=True)
         st.download_button("Download the example", text, file_name=tour.file, icon=":material/download:")

@@ -64,7 +64,7 @@ STOPPED = (
     Mistake("softmax_row", "exp without tl", "tl.exp(", "exp("),
     Mistake("softmax_row", "Python's max", "tl.max(x, axis=0)", "max(x)"),
     Mistake("online", "an axis where none is", "tl.max(x, axis=0))", "tl.max(x, axis=0), axis=0)"),
-    Mistake("flash", "a shape that is no tuple", "tl.zeros((BLOCK_M, BLOCK_D), tl.float32)",
+    Mistake("flash", "a shape that is not a tuple", "tl.zeros((BLOCK_M, BLOCK_D), tl.float32)",
             "tl.zeros(BLOCK_M, tl.float32)"),
     Mistake("flash", "two dtypes in a dot", "p.to(v.dtype)", "p"),
     Mistake("flash", "used before it is set", "acc = acc * alpha[:, None]", "o = o * alpha[:, None]"),

@@ -8,7 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from explain import cli, commands, doctor
+from explain import cli, doctor
+from explain.commands import console
+from explain.commands import measure as measure_command
 from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment, ParameterError
 from explain.records import file, measure, registry
@@ -197,10 +199,10 @@ def test_times_come_first_so_that_a_first_call_is_one():
 @pytest.fixture
 def command(fake, monkeypatch):
     monkeypatch.setattr(Engine, "device", lambda self: DeviceStatus(True, "", WHERE.__dict__))
-    monkeypatch.setattr(commands, "Engine", lambda: fake)
+    monkeypatch.setattr(measure_command, "Engine", lambda: fake)
     monkeypatch.setattr(Engine, "close", lambda self: None)
-    for module in (cli, commands):
-        monkeypatch.setattr(module, "PLANS", {"both": BOTH, "one": replace(BOTH, name="one", experiments=(ONLINE,))})
+    plans = {"both": BOTH, "one": replace(BOTH, name="one", experiments=(ONLINE,))}
+    monkeypatch.setattr(measure_command, "PLANS", plans)
 
 
 def test_measure_writes_the_gpus_file_in_the_folder(command, tmp_path, capsys):
@@ -223,20 +225,20 @@ def test_without_a_folder_it_is_where_the_pages_look(command, tmp_path, monkeypa
 
 
 def test_what_missed_ends_the_command_with_failed(command, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(commands, "PLANS", {"both": replace(BOTH, experiments=(ONLINE.with_(seed=7), FLASH))})
-    assert cli.main(["measure", "--out", str(tmp_path)]) == commands.FAILED
+    monkeypatch.setattr(measure_command, "PLANS", {"both": replace(BOTH, experiments=(ONLINE.with_(seed=7), FLASH))})
+    assert cli.main(["measure", "--out", str(tmp_path)]) == console.FAILED
     said = capsys.readouterr().out
     assert "missed: softmax_online: This user may not read" in said
     assert "2 measured, 0 kept, 1 " in said
 
 
 def test_without_a_gpu_or_of_no_kernel_or_onto_a_damaged_file_it_says_so(command, tmp_path, monkeypatch, capsys):
-    assert cli.main(["measure", "nonsense", "--out", str(tmp_path)]) == commands.BAD_ARGUMENTS
+    assert cli.main(["measure", "nonsense", "--out", str(tmp_path)]) == console.BAD_ARGUMENTS
     assert "must be one of flash_attention, softmax_online" in capsys.readouterr().err
     (tmp_path / "test-gpu.json").write_text("{}")
-    assert cli.main(["measure", "--out", str(tmp_path)]) == commands.FAILED
+    assert cli.main(["measure", "--out", str(tmp_path)]) == console.FAILED
     assert "Move it away" in capsys.readouterr().err
     monkeypatch.setattr(Engine, "device", lambda self: DeviceStatus(False, "No NVIDIA driver on this machine."))
-    assert cli.main(["measure", "--out", str(tmp_path / "none")]) == commands.FAILED
+    assert cli.main(["measure", "--out", str(tmp_path / "none")]) == console.FAILED
     assert "No NVIDIA driver" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()

@@ -1,4 +1,4 @@
-"""What code of others may try in its process. A worker has this module; `test_attacks` sends it the names.
+"""What third-party code may try in its process. A worker has this module; `test_attacks` sends it the names.
 
 An attack that gets what it wants returns; one that the system refuses raises. None would do harm if it succeeded:
 signals are number 0, and files are the test's own.

@@ -1,4 +1,4 @@
-"""Code of others can answer, and do nothing else. Each attack runs in a locked process, as a reader's kernel does."""
+"""Third-party code can answer, and do nothing else. Each attack runs in a locked process, as a reader's kernel does."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ CHANGES = {
     "elements of a pointer": lambda header: first("p")(header).update(v=len(header["values"])),
     "tuple of itself": lambda header: first("l")(header).update(v=[header["values"].index(first("l")(header))]),
     "kind of value": lambda header: header["values"][0].update(k="?"),
-    "scalar that is no text": lambda header: first("s")(header).update(v=3),
+    "scalar that is not a text": lambda header: first("s")(header).update(v=3),
     "launch's source": setter("launches", 0, "source", 99),
     "argument's value": setter("launches", 0, "arguments", [["x", 1 << 20]]),
     "two buffers of one name": lambda header: header["launches"][0]["buffers"].append(
@@ -193,7 +193,7 @@ CHANGES = {
     "true for a number": setter("launches", 0, "programs", True),
     "newer header": setter("format", 2),
     "no experiment": setter("experiment", 3),
-    "names that are no list": setter("names", 7),
+    "names that are not a list": setter("names", 7),
 }
 
 

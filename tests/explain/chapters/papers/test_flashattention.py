@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from explain.chapters.papers import figures, flashattention
+from explain.chapters.papers import flashattention, flashattention_figures
 from explain.chapters.papers.flashattention import FIGURE_2, TABLE_20, TABLE_21, TABLE_LENGTHS
 from explain.chapters.sweeps.analysis import slope
 from explain.records.model import Record
@@ -75,10 +75,10 @@ def test_the_formulas_slopes_are_theorem_2s():
 
 
 def test_slopes_are_fitted_to_what_was_counted():
-    rows = figures.slopes(RECORD).splitlines()
+    rows = flashattention_figures.slopes(RECORD).splitlines()
     assert len(rows) == 2 + 2 + 3
     assert rows[-1].endswith("| 1.00 |")  # in this record FlashAttention-2's DRAM bytes grow with N
-    assert figures.slopes(EMPTY).count("| – | – |") == 5
+    assert flashattention_figures.slopes(EMPTY).count("| – | – |") == 5
 
 
 def test_a_tile_that_spills_is_named_and_not_fitted():
@@ -88,9 +88,13 @@ def test_a_tile_that_spills_is_named_and_not_fitted():
     assert point.counters is not None
     cold = replace(point.counters.cold, l2_read_bytes=10**12, spill_read_bytes=3 * 10**9, spill_written_bytes=10**9)
     spilled = RECORD.with_(replace(point, counters=replace(point.counters, cold=cold)))
-    assert "B = 256: 4 GB" in figures.spills_words(spilled)
-    assert figures.spills_words(RECORD) == ""
-    line = next(line for line in figures.slopes(spilled).splitlines() if line.startswith("| B | FlashAttention-2"))
+    assert "B = 256: 4 GB" in flashattention_figures.spills_words(spilled)
+    assert flashattention_figures.spills_words(RECORD) == ""
+    line = next(
+        line
+        for line in flashattention_figures.slopes(spilled).splitlines()
+        if line.startswith("| B | FlashAttention-2")
+    )
     formula, on_chip, _ = line.removesuffix(" |").split(" | ")[-3:]
     assert on_chip.startswith("−0.9")
     assert formula.startswith("−0.9")
@@ -107,24 +111,24 @@ def test_what_a_run_left_dirty_in_l2_is_its_own():
 
 
 def test_figure_2_has_the_papers_columns_beside_ours():
-    table = figures.table_2(RECORD)
+    table = flashattention_figures.table_2(RECORD)
     assert "| Standard attention | 66.6 | 825 (12.4 ×) | 40.30 GB | 25.23 GB | " in table
     assert "| FlashAttention | 75.2 | 962 (12.8 ×) | 4.40 GB |" in table
     assert table.count("–") == 0
-    assert figures.table_2(EMPTY).count("–") == 4
+    assert flashattention_figures.table_2(EMPTY).count("–") == 4
 
 
 def test_the_tables_charts_have_both_gpus():
     ours = [f"{KERNELS[row.baseline].short}, H200" for row in FIGURE_2]
     papers = [f"paper: {row.name}" for row in FIGURE_2]
-    for chart in figures.tables(RECORD):
+    for chart in flashattention_figures.tables(RECORD):
         assert [line.name for line in chart.data] == [papers[0], ours[0], papers[1], ours[1]]
         assert [line.line.dash for line in chart.data] == ["dash", "solid"] * 2
-    assert [line.name for line in figures.tables(EMPTY)[0].data] == papers
+    assert [line.name for line in flashattention_figures.tables(EMPTY)[0].data] == papers
 
 
 def test_the_pyramid_has_the_papers_levels_and_those_measured():
-    ours, papers = figures.hierarchy(RECORD).data
+    ours, papers = flashattention_figures.hierarchy(RECORD).data
     assert list(papers.y) == ["SRAM (shared memory)", "HBM", "host memory"]
     assert set(ours.y) <= {"SRAM (shared memory)", "L1", "L2", "HBM", "host memory"}
     assert "L2" in list(ours.y)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from explain import recordings
-from explain.chapters.papers import figures, milakov
+from explain.chapters.papers import milakov, milakov_figures
 from explain.figures import lines
 from explain.figures.numbers import si
 from explain.gpus import GPUS
@@ -83,7 +83,7 @@ def test_reads_are_counted_for_each_element():
 
 
 def test_the_knee_is_told_from_the_counters():
-    shown = re.findall(r"[\d,]*\d(?:\.\d+)?", figures.knee_words(RECORD))
+    shown = re.findall(r"[\d,]*\d(?:\.\d+)?", milakov_figures.knee_words(RECORD))
     assert {"16,128", "8,064"} <= set(shown)  # the knee, the longest row read once
 
 
@@ -96,13 +96,13 @@ def test_how_long_a_row_an_l2_holds_for_all_rows_in_flight():
 
 
 def test_larger_k_stands_beside_the_papers():
-    table = figures.larger_k({"H200": RECORD, "nothing": Record("", WHERE)})
+    table = milakov_figures.larger_k({"H200": RECORD, "nothing": Record("", WHERE)})
     assert "| 30 | 1.4 × | " in table
     assert table.count("–") == 2 * len(milakov.LARGER_K)
 
 
 def test_a_figure_draws_every_kernel_and_the_papers_sentences():
-    rates, gains = figures.rates(FIGURE_1, {"H200": RECORD})
+    rates, gains = milakov_figures.rates(FIGURE_1, {"H200": RECORD})
     assert [line.name for line in rates.data] == [KERNELS[kernel].short for kernel in FIGURE_1.kernels]
     assert {line.name for line in gains.data} == {KERNELS["softmax_online"].short, "paper: 1 ×", "paper: 1.3 ×"}
     assert all(len(line.x) == len(FIGURE_1.lengths) for line in rates.data)
@@ -110,7 +110,7 @@ def test_a_figure_draws_every_kernel_and_the_papers_sentences():
 
 
 def test_how_much_of_the_bandwidth_a_fused_kernel_gets():
-    words = figures.topk_words(RECORD)
+    words = milakov_figures.topk_words(RECORD)
     point = RECORD.point(milakov.experiment(milakov.LANES, 4000, milakov.LONG))
     share = 4 * (milakov.rate(point) or 0) / RECORD.roofs["hbm"].per_second
     assert si(share * 4.2e12, "B/s") in words
@@ -119,5 +119,5 @@ def test_how_much_of_the_bandwidth_a_fused_kernel_gets():
 
 def test_a_record_without_these_points_draws_nothing():
     empty = Record("", WHERE)
-    assert len(figures.rates(FIGURE_1, {"": empty})[0].data) == 0
-    assert figures.tiles_words(empty) == figures.topk_words(empty) == ""
+    assert len(milakov_figures.rates(FIGURE_1, {"": empty})[0].data) == 0
+    assert milakov_figures.tiles_words(empty) == milakov_figures.topk_words(empty) == ""

@@ -11,7 +11,7 @@ from explain.records import file, registry
 from explain.records.model import Record
 from tests.explain.chapters.papers import made
 from tests.explain.records.made import WHERE
-from tests.pages import page, texts
+from tests.pages import measured_on, page, texts
 
 PANELS = {
     "Softmax and top-k": (4, ("| 1 | 1 | 1 | section 4, algorithm 4 |",)),
@@ -69,7 +69,6 @@ def test_two_records_beside_each_other(panel, gpu, monkeypatch):
     kept(monkeypatch, made.record(), Record("abc", replace(WHERE, gpu=gpu), other.points, other.roofs))
     shown = ((registry.RECORDED, "NVIDIA H200"), (registry.HERE, gpu))
     test = page("papers", panel=panel)
-    test.session_state["records choice"] = [registry.RECORDED, registry.HERE]
-    test.run()
+    measured_on(test).set_value([registry.RECORDED, registry.HERE]).run()
     assert not test.exception
     assert all(any(f"{origin} · {name}" in one.value for one in test.caption) for origin, name in shown)

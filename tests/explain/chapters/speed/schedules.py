@@ -1,5 +1,5 @@
-"""A timeline made up for tests: a schedule with plain numbers, in the form of Proton's trace. It is no recording, and
-is never shown as one.
+"""A timeline made up for tests: a schedule with plain numbers, in the form of Proton's trace. It is not a recording,
+and is never shown as one.
 
 Two groups take turns. In each visit a group waits 10 cycles for K, starts Q Kᵀ, which takes 200 cycles, and with it P V
 of the tile before, which is

@@ -24,7 +24,7 @@ from explain.records.registry import Entry, recorded
 from explain.workers import WorkerDied, WorkerFailed
 from kernels.catalog import TAUGHT
 from tests.explain.records.made import WHERE
-from tests.pages import page, texts
+from tests.pages import measured_on, page, texts
 
 NONE = DeviceStatus(False, "No NVIDIA driver on this machine.")
 THERE = DeviceStatus(True, "", {**WHERE.__dict__})
@@ -196,8 +196,7 @@ def test_several_gpus_are_put_side_by_side(monkeypatch):
     monkeypatch.setattr("explain.records.registry.entries", lambda: (both, {}))
     test = page("three_numbers", kernel="softmax_online")
     assert "| Test 1 · " not in drawn(test)
-    test.session_state["records choice"] = [one.key for one in both]
-    said = drawn(test.run())
+    said = drawn(measured_on(test).set_value([one.key for one in both]).run())
     assert "| H200 · " in said
     assert "| Test 1 · " in said
 

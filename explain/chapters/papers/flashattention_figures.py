@@ -1,4 +1,4 @@
-"""The papers' figures and tables beside ours: a GPU's record of the same work, on the paper's axes."""
+"""FlashAttention's figures and tables beside ours: a GPU's record of the same work, on the paper's axes."""
 
 from __future__ import annotations
 
@@ -9,268 +9,22 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from explain.chapters.papers import flashattention, milakov
-from explain.chapters.papers.milakov import Figure, Said
+from explain.chapters.papers import flashattention
+from explain.chapters.papers.comparison import HEIGHT, PAPER, Pair, billions, compared, seconds_of, short
 from explain.chapters.sweeps.analysis import jump, slope
 from explain.experiment import Experiment
 from explain.figures import numbers, palette
-from explain.figures.lines import WIDE, Line, chart, colour_of
-from explain.figures.numbers import count, duration, number, percent, ratio, si
+from explain.figures.lines import Line, chart, colour_of
+from explain.figures.numbers import count, number, percent, ratio, si
 from explain.figures.plot import FONT, logarithmic, plot
 from explain.figures.tables import Column, markdown
 from explain.gpus import card
 from explain.records.model import Point, Record
 from kernels.catalog import KERNELS
 
-PAPER = palette.mid("slate")  # a paper's values are slate, and dashed
-Pair = tuple[go.Figure, go.Figure]
-"""Two charts beside each other."""
-HEIGHT = 340
 _slope = partial(numbers.fixed, decimals=2)
-
 _gb = partial(numbers.aligned, unit="B", prefix="G")
 _ms = partial(numbers.aligned, unit="s", prefix="m")
-
-
-def short(record: Record) -> str:
-    """The GPU's name without its maker's."""
-    return record.gpu.removeprefix("NVIDIA ")
-
-
-def _label(records: Mapping[str, Record], kernel: str, name: str) -> str:
-    """The kernel's short name, followed by the record's if there are several records."""
-    return KERNELS[kernel].short + (f", {name}" if len(records) > 1 else "")
-
-
-# Milakov & Gimelshein
-
-
-V = "V, elements in a row"
-
-
-NEAR = 1.1
-"""A ratio is reproduced if it differs from the paper's by at most this factor."""
-WITHIN = f"within {percent(NEAR - 1)}"
-
-
-def _near(ours: float, low: float, high: float) -> bool:
-    return low / NEAR <= ours <= high * NEAR
-
-
-def _told(what: str, ours: float, papers: float) -> str:
-    """A ratio beside the paper's, and how they compare."""
-    close = f"reproduced {WITHIN}" if _near(ours, papers, papers) else "more" if ours > papers else "less"
-    return f"{what}: {ratio(ours)} here, {ratio(papers)} in the paper: {close}."
-
-
-def softmax_verdict(figure: milakov.Figure, record: Record) -> str:
-    """The last speedup that the paper states for a figure, beside ours; Markdown, "" if it was not measured."""
-    said = figure.said[-1]
-    gained = [(v, gain) for v, gain in milakov.gains(record, figure) if v <= (said.until or math.inf)]
-    if not gained:
-        return ""
-    low, high = said.ratio if isinstance(said.ratio, tuple) else (said.ratio, said.ratio)
-    (v, ours), begins = gained[-1], milakov.knee(gained)
-    paper = " to ".join(number(one) for one in dict.fromkeys((low, high)))
-    result = f"Reproduced {WITHIN}" if _near(ours, low, high) else f"Not reproduced {WITHIN}"
-    at, first = next(((cols, gain) for cols, gain in gained if cols >= said.at), gained[-1])
-    except_short = ""
-    if _near(ours, low, high) and not _near(first, low, high):
-        result += " for long rows"
-        except_short = f", but {ratio(first)} on rows of {count(at)}"
-    told = (
-        f"**{result}: {KERNELS[figure.fast[0]].short} is {ratio(ours)} as fast on rows of {count(v)} "
-        f"elements{except_short}.** "
-        f"In the paper it is about {paper} × from {count(said.at)} elements on."
-    )
-    known = card(record.gpu)
-    if figure.number == 1 and begins and begins > said.at and known and known.l2_bytes > milakov.THEIR_L2_BYTES:
-        told += (
-            f" Here the speedup begins at {count(begins)} elements: L2 holds {numbers.capacity(known.l2_bytes)}, "
-            f"theirs {numbers.capacity(milakov.THEIR_L2_BYTES)}."
-        )
-    return told
-
-
-def rates(figure: Figure, records: Mapping[str, Record]) -> Pair:
-    """One of figures 1 to 4: elements per second over V, and the speedup over the slow kernel beside the paper's."""
-    under = figure.kernels[0] if len(records) == 1 and figure.kernels[0] == "softmax_naive" else ""
-    lines = [
-        Line(
-            _billions(milakov.rates(record, figure, kernel)),
-            _label(records, kernel, name), colour_of(kernel),
-            width=5 if kernel == under else 2,
-        )
-        for name, record in records.items()
-        for kernel in figure.kernels
-    ]  # fmt: skip
-    first = next(iter(records.values()), None)
-    copy = first.roofs.get("hbm copy") if first and figure.number < 3 else None
-    if copy:  # each element is read and written: 8 bytes at least
-        rate = copy.per_second / 8e9
-        ends = [(v, rate) for v in (figure.lengths[0], figure.lengths[-1])]
-        lines.append(Line(ends, f"a copy: {si(copy.per_second, 'B/s')}", PAPER, dashed=True))
-    limits = _held(first) if first and figure.number == 1 else {}
-    gains = [
-        Line(milakov.gains(record, figure, fast), _label(records, fast, name), colour_of(fast), dashed=n > 0)
-        for n, (name, record) in enumerate(records.items())
-        for fast in figure.fast
-    ]
-    return (
-        chart(f"Figure {figure.number}: {figure.title}", lines, x=V, y="10⁹ elements/s", unit=" × 10⁹/s",
-              height=HEIGHT, limits=dict(list(limits.items())[-1:]), marks=_marks(figure.lengths)),
-        chart(
-            f"Speedup over {KERNELS[figure.slow].short}", [*_said(figure.said, figure.lengths[-1]), *gains],
-            x=V, y="speedup, ×", unit=" ×", height=HEIGHT, start=0.8 if figure.number < 3 else 0.0, limits=limits,
-            marks=_marks(figure.lengths),
-        ),
-    )  # fmt: skip
-
-
-def _marks(lengths: Sequence[int]) -> list[int]:
-    """Every fourth of the paper's lengths 63 · 2ᵏ, to name on the axis."""
-    return [v for k in range(12) if (v := 63 * 4**k) <= lengths[-1]]
-
-
-def _billions(points: Sequence[tuple[int, float]]) -> list[tuple[float, float]]:
-    return [(x, y / 1e9) for x, y in points]
-
-
-def _said(said: Sequence[Said], last: float) -> list[Line]:
-    """The paper's speedups as wide lines, a range as an area: as far as the sentence says, and no further."""
-    lines = []
-    for one in said:
-        end = last if one.until is None else one.until
-        low, high = one.ratio if isinstance(one.ratio, tuple) else (one.ratio, one.ratio)
-        points = [(x, low) for x in dict.fromkeys((one.at, end))]
-        label = f"paper: {number(low)} ×"
-        if high > low:
-            points = [(end, low), (one.at, low), (one.at, high), (end, high), (end, low)]
-            label = f"paper: {number(low)}–{number(high)} ×"
-        lines.append(Line(points, label, PAPER, width=2 if high > low else WIDE))
-    return lines
-
-
-def _held(record: Record) -> dict[float, str]:
-    """Up to which V L2 holds the rows in flight: the paper's GPU, and this one."""
-    known = card(record.gpu)
-    ours = {float(milakov.fits_l2(known)): f" {short(record)}: L2 full"} if known else {}
-    return {float(milakov.fitted_theirs()): "V100: L2 full ", **ours}
-
-
-def knee(record: Record) -> Pair:
-    """How often figure 1's kernels read an element of x from DRAM, and from L2, over V."""
-    once, again, near = _kept(record)
-    dram, l2 = (
-        chart(
-            f"Reads of each element {where}", x=V, y="reads per element", unit=" reads", height=HEIGHT, lines=[
-                Line(milakov.reads(record, kernel, level), KERNELS[kernel].short, colour_of(kernel))
-                for kernel in ("softmax_naive", "softmax_safe", "softmax_online")
-            ],
-            limits={float(v): words.format(count(v)) for v, words in named if v},
-            marks=_marks(milakov.FIGURES[0].lengths),
-        )
-        for level, where, named in (
-            ("dram", "from DRAM", ((once, "V = {} "), (again, " V = {}"))),
-            ("l2", "from L2 by an SM", ((near, " V = {}"),)),
-        )
-    )  # fmt: skip
-    return dram, l2
-
-
-ONCE, MORE = 1.1, 1.5
-"""Up to ONCE reads an element counts as read once; from MORE on, as read again."""
-
-
-def _kept(record: Record) -> tuple[int | None, int | None, int | None]:
-    """For safe softmax: the last V at which DRAM reads each element once, the first at which it reads it again, and the
-    first at which L1 no longer holds a row.
-    """
-    dram, l2 = (milakov.reads(record, "softmax_safe", level) for level in ("dram", "l2"))
-    once = max((cols for cols, times in dram if times <= ONCE), default=None)
-    again, near = (min((cols for cols, times in found if times >= MORE), default=None) for found in (dram, l2))
-    return once, again, near
-
-
-def knee_words(record: Record) -> str:
-    """From which V on online softmax is faster, which cache stops holding the rows there, and the longest rows that
-    fit L2; a Markdown list."""
-    begins = milakov.knee(milakov.gains(record, milakov.FIGURES[0]))
-    once, again, near = _kept(record)
-    since = f"from **V = {count(begins)}** on" if begins else "at no V measured"
-    said = [
-        f"Online softmax is at least {ratio(milakov.GAIN)} as fast {since}. On the paper's V100 all three kernels are "
-        "similar up to V = 1,000."
-    ]
-    if near:
-        said.append(f"From V = {count(near)} on, L1 no longer holds an SM's rows. The later passes read from L2.")
-    if once and again:
-        said.append(
-            f"Up to V = {count(once)} L2 holds the rows: safe softmax reads each element **once** from DRAM, although "
-            f"its three passes load it three times. From V = {count(again)} on, L2 does not. Only from there on do "
-            "fewer passes save DRAM bytes."
-        )
-    known = card(record.gpu)
-    if known:
-        programs = 32 * known.warps_sm // milakov.THREADS
-        said.append(
-            f"An SM has threads for {programs} programs, a row each: {known.sms} SMs × {programs} = "
-            f"{count(known.sms * programs)} rows in flight. They fill {numbers.capacity(known.l2_bytes)} of L2 at V = "
-            f"{count(milakov.fits_l2(known))}. On the V100 the paper's rows in flight are fewer, "
-            f"{milakov.THEIR_SMS} SMs × {milakov.THEIR_PROGRAMS}, but its {numbers.capacity(milakov.THEIR_L2_BYTES)} "
-            f"of L2 are full at V = {count(milakov.fitted_theirs())}: its speedup starts earlier."
-        )
-    return "\n".join(f"- {one}" for one in said)
-
-
-def larger_k(records: Mapping[str, Record]) -> str:
-    """The speedups of the fused kernels over K, the paper's and ours, as Markdown."""
-    found = {
-        _label(records, fast, name): dict(milakov.gains_by_k(record, fast))
-        for name, record in records.items()
-        for fast in milakov.FIGURES[2].fast
-    }
-    columns = (Column("K"), Column("paper", lambda x: f"{number(x)} ×"), *(Column(name, ratio) for name in found))
-    rows = ((said.at, said.ratio, *(gains.get(said.at) for gains in found.values())) for said in milakov.LARGER_K)
-    return markdown(columns, rows)
-
-
-def topk_words(record: Record) -> str:
-    """The bandwidth that each fused kernel reaches at V = LONG, as a share of HBM's; "" if not measured."""
-    roof = record.roofs.get("hbm")
-    said = []
-    for fast in milakov.FIGURES[2].fast:
-        rate = milakov.rate(record.point(milakov.experiment(fast, 4000, milakov.LONG)))
-        if rate and roof:
-            read = 4 * rate
-            share = percent(read / roof.per_second)
-            said.append(f"**{KERNELS[fast].short}** reads {si(read, 'B/s')}, {share} of HBM's measured bandwidth")
-    return f"On the {short(record)}, at V = {count(milakov.LONG)}: {'; '.join(said)}." if said else ""
-
-
-def tiles_words(record: Record) -> str:
-    """The times with other tiles, in a sentence; "" if none was measured."""
-    fast = milakov.FIGURES[2].fast[0]
-    times = {block_n: _seconds(record.point(milakov.by_tile(fast, block_n))) for block_n in milakov.TILES}
-    taken = [f"{count(block_n)}: {duration(time)}" for block_n, time in times.items() if time]
-    return f"{short(record)}, {KERNELS[fast].short}, by tile size: {', '.join(taken)}." if taken else ""
-
-
-def accesses(counted: Mapping[str, float | None]) -> str:
-    """Accesses per element, as Markdown: the paper's, the formula's, the traces'."""
-    rows = []
-    for kernel, (papers, where) in milakov.PAPERS_ACCESSES.items():
-        experiment = milakov.counting(kernel)
-        formula = milakov.accesses(experiment, experiment.traffic.totals())
-        rows.append((KERNELS[kernel].title, papers, formula, counted.get(kernel), where))
-    return markdown(("kernel", Column("paper"), Column("formula"), Column("trace"), "in the paper"), rows)
-
-
-# FlashAttention
-
-
-def _seconds(point: Point | None) -> float | None:
-    return point.seconds if point else None
 
 
 def _counted(point: Point | None, bytes_of: flashattention.Bytes) -> int | None:
@@ -282,7 +36,7 @@ def _figure_2(record: Record) -> tuple[tuple[float, float], tuple[float, float]]
     first, *_, last = flashattention.FIGURE_2
     points = [record.point(flashattention.gpt2(row.baseline)) for row in (first, last)]
     moved, taken = ([of(point) for point in points] for of in (partial(_counted, bytes_of=flashattention.hbm_bytes),
-        _seconds))  # fmt: skip
+        seconds_of))  # fmt: skip
     if not (moved[0] and moved[1] and taken[0] and taken[1]):
         return None
     return (moved[0] / moved[1], first.hbm_gb / last.hbm_gb), (taken[0] / taken[1], first.ms / last.ms)
@@ -293,14 +47,14 @@ def figure_2_verdict(record: Record) -> str:
     if not (found := _figure_2(record)):
         return ""
     moved, taken = found
-    return f"**Standard attention ÷ FlashAttention. {_told('Bytes', *moved)} {_told('Time', *taken)}**"
+    return f"**Standard attention ÷ FlashAttention. {compared('Bytes', *moved)} {compared('Time', *taken)}**"
 
 
 def figure_2_time(record: Record) -> str:
     """What limits each kernel of figure 2 on this GPU, in a Markdown list's line; "" if it was not measured."""
     first, *_, last = flashattention.FIGURE_2
     standard, flash = (record.point(flashattention.gpt2(row.baseline)) for row in (first, last))
-    moved, slow, fast = _counted(standard, flashattention.hbm_bytes), _seconds(standard), _seconds(flash)
+    moved, slow, fast = _counted(standard, flashattention.hbm_bytes), seconds_of(standard), seconds_of(flash)
     copy, peak = (record.roofs.get(level) for level in ("hbm copy", "matmul fp16"))
     if not (moved and slow and fast and copy and peak):
         return ""
@@ -367,7 +121,7 @@ def table_2(record: Record) -> str:
             (
                 row.name, row.gflops, f"{number(flops / 1e9)} ({ratio(flops / 1e9 / row.gflops)})", 1e9 * row.hbm_gb,
                 flashattention.formula_bytes(experiment), _counted(point, flashattention.hbm_bytes), row.ms / 1e3,
-                _seconds(point),
+                seconds_of(point),
             )
         )  # fmt: skip
     columns = (
@@ -388,7 +142,7 @@ def forward_table(record: Record) -> str:
         rows.append(
             (
                 experiment.entry.title, formula if experiment.entry.steppable else f"≥ {formula}",
-                _counted(point, flashattention.sm_bytes), _counted(point, flashattention.hbm_bytes), _seconds(point),
+                _counted(point, flashattention.sm_bytes), _counted(point, flashattention.hbm_bytes), seconds_of(point),
                 point.peak_bytes if point else None,
             )
         )  # fmt: skip
@@ -404,7 +158,7 @@ def blocks_told(record: Record) -> str:
     said = []
     for kernel in flashattention.IN_ORDER[1:]:
         points = {block: record.point(flashattention.by_block(kernel, block)) for block in flashattention.BLOCKS}
-        timed = {block: time for block, one in points.items() if (time := _seconds(one))}
+        timed = {block: time for block, one in points.items() if (time := seconds_of(one))}
         moved = {block: most for block, one in points.items() if (most := _counted(one, flashattention.sm_bytes))}
         if not (timed and moved):
             continue
@@ -425,8 +179,8 @@ def blocks(record: Record) -> Pair:
         experiments = [flashattention.by_block(kernel, block) for block in flashattention.BLOCKS]
         axis, name, colour = KERNELS[kernel].outer, KERNELS[kernel].short, colour_of(kernel)
         found = flashattention.series(record, experiments, axis, flashattention.sm_bytes)
-        moved.append(Line(_billions(found), name, colour))
-        taken = ((one.values[axis], _seconds(record.point(one))) for one in experiments)
+        moved.append(Line(billions(found), name, colour))
+        taken = ((one.values[axis], seconds_of(record.point(one))) for one in experiments)
         times.append(Line([(block, 1e3 * time) for block, time in taken if time], name, colour))
     return (
         chart("bytes between L2 and the SMs", moved, x=BLOCK, y="bytes, GB", unit=" GB", height=HEIGHT),
@@ -439,7 +193,7 @@ def theorem(record: Record) -> Pair:
     dashed."""
     by_block, by_length = (
         [
-            Line(_billions(found), f"{KERNELS[kernel].short}, {level}", colour_of(kernel), dashed=level == "DRAM")
+            Line(billions(found), f"{KERNELS[kernel].short}, {level}", colour_of(kernel), dashed=level == "DRAM")
             for kernel, level, found, _ in _curves(record, axis)
         ]
         for axis in ("B", "N")
@@ -533,15 +287,15 @@ def tables_verdict(record: Record) -> str:
     n = flashattention.TABLE_LENGTHS[at]
     taken, held = (
         [of(flashattention.of_table(baseline, n)) for baseline in (standard, flash)]
-        for of in (lambda one: _seconds(record.point(one)), partial(_held_bytes, record))
+        for of in (lambda one: seconds_of(record.point(one)), partial(_held_bytes, record))
     )
     if not (taken[0] and taken[1] and held[0] and held[1]):
         return ""
     time, memory = (table[standard][at] / table[flash][at] for table in (flashattention.TABLE_20,
         flashattention.TABLE_21))  # fmt: skip
     return (
-        f"**Standard attention ÷ FlashAttention at N = {count(n)}. {_told('Memory', held[0] / held[1], memory)} "
-        f"{_told('Time', taken[0] / taken[1], time)}**"
+        f"**Standard attention ÷ FlashAttention at N = {count(n)}. {compared('Memory', held[0] / held[1], memory)} "
+        f"{compared('Time', taken[0] / taken[1], time)}**"
     )
 
 
@@ -560,7 +314,7 @@ def tables(record: Record) -> Pair:
         return held / 1e6 if held else None
 
     def time(experiment: Experiment) -> float | None:
-        seconds = _seconds(record.point(experiment))
+        seconds = seconds_of(record.point(experiment))
         return 1e3 * seconds if seconds else None
 
     def drawn(title: str, table: flashattention.Table, unit: str, ours: Callable[[Experiment], float | None]) -> Any:

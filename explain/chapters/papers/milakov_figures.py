@@ -1,0 +1,223 @@
+"""Milakov & Gimelshein's figures beside ours: a GPU's record of the same work, on the paper's axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from explain.chapters.papers import milakov
+from explain.chapters.papers.comparison import HEIGHT, PAPER, WITHIN, Pair, billions, reproduced, seconds_of, short
+from explain.chapters.papers.milakov import Figure, Said
+from explain.figures import numbers
+from explain.figures.lines import WIDE, Line, chart, colour_of
+from explain.figures.numbers import count, duration, number, percent, ratio, si
+from explain.figures.tables import Column, markdown
+from explain.gpus import card
+from explain.records.model import Record
+from kernels.catalog import KERNELS
+
+V = "V, elements in a row"
+
+
+def _label(records: Mapping[str, Record], kernel: str, name: str) -> str:
+    """The kernel's short name, followed by the record's if there are several records."""
+    return KERNELS[kernel].short + (f", {name}" if len(records) > 1 else "")
+
+
+def softmax_verdict(figure: milakov.Figure, record: Record) -> str:
+    """The last speedup that the paper states for a figure, beside ours; Markdown, "" if it was not measured."""
+    said = figure.said[-1]
+    gained = [(v, gain) for v, gain in milakov.gains(record, figure) if v <= (said.until or math.inf)]
+    if not gained:
+        return ""
+    low, high = said.ratio if isinstance(said.ratio, tuple) else (said.ratio, said.ratio)
+    (v, ours), begins = gained[-1], milakov.knee(gained)
+    paper = " to ".join(number(one) for one in dict.fromkeys((low, high)))
+    result = f"Reproduced {WITHIN}" if reproduced(ours, low, high) else f"Not reproduced {WITHIN}"
+    at, first = next(((cols, gain) for cols, gain in gained if cols >= said.at), gained[-1])
+    except_short = ""
+    if reproduced(ours, low, high) and not reproduced(first, low, high):
+        result += " for long rows"
+        except_short = f", but {ratio(first)} on rows of {count(at)}"
+    told = (
+        f"**{result}: {KERNELS[figure.fast[0]].short} is {ratio(ours)} as fast on rows of {count(v)} "
+        f"elements{except_short}.** "
+        f"In the paper it is about {paper} × from {count(said.at)} elements on."
+    )
+    known = card(record.gpu)
+    if figure.number == 1 and begins and begins > said.at and known and known.l2_bytes > milakov.THEIR_L2_BYTES:
+        told += (
+            f" Here the speedup begins at {count(begins)} elements: L2 holds {numbers.capacity(known.l2_bytes)}, "
+            f"theirs {numbers.capacity(milakov.THEIR_L2_BYTES)}."
+        )
+    return told
+
+
+def rates(figure: Figure, records: Mapping[str, Record]) -> Pair:
+    """One of figures 1 to 4: elements per second over V, and the speedup over the slow kernel beside the paper's."""
+    under = figure.kernels[0] if len(records) == 1 and figure.kernels[0] == "softmax_naive" else ""
+    lines = [
+        Line(
+            billions(milakov.rates(record, figure, kernel)),
+            _label(records, kernel, name), colour_of(kernel),
+            width=5 if kernel == under else 2,
+        )
+        for name, record in records.items()
+        for kernel in figure.kernels
+    ]  # fmt: skip
+    first = next(iter(records.values()), None)
+    copy = first.roofs.get("hbm copy") if first and figure.number < 3 else None
+    if copy:  # each element is read and written: 8 bytes at least
+        rate = copy.per_second / 8e9
+        ends = [(v, rate) for v in (figure.lengths[0], figure.lengths[-1])]
+        lines.append(Line(ends, f"a copy: {si(copy.per_second, 'B/s')}", PAPER, dashed=True))
+    limits = _held(first) if first and figure.number == 1 else {}
+    gains = [
+        Line(milakov.gains(record, figure, fast), _label(records, fast, name), colour_of(fast), dashed=n > 0)
+        for n, (name, record) in enumerate(records.items())
+        for fast in figure.fast
+    ]
+    return (
+        chart(f"Figure {figure.number}: {figure.title}", lines, x=V, y="10⁹ elements/s", unit=" × 10⁹/s",
+              height=HEIGHT, limits=dict(list(limits.items())[-1:]), marks=_marks(figure.lengths)),
+        chart(
+            f"Speedup over {KERNELS[figure.slow].short}", [*_said(figure.said, figure.lengths[-1]), *gains],
+            x=V, y="speedup, ×", unit=" ×", height=HEIGHT, start=0.8 if figure.number < 3 else 0.0, limits=limits,
+            marks=_marks(figure.lengths),
+        ),
+    )  # fmt: skip
+
+
+def _marks(lengths: Sequence[int]) -> list[int]:
+    """Every fourth of the paper's lengths 63 · 2ᵏ, to name on the axis."""
+    return [v for k in range(12) if (v := 63 * 4**k) <= lengths[-1]]
+
+
+def _said(said: Sequence[Said], last: float) -> list[Line]:
+    """The paper's speedups as wide lines, a range as an area: as far as the sentence says, and no further."""
+    lines = []
+    for one in said:
+        end = last if one.until is None else one.until
+        low, high = one.ratio if isinstance(one.ratio, tuple) else (one.ratio, one.ratio)
+        points = [(x, low) for x in dict.fromkeys((one.at, end))]
+        label = f"paper: {number(low)} ×"
+        if high > low:
+            points = [(end, low), (one.at, low), (one.at, high), (end, high), (end, low)]
+            label = f"paper: {number(low)}–{number(high)} ×"
+        lines.append(Line(points, label, PAPER, width=2 if high > low else WIDE))
+    return lines
+
+
+def _held(record: Record) -> dict[float, str]:
+    """Up to which V L2 holds the rows in flight: the paper's GPU, and this one."""
+    known = card(record.gpu)
+    ours = {float(milakov.fits_l2(known)): f" {short(record)}: L2 full"} if known else {}
+    return {float(milakov.fitted_theirs()): "V100: L2 full ", **ours}
+
+
+def knee(record: Record) -> Pair:
+    """How often figure 1's kernels read an element of x from DRAM, and from L2, over V."""
+    once, again, near = _kept(record)
+    dram, l2 = (
+        chart(
+            f"Reads of each element {where}", x=V, y="reads per element", unit=" reads", height=HEIGHT, lines=[
+                Line(milakov.reads(record, kernel, level), KERNELS[kernel].short, colour_of(kernel))
+                for kernel in ("softmax_naive", "softmax_safe", "softmax_online")
+            ],
+            limits={float(v): words.format(count(v)) for v, words in named if v},
+            marks=_marks(milakov.FIGURES[0].lengths),
+        )
+        for level, where, named in (
+            ("dram", "from DRAM", ((once, "V = {} "), (again, " V = {}"))),
+            ("l2", "from L2 by an SM", ((near, " V = {}"),)),
+        )
+    )  # fmt: skip
+    return dram, l2
+
+
+ONCE, MORE = 1.1, 1.5
+"""Up to ONCE reads an element counts as read once; from MORE on, as read again."""
+
+
+def _kept(record: Record) -> tuple[int | None, int | None, int | None]:
+    """For safe softmax: the last V at which DRAM reads each element once, the first at which it reads it again, and the
+    first at which L1 no longer holds a row.
+    """
+    dram, l2 = (milakov.reads(record, "softmax_safe", level) for level in ("dram", "l2"))
+    once = max((cols for cols, times in dram if times <= ONCE), default=None)
+    again, near = (min((cols for cols, times in found if times >= MORE), default=None) for found in (dram, l2))
+    return once, again, near
+
+
+def knee_words(record: Record) -> str:
+    """From which V on online softmax is faster, which cache stops holding the rows there, and the longest rows that
+    fit L2; a Markdown list."""
+    begins = milakov.knee(milakov.gains(record, milakov.FIGURES[0]))
+    once, again, near = _kept(record)
+    since = f"from **V = {count(begins)}** on" if begins else "at none of the measured V"
+    said = [
+        f"Online softmax is at least {ratio(milakov.GAIN)} as fast {since}. On the paper's V100 all three kernels are "
+        "similar up to V = 1,000."
+    ]
+    if near:
+        said.append(f"From V = {count(near)} on, L1 no longer holds an SM's rows. The later passes read from L2.")
+    if once and again:
+        said.append(
+            f"Up to V = {count(once)} L2 holds the rows: safe softmax reads each element **once** from DRAM, although "
+            f"its three passes load it three times. From V = {count(again)} on, L2 does not, and fewer passes save "
+            "DRAM bytes."
+        )
+    known = card(record.gpu)
+    if known:
+        programs = 32 * known.warps_sm // milakov.THREADS
+        said.append(
+            f"An SM has threads for {programs} programs, a row each: {known.sms} SMs × {programs} = "
+            f"{count(known.sms * programs)} rows in flight. They fill {numbers.capacity(known.l2_bytes)} of L2 at V = "
+            f"{count(milakov.fits_l2(known))}. On the V100 the paper's rows in flight are fewer, "
+            f"{milakov.THEIR_SMS} SMs × {milakov.THEIR_PROGRAMS}, but its {numbers.capacity(milakov.THEIR_L2_BYTES)} "
+            f"of L2 are full at V = {count(milakov.fitted_theirs())}: its speedup starts earlier."
+        )
+    return "\n".join(f"- {one}" for one in said)
+
+
+def larger_k(records: Mapping[str, Record]) -> str:
+    """The speedups of the fused kernels over K, the paper's and ours, as Markdown."""
+    found = {
+        _label(records, fast, name): dict(milakov.gains_by_k(record, fast))
+        for name, record in records.items()
+        for fast in milakov.FIGURES[2].fast
+    }
+    columns = (Column("K"), Column("paper", lambda x: f"{number(x)} ×"), *(Column(name, ratio) for name in found))
+    rows = ((said.at, said.ratio, *(gains.get(said.at) for gains in found.values())) for said in milakov.LARGER_K)
+    return markdown(columns, rows)
+
+
+def topk_words(record: Record) -> str:
+    """The bandwidth that each fused kernel reaches at V = LONG, as a share of HBM's; "" if not measured."""
+    roof = record.roofs.get("hbm")
+    said = []
+    for fast in milakov.FIGURES[2].fast:
+        rate = milakov.rate(record.point(milakov.experiment(fast, 4000, milakov.LONG)))
+        if rate and roof:
+            read = 4 * rate
+            share = percent(read / roof.per_second)
+            said.append(f"**{KERNELS[fast].short}** reads {si(read, 'B/s')}, {share} of HBM's measured bandwidth")
+    return f"On the {short(record)}, at V = {count(milakov.LONG)}: {'; '.join(said)}." if said else ""
+
+
+def tiles_words(record: Record) -> str:
+    """The times with other tiles, in a sentence; "" if none was measured."""
+    fast = milakov.FIGURES[2].fast[0]
+    times = {block_n: seconds_of(record.point(milakov.by_tile(fast, block_n))) for block_n in milakov.TILES}
+    taken = [f"{count(block_n)}: {duration(time)}" for block_n, time in times.items() if time]
+    return f"{short(record)}, {KERNELS[fast].short}, by tile size: {', '.join(taken)}." if taken else ""
+
+
+def accesses(counted: Mapping[str, float | None]) -> str:
+    """Accesses per element, as Markdown: the paper's, the formula's, the traces'."""
+    rows = []
+    for kernel, (papers, where) in milakov.PAPERS_ACCESSES.items():
+        experiment = milakov.counting(kernel)
+        formula = milakov.accesses(experiment, experiment.traffic.totals())
+        rows.append((KERNELS[kernel].title, papers, formula, counted.get(kernel), where))
+    return markdown(("kernel", Column("paper"), Column("formula"), Column("trace"), "in the paper"), rows)

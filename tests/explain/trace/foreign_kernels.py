@@ -314,3 +314,40 @@ def branches(y_ptr, n, BLOCK: tl.constexpr):
     if n > 100:
         return
     tl.store(y_ptr, last + tl.sum(wide.to(tl.float32)))
+
+
+@triton.jit
+def names_of_a_loop(y_ptr, n, BLOCK: tl.constexpr):
+    for i in range(n):
+        scale = tl.zeros((BLOCK,), tl.float32) + i
+        if i > 0:
+            other = scale
+        else:
+            other = scale + 1.0
+        if i == 1:
+            part = 1.0
+        else:
+            part = 2.0
+        part = tl.sum(other) + part
+        tl.store(y_ptr + 1, part)
+        for k in range(2):
+            twice = scale * k
+        twice = tl.sum(scale)
+        tl.store(y_ptr + 2, twice)
+    if n > 1:
+        scale = 3.0
+        tl.store(y_ptr, scale)
+
+
+@triton.jit
+def name_of_a_loop_after_it(y_ptr, n):
+    for i in range(n):
+        x = 1.0 * i
+    tl.store(y_ptr, x)
+
+
+@triton.jit
+def names_of_an_unrolled_loop(y_ptr, n):
+    for i in tl.static_range(2):
+        x = 1.0 * (n + i)
+    tl.store(y_ptr, x)

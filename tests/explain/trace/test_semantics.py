@@ -51,6 +51,8 @@ ACCEPTED = {
     "constant_branch": ({"y_ptr": "*fp32"}, {"WIDE": False}),
     "branches": ({"y_ptr": "*fp32", "n": "i32"}, {"BLOCK": 4}),
     "sides_of_each_type": ({"y_ptr": "*fp32", "n": "i32"}, {"FIRST": True}),
+    "names_of_a_loop": ({"y_ptr": "*fp32", "n": "i32"}, {"BLOCK": 4}),
+    "names_of_an_unrolled_loop": ({"y_ptr": "*fp32", "n": "i32"}, {}),
 }
 
 
@@ -59,7 +61,7 @@ def compiler_says():
     calls: dict[str, Any] = {
         name: ({"y_ptr": "*fp32", **types}, constants) for name, (_, types, constants, _) in REFUSED.items()
     }
-    of_two = ("branches_of_two_types", "ternary_of_two_widths", "only_in_one_branch")
+    of_two = ("branches_of_two_types", "ternary_of_two_widths", "only_in_one_branch", "name_of_a_loop_after_it")
     calls |= {name: ({"y_ptr": "*fp32", "n": "i32"}, {}) for name in of_two}
     calls |= ACCEPTED | {"small_dot": ({"x_ptr": "*fp32", "y_ptr": "*fp32"}, {"M": 4, "K": 4})}
     command = [sys.executable, "-m", "tests.explain.trace.compile_foreign", json.dumps(calls)]
@@ -256,3 +258,17 @@ def test_a_variable_of_one_branch_is_lost_after_it(compiler_says):
     assert "x is not defined" in compiler_says["only_in_one_branch"]
     with pytest.raises(Exception, match="'x'"):
         record_call(lambda: kernels.only_in_one_branch[(1,)](torch.zeros(4), 4))
+
+
+def test_a_loops_own_variables_end_with_each_iteration():
+    y = torch.zeros(3)
+    record_call(lambda: kernels.names_of_a_loop[(1,)](y, 3, BLOCK=4))
+    assert y.tolist() == [3, 4 * 2 + 2, 4 * 2]
+    record_call(lambda: kernels.names_of_an_unrolled_loop[(1,)](y, 3))
+    assert y[0] == 4
+
+
+def test_a_loops_own_variable_is_lost_after_it(compiler_says):
+    assert "x is not defined" in compiler_says["name_of_a_loop_after_it"]
+    with pytest.raises(Exception, match="'x'"):
+        record_call(lambda: kernels.name_of_a_loop_after_it[(1,)](torch.zeros(4), 4))

@@ -158,7 +158,7 @@ class Unwritten(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def add(self, tensor: torch.Tensor) -> None:
         storage = tensor.untyped_storage()
-        if tensor.device.type != "cpu" or not storage.nbytes():
+        if storage.device.type != "cpu" or not storage.nbytes():
             return
         if tensor.is_floating_point():
             tensor.fill_(math.nan)
@@ -167,7 +167,8 @@ class Unwritten(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.flags[storage.data_ptr()] = tensor, torch.ones(storage.nbytes() // tensor.element_size(), dtype=torch.bool)
 
     def write(self, tensor: torch.Tensor) -> None:
-        found = self.flags.get(tensor.untyped_storage().data_ptr()) if tensor.device.type == "cpu" else None
+        storage = tensor.untyped_storage()
+        found = self.flags.get(storage.data_ptr()) if storage.device.type == "cpu" else None
         if found is None:
             return
         whole, flags = found
@@ -226,9 +227,7 @@ class _Gatherer:
         finally:
             self.masked = True
 
-    def masked_load(
-        self, plain: Callable[..., Any], ptrs: Any, mask: Any, other: Any, *args: Any, **named: Any
-    ) -> Any:
+    def masked_load(self, plain: Callable[..., Any], ptrs: Any, mask: Any, other: Any, *args: Any, **named: Any) -> Any:
         evidence, first = self.evidence, len(self.recorder.accesses)
         lanes = _array(mask)
         undefined = self.masked and other is None and not lanes.all()

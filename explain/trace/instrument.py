@@ -248,8 +248,9 @@ class _Rewriter(ast.NodeTransformer):
         target = _bound(node.target) if isinstance(node, ast.For) else []
         assigned = dict.fromkeys(name for part in node.body for inner in ast.walk(part) for name in _binds(inner))
         names = [name for name in assigned if name not in target]
-        check = ast.If(ast.Call(_name(carried), [_variables()], []), [_forgotten(carried, name) for name in names], [])
-        check = check if names else ast.Expr(check.test)
+        test = ast.Call(_name(carried), [_variables()], [])
+        forgotten = [_forgotten(carried, name) for name in names]
+        check = ast.If(test, forgotten, []) if names else ast.Expr(test)
         made = ast.Assign([ast.Name(carried, ast.Store())], _call("Carried", *map(ast.Constant, names)))
         if isinstance(node, ast.For):
             header = node.iter

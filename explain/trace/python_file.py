@@ -12,7 +12,6 @@ import linecache
 import os
 import signal
 import sys
-import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -31,16 +30,16 @@ from explain.trace.instrument import PROJECT
 from explain.trace.model import Failure, Trace
 from explain.trace.patches import replaced
 from explain.trace.recorder import Programs, Progress, recording
-from explain.trace.without_gpu import OnCpu, without_gpu
+from explain.trace.without_gpu import LIBRARIES, OnCpu, without_gpu
 
-LIBRARIES = ("<", *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
 OURS = str(PROJECT / "explain")
 
 
 OUTPUT_CHARACTERS = 100_000
 """What a run prints is kept up to here."""
 NO_GPU = (
-    "no GPU here: the file's tensors on cuda are on the CPU, and a question about the GPU is answered as on an H100"
+    "no GPU here: the file's tensors on cuda are on the CPU, and a question about the GPU is answered as on an H100; "
+    "times and used memory are NaN, and a benchmark runs once, at its first size"
 )
 
 
@@ -120,6 +119,7 @@ def opened(
     what = f"{path.name}:{function}" if function else path.name
     output = _Output()
     with (
+        replaced(sys, "argv", [str(path)]),
         _own_imports(path.parent, base, name),
         redirect_stdout(output),
         redirect_stderr(output),
@@ -338,4 +338,5 @@ def _asks_for_cuda(error: BaseException) -> bool:
     words = ("CUDA", "NVIDIA driver", "active drivers", "accelerator device")
     raised = traceback.extract_tb(error.__traceback__)
     by_library = bool(raised) and _is_library(raised[-1].filename)
+    by_library = by_library or "'CUDA' backend" in str(error)  # of an operator in C++
     return by_library and not torch.cuda.is_available() and any(word in str(error) for word in words)

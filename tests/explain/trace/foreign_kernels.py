@@ -320,11 +320,11 @@ def branches(y_ptr, n, BLOCK: tl.constexpr):
 def names_of_a_loop(y_ptr, n, BLOCK: tl.constexpr):
     for i in range(n):
         scale = tl.zeros((BLOCK,), tl.float32) + i
-        if i > 0:
+        if i > 0:  # noqa: SIM108  # what the test is about
             other = scale
         else:
             other = scale + 1.0
-        if i == 1:
+        if i == 1:  # noqa: SIM108
             part = 1.0
         else:
             part = 2.0

@@ -30,10 +30,7 @@ from explain.trace.instrument import PROJECT
 from explain.trace.model import Failure, Trace
 from explain.trace.patches import replaced
 from explain.trace.recorder import Programs, Progress, recording
-from explain.trace.without_gpu import LIBRARIES, OnCpu, without_gpu
-
-OURS = str(PROJECT / "explain")
-
+from explain.trace.without_gpu import LIBRARIES, OURS, OnCpu, without_gpu
 
 OUTPUT_CHARACTERS = 100_000
 """What a run prints is kept up to here."""

@@ -23,10 +23,12 @@ from torch.utils import _device
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
+from explain.trace.instrument import PROJECT
 from explain.trace.patches import replaced
 
 LIBRARIES = ("<", *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
-"""How the names of files begin that are not the reader's."""
+OURS = str(PROJECT / "explain")
+"""How the names of files begin that are not the reader's: of libraries, and of Tilescope."""
 CAPABILITY = 9, 0
 H100 = SimpleNamespace(
     name="NVIDIA H100 80GB HBM3", major=9, minor=0, multi_processor_count=132, warp_size=32, total_memory=80 * 10**9,
@@ -176,8 +178,8 @@ class _Generator(torch.Generator):
 
 
 def _is_there() -> bool:
-    """Whether there is a GPU: to the file that runs, yes; to PyTorch and other libraries, no."""
-    return not sys._getframe(1).f_code.co_filename.startswith(LIBRARIES)
+    """Whether there is a GPU: to the file that runs, yes; to libraries and to Tilescope, no."""
+    return not sys._getframe(1).f_code.co_filename.startswith((*LIBRARIES, OURS))
 
 
 def _answers() -> dict[str, Any]:

@@ -29,6 +29,7 @@ from explain.trace.patches import replaced
 LIBRARIES = ("<", *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
 OURS = str(PROJECT / "explain")
 """How the names of files begin that are not the reader's: of libraries, and of Tilescope."""
+INSTALLED = "/site-packages/", "/dist-packages/"
 CAPABILITY = 9, 0
 H100 = SimpleNamespace(
     name="NVIDIA H100 80GB HBM3", major=9, minor=0, multi_processor_count=132, warp_size=32, total_memory=80 * 10**9,
@@ -177,9 +178,15 @@ class _Generator(torch.Generator):
         return super().__new__(cls)
 
 
+def is_library(file: str | None) -> bool:
+    """Whether a file is an installed package's, or Python's own."""
+    return file is not None and (file.startswith(LIBRARIES) or any(part in file for part in INSTALLED))
+
+
 def _is_there() -> bool:
     """Whether there is a GPU: to the file that runs, yes; to libraries and to Tilescope, no."""
-    return not sys._getframe(1).f_code.co_filename.startswith((*LIBRARIES, OURS))
+    asking = sys._getframe(1).f_code.co_filename
+    return not is_library(asking) and not asking.startswith(OURS)
 
 
 def _answers() -> dict[str, Any]:

@@ -22,6 +22,7 @@ from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter
 
 from explain.trace import combine, float8
+from explain.trace.inline_ptx import inline_asm
 from explain.trace.language import LanguagePatches
 from explain.trace.libdevice import extern_elementwise
 from explain.trace.patches import replaced
@@ -351,6 +352,7 @@ def interpreter_fidelity(
         (builder, "create_dot_scaled", _dot_scaled),
         (TritonSemantic, "dot_scaled", _formats(TritonSemantic.dot_scaled)),
         (builder, "create_extern_elementwise", extern_elementwise),
+        (builder, "create_inline_asm", inline_asm),
         (builder, "create_assert", _assert),
         (builder, "create_print", _print(builder.create_print)),
         (instance, "codegen_fns", {**functions, "min_dot_size": smallest}),

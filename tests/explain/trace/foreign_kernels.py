@@ -351,3 +351,23 @@ def names_of_an_unrolled_loop(y_ptr, n):
     for i in tl.static_range(2):
         x = 1.0 * (n + i)
     tl.store(y_ptr, x)
+
+
+@triton.jit
+def inline_ptx(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.extra.cuda.gdc_wait()
+    x = tl.load(x_ptr + i)
+    rounded = tl.inline_asm_elementwise(
+        "cvt.rna.tf32.f32 $0, $1;", "=r, r", [x], dtype=tl.float32, is_pure=True, pack=1
+    )
+    doubled = tl.inline_asm_elementwise("ex2.approx.f32 $0, $1;", "=f,f", [x], tl.float32, is_pure=True, pack=1)
+    tl.store(y_ptr + i, rounded)
+    tl.store(y_ptr + BLOCK + i, doubled)
+    tl.extra.cuda.gdc_launch_dependents()
+
+
+@triton.jit
+def other_inline_ptx(y_ptr):
+    x = tl.load(y_ptr)
+    tl.store(y_ptr, tl.inline_asm_elementwise("lop3.b32 $0, $1, 0, 0, 0;", "=r,r", [x], tl.float32, True, 1))

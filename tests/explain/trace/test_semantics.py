@@ -51,6 +51,7 @@ ACCEPTED = {
     "constant_branch": ({"y_ptr": "*fp32"}, {"WIDE": False}),
     "branches": ({"y_ptr": "*fp32", "n": "i32"}, {"BLOCK": 4}),
     "sides_of_each_type": ({"y_ptr": "*fp32", "n": "i32"}, {"FIRST": True}),
+    "inline_ptx": ({"x_ptr": "*fp32", "y_ptr": "*fp32"}, {"BLOCK": 4}),
     "names_of_a_loop": ({"y_ptr": "*fp32", "n": "i32"}, {"BLOCK": 4}),
     "names_of_an_unrolled_loop": ({"y_ptr": "*fp32", "n": "i32"}, {}),
 }
@@ -176,6 +177,15 @@ def test_functions_of_libdevice(symbol, arguments, expected):
     function = function_of(symbol)
     assert function is not None
     assert np.allclose(function(np.array(arguments, kind)), expected, rtol=1e-6)
+
+
+def test_inline_ptx_of_one_instruction(compiler_says):
+    x, y = torch.tensor([1.0, 1 + 2**-11, 1 + 2**-12, -np.inf]), torch.zeros(8)
+    record_call(lambda: kernels.inline_ptx[(1,)](x, y, BLOCK=4))
+    assert y[:4].tolist() == [1, 1 + 2**-10, 1, -np.inf]
+    assert torch.allclose(y[4:], torch.exp2(x))
+    with pytest.raises(Refused, match=r"inline PTX cannot be traced.*lop3"):
+        record_call(lambda: kernels.other_inline_ptx[(1,)](torch.zeros(4)))
 
 
 def test_scaled_dot():

@@ -36,7 +36,7 @@ from explain.records.plans import PLANS
 from explain.trace.errors import TookTooLong
 from explain.trace.file import TraceFile, TraceFileError, is_replaceable
 from explain.trace.model import SORTS
-from explain.workers import WorkerFailed, WorkerOutOfMemory, WorkerPool, WorkerTimeout
+from explain.workers import WorkerError, WorkerFailed, WorkerOutOfMemory, WorkerPool, WorkerTimeout
 from kernels.catalog import KERNELS, TAUGHT
 from kernels.inputs import PRESETS
 from kernels.museum import EXHIBITS
@@ -47,6 +47,7 @@ EXPORTED_PAGE = " · Tilescope</title>".encode()
 OVER_TOLERANCE, BAD_ARGUMENTS, FAILED = 1, 2, 3
 TOO_LARGE = FOUND = 1
 STOPPING_SECONDS = 60
+NOTHING_LAUNCHED = "no Triton kernel was launched"
 MAX_PROGRAMS = 100_000
 INTERPRETER_SECONDS = 10.0
 """A kernel that takes Triton's interpreter longer is run in part, unless all of it is asked for."""
@@ -97,7 +98,7 @@ def run(parsed: argparse.Namespace) -> int:
         options = {} if parsed.whole else {"budget": INTERPRETER_SECONDS}
         if backend == "cuda":
             result = plain(engine.measure(experiment, **limits))
-            traced = _counted(engine, experiment, options=options, **limits)
+            traced = _counted(engine, experiment, parsed, options=options, **limits)
         else:
             result = traced = engine.check(experiment, options=options, **limits)
     formula = experiment.traffic
@@ -120,16 +121,18 @@ def run(parsed: argparse.Namespace) -> int:
     return 0 if answer["within_tolerance"] else OVER_TOLERANCE
 
 
-def _counted(engine: Engine, experiment: Experiment, **limits: Any) -> dict[str, Any] | None:
+def _counted(
+    engine: Engine, experiment: Experiment, parsed: argparse.Namespace, **limits: Any
+) -> dict[str, Any] | None:
     """The trace's counts for a run on the GPU; None if the run is too large to interpret within the limits."""
     try:
         return engine.check(experiment, **limits)
     except (WorkerTimeout, WorkerOutOfMemory) as error:
-        why = str(error)
+        why = with_remedy(error, parsed)
     except WorkerFailed as error:
         if error.type != TookTooLong.__name__:
             raise
-        why = with_remedy(error)
+        why = with_remedy(error, parsed)
     print(f"explain: traffic is not traced: {why}", file=sys.stderr)
     return None
 
@@ -140,10 +143,20 @@ def _of_whole(traced: dict[str, Any]) -> dict[str, int] | None:
     return {name: times * count for name, count in traced["traffic"].items()} if times else None
 
 
-def with_remedy(error: WorkerFailed) -> str:
-    """The message, with the option that helps if there is one."""
-    remedy = "; --whole runs them, or set smaller sizes" if error.type == TookTooLong.__name__ else ""
-    return error.message + remedy
+def with_remedy(error: WorkerError, parsed: argparse.Namespace) -> str:
+    """The message, with the option or the argument that helps if there is one."""
+    message = error.message if isinstance(error, WorkerFailed) else str(error).removesuffix(".")
+    match error:
+        case WorkerFailed(type=TookTooLong.__name__):
+            return f"{message}; --whole runs them, or set smaller sizes"
+        case WorkerFailed() if message.startswith(NOTHING_LAUNCHED) and parsed.target.endswith(".py"):
+            said = f"{NOTHING_LAUNCHED}: it ran as a script; {parsed.target}:FUNCTION calls a function of it"
+            return message.replace(NOTHING_LAUNCHED, said, 1)
+        case WorkerOutOfMemory() if hasattr(parsed, "megabytes"):
+            return f"{message}: raise --megabytes"
+        case WorkerTimeout() if hasattr(parsed, "seconds"):
+            return f"{message}: raise --seconds"
+    return message
 
 
 def _print_part(part: dict[str, Any] | None) -> None:

@@ -45,13 +45,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return complain(str(error), BAD_ARGUMENTS)
     except WorkerFailed as error:
         status = BAD_ARGUMENTS if error.type in ("BadTarget", "ParameterError") else FAILED
-        return complain(with_remedy(error), status)
+        return complain(with_remedy(error, parsed), status)
     except BrokenPipeError:  # `… | head` has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except WorkerDied as error:
         return complain(f"{error}\n{error.output}".strip(), FAILED)
-    except (WorkerError, OSError) as error:
+    except WorkerError as error:
+        return complain(with_remedy(error, parsed), FAILED)
+    except OSError as error:
         return complain(str(error), FAILED)
     except KeyboardInterrupt:
         return 130

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import signal
 import sys
@@ -10,9 +11,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from explain.trace.errors import TookTooLong
-from explain.workers import WorkerFailed
+from explain.workers import WorkerError, WorkerFailed, WorkerOutOfMemory, WorkerTimeout
 
 BAD_ARGUMENTS, FAILED = 2, 3
+NOTHING_LAUNCHED = "no Triton kernel was launched"
 
 
 def print_json(value: object) -> int:
@@ -52,10 +54,20 @@ def ended_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def with_remedy(error: WorkerFailed) -> str:
-    """The message, with the option that helps if there is one."""
-    remedy = "; --whole runs them, or set smaller sizes" if error.type == TookTooLong.__name__ else ""
-    return error.message + remedy
+def with_remedy(error: WorkerError, parsed: argparse.Namespace) -> str:
+    """The message, with the option or the argument that helps if there is one."""
+    message = error.message if isinstance(error, WorkerFailed) else str(error).removesuffix(".")
+    match error:
+        case WorkerFailed(type=TookTooLong.__name__):
+            return f"{message}; --whole runs them, or set smaller sizes"
+        case WorkerFailed() if message.startswith(NOTHING_LAUNCHED) and parsed.target.endswith(".py"):
+            said = f"{NOTHING_LAUNCHED}: it ran as a script; {parsed.target}:FUNCTION calls a function of it"
+            return message.replace(NOTHING_LAUNCHED, said, 1)
+        case WorkerOutOfMemory() if hasattr(parsed, "megabytes"):
+            return f"{message}: raise --megabytes"
+        case WorkerTimeout() if hasattr(parsed, "seconds"):
+            return f"{message}: raise --seconds"
+    return message
 
 
 def print_part(part: dict[str, Any] | None) -> None:

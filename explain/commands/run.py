@@ -78,7 +78,7 @@ def run(parsed: argparse.Namespace) -> int:
         options = {} if parsed.whole else {"budget": INTERPRETER_SECONDS}
         if backend == "cuda":
             result = plain(engine.measure(experiment, **limits))
-            traced = _counted(engine, experiment, options=options, **limits)
+            traced = _counted(engine, experiment, parsed, options=options, **limits)
         else:
             result = traced = engine.check(experiment, options=options, **limits)
     formula = experiment.traffic
@@ -101,16 +101,18 @@ def run(parsed: argparse.Namespace) -> int:
     return 0 if answer["within_tolerance"] else OVER_TOLERANCE
 
 
-def _counted(engine: Engine, experiment: Experiment, **limits: Any) -> dict[str, Any] | None:
+def _counted(
+    engine: Engine, experiment: Experiment, parsed: argparse.Namespace, **limits: Any
+) -> dict[str, Any] | None:
     """The trace's counts for a run on the GPU; None if the run is too large to interpret within the limits."""
     try:
         return engine.check(experiment, **limits)
     except (WorkerTimeout, WorkerOutOfMemory) as error:
-        why = str(error)
+        why = with_remedy(error, parsed)
     except WorkerFailed as error:
         if error.type != TookTooLong.__name__:
             raise
-        why = with_remedy(error)
+        why = with_remedy(error, parsed)
     print(f"explain: traffic is not traced: {why}", file=sys.stderr)
     return None
 

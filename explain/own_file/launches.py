@@ -15,7 +15,7 @@ from triton.runtime.jit import JITFunction
 
 from explain.own_file.model import Launch
 from explain.trace.patches import replaced
-from explain.trace.python_file import LIBRARIES, OURS
+from explain.trace.without_gpu import OURS, is_library
 
 MOST = 32
 """So many different launches are measured."""
@@ -126,7 +126,7 @@ def _place() -> str:
     """The innermost line of foreign code that runs now: "softmax.py:24"; "" if there is none."""
     for frame, line in traceback.walk_stack(None):
         file = frame.f_code.co_filename
-        if not file.startswith((*LIBRARIES, OURS)):
+        if not is_library(file) and not file.startswith(OURS):
             return f"{os.path.basename(file)}:{line}"
     return ""
 

@@ -34,6 +34,8 @@ UNWRITTEN = {"aten::empty", "aten::empty_like", "aten::empty_strided", "aten::ne
 INFINITE, WHOLE = math.inf, 0x5A
 """The values put into undefined lanes: ∞ for floats, a number that fits every dtype for integers."""
 ACCESSES = ("create_masked_load", "create_masked_store", "create_atomic_rmw")
+UNMASKED = ("create_load", "create_store", "create_descriptor_load", "create_descriptor_store")
+"""Accesses that no mask is written for; a descriptor knows its tensor's shape."""
 MOST_EVENTS = 10_000
 _SIGNS = {np.add: "+", np.subtract: "−", np.multiply: "×", np.divide: "÷"}
 _NAMES = {np.exp: "exp", np.exp2: "exp2", np.log: "log", np.log2: "log2", np.sqrt: "sqrt"}
@@ -156,7 +158,7 @@ class Unwritten(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def add(self, tensor: torch.Tensor) -> None:
         storage = tensor.untyped_storage()
-        if tensor.device.type != "cpu" or not storage.nbytes():
+        if storage.device.type != "cpu" or not storage.nbytes():
             return
         if tensor.is_floating_point():
             tensor.fill_(math.nan)
@@ -165,7 +167,8 @@ class Unwritten(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.flags[storage.data_ptr()] = tensor, torch.ones(storage.nbytes() // tensor.element_size(), dtype=torch.bool)
 
     def write(self, tensor: torch.Tensor) -> None:
-        found = self.flags.get(tensor.untyped_storage().data_ptr()) if tensor.device.type == "cpu" else None
+        storage = tensor.untyped_storage()
+        found = self.flags.get(storage.data_ptr()) if storage.device.type == "cpu" else None
         if found is None:
             return
         whole, flags = found
@@ -207,7 +210,7 @@ class _Gatherer:
         """The attributes to replace, each as (owner, name, the new value, which reports)."""
         builder = interpreter.InterpreterBuilder
         methods = {name: getattr(self, name.removeprefix("create_")) for name in ACCESSES}
-        methods |= dict.fromkeys(("create_load", "create_store"), self.unmasked)
+        methods |= dict.fromkeys(UNMASKED, self.unmasked)
         methods |= {"cast_impl": self.cast, "binary_op": self.binary, "unary_op": self.unary, "create_dot": self.dot}
         return [
             *((builder, name, around(getattr(builder, name), method)) for name, method in methods.items()),
@@ -224,13 +227,13 @@ class _Gatherer:
         finally:
             self.masked = True
 
-    def masked_load(self, plain: Callable[..., Any], ptrs: Any, mask: Any, other: Any, *args: Any) -> Any:
+    def masked_load(self, plain: Callable[..., Any], ptrs: Any, mask: Any, other: Any, *args: Any, **named: Any) -> Any:
         evidence, first = self.evidence, len(self.recorder.accesses)
         lanes = _array(mask)
         undefined = self.masked and other is None and not lanes.all()
         if undefined and self.recorder.on and first in evidence.garbage:
             other = _garbage(ptrs)
-        result = self.inside(LOAD, ptrs, lanes, lambda allowed: plain(ptrs, allowed(mask), other, *args))
+        result = self.inside(LOAD, ptrs, lanes, lambda allowed: plain(ptrs, allowed(mask), other, *args, **named))
         numbers = range(first, len(self.recorder.accesses))
         if self.masked:
             evidence.masked.update(numbers)

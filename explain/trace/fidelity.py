@@ -3,7 +3,6 @@
 The interpreter keeps bfloat16 as its 16 bits and mostly computes with these bits as if they were integers. Here bf16 is
 computed in float32 and rounded to nearest, ties to even. For one +, −, × or ÷ this equals rounding the exact result,
 because float32 has more than twice the bits. Reductions and matmuls stay in float32 throughout, as in tensor cores.
-8-bit floats stay as the interpreter has them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,8 @@ from triton.language import core
 from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter
 
-from explain.trace import combine
+from explain.trace import combine, float8
+from explain.trace.inline_ptx import inline_asm
 from explain.trace.language import LanguagePatches
 from explain.trace.libdevice import extern_elementwise
 from explain.trace.patches import replaced
@@ -352,6 +352,7 @@ def interpreter_fidelity(
         (builder, "create_dot_scaled", _dot_scaled),
         (TritonSemantic, "dot_scaled", _formats(TritonSemantic.dot_scaled)),
         (builder, "create_extern_elementwise", extern_elementwise),
+        (builder, "create_inline_asm", inline_asm),
         (builder, "create_assert", _assert),
         (builder, "create_print", _print(builder.create_print)),
         (instance, "codegen_fns", {**functions, "min_dot_size": smallest}),
@@ -360,6 +361,7 @@ def interpreter_fidelity(
         # Original: NaN wins. A GPU's maximum and minimum return the other operand, unless told to propagate NaN.
         (builder, "create_maxnumf", lambda self, lhs, rhs: self.binary_op(lhs, rhs, np.fmax)),
         (builder, "create_minnumf", lambda self, lhs, rhs: self.binary_op(lhs, rhs, np.fmin)),
+        (interpreter, "_convert_float", float8.convert(interpreter._convert_float)),
         (interpreter.ReduceOps, "apply_impl", _reduction(interpreter.ReduceOps.apply_impl)),
         (interpreter.ScanOps, "apply_impl", _scan(interpreter.ScanOps.apply_impl)),
         (interpreter, "_patch_lang", LanguagePatches(interpreter._patch_lang)),

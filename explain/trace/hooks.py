@@ -14,6 +14,7 @@ from explain.trace.errors import OutOfBounds, TraceError
 from explain.trace.memory import tensor_behind
 from explain.trace.records import ATOMIC, LOAD, STORE
 from explain.trace.semantics import argument
+from explain.trace.warmup import Compiled
 
 if TYPE_CHECKING:
     from explain.trace.recorder import Recorder
@@ -68,11 +69,13 @@ def hooks(recorder: Recorder) -> list[tuple[Any, str, object]]:
             (reporting or self.plain)(**arguments)
 
     def patched_run(self: Any, *args: Any, grid: Any, warmup: Any, **kwargs: Any) -> Any:
+        compiled = Compiled(self, dict(zip(self.arg_names, args, strict=False)) | kwargs, recorder.note)
         if warmup:
-            return None
+            return compiled
         with recorder.launching(self):
             try:
-                return run(self, *args, grid=grid, warmup=warmup, **kwargs)
+                run(self, *args, grid=grid, warmup=warmup, **kwargs)
+                return compiled
             except interpreter.InterpreterError as error:
                 if (own := _own_error(error)) is not None:
                     raise own from None

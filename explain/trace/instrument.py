@@ -26,14 +26,13 @@ from weakref import WeakKeyDictionary
 from triton import language as tl
 
 from explain.trace.model import Source
-from explain.trace.semantics import RULES, Unbound, types_of
+from explain.trace.semantics import RULES, types_of
 from explain.trace.syntax import Syntax
 
 PROJECT = Path(__file__).resolve().parents[2]
 PREFIX = "_tilescope_"
 HOOKS = ("enter", "step", "mark", "fail", "leave")
 SITES = f"{PREFIX}sites"
-UNBOUND = f"{PREFIX}unbound"
 TYPES = f"{PREFIX}types"
 BOOLEANS = {ast.And: ("stops_and", "both"), ast.Or: ("stops_or", "either")}
 
@@ -73,7 +72,7 @@ class Instrumented:
         rules = {PREFIX + name: rule for name, rule in RULES.items()}
         rules[f"{PREFIX}types_of"] = partial(types_of, {})  # they are of this run
         enclosing = _enclosing(fn)
-        made = self.make(**hooks, **rules, **{SITES: self.sites, UNBOUND: Unbound}, **dict.fromkeys(enclosing))
+        made = self.make(**hooks, **rules, **{SITES: self.sites}, **dict.fromkeys(enclosing))
         code = made.__code__
         cells = dict(zip(code.co_freevars, made.__closure__ or (), strict=True)) | enclosing
         closure = tuple(cells[name] for name in code.co_freevars)
@@ -143,7 +142,6 @@ class _Rewriter(ast.NodeTransformer):
         self.reporting = reporting
         self.sites: list[Site] = []
         self.loops: list[ast.stmt] = []  # those around the statement
-        self.live: set[str] = set()  # surely assigned before the statement, as the compiler sees it
         self.temporaries = 0
 
     def maker(self, function: ast.FunctionDef, enclosing: Sequence[str]) -> ast.Module:
@@ -159,11 +157,10 @@ class _Rewriter(ast.NodeTransformer):
                 argument.annotation = None
         function.returns = None
         entered = self.report("enter", function, names)
-        self.live = set(names)
         types = ast.Assign([ast.Name(TYPES, ast.Store())], _call("types_of", *map(_name, names)))
         body = [types, *self.refused(function.body), *self.block(function.body)]
         function.body = self.guarded(function, entered, body) if self.reporting else body
-        parameters = [PREFIX + name for name in (*HOOKS, *RULES)] + [SITES, UNBOUND, *enclosing]
+        parameters = [PREFIX + name for name in (*HOOKS, *RULES)] + [SITES, *enclosing]
         (make,) = ast.parse(f"def {PREFIX}make(): pass").body
         assert isinstance(make, ast.FunctionDef)
         make.args.args = [ast.arg(name) for name in parameters]
@@ -179,15 +176,7 @@ class _Rewriter(ast.NodeTransformer):
         return [ast.Expr(entered), ast.Try(body=body, handlers=[handler], orelse=[], finalbody=[leave])]
 
     def block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
-        before = self.live
-        out: list[ast.stmt] = []
-        self.live = set(before)
-        for statement in statements:
-            names = _assigned(statement)
-            out += self.statement(statement)
-            self.live.update(names)
-        self.live = before
-        return out
+        return [part for statement in statements for part in self.statement(statement)]
 
     def statement(self, node: ast.stmt) -> Iterator[ast.stmt]:
         match node:
@@ -247,26 +236,21 @@ class _Rewriter(ast.NodeTransformer):
         names = [] if returns else sorted(then | other)
         arguments = [ast.Constant(node.lineno), *map(ast.Constant, names)]
         made = ast.Assign([ast.Name(name, ast.Store())], _call("Branches", _name(TYPES), *arguments))
-        values = [_call_on(_call_plain("locals"), "get", ast.Constant(one), _name(UNBOUND)) for one in names]
-        check = ast.Expr(ast.Call(_name(name), values, []))
-        lost: list[ast.stmt] = []
-        for one in names:
-            if (one in then) != (one in other):
-                value = _call_on(_call_plain("locals"), "get", ast.Constant(one), _name(UNBOUND))
-                test = _call_on(_name(name), "lost", ast.Constant(one), value)
-                lost.append(ast.If(test, [ast.Delete([ast.Name(one, ast.Del())])], []))
+        check = ast.Expr(ast.Call(_name(name), [_variables()], []))
+        lost = [_forgotten(name, one) for one in names if (one in then) != (one in other)]
         for part in (made, check, *lost):
             ast.copy_location(part, node)
         return made, check, lost
 
     def loop(self, node: ast.For | ast.While) -> Iterator[ast.stmt]:
-        """The loop, and the check of what it carries: `Carried` is told the values at each start and at the end."""
+        """The loop, and the check of what it carries: `Carried` sees the variables at each start and at the end."""
         carried = self.temporary()
         target = _bound(node.target) if isinstance(node, ast.For) else []
-        assigned = dict.fromkeys(name for part in ast.walk(node) for name in _assigned(part))
-        names = [name for name in assigned if name in self.live and name not in target]
-        values = [_call_on(_call_plain("locals"), "get", ast.Constant(name), _name(UNBOUND)) for name in names]
-        check = ast.Expr(ast.Call(_name(carried), values, []))
+        assigned = dict.fromkeys(name for part in node.body for inner in ast.walk(part) for name in _binds(inner))
+        names = [name for name in assigned if name not in target]
+        test = ast.Call(_name(carried), [_variables()], [])
+        forgotten = [_forgotten(carried, name) for name in names]
+        check = ast.If(test, forgotten, []) if names else ast.Expr(test)
         made = ast.Assign([ast.Name(carried, ast.Store())], _call("Carried", *map(ast.Constant, names)))
         if isinstance(node, ast.For):
             header = node.iter
@@ -382,6 +366,16 @@ def _call_on(value: ast.expr, method: str, *arguments: ast.expr) -> ast.expr:
     return ast.Call(ast.Attribute(value, method, ast.Load()), list(arguments), [])
 
 
+def _variables() -> ast.expr:
+    return _call_plain("locals")
+
+
+def _forgotten(check: str, name: str) -> ast.stmt:
+    """Deletes a variable if the `Branches` or the `Carried` of this name says that it is lost."""
+    lost = _call_on(_name(check), "lost", ast.Constant(name), _variables())
+    return ast.If(lost, [ast.Delete([ast.Name(name, ast.Del())])], [])
+
+
 def _number(node: ast.expr) -> int | float | None:
     """The number that an expression is, if it is one as it is written."""
     with suppress(ValueError, TypeError):
@@ -410,6 +404,16 @@ def _assigned(node: ast.AST) -> list[str]:
         case ast.AnnAssign(target=target, value=ast.expr()):
             return _bound(target)
     return []
+
+
+def _binds(node: ast.AST) -> list[str]:
+    """The names that a statement binds: it assigns them, or is a loop or a `with` over them."""
+    match node:
+        case ast.For(target=target):
+            return _bound(target)
+        case ast.With(items=items):
+            return [name for item in items if item.optional_vars for name in _bound(item.optional_vars)]
+    return _assigned(node)
 
 
 class _Spans:

@@ -9,7 +9,6 @@ borrow from the number.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -211,10 +210,10 @@ def tensor_behind(argument: Any) -> Any:
     return view.set_(tensor.untyped_storage(), offset, tuple(argument.shape), tuple(argument.stride()))
 
 
-def _live_tensors() -> Iterator[torch.Tensor]:
-    for thing in gc.get_objects():
-        if type(thing) in (torch.Tensor, torch.nn.Parameter) and thing.device.type == "cpu":
-            yield thing
+def _live_tensors() -> list[torch.Tensor]:
+    kinds = torch.Tensor, torch.nn.Parameter
+    with torch._C.DisableTorchFunction():  # where there is no GPU, a tensor says that it is on one
+        return [thing for thing in gc.get_objects() if type(thing) in kinds and thing.device.type == "cpu"]
 
 
 def _low(tensor: torch.Tensor) -> int:

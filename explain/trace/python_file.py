@@ -12,7 +12,6 @@ import linecache
 import os
 import signal
 import sys
-import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -31,16 +30,13 @@ from explain.trace.instrument import PROJECT
 from explain.trace.model import Failure, Trace
 from explain.trace.patches import replaced
 from explain.trace.recorder import Programs, Progress, recording
-from explain.trace.without_gpu import OnCpu, without_gpu
-
-LIBRARIES = ("<", *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
-OURS = str(PROJECT / "explain")
-
+from explain.trace.without_gpu import OURS, OnCpu, is_library, without_gpu
 
 OUTPUT_CHARACTERS = 100_000
 """What a run prints is kept up to here."""
 NO_GPU = (
-    "no GPU here: the file's tensors on cuda are on the CPU, and a question about the GPU is answered as on an H100"
+    "no GPU here: the file's tensors on cuda are on the CPU, and a question about the GPU is answered as on an H100; "
+    "times and used memory are NaN, and a benchmark runs once, at its first size"
 )
 
 
@@ -120,6 +116,7 @@ def opened(
     what = f"{path.name}:{function}" if function else path.name
     output = _Output()
     with (
+        replaced(sys, "argv", [str(path)]),
         _own_imports(path.parent, base, name),
         redirect_stdout(output),
         redirect_stderr(output),
@@ -260,7 +257,7 @@ def _own_imports(folder: Path, base: Path, module: str) -> Iterator[None]:
     finally:
         sys.path[:] = path
         for name in set(sys.modules) - before:
-            mine = _is_under(sys.modules[name], base) and not _is_library(sys.modules[name].__file__)
+            mine = _is_under(sys.modules[name], base) and not is_library(sys.modules[name].__file__)
             if mine or name.rpartition(".")[2] == "conftest":  # pytest takes them from folders above too
                 del sys.modules[name]
         sys.modules.update(hidden)
@@ -269,10 +266,6 @@ def _own_imports(folder: Path, base: Path, module: str) -> Iterator[None]:
 def _is_under(module: ModuleType, folder: Path) -> bool:
     file = getattr(module, "__file__", None)
     return file is not None and Path(file).resolve().is_relative_to(folder)
-
-
-def _is_library(file: str | None) -> bool:
-    return file is not None and file.startswith(LIBRARIES)
 
 
 @contextmanager
@@ -329,7 +322,7 @@ def _calls(error: BaseException) -> list[traceback.FrameSummary]:
 
 def _foreign(calls: Sequence[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
     """The calls in the user's own files, each once: none in Tilescope or a library."""
-    found = [call for call in calls if not _is_library(call.filename) and not call.filename.startswith(OURS)]
+    found = [call for call in calls if not is_library(call.filename) and not call.filename.startswith(OURS)]
     return [call for k, call in enumerate(found) if call not in found[k + 1 :]]
 
 
@@ -337,5 +330,6 @@ def _asks_for_cuda(error: BaseException) -> bool:
     # torch and triton have several messages and exception types for it; foreign code may say CUDA for other reasons
     words = ("CUDA", "NVIDIA driver", "active drivers", "accelerator device")
     raised = traceback.extract_tb(error.__traceback__)
-    by_library = bool(raised) and _is_library(raised[-1].filename)
+    by_library = bool(raised) and is_library(raised[-1].filename)
+    by_library = by_library or "'CUDA' backend" in str(error)  # of an operator in C++
     return by_library and not torch.cuda.is_available() and any(word in str(error) for word in words)

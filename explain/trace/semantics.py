@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 import functools
 import inspect
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -36,10 +36,6 @@ class Number(tl.tensor):  # type: ignore[misc]  # Triton has no types
         data = np.array([number], dtype=interpreter._get_np_dtype(dtype))
         super().__init__(interpreter.TensorHandle(data, dtype), dtype)
         self.number = number
-
-
-class Unbound:
-    """A variable's value where it has none."""
 
 
 def argument(value: Any) -> Any:
@@ -149,9 +145,9 @@ def ternary(known: Types, place: tuple[int, int], test: Any, value: Any, *number
 class Branches:
     """Checks that both branches of an `if` with a computed condition leave a variable the same type.
 
-    It is called before and after the `if`, with the values of the names that its branches assign (`visit_if_scf`):
-    a variable from before keeps its type; another must be assigned in both, with one type. `known` is what `types_of`
-    gave. One branch runs at a time, so the types of the other are known once it has run.
+    It is called before and after the `if`, with the function's variables; `names` are those that its branches assign
+    (`visit_if_scf`): a variable from before keeps its type; another must be assigned in both, with one type. `known`
+    is what `types_of` gave. One branch runs at a time, so the types of the other are known once it has run.
     """
 
     def __init__(self, known: Types, line: int, *names: str) -> None:
@@ -159,23 +155,24 @@ class Branches:
         self.before: Sequence[str] | None = None
         self.computed = False
 
-    def __call__(self, *values: Any) -> None:
+    def __call__(self, variables: Mapping[str, Any]) -> None:
+        values = [variables.get(name) for name in self.names]
         types = [_type_name(value) if isinstance(value, tl.tensor) else "" for value in values]
         if self.before is None:
             self.before = [*types]
-            self.missing = [value is Unbound for value in values]
+            self.missing = {name for name in self.names if name not in variables}
         elif self.computed:
-            for name, before, new, now in zip(self.names, self.before, self.missing, types, strict=True):
+            for name, before, now in zip(self.names, self.before, types, strict=True):
+                new = name in self.missing
                 first = self.known.setdefault((self.line, name), now) if new and now else before
                 if first and now and first != now:
                     where = "in the other branch" if new else "before the `if`"
                     words = "the condition is computed, so both branches are compiled and must leave one type"
                     raise Refused(f"`{name}` is {first} {where} and {now} after this one: {words}")
 
-    def lost(self, name: str, value: Any) -> bool:
+    def lost(self, name: str, variables: Mapping[str, Any]) -> bool:
         """Whether a name that only one branch assigns has no value after the `if`."""
-        assert self.before is not None
-        return self.computed and self.missing[self.names.index(name)] and isinstance(value, tl.tensor)
+        return self.computed and name in self.missing and name in variables
 
 
 def going_on(value: Any) -> bool:
@@ -196,26 +193,35 @@ def asserts(value: Any, message: Any = "") -> None:
 class Carried:
     """Checks that a loop keeps the types of the variables it carries (`_verify_loop_carried_variable`).
 
-    It is called at each iteration's start and at the loop's end, with the values of the names that its body assigns.
+    It is called at each iteration's start and at the loop's end, with the function's variables; `names` are those that
+    the loop's body assigns. A variable without a value before the loop is the body's own: each iteration begins
+    without it, and so does what follows the loop (`enter_sub_region`).
     """
 
     def __init__(self, *names: str) -> None:
         self.names = names
-        self.types: Sequence[str] | None = None
+        self.types: Mapping[str, str] | None = None
         self.unrolled = False
 
-    def __call__(self, *values: Any) -> None:
+    def __call__(self, variables: Mapping[str, Any]) -> bool:
+        """Whether any variable is to be forgotten here: those that are `lost`."""
         if self.unrolled:
-            return
-        types = [_type_name(value) for value in values]
+            return False
         if self.types is None:
-            self.types = types
-        for name, first, now in zip(self.names, self.types, types, strict=True):
+            self.types = {name: _type_name(variables[name]) for name in self.names if name in variables}
+        for name, first in self.types.items():
+            now = _type_name(variables[name])
             if first not in ("", now):
                 raise Refused(
                     f"`{name}` is {first} before the loop and {now} after an iteration: the type of a variable that a "
                     "loop carries cannot change"
                 )
+        return len(self.types) < len(self.names)
+
+    def lost(self, name: str, variables: Mapping[str, Any]) -> bool:
+        """Whether an iteration leaves this name, and the compiler does not know it after the iteration."""
+        assert self.types is not None
+        return name not in self.types and name in variables
 
 
 def _type_name(value: Any) -> str:

@@ -1,23 +1,35 @@
 """Runs a file that asks for a GPU on a machine without one: its tensors on "cuda" are made on the CPU.
 
 Kernels are recorded in Triton's CPU interpreter, and a tensor's device changes nothing in them. A launcher may ask how
-many SMs the GPU has, or put a stream around a launch; it is answered as on an H100.
+many SMs the GPU has, or put a stream around a launch; it is answered as on an H100. A time would be the interpreter's,
+so each is NaN: a benchmark runs its function once, and of its sizes the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+import sys
+import sysconfig
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+import triton.testing
 from torch.overrides import TorchFunctionMode
+from torch.utils import _device
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
+from explain.trace.instrument import PROJECT
 from explain.trace.patches import replaced
 
+LIBRARIES = ("<", *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
+OURS = str(PROJECT / "explain")
+"""How the names of files begin that are not the reader's: of libraries, and of Tilescope."""
+INSTALLED = "/site-packages/", "/dist-packages/"
 CAPABILITY = 9, 0
 H100 = SimpleNamespace(
     name="NVIDIA H100 80GB HBM3", major=9, minor=0, multi_processor_count=132, warp_size=32, total_memory=80 * 10**9,
@@ -33,8 +45,11 @@ TRITONS = {
 """What Triton's driver says of it; clocks in kHz, the bus in bits."""
 
 
+CUDA = torch.device("cuda", 0)
+
+
 class OnCpu(TorchFunctionMode):
-    """While active, PyTorch's functions take the CPU for a CUDA device, and `is_cuda` is true.
+    """While active, PyTorch's functions take the CPU for a CUDA device, and each tensor says that it is on CUDA.
 
     `asked`: whether any of them was asked for one.
     """
@@ -45,13 +60,19 @@ class OnCpu(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, moves = dict(kwargs or {}), func == torch.Tensor.to
-        if func in (torch.Tensor.cuda, torch.Tensor.pin_memory, _IS_CUDA):
+        if func in _SAID:
             self.asked = True
-            return True if func == _IS_CUDA else args[0]
+            return _SAID[func]
+        if func in (torch.Tensor.cuda, torch.Tensor.pin_memory):
+            self.asked = True
+            return args[0]
         if _is_cuda(kwargs.get("device")) or (moves and any(map(_is_cuda, args[1:]))):
             self.asked = True
             kwargs |= {"device": torch.device("cpu")} if "device" in kwargs else {}
             args = args[:1] + tuple(torch.device("cpu") if moves and _is_cuda(one) else one for one in args[1:])
+        elif _is_cuda(_device.CURRENT_DEVICE) and func in _device._device_constructors():
+            self.asked = True  # by torch.set_default_device, or inside `with torch.device("cuda")`
+            kwargs.setdefault("device", torch.device("cpu"))
         kwargs.pop("pin_memory", None)  # it needs a GPU too
         return func(*args, **kwargs)
 
@@ -62,7 +83,12 @@ def _is_cuda(device: object) -> bool:
     return type(device) is int or (isinstance(kind, str) and kind.split(":")[0] == "cuda")
 
 
-_IS_CUDA: Any = torch.Tensor.is_cuda.__get__  # type: ignore[attr-defined]
+def _getter(name: str) -> Any:
+    return getattr(torch.Tensor, name).__get__
+
+
+_SAID = {_getter("is_cuda"): True, _getter("is_cpu"): False, _getter("device"): CUDA, torch.Tensor.get_device: 0}
+"""What a tensor says of where it is."""
 
 
 class _Driver:
@@ -74,7 +100,7 @@ class _Driver:
         return GPUTarget("cuda", CAPABILITY[0] * 10 + CAPABILITY[1], H100.warp_size)
 
     def get_active_torch_device(self) -> torch.device:
-        return torch.device("cpu")
+        return CUDA
 
     def get_device_interface(self) -> Any:
         return torch.cuda
@@ -86,6 +112,15 @@ class _Driver:
         return 0
 
     def set_current_device(self, device: object) -> None:
+        pass
+
+    def get_benchmarker(self) -> Callable[..., Any]:
+        return _timed
+
+    def get_empty_cache_for_benchmark(self) -> torch.Tensor:
+        return torch.empty(0)
+
+    def clear_cache(self, cache: object) -> None:
         pass
 
 
@@ -102,27 +137,105 @@ class _Stream:
             return lambda *args, **kwargs: None
         raise AttributeError(f"there is no GPU, so a stream or an event has no {name}")
 
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, end: object) -> float:
+        return math.nan
+
+
+class _Nothing(nullcontext[None]):
+    """A context that changes nothing, such as another device; a class, because PyTorch asks what is one."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+
+def _timed(
+    fn: Callable[[], object], *args: Any, quantiles: Sequence[float] | None = None, return_mode: str = "mean", **_: Any
+) -> float | list[float]:
+    """`triton.testing.do_bench`: calls the function once; its times are NaN."""
+    fn()
+    if quantiles is not None:
+        return [math.nan] * len(quantiles) if len(quantiles) > 1 else math.nan
+    return [math.nan] if return_mode == "all" else math.nan
+
+
+def _benchmarked(self: Any, *args: Any, **kwargs: Any) -> None:
+    """`triton.testing.Mark.run`: calls the function at each benchmark's first size, for each line; plots nothing."""
+    many = isinstance(self.benchmarks, list)
+    for bench in self.benchmarks if many else [self.benchmarks]:
+        first = bench.x_vals[0]
+        sizes = first if isinstance(first, list | tuple) else [first] * len(bench.x_names)
+        for line in bench.line_vals:
+            self.fn(**dict(zip(bench.x_names, sizes, strict=True)), **{bench.line_arg: line}, **bench.args)
+
+
+class _Generator(torch.Generator):
+    """A generator on the CPU, whatever device is named."""
+
+    def __new__(cls, device: object = None) -> _Generator:
+        return super().__new__(cls)
+
+
+def is_library(file: str | None) -> bool:
+    """Whether a file is an installed package's, or Python's own."""
+    return file is not None and (file.startswith(LIBRARIES) or any(part in file for part in INSTALLED))
+
+
+def _is_there() -> bool:
+    """Whether there is a GPU: to the file that runs, yes; to libraries and to Tilescope, no."""
+    asking = sys._getframe(1).f_code.co_filename
+    return not is_library(asking) and not asking.startswith(OURS)
+
 
 def _answers() -> dict[str, Any]:
-    """What functions of `torch.cuda` do instead; each is an object of its own, since torch.compile lists them."""
+    """What attributes of `torch.cuda` are instead; each is an object of its own, since torch.compile lists them."""
+    classes: dict[str, type] = dict.fromkeys(("device", "device_of", "_DeviceGuard", "stream"), _Nothing)
+    classes |= dict.fromkeys(("Stream", "Event", "current_stream", "default_stream", "ExternalStream"), _Stream)
     return {
-        **{name: _always(nullcontext()) for name in ("device", "device_of", "_DeviceGuard", "stream")},
-        **{
-            name: _always(None)
-            for name in ("synchronize", "set_device", "empty_cache", "manual_seed", "manual_seed_all")
-        },
-        **{name: type(name, (_Stream,), {}) for name in ("Stream", "Event", "current_stream", "default_stream")},
+        **{name: type(name, (base,), {}) for name, base in classes.items()},
+        **{name: _always(None) for name in DONE},
+        **{name: _always(math.nan) for name in UNKNOWN},
+        "memory_stats": _always(defaultdict(int)),
+        "mem_get_info": _always((H100.total_memory, H100.total_memory)),
+        "is_available": _is_there,
+        "is_initialized": _is_there,
         "current_device": _always(0),
         "device_count": _always(1),
         "is_bf16_supported": _always(True),
+        "is_current_stream_capturing": _always(False),
         "get_device_name": _always(H100.name),
         "get_device_properties": _always(H100),
         "get_device_capability": _always(CAPABILITY),
+        "get_rng_state": lambda device=None: torch.get_rng_state(),
+        "set_rng_state": lambda new_state, device=None: torch.set_rng_state(new_state),
+        "default_generators": (torch.default_generator,),
     }
+
+
+DONE = (
+    "synchronize", "set_device", "set_stream", "empty_cache", "ipc_collect", "init", "manual_seed", "manual_seed_all",
+    "seed", "seed_all", "reset_peak_memory_stats", "reset_max_memory_allocated", "reset_accumulated_memory_stats",
+)  # fmt: skip
+"""Functions of `torch.cuda` with nothing to do."""
+UNKNOWN = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
+"""Functions of `torch.cuda` that ask for the bytes on the GPU."""
 
 
 def _always(answer: object) -> Callable[..., Any]:
     return lambda *args, **kwargs: answer
+
+
+def _accelerators() -> dict[str, Any]:
+    """What functions of `torch.accelerator` do instead."""
+    return {
+        "is_available": _is_there,
+        "current_accelerator": lambda check_available=False: torch.device("cuda"),
+        "current_device_index": _always(0),
+        "device_count": _always(1),
+        "synchronize": _always(None),
+    }
 
 
 @contextmanager
@@ -132,13 +245,22 @@ def without_gpu() -> Iterator[OnCpu]:
     if torch.cuda.is_available():
         yield on_cpu
         return
-    with ExitStack() as stack:
-        for name, answer in _answers().items():
-            stack.enter_context(replaced(torch.cuda, name, answer))
+    made: Any = torch._C._dynamo.guards
+    attributes: list[tuple[Any, str, object]] = [
+        *((torch.cuda, name, answer) for name, answer in _answers().items()),
+        *((torch.accelerator, name, answer) for name, answer in _accelerators().items()),
+        (torch, "Generator", _Generator),
+        (triton.testing, "do_bench", _timed),
+        (triton.testing, "do_bench_cudagraph", _timed),
+        (triton.testing.Mark, "run", _benchmarked),
         # What the code that torch.compile writes imports.
-        stack.enter_context(replaced(torch._C, "_cuda_getCurrentRawStream", lambda device: 0))
-        made: Any = torch._C._dynamo.guards
-        stack.enter_context(replaced(made, "_empty_strided_cuda", made._empty_strided_cpu))
+        (torch._C, "_cuda_getCurrentRawStream", lambda device: 0),
+        (made, "_empty_strided_cuda", made._empty_strided_cpu),
+    ]
+    with ExitStack() as stack:
+        for one in attributes:
+            stack.enter_context(replaced(*one))
+        stack.callback(torch.set_default_device, None)
         before = driver._active
         stack.callback(setattr, driver, "_active", before)
         driver.set_active(_Driver())

@@ -23,10 +23,10 @@ def follow(
 ) -> None:
     """Draws a part of the page, and again every `seconds` while `running()`.
 
-    The whole page reruns once when the job ends, and each time `progress()` changes. It does so before `draw` runs, so a
-    button in it acts in its `on_click`, or the click would be lost. Afterwards it is not a fragment: the browser would
-    go on asking for it. If such a run follows right after a page's own, Streamlit leaves what the page no longer draws on
-    the screen.
+    The whole page reruns once when the job ends, and each time `progress()` changes. It does so before `draw` runs, so
+    a button in it acts in its `on_click`, or the click would be lost. Afterwards it is not a fragment: the browser
+    would go on asking for it. If such a run follows right after a page's own, Streamlit leaves what the page no longer
+    draws on the screen.
     """
     before = (running(), progress())
     if before[0]:

@@ -304,11 +304,15 @@ def test_a_check_of_some_programs_finds_what_they_do(capsys, tmp_path):
 
 @pytest.mark.parametrize(
     ("function", "limits", "words"),
-    [("endless", ["--seconds", "1"], "1 s"), ("hungry", ["--megabytes", "300"], "memory")],
+    [
+        (":endless", ["--seconds", "1"], "raise --seconds"),
+        (":hungry", ["--megabytes", "300"], "raise --megabytes"),
+        ("", [], "mine.py:FUNCTION calls a function of it"),
+    ],
 )
 def test_a_run_that_launches_nothing_exits_3_and_says_why(capsys, tmp_path, function, limits, words):
     (tmp_path / "mine.py").write_text(FOREIGN)
-    status, _, err = run(capsys, "trace", f"{tmp_path / 'mine.py'}:{function}", "--out", str(tmp_path / "t"), *limits)
+    status, _, err = run(capsys, "trace", f"{tmp_path / 'mine.py'}{function}", "--out", str(tmp_path / "t"), *limits)
     assert status == 3
     assert words in err
     assert not (tmp_path / "t").exists()

@@ -157,9 +157,87 @@ def test_tensors_on_cuda_are_on_the_cpu_and_the_trace_says_so(trace_file, made):
 
 
 @NO_GPU_HERE
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "assert x.device == torch.device('cuda', 0) == triton.runtime.driver.active.get_active_torch_device()",
+        "assert x.device.type == 'cuda' and x.get_device() == 0 and not x.is_cpu",
+        "assert torch.cuda.is_available() and torch.accelerator.current_accelerator().type == 'cuda'",
+        "torch.cuda.reset_peak_memory_stats(); assert math.isnan(torch.cuda.max_memory_allocated() / 2**20)",
+        "assert isinstance(torch.cuda.Event(), torch.cuda.Event) and not isinstance(x, torch.cuda.device)",
+        "a, b = torch.cuda.Event(True), torch.cuda.Event(True); a.record(); assert math.isnan(a.elapsed_time(b))",
+        "d = triton.runtime.driver.active; d.clear_cache(d.get_empty_cache_for_benchmark())",
+        "assert math.isnan(triton.testing.do_bench(lambda: x + 1))",
+        "assert len(triton.testing.do_bench(lambda: x + 1, quantiles=[0.5, 0.2, 0.8])) == 3",
+        "torch.rand(4, device='cuda', generator=torch.Generator(device='cuda').manual_seed(1))",
+        "torch.cuda.set_rng_state(torch.cuda.get_rng_state())",
+        "torch.set_default_device('cuda'); assert torch.rand(4).is_cuda",
+        "with torch.device('cuda'): torch.rand(4)",
+        "torch.empty_like(x); torch.zeros(4, device=x.device).to(x.device)",
+    ],
+)
+def test_what_scripts_ask_of_a_gpu(trace_file, asked):
+    text = f"""
+        import math
+        def main():
+            x = torch.arange(4.0, device="cuda")
+            double[(1,)](x, 4, BLOCK=4)
+            {asked}
+    """
+    assert trace_file(text)["report"]["failure"] is None
+    assert torch.zeros(1).device.type == "cpu"
+
+
+@NO_GPU_HERE
+def test_of_a_benchmark_the_first_size_runs_once(trace_file):
+    text = """
+        sizes = dict(x_names=["n"], x_vals=[4, 8], line_arg="by", line_vals=["a", "b"], line_names=["a", "b"])
+        @triton.testing.perf_report(triton.testing.Benchmark(**sizes, plot_name="double", args={"block": 4}))
+        def measured(n, by, block):
+            return triton.testing.do_bench(lambda: double[(1,)](torch.arange(4.0), n, BLOCK=block))
+        def main(): measured.run(print_data=True, save_path="no such folder")
+    """
+    answer = trace_file(text)
+    assert [launch["traffic"]["read_bytes"] for launch in answer["launches"]] == [16, 16]
+    assert answer["report"]["failure"] is None
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        "k = double.warmup(x, 4, BLOCK=4, grid=(1,)); k._init_handles(); k[(k.n_regs // 16, 1, 1)](x, 4)",
+        "double.warmup(torch.float32, 4, BLOCK=4, grid=(1,))[(2,)](x, 4, 4)",
+        "k = double[(2,)](x, 4, BLOCK=4); print(k.asm['ptx'], k.metadata.shared // 1024)",
+    ],
+)
+def test_what_a_launch_and_a_warmup_return(trace_file, launch):
+    answer = trace_file(f"def main():\n  x = torch.arange(4.0)\n  {launch}")
+    assert answer["report"]["failure"] is None
+    assert [one["grid"] for one in answer["launches"]] == [[2, 1, 1]]
+    assert ("32 registers" in " ".join(answer["report"]["notes"])) == ("float32" not in launch)
+
+
+@pytest.mark.parametrize("function", ["", "main", "test_it"])
+def test_a_file_sees_the_arguments_of_its_script_alone(trace_file, monkeypatch, function):
+    monkeypatch.setattr(sys, "argv", ["explain", "trace", "--out", "a.tilescope"])
+    text = """
+        import argparse
+        def main():
+            assert len(argparse.ArgumentParser().parse_args().__dict__) == 0
+            double[(1,)](torch.arange(4.0), 4, BLOCK=4)
+        def test_it(): main()
+        if __name__ == "__main__":
+            main()
+    """
+    assert trace_file(text, function)["report"]["failure"] is None
+    assert sys.argv[0] == "explain"
+
+
+@NO_GPU_HERE
 def test_the_machine_is_as_before_afterwards(trace_file):
     trace_file("def main(): double[(1,)](torch.arange(4.0, device='cuda'), 4, BLOCK=4)")
     assert torch.cuda.device_count() == 0
+    assert not torch.cuda.is_available()
     assert not torch.zeros(1).is_cuda
     with pytest.raises((RuntimeError, AssertionError)):
         torch.zeros(1, device="cuda")

@@ -194,6 +194,21 @@ def mask_right():
 
 
 @triton.jit
+def descriptor_kernel(x_ptr, y_ptr, rows, cols, BLOCK: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, [rows, cols], [cols, 1], [BLOCK, BLOCK])
+    y = tl.make_tensor_descriptor(y_ptr, [rows, cols], [cols, 1], [BLOCK, BLOCK])
+    y.store([0, tl.program_id(0) * BLOCK], x.load([0, tl.program_id(0) * BLOCK]))
+
+
+def a_descriptor():
+    descriptor_kernel[(2,)](torch.randn(4, 8), torch.zeros(4, 8), 4, 8, BLOCK=4)
+
+
+def a_descriptor_over_the_edge():
+    descriptor_kernel[(2,)](torch.randn(3, 12), torch.zeros(3, 12), 3, 12, BLOCK=8)
+
+
+@triton.jit
 def unused_kernel(x_ptr, y_ptr, w_ptr, USED: tl.constexpr, BLOCK: tl.constexpr):
     lanes = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + lanes)

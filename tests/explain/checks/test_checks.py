@@ -63,6 +63,11 @@ def test_right_kernels_that_look_alike_are_not_blamed(function):
     assert not [one for one in findings(getattr(faults, function)) if one.error]
 
 
+@pytest.mark.parametrize("function", ["a_descriptor", "a_descriptor_over_the_edge"])
+def test_a_descriptor_keeps_its_bounds_and_has_no_mask(function):
+    assert not findings(getattr(faults, function))
+
+
 def test_a_view_of_a_larger_tensor_has_gaps():
     (found,) = (one for one in findings(faults.outside_a_view) if one.error)
     assert (found.sort, found.element, found.index, found.times) == ("outside", 16, (0, 16), 16)

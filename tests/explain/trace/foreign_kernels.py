@@ -314,3 +314,60 @@ def branches(y_ptr, n, BLOCK: tl.constexpr):
     if n > 100:
         return
     tl.store(y_ptr, last + tl.sum(wide.to(tl.float32)))
+
+
+@triton.jit
+def names_of_a_loop(y_ptr, n, BLOCK: tl.constexpr):
+    for i in range(n):
+        scale = tl.zeros((BLOCK,), tl.float32) + i
+        if i > 0:  # noqa: SIM108  # what the test is about
+            other = scale
+        else:
+            other = scale + 1.0
+        if i == 1:  # noqa: SIM108
+            part = 1.0
+        else:
+            part = 2.0
+        part = tl.sum(other) + part
+        tl.store(y_ptr + 1, part)
+        for k in range(2):
+            twice = scale * k
+        twice = tl.sum(scale)
+        tl.store(y_ptr + 2, twice)
+    if n > 1:
+        scale = 3.0
+        tl.store(y_ptr, scale)
+
+
+@triton.jit
+def name_of_a_loop_after_it(y_ptr, n):
+    for i in range(n):
+        x = 1.0 * i
+    tl.store(y_ptr, x)
+
+
+@triton.jit
+def names_of_an_unrolled_loop(y_ptr, n):
+    for i in tl.static_range(2):
+        x = 1.0 * (n + i)
+    tl.store(y_ptr, x)
+
+
+@triton.jit
+def inline_ptx(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.extra.cuda.gdc_wait()
+    x = tl.load(x_ptr + i)
+    rounded = tl.inline_asm_elementwise(
+        "cvt.rna.tf32.f32 $0, $1;", "=r, r", [x], dtype=tl.float32, is_pure=True, pack=1
+    )
+    doubled = tl.inline_asm_elementwise("ex2.approx.f32 $0, $1;", "=f,f", [x], tl.float32, is_pure=True, pack=1)
+    tl.store(y_ptr + i, rounded)
+    tl.store(y_ptr + BLOCK + i, doubled)
+    tl.extra.cuda.gdc_launch_dependents()
+
+
+@triton.jit
+def other_inline_ptx(y_ptr):
+    x = tl.load(y_ptr)
+    tl.store(y_ptr, tl.inline_asm_elementwise("lop3.b32 $0, $1, 0, 0, 0;", "=r,r", [x], tl.float32, True, 1))

@@ -51,6 +51,9 @@ ACCEPTED = {
     "constant_branch": ({"y_ptr": "*fp32"}, {"WIDE": False}),
     "branches": ({"y_ptr": "*fp32", "n": "i32"}, {"BLOCK": 4}),
     "sides_of_each_type": ({"y_ptr": "*fp32", "n": "i32"}, {"FIRST": True}),
+    "inline_ptx": ({"x_ptr": "*fp32", "y_ptr": "*fp32"}, {"BLOCK": 4}),
+    "names_of_a_loop": ({"y_ptr": "*fp32", "n": "i32"}, {"BLOCK": 4}),
+    "names_of_an_unrolled_loop": ({"y_ptr": "*fp32", "n": "i32"}, {}),
 }
 
 
@@ -59,7 +62,7 @@ def compiler_says():
     calls: dict[str, Any] = {
         name: ({"y_ptr": "*fp32", **types}, constants) for name, (_, types, constants, _) in REFUSED.items()
     }
-    of_two = ("branches_of_two_types", "ternary_of_two_widths", "only_in_one_branch")
+    of_two = ("branches_of_two_types", "ternary_of_two_widths", "only_in_one_branch", "name_of_a_loop_after_it")
     calls |= {name: ({"y_ptr": "*fp32", "n": "i32"}, {}) for name in of_two}
     calls |= ACCEPTED | {"small_dot": ({"x_ptr": "*fp32", "y_ptr": "*fp32"}, {"M": 4, "K": 4})}
     command = [sys.executable, "-m", "tests.explain.trace.compile_foreign", json.dumps(calls)]
@@ -176,6 +179,15 @@ def test_functions_of_libdevice(symbol, arguments, expected):
     assert np.allclose(function(np.array(arguments, kind)), expected, rtol=1e-6)
 
 
+def test_inline_ptx_of_one_instruction(compiler_says):
+    x, y = torch.tensor([1.0, 1 + 2**-11, 1 + 2**-12, -np.inf]), torch.zeros(8)
+    record_call(lambda: kernels.inline_ptx[(1,)](x, y, BLOCK=4))
+    assert y[:4].tolist() == [1, 1 + 2**-10, 1, -np.inf]
+    assert torch.allclose(y[4:], torch.exp2(x))
+    with pytest.raises(Refused, match=r"inline PTX cannot be traced.*lop3"):
+        record_call(lambda: kernels.other_inline_ptx[(1,)](torch.zeros(4)))
+
+
 def test_scaled_dot():
     generator = np.random.default_rng(0)
     codes = generator.integers(0, 16, (16, 64), dtype=np.uint8)
@@ -187,7 +199,7 @@ def test_scaled_dot():
     magnitudes = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])[codes & 7] * np.where(codes & 8, -1, 1)
     left = magnitudes * np.exp2(np.repeat(sa.numpy().astype(float) - 127, 32, 1))
     right = b.float().numpy() * np.exp2(np.repeat(sb.numpy().astype(float) - 127, 32, 1)).T
-    assert (abs(y.numpy() - left @ right) <= 1e-6 * (abs(left) @ abs(right))).all()
+    assert (abs(y.numpy() - left @ right) <= 64 * 2**-24 * (abs(left) @ abs(right))).all()
     assert trace.launches[0].flops.matmul == 2 * 16 * 16 * 64
 
 
@@ -256,3 +268,17 @@ def test_a_variable_of_one_branch_is_lost_after_it(compiler_says):
     assert "x is not defined" in compiler_says["only_in_one_branch"]
     with pytest.raises(Exception, match="'x'"):
         record_call(lambda: kernels.only_in_one_branch[(1,)](torch.zeros(4), 4))
+
+
+def test_a_loops_own_variables_end_with_each_iteration():
+    y = torch.zeros(3)
+    record_call(lambda: kernels.names_of_a_loop[(1,)](y, 3, BLOCK=4))
+    assert y.tolist() == [3, 4 * 2 + 2, 4 * 2]
+    record_call(lambda: kernels.names_of_an_unrolled_loop[(1,)](y, 3))
+    assert y[0] == 4
+
+
+def test_a_loops_own_variable_is_lost_after_it(compiler_says):
+    assert "x is not defined" in compiler_says["name_of_a_loop_after_it"]
+    with pytest.raises(Exception, match="'x'"):
+        record_call(lambda: kernels.name_of_a_loop_after_it[(1,)](torch.zeros(4), 4))

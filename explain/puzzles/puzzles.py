@@ -136,6 +136,12 @@ def puzzles() -> Mapping[str, Puzzle]:
     return {name: one for name, one in ladder().items() if isinstance(one, Puzzle)}
 
 
+def nothing_to_fix() -> list[str]:
+    """A sentence for each bug of the museum that has no puzzle: it is harmless."""
+    numbered = enumerate(EXHIBITS.values(), 1)
+    return [f"Bug {at} is harmless, so there is nothing to fix: {one.title}." for at, one in numbered if one.harmless]
+
+
 @functools.cache
 def predictions() -> Mapping[str, Prediction]:
     """Every prediction by name, in order."""

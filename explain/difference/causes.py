@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -37,7 +37,8 @@ _REVERSED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
 class Evidence:
     """Run A's event and run B's, which differs; `names` are B's names of A's variables, `alike` compares values.
 
-    `paired` are A's assignments that B has too.
+    `paired` says which assignment of A each of B's is. With `as_paired` a variable of A stands for what B's last paired
+    assignment set, whatever that variable holds since.
     With `secret` A's expressions are not quoted.
     """
 
@@ -46,9 +47,10 @@ class Evidence:
     right: Event | None
     wrong: Event
     names: Mapping[str, str]
-    paired: Collection[Site]
+    paired: Mapping[Site, Site]
     alike: Callable[[NDArray[Any], NDArray[Any]], bool]
     secret: bool
+    as_paired: bool = False
 
     def said(self, node: ast.expr, noun: str = "", joined: str = "with") -> str:
         """A part of A's code in a sentence, with `noun` before it: "the factor `l_i * alpha`".
@@ -88,7 +90,7 @@ class Evidence:
         made, frame = copy.deepcopy(expression), self.a.frame(at)
         for place, part in reversed([*enumerate(ast.walk(made))]):
             event = self.a.events[frame[part.id]] if isinstance(part, ast.Name) and part.id in frame else None
-            if event is None or event.site in self.paired or event.kind == "load" or event.rounds != at.rounds:
+            if event is None or event.site in self.paired.values() or event.kind == "load" or event.rounds != at.rounds:
                 continue
             inner = value_of(self.a.statement(event.site))
             if inner is not None:
@@ -103,8 +105,16 @@ class Evidence:
         for event in [one for one in events if one.value is not None][:TRIED]:
             held = self.b.held(self.b.frame(event))
             mine = {name: held[its] for name, its in self.names.items() if its in held}
+            mine |= self._set_by_pairs(event) if self.as_paired else {}
             found.append(({**self.a.constants, **held, **mine}, event.value))
         return found  # type: ignore[return-value]
+
+    def _set_by_pairs(self, event: Event) -> dict[str, NDArray[Any]]:
+        """A's variables before B's event, as the last paired assignments of B set them."""
+        before = map(self.b.events.__getitem__, self.b.by_program[event.launch, event.program])
+        pairs = ((self.paired[one.site][2], one.value) for one in before
+                 if one.step < event.step and one.site in self.paired and one.value is not None)  # fmt: skip
+        return {name: value for name, value in pairs if name}
 
     @cached_property
     def compares(self) -> bool:
@@ -144,14 +154,24 @@ def cause_of(evidence: Evidence, order: tuple[str, str] | None) -> tuple[str, st
     seen = _by_values(evidence)
     if seen and seen[2]:
         return seen[:2]
-    expression = evidence.expression
-    if expression is not None and not evidence.gives(expression):
-        for edited, words in _edits(expression, evidence):
-            if evidence.gives(edited):
-                line = evidence.right.site[1] if evidence.right else 0
-                shown = f"with `{ast.unparse(edited)}`, A's line {line} gives exactly B's value"
-                return words, shown
+    found = _by_edits(evidence)
+    if found is None and order is None and seen is None:
+        found = _by_edits(replace(evidence, as_paired=True))
+    if found is not None:
+        return found
     return order or (seen[:2] if seen else None)
+
+
+def _by_edits(evidence: Evidence) -> tuple[str, str] | None:
+    """The first edit of A's statement that gives B's values, unless the statement itself does."""
+    expression = evidence.expression
+    if expression is None or evidence.gives(expression):
+        return None
+    for edited, words in _edits(expression, evidence):
+        if evidence.gives(edited):
+            line = evidence.right.site[1] if evidence.right else 0
+            return words, f"with `{ast.unparse(edited)}`, A's line {line} gives exactly B's value"
+    return None
 
 
 # --- what the values say ---

@@ -253,8 +253,7 @@ class _Comparison:
         if loop is None:
             names = self.names_at(event, other or event)
             close = partial(alike, tolerance=SAME_ARITHMETIC)
-            paired = set(self.pairs.values())
-            evidence = Evidence(self.a, self.b, other, event, names, paired, close, self.secret)
+            evidence = Evidence(self.a, self.b, other, event, names, self.pairs, close, self.secret)
             cause, why = cause_of(evidence, self.out_of_order(evidence)) or ("", "")
         else:
             cause, why = self.loops_apart(*loop)

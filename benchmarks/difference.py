@@ -23,6 +23,7 @@ from typing import Any
 os.environ["TRITON_INTERPRET"] = "1"  # before triton is imported
 
 from benchmarks import difference_cases as cases
+from benchmarks import difference_forms
 from benchmarks.difference_cases import Case
 from explain.difference.compare import CannotCompareError, first_difference
 from explain.experiment import Experiment, ParameterError
@@ -34,7 +35,7 @@ from kernels.catalog import KERNELS
 from kernels.launch import launcher, tensors
 from kernels.verify import verify
 
-HALVES = ("first", "second", "fresh")
+HALVES = ("first", "second", "fresh", "forms")
 
 
 def run(experiment: Experiment, edit: Any = None) -> tuple[Trace, bool]:
@@ -129,7 +130,8 @@ def main() -> int:
     bugs = [measured(case, "first") for case in cases.first_half()]
     bugs += [measured(case, "second") for case in cases.written_later(cases.SECOND_HALF)]
     bugs += [measured(case, "fresh") for case in cases.written_later(cases.FRESH)]
-    right = [blamed(case) for case in cases.right_variants()]
+    bugs += [measured(case, "forms") for case in difference_forms.bugs()]
+    right = [blamed(case) for case in (*cases.right_variants(), *difference_forms.right_variants())]
     halves = {half: counted([row for row in bugs if row["half"] == half]) for half in HALVES}
     result = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),

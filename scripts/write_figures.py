@@ -179,6 +179,7 @@ SETS = {
     "first": "the museum and the test suite's mutants",
     "second": "written afterwards: plain, renamed, reordered, other tiles",
     "fresh": "written last, nothing changed for them",
+    "forms": "in kernels of another form, which the pairing by values was changed for",
 }
 
 
@@ -196,7 +197,7 @@ def difference() -> str:
     right = result["right"]
     words = [
         f"Right variants called different: {right['blamed']} of {right['variants']}. They are renamed, reordered, "
-        "have other tiles, use exp2, or merge another way.",
+        "have other tiles or another form, use exp2, or merge another way.",
         f"Another line: {'; '.join(line) or 'none'}.",
         f"Another cause, or an unknown one: {'; '.join(cause) or 'none'}.",
         f"Not shown by any of the small inputs tried, so not counted: {'; '.join(unseen) or 'none'}.",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explain.difference.evaluate import callee, evaluate
-from explain.difference.replay import Event, Replay, names_in, value_of
+from explain.difference.replay import Event, Replay, Site, names_in, value_of
 from explain.figures.numbers import number
 
 TRIED = 12
@@ -34,6 +34,8 @@ _ORDERS: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
 class Evidence:
     """Run A's event and run B's, which differs; `names` are B's names of A's variables, `alike` compares values.
 
+    `paired` says which assignment of A each of B's is. With `as_paired` a variable of A stands for what B's last paired
+    assignment set, whatever that variable holds since.
     With `secret` A's expressions are not quoted.
     """
 
@@ -42,8 +44,10 @@ class Evidence:
     right: Event | None
     wrong: Event
     names: Mapping[str, str]
+    paired: Mapping[Site, Site]
     alike: Callable[[NDArray[Any], NDArray[Any]], bool]
     secret: bool
+    as_paired: bool = False
 
     def said(self, node: ast.expr, noun: str = "", joined: str = "with") -> str:
         """A part of A's code in a sentence, with `noun` before it: "the factor `l_i * alpha`".
@@ -60,7 +64,7 @@ class Evidence:
             inner = inner.value if isinstance(inner, ast.Subscript) else _converted(inner)
         if isinstance(inner, ast.Name | ast.Constant):
             return f"{the}`{self.own(inner)}`"
-        variables = [f"`{self.names.get(name, name)}`" for name in names_in(inner) if name != "tl"]
+        variables = [f"`{self.names.get(name, name)}`" for name in names_in(inner) if name not in ("tl", "float")]
         listed = " and ".join(filter(None, [", ".join(variables[:-1]), *variables[-1:]]))
         return f"a {noun or 'term'} {joined} {listed}" if variables else f"a {noun or 'call'} of `{callee(inner)}`"
 
@@ -74,8 +78,21 @@ class Evidence:
 
     @cached_property
     def expression(self) -> ast.expr | None:
-        """What A's statement assigns."""
-        return None if self.right is None else value_of(self.a.statement(self.right.site))
+        """What A's statement assigns; a variable that B does not have is written out."""
+        made = None if self.right is None else value_of(self.a.statement(self.right.site))
+        return None if made is None or self.right is None else self._written_out(made, self.right)
+
+    def _written_out(self, expression: ast.expr, at: Event) -> ast.expr:
+        """An expression of A, with what assignments of the same round set that B does not have."""
+        made, frame = copy.deepcopy(expression), self.a.frame(at)
+        for place, part in reversed([*enumerate(ast.walk(made))]):
+            event = self.a.events[frame[part.id]] if isinstance(part, ast.Name) and part.id in frame else None
+            if event is None or event.site in self.paired.values() or event.kind == "load" or event.rounds != at.rounds:
+                continue
+            inner = value_of(self.a.statement(event.site))
+            if inner is not None:
+                made = _replaced(made, place, self._written_out(inner, event))
+        return made
 
     @cached_property
     def samples(self) -> list[tuple[dict[str, Any], NDArray[Any]]]:
@@ -85,8 +102,24 @@ class Evidence:
         for event in [one for one in events if one.value is not None][:TRIED]:
             held = self.b.held(self.b.frame(event))
             mine = {name: held[its] for name, its in self.names.items() if its in held}
+            mine |= self._set_by_pairs(event) if self.as_paired else {}
             found.append(({**self.a.constants, **held, **mine}, event.value))
         return found  # type: ignore[return-value]
+
+    def _set_by_pairs(self, event: Event) -> dict[str, NDArray[Any]]:
+        """A's variables before B's event, as the last paired assignments of B set them."""
+        before = map(self.b.events.__getitem__, self.b.by_program[event.launch, event.program])
+        pairs = ((self.paired[one.site][2], one.value) for one in before
+                 if one.step < event.step and one.site in self.paired and one.value is not None)  # fmt: skip
+        return {name: value for name, value in pairs if name}
+
+    @cached_property
+    def compares(self) -> bool:
+        """Whether B's statement has a comparison, or reads a mask: else it cannot be one that is slightly wrong."""
+        node = self.b.statement(self.wrong.site)
+        held = self.b.held(self.b.frame(self.wrong))
+        masks = any(np.asarray(held[name]).dtype.kind == "b" for name in names_in(node) if name in held)
+        return masks or any(isinstance(part, ast.Compare) for part in (ast.walk(node) if node else ()))
 
     def gives(self, expression: ast.expr) -> bool:
         """Whether an expression, on B's own values, is what B has."""
@@ -118,14 +151,24 @@ def cause_of(evidence: Evidence, order: tuple[str, str] | None) -> tuple[str, st
     seen = _by_values(evidence)
     if seen and seen[2]:
         return seen[:2]
-    expression = evidence.expression
-    if expression is not None and not evidence.gives(expression):
-        for edited, words in _edits(expression, evidence):
-            if evidence.gives(edited):
-                line = evidence.right.site[1] if evidence.right else 0
-                shown = f"with `{ast.unparse(edited)}`, A's line {line} gives exactly B's value"
-                return words, shown
+    found = _by_edits(evidence)
+    if found is None and order is None and seen is None:
+        found = _by_edits(replace(evidence, as_paired=True))
+    if found is not None:
+        return found
     return order or (seen[:2] if seen else None)
+
+
+def _by_edits(evidence: Evidence) -> tuple[str, str] | None:
+    """The first edit of A's statement that gives B's values, unless the statement itself does."""
+    expression = evidence.expression
+    if expression is None or evidence.gives(expression):
+        return None
+    for edited, words in _edits(expression, evidence):
+        if evidence.gives(edited):
+            line = evidence.right.site[1] if evidence.right else 0
+            return words, f"with `{ast.unparse(edited)}`, A's line {line} gives exactly B's value"
+    return None
 
 
 # --- what the values say ---
@@ -146,7 +189,7 @@ def _by_values(evidence: Evidence) -> tuple[str, str, bool] | None:
     if np.isnan(b).all() and not np.isnan(a).any() and (pair := _undefined(evidence)):
         return f"{pair[0]} is NaN", f"`{pair[1]}` is {pair[0]} there", True
     if np.isnan(a).all() and np.isfinite(b).all():
-        return "a NaN is lost", "A has NaN there and B a number", True
+        return "a NaN is lost: a number takes its place", "A has NaN there and B a number", True
     if np.isinf(b).any() and np.isfinite(a[np.isinf(b)]).all() and np.abs(a).max() > np.finfo(np.float16).max:
         return "overflow of a dtype", f"A has {number(a[np.isinf(b)][0], 4)} there and B infinity", True
     if (a == -np.inf).all() and (b == b[0]).all() and np.isfinite(b[0]):
@@ -156,7 +199,10 @@ def _by_values(evidence: Evidence) -> tuple[str, str, bool] | None:
         if a.size > 1 and (right.astype(np.float16) == wrong).all():
             return "rounded to 16 bits", "B has exactly A's values rounded to float16", True
         ratio = b / a
-    for factor, words in ((LOG2_E, "log2 e is folded in once more"), (1 / LOG2_E, "log2 e is missing")):
+    for factor, words in (
+        (LOG2_E, "a factor log2 e = 1.4427 too many"),
+        (1 / LOG2_E, "a factor log2 e = 1.4427 is missing"),
+    ):
         if np.allclose(ratio, factor, rtol=1e-4):
             return f"base 2 against base e: {words}", f"B has A's values × {factor:.5g}", True
     if a.size > 1 and np.isfinite(ratio).all() and np.ptp(ratio) < 1e-4 * abs(ratio[0]):
@@ -215,7 +261,12 @@ def _of_form(part: ast.expr, evidence: Evidence) -> Iterator[tuple[ast.expr, str
                 yield ast.BinOp(part, ast.Mult(), lost), f"{said(lost, 'factor')} is there twice"
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             for kept, lost in ((left, right), (right, left)):
-                yield kept, f"{said(lost)} is not added"
+                yield (
+                    kept,
+                    f"the {said(lost)} so far is not added"
+                    if _is_target(lost, evidence)
+                    else f"{said(lost)} is not added",
+                )
         case ast.BinOp(left=left, op=ast.Sub(), right=right):
             yield left, f"{said(right)} is not subtracted"
             yield ast.BinOp(part, ast.Sub(), right), f"{said(right)} is subtracted twice"
@@ -226,7 +277,7 @@ def _of_form(part: ast.expr, evidence: Evidence) -> Iterator[tuple[ast.expr, str
         case ast.BinOp(left=left, op=ast.BitAnd(), right=right):
             for kept, lost in ((left, right), (right, left)):
                 yield kept, f"the mask lacks {said(lost, 'condition', 'on')}"
-        case ast.Compare(left=left, ops=[op], comparators=[right]):
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if evidence.compares:
             for edited in _moved(left, op, right):
                 made = evaluate(left, evidence.samples[0][0]) if evidence.samples else None
                 floats = made is not None and np.asarray(made).dtype.kind == "f"
@@ -234,7 +285,8 @@ def _of_form(part: ast.expr, evidence: Evidence) -> Iterator[tuple[ast.expr, str
                 yield edited, f"{what} `{own(edited)}`"
     if isinstance(part, ast.Call):
         if _is_rescale(part, evidence):
-            yield ast.Constant(1.0), f"α is missing: 1 in place of {said(part)}"
+            place = "" if evidence.secret else f": 1 in place of {said(part)}"
+            yield ast.Constant(1.0), f"not rescaled: the factor α = exp(old m − new m) is missing{place}"
         yield from _of_call(part, evidence)
 
 
@@ -258,7 +310,7 @@ def _of_call(part: ast.Call, evidence: Evidence) -> Iterator[tuple[ast.expr, str
             yield kept, f"{what}: {said(lost)} is left out"
     if name == "where" and len(arguments) == 3:
         for kept in arguments[1:]:
-            yield kept, f"{said(arguments[0], 'case', 'of')} is missing: always {said(kept)}"
+            yield kept, f"{said(arguments[0], 'case', 'that depends on')} is missing: always {said(kept)}"
     if name == "trans":
         yield arguments[0], f"{said(arguments[0])} is not transposed"
     if name == "gather":
@@ -275,8 +327,17 @@ def _lost_factor(lost: ast.expr, evidence: Evidence) -> str:
     inner = lost.value if isinstance(lost, ast.Subscript) else lost
     made = evidence.defined_by(inner.id) if isinstance(inner, ast.Name) else inner
     if made is not None and _is_rescale(made, evidence):
-        return f"not rescaled: the factor α, {evidence.said(lost)}, is missing"
+        symbol = _GREEK.get(inner.id, "α") if isinstance(inner, ast.Name) else "α"
+        return f"not rescaled: the factor {symbol}, {evidence.said(lost)}, is missing"
     return f"{evidence.said(lost, 'factor')} is missing"
+
+
+_GREEK = {"beta": "β"}
+
+
+def _is_target(node: ast.expr, evidence: Evidence) -> bool:
+    """Whether an expression of A is the variable that its statement sets: what it held before."""
+    return isinstance(node, ast.Name) and evidence.right is not None and node.id == evidence.right.name
 
 
 def _is_rescale(made: ast.expr, evidence: Evidence) -> bool:

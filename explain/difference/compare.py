@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from functools import cached_property, partial
 from typing import Any
 
@@ -14,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explain.difference.causes import Evidence, cause_of
-from explain.difference.replay import Event, Memory, Replay, Site, value_of
+from explain.difference.equality import alike, same
+from explain.difference.pairing import Pairing
+from explain.difference.replay import Event, Memory, Replay, Site, names_in, value_of
 from explain.difference.roles import Roles
 from explain.figures.numbers import number
 from explain.trace.model import Trace
@@ -133,7 +134,7 @@ class _Comparison:
                     f"the input {memory.name} has shape {memory.shape} in B and {other.shape} in A"
                 )
             both = other.known & memory.known
-            unequal = both & ~_same(other.values, memory.values, 0.0)
+            unequal = both & ~same(other.values, memory.values, 0.0)
             if unequal.any():
                 at = int(np.argmax(unequal))
                 place = ", ".join(map(str, memory.place(at)))
@@ -169,74 +170,35 @@ class _Comparison:
             both = one.known & other.known
             scale = float(np.max(np.abs(one.values[np.isfinite(one.values) & one.known]), initial=0.0))
             allowed = self.tolerance + UNIT.get(one.dtype, 0.0)
-            wrong = both & ~_same(one.values, other.values, allowed, allowed / 10 * scale)
+            wrong = both & ~same(one.values, other.values, allowed, allowed / 10 * scale)
             missing = one.known & ~other.known if not partial else np.zeros_like(both)
             yield (one, other), np.flatnonzero(wrong | missing)
 
     # --- pairs of variables ---
 
     @cached_property
-    def pairs(self) -> dict[Site, Site]:
-        """A's assignment for each of B's: where the code has the same form, else where the values are equal."""
-        ours, theirs = (sorted(run.sites) for run in (self.a, self.b))
-        shared = {memory.base for memory in self.a.memories} & {memory.base for memory in self.b.memories}
-        left, right = (
-            [_form(run, site, shared) for site in sites] for run, sites in ((self.a, ours), (self.b, theirs))
-        )
-        found: dict[Site, Site] = {}
-        for tag, a0, a1, b0, b1 in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
-            if tag == "equal" or (tag == "replace" and a1 - a0 == b1 - b0 == 1):
-                found.update(zip(theirs[b0:b1], ours[a0:a1], strict=True))
-            elif tag == "replace":
-                named = {site[2]: site for site in ours[a0:a1]}
-                found |= {site: named[site[2]] for site in theirs[b0:b1] if site[2] in named}
-        for left_b, form in zip(theirs, right, strict=True):  # a statement that stands elsewhere
-            moved = [site for site, one in zip(ours, left, strict=True) if one == form and site not in found.values()]
-            if left_b not in found and moved:
-                found[left_b] = moved[0]
-        return found
+    def pairing(self) -> Pairing:
+        return Pairing(self.a, self.b, self.tolerance)
 
-    @cached_property
+    @property
+    def pairs(self) -> dict[Site, Site]:
+        """A's assignment for each of B's."""
+        return self.pairing.pairs
+
+    @property
     def aligned(self) -> bool:
         """Whether the runs read the same tiles in the same order, so their steps go side by side."""
-        loads = [[e for e in run.events if e.kind == "load"] for run in (self.a, self.b)]
-        pairs = [
-            (self.a.sites[other], self.b.sites[site])
-            for site, other in self.pairs.items()
-            if self.b.sites[site][0].kind == "load"
-        ]
-        for its, mine in pairs or [(loads[0], loads[1])]:  # no load in common: all loads of both
-            for program in {event.program for event in mine}:
-                left = [event.key for event in its if event.program == program]
-                right = [event.key for event in mine if event.program == program]
-                n = min(len(left), len(right))
-                shapes = [[key[2] for key in keys[:n]] for keys in (left, right)]
-                permuted = left != right and set(left) == set(right)
-                if permuted or shapes[0] != shapes[1]:
-                    return False
-        return [launch.grid for launch in self.a.trace.launches] == [launch.grid for launch in self.b.trace.launches]
+        return self.pairing.aligned
 
     @cached_property
     def counterparts(self) -> dict[int, list[Event]]:
         """The values of A that each of B's must equal one of, by the number of B's event."""
         found: dict[int, list[Event]] = {}
-        for site, other in self.pairs.items():
-            by_place: dict[Any, list[Event]] = defaultdict(list)
-            for event in self.a.sites[other]:
-                by_place[self.place_of(event)].append(event)
-            nth: Counter[Any] = Counter()
-            for event in self.b.sites[site]:
-                place = self.place_of(event)
-                there = by_place.get(place, [])
-                if event.inputs or self.aligned:
-                    there = there[nth[place] : nth[place] + 1]
-                nth[place] += 1
+        for site, its in self.pairs.items():
+            for event, there in self.pairing.counterparts(self.b.sites[site], self.a.sites[its]):
                 if there:
                     found[event.number] = there
         return found
-
-    def place_of(self, event: Event) -> Any:
-        return (event.launch, event.program, event.rounds) if self.aligned else event.key
 
     def equal(self, event: Event) -> bool | None:
         """Whether B's value is what A has there; None if A has nothing to compare it with."""
@@ -244,13 +206,13 @@ class _Comparison:
         if not self.aligned:
             expected = self.roles.expected(event)
             if expected is not None and mine is not None:
-                return _alike(expected, mine, self.role_tolerance)
+                return alike(expected, mine, self.role_tolerance)
             if not event.inputs:  # a coordinate or a mask of other tiles
                 return None
         theirs = [one.value for one in self.counterparts.get(event.number, []) if one.value is not None]
         if mine is None or not theirs:
             return None
-        return any(_alike(one, mine, self.tolerance) for one in theirs)
+        return any(alike(one, mine, self.tolerance) for one in theirs)
 
     @cached_property
     def roles(self) -> Roles:
@@ -289,9 +251,9 @@ class _Comparison:
         if loop is None and event.value is not None and other is not None and other.value is not None:
             index, elements = most_different(other.value, event.value)
         if loop is None:
-            names = {its[2]: site[2] for site, its in self.pairs.items() if its[0] == (other or event).site[0]}
-            alike = partial(_alike, tolerance=SAME_ARITHMETIC)
-            evidence = Evidence(self.a, self.b, other, event, names, alike, self.secret)
+            names = self.names_at(event, other or event)
+            close = partial(alike, tolerance=SAME_ARITHMETIC)
+            evidence = Evidence(self.a, self.b, other, event, names, self.pairs, close, self.secret)
             cause, why = cause_of(evidence, self.out_of_order(evidence)) or ("", "")
         else:
             cause, why = self.loops_apart(*loop)
@@ -308,6 +270,20 @@ class _Comparison:
             compared,
         )
 
+    def names_at(self, event: Event, other: Event) -> dict[str, str]:
+        """B's names of A's variables at an event. Of equal ones it is the variable that B's statement reads."""
+        held = self.b.held(self.b.frame(event))
+        read = [name for name in names_in(self.b.statement(event.site)) if name in held]
+        pairs = Counter((its[2], site[2]) for site, its in self.pairs.items() if its[0] == other.site[0])
+        names = dict(sorted(pairs, key=lambda pair: (pair[1] in read, pairs[pair])))
+        for its, mine in names.items():
+            if mine in held and mine not in read:
+                equal = (
+                    one for one in read if one not in names.values() and alike(held[one], held[mine], SAME_ARITHMETIC)
+                )
+                names[its] = next(equal, mine)
+        return names
+
     def shorter_loop(self, event: Event, other: Event | None) -> tuple[Event, Event] | None:
         """A loop that ran fewer or more rounds in B than in A before `event`: its end in B, and in A; else None."""
         if other is None:
@@ -315,14 +291,14 @@ class _Comparison:
         for its, rounds in self.a.sites.items():
             if not isinstance(self.a.statement(its), ast.For):
                 continue
-            site = next((site for site, one in self.pairs.items() if one == its), None)
-            own = self.b.sites.get(site, []) if site else []
+            site = next((site for site, one in self.pairs.items() if one == its), None) or self.loop_like(its)
+            if site is None:
+                continue
+            own = self.b.sites.get(site, [])
             every = [[e for e in of if _together(e, one)] for of, one in ((own, event), (rounds, other))]
             mine, theirs = ([e for e in of if e.step < one.step] for of, one in zip(every, (event, other), strict=True))
-            if theirs and not mine and site is None:  # it ran no round
-                line = self.header(its)
-                none = replace(event, site=(its[0], line, its[2]), name=its[2], value=None)
-                return (none, theirs[-1]) if line else None
+            if theirs and not own:  # it ran no round
+                return replace(event, site=site, name=site[2], value=None), theirs[-1]
             missing = [e for e in theirs if e.rounds not in {one.rounds for one in every[0]}]
             extra = [e for e in mine if e.rounds not in {one.rounds for one in every[1]}]
             if missing and mine:
@@ -343,7 +319,9 @@ class _Comparison:
         other, event = evidence.right, evidence.wrong
         if other is None or not (other.kind == "load" or (evidence.expression and evidence.gives(evidence.expression))):
             return None
-        ours, paired, unlike = self.a.frame(other), set(self.pairs.values()), None
+        ours, unlike = self.a.frame(other), None
+        kept = {(its, site[2]) for site, its in self.pairs.items()}
+        paired = set(self.pairs.values())
         theirs = self.b.frame(event)
         for name, of_a in ours.items():
             if of_a not in other.reads or (of_b := theirs.get(evidence.names.get(name, name))) is None:
@@ -352,16 +330,18 @@ class _Comparison:
             there = self.counterparts.get(of_b, [])
             if right.value is None or wrong.value is None or evidence.alike(right.value, wrong.value):
                 continue
+            if other.kind == "load" and right.kind == "pointer":
+                return f"other elements of `{wrong.name}` are loaded", f"A's line {right.site[1]} sets the pointer"
             if not there:
                 unlike = unlike or (
-                    f"`{wrong.name}` has another value, set in line {wrong.site[1]}",
+                    f"`{wrong.name}` is wrong before: line {wrong.site[1]} sets it",
                     f"A reads what line {right.site[1]} sets",
                 )
                 continue
             own, line = f"`{wrong.name}`", right.site[1]
             if there[0].number > other.number:
                 return f"{own} is overwritten too early", f"A's line {other.site[1]} still reads what line {line} set"
-            if there[0].number < of_a and right.site in paired:
+            if there[0].number < of_a and (right.site, wrong.name) in kept:
                 return f"{own} is used too early: it is not final yet", f"A's line {line} sets it again before"
             if there[0].number < of_a:
                 return f"{own} is not set again: it still has its old value", f"A's line {line} sets it before"
@@ -377,15 +357,17 @@ class _Comparison:
                     return f"nothing is stored to `{own}`", f"A's line {read.site[1]} stores to it before"
         return unlike
 
-    def header(self, its: Site) -> int:
-        """The line of B's loop that has the place of A's among the loops of its function; 0 if there is none."""
-        lines = [
-            [line for line, node in sorted(run.statements[its[0]].items()) if isinstance(node, ast.For)]
+    def loop_like(self, its: Site) -> Site | None:
+        """B's loop that has the place of A's among the loops of its function; None if B has more or fewer loops."""
+        loops = [
+            [(line, node) for line, node in sorted(run.statements[its[0]].items()) if isinstance(node, ast.For)]
             for run in (self.a, self.b)
             if its[0] < len(run.statements)
         ]
-        place = lines[0].index(its[1])
-        return lines[1][place] if len(lines) == 2 and place < len(lines[1]) else 0
+        if len(loops) < 2 or len(loops[0]) != len(loops[1]):
+            return None
+        line, node = loops[1][[line for line, _ in loops[0]].index(its[1])]
+        return (its[0], line, ast.unparse(node.target))
 
 
 def _together(one: Event, event: Event) -> bool:
@@ -398,50 +380,16 @@ def _floats(run: Replay) -> Iterator[NDArray[Any]]:
             yield event.value
 
 
-def _form(run: Replay, site: Site, shared: Collection[int]) -> str:
-    """A statement without its variables' names, and which of its variables this is.
-
-    A store says where to, if it is a tensor that both runs have, by its `base`.
-    """
-    node = run.statement(site)
-    if node is None:
-        return f"{run.sites[site][0].kind} {site[2]}"
-    names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - {"tl"}
-    targets = [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-    place = targets.index(site[2]) if site[2] in targets else -1
-    dumped = ast.dump(node if not isinstance(node, ast.For) else node.iter)
-    for name in names:
-        dumped = dumped.replace(f"id='{name}'", "id=''")
-    memory = run.stored.get(site)
-    return f"{place} {dumped} {memory.base if memory is not None and memory.base in shared else ''}"
-
-
-def _same(a: NDArray[Any], b: NDArray[Any], relative: float, absolute: float = 0.0) -> NDArray[np.bool_]:
-    """Where two arrays hold the same numbers."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        near = np.abs(a - b) <= relative * np.maximum(np.abs(a), np.abs(b)) + absolute
-    return (a == b) | (np.isnan(a) & np.isnan(b)) | (near & np.isfinite(a) & np.isfinite(b))
-
-
-def _alike(a: NDArray[Any], b: NDArray[Any], tolerance: float) -> bool:
-    if a.shape != b.shape:
-        return False
-    exact = a.dtype.kind != "f" and b.dtype.kind != "f"
-    a, b = a.astype(np.float64), b.astype(np.float64)
-    scale = 0.0 if exact else tolerance / 10 * float(np.max(np.abs(a[np.isfinite(a)]), initial=0.0))
-    return bool(_same(a, b, 0.0 if exact else tolerance, scale).all())
-
-
 def most_different(a: NDArray[Any], b: NDArray[Any]) -> tuple[tuple[int, ...], int]:
     """The first element where the difference is at least half the largest one, and how many differ."""
     if a.shape != b.shape:
         return (), int(b.size)
     a, b = a.astype(np.float64), b.astype(np.float64)
-    same = _same(a, b, 1e-6)
+    equal = same(a, b, 1e-6)
     with np.errstate(invalid="ignore"):
-        size = np.where(same, -1.0, np.nan_to_num(np.abs(a - b), nan=np.inf, posinf=np.finfo(np.float64).max))
+        size = np.where(equal, -1.0, np.nan_to_num(np.abs(a - b), nan=np.inf, posinf=np.finfo(np.float64).max))
     first = int(np.argmax(size >= size.max() / 2))
-    return tuple(int(i) for i in np.unravel_index(first, size.shape)), int((~same).sum())
+    return tuple(int(i) for i in np.unravel_index(first, size.shape)), int((~equal).sum())
 
 
 def _place(run: Replay, event: Event, index: tuple[int, ...]) -> Place:

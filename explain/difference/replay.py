@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -87,6 +88,7 @@ class Replay:
     memories: list[Memory] = field(default_factory=list)
     unread: list[int] = field(default_factory=list)  # steps that stored what could not be evaluated
     stored: dict[Site, Memory] = field(default_factory=dict)  # where each statement stores
+    loaded: dict[Site, Memory] = field(default_factory=dict)  # from where each statement loads
 
     def __post_init__(self) -> None:
         self.statements = [_statements(source.first_line, source.text) for source in self.trace.sources]
@@ -151,14 +153,15 @@ class Replay:
             if KINDS[c.access_kind[k]] != "load":
                 self._store(step, k, node, frame, reads)
                 continue
-            bits, writers = self._load(step, k, node, changes)
+            memory, bits, writers = self._load(step, k, node, changes)
             kind, inputs, loaded = "load", inputs | bits, [*loaded, *writers]
+            self.loaded |= {(int(c.source[step]), int(c.line[step]), name): memory for name in changes}
         made = [
             (name, self._add(step, name, value, [*reads, *loaded], inputs, kind)) for name, value in changes.items()
         ]
         frame.update(made)
         if isinstance(node, ast.Assign | ast.AugAssign) and not loaded:
-            kept = [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+            kept = [n.id for n in parts_of(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
             for name in kept:  # x = x: the trace has no change
                 if name in frame and name not in changes:
                     frame[name] = self._add(step, name, self._raw[frame[name]], reads, inputs, kind)
@@ -189,8 +192,9 @@ class Replay:
 
     # --- memory ---
 
-    def _load(self, step: int, k: int, node: ast.stmt | None, changes: Mapping[str, Value]) -> tuple[int, list[int]]:
-        """The bits of the input's elements that an access loads, and the events that stored the others."""
+    def _load(self, step: int, k: int, node: ast.stmt | None, changes: Mapping[str, Value]
+              ) -> tuple[Memory, int, list[int]]:  # fmt: skip
+        """A load's memory, the bits of the input's elements that it loads, and the events that stored the others."""
         active, lanes = self._lanes(k)
         every = int(np.prod(self._shape(k)))
         single = len(changes) == 1 and isinstance(node, ast.Assign) and _is_load(node.value)
@@ -205,7 +209,7 @@ class Replay:
             memory.known[lanes] = True
         memory.loaded = True
         writers = np.unique(memory.written[lanes[~fresh]]).tolist()
-        return 0 if memory.name in self._stored else _bits(lanes[fresh]) << memory.base, writers
+        return memory, 0 if memory.name in self._stored else _bits(lanes[fresh]) << memory.base, writers
 
     def _store(self, step: int, k: int, node: ast.stmt | None, frame: Mapping[str, int], reads: list[int]) -> None:
         active, lanes = self._lanes(k)
@@ -335,6 +339,12 @@ class Replay:
 _STORES = ("store", "atomic_add")
 
 
+@functools.lru_cache(4096)
+def parts_of(node: ast.AST) -> tuple[ast.AST, ...]:
+    """A node and all below it, as `ast.walk` gives them: each statement is asked at each of its steps."""
+    return tuple(ast.walk(node))
+
+
 def names_in(node: ast.AST | None) -> list[str]:
     """The variables that a statement or an expression reads, each once."""
     if node is None:
@@ -349,7 +359,7 @@ def names_in(node: ast.AST | None) -> list[str]:
             return list(dict.fromkeys([name, *names_in(value)]))
         case ast.For(iter=value) | ast.If(test=value) | ast.While(test=value):
             parts = [value]
-    return list(dict.fromkeys(n.id for part in parts for n in ast.walk(part) if isinstance(n, ast.Name)))
+    return list(dict.fromkeys(n.id for part in parts for n in parts_of(part) if isinstance(n, ast.Name)))
 
 
 def value_of(node: ast.stmt | None) -> ast.expr | None:
@@ -372,7 +382,7 @@ def _stored(call: ast.Call) -> ast.expr | None:
 def _calls(node: ast.AST | None) -> Iterator[ast.Call]:
     if isinstance(node, ast.For | ast.If | ast.While):
         node = node.iter if isinstance(node, ast.For) else node.test
-    return (part for part in ast.walk(node) if isinstance(part, ast.Call)) if node is not None else iter(())
+    return (part for part in parts_of(node) if isinstance(part, ast.Call)) if node is not None else iter(())
 
 
 def _is_load(node: ast.expr) -> bool:

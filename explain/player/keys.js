@@ -13,7 +13,7 @@ const SWIPE_MS = 700;
 
 /** [key, with Shift, what the player does, how it is written, in words]. C and R are Streamlit's own. */
 const KEYS = [
-  ["t", null, "tour", "T", "Begin or leave the tour; in it → and ← turn the captions"],
+  ["t", null, "tour", "T", "Begin or leave the tour; in it → and ← turn the captions; with Predict → asks first"],
   ["ArrowRight", false, "next", "→", "Next beat, line or tile, as the switch says"],
   ["ArrowLeft", false, "previous", "←", "Previous beat, line or tile"],
   ["ArrowRight", true, "nextCoarse", "Shift →", "Next by the next larger step: tile or pass"],
@@ -57,7 +57,15 @@ const SCROLL_NOTE = "* After a click into the player, or at full screen. Elsewhe
 export function listenToKeys(player) {
   player.on(player.section, "keydown", (event) => keyPressed(player, event));
   player.on(document, "keydown", (event) => keyElsewhere(player, event));
+  player.on(player.section, "click", (event) => keysBack(player, event));
   listenToSwipes(player);
+}
+
+/** After a click with the mouse the keys are the player's again: Space plays, it does not press the button once more. */
+function keysBack({ section }, { detail, target }) {
+  const button = target.closest("button");
+  const focused = button && button === section.getRootNode().activeElement;
+  if (detail && focused && !button.closest("dialog, details")) section.focus({ preventScroll: true });
 }
 
 function keyPressed(player, event) {
@@ -67,12 +75,12 @@ function keyPressed(player, event) {
   const typing = tagName === "SELECT" || (tagName === "INPUT" && !["range", "checkbox"].includes(type));
   const idle = event.target.closest(".ask") && !event.target.value && /^(Arrow|Page)/.test(key); // nothing typed yet
   if (typing && key !== "Escape" && !idle) return;
-  if ((tagName === "BUTTON" || tagName === "SUMMARY") && (key === " " || key === "Enter")) return;
   if (player.presenter.blanked) {                           // any key ends the black screen
     event.preventDefault();
     player.presenter.blank(false);
     return;
   }
+  if ((tagName === "BUTTON" || tagName === "SUMMARY") && (key === " " || key === "Enter")) return;
   const known = key.length === 1 ? key.toLowerCase() : key;
   const [, , action] = KEYS.find(([name, shift]) => name === known && (shift === null || shift === event.shiftKey))
     ?? [];

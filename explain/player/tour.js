@@ -72,14 +72,38 @@ export class Tour {
     if (!caption) return false;
     this.at = n;
     player.step = caption.t;
-    for (const { selection } of player.lanes) {
-      selection.row = caption.row ?? selection.row;
-      selection.col = caption.column ?? selection.col;
-    }
-    player.watch.follow(caption.watch || player.watch.otherwise);
+    this.aim(caption);
     if (!player.depth.byHand) player.depth.set(caption.depth);
     this.write();
     player.presenter.compose(caption.panels);
+    return true;
+  }
+
+  /** Selects the row, the column and the variable of a caption. */
+  aim(caption) {
+    const { lanes, watch } = this.player;
+    for (const { selection } of lanes) {
+      selection.row = caption.row ?? selection.row;
+      selection.col = caption.column ?? selection.col;
+    }
+    const name = caption.watch || watch.otherwise;
+    if (name !== watch.name) watch.follow(name);
+  }
+
+  /** Predict: asks for the last value of what caption `n` watches before it is shown, then tells it. False where the
+   * reader predicts nothing, or nothing is set on the way. */
+  predicts(n) {
+    const { player, player: { watch, step } } = this;
+    const caption = this.captions[n];
+    if (!watch.asks || !caption) return false;
+    this.aim(caption);
+    const set = watch.lastWithin(step, caption.t);
+    if (!set) return false;
+    if (watch.isAsked(set)) player.go(set.at, true);
+    else {
+      player.pause();
+      watch.ask(set);
+    }
     return true;
   }
 
@@ -117,6 +141,7 @@ export class Tour {
     if (what === "leaveTour") return this.leave();
     const by = WAYS[what];
     if (!this.on || !by) return false;
+    if (by > 0 && this.predicts(this.at + 1)) return true;
     if (by < 0 || !this.last) this.show(Math.max(0, this.at + by));
     else if (what === "nextTile") this.end();
     return true;

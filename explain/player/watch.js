@@ -316,6 +316,11 @@ export class Watch {
     return this.asks ? this.sets.find(({ at }) => at > from && at <= to && at > 0) : undefined;
   }
 
+  /** The last one of these, or undefined. */
+  lastWithin(from, to) {
+    return this.sets.findLast(({ at }) => at > from && at <= to && at > 0);
+  }
+
   /** Whether this setting's question is open. */
   isAsked(set) {
     return this.question?.set === set && this.player.step === set.at - 1;

@@ -28,7 +28,7 @@ from explain.puzzles import progress
 from explain.puzzles.answer import Answer, AnswerError, read_answer, way_to_ours
 from explain.puzzles.judge import Judge, Judgement
 from explain.puzzles.predictions import DIGITS, Guess, Prediction, place
-from explain.puzzles.puzzles import Puzzle, ladder
+from explain.puzzles.puzzles import Puzzle, ladder, nothing_to_fix
 
 HELP = "Write kernels yourself. Your file is checked against float64, on inputs that expose errors."
 GRADE_HELP = "Judge files of students on fresh random inputs, and write the results for a person or an autograder."
@@ -71,6 +71,7 @@ def _list(parsed: argparse.Namespace) -> int:
         return print_json({"puzzles": listed})
     for number, one in enumerate(_all(), 1):
         print(f"{'✓' if done.of(one.name).solved else ' '} {number:>2}  {one.name:<18}{one.title}")
+    print(*(f"      {said}" for said in nothing_to_fix()), sep="\n")
     print("\nBegin: python -m explain puzzle start vector_add")
     return RIGHT
 
@@ -243,9 +244,14 @@ def said_of(found: Judgement, file: Path) -> str:
 
 def told(found: Difference) -> list[str]:
     """The first difference from our kernel, as lines of text; without our own line, which would be the solution."""
-    lines = [f"First difference: {values(found)}".replace("**", "").replace("`", ""), *unstored(found)]
+    lines = [*never_stored(found), f"First difference: {values(found)}".replace("**", "").replace("`", "")]
     lines.append(f"  {found.wrong.file}:{found.wrong.line}  {found.wrong.code.strip()}")
     return [*lines, f"Likely cause: {found.cause}."] if found.cause else lines
+
+
+def never_stored(found: Difference) -> list[str]:
+    """A sentence for each output that lacks elements: why they are NaN."""
+    return [f"{said} What nobody stores is NaN here." for said in unstored(found)]
 
 
 def values(found: Difference) -> str:

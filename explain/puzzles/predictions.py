@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import secrets
-import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ from explain.engine import engine
 from explain.exercises import Question, Runs, Verdict, Why, check, set_to, typed_number
 from explain.experiment import Experiment
 from explain.figures.numbers import number
+from explain.puzzles.stop import Stop
 from explain.trace.model import numbers
 
 SIZES = {"rows": 1, "cols": 16, "block_n": 4}
@@ -26,21 +26,11 @@ NEAR = 0.01
 LARGEST_SEED = 999_999
 
 
-@dataclass(frozen=True)
-class Prediction:
+@dataclass(frozen=True, kw_only=True)
+class Prediction(Stop):
     """A number of a kernel's run to be predicted: the variable with the role `ask` after one tile."""
 
-    name: str
-    title: str
-    group: str
-    chapter: str
-    goal: str
-    kernel: str
     ask: str
-    formula: tuple[str, ...]
-    hints: tuple[str, ...]
-    learned: str
-    label: str = ""
 
     def experiment(self, seed: int) -> Experiment:
         """The run with the numbers of this seed."""
@@ -53,8 +43,7 @@ class Prediction:
 
     def file(self) -> str:
         """The file that a reader begins with: its own seed, and an answer to fill in."""
-        said = "\n".join(f"# {line}" for line in (*textwrap.wrap(f"{self.title}. {self.goal}", 100), *self.formula))
-        return f"""{said}
+        return f"""{self.above()}
 
 PUZZLE = "{self.name}"
 SEED = {secrets.randbelow(LARGEST_SEED)}  # another number: another run

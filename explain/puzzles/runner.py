@@ -166,8 +166,8 @@ def _unknown(error: NameError, text: str) -> str:
 _SAID = {
     r"incompatible dimensions at index (\d+): (\d+) and (\d+)": r"These two shapes do not fit: on axis \1 one has \2 "
     r"elements, the other \3. x[:, None] makes a vector a column, x[None, :] a row.",
-    r"`other` cannot be provided without `mask`": r"tl.load has other= without mask=. other is the value of "
-    r"elements that the mask leaves out.",
+    r"`other` cannot be provided without `mask`": r"tl.load has other= without mask=. other= fills the elements that "
+    r"the mask leaves out.",
     r"Mask argument cannot be block type": r"The mask is a tile, but the pointer is one address: add the offsets "
     r"to it.",
     r"Unsupported ptr type .* in `tl\.(\w+)`": r"The first argument of tl.\1 is not a pointer. It is a pointer plus "

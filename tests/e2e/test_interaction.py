@@ -129,6 +129,20 @@ def test_play_goes_at_the_speed_that_was_chosen(opened):
     assert step_of(page) > 8  # at normal speed 3
 
 
+def test_after_a_click_space_plays_and_by_keyboard_it_presses_the_button(opened):
+    page = opened()
+    onward = page.locator(".buttons [data-do=next]")
+    onward.click()
+    page.keyboard.press("Space")
+    expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    page.keyboard.press("Space")
+    step = step_of(page)
+    onward.focus()
+    page.keyboard.press("Space")
+    at(page, step + 1)
+    expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
+
+
 def test_play_follows_the_clock(opened, trace):
     page = opened()
     page.get_by_role("button", name="Step by tile").click()
@@ -329,6 +343,11 @@ def test_a_clickers_key_blanks_the_screen_and_any_key_brings_it_back(opened, key
     page.keyboard.press("PageDown")
     expect(page.locator(".blank")).to_be_hidden()
     at(page, 0)
+    page.keyboard.press(key)
+    expect(page.locator(".blank")).to_be_visible()
+    page.get_by_role("button", name="Leave full screen").focus()
+    page.keyboard.press("Space")
+    expect(page.locator(".blank")).to_be_hidden()
     page.get_by_role("button", name="Leave full screen").click()
     expect(page.get_by_role("button", name="Leave full screen")).to_be_hidden()
 

@@ -58,6 +58,49 @@ def test_a_bug_is_found_at_its_line_with_its_cause(kernel, sizes, inputs, old, n
     assert cause in found.cause
 
 
+REWRITTEN = """    pid = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK_N)
+    best = float("-inf")
+    total = 0.0
+    for i in range(tl.cdiv(n_cols, BLOCK_N)):
+        where = i * BLOCK_N + lanes
+        ok = where < n_cols
+        vals = tl.load(x_ptr + pid * stride_xm + where * stride_xn, ok, -float("inf")).to(tl.float32)
+        higher = tl.maximum(tl.max(vals, 0), best)
+        base = tl.where(higher > -float("inf"), higher, 0.0)
+        e = tl.exp(vals - base)
+        total = total * tl.exp(best - base) + tl.sum(e, 0)
+        best = higher
+    for i in range(tl.cdiv(n_cols, BLOCK_N)):
+        where = i * BLOCK_N + lanes
+        ok = where < n_cols
+        vals = tl.load(x_ptr + pid * stride_xm + where * stride_xn, ok, -float("inf")).to(tl.float32)
+        tl.store(y_ptr + pid * stride_ym + where * stride_yn, tl.exp(vals - best) / total, ok)
+"""
+"""softmax_online as somebody else writes it: no statement that does more than load a name has the same form."""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "cause"),
+    [
+        ("total * tl.exp(best - base) + ", "total + ", "total = total +", "not rescaled"),
+        ("tl.exp(best - base)", "tl.exp(base - best)", "total = total *", "upside down"),
+        ("e = tl.exp(vals", "e = tl.exp2(vals", "e =", "base 2"),
+        (" / total, ok", ", ok", "tl.store(", "not divided by `total`"),
+        ("i in range(tl.cdiv(n_cols, BLOCK_N))", "i in range(tl.cdiv(n_cols, BLOCK_N) - 1)", "for i in", "loop ends"),
+    ],
+)
+def test_a_bug_is_found_in_a_kernel_of_another_form(old, new, line, cause):
+    source = source_of("kernels.softmax")
+    start = source.index("    # Milakov & Gimelshein, algorithm 3", source.index("def softmax_online_kernel("))
+    body = source[start : source.index("\n\n", start)]
+    edit = Edit("rewritten", "softmax_online_kernel", body, REWRITTEN.rstrip().replace(old, new, 1))
+    found = first_difference(traced("softmax_online", ROWS), traced("softmax_online", ROWS, edit=edit), secret=True)
+    assert found is not None
+    assert found.wrong.code.startswith(line)
+    assert cause in found.cause
+
+
 FORGOTTEN = [  # the line that is left out, the line where it shows, the cause
     ("softmax_online", "normal", "        m_i = m_new\n", "m_new = tl.maximum(", "`m_i` is not set again"),
     ("softmax_online", "everything_masked", "    l_i = tl.where(l_i == 0.0, 1.0, l_i)\n", "y = tl.exp(", "0 / 0"),
@@ -89,7 +132,7 @@ def test_a_loop_that_goes_on_after_the_difference_does_not_end_early():
     row = {"rows": 1, "cols": 6, "block_n": 2}
     found = first_difference(traced("softmax_safe", row, "notebook"), traced("softmax_blocked_wrong", row, "notebook"))
     assert found is not None
-    assert "`m_i` has another value, set in line" in found.cause
+    assert "`m_i` is wrong before: line" in found.cause
 
 
 def test_a_secret_kernel_is_not_quoted():

@@ -9,16 +9,15 @@ from collections.abc import Collection, Sequence
 from html import escape
 from pathlib import Path
 
-from explain.difference.command import unstored
 from explain.difference.compare import Difference
 from explain.figures import svg, tables
 from explain.figures.labels import text_width
 from explain.figures.numbers import count, number
 from explain.figures.palette import SYMBOLS, css, css_ink
-from explain.puzzles.command import values
+from explain.puzzles.command import never_stored, values
 from explain.puzzles.judge import Judgement
 from explain.puzzles.predictions import DIGITS, SIZES, Prediction
-from explain.puzzles.puzzles import Puzzle, ladder
+from explain.puzzles.puzzles import Puzzle, ladder, nothing_to_fix
 from explain.trace.model import Buffer, Launch, Trace
 
 PATH = Path(__file__).with_name("path.css").read_text(encoding="utf-8")
@@ -37,9 +36,10 @@ def path(here: str, solved: Collection[str], kept: str) -> str:
 
     `kept` says where the ticks are kept, as in "on this computer". On a narrow screen the list is folded.
     """
+    grouped = [(group, [*ones]) for group, ones in itertools.groupby(ladder().values(), key=lambda one: one.group)]
     groups = "".join(
-        f"<h2>{group}</h2><ol>{''.join(_stop(one.name, one, here, solved) for one in ones)}</ol>"
-        for group, ones in itertools.groupby(ladder().values(), key=lambda one: one.group)
+        f"<h2>{group}</h2><ol>{''.join(_stop(one.name, one, here, solved) for one in ones)}</ol>{_left_out(ones)}"
+        for group, ones in grouped
     )
     at = f"{position(here)} of {len(ladder())}"
     done = f"{len(solved)} of {len(ladder())} solved {kept}"
@@ -49,6 +49,12 @@ def path(here: str, solved: Collection[str], kept: str) -> str:
         f'<style>{PATH}</style><div class="wide"><p>{done}</p>{listed}</div>'
         f'<div class="narrow"><details>{folded}{listed}</details></div>'
     )
+
+
+def _left_out(ones: Sequence[Puzzle | Prediction]) -> str:
+    """Below the bugs: which number is left out, and why."""
+    bugs = any(isinstance(one, Puzzle) and one.exhibit for one in ones)
+    return "".join(f"<p>{escape(said)}</p>" for said in nothing_to_fix()) if bugs else ""
 
 
 def position(name: str) -> int:
@@ -115,9 +121,10 @@ def difference(found: Difference) -> str:
 
     It does not show our own line: that would be the solution.
     """
+    lacking = [f"{said}\n" for said in never_stored(found)]
     line = f"**First difference**, line {found.wrong.line}, `{found.wrong.code.strip()}`:"
     cause = f"\n\n**Likely cause**: {found.cause}." if found.cause else ""
-    return "\n".join([line, values(found), *unstored(found)]) + cause
+    return "\n".join([*lacking, line, values(found)]) + cause
 
 
 def traffic(found: Judgement) -> str:

@@ -26,9 +26,11 @@ NEAR = 0.01
 LARGEST_SEED = 999_999
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """A number of a kernel's run to be predicted: the variable with the role `ask` after one tile."""
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What a reader is asked for, about the catalog's kernel `kernel`. The path of puzzles shows it in `group` as
+    `label`, by default its title; `learned` is said after a right answer.
+    """
 
     name: str
     title: str
@@ -36,11 +38,22 @@ class Prediction:
     chapter: str
     goal: str
     kernel: str
-    ask: str
     formula: tuple[str, ...]
     hints: tuple[str, ...]
     learned: str
     label: str = ""
+
+    def about(self) -> str:
+        """Goal and formula as comments of a Python file."""
+        lines = (*textwrap.wrap(f"{self.title}. {self.goal}", 100), "", *self.formula)
+        return "\n".join(f"# {line}".rstrip() for line in lines)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction(Task):
+    """A number of a kernel's run to be predicted: the variable with the role `ask` after one tile."""
+
+    ask: str
 
     def experiment(self, seed: int) -> Experiment:
         """The run with the numbers of this seed."""
@@ -53,8 +66,7 @@ class Prediction:
 
     def file(self) -> str:
         """The file that a reader begins with: its own seed, and an answer to fill in."""
-        said = "\n".join(f"# {line}" for line in (*textwrap.wrap(f"{self.title}. {self.goal}", 100), *self.formula))
-        return f"""{said}
+        return f"""{self.about()}
 
 PUZZLE = "{self.name}"
 SEED = {secrets.randbelow(LARGEST_SEED)}  # another number: another run

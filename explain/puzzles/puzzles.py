@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -16,34 +15,23 @@ from explain import data
 from explain.experiment import KERNELS, Experiment
 from explain.kept import kept
 from explain.puzzles.cases import Only, cases
-from explain.puzzles.predictions import Prediction
+from explain.puzzles.predictions import Prediction, Task
 from explain.source.functions import function_in
 from kernels.catalog import Kernel
 from kernels.edits import source_of
 from kernels.museum import EXHIBITS
 
 
-@dataclass(frozen=True)
-class Puzzle:
-    """One puzzle. `functions` are the `@triton.jit` functions to write: those of the catalog's kernel `kernel`.
+@dataclass(frozen=True, kw_only=True)
+class Puzzle(Task):
+    """A kernel to write. `functions` are its `@triton.jit` functions: those of the catalog's kernel `kernel`.
 
     The file begins with an empty body, with the body of the function `starts_from`, or with the broken line of the
     museum's `exhibit`. `only` restricts the cases of attention. At most the bytes of the kernel `bytes_of` may be
-    requested, if there is one. The path of puzzles shows it in `group` as `label`, by default its title; `learned` is
-    said after a right answer.
+    requested, if there is one.
     """
 
-    name: str
-    title: str
-    group: str
-    chapter: str
-    goal: str
-    kernel: str
     functions: tuple[str, ...]
-    formula: tuple[str, ...]
-    hints: tuple[str, ...]
-    learned: str
-    label: str = ""
     only: Only = ""
     starts_from: str = ""
     exhibit: str = ""
@@ -70,9 +58,7 @@ class Puzzle:
 
     def file(self) -> str:
         """The same with goal and formula above it, for an editor that does not show them."""
-        about = textwrap.wrap(f"{self.title}. {self.goal}", 100)
-        said = "\n".join(["# " + line for line in (*about, "", *self.formula)]).replace("# \n", "#\n")
-        return f"{said}\n\n{self.starter()}"
+        return f"{self.about()}\n\n{self.starter()}"
 
     def head(self) -> str:
         """The lines above the functions: imports, the puzzle's name, and the constants that our kernel uses."""
@@ -126,7 +112,7 @@ def ladder() -> Mapping[str, Puzzle | Prediction]:
         lists = {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
         if "exhibit" in fields:
             lists["hints"] = EXHIBITS[fields["exhibit"]].hints
-        found[name] = (Prediction if "ask" in fields else Puzzle)(name, **{**fields, **lists})
+        found[name] = (Prediction if "ask" in fields else Puzzle)(name=name, **{**fields, **lists})
     return found
 
 

@@ -96,7 +96,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   return () => leave.abort();
 }
 
-/** Draws the questions anew; what was typed and not yet checked stays, and so does the focus. */
+/** Draws the questions again; text that was typed and not yet checked stays, and so does the focus. */
 function redraw(root, html) {
   const draft = (item) => [item.dataset.name, item.querySelector("input[type=text]")?.value];
   const drafts = new Map([...root.querySelectorAll("li")].map(draft));

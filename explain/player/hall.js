@@ -18,7 +18,7 @@ export class Hall {
   constructor(player) {
     this.player = player;
     this.box = player.$(".ask .hall");
-    this.address = null;                                   // where phones answer; null: there is nobody to ask
+    this.address = null;                                   // where phones answer; null: this reader may not ask
     this.asked = null;                                     // what phones have: {id, words, right, …}
     player.on(this.box, "click", (event) => {
       const { kind } = event.target.dataset;
@@ -28,7 +28,7 @@ export class Hall {
 
   /** Finds out whether this reader is a lecturer with a hall. */
   async seek() {
-    if (this.player.packet.place === null) return;         // an exported page asks nobody
+    if (this.player.packet.place === null) return;         // an exported page has no server to ask
     try {
       this.address = (await (await fetch(this.route("asked"))).json()).address;
     } catch {

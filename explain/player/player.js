@@ -365,7 +365,7 @@ class Player {
     this.settle();
   }
 
-  /** Draws the step once more: what is shown beside it has changed. */
+  /** Draws the step again: something beside it has changed. */
   renderAgain() {
     this.go(this.step, false, true);
   }

@@ -3,7 +3,7 @@
 
 import { isFloat } from "./trace.js";
 
-const LARGEST_MAP = 4_000_000;                            // cells; past this a map is neither readable nor quick
+const LARGEST_MAP = 4_000_000;                            // cells; a larger map is not readable, and slow
 
 const indentation = (text) => text.length - text.trimStart().length;
 
@@ -465,7 +465,7 @@ export class Story {
   }
 
   /** The first NaN in a variable: {step, name}, or null. */
-  /** The first NaN that a variable holds, or if none does the first +∞: {step, name, what}; null for neither. */
+  /** The first NaN that a variable holds, or if none does the first +∞: {step, name, what}; null without one. */
   findOdd() {
     const { change_at, change_name, change_value, header } = this.trace;
     const holds = header.values.map((value) => (value.k === "t" && isFloat(value.d) ? undefined : ""));

@@ -59,7 +59,7 @@ export class Tour {
     return this.last && document.querySelector("[data-testid=stMain]") ? this.player.packet.tour.onward : null;
   }
 
-  /** Goes to an address of the app without loading it anew. */
+  /** Goes to an address of the app without loading it again. */
   goOn({ address }) {
     history.pushState({}, "", new URL(address, document.baseURI));
     dispatchEvent(new PopStateEvent("popstate", { state: {} }));

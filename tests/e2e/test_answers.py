@@ -22,7 +22,7 @@ from explain import lessons
 from explain.app_process import free_ports
 from explain.engine import engine
 from explain.trace.model import Tile, Trace
-from tests.e2e.conftest import CODE_READER, PATIENCE_MS
+from tests.e2e.conftest import CODE_READER, PATIENCE_MS, move
 from tests.e2e.server import Server, running_room
 from tests.e2e.waiting import in_a_thread
 
@@ -308,19 +308,30 @@ def trace() -> Trace:
     return engine().trace(lessons.OPENING).trace
 
 
-@pytest.fixture
-def desk(room: Room, browser: Browser) -> Iterator[Page]:
-    """The lecturer's browser, at the chapter on FlashAttention, with *Predict* on."""
+@pytest.fixture(scope="module")
+def lecturer(browser: Browser) -> Iterator[Page]:
+    """The lecturer's browser: one tab for all tests, since a page that opens in a used tab costs a third."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     context.set_default_timeout(PATIENCE_MS)
     context.add_init_script(CODE_READER)
-    page = context.new_page()
-    page.goto(f"{room.server.url}/flash_attention?step=0")
-    player = page.get_by_test_id("player")
+    yield context.new_page()
+    context.close()
+
+
+@pytest.fixture
+def desk(room: Room, lecturer: Page) -> Page:
+    """The lecturer's browser, newly at the chapter on FlashAttention, with the code shown."""
+    lecturer.emulate_media(color_scheme="light")
+    lecturer.set_viewport_size({"width": 1440, "height": 900})
+    if lecturer.url.startswith(room.server.url):
+        lecturer.evaluate("[sessionStorage, localStorage].forEach((storage) => storage.clear())")
+        lecturer.evaluate(CODE_READER)
+        move(lecturer, room.server, "questions")
+    move(lecturer, room.server, "flash_attention?step=0")
+    player = lecturer.get_by_test_id("player")
     expect(player).to_be_visible()
     player.focus()
-    yield page
-    context.close()
+    return lecturer
 
 
 def predict(page: Page, variable: str, times: int = 1) -> Locator:
@@ -372,6 +383,7 @@ def test_the_histogram_grows_on_the_projector_and_the_step_reveals_it(
     assert room.send("/answer", {"question": asked, "value": "1000"}, at=ADDRESS, Cookie=room.phone(ticket))[0] == 200
     expect(hall).to_have_attribute("data-count", "3")
     expect(hall.get_by_role("listitem")).to_have_count(2)
+    expect(desk.get_by_role("dialog")).to_have_count(0)  # Streamlit's, of the lost connection: it takes the focus
     box.get_by_role("button", name="Show the answer").focus()
     desk.keyboard.press("Enter")
     expect(hall).to_contain_text("1 of 3 right")

@@ -241,7 +241,7 @@ def faster(seconds: Mapping[str, Mapping[int, float]], setting: Mapping[str, Any
         programs = setting["heads"] * -(-longest // setting["block_m"])
         least, most = (ratio(pick(before.values())) for pick in (min, max))
         said += f"\n\nBelow, the speedup is {least} to {most}"
-        said += ": neither wins clearly." if min(before.values()) < 1 < max(before.values()) else "."
+        said += ": the lead changes." if min(before.values()) < 1 < max(before.values()) else "."
         if programs < gpu.sms:
             said += (
                 f" A program takes {setting['block_m']} queries of a head. So at N = {counted(longest)} FlashAttention "

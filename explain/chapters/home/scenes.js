@@ -351,7 +351,7 @@ const factor = (data, there) => {
   return { there, parts };
 };
 
-/** The tile before goes; then that in which the row's maximum moves: m goes up, and what was summed shrinks. */
+/** The tile before goes. Then comes the tile where the row's maximum rises: m goes up, and the old sum shrinks. */
 function larger(pen, data, p) {
   if (p < 0.12) return visit(pen, data, data.moves - 1, { drop: eased(p, 0.02, 0.12) });
   const arrive = eased(p, 0.12, 0.26);

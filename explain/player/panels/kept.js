@@ -1,4 +1,4 @@
-// The list that a top-k kernel keeps: the K largest elements so far with their columns; at the end their probabilities.
+// The list that a top-k kernel keeps: the K largest elements so far with their columns; at the end their weights.
 
 import { exact, number } from "../numbers.js";
 import { paintStrip } from "../pictures/strip.js";

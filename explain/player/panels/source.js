@@ -40,7 +40,7 @@ export class SourcePanel extends Panel {
     return listing;
   }
 
-  /** Marks a line of which a check has found something. */
+  /** Marks a line with a finding of a check. */
   flag(row, source, line) {
     const { trace } = this.lane.story;
     const findings = trace.header.report?.findings ?? [];

@@ -70,7 +70,7 @@ export class SramPanel extends Panel {
     return out;
   }
 
-  /** A value's bytes on chip; a scalar counts where it is state. Pointers do not: a GPU computes addresses anew. */
+  /** A value's bytes on chip; a scalar counts where it is state. Pointers do not: a GPU recomputes addresses. */
   tile(name, value) {
     if (value.k === "p") return null;
     const number = value.k === "s" && (value.d === "float" || value.d === "int");

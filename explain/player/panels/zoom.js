@@ -40,7 +40,7 @@ export class ZoomPanel extends Panel {
     const scores = latest.role === "scores";
     const variable = view.roles[latest.role];
     const { at, stamp } = lane;
-    const title = scores ? "scores" : isNormalised(this.story, k) ? "probabilities P =" : "unnormalised P̃ =";
+    const title = scores ? "scores" : isNormalised(this.story, k) ? "weights P =" : "unnormalised P̃ =";
     this.figure = format(scores ? this.story.scoreMap.largest : lane.ranges.p, CELL_DIGITS);
     this.surface.draw([latest.data, tile.rows, tile.cols, at.row, at.col, stamp],
       () => (this.window = this.paint(latest, scores)));

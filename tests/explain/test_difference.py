@@ -135,6 +135,13 @@ def test_a_loop_that_goes_on_after_the_difference_does_not_end_early():
     assert "`m_i` is wrong before: line" in found.cause
 
 
+def test_another_argument_is_named():
+    half = traced("vector_add", {"n": 8, "block_n": 4}, edit=Edit("less", "vector_add", " n, ", " n // 2, "))
+    found = first_difference(traced("vector_add", {"n": 8, "block_n": 4}), half)
+    assert found is not None
+    assert (found.wrong.variable, found.cause) == ("n", "the launch passes another `n`")
+
+
 def test_a_secret_kernel_is_not_quoted():
     edit = Edit("halved", "softmax_online_kernel", "y = tl.exp(x - m_i) / l_i", "y = tl.exp(x - m_i)")
     runs = traced("softmax_online", ROWS), traced("softmax_online", ROWS, edit=edit)

@@ -68,6 +68,10 @@ class Evidence:
         listed = " and ".join(filter(None, [", ".join(variables[:-1]), *variables[-1:]]))
         return f"a {noun or 'term'} {joined} {listed}" if variables else f"a {noun or 'call'} of `{callee(inner)}`"
 
+    def named(self, node: ast.expr) -> bool:
+        """Whether a part of A's code can be said: where A is secret, only if B has its variables too."""
+        return not self.secret or set(names_in(node)) - {"tl", "float"} <= self.names.keys()
+
     def own(self, node: ast.expr) -> str:
         """An expression of A in B's names."""
         made = copy.deepcopy(node)
@@ -307,7 +311,7 @@ def _of_call(part: ast.Call, evidence: Evidence) -> Iterator[tuple[ast.expr, str
         for kept, lost in (arguments, arguments[::-1]):
             what = "the maximum so far is not kept" if name == "maximum" else "a bound is missing"
             what = "the maximum of this tile is missing" if callee(lost) == "max" else what
-            yield kept, f"{what}: {said(lost)} is left out"
+            yield kept, f"{what}: {said(lost)} is left out" if evidence.named(lost) else what
     if name == "where" and len(arguments) == 3:
         for kept in arguments[1:]:
             yield kept, f"{said(arguments[0], 'case', 'that depends on')} is missing: always {said(kept)}"

@@ -255,6 +255,8 @@ class _Comparison:
             close = partial(alike, tolerance=SAME_ARITHMETIC)
             evidence = Evidence(self.a, self.b, other, event, names, self.pairs, close, self.secret)
             cause, why = cause_of(evidence, self.out_of_order(evidence)) or ("", "")
+            if event.kind == "argument" and not event.reads and not cause:
+                cause = f"the launch passes another `{event.name}`"
         else:
             cause, why = self.loops_apart(*loop)
         before = [one for one in self.b.events[: event.number] if one.value is not None and one.name]

@@ -6,6 +6,7 @@ they were made. The verdict comes from another process, which never runs the rea
 
 from __future__ import annotations
 
+import ast
 import json
 import tempfile
 import threading
@@ -21,6 +22,7 @@ from explain.engine import TRACE_WORKER
 from explain.experiment import Experiment
 from explain.plain import made
 from explain.puzzles.answer import COUNTED, LARGEST_TRACE, Answer
+from explain.sandbox.process import TOO_LONG
 from explain.trace.file import TraceFile, TraceFileError
 from explain.worker_process import Progress
 from explain.workers import WorkerFailed, WorkerPool, WorkerSpec
@@ -175,8 +177,10 @@ class _Run:
                     told = f"{verdict['element']} is {verdict['found']} and must be {verdict['expected']}."
                     return self._wrong(number, told if verdict["stores"] else f"Nothing is stored: {told}", None)
             if (done := len(said["verdicts"])) < len(numbers):
-                message = said["message"] or why or "It ended without a result."
-                return self._wrong(numbers[done], message, said["line"], failed=True)
+                message, line = said["message"] or why or "It ended without a result.", said["line"]
+                if message.startswith(TOO_LONG) and (loop := _only_loop_that_may_not_end(self.code["text"])):
+                    message, line = f"{message} Does this loop end?", loop
+                return self._wrong(numbers[done], message, line, failed=True)
         return self._passed(verdict)
 
     def _ours_do(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -221,6 +225,12 @@ class _Run:
         except (WorkerFailed, OSError):  # one cannot be recorded
             return found
         return replace(found, difference=difference and made(Difference, difference), runs=runs)
+
+
+def _only_loop_that_may_not_end(text: str) -> int | None:
+    """The line of the one `while` of an answer; None if there are more, or none: a `for` of Triton ends."""
+    lines = [node.lineno for node in ast.walk(ast.parse(text)) if isinstance(node, ast.While)]
+    return lines[0] if len(lines) == 1 else None
 
 
 def _batches(count: int) -> Iterator[range]:

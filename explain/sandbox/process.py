@@ -27,6 +27,7 @@ OUTPUT_BYTES = 64 * 1024
 ANSWER_BYTES = 64 * 1024 * 1024
 NOT_LOCKED = 113
 STEP_BYTES = 1 << 20
+TOO_LONG = "It took longer than its limit"
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ def _received(answer: IO[bytes], pid: int, limits: Limits) -> tuple[bytes, str]:
         while True:
             ready = dict(poll.poll(max(0, deadline - time.monotonic()) * 1000))
             if time.monotonic() >= deadline:
-                return bytes(received), f"It took longer than its limit of {limits.seconds:g} s."
+                return bytes(received), f"{TOO_LONG} of {limits.seconds:g} s."
             if answer.fileno() in ready:
                 chunk = answer.read(STEP_BYTES)
                 received += chunk

@@ -135,6 +135,31 @@ def test_a_loop_that_goes_on_after_the_difference_does_not_end_early():
     assert "`m_i` is wrong before: line" in found.cause
 
 
+@pytest.mark.parametrize(
+    ("kernel", "function", "inputs", "old", "new", "cause"),
+    [
+        ("softmax_split", "softmax_merge", "normal", "l_j * beta", "l_j",
+         "not rescaled: the factor β, `beta`, is missing"),
+        ("softmax_safe", "softmax_safe", "normal", "l_i = l_i + tl.sum", "l_i = tl.sum",
+         "the `l_i` so far is not added"),
+        ("softmax_online", "softmax_online", "first_tile_masked", 'tl.where(m_new == -float("inf"), 0.0, m_new)',
+         "m_new", "a case that depends on `m_new` is missing: always `m_new`"),
+    ],
+)  # fmt: skip
+def test_a_secret_cause_is_in_the_readers_words(kernel, function, inputs, old, new, cause):
+    edit = Edit("worded", f"{function}_kernel", old, new)
+    found = first_difference(traced(kernel, ROWS, inputs), traced(kernel, ROWS, inputs, edit=edit), secret=True)
+    assert found is not None
+    assert found.cause == cause
+
+
+def test_another_argument_is_named():
+    half = traced("vector_add", {"n": 8, "block_n": 4}, edit=Edit("less", "vector_add", " n, ", " n // 2, "))
+    found = first_difference(traced("vector_add", {"n": 8, "block_n": 4}), half)
+    assert found is not None
+    assert (found.wrong.variable, found.cause) == ("n", "the launch passes another `n`")
+
+
 def test_a_secret_kernel_is_not_quoted():
     edit = Edit("halved", "softmax_online_kernel", "y = tl.exp(x - m_i) / l_i", "y = tl.exp(x - m_i)")
     runs = traced("softmax_online", ROWS), traced("softmax_online", ROWS, edit=edit)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from explain import contents
+from explain.chapters.write_it.figures import path
 from explain.cli import main
 from explain.figures.numbers import number
 from explain.puzzles import command, progress, runner, worker
@@ -18,7 +19,7 @@ from explain.puzzles.answer import AnswerError, answer_of, read_answer
 from explain.puzzles.command import said_of
 from explain.puzzles.kernels import KERNELS
 from explain.puzzles.predictions import Prediction
-from explain.puzzles.puzzles import Puzzle, predictions, puzzles
+from explain.puzzles.puzzles import Puzzle, nothing_to_fix, predictions, puzzles
 from explain.run_experiment import run_traced
 from explain.trace.model import numbers
 from kernels.inputs import PRESETS
@@ -164,6 +165,20 @@ def test_an_answer_that_never_ends_is_stopped(judge) -> None:
     found = judge.judge(answer_of(text, "answer.py"), seconds=1)
     assert found.passed == 0
     assert "1 s" in found.message
+    assert found.line is not None
+    assert "while n_cols > 0" in text.splitlines()[found.line - 1]
+
+
+def test_an_element_that_nobody_stores_is_said_to_be_so(judge) -> None:
+    mistake = next(one for one in MISTAKES if one.what == "every program takes the first tile")
+    said = said_of(judge.judge(answer_of(mistake.text, "answer.py")), Path("answer.py"))
+    assert "1 element of c is never stored. What nobody stores is NaN here." in said
+
+
+def test_the_bug_without_a_puzzle_is_named_on_the_path() -> None:
+    (said,) = nothing_to_fix()
+    assert said.startswith("Bug 7 is harmless")
+    assert said in path("vector_add", [], "here")
 
 
 @pytest.mark.parametrize(

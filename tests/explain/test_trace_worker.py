@@ -189,6 +189,19 @@ def test_what_scripts_ask_of_a_gpu(trace_file, asked):
 
 
 @NO_GPU_HERE
+def test_a_file_that_asks_for_no_gpu_is_told_of_none(trace_file):
+    text = """
+        def main():
+            x = torch.arange(4.0)
+            double[(1,)](x, 4, BLOCK=4)
+            torch.testing.assert_close(x, 2 * torch.arange(4.0, device=x.device))
+            assert x.device.type == "cpu" and "cuda" not in str(x)
+    """
+    report = trace_file(text)["report"]
+    assert (report["failure"], report["notes"]) == (None, ())
+
+
+@NO_GPU_HERE
 def test_of_a_benchmark_the_first_size_runs_once(trace_file):
     text = """
         sizes = dict(x_names=["n"], x_vals=[4, 8], line_arg="by", line_vals=["a", "b"], line_names=["a", "b"])

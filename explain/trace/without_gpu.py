@@ -33,6 +33,7 @@ INSTALLED = "/site-packages/", "/dist-packages/"
 CAPABILITY = 9, 0
 H100 = SimpleNamespace(
     name="NVIDIA H100 80GB HBM3", major=9, minor=0, multi_processor_count=132, warp_size=32, total_memory=80 * 10**9,
+    gcnArchName="sm_90",  # torch.compile asks for it where PyTorch has no CUDA
     max_threads_per_multi_processor=2048, regs_per_multiprocessor=65_536, L2_cache_size=50 * 2**20,
     shared_memory_per_block=49_152, shared_memory_per_block_optin=232_448, shared_memory_per_multiprocessor=233_472,
 )  # fmt: skip

@@ -171,6 +171,7 @@ def test_tensors_on_cuda_are_on_the_cpu_and_the_trace_says_so(trace_file, made):
         "assert len(triton.testing.do_bench(lambda: x + 1, quantiles=[0.5, 0.2, 0.8])) == 3",
         "torch.rand(4, device='cuda', generator=torch.Generator(device='cuda').manual_seed(1))",
         "torch.cuda.set_rng_state(torch.cuda.get_rng_state())",
+        "assert torch.cuda.get_device_properties(0).gcnArchName  # as torch.compile does for its cache",
         "torch.set_default_device('cuda'); assert torch.rand(4).is_cuda",
         "with torch.device('cuda'): torch.rand(4)",
         "torch.empty_like(x); torch.zeros(4, device=x.device).to(x.device)",

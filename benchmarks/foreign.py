@@ -339,7 +339,6 @@ def serve(role: str) -> int:
 
 
 def _answer(work: Callable[[Mapping[str, Any]], Iterator[Any]], job: Mapping[str, Any]) -> Iterator[bytes]:
-    sys.argv = [job["path"]]  # as a script finds it
     import_from(job["places"])
     for part in work(job):
         yield json.dumps(part).encode() + b"\n"

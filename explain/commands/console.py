@@ -58,7 +58,7 @@ def with_remedy(error: WorkerError, parsed: argparse.Namespace) -> str:
     """The message, with the option or the argument that helps if there is one."""
     message = error.message if isinstance(error, WorkerFailed) else str(error).removesuffix(".")
     match error:
-        case WorkerFailed(type=TookTooLong.__name__):
+        case WorkerFailed(type=TookTooLong.__name__) if "--seconds" not in message:  # of a file's run it says more
             return f"{message}; --whole runs them, or set smaller sizes"
         case WorkerFailed() if message.startswith(NOTHING_LAUNCHED) and parsed.target.endswith(".py"):
             said = f"{NOTHING_LAUNCHED}: it ran as a script; {parsed.target}:FUNCTION calls a function of it"

@@ -33,6 +33,7 @@ INSTALLED = "/site-packages/", "/dist-packages/"
 CAPABILITY = 9, 0
 H100 = SimpleNamespace(
     name="NVIDIA H100 80GB HBM3", major=9, minor=0, multi_processor_count=132, warp_size=32, total_memory=80 * 10**9,
+    gcnArchName="sm_90",  # torch.compile asks for it where PyTorch has no CUDA
     max_threads_per_multi_processor=2048, regs_per_multiprocessor=65_536, L2_cache_size=50 * 2**20,
     shared_memory_per_block=49_152, shared_memory_per_block_optin=232_448, shared_memory_per_multiprocessor=233_472,
 )  # fmt: skip
@@ -49,9 +50,9 @@ CUDA = torch.device("cuda", 0)
 
 
 class OnCpu(TorchFunctionMode):
-    """While active, PyTorch's functions take the CPU for a CUDA device, and each tensor says that it is on CUDA.
+    """While active, PyTorch's functions take the CPU for a CUDA device.
 
-    `asked`: whether any of them was asked for one.
+    `asked`: whether any of them was asked for one. From then on each tensor says that it is on CUDA.
     """
 
     def __init__(self) -> None:
@@ -60,7 +61,7 @@ class OnCpu(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, moves = dict(kwargs or {}), func == torch.Tensor.to
-        if func in _SAID:
+        if func == _IS_CUDA or (self.asked and func in _SAID):
             self.asked = True
             return _SAID[func]
         if func in (torch.Tensor.cuda, torch.Tensor.pin_memory):
@@ -87,7 +88,8 @@ def _getter(name: str) -> Any:
     return getattr(torch.Tensor, name).__get__
 
 
-_SAID = {_getter("is_cuda"): True, _getter("is_cpu"): False, _getter("device"): CUDA, torch.Tensor.get_device: 0}
+_IS_CUDA = _getter("is_cuda")
+_SAID = {_IS_CUDA: True, _getter("is_cpu"): False, _getter("device"): CUDA, torch.Tensor.get_device: 0}
 """What a tensor says of where it is."""
 
 

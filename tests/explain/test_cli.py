@@ -315,6 +315,7 @@ def test_a_run_that_launches_nothing_exits_3_and_says_why(capsys, tmp_path, func
     status, _, err = run(capsys, "trace", f"{tmp_path / 'mine.py'}{function}", "--out", str(tmp_path / "t"), *limits)
     assert status == 3
     assert words in err
+    assert "--whole" not in err  # which a file does not take
     assert not (tmp_path / "t").exists()
 
 

@@ -171,6 +171,7 @@ def test_tensors_on_cuda_are_on_the_cpu_and_the_trace_says_so(trace_file, made):
         "assert len(triton.testing.do_bench(lambda: x + 1, quantiles=[0.5, 0.2, 0.8])) == 3",
         "torch.rand(4, device='cuda', generator=torch.Generator(device='cuda').manual_seed(1))",
         "torch.cuda.set_rng_state(torch.cuda.get_rng_state())",
+        "assert torch.cuda.get_device_properties(0).gcnArchName  # as torch.compile does for its cache",
         "torch.set_default_device('cuda'); assert torch.rand(4).is_cuda",
         "with torch.device('cuda'): torch.rand(4)",
         "torch.empty_like(x); torch.zeros(4, device=x.device).to(x.device)",
@@ -186,6 +187,19 @@ def test_what_scripts_ask_of_a_gpu(trace_file, asked):
     """
     assert trace_file(text)["report"]["failure"] is None
     assert torch.zeros(1).device.type == "cpu"
+
+
+@NO_GPU_HERE
+def test_a_file_that_asks_for_no_gpu_is_told_of_none(trace_file):
+    text = """
+        def main():
+            x = torch.arange(4.0)
+            double[(1,)](x, 4, BLOCK=4)
+            torch.testing.assert_close(x, 2 * torch.arange(4.0, device=x.device))
+            assert x.device.type == "cpu" and "cuda" not in str(x)
+    """
+    report = trace_file(text)["report"]
+    assert (report["failure"], report["notes"]) == (None, ())
 
 
 @NO_GPU_HERE

@@ -101,6 +101,6 @@ QUESTIONS = (
         _matmuls,
         _why_matmuls,
         asked=lambda shown: bool(shown.listings),
-        hint="Filter the instructions by their kind.",
+        hint="Look at the kinds of instruction above.",
     ),
 )

@@ -141,8 +141,7 @@ def instructions(experiment: Experiment, gpu: Gpu, known: Listing | None, at: in
     with words:
         layout.prose(
             "The compiler turns the kernel into instructions. **PTX** is what Triton writes. ptxas compiles it to "
-            "**SASS**, and the GPU runs that."
-            + (f"\n\n{busiest_told(known)}." if known and known.sass else "")
+            "**SASS**, and the GPU runs that." + (f"\n\n{busiest_told(known)}." if known and known.sass else "")
         )
     if known is None:
         with picture:

@@ -97,7 +97,10 @@ def test_one_kernel_can_be_chosen():
 
 def test_every_heading_has_its_unit():
     head = next(line for line in texts(page("measurements")).splitlines() if line.startswith("| kernel | sizes"))
-    assert html.unescape(head) == "| kernel | sizes | time, µs | formula: read, MB | DRAM read, L2 cold, MB | DRAM ÷ formula, % |"
+    assert (
+        html.unescape(head)
+        == "| kernel | sizes | time, µs | formula: read, MB | DRAM read, L2 cold, MB | DRAM ÷ formula, % |"
+    )
 
 
 def test_the_bytes_of_a_kernel_that_spills_add_up_as_they_are_shown():

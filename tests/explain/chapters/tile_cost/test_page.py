@@ -48,7 +48,9 @@ def test_it_opens_without_triton_on_a_recorded_tile_with_its_instructions(monkey
 
 
 def test_each_gpu_has_its_own_instructions():
-    first, other = (shown(page("tile_cost", gpu=gpu, listing="true"))["codes"][0]["instructions"] for gpu in ("H200", "T4"))
+    first, other = (
+        shown(page("tile_cost", gpu=gpu, listing="true"))["codes"][0]["instructions"] for gpu in ("H200", "T4")
+    )
     assert any("GMMA" in text for text, *_ in first)
     assert not any("GMMA" in text for text, *_ in other)
 

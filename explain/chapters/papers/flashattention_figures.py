@@ -199,6 +199,10 @@ def blocks(record: Record) -> Pair:
     )
 
 
+TALL = 460
+"""The height of a chart with many lines, each with its label near its end, in pixels."""
+
+
 def theorem(record: Record) -> Pair:
     """Theorem 2 on logarithmic axes: bytes over the tile that fits M, and over N at a fixed M. L2 ↔ SM solid, DRAM
     dashed."""
@@ -211,7 +215,7 @@ def theorem(record: Record) -> Pair:
     )
     by_block.extend(_theory(by_block[-2], -1))
     by_length.extend(_theory(by_length[-2], 2))
-    drawn = partial(chart, y="bytes, GB", unit=" GB", log=True, height=HEIGHT)
+    drawn = partial(chart, y="bytes, GB", unit=" GB", log=True, height=TALL)
     tiles = drawn("larger tiles, N = 1,024", by_block, x=f"{BLOCK}: M = 4 d B")
     for kernel, level, every, whole in _curves(record, "B"):
         if kernel != "flash_attention" or level != LEVELS[0][0]:

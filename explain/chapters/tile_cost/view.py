@@ -137,11 +137,11 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
 
 def instructions(experiment: Experiment, gpu: Gpu, known: Listing | None, at: int) -> None:
     """The instructions of launch `at` by kind, and on demand each beside the line that it comes from."""
-    words, picture = layout.sides("What the GPU runs for it")
+    words, picture = layout.sides("Its instructions, by kind")
     with words:
         layout.prose(
             "The compiler turns the kernel into instructions. **PTX** is what Triton writes. ptxas compiles it to "
-            "**SASS**, and the GPU runs that." + (f"\n\n{busiest_told(known)}." if known and known.sass else "")
+            "**SASS**, and the GPU runs that." + (f"\n\n{busiest_told(known)}" if known and known.sass else "")
         )
     if known is None:
         with picture:

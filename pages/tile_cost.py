@@ -8,7 +8,8 @@ from explain.ui.gpu import gpu_choice
 
 with layout.chapter(
     __file__,
-    goal="see before it runs whether a tile fits: one that is too large spills its values to memory, and slows down.",
+    goal="see before it runs whether a tile fits: one that is too large spills its values to memory, and is "
+    "usually slower.",
 ):
     gpu = gpu_choice()
     experiment = view.tile_choice()

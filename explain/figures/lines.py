@@ -25,9 +25,8 @@ _AROUND = 110
 class Line:
     """A line of a chart: its points, the label at its end, and its colour, a mid-tone of the palette.
 
-    `dashed`, with hollow markers, is what this run did not measure: a paper's values, a roof. One of `width` WIDE has
-    no markers and lets what it covers through: a paper's statement, a curve that another covers. A closed line of
-    five points is a filled area.
+    `dashed`, with hollow markers, is what this run did not measure: a paper's values, a roof. A closed line of five points
+    is a filled area.
     """
 
     points: Sequence[tuple[float, float]]
@@ -37,10 +36,6 @@ class Line:
     width: float = 2
 
 
-WIDE = 14.0
-"""The width of a line that others are drawn over, in pixels."""
-
-
 def colour_of(kernel: str) -> str:
     """A kernel's colour for a line or a marker, to be seen in both themes."""
     return palette.mid(palette.kernel(KERNELS[kernel].hue))
@@ -48,9 +43,9 @@ def colour_of(kernel: str) -> str:
 
 def chart(
     title: str, lines: Iterable[Line], *, x: str, y: str, unit: str = "", log: bool = False, height: int = 420,
-    start: float = 0.0, limits: Mapping[float, str] = MappingProxyType({}), marks: Sequence[float] = (),
+    limits: Mapping[float, str] = MappingProxyType({}), marks: Sequence[float] = (),
 ) -> go.Figure:  # fmt: skip
-    """Lines with labels at their ends, over a logarithmic x; y is logarithmic with `log`, else it begins at `start`.
+    """Lines with labels at their ends, over a logarithmic x; y is logarithmic with `log`, else it begins at 0.
 
     `limits` are values of x with their names, as vertical lines; `marks` are the values to name on the axis.
     """
@@ -61,9 +56,8 @@ def chart(
             x=[point[0] for point in line.points],
             y=[point[1] for point in line.points],
             name=line.label,
-            mode="lines" if line.width == WIDE and len(line.points) > 1 else "lines+markers",
+            mode="lines+markers",
             line={"color": line.colour, "width": line.width, "dash": "dash" if line.dashed else "solid"},
-            opacity=0.4 if line.width == WIDE else 1,
             fill="toself" if len(line.points) > 1 and line.points[0] == line.points[-1] else None,
             marker={"size": max(8, line.width), "symbol": "circle-open" if line.dashed else "circle"},
             hovertemplate=f"{x.partition(',')[0]} %{{x:,}}: %{{y:.4~g}}{unit}<extra>{line.label}</extra>",
@@ -71,9 +65,9 @@ def chart(
     values = [point[1] for line in drawn for point in line.points]
     scaled = math.log10 if log else float
     top = max(values, default=10.0)
-    low, high = (scaled(min(values, default=1.0)) if log else start), scaled(top)
+    low, high = (scaled(min(values, default=1.0)) if log else 0.0), scaled(top)
     margin = 0.06 * ((high - low) or 1.0)
-    low, high = (low - margin if log else start), high + margin
+    low, high = low - margin * log, high + margin
     named = {v: count(int(v)) for v in marks} or _ticks([x for line in drawn for x, _ in line.points], own=True)
     figure.update_xaxes(**logarithmic(x, named))
     figure.update_yaxes(range=[low, high], **(logarithmic(y, _ticks(values, own=False)) if log else {"title.text": y}))

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 
 def test_a_line_and_its_instructions_find_each_other(page: Page, visit):
-    visit("tile_cost")
+    visit("tile_cost?listing=true")
     line = page.locator(".lines .row", has_text="p = tl.exp(s - m_safe")
     expect(line).to_have_class(re.compile("chosen"))  # the line with most instructions, until another is chosen
     line.click()

@@ -102,9 +102,12 @@ def test_a_file_that_is_no_trace_is_named(opened, folder, name):
 
 
 def test_without_a_file_the_page_plays_its_example(opened):
-    test, (_, files) = opened()
+    test, (head, files) = opened()
     assert not test.error
     assert files == [your_run.EXAMPLE.read_bytes()]
+    assert head["watch"] == your_run.WATCHED
+    changes = {step for step, _ in trace_file.read(files[0]).history(your_run.WATCHED)}
+    assert len(changes) > 2  # it has something to show
 
 
 @pytest.mark.parametrize(

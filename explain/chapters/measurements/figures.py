@@ -140,8 +140,8 @@ def sizes(experiment: Experiment) -> str:
 
 @kept
 def points_table(plan: Plan, shown: Sequence[Entry], quantity: str | None, every: bool = True, kernel: str = "") -> str:
-    """`rows` as Markdown; a kernel's name stands in its first row. Of a single record the bytes are in MB, and its
-    columns' headings leave that out; unless `every` is asked for, it has the columns of `FIRST`.
+    """`rows` as Markdown; a kernel's name stands in its first row. Of a single record it has the columns of `FIRST`
+    unless `every` is asked for.
     """
     table = rows(plan, shown, quantity, kernel)
     names = list(dict.fromkeys(name for row in table for name in row))
@@ -150,7 +150,7 @@ def points_table(plan: Plan, shown: Sequence[Entry], quantity: str | None, every
         names = [*first, *(name for name in names if every and name not in first)]
     columns = [
         name if name in ("kernel", "sizes")
-        else Column(plain(name if quantity else name.removesuffix(", MB")), _format(quantity or name))
+        else Column(plain(name), _format(quantity or name))
         for name in names
     ]  # fmt: skip
     before = [None, *(row["kernel"] for row in table)]
@@ -167,21 +167,22 @@ def _format(quantity: str) -> Callable[[float], str]:
 
 
 @kept
-def spilled(plan: Plan, one: Entry) -> str:
-    """The plan's first kernel that wrote its output and its spilled registers, nothing else, in a sentence; Markdown.
+def spilled(plan: Plan, one: Entry, kernel: str = "") -> str:
+    """The plan's first kernel, or this `kernel`, that wrote its output and its spilled registers, nothing else, in a
+    sentence; Markdown.
 
     Empty if the counters show no such kernel.
     """
     for experiment in plan.experiments:
         point = one.record.point(experiment)
-        if point is None or point.counters is None:
+        if point is None or point.counters is None or kernel not in ("", experiment.kernel):
             continue
         counts, output = point.counters.cold, experiment.traffic.written_bytes
         if (spill := counts.spill_written_bytes) and counts.l2_written_bytes == output + spill:
             return (
                 f"**More bytes than the output:** at {sizes(experiment)}, {experiment.entry.title} wrote "
-                f"{moved(output + spill)} to L2. These are its output of {moved(output)} and {moved(spill)} of spilled "
-                "registers, to the byte."
+                f"{count(output + spill)} bytes to L2. These are its output of {count(output)} bytes and "
+                f"{count(spill)} bytes of spilled registers: equal to the byte."
             )
     return ""
 
@@ -240,7 +241,7 @@ def made(one: Entry) -> list[tuple[str, str, str]]:
     return [
         ("experiments timed", count(timed), f"on {plain(one.record.gpu)}, {plain(when)}"),
         ("counted by the GPU", count(counted), "in runs of their own: counting slows a run"),
-        ("stale", count(stale), "their kernels changed since" if stale else "no kernel changed since ✓"),
+        ("out of date", count(stale), "their kernels changed since" if stale else "no kernel changed since ✓"),
     ]
 
 

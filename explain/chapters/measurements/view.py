@@ -23,6 +23,8 @@ SAMPLE = Experiment.of("softmax_online", {"rows": 4096, "cols": 8192, "block_n":
 """Counted to test whether counters can be read here: 134 MB, larger than any L2."""
 
 
+OPENING = "flash_attention"
+"""The kernel that the table of one record opens on, where the set has it."""
 MEASURED = """
 - **L2 cold**: the cache holds none of the inputs when the run begins. **L2 warm**: the same kernel has just run.
 - **Copy check**: first, a copy of 1 GiB is counted. Its bytes are known. If the count is off by more than 0.1%, the
@@ -34,17 +36,17 @@ MEASURED = """
 
 
 SOURCES = """
-Every number in this app names its source:
+Every number in this app has one of three sources, and says which:
 
 - **formula**: computed from the sizes.
 - **trace**: counted while the kernel's lines run in Triton's interpreter. Never a time.
-- **hardware**: measured now, on the GPU of this machine.
-- **recorded**: measured before; GPU and date stand beside it. This page has them all.
+- **hardware**: measured on a GPU: this machine's, now, or **recorded** before, with GPU and date beside it. This page
+  has all that was recorded.
 """
 
 
 def headline(shown: Sequence[Entry]) -> None:
-    """The four sources of a number; how many experiments the first record has, on what, when."""
+    """The three sources of a number; how many experiments the first record has, on what, when."""
     _cards(figures.made(shown[0]) if shown else [])
     layout.introduce(SOURCES)
 
@@ -99,11 +101,13 @@ def _points(shown: Sequence[Entry]) -> None:
     )
     if not name:
         return
+    measured, alone = ["", *figures.kernels(plans[name], shown)], len(shown) == 1
     kernel = places[1].selectbox(
         "Kernel",
-        ["", *figures.kernels(plans[name], shown)],
+        measured,
+        index=measured.index(OPENING) if alone and OPENING in measured else 0,
         format_func=lambda kernel: KERNELS[kernel].title if kernel else "all",
-        key=f"kernel of {name}",
+        key=f"kernel of {name}, {'alone' if alone else 'compared'}",
     )
     quantity = None
     if len(shown) > 1:
@@ -112,8 +116,7 @@ def _points(shown: Sequence[Entry]) -> None:
     with st.container(key="numbers of points"):
         st.markdown(figures.points_table(plans[name], shown, quantity, every, kernel), unsafe_allow_html=True)
     if quantity is None:
-        st.caption("Bytes in MB.")
-        layout.prose(figures.spilled(plans[name], shown[0]))
+        layout.prose(figures.spilled(plans[name], shown[0], kernel))
     for one in shown:
         sourced(one.source)
 

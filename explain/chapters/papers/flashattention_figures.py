@@ -132,6 +132,17 @@ def table_2(record: Record) -> str:
     return markdown(columns, rows)
 
 
+def table_2_note() -> str:
+    """Why the paper's FLOPs are not those counted; Markdown."""
+    off = " and ".join(ratio(flashattention.matmul_flops(row) / 1e9 / row.gflops) for row in flashattention.FIGURE_2)
+    return (
+        f"¹ The paper's FLOPs are too low by nearly the same factor in both rows: {off}. Its author said that the column "
+        "may be off by a factor ([flash-attention issue 741](https://github.com/Dao-AILab/flash-attention/issues/741))."
+        " Counted: a matmul has 2 N² d FLOPs per head. Standard attention has 6 matmuls. FlashAttention has 7: it "
+        "recomputes S in the backward pass."
+    )
+
+
 def forward_table(record: Record) -> str:
     """The forward pass at figure 2's sizes, our kernels and PyTorch's, as Markdown."""
     rows = []
@@ -188,6 +199,10 @@ def blocks(record: Record) -> Pair:
     )
 
 
+TALL = 460
+"""The height of a chart with many lines, each with its label near its end, in pixels."""
+
+
 def theorem(record: Record) -> Pair:
     """Theorem 2 on logarithmic axes: bytes over the tile that fits M, and over N at a fixed M. L2 ↔ SM solid, DRAM
     dashed."""
@@ -200,7 +215,7 @@ def theorem(record: Record) -> Pair:
     )
     by_block.extend(_theory(by_block[-2], -1))
     by_length.extend(_theory(by_length[-2], 2))
-    drawn = partial(chart, y="bytes, GB", unit=" GB", log=True, height=HEIGHT)
+    drawn = partial(chart, y="bytes, GB", unit=" GB", log=True, height=TALL)
     tiles = drawn("larger tiles, N = 1,024", by_block, x=f"{BLOCK}: M = 4 d B")
     for kernel, level, every, whole in _curves(record, "B"):
         if kernel != "flash_attention" or level != LEVELS[0][0]:
@@ -254,10 +269,29 @@ def slopes(record: Record) -> str:
         curves = _curves(record, axis)
         for kernel in kernels:
             formula = [(step, flashattention.formula_bytes(experiment(kernel, step))) for step in steps]
-            fitted = (_power(whole) for name, _, _, whole in curves if name == kernel)
+            fitted = (JUMPS if _jumps(whole) else _power(whole) for name, _, _, whole in curves if name == kernel)
             rows.append((axis, KERNELS[kernel].title, theory, _power(formula), *fitted))
     measured = (Column(f"{level}, fitted", _slope) for level in ("formula", *dict(LEVELS)))
     return markdown(("over", "kernel", Column("theory"), *measured), rows)
+
+
+JUMPS = "jumps"
+"""Stands in the table where a curve has no slope."""
+
+
+def slopes_words(record: Record) -> str:
+    """What the table's DRAM column says that the theorem does not, as Markdown; "" where it says nothing."""
+    found = [curve for axis in _STEPS for curve in _curves(record, axis) if curve[1] == "DRAM"]
+    said = []
+    if any(abs(power) < FLAT for *_, whole in found if (power := _power(whole)) is not None):
+        said.append("**DRAM near 0**: L2 serves K and V again, so the tile does not change what DRAM reads.")
+    if any(_jumps(whole) for *_, whole in found):
+        said.append(f"**{JUMPS}**: from one point to the next O no longer fits L2, and no slope describes that.")
+    return " ".join(said)
+
+
+FLAT = 0.05
+"""A slope below this is none."""
 
 
 def spills_words(record: Record) -> str:
@@ -276,8 +310,11 @@ def spills_words(record: Record) -> str:
 
 def _power(points: Sequence[tuple[float, float]]) -> float | None:
     """The slope of all points on logarithmic axes; None for fewer than two, and where the curve jumps."""
-    known = dict(points)
-    return None if jump(known, len(points)) else slope(known, fitted=len(points))
+    return None if _jumps(points) else slope(dict(points), fitted=len(points))
+
+
+def _jumps(points: Sequence[tuple[float, float]]) -> bool:
+    return jump(dict(points), len(points)) is not None
 
 
 def tables_verdict(record: Record) -> str:
@@ -361,6 +398,25 @@ def hierarchy(record: Record) -> go.Figure:
     marks = {10.0**power: si(10.0**power, "B/s") for power in range(10, 14)}
     figure.update_xaxes(**logarithmic("bandwidth", marks), range=[9.5, 15.9])
     figure.update_yaxes(autorange="reversed", ticksuffix="  ")
-    margin = {"l": 8, "r": 8, "t": 8, "b": 8}
-    figure.update_layout(height=90 + 75 * len(names), margin=margin, showlegend=False, scattermode="group")
+    figure.update_layout(
+        title={"text": "bandwidth and size of each level", "font": {"size": FONT + 1}}, height=126 + 75 * len(names),
+        margin={"l": 8, "r": 8, "t": 44, "b": 8}, showlegend=False, scattermode="group",
+    )  # fmt: skip
     return figure
+
+
+def hierarchy_verdict(record: Record) -> str:
+    """Whether this GPU's levels are in the pyramid's order, and SRAM ÷ HBM beside the paper's; Markdown, "" without
+    all of the pyramid's levels."""
+    papers = [level.bytes_per_second for level in flashattention.FIGURE_1]
+    roofs = [record.roofs.get(level.roof) for level in flashattention.FIGURE_1]
+    ours = [roof.per_second for roof in roofs if roof]
+    if len(ours) < len(papers):
+        return ""
+    order = "The same order" if ours == sorted(ours, reverse=True) else "Another order"
+    between = record.roofs.get("l2")
+    besides = f" L2, which the pyramid leaves out, is between them: {si(between.per_second, 'B/s')}." if between else ""
+    return (
+        f"**{order}: SRAM, HBM, host memory. {compared('SRAM ÷ HBM', ours[0] / ours[1], papers[0] / papers[1])}**"
+        f"{besides}"
+    )

@@ -9,7 +9,7 @@ from explain.chapters.papers import milakov
 from explain.chapters.papers.comparison import HEIGHT, PAPER, WITHIN, Pair, billions, reproduced, seconds_of, short
 from explain.chapters.papers.milakov import Figure, Said
 from explain.figures import numbers
-from explain.figures.lines import WIDE, Line, chart, colour_of
+from explain.figures.lines import Line, chart, colour_of
 from explain.figures.numbers import count, duration, number, percent, ratio, si
 from explain.figures.tables import Column, markdown
 from explain.gpus import card
@@ -35,14 +35,13 @@ def softmax_verdict(figure: milakov.Figure, record: Record) -> str:
     paper = " to ".join(number(one) for one in dict.fromkeys((low, high)))
     result = f"Reproduced {WITHIN}" if reproduced(ours, low, high) else f"Not reproduced {WITHIN}"
     at, first = next(((cols, gain) for cols, gain in gained if cols >= said.at), gained[-1])
-    except_short = ""
+    short_rows = ""
     if reproduced(ours, low, high) and not reproduced(first, low, high):
-        result += " for long rows"
-        except_short = f", but {ratio(first)} on rows of {count(at)}"
+        short_rows = f"Not reproduced on rows of {count(at)} elements: {ratio(first)}. "
+        result += " on long rows"
     told = (
-        f"**{result}: {KERNELS[figure.fast[0]].short} is {ratio(ours)} as fast on rows of {count(v)} "
-        f"elements{except_short}.** "
-        f"In the paper it is about {paper} × from {count(said.at)} elements on."
+        f"**{short_rows}{result}: {KERNELS[figure.fast[0]].short} is {ratio(ours)} as fast on rows of {count(v)} "
+        f"elements.** In the paper it is about {paper} × from {count(said.at)} elements on."
     )
     known = card(record.gpu)
     if figure.number == 1 and begins and begins > said.at and known and known.l2_bytes > milakov.THEIR_L2_BYTES:
@@ -82,8 +81,7 @@ def rates(figure: Figure, records: Mapping[str, Record]) -> Pair:
               height=HEIGHT, limits=dict(list(limits.items())[-1:]), marks=_marks(figure.lengths)),
         chart(
             f"Speedup over {KERNELS[figure.slow].short}", [*_said(figure.said, figure.lengths[-1]), *gains],
-            x=V, y="speedup, ×", unit=" ×", height=HEIGHT, start=0.8 if figure.number < 3 else 0.0, limits=limits,
-            marks=_marks(figure.lengths),
+            x=V, y="speedup, ×", unit=" ×", height=HEIGHT, limits=limits, marks=_marks(figure.lengths),
         ),
     )  # fmt: skip
 
@@ -94,7 +92,7 @@ def _marks(lengths: Sequence[int]) -> list[int]:
 
 
 def _said(said: Sequence[Said], last: float) -> list[Line]:
-    """The paper's speedups as wide lines, a range as an area: as far as the sentence says, and no further."""
+    """The paper's speedups as dashed lines, a range as an area: as far as the sentence says, and no further."""
     lines = []
     for one in said:
         end = last if one.until is None else one.until
@@ -104,7 +102,7 @@ def _said(said: Sequence[Said], last: float) -> list[Line]:
         if high > low:
             points = [(end, low), (one.at, low), (one.at, high), (end, high), (end, low)]
             label = f"paper: {number(low)}–{number(high)} ×"
-        lines.append(Line(points, label, PAPER, width=2 if high > low else WIDE))
+        lines.append(Line(points, label, PAPER, dashed=high == low))
     return lines
 
 
@@ -171,11 +169,13 @@ def knee_words(record: Record) -> str:
     if known:
         programs = 32 * known.warps_sm // milakov.THREADS
         said.append(
-            f"An SM has threads for {programs} programs, a row each: {known.sms} SMs × {programs} = "
+            f"An SM has {count(32 * known.warps_sm)} threads, and our program uses {milakov.THREADS} of them for a row: "
+            f"{programs} rows at a time. {known.sms} SMs × {programs} = "
             f"{count(known.sms * programs)} rows in flight. They fill {numbers.capacity(known.l2_bytes)} of L2 at V = "
-            f"{count(milakov.fits_l2(known))}. On the V100 the paper's rows in flight are fewer, "
-            f"{milakov.THEIR_SMS} SMs × {milakov.THEIR_PROGRAMS}, but its {numbers.capacity(milakov.THEIR_L2_BYTES)} "
-            f"of L2 are full at V = {count(milakov.fitted_theirs())}: its speedup starts earlier."
+            f"{count(milakov.fits_l2(known))}. The paper's program uses {milakov.THEIR_THREADS} threads for a row, so "
+            f"on the V100 fewer rows are in flight, {milakov.THEIR_SMS} SMs × {milakov.THEIR_PROGRAMS}. But its "
+            f"{numbers.capacity(milakov.THEIR_L2_BYTES)} of L2 are full at V = {count(milakov.fitted_theirs())}: its "
+            "speedup starts earlier."
         )
     return "\n".join(f"- {one}" for one in said)
 

@@ -51,8 +51,8 @@ def softmax_and_top_k(chosen: Sequence[Entry]) -> None:
         figure = _FIGURES[pick("Figure", _FIGURES, "figure", wrap=True)]
         _told(
             "Online softmax reads a row twice, safe softmax three times. Are fewer accesses faster?\n\n"
-            f"The paper measured on a {milakov.THEIR_GPU}. It prints curves without numbers. The grey bands in the "
-            "speedup chart are what its sentences state, for the V that they name:\n\n"
+            f"The paper measured on a {milakov.THEIR_GPU}. It prints curves without numbers. What is grey in "
+            "the speedup chart is what its sentences state, for the V that they name:\n\n"
             + "\n".join(f"- {said.words}, {said.where}" for said in figure.said)
             + "\n\n**What differs**\n\n"
             f"- *Program*: the paper's program has {milakov.THEIR_THREADS} threads per row, and each thread keeps its "
@@ -142,10 +142,6 @@ def figure_2(chosen: Sequence[Entry]) -> None:
         "Figure 2 of FlashAttention makes the paper's point: more FLOPs, fewer bytes, less time. The paper measured "
         f"on an {flashattention.THEIR_GPU}. Ours are PyTorch's calls at the same sizes: matmul, softmax, matmul with "
         "their gradients, and PyTorch's FlashAttention-2.\n\n**What differs**\n\n"
-        "- ¹ *FLOPs*: a matmul has 2 N² d per head. Standard attention has 6 of them. FlashAttention has 7: it "
-        "recomputes S in the backward pass. The paper's column is about 12 times lower for both. Its author said that "
-        "it may be off by a factor ([flash-attention issue 741]"
-        "(https://github.com/Dao-AILab/flash-attention/issues/741)).\n"
         "- *Bytes*: at the **minimum** each step reads its operands once and writes its results once. The paper's "
         "40.3 GB include masking and dropout, which write more N² matrices. In the backward pass PyTorch's "
         "FlashAttention sums dQ in float32, which is more than the minimum.\n"
@@ -154,7 +150,12 @@ def figure_2(chosen: Sequence[Entry]) -> None:
         "loop.",
     ):
         _beside(
-            shown, {"ratios": flashattention_figures.figure_2, "figure 2": flashattention_figures.table_2},
+            shown,
+            {
+                "ratios": flashattention_figures.figure_2,
+                "figure 2": flashattention_figures.table_2,
+                "note": lambda record: flashattention_figures.table_2_note(),
+            },
             f"forward and backward, fp16, no mask, no dropout; DRAM by {COUNTERS}",
         )  # fmt: skip
     with _part(
@@ -201,6 +202,7 @@ def theorem_2(chosen: Sequence[Entry]) -> None:
             {
                 "theorem 2": flashattention_figures.theorem,
                 "slopes": flashattention_figures.slopes,
+                "slopes in words": flashattention_figures.slopes_words,
                 "spills": flashattention_figures.spills_words,
             },
             f"{COUNTERS}; slope of a line fitted to the logarithms",
@@ -233,6 +235,7 @@ def memory_hierarchy(chosen: Sequence[Entry]) -> None:
     shown = [one for one in chosen if one.record.roofs]
     if chosen and not shown:
         _not_measured("Roofs are not measured on this GPU.", "roofs")
+    _verdict(shown, flashattention_figures.hierarchy_verdict)
     with _part(
         "Figure 1: the memory hierarchy",
         "The pyramid on FlashAttention's first page has three levels: SRAM, HBM and host memory. The paper's numbers "

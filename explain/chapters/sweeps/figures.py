@@ -10,6 +10,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from explain.chapters.sweeps import masking
 from explain.chapters.sweeps.analysis import FITTED, crossing, curve, jump, numbers, slope
 from explain.chapters.sweeps.model import AXES, LEVELS, PAIR, SPILLED, Reading, Sweep, formula, once
 from explain.experiment import Experiment
@@ -35,8 +36,6 @@ SYMBOLS = {
     "triangle-down": "▼",
 }
 """Plotly's names of markers, and the characters for them in text."""
-LEVEL_SYMBOLS: Mapping[str, str] = {"hbm": "triangle-down", "l2": "cross", "shared": "star"}
-"""The roofline's markers: none is that of a kernel in the charts above it."""
 SLATE = palette.mid("slate")
 TILES = ("block_m", "block_n")
 HEIGHT, TOP, BOTTOM = 440, 40, 64
@@ -432,6 +431,22 @@ def _again(experiment: Experiment, gpu: Gpu) -> int:
     entry, p = experiment.entry, experiment.values
     traffic = entry.formula(p)
     return max(entry.between(p, traffic, term, gpu.sms) for term in traffic.terms)
+
+
+def base_2(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
+    """Why FlashAttention-2 in base 2 is faster at the last value: the instructions of one exponential, by SASS."""
+    if not sweep.numeric:
+        return []
+    both = [numbers(curve(sweep, readings, kernel, "seconds")) for kernel in masking.BASES]
+    each = [masking.per_exponential(kernel) for kernel in masking.BASES]
+    at = max((x for x in both[0] if x in both[1]), default=None)
+    if at is None or not all(each) or _source(readings) in UNMEASURED or both[1][at] >= both[0][at]:
+        return []
+    plain, base = (name_of(kernel) for kernel in masking.BASES)
+    return [
+        f"**{base}** is {ratio(both[0][at] / both[1][at])} as fast as **{plain}** {at_value(sweep.axis, int(at))}. Only "
+        f"the base differs: an exp takes {each[0]} instructions per score, an exp2 {each[1]} (SASS for sm_90)."
+    ]
 
 
 def idle(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[str]:

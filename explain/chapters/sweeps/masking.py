@@ -1,14 +1,15 @@
-"""What a causal mask costs a kernel: its time per tile, and the instructions that the compiler adds to its loop."""
+"""What the compiler's loop over the keys says: what a causal mask adds to it, and what an exponential takes in it."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from explain.chapters.flash_attention.tiles import MASKED
 from explain.compile.cost import LaunchCost
-from explain.compile.listing import Instruction, Listing, loop
+from explain.compile.listing import Instruction, Listing, counts, loop
 from explain.compile.service import compiler
 from explain.experiment import Experiment
 from explain.figures import palette, svg
@@ -62,6 +63,25 @@ def _compiled(experiment: Experiment) -> Compiled | None:
     if not (answer and answer.cost and listings):
         return None
     return Compiled(experiment, answer.cost.launches[0], listings[0], loop(listings[0].sass))
+
+
+BASES = ("flash_attention", "flash_attention_exp2")
+"""The same kernel with exp and with exp2."""
+_P = re.compile(r"p = tl\.exp2?\(")
+
+
+@functools.lru_cache
+def per_exponential(kernel: str) -> int | None:
+    """Instructions of the line of P̃ for each of its exponentials, in the loop of the kernel's recorded tile without a
+    mask; None if none was recorded.
+    """
+    found = next((known for pair in MASKED if pair[0].kernel == kernel and (known := _compiled(pair[0]))), None)
+    if found is None:
+        return None
+    lines = enumerate(found.listing.source.splitlines(), start=found.listing.first_line)
+    line = next(number for number, text in lines if _P.match(text.strip()))
+    own = counts([one for one in found.loop if one.lines == (line,)])
+    return round((own["exponential"] + own["float arithmetic"]) / own["exponential"])
 
 
 def computed(seq_len: int, block_m: int, block_n: int) -> float:

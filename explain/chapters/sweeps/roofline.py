@@ -9,19 +9,7 @@ from functools import partial
 import plotly.graph_objects as go
 
 from explain.chapters.sweeps.analysis import MEMORY_ROOFS, RooflinePoint, compute_roof_name, memory_roof
-from explain.chapters.sweeps.figures import (
-    BOTTOM,
-    LABEL_PIXELS,
-    LEVEL_SYMBOLS,
-    SLATE,
-    SYMBOLS,
-    TOP,
-    coloured,
-    name_of,
-    note,
-    shifts,
-    ticks,
-)
+from explain.chapters.sweeps.figures import BOTTOM, LABEL_PIXELS, SLATE, TOP, coloured, name_of, note, shifts, ticks
 from explain.figures import palette
 from explain.figures.labels import widest
 from explain.figures.lines import colour_of
@@ -31,12 +19,6 @@ from explain.figures.tables import Column, markdown
 from explain.records.model import Roof, roof_name
 
 LEVEL_NAMES: Mapping[str, str] = {"hbm": "HBM", "l2": "L2", "shared": "shared memory"}
-LEVEL_DASHES: Mapping[str, str] = {"hbm": "solid", "l2": "dash", "shared": "dot"}
-"""How each level's roof is drawn, besides its marker."""
-LINES: Mapping[str, str] = {
-    level: {"solid": "the solid line", "dash": "dashed", "dot": "dotted"}[dash] for level, dash in LEVEL_DASHES.items()
-}
-"""The same in words."""
 HEIGHT = 500
 PLOT = 740
 """About how wide the plot is, in pixels: the slope of a roof's label follows from it."""
@@ -45,8 +27,8 @@ LIMITS = 0.5
 
 
 def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: float = 9.0) -> go.Figure:
-    """FLOP/s over FLOPs per byte, log-log: each kernel once per memory level, under the measured roofs. A level's roof
-    has the marker of the kernels' points at that level.
+    """FLOP/s over FLOPs per byte at the points' level of memory, log-log: each kernel in its colour, under that level's
+    measured roof and its unit's, both slate.
 
     The axis ends at `room` times the greatest intensity.
     """
@@ -55,21 +37,21 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
     intensities = [point.intensity for point in points]
     peaks = {name: roofs[name].per_second for name in _compute_roofs(points) if name in roofs}
     top = max([*peaks.values(), *([] if peaks else speeds)])
-    bandwidths = {level: speed for level in MEMORY_ROOFS if (speed := memory_roof(level, roofs))}
-    # Where each roof bends is in sight.
+    levels = {point.level for point in points}
+    bandwidths = {level: speed for level in MEMORY_ROOFS if level in levels and (speed := memory_roof(level, roofs))}
+    # Where the roof bends is in sight.
     left = min([min(intensities) / 3, *(top / speed / 4 for speed in bandwidths.values())])
     right = max([room * max(intensities), *(2 * top / speed for speed in bandwidths.values())])
     low, high = math.log10(min(speeds)) - 0.5, math.log10(top) + 0.75
     for level, speed in bandwidths.items():
         figure.add_scatter(
             x=[left, top / speed], y=[left * speed, top], mode="lines", showlegend=False, hoverinfo="skip",
-            line={"color": palette.mid("hbm") if level == "hbm" else SLATE, "width": 2,
-                  "dash": LEVEL_DASHES[level]},
+            line={"color": SLATE, "width": 2},
         )  # fmt: skip
         # Along the roof and above it, at its left end.
         decades = math.log10(right / left)
         slant = math.atan2((HEIGHT - TOP - BOTTOM) / (high - low), PLOT / decades)
-        words = f"{SYMBOLS[LEVEL_SYMBOLS[level]]} {LEVEL_NAMES[level]} {si(speed, 'B/s')}"
+        words = f"{LEVEL_NAMES[level]} {si(speed, 'B/s')}"
         x = left * 10 ** (decades * (0.03 + widest([words], FONT) / 2 * math.cos(slant) / PLOT))
         note(figure, x, x * speed, words, shift=(-12 * math.sin(slant), 12 * math.cos(slant)),
              xanchor="center", textangle=-math.degrees(slant))  # fmt: skip
@@ -82,26 +64,22 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
         note(figure, right, peak, f"{_unit_name(name)} {si(peak, 'FLOP/s')}", xanchor="right", yanchor="bottom")
     ends: dict[str, RooflinePoint] = {}
     for kernel, own in _by_kernel(points).items():
-        colour = colour_of(kernel)
-        line = sorted(own, key=lambda point: point.intensity)
         figure.add_scatter(
-            x=[point.intensity for point in line], y=[point.flops_per_second for point in line], mode="lines+markers",
-            showlegend=False,
-            line={"color": colour, "width": 1.5},
-            marker={"color": colour, "size": 13, "symbol": [LEVEL_SYMBOLS[point.level] for point in line]},
+            x=[point.intensity for point in own], y=[point.flops_per_second for point in own], mode="markers",
+            showlegend=False, marker={"color": colour_of(kernel), "size": 15},
             customdata=[[LEVEL_NAMES[p.level], si(p.intensity, "FLOP/B"), si(p.flops_per_second, "FLOP/s"), _share(p)]
-            for p in line],
+            for p in own],
             hovertemplate="%{customdata[0]}: %{customdata[1]}, %{customdata[2]}%{customdata[3]}"
             f"<extra>{name_of(kernel)}</extra>",
         )  # fmt: skip
-        ends[kernel] = line[-1]
+        ends[kernel] = own[-1]
     pixels = (HEIGHT - TOP - BOTTOM) / (high - low)
     roof = math.log10(max(peaks.values(), default=math.inf)) * pixels
     heights = {kernel: math.log10(end.flops_per_second) * pixels for kernel, end in ends.items()}
     moved = shifts(heights, high=roof - LABEL_PIXELS / 2)
     for kernel, end in ends.items():
-        label = f"{coloured('━', colour_of(kernel))} {name_of(kernel)}"
-        note(figure, end.intensity, end.flops_per_second, label, shift=(10, moved[kernel]), leader=True)
+        label = coloured(name_of(kernel), colour_of(kernel))
+        note(figure, end.intensity, end.flops_per_second, label, shift=(14, moved[kernel]), leader=True)
     for x, anchor, side in ((0.0, "left", "← bandwidth limits"), (1.0, "right", "arithmetic limits →")):
         figure.add_annotation(
             x=x, xref="x domain", xanchor=anchor, y=0.01, yref="y domain", yanchor="bottom", text=side,
@@ -143,7 +121,7 @@ def _share_of(point: RooflinePoint, roof: float | None) -> float | None:
 
 
 def nearest(points: Sequence[RooflinePoint]) -> list[str]:
-    """A sentence for each kernel: its nearest roof, its share of it, and whether that roof limits it."""
+    """A sentence for each kernel: its nearest roof, its share of it, and whether that roof limits it, by our rule."""
     sentences = []
     for kernel, own in _by_kernel(points).items():
         shares = {LEVEL_NAMES[p.level]: p.flops_per_second / p.memory for p in own if p.memory}
@@ -151,9 +129,16 @@ def nearest(points: Sequence[RooflinePoint]) -> list[str]:
             shares[_unit_name(compute_roof_name(own[0].reading))] = own[0].flops_per_second / own[0].compute
         if shares:
             roof, share = max(shares.items(), key=lambda pair: pair[1])
-            limited = f"{roof[0].upper()}{roof[1:]} limits it" if share >= LIMITS else "No roof limits it: it waits"
-            sentences.append(f"**{name_of(kernel)}** reaches {percent(share)} of the roof of {roof}. {limited}.")
+            limited = f"{roof} limits it" if share >= LIMITS else "under half, so it waits"
+            sentences.append(f"**{name_of(kernel)}** reaches {percent(share)} of the roof of {roof}: {limited}.")
     return sentences
+
+
+def other_rate(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof]) -> str:
+    """The measured rate of the other 16-bit matmul, which pages in that dtype show; "" where none is beside it."""
+    other = {"matmul fp16": "matmul bf16", "matmul bf16": "matmul fp16"}
+    shown = [name for name in _compute_roofs(points) if other.get(name) in roofs]
+    return "; ".join(f"{_unit_name(other[one])} reach {si(roofs[other[one]].per_second, 'FLOP/s')}" for one in shown)
 
 
 def roofs_table(roofs: Mapping[str, Roof]) -> str:

@@ -219,26 +219,25 @@ def sweep_growth(shown: Shown) -> None:
         words, picture = layout.sides(f"Bytes {over}")
         with words:
             level = _level(levels, picture)
-            also = []
+            said, also = [], []
             if level == "hbm":
-                also = [*figures.kept(sweep, readings), *figures.jumps(sweep, readings, shown.card)]
-            _grows(shown, level, picture, [*also, *figures.spills(sweep, readings)])
+                said, also = figures.kept(sweep, readings), figures.jumps(sweep, readings, shown.card)
+            _grows(shown, level, picture, [*also, *figures.spills(sweep, readings)], said)
     if any(reading.seconds for reading in readings):
         words, picture = layout.sides(f"Time {over}")
         with words:
             masked = _masked(readings) if sweep.axis == "causal" else ()
-            _grows(
-                shown, "seconds", picture, [*figures.idle(sweep, readings, shown.card), *(told for told, _ in masked)]
-            )
+            late = [*figures.idle(sweep, readings, shown.card), *(told for told, _ in masked)]
+            _grows(shown, "seconds", picture, late, figures.base_2(sweep, readings))
         for _, pair in masked:
             mask_cost("", pair)
     _misses(shown)
     sourced(_source(shown))
 
 
-def _grows(shown: Shown, what: str, picture: DeltaGenerator, also: Sequence[str]) -> None:
-    """The words and slopes of one quantity, and its curves in `picture`."""
-    for sentence in figures.crossings(shown.sweep, shown.readings, [what]):
+def _grows(shown: Shown, what: str, picture: DeltaGenerator, also: Sequence[str], said: Sequence[str]) -> None:
+    """The words and slopes of one quantity, what is `said` of it, `also` folded away, and its curves in `picture`."""
+    for sentence in (*figures.crossings(shown.sweep, shown.readings, [what]), *said):
         layout.prose(sentence)
     figure, table = _growth(shown.sweep.key, shown.packed, what)
     if table:
@@ -295,20 +294,11 @@ def sweep_roofline(shown: Shown) -> None:
         layout.prose(
             "Two things limit a kernel's speed. Its arithmetic units have a highest rate: the flat roof. Its bytes "
             "arrive at a highest rate too: each level of memory has a slanted roof, its bandwidth × the **arithmetic "
-            "intensity**, the FLOPs per byte that passes there."
+            "intensity**, the FLOPs per byte that passes there. At another level a kernel moves sideways: its speed is "
+            "the same, its bytes are others.\n\n"
+            "**Our rule**: a roof limits a kernel that reaches at least half of it. A kernel under half of every roof "
+            "waits, for example its matmuls for its softmax."
         )
-        with st.expander("How to read the points"):
-            layout.prose(
-                "A kernel has one point per level, with the marker of that level's roof:\n\n"
-                + "\n".join(
-                    f"- {figures.SYMBOLS[symbol]} against the roof of {roofline.LEVEL_NAMES[level]}, "
-                    f"{roofline.LINES[level]}"
-                    for level, symbol in figures.LEVEL_SYMBOLS.items()
-                )
-                + "\n\nAll its points have the same height: one speed, but different bytes at each level.\n\n"
-                "Our rule: a roof limits a kernel that reaches at least half of it. A kernel that no roof limits "
-                "waits: for example, its matmuls wait for its softmax."
-            )
         _roofline_at_a_value(shown, picture)
 
 
@@ -324,8 +314,9 @@ def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator) -> None:
     if shown.runs == "hardware" and not shown.roofs:
         _measure_roofs()
     value = values[-1]
+    across, along = picture.columns([2, 3], gap="large")
     if len(values) > 1:
-        value = picture.select_slider(
+        value = along.select_slider(
             figures.axis_title(shown.sweep.axis),
             values,
             value=values[len(values) * 2 // 3],
@@ -338,16 +329,20 @@ def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator) -> None:
         return
     layout.prose("\n".join(f"- {sentence}" for sentence in roofline.nearest(points)))
     layout.chapter_link("speed", "What such a kernel waits for: Speed →")
+    there = {level for point in points if (level := point.level)}
+    names = {name: level for level, name in roofline.LEVEL_NAMES.items() if level in there}
+    level = names[pick("Bytes at", names, "roof", place=across)]
     packed = _packed([point.reading for point in points])
     with picture:
-        chart(_roofline(packed, json.dumps([roof.__dict__ for roof in shown.roofs.values()])), "roofline",
+        chart(_roofline(packed, json.dumps([roof.__dict__ for roof in shown.roofs.values()]), level), "roofline",
             shown.csv)  # fmt: skip
         with st.expander("Each kernel's share of each roof"), st.container(key="numbers of the roofline"):
             st.markdown(roofline.roofline_table(points))
         if shown.roofs:
             with st.expander("How the roofs were measured"):
                 st.markdown(roofline.roofs_table(shown.roofs))
-        sourced(f"{_source(shown)} · FLOPs: formula; bytes: L2 cold; roofs: micro-benchmarks")
+        other = roofline.other_rate(points, shown.roofs)
+        sourced(f"{_source(shown)} · FLOPs: formula; bytes: L2 cold; roofs: micro-benchmarks{other and f'; {other}'}")
 
 
 def sweep_points(shown: Shown) -> None:
@@ -401,9 +396,10 @@ def _growth(sweep: str, readings: str, what: str) -> tuple[go.Figure, str]:
 
 
 @st.cache_resource(max_entries=128, show_spinner=False)
-def _roofline(readings: str, roofs: str) -> go.Figure:
+def _roofline(readings: str, roofs: str, level: str) -> go.Figure:
     known = {roof["level"]: Roof(**roof) for roof in json.loads(roofs)}
-    return roofline.roofline(roofline_points(_unpacked(readings), known), known)
+    points = [point for point in roofline_points(_unpacked(readings), known) if point.level == level]
+    return roofline.roofline(points, known)
 
 
 def _measure_roofs() -> None:

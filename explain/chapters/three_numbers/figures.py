@@ -130,7 +130,7 @@ def _shared(level: Level, x: float, y: float, height: float, width: float, chose
     parts = [
         text(centre, middle - 12, "loads + stores", anchor="middle", faint=True, size=12),
         text(centre, middle + 8, "at most " * bound + told, anchor="middle", bold=known, faint=not known, size=13),
-        text(centre, middle + 28, "no formula, no trace", anchor="middle", faint=True, size=12),
+        text(centre, middle + 28, "the compiler decides", anchor="middle", faint=True, size=12),
     ]
     return _button("shared", LINKS["shared"], x, y + 4, width, height - 8, chosen, level, parts)
 
@@ -340,7 +340,11 @@ def link_words(key: str, found: Levels) -> str:
         return f"not measured. {level.why}"
     says = f"{level.note[0].upper()}{level.note[1:]}."
     if key == "shared":
-        return says
+        bound = " The counter has no bytes here, so this is an upper bound." if level.note.startswith("at most") else ""
+        return (
+            f"{says}{bound} The compiler decides what passes through shared memory, so no formula and no trace is beside "
+            "it."
+        )
     only = "the prediction" if key == "dram" else "what was requested"
     return f"{says} The GPU counts sectors, not buffers, so the table by buffer shows {only}:"
 

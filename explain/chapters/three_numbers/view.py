@@ -104,11 +104,11 @@ def ratios(records: Sequence[Entry]) -> None:
             continue
         standard, flash = found
         told = (
-            ("bytes requested", "fewer", "S and P are never written to HBM"),
-            ("bytes at DRAM (HBM)", "fewer", "S and P are never written; L2 keeps K and V"),
+            ("bytes requested by the programs", "fewer", "S and P stay on chip"),
+            ("bytes at DRAM", "fewer", "S and P stay on chip; L2 keeps K and V"),
             ("time", "faster", "the same matmuls remain"),
         )
-        layout.header(f"FlashAttention-2 compared with standard attention, N = {sweep.values[-1]:,}")
+        layout.header(f"Another size, {figures.sizes_words(pair[0])}: FlashAttention-2 and standard attention")
         for (name, better, why), a, b, column in zip(told, standard, flash, st.columns(3, gap="small"), strict=True):
             with column.container(border=True, gap="small"):
                 st.metric(name, f"{ratio(a / b)} {better}" if a and b else NONE)
@@ -183,7 +183,7 @@ def hierarchy(choice: Choice, lead: DeltaGenerator) -> tuple[Shown, Sequence[Ent
 
 def gaps(choice: Choice, shown: Shown, records: Sequence[Entry]) -> None:
     """What each level counted, why neighbours differ, and the same on other GPUs."""
-    layout.header("Why the numbers differ")
+    layout.header(f"Why the numbers differ: {figures.sizes_words(choice.experiment)}")
     asked, delivered = shown.levels.formula.read, shown.levels.dram.read
     same, why = st.columns(2, gap="large")
     with same:
@@ -212,7 +212,7 @@ def gaps(choice: Choice, shown: Shown, records: Sequence[Entry]) -> None:
 
 def terms(choice: Choice, shown: Shown) -> None:
     """The formula term by term; a pressed term is shown in the player."""
-    layout.header("The formula, term by term")
+    layout.header(f"The formula, term by term: {figures.sizes_words(choice.experiment)}")
     layout.prose(
         "Each term is a buffer, read or written. Press one: the player goes to its first load or store and marks all "
         "of them on the timeline. The player runs the same kernel at a small size: "

@@ -9,7 +9,7 @@ from explain.compile.cost import WARP, LaunchCost, Occupancy, occupancy
 from explain.compile.listing import Listing, counts
 from explain.exercises import Question, Why
 from explain.experiment import Experiment
-from explain.figures.numbers import count
+from explain.figures.numbers import count, number
 from explain.gpus import Gpu
 
 LIMITS = ("shared memory", "registers", "warps", "programs")
@@ -57,13 +57,19 @@ def _why_scores(shown: Shown) -> Why:
                f"A thread uses {shown.launch.registers} registers in all.")  # fmt: skip
 
 
-def _matmuls(shown: Shown) -> int:
-    return sum(number for kind, number in counts(shown.listings[0].sass).items() if "matmul" in kind)
+def _kinds(shown: Shown) -> dict[str, int]:
+    return counts(shown.listings[0].sass) if shown.listings else {}
 
 
-def _why_matmuls(shown: Shown) -> Why:
-    kinds = sorted(counts(shown.listings[0].sass).items(), key=lambda one: -one[1])
-    return Why("SASS instructions by kind: " + ", ".join(f"{kind} {count(found)}" for kind, found in kinds) + ".")
+def _beside_matmul(shown: Shown) -> float:
+    kinds = _kinds(shown)
+    return sum(kinds.values()) / kinds["matmul"] - 1
+
+
+def _why_beside_matmul(shown: Shown) -> Why:
+    every, matmuls = sum(_kinds(shown).values()), _kinds(shown)["matmul"]
+    return Why(f"({count(every)} − {count(matmuls)}) ÷ {count(matmuls)} = {number(_beside_matmul(shown))}. One matmul "
+               "instruction multiplies small matrices; most others compute one number per thread.")  # fmt: skip
 
 
 QUESTIONS = (
@@ -95,12 +101,12 @@ QUESTIONS = (
         hint="Divide BLOCK_M × BLOCK_N by the threads of a program: its warps × the threads of a warp.",
     ),
     Question[Shown](
-        "matmuls",
-        "How many SASS instructions of this kernel are matmuls?",
+        "beside-matmul",
+        "How many other SASS instructions stand beside each matmul instruction?",
         "number",
-        _matmuls,
-        _why_matmuls,
-        asked=lambda shown: bool(shown.listings),
-        hint="Filter the instructions by their kind.",
+        _beside_matmul,
+        _why_beside_matmul,
+        asked=lambda shown: "matmul" in _kinds(shown),
+        hint="Divide the instructions of all other kinds by the matmuls.",
     ),
 )

@@ -1,4 +1,4 @@
-"""An SM with a launch's programs in it, and the line of a kernel to look at first."""
+"""An SM with a launch's programs in it, its instructions by kind, and the line of a kernel to look at first."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from explain.compile.cost import REGISTER_BYTES, LaunchCost, allocated, occupancy
-from explain.compile.listing import LABEL, Listing
+from explain.compile.listing import FILLS, LABEL, Listing, counts
 from explain.experiment import Experiment
 from explain.figures.labels import widest
 from explain.figures.numbers import capacity, count, percent
@@ -115,6 +115,28 @@ def tiles_table(known: Sequence[tuple[Experiment, LaunchCost]], chosen: Experime
         )  # fmt: skip
         rows.append([f"{mark}{cell}{mark}" for cell in cells])
     return markdown(columns, rows)
+
+
+KIND, LONGEST, ROW = 190.0, 440.0, 30.0
+"""The widths of a kind's name and of the longest bar, and a bar's height with its gap."""
+
+
+def kinds(listing: Listing) -> str:
+    """The launch's SASS by kind as bars, most first, each with its number and share; PTX where there is no SASS."""
+    name, code = next(iter(listing.codes().items()))
+    found = sorted(counts(code).items(), key=lambda one: -one[1])
+    every, most = sum(number for _, number in found), found[0][1]
+    parts = [text(0, 18, f"{count(every)} {name} instructions, each counted once", bold=True)]
+    for place, (kind, number) in enumerate(found, start=1):
+        y, wide = place * ROW, max(LONGEST * number / most, 2.0)
+        parts += [
+            text(KIND - 12, y + 17, kind, anchor="end"),
+            rect(KIND, y + 3, wide, ROW - 9, FILLS[kind]),
+            text(KIND + wide + 8, y + 17, f"{count(number)}", bold=True),
+            text(KIND + wide + 16 + widest([count(number)], bold=True), y + 17, _share(number / every), faint=True),
+        ]
+    label = f"{name} instructions of {listing.kernel} by kind"
+    return picture(KIND + LONGEST + 130, ROW * (len(found) + 1), label, parts, "55rem")
 
 
 def busiest(listing: Listing) -> tuple[int, int] | None:

@@ -9,9 +9,10 @@ import streamlit as st
 
 from explain.chapters.flash_attention import figures, tiles
 from explain.chapters.tile_cost import exercises
-from explain.chapters.tile_cost.figures import busiest_told, compiled, sm, tiles_table
+from explain.chapters.tile_cost.figures import busiest_told, compiled, kinds, sm, tiles_table
 from explain.chapters.tile_cost.listing_view import listing
 from explain.compile.cost import LaunchCost, reserved
+from explain.compile.listing import Listing
 from explain.compile.service import Answer, compiler
 from explain.experiment import Experiment, ParameterError
 from explain.figures.numbers import capacity
@@ -126,23 +127,38 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
         st.markdown(compiled(answer.cost.launches[at]))
         st.caption(source(answer))
         tiles_beside(experiment, gpu)
-    layout.header("Instructions, and the lines they come from")
+        layout.chapter_link(
+            "flash_attention", "How a tile sets the bytes that move: FlashAttention, Tile sizes →",
+            {"view": "Tile sizes"},
+        )  # fmt: skip
     listings = compiler().listings(experiment, gpu.compute_capability)
-    layout.prose(
-        "**PTX** is what Triton writes. ptxas compiles it to **SASS**, and the GPU runs that. Each instruction is "
-        "marked with the kernel's line that it comes from."
-        + (f" {busiest_told(listings[at])}" if at < len(listings) else "")
-        + "\n\nPress a line, or a kind of instruction, to mark it."
-    )
-    if at < len(listings):
-        listing(listings[at], key=f"listing {experiment.key} {gpu.target} {at}")
-        if listings[at].error:
-            st.caption(listings[at].error)
+    instructions(experiment, gpu, listings[at] if at < len(listings) else None, at)
+
+
+def instructions(experiment: Experiment, gpu: Gpu, known: Listing | None, at: int) -> None:
+    """The instructions of launch `at` by kind, and on demand each beside the line that it comes from."""
+    words, picture = layout.sides("Its instructions, by kind")
+    with words:
+        layout.prose(
+            "The compiler turns the kernel into instructions. **PTX** is what Triton writes. ptxas compiles it to "
+            "**SASS**, and the GPU runs that." + (f"\n\n{busiest_told(known)}" if known and known.sass else "")
+        )
+    if known is None:
+        with picture:
+            st.markdown("The numbers above were compiled beforehand, without the instructions of this tile.")
+            offer(experiment, gpu)
+        return
+    with picture:
+        drawing(kinds(known))
+        if known.error:
+            st.caption(known.error)
+    with words:
+        every = st.toggle("Every instruction, beside its line", key="listing", bind="query-params")
+    if every:
+        st.markdown("Press a line, or a kind of instruction, to mark it.")
+        listing(known, key=f"listing {experiment.key} {gpu.target} {at}")
         with st.expander("How to read the instructions"):
             layout.prose(READING)
-        return
-    st.markdown("The numbers above were compiled beforehand, without the instructions of this tile.")
-    offer(experiment, gpu)
 
 
 def tiles_beside(experiment: Experiment, gpu: Gpu) -> None:
@@ -164,7 +180,4 @@ def closing(experiment: Experiment, gpu: Gpu) -> None:
         listings = compiler().listings(experiment, gpu.compute_capability)
         shown = exercises.Shown(experiment, gpu, answer.cost.launches[0], listings)
         ask("tile_cost", exercises.QUESTIONS, shown, f"{experiment.key} {gpu.name}")
-    layout.chapter_link(
-        "flash_attention", "How a tile sets the bytes that move: FlashAttention, Tile sizes →", {"view": "Tile sizes"}
-    )
     layout.closing("tile_cost")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -23,31 +23,34 @@ LARGEST_INFLATED = 256 * 1024 * 1024  # bytes: a reader's file may not fill the 
 MOST = 2
 EXAMPLE, SOURCE = (Path(__file__).with_name(name) for name in ("example.tilescope", "example.txt"))
 """The trace of SOURCE, which plays where no file was given."""
+OWN = "Record a run of your own"
 GOAL = "step through a run of your own kernel: every line, every value, every byte."
 FILE = "rms_norm.py"
-HOW = f"""A **trace** is a recorded run of your own file, on your own machine, with or without a GPU.
+GET = """**1. Get Tilescope.** Triton needs Linux; on Windows, WSL has one. In a copy of the repository,
 
-**1. Get Tilescope.** On Linux (Triton needs it; on Windows, WSL has one), `python start.py` in a copy of the
-repository installs it and opens it. End it with Ctrl+C.
+```
+python3 start.py
+```
+
+installs it into the folder `.venv` and opens it. End it with Ctrl+C.
 
 **2. Take a file** with Triton kernels and a function `main` that makes small tensors and launches them. None yet? Take
-the example's Python file, on this page.
-
-**3. Record it**, in the same folder:
+the example's Python file: the button is above the player."""
+RECORD = f"""**3. Record it**, in the same folder, with the Python that step 1 installed:
 
 ```
 .venv/bin/python -m explain trace {FILE}:main --out run.tilescope
 ```
 
-**4. Open the trace**: drop `run.tilescope` on this page, or run
+**4. Open the trace**: drop `run.tilescope` at the top of this page, or run
 
 ```
-python start.py --trace run.tilescope
+python3 start.py --trace run.tilescope
 ```
 
-Steps 3 and 4 in one, with checks: `.venv/bin/python -m explain debug {FILE}:main`
-
-No command line? [Paste the code](./your_kernel) instead."""
+Steps 3 and 4 in one, with checks: `.venv/bin/python -m explain debug {FILE}:main`"""
+WATCHED = "squares"
+"""The example's variable that changes tile by tile."""
 
 
 def choose() -> list[Run]:
@@ -79,13 +82,23 @@ def choose() -> list[Run]:
             runs.append(Run(data, view_of(data.trace, "recorded")))
         except (OSError, TraceFileError, ParameterError) as error:
             st.error(f"**{name}** cannot be shown: {error}.", icon=":material/error:")
-    if not runs or files[0][0] == EXAMPLE.name:  # else the reader knows how, and the player fits the window
-        layout.introduce(HOW)
     return runs
+
+
+def how() -> None:
+    """How a reader records a run of their own, and opens it."""
+    layout.header(OWN)
+    for words, column in zip((GET, RECORD), st.columns(2, gap="large"), strict=True):
+        with column:
+            layout.prose(words)
 
 
 def _about_example() -> None:
     """Says what the example is, with its file and its trace to download."""
+    layout.introduce(
+        "A **trace** is a recorded run of your own file, on your own machine, with or without a GPU. "
+        f"[How to record one](#{layout.anchor(OWN)}). No command line? [Paste the code](./your_kernel) instead."
+    )
     layout.prose(
         "**Below: an example.** RMSNorm divides each row by its root mean square. A program has one row of 20 numbers. "
         "It reads it twice, 8 numbers at a time.\n\n"
@@ -113,10 +126,16 @@ def recorded(path: Path) -> Run:
     return Run(data, view_of(data.trace, "recorded"))
 
 
+def is_example(runs: Sequence[Run]) -> bool:
+    """Whether the shipped example is shown, and no file of the reader's."""
+    return [run.trace.data for run in runs] == [EXAMPLE.read_bytes()]
+
+
 def play(runs: list[Run]) -> None:
     """The runs in the player, at the step that failed or the first error; then what each noted and printed."""
     reports = [run.trace.trace.report for run in runs]
-    player(runs, key="your run", step=reports[0].worst if len(runs) == 1 else None)
+    example = WATCHED if is_example(runs) else None
+    player(runs, key="your run", step=reports[0].worst if len(runs) == 1 else None, watch=example)
     for run, report in zip(runs, reports, strict=True):
         _said(run, report)
 

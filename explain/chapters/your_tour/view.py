@@ -5,15 +5,17 @@ from __future__ import annotations
 import streamlit as st
 
 from explain import contents, tours
+from explain.figures.numbers import count
 from explain.ui import layout, stepper
 from explain.workers import WorkerError
 
 EXAMPLE = "online_softmax"
 """The chapter with the tour that plays where no file was given."""
 GOAL = "lead a class through a run, caption by caption, in your own words."
+FIELDS = "Every field of a tour file"
 HOW = (
-    "A **tour** is a text file: a kernel's run, and captions at some of its steps. Download the example below, change "
-    "it, and drop it here. The list below the player explains every field."
+    "A **tour** is a text file: a kernel's run, and captions at some of its steps. Download the example below the "
+    f"player, change it, and drop it into the field *A tour file*. [{FIELDS}](#{layout.anchor(FIELDS)}) is at the end."
 )
 
 
@@ -42,8 +44,11 @@ def choose() -> tours.Tour | None:
 def _example_file(tour: tours.Tour) -> None:
     """The example's file to download, and its beginning: the run and the first caption."""
     text = next(path for path in tours.files().values() if path.name == tour.file).read_text(encoding="utf-8")
-    with layout.part("The file of this tour", "Its title and its run come first, then the captions. The "
-                     "player shows `text`; the run sheet shows `say` and `minutes`."):  # fmt: skip
+    with layout.part(
+        "The file of this tour",
+        f"Its title and its run come first, then its {count(len(tour.captions))} captions; here is the first. The player "
+        "shows `text`; the run sheet shows `say` and `minutes`.",
+    ):
         st.code("[[caption]]".join(text.split("[[caption]]")[:2]).strip(), language="toml", wrap_lines=True)
         st.download_button("Download the example", text, file_name=tour.file, icon=":material/download:")
 
@@ -53,7 +58,8 @@ def play(tour: tours.Tour) -> None:
     stepper.stepper(tour.runs, key="own tour", chapter=tour.chapter)
     if not stepper.own_tour():
         _example_file(tour)
-    layout.document("tours.md", "Every field of a tour file")
+    layout.header(FIELDS)
+    layout.document("tours.md", "Fields, events and numbers, with their allowed values")
     title = contents.page_of(tour.chapter).title
     layout.chapter_link(tour.chapter, f"The same runs in their chapter: {title} →")
     layout.chapter_link("notes", "Run sheet, in the lecturer's notes →", {"chapter": tour.chapter})

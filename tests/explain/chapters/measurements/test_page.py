@@ -4,6 +4,8 @@ with counters closes it.
 
 from __future__ import annotations
 
+import html
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -45,8 +47,14 @@ def bring(test: AppTest, data: bytes) -> AppTest:
     return test
 
 
+def choose_kernel(test: AppTest, kernel: str) -> AppTest:
+    next(box for box in test.selectbox if box.label == "Kernel").set_value(kernel).run()
+    assert not test.exception
+    return test
+
+
 def test_what_is_recorded_is_shown_with_its_gpu_and_its_numbers():
-    test = page("measurements")
+    test = choose_kernel(page("measurements"), "")
     said = texts(test)
     record = registry.recorded()
     assert "NVIDIA H200" in said
@@ -81,11 +89,30 @@ def test_tensor_cores_are_told_of_kernels_with_a_matmul_only():
 
 def test_one_kernel_can_be_chosen():
     test = page("measurements")
-    next(box for box in test.selectbox if box.label == "Kernel").set_value("flash_attention").run()
-    assert not test.exception
-    said = texts(test)
-    assert f"| **{KERNELS['flash_attention'].title}**" in said
-    assert "| **Naive softmax**" not in said
+    assert f"| **{KERNELS[view.OPENING].title}**" in texts(test)
+    said = texts(choose_kernel(test, "softmax_safe"))
+    assert f"| **{KERNELS['softmax_safe'].title}**" in said
+    assert f"| **{KERNELS[view.OPENING].title}**" not in said
+
+
+def test_every_heading_has_its_unit():
+    head = next(line for line in texts(page("measurements")).splitlines() if line.startswith("| kernel | sizes"))
+    assert (
+        html.unescape(head)
+        == "| kernel | sizes | time, µs | formula: read, MB | DRAM read, L2 cold, MB | DRAM ÷ formula, % |"
+    )
+
+
+def test_the_bytes_of_a_kernel_that_spills_add_up_as_they_are_shown():
+    record = registry.recorded()
+    assert record is not None
+    one = registry.Entry("a", record, registry.YOURS)
+    told = figures.spilled(PLANS["levels"], one)
+    whole, output, spill = (int(n.replace(",", "")) for n in re.findall(r"([\d,]+) bytes", told))
+    assert whole == output + spill
+    kernel = next(k for k, entry in KERNELS.items() if f", {entry.title} wrote" in told)
+    assert figures.spilled(PLANS["levels"], one, kernel) == told
+    assert figures.spilled(PLANS["levels"], one, "softmax_naive") == ""
 
 
 def test_a_readers_file_is_compared_and_gone_when_it_is_forgotten():

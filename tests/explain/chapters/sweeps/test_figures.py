@@ -137,17 +137,28 @@ def test_the_file_has_every_point_and_says_what_is_not_known():
     assert rows[-1]["why"] == "it took too long"
 
 
-def test_the_roofline_has_each_kernel_at_each_level_under_its_roofs():
+@pytest.mark.parametrize(
+    ("level", "rate", "said"),
+    [("shared", 30e12, "shared memory 30 TB/s"), ("l2", 9e12, "L2 9 TB/s"), ("hbm", 4e12, "HBM 4 TB/s")],
+)
+def test_the_roofline_has_each_kernel_under_the_roofs_of_one_level(level, rate, said):
     points = roofline_points(measured(shared=4.0, l2=1.0, hbm=0.1)[-2:], ROOFS)
-    figure = roofline.roofline(points, ROOFS)
-    kernels = [line for line in figure.data if line.mode == "lines+markers"]
-    assert [len(line.x) for line in kernels] == [3, 3]
-    assert all(len(set(line.y)) == 1 for line in kernels)  # one speed
-    words = " ".join(note.text for note in figure.layout.annotations)
-    for said in ("★ shared memory 30 TB/s", "✚ L2 9 TB/s", "▼ HBM 4 TB/s", "700 TFLOP/s", "FlashAttention-2"):
-        assert said in words
+    own = [point for point in points if point.level == level]
+    figure = roofline.roofline(own, ROOFS)
+    assert [line.x for line in figure.data if line.mode == "markers"] == [(point.intensity,) for point in own]
+    words = [note.text for note in figure.layout.annotations]
+    assert said in words
+    assert any("700 TFLOP/s" in one for one in words)
+    assert any("FlashAttention-2" in one for one in words)
     slopes = [line.y[0] / line.x[0] for line in figure.data if line.mode == "lines" and line.y[0] < line.y[1]]
-    assert slopes == pytest.approx([30e12, 9e12, 4e12])
+    assert slopes == pytest.approx([rate])
+
+
+def test_the_rule_of_the_roofline_is_in_its_sentences():
+    points = roofline_points(measured(shared=4.0, l2=1.0, hbm=0.1)[-2:], ROOFS)
+    for sentence in roofline.nearest(points):
+        share = int(sentence.partition(" reaches ")[2].partition("%")[0])
+        assert sentence.endswith("limits it." if share >= 100 * roofline.LIMITS else "under half, so it waits.")
     assert len(roofline.nearest(points)) == len({point.reading.experiment.kernel for point in points})
     assert f"| {100e12 / 7e14:.0%} |" in roofline.roofline_table(points)
 
@@ -155,7 +166,7 @@ def test_the_roofline_has_each_kernel_at_each_level_under_its_roofs():
 def test_without_roofs_the_points_are_drawn_alone():
     points = roofline_points(measured(hbm=0.1)[-2:], {})
     figure = roofline.roofline(points, {})
-    assert [line.mode for line in figure.data if line.x[0] is not None] == ["lines+markers", "lines+markers"]
+    assert [line.mode for line in figure.data if line.x[0] is not None] == ["markers", "markers"]
     assert roofline.nearest(points) == []
 
 

@@ -103,7 +103,11 @@ def test_it_opens_on_what_the_gpu_recorded_bytes_time_and_roofline(here):
     assert len(plots(test)) == 3
     record = registry.recorded()
     assert record is not None
-    assert f"shared memory {record.roofs['shared'].per_second / 1e12:.3g} TB" in plots(test)[2]
+    for level, name in (("hbm", "HBM"), ("shared", "shared memory")):
+        shown = plots(page("sweeps", roof=name))[2]
+        assert f"{name} {record.roofs[level].per_second / 1e12:.3g} TB" in shown
+    assert f"matmuls in bf16 reach {record.roofs['matmul bf16'].per_second / 1e12:.3g} TFLOP" in said
+    assert "an exp takes 6 instructions per score, an exp2 2" in said
 
 
 @pytest.mark.parametrize("sweep", READY)

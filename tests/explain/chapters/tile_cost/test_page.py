@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from explain.chapters.flash_attention import tiles
+from explain.chapters.tile_cost import figures
 from explain.compile import service
+from explain.compile.listing import counts
 from explain.compile.service import Answer
 from explain.ui import compiling
 from kernels.catalog import TAUGHT
@@ -31,7 +34,7 @@ def shown(test: AppTest) -> dict[str, Any]:
 
 def test_it_opens_without_triton_on_a_recorded_tile_with_its_instructions(monkeypatch):
     monkeypatch.setattr(service, "has_triton", lambda: False)
-    test = page("tile_cost")
+    test = page("tile_cost", listing="true")
     data = shown(test)
     assert [code["name"] for code in data["codes"]] == ["SASS", "PTX"]
     lines = ["".join(token if isinstance(token, str) else token[1] for token in line) for line in data["lines"]]
@@ -45,9 +48,27 @@ def test_it_opens_without_triton_on_a_recorded_tile_with_its_instructions(monkey
 
 
 def test_each_gpu_has_its_own_instructions():
-    first, other = (shown(page("tile_cost", gpu=gpu))["codes"][0]["instructions"] for gpu in ("H200", "T4"))
+    first, other = (
+        shown(page("tile_cost", gpu=gpu, listing="true"))["codes"][0]["instructions"] for gpu in ("H200", "T4")
+    )
     assert any("GMMA" in text for text, *_ in first)
     assert not any("GMMA" in text for text, *_ in other)
+
+
+def test_it_opens_on_the_kinds_of_instruction_and_lists_them_on_demand():
+    test = page("tile_cost")
+    assert not [one for one in test.get("bidi_component") if "first_line" in (one.proto.json or "")]
+    experiment = tiles.compiled_as("flash_attention", tiles.opening("flash_attention"))
+    (known,) = service.compiler().listings(experiment, 90)
+    kinds = counts(known.sass)
+    drawn = re.findall(r">([^<]+)</text>", figures.kinds(known))
+    for kind, number in kinds.items():
+        assert drawn[drawn.index(kind) + 1] == f"{number:,}"
+    assert drawn[0].startswith(f"{sum(kinds.values()):,} SASS instructions")
+    wide = [float(one) for one in re.findall(r'<rect[^>]*width="([\d.]+)"', figures.kinds(known))]
+    most, *rest = sorted(kinds.values(), reverse=True)
+    assert wide == pytest.approx([figures.LONGEST, *(max(figures.LONGEST * n / most, 2) for n in rest)], abs=0.1)
+    assert f">{kinds['matmul']:,}</text>" in texts(test)
 
 
 def test_a_tile_is_compiled_on_a_click_and_can_be_stopped(monkeypatch):

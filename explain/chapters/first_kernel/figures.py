@@ -129,7 +129,7 @@ def tiles(programs: Sequence[Program], chosen: int) -> str:
         parts.append(button(str(program.number), said, 0, y - 3, width, 42, cells, chosen=program.number == chosen))
     height = 4 + 44.0 * len(programs) + 24
     parts.append(text(LEFT, height - 6, "the numbers of its elements; dashed: past the end", faint=True))
-    return picture(LEFT + lanes * CELL + 8, height, f"{len(programs)} programs of {lanes} lanes", parts, "54rem")
+    return picture(LEFT + lanes * CELL + 8, height, f"{len(programs)} programs of {lanes} lanes", parts, "46rem")
 
 
 @kept
@@ -184,7 +184,7 @@ def _rows(rows: Sequence[tuple[str, Sequence[str], str]], mask: np.ndarray, labe
             x = left + lane * CELL
             parts.append(_cell(x, y, 34, css(hue) if on else "none", words, on=bool(on)))
             parts.append(text(x + CELL / 2, y + 23, words, anchor="middle", faint=not on, size=13))
-    return picture(left + len(mask) * CELL + 4, 4 + 42.0 * len(rows), label, parts, "54rem")
+    return picture(left + len(mask) * CELL + 4, 4 + 42.0 * len(rows), label, parts, "48rem")
 
 
 def _cell(x: float, y: float, high: float, fill: str, title: str, *, on: bool, wide: float = CELL) -> str:

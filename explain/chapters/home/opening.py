@@ -146,7 +146,8 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
         ("write", 6, OPENING, "first write of o",
          "After the last tile, O\xa0=\xa0Õ\xa0÷\xa0ℓ is written to HBM, once."),
         ("programs", 6, OPENING, "last scores", f"{programs} programs, {block_m} rows each. The whole S never exists."),
-        ("bills", 9, OPENING, "last write of o", f"At {count(LENGTHS[-1])} tokens: the same result, and S never goes to HBM."),
+        ("bills", 9, OPENING, "last write of o",
+         f"At {count(LENGTHS[-1])} tokens: the same result, and S never goes to HBM."),
     )  # fmt: skip
     traces = {OPENING: (flash, "flash_attention"), STANDARD: (standard, "memory_hierarchy")}
 

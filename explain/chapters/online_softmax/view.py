@@ -144,8 +144,8 @@ def accesses(way: str, experiments: Sequence[Experiment], traces: Sequence[Trace
                 long = right.with_(inputs="normal", cols=25_000, block_n=1024)
                 then = ladder.accesses(long, long.traffic.totals()) - reads - 1
                 words += (
-                    f"\n\nThe pairs (m, ℓ) of the tiles add {number(pairs)} accesses per element in this short row. In a row of 25,000 "
-                    f"elements in tiles of 1,024 the formula adds {number(then)}."
+                    f"\n\nThe pairs (m, ℓ) of the tiles add {number(pairs)} accesses per element in this short row. "
+                    f"In a row of 25,000 elements in tiles of 1,024 the formula adds {number(then)}."
                 )
         with layout.part("What it costs", words):
             stepper.traffic_table(right, trace)

@@ -93,8 +93,9 @@ def _why_shift(shown: Shown) -> Why:
 def _why_underflow(shown: Shown) -> Why:
     row = figures.as_written(shown.logits() - 200, "fp32")
     return Why(
-        f"The largest logit is {figures.logit(float(row.x.max()))}, and exp of it is {number(float(row.p.max()))} in float32. "
-        f"Naive stores {number(float(row.y[0]))} for x0: 0 ÷ 0 is NaN. Safe subtracts m first, and nothing changes."
+        f"The largest logit is {figures.logit(float(row.x.max()))}, and exp of it is {number(float(row.p.max()))} in "
+        f"float32. Naive stores {number(float(row.y[0]))} for x0: 0 ÷ 0 is NaN. Safe subtracts m first, and "
+        "nothing changes."
     )
 
 

@@ -119,7 +119,7 @@ def check(question: Question[C], context: C, given: str) -> Verdict:
             assert not isinstance(answer, int | float | str)
             if not answer:
                 raise ValueError("No step of this run does that. Choose another input.")
-            right, shown = int(given) in answer, f"step {count(int(answer[0]))}"
+            right, shown = int(given) in answer, ""  # the player counts two runs in one: its button names the step
             hint = _compared(int(given), answer[0], "It is a later step.", "It is an earlier step.")
     why = question.why(context)
     step = why.step if why.step is not None or question.kind != "step" else int(answer[0])  # type: ignore[index]
@@ -127,7 +127,7 @@ def check(question: Question[C], context: C, given: str) -> Verdict:
     if right:
         return Verdict(True, f"**Right.** {why.words}", step, run)
     words = " ".join(part for part in ("**Not quite.**", hint, question.hint_of(context)) if part)
-    told = Verdict(False, f"**Not quite: {shown}.** {why.words}", step, run)
+    told = Verdict(False, f"**Not quite{f': {shown}' if shown else ''}.** {why.words}", step, run)
     return Verdict(False, words, None if question.kind == "step" else step, run, told)
 
 

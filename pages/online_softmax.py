@@ -10,7 +10,7 @@ beside = layout.chapter(
     "sum by the rescale factor **α = exp(old m − new m)**. That corrects each of its terms:\n\n"
     "**exp(x − old m) · α = exp(x − new m)**\n\n"
     "Safe softmax reads the row three times: for m, for ℓ, for the weights y. "
-    "Online softmax reads it twice: for m and ℓ together, for y.",
+    "Online softmax reads it twice: one pass for m and ℓ together, a second one for y.",
 )
 with beside:
     way, wrong = view.choose()

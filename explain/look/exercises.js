@@ -42,12 +42,20 @@ function stepInPlayer(run) {
   return place.steps?.[run] ?? null;
 }
 
+/** A button names its step as the player counts: two runs side by side have one count. */
+function nameStep(button) {
+  const place = { step: Number(button.dataset.step), run: Number(button.dataset.run), shown: null };
+  dispatchEvent(new CustomEvent("tilescope:place", { detail: place }));
+  if (place.shown !== null) button.textContent = `Show step ${place.shown.toLocaleString("en")}`;
+}
+
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".exercises");
   const { room, html } = data, totals = JSON.parse(data.totals);
   const leave = new AbortController();
   const on = (target, type, handler) => target.addEventListener(type, handler, { signal: leave.signal });
   if (root.shown !== html) redraw(root, html);
+  for (const button of root.querySelectorAll("[data-step]")) nameStep(button);
   const tally = root.querySelector(".tally");
 
   for (const item of root.querySelectorAll("[data-verdict=right]")) {
@@ -67,7 +75,9 @@ export default function ({ data, parentElement, setTriggerValue }) {
     const done = rooms.reduce((sum, one) => sum + Math.min(totals[one], all[one]?.length ?? 0), 0);
     tally.hidden = !done;
     tally.dataset.done = done;
-    tally.querySelector("span").textContent = `${done} of ${of} answered. Only this browser remembers it.`;
+    const elsewhere = room ? of - root.querySelectorAll("li").length : 0;
+    const others = elsewhere ? ` ${elsewhere} belong to other choices on this page.` : "";
+    tally.querySelector("span").textContent = `${done} of ${of} answered.${others} Only this browser remembers it.`;
   }
 
   on(root, "submit", (event) => {

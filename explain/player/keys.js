@@ -58,6 +58,7 @@ export function listenToKeys(player) {
   player.on(player.section, "keydown", (event) => keyPressed(player, event));
   player.on(document, "keydown", (event) => keyElsewhere(player, event));
   player.on(player.section, "click", (event) => keysBack(player, event));
+  listenAfterChoices(player);
   listenToSwipes(player);
 }
 
@@ -97,9 +98,29 @@ function keyElsewhere(player, event) {
   if (event.defaultPrevented || event.composedPath().includes(player.section)) return;
   if (SCROLL_KEYS.has(event.key) && !player.presenter.presenting) return;
   if (target.closest?.(TYPING)) return;
-  const { top, bottom } = player.section.getBoundingClientRect();
+  if (isInSight(player)) keyPressed(player, event);
+}
+
+/** After a choice was pressed with the pointer, the arrows are the player's; reached with the keyboard, it keeps them. */
+function listenAfterChoices(player) {
+  let pressed = null;
+  player.on(document, "click", ({ target, detail }) => {
+    pressed = detail ? target.closest?.("[role=radiogroup] > button") : null;
+  }, { capture: true });
+  player.on(document, "keydown", (event) => {
+    if (event.target !== pressed || SCROLL_KEYS.has(event.key) || !isInSight(player)) return;
+    keyPressed(player, event);
+    if (!event.defaultPrevented) return;
+    pressed = null;
+    event.stopPropagation();
+    player.section.focus({ preventScroll: true });
+  }, { capture: true });
+}
+
+function isInSight({ section }) {
+  const { top, bottom } = section.getBoundingClientRect();
   const middle = (top + bottom) / 2;
-  if (middle > 0 && middle < innerHeight) keyPressed(player, event);
+  return middle > 0 && middle < innerHeight;
 }
 
 function listenToSwipes(player) {

@@ -511,13 +511,18 @@ class Player {
     });
     this.on(window, "resize", () => this.length && this.fit());
     this.on(window, "popstate", () => clearTimeout(this.settling)); // the address is of the next page now
-    // A chapter's questions ask for the step of each run, and lead to one.
+    // A chapter's questions ask for the step of each run, and for the place of a run's step in the player; and lead to
+    // one, out of a tour: its caption is of another step.
     this.on(window, "tilescope:where", ({ detail }) => {
       if (this.ready) detail.steps = this.woven.map((steps) => steps[this.step]);
+    });
+    this.on(window, "tilescope:place", ({ detail }) => {
+      if (this.ready) detail.shown = this.positionOf[detail.run]?.get(detail.step) ?? null;
     });
     this.on(window, "tilescope:go", ({ detail: { step, run } }) => {
       if (!this.ready) return;
       this.pause();
+      this.tour.leave();
       this.go(this.positionOf[run]?.get(step) ?? this.step);
       this.section.scrollIntoView({ block: "start", behavior: "smooth" });
       this.section.focus({ preventScroll: true });

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from playwright.sync_api import Page, expect
 
@@ -45,9 +46,32 @@ def test_a_question_is_checked_shown_in_the_player_and_remembered(page: Page, vi
 
     page.reload()
     expect(step).to_have_attribute("data-done", "")
+    expect(page.locator(".exercises .tally")).to_contain_text(re.compile(r"1 of 8 answered\. 4 belong to other"))
     page.locator(".exercises [data-forget]").click()
     expect(step).not_to_have_attribute("data-done", "")
     assert page.evaluate(KEPT) is None
+
+    choice = page.get_by_role("radio", name="Tile by tile")
+    steps = player.get_attribute("data-steps")
+    choice.click()
+    expect(player).not_to_have_attribute("data-steps", str(steps))
+    before = player.get_attribute("data-step")
+    page.keyboard.press("ArrowRight")  # the player's, after a press with the pointer
+    expect(player).not_to_have_attribute("data-step", str(before))
+    expect(choice).to_be_checked()
+
+    page.get_by_role("radio", name="Tiles in parallel").click()
+    page.get_by_text("Wrong kernel beside it").click()
+    merge = question(page, "wrong-merge")
+    for _ in range(2):  # the second time it tells the answer
+        page.keyboard.press("ArrowRight")
+        merge.get_by_role("button", name="I am at the step").click()
+        expect(merge.locator(".verdict")).to_be_visible()
+    expect(merge.locator("[data-step]")).to_be_visible()
+    named = merge.locator("[data-step]").inner_text()
+    merge.locator("[data-step]").click()  # of two runs the player's count, which is not the run's own
+    expect(player).to_have_attribute("data-step", named.removeprefix("Show step "))
+    assert named != f"Show step {merge.locator('[data-step]').get_attribute('data-step')}"
 
 
 def test_a_card_counts_the_questions_of_its_chapter(page: Page, visit):

@@ -66,14 +66,20 @@ def test_it_plays_by_itself_and_the_focus_stays(page: Page, visit):
     assert page.evaluate("document.activeElement.shadowRoot?.activeElement ?? null") is None
 
 
-def test_space_is_the_pages_until_the_opening_has_the_focus(page: Page, visit):
-    opened(page, visit)
+def test_space_is_the_openings_while_it_is_in_sight(page: Page, visit):
+    opened(page, visit, paused=False)
+    main = page.get_by_test_id("stMain")
+    page.keyboard.press("Space")  # on a fresh page, nothing has the focus
+    expect(opening(page)).to_have_attribute("data-playing", "false")
     page.get_by_role("heading", name="Tilescope").click()
     page.keyboard.press("Space")
-    until(page, "document.querySelector('[data-testid=stMain]').scrollTop > 0")
-    page.keyboard.press("Home")
-    until(page, "document.querySelector('[data-testid=stMain]').scrollTop === 0")
-    expect(opening(page)).to_have_attribute("data-playing", "false")
+    expect(opening(page)).to_have_attribute("data-playing", "true")
+    assert main.evaluate("main => main.scrollTop") == 0
+    main.evaluate("main => main.scrollTo(0, 0.6 * main.scrollHeight)")
+    expect(opening(page)).not_to_be_in_viewport()
+    below = main.evaluate("main => main.scrollTop")
+    page.keyboard.press("Space")  # the page's again
+    until(page, "below => document.querySelector('[data-testid=stMain]').scrollTop > below", arg=below)
 
 
 def test_its_first_motion_comes_in_time(page: Page, app_url: str, visit):
@@ -94,6 +100,7 @@ def test_it_pauses_steps_and_scrubs_by_keyboard(page: Page, visit, scenes):
     page.keyboard.press("ArrowLeft")
     expect(opening(page)).to_have_attribute("data-scene", scenes[3].name)
     assert time_of(page) == pytest.approx(ended[3], abs=0.1)
+    scrub(page, ended[3] - 1)  # paused within a scene
     page.keyboard.press("ArrowRight")  # plays the next scene to its end, and stops there
     expect(opening(page)).to_have_attribute("data-scene", scenes[4].name)
     expect(opening(page)).to_have_attribute("data-playing", "false")

@@ -196,7 +196,7 @@ def test_the_run_decides(room):
             assert "<" in inline(told.words)
             found: Any = question.answer(context)
             assert question.kind != "step" or (refused.step is None and told.step in found)
-            assert not gives_away(refused.words, told.words), question.name
+            assert question.kind == "step" or not gives_away(refused.words, told.words), question.name
         with pytest.raises((AttributeError, TypeError)):  # without a run there is no answer: it is stored nowhere
             question.answer(None)
 

@@ -11,15 +11,17 @@ import numpy as np
 
 from explain import glossary
 from explain.chapters.first_kernel.programs import Program
-from explain.figures.numbers import number
+from explain.experiment import Experiment
+from explain.figures.numbers import count, duration, number
 from explain.figures.palette import css
 from explain.figures.svg import button, picture, rect, text
+from explain.gpus import Gpu
 from explain.kept import kept
 from explain.source.functions import function_source
 
 MODULE = "kernels.vector"
 CELL = 46.0
-LEFT = 150.0
+LEFT = 100.0
 CHOSEN = "series-1"
 """The hue of the chosen program's elements."""
 
@@ -90,6 +92,21 @@ def _line(source: str, begins: str) -> str:
     return found[0]
 
 
+def time_of(experiment: Experiment, gpu: Gpu) -> str:
+    """What sets the time of a run of this size on the GPU, and of one with long vectors, as Markdown."""
+    work = experiment.traffic
+    moved = work.read_bytes + work.written_bytes
+    seconds = moved / gpu.hbm_bytes_per_second
+    could = float(f"{seconds * gpu.fp32_flops_per_second:.1g}")
+    one_load = gpu.latencies.get("hbm")
+    wait = f" One load waits about {count(round(one_load.cycles))} clock cycles for HBM." if one_load else ""
+    return (
+        f"In the time in which HBM moves that many bytes, an {gpu.name} could do about {number(could)} FLOPs. So for "
+        f"long vectors the time of this kernel is the time of its loads and stores. {count(experiment.values['n'])} "
+        f"elements are too few: HBM moves them in {duration(seconds)}, and the launch alone takes microseconds.{wait}"
+    )
+
+
 @kept
 def tiles(programs: Sequence[Program], chosen: int) -> str:
     """Programs × lanes: a row for each program, a cell for each lane; lanes that the mask turns off are dashed.
@@ -112,7 +129,7 @@ def tiles(programs: Sequence[Program], chosen: int) -> str:
         parts.append(button(str(program.number), said, 0, y - 3, width, 42, cells, chosen=program.number == chosen))
     height = 4 + 44.0 * len(programs) + 24
     parts.append(text(LEFT, height - 6, "the numbers of its elements; dashed: past the end", faint=True))
-    return picture(LEFT + lanes * CELL + 8, height, f"{len(programs)} programs of {lanes} lanes", parts, "38rem")
+    return picture(LEFT + lanes * CELL + 8, height, f"{len(programs)} programs of {lanes} lanes", parts, "46rem")
 
 
 @kept
@@ -167,7 +184,7 @@ def _rows(rows: Sequence[tuple[str, Sequence[str], str]], mask: np.ndarray, labe
             x = left + lane * CELL
             parts.append(_cell(x, y, 34, css(hue) if on else "none", words, on=bool(on)))
             parts.append(text(x + CELL / 2, y + 23, words, anchor="middle", faint=not on, size=13))
-    return picture(left + len(mask) * CELL + 4, 4 + 42.0 * len(rows), label, parts, "40rem")
+    return picture(left + len(mask) * CELL + 4, 4 + 42.0 * len(rows), label, parts, "48rem")
 
 
 def _cell(x: float, y: float, high: float, fill: str, title: str, *, on: bool, wide: float = CELL) -> str:

@@ -8,7 +8,7 @@ from explain import lessons
 from explain.chapters.first_kernel import exercises, figures
 from explain.chapters.first_kernel.programs import Program, programs
 from explain.experiment import Experiment
-from explain.figures.numbers import count, number
+from explain.figures.numbers import count
 from explain.gpus import DEFAULT, GPUS
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
@@ -59,7 +59,7 @@ def _tile_pointer_mask(shown: Run) -> None:
     with layout.part(
         "Tile",
         f"`tl.arange(0, {block})` makes {block} numbers at once, 0 to {block - 1}. Each number belongs to one "
-        f"**lane**: a place in the tile, not a thread. Program {chosen.number} adds {chosen.number} × {block} to each. "
+        f"**lane**, a place in the tile. Program {chosen.number} adds {chosen.number} × {block} to each. "
         f"Its **offsets** are {first} to {end}: the numbers of the elements in its tile. Every line after this one "
         "works on the whole tile. The size of a tile is a power of two, and it is fixed when the kernel is compiled.",
     ):
@@ -105,14 +105,11 @@ def cost(shown: Run) -> None:
     work = experiment.traffic
     moved = work.read_bytes + work.written_bytes
     layout.header("What it costs")
-    could = moved * GPUS[DEFAULT].fp32_flops_per_second / GPUS[DEFAULT].hbm_bytes_per_second
-    gpu, off = GPUS[DEFAULT], work.flops - experiment.values["n"]
+    off = work.flops - experiment.values["n"]
     thrown = f" Lanes that are off add too: {count(off)} of the sums are thrown away." if off else ""
     layout.prose(
-        f"The kernel moves {count(moved)} bytes and does {count(work.flops)} additions.{thrown} While HBM moves that "
-        f"many bytes, an {gpu.name} could do about {number(could, 2)} "
-        "FLOPs. So this kernel's time is the time of its loads and stores. The same holds for softmax, so these "
-        "chapters count bytes."
+        f"The kernel moves {count(moved)} bytes and does {count(work.flops)} additions.{thrown} "
+        f"{figures.time_of(experiment, GPUS[DEFAULT])}\n\nThe same holds for softmax, so these chapters count bytes."
     )
     stepper.traffic_table(experiment, trace)
 

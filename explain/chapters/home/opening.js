@@ -13,6 +13,7 @@ const NUDGE = 1;                                           // seconds that an ar
 const IN_SIGHT = 0.3;                                      // of the stage
 const AT_N = new Set(["scale", "trips"]);                  // the scenes with N on a slider
 const USES_ARROWS = "input, textarea, select, [contenteditable], [role=slider], [role=radiogroup], [role=dialog]";
+const USES_SPACE = `${USES_ARROWS}, a, button, summary, .term, [role=button]`;
 // One opening per mount; Streamlit calls again with new data or theme.
 const OPENINGS = new WeakMap();
 // Under it the tab remembers the time at which a line was followed, for the way back.
@@ -215,6 +216,11 @@ class Opening {
     this.draw();
   }
 
+  toggle() {
+    if (this.playing) this.pause();
+    else this.play();
+  }
+
   /** Comes into sight or leaves it: what does not show does not run. */
   seen(inSight) {
     this.inSight = inSight;
@@ -241,14 +247,14 @@ class Opening {
     this.pause();
   }
 
-  /** → plays one scene to its end: the next, or the rest of this one. ← shows the end of the one before. */
+  /** → plays the next scene to its end, or the rest of the last one. ← shows the end of the one before. */
   step(by) {
     const { story, scene } = this;
     if (by < 0) return this.show(story.heldAt(Math.max(0, scene - 1)));
-    const held = this.time >= story.heldAt(scene) - HELD, last = scene === story.scenes.length - 1;
-    const to = held || this.playing ? Math.min(story.scenes.length - 1, scene + 1) : scene;
+    const to = Math.min(story.scenes.length - 1, scene + 1);
     if (to !== scene) this.time = story.starts[to];
-    return last && held ? undefined : this.play(story.starts[to] + story.scenes[to].seconds);
+    else if (this.time >= story.heldAt(to) - HELD) return undefined;
+    return this.play(story.starts[to] + story.scenes[to].seconds);
   }
 
   // --- drawing ---
@@ -313,21 +319,15 @@ class Opening {
 
   listen() {
     const press = (selector, act) => this.on(this.$(selector), "click", act);
-    const toggle = () => (this.playing ? this.pause() : this.play());
-    press(".play", toggle);
+    press(".play", () => this.toggle());
     press(".back", () => this.step(-1));
     press(".on", () => this.step(1));
-    press(".stage", (event) => event.target.closest(".size, .term") || toggle());
+    press(".stage", (event) => event.target.closest(".size, .term") || this.toggle());
     this.on(this.$(".time"), "input", (event) => this.show(Number(event.target.value)));
     this.on(this.$(".time"), "keydown", (event) => this.nudge(event));
     this.on(this.$(".size input"), "input", (event) => {
       this.story.chosen = Number(event.target.value);
       this.pause();
-    });
-    this.on(this.$(".stage"), "keydown", (event) => {
-      if (event.key !== " " || event.target !== event.currentTarget) return;
-      event.preventDefault();
-      toggle();
     });
     this.on(this.section, "focusin", (event) => event.target.matches(".term") && this.pause());
     this.on(document, "keydown", (event) => this.key(event));
@@ -350,14 +350,16 @@ class Opening {
     this.show(this.time + by);
   }
 
-  /** The arrows step from anywhere while the stage is in sight, but where something else uses them. */
+  /** The arrows step and Space plays from anywhere while the stage is in sight, but where something else uses them. */
   key(event) {
-    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    const by = { ArrowRight: 1, ArrowLeft: -1, " ": 0 }[event.key], still = this.still.matches;
     const other = event.ctrlKey || event.metaKey || event.altKey || event.shiftKey || event.defaultPrevented;
-    if (!by || other || !this.inSight || event.composedPath()[0].closest?.(USES_ARROWS)) return;
+    if (by === undefined || other || !this.inSight || (still && !by)) return;
+    if (event.composedPath()[0].closest?.(by ? USES_ARROWS : USES_SPACE)) return;
     event.preventDefault();
-    if (!this.still.matches) {
-      this.step(by);
+    if (!still) {
+      if (by) this.step(by);
+      else this.toggle();
       return;
     }
     const [one, two] = this.section.querySelectorAll(".stills li");

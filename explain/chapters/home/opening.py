@@ -137,7 +137,7 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
         ("tile", 4, OPENING, f"first scores of row {row}",
          f"Instead, keep {block_m} queries on chip. Bring {block_n} keys: one tile of S."),
         ("row", 3.5, OPENING, f"first add of row {row}",
-         "Softmax needs a row's maximum m and sum ℓ. Õ is its output so far."),
+         "Softmax needs a row's maximum m and sum ℓ. Õ is the output before the division by ℓ."),
         ("larger", 4, OPENING, f"first rescale of row {row}",
          "A larger score comes. The old sum used the old maximum: multiply it by α."),
         ("join", 6, OPENING, f"second add of row {row}",
@@ -146,7 +146,8 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
         ("write", 6, OPENING, "first write of o",
          "After the last tile, O\xa0=\xa0Õ\xa0÷\xa0ℓ is written to HBM, once."),
         ("programs", 6, OPENING, "last scores", f"{programs} programs, {block_m} rows each. The whole S never exists."),
-        ("bills", 9, OPENING, "last write of o", "The same result, and S never went to HBM."),
+        ("bills", 9, OPENING, "last write of o",
+         f"At {count(LENGTHS[-1])} tokens: the same result, and S never goes to HBM."),
     )  # fmt: skip
     traces = {OPENING: (flash, "flash_attention"), STANDARD: (standard, "memory_hierarchy")}
 

@@ -105,8 +105,9 @@ def _surviving(runs: Runs) -> list[str]:
 
 def _why_updates(runs: Runs) -> Why:
     names = _surviving(runs)
-    faults = "; ".join(f"*{one.written}* {one.fault}" for one in running_sum_demo.UPDATES if one.written not in names)
-    return Why(f"Right on both rows: {', '.join(f'*{name}*' for name in names)}. Wrong: {faults}.")
+    wrong = (one for one in running_sum_demo.UPDATES if one.written not in names)
+    faults = " ".join(f"**{one.written}** {one.fault}." for one in wrong)
+    return Why(f"Right on both rows: {', '.join(f'**{name}**' for name in names)}. The others: {faults}")
 
 
 def _merge_launches(runs: Runs) -> int:
@@ -227,8 +228,7 @@ QUESTIONS = (
     ),
     Question[Runs](
         "updates",
-        "*Why ℓ ← ℓ + x does not work*: how many of the updates give weights that sum to 1, on this row and on the row "
-        "+ 100?",
+        "*Wrong updates, and the right one*: how many of them give weights that sum to 1 on both rows?",
         "number",
         lambda runs: len(_surviving(runs)),
         _why_updates,

@@ -44,13 +44,13 @@ UPDATES = (
     Update(
         "ℓ ← ℓ + exp(x)",
         lambda l_i, x, m_i, m_new: l_i + np.exp(x),
-        "right in exact arithmetic; in float32 it overflows above x = 88.72",
+        "is right only in exact arithmetic: in float32 it overflows above x = 88.72",
         subtracts=False,
     ),
     Update(
         "ℓ ← ℓ + exp(x − m_new)",
         lambda l_i, x, m_i, m_new: l_i + np.exp(x - m_new),
-        "its terms belong to different maxima: α is missing",
+        "adds terms of different maxima: α is missing",
     ),
     Update("ℓ ← α ℓ + exp(x − m_new)", lambda l_i, x, m_i, m_new: l_i * np.exp(m_i - m_new) + np.exp(x - m_new)),
 )

@@ -103,7 +103,7 @@ WORDS = {
     "this loop with a matmul inside.",
     MERGED: "No program reads the whole row. Each tile gives its own pair (m, ℓ). Then pairs are merged:\n\n"
     "**m = max(m₁, m₂)**\n\n**ℓ = ℓ₁ exp(m₁ − m) + ℓ₂ exp(m₂ − m)**\n\n"
-    "One of the two factors is always 1. In the code they are `alpha` and `beta`.\n\n"
+    "The first factor is α, `alpha` in the code; the second is `beta`. One of the two is always 1.\n\n"
     "The merge is associative and commutative. So every order gives the same m, and the same ℓ up to rounding. "
     "T tiles take T − 1 merges: in a line one after another, as a tree in ⌈log₂ T⌉ launches.",
     TOPK: "Algorithm 4 of Milakov & Gimelshein: beside m and ℓ the kernel keeps the K largest elements. After one "
@@ -144,8 +144,8 @@ def accesses(way: str, experiments: Sequence[Experiment], traces: Sequence[Trace
                 long = right.with_(inputs="normal", cols=25_000, block_n=1024)
                 then = ladder.accesses(long, long.traffic.totals()) - reads - 1
                 words += (
-                    f"\n\nThe pairs (m, ℓ) of the tiles add {number(pairs)} in this short row. In a row of 25,000 "
-                    f"elements in tiles of 1,024 the formula adds {number(then)}."
+                    f"\n\nThe pairs (m, ℓ) of the tiles add {number(pairs)} accesses per element in this short row. "
+                    f"In a row of 25,000 elements in tiles of 1,024 the formula adds {number(then)}."
                 )
         with layout.part("What it costs", words):
             stepper.traffic_table(right, trace)
@@ -155,7 +155,7 @@ def other_updates(row: Experiment) -> None:
     """Tempting updates of the running sum, and what becomes of them on this row."""
     x: np.ndarray = row.make_inputs()["x"][0]
     with layout.part(
-        "Why ℓ ← ℓ + x does not work",
+        "Wrong updates, and the right one",
         "Adding one number to a whole row leaves its softmax unchanged. So a right update gives the same weights "
         "for this row and for this row + 100. Each update was run on both, in float32, element by element.",
     ):

@@ -93,8 +93,9 @@ def _why_shift(shown: Shown) -> Why:
 def _why_underflow(shown: Shown) -> Why:
     row = figures.as_written(shown.logits() - 200, "fp32")
     return Why(
-        f"The largest logit is {number(float(row.x.max()))}, and exp of it is {number(float(row.p.max()))} in float32. "
-        f"Naive stores {number(float(row.y[0]))} for x0: 0 ÷ 0 is NaN. Safe subtracts m first, and nothing changes."
+        f"The largest logit is {figures.logit(float(row.x.max()))}, and exp of it is {number(float(row.p.max()))} in "
+        f"float32. Naive stores {number(float(row.y[0]))} for x0: 0 ÷ 0 is NaN. Safe subtracts m first, and "
+        "nothing changes."
     )
 
 
@@ -140,7 +141,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "overflow-fp16",
-        "*Six logits*, format fp16: what is the largest number that you can add before ℓ of the naive softmax is ∞?",
+        "*Six logits*, format fp16: which is the largest of these that you can add before ℓ of the naive softmax is ∞?",
         "choice",
         lambda shown: number(_largest_shift(shown)),
         _why_shift,

@@ -200,9 +200,9 @@ def bars(row: Row, name: str, dtype: str) -> str:
     with np.errstate(invalid="ignore"):
         weights = float(row.y.sum())
     most = f"over {number(LARGEST[dtype])} it is ∞" if row.m is None else "never more"
-    tallest = f"tallest bar: {number(float(row.p.max()), 4)}, {most}" if np.isfinite(row.p).all() else ""
+    tallest = f"tallest bar: {number(float(row.p.max()), 4)}, {most}"
     lines = (
-        _line("x", "scores", row.x, "" if row.m is None else f"m = {number(row.m, 4)}", css_ink("max")),
+        _line("x", "scores", row.x, "" if row.m is None else f"m = {logit(row.m)}", css_ink("max")),
         _line(f"exp(x{subtracted})", "p", row.p, f"ℓ = {number(row.total, 4)}", _ink(row.total, "sum"), tallest),
         _line(f"exp(x{subtracted}) / ℓ", "p", row.y, f"sum = {number(weights, 4)}", _ink(weights, "p")),
     )
@@ -218,7 +218,7 @@ def _line(label: str, quantity: str, values: np.ndarray, said: str, ink: str, no
     finite = np.abs(values[np.isfinite(values)])
     largest = float(finite.max(initial=0.0)) or 1.0
     two_sided = " two-sided" if (values[np.isfinite(values)] < 0).any() else ""
-    said_as = number if quantity == "scores" else _short
+    said_as = logit if quantity == "scores" else _short
     cells = "".join(_cell(float(value), largest, said_as(float(value))) for value in values)
     spoken = html.escape(f"{label}: {', '.join(number(float(value), 4) for value in values)}. {said}")
     return (
@@ -228,6 +228,11 @@ def _line(label: str, quantity: str, values: np.ndarray, said: str, ink: str, no
     )
 
 
+def logit(value: float) -> str:
+    """Three digits, and a decimal more from 100 on: the sliders move in steps of 0.5."""
+    return number(value, max(3, len(str(int(abs(value)))) + 1)) if math.isfinite(value) else number(value)
+
+
 def _short(value: float) -> str:
     """Three decimals below 10, four digits above."""
     return fixed(value, 3) if 5e-4 <= abs(value) < 10 or value == 0 else number(value, 4)
@@ -235,6 +240,7 @@ def _short(value: float) -> str:
 
 def _cell(value: float, largest: float, said: str) -> str:
     if not math.isfinite(value):
-        return f'<span class="cell odd"><i>{number(value, 4)}</i></span>'
+        beyond = "<u></u>" if value == math.inf else ""  # its bar leaves the picture
+        return f'<span class="cell odd"><i>{number(value, 4)}</i>{beyond}</span>'
     below = " below" if value < 0 else ""
     return f'<span class="cell{below}"><i>{said}</i><u style="--share: {abs(value) / largest:.4f}"></u></span>'

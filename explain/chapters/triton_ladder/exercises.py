@@ -26,7 +26,8 @@ class Shown:
 def _why_wrong(shown: Shown) -> Why:
     wrong = [one for one in shown.outcomes if not one.right]
     errors = ", ".join(f"*{one.rung.name}* (largest error {number(one.error)})" for one in wrong) or "none"
-    return Why(f"{len(wrong)} of {len(shown.outcomes)} rungs are wrong on *{shown.row.preset.name}*: {errors}.")
+    are = "is" if len(wrong) == 1 else "are"
+    return Why(f"{len(wrong)} of {len(shown.outcomes)} rungs {are} wrong on this input: {errors}.")
 
 
 def _fewest(shown: Shown) -> Outcome:

@@ -10,10 +10,10 @@ import streamlit as st
 
 from explain.chapters.write_it import checks
 from explain.chapters.write_it.editor import editor
+from explain.chapters.your_kernel import reasons
 from explain.chapters.your_run import view as your_run
 from explain.figures.numbers import count
 from explain.jobs import Job, Jobs
-from explain.outside import Stopped, stopped
 from explain.player.component import Run
 from explain.player.view import view_of
 from explain.trace.file import TraceFile
@@ -23,14 +23,14 @@ from explain.ui.follow import AT_ONCE_S, follow, running
 EXAMPLE, RECORDED = (Path(__file__).with_name(name) for name in ("example.txt", "example.tilescope"))
 """The text that the editor begins with, and the trace of its run."""
 LONGEST = 200_000  # characters
+PLAYED = "Your run, line by line"
 SECONDS = 20.0
 RUNS: Jobs[TraceFile] = Jobs(most_running=64, most_kept=200)
 HOW = (
     "Paste code, or edit the example: a Triton kernel, and a function without arguments that makes tensors and "
     "launches it. **Run** traces every line, and the player below opens on it.\n\nIt runs on this server's CPU, for at "
     f"most {SECONDS:g} s, so keep the tensors small: a few thousand elements. Your code cannot read "
-    "other files there.\n\n"
-    "You have a recorded run? Open it in [Your run](./your_run)."
+    "other files there."
 )
 
 
@@ -40,6 +40,7 @@ def choose() -> tuple[str, str, str]:
     with layout.below_goal():
         dropped = st.file_uploader("Or upload a file", type="py", max_upload_size=1)
         function = st.text_input("Function to run", "main")
+        layout.prose("You have a recorded run? Open it in [Your run](./your_run).")
     if dropped is None:
         return "your_kernel.py", EXAMPLE.read_text(encoding="utf-8"), function
     return Path(dropped.name).name, dropped.getvalue().decode("utf-8", errors="replace"), function
@@ -62,12 +63,12 @@ def write(name: str, starter: str, function: str) -> None:
         RUNS.start(_key(name), work, "running your file").wait(AT_ONCE_S)
 
     kept = f"{name} {hashlib.sha256(starter.encode()).hexdigest()[:12]}"
-    left = _left(job)
-    errors = {left.line: left.words} if left and left.file == name else {}
+    left = _why(job, function)
+    errors = {left.line: left.words} if left and left.line else {}
     text, state = st.container(), st.container()
     if job:
         with state:
-            follow(lambda: _state(job), lambda: job.running)
+            follow(lambda: _state(job, function), lambda: job.running)
     with text:  # after the state: a job that was followed runs the page again, so its end frees the button
         editor(
             f"editor {kept}", kept, starter, errors, checks.judge, trace, busy=bool(job and job.running), label="Run"
@@ -78,27 +79,40 @@ def play(name: str, starter: str) -> None:
     """The run in the player, at the step that failed if one did; before the first run, that of the example."""
     job = RUNS.get(_key(name))
     if job and job.result:
-        your_run.play([Run(job.result, view_of(job.result.trace, "interpreter"))])
+        layout.header(PLAYED)
+        run = Run(job.result, view_of(job.result.trace, "interpreter"))
+        your_run.play([run], step=_first_load(run), told=True)
     elif not job and starter == EXAMPLE.read_text(encoding="utf-8"):
-        st.markdown("**The run of this example**, recorded:")
-        your_run.play([your_run.recorded(RECORDED)])
+        layout.header("The run of this example, recorded")
+        run = your_run.recorded(RECORDED)
+        your_run.play([run], step=_first_load(run))
     layout.document("your-kernel.md", "From the command line: files of your own folders, and every option")
 
 
-def _state(job: Job[TraceFile]) -> None:
+def _first_load(run: Run) -> int | None:
+    """The first step that loads or stores: before it a kernel has only its arguments."""
+    trace = run.trace.trace
+    return next((step for step in range(trace.steps) if trace.accesses(step)), None)
+
+
+def _state(job: Job[TraceFile], function: str) -> None:
     if job.running:
         running(job, "your kernel")
-    elif job.error:
-        st.error("The file left no trace:", icon=":material/error:")
-        st.code(job.error, language=None, wrap_lines=True)
-    elif left := _left(job):
-        st.error(f"**Line {left.line}:** {left.words}", icon=":material/error:")
+    elif why := _why(job, function):
+        line = f"**Line {why.line}:** " if why.line else ""
+        st.error(f"{line}{why.words}", icon=":material/error:")
+        if why.raw:
+            st.code(why.raw, language=None, wrap_lines=True)
+    if job.result:
+        st.markdown(f"Recorded: [step through it ↓](#{layout.anchor(PLAYED)})")
 
 
-def _left(job: Job[TraceFile] | None) -> Stopped | None:
-    """Where the run left a tensor, if it did."""
+def _why(job: Job[TraceFile] | None, function: str) -> reasons.Reason | None:
+    """Why the run has no trace, or ended before its end; None if it did not."""
+    if job and job.error:
+        return reasons.reason(job.error, function, SECONDS)
     failure = job.result.trace.report.failure if job and job.result else None
-    return stopped(failure.message) if failure else None
+    return reasons.reason(failure.message, function, SECONDS, failure.traceback) if failure else None
 
 
 def _key(name: str) -> str:

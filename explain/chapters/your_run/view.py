@@ -131,16 +131,20 @@ def is_example(runs: Sequence[Run]) -> bool:
     return [run.trace.data for run in runs] == [EXAMPLE.read_bytes()]
 
 
-def play(runs: list[Run]) -> None:
-    """The runs in the player, at the step that failed or the first error; then what each noted and printed."""
+def play(runs: list[Run], *, step: int | None = None, told: bool = False) -> None:
+    """The runs in the player, at the step that failed or the first error, else at `step`; then what each noted and
+    printed, and where it stopped, unless the page has `told` that.
+    """
     reports = [run.trace.trace.report for run in runs]
+    worst = reports[0].worst
     example = WATCHED if is_example(runs) else None
-    player(runs, key="your run", step=reports[0].worst if len(runs) == 1 else None, watch=example)
+    at = (step if worst is None else worst) if len(runs) == 1 else None
+    player(runs, key="your run", step=at, watch=example)
     for run, report in zip(runs, reports, strict=True):
-        _said(run, report)
+        _said(run, report, told=told)
 
 
-def _said(run: Run, report: Report) -> None:
+def _said(run: Run, report: Report, *, told: bool) -> None:
     for one in report.findings or ():
         mark = ":material/error:" if one.error else ":material/info:"
         remedy = f" → {one.remedy}" if one.remedy else ""
@@ -153,7 +157,7 @@ def _said(run: Run, report: Report) -> None:
     if report.output:
         st.caption(f"Printed while {run.view['title']} ran")
         st.code(report.output, language=None)
-    if report.failure:
+    if report.failure and not told:
         left = stopped(report.failure.message)
         words = f"line {left.line}. {left.words}" if left else report.failure.message
         st.caption(f"{run.view['title']} stopped at step {count(report.failure.step)}: {words}")

@@ -12,6 +12,7 @@ from explain import lessons
 from explain.chapters.first_kernel import exercises, figures
 from explain.chapters.first_kernel.programs import programs, step_of
 from explain.exercises import check
+from explain.gpus import DEFAULT, GPUS
 from explain.run_experiment import run_traced
 from kernels.vector import vector_add, vector_add_in_pytorch
 
@@ -87,3 +88,14 @@ def test_the_questions_answers_are_the_runs(run):
         assert check(question, [run], answer).right
         assert not check(question, [run], str(int(answer) + 1)).right
         assert (check(question, [run], answer).step or 0) in range(trace.steps)
+
+
+def test_a_short_vector_is_not_said_to_be_bound_by_bandwidth():
+    gpu = GPUS[DEFAULT]
+    said = figures.time_of(lessons.VECTORS, gpu)
+    moved = lessons.VECTORS.traffic.read_bytes + lessons.VECTORS.traffic.written_bytes
+    nanoseconds = float(re.search(r"moves them in ([\d.]+) ns", said)[1])
+    assert nanoseconds == pytest.approx(1e9 * moved / gpu.hbm_bytes_per_second, rel=0.01)
+    waits = float(re.search(r"waits about (\d+) clock cycles", said)[1])
+    assert waits == pytest.approx(gpu.latencies["hbm"].cycles, abs=0.5)
+    assert "So for long vectors" in said

@@ -57,7 +57,7 @@ def tanks(p: Mapping[str, Any], gpu: Gpu, cost: LaunchCost | None) -> tuple[str,
         tank = [text(0, 16, name, bold=True), text(LEFT + TANK, 16, f"full: {full}", size=13, anchor="end", faint=True)]
         tank += _tank(26, most, contents, "formula")
         if cost is not None:
-            spilled = cost.stack_bytes * WARP * cost.num_warps if place == "registers" else 0
+            spilled = cost.spill_store_bytes * WARP * cost.num_warps if place == "registers" else 0
             tank += _tank(26 + PITCH, most, [_compiled(cost, place)], "compiler", spilled, _more(p, gpu, cost, place))
         else:
             tank += [*_rim(26 + PITCH), text(LEFT + 10, 26 + PITCH + 26, "not compiled yet", faint=True)]
@@ -146,9 +146,8 @@ def verdict(cost: Cost, gpu: Gpu) -> str:
     spilled = ""
     if worst.spill_store_bytes:
         spilled = (
-            f" There are too few registers: each thread needs {counted(worst.stack_bytes)} bytes of local memory, "
-            f"which lies in {gpu.hbm} behind the caches. It stores and loads them as it runs. The traffic formula does "
-            "not count these bytes."
+            f" There are too few registers, so each thread spills to local memory: {worst.spills}. Local memory lies "
+            f"in {gpu.hbm} behind the caches. The traffic formula does not count these bytes."
         )
     count = f"{fewest.programs} programs" if fewest.programs != 1 else "one program"
     limits = [name for name, fits in fewest.by_limit.items() if fits == fewest.programs]
@@ -209,7 +208,7 @@ def _cell(cost: Cost | None, gpu: Gpu) -> tuple[str, float, str, str, str]:
     spilled = launch.spill_store_bytes
     told = (
         f"{bytes_on_chip(launch.shared_bytes)} shared memory, {launch.registers} registers per thread"
-        f"{f', spills {counted(spilled)} B per thread' if spilled else ''}; "
+        f"{f', spills per thread: {launch.spills}' if spilled else ''}; "
     )
     if not fits.programs:
         return ALARM, 0.25, "too large", "", f"{told}too large"

@@ -34,17 +34,17 @@ MEASURED = """
 
 
 SOURCES = """
-Every number in this app names its source:
+Every number in this app names one of three sources:
 
 - **formula**: computed from the sizes.
 - **trace**: counted while the kernel's lines run in Triton's interpreter. Never a time.
-- **hardware**: measured now, on the GPU of this machine.
-- **recorded**: measured before; GPU and date stand beside it. This page has them all.
+- **hardware**: measured on a GPU: now, or **recorded** before. This page has all the recorded ones, each with its GPU
+  and date.
 """
 
 
 def headline(shown: Sequence[Entry]) -> None:
-    """The four sources of a number; how many experiments the first record has, on what, when."""
+    """The three sources of a number; how many experiments the first record has, on what, when."""
     _cards(figures.made(shown[0]) if shown else [])
     layout.introduce(SOURCES)
 

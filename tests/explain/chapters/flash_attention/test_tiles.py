@@ -169,16 +169,18 @@ def test_the_compilers_numbers_stand_beside_the_formula():
     calm, spilled = cost(), cost(registers=255, stack_bytes=100, spill_store_bytes=120, spill_load_bytes=140)
     shared, registers = flash.tanks(tiles.tile(64, 64).values, gpu, spilled.launches[0])
     assert "40,960 B" in shared
-    assert f"spills {numbers.capacity(100 * 128)}" in registers
+    assert f"spills {numbers.capacity(120 * 128)}" in registers
     assert "spills" not in shared
     assert "+ 16 KiB: the next K and V" in shared
     assert "255 per thread" in registers
     assert "4 programs at a time. The limit: registers." in flash.verdict(calm, gpu)
-    assert "100 bytes" in flash.verdict(spilled, gpu)
+    assert spilled.launches[0].spills == "120 B stored, 140 B loaded"
+    assert calm.launches[0].spills == "none"
+    assert spilled.launches[0].spills in flash.verdict(spilled, gpu)
     assert "300,000 of the 232,448" in flash.verdict(cost(shared_bytes=300000), gpu)
     drawn = flash.grid({(64, 64): calm, (128, 128): spilled}, gpu, (64, 64))
     assert drawn.count(">not compiled<") == 14
-    assert "spills 120 B" in drawn
+    assert f"spills per thread: {spilled.launches[0].spills}" in drawn
     assert re.findall(r'data-press="(\w+)"[^>]*aria-pressed="true"', drawn) == ["64x64"]
 
 

@@ -83,15 +83,19 @@ function keyPressed(player, event) {
   event.preventDefault();
 }
 
-/** Keys pressed elsewhere on the page, where no control uses them, while the player is in sight. */
+/** Keys pressed elsewhere on the page, where no control uses them, while the player or its bar is in sight. */
 function keyElsewhere(player, event) {
   const { target } = event;
   if (event.defaultPrevented || event.composedPath().includes(player.section)) return;
   if (SCROLL_KEYS.has(event.key) && !player.presenter.presenting) return;
   if (target.closest?.(TYPING)) return;
-  const { top, bottom } = player.section.getBoundingClientRect();
-  const middle = (top + bottom) / 2;
-  if (middle > 0 && middle < innerHeight) keyPressed(player, event);
+  if (inSight(player.section) || inSight(player.$("footer"))) keyPressed(player, event);
+}
+
+/** Whether the middle of an element is in the window. */
+function inSight(part) {
+  const { top, bottom, height } = part.getBoundingClientRect(), middle = (top + bottom) / 2;
+  return height > 0 && middle > 0 && middle < innerHeight;
 }
 
 function listenToSwipes(player) {

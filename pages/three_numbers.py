@@ -7,8 +7,8 @@ lead = layout.chapter(
     __file__,
     goal="count the same bytes in three ways, and see what the caches save.",
     words="○ **Formula**: counted by hand, term by term.\n\n"
-    "◉ **Traced**: counted at every load and store of the real kernel, without caches. The players count this way.\n\n"
-    "● **Measured**: the GPU's own counters (hardware), at each level, with its caches.",
+    "◉ **Trace**: counted at every load and store of the real kernel, without caches. The players count this way.\n\n"
+    "● **Hardware**: the GPU's own counters, at each level, with its caches.",
 )
 with lead:
     choice = view.choose()

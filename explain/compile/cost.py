@@ -49,6 +49,16 @@ class LaunchCost(Footprint):
     spill_load_bytes: int
     seconds: float
 
+    @property
+    def spills(self) -> str:
+        """What one thread spills, in words: "52 B stored, 52 B loaded"; "none" where nothing spills.
+
+        `stack_bytes` is no such number: it is the room of all spilled values in local memory, in steps of 8 bytes.
+        """
+        if not self.spill_store_bytes:
+            return "none"
+        return f"{self.spill_store_bytes:,} B stored, {self.spill_load_bytes:,} B loaded"
+
 
 @dataclass(frozen=True)
 class Cost:

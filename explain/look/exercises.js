@@ -90,7 +90,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
     setTriggerValue("checked", { name, given: String(given) });
   });
   on(root, "click", (event) => {
-    const { step, run } = event.target.dataset;
+    const up = event.target.matches("[data-up]") && event.target.closest("li").dataset.run;
+    const { step = up && stepInPlayer(Number(up)), run = up } = event.target.dataset;  // up: to where the player is
     if (step) dispatchEvent(new CustomEvent("tilescope:go", { detail: { step: Number(step), run: Number(run) } }));
     if (event.target.matches("[data-show]")) {
       setTriggerValue("checked", { name: event.target.closest("li").dataset.name, show: true });

@@ -92,7 +92,7 @@ function keyPressed(player, event) {
   event.preventDefault();
 }
 
-/** Keys pressed elsewhere on the page, where no control uses them, while the player is in sight. */
+/** Keys pressed elsewhere on the page, where no control uses them, while the player or its bar is in sight. */
 function keyElsewhere(player, event) {
   const { target } = event;
   if (event.defaultPrevented || event.composedPath().includes(player.section)) return;
@@ -117,10 +117,12 @@ function listenAfterChoices(player) {
   }, { capture: true });
 }
 
-function isInSight({ section }) {
-  const { top, bottom } = section.getBoundingClientRect();
-  const middle = (top + bottom) / 2;
-  return middle > 0 && middle < innerHeight;
+/** Whether the middle of the player, or of the bar that stays below it, is in the window. */
+function isInSight(player) {
+  return [player.section, player.$("footer")].some((part) => {
+    const { top, bottom, height } = part.getBoundingClientRect(), middle = (top + bottom) / 2;
+    return height > 0 && middle > 0 && middle < innerHeight;
+  });
 }
 
 function listenToSwipes(player) {

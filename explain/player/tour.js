@@ -20,6 +20,10 @@ export class Tour {
     player.on(this.box, "click", (event) => {
       const button = event.target.closest("button");
       if (!button) return;
+      if (button.dataset.act) {                             // a step, or out: the caption stays
+        player.act(button.dataset.act);
+        return;
+      }
       const { onward } = this;
       player.press(this.last && button.dataset.do === "next" ? "leaveTour" : button.dataset.do);
       if (onward && !this.on && button.dataset.do === "next") this.goOn(onward);
@@ -178,7 +182,7 @@ export class Tour {
     box.querySelector(".of").textContent = `${at + 1} / ${captions.length}`;
     box.querySelector("[data-do=previous]").disabled = at === 0;
     const button = box.querySelector("[data-do=next]"), after = this.onward ? `Next: ${this.onward.title} →` : "Done";
-    button.textContent = this.last ? after : "→";
+    button.textContent = this.last ? after : "Next";
     button.ariaLabel = this.onward ? after : "Next caption";
   }
 

@@ -113,6 +113,7 @@ def _item(room: str, question: Question[C], context: C, given: str, verdict: Ver
         case _:
             fields = ""
     button = "I am at the step" if question.kind == "step" else "Check"
+    up = '<button type="button" data-up>To the player ↑</button>' if question.kind == "step" else ""
     said = ""
     if isinstance(verdict, Verdict):
         state = "right" if verdict.right else "wrong"
@@ -128,7 +129,7 @@ def _item(room: str, question: Question[C], context: C, given: str, verdict: Ver
     return (
         f'<li data-name="{question.name}" data-kind="{question.kind}" data-run="{question.run}">'
         f"<p>{inline(question.prompt_of(context))}</p>"
-        f'<form><div class="fields">{fields}</div><button type="submit">{button}</button></form>{said}</li>'
+        f'<form><div class="fields">{fields}</div>{up}<button type="submit">{button}</button></form>{said}</li>'
     )
 
 

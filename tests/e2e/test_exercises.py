@@ -39,7 +39,11 @@ def test_a_question_is_checked_shown_in_the_player_and_remembered(page: Page, vi
     shown = tiles.locator("[data-step]").get_attribute("data-step")
     expect(player).to_have_attribute("data-step", str(shown))
     step = question(page, "first-rescale")
-    step.get_by_role("button").click()  # and that is the step the next question asks for
+    page.evaluate("scrollTo(0, 0), document.querySelector('[data-testid=stMain]').scrollTo(0, 1e6)")
+    step.get_by_role("button", name="To the player").click()
+    expect(player).to_be_in_viewport(ratio=0.5)
+    expect(player).to_have_attribute("data-step", str(shown))
+    step.get_by_role("button", name="I am at the step").click()  # and that is the step the next question asks for
     expect(step.locator(".verdict")).to_have_attribute("data-verdict", "right")
     expect(step).to_have_attribute("data-done", "")
     assert json.loads(page.evaluate(KEPT)) == {"online_softmax": ["first-rescale"]}

@@ -248,6 +248,15 @@ def test_keys_that_scroll_are_the_pages_until_the_player_has_the_focus(opened, t
         expect(player).to_have_attribute("data-step", "9")
     page.keyboard.press("ArrowRight")  # while an arrow steps from anywhere
     expect(player).to_have_attribute("data-step", "10")
+    page.evaluate("document.body.prepend(Object.assign(document.createElement('div'), { style: 'height: 500px' }))")
+    page.keyboard.press("ArrowLeft")  # also where only the player's head and its bar are in the window
+    expect(player).to_have_attribute("data-step", "9")
+    page.evaluate("document.body.firstChild.style.height = '1500px'")
+    page.keyboard.press("ArrowLeft")  # and from nowhere once all of it is below the window
+    expect(player).to_have_attribute("data-step", "9")
+    page.evaluate("document.body.firstChild.remove()")
+    page.keyboard.press("ArrowRight")
+    expect(player).to_have_attribute("data-step", "10")
     player.focus()
     page.keyboard.press("PageDown")
     tiles = [step for step, _ in traces["flash"].history("cols")]

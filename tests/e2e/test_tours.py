@@ -94,6 +94,15 @@ def test_keys_turn_the_captions_and_the_run_sheet_follows(page: Page, app_url: s
     page.get_by_role("button", name="Tour").click()
     caption(page, 1)
 
+    player(page).press("p")  # at full screen a step on leaves the caption, and a button leads back
+    bar = page.locator(".tour")
+    bar.get_by_role("button", name="Next step").click()
+    expect(player(page)).to_have_attribute("data-step", str(steps[0] + 1))
+    caption(page, 1)
+    bar.get_by_role("button", name="Leave full screen").click()
+    expect(player(page)).not_to_have_class(re.compile("presenting"))
+    caption(page, 1)
+
 
 def test_a_run_sheet_without_a_player_takes_a_clicker_at_once(page: Page, visit):
     visit(f"notes?chapter={TOUR}")

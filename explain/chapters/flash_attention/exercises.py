@@ -106,10 +106,9 @@ def _gpu(shown: Shown) -> Gpu:
 
 def _why_registers(shown: Shown) -> Why:
     own, wide = _compiled(shown), _compiled(shown, 128)
-    spilled = wide.spill_store_bytes + wide.spill_load_bytes
     return Why(
-        f"128 × 128 takes {wide.registers} registers per thread, and {count(spilled)} bytes of spills; the tile above "
-        f"takes {own.registers}. A thread has 255 at most."
+        f"128 × 128 takes {wide.registers} registers per thread; the tile above takes {own.registers}. A thread has "
+        f"255 at most. Spills per thread of 128 × 128: {wide.spills}."
     )
 
 
@@ -135,11 +134,11 @@ def _fits(shown: Shown, side: int) -> bool:
 
 def _why_square(shown: Shown) -> Why:
     costs = ((side, _compiled(shown, side)) for side in SIDES)
-    each = "; ".join(
-        f"{side}: {count(one.shared_bytes)} bytes, {count(one.spill_store_bytes)} spilled" for side, one in costs
+    each = "; ".join(f"{side}: {count(one.shared_bytes)} bytes, spills {one.spills}" for side, one in costs)
+    return Why(
+        f"Shared memory of a program and spills of a thread, by side: {each}. A program of the {_gpu(shown).name} may "
+        f"have {count(_gpu(shown).shared_bytes)} bytes."
     )
-    return Why(f"Shared memory of a program, by side: {each}. A program of the {_gpu(shown).name} may have "
-               f"{count(_gpu(shown).shared_bytes)} bytes.")  # fmt: skip
 
 
 # Loop order

@@ -15,7 +15,7 @@ from explain.chapters.flash_attention.visits import Visits
 from explain.chapters.sweeps.analysis import crossing
 from explain.compile.cost import REGISTER_BYTES, WARP, Cost, LaunchCost, occupancy, too_large
 from explain.experiment import Experiment
-from explain.figures.labels import spread, text_width, widest, wrapped
+from explain.figures.labels import spread, text_width, wrapped
 from explain.figures.numbers import capacity as bytes_on_chip
 from explain.figures.numbers import count as counted
 from explain.figures.numbers import duration, moved, percent, ratio
@@ -57,7 +57,7 @@ def tanks(p: Mapping[str, Any], gpu: Gpu, cost: LaunchCost | None) -> tuple[str,
         tank = [text(0, 16, name, bold=True), text(LEFT + TANK, 16, f"full: {full}", size=13, anchor="end", faint=True)]
         tank += _tank(26, most, contents, "formula")
         if cost is not None:
-            spilled = cost.stack_bytes * WARP * cost.num_warps if place == "registers" else 0
+            spilled = cost.spill_store_bytes * WARP * cost.num_warps if place == "registers" else 0
             tank += _tank(26 + PITCH, most, [_compiled(cost, place)], "compiler", spilled, _more(p, gpu, cost, place))
         else:
             tank += [*_rim(26 + PITCH), text(LEFT + 10, 26 + PITCH + 26, "not compiled yet", faint=True)]
@@ -146,9 +146,8 @@ def verdict(cost: Cost, gpu: Gpu) -> str:
     spilled = ""
     if worst.spill_store_bytes:
         spilled = (
-            f" There are too few registers: each thread needs {counted(worst.stack_bytes)} bytes of local memory, "
-            f"which lies in {gpu.hbm} behind the caches. It stores and loads them as it runs. The traffic formula does "
-            "not count these bytes."
+            f" There are too few registers, so each thread spills to local memory: {worst.spills}. Local memory lies "
+            f"in {gpu.hbm} behind the caches. The traffic formula does not count these bytes."
         )
     count = f"{fewest.programs} programs" if fewest.programs != 1 else "one program"
     limits = [name for name, fits in fewest.by_limit.items() if fits == fewest.programs]
@@ -184,7 +183,7 @@ def grid(
             words, size = ("–" if narrow and words == "not compiled" else words), 12 if narrow else 14
             middle = x + cell / 2 - (text_width(more, size) / 2 + 4 if more else 2)
             parts = [
-                rect(x + 2, y + 2, cell - 8, high - 8, fill, opacity=opacity),
+                rect(x + 2, y + 2, cell - 8, high - 8, fill, opacity=2.4 * opacity if chosen else opacity),
                 text(middle, y + 28 - (not known), words, size=20 if known else size, anchor="middle", bold=known,
                      fill="" if known else ink, faint=not known and not ink),
             ]  # fmt: skip
@@ -194,7 +193,10 @@ def grid(
             key = f"{block_m}x{block_n}"
             drawn.append(button(key, name, x, y, cell - 4, high - 4, parts, chosen=chosen))
     width, below = left + cell * len(SIDES), top + high * len(SIDES)
-    meant = wrapped("spills: its registers run out, so the compiler moves values to memory and back.", width)
+    meant = [
+        *wrapped("More programs are not the goal: a larger tile reads K and V less often.", width),
+        *wrapped("spills: its registers run out, so the compiler moves values to memory and back.", width),
+    ]
     drawn += [text(0, below + 20 * (at + 1), words, faint=True) for at, words in enumerate(meant)]
     label = f"Programs per SM of the {gpu.name}, by tile"
     return picture(width, below + 20 * len(meant) + 8, label, drawn, "48rem")
@@ -209,7 +211,7 @@ def _cell(cost: Cost | None, gpu: Gpu) -> tuple[str, float, str, str, str]:
     spilled = launch.spill_store_bytes
     told = (
         f"{bytes_on_chip(launch.shared_bytes)} shared memory, {launch.registers} registers per thread"
-        f"{f', spills {counted(spilled)} B per thread' if spilled else ''}; "
+        f"{f', spills per thread: {launch.spills}' if spilled else ''}; "
     )
     if not fits.programs:
         return ALARM, 0.25, "too large", "", f"{told}too large"
@@ -232,7 +234,8 @@ def faster(seconds: Mapping[str, Mapping[int, float]], setting: Mapping[str, Any
     before = {n: one for n, one in found.ratios.items() if n < found.first}
     said = (
         f"From **N = {counted(int(found.first))}** on, **FlashAttention** is faster than **standard attention**, up to "
-        f"{ratio(max(after))}: it saves the bytes of S and P."
+        f"{ratio(max(after))}: it saves the bytes of S and P. Time falls less than the bytes: "
+        "the same matmuls remain."
     )
     if found.x:
         said += f" The curves cross{' for the last time' if max(before.values()) > 1 else ''} at N ≈ {found.x:,.0f}."
@@ -252,40 +255,47 @@ def faster(seconds: Mapping[str, Mapping[int, float]], setting: Mapping[str, Any
 
 @kept
 def crossing_chart(seconds: Mapping[str, Mapping[int, float]], predicted: bool) -> str:
-    """Two kernels' times by N, both axes logarithmic, and the speedup at each N. Predicted ones are dashed."""
-    left, top, high, step = 130.0, 54.0, 230.0, 92.0
-    lengths = list(next(iter(seconds.values())))
-    every = [one for times in seconds.values() for one in times.values()]
-    low, up = math.log(min(every)), math.log(max(every))
-    x = {n: left + step * i for i, n in enumerate(lengths)}
-    end = x[lengths[-1]]
+    """The second kernel's speedup over the first by N, above and below a line at 1; both times at each N below it.
+
+    Both axes are logarithmic. Predicted speedups are dashed.
+    """
+    left, top, high, step, row = 150.0, 40.0, 200.0, 92.0, 24.0
+    (standard, slow), (flash, fast) = seconds.items()
+    gains = {n: slow[n] / fast[n] for n in slow}
+    low, up = (math.log2(pick([1.0, *gains.values()])) for pick in (min, max))
+    x = {n: left + step * at for at, n in enumerate(gains)}
+    end, base = max(x.values()) + 40, top + high + 20
+
+    def height(gain: float) -> float:
+        return top + high * (up - math.log2(gain)) / (up - low or 1.0)
+
+    hue, dashes = kernel_hue(KERNELS[flash].hue), ' stroke-dasharray="6 5"' * predicted
+    points = " ".join(f"{at:.1f},{height(gains[n]):.1f}" for n, at in x.items())
     drawn = [
-        text(left - 30, 18, "time of one call (log scale)", faint=True),
-        line(left - 30, top + high + 16, end + 30, top + high + 16, opacity=0.6),
+        text(
+            left - 40, 16, f"speedup of {KERNELS[flash].short} over {KERNELS[standard].short} (log scale)", faint=True
+        ),
+        line(left - 40, height(1.0), end, height(1.0), opacity=0.6),
+        text(left - 48, height(1.0) + 5, "1: equal", anchor="end", faint=True),
+        f'<polyline points="{points}" fill="none" stroke="{css(hue)}" stroke-width="3"{dashes}/>',
     ]
-    starts, ends = [], []
-    for kernel, times in seconds.items():
-        hue = kernel_hue(KERNELS[kernel].hue)
-        points = [(x[n], top + high * (up - math.log(times[n])) / (up - low)) for n in lengths]
-        dashes = ' stroke-dasharray="6 5"' * predicted
-        path = " ".join(f"{at:.1f},{height:.1f}" for at, height in points)
-        drawn.append(f'<polyline points="{path}" fill="none" stroke="{css(hue)}" stroke-width="3"{dashes}/>')
-        for n, (at, height) in zip(lengths, points, strict=True):
-            drawn.append(circle(at, height, 5, css(hue), title=f"N = {counted(n)}: {duration(times[n])}"))
-        starts.append((points[0][1], css_ink(hue), duration(times[lengths[0]])))
-        ends.append((points[-1][1], css_ink(hue), f"{KERNELS[kernel].short}, {duration(times[lengths[-1]])}"))
-    for labels, at, anchor in ((starts, left - 12, "end"), (ends, end + 12, "start")):
-        heights = spread([height for height, _, _ in labels], 20)
-        for height, (_, ink, words) in zip(heights, labels, strict=True):
-            drawn.append(text(at, height + 5, words, anchor=anchor, bold=True, fill=ink))
-    drawn += [text(left - 40, top + high + 38, "N (log scale)", anchor="end", faint=True)]
-    drawn += [text(left - 40, top + high + 62, "speedup", anchor="end", faint=True)]
-    standard, flash = seconds.values()
     for n, at in x.items():
-        drawn.append(text(at, top + high + 38, counted(n), anchor="middle"))
-        drawn.append(text(at, top + high + 62, ratio(standard[n] / flash[n]), anchor="middle", bold=True))
-    width = end + 36 + widest([words for _, _, words in ends], 14, bold=True)
-    return picture(width, top + high + 70, "Times of both kernels by N, both axes logarithmic", drawn, "58rem")
+        above = gains[n] >= 1
+        drawn += [
+            circle(at, height(gains[n]), 6, css(hue), title=f"N = {counted(n)}: {ratio(gains[n])}"),
+            text(at, height(gains[n]) + (-12 if above else 24), ratio(gains[n]), anchor="middle", bold=True),
+            text(at, base + row, counted(n), anchor="middle"),
+            text(
+                at, base + 2 * row, duration(slow[n]), anchor="middle", fill=css_ink(kernel_hue(KERNELS[standard].hue))
+            ),
+            text(at, base + 3 * row, duration(fast[n]), anchor="middle", fill=css_ink(hue)),
+        ]
+    names = ("N", KERNELS[standard].short, KERNELS[flash].short)
+    drawn += [
+        text(left - 48, base + at * row, name, anchor="end", faint=True) for at, name in enumerate(names, start=1)
+    ]
+    label = f"Speedup of {KERNELS[flash].short} over {KERNELS[standard].short} by N"
+    return picture(end + 8, base + 3 * row + 10, label, drawn, "58rem")
 
 
 @kept

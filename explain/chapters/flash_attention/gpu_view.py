@@ -53,7 +53,7 @@ def _recorded_on_device(experiment: Experiment) -> None:
 
 
 def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source: str = "hardware") -> None:
-    """In a sentence whether the compiled kernel computes what the trace does; the numbers folded away."""
+    """A line that opens: whether the compiled kernel computes what the trace does, and within it the numbers."""
     timing, gpu = measurement.timing, measurement.provenance.gpu
     verdict = "within its tolerance" if measurement.within_tolerance else "**exceeds** its tolerance"
     done = "recorded on" if source == "recorded" else "run on"
@@ -64,8 +64,7 @@ def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source:
             " After each tile of keys, O and L on the GPU equal the trace within "
             f"{numbers.scientific(max(differences))}."
         )
-    prose(said)
-    with st.expander("Errors, times, and the states after each tile"):
+    with st.expander(f"**On the GPU.** {said}"):
         told, states_table = st.columns([1, 2], gap="large")
         error, tolerance = numbers.scientific(measurement.error), numbers.scientific(measurement.tolerance)
         more = [f"Largest error against float64: **{error}**, tolerance {tolerance}."]
@@ -86,4 +85,4 @@ def _show(measurement: Measurement, states: Sequence[Mapping[str, Any]], source:
             states_table.markdown(markdown(columns, [[state[name] for name in names] for state in states]))
         with told:
             prose("\n\n".join(more))
-    st.caption(f"{source} · {measurement.provenance.words}")
+        st.caption(f"{source} · {measurement.provenance.words}")

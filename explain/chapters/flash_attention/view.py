@@ -93,7 +93,6 @@ def step_through(experiment: Experiment) -> Shown:
         if traces:
             stepper.traffic_table(experiment, traces[0])
     if traces:
-        layout.header("On the GPU")
         gpu_view.on_device(experiment, traces[0])
     _faster_from()
     return Shown(STEP, tuple(zip([experiment], traces, strict=False)))
@@ -146,18 +145,12 @@ def tile_sizes(experiment: Experiment, gpu: Gpu) -> Shown:
     """A tile in a GPU's shared memory and registers, by formula and as compiled; how often K and V are read."""
     head_dim, dtype = experiment.values["head_dim"], experiment.values["dtype"]
     once_compiled(experiment, gpu, lambda answer: _tile_cost(experiment, gpu, answer))
-    told, gained = st.columns(2, gap="large")
-    with told:
-        layout.prose("A program has 4 warps here. With 8 warps a tile has twice the registers.")
-        own = {
-            one: str(experiment.values[one]).lower() for one in ("block_m", "block_n", "head_dim", "dtype", "causal")
-        }
-        layout.chapter_link("tile_cost", "Read the instructions of this tile →", {**own, "gpu": gpu.name})
-    with gained:
-        layout.prose(
-            "**More programs per SM are not the goal.** They hide waiting. A larger BLOCK_M reads K and V less often, "
-            "as the next picture shows."
-        )
+    layout.prose(
+        "A program has 4 warps here; with 8 warps a tile has twice the registers. More programs per SM hide waiting, "
+        "but a larger BLOCK_M reads K and V less often, as the next picture shows."
+    )
+    own = {one: str(experiment.values[one]).lower() for one in ("block_m", "block_n", "head_dim", "dtype", "causal")}
+    layout.chapter_link("tile_cost", "Read the instructions of this tile →", {**own, "gpu": gpu.name})
     reads = tiles.reads(4096, int(head_dim), str(dtype))
     with layout.part(
         "Where N²d²/M comes from",
@@ -221,7 +214,9 @@ def order_of_tiles(experiment: Experiment) -> None:
     if len(traced) == len(runs):
         found = [(title, visits(*one)) for title, one in zip(ORDERS, traced, strict=True)]
         pictures.drawing(figures.visit_grids(found), figures.visit_grids(found, narrow=True))
-        st.caption("trace · the order and the writes of O, read from both runs")
+        st.caption(
+            "trace · order and writes of O, read from both runs; the small grid in the player shows the tile now"
+        )
 
 
 def loop_order(experiment: Experiment) -> Shown:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import html
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from explain import contents as chapters
 from explain.glossary import Term, find
 
+MOST_NAMES = 4
+"""Names in the code that an entry lists one by one."""
 _HEADINGS = (
     '<div class="headings" aria-hidden="true"><span>term, symbol</span><span>name in code</span>'
     "<span>meaning</span></div>"
@@ -18,7 +20,7 @@ _HEADINGS = (
 
 def entries(terms: Iterable[Term], words: str = "") -> str:
     """A list of terms, with the `words` that the reader searches marked."""
-    listed = "".join(_entry(term) for term in terms)
+    listed = "".join(_entry(term, bool(words)) for term in terms)
     return f'{_HEADINGS}<dl class="glossary">{_marked(listed, words)}</dl>'
 
 
@@ -28,10 +30,11 @@ def card(term: Term) -> str:
 
 
 @functools.cache
-def _entry(term: Term) -> str:
+def _entry(term: Term, every: bool = False) -> str:
+    """A term; with `every` all of its names in the code, not the endings that many share: a reader searched for one."""
     swatch = f' style="--fill: var(--f-{term.quantity}); --ink: var(--q-{term.quantity})"' if term.quantity else ""
     symbol = f" <b>{html.escape(term.symbol)}</b>" if term.symbol else ""
-    code = ", ".join(f"<code>{html.escape(name)}</code>" for name in term.code)
+    code = ", ".join(f"<code>{html.escape(name)}</code>" for name in (term.code if every else _patterns(term.code)))
     related = ", ".join(_link(other) for name in term.see if (other := find(name)))
     page = next((page for page in chapters.pages() if page.stem == term.chapter), None)
     more = [
@@ -43,6 +46,16 @@ def _entry(term: Term) -> str:
         f"<dd>{_in_code(html.escape(term.definition))} "
         f"<small>{' · '.join(part for part in more if part)}</small></dd></div>"
     )
+
+
+def _patterns(names: Sequence[str]) -> Sequence[str]:
+    """The names, or where they are many the endings that they share: "…_ptr". Names that begin alike: "stride_…"."""
+    if len(names) <= MOST_NAMES:
+        return names
+    first = {name.partition("_")[0] for name in names}
+    if len(first) == 1:
+        return (f"{first.pop()}_…",)
+    return tuple(dict.fromkeys(f"…_{name.rpartition('_')[2]}" for name in names))
 
 
 def _marked(entries: str, words: str) -> str:

@@ -33,6 +33,8 @@ def search() -> str:
 def entries(words: str) -> None:
     """The list of terms: all of them by group, or those that contain `words`, or else the nearest ones."""
     found = glossary.search(words)
+    if words:
+        st.button("× Show all terms", on_click=_clear, type="tertiary")
     if found and words:
         st.html(figures.entries(found, words))
     elif words:
@@ -46,6 +48,10 @@ def entries(words: str) -> None:
         for group, terms in glossary.GROUPS.items():
             layout.header(group)
             st.html(figures.entries(terms))
+
+
+def _clear() -> None:
+    st.session_state["search"] = ""
 
 
 def closing(words: str) -> None:

@@ -36,12 +36,12 @@ MEASURED = """
 
 
 SOURCES = """
-Every number in this app has one of three sources, and says which:
+Every number in this app names one of three sources:
 
 - **formula**: computed from the sizes.
 - **trace**: counted while the kernel's lines run in Triton's interpreter. Never a time.
-- **hardware**: measured on a GPU: this machine's, now, or **recorded** before, with GPU and date beside it. This page
-  has all that was recorded.
+- **hardware**: measured on a GPU: now, or **recorded** before. This page has all the recorded ones, each with its GPU
+  and date.
 """
 
 

@@ -10,7 +10,6 @@ import plotly.graph_objects as go
 
 from explain.chapters.sweeps.analysis import MEMORY_ROOFS, RooflinePoint, compute_roof_name, memory_roof
 from explain.chapters.sweeps.figures import BOTTOM, LABEL_PIXELS, SLATE, TOP, coloured, name_of, note, shifts, ticks
-from explain.figures import palette
 from explain.figures.labels import widest
 from explain.figures.lines import colour_of
 from explain.figures.numbers import grouped, percent, si

@@ -111,7 +111,7 @@ def levels(
 
     return Levels(
         Level("formula", "Formula", traffic.read_bytes, traffic.written_bytes, "formula", formula),
-        _of_trace(traced) if traced else Level("traced", "Traced", None, None, "", "", missed),
+        _of_trace(traced) if traced else Level("traced", "Trace", None, None, "", "", missed),
         hardware("l1", "L1", loaded, stored, at_l1 + "stores are L2's"),
         hardware("l2", "L2", read, stored, "bytes between L2 and the SMs, in sectors of 32 B"),
         hardware("dram", "DRAM", dram_read, dram_written, "bytes between DRAM and L2 while the kernel ran"),
@@ -123,7 +123,7 @@ def levels(
 
 def _of_trace(traced: Traced) -> Level:
     note = f"the bytes of the kernel's loads and stores: {traced.what}"
-    return Level("traced", "Traced", traced.of(False), traced.of(True), f"trace · {traced.where}", note)
+    return Level("traced", "Trace", traced.of(False), traced.of(True), f"trace · {traced.where}", note)
 
 
 def own_bytes(counts: Counts) -> int | None:

@@ -94,12 +94,7 @@ def _share(share: float) -> str:
 
 def compiled(launch: LaunchCost) -> str:
     """What the bars do not say of a launch: registers and spills of a thread; Markdown."""
-    spills = (
-        f"**{count(launch.spill_store_bytes)} B** stored, {count(launch.spill_load_bytes)} B loaded"
-        if launch.spill_store_bytes
-        else "none"
-    )
-    return f"Registers per thread: **{launch.registers}** · spills per thread: {spills}"
+    return f"Registers per thread: **{launch.registers}** · spills per thread: {launch.spills}"
 
 
 def tiles_table(known: Sequence[tuple[Experiment, LaunchCost]], chosen: Experiment, gpu: Gpu) -> str:
@@ -108,10 +103,9 @@ def tiles_table(known: Sequence[tuple[Experiment, LaunchCost]], chosen: Experime
     rows = []
     for one, launch in known:
         mark = "**" if one == chosen else ""
-        spilled = f"{count(launch.spill_store_bytes)} B" if launch.spill_store_bytes else "none"
         cells = (
             f"{one.values['block_m']} × {one.values['block_n']}", str(occupancy(launch, gpu).programs),
-            str(launch.registers), spilled, capacity(allocated(launch, gpu)["shared memory"]),
+            str(launch.registers), launch.spills, capacity(allocated(launch, gpu)["shared memory"]),
         )  # fmt: skip
         rows.append([f"{mark}{cell}{mark}" for cell in cells])
     return markdown(columns, rows)

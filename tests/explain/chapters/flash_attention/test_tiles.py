@@ -169,16 +169,18 @@ def test_the_compilers_numbers_stand_beside_the_formula():
     calm, spilled = cost(), cost(registers=255, stack_bytes=100, spill_store_bytes=120, spill_load_bytes=140)
     shared, registers = flash.tanks(tiles.tile(64, 64).values, gpu, spilled.launches[0])
     assert "40,960 B" in shared
-    assert f"spills {numbers.capacity(100 * 128)}" in registers
+    assert f"spills {numbers.capacity(120 * 128)}" in registers
     assert "spills" not in shared
     assert "+ 16 KiB: the next K and V" in shared
     assert "255 per thread" in registers
     assert "4 programs at a time. The limit: registers." in flash.verdict(calm, gpu)
-    assert "100 bytes" in flash.verdict(spilled, gpu)
+    assert spilled.launches[0].spills == "120 B stored, 140 B loaded"
+    assert calm.launches[0].spills == "none"
+    assert spilled.launches[0].spills in flash.verdict(spilled, gpu)
     assert "300,000 of the 232,448" in flash.verdict(cost(shared_bytes=300000), gpu)
     drawn = flash.grid({(64, 64): calm, (128, 128): spilled}, gpu, (64, 64))
     assert drawn.count(">not compiled<") == 14
-    assert "spills 120 B" in drawn
+    assert f"spills per thread: {spilled.launches[0].spills}" in drawn
     assert re.findall(r'data-press="(\w+)"[^>]*aria-pressed="true"', drawn) == ["64x64"]
 
 
@@ -257,5 +259,11 @@ def test_from_which_length_on_is_said_with_what_the_shorter_ones_have():
     assert "up to 2.00 ×" in said
     assert "0.75 × to 1.05 ×" in said
     assert "at N = 256 FlashAttention has 16 programs for 132 SMs" in said
+    drawn = flash.crossing_chart(seconds, predicted=False)
+    assert re.findall(r">([\d.]+ ×)<", drawn) == ["1.05 ×", "0.75 ×", "2.00 ×"]
+    heights = [float(y) for y in re.findall(r'<circle[^>]*cy="([\d.]+)"', drawn)]
+    equal = float(re.search(r'<line[^>]*y1="([\d.]+)"', drawn)[1])
+    assert heights[0] < equal < heights[1]  # above the line where FlashAttention is faster
+    assert re.findall(r">(\S+ s)<", drawn) == ["2 s", "1.9 s", "3 s", "4 s", "8 s", "4 s"]
     slower = {"attention_standard": {128: 1.0, 256: 1.0}, "flash_attention": {128: 2.0, 256: 2.0}}
     assert "N = " not in flash.faster(slower, {"heads": 4, "block_m": 64}, GPUS["H200"])

@@ -6,7 +6,8 @@ import re
 
 from streamlit.testing.v1 import AppTest
 
-from explain.glossary import TERMS
+from explain.glossary import TERMS, find
+from explain.gpus import GPUS
 from tests.pages import page
 
 
@@ -48,3 +49,23 @@ def test_what_was_searched_is_marked_in_the_words_only():
     first = entries(test)[0]
     assert 'href="glossary?term=spill"' in first
     assert "<mark>spill</mark></a>" in first
+
+
+def test_many_names_of_one_ending_are_one_name_until_the_reader_searches_for_one():
+    def pointers(test: AppTest) -> str:
+        return next(entry for entry in entries(test) if '<span><a href="glossary?term=a_ptr"' in entry)
+
+    assert re.findall(r"<code>(.*?)</code>", pointers(page("glossary"))) == ["…_ptr", "…_ptrs"]
+    assert "k_ptr</mark>" in pointers(page("glossary", search="k_ptr"))
+
+
+def test_the_search_can_be_cleared():
+    test = page("glossary", search="spill")
+    test.button[0].click().run()
+    assert len(entries(test)) == len(TERMS)
+
+
+def test_what_it_says_of_the_gpus_is_in_their_list():
+    assert f"({GPUS['H200'].sms} on an H200)" in find("SM").definition
+    for name in ("T4", "RTX 4090"):
+        assert re.search(rf"{name} {GPUS[name].hbm}\b", find("HBM").definition)

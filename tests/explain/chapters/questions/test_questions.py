@@ -30,10 +30,12 @@ def test_a_row_with_a_cell_missing_is_named(tmp_path, monkeypatch):
 
 
 def test_the_n_that_is_stated_is_where_the_recorded_curves_cross():
-    (said,) = (found for one in questions.questions() for found in re.findall(r"N ≈ ([\d,]+)", one.answer))
+    told = (re.search(r"from N = ([\d,]+) on.*cross near N = ([\d,]+)", one.answer) for one in questions.questions())
+    (first, said) = next(filter(None, told)).groups()
     times = lengths.of(registry.recorded())
     assert times is not None
     assert times.crossing is not None
+    assert times.crossing.first == int(first.replace(",", ""))
     assert times.crossing.x == pytest.approx(int(said.replace(",", "")), abs=0.5)
 
 

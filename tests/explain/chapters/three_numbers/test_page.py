@@ -152,7 +152,7 @@ def test_with_neither_gpu_nor_record_formula_and_trace_remain(monkeypatch):
 def test_the_players_own_run_is_traced_here(monkeypatch):
     with_gpu(monkeypatch, NONE, refused(AssertionError()))
     said = drawn(page("three_numbers", kernel="softmax_safe", size="small"))
-    assert "Formula = Traced" in said
+    assert "Formula = Trace" in said
     assert "not measured. " in said
 
 
@@ -207,4 +207,4 @@ def test_without_triton_the_page_opens_on_shipped_traces(monkeypatch, tmp_path):
     monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
     test = page("three_numbers")
     assert not test.error
-    assert "Formula = Traced" in drawn(test)
+    assert "Formula = Trace" in drawn(test)

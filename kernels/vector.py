@@ -1,12 +1,12 @@
 """Vector addition, c[i] = a[i] + b[i]: the smallest kernel with every part of a kernel in it.
 
 The same work is here twice, line by line: as a loop in PyTorch, and as a Triton kernel. Triton's launch is PyTorch's
-loop: each program does one iteration, and the GPU runs many at once. Loads and stores per element: 2 + 1.
+loop: each program does one iteration, and the GPU runs many programs at once.
+
+Loads and stores per element: 2 + 1.
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ def vector_add_in_pytorch(a: torch.Tensor, b: torch.Tensor, block_n: int) -> tor
     """a + b, one tile at a time: what the Triton kernel does, as a loop."""
     c = torch.empty_like(a)
     n = a.numel()
-    for program in range(math.ceil(n / block_n)):
+    for program in range(triton.cdiv(n, block_n)):
         offsets = program * block_n + torch.arange(block_n)
         mask = offsets < n
         a_tile = a[offsets[mask]]

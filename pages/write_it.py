@@ -1,4 +1,4 @@
-"""Tool: Write it. Write the kernels yourself; each is checked on inputs that expose errors."""
+"""Tool: Write it. Write the kernels yourself; each is checked on hard inputs."""
 
 from explain.chapters.write_it import view
 from explain.ui import layout

@@ -6,6 +6,8 @@ import { explain } from "./terms.js";
 
 /** What a key, a clicker or a swipe does in a tour: captions forward. Only a clicker goes on after the last. */
 const WAYS = { next: 1, nextTile: 1, previous: -1, previousTile: -1 };
+/** Said before a caption that changes the depth, by the names of the switch. */
+const TURNS = { idea: "Idea: ", code: "Code: " };
 const CHANNEL = "tilescope tour";
 const PARTLY = 0.3;                                        // of the player; a caption then brings all of it into sight
 /** Set on the page's root while a clicker leads through the chapters; explain/look/frame.js reads it. */
@@ -178,7 +180,10 @@ export class Tour {
     else delete this.player.section.dataset.caption;
     if (captions.length) this.tell();
     if (!caption) return;
-    explain(box.querySelector(".told"), caption.text, caption.terms);
+    const told = box.querySelector(".told"), before = captions[at - 1];
+    explain(told, caption.text, caption.terms);
+    const turns = before && before.depth !== caption.depth && !this.player.depth.byHand;
+    told.dataset.turn = turns ? TURNS[caption.depth] : "";
     box.querySelector(".of").textContent = `${at + 1} / ${captions.length}`;
     box.querySelector("[data-do=previous]").disabled = at === 0;
     const button = box.querySelector("[data-do=next]"), after = this.onward ? `Next: ${this.onward.title} →` : "Done";

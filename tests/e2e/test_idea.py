@@ -93,6 +93,21 @@ def player(page: Page):
     return page.get_by_test_id("player")
 
 
+# How many pixels of the picture's lowest quarter, which is HBM, have a quantity's hue; inputs there are amber.
+IN_HBM = """(canvas) => {
+  const { width, height } = canvas, top = Math.round(0.75 * height);
+  const { data } = canvas.getContext("2d").getImageData(0, top, width, height - top);
+  const found = { scores: 0, p: 0, acc: 0 };
+  for (let i = 0; i < data.length; i += 4) {
+    const [r, g, b] = data.slice(i, i + 3);
+    if (b - g > 25 && r - g > 5 && b > r) found.scores++;
+    if (b - r > 25 && g - r > 10) found.p++;
+    if (r - g > 25 && b - g > 10 && r > b) found.acc++;
+  }
+  return found;
+}"""
+
+
 @pytest.fixture(scope="module")
 def reader(browser: Browser) -> Iterator[Page]:
     """A reader who comes for the first time, with the network off."""
@@ -155,6 +170,16 @@ def test_a_symbol_tells_its_meaning_to_pointer_keyboard_and_finger(opened):
         expect(player(page)).not_to_have_attribute("data-step", "47")
         page.keyboard.press("ArrowLeft")
         symbol.blur()
+
+
+@pytest.mark.parametrize(
+    ("event", "quantity"), [("last write of s", "scores"), ("last write of y", "p"), ("last write of o", "acc")]
+)
+def test_hbm_has_the_numbers_that_a_launch_wrote_in_their_own_colour(opened, event, quantity):
+    one = lessons.ONE_TILE
+    step = step_of(run_of(one).trace.trace, one.entry.roles, event)
+    page = opened(one, step=step)
+    assert page.locator(".panel.idea .scene canvas").evaluate(IN_HBM)[quantity] > 100
 
 
 def test_the_switch_keeps_the_step_and_the_beat_holds_it(opened):

@@ -63,6 +63,17 @@ def opened_on() -> dict[str, list[list[Experiment]]]:
     }
 
 
+@pytest.mark.parametrize(
+    "tour", [one for one in tours.shipped() if one.chapter != "what_breaks"], ids=lambda one: one.file
+)
+def test_a_tour_does_not_go_back_in_time(tour):
+    """What breaks goes from an effect back to its cause."""
+    captions = toured(tour)["captions"]
+    for run in range(len(tour.runs)):
+        steps = [one["step"] for one in captions if one["run"] == run]
+        assert steps == sorted(steps)
+
+
 def test_every_view_with_a_player_begins_with_a_tour():
     for chapter, views in opened_on().items():
         assert all(tours.through(runs, chapter) for runs in views), chapter

@@ -94,7 +94,10 @@ QUESTIONS = (
     ),
     Question[Shown](
         "sharpest",
-        "Which token of this head gives the largest single weight? Press tokens, or look at the head's square.",
+        lambda shown: (
+            f"Head {shown.head.number}: which token gives the largest single weight? Press tokens, or look at the "
+            "head's square."
+        ),
         "choice",
         _sharpest,
         _why_sharpest,
@@ -103,7 +106,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "seen-most",
-        "Which token gets the most weight from all tokens together in this head?",
+        lambda shown: f"Head {shown.head.number}: which token gets the most weight from all tokens together?",
         "choice",
         _seen_most,
         _why_seen_most,

@@ -52,6 +52,11 @@ class Head:
         return float(self.weights[1:, 0].mean())
 
 
+def heads_that_differ(token: int, best: int) -> int:
+    """How many heads give the largest weight of a token's row to another token than `best`; both by place."""
+    return sum(int(head(number).weights[token].argmax()) != best for number in HEADS_TO_SHOW)
+
+
 @lru_cache
 def head(number: int) -> Head:
     """One of HEADS_TO_SHOW reading the sentence. Raises ValueError for a number that is not among them."""

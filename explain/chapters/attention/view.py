@@ -7,7 +7,7 @@ import streamlit as st
 
 from explain import lessons
 from explain.chapters.attention import contexts, exercises, figures
-from explain.chapters.attention.heads import Head, head, with_larger
+from explain.chapters.attention.heads import Head, head, heads_that_differ, with_larger
 from explain.figures.numbers import count, fixed, moved, number, percent
 from explain.ui import layout, pictures, stepper
 from explain.ui.exercises import ask
@@ -35,10 +35,11 @@ def what_a_word_looks_at(shown: Head, token: int) -> str:
         f"from all tokens, itself included. The token “{word}” compares its **query** q with the **key** k of every "
         f"token. A good match "
         f"gives a high **score**. Softmax turns the scores into **weights**: “{word}” gives "
-        f"{percent(float(shown.weights[token, best]), 1)} of its weight to “{shown.tokens[best]}”. The **output** o is "
+        f"{percent(float(shown.weights[token, best]), 1)} of its weight to “{shown.tokens[best]}”. That is one head: "
+        f"{heads_that_differ(token, best)} of {len(HEADS_TO_SHOW)} give most to another token. The **output** o is "
         "the sum of all **values** v, each times its weight.\n\n"
         "**Press another token.**\n\n"
-        f"A strip is a query, a key or a value: {d} numbers, coloured above 0 and grey below. They come from a real "
+        f"A strip is a query, a key or a value: {d} numbers, amber above 0 and grey below. They come from a real "
         "language model, all-MiniLM-L6-v2, as it reads this sentence. It adds [CLS] and [SEP], which mark the "
         "beginning and the end."
     )
@@ -157,13 +158,18 @@ def too_many_scores(shown: Head) -> None:
 def three_kernels(shown: Head) -> None:
     """The sentence's first head through standard attention, line by line."""
     recorded = HEADS_TO_SHOW[0]
-    other = "" if shown.number == recorded else f" The pictures above show head {shown.number}."
     layout.header("The same on a GPU, line by line")
     layout.prose(
-        "PyTorch runs S, P and O as three GPU programs, called **kernels**. Press → in the grey bar to watch them on "
-        f"this sentence. This run is head {recorded}.{other} A tile is 16 × 16, because sizes are powers of two. Its "
-        "last row and column are padding."
+        "PyTorch runs S, P and O as three GPU programs, called **kernels**. Press the → beside the caption, or the → "
+        f"key, to watch them on this sentence. This run is head {recorded}. A tile is 16 × 16, because sizes are "
+        "powers of two. Its last row and column are padding."
     )
+    if shown.number != recorded:
+        st.button(
+            f"The pictures above show head {shown.number}: show head {recorded} there too",
+            on_click=st.query_params.update,
+            args=({"head": str(recorded)},),
+        )
     stepper.stepper([lessons.ONE_TILE], key="attention", chapter="attention")
 
 

@@ -101,9 +101,9 @@ def sizes(gpu: Gpu, *, narrow: bool = False) -> str:
 
 
 @kept
-def sizes_log(gpu: Gpu, host_bytes: int) -> str:
-    """The levels' bytes as bars on a logarithmic scale."""
-    rows = levels(gpu, host_bytes)
+def sizes_log(gpu: Gpu) -> str:
+    """The bytes of the GPU's levels as bars on a logarithmic scale."""
+    rows = [level for level in levels(gpu, 0) if level.key != "host"]
     low, high = 4, math.ceil(math.log10(max(level.bytes for level in rows)))
     left, width = widest((level.name for level in rows), bold=True) + 24, 330.0
     parts = []

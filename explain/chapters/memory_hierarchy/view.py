@@ -35,11 +35,11 @@ def capacities(gpu: Gpu, logarithmic: bool) -> None:
             f"the papers call **SRAM**. All SMs share the L2 cache. {gpu.hbm} lies outside the chip.\n\n"
             "A kernel runs in many copies, called programs. Each runs on one SM and may use "
             f"**{moved(gpu.shared_bytes)}** ({capacity(gpu.shared_bytes)}) of its "
-            f"{moved(gpu.shared_bytes_sm)} of shared memory. So a program takes "
+            f"{moved(gpu.shared_bytes_sm)} of shared memory; the system keeps the rest. So a program takes "
             "its matrices piece by piece. One piece, a tile, must fit there."
         )
     if logarithmic:
-        pictures.drawing(figures.sizes_log(gpu, _host_bytes()))
+        pictures.drawing(figures.sizes_log(gpu))
     else:
         pictures.drawing(figures.sizes(gpu), figures.sizes(gpu, narrow=True))
 
@@ -47,9 +47,9 @@ def capacities(gpu: Gpu, logarithmic: bool) -> None:
 def load_times(gpu: Gpu, logarithmic: bool) -> None:
     """How long a load from each level takes."""
     how = (
-        f"We slow the clock down: {number(figures.REGISTER_CYCLES)} cycles become 1 second. That is one "
-        "operation on registers, when the next one waits for its result. For each bar, one thread loads one "
-        "value and waits for it; nothing else is under way.\n\n"
+        f"We slow the clock down: {number(figures.REGISTER_CYCLES)} cycles become 1 second. For each bar, one "
+        "thread loads one value and waits for it; nothing else is under way. Registers need no load: their bar is one "
+        "operation on them.\n\n"
     )
     with layout.part(
         "How long does a load take?",

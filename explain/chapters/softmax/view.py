@@ -67,25 +67,26 @@ def _written(value: float) -> str:
 def six_logits(charts: tuple[DeltaGenerator, DeltaGenerator]) -> None:
     """Six logits with sliders, and their softmax drawn in `charts`. A slider reruns nothing else on the page."""
     layout.prose(
-        "**Six logits.** Move them and watch the weights. Then add 100 to all: naive softmax breaks, safe does not."
+        "**Six logits.** Add 100 to all: naive softmax breaks, safe does not. Then move single logits and watch the "
+        "weights."
     )
     with st.container(horizontal=True):
         st.button("+ 100: naive breaks", on_click=_add, args=(100,), type="primary")
         st.button("Back to 0", on_click=_add, args=(0,))
-    sliders = [column for _ in range(3) for column in st.columns(2)]
-    steps = [step / 2 for step in range(-20, 21)]
-    logits = [
-        column.select_slider(f"x{i}", steps, value, format_func=_written, key=f"x{i}", bind="query-params")
-        for i, (column, value) in enumerate(zip(sliders, (-1.0, 0.5, 2.0, 3.5, 0.0, 1.0), strict=True))
-    ]
     shifts = {str(shift): shift for shift in figures.SHIFTS}
     st.session_state["add"] = shifts.get((asked("add") or "").replace(",", ""), 0)
     shift = st.select_slider("Add to all logits", figures.SHIFTS, format_func=_written, key="add", on_change=_add)
-    temperatures, dtypes = st.columns(2)
-    temperature = temperatures.select_slider(
-        "Temperature: divide by", (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0), 1.0, key="temperature", bind="query-params"
-    )
-    dtype = controls.pick("Format", figures.LARGEST, "format", "fp32", dtypes)
+    dtype = controls.pick("Format", figures.LARGEST, "format", "fp32")
+    with st.expander("Move the six logits"):
+        sliders = [column for _ in range(3) for column in st.columns(2)]
+        steps = [step / 2 for step in range(-20, 21)]
+        logits = [
+            column.select_slider(f"x{i}", steps, value, format_func=_written, key=f"x{i}", bind="query-params")
+            for i, (column, value) in enumerate(zip(sliders, (-1.0, 0.5, 2.0, 3.5, 0.0, 1.0), strict=True))
+        ]
+        temperature = st.select_slider(
+            "Temperature: divide by", (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0), 1.0, key="temperature", bind="query-params"
+        )
     x = np.array(logits) / temperature + shift
     for place, name, softmax in zip(charts, ("Naive", "Safe"), (figures.as_written, figures.safe), strict=True):
         place.html(figures.bars(softmax(x, dtype), name, dtype))
@@ -124,7 +125,7 @@ def same_answer() -> None:
         "exponential exceeds 1 and one of them is exactly 1. So the sum is never 0.",
     ):
         st.latex(
-            r"\frac{e^{x-m}}{\sum_j e^{x_j-m}} = \frac{e^{-m}\,e^{x}}{e^{-m}\sum_j e^{x_j}} "
+            r"\LARGE \frac{e^{x-m}}{\sum_j e^{x_j-m}} = \frac{e^{-m}\,e^{x}}{e^{-m}\sum_j e^{x_j}} "
             r"= \frac{e^{x}}{\sum_j e^{x_j}}"
         )
 

@@ -49,7 +49,7 @@ def ladder(outcomes: Sequence[Outcome], at: int, *, narrow: bool = False) -> str
         if index == at:
             parts.insert(0, rect(LEFT + 4, y, wide - 8, high, css("slate"), opacity=0.16))
         if place:
-            drawn.append(text(LEFT + 36, y - 5, f"↑ but {one.rung.limit}", faint=True))
+            drawn.append(text(LEFT + 36, y - 5, f"{index + 1}’s limit: {one.rung.limit} ↑", faint=True))
         result = "right on this row" if one.right else "wrong on this row"
         trips = f"{reads} read{'s' * (reads != 1)} + 1 write"
         said = f"{one.rung.name}: {', '.join(filter(None, (result, one.rung.limit, trips)))}"

@@ -1,4 +1,5 @@
-// What lies in HBM: the numbers of the buffers that a launch only reads, found in what its lines load.
+// What lies in HBM: the numbers of the buffers that a launch only reads, found in what its lines load; and those that it
+// writes, found in the variables that its lines store.
 
 import { isFloat } from "../trace.js";
 
@@ -31,6 +32,56 @@ export function loadedContents({ story, buffers, launch }) {
     }
   }
   for (const held of out.values()) held.cells = Array.from(held.known.keys()).filter((cell) => held.known[cell]);
+  return out;
+}
+
+/** What a launch has written of a buffer up to a step. `stores`: [{step, cells, data}] in order; `values` is of all of
+ * them, for the scale; `name` the variable that they store. */
+class Written {
+  constructor(buffer, name) {
+    Object.assign(this, { name, stores: [], size: buffer.width * buffer.height, next: 0, k: -1 });
+  }
+
+  get values() {
+    return this.stores.flatMap(({ data }) => [...data]);
+  }
+
+  /** {values, cells: the known ones} after step k. */
+  upTo(k) {
+    if (k < this.k || !this.held) Object.assign(this, { held: new Float64Array(this.size), known: new Set(), next: 0 });
+    for (this.k = k; this.next < this.stores.length && this.stores[this.next].step <= k; this.next++) {
+      const { cells, data } = this.stores[this.next];
+      cells.forEach((cell, i) => cell >= 0 && ((this.held[cell] = data[i]), this.known.add(cell)));
+    }
+    return { values: this.held, cells: [...this.known] };
+  }
+}
+
+/** Buffer → Written of a launch; none of a buffer that gets more than the numbers of one variable. */
+export function writtenContents({ story, scenes, buffers, launch }) {
+  const t = story.trace, out = new Map(), unknown = new Set();
+  for (const program of story.programs) {
+    if (program.launch !== launch) continue;
+    for (let step = program.first; step < program.end; step++) {
+      const stored = scenes.accesses(step, step + 1), first = t.access_at[step];
+      stored.forEach(({ store, name }, i) => {
+        const at = first + i, buffer = buffers[t.access_buffer[at]];
+        if (t.access_kind[at] === 0 || !buffer.drawn) return;
+        const value = store && name ? scenes.held(name, step, program)?.value : null;
+        const { data: offsets } = t.value(t.access_value[at]);
+        const had = out.get(buffer);
+        if (!value || !isFloat(value.dtype) || value.data.length !== offsets.length || (had && had.name !== name)) {
+          unknown.add(buffer);
+          return;
+        }
+        if (!had) out.set(buffer, new Written(buffer, name));
+        const mask = t.access_mask[at] < 0 ? null : t.value(t.access_mask[at]).data;
+        const cells = Array.from(offsets, (offset, j) => (mask && !mask[j] ? -1 : buffer.cellOf[offset]));
+        out.get(buffer).stores.push({ step, cells, data: value.data });
+      });
+    }
+  }
+  for (const buffer of unknown) out.delete(buffer);
   return out;
 }
 

@@ -8,6 +8,7 @@ import { figureEms, widest, write, writeAll } from "../surface.js";
 const BIGGEST_EM = 3.6;                                    // of an element
 const WIDEST_CELL_OF_HBM = 2.2;                            // its width by its height, to fill the band
 const LEAST_WORDS_PX = 14;
+const FIGURES_SHARE = 0.84;                                 // of a cell's width, so that numbers stand apart
 const BUFFER_GAP_EM = 1.4, WAYS_EM = 1.5;                         // between two buffers; above them, for what moves
 const CORNER_EM = 0.5, APART_EM = 0.5;
 
@@ -73,7 +74,7 @@ export function nameBand(ctx, palette, { places, groups, below }, y) {
 export function paintFigures(ctx, palette, { buffer, x, top, cell, wide }, { cells, values, words, largest }, isFull) {
   if (Math.min(cell, wide) < 2 * SMALLEST_PX) return false;
   const texts = cells.map((at) => format(largest, CELL_DIGITS + 1)(values[at]));
-  const size = Math.min(palette.size * 1.1, cell * 0.8, (wide - CELL_GAP_PX) / figureEms(ctx, texts, palette.font));
+  const size = Math.min(palette.size * 1.1, cell * 0.8, (wide * FIGURES_SHARE - CELL_GAP_PX) / figureEms(ctx, texts, palette.font));
   if (!cells.length || size < Math.max(SMALLEST_PX, palette.smallest)) return false;
   const corner = (at) => [x + (at % buffer.width) * wide + 1, top + Math.floor(at / buffer.width) * cell + 1];
   for (const at of cells.filter(isFull)) {

@@ -5,14 +5,13 @@ import { beatName, beatSentence, bufferSymbol } from "../beat_words.js";
 import { bytes, exact, number, times } from "../numbers.js";
 import { frameBuffer, paintBuffer } from "../panels/hbm.js";
 import { Panel } from "../panels/panel.js";
-import { MapState } from "../pictures/map.js";
 import { PairsTree } from "../panels/pairs.js";
 import { widest, write } from "../surface.js";
 import { explainDrawn, termOf } from "../terms.js";
 import { element } from "../words.js";
 import { MOST_FIGURES, areRows, figureOf, figureSize, nameRows, paintTile, placeTiles, sides, symbolPlace,
   wordPlace } from "./chip.js";
-import { drawContents, loadedContents, paintContents } from "./contents.js";
+import { drawContents, loadedContents, paintContents, writtenContents } from "./contents.js";
 import { bufferSymbolPlace, hbmWords, nameBand, paintFigures, paintWays, placeBand } from "./memory.js";
 import { Scenes } from "./scene.js";
 import { paintWhole, placeWhole } from "./whole.js";
@@ -34,7 +33,6 @@ export class IdeaPanel extends Panel {
     this.head("Idea", "");
     this.cells = document.createElement("canvas");
     this.scenes = new Scenes(lane);
-    this.outputs = lane.story.outputMap && new MapState(lane.story.outputMap, "share", false);
     this.strip = this.root.querySelector(".beats");
     this.tree = lane.story.joins ? new PairsTree(lane.story, this.root.querySelector(".tree")) : null;
     this.says = this.root.querySelector(".says");
@@ -246,7 +244,6 @@ export class IdeaPanel extends Panel {
       this.paintInside(ctx, place, boxes.some(({ buffer, store }) => places[buffer] === place && !store));
       this.paintGrid(ctx, place);
     }
-    this.paintOutput(ctx, places.findLast(({ buffer }) => buffer.writes?.some(Boolean)), k);
     nameBand(ctx, palette, band, y);
     const boxOf = ({ buffer, cells }) => {
       const { x, top, cell, wide } = places[buffer];
@@ -267,9 +264,12 @@ export class IdeaPanel extends Panel {
     const { buffer } = place, { touched } = buffer;
     this.contents ??= new Map();
     if (!this.contents.has(launch)) {
-      this.contents.set(launch, loadedContents({ story, buffers: hbm.buffers, launch }));
+      const of = { story, scenes: this.scenes, buffers: hbm.buffers, launch };
+      this.contents.set(launch, { loaded: loadedContents(of), written: writtenContents(of) });
     }
-    const held = this.contents.get(launch).get(buffer);
+    const { loaded, written } = this.contents.get(launch);
+    if (written.has(buffer)) return this.paintWritten(ctx, place, written.get(buffer));
+    const held = loaded.get(buffer);
     if (!held) return this.paintReads(ctx, place, isRead && touched);
     const { image, words, largest } = surface.remember(`contents ${launch} ${buffer.name}`, lane.stamp, () => {
       const { shade, ramp, diverging, largest } = this.scenes.lookOf(held);
@@ -299,21 +299,19 @@ export class IdeaPanel extends Panel {
     frameBuffer(ctx, palette, place);
   }
 
-  /** What is written of a softmax's output. */
-  paintOutput(ctx, place, k) {
-    const { outputs, story, palette } = this;
-    if (!outputs || story.roles.accumulator || !place) return;
-    if (place.buffer.width !== outputs.map.width || place.buffer.height !== outputs.map.height) return;
-    outputs.advance(story.mapGroup(outputs.map, k), k, palette);
-    const { done, values, words, map: { largest } } = outputs;
-    const cells = Array.from(done.keys()).filter((at) => done[at] && place.buffer.writes[at]);
-    if (paintFigures(ctx, palette, place, { cells, values, words, largest }, () => true)) return;
-    const { buffer, x, top, cell, wide } = place;
-    for (const at of cells) {
-      ctx.fillStyle = palette.css(words[at]);
-      ctx.fillRect(x + (at % buffer.width) * wide, top + Math.floor(at / buffer.width) * cell, wide, cell);
-    }
-    frameBuffer(ctx, palette, place);
+  /** The numbers that are written so far; a frame is around what the beat writes. */
+  paintWritten(ctx, place, written) {
+    const { palette, surface, lane, scene: { launch, k } } = this;
+    const { buffer, x, top, cell, wide } = place, { width, height } = buffer;
+    const look = surface.remember(`written ${launch} ${buffer.name}`, lane.stamp, () => this.scenes.lookOf(written));
+    const colourOf = (value) => palette.pixel(look.shade(value), palette[look.ramp], look.largest, look.diverging);
+    const held = written.upTo(k), { image, words } = drawContents(buffer, held, colourOf);
+    ctx.fillStyle = palette.css(palette.reads[0]);
+    ctx.fillRect(x, top, width * wide, height * cell);
+    ctx.imageSmoothingEnabled = cell < 1;
+    ctx.drawImage(image, x, top, width * wide, height * cell);
+    paintFigures(ctx, palette, place, { ...held, words, largest: look.largest }, () => true);
+    frameBuffer(ctx, palette, place, false, palette.quantity.hbm.fill);
   }
 
   /** The tiles of a buffer as a grid, by the largest part that one access of the launch touches. */

@@ -58,9 +58,14 @@ export class Scenes {
       const own = columns.map(({ roles, above, state }) => ({ roles: roles.filter(sets), state,
         above: sets(above) ? above : null })).filter(({ roles }) => roles.length);
       this.launches.set(launch, { columns: [...this.loaded(launch), ...own], hbm: new HbmState(story, launch),
-        words: { ...QUANTITY_WORDS, ...words?.(sets) }, whole: sets("scores") ? this.neverWhole(launch) : null });
+        words: { ...QUANTITY_WORDS, ...words?.(sets, { x: bufferSymbol("x", story.view), loops: this.loops(launch) }) }, whole: sets("scores") ? this.neverWhole(launch) : null });
     }
     return this.launches.get(launch);
+  }
+
+  loops(launch) {
+    const { beats, programs } = this.story;
+    return beats.some(({ tile, program }) => tile > 0 && programs[program].launch === launch);
   }
 
   /** The shape of the whole S, if the launch never writes its tiles; else null. */

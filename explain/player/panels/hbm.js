@@ -246,8 +246,9 @@ export function paintBuffer(ctx, palette, place, glows = false) {
   frameBuffer(ctx, palette, place, glows);
 }
 
-/** A buffer's lines, its frame, and around what its step touches another. */
-export function frameBuffer(ctx, palette, { buffer, x, top, cell, wide = cell }, glows = false) {
+/** A buffer's lines, its frame, and around what its step touches another. What it stores is hatched; over numbers, which
+ * hatching would hide, it has a frame of the colour `written`. */
+export function frameBuffer(ctx, palette, { buffer, x, top, cell, wide = cell }, glows = false, written = null) {
   const w = buffer.width * wide, h = buffer.height * cell;
   if (cell >= GRID_PX) {
     ctx.strokeStyle = palette.line;
@@ -271,7 +272,10 @@ export function frameBuffer(ctx, palette, { buffer, x, top, cell, wide = cell },
   const box = [x + left * wide, top + first * cell, across, down];
   ctx.strokeStyle = palette.text;
   ctx.lineWidth = 1.75;
-  if (buffer.stored) {
+  if (buffer.stored && written) {
+    ctx.strokeStyle = written;
+    ctx.lineWidth = 3;
+  } else if (buffer.stored) {
     ctx.fillStyle = hatching(ctx, palette.text, 1);
     ctx.fillRect(...box);
     ctx.setLineDash([4, 2.5]);

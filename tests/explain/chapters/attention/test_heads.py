@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from explain.chapters.attention import contexts, exercises, figures
-from explain.chapters.attention.heads import LAYER, SENTENCE, head, softmax, with_larger
+from explain.chapters.attention.heads import LAYER, SENTENCE, head, heads_that_differ, softmax, with_larger
 from explain.exercises import check
 from explain.figures import svg
 from explain.gpus import GPUS
@@ -95,3 +95,9 @@ def test_a_phone_shows_all_15_columns():
     for one in drawn:
         assert svg.LEGIBLE * float(re.findall(r'viewBox="0 0 ([\d.]+)', one)[0]) <= 388
         assert all(f">{token}</text>" in one for token in shown.tokens)
+
+
+def test_the_heads_that_look_elsewhere_are_counted():
+    largest = [int(head(number).weights[8].argmax()) for number in HEADS_TO_SHOW]
+    for best in set(largest):
+        assert heads_that_differ(8, best) == len(largest) - largest.count(best)

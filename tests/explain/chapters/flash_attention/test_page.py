@@ -33,7 +33,7 @@ def test_memory_is_drawn_for_the_gpu_that_is_chosen():
 def test_the_memories_of_every_gpu_lie_within_their_pictures(gpu):
     for drawn in (
         memory_hierarchy.sizes(gpu), memory_hierarchy.sizes(gpu, narrow=True),
-        memory_hierarchy.sizes_log(gpu, 512 * 10**9),
+        memory_hierarchy.sizes_log(gpu),
     ):  # fmt: skip
         width, height = map(float, re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawn)[0])
         for x, y, wide, high in re.findall(r'<rect x="(.+?)" y="(.+?)" width="(.+?)" height="(.+?)"', drawn):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from explain.chapters.exactness import orders
+from explain.chapters.exactness.roundings import roundings
 from explain.exercises import Question, Why
 from explain.experiment import Experiment
 from explain.figures.numbers import count, fixed, ratio, scientific
@@ -72,7 +73,33 @@ def _why_fewest(shown: Shown) -> Why:
     )
 
 
+def _rounded(kernel: str) -> list[str]:
+    """What a kernel rounds to 16 bits, by symbol; P̃ is P before its division."""
+    return [one.symbol.replace("P̃", "P") for one in roundings(kernel)]
+
+
+def _only_standard(shown: Shown) -> str:
+    (only,) = set(_rounded("attention_standard")) - set(_rounded("flash_attention"))
+    return only
+
+
+def _why_only(shown: Shown) -> Why:
+    both = {name: _rounded(kernel) for name, kernel in (("Standard attention", "attention_standard"),
+            ("FlashAttention", "flash_attention"))}  # fmt: skip
+    each = " ".join(f"{name}: {len(symbols)} roundings, {', '.join(symbols)}." for name, symbols in both.items())
+    return Why(f"{each} FlashAttention keeps S on chip in 32 bits. So its median error is the smaller one.")
+
+
 QUESTIONS = (
+    Question[Shown](
+        "cause",
+        "In 16 bits FlashAttention has the smaller median error. Which number does only standard attention round?",
+        "choice",
+        _only_standard,
+        _why_only,
+        ("O", "P", "Q", "S"),
+        hint="Which number does standard attention store in HBM, while FlashAttention drops it on chip?",
+    ),
     Question[Shown](
         "factor",
         "By what factor is the median error of FlashAttention-2 larger in bf16 than in fp16?",

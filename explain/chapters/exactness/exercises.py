@@ -12,6 +12,7 @@ from explain.exercises import Question, Why
 from explain.experiment import Experiment
 from explain.figures.numbers import count, fixed, ratio, scientific
 from explain.output import Output
+from kernels.catalog import KERNELS
 from kernels.parameters import ITEM_BYTES
 
 
@@ -73,21 +74,21 @@ def _why_fewest(shown: Shown) -> Why:
     )
 
 
-def _rounded(kernel: str) -> list[str]:
-    """What a kernel rounds to 16 bits, by symbol; P̃ is P before its division."""
-    return [one.symbol.replace("P̃", "P") for one in roundings(kernel)]
+def _rounded(shown: Shown) -> dict[str, list[str]]:
+    """What FlashAttention and standard attention round to 16 bits, by symbol; P̃ is P before its division."""
+    _, *pair = next(iter(orders.by_dtype(shown.experiment)))
+    return {KERNELS[one.kernel].short: [it.symbol.replace("P̃", "P") for it in roundings(one.kernel)] for one in pair}
 
 
 def _only_standard(shown: Shown) -> str:
-    (only,) = set(_rounded("attention_standard")) - set(_rounded("flash_attention"))
+    flash, standard = _rounded(shown).values()
+    (only,) = set(standard) - set(flash)
     return only
 
 
 def _why_only(shown: Shown) -> Why:
-    both = {name: _rounded(kernel) for name, kernel in (("Standard attention", "attention_standard"),
-            ("FlashAttention", "flash_attention"))}  # fmt: skip
-    each = " ".join(f"{name}: {len(symbols)} roundings, {', '.join(symbols)}." for name, symbols in both.items())
-    return Why(f"{each} FlashAttention keeps S on chip in 32 bits. So its median error is the smaller one.")
+    each = (f"{name}: {len(symbols)} roundings, {' and '.join(symbols)}." for name, symbols in _rounded(shown).items())
+    return Why(f"{' '.join(each)} FlashAttention keeps S on chip in 32 bits, so its median error is the smaller one.")
 
 
 QUESTIONS = (

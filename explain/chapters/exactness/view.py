@@ -139,8 +139,8 @@ def merging_orders() -> None:
             outputs = {one.name: one.output for one in found}
             _table("numbers of merges", "order of merging", outputs, found[0].output)
             words += (
-                f"\n\n{figures.alike([*outputs.values()])}\n\nThese errors are smaller than those of O above: the "
-                f"result is the row of weights itself, {count(merged.values['cols'])} numbers that sum to 1."
+                f"\n\n{figures.alike([*outputs.values()])}\n\nDo not compare these errors with those of O: each is the "
+                f"error of one weight, and {count(merged.values['cols'])} weights sum to 1."
             )
     with text:
         layout.prose(words)

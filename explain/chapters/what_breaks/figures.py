@@ -72,7 +72,7 @@ def states(exhibit: Exhibit, right: Sequence[RunningState], broken: Sequence[Run
                 bad = not same or math.isnan(value)
                 words, ink = f"{symbol} = {number(value)}", css_ink("alarm" if bad else hue)
                 drawn.append(text(x + 6, y + 18 + 18 * line, words, bold=not same, fill=ink))
-    width = left + wide * len(right)
+    width = left + wide * max(MOST_STATES, len(right))  # every exhibit's has one height
     return picture(width, 22 + 2 * (high + 6), "m and ℓ after each tile", drawn, f"{width / 14:.0f}rem")
 
 

@@ -126,8 +126,8 @@ def _rung(step: Step, shown: Chosen | None) -> None:
         prose(f"**Idea.** {rung.idea}")
         limit, spill = (shown.limit, shown.spilled(rung)) if shown else (None, None)
         prose(f"**Throughput.** {climb_figures.number(step, limit, lower, spill)}")
-        if words := climb_figures.not_yet(step, lower, shown.tuned if shown else {}):
-            prose(words)
+        if behind := climb_figures.not_yet(step, lower, shown.tuned if shown else {}):
+            prose(behind)
         if shown:
             _timed_here(rungs.experiment(rung, shown.case), shown.case)
         prose(f"**Why it helps.** {rung.why}")

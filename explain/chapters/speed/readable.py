@@ -87,9 +87,9 @@ def told(case: Case, steps: tuple[Step, ...], counted: Mapping[str, Point], reco
         return ()
     above, speeds = of_rung(TWIN), [number(one / 1e12) for one in (case.work / seconds, twin.per_second)]
     said = [
-        f"**The line *our readable kernel*, {speeds[0]}**, is {KERNELS[KERNEL].title}. It has the arithmetic of kernel "
-        f"{at}, {speeds[1]}, and other settings: {own.words}; kernel {at} has {above.words}. With 2 stages the next K "
-        "and V load while a tile is computed; with 1 stage they do not."
+        f"**The line *our readable kernel*, {speeds[0]}**, is {KERNELS[KERNEL].short} of the other pages. It has the "
+        f"arithmetic of kernel {at}, {speeds[1]}, and other settings: {own.words}; kernel {at} has {above.words}. "
+        "With 2 stages the next K and V load while a tile is computed; with 1 stage they do not."
     ]
     if twin.gain and not case.causal and (pair := both(record, case)):
         said.append(_gain(twin, pair, counted))

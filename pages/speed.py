@@ -3,9 +3,9 @@
 from explain.chapters.speed import climb_view, view
 from explain.ui import controls, layout
 
-with layout.chapter(__file__, goal="see what makes attention fast, one idea at a time, up to the hardware's limit."):
+with layout.chapter(__file__):
     part = controls.view(*view.TABS)
-    layout.introduce(view.TABS[part])
+    view.introduce(part)
     shown = None
     if part == "The climb":
         shown = view.chosen("attention")

@@ -75,8 +75,7 @@ def tile_sizes(gpu: str) -> flash.Shown:
 def exhibit(name: str) -> breaks.Shown:
     shown = EXHIBITS[name]
     pair = runs(*compared(shown))
-    ratios = {"normal": 0.5, shown.shown_by: math.nan}
-    return breaks.Shown(pair, divergences(*(trace for _, trace in pair)), ratios.__getitem__)
+    return breaks.Shown(pair, divergences(*(trace for _, trace in pair)))
 
 
 def exact(experiment: Experiment) -> exactness.Shown:
@@ -146,7 +145,7 @@ CONTEXTS: dict[str, Callable[[], Sequence[Any]]] = {
         *(tile_sizes(gpu) for gpu in ("H200", "T4")),
         flash.Shown(flash.PAPER, experiment=lessons.OPENING),
     ),
-    "what_breaks": lambda: tuple(exhibit(name) for name in ("finite_start", "nan_swallowed")),
+    "what_breaks": lambda: tuple(exhibit(name) for name in ("finite_start", "nan_swallowed", "no_running_max")),
     "exactness": lambda: tuple(exact(lessons.EXACT.with_(dtype=dtype)) for dtype in ("fp16", "bf16")),
     "tile_cost": lambda: tuple(compiled(gpu) for gpu in ("H200", "T4")),
     "three_numbers": lambda: tuple(counted(kernel) for kernel in ("flash_attention", "attention_standard")),
@@ -250,3 +249,10 @@ def test_what_is_no_answer_is_refused():
     for question, context, given in cases:
         with pytest.raises(ValueError, match=r"\w"):
             check(question, context, given)
+
+
+def test_the_rows_of_o_that_a_bug_spoils_are_those_that_the_run_stores():
+    (rows,) = (one for one in breaks.QUESTIONS if one.name == "rows")
+    assert rows.answer(exhibit("no_running_max")) == 16  # the first 16 rows see a single tile
+    assert "16 of 32 rows: from row 16 to row 31" in rows.why(exhibit("no_running_max")).words
+    assert rows.answer(exhibit("sum_from_one")) == 0

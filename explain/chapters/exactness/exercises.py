@@ -7,10 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from explain.chapters.exactness import orders
+from explain.chapters.exactness.roundings import roundings
 from explain.exercises import Question, Why
 from explain.experiment import Experiment
 from explain.figures.numbers import count, fixed, ratio, scientific
 from explain.output import Output
+from kernels.catalog import KERNELS
 from kernels.parameters import ITEM_BYTES
 
 
@@ -72,7 +74,33 @@ def _why_fewest(shown: Shown) -> Why:
     )
 
 
+def _rounded(shown: Shown) -> dict[str, list[str]]:
+    """What FlashAttention and standard attention round to 16 bits, by symbol; P̃ is P before its division."""
+    _, *pair = next(iter(orders.by_dtype(shown.experiment)))
+    return {KERNELS[one.kernel].short: [it.symbol.replace("P̃", "P") for it in roundings(one.kernel)] for one in pair}
+
+
+def _only_standard(shown: Shown) -> str:
+    flash, standard = _rounded(shown).values()
+    (only,) = set(standard) - set(flash)
+    return only
+
+
+def _why_only(shown: Shown) -> Why:
+    each = (f"{name}: {len(symbols)} roundings, {' and '.join(symbols)}." for name, symbols in _rounded(shown).items())
+    return Why(f"{' '.join(each)} FlashAttention keeps S on chip in 32 bits, so its median error is the smaller one.")
+
+
 QUESTIONS = (
+    Question[Shown](
+        "cause",
+        "In 16 bits FlashAttention has the smaller median error. Which number does only standard attention round?",
+        "choice",
+        _only_standard,
+        _why_only,
+        ("O", "P", "Q", "S"),
+        hint="Which number does standard attention store in HBM, while FlashAttention drops it on chip?",
+    ),
     Question[Shown](
         "factor",
         "By what factor is the median error of FlashAttention-2 larger in bf16 than in fp16?",

@@ -259,21 +259,27 @@ def changed(outputs: Mapping[str, Output], same: Mapping[str, NDArray[np.bool_]]
         ]
         if (unmoved := same.get(name)) is not None:
             parts += [
-                svg.rect(x + query * CELL, y + down + 3, CELL + 0.3, 6, palette.css("max"))
+                svg.rect(x + query * CELL, y + down + 3, CELL + 0.3, 9, palette.css("max"))
                 for query in np.flatnonzero(unmoved[:queries])
             ]
             words = (
-                f"blue: same m, {count(int(differs[unmoved].sum()))} differ"
-                if unmoved.any()
-                else "no query has the same m"
+                f"{count(int(differs[unmoved].sum()))} of these differ" if unmoved.any() else "no query has the same m"
             )
             fill = palette.css_ink("max")
             parts.append(svg.text(x + across, y + down + 26, words, anchor="end", fill=fill))
         maps.append(svg.picture(x + across, y + down + 32, f"{name}: {total}", parts))
+    meant = {"acc": "this element differs"} | ({"max": "below: this query has the same m in both runs"} if same else {})
+    legend = "".join(
+        f'<span style="white-space:nowrap"><s style="display:inline-block;width:.8rem;height:.8rem;margin-right:.4rem;'
+        f'background:{palette.css(hue)}"></s>{words}</span>'
+        for hue, words in meant.items()
+    )
+    legend = f'<div style="display:flex;flex-wrap:wrap;gap:0 1.5rem">{legend}</div>'
     # As many in a row as there is room for, one on a phone.
     columns = "repeat(auto-fit,minmax(min(100%,340px),1fr))"
     boxes = "".join(f"<div>{one}</div>" for one in maps)
-    return f'<div style="display:grid;grid-template-columns:{columns};gap:16px 28px;padding:8px 0 12px">{boxes}</div>'
+    style = f"display:grid;grid-template-columns:{columns};gap:16px 28px;padding:8px 0 12px"
+    return f'{legend}<div style="{style}">{boxes}</div>'
 
 
 @kept

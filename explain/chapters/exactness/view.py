@@ -17,7 +17,7 @@ from explain.chapters.exactness.figures import Way as Found
 from explain.chapters.exactness.orders import Way
 from explain.engine import engine
 from explain.experiment import Experiment
-from explain.figures.numbers import number, ratio
+from explain.figures.numbers import count, number, ratio
 from explain.output import Output
 from explain.source import functions
 from explain.ui import controls, layout
@@ -47,8 +47,8 @@ def size_of_errors(experiment: Experiment, beside: DeltaGenerator) -> None:
     layout.introduce(
         "Both kernels read the same Q, K and V. Matmuls add up in 32 bits, and exp is computed in 32 bits. "
         + (
-            "Standard attention stores S and P in HBM, so it rounds them. FlashAttention keeps S on chip. It rounds P̃ "
-            "for the second matmul, and O at the end."
+            "Standard attention stores S and P in HBM, so it rounds them, as PyTorch's eager calls do. FlashAttention "
+            "keeps S on chip. It rounds P̃ for the second matmul, and O at the end."
             if bits < 32
             else "In float32 everything has 32 bits, so no kernel rounds to 16 bits."
         )
@@ -107,16 +107,15 @@ def other_orders(experiment: Experiment) -> None:
         same = {way.name: ways_to_compute.same_maximum(first, way) for way in others}
         rounds = (
             "The main cause is m. A different tile size, or keys in reverse order, gives a different running maximum. "
-            "Then P̃ = exp(S − m) is a different number, and rounds differently. Blue mark below a column: this query "
-            "has the same m in both runs. Almost none of its elements change.\n\nThe second cause is the order of "
-            "additions. "
+            "Then P̃ = exp(S − m) is a different number, and rounds differently. Where a query has the same m in both "
+            "runs, almost none of its elements change.\n\nThe second cause is the order of additions. "
         )
     words = (
         f"{rounds}Addition of floating-point numbers is not associative. fp16 shows it with small numbers; in fp32 the "
         f"same happens from 2²⁴ on:\n\n{figures.not_associative()}\n\n"
         f"None of these results is *the* right one. {figures.alike([*found.values()])}"
     )
-    with layout.part("FlashAttention in another order: different bits, similar errors", words):
+    with layout.part("Other tile sizes and orders: other last bits, errors as small", words):
         if found:
             drawing(figures.changed(found, same))
             st.caption(f"O of head 0, against {first.name}: an element is coloured where any bit differs.")
@@ -130,7 +129,7 @@ def merging_orders() -> None:
         "the merge of two pairs is associative and commutative, so every order is allowed: from the left, from the "
         "right, or as the tree of *Online softmax*."
     )
-    text, picture = layout.sides("Merging tiles in another order")
+    text, picture = layout.sides("The same for one softmax: tiles merged in other orders")
     with picture:
         merged = controls.controls(
             lessons.JOINED, ["inputs", "dtype"], controls.ROW_PRESETS, prefix="row.", folded=["cols", "block_n"]
@@ -139,7 +138,10 @@ def merging_orders() -> None:
             drawing(*(figures.errors({"": found}, narrow=narrow) for narrow in (False, True)))
             outputs = {one.name: one.output for one in found}
             _table("numbers of merges", "order of merging", outputs, found[0].output)
-            words += f"\n\n{figures.alike([*outputs.values()])}"
+            words += (
+                f"\n\n{figures.alike([*outputs.values()])}\n\nDo not compare these errors with those of O: each is the "
+                f"error of one weight, and {count(merged.values['cols'])} weights sum to 1."
+            )
     with text:
         layout.prose(words)
 

@@ -259,8 +259,10 @@ def crossing_chart(seconds: Mapping[str, Mapping[int, float]], predicted: bool) 
 
     Both axes are logarithmic. Predicted speedups are dashed.
     """
-    left, top, high, step, row = 150.0, 40.0, 200.0, 92.0, 24.0
+    top, high, step, row = 40.0, 200.0, 92.0, 24.0
     (standard, slow), (flash, fast) = seconds.items()
+    names = ("N", KERNELS[standard].short, KERNELS[flash].short)
+    left = text_width(max(names, key=text_width)) + 60
     gains = {n: slow[n] / fast[n] for n in slow}
     low, up = (math.log2(pick([1.0, *gains.values()])) for pick in (min, max))
     x = {n: left + step * at for at, n in enumerate(gains)}
@@ -280,7 +282,8 @@ def crossing_chart(seconds: Mapping[str, Mapping[int, float]], predicted: bool) 
         f'<polyline points="{points}" fill="none" stroke="{css(hue)}" stroke-width="3"{dashes}/>',
     ]
     for n, at in x.items():
-        above = gains[n] >= 1
+        steep = gains.get(2 * n, 0.0) > 1.3 * gains[n]  # the line to the next point would cross its number
+        above = gains[n] >= 1 and not steep
         drawn += [
             circle(at, height(gains[n]), 6, css(hue), title=f"N = {counted(n)}: {ratio(gains[n])}"),
             text(at, height(gains[n]) + (-12 if above else 24), ratio(gains[n]), anchor="middle", bold=True),
@@ -290,7 +293,6 @@ def crossing_chart(seconds: Mapping[str, Mapping[int, float]], predicted: bool) 
             ),
             text(at, base + 3 * row, duration(fast[n]), anchor="middle", fill=css_ink(hue)),
         ]
-    names = ("N", KERNELS[standard].short, KERNELS[flash].short)
     drawn += [
         text(left - 48, base + at * row, name, anchor="end", faint=True) for at, name in enumerate(names, start=1)
     ]

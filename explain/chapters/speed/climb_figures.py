@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from explain.chapters.speed import readable
 from explain.chapters.speed.results import Limit, Variant
 from explain.chapters.speed.rungs import Rung, Spill, Step, largest, share
 from explain.counters.stalls import REASONS, Stalls
@@ -60,6 +61,7 @@ def climb(
                 svg.text(left - 10, base + BELOW + at * ROW + row * 14, words, size=svg.SMALL, anchor="end", faint=True)
             )
     parts += _brackets(steps, left, wide, foot + 18)
+    parts.append(svg.text(left - 10, foot + 2, "press a bar ↗", size=svg.SMALL, anchor="end"))
     lines, room = _lines(libraries, peak, (left, right, base), most)
     words = f"{len(steps)} kernels on {shape}: " + "; ".join(f"{step.rung.label} {_said(step)}" for step in steps)
     return svg.picture(right + room, foot + 46, words, parts + lines, most=f"{1.25 * (right + room):.0f}px")
@@ -126,7 +128,7 @@ def climb_in_rows(
     steps: tuple[Step, ...], libraries: tuple[Variant, ...], peak: Limit | None, chosen: str
 ) -> str:  # fmt: skip
     """The same for a phone: a row per kernel, then the libraries and the peak."""
-    others = [(one.label, one.per_second or 0.0, palette.css(one.hue or "slate")) for one in libraries]
+    others = [(_line_name(one), one.per_second or 0.0, palette.css(one.hue or "slate")) for one in libraries]
     others += [(f"peak: {peak.name}", peak.per_second, palette.css("slate"))] if peak else []
     most = max(1.0, *(step.per_second or 0.0 for step in steps), *(speed for _, speed, _ in others))
     columns = (NARROW - 142, NARROW - 64, NARROW - 4)
@@ -181,12 +183,17 @@ def _brackets(steps: Sequence[Step], left: float, wide: float, y: float) -> list
     return parts
 
 
+def _line_name(one: Variant) -> str:
+    """A line's name. Our own kernel beside the climb is the readable one: its short name is also a column's."""
+    return "our readable kernel" if one.function == readable.KERNEL else one.label
+
+
 def _lines(
     libraries: Sequence[Variant], peak: Limit | None, place: tuple[float, float, float], most: float
 ) -> tuple[list[str], float]:  # fmt: skip
     """The libraries and the peak across all columns, their names at the right; and how wide these are."""
     left, right, base = place
-    lines = [(one.per_second or 0.0, one.label, palette.css("slate"), "") for one in libraries]
+    lines = [(one.per_second or 0.0, _line_name(one), palette.css("slate"), "") for one in libraries]
     if peak:
         lines.append((peak.per_second, f"peak: {peak.name}", "currentColor", ' stroke-dasharray="6 4"'))
     names = [f"{name}, {_tera(speed)}" for speed, name, *_ in lines]
@@ -213,11 +220,31 @@ def climb_told(steps: Sequence[Step], peak: Limit | None, tuned: Mapping[str, fl
         label, speed = max(tuned.items(), key=lambda one: one[1])
         said += (
             " Each bar has one fixed tile, number of warps and stages. "
-            f"With its best setting, {label} reaches {_tera(speed)} (*tuned*)."
+            f"With its best setting, {label} reaches {_tera(speed)} (*tuned*)"
         )
+        behind = _behind(steps, label, speed)
+        said += f", more than {behind[0].rung.label}, which was not tuned." if behind else "."
     if missing := sum(step.variant is None for step in steps):
         said += f" Not timed at this shape: {missing} of {len(steps)}."
     return said
+
+
+def _behind(steps: Sequence[Step], label: str, speed: float) -> list[Step]:
+    """The kernels after the one of this label that are slower than it at its best setting."""
+    names = [step.rung.label for step in steps]
+    after = steps[names.index(label) + 1 :] if label in names else ()
+    return [step for step in after if step.per_second and step.per_second < speed]
+
+
+def not_yet(step: Step, lower: Rung | None, tuned: Mapping[str, float]) -> str:
+    """That a kernel with its one setting is slower than the one below with its best; markdown, else empty."""
+    best = tuned.get(lower.label) if lower else None
+    if not lower or not best or not step.per_second or step.per_second >= best or step.rung.label in tuned:
+        return ""
+    return (
+        f"The speedup compares single settings. With its best setting {lower.label} reaches {_tera(best)}, so this "
+        "kernel gains nothing yet over a tuned one. The next kernels build on it."
+    )
 
 
 def climb_more(
@@ -351,6 +378,43 @@ def counters_table(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
     return tables.markdown(columns, rows)
 
 
+def tensor_bars(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
+    """A bar per kernel: the share of cycles in which its tensor pipe was active, L2 cold; empty if none was counted."""
+    found = [(at, rung, counted[rung.name].counters) for at, rung in enumerate(rungs, 1) if rung.name in counted]
+    shown = [
+        (f"{at} {rung.label}", rung, active / 100)
+        for at, rung, counters in found
+        if counters and (active := counters.cold.tensor_active_percent) is not None
+    ]
+    if not shown:
+        return ""
+    left, wide, row = labels.widest((name for name, *_ in shown), 15) + 16, 440.0, 30.0
+    parts = []
+    for at, (name, rung, part) in enumerate(shown):
+        y = row * at
+        parts += [
+            svg.text(left - 10, y + 18, name, size=15, anchor="end"),
+            svg.rect(left, y + 3, wide, row - 8, palette.css("slate"), opacity=0.12),
+            svg.rect(left, y + 3, wide * part, row - 8, palette.css(palette.kernel(rung.entry.hue)), opacity=0.8),
+            svg.text(left + wide + 10, y + 18, numbers.percent(part), size=15, bold=True),
+        ]
+    foot = row * len(shown)
+    parts.append(svg.text(left + wide, foot + 16, "100% of the cycles", size=13, anchor="end", faint=True))
+    label = f"Tensor pipe active: {', '.join(f'{name} {numbers.percent(part)}' for name, _, part in shown)}"
+    return svg.picture(left + wide + 70, foot + 24, label, parts, "52rem")
+
+
+def tensor_told(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
+    """The lowest and the highest of `tensor_bars` in a sentence; markdown, empty if fewer than two were counted."""
+    counters = [(rung.label, counted[rung.name].counters) for rung in rungs if rung.name in counted]
+    active = [(name, one.cold.tensor_active_percent) for name, one in counters if one]
+    known = [(name, percent) for name, percent in active if percent is not None]
+    if len(known) < 2:
+        return ""
+    (first, low), (last, high) = known[0], known[-1]
+    return f"From {first} to {last}: **{numbers.percent(low / 100)} → {numbers.percent(high / 100)}**."
+
+
 def stall_bars(kernels: Sequence[Waits]) -> str:
     """A bar per kernel: all of its warps' time, divided into GROUPS and EMPTY, in one order and the same colours."""
     divided = [one.by_group for one in kernels]
@@ -421,19 +485,21 @@ def _stall_title(one: Waits, group: str) -> str:
 def stalls_told(one: Waits) -> str:
     """The bar of one kernel in sentences; markdown."""
     _, stalls, tensor, empty = one
-    busy = f"issues an instruction in **{numbers.percent(stalls.busy)}** of its cycles"
-    said = [f"A scheduler has **{numbers.fixed(stalls.warps, 1)} warps** and {busy}."]
-    if empty:
-        said.append(f"**{numbers.percent(empty)}** of the warps have no work.")
+    said = []
     if stalls.most:
         key = max(stalls.most, key=one.share)
-        part = f"**{numbers.percent(one.share(key))}** of its warps' time"
+        part = f"**{numbers.percent(one.share(key))}** of the warps' time"
         said.append(f"The most common stall is *{REASONS[key].name}*, {part}: {REASONS[key].words}")
     waiting = 1 - sum(stalls.by_kind[kind] for kind in WORKING) / (1 - empty)
     if tensor is not None and tensor > 100 * stalls.busy and tensor > 50 < 100 * waiting:
         said.append(
-            f"{'The others' if empty else 'Its warps'} wait {numbers.percent(waiting)} of their time, and yet the "
-            f"tensor pipe is active in **{numbers.fixed(tensor, 0)}%** of cycles: one instruction starts a long "
-            "matmul. Waiting costs little while the tensor pipe is busy."
+            "Its warps wait most of the time, and yet the tensor pipe is active in "
+            f"**{numbers.fixed(tensor, 0)}%** of cycles: one instruction starts a long matmul. Waiting costs little "
+            "while the tensor pipe is busy."
+        )
+    if empty:
+        said.append(
+            f"The dashed part, {numbers.percent(empty)}: warps without work. Triton rounds the number of warps of a "
+            "Gluon kernel up to a multiple of four; they stay at a barrier and cost no time."
         )
     return " ".join(said)

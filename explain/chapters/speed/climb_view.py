@@ -7,7 +7,7 @@ import functools
 import plotly.graph_objects as go
 import streamlit as st
 
-from explain.chapters.speed import climb_figures, results, rungs, timeline
+from explain.chapters.speed import climb_figures, readable, results, rungs, timeline
 from explain.chapters.speed.results import TABLES, Case, Limit, Variant
 from explain.chapters.speed.rungs import BY_NAME, RUNGS, Step
 from explain.chapters.speed.timeline import Timeline
@@ -24,12 +24,11 @@ from explain.ui.charts import chart, sourced
 from explain.ui.controls import option
 from explain.ui.layout import header, part, prose, sides
 from explain.ui.pictures import drawing, pressable, pressed
-from kernels.catalog import KERNELS
 from kernels.digest import digest_of
 
 OPENING = "pipelined"
 """The rung that the page opens on: a single new line."""
-READABLE, BASE_2 = "flash_attention_exp2", "exp2"
+READABLE, BASE_2 = readable.KERNEL, readable.TWIN.name
 """The readable kernel that stands beside the climb, and the rung with the same arithmetic."""
 LINES = 24
 """The lines of code that a box of 520 pixels shows."""
@@ -56,6 +55,10 @@ def climb(shown: Chosen | None) -> None:
         wide = climb_figures.climb(steps, libraries, peak, case.words, name, tuple(shown.tuned.items()))
         _columns(wide, steps, libraries, peak, name)
         sourced(f"{case.named} · {shown.result.source(shown.case.table)}")
+        if said := shown.readable:
+            for words, column in zip(said, st.columns(2, gap="large"), strict=False):
+                with column:
+                    prose(words)
         with st.expander("How these times were measured, and what they count"):
             prose(METHOD + "\n".join(f"- {one}" for one in _counts(shown)))
         if case.causal:
@@ -76,11 +79,6 @@ def _counts(shown: Chosen) -> list[str]:
     datasheet = specified(f"matmul {case.dtype}", shown.gpu) if peak else None
     said = climb_figures.climb_more(steps, peak, shown.spilled(most.rung) if most else None, datasheet)
     said.append(f"Counted: {TABLES[case.table].work}.")
-    if case.seconds_of(READABLE):
-        said.append(
-            f"The line *our {KERNELS[READABLE].short}* is a kernel that is written to be read, not one of the climb. "
-            f"It has the arithmetic of kernel {RUNGS.index(BY_NAME[BASE_2]) + 1}, and its own tile, warps and stages."
-        )
     if case.causal:
         said.append("Kernels 1 to 3 compute the hidden half as well; it is not counted.")
     if peak:
@@ -104,8 +102,7 @@ def _masked(shown: Chosen) -> None:
     seconds = [one.seconds_of(READABLE) for one in (*cases, case)]
     if len(seconds) != 2 or not (seconds[0] and seconds[1] and pair):
         return
-    told = f"The line *our {KERNELS[READABLE].short}* is the readable kernel. "
-    told += masking.timed(pair, seconds[0], seconds[1], case.along)
+    told = masking.timed(pair, seconds[0], seconds[1], case.along)
     climbed = [one.seconds_of(f"{results.RUNG}{BASE_2}") for one in (*cases, case)]
     if climbed[0] and climbed[1]:
         told += (
@@ -129,6 +126,8 @@ def _rung(step: Step, shown: Chosen | None) -> None:
         prose(f"**Idea.** {rung.idea}")
         limit, spill = (shown.limit, shown.spilled(rung)) if shown else (None, None)
         prose(f"**Throughput.** {climb_figures.number(step, limit, lower, spill)}")
+        if behind := climb_figures.not_yet(step, lower, shown.tuned if shown else {}):
+            prose(behind)
         if shown:
             _timed_here(rungs.experiment(rung, shown.case), shown.case)
         prose(f"**Why it helps.** {rung.why}")
@@ -208,23 +207,21 @@ def counted(shown: Chosen) -> None:
     shape = sizes + ", causal" * p["causal"]
     words = (
         "A kernel is fast if its **tensor cores** are busy. Each kernel of the climb removes one thing that they "
-        "waited for. **Tensor pipe active** is a share of the cycles in which an SM has work."
+        f"waited for.\n\nThe bars: in which share of the cycles a matmul runs. "
+        f"{climb_figures.tensor_told(found, RUNGS)}"
     )
-    if shown.waits:
-        last = shown.waits[-1]
-        words += (
-            "\n\nEach bar is the time of all warps of a kernel.\n\n"
-            f"**{last.kernel}**: {climb_figures.stalls_told(last)}"
-        )
-        if last.empty:
-            words += (
-                "\n\nTriton rounds the number of warps of a Gluon kernel up to a multiple of four. The warps without "
-                "work stay at a barrier and cost no time."
-            )
     with part("What the hardware did", words):
+        if bars := climb_figures.tensor_bars(found, RUNGS):
+            drawing(bars)
         if shown.waits:
-            drawing(shown.stall_bars)
-        with st.expander("Tensor cores and bytes of each kernel", expanded=not shown.waits):
+            with st.expander("What the warps wait for"):
+                last = shown.waits[-1]
+                prose(
+                    "Each bar is the time of all warps of a kernel.\n\n"
+                    f"**{last.kernel}**: {climb_figures.stalls_told(last)}"
+                )
+                drawing(shown.stall_bars)
+        with st.expander("Tensor cores and bytes of each kernel"):
             with st.container(key="numbers of counters"):
                 st.markdown(shown.counters_table)
             prose("**Spilled** are the bytes of registers that did not fit and went to memory.")

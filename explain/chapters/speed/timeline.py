@@ -312,12 +312,12 @@ def lanes(timeline: Timeline, program: Program) -> go.Figure:
         xaxis={
             "title": "time since the program's start, µs", "zeroline": False, "automargin": True,
             "range": [timeline.microseconds(start), timeline.microseconds(end)],
-            "rangeslider": {"visible": True, "thickness": 0.12},
+            "rangeslider": {"visible": True, "thickness": 0.2},
         },
         yaxis={
             "title": "", "categoryorder": "array", "categoryarray": rows[::-1], "fixedrange": True, "showgrid": False,
         },
-        barmode="overlay", bargap=0.2, height=190 + 34 * len(rows), margin={"l": 8, "r": 8, "t": 8, "b": 48},
+        barmode="overlay", bargap=0.2, height=220 + 40 * len(rows), margin={"l": 8, "r": 8, "t": 8, "b": 48},
         hovermode="closest", dragmode="pan",
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
     )  # fmt: skip

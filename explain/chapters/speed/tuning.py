@@ -274,5 +274,8 @@ def grid_told(of: Grid, gpu: Gpu | None) -> str:
             "program's threads, at most 255 each, so fewer warps need more registers per thread."
         )
     if timed and timed[0].spills:
-        said.append(f"- The fastest spills {4 * timed[0].spills} B per thread: less than its larger tile saves.")
+        said.append(
+            f"- The fastest spills: {4 * timed[0].spills} B of local memory per thread ({SPILLED}). Settings that "
+            "spill nothing are slower all the same."
+        )
     return "\n".join(said)

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from explain.chapters.flash_attention.tiles import tile
-from explain.chapters.speed import climb_figures, exercises, kernels, lengths, results, rungs, tuning
+from explain.chapters.speed import climb_figures, exercises, kernels, lengths, readable, results, rungs, tuning
 from explain.chapters.speed.results import TABLES, Case, Limit, Result
 from explain.chapters.speed.rungs import RUNGS, Rung, Spill, Twin
 from explain.chapters.sweeps.roofline import roofline
@@ -105,6 +105,11 @@ class Chosen:
         return rungs.spilled(self.counted, rung, self.record.roofs) if self.record else None
 
     @cached_property
+    def readable(self) -> tuple[str, ...]:
+        """Why the readable kernel, a line beside the climb, is above the kernel with its arithmetic."""
+        return readable.told(self.case, self.steps, self.counted, self.record)
+
+    @cached_property
     def waits(self) -> list[climb_figures.Waits]:
         """What the warps of each rung spend their time on, where it was counted."""
         counters = ((rung, self.counted[rung.name].counters) for rung in RUNGS if rung.name in self.counted)
@@ -152,15 +157,25 @@ class Chosen:
         return kernels.bars(self.case, self.limit, results.colours(self.cases))
 
 
+GOALS = {
+    "The climb": "see what makes attention fast, one idea at a time, up to the hardware's limit.",
+    "Tuning": "see how much tile, warps and stages matter for one kernel, and what its first call costs.",
+    "Other kernels": "see the same ideas make softmax, the backward pass and decoding fast.",
+}
 TABS = {
     "The climb": (
         "If you only call attention, PyTorch's `F.scaled_dot_product_attention` is fast already. This is for readers "
-        "who write kernels: press one to see its code and what is new in it."
+        "who write kernels. **Press a bar** to see the kernel's code and what is new in it."
     ),
     "Tuning": "One source, many settings of tile, warps and stages: which is fastest, and what does compiling cost?",
     "Other kernels": "The same ideas in softmax, the backward pass and decoding, beside the libraries.",
 }
-"""The page's tabs, and what each is about."""
+"""The page's tabs, what each is for, and what it is about."""
+
+
+def introduce(tab: str) -> None:
+    """A tab's goal and first words, below the page's title."""
+    layout.introduce(f"**Goal: {GOALS[tab]}**\n\n{TABS[tab]}")
 
 
 class Same:
@@ -367,9 +382,10 @@ def first_call() -> None:
         calls = count(int(float(f"{first / later:.1g}")))
         with part(
             "Is the first call warm-up?",
-            f"No, it is compilation. The first call takes as long as about **{calls}** later calls. Triton compiles a "
-            "kernel when it is first called with these dtypes, tile sizes and flags, and caches the "
-            "result on disk.\n\nTo time a kernel, call it once, wait for it, and start the clock after that.",
+            f"No, it is compilation. At N = {measured.lengths[0]} the first call of FlashAttention takes as long as "
+            f"about **{calls}** later calls. Triton compiles a kernel when it is first called with these dtypes, tile "
+            "sizes and flags, and caches the result on disk.\n\nTo time a kernel, call it once, wait for it, and "
+            "start the clock after that.",
         ):
             answer = compiler().look(_tile(), here.compute_capability)
             cost = answer.cost if answer else None

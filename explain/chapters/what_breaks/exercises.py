@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from explain.chapters.what_breaks.divergence import Divergence
-from explain.exercises import Question, Runs, Why
-from explain.figures.numbers import count, number
+import numpy as np
+from numpy.typing import NDArray
 
-YES, NO = "yes", "no"
+from explain.chapters.what_breaks.divergence import Divergence
+from explain.chapters.what_breaks.exhibits import WORDS
+from explain.exercises import Question, Runs, Why
+from explain.experiment import Experiment
+from explain.figures.numbers import count, number
+from explain.trace.model import Trace, numbers
+
 BROKEN = 1
+Run = tuple[Experiment, Trace]
 
 
 @dataclass(frozen=True)
 class Shown:
-    """Both runs, where they differ, and `ratio(preset)`: the broken kernel's largest error ÷ tolerance on that input.
-
-    The ratio is above 1 or NaN where the kernel fails. `ratio` raises WorkerError where no kernel can run.
-    """
+    """Both runs, and where they differ."""
 
     runs: Runs
     found: Sequence[Divergence]
-    ratio: Callable[[str], float]
 
 
 def _why_first(shown: Shown) -> Why:
@@ -36,13 +38,6 @@ def _why_first(shown: Shown) -> Why:
     )
 
 
-def _choices(shown: Shown) -> Sequence[str]:
-    """The first variables that differ, and the running state: five names at most."""
-    roles = shown.runs[BROKEN][0].entry.roles
-    state = (roles[name] for name in ("running_max", "running_sum", "scores", "output") if name in roles)
-    return list(dict.fromkeys([*(one.variable for one in shown.found[:3]), *state]))[:5]
-
-
 def _why_elements(shown: Shown) -> Why:
     one, last = shown.found[0], shown.found[-1]
     return Why(
@@ -53,45 +48,60 @@ def _why_elements(shown: Shown) -> Why:
     )
 
 
-def _output(shown: Shown) -> Divergence | None:
-    name = shown.runs[BROKEN][0].entry.roles["output"]
-    return next((one for one in shown.found if one.variable == name), None)
+def _exhibit(shown: Shown) -> str:
+    return shown.runs[BROKEN][0].kernel.partition("~")[2]
 
 
-def _output_steps(shown: Shown) -> Sequence[int]:
-    one = _output(shown)
-    return range(one.step, one.step + 1) if one else range(0)
+def _needs(shown: Shown) -> str:
+    return WORDS[_exhibit(shown)].needs
 
 
-def _why_output(shown: Shown) -> Why:
-    one = _output(shown)
-    assert one is not None
-    return Why(f"`{one.variable}` at {one.place or 'this step'}: {number(one.right, 4)} in the correct kernel, "
-               f"{number(one.broken, 4)} in the broken one.", one.step, BROKEN)  # fmt: skip
+def _why_needs(shown: Shown) -> Why:
+    said = WORDS[_exhibit(shown)].story
+    if not shown.found:
+        return Why(f"On this input the two runs are equal, in all {shown.runs[BROKEN][1].steps} steps. {said}")
+    return Why(f"{_why_first(shown).words} {said}", shown.found[0].step, BROKEN)
 
 
-def _shows(shown: Shown) -> str:
-    return NO if shown.ratio("normal") <= 1 else YES
+def _possible(shown: Shown) -> Sequence[str]:
+    """What four exhibits need: this one and the next three."""
+    names = list(WORDS)
+    at = names.index(_exhibit(shown))
+    return sorted(WORDS[names[(at + more) % len(names)]].needs for more in range(4))
 
 
-def _why_shows(shown: Shown) -> Why:
-    normal, own = shown.ratio("normal"), shown.ratio(shown.runs[BROKEN][0].inputs)
-    return Why(
-        f"Largest error ÷ tolerance of the broken kernel: {number(normal)} on random normal numbers, {number(own)} on "
-        "this input; ≤ 1 passes."
-    )
+def _stored(run: Run) -> Mapping[int, NDArray[np.float64]]:
+    """What an attention kernel stores of O, by row."""
+    experiment, trace = run
+    roles = experiment.entry.roles
+    rows: dict[int, NDArray[np.float64]] = {}
+    for step, value in trace.history(roles["output"]):
+        of = numbers(trace.state(step)[roles["rows"]])
+        rows |= {int(row): own for row, own in zip(of, numbers(value).astype(np.float64), strict=True)}
+    return rows
+
+
+def _wrong_rows(shown: Shown) -> list[int]:
+    """The rows of O that differ."""
+    right, broken = map(_stored, shown.runs)
+    return [row for row, own in right.items() if not np.array_equal(own, broken[row], equal_nan=True)]
+
+
+def _why_rows(shown: Shown) -> Why:
+    wrong, every = _wrong_rows(shown), len(_stored(shown.runs[BROKEN]))
+    named = f": from row {min(wrong)} to row {max(wrong)}" if wrong else ""
+    return Why(f"{len(wrong)} of {every} rows{named}.")
 
 
 QUESTIONS = (
     Question[Shown](
-        "first",
-        "Which variable differs first?",
+        "needs",
+        "What does an input need to show this bug?",
         "choice",
-        lambda shown: shown.found[0].variable,
-        _why_first,
-        lambda shown: sorted(_choices(shown)),
-        asked=lambda shown: bool(shown.found),
-        hint="Go to the first difference. The marked variable is set there.",
+        _needs,
+        _why_needs,
+        _possible,
+        hint="Where is the changed value used? Think of scores for which that use goes wrong.",
     ),
     Question[Shown](
         "elements",
@@ -103,22 +113,12 @@ QUESTIONS = (
         hint="Go to the first difference. Count its marked elements.",
     ),
     Question[Shown](
-        "output",
-        "Go to the step at which the output first differs.",
-        "step",
-        _output_steps,
-        _why_output,
-        run=BROKEN,
-        asked=lambda shown: _output(shown) is not None,
-        hint="Follow the difference from variable to variable until it reaches the output.",
-    ),
-    Question[Shown](
-        "normal",
-        "Would a test on random normal numbers find this bug?",
-        "choice",
-        _shows,
-        _why_shows,
-        (YES, NO),
-        hint="Try that input in the game below. Does the error exceed its tolerance?",
+        "rows",
+        "In how many rows of O do the two runs differ?",
+        "number",
+        lambda shown: len(_wrong_rows(shown)),
+        _why_rows,
+        asked=lambda shown: shown.runs[BROKEN][0].entry.family == "attention",
+        hint="Choose each tile of queries in turn, and go to the beat that stores O: rows that differ are marked.",
     ),
 )

@@ -12,14 +12,15 @@ from kernels.museum import EXHIBITS, Exhibit
 
 @dataclass(frozen=True)
 class Words:
-    """An exhibit in a newcomer's words: its title, also in two or three words, the bug in a sentence, and the story
-    after it, as markdown.
+    """An exhibit in a newcomer's words: its title, also in two or three words, the bug in a sentence, the story after
+    it, as markdown, and what an input needs to show it.
     """
 
     title: str
     short: str
     bug: str
     story: str
+    needs: str
 
 
 def _words(exhibit: Exhibit, said: Mapping[str, str]) -> Words:

@@ -104,7 +104,10 @@ def plaque(exhibit: Exhibit) -> None:
         st.caption(f"Input: {said[0].lower()}{said[1:].rstrip('.')}. [Find another ↓](#game)")
     if right and broken:
         with strip:
-            pictures.drawing(figures.states(exhibit, *running_states(right, broken)))
+            states = running_states(right, broken)
+            pictures.drawing(figures.states(exhibit, *states))
+            if states[0] != states[1]:
+                st.caption(f"Row {states[0][0].row}: the first row in which m or ℓ differs.")
 
 
 def verdicts(exhibit: Exhibit) -> None:
@@ -122,13 +125,14 @@ def verdicts(exhibit: Exhibit) -> None:
     try:
         for name in inputs:
             right, broken = _pair(exhibit, name)
-            rows.append((_input(right), *(_cell(trial(one.key)) for one in (right, broken))))
+            rows.append((_input(right), *map(_cell, (right, broken))))
     except WorkerError as error:
         st.error(error.words, icon=":material/error:")
         return
     columns = ("input", *(name.lower() for name in figures.sides(exhibit)))
     with place, st.container(key="numbers of verdicts"):
-        st.markdown(markdown(columns, rows))
+        shown = st.expander("What three inputs say") if exhibit.harmless else st.container()  # it is the answer
+        shown.markdown(markdown(columns, rows))
 
 
 def run(exhibit: Exhibit) -> exercises.Shown | None:
@@ -161,13 +165,7 @@ def run(exhibit: Exhibit) -> exercises.Shown | None:
         return None
     with chain:
         _spread(exhibit, pair[1], found)
-    return exercises.Shown(tuple(zip(pair, traces, strict=True)), found, lambda inputs: _ratio(pair[1], inputs))
-
-
-def _ratio(broken: Experiment, inputs: str) -> float:
-    """The largest error ÷ tolerance of this kernel on other inputs; ∞ where the tolerance is 0. Raises WorkerError."""
-    one = trial(broken.with_(inputs=inputs).key)
-    return one.error / one.tolerance if one.tolerance else math.inf if one.error else 0.0
+    return exercises.Shown(tuple(zip(pair, traces, strict=True)), found)
 
 
 def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -> None:
@@ -189,7 +187,8 @@ def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -
         )
     output = KERNELS[exhibit.base].roles["output"]
     if not any(one.variable == output for one in found):
-        st.markdown(f"It ends: the stored `{output}` is equal, bit for bit.", width="content")
+        with st.popover(f"Does it reach {output}?"):
+            st.markdown(f"No. The stored `{output}` is equal, bit for bit.")
 
 
 def _symbol(variable: str) -> str:
@@ -266,13 +265,16 @@ def _game(exhibit: Exhibit) -> None:
             st.error(error.words, icon=":material/error:")
     if attempts:
         last = attempts[-1]
-        both = zip(figures.titles(exhibit), (last.right, last.broken), strict=True)
-        shown = tuple((name, _ratio_in_words(one), one.within_tolerance) for name, one in both)
+        both = zip(figures.titles(exhibit), last.pair, (last.right, last.broken), strict=True)
+        shown = tuple((name, _ratio_in_words(run, one), one.within_tolerance) for name, run, one in both)
         st.markdown(figures.verdicts(shown), unsafe_allow_html=True)
         with st.container(key="attempts"):
             for at in range(len(attempts), max(0, len(attempts) - SHOWN_ATTEMPTS), -1):
                 _row(exhibit, at, attempts[at - 1])
-    for title, hint in zip(("First hint", "Second hint"), exhibit.hints, strict=True):
+    first, last_hint = exhibit.hints
+    needs = {} if exhibit.harmless else {"Second hint": f"It needs this: {WORDS[exhibit.name].needs}."}
+    hints = {"First hint": first, **needs, "The answer": last_hint}
+    for title, hint in hints.items():
         with st.expander(title):
             layout.prose(hint)
 
@@ -389,15 +391,21 @@ def _input(experiment: Experiment) -> str:
     )
 
 
-def _cell(trial: Trial) -> str:
-    words = _ratio_in_words(trial)
-    return f":green[passes, {words}]" if trial.within_tolerance else f":red[**fails, {words}**]"
+def _cell(experiment: Experiment) -> str:
+    one = trial(experiment.key)
+    words = _ratio_in_words(experiment, one)
+    return f":green[passes, {words}]" if one.within_tolerance else f":red[**fails: {words}**]"
 
 
-def _ratio_in_words(trial: Trial) -> str:
-    """The largest error beside its tolerance; many times the tolerance is said in round numbers."""
+def _ratio_in_words(experiment: Experiment, trial: Trial) -> str:
+    """The largest error beside its tolerance; many times the tolerance is said in round numbers.
+
+    An error is NaN where either the result or float64's is NaN. Only a NaN among the inputs makes float64's NaN.
+    """
+    if math.isnan(trial.error):
+        return "a number where NaN is right, or NaN where a number is" if "nan=" in experiment.inputs else "NaN"
     if not math.isfinite(trial.error):
-        return "NaN in one, a number in the other" if math.isnan(trial.error) else "infinitely far off"
+        return "infinitely far off"
     if not trial.tolerance:
         return "exact" if not trial.error else f"error {number(trial.error)}, tolerance 0"
     share = trial.error / trial.tolerance

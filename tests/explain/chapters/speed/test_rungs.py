@@ -5,19 +5,23 @@ missing ones too.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import itertools
 import re
 
 import pytest
 
 from explain.chapters.speed import climb_figures as figures
+from explain.chapters.speed import readable, rungs
 from explain.chapters.speed import results as speed
-from explain.chapters.speed import rungs
 from explain.chapters.speed.results import Case, Limit, Variant
 from explain.chapters.speed.rungs import BY_NAME, RUNGS, TOP
 from explain.experiment import Experiment
+from explain.figures.numbers import ratio
 from explain.recordings.shipped import shipped
+from explain.records import registry
 from explain.records.model import Roof
+from kernels import attention
 from kernels.catalog import TAUGHT
 from kernels.edits import source_of
 from kernels.rungs import ORDER
@@ -118,6 +122,57 @@ def test_the_picture_has_each_rung_to_press_its_number_and_its_share():
     for words in (">200<", ">25%<", ">20.0 ×<", "peak: matmul, 800"):
         assert words in picture
     assert picture.count(">not timed<") == len(RUNGS) - 2
+
+
+def test_a_tuned_kernel_is_compared_with_the_one_above_it_that_is_not_tuned():
+    steps = rungs.climb(case(tma=460e12, specialised=490e12, two_groups=630e12))
+    tma, specialised, two_groups = (
+        next(s for s in steps if s.rung.name == n) for n in ("tma", "specialised", "two_groups")
+    )
+    tuned = {"TMA": 538e12}
+    assert "more than specialized, which was not tuned" in figures.climb_told(steps, None, tuned)
+    assert "more than" not in figures.climb_told(steps, None, {"TMA": 480e12})
+    assert "TMA reaches 538" in figures.not_yet(specialised, tma.rung, tuned)
+    assert figures.not_yet(specialised, tma.rung, {"TMA": 480e12}) == ""
+    assert figures.not_yet(two_groups, specialised.rung, tuned) == ""
+
+
+def test_the_readable_kernels_setting_and_the_rungs_are_those_of_their_launches():
+    whole = case(exp2=300e12, flash_attention_exp2=380e12)
+    setting = readable.setting(whole)
+    assert setting is not None
+    defaults = inspect.signature(attention.flash_attention_exp2).parameters
+    assert (setting.block_m, setting.block_n) == (defaults["block_m"].default, defaults["block_n"].default)
+    assert f"num_warps={setting.warps}, num_stages={setting.stages}," in inspect.getsource(
+        attention.flash_attention_exp2
+    )
+    assert readable.of_rung(readable.TWIN) == readable.Setting(128, 64, 8, 1)
+    with pytest.raises(ValueError, match="persistent"):
+        readable.of_rung(BY_NAME[TOP])
+
+
+def test_why_the_line_is_above_its_twin_is_told_with_the_records_times():
+    timed, there = case(bf16=288e12, exp2=300e12, flash_attention_exp2=380e12), registry.recorded()
+    where, gain = readable.told(timed, rungs.climb(timed), rungs.counted(there, timed), there)
+    assert "our readable kernel*, 380" in where
+    assert "64 × 64, 4 warps, 2 stages; kernel 3 has 128 × 64, 8 warps, 1 stage" in where
+    slow, fast = readable.both(there, timed)
+    assert slow.experiment.values == fast.experiment.values
+    assert f"1.04 × here and {ratio(slow.seconds / fast.seconds)}" in gain
+    assert readable.told(case(exp2=300e12), rungs.climb(case(exp2=300e12)), {}, there) == ()
+    masked = dataclasses.replace(timed, causal=True)
+    assert len(readable.told(masked, rungs.climb(masked), {}, there)) == 1
+
+
+def test_the_tensor_pipes_bars_are_as_long_as_what_was_counted():
+    counted = rungs.counted(registry.recorded(), case())
+    drawn = figures.tensor_bars(counted, RUNGS)
+    wide = [float(one) for one in re.findall(r'width="([\d.]+)" height="22', drawn)]
+    whole, parts = wide[0], wide[1::2]
+    active = [counted[rung.name].counters.cold.tensor_active_percent for rung in RUNGS if rung.name in counted]
+    assert [part / whole for part in parts] == pytest.approx([one / 100 for one in active], abs=1e-3)
+    assert figures.tensor_told(counted, RUNGS).startswith("From fp32 to persistent: **0% → ")
+    assert figures.tensor_bars({}, RUNGS) == figures.tensor_told({}, RUNGS) == ""
 
 
 def test_names_at_the_lines_ends_do_not_cover_one_another():

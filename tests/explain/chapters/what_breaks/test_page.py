@@ -8,9 +8,11 @@ from html import escape
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from explain.chapters.what_breaks import figures
 from explain.chapters.what_breaks import view as museum
-from explain.chapters.what_breaks.divergence import compared
+from explain.chapters.what_breaks.divergence import compared, running_states
 from explain.chapters.what_breaks.exhibits import WORDS
+from explain.run_experiment import run_traced
 from kernels.museum import EXHIBITS
 from tests import pages
 from tests.pages import page
@@ -100,6 +102,27 @@ def test_a_dtype_too_narrow_for_an_input_is_still_an_answer():
 def test_without_triton_the_game_says_so(monkeypatch):
     monkeypatch.setattr(museum, "has_triton", lambda: False)
     assert "Triton runs on Linux only" in everything(page("what_breaks"))
+
+
+def test_a_nan_is_said_where_no_nan_was_put_in():
+    right, broken = compared(EXHIBITS["inf_minus_inf"])
+    assert museum._cell(broken) == ":red[**fails: NaN**]"
+    assert museum._cell(right).startswith(":green[passes, ")
+    assert "NaN is right" in museum._cell(compared(EXHIBITS["nan_swallowed"])[1])
+
+
+def test_the_change_that_may_be_harmless_does_not_say_it_before_the_reader_asks():
+    test, broken = page("what_breaks", exhibit="sum_from_one"), page("what_breaks")
+    table = next(block.value for block in test.markdown if block.value.startswith("| input |"))
+    assert table in [one.value for one in next(e for e in test.expander if e.label == "What three inputs say").markdown]
+    assert "Second hint" not in [e.label for e in test.expander]
+    assert "Second hint" in [e.label for e in broken.expander]
+    right, changed = running_states(
+        *(run_traced(one, "all", lambda *_: None)[0] for one in compared(EXHIBITS["sum_from_one"]))
+    )
+    drawn = figures.states(EXHIBITS["sum_from_one"], right, changed)
+    assert "start" in drawn
+    assert "tile 1" not in drawn
 
 
 def test_exactness_shows_both_errors_in_every_dtype_and_order():

@@ -443,9 +443,10 @@ def base_2(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
     if at is None or not all(each) or _source(readings) in UNMEASURED or both[1][at] >= both[0][at]:
         return []
     plain, base = (name_of(kernel) for kernel in masking.BASES)
+    times = ratio(both[0][at] / both[1][at])
     return [
-        f"**{base}** is {ratio(both[0][at] / both[1][at])} as fast as **{plain}** {at_value(sweep.axis, int(at))}. Only "
-        f"the base differs: an exp takes {each[0]} instructions per score, an exp2 {each[1]} (SASS for sm_90)."
+        f"**{base}** is {times} as fast as **{plain}** {at_value(sweep.axis, int(at))}. Only the base differs: an exp "
+        f"takes {each[0]} instructions per score, an exp2 {each[1]} (SASS for sm_90)."
     ]
 
 

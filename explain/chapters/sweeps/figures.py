@@ -328,6 +328,7 @@ def slopes(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
     if _source(readings) in UNMEASURED:
         return markdown((WHAT[what][0], Column("fitted")), [(kernel, found) for kernel, _, found in rows])
     unit = ", bytes" if any(known and "<sup>" not in known for _, known, _ in rows) else ""
+    unit = ", FLOPs" if what == "seconds" else unit
     return markdown((WHAT[what][0], Column(f"theory{unit}"), Column("fitted")), rows)
 
 

@@ -25,8 +25,8 @@ _AROUND = 110
 class Line:
     """A line of a chart: its points, the label at its end, and its colour, a mid-tone of the palette.
 
-    `dashed`, with hollow markers, is what this run did not measure: a paper's values, a roof. A closed line of five points
-    is a filled area.
+    `dashed`, with hollow markers, is what this run did not measure: a paper's values, a roof. A closed line of five
+    points is a filled area.
     """
 
     points: Sequence[tuple[float, float]]

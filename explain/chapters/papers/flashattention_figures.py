@@ -136,8 +136,8 @@ def table_2_note() -> str:
     """Why the paper's FLOPs are not those counted; Markdown."""
     off = " and ".join(ratio(flashattention.matmul_flops(row) / 1e9 / row.gflops) for row in flashattention.FIGURE_2)
     return (
-        f"¹ The paper's FLOPs are too low by nearly the same factor in both rows: {off}. Its author said that the column "
-        "may be off by a factor ([flash-attention issue 741](https://github.com/Dao-AILab/flash-attention/issues/741))."
+        f"¹ The paper's FLOPs are too low by nearly the same factor in both rows: {off}. Its author said that it may "
+        "be off by a factor ([flash-attention issue 741](https://github.com/Dao-AILab/flash-attention/issues/741))."
         " Counted: a matmul has 2 N² d FLOPs per head. Standard attention has 6 matmuls. FlashAttention has 7: it "
         "recomputes S in the backward pass."
     )

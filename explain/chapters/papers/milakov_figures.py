@@ -169,7 +169,7 @@ def knee_words(record: Record) -> str:
     if known:
         programs = 32 * known.warps_sm // milakov.THREADS
         said.append(
-            f"An SM has {count(32 * known.warps_sm)} threads, and our program uses {milakov.THREADS} of them for a row: "
+            f"An SM has {count(32 * known.warps_sm)} threads. Our program uses {milakov.THREADS} of them for a row: "
             f"{programs} rows at a time. {known.sms} SMs × {programs} = "
             f"{count(known.sms * programs)} rows in flight. They fill {numbers.capacity(known.l2_bytes)} of L2 at V = "
             f"{count(milakov.fits_l2(known))}. The paper's program uses {milakov.THEIR_THREADS} threads for a row, so "

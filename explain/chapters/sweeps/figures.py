@@ -328,6 +328,7 @@ def slopes(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
     if _source(readings) in UNMEASURED:
         return markdown((WHAT[what][0], Column("fitted")), [(kernel, found) for kernel, _, found in rows])
     unit = ", bytes" if any(known and "<sup>" not in known for _, known, _ in rows) else ""
+    unit = ", FLOPs" if what == "seconds" else unit
     return markdown((WHAT[what][0], Column(f"theory{unit}"), Column("fitted")), rows)
 
 
@@ -443,9 +444,10 @@ def base_2(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
     if at is None or not all(each) or _source(readings) in UNMEASURED or both[1][at] >= both[0][at]:
         return []
     plain, base = (name_of(kernel) for kernel in masking.BASES)
+    times = ratio(both[0][at] / both[1][at])
     return [
-        f"**{base}** is {ratio(both[0][at] / both[1][at])} as fast as **{plain}** {at_value(sweep.axis, int(at))}. Only "
-        f"the base differs: an exp takes {each[0]} instructions per score, an exp2 {each[1]} (SASS for sm_90)."
+        f"**{base}** is {times} as fast as **{plain}** {at_value(sweep.axis, int(at))}. Only the base differs: an exp "
+        f"takes {each[0]} instructions per score, an exp2 {each[1]} (SASS for sm_90)."
     ]
 
 

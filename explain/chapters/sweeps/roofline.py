@@ -9,7 +9,7 @@ from functools import partial
 import plotly.graph_objects as go
 
 from explain.chapters.sweeps.analysis import MEMORY_ROOFS, RooflinePoint, compute_roof_name, memory_roof
-from explain.chapters.sweeps.figures import BOTTOM, LABEL_PIXELS, SLATE, TOP, coloured, name_of, note, shifts, ticks
+from explain.chapters.sweeps.figures import BOTTOM, LABEL_PIXELS, SLATE, TOP, name_of, note, shifts, ticks
 from explain.figures.labels import widest
 from explain.figures.lines import colour_of
 from explain.figures.numbers import grouped, percent, si
@@ -77,8 +77,7 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
     heights = {kernel: math.log10(end.flops_per_second) * pixels for kernel, end in ends.items()}
     moved = shifts(heights, high=roof - LABEL_PIXELS / 2)
     for kernel, end in ends.items():
-        label = coloured(name_of(kernel), colour_of(kernel))
-        note(figure, end.intensity, end.flops_per_second, label, shift=(14, moved[kernel]), leader=True)
+        note(figure, end.intensity, end.flops_per_second, name_of(kernel), shift=(14, moved[kernel]), leader=True)
     for x, anchor, side in ((0.0, "left", "← bandwidth limits"), (1.0, "right", "arithmetic limits →")):
         figure.add_annotation(
             x=x, xref="x domain", xanchor=anchor, y=0.01, yref="y domain", yanchor="bottom", text=side,

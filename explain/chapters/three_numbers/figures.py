@@ -342,7 +342,7 @@ def link_words(key: str, found: Levels) -> str:
     if key == "shared":
         bound = " The counter has no bytes here, so this is an upper bound." if level.note.startswith("at most") else ""
         return (
-            f"{says}{bound} The compiler decides what passes through shared memory, so no formula and no trace is beside "
+            f"{says}{bound} The compiler decides what passes through shared memory, so neither formula nor trace knows "
             "it."
         )
     only = "the prediction" if key == "dram" else "what was requested"

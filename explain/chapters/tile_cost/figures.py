@@ -111,18 +111,21 @@ def tiles_table(known: Sequence[tuple[Experiment, LaunchCost]], chosen: Experime
     return markdown(columns, rows)
 
 
-KIND, LONGEST, ROW = 190.0, 440.0, 30.0
-"""The widths of a kind's name and of the longest bar, and a bar's height with its gap."""
+KIND, LONGEST, NARROW, ROW = 156.0, 470.0, 84.0, 30.0
+"""The widths of a kind's name and of the longest bar, here and on a phone, and a bar's height with its gap."""
 
 
-def kinds(listing: Listing) -> str:
-    """The launch's SASS by kind as bars, most first, each with its number and share; PTX where there is no SASS."""
+def kinds(listing: Listing, *, narrow: bool = False) -> str:
+    """The launch's SASS by kind as bars, most first, each with its number and share; PTX where there is no SASS.
+
+    `narrow` is for a phone.
+    """
     name, code = next(iter(listing.codes().items()))
     found = sorted(counts(code).items(), key=lambda one: -one[1])
-    every, most = sum(number for _, number in found), found[0][1]
+    every, most, longest = sum(number for _, number in found), found[0][1], NARROW if narrow else LONGEST
     parts = [text(0, 18, f"{count(every)} {name} instructions, each counted once", bold=True)]
     for place, (kind, number) in enumerate(found, start=1):
-        y, wide = place * ROW, max(LONGEST * number / most, 2.0)
+        y, wide = place * ROW, max(longest * number / most, 2.0)
         parts += [
             text(KIND - 12, y + 17, kind, anchor="end"),
             rect(KIND, y + 3, wide, ROW - 9, FILLS[kind]),
@@ -130,7 +133,7 @@ def kinds(listing: Listing) -> str:
             text(KIND + wide + 16 + widest([count(number)], bold=True), y + 17, _share(number / every), faint=True),
         ]
     label = f"{name} instructions of {listing.kernel} by kind"
-    return picture(KIND + LONGEST + 130, ROW * (len(found) + 1), label, parts, "55rem")
+    return picture(KIND + longest + 100, ROW * (len(found) + 1), label, parts, "55rem")
 
 
 def busiest(listing: Listing) -> tuple[int, int] | None:

@@ -149,7 +149,7 @@ def instructions(experiment: Experiment, gpu: Gpu, known: Listing | None, at: in
             offer(experiment, gpu)
         return
     with picture:
-        drawing(kinds(known))
+        drawing(kinds(known), kinds(known, narrow=True))
         if known.error:
             st.caption(known.error)
     with words:

@@ -46,8 +46,8 @@ def _example_file(tour: tours.Tour) -> None:
     text = next(path for path in tours.files().values() if path.name == tour.file).read_text(encoding="utf-8")
     with layout.part(
         "The file of this tour",
-        f"Its title and its run come first, then its {count(len(tour.captions))} captions; here is the first. The player "
-        "shows `text`; the run sheet shows `say` and `minutes`.",
+        f"Its title and its run come first, then its {count(len(tour.captions))} captions; here is the first. The "
+        "player shows `text`; the run sheet shows `say` and `minutes`.",
     ):
         st.code("[[caption]]".join(text.split("[[caption]]")[:2]).strip(), language="toml", wrap_lines=True)
         st.download_button("Download the example", text, file_name=tour.file, icon=":material/download:")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from explain.chapters.papers import flashattention, flashattention_figures
 from explain.chapters.papers.flashattention import FIGURE_2, TABLE_20, TABLE_21, TABLE_LENGTHS
 from explain.chapters.sweeps.analysis import slope
+from explain.figures.numbers import ratio
+from explain.records import registry
 from explain.records.model import Record
 from explain.records.plans import PLANS
 from kernels.catalog import KERNELS
@@ -17,6 +20,7 @@ from tests.explain.chapters.papers import made
 from tests.explain.records.made import WHERE
 
 RECORD = made.record()
+SHIPPED = registry.recorded() or RECORD
 EMPTY = Record("", WHERE)
 
 
@@ -133,3 +137,36 @@ def test_the_pyramid_has_the_papers_levels_and_those_measured():
     assert set(ours.y) <= {"SRAM (shared memory)", "L1", "L2", "HBM", "host memory"}
     assert "L2" in list(ours.y)
     assert "19 TB/s, 20 MB" in papers.text[0]
+
+
+def test_the_pyramid_has_a_verdict_with_both_ratios():
+    told = flashattention_figures.hierarchy_verdict(SHIPPED)
+    shared, hbm = (SHIPPED.roofs[level].per_second for level in ("shared", "hbm"))
+    assert told.startswith("**The same order")
+    assert f"SRAM ÷ HBM: {ratio(shared / hbm)} here" in told
+    slow = replace(SHIPPED.roofs["shared"], per_second=hbm / 2)
+    other = replace(SHIPPED, roofs={**SHIPPED.roofs, "shared": slow})
+    assert flashattention_figures.hierarchy_verdict(other).startswith("**Another order")
+    assert flashattention_figures.hierarchy_verdict(EMPTY) == ""
+
+
+def test_the_pyramids_labels_are_below_the_tools_of_its_chart():
+    assert flashattention_figures.hierarchy(SHIPPED).layout.margin.t >= 40
+
+
+def test_the_note_on_the_flops_has_the_factors_of_the_table():
+    table, note = flashattention_figures.table_2(SHIPPED), flashattention_figures.table_2_note()
+    factors = re.findall(r"\(([\d.]+ ×)\)", table)
+    assert len(factors) == 2
+    assert all(factor in note for factor in factors)
+
+
+def test_a_curve_that_jumps_is_called_that_and_explained():
+    jumping = [
+        line for line in flashattention_figures.slopes(SHIPPED).splitlines() if flashattention_figures.JUMPS in line
+    ]
+    assert [line.split("|")[2].strip() for line in jumping] == ["FlashAttention-1 forward"]
+    told = flashattention_figures.slopes_words(SHIPPED)
+    assert f"**{flashattention_figures.JUMPS}**" in told
+    assert "DRAM near 0" in told
+    assert flashattention_figures.slopes_words(EMPTY) == ""

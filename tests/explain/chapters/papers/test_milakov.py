@@ -9,8 +9,9 @@ import pytest
 from explain import recordings
 from explain.chapters.papers import milakov, milakov_figures
 from explain.figures import lines
-from explain.figures.numbers import si
+from explain.figures.numbers import ratio, si
 from explain.gpus import GPUS
+from explain.records import registry
 from explain.records.model import Record
 from explain.records.plans import PLANS
 from explain.trace import file as trace_file
@@ -19,6 +20,7 @@ from tests.explain.chapters.papers import made
 from tests.explain.records.made import WHERE
 
 RECORD = made.record()
+SHIPPED = registry.recorded() or RECORD
 FIGURE_1, _, FIGURE_3, _ = milakov.FIGURES
 
 
@@ -121,3 +123,15 @@ def test_a_record_without_these_points_draws_nothing():
     empty = Record("", WHERE)
     assert len(milakov_figures.rates(FIGURE_1, {"": empty})[0].data) == 0
     assert milakov_figures.tiles_words(empty) == milakov_figures.topk_words(empty) == ""
+
+
+def test_a_paper_s_own_length_comes_first_in_the_verdict_where_it_is_missed():
+    told = milakov_figures.softmax_verdict(milakov.FIGURES[0], SHIPPED)
+    gains = dict(milakov.gains(SHIPPED, milakov.FIGURES[0]))
+    assert told.startswith(f"**Not reproduced on rows of 4,032 elements: {ratio(gains[4032])}. Reproduced within 10%")
+    assert f"{ratio(gains[2064384])} as fast on rows of 2,064,384" in told
+
+
+def test_speedups_are_drawn_from_zero():
+    _, speedup = milakov_figures.rates(milakov.FIGURES[0], {"H200": SHIPPED})
+    assert speedup.layout.yaxis.range[0] == 0

@@ -137,7 +137,7 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
         ("tile", 4, OPENING, f"first scores of row {row}",
          f"Instead, keep {block_m} queries on chip. Bring {block_n} keys: one tile of S."),
         ("row", 3.5, OPENING, f"first add of row {row}",
-         "Softmax needs a row's maximum m and sum ℓ. Õ is the output before the division by ℓ."),
+         "Softmax needs a row's maximum m and sum ℓ. Õ: the output, before ÷ ℓ."),
         ("larger", 4, OPENING, f"first rescale of row {row}",
          "A larger score comes. The old sum used the old maximum: multiply it by α."),
         ("join", 6, OPENING, f"second add of row {row}",

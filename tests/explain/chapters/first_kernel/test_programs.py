@@ -94,8 +94,8 @@ def test_a_short_vector_is_not_said_to_be_bound_by_bandwidth():
     gpu = GPUS[DEFAULT]
     said = figures.time_of(lessons.VECTORS, gpu)
     moved = lessons.VECTORS.traffic.read_bytes + lessons.VECTORS.traffic.written_bytes
-    nanoseconds = float(re.search(r"moves them in ([\d.]+) ns", said)[1])
+    [nanoseconds] = map(float, re.findall(r"moves them in ([\d.]+) ns", said))
     assert nanoseconds == pytest.approx(1e9 * moved / gpu.hbm_bytes_per_second, rel=0.01)
-    waits = float(re.search(r"waits about (\d+) clock cycles", said)[1])
+    [waits] = map(float, re.findall(r"waits about (\d+) clock cycles", said))
     assert waits == pytest.approx(gpu.latencies["hbm"].cycles, abs=0.5)
     assert "So for long vectors" in said

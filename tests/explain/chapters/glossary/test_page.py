@@ -66,6 +66,9 @@ def test_the_search_can_be_cleared():
 
 
 def test_what_it_says_of_the_gpus_is_in_their_list():
-    assert f"({GPUS['H200'].sms} on an H200)" in find("SM").definition
+    processor, memory = find("SM"), find("HBM")
+    assert processor
+    assert memory
+    assert f"({GPUS['H200'].sms} on an H200)" in processor.definition
     for name in ("T4", "RTX 4090"):
-        assert re.search(rf"{name} {GPUS[name].hbm}\b", find("HBM").definition)
+        assert re.search(rf"{name} {GPUS[name].hbm}\b", memory.definition)

@@ -125,7 +125,7 @@ def topk_kernel(
     y_ptr, top_ptr, index_ptr, stride_ym, stride_yn, stride_tm, stride_tk, stride_im, stride_ik, n_cols,
     K: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    # The K largest weights of each row. Another launch has stored them: each is loaded again.
+    # The K largest weights of each row. Another launch has stored them: each is loaded once more.
     row = tl.program_id(0).to(tl.int64)
     y_ptr += row * stride_ym
     places = tl.arange(0, BLOCK_K)

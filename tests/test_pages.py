@@ -175,9 +175,9 @@ def test_the_updates_of_the_sum_follow_the_row():
     test = page("online_softmax")
     assert ":green[**1.0000**] | :green[**1.0000**] | right |" in texts(test)
     assert texts(test).count("α is missing") == 1
-    assert ":red[**0.7252**] | :red[**0.7252**] | its terms" in texts(test)
+    assert ":red[**0.7252**] | :red[**0.7252**] | adds terms" in texts(test)
     test.selectbox[0].set_value("constant").run()
-    assert ":green[**1.0000**] | :green[**1.0000**] | its terms" in texts(test)  # one maximum: α is 1
+    assert ":green[**1.0000**] | :green[**1.0000**] | adds terms" in texts(test)  # one maximum: α is 1
 
 
 def test_the_ladder_shows_one_rung_and_counts_them_all():

@@ -25,6 +25,7 @@ def rows(path: str | Path) -> list[dict[str, str]]:
 
 
 def download(page: Page, name: str) -> list[dict[str, str]]:
+    expect(page.locator("[data-test-script-state=notRunning]")).to_be_attached()  # the button is of what is shown
     with page.expect_download() as started:
         page.get_by_role("button", name=name, exact=True).click()
     assert started.value.suggested_filename.endswith(".csv")

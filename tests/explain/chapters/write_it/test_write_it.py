@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
@@ -99,6 +100,7 @@ class EndsWhenLooked:
     """A job that ends at the n-th look at it: where a page looks twice, it may end in between."""
 
     result, error, seconds, doing = None, "the run was cut", 2.0, "checking your kernel"
+    cancel = threading.Event()
 
     def __init__(self, looks: int) -> None:
         self.looks = looks

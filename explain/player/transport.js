@@ -229,11 +229,11 @@ export class Transport {
     if (player.watch.asks && t > player.step) return words[0];
     const near = (at) => Math.abs(this.xOf(at) - x) < NEAR_PX;
     const rescale = this.score.rescales.find(({ at }) => near(at));
-    if (rescale) words.push(`rescale: α < 1 in ${rescale.rows} of ${rescale.of} rows`);
+    if (rescale) words.push(`rescale: 0 < α < 1 in ${rescale.rows} of ${rescale.of} rows`);
     const moves = this.watched, change = this.changeWords();
     if (moves.some(near)) words.push(change);
     if (words.length > 1) return words.join("\n");
-    if (this.score.rescales.length) words.push("orange: α < 1, taller in more rows");
+    if (this.score.rescales.length) words.push("orange: 0 < α < 1, taller in more rows");
     if (moves.length) words.push(`▾: ${change}`);
     return words.join("\n");
   }

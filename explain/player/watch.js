@@ -227,7 +227,8 @@ export class Watch {
       return [{ label, step: story.historyStep[first] }];
     }));
     const known = new Set(numeric.map(({ label }) => label));
-    const others = numeric.sort((a, b) => a.step - b.step).map(({ label }) => label);
+    const order = (a, b) => (a.step === 0) - (b.step === 0) || a.step - b.step;   // what never changes comes last
+    const others = numeric.sort(order).map(({ label }) => label);
     return [...new Set([...parts.filter((label) => known.has(label)), ...others])];
   }
 

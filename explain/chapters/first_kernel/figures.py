@@ -97,7 +97,7 @@ def time_of(experiment: Experiment, gpu: Gpu) -> str:
     work = experiment.traffic
     moved = work.read_bytes + work.written_bytes
     seconds = moved / gpu.hbm_bytes_per_second
-    could = float(f"{seconds * gpu.fp32_flops_per_second:.1g}")
+    could = float(f"{seconds * gpu.fp32_flops_per_second:.2g}")
     one_load = gpu.latencies.get("hbm")
     wait = f" One load waits about {count(round(one_load.cycles))} clock cycles for HBM." if one_load else ""
     return (

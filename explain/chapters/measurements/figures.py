@@ -181,8 +181,8 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> str:
         if (spill := counts.spill_written_bytes) and counts.l2_written_bytes == output + spill:
             return (
                 f"**More bytes than the output:** at {sizes(experiment)}, {experiment.entry.title} wrote "
-                f"{count(output + spill)} bytes to L2. These are its output of {count(output)} bytes and "
-                f"{count(spill)} bytes of spilled registers: equal to the byte."
+                f"{count(output + spill)} bytes to L2. The kernel stores {count(output)} bytes of them, and "
+                f"{count(spill)} bytes are spilled registers: equal to the byte."
             )
     return ""
 

@@ -207,7 +207,7 @@ def counted(shown: Chosen) -> None:
     shape = sizes + ", causal" * p["causal"]
     words = (
         "A kernel is fast if its **tensor cores** are busy. Each kernel of the climb removes one thing that they "
-        f"waited for.\n\nThe bars: in which share of the cycles a matmul runs. "
+        f"waited for.\n\nThe bars: in which share of the cycles the tensor cores multiply. fp32 does not use them. "
         f"{climb_figures.tensor_told(found, RUNGS)}"
     )
     with part("What the hardware did", words):

@@ -115,5 +115,6 @@ def _gain(twin: Step, pair: tuple[Point, Point], counted: Mapping[str, Point]) -
         )
     spills = [point.counters.cold.spilled_bytes or 0 if point.counters else 0 for point in pair]
     if spills[0] > spills[1]:
-        said += f" With exp the readable kernel also spills more: {moved(spills[0])} against {moved(spills[1])}."
+        more = f"{moved(spills[0])} against {moved(spills[1])}"
+        said += f" With exp the readable kernel also spills more: {more}, written and read back together."
     return said

@@ -117,10 +117,10 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
         kept = f" CUDA keeps {taken} of each program's shared memory; the numbers include it." if reserved(gpu) else ""
         layout.prose(
             f"**{figures.verdict(answer.cost, gpu)}**\n\nRegisters belong to a thread, shared memory to a program."
-            f"{kept} The one that runs out first limits how many programs fit. **Occupancy** is the share of an SM's "
+            f"{kept} What runs out first limits how many programs fit. **Occupancy** is the share of an SM's "
             "warp slots that these programs fill.\n\nA thread that needs "
             f"more than 255 registers **spills**: it stores the rest in local memory, which lies in {gpu.hbm} behind "
-            "the caches, and loads it again. A large tile reads K and V less often, but fewer programs fit."
+            "the caches, and loads it again. A larger BLOCK_M reads K and V less often, but fewer programs fit."
         )
     with picture:
         drawing(sm(answer.cost.launches[at], gpu))

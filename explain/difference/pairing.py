@@ -86,7 +86,7 @@ class Pairing:
         return sorts[0][0] == sorts[1][0] and not self._other_loops(site, its)
 
     def _stand_together(self, site: Site, its: Site) -> bool:
-        """Whether two statements run at one place, in the same rounds of a loop."""
+        """Whether two statements run at the same place, in loops that count alike."""
         met = any(there for _, there in self.counterparts(self.b.sites[site], self.a.sites[its]))
         return met and not self._other_loops(site, its)
 
@@ -130,7 +130,7 @@ class Pairing:
             yield loads[0], loads[1]
 
     def place_of(self, event: Event) -> Any:
-        """Where an event stands: events of both runs with one place correspond."""
+        """The place of an event. Two events of the runs correspond if their places are equal."""
         return (event.launch, event.program, event.rounds) if self.aligned else event.key
 
     def counterparts(self, mine: Sequence[Event], theirs: Sequence[Event]) -> Iterator[tuple[Event, list[Event]]]:

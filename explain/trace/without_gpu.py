@@ -186,7 +186,7 @@ def is_library(file: str | None) -> bool:
 
 
 def _is_there() -> bool:
-    """Whether there is a GPU: to the file that runs, yes; to libraries and to Tilescope, no."""
+    """The answer to "is there a GPU?": yes for the file that runs, no for libraries and for Tilescope."""
     asking = sys._getframe(1).f_code.co_filename
     return not is_library(asking) and not asking.startswith(OURS)
 

@@ -99,11 +99,11 @@ def time_of(experiment: Experiment, gpu: Gpu) -> str:
     seconds = moved / gpu.hbm_bytes_per_second
     could = float(f"{seconds * gpu.fp32_flops_per_second:.2g}")
     one_load = gpu.latencies.get("hbm")
-    wait = f" One load waits about {count(round(one_load.cycles))} clock cycles for HBM." if one_load else ""
+    wait = f", but one load waits about {count(round(one_load.cycles))} clock cycles" if one_load else ""
     return (
         f"In the time in which HBM moves that many bytes, an {gpu.name} could do about {number(could)} FLOPs. So for "
         f"long vectors the time of this kernel is the time of its loads and stores. {count(experiment.values['n'])} "
-        f"elements are too few: HBM moves them in {duration(seconds)}, and the launch alone takes microseconds.{wait}"
+        f"elements are too few: HBM moves them in {duration(seconds)}{wait}."
     )
 
 

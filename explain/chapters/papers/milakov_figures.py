@@ -134,7 +134,7 @@ def knee(record: Record) -> Pair:
 
 
 ONCE, MORE = 1.1, 1.5
-"""Up to ONCE reads an element counts as read once; from MORE on, as read again."""
+"""Measured reads per element: at most ONCE means read once, at least MORE means read again."""
 
 
 def _kept(record: Record) -> tuple[int | None, int | None, int | None]:
@@ -181,7 +181,7 @@ def knee_words(record: Record) -> str:
 
 
 def larger_k(records: Mapping[str, Record]) -> str:
-    """The speedups of the fused kernels over K, the paper's and ours, as Markdown."""
+    """How much faster the fused kernels are, for each K: the paper's numbers and ours, as Markdown."""
     found = {
         _label(records, fast, name): dict(milakov.gains_by_k(record, fast))
         for name, record in records.items()

@@ -102,7 +102,7 @@ def _gain(twin: Step, pair: tuple[Point, Point], counted: Mapping[str, Point]) -
     said = (
         f"**exp2 gains {ratio(twin.gain or 0.0)} here and {ratio(slow / fast)} between the readable kernels** "
         f"({duration(slow)} → {duration(fast)}: *Measurements*, d = {p['head_dim']}, N = {count(p['seq_len'])}, tiles "
-        f"{p['block_m']} × {p['block_n']}). Each exponential saves the same instructions."
+        f"{p['block_m']} × {p['block_n']})."
     )
     lower = below(twin.rung)
     found = counted.get(lower.name) if lower else None

@@ -106,7 +106,7 @@ class Chosen:
 
     @cached_property
     def readable(self) -> tuple[str, ...]:
-        """Why the readable kernel, a line beside the climb, is above the kernel with its arithmetic."""
+        """Why the line of the readable kernel is higher than the bar of the kernel with the same arithmetic."""
         return readable.told(self.case, self.steps, self.counted, self.record)
 
     @cached_property

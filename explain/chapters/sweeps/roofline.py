@@ -133,7 +133,7 @@ def nearest(points: Sequence[RooflinePoint]) -> list[str]:
 
 
 def other_rate(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof]) -> str:
-    """The measured rate of the other 16-bit matmul, which pages in that dtype show; "" where none is beside it."""
+    """The measured matmul rate in the other 16-bit dtype, since other pages show that one; "" if not measured."""
     other = {"matmul fp16": "matmul bf16", "matmul bf16": "matmul fp16"}
     shown = [name for name in _compute_roofs(points) if other.get(name) in roofs]
     return "; ".join(f"{_unit_name(other[one])} reach {si(roofs[other[one]].per_second, 'FLOP/s')}" for one in shown)

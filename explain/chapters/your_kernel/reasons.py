@@ -23,7 +23,7 @@ _CALL = re.compile(r"^  \S+:(\d+) in ", re.MULTILINE)
 
 
 class Reason(NamedTuple):
-    """A reason in words, as Markdown; the line of the file, if one is known; the recorder's own words, if they help."""
+    """Why a run failed: Markdown, the line of the file if it is known, and the recorder's own message if it helps."""
 
     words: str
     line: int | None = None

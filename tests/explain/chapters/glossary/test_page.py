@@ -70,5 +70,7 @@ def test_what_it_says_of_the_gpus_is_in_their_list():
     assert processor
     assert memory
     assert f"({GPUS['H200'].sms} on an H200)" in processor.definition
+    sizes = [gpu.hbm_bytes / 1e9 for gpu in GPUS.values()]
+    assert f"{min(sizes):.0f} to {max(sizes):.0f} GB on the GPUs of this app" in memory.definition
     for name in ("T4", "RTX 4090"):
         assert re.search(rf"{name} {GPUS[name].hbm}\b", memory.definition)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import os
 import shutil
 import socket
@@ -133,10 +134,13 @@ def run_tests(options: list[str]) -> int:
     # than there are cores. What times or counts on a GPU runs alone.
     workers = min(8, (os.cpu_count() or 1) + (not gpu))
     parallel = ["-n", str(workers), "--dist", "loadgroup"]
+    # A browser on busy cores can lose a race that no reader would. So a test that fails runs once more, at most five of
+    # them, and the end of the output says how it failed. On a GPU a second try could hide a race in a kernel.
+    again = [] if gpu else ["--reruns", "1", "--max-suite-reruns", "5", "--rerun-show-tracebacks"]
     checks = {
         "ruff check": ["ruff", "check"],
         "ruff format": ["ruff", "format", "--check"],
-        "pytest": ["pytest", *parallel, *(["-m", "not alone"] if gpu else []), *options],
+        "pytest": ["pytest", *parallel, *again, *(["-m", "not alone"] if gpu else []), *options],
         "mypy": ["mypy"],
     }
     if gpu:
@@ -156,7 +160,15 @@ def run_tests(options: list[str]) -> int:
         _say("committed results of older code")
         subprocess.call([str(PYTHON), "-m", "explain", "results", "--stale"])
     _say(f"failed: {', '.join(failed)}" if failed else "all passed")
+    if any(name.startswith("pytest") for name in failed):
+        print(*_failed_tests(), sep="\n")
     return 1 if failed else 0
+
+
+def _failed_tests() -> list[str]:
+    """The names of the tests that failed last, so that they end the output, however long it is."""
+    kept = ROOT / ".pytest_cache/v/cache/lastfailed"
+    return sorted(json.loads(kept.read_text())) if kept.exists() else []
 
 
 def _need_browser() -> None:

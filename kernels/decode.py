@@ -3,9 +3,13 @@ a long prompt.
 
 There are few rows of scores a head, so keys are hardly reused. The limit is to read K and V once. Two ideas reach it.
 **Split the keys** (Flash-Decoding, Dao et al. 2023): there are few heads, so several programs share the keys of one
-head. Each computes the softmax of its part. The last to finish joins the parts by the rule for pairs (m, l) in
-`merge.py`, each weighted by exp(lse_j − lse). **Keep the group together** (grouped-query attention): the queries of all
-heads that share keys are rows of one tile, so the keys are read once for all of them.
+head. Each computes the softmax of its part. The last to finish join the parts by the rule for pairs (m, l) in
+`merge.py`, each a share of the rows: one program alone would wait long for the bytes of all parts. **Keep the group
+together** (grouped-query attention): the queries of all heads that share keys are rows of one tile, so the keys are
+read once for all of them.
+
+A program that joins waits for those that still compute. A GPU starts programs in their order, and fewer wait than it
+has SMs, so the others always have a place.
 
 q (batch, heads, seq_len, head_dim), k and v (batch, kv_heads, kv_len, head_dim), any strides, float32, float16 or
 bfloat16, heads a multiple of kv_heads. A causal mask aligns the last query with the last key. A hidden V must be
@@ -26,6 +30,35 @@ from kernels.gpu import shared_memory, sms
 from kernels.kept import Kept, prepared
 
 MOST = 256  # queries a head
+JOINED = 2**13
+"""Elements of O that a program loads at once when it joins parts: it would wait for each part alone."""
+
+
+@triton.jit
+def _joined(
+    part_o_ptr, part_lse_ptr, part, rows, dims, splits,
+    BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, SHARE: tl.constexpr, AT_ONCE: tl.constexpr,
+):  # fmt: skip
+    """O and lse of SHARE rows of a tile, from all its parts, joined as tiles are: AT_ONCE parts at once."""
+    m_i = tl.full((SHARE,), -float("inf"), tl.float32)
+    l_i = tl.zeros((SHARE,), tl.float32)
+    acc = tl.zeros((SHARE, BLOCK_D), tl.float32)
+    for j in tl.range(0, splits, AT_ONCE):
+        others = j + tl.arange(0, AT_ONCE)
+        told = (others < splits)[:, None]
+        theirs = (part + others)[:, None] * BLOCK_M + rows[None, :]
+        o_ptrs = part_o_ptr + theirs[:, :, None] * BLOCK_D + dims[None, None, :]
+        lse_j = tl.load(part_lse_ptr + theirs, mask=told, other=-float("inf"), cache_modifier=".cg")
+        o_j = tl.load(o_ptrs, mask=told[:, :, None], other=0.0, cache_modifier=".cg")
+        # m = max lse_j,  l = Σ 2^(lse_j − m),  O = Σ 2^(lse_j − m) O_j / l
+        m_new = tl.maximum(m_i, tl.max(lse_j, axis=0))
+        m_safe = tl.where(m_new == -float("inf"), 0.0, m_new)
+        alpha = tl.exp2(m_i - m_safe)
+        weights = tl.exp2(lse_j - m_safe[None, :])
+        l_i = l_i * alpha + tl.sum(weights, axis=0)
+        acc = acc * alpha[:, None] + tl.sum(weights[:, :, None] * o_j, axis=0)
+        m_i = m_new
+    return acc / tl.where(l_i == 0.0, 1.0, l_i)[:, None], (m_i + tl.log2(l_i)) * 0.6931471805599453  # ln 2
 
 
 @triton.jit
@@ -33,12 +66,13 @@ def flash_decode_kernel(
     q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, part_o_ptr, part_lse_ptr, done_ptr,
     stride_qb, stride_qh, stride_qm, stride_qd, stride_kb, stride_kh, stride_kn, stride_kd,
     stride_vb, stride_vh, stride_vn, stride_vd, stride_ob, stride_oh, stride_om, stride_od,
-    kv_heads, group, seq_len, kv_len, diagonal, scale_log2, m_tiles,
-    HEAD_DIM: tl.constexpr, SPLITS: tl.constexpr, CAUSAL: tl.constexpr, MULTIPLE: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_S: tl.constexpr, STAGES: tl.constexpr,
+    kv_heads, group, seq_len, kv_len, diagonal, scale_log2, m_tiles, splits,
+    HEAD_DIM: tl.constexpr, CAUSAL: tl.constexpr, MULTIPLE: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr, STAGES: tl.constexpr,
+    SHARE: tl.constexpr, AT_ONCE: tl.constexpr,
 ):  # fmt: skip
-    # One program: a tile of the group · seq_len rows that share the keys of one kv head, on one of SPLITS parts of
-    # these keys. BLOCK_S ≥ SPLITS.
+    # One program: a tile of the group · seq_len rows that share the keys of one kv head, on one of `splits` parts of
+    # these keys.
     stride_kb, stride_kh, stride_kn = multiples(stride_kb, stride_kh, stride_kn, MULTIPLE)
     stride_vb, stride_vh, stride_vn = multiples(stride_vb, stride_vh, stride_vn, MULTIPLE)
     split = tl.program_id(0)
@@ -60,7 +94,7 @@ def flash_decode_kernel(
     acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
     # the tiles are shared evenly: no part has more than one tile more than another
     tiles = tl.cdiv(kv_len, BLOCK_N)
-    for tile in tl.range(split * tiles // SPLITS, (split + 1) * tiles // SPLITS, num_stages=STAGES):
+    for tile in tl.range(split * tiles // splits, (split + 1) * tiles // splits, num_stages=STAGES):
         cols = tile * BLOCK_N + tl.arange(0, BLOCK_N)
         inside = (cols < kv_len)[:, None] & (dims < HEAD_DIM)[None, :]
         far = cols.to(tl.int64)[:, None]
@@ -82,33 +116,28 @@ def flash_decode_kernel(
         acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision="ieee")
         m_i = m_new
     # this part's O and lse, base 2
-    part = tl.program_id(1).to(tl.int64) * SPLITS
+    part = tl.program_id(1).to(tl.int64) * splits
     own = (part + split) * BLOCK_M + lanes
     tl.store(part_o_ptr + own[:, None] * BLOCK_D + dims[None, :], acc / tl.where(l_i == 0.0, 1.0, l_i)[:, None])
     tl.store(part_lse_ptr + own, m_i + tl.log2(l_i))
     tl.debug_barrier()  # every thread's part is written before one thread says so
-    if tl.atomic_add(done_ptr + tl.program_id(1), 1, sem="acq_rel") == SPLITS - 1:
-        # The last to finish joins the parts: lse = log Σ exp lse_j,  O = Σ exp(lse_j − lse) O_j
-        splits = tl.arange(0, BLOCK_S)
-        others = (part + splits)[:, None] * BLOCK_M + lanes[None, :]
-        lse_j = tl.load(
-            part_lse_ptr + others, mask=(splits < SPLITS)[:, None], other=-float("inf"), cache_modifier=".cg"
-        )
-        m_i = tl.max(lse_j, axis=0)
-        m_safe = tl.where(m_i == -float("inf"), 0.0, m_i)
-        l_i = tl.sum(tl.exp2(lse_j - m_safe[None, :]), axis=0)
-        lse = tl.where(l_i == 0.0, -float("inf"), m_safe + tl.log2(l_i))
-        lse_safe = tl.where(lse == -float("inf"), 0.0, lse)
-        acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
-        for j in tl.range(0, SPLITS, loop_unroll_factor=4):
-            other = (part + j) * BLOCK_M + lanes
-            weight = tl.exp2(tl.load(part_lse_ptr + other, cache_modifier=".cg") - lse_safe)
-            o_j = tl.load(part_o_ptr + other[:, None] * BLOCK_D + dims[None, :], cache_modifier=".cg")
-            acc += weight[:, None] * o_j
-        o_ptrs = o_ptr + batch * stride_ob + heads[:, None] * stride_oh + queries[:, None] * stride_om
-        tl.store(o_ptrs + dims[None, :] * stride_od, acc.to(o_ptr.dtype.element_ty), mask=inside_q)
-        lse_ptrs = lse_ptr + (batch * kv_heads * group + heads) * seq_len + queries
-        tl.store(lse_ptrs, lse * 0.6931471805599453, mask=rows < group * seq_len)  # ln 2
+    # The last programs to finish join the parts, a share of the rows each.
+    done_ptr += tl.program_id(1)
+    done = tl.atomic_add(done_ptr, 1, sem="acq_rel") + 1
+    share = done - 1 - (splits - BLOCK_M // SHARE)
+    if share >= 0:
+        while done < splits:
+            done = tl.atomic_add(done_ptr, 0, sem="acquire")
+        joined = share * SHARE + tl.arange(0, SHARE)
+        o, lse = _joined(part_o_ptr, part_lse_ptr, part, joined, dims, splits, BLOCK_M, BLOCK_D, SHARE, AT_ONCE)
+        row = tl.program_id(1) % m_tiles * BLOCK_M + joined
+        inside = row < group * seq_len
+        head = kv_head * group + row // seq_len
+        query = (row % seq_len).to(tl.int64)
+        o_ptrs = o_ptr + batch * stride_ob + head[:, None] * stride_oh + query[:, None] * stride_om
+        o_ptrs += dims[None, :] * stride_od
+        tl.store(o_ptrs, o.to(o_ptr.dtype.element_ty), mask=inside[:, None] & (dims < HEAD_DIM)[None, :])
+        tl.store(lse_ptr + (batch * kv_heads * group + head) * seq_len + query, lse, mask=inside)
 
 
 @Kept
@@ -140,20 +169,24 @@ def flash_decode(
     m_tiles = triton.cdiv(call.group * call.seq_len, block_m)
     programs = call.batch * call.kv_heads * m_tiles
     if splits is None:
-        splits = max(1, min(128, sms(q) // programs))
+        splits = _splits(q, call, programs, block_n, (block_m + 2 * stages * block_n) * _row_bytes(q))
     if not 1 <= splits <= 1024:
         raise ValueError(f"splits={splits}: from 1 to 1024")
     splits = min(splits, triton.cdiv(call.kv_len, block_n))
     block_d = call.constants["BLOCK_D"]
+    # The interpreter runs programs one by one: there the last joins all.
+    joining = 2 ** min(splits, sms(q)).bit_length() // 2 if q.is_cuda else 1
+    share = max(1, block_m // joining)
     warps = warps or (8 if block_m == 128 else 4)
     strides = (*q.stride(), *k.stride(), *v.stride(), *torch.empty_like(q).stride())
-    sizes = (call.kv_heads, call.group, call.seq_len, call.kv_len, call.diagonal, call.sm_scale * LOG2_E, m_tiles)
+    sizes = (call.kv_heads, call.group, call.seq_len, call.kv_len, call.diagonal, call.sm_scale * LOG2_E)
     constants = {
-        "HEAD_DIM": q.shape[3], "SPLITS": splits, "CAUSAL": causal and call.seq_len > 1, "MULTIPLE": multiple(k, v),
-        "BLOCK_M": block_m, "BLOCK_D": block_d, "BLOCK_N": block_n, "BLOCK_S": triton.next_power_of_2(splits),
-        "STAGES": stages,
+        "HEAD_DIM": q.shape[3], "CAUSAL": causal and call.seq_len > 1, "MULTIPLE": multiple(k, v),
+        "BLOCK_M": block_m, "BLOCK_D": block_d, "BLOCK_N": block_n, "STAGES": stages,
+        "SHARE": share, "AT_ONCE": max(1, min(64, JOINED // (share * block_d))),
     }  # fmt: skip
-    kernel = prepared(flash_decode_kernel, (splits, programs), (*strides, *sizes), constants, num_warps=warps)
+    numbers = (*strides, *sizes, m_tiles, splits)
+    kernel = prepared(flash_decode_kernel, (splits, programs), numbers, constants, num_warps=warps)
     parts = (programs, splits, block_m)
 
     def launch(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -169,32 +202,45 @@ def flash_decode(
     return launch
 
 
-def _rows_of_a_tile(q: torch.Tensor, call: _Call) -> int:
-    """As many rows as a kv head has, 16 to 128; 64 where that leaves fewer rows of the tiles empty, and 32 where a
-    program has few keys, since joining the parts then takes longer than they do.
+def rows_of_tiles(q: torch.Tensor, call: _Call) -> int:
+    """Rows of all tiles of a call, those that are empty included: a measure of its arithmetic."""
+    block_m = _rows_of_a_tile(q, call)
+    return call.batch * call.kv_heads * triton.cdiv(call.group * call.seq_len, block_m) * block_m
 
-    5×3×62×216 with 2410 keys: 60 → 40 µs; 3×64×40×128, 8 kv heads, 2399 keys: 63 → 47 µs.
+
+def _rows_of_a_tile(q: torch.Tensor, call: _Call) -> int:
+    """As many rows as a kv head has, 16 to 128; 64 where that leaves fewer rows of the tiles empty, or where a program
+    has few keys. 1×28×15×128, 4 kv heads, 7008 keys: 21 µs by 64 rows, 26 by 32.
     """
     rows = call.group * call.seq_len
     most = max(16, triton.next_power_of_2(rows))
     if q.element_size() == 4 or not q.is_cuda:
         return min(32, most)
-
-    def tiles(block_m: int) -> int:
-        return triton.cdiv(rows, block_m)
-
-    block_m = min(most, 64 if 64 * tiles(64) < 128 * tiles(128) else 128)
-    while block_m > 32 and call.kv_len * call.batch * call.kv_heads * tiles(block_m) < 1024 * sms(q):
-        block_m //= 2
-    return block_m
+    tiles = {block_m: triton.cdiv(rows, block_m) for block_m in (64, 128)}
+    few_keys = call.kv_len * call.batch * call.kv_heads * tiles[128] < 1024 * sms(q)
+    return min(most, 64 if few_keys or 64 * tiles[64] < 128 * tiles[128] else 128)
 
 
 def _keys_that_fit(q: torch.Tensor, stages: int, rows: int) -> int:
-    """Keys a tile: 32 KiB of K, so that enough bytes are on their way, but 64 keys where arithmetic bounds it, or as
-    many as there is room for.
+    """Keys a tile: 16 KiB of K, so that enough bytes are on their way, but 8 where arithmetic bounds it, and at least
+    64 keys, or as many as there is room for.
 
     Shared memory has Q and so many stages of K and V.
     """
-    row = triton.next_power_of_2(q.shape[-1]) * q.element_size()
-    keys = min(2**15, (shared_memory(q) - rows * row) // (2 * stages)) // row
-    return max(16, min(256 if rows < 64 else 64, 2 ** keys.bit_length() // 2))
+    row = _row_bytes(q)
+    keys = min(max(64, 2 ** (13 if rows >= 64 else 14) // row), (shared_memory(q) - rows * row) // (2 * stages * row))
+    return max(16, 2 ** keys.bit_length() // 2)
+
+
+def _splits(q: torch.Tensor, call: _Call, programs: int, block_n: int, shared: int) -> int:
+    """Parts of the keys, so that each SM has a program; two, if they fit and each keeps four tiles of keys: while one
+    waits, the other computes. 1×32×2×80, 14903 keys: 69 → 56 µs.
+    """
+    one = max(1, sms(q) // programs)
+    two = min(2 * sms(q) // programs, triton.cdiv(call.kv_len, block_n) // 4)
+    return min(128, max(one, two) if 2 * shared <= shared_memory(q) else one)
+
+
+def _row_bytes(q: torch.Tensor) -> int:
+    """Bytes of a row of a tile."""
+    return int(triton.next_power_of_2(q.shape[-1])) * q.element_size()

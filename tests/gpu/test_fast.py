@@ -9,6 +9,7 @@ import torch
 from kernels import dispatch, reference
 from kernels.attention import flash_attention
 from kernels.attention_backward_hopper import attention_backward_hopper
+from kernels.decode import flash_decode
 from kernels.operator import attention
 from kernels.softmax_fast import softmax_pipelined, softmax_rows, softmax_shared_row, softmax_two_reads
 from kernels.softmax_staged import softmax_staged
@@ -22,6 +23,33 @@ pytestmark = pytest.mark.gpu
 def test_every_twentieth_experiment_of_the_grid(name):
     missed = [(e.key, v) for e in experiments(name, 20) if not (v := verdict(name, e, "cuda")).within_tolerance]
     assert not missed
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("splits", [1, 2, 33, 128, 1000])
+@pytest.mark.parametrize("shape", [(1, 8, 1, 4, 216), (2, 6, 3, 70, 64), (3, 4, 4, 1, 128), (1, 24, 8, 142, 80)])
+def test_parts_joined_by_many_programs_are_right_and_the_same_every_time(shape, splits, causal):
+    batch, heads, kv_heads, seq_len, head_dim = shape
+    torch.manual_seed(0)
+    q = torch.randn(batch, heads, seq_len, head_dim, dtype=torch.bfloat16, device="cuda")
+    k, v = (torch.randn(batch, kv_heads, 16_001, head_dim, dtype=torch.bfloat16, device="cuda") for _ in range(2))
+    k[:, :, ::3] *= 4  # the maximum differs from part to part
+    first = flash_decode(q, k, v, causal=causal, splits=splits)
+    for _ in range(20):
+        assert all(map(torch.equal, flash_decode(q, k, v, causal=causal, splits=splits), first))
+    right = flash_attention(q, k, v, causal=causal)
+    for one, other in zip(first, right, strict=True):
+        torch.testing.assert_close(one.float(), other.float(), rtol=2e-2, atol=2e-3)
+
+
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_queries_of_heads_that_share_keys_are_rows_of_one_tile(by_rows):
+    q = torch.randn(4, 56, 149, 136, dtype=torch.bfloat16, device="cuda")
+    k, v = (torch.randn(4, 7, 2886, 136, dtype=torch.bfloat16, device="cuda") for _ in range(2))
+    if by_rows:
+        q = q.transpose(1, 2).contiguous().transpose(1, 2)
+    for one, other in zip(dispatch.attention(q, k, v), flash_attention(q, k, v), strict=True):
+        torch.testing.assert_close(one.float(), other.float(), rtol=2e-2, atol=2e-3)
 
 
 @pytest.mark.parametrize("part", range(6))

@@ -168,21 +168,29 @@ def test_one_thing_wrong_with_the_edges_and_rows_are_too(name, function, old, ne
 
 
 DECODE_BROKEN = [
-    ("rows % seq_len", "rows // seq_len"),
-    ("kv_head * group + rows // seq_len", "kv_head * group"),
-    ("queries[:, None] + diagonal", "queries[:, None]"),
-    ("tl.program_id(1) % m_tiles * BLOCK_M + lanes", "lanes"),
-    ("(batch * kv_heads * group + heads) * seq_len + queries", "(batch * kv_heads * group + heads) * seq_len"),
+    ("flash_decode_kernel", "rows % seq_len", "rows // seq_len"),
+    ("flash_decode_kernel", "kv_head * group + rows // seq_len", "kv_head * group"),
+    ("flash_decode_kernel", "queries[:, None] + diagonal", "queries[:, None]"),
+    ("flash_decode_kernel", "tl.program_id(1) % m_tiles * BLOCK_M + lanes", "lanes"),
+    ("flash_decode_kernel", "kv_head * group + row // seq_len", "kv_head * group"),
+    ("flash_decode_kernel", "tl.program_id(1) % m_tiles * BLOCK_M + joined", "joined"),
+    ("flash_decode_kernel", "(batch * kv_heads * group + head) * seq_len + query", "query"),
+    ("_joined", "acc * alpha[:, None]", "acc"),
+    ("_joined", "l_i * alpha", "l_i"),
+    ("_joined", "m_i = m_new", "m_i = m_i"),
+    ("_joined", "(part + others)", "part"),
 ]
 
 
-@pytest.mark.parametrize(("old", "new"), DECODE_BROKEN)
-def test_a_few_queries_with_one_thing_wrong(old, new):
-    broken = edits.load("kernels.decode", Edit(f"{old} {new}", "flash_decode_kernel", old, new))
+@pytest.mark.parametrize(("function", "old", "new"), DECODE_BROKEN)
+def test_a_few_queries_with_one_thing_wrong(function, old, new, monkeypatch):
+    broken = edits.load("kernels.decode", Edit(f"{old} {new}", function, old, new))
     q, k, v = torch.randn(1, 4, 9, 16), torch.randn(1, 2, 40, 16), torch.randn(1, 2, 40, 16)
+    for module in (decode, broken):
+        monkeypatch.setattr(module, "JOINED", 1)  # part by part, so that a maximum grows between parts
     with interpreter_fidelity():
         right, wrong = (
-            module.flash_decode(q, k, v, causal=True, splits=2, block_m=16, block_n=16) for module in (decode, broken)
+            module.flash_decode(q, k, v, causal=True, splits=3, block_m=16, block_n=16) for module in (decode, broken)
         )
     o, lse = flash_attention(q, k, v, causal=True)
     torch.testing.assert_close(right, (o, lse), rtol=1e-4, atol=1e-5)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from explain.trace.fidelity import interpreter_fidelity
 from kernels import dispatch
+from kernels.attention import flash_attention, flash_attention_exp2
 from kernels.operator import attention
 from tests.kernels.gradients import eager, gradient_error
 
@@ -55,6 +58,27 @@ def test_what_does_not_fit_is_named_through_the_operator():
     q, k, v, _ = _inputs((1, 3, 2, 4, 4, 16))
     with pytest.raises(ValueError, match="k has 2 heads"):
         attention(q, k, v)
+
+
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_queries_of_heads_that_share_keys_are_rows_of_one_tile(by_rows, monkeypatch):
+    seen = []
+
+    def prepare(q, k, v, **options):
+        seen.append(tuple(q.shape))
+        return lambda q, k, v: flash_attention_exp2(q, k, v, **options)
+
+    monkeypatch.setattr(dispatch, "is_hopper", lambda q: True)
+    monkeypatch.setattr(dispatch.attention_hopper, "refusal", lambda *_: "")
+    monkeypatch.setattr(dispatch.attention_hopper, "flash_attention_hopper", SimpleNamespace(prepare=prepare))
+    q, k, v, _ = _inputs((2, 6, 2, 70, 40, 16))
+    if by_rows:
+        q = q.transpose(1, 2).contiguous().transpose(1, 2)
+    with interpreter_fidelity():
+        for causal in (False, True):
+            result = dispatch.attention.prepare(q, k, v, causal=causal)(q, k, v)
+            torch.testing.assert_close(result, flash_attention(q, k, v, causal=causal), rtol=1e-5, atol=1e-6)
+    assert seen == [(2, 2, 3 * 70, 16), (2, 6, 70, 16)]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])

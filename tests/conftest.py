@@ -52,8 +52,15 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("--gpu: PyTorch finds no CUDA GPU on this machine (see nvidia-smi)")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip gpu tests without --gpu; with it run nothing else: one process is compiled or interpreted."""
+    """Skip gpu tests without --gpu; with it run nothing else: one process is compiled or interpreted.
+
+    Tests that share what takes seconds to make run in one worker, which makes it once.
+    """
+    for item in items:
+        if not item.get_closest_marker("xdist_group") and (group := _shares(item)):
+            item.add_marker(pytest.mark.xdist_group(group))
     if config.getoption("--gpu"):
         others = [item for item in items if not item.get_closest_marker("gpu")]
         items[:] = [item for item in items if item.get_closest_marker("gpu")]
@@ -75,6 +82,15 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     where = {**asdict(provenance()), "commit": commit()}
     kept = gpu_result.write(path, gpu_result.outcomes(terminalreporter.stats), where)
     terminalreporter.write_line(f"{path}: {kept['passed']} passed, {kept['failed']} failed, {kept['skipped']} skipped")
+
+
+def _shares(item: pytest.Item) -> str:
+    """The group of a test: that of all that compile, or its file's where it has a fixture of the module; else ""."""
+    if "compile_workers" in getattr(item, "fixturenames", ()):
+        return "compile"
+    fixtures = item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ()
+    of_module = any(one.scope == "module" for definitions in fixtures for one in definitions)
+    return item.nodeid.partition("::")[0] if of_module else ""
 
 
 def _has_cuda() -> bool:

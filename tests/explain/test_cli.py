@@ -44,6 +44,10 @@ def run(capsys, *arguments: str) -> tuple[int, str, str]:
     return status, said.out, said.err
 
 
+def test_all_commands_share_the_engine_of_one_process(request):
+    assert request.node.get_closest_marker("xdist_group").args == ("tests/explain/test_cli.py",)
+
+
 def test_list(capsys):
     status, out, _ = run(capsys, "list", "--json")
     listed = json.loads(out)

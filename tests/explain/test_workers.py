@@ -286,10 +286,10 @@ def test_nothing_a_run_started_outlives_it(pool: WorkerPool, then: str, error: t
         pool.call({"do": "orphan", "then": then}, progress=lambda text, _: seen.append(text))
         assert pid_of(pool) == before
     else:
+        limit = 8 if then == "hang" else 50  # on busy cores it takes seconds to start another process
         with pytest.raises(error):
-            limit = 8 if then == "hang" else 40  # on busy cores it takes seconds to start another process
             pool.call({"do": "orphan", "then": then}, seconds=limit, progress=lambda t, _: seen.append(t))
-    assert time.monotonic() - start < 40  # what it started would run for 60 s
+    assert time.monotonic() - start < 55  # what it started would run for 60 s
     assert eventually(lambda: not alive(int(seen[0])))
 
 

@@ -78,7 +78,7 @@ def test_a_row_sums_to_one_and_a_shift_changes_nothing(softmax):
 
 @by_name("softmax", EVERY_SOFTMAX, ids=named)
 def test_strides_are_respected(softmax):
-    x = torch.randn(13, 10)
+    x = torch.randn(5, 10)
     turned = x.T.contiguous().T
     assert torch.equal(softmax(x, **tile(softmax, 10)), softmax(turned, **tile(softmax, 10)))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.nodeid import coerce_node_id
 from hypothesis import HealthCheck, settings
 
 from tests import gpu_result
@@ -82,6 +83,17 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     where = {**asdict(provenance()), "commit": commit()}
     kept = gpu_result.write(path, gpu_result.outcomes(terminalreporter.stats), where)
     terminalreporter.write_line(f"{path}: {kept['passed']} passed, {kept['failed']} failed, {kept['skipped']} skipped")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist sends the ids
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Give each test of a group its id with the group.
+
+    pytest-xdist 3.8 writes it where pytest 9.2 no longer reads it: any worker would get any test.
+    """
+    for item in session.items:
+        if with_group := getattr(item, "_nodeid", None):
+            item._id = coerce_node_id(with_group)
 
 
 def _shares(item: pytest.Item) -> str:

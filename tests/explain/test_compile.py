@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from dataclasses import replace
 from importlib import metadata
@@ -124,6 +125,8 @@ def test_a_kernel_launched_again_and_again_is_compiled_once(compiler):
 
 def test_all_that_compile_share_the_workers_of_one_process(compiler, request):
     assert request.node.get_closest_marker("xdist_group").args == ("compile",)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        assert request.node.nodeid.endswith("@compile")  # by this pytest-xdist tells who runs it
 
 
 def test_a_long_compilation_keeps_nobody_else_waiting_and_can_be_stopped(compiler):

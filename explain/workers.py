@@ -441,9 +441,12 @@ class _Worker:
 
 
 def _step_back(pid: int, nice: int) -> None:
-    """Lowers the priority of a process and of the session it leads: Linux may divide the cores by session."""
+    """Lowers the priority of a process and of the session it leads: Linux may divide the cores by session.
+
+    Never above this process's own, which root could do: who started the app with `nice` meant its workers too.
+    """
     with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, pid, nice)
+        os.setpriority(os.PRIO_PROCESS, pid, max(nice, os.getpriority(os.PRIO_PROCESS, 0)))
     with suppress(OSError):
         Path(f"/proc/{pid}/autogroup").write_text(str(nice))
 

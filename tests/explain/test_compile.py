@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from dataclasses import replace
 from importlib import metadata
@@ -122,15 +123,13 @@ def test_a_kernel_launched_again_and_again_is_compiled_once(compiler):
     assert names.count("softmax_merge_kernel") <= 3  # of four rounds: an argument that is 1 is compiled apart
 
 
-def test_a_compilation_can_be_stopped(compiler):
-    long = tile(128, 128, head_dim=128, dtype="fp32")
-    compiler.start(long, 75)
-    assert compiler.look(long, 75).working
-    compiler.cancel(long, 75)
-    assert answer_of(compiler, long, 75).error == "The compilation was stopped."
+def test_all_that_compile_share_the_workers_of_one_process(compiler, request):
+    assert request.node.get_closest_marker("xdist_group").args == ("compile",)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        assert request.node.nodeid.endswith("@compile")  # by this pytest-xdist tells who runs it
 
 
-def test_a_long_compilation_keeps_nobody_else_waiting(compiler):
+def test_a_long_compilation_keeps_nobody_else_waiting_and_can_be_stopped(compiler):
     long, short = tile(128, 128, head_dim=128, dtype="fp32"), SMALL.with_(head_dim=32)
     compiler.start(long, 75)
     compiler.start(short, 90)

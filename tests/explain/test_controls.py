@@ -32,11 +32,11 @@ def test_the_gpu_that_a_reader_chose_is_kept_in_the_address_and_on_the_next_page
 
         st.markdown(gpu_choice().name)
 
-    first = AppTest.from_function(chapter).run()
+    first = AppTest.from_function(chapter, default_timeout=300).run()
     assert (first.markdown[0].value, first.query_params) == (DEFAULT, {})
     first.segmented_control[0].set_value("T4").run()
     assert (first.markdown[0].value, first.query_params["gpu"]) == ("T4", "T4")
-    following = AppTest.from_function(chapter)
+    following = AppTest.from_function(chapter, default_timeout=300)
     following.session_state[CHOSEN] = first.session_state[CHOSEN]
     following.run()
     assert (following.markdown[0].value, following.query_params["gpu"]) == ("T4", "T4")

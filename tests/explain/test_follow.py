@@ -14,7 +14,7 @@ def test_a_click_counts_where_the_job_goes_on_at_the_same_moment():
         from explain.jobs import Job
         from explain.ui.follow import follow, running
 
-        job = st.session_state.setdefault("job", Job(lambda job: job.cancel.wait(60), "counting"))
+        job = st.session_state.setdefault("job", Job(lambda job: job.cancel.wait(), "counting"))
         points = st.session_state.setdefault("points", [])
 
         def progress() -> int:
@@ -25,9 +25,9 @@ def test_a_click_counts_where_the_job_goes_on_at_the_same_moment():
 
         follow(lambda: running(job, "job"), lambda: job.running, progress=progress)
 
-    test = AppTest.from_function(page).run()
+    test = AppTest.from_function(page, default_timeout=300).run()
     job = test.session_state["job"]
     test.session_state["goes on"] = True
     test.button[0].click().run()
     assert test.session_state["points"]
-    assert job.wait(20).result is True
+    assert job.wait().result is True

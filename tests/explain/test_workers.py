@@ -286,9 +286,10 @@ def test_nothing_a_run_started_outlives_it(pool: WorkerPool, then: str, error: t
         pool.call({"do": "orphan", "then": then}, progress=lambda text, _: seen.append(text))
         assert pid_of(pool) == before
     else:
+        limit = 8 if then == "hang" else 50  # on busy cores it takes seconds to start another process
         with pytest.raises(error):
-            pool.call({"do": "orphan", "then": then}, seconds=3, progress=lambda t, _: seen.append(t))
-    assert time.monotonic() - start < 40  # what it started would run for 60 s
+            pool.call({"do": "orphan", "then": then}, seconds=limit, progress=lambda t, _: seen.append(t))
+    assert time.monotonic() - start < 55  # what it started would run for 60 s
     assert eventually(lambda: not alive(int(seen[0])))
 
 
@@ -313,12 +314,12 @@ def test_threads_are_served_first_come_first_served(pool: WorkerPool) -> None:
     order: list[int] = []
 
     def call(number: int) -> None:
-        pool.call({"do": "echo"}, seconds=2)
+        pool.call({"do": "echo"}, seconds=5)
         order.append(number)
 
     with ThreadPoolExecutor(8) as threads:
         # Longer than the limit of those that wait: waiting does not count.
-        calls: list[Future[Any]] = [threads.submit(pool.call, {"do": "sleep", "seconds": 2.2})]
+        calls: list[Future[Any]] = [threads.submit(pool.call, {"do": "sleep", "seconds": 5.2})]
         assert eventually(lambda: pool._busy == 1)
         for number in range(6):
             calls.append(threads.submit(call, number))
@@ -512,8 +513,9 @@ def test_a_worker_outlives_the_thread_that_started_it() -> None:
 
 def test_a_worker_may_step_back_behind_the_pages():
     with WorkerPool(replace(SPEC, nice=7)) as stepped_back, WorkerPool(SPEC) as beside:
-        assert os.getpriority(os.PRIO_PROCESS, pid_of(stepped_back)) == 7
-        assert os.getpriority(os.PRIO_PROCESS, pid_of(beside)) == os.getpriority(os.PRIO_PROCESS, 0)
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        assert os.getpriority(os.PRIO_PROCESS, pid_of(stepped_back)) == max(7, own)
+        assert os.getpriority(os.PRIO_PROCESS, pid_of(beside)) == own
         shares = Path(f"/proc/{pid_of(stepped_back)}/autogroup")
         if shares.exists():
             assert shares.read_text().split()[-1] == "7"

@@ -10,6 +10,7 @@ import sys
 from explain.compile import handler
 from explain.experiment import Experiment
 from explain.gpus import GPUS
+from kernels.launch import launcher, tensors
 from kernels.rungs import shape
 
 for asked in sys.argv[1:]:
@@ -18,19 +19,9 @@ for asked in sys.argv[1:]:
     room = max(one.shared_bytes for one in GPUS.values() if one.compute_capability == near)
     vars(shape).update(shared_memory=lambda q, room=room: room, is_hopper=lambda q: True)
     given = {"dtype": dtype, "head_dim": int(head_dim), "causal": True, "seq_len": 256}
-    cost, (listing,) = handler.compiled(
-        Experiment.of(f"rung:{rung}", given, "normal"), int(capability), lambda *_: None
-    )
-    (launch,) = cost.launches
-    ptx = [instruction.text for instruction in listing.ptx]
-    print(
-        json.dumps(
-            {
-                "asked": asked,
-                "spills": launch.spill_store_bytes,
-                "registers": launch.registers,
-                "shared": launch.shared_bytes,
-                "ptx": ptx,
-            }
-        )
-    )
+    experiment = Experiment.of(f"rung:{rung}", given, "normal")
+    inputs = tensors(experiment.values, experiment.make_inputs(), "cpu")
+    call = launcher(experiment.entry, experiment.values, inputs)
+    ((launch, _, asm),) = handler.compiled_launches(call, int(capability), lambda *_: None)
+    found = {"spills": launch.spill_store_bytes, "registers": launch.registers, "shared": launch.shared_bytes}
+    print(json.dumps({"asked": asked, **found, "ptx": asm["ptx"]}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -33,6 +34,11 @@ def gradients(inputs: Sequence[torch.Tensor], causal: bool) -> tuple[torch.Tenso
 
 def gradient_error(inputs: tuple[torch.Tensor, ...], result: tuple[torch.Tensor, ...], causal: bool) -> float:
     """The largest |gradient − float64| ÷ tolerance of dQ, dK and dV; inputs are q, k, v, dO."""
+    return _worst(result, *_specified(inputs, causal))
+
+
+def _specified(inputs: tuple[torch.Tensor, ...], causal: bool) -> tuple[Sequence[Any], Sequence[Any]]:
+    """dQ, dK and dV in float64, and how far each element may be off."""
     q, k, v, do = wide = [t.double() for t in inputs]
     off = (do * eager(q, k, v, causal)).abs().sum(-1, keepdim=True) * q.shape[-1] ** -0.5
     through_d = (
@@ -41,9 +47,24 @@ def gradient_error(inputs: tuple[torch.Tensor, ...], result: tuple[torch.Tensor,
         torch.zeros_like(v),
     )
     exact = gradients(wide, causal)
-    allowed = verify.gradients(inputs, exact, gradients(inputs, causal), through_d)
+    return exact, verify.gradients(inputs, exact, gradients(inputs, causal), through_d)
+
+
+def _worst(result: Sequence[torch.Tensor], exact: Sequence[Any], allowed: Sequence[Any]) -> float:
     ratios = [((ours.double() - right).abs() / most) for ours, right, most in zip(result, exact, allowed, strict=True)]
     return max(float(ratio.max()) if ratio.isfinite().all() else torch.inf for ratio in ratios)
+
+
+@lru_cache(maxsize=64)
+def _forward(
+    forward: Callable[..., Any], shape: tuple[int, ...], dtype: torch.dtype, causal: bool, device: str
+) -> tuple[tuple[torch.Tensor, ...], Any, tuple[Sequence[Any], Sequence[Any]]]:
+    """Random q, k, v, dO; the forward kernel's (o, lse); the gradients specified. Once for all that is run on them."""
+    batch, heads, kv_heads, seq_len, kv_len, head_dim = shape
+    torch.manual_seed(0)
+    q, do = (torch.randn(batch, heads, seq_len, head_dim, dtype=dtype, device=device) for _ in range(2))
+    k, v = (torch.randn(batch, kv_heads, kv_len, head_dim, dtype=dtype, device=device) for _ in range(2))
+    return (q, k, v, do), forward(q, k, v, causal=causal), _specified((q, k, v, do), causal)
 
 
 def worst_gradient(
@@ -51,10 +72,5 @@ def worst_gradient(
     backward: Callable[..., Any] = flash_attention_backward, **options: Any,
 ) -> float:  # fmt: skip
     """A backward kernel after a forward kernel, on random tensors: its largest error ÷ tolerance."""
-    batch, heads, kv_heads, seq_len, kv_len, head_dim = shape
-    torch.manual_seed(0)
-    q, do = (torch.randn(batch, heads, seq_len, head_dim, dtype=dtype, device=device) for _ in range(2))
-    k, v = (torch.randn(batch, kv_heads, kv_len, head_dim, dtype=dtype, device=device) for _ in range(2))
-    o, lse = forward(q, k, v, causal=causal)
-    result = backward(q, k, v, o, lse, do, causal=causal, **options)
-    return gradient_error((q, k, v, do), result, causal)
+    (q, k, v, do), (o, lse), specified = _forward(forward, shape, dtype, causal, device)
+    return _worst(backward(q, k, v, o, lse, do, causal=causal, **options), *specified)

@@ -41,6 +41,7 @@ def test_grid(kernel, dtype):
     "kernel", [kernel for kernel in TAUGHT.values() if kernel.wrong], ids=lambda kernel: kernel.name
 )
 def test_a_kernel_that_is_wrong_on_purpose_exceeds_its_tolerance_where_it_should(kernel):
-    missed = {e.inputs for e in quick_grid(kernel) if not verdict_of(kernel, e).within_tolerance}
+    tried = (e for e in quick_grid(kernel) if e.inputs in ("large_magnitude", "normal"))
+    missed = {e.inputs for e in tried if not verdict_of(kernel, e).within_tolerance}
     assert "large_magnitude" in missed
     assert ("normal" in missed) == (kernel.name != "softmax_naive")

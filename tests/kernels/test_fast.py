@@ -58,7 +58,7 @@ def test_a_masked_row_is_zeros_and_a_nan_spoils_its_row_alone(softmax):
 
 @every_softmax
 def test_strides_are_respected(softmax):
-    x = torch.randn(13, 10)
+    x = torch.randn(5, 10)
     torch.testing.assert_close(softmax(x), softmax(x.T.contiguous().T), rtol=1e-6, atol=0)  # other parts, other sums
 
 

@@ -116,7 +116,7 @@ def compiled(*asked: str) -> dict[str, dict[str, Any]]:
         timeout=900,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return {one["asked"]: {**one, "ptx": "\n".join(one["ptx"])} for one in map(json.loads, done.stdout.splitlines())}
+    return {one["asked"]: one for one in map(json.loads, done.stdout.splitlines())}
 
 
 OTHERS = {  # a plain rung for other GPUs, and for the widest heads: its instruction, and a program's most KiB

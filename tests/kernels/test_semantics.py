@@ -78,7 +78,7 @@ def test_a_row_sums_to_one_and_a_shift_changes_nothing(softmax):
 
 @by_name("softmax", EVERY_SOFTMAX, ids=named)
 def test_strides_are_respected(softmax):
-    x = torch.randn(13, 10)
+    x = torch.randn(5, 10)
     turned = x.T.contiguous().T
     assert torch.equal(softmax(x, **tile(softmax, 10)), softmax(turned, **tile(softmax, 10)))
 
@@ -177,7 +177,7 @@ def test_attention_strides_past_2_to_the_31_elements(attention, far):
 def test_any_tile_size_gives_the_same_answer(attention):
     q, k, v = qkv(1, 2, 11, 24, kv_len=15, kv_heads=1)
     expected, _ = reference.attention(*(tensor.numpy() for tensor in (q, k, v)), causal=True)
-    for block_m, block_n in ((1, 1), (2, 8), (8, 2), (16, 16)):
+    for block_m, block_n in ((1, 4), (2, 8), (8, 1), (16, 16)):
         o = output(attention(q, k, v, causal=True, block_m=block_m, block_n=block_n))
         np.testing.assert_allclose(o.numpy(), expected, atol=2e-6)
 
@@ -222,15 +222,15 @@ def test_merging_two_halves_by_their_lse_is_the_whole():
 
 
 @by_name("kernel", TAUGHT.values(), ids=lambda kernel: kernel.name)
-@by_name("preset", PRESETS.values(), ids=lambda preset: preset.name)
 @by_name("dtype", ["fp32", "fp16", "bf16"])
-def test_presets_make_values_that_the_dtype_has(kernel, preset, dtype):
+def test_presets_make_values_that_the_dtype_has(kernel, dtype):
     from explain.experiment import Experiment
 
-    experiment = Experiment.of(kernel.name, {"dtype": dtype}, preset.name)
-    for array in kernel.make_inputs(preset, experiment.values, 3).values():
-        assert array.dtype == np.float32
-        np.testing.assert_array_equal(array, representable(array, dtype))
+    for preset in PRESETS.values():
+        experiment = Experiment.of(kernel.name, {"dtype": dtype}, preset.name)
+        for array in kernel.make_inputs(preset, experiment.values, 3).values():
+            assert array.dtype == np.float32
+            np.testing.assert_array_equal(array, representable(array, dtype), err_msg=preset.name)
 
 
 def test_rounding_to_bf16_is_torchs():

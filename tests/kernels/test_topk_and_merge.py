@@ -106,7 +106,7 @@ def test_every_order_of_the_joins_gives_the_softmax(order, cols):
 
 
 def test_the_last_bits_may_depend_on_the_order_and_nothing_more():
-    x = torch.randn(16, 128, generator=torch.Generator().manual_seed(1))
+    x = torch.randn(4, 128, generator=torch.Generator().manual_seed(1))
     line, tree = (softmax_split(x, order=order, block_n=8) for order in ("left to right", "tree"))
     assert not torch.equal(line, tree)
     torch.testing.assert_close(line, tree, rtol=1e-6, atol=0)
@@ -134,7 +134,7 @@ def test_merging_masked_tiles_and_masked_rows(order):
 
 @pytest.mark.parametrize("softmax", BOTH, ids=named)
 def test_strides_are_respected(softmax):
-    x = torch.randn(13, 10)
+    x = torch.randn(5, 10)
     assert torch.equal(weights(softmax(x, block_n=4)), weights(softmax(x.T.contiguous().T, block_n=4)))
 
 

@@ -49,8 +49,9 @@ def experiments(draw: st.DrawFn, kernel: Kernel) -> Experiment:
             "block_m": draw(side(32)),
             "block_n": draw(side(32)),
         }
-        parameters["block_m"] = max(int(str(parameters["block_m"])), int(str(parameters["seq_len"])) // 8 or 1)
-        parameters["block_m"] = 1 << (int(str(parameters["block_m"])) - 1).bit_length()
+        for block, length in (("block_m", "seq_len"), ("block_n", "kv_len")):  # at most 8 tiles: more take long here
+            least = int(str(parameters[length])) // 8 or 1
+            parameters[block] = 1 << (max(int(str(parameters[block])), least) - 1).bit_length()
     return Experiment.of(kernel.name, parameters, draw(st.sampled_from(SYNTHETIC)))
 
 

@@ -56,7 +56,7 @@ def test_hints_unfold_one_by_one_then_the_solution(tmp_path, monkeypatch) -> Non
 
 def test_a_picture_fills_what_one_program_touches() -> None:
     puzzle = puzzles()["vector_add"]
-    run = checks.picture(puzzle).wait(60)
+    run = checks.picture(puzzle).wait(300)
     assert run.result is not None, run.error
     launch = run.result.trace.launches[0]
     words, drawn = figures.reach(run.result.trace, puzzle.functions)
@@ -83,7 +83,7 @@ def test_a_wrong_number_shows_the_answer_only_on_request(tmp_path, monkeypatch, 
     monkeypatch.setenv("TILESCOPE_PROGRESS", str(tmp_path / "progress.json"))
     test = page("write_it", puzzle=name)
     seed = test.session_state[f"seed {name}"]
-    run = checks.predicted(predictions()[name], seed).wait(60).result
+    run = checks.predicted(predictions()[name], seed).wait(300).result
     assert run is not None
     right = predictions()[name].solution([(predictions()[name].experiment(seed), run.trace)])
     test.run()

@@ -151,7 +151,10 @@ class Roles:
     # --- places ---
 
     def places(self, event: Event) -> list[int]:
-        return self.tile(self.b, event, self.own.get("rows", ""))
+        """The rows of an event: those that a variable holds, else, of a matrix, those that were loaded."""
+        if "rows" in self.own or "queries" in self.names or self.keys is None:
+            return self.tile(self.b, event, self.own.get("rows", ""))
+        return sorted({self.keys.place(element)[-2] for element in _elements(event.inputs, self.keys)})
 
     def tile(self, run: Replay, event: Event, name: str) -> list[int]:
         """The coordinates that a variable holds at an event."""

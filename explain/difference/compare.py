@@ -217,9 +217,8 @@ class _Comparison:
         return self.aligned and all(_has_read_more(one, event) for one in theirs) and self.is_state_so_far(event)
 
     def is_state_so_far(self, event: Event) -> bool:
-        """Whether B's value is what its role must be after the tiles that B has read: A may have read all of them, in
-        a pass before."""
-        expected = self.roles.expected(event)
+        """Whether B has what its role must be after the tiles of this pass: A may have read all of them before."""
+        expected = self.roles.expected(event) if self.roles.read_before(event) else None
         return expected is not None and event.value is not None and alike(expected, event.value, self.role_tolerance)
 
     @cached_property

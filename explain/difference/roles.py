@@ -84,7 +84,11 @@ class Roles:
 
     def read(self, event: Event) -> frozenset[int]:
         """The columns that B has read for an event's rows: those that went into it, and those of the tiles before."""
-        found = self.columns(event.inputs, self.keys)
+        return self.columns(event.inputs, self.keys) | self.read_before(event)
+
+    def read_before(self, event: Event) -> frozenset[int]:
+        """The columns of the scores that B's program has had before an event, in the same pass."""
+        found: frozenset[int] = frozenset()
         for number in self.b.by_program[event.launch, event.program]:
             one = self.b.events[number]
             if (

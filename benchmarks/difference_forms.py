@@ -130,11 +130,15 @@ BUGS: tuple[tuple[str, int, str, str, str, str], ...] = (
 )  # fmt: skip
 
 
-def rewritten(form: int, bug: tuple[str, str] | None = None) -> tuple[Edit, tuple[int, ...]]:
-    """Our kernel's body exchanged for a form, with a bug; and its lines: where one is left out, those beside it."""
-    kernel, text, _ = FORMS[form]
+def rewritten(form: int, bug: tuple[str, str] | None = None, kernel: str = "") -> tuple[Edit, tuple[int, ...]]:
+    """Our kernel's body exchanged for a form, with a bug; and its lines: where one is left out, those beside it.
+
+    `kernel`: another kernel with the same arguments and results than the form's own.
+    """
+    own, text, _ = FORMS[form]
+    kernel = kernel or own
     source, function = source_of(KERNELS[kernel].module), f"{kernel}_kernel"
-    begin = source.index("    # ", source.index(f"def {function}("))
+    begin = source.index("    # " if kernel == own else "    row =", source.index(f"def {function}("))
     body = source[begin : source.index("\n\n\n", begin)]
     old, new = bug or ("", "")
     first = source[:begin].count("\n") + text[: text.index(old)].count("\n") + 1

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from itertools import repeat
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+Kinds = Mapping[str, type | tuple[type, ...]]
+"""The types that each field of a table may have."""
+_WORDS: Mapping[type, str] = {
+    str: "text", list: "a list", tuple: "a list", int: "a whole number", float: "a number", bool: "true or false",
+    Mapping: "a table", NoneType: "None",
+}  # fmt: skip
 
 
 def plain(value: Any) -> Any:
@@ -57,3 +63,19 @@ def _value(kind: Any, value: Any, name: str) -> Any:
 def _parts(own: tuple[Any, ...], count: int) -> Any:
     """The types of a tuple's elements; `tuple[X, ...]` repeats X for each value."""
     return repeat(own[0], count) if own[-1] is Ellipsis else own
+
+
+def check(
+    given: Mapping[str, Any], allowed: Kinds, required: Sequence[str], where: str, error: type[ValueError] = ValueError
+) -> None:
+    """Raises `error`, beginning with `where`, for a field of a table that is missing, unknown or of another type."""
+    for name in required:
+        if name not in given:
+            raise error(f"{where}: {name} is missing")
+    for name, value in given.items():
+        if name not in allowed:
+            raise error(f"{where}: {name} is unknown; allowed are {', '.join(allowed)}")
+        kinds = one if isinstance(one := allowed[name], tuple) else (one,)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            words = dict.fromkeys(_WORDS[kind] for kind in kinds if kind is not int or float not in kinds)
+            raise error(f"{where}: {name}={value!r}: must be {' or '.join(words)}")

@@ -23,6 +23,7 @@ from explain.experiment import Experiment, ParameterError
 from explain.figures.labels import unbroken
 from explain.figures.numbers import number
 from explain.glossary import words_in
+from explain.plain import Kinds, check
 from explain.trace.model import Affine, Tile, Trace, numbers
 
 ROOMS = Path(__file__).parent / "chapters"
@@ -41,8 +42,8 @@ DIGITS = 4
 """Of a number in a caption, as in the player's texts."""
 
 _NUMBER = re.compile(r"\{(?:(sum|min|max) )?(\w+)( before)?\}")
-_TOUR = {"title": str, "chapter": str, "run": list, "caption": list}
-_CAPTION: Mapping[str, type | tuple[type, ...]] = {
+_TOUR: Kinds = {"title": str, "chapter": str, "run": list, "caption": list}
+_CAPTION: Kinds = {
     "at": str, "text": str, "say": str, "minutes": (int, float), "depth": str, "panels": list, "row": int,
     "column": int, "watch": str, "side": str,
 }  # fmt: skip
@@ -143,7 +144,7 @@ def parse(text: str, file: str) -> Tour:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise TourError(f"{file} is not TOML: {error}") from None
-    _check(data, _TOUR, ("title", "chapter", "run", "caption"), file)
+    check(data, _TOUR, ("title", "chapter", "run", "caption"), file, TourError)
     runs, captions = data["run"], data["caption"]
     if not 1 <= len(runs) <= 2:
         raise TourError(f"{file}: has {len(runs)} runs; the player shows one, or two side by side")
@@ -167,7 +168,7 @@ def _run(given: object, where: str) -> Experiment:
 def _caption(given: object, runs: int, where: str) -> Caption:
     if not isinstance(given, dict):
         raise TourError(f"{where}: must be a table with at, text, say and minutes")
-    _check(given, _CAPTION, ("at", "text", "say", "minutes"), where)
+    check(given, _CAPTION, ("at", "text", "say", "minutes"), where, TourError)
     values: dict[str, Any] = {
         name: " ".join(value.split()) if isinstance(value, str) else value for name, value in given.items()
     }
@@ -185,20 +186,6 @@ def _caption(given: object, runs: int, where: str) -> Caption:
     if not 0 <= caption.minutes <= MOST_MINUTES:
         raise TourError(f"{where}: minutes={caption.minutes}: must be from 0 to {MOST_MINUTES}")
     return caption
-
-
-def _check(
-    given: Mapping[str, Any], allowed: Mapping[str, type | tuple[type, ...]], required: Sequence[str], where: str
-) -> None:
-    for name in required:
-        if name not in given:
-            raise TourError(f"{where}: {name} is missing")
-    for name, value in given.items():
-        if name not in allowed:
-            raise TourError(f"{where}: {name} is unknown; allowed are {', '.join(allowed)}")
-        if not isinstance(value, allowed[name]) or isinstance(value, bool):
-            kinds = {str: "text", list: "a list", int: "a whole number", (int, float): "a number"}
-            raise TourError(f"{where}: {name}={value!r}: must be {kinds[allowed[name]]}")
 
 
 def resolved(tour: Tour, traces: Sequence[Trace]) -> dict[str, Any]:

@@ -209,10 +209,17 @@ class _Comparison:
                 return alike(expected, mine, self.role_tolerance)
             if not event.inputs:  # a coordinate or a mask of other tiles
                 return None
-        theirs = [one.value for one in self.counterparts.get(event.number, []) if one.value is not None]
+        theirs = [one for one in self.counterparts.get(event.number, []) if one.value is not None]
         if mine is None or not theirs:
             return None
-        return any(alike(one, mine, self.tolerance) for one in theirs)
+        if any(alike(one.value, mine, self.tolerance) for one in theirs if one.value is not None):
+            return True
+        return self.aligned and all(_has_read_more(one, event) for one in theirs) and self.is_state_so_far(event)
+
+    def is_state_so_far(self, event: Event) -> bool:
+        """Whether B has what its role must be after the tiles of this pass: A may have read all of them before."""
+        expected = self.roles.expected(event) if self.roles.read_before(event) else None
+        return expected is not None and event.value is not None and alike(expected, event.value, self.role_tolerance)
 
     @cached_property
     def roles(self) -> Roles:
@@ -370,6 +377,11 @@ class _Comparison:
             return None
         line, node = loops[1][[line for line, _ in loops[0]].index(its[1])]
         return (its[0], line, ast.unparse(node.target))
+
+
+def _has_read_more(one: Event, event: Event) -> bool:
+    """Whether all that went into an event went into another, and more."""
+    return one.inputs != event.inputs == one.inputs & event.inputs
 
 
 def _together(one: Event, event: Event) -> bool:

@@ -84,7 +84,11 @@ class Roles:
 
     def read(self, event: Event) -> frozenset[int]:
         """The columns that B has read for an event's rows: those that went into it, and those of the tiles before."""
-        found = self.columns(event.inputs, self.keys)
+        return self.columns(event.inputs, self.keys) | self.read_before(event)
+
+    def read_before(self, event: Event) -> frozenset[int]:
+        """The columns of the scores that B's program has had before an event, in the same pass."""
+        found: frozenset[int] = frozenset()
         for number in self.b.by_program[event.launch, event.program]:
             one = self.b.events[number]
             if (
@@ -151,7 +155,10 @@ class Roles:
     # --- places ---
 
     def places(self, event: Event) -> list[int]:
-        return self.tile(self.b, event, self.own.get("rows", ""))
+        """The rows of an event: those that a variable holds, else, of a matrix, those that were loaded."""
+        if "rows" in self.own or "queries" in self.names or self.keys is None:
+            return self.tile(self.b, event, self.own.get("rows", ""))
+        return sorted({self.keys.place(element)[-2] for element in _elements(event.inputs, self.keys)})
 
     def tile(self, run: Replay, event: Event, name: str) -> list[int]:
         """The coordinates that a variable holds at an event."""

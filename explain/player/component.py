@@ -39,6 +39,7 @@ import streamlit as st
 from pygments.lexers.python import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
+from explain import plain
 from explain.glossary import TERMS, words_in
 from explain.kept import kept
 from explain.player import files
@@ -51,7 +52,7 @@ SEEN = ("row", "panels", "depth", "watch")
 """What the address holds of what is seen, besides the step and the caption."""
 
 _SEQUENCE = (list, tuple)
-_VIEW: Mapping[str, tuple[type, ...]] = {
+_VIEW: plain.Kinds = {
     "title": (str,),
     "badge": (str,),
     "kernel": (str,),
@@ -67,7 +68,6 @@ _VIEW: Mapping[str, tuple[type, ...]] = {
     "invariant": (bool,),
     "chip": (Mapping,),
 }
-_REQUIRED = ("title", "badge")
 
 _TOKEN_CLASSES = (
     (Comment, "c"),
@@ -280,15 +280,7 @@ def _number(link: Mapping[str, str], name: str) -> int | None:
 
 
 def _check(view: Mapping[str, Any]) -> None:
-    for part in _REQUIRED:
-        if part not in view:
-            raise ValueError(f"view: {part!r} is missing")
-    for part, value in view.items():
-        if part not in _VIEW:
-            raise ValueError(f"view[{part!r}]: unknown; allowed are {', '.join(_VIEW)}")
-        if not isinstance(value, _VIEW[part]):
-            allowed = " or ".join(kind.__name__ for kind in _VIEW[part])
-            raise ValueError(f"view[{part!r}]={value!r} must be {allowed}")
+    plain.check(view, _VIEW, ("title", "badge"), "view")
     shape = view.get("score_shape")
     if shape is not None and (len(shape) != 2 or not all(isinstance(side, int) and side > 0 for side in shape)):
         raise ValueError(f"view['score_shape']={shape!r} must be two positive integers")

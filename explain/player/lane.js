@@ -262,8 +262,10 @@ export class Lane {
     if (at >= 0) return `${text(data[at])} in row ${this.tile?.rows[at] ?? at}`;
     const on = () => data.reduce((sum, x) => sum + (x ? 1 : 0), 0);
     if (dtype === "i1") return `${grouped(on())} of ${grouped(data.length)} true`;
-    const ends = shape.length === 1 && minMax(data), nans = countNaN(value);
-    return ends ? `${ends.map(text).join(" … ")}${nans ? `, ${grouped(nans)} NaN` : ""}` : times(shape);
+    const nans = countNaN(value);
+    if (nans === data.length) return "NaN";
+    const ends = shape.length === 1 && [...new Set(minMax(data))].map(text).join(" … ");
+    return ends ? `${ends}${nans ? `, ${grouped(nans)} NaN` : ""}` : times(shape);
   }
 
   /** A value's numbers and their unit: a dtype, or for a pointer “elements of x”. */

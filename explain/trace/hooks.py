@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from triton.runtime import interpreter
 from triton.runtime.autotuner import Autotuner
 
+from explain.trace.cuda_graphs import Graph
 from explain.trace.errors import OutOfBounds, TraceError
 from explain.trace.memory import tensor_behind
 from explain.trace.records import ATOMIC, LOAD, STORE
@@ -71,6 +73,9 @@ def hooks(recorder: Recorder) -> list[tuple[Any, str, object]]:
     def patched_run(self: Any, *args: Any, grid: Any, warmup: Any, **kwargs: Any) -> Any:
         compiled = Compiled(self, dict(zip(self.arg_names, args, strict=False)) | kwargs, recorder.note)
         if warmup:
+            return compiled
+        if Graph.capturing is not None:
+            Graph.capturing.launch(partial(self.run, *args, grid=grid, warmup=warmup, **kwargs))
             return compiled
         with recorder.launching(self):
             try:

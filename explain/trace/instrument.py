@@ -230,10 +230,10 @@ class _Rewriter(ast.NodeTransformer):
 
     def branches(self, node: ast.If, name: str) -> tuple[ast.stmt, ast.stmt, list[ast.stmt]]:
         """The making of a `Branches`, its call with the values of what the branches assign, and what is lost after."""
-        then, other = ({one for part in block for node in ast.walk(part) for one in _assigned(node)} for block in
-                       (node.body, node.orelse))  # fmt: skip
+        then, other = set(_left(node.body)), set(_left(node.orelse))
+        inner = {name for part in (*node.body, *node.orelse) for one in ast.walk(part) for name in _assigned(one)}
         returns = any(isinstance(part, ast.Return) for part in ast.walk(node))  # visit_if_top_level: it ends there
-        names = [] if returns else sorted(then | other)
+        names = [] if returns else sorted(inner | then | other)
         arguments = [ast.Constant(node.lineno), *map(ast.Constant, names)]
         made = ast.Assign([ast.Name(name, ast.Store())], _call("Branches", _name(TYPES), *arguments))
         check = ast.Expr(ast.Call(_name(name), [_variables()], []))
@@ -393,6 +393,19 @@ def _bound(target: ast.expr) -> list[str]:
         case ast.Starred(value=value):
             return _bound(value)
     return []
+
+
+def _left(block: Sequence[ast.stmt]) -> Iterator[str]:
+    """The new names that a block leaves: those of a loop's body end with each iteration, unless it is unrolled."""
+    for node in block:
+        yield from _binds(node)
+        rolled = isinstance(node, ast.While) or (isinstance(node, ast.For) and "static_range" not in _header(node))
+        for part in () if rolled else ("body", "orelse"):
+            yield from _left(getattr(node, part, []))
+
+
+def _header(node: ast.For) -> str:
+    return ast.unparse(node.iter.func if isinstance(node.iter, ast.Call) else node.iter)
 
 
 def _assigned(node: ast.AST) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import importlib
@@ -18,10 +19,12 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 import torch
+from torch import overrides
+from torch.utils import _device
 from triton.runtime import KernelInterface
 from triton.runtime.errors import InterpreterError
 
@@ -34,6 +37,10 @@ from explain.trace.without_gpu import OURS, OnCpu, is_library, without_gpu
 
 OUTPUT_CHARACTERS = 100_000
 """What a run prints is kept up to here."""
+SOON_S = 0.001
+"""A time limit that comes at a bad moment comes again so many seconds later."""
+MODES = overrides.__file__, _device.__file__
+"""The files of PyTorch that change its stack of modes."""
 NO_GPU = (
     "no GPU here: the file's tensors on cuda are on the CPU, and a question about the GPU is answered as on an H100; "
     "times and used memory are NaN, and a benchmark runs once, at its first size"
@@ -148,11 +155,21 @@ class _Output(io.StringIO):
         return len(text)
 
 
+def _changes_modes(frame: FrameType | None) -> bool:
+    """Whether PyTorch may be taking modes off its stack, where an error would leave it without them: such as OnCpu."""
+    while frame is not None and frame.f_code.co_filename == contextlib.__file__:
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename in MODES
+
+
 @contextmanager
 def limited(seconds: float | None) -> Iterator[None]:
     """Raises TookTooLong inside after so many seconds, and again each second, if the code hides it."""
 
-    def stop(*_: object) -> None:
+    def stop(_: int, frame: FrameType | None) -> None:
+        if _changes_modes(frame):
+            signal.setitimer(signal.ITIMER_REAL, SOON_S, 1)
+            return
         raise TookTooLong(
             f"it ran longer than {seconds:g} s: raise --seconds, make its inputs smaller, "
             "or run a few programs: explain trace … --programs 0:4 --only"

@@ -23,6 +23,7 @@ from torch.utils import _device
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
+from explain.trace.cuda_graphs import Capture, Graph, make_graphed_callables
 from explain.trace.instrument import PROJECT
 from explain.trace.patches import replaced
 
@@ -61,6 +62,8 @@ class OnCpu(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, moves = dict(kwargs or {}), func == torch.Tensor.to
+        if func == torch.device:
+            return func("cuda", *args) if args and type(args[0]) is int else func(*args, **kwargs)
         if func == _IS_CUDA or (self.asked and func in _SAID):
             self.asked = True
             return _SAID[func]
@@ -206,7 +209,11 @@ def _answers() -> dict[str, Any]:
         "current_device": _always(0),
         "device_count": _always(1),
         "is_bf16_supported": _always(True),
-        "is_current_stream_capturing": _always(False),
+        "CUDAGraph": Graph,
+        "graph": Capture,
+        "make_graphed_callables": make_graphed_callables,
+        "graph_pool_handle": _always((0, 0)),
+        "is_current_stream_capturing": lambda: Graph.capturing is not None,
         "get_device_name": _always(H100.name),
         "get_device_properties": _always(H100),
         "get_device_capability": _always(CAPABILITY),
@@ -240,6 +247,27 @@ def _accelerators() -> dict[str, Any]:
     }
 
 
+def _autocast() -> Iterator[tuple[Any, str, object]]:
+    """What methods of `torch.autocast` do instead: what asks it of CUDA gets it on the CPU too."""
+    autocast: Any = torch.autocast
+    enter, leave = autocast.__enter__, autocast.__exit__
+
+    def entered(self: Any) -> Any:
+        if self.device == "cuda":
+            self.on_cpu = autocast("cpu", self.fast_dtype, self._enabled, self._cache_enabled)
+            enter(self.on_cpu)
+        return enter(self)
+
+    def left(self: Any, *error: Any) -> Any:
+        if self.device == "cuda":
+            leave(self.on_cpu, *error)
+        return leave(self, *error)
+
+    yield autocast, "__enter__", entered
+    yield autocast, "__exit__", left
+    yield torch.cuda.amp.common, "amp_definitely_not_available", _always(False)
+
+
 @contextmanager
 def without_gpu() -> Iterator[OnCpu]:
     """While open, and if there is no GPU, code that asks for one runs on the CPU."""
@@ -251,6 +279,7 @@ def without_gpu() -> Iterator[OnCpu]:
     attributes: list[tuple[Any, str, object]] = [
         *((torch.cuda, name, answer) for name, answer in _answers().items()),
         *((torch.accelerator, name, answer) for name, answer in _accelerators().items()),
+        *_autocast(),
         (torch, "Generator", _Generator),
         (triton.testing, "do_bench", _timed),
         (triton.testing, "do_bench_cudagraph", _timed),

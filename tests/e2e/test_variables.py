@@ -30,6 +30,8 @@ def theirs(x_ptr, y_ptr, n, COLS: tl.constexpr, ROWS: tl.constexpr):
     falling = 10 - c
     holes = tl.where(mask, c - 3.0, float("nan"))
     holes = tl.where(c > n + 1, 12.0, holes)
+    gone = tl.where(mask, -float("inf"), float("nan"))
+    gone = gone - gone
     cube = tl.reshape(x, (ROWS, 2, COLS // 2))
     a1 = n + 1
     a2 = a1 + 1
@@ -144,6 +146,9 @@ def test_the_line_lists_what_it_reads_with_least_and_most(at, trace):
     expect(page.locator(".line.now .chip")).to_contain_text("−5 … 10")
     page = at(last(trace, "holes"))
     expect(page.locator(".line.now .chip")).to_contain_text("−3 … 12, 2 NaN")
+    page = at(last(trace, "gone"))
+    expect(page.locator(".line.now .chip")).to_contain_text("gone NaN")
+    expect(page.locator(".line.now .chip")).to_contain_text("−∞, 3 NaN")
     page = at(last(trace, "total"))
     assert "axis" not in page.locator(".line.now .chip").inner_text()
 

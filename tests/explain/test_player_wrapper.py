@@ -190,9 +190,9 @@ def test_a_damaged_trace_is_sent_with_what_is_wrong():
 @pytest.mark.parametrize(
     ("view", "message"),
     [
-        ({"title": "A run"}, "'badge' is missing"),
-        (VIEW | {"colour": "red"}, r"view\['colour'\]: unknown; allowed are title, badge"),
-        (VIEW | {"roles": ["s"]}, r"view\['roles'\]=\['s'\] must be Mapping"),
+        ({"title": "A run"}, "view: badge is missing"),
+        (VIEW | {"colour": "red"}, "view: colour is unknown; allowed are title, badge"),
+        (VIEW | {"roles": ["s"]}, r"view: roles=\['s'\]: must be a table"),
         (VIEW | {"chip": {"name": "H200"}}, r"view\['chip'\]=.* must have name, shared_bytes and register_bytes"),
         (VIEW | {"score_shape": [4, 0]}, "must be two positive integers"),
         (VIEW | {"score_shape": [2, 3], "col_labels": ["a", "b"]}, r"'col_labels'\] has 2 labels; .* needs 3"),

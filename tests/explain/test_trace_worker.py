@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -10,6 +11,7 @@ from textwrap import dedent
 
 import pytest
 import torch
+from torch import overrides
 
 from explain import ROOT
 from explain.engine import TRACE_WORKER
@@ -175,6 +177,8 @@ def test_tensors_on_cuda_are_on_the_cpu_and_the_trace_says_so(trace_file, made):
         "torch.set_default_device('cuda'); assert torch.rand(4).is_cuda",
         "with torch.device('cuda'): torch.rand(4)",
         "torch.empty_like(x); torch.zeros(4, device=x.device).to(x.device)",
+        "assert torch.device(0) == torch.device(device=torch.device('cuda', 0)) == x.device",
+        "assert torch.cuda.make_graphed_callables(torch.sin, (x,))(x).equal(torch.sin(x))",
     ],
 )
 def test_what_scripts_ask_of_a_gpu(trace_file, asked):
@@ -187,6 +191,53 @@ def test_what_scripts_ask_of_a_gpu(trace_file, asked):
     """
     assert trace_file(text)["report"]["failure"] is None
     assert torch.zeros(1).device.type == "cpu"
+
+
+@NO_GPU_HERE
+@pytest.mark.parametrize(
+    ("context", "dtype"),
+    [
+        ("torch.autocast('cuda')", torch.float16),
+        ("torch.amp.autocast('cuda', torch.bfloat16)", torch.bfloat16),
+        ("torch.amp.autocast('cuda', enabled=False)", torch.float32),
+    ],
+)
+def test_autocast_on_cuda_casts_what_is_on_the_cpu(trace_file, context, dtype):
+    text = f"""
+        def main():
+            x = torch.ones(4, 4, device="cuda")
+            double[(1,)](x, 4, BLOCK=4)
+            with {context}:
+                assert (x @ x).dtype == {dtype}
+                assert torch.is_autocast_enabled() == ({dtype} != torch.float32)
+            assert (x @ x).dtype == torch.float32
+    """
+    assert trace_file(text)["report"]["failure"] is None
+    assert not torch.is_autocast_enabled("cpu")
+
+
+@NO_GPU_HERE
+def test_a_cuda_graph_runs_when_it_is_replayed(trace_file):
+    text = """
+        def main():
+            x, total = torch.arange(4.0, device="cuda"), torch.zeros(4, device="cuda")
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, stream=torch.cuda.Stream()):
+                assert torch.cuda.is_current_stream_capturing()
+                y = x + 1
+                double[(1,)](y, 4, BLOCK=4)
+                z = y[:2] * 10
+                total += y
+            assert total.tolist() == [0, 0, 0, 0]
+            for start in (0.0, 4.0):
+                x.copy_(torch.arange(start, start + 4))
+                graph.replay()
+            assert y.tolist() == [10, 12, 14, 16] and z.tolist() == [100, 120]
+            assert total.tolist() == [12, 16, 20, 24]
+    """
+    answer = trace_file(text)
+    assert answer["report"]["failure"] is None
+    assert len(answer["launches"]) == 2  # the replays
 
 
 @NO_GPU_HERE
@@ -374,6 +425,22 @@ def test_a_limit_leaves_the_trace_and_names_its_option(trace_file, options, says
     answer = trace_file(f"{dedent(text)}\nKEEP_LAUNCHING = {'seconds' not in options}", **options)
     assert says in answer["report"]["failure"]["message"]
     assert answer["steps"] == steps
+
+
+@NO_GPU_HERE
+def test_a_limit_waits_while_pytorch_changes_its_modes(trace_file, monkeypatch):
+    text = """
+        def _pop_mode():
+            mode = pop()
+            for alarm in alarms:
+                signal.raise_signal(alarm)
+            return mode
+    """
+    scope = {"pop": overrides._pop_mode, "signal": signal, "alarms": iter([signal.SIGALRM])}
+    exec(compile(dedent(text), overrides.__file__, "exec"), scope)
+    monkeypatch.setattr(overrides, "_pop_mode", scope["_pop_mode"])
+    with pytest.raises(TraceError, match="ran longer than"):
+        trace_file("def main():\n  while True:\n    torch.nn.functional.relu(torch.ones(1))", seconds=60)
 
 
 def test_programs_that_are_not_recorded_are_counted(trace_file):

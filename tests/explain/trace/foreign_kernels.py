@@ -297,6 +297,26 @@ def only_in_one_branch(y_ptr, n):
 
 
 @triton.jit
+def in_a_loop_of_one_branch(y_ptr, n):
+    if n > 2:
+        for i in range(2):
+            x = i * 1.0
+    else:
+        x = 1.0
+    tl.store(y_ptr, x)
+
+
+@triton.jit
+def in_an_unrolled_loop_of_one_branch(y_ptr, n):
+    if n > 2:
+        for i in tl.static_range(2):
+            x = i * 1.0
+    else:
+        x = 4.0
+    tl.store(y_ptr, x)
+
+
+@triton.jit
 def branches(y_ptr, n, BLOCK: tl.constexpr):
     last = 0.0
     for i in range(n):

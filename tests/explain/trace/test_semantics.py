@@ -50,6 +50,7 @@ ACCEPTED = {
     "two_loops": ({"y_ptr": "*fp32", "n": "i32"}, {}),
     "constant_branch": ({"y_ptr": "*fp32"}, {"WIDE": False}),
     "branches": ({"y_ptr": "*fp32", "n": "i32"}, {"BLOCK": 4}),
+    "in_an_unrolled_loop_of_one_branch": ({"y_ptr": "*fp32", "n": "i32"}, {}),
     "sides_of_each_type": ({"y_ptr": "*fp32", "n": "i32"}, {"FIRST": True}),
     "inline_ptx": ({"x_ptr": "*fp32", "y_ptr": "*fp32"}, {"BLOCK": 4}),
     "names_of_a_loop": ({"y_ptr": "*fp32", "n": "i32"}, {"BLOCK": 4}),
@@ -62,8 +63,9 @@ def compiler_says():
     calls: dict[str, Any] = {
         name: ({"y_ptr": "*fp32", **types}, constants) for name, (_, types, constants, _) in REFUSED.items()
     }
-    of_two = ("branches_of_two_types", "ternary_of_two_widths", "only_in_one_branch", "name_of_a_loop_after_it")
-    calls |= {name: ({"y_ptr": "*fp32", "n": "i32"}, {}) for name in of_two}
+    of_two = "branches_of_two_types", "ternary_of_two_widths"
+    lost = "only_in_one_branch", "in_a_loop_of_one_branch", "name_of_a_loop_after_it"
+    calls |= {name: ({"y_ptr": "*fp32", "n": "i32"}, {}) for name in (*of_two, *lost)}
     calls |= ACCEPTED | {"small_dot": ({"x_ptr": "*fp32", "y_ptr": "*fp32"}, {"M": 4, "K": 4})}
     command = [sys.executable, "-m", "tests.explain.trace.compile_foreign", json.dumps(calls)]
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
@@ -264,10 +266,18 @@ def test_branches_may_leave_a_type_for_each_type_of_the_arguments():
         assert trace.steps
 
 
-def test_a_variable_of_one_branch_is_lost_after_it(compiler_says):
-    assert "x is not defined" in compiler_says["only_in_one_branch"]
+@pytest.mark.parametrize(("kernel", "n"), [("only_in_one_branch", 4), ("in_a_loop_of_one_branch", 1)])
+def test_a_variable_of_one_branch_is_lost_after_it(compiler_says, kernel, n):
+    assert "x is not defined" in compiler_says[kernel]
     with pytest.raises(Exception, match="'x'"):
-        record_call(lambda: kernels.only_in_one_branch[(1,)](torch.zeros(4), 4))
+        record_call(lambda: getattr(kernels, kernel)[(1,)](torch.zeros(4), n))
+
+
+@pytest.mark.parametrize(("n", "expected"), [(4, 1.0), (1, 4.0)])
+def test_a_variable_of_an_unrolled_loop_in_a_branch_lives_on(n, expected):
+    y = torch.zeros(1)
+    record_call(lambda: kernels.in_an_unrolled_loop_of_one_branch[(1,)](y, n))
+    assert y.item() == expected
 
 
 def test_a_loops_own_variables_end_with_each_iteration():

@@ -179,10 +179,12 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> str:
             continue
         counts, output = point.counters.cold, experiment.traffic.written_bytes
         if (spill := counts.spill_written_bytes) and counts.l2_written_bytes == output + spill:
+            stored = " and ".join(term.buffer for term in experiment.traffic.terms if term.written)
             return (
                 f"**More bytes than the output:** at {sizes(experiment)}, {experiment.entry.title} wrote "
-                f"{count(output + spill)} bytes to L2. The kernel stores {count(output)} bytes of them, and "
-                f"{count(spill)} bytes are spilled registers: equal to the byte. Loading those again is not in this sum."
+                f"{count(output + spill)} bytes to L2. The kernel stores {count(output)} bytes of them in {stored}, "
+                f"and {count(spill)} bytes are spilled registers: equal to the byte. Loading those again is not in "
+                "this sum."
             )
     return ""
 

@@ -38,10 +38,12 @@ MEASURED = """
 SOURCES = """
 Every number in this app names one of three sources:
 
-- ○ **formula**: computed from the sizes.
-- ◉ **trace**: counted while the kernel's lines run in Triton's interpreter. Never a time.
-- ● **hardware**: measured on a GPU: now, or **recorded** before. This page has all the recorded ones, each with its
-  GPU and date.
+○ **formula**: computed from the sizes.
+
+◉ **trace**: counted while the kernel's lines run in Triton's interpreter. Never a time.
+
+● **hardware**: measured on a GPU: now, or **recorded** before. This page has all the recorded ones, each with its GPU
+and date.
 """
 
 

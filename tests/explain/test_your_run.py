@@ -105,6 +105,9 @@ def test_without_a_file_the_page_plays_its_example(opened):
     test, (head, files) = opened()
     assert not test.error
     assert files == [your_run.EXAMPLE.read_bytes()]
+    trace = your_run.recorded(your_run.EXAMPLE).trace.trace
+    grown = [value.numpy() for step, value in trace.history(your_run.WATCHED) if step <= head["step"]]
+    assert [bool(value.any()) for value in grown] == [False, True]
     assert head["watch"] == your_run.WATCHED
     changes = {step for step, _ in trace_file.read(files[0]).history(your_run.WATCHED)}
     assert len(changes) > 2  # it has something to show

@@ -342,9 +342,8 @@ def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator) -> None:
             with st.expander("How the roofs were measured"):
                 st.markdown(roofline.roofs_table(shown.roofs))
         other = roofline.other_rate(points, shown.roofs)
-        sourced(
-            f"{_source(shown)} · FLOPs: formula, softmax included; bytes: L2 cold; roofs: micro-benchmarks{other and f'; {other}'}"
-        )
+        roofs = f"roofs: micro-benchmarks{other and f'; {other}'}"
+        sourced(f"{_source(shown)} · FLOPs: formula, softmax included; bytes: L2 cold; {roofs}")
 
 
 def sweep_points(shown: Shown) -> None:

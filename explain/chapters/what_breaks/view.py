@@ -185,8 +185,8 @@ def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -
         st.button(
             symbol,
             key=f"divergence {exhibit.name} {one.variable}",
-            help=f"step {one.step}, line {one.line}, {one.place or 'one number'}: {number(one.right, 4)} in the correct "
-            f"kernel, {number(one.broken, 4)} in the broken one; elements that differ: {count(one.elements)}",
+            help=f"step {one.step}, line {one.line}, {one.place or 'one number'}: {number(one.right, 4)} in the "
+            f"correct kernel, {number(one.broken, 4)} in the broken one; elements that differ: {count(one.elements)}",
             on_click=_go,
             args=(broken, one.step),
         )

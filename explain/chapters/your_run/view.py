@@ -105,8 +105,8 @@ def _about_example() -> None:
     layout.prose(
         "**Below: an example.** RMSNorm divides each row by its root mean square. A program has one row of 20 numbers. "
         "It reads it twice, 8 numbers at a time.\n\n"
-        "The player opens where `squares` first grows, in the first loop. Press the → key: it grows tile by tile. In the last "
-        "tile the mask hides 4 of 8 places."
+        "The player opens where `squares` first grows, in the first loop. Press the → key: it grows tile by tile. In "
+        "the last tile the mask hides 4 of 8 places."
     )
     with st.container(horizontal=True):
         for label, data, name in (

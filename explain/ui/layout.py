@@ -174,7 +174,8 @@ _BAR = st.components.v2.component(
     "tilescope_bar",
     html='<nav aria-label="Pages"></nav>',
     css=(LOOK / "frame.css").read_text(encoding="utf-8"),
-    js=files.module("fonts.js") + (LOOK / "frame.js").read_text(encoding="utf-8"),
+    js=files.module("fonts.js")
+    + "".join((LOOK / name).read_text(encoding="utf-8") for name in ("large.js", "frame.js")),
 )
 _LISTS = (("", ("home", "chapter")), ("The lab", ("lab",)), ("Tools", ("tool",)), ("", ("own",)))
 

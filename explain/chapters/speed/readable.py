@@ -90,7 +90,7 @@ def told(case: Case, steps: tuple[Step, ...], counted: Mapping[str, Point], reco
         f"**Why is the line *our readable kernel* ({speeds[0]}) above kernel {at} ({speeds[1]})?** It is "
         f"{KERNELS[KERNEL].short} of the other pages. The arithmetic is the same. The settings differ:\n\n"
         f"- readable: {own.words}. The next K and V load while a tile is computed.\n"
-        f"- kernel {at}: {above.words}. They do not."
+        f"- kernel {at}: {above.words}. Nothing loads ahead."
     ]
     if twin.gain and not case.causal and (pair := both(record, case)):
         said.append(_gain(twin, pair, counted))

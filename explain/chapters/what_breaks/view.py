@@ -101,7 +101,7 @@ def plaque(exhibit: Exhibit) -> DeltaGenerator:
     )
     said = pair[0].preset.help.replace("− −inf", "− (−∞)").replace("−inf", "−∞")
     layout.introduce(
-        f"**{WORDS[exhibit.name].bug}**\n\nThe input that shows it: {said[0].lower()}{said[1:].rstrip('.')}. "
+        f"**{WORDS[exhibit.name].bug}**\n\nInput: {said[0].lower()}{said[1:].rstrip('.')}. "
         "[Find another ↓](#game)"
     )
     with line_of:

@@ -101,8 +101,7 @@ def plaque(exhibit: Exhibit) -> DeltaGenerator:
     )
     said = pair[0].preset.help.replace("− −inf", "− (−∞)").replace("−inf", "−∞")
     layout.introduce(
-        f"**{WORDS[exhibit.name].bug}**\n\nInput: {said[0].lower()}{said[1:].rstrip('.')}. "
-        "[Find another ↓](#game)"
+        f"**{WORDS[exhibit.name].bug}**\n\nInput: {said[0].lower()}{said[1:].rstrip('.')}. [Find another ↓](#game)"
     )
     with line_of:
         st.markdown(html, unsafe_allow_html=True)

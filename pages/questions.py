@@ -2,13 +2,12 @@
 
 import streamlit as st
 
-from explain.chapters.questions.asked import tables
+from explain.chapters.questions.asked import cards
 from explain.ui import layout
 
 layout.chapter(__file__, goal="see short answers to questions from GitHub, and the pages that show why.")
-asked = tables()
+asked = cards()
 layout.jumps(asked)
-with st.container(key="asked"):
-    for group, table in asked.items():
-        layout.header(group)
-        st.markdown(table, unsafe_allow_html=True)
+for group, shown in asked.items():
+    layout.header(group)
+    st.markdown(shown, unsafe_allow_html=True)

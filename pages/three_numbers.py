@@ -14,7 +14,7 @@ with lead:
     choice = view.choose()
 shown, records = view.hierarchy(choice, lead)
 view.gaps(choice, shown, records)
-view.ratios(records)
+view.ratios(choice, records)
 view.terms(choice, shown)
 view.every_kernel(records)
 view.closing(choice, shown)

@@ -5,8 +5,8 @@ from explain.ui import layout
 
 with layout.chapter(__file__, goal=view.GOAL, wide=2):
     exhibit = view.choose()
-    view.plaque(exhibit)
-questions = view.run(exhibit)
+    chain = view.plaque(exhibit)
+questions = view.run(exhibit, chain)
 view.verdicts(exhibit)
 view.game(exhibit)
 view.closing(exhibit, questions)

@@ -43,9 +43,11 @@ def colour_of(kernel: str) -> str:
 
 def chart(
     title: str, lines: Iterable[Line], *, x: str, y: str, unit: str = "", log: bool = False, height: int = 420,
-    limits: Mapping[float, str] = MappingProxyType({}), marks: Sequence[float] = (),
+    limits: Mapping[float, str] = MappingProxyType({}), marks: Sequence[float] = (), around: float | None = None,
 ) -> go.Figure:  # fmt: skip
     """Lines with labels at their ends, over a logarithmic x; y is logarithmic with `log`, else it begins at 0.
+
+    A ratio is seen `around` 1, its own zero: y then begins near its values, and a thin line stands there.
 
     `limits` are values of x with their names, as vertical lines; `marks` are the values to name on the axis.
     """
@@ -65,12 +67,15 @@ def chart(
     values = [point[1] for line in drawn for point in line.points]
     scaled = math.log10 if log else float
     top = max(values, default=10.0)
-    low, high = (scaled(min(values, default=1.0)) if log else 0.0), scaled(top)
-    margin = 0.06 * ((high - low) or 1.0)
-    low, high = low - margin * log, high + margin
+    starts = log or around is not None
+    low, high = (scaled(min([*values, around or top])) if starts else 0.0), scaled(max(top, around or top))
+    margin = (0.06 if around is None else 0.2) * ((high - low) or 1.0)
+    low, high = low - margin * starts, high + margin
     named = {v: count(int(v)) for v in marks} or _ticks([x for line in drawn for x, _ in line.points], own=True)
     figure.update_xaxes(**logarithmic(x, named))
     figure.update_yaxes(range=[low, high], **(logarithmic(y, _ticks(values, own=False)) if log else {"title.text": y}))
+    if around is not None:
+        figure.add_hline(around, line={"color": palette.mid("slate"), "width": 1})
     for n, (at, name) in enumerate(sorted(limits.items())):
         figure.add_vline(at, line={"color": palette.mid("slate"), "width": 1, "dash": "dot"})
         figure.add_annotation(

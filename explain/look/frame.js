@@ -33,6 +33,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   leave.signal.addEventListener("abort", () => sheet.close());
   document.addEventListener("keydown", onward, { signal: leave.signal });
   document.addEventListener("click", photograph, { capture: true, signal: leave.signal });
+  showPicturesLarge(leave.signal);
   return () => leave.abort();
 }
 
@@ -88,20 +89,27 @@ async function photograph(event) {
 }
 
 async function drawingOfPlot(plot) {
+  const svg = copyOfPlot(plot);
+  svg.style.background = getComputedStyle(plot.closest(".stApp")).backgroundColor;
+  const style = document.createElementNS(svg.namespaceURI, "style");
+  style.textContent = await embeddedFonts(true);
+  svg.prepend(style);
+  return new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" });
+}
+
+/** A plot as it stands, as one SVG. */
+function copyOfPlot(plot) {
   const { width, height } = plot.getBoundingClientRect();
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   const size = { width, height, viewBox: `0 0 ${width} ${height}` };
   for (const [name, value] of Object.entries(size)) svg.setAttribute(name, value);
-  svg.style.background = getComputedStyle(plot.closest(".stApp")).backgroundColor;
-  const style = document.createElementNS(svg.namespaceURI, "style");
-  style.textContent = await embeddedFonts(true);
   const layers = [...plot.querySelectorAll(".svg-container > .main-svg, .svg-container > div > .main-svg")];
-  svg.append(style, ...layers.map((layer) => layer.cloneNode(true)));
+  svg.append(...layers.map((layer) => layer.cloneNode(true)));
   const words = layers.flatMap((layer) => [...layer.querySelectorAll("text, tspan")]);
   svg.querySelectorAll("text, tspan").forEach((copy, i) => {
     copy.style.setProperty("fill", getComputedStyle(words[i]).fill);
   });
-  return new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" });
+  return svg;
 }
 
 async function photographOf(drawing, plot, scale) {

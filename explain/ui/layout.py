@@ -174,9 +174,10 @@ _BAR = st.components.v2.component(
     "tilescope_bar",
     html='<nav aria-label="Pages"></nav>',
     css=(LOOK / "frame.css").read_text(encoding="utf-8"),
-    js=files.module("fonts.js") + (LOOK / "frame.js").read_text(encoding="utf-8"),
+    js=files.module("fonts.js")
+    + "".join((LOOK / name).read_text(encoding="utf-8") for name in ("large.js", "frame.js")),
 )
-_LISTS = {"": ("home", "chapter"), "The lab": ("lab",), "Tools": ("tool",), "Your own": ("own",)}
+_LISTS = (("", ("home", "chapter")), ("The lab", ("lab",)), ("Tools", ("tool",)), ("", ("own",)))
 
 
 def bar(here: contents.Page) -> str | None:
@@ -193,11 +194,10 @@ def _bar_html(here: contents.Page) -> str:
 
     def listed(page: contents.Page) -> str:
         number = f"<b>{page.number}</b> " if page.kind == "chapter" else ""
-        label = page.title.removeprefix("Your ") if page.kind == "own" else page.title
-        return f"<li>{link(page, 'aria-current=page' if page == here else '', number + escape(label))}</li>"
+        return f"<li>{link(page, 'aria-current=page' if page == here else '', number + escape(page.title))}</li>"
 
     lists = ""
-    for name, kinds in _LISTS.items():
+    for name, kinds in _LISTS:
         heading = f"<li><span>{name}</span></li>" if name else ""
         lists += f"<ul>{heading}{''.join(listed(page) for kind in kinds for page in contents.of_kind(kind))}</ul>"
     before, after = beside(here)

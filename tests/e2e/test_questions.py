@@ -25,4 +25,4 @@ def test_the_app_has_the_table_too(page: Page, visit):
     for question in questions():
         if question.page is None:  # tests/explain/chapters/questions/test_questions.py says so
             continue
-        expect(page.get_by_role("row").filter(has_text=question.answer.replace("*", "")[:40])).to_have_count(1)
+        expect(page.get_by_role("article").filter(has_text=question.answer.replace("*", "")[:40])).to_have_count(1)

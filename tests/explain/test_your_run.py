@@ -12,6 +12,7 @@ from explain import ROOT, cli, contents, given, lessons, recordings
 from explain.chapters.your_kernel import view as your_kernel
 from explain.chapters.your_run import view as your_run
 from explain.trace import file as trace_file
+from explain.trace.model import Tile
 from tests.explain.test_player_wrapper import unpacked
 
 PROGRAM = """
@@ -105,6 +106,8 @@ def test_without_a_file_the_page_plays_its_example(opened):
     test, (head, files) = opened()
     assert not test.error
     assert files == [your_run.EXAMPLE.read_bytes()]
+    seen = [value for step, value in trace_file.read(files[0]).history(your_run.WATCHED) if step <= head["step"]]
+    assert [bool(tile.numpy().any()) for tile in seen if isinstance(tile, Tile)] == [False, True]
     assert head["watch"] == your_run.WATCHED
     changes = {step for step, _ in trace_file.read(files[0]).history(your_run.WATCHED)}
     assert len(changes) > 2  # it has something to show

@@ -12,16 +12,12 @@ from explain.glossary import Term, find
 
 MOST_NAMES = 4
 """Names in the code that an entry lists one by one."""
-_HEADINGS = (
-    '<div class="headings" aria-hidden="true"><span>term, symbol</span><span>name in code</span>'
-    "<span>meaning</span></div>"
-)
 
 
 def entries(terms: Iterable[Term], words: str = "") -> str:
     """A list of terms, with the `words` that the reader searches marked."""
     listed = "".join(_entry(term, bool(words)) for term in terms)
-    return f'{_HEADINGS}<dl class="glossary">{_marked(listed, words)}</dl>'
+    return f'<dl class="glossary">{_marked(listed, words)}</dl>'
 
 
 def card(term: Term) -> str:
@@ -32,19 +28,18 @@ def card(term: Term) -> str:
 @functools.cache
 def _entry(term: Term, every: bool = False) -> str:
     """A term; with `every` all of its names in the code, not the endings that many share: a reader searched for one."""
-    swatch = f' style="--fill: var(--f-{term.quantity}); --ink: var(--q-{term.quantity})"' if term.quantity else ""
+    ink = f' style="--fill: var(--f-{term.quantity}); --ink: var(--q-{term.quantity})"' if term.quantity else ""
+    swatch = "<s></s>" if ink else ""
     symbol = f" <b>{html.escape(term.symbol)}</b>" if term.symbol else ""
     code = ", ".join(f"<code>{html.escape(name)}</code>" for name in (term.code if every else _patterns(term.code)))
     related = ", ".join(_link(other) for name in term.see if (other := find(name)))
     page = next((page for page in chapters.pages() if page.stem == term.chapter), None)
-    more = [
-        f'<a href="{page.stem}" target="_self">{html.escape(page.title)}</a>' if page else "",
-        related and f"see {related}",
-    ]
+    chapter = f'<a href="{page.stem}" target="_self">{html.escape(page.title)}</a>' if page else ""
+    see = f" <small>see {related}</small>" if related else ""
     return (
-        f"<div><dt{swatch}><s></s><span>{_link(term)}{symbol}</span></dt><dd>{code}</dd>"
-        f"<dd>{_in_code(html.escape(term.definition))} "
-        f"<small>{' · '.join(part for part in more if part)}</small></dd></div>"
+        f"<div><dt{ink}>{swatch}<span>{_link(term)}{symbol}</span></dt>"
+        f"<dd class=names><span>{code}</span><small>{chapter}</small></dd>"
+        f"<dd>{_in_code(html.escape(term.definition))}{see}</dd></div>"
     )
 
 

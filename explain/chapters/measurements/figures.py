@@ -179,10 +179,12 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> str:
             continue
         counts, output = point.counters.cold, experiment.traffic.written_bytes
         if (spill := counts.spill_written_bytes) and counts.l2_written_bytes == output + spill:
+            stored = " and ".join(term.buffer for term in experiment.traffic.terms if term.written)
             return (
                 f"**More bytes than the output:** at {sizes(experiment)}, {experiment.entry.title} wrote "
-                f"{count(output + spill)} bytes to L2. The kernel stores {count(output)} bytes of them, and "
-                f"{count(spill)} bytes are spilled registers: equal to the byte."
+                f"{count(output + spill)} bytes to L2. The kernel stores {count(output)} bytes of them in {stored}, "
+                f"and {count(spill)} bytes are spilled registers: equal to the byte. Loading those again is not in "
+                "this sum."
             )
     return ""
 
@@ -309,9 +311,10 @@ def _limits(shown: Sequence[Entry], unit: str) -> go.Figure:
                 marker={"symbol": "line-ns", "size": 24, "line": {"width": 3, "color": palette.mid("slate")}},
             )  # fmt: skip
         rates = [roof.per_second for roof in roofs]
+        hues = [_hue(roof.level) if len(shown) == 1 else f"series-{place}" for roof in roofs]
         figure.add_scatter(
-            **beside, x=rates, mode="markers", name=plain(one.label),
-            marker={"color": palette.mid(f"series-{place}"), "size": 14},
+            **beside, x=rates, mode="markers", name=plain(one.label), showlegend=len(shown) > 1,
+            marker={"color": [palette.mid(hue) for hue in hues], "size": 14},
             customdata=[roof.method for roof in roofs], hovertemplate="%{customdata}<extra>%{y}</extra>",
         )  # fmt: skip
         figure.add_scatter(  # its text is clear of dot and line
@@ -332,6 +335,13 @@ def _limits(shown: Sequence[Entry], unit: str) -> go.Figure:
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "traceorder": "reversed"},
     )  # fmt: skip
     return figure
+
+
+def _hue(level: str) -> str:
+    """A limit's colour where one GPU is shown: HBM and the memory on the chip have theirs on every page."""
+    if level.startswith("hbm"):
+        return "hbm"
+    return "slate" if level in ("shared", "l1", "l2") else "p" if level == "exp" else "series-1"
 
 
 @kept

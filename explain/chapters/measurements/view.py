@@ -38,10 +38,12 @@ MEASURED = """
 SOURCES = """
 Every number in this app names one of three sources:
 
-- **formula**: computed from the sizes.
-- **trace**: counted while the kernel's lines run in Triton's interpreter. Never a time.
-- **hardware**: measured on a GPU: now, or **recorded** before. This page has all the recorded ones, each with its GPU
-  and date.
+○ **formula**: computed from the sizes.
+
+◉ **trace**: counted while the kernel's lines run in Triton's interpreter. Never a time.
+
+● **hardware**: measured on a GPU: now, or **recorded** before. This page has all the recorded ones, each with its GPU
+and date.
 """
 
 
@@ -54,7 +56,7 @@ def headline(shown: Sequence[Entry]) -> None:
 def _cards(facts: Sequence[tuple[str, str, str]]) -> None:
     """Numbers beside each other, each with its name above and its meaning below."""
     for (name, value, meaning), column in zip(facts, st.columns(3, gap="small"), strict=False):
-        with column.container(border=True, gap="small"):
+        with column.container(border=True, gap="small", height="stretch"):
             st.metric(name, value)
             st.caption(meaning)
 
@@ -81,18 +83,25 @@ def limits(shown: Sequence[Entry]) -> None:
 def numbers(shown: Sequence[Entry]) -> None:
     """Every point of a plan, GPUs side by side; below it how they were measured, and what is missing."""
     layout.header("Look a number up")
-    _points(shown)
-    with st.expander("How they were measured"):
-        layout.prose(MEASURED)
-    with st.expander("Versions, dates and methods"), st.container(key="numbers of records"):
-        st.markdown(figures.about(shown), unsafe_allow_html=True)
-    if missed := figures.missed_table(shown):
-        with st.expander("Failed measurements, and why"):
-            st.markdown(missed, unsafe_allow_html=True)
+    spilled = _points(shown)
+    told, folded = st.columns(2, gap="large")
+    with told:
+        if spilled:
+            layout.prose(spilled)
+        for one in shown:
+            sourced(one.source)
+    with folded:
+        with st.expander("How they were measured"):
+            layout.prose(MEASURED)
+        with st.expander("Versions, dates and methods"), st.container(key="numbers of records"):
+            st.markdown(figures.about(shown), unsafe_allow_html=True)
+        if missed := figures.missed_table(shown):
+            with st.expander("Failed measurements, and why"):
+                st.markdown(missed, unsafe_allow_html=True)
 
 
-def _points(shown: Sequence[Entry]) -> None:
-    """A choice of plan, and its points."""
+def _points(shown: Sequence[Entry]) -> str:
+    """A choice of plan, and its points. Returns what one of them wrote besides its output, in a sentence."""
     plans = figures.plans(shown)
     opening = list(plans).index("levels") if "levels" in plans else 0
     places = st.columns([3, 2, 2 if len(shown) > 1 else 1], vertical_alignment="bottom")
@@ -100,7 +109,7 @@ def _points(shown: Sequence[Entry]) -> None:
         "Set", list(plans), index=opening, format_func=lambda name: plans[name].about, key="set", bind="query-params"
     )
     if not name:
-        return
+        return ""
     measured, alone = ["", *figures.kernels(plans[name], shown)], len(shown) == 1
     kernel = places[1].selectbox(
         "Kernel",
@@ -115,10 +124,7 @@ def _points(shown: Sequence[Entry]) -> None:
     every = quantity is not None or places[2].toggle("Every column", key="every", bind="query-params")
     with st.container(key="numbers of points"):
         st.markdown(figures.points_table(plans[name], shown, quantity, every, kernel), unsafe_allow_html=True)
-    if quantity is None:
-        layout.prose(figures.spilled(plans[name], shown[0], kernel))
-    for one in shown:
-        sourced(one.source)
+    return "" if quantity else figures.spilled(plans[name], shown[0], kernel)
 
 
 def counters_here() -> None:

@@ -33,20 +33,21 @@ def softmax_verdict(figure: milakov.Figure, record: Record) -> str:
     low, high = said.ratio if isinstance(said.ratio, tuple) else (said.ratio, said.ratio)
     (v, ours), begins = gained[-1], milakov.knee(gained)
     paper = " to ".join(number(one) for one in dict.fromkeys((low, high)))
-    result = f"Reproduced {WITHIN}" if reproduced(ours, low, high) else f"Not reproduced {WITHIN}"
+    near = reproduced(ours, low, high)
     at, first = next(((cols, gain) for cols, gain in gained if cols >= said.at), gained[-1])
-    short_rows = ""
-    if reproduced(ours, low, high) and not reproduced(first, low, high):
-        short_rows = f"Not reproduced on rows of {count(at)} elements: {ratio(first)}. "
-        result += " on long rows"
+    result = f"{ratio(ours)} on rows of {count(v)}"
+    if near and not reproduced(first, low, high):
+        result = f"{ratio(first)} on rows of {count(at)}, {result}. Reproduced {WITHIN}, on long rows only"
+    else:
+        result += f". {'Reproduced' if near else 'Not reproduced'} {WITHIN}"
     told = (
-        f"**{short_rows}{result}: {KERNELS[figure.fast[0]].short} is {ratio(ours)} as fast on rows of {count(v)} "
-        f"elements.** In the paper it is about {paper} × from {count(said.at)} elements on."
+        f"**Paper**: {KERNELS[figure.fast[0]].short} is about {paper} × as fast as {KERNELS[figure.slow].short}, from "
+        f"{count(said.at)} elements in a row on.\n\n**Here**: {result}."
     )
     known = card(record.gpu)
     if figure.number == 1 and begins and begins > said.at and known and known.l2_bytes > milakov.THEIR_L2_BYTES:
         told += (
-            f" Here the speedup begins at {count(begins)} elements: L2 holds {numbers.capacity(known.l2_bytes)}, "
+            f" The speedup begins at {count(begins)} elements: L2 holds {numbers.capacity(known.l2_bytes)}, "
             f"theirs {numbers.capacity(milakov.THEIR_L2_BYTES)}."
         )
     return told
@@ -81,7 +82,7 @@ def rates(figure: Figure, records: Mapping[str, Record]) -> Pair:
               height=HEIGHT, limits=dict(list(limits.items())[-1:]), marks=_marks(figure.lengths)),
         chart(
             f"Speedup over {KERNELS[figure.slow].short}", [*_said(figure.said, figure.lengths[-1]), *gains],
-            x=V, y="speedup, ×", unit=" ×", height=HEIGHT, limits=limits, marks=_marks(figure.lengths),
+            x=V, y="speedup, ×", unit=" ×", height=HEIGHT, limits=limits, marks=_marks(figure.lengths), around=1.0,
         ),
     )  # fmt: skip
 
@@ -158,7 +159,10 @@ def knee_words(record: Record) -> str:
         "similar up to V = 1,000."
     ]
     if near:
-        said.append(f"From V = {count(near)} on, L1 no longer holds an SM's rows. The later passes read from L2.")
+        said.append(
+            f"From V = {count(near)} on, an SM reads the same elements from L2 again: L1 no longer serves all later "
+            "passes. This is counted, and there is no formula for it."
+        )
     if once and again:
         said.append(
             f"Up to V = {count(once)} L2 holds the rows: safe softmax reads each element **once** from DRAM, although "

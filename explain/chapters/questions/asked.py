@@ -1,4 +1,4 @@
-"""What people ask, and the screen that answers: the tables of docs/questions.md as values."""
+"""What people ask, and the screen that answers: the tables of docs/questions.md as values and as cards."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from urllib.parse import parse_qsl, urlsplit
 
 from explain import ROOT
 from explain.contents import Page, pages
-from explain.figures.tables import markdown
+from explain.figures.palette import SYMBOLS, css_ink
 
 DOCUMENT = ROOT / "docs" / "questions.md"
 _SOURCES = re.compile(r" \((\[.+\))\)$")
+_SYMBOL = re.compile(rf"(?<![\w̃])({'|'.join(sorted(SYMBOLS, key=len, reverse=True))})(?![A-Za-z̃])")
 
 
 @dataclass(frozen=True)
 class Question:
     """A row under the heading `group`, in Markdown; `address` is relative to the app's, with the section's anchor;
-    `words` are on that screen.
+    `line` is the answer in one line, plain; `words` are on that screen.
     """
 
     group: str
@@ -27,6 +28,7 @@ class Question:
     sources: str
     address: str
     answer: str
+    line: str
     words: str
 
     @property
@@ -37,7 +39,7 @@ class Question:
 
 
 def questions() -> tuple[Question, ...]:
-    """Every row, in the document's order. Raises ValueError for a row without four cells or without a source."""
+    """Every row, in the document's order. Raises ValueError for a row without five cells or without a source."""
     found, group = [], ""
     for line in DOCUMENT.read_text(encoding="utf-8").splitlines():
         if line.startswith("## "):
@@ -49,26 +51,34 @@ def questions() -> tuple[Question, ...]:
 
 def _question(group: str, row: str) -> Question:
     cells = row.split(" | ")
-    if len(cells) != 4:
-        raise ValueError(f"docs/questions.md: {row!r} has {len(cells)} cells, not 4")
-    asked, address, answer, words = cells
+    if len(cells) != 5:
+        raise ValueError(f"docs/questions.md: {row!r} has {len(cells)} cells, not 5")
+    asked, address, answer, line, words = cells
     if (sources := _SOURCES.search(asked)) is None:
         raise ValueError(f"docs/questions.md: {asked!r} does not say in brackets where it was asked")
-    return Question(group, asked[: sources.start()], sources[1], address.strip("`"), answer, words)
+    return Question(group, asked[: sources.start()], sources[1], address.strip("`"), answer, line, words)
 
 
-def tables() -> dict[str, str]:
-    """Each group's questions as a Markdown table: sources, answer, and a link to the screen, in HTML.
+def cards() -> dict[str, str]:
+    """Each group's questions as cards, in Markdown and HTML: the line, the question, its answer, the screen, sources.
 
-    A Markdown link would open the screen in another tab.
+    A Markdown link to the screen would open it in another tab.
     """
     groups = groupby(questions(), key=lambda one: one.group)
-    return {group: markdown(("question", "answer", "see it"), map(_row, some)) for group, some in groups}
+    return {group: f'<div class="asked">\n\n{"".join(map(_card, some))}</div>' for group, some in groups}
 
 
-def _row(one: Question) -> tuple[str, str, str]:
+def _card(one: Question) -> str:
     link = f'<a href="{escape(one.address)}" target="_self">{_screen(one)} →</a>'
-    return f"**{one.question}** :small[{one.sources}]", one.answer, link
+    return (
+        f"<article>\n\n<div class=line>{_coloured(one.line)}</div>\n\n**{one.question}**\n\n{one.answer}\n\n"
+        f"{link} :small[{one.sources}]\n\n</article>"
+    )
+
+
+def _coloured(line: str) -> str:
+    """A formula as HTML, its symbols in their colours."""
+    return _SYMBOL.sub(lambda found: f'<b style="color: {css_ink(SYMBOLS[found[1]])}">{found[1]}</b>', escape(line))
 
 
 def _screen(question: Question) -> str:

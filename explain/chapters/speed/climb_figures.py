@@ -224,6 +224,12 @@ def climb_told(steps: Sequence[Step], peak: Limit | None, tuned: Mapping[str, fl
         )
         behind = _behind(steps, label, speed)
         said += f", more than {behind[0].rung.label}, which was not tuned." if behind else "."
+        after = [one for one in steps[steps.index(behind[-1]) + 1 :] if one.per_second] if behind else []
+        if after:
+            said += (
+                f" {behind[-1].rung.label.capitalize()} is still a step: {after[0].rung.label} builds on it and "
+                f"reaches {_tera(after[0].per_second or 0.0)}."
+            )
     if missing := sum(step.variant is None for step in steps):
         said += f" Not timed at this shape: {missing} of {len(steps)}."
     return said
@@ -243,7 +249,7 @@ def not_yet(step: Step, lower: Rung | None, tuned: Mapping[str, float]) -> str:
         return ""
     return (
         f"The speedup compares single settings. With its best setting {lower.label} reaches {_tera(best)}, so this "
-        "kernel gains nothing yet over a tuned one. The next kernels build on it."
+        "kernel gains nothing yet over a tuned one. It is still a step: the next kernels need its idea."
     )
 
 

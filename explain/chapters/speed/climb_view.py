@@ -205,9 +205,11 @@ def counted(shown: Chosen) -> None:
     where, p = first.origin.provenance if first.origin else None, first.experiment.values
     sizes = f"batch {p['batch']}, {p['heads']} heads, N = {numbers.count(p['seq_len'])}, d = {p['head_dim']}"
     shape = sizes + ", causal" * p["causal"]
+    masked = "" if p["causal"] else ", not here"
     words = (
-        "A kernel is fast if its **tensor cores** are busy. Each kernel of the climb removes one thing that they "
-        f"waited for.\n\nThe bars: in which share of the cycles the tensor cores multiply. fp32 does not use them. "
+        "A kernel is fast if its **tensor cores** are busy. Most kernels of the climb remove one thing that they "
+        f"waited for. exp2 saves instructions; causal tiles save work only under a mask{masked}."
+        "\n\nThe bars: in which share of the cycles the tensor cores multiply. fp32 does not use them. "
         f"{climb_figures.tensor_told(found, RUNGS)}"
     )
     with part("What the hardware did", words):

@@ -87,9 +87,10 @@ def told(case: Case, steps: tuple[Step, ...], counted: Mapping[str, Point], reco
         return ()
     above, speeds = of_rung(TWIN), [number(one / 1e12) for one in (case.work / seconds, twin.per_second)]
     said = [
-        f"**The line *our readable kernel*, {speeds[0]}**, is {KERNELS[KERNEL].short} of the other pages. It has the "
-        f"arithmetic of kernel {at}, {speeds[1]}, and other settings: {own.words}; kernel {at} has {above.words}. "
-        "With 2 stages the next K and V load while a tile is computed; with 1 stage they do not."
+        f"**Why is the line *our readable kernel* ({speeds[0]}) above kernel {at} ({speeds[1]})?** It is "
+        f"{KERNELS[KERNEL].short} of the other pages. The arithmetic is the same. The settings differ:\n\n"
+        f"- readable: {own.words}. The next K and V load while a tile is computed.\n"
+        f"- kernel {at}: {above.words}. Nothing loads ahead."
     ]
     if twin.gain and not case.causal and (pair := both(record, case)):
         said.append(_gain(twin, pair, counted))
@@ -99,22 +100,25 @@ def told(case: Case, steps: tuple[Step, ...], counted: Mapping[str, Point], reco
 def _gain(twin: Step, pair: tuple[Point, Point], counted: Mapping[str, Point]) -> str:
     """Why exp2 gains more in the readable kernels than in the climb."""
     (slow, fast), p = [point.seconds or 0.0 for point in pair], pair[0].experiment.values
+    reached = number(pair[1].experiment.traffic.flops_of("matmul") / fast / 1e12)
     said = (
-        f"**exp2 gains {ratio(twin.gain or 0.0)} here and {ratio(slow / fast)} between the readable kernels** "
-        f"({duration(slow)} → {duration(fast)}: *Measurements*, d = {p['head_dim']}, N = {count(p['seq_len'])}, tiles "
-        f"{p['block_m']} × {p['block_n']})."
+        f"**Why does exp2 gain {ratio(twin.gain or 0.0)} here, and {ratio(slow / fast)} between the readable "
+        f"kernels?** Those are on *Measurements*, with tiles of {p['block_m']} × {p['block_n']}: {duration(slow)} → "
+        f"{duration(fast)}, {reached} TFLOP/s (d = {p['head_dim']}, N = {count(p['seq_len'])}).\n\n"
     )
     lower = below(twin.rung)
     found = counted.get(lower.name) if lower else None
     if lower and found and found.counters and (stalls := found.counters.stalls):
         waits = percent(stalls.by_kind["memory"] + stalls.by_kind["barrier"])
         said += (
-            f" One reason that was counted: kernel {RUNGS.index(lower) + 1}'s warps wait for memory and other warps "
-            f"{waits} of the time (*What the warps wait for*, below), and exp2 saves none of that. The readable ones "
-            "load ahead."
+            f"- Here: kernel {RUNGS.index(lower) + 1}'s warps wait for memory and other warps {waits} of the time "
+            "(*What the warps wait for*, below). exp2 saves none of that.\n"
         )
     spills = [point.counters.cold.spilled_bytes or 0 if point.counters else 0 for point in pair]
     if spills[0] > spills[1]:
         more = f"{moved(spills[0])} against {moved(spills[1])}"
-        said += f" With exp the readable kernel also spills more: {more}, written and read back together."
+        said += (
+            f"- There: the readable kernels load ahead. With exp the kernel also spills more: {more}, stores and loads "
+            "together. *Measurements* names the stores alone."
+        )
     return said

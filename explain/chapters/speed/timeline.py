@@ -363,7 +363,8 @@ def timeline_told(timeline: Timeline, program: Program) -> str:
         most = f"At most **{numbers.percent(program.hidden)}** of the softmax overlaps with a matmul."
         told += f" {most if program.hidden >= 0.005 else 'No softmax overlaps with a matmul.'}"
     marked = numbers.fixed(timeline.marked_us, 1)
-    told += f" The longest program takes {marked} µs. Reading the clock makes it a little slower."
+    told += f" The longest program takes {marked} µs, from its first instruction to its last, with the clock read."
     if timeline.plain_us is None:
         return told
-    return f"{told} A launch without that takes {numbers.fixed(timeline.plain_us, 1)} µs, its start and end included."
+    plain = numbers.fixed(timeline.plain_us, 1)
+    return f"{told} A whole launch takes {plain} µs without reading the clock: it also starts and ends the programs."

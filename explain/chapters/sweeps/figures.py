@@ -414,17 +414,21 @@ def jumps(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[st
 
 
 def kept(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
-    """The N up to which standard attention moves fewer bytes at HBM than theory: L2 still has the last launch's."""
-    if not sweep.numeric or PAIR[0] not in sweep.kernels or sweep.axis in TILES:
+    """The N up to which a kernel moves fewer bytes at HBM than theory: L2 still has what was used before."""
+    if not sweep.numeric or sweep.axis in TILES or _source(readings) in UNMEASURED:
         return []
-    found = numbers(curve(sweep, readings, PAIR[0], "hbm"))
-    below = [value for value, size in found.items() if APART_SEEN * size < once(sweep.at(PAIR[0], int(value)))]
-    if not below or _source(readings) in UNMEASURED:
+    until: dict[str, float] = {}
+    for kernel in sweep.kernels:
+        found = numbers(curve(sweep, readings, kernel, "hbm"))
+        below = [value for value, size in found.items() if APART_SEEN * size < once(sweep.at(kernel, int(value)))]
+        if below:
+            until[kernel] = max(below)
+    if not until:
         return []
-    return [
-        f"Up to {AXES[sweep.axis][0]} = {fixed(max(below), 0)}, **{name_of(PAIR[0])}** moves fewer bytes at HBM than "
-        "theory, which is every element once per launch: L2 still holds part of what the launch before wrote."
-    ]
+    named = ", ".join(
+        f"**{name_of(kernel)}** up to {AXES[sweep.axis][0]} = {fixed(value, 0)}" for kernel, value in until.items()
+    )
+    return [f"Fewer bytes than theory, which is every element once per launch: {named}. L2 still holds a part."]
 
 
 def _again(experiment: Experiment, gpu: Gpu) -> int:

@@ -41,7 +41,7 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
     # Where the roof bends is in sight.
     left = min([min(intensities) / 3, *(top / speed / 4 for speed in bandwidths.values())])
     right = max([room * max(intensities), *(2 * top / speed for speed in bandwidths.values())])
-    low, high = math.log10(min(speeds)) - 0.5, math.log10(top) + 0.75
+    low, high = math.log10(min(speeds)) - 0.5, math.log10(top) + 0.2
     for level, speed in bandwidths.items():
         figure.add_scatter(
             x=[left, top / speed], y=[left * speed, top], mode="lines", showlegend=False, hoverinfo="skip",
@@ -52,7 +52,7 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
         slant = math.atan2((HEIGHT - TOP - BOTTOM) / (high - low), PLOT / decades)
         words = f"{LEVEL_NAMES[level]} {si(speed, 'B/s')}"
         x = left * 10 ** (decades * (0.03 + widest([words], FONT) / 2 * math.cos(slant) / PLOT))
-        note(figure, x, x * speed, words, shift=(-12 * math.sin(slant), 12 * math.cos(slant)),
+        note(figure, x, x * speed, words, shift=(-16 * math.sin(slant), 16 * math.cos(slant)),
              xanchor="center", textangle=-math.degrees(slant))  # fmt: skip
     for name, peak in peaks.items():
         start = min([peak / speed for speed in bandwidths.values()] or [left])
@@ -60,7 +60,7 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
             x=[start, right], y=[peak, peak], mode="lines", line={"color": SLATE, "width": 2}, showlegend=False,
             hoverinfo="skip"
         )  # fmt: skip
-        note(figure, right, peak, f"{_unit_name(name)} {si(peak, 'FLOP/s')}", xanchor="right", yanchor="bottom")
+        note(figure, right, peak, f"{_unit_name(name)} {si(peak, 'FLOP/s')}", xanchor="right", yanchor="top")
     ends: dict[str, RooflinePoint] = {}
     for kernel, own in _by_kernel(points).items():
         figure.add_scatter(
@@ -75,7 +75,7 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
     pixels = (HEIGHT - TOP - BOTTOM) / (high - low)
     roof = math.log10(max(peaks.values(), default=math.inf)) * pixels
     heights = {kernel: math.log10(end.flops_per_second) * pixels for kernel, end in ends.items()}
-    moved = shifts(heights, high=roof - LABEL_PIXELS / 2)
+    moved = shifts(heights, high=roof - LABEL_PIXELS)  # below the roof's own label
     for kernel, end in ends.items():
         note(figure, end.intensity, end.flops_per_second, name_of(kernel), shift=(14, moved[kernel]), leader=True)
     for x, anchor, side in ((0.0, "left", "← bandwidth limits"), (1.0, "right", "arithmetic limits →")):
@@ -118,8 +118,12 @@ def _share_of(point: RooflinePoint, roof: float | None) -> float | None:
     return point.flops_per_second / roof if roof else None
 
 
-def nearest(points: Sequence[RooflinePoint]) -> list[str]:
-    """A sentence for each kernel: its nearest roof, its share of it, and whether that roof limits it, by our rule."""
+def nearest(points: Sequence[RooflinePoint], drawn: str = "") -> list[str]:
+    """A sentence for each kernel: its nearest roof, its share of it, and whether that roof limits it, by our rule.
+
+    A memory's roof is drawn for the level `drawn` only; the sentence says so of another.
+    """
+    levels = set(LEVEL_NAMES.values()) - {LEVEL_NAMES.get(drawn, "")} if drawn else set()
     sentences = []
     for kernel, own in _by_kernel(points).items():
         shares = {LEVEL_NAMES[p.level]: p.flops_per_second / p.memory for p in own if p.memory}
@@ -128,7 +132,10 @@ def nearest(points: Sequence[RooflinePoint]) -> list[str]:
         if shares:
             roof, share = max(shares.items(), key=lambda pair: pair[1])
             limited = f"{roof} limits it" if share >= LIMITS else "under half, so it waits"
-            sentences.append(f"**{name_of(kernel)}** reaches {percent(share)} of the roof of {roof}: {limited}.")
+            hidden = " (choose it to see it)" if roof in levels else ""
+            sentences.append(
+                f"**{name_of(kernel)}** reaches {percent(share)} of the roof of {roof}{hidden}: {limited}."
+            )
     return sentences
 
 

@@ -327,11 +327,11 @@ def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator) -> None:
     if not points:
         st.info("No bytes were counted here, so the arithmetic intensity is unknown.")
         return
-    layout.prose("\n".join(f"- {sentence}" for sentence in roofline.nearest(points)))
-    layout.chapter_link("speed", "What such a kernel waits for: Speed →")
     there = {level for point in points if (level := point.level)}
     names = {name: level for level, name in roofline.LEVEL_NAMES.items() if level in there}
     level = names[pick("Bytes at", names, "roof", place=across)]
+    layout.prose("\n".join(f"- {sentence}" for sentence in roofline.nearest(points, level)))
+    layout.chapter_link("speed", "What such a kernel waits for: Speed →")
     packed = _packed([point.reading for point in points])
     with picture:
         chart(_roofline(packed, json.dumps([roof.__dict__ for roof in shown.roofs.values()]), level), "roofline",
@@ -342,7 +342,8 @@ def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator) -> None:
             with st.expander("How the roofs were measured"):
                 st.markdown(roofline.roofs_table(shown.roofs))
         other = roofline.other_rate(points, shown.roofs)
-        sourced(f"{_source(shown)} · FLOPs: formula; bytes: L2 cold; roofs: micro-benchmarks{other and f'; {other}'}")
+        roofs = f"roofs: micro-benchmarks{other and f'; {other}'}"
+        sourced(f"{_source(shown)} · FLOPs: formula, softmax included; bytes: L2 cold; {roofs}")
 
 
 def sweep_points(shown: Shown) -> None:

@@ -22,6 +22,8 @@ COLOURS = {**dict.fromkeys(("formula", "traced", "l1", "l2", "shared"), css("sla
 """The colour of each level in every picture here."""
 MARKS = {"formula": "○", "predicted": "○", "traced": "◉", "measured": "●"}
 """The mark of each source, the same everywhere on the page; its bars are outlined, half filled, filled."""
+WORDS = {"formula": "formula", "predicted": "predicted", "traced": "trace", "measured": "hardware"}
+"""The name of each source, as the page introduces it."""
 BAR = 26.0
 STEP = BAR + 24
 """The height of a level's or a step's bar, and of a step with its label."""
@@ -110,7 +112,7 @@ def _link(
     ]
     for n, (who, said) in enumerate(rows, start=1):
         own = who == "measured"
-        parts.append(text(at, top + 20 * n, f"{MARKS[who]} {who}", faint=not own, bold=own, size=13))
+        parts.append(text(at, top + 20 * n, f"{MARKS[who]} {WORDS[who]}", faint=not own, bold=own, size=13))
         if own and not said.known:
             parts.append(text(written_at, top + 20 * n, "not measured", anchor="end", faint=True, size=13))
             continue
@@ -130,7 +132,14 @@ def _shared(level: Level, x: float, y: float, height: float, width: float, chose
     parts = [
         text(centre, middle - 12, "loads + stores", anchor="middle", faint=True, size=12),
         text(centre, middle + 8, "at most " * bound + told, anchor="middle", bold=known, faint=not known, size=13),
-        text(centre, middle + 28, "the compiler decides", anchor="middle", faint=True, size=12),
+        text(
+            centre,
+            middle + 28,
+            "an upper bound; no formula" if bound else "no formula",
+            anchor="middle",
+            faint=True,
+            size=12,
+        ),
     ]
     return _button("shared", LINKS["shared"], x, y + 4, width, height - 8, chosen, level, parts)
 
@@ -301,7 +310,7 @@ def terms_table(traffic: Traffic, traced: Traced | None, chosen: str) -> str:
         )
     head = (
         "<tr><th>buffer</th><th>direction</th><th class=n>elements × times × size</th>"
-        f"<th class=n>{MARKS['formula']} formula, bytes</th><th class=n>{MARKS['traced']} traced, bytes</th>"
+        f"<th class=n>{MARKS['formula']} formula, bytes</th><th class=n>{MARKS['traced']} trace, bytes</th>"
         "<th>why</th></tr>"
     )
     return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
@@ -327,7 +336,7 @@ def buffers_table(key: str, traffic: Traffic, traced: Traced | None, prediction:
         "buffer",
         "direction",
         Column(f"{MARKS['formula']} formula", amount),
-        Column(f"{MARKS['traced']} traced", amount),
+        Column(f"{MARKS['traced']} trace", amount),
     )
     listed = [(f"`{t.buffer}`", _written(t.written), t.bytes, _traced_of(traced, t)) for t in traffic.terms]
     return markdown(columns, listed)
@@ -356,8 +365,8 @@ def _signed(count: int) -> str:
 def prediction_words(check: Check) -> str:
     """Predicted and counted DRAM reads in a sentence, with the reason for a miss."""
     words = (
-        f"DRAM reads, L2 cold: ○ predicted **{amount(check.prediction.read)}**, ● measured "
-        f"**{amount(check.measured)}** "
+        f"DRAM reads, L2 cold: ○ predicted **{check.prediction.read:,} B**, ● hardware "
+        f"**{check.measured:,} B** "
         f"({percent(abs(check.off), 2)} {'more' if check.off > 0 else 'less'})"
     )
     if check.met:
@@ -425,8 +434,8 @@ def traced_table(runs: Iterable[Run]) -> str:
         run = f"`{experiment.kernel}`", sizes_words(experiment), traffic.read_bytes + traffic.written_bytes
         rows.append((*run, total, asked, more, _listed(causes.items()), unexplained, counts.spilled_bytes or None))
     columns = (
-        "kernel", "sizes", Column("formula", amount), Column("traced", amount), Column("L1", amount),
-        Column("L1 ÷ traced − 1", _percent), "causes of the difference", Column("not explained"),
+        "kernel", "sizes", Column("formula", amount), Column("trace", amount), Column("L1", amount),
+        Column("L1 ÷ trace − 1", _percent), "causes of the difference", Column("not explained"),
         Column("spilled registers, besides", amount),
     )  # fmt: skip
     return markdown(columns, rows)

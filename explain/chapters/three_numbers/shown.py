@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from explain import lessons
 from explain.chapters.side_by_side.pairs import opening
+from explain.chapters.sweeps.model import PAIR
 from explain.chapters.three_numbers.byte_accounting import Check, Gap, Prediction, check, gaps, predicted
-from explain.chapters.three_numbers.figures import Run, dram_table, terms_by_key, traced_table
+from explain.chapters.three_numbers.figures import Run, dram_table, sizes_words, terms_by_key, traced_table
 from explain.chapters.three_numbers.levels import Levels, Traced, Witness, first_access, levels, recorded_trace
 from explain.counters.model import Counts
 from explain.experiment import Experiment
@@ -27,6 +28,12 @@ KERNELS = MEASURED
 def experiments(kernel: str) -> Mapping[str, Experiment]:
     """The sizes to choose from: three larger than L2, and the size in the player."""
     return {**{str(n): one for n, one in enumerate(sizes(kernel), start=1)}, "small": opening(kernel, lessons.SHORT)}
+
+
+def standard_and_flash(experiment: Experiment) -> list[Experiment]:
+    """Standard attention and FlashAttention-2 at this run's sizes, in this order; empty for a softmax or small run."""
+    at = sizes_words(experiment)
+    return [one for kernel in PAIR for one in sizes(kernel) if sizes_words(one) == at]
 
 
 @dataclass(frozen=True)

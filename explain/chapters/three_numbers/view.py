@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from explain.chapters.sweeps.model import PAIR, READY
 from explain.chapters.three_numbers import exercises, figures
 from explain.chapters.three_numbers import shown as lab
 from explain.chapters.three_numbers.levels import WAYS, Traced, Witness, amount, recorded_trace, whole_trace, witness
@@ -92,11 +91,12 @@ def ways(chosen: Witness) -> None:
                 st.markdown(f"This GPU has no counter for: {', '.join(chosen.counters.lacking)}.")
 
 
-def ratios(records: Sequence[Entry]) -> None:
-    """How much less FlashAttention-2 requests, moves at DRAM, and takes, at one large size; from the first record."""
-    sweep = next(iter(READY.values()))
-    pair = [sweep.at(kernel, sweep.values[-1]) for kernel in PAIR]
-    for one in records:
+def ratios(choice: Choice, records: Sequence[Entry]) -> None:
+    """How much less FlashAttention-2 requests, moves at DRAM, and takes than standard attention, at the chosen sizes;
+    from the first record.
+    """
+    pair = lab.standard_and_flash(choice.experiment)
+    for one in records if pair else ():
         points = [one.record.point(experiment) for experiment in pair]
         found = [(p.counters.cold.l1_bytes, p.counters.cold.hbm_bytes, p.timing.median_ms) for p in points
             if p and p.counters and p.timing]  # fmt: skip
@@ -108,12 +108,12 @@ def ratios(records: Sequence[Entry]) -> None:
             ("bytes at DRAM", "fewer", "S and P stay on chip; L2 keeps K and V"),
             ("time", "faster", "the same matmuls remain"),
         )
-        layout.header(f"Another size, {figures.sizes_words(pair[0])}: FlashAttention-2 and standard attention")
+        layout.header(f"FlashAttention-2 beside standard attention: {figures.sizes_words(pair[0])}")
         for (name, better, why), a, b, column in zip(told, standard, flash, st.columns(3, gap="small"), strict=True):
             with column.container(border=True, gap="small"):
                 st.metric(name, f"{ratio(a / b)} {better}" if a and b else NONE)
                 st.caption(why)
-        sourced(f"{one.source} · {', '.join(f'{name} = {value}' for name, value in sweep.fixed)}")
+        sourced(f"{one.source} · L2 cold")
         return
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from explain.compile.cost import REGISTER_BYTES, LaunchCost, allocated, occupancy
-from explain.compile.listing import FILLS, LABEL, Listing, counts
+from explain.compile.listing import LABEL, Listing, counts
 from explain.experiment import Experiment
 from explain.figures.labels import widest
 from explain.figures.numbers import capacity, count, percent
@@ -94,7 +94,8 @@ def _share(share: float) -> str:
 
 def compiled(launch: LaunchCost) -> str:
     """What the bars do not say of a launch: registers and spills of a thread; Markdown."""
-    return f"Registers per thread: **{launch.registers}** · spills per thread: {launch.spills}"
+    spills = launch.spills.replace("none", "nothing")
+    return f"Here each thread has **{launch.registers} registers** and spills {spills}"
 
 
 def tiles_table(known: Sequence[tuple[Experiment, LaunchCost]], chosen: Experiment, gpu: Gpu) -> str:
@@ -111,7 +112,7 @@ def tiles_table(known: Sequence[tuple[Experiment, LaunchCost]], chosen: Experime
     return markdown(columns, rows)
 
 
-KIND, LONGEST, NARROW, ROW = 156.0, 470.0, 84.0, 30.0
+KIND, LONGEST, NARROW, ROW = 156.0, 470.0, 84.0, 26.0
 """The widths of a kind's name and of the longest bar, here and on a phone, and a bar's height with its gap."""
 
 
@@ -128,7 +129,7 @@ def kinds(listing: Listing, *, narrow: bool = False) -> str:
         y, wide = place * ROW, max(longest * number / most, 2.0)
         parts += [
             text(KIND - 12, y + 17, kind, anchor="end"),
-            rect(KIND, y + 3, wide, ROW - 9, FILLS[kind]),
+            rect(KIND, y + 3, wide, ROW - 9, css("slate")),
             text(KIND + wide + 8, y + 17, f"{count(number)}", bold=True),
             text(KIND + wide + 16 + widest([count(number)], bold=True), y + 17, _share(number / every), faint=True),
         ]

@@ -118,19 +118,14 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
         layout.prose(
             f"**{figures.verdict(answer.cost, gpu)}**\n\nRegisters belong to a thread, shared memory to a program."
             f"{kept} What runs out first limits how many programs fit. **Occupancy** is the share of an SM's "
-            "warp slots that these programs fill.\n\nA thread that needs "
+            f"warp slots that these programs fill.\n\n{compiled(answer.cost.launches[at])}. A thread that needs "
             f"more than 255 registers **spills**: it stores the rest in local memory, which lies in {gpu.hbm} behind "
-            "the caches, and loads it again. A larger BLOCK_M reads K and V less often, but fewer programs fit."
+            "the caches, and loads it again."
         )
     with picture:
         drawing(sm(answer.cost.launches[at], gpu))
-        st.markdown(compiled(answer.cost.launches[at]))
         st.caption(source(answer))
-        tiles_beside(experiment, gpu)
-        layout.chapter_link(
-            "flash_attention", "How a tile sets the bytes that move: FlashAttention, Tile sizes →",
-            {"view": "Tile sizes"},
-        )  # fmt: skip
+    tiles_beside(experiment, gpu)
     listings = compiler().listings(experiment, gpu.compute_capability)
     instructions(experiment, gpu, listings[at] if at < len(listings) else None, at)
 
@@ -141,7 +136,8 @@ def instructions(experiment: Experiment, gpu: Gpu, known: Listing | None, at: in
     with words:
         layout.prose(
             "The compiler turns the kernel into instructions. **PTX** is what Triton writes. ptxas compiles it to "
-            "**SASS**, and the GPU runs that." + (f"\n\n{busiest_told(known)}" if known and known.sass else "")
+            "**SASS**, and the GPU runs that. One matmul instruction multiplies whole tiles, so there are few of them."
+            + (f"\n\n{busiest_told(known)}" if known and known.sass else "")
         )
     if known is None:
         with picture:
@@ -169,7 +165,16 @@ def tiles_beside(experiment: Experiment, gpu: Gpu) -> None:
         answer = compiler().look(one, gpu.compute_capability)
         if answer and answer.cost:
             known.append((one, answer.cost.launches[0]))
-    if len(dict.fromkeys(one for one, _ in known)) == len(SHOWN_TILES):
+    if len(dict.fromkeys(one for one, _ in known)) != len(SHOWN_TILES):
+        return
+    words, table = layout.sides("The same kernel with other tiles")
+    with words:
+        layout.prose("A larger BLOCK_M reads K and V less often. But its programs take more, so fewer fit on an SM.")
+        layout.chapter_link(
+            "flash_attention", "The bytes that a tile moves: FlashAttention →",
+            {"view": "Tile sizes"},
+        )  # fmt: skip
+    with table, st.container(key="numbers of tiles"):
         st.markdown(tiles_table(known, experiment, gpu))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from explain import glossary
 from explain.chapters.what_breaks import exercises, figures
@@ -83,8 +84,10 @@ def _label(place: int, exhibit: Exhibit) -> str:
     return f"{place} · {WORDS[exhibit.name].short}"
 
 
-def plaque(exhibit: Exhibit) -> None:
-    """The bug in a sentence, and the input that shows it; the changed line; m and ℓ on that input."""
+def plaque(exhibit: Exhibit) -> DeltaGenerator:
+    """The bug in a sentence, and the input that shows it; the changed line; m and ℓ on that input. Returns the place
+    below them for how the difference spreads.
+    """
     line_of, strip = st.columns([1.4, 1], gap="small")
     pair = compared(exhibit)
     right, broken = traces_of(pair)
@@ -96,18 +99,21 @@ def plaque(exhibit: Exhibit) -> None:
         if exhibit.harmless
         else "common in first versions"
     )
-    layout.introduce(f"**{WORDS[exhibit.name].bug}**")
+    said = pair[0].preset.help.replace("− −inf", "− (−∞)").replace("−inf", "−∞")
+    layout.introduce(
+        f"**{WORDS[exhibit.name].bug}**\n\nInput: {said[0].lower()}{said[1:].rstrip('.')}. [Find another ↓](#game)"
+    )
     with line_of:
         st.markdown(html, unsafe_allow_html=True)
         st.caption(f"{KERNELS[exhibit.base].module.replace('.', '/')}.py, line {line} · {origin}")
-        said = pair[0].preset.help.replace("− −inf", "− (−∞)").replace("−inf", "−∞")
-        st.caption(f"Input: {said[0].lower()}{said[1:].rstrip('.')}. [Find another ↓](#game)")
+        chain = st.container(key="chain", horizontal=True, vertical_alignment="center", gap="small")
     if right and broken:
         with strip:
             states = running_states(right, broken)
             pictures.drawing(figures.states(exhibit, *states))
             if states[0] != states[1]:
                 st.caption(f"Row {states[0][0].row}: the first row in which m or ℓ differs.")
+    return chain
 
 
 def verdicts(exhibit: Exhibit) -> None:
@@ -135,8 +141,8 @@ def verdicts(exhibit: Exhibit) -> None:
         shown.markdown(markdown(columns, rows))
 
 
-def run(exhibit: Exhibit) -> exercises.Shown | None:
-    """The player, correct kernel beside broken, opened at the first difference; and how the difference spreads.
+def run(exhibit: Exhibit, chain: DeltaGenerator) -> exercises.Shown | None:
+    """The player, correct kernel beside broken, opened at the first difference; and how it spreads, in `chain`.
 
     Returns what the questions are about; None if the runs cannot be shown.
     """
@@ -156,7 +162,6 @@ def run(exhibit: Exhibit) -> exercises.Shown | None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"On your input: {_input(pair[0])}.")
             st.button("Back to the exhibit's input", on_click=_watch, args=(exhibit, None))
-    chain = st.container(key="chain", horizontal=True, vertical_alignment="center", gap="small")
     pressed = st.session_state.get(_PRESSED, 0)
     traces = stepper(
         pair, key="what breaks", step=opening, titles=figures.titles(exhibit), request=pressed, chapter="what_breaks"
@@ -175,20 +180,20 @@ def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -
         return
     st.markdown("**The difference spreads:**", width="content")
     first = {symbol: one for one in reversed(found) if (symbol := _symbol(one.variable))}  # m_new and m_i are both m
-    for order, (symbol, one) in enumerate(sorted(first.items(), key=lambda item: item[1].step)):
+    for symbol, one in sorted(first.items(), key=lambda item: item[1].step):
         st.button(
-            f"{symbol} · step {one.step}",
+            symbol,
             key=f"divergence {exhibit.name} {one.variable}",
-            help=f"line {one.line}, {one.place or 'one number'}: {number(one.right, 4)} in the correct kernel, "
-            f"{number(one.broken, 4)} in the broken one; elements that differ: {count(one.elements)}",
+            help=f"step {one.step}, line {one.line}, {one.place or 'one number'}: {number(one.right, 4)} in the "
+            f"correct kernel, {number(one.broken, 4)} in the broken one; elements that differ: {count(one.elements)}",
             on_click=_go,
             args=(broken, one.step),
-            type="primary" if order == 0 else "secondary",
         )
     output = KERNELS[exhibit.base].roles["output"]
     if not any(one.variable == output for one in found):
-        with st.popover(f"Does it reach {output}?"):
-            st.markdown(f"No. The stored `{output}` is equal, bit for bit.")
+        stored = _symbol(output) or output
+        with st.popover(f"Does it reach {stored}?"):
+            st.markdown(f"No. The stored {stored} is equal, bit for bit.")
 
 
 def _symbol(variable: str) -> str:

@@ -26,13 +26,14 @@ EXAMPLE, SOURCE = (Path(__file__).with_name(name) for name in ("example.tilescop
 OWN = "Record a run of your own"
 GOAL = "step through a run of your own kernel: every line, every value, every byte."
 FILE = "rms_norm.py"
-GET = """**1. Get Tilescope.** Triton needs Linux; on Windows, WSL has one. In a copy of the repository,
+GET = """**1. Get Tilescope**: the folder with `start.py` in it, as this app was started from. Triton needs Linux; on
+Windows, WSL has one. In that folder,
 
 ```
 python3 start.py
 ```
 
-installs it into the folder `.venv` and opens it. End it with Ctrl+C.
+installs Tilescope into `.venv` and opens it. End it with Ctrl+C.
 
 **2. Take a file** with Triton kernels and a function `main` that makes small tensors and launches them. None yet? Take
 the example's Python file: the button is above the player."""
@@ -51,6 +52,8 @@ python3 start.py --trace run.tilescope
 Steps 3 and 4 in one, with checks: `.venv/bin/python -m explain debug {FILE}:main`"""
 WATCHED = "squares"
 """The example's variable that changes tile by tile."""
+PRINTED = "y[0, :4], the first 4 of row 0's 20 outputs: `main` prints them after the run"
+"""What the example prints."""
 
 
 def choose() -> list[Run]:
@@ -102,7 +105,8 @@ def _about_example() -> None:
     layout.prose(
         "**Below: an example.** RMSNorm divides each row by its root mean square. A program has one row of 20 numbers. "
         "It reads it twice, 8 numbers at a time.\n\n"
-        "In the first loop `squares` grows tile by tile. In the last tile the mask hides 4 of 8 places."
+        "The player opens where `squares` first grows, in the first loop. Press the → key: it grows tile by tile. In "
+        "the last tile the mask hides 4 of 8 places."
     )
     with st.container(horizontal=True):
         for label, data, name in (
@@ -137,14 +141,23 @@ def play(runs: list[Run], *, step: int | None = None, told: bool = False) -> Non
     """
     reports = [run.trace.trace.report for run in runs]
     worst = reports[0].worst
-    example = WATCHED if is_example(runs) else None
+    example = is_example(runs)
+    if example:
+        step = first_growth(runs[0])
     at = (step if worst is None else worst) if len(runs) == 1 else None
-    player(runs, key="your run", step=at, watch=example)
+    player(runs, key="your run", step=at, watch=WATCHED if example else None)
     for run, report in zip(runs, reports, strict=True):
-        _said(run, report, told=told)
+        _said(run, report, told=told, printed=PRINTED if example else "")
 
 
-def _said(run: Run, report: Report, *, told: bool) -> None:
+def first_growth(example: Run) -> int:
+    """The example's step at which WATCHED, which begins at 0, grows for the first time."""
+    _, (step, _), *_ = example.trace.trace.history(WATCHED)
+    return step
+
+
+def _said(run: Run, report: Report, *, told: bool, printed: str = "") -> None:
+    """What a run noted and printed, and where it stopped. `printed` says what its output is, if that is known."""
     for one in report.findings or ():
         mark = ":material/error:" if one.error else ":material/info:"
         remedy = f" → {one.remedy}" if one.remedy else ""
@@ -155,7 +168,7 @@ def _said(run: Run, report: Report, *, told: bool) -> None:
     if report.notes:
         st.markdown("\n".join(f"- {note}" for note in report.notes))
     if report.output:
-        st.caption(f"Printed while {run.view['title']} ran")
+        st.caption(f"Printed: {printed}" if printed else f"Printed while {run.view['title']} ran")
         st.code(report.output, language=None)
     if report.failure and not told:
         left = stopped(report.failure.message)

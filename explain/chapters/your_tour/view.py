@@ -7,16 +7,28 @@ import streamlit as st
 from explain import contents, tours
 from explain.figures.numbers import count
 from explain.ui import layout, stepper
+from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS
 from explain.workers import WorkerError
 
 EXAMPLE = "online_softmax"
 """The chapter with the tour that plays where no file was given."""
 GOAL = "lead a class through a run, caption by caption, in your own words."
 FIELDS = "Every field of a tour file"
-HOW = (
-    "A **tour** is a text file: a kernel's run, and captions at some of its steps. Download the example below the "
-    f"player, change it, and drop it into the field *A tour file*. [{FIELDS}](#{layout.anchor(FIELDS)}) is at the end."
-)
+HOW = """A **tour** is a text file. `[[run]]` names a kernel's run. Each `[[caption]]` names a step of it, and says one
+thing there.
+
+1. Download the example, the button beside this.
+2. Change its captions.
+3. Drop it into the field *A tour file*. Each player with the same run then shows your tour."""
+FIRST = """
+| field | what an author needs first |
+|---|---|
+| `inputs` | {presets} |
+| `at` | a number, then an event: `first load of x`, `second rescale`, `third new maximum`, `last tile` |
+| `depth` | {depths} |
+| `text` | what the class reads, {words} words at most; `{{m_new}}` is the value of `m_new` at this step |
+| `say`, `minutes` | what you say, and for how long: on the run sheet |
+"""
 
 
 def choose() -> tours.Tour | None:
@@ -37,20 +49,31 @@ def choose() -> tours.Tour | None:
         st.error(error.words, icon=":material/error:")
         return None
     if own is None:
-        st.markdown(f"**Below: an example**, the tour of {contents.page_of(tour.chapter).title}.")
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.download_button("Download the example", _text(tour), file_name=tour.file, icon=":material/download:")
+            st.markdown(f"It plays below: the tour of {contents.page_of(tour.chapter).title}.")
     return tour
 
 
+def _text(tour: tours.Tour) -> str:
+    """The text of a tour that ships with the app."""
+    return next(path for path in tours.files().values() if path.name == tour.file).read_text(encoding="utf-8")
+
+
 def _example_file(tour: tours.Tour) -> None:
-    """The example's file to download, and its beginning: the run and the first caption."""
-    text = next(path for path in tours.files().values() if path.name == tour.file).read_text(encoding="utf-8")
-    with layout.part(
-        "The file of this tour",
-        f"Its title and its run come first, then its {count(len(tour.captions))} captions; here is the first. The "
-        "player shows `text`; the run sheet shows `say` and `minutes`.",
-    ):
-        st.code("[[caption]]".join(text.split("[[caption]]")[:2]).strip(), language="toml", wrap_lines=True)
-        st.download_button("Download the example", text, file_name=tour.file, icon=":material/download:")
+    """The beginning of the example's file, the run and the first caption, and what may stand in it."""
+    words, code = layout.sides("The file of this tour", wide=1)
+    with words:
+        layout.prose(
+            f"Its title and its run come first, then its {count(len(tour.captions))} captions; here is the first. All "
+            f"fields: [{FIELDS}](#{layout.anchor(FIELDS)})."
+        )
+        presets = ATTENTION_PRESETS if tour.runs[0].entry.family == "attention" else ROW_PRESETS
+        named = {"presets": presets, "depths": tours.DEPTHS}
+        lists = {name: ", ".join(f"`{one}`" for one in values) for name, values in named.items()}
+        st.markdown(FIRST.format(**lists, words=tours.MOST_WORDS))
+    with code:
+        st.code("[[caption]]".join(_text(tour).split("[[caption]]")[:2]).strip(), language="toml", wrap_lines=True)
 
 
 def play(tour: tours.Tour) -> None:

@@ -18,6 +18,7 @@ def test_a_question_leads_to_a_page_and_names_its_source():
         assert question.group
         assert "](https://github.com/" in question.sources
         assert question.answer
+        assert question.line
         assert question.words
 
 
@@ -25,7 +26,7 @@ def test_a_row_with_a_cell_missing_is_named(tmp_path, monkeypatch):
     document = tmp_path / "questions.md"
     document.write_text("## group\n| question | b | c | d |\n|---|---|---|---|\n| why? | `/` | here |\n")
     monkeypatch.setattr(questions, "DOCUMENT", document)
-    with pytest.raises(ValueError, match=r"why.*has 3 cells, not 4"):
+    with pytest.raises(ValueError, match=r"why.*has 3 cells, not 5"):
         questions.questions()
 
 

@@ -130,7 +130,8 @@ def test_a_tuned_kernel_is_compared_with_the_one_above_it_that_is_not_tuned():
         next(s for s in steps if s.rung.name == n) for n in ("tma", "specialised", "two_groups")
     )
     tuned = {"TMA": 538e12}
-    assert "more than specialized, which was not tuned" in figures.climb_told(steps, None, tuned)
+    told = figures.climb_told(steps, None, tuned)
+    assert "more than specialized, which was not tuned. Specialized is still a step: ping-pong builds on it" in told
     assert "more than" not in figures.climb_told(steps, None, {"TMA": 480e12})
     assert "TMA reaches 538" in figures.not_yet(specialised, tma.rung, tuned)
     assert figures.not_yet(specialised, tma.rung, {"TMA": 480e12}) == ""
@@ -154,15 +155,16 @@ def test_the_readable_kernels_setting_and_the_rungs_are_those_of_their_launches(
 def test_why_the_line_is_above_its_twin_is_told_with_the_records_times():
     timed, there = case(bf16=288e12, exp2=300e12, flash_attention_exp2=380e12), registry.recorded()
     where, gain = readable.told(timed, rungs.climb(timed), rungs.counted(there, timed), there)
-    assert "our readable kernel*, 380" in where
-    assert "64 × 64, 4 warps, 2 stages; kernel 3 has 128 × 64, 8 warps, 1 stage" in where
+    assert "our readable kernel* (380)" in where
+    assert "64 × 64, 4 warps, 2 stages. The" in where
+    assert "kernel 3: 128 × 64, 8 warps, 1 stage." in where
     found = readable.both(there, timed)
     assert found
     slow, fast = found
     assert slow.seconds
     assert fast.seconds
     assert slow.experiment.values == fast.experiment.values
-    assert f"1.04 × here and {ratio(slow.seconds / fast.seconds)}" in gain
+    assert f"1.04 × here, and {ratio(slow.seconds / fast.seconds)} between" in gain
     assert readable.told(case(exp2=300e12), rungs.climb(case(exp2=300e12)), {}, there) == ()
     masked = dataclasses.replace(timed, causal=True)
     assert len(readable.told(masked, rungs.climb(masked), {}, there)) == 1

@@ -159,6 +159,10 @@ def test_the_rule_of_the_roofline_is_in_its_sentences():
     for sentence in roofline.nearest(points):
         share = int(sentence.partition(" reaches ")[2].partition("%")[0])
         assert sentence.endswith("limits it." if share >= 100 * roofline.LIMITS else "under half, so it waits.")
+    away = roofline.nearest(points, "hbm")
+    assert ["(choose it to see it)" in sentence for sentence in away] == [
+        "roof of L2" in sentence or "shared memory" in sentence for sentence in away
+    ]
     assert len(roofline.nearest(points)) == len({point.reading.experiment.kernel for point in points})
     assert f"| {100e12 / 7e14:.0%} |" in roofline.roofline_table(points)
 

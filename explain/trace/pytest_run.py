@@ -16,6 +16,7 @@ from explain.trace.errors import BadTarget, TraceError
 OPTIONS = ("-x", "-s", "-o", "addopts=")  # what a project adds may need plugins that are not here
 WITHOUT = (
     "cacheprovider",  # writes files
+    "rerunfailures",  # opens a socket, which a locked process may not
     "logging",  # opens /dev/null, which a locked process may not
     "terminal",  # prints
     "skipping",  # who names a test wants it run; most are skipped for want of a GPU

@@ -44,11 +44,14 @@ class Reader:
     def opens(self, page: str) -> None:
         """Follows the bar's link to a page."""
         bar = self.page.get_by_role("navigation", name="Pages")
+        expect(bar).to_be_visible()
         menu = bar.get_by_role("button")
         if menu.is_visible():
             self.press(menu)
         self.press(bar.locator(f"li a[href='./{page}']"))
         expect(self.page).to_have_url(re.compile(f"/{page}"))
+        if self.way == "touch":
+            expect(menu).to_have_attribute("aria-expanded", "false")  # it folds itself
 
     def forward(self, button: Locator) -> None:
         """Goes on: → on the keyboard, else its button."""

@@ -179,6 +179,15 @@ def move(page: Page, app: Server, address: str) -> None:
         page.goto(f"{app.url}/{address}")
 
 
+def go(page: Page, step: int) -> None:
+    """Goes to a step of the player as a reader does, by its number."""
+    player = page.get_by_test_id("player")
+    player.press("g")
+    page.get_by_role("textbox", name="Step number").fill(str(step))
+    page.keyboard.press("Enter")
+    expect(player).to_have_attribute("data-step", str(step))
+
+
 @pytest.fixture
 def alone(page: Page, tmp_path: Path) -> Callable[..., Page]:
     """alone(run, …, step=0): the player at *Code* on a page of its own, which opens from disk.

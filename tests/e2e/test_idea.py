@@ -20,7 +20,7 @@ from explain.player.view import view
 from explain.trace.file import TraceFile
 from explain.trace.model import numbers
 from kernels.museum import EXHIBITS
-from tests.e2e.conftest import PATIENCE_MS, move
+from tests.e2e.conftest import PATIENCE_MS, go, move
 from tests.e2e.server import Server
 from tests.e2e.text_sizes import LETTERS, SMALLEST, TEXT_PX
 from tests.e2e.waiting import until
@@ -122,14 +122,6 @@ def reader(browser: Browser) -> Iterator[Page]:
     yield page
     context.close()
     assert not faults
-
-
-def go(page: Page, step: int) -> None:
-    """Goes to a step as a reader does, by its number."""
-    player(page).press("g")
-    page.get_by_role("textbox", name="Step number").fill(str(step))
-    page.keyboard.press("Enter")
-    expect(player(page)).to_have_attribute("data-step", str(step))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from explain.player.component import Run
 from explain.player.view import view
 from explain.trace.file import TraceFile, to_bytes
 from explain.trace.model import Tile, Trace
-from tests.e2e.conftest import CODE_READER, PATIENCE_MS, watched
+from tests.e2e.conftest import CODE_READER, PATIENCE_MS, go, watched
 from tests.e2e.server import Server
 
 FLASH = "flash_attention"
@@ -40,14 +40,6 @@ def at(page: Page, step: int) -> None:
 
 def step_of(page: Page) -> int:
     return int(player(page).get_attribute("data-step") or -1)
-
-
-def go(page: Page, step: int) -> None:
-    """Goes to a step as a reader does, by its number."""
-    player(page).press("g")
-    page.get_by_role("textbox", name="Step number").fill(str(step))
-    page.keyboard.press("Enter")
-    at(page, step)
 
 
 @pytest.fixture

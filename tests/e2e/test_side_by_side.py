@@ -8,6 +8,8 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.e2e.waiting import until
+
 KERNELS = "&a.kernel=softmax_split_wrong&b.kernel=softmax_split"
 
 
@@ -45,7 +47,17 @@ def values(page: Page) -> tuple[str, float, float]:
     return index, left, right
 
 
+def rests(page: Page) -> None:
+    """Waits until the page has run and the player has kept its size for a while."""
+    expect(page.locator("[data-test-script-state=notRunning]")).to_be_attached()
+    before = None
+    while (now := player(page).bounding_box()) != before or now is None:
+        before = now
+        page.wait_for_timeout(250)
+
+
 def press_pair(page: Page, name: str) -> None:
+    rests(page)  # a button of a page that still runs may be replaced under the pointer
     page.get_by_role("button", name=name).click()
 
 
@@ -145,7 +157,7 @@ def test_a_kernel_of_the_list_takes_its_side_and_the_address_leads_back(opened):
 def two_runs_fit_a_laptops_screen_and_a_phones_width(page: Page) -> None:
     """Of the pair that was pressed last."""
     expect(page.locator(".lane-title").first).to_contain_text("FlashAttention-1")
-    page.wait_for_timeout(500)
+    rests(page)
     for panel in ("source", "map", "rows"):
         for i in (0, 1):
             box = page.locator(f".panel.{panel}").nth(i).bounding_box()
@@ -155,8 +167,7 @@ def two_runs_fit_a_laptops_screen_and_a_phones_width(page: Page) -> None:
     assert frame is not None
     assert frame["y"] + frame["height"] <= 900
     page.set_viewport_size({"width": 390, "height": 844})
-    page.wait_for_timeout(500)
-    assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+    until(page, "document.scrollingElement.scrollWidth <= innerWidth")
 
 
 @pytest.mark.parametrize("order", ["tree", "left to right", "right to left"])

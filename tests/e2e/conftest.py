@@ -179,6 +179,11 @@ def move(page: Page, app: Server, address: str) -> None:
         page.goto(f"{app.url}/{address}")
 
 
+def rests(page: Page) -> None:
+    """Waits until the page has run: what is pressed before may be replaced under the pointer, and the press lost."""
+    expect(page.locator("[data-test-script-state=notRunning]")).to_be_attached()
+
+
 def go(page: Page, step: int) -> None:
     """Goes to a step of the player as a reader does, by its number."""
     player = page.get_by_test_id("player")

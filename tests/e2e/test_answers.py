@@ -24,7 +24,7 @@ from explain.engine import engine
 from explain.trace.model import Tile, Trace
 from tests.e2e.conftest import CODE_READER, PATIENCE_MS, move
 from tests.e2e.server import Server, running_room
-from tests.e2e.waiting import in_a_thread, until
+from tests.e2e.waiting import PATIENCE_S, in_a_thread, until
 
 ADDRESS = "127.0.0.3"
 """Stands for this machine's address on a local network."""
@@ -54,7 +54,7 @@ class Room:
     def send(self, path: str, body: object = None, *, at: str = "127.0.0.1", raw: bytes = b"", method: str = "",
              **headers: str) -> tuple[int, Any]:  # fmt: skip
         """Status and JSON of an answer; without a body it is asked for by GET."""
-        line = http.client.HTTPConnection(at, self._port, timeout=60)
+        line = http.client.HTTPConnection(at, self._port, timeout=PATIENCE_S)
         try:
             sent = raw or (b"" if body is None else json.dumps(body).encode())
             line.request(method or ("POST" if sent else "GET"), path, sent, {"Host": f"{at}:{self._port}", **headers})

@@ -18,6 +18,7 @@ from explain.experiment import Experiment
 from explain.trace.model import Trace, numbers
 from explain.ui.controls import LABELS
 from kernels import real_inputs
+from tests.e2e.conftest import rests
 from tests.e2e.server import running_app
 
 
@@ -27,11 +28,6 @@ def player(page: Page):
 
 def at(page: Page, step: int) -> None:
     expect(player(page)).to_have_attribute("data-step", str(step))
-
-
-def rests(page: Page) -> None:
-    """Waits until the page has run: what is pressed before may be replaced under the pointer."""
-    expect(page.locator("[data-test-script-state=notRunning]")).to_be_attached()
 
 
 def step_of(page: Page) -> int:
@@ -85,7 +81,7 @@ def test_the_player_is_about_the_real_sentence(page: Page, visit):
 # --- what it opens on, where the address names no step ---
 
 
-def test_one_run_opens_where_a_row_is_rescaled(page: Page, visit):
+def test_one_run_opens_where_a_row_is_rescaled(page: Page, app_url: str):
     trace = recorded(lessons.OPENING.with_(causal=True))
     rescale, alpha = next(
         (step, numbers(value))
@@ -93,7 +89,7 @@ def test_one_run_opens_where_a_row_is_rescaled(page: Page, visit):
         if (numbers(value) < 1).any() and (numbers(trace.state(step)["l_i"]) > 0).any()
     )
     worked = next(step for step, _ in trace.history("l_i") if step > rescale)
-    visit("flash_attention?causal=true")  # no tour is made for it
+    page.goto(f"{app_url}/flash_attention?causal=true")  # no tour is made for it, and no place is kept
     assert step_of(page) == worked
     row = int(np.where(alpha > 0, alpha, 1).argmin())  # where the most is shrunk
     place = numbers(trace.state(rescale)["rows"])[row]

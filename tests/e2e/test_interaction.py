@@ -123,10 +123,14 @@ def test_tiles_of_one_element_are_called_elements(opened):
 def test_play_goes_at_the_speed_that_was_chosen(opened):
     page = opened()
     page.get_by_label("Speed of play").select_option("8")
-    page.keyboard.press("Space")
-    page.wait_for_timeout(2000)
-    page.keyboard.press("Space")
-    assert step_of(page) > 8  # at normal speed 3
+    gone = []
+    while max(gone, default=0) <= 8 and len(gone) < 5:  # at normal speed 3; a busy machine may play slower than asked
+        before = step_of(page)
+        page.keyboard.press("Space")
+        page.wait_for_timeout(2000)
+        page.keyboard.press("Space")
+        gone.append(step_of(page) - before)
+    assert gone[-1] > 8, gone
 
 
 def test_after_a_click_space_plays_and_by_keyboard_it_presses_the_button(opened):

@@ -8,6 +8,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.e2e.conftest import rests
 from tests.e2e.waiting import until
 
 KERNELS = "&a.kernel=softmax_split_wrong&b.kernel=softmax_split"
@@ -47,9 +48,8 @@ def values(page: Page) -> tuple[str, float, float]:
     return index, left, right
 
 
-def rests(page: Page) -> None:
-    """Waits until the page has run and the player has kept its size for a while."""
-    expect(page.locator("[data-test-script-state=notRunning]")).to_be_attached()
+def keeps_its_size(page: Page) -> None:
+    """Waits until the player has kept its size for a while."""
     before = None
     while (now := player(page).bounding_box()) != before or now is None:
         before = now
@@ -57,7 +57,7 @@ def rests(page: Page) -> None:
 
 
 def press_pair(page: Page, name: str) -> None:
-    rests(page)  # a button of a page that still runs may be replaced under the pointer
+    rests(page)
     page.get_by_role("button", name=name).click()
 
 
@@ -158,6 +158,7 @@ def two_runs_fit_a_laptops_screen_and_a_phones_width(page: Page) -> None:
     """Of the pair that was pressed last."""
     expect(page.locator(".lane-title").first).to_contain_text("FlashAttention-1")
     rests(page)
+    keeps_its_size(page)
     for panel in ("source", "map", "rows"):
         for i in (0, 1):
             box = page.locator(f".panel.{panel}").nth(i).bounding_box()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, TimeoutError, expect
 
 from explain import cli, tours
 from explain.engine import engine
@@ -173,13 +174,13 @@ def test_one_clicker_goes_through_the_tour_to_the_chapters_end_and_to_the_next_c
     caption(page, last)
     player(page).press("PageDown")
     expect(player(page)).not_to_have_attribute("data-caption", re.compile(""))
-    for _ in range(40):
-        if at_the_end := page.evaluate(AT_THE_END):
-            page.wait_for_timeout(500)  # the page may still grow
-            at_the_end = page.evaluate(AT_THE_END)
+    for _ in range(60):
+        at_the_end = page.evaluate(AT_THE_END)
         page.keyboard.press("PageDown")
         if at_the_end:
-            break
+            with suppress(TimeoutError):  # the page may have grown before the press
+                page.wait_for_url(re.compile("/online_softmax"), timeout=20_000)
+                break
         page.wait_for_timeout(150)
     expect(page).to_have_url(re.compile("/online_softmax"))
     caption(page, 1)

@@ -32,7 +32,8 @@ CODE_READER = """try {
 # without a sign of it in the page: then the server has answered and is silent for a second. A message of the run before
 # may take the new address's query away: then it moves again.
 MOVE = """async (address) => {
-  const app = document.querySelector("[data-test-script-state]");
+  let app;
+  while (!(app = document.querySelector("[data-test-script-state]"))) await new Promise((soon) => setTimeout(soon, 50));
   const until = (rests, patience) => new Promise((resolve) => {
     const is = () => (app.dataset.testScriptState === "notRunning") === rests;
     const end = (reached) => (watch.disconnect(), resolve(reached));

@@ -123,7 +123,7 @@ def test_tiles_of_one_element_are_called_elements(opened):
 def test_play_goes_at_the_speed_that_was_chosen(opened):
     page = opened()
     page.get_by_label("Speed of play").select_option("8")
-    gone = []
+    gone: list[int] = []
     while max(gone, default=0) <= 8 and len(gone) < 5:  # at normal speed 3; a busy machine may play slower than asked
         before = step_of(page)
         page.keyboard.press("Space")

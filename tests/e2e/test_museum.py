@@ -14,6 +14,7 @@ from explain.player.component import Run
 from explain.player.view import view
 from explain.trace.file import TraceFile
 from kernels.museum import EXHIBITS
+from tests.e2e.conftest import rests
 
 
 def test_a_button_goes_to_the_first_difference_of_its_variable(page: Page, visit):
@@ -25,6 +26,7 @@ def test_a_button_goes_to_the_first_difference_of_its_variable(page: Page, visit
     for _ in range(2):  # also a second time, after walking away
         button.click()
         expect(player).to_have_attribute("data-step", step)
+        rests(page)
         page.locator(".player").press("Home")
         expect(player).to_have_attribute("data-step", "0")
 

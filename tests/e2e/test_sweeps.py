@@ -89,13 +89,15 @@ def test_a_plot_is_saved_as_a_picture_without_a_connection(page: Page, visit):
     expect(plot).to_be_visible()
     expect(plot.locator(".main-svg").first).to_be_visible()
     page.context.set_offline(True)
-    plot.hover()
-    with page.expect_download() as started:
-        plot.locator("[data-title^='Download plot']").click()
-    data = Path(started.value.path()).read_bytes()
+    try:
+        plot.hover()
+        with page.expect_download() as started:
+            plot.locator("[data-title^='Download plot']").click()
+        data = Path(started.value.path()).read_bytes()
+    finally:  # the tab is every test's
+        page.context.set_offline(False)
     assert started.value.suggested_filename == "tilescope-bytes-requested-by-loads-and-stores-over-seq-len.png"
     assert data.startswith(b"\x89PNG")
-    page.context.set_offline(False)
 
 
 def test_what_cannot_be_swept_is_said_where_it_was_typed(page: Page, visit):

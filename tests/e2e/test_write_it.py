@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 
 from explain.puzzles.kernels import KERNELS
 from explain.puzzles.puzzles import predictions, puzzles
+from tests.e2e.conftest import rests
 from tests.e2e.waiting import until
 from tests.explain.puzzles.students import MISTAKES, solved
 
@@ -49,8 +50,10 @@ def test_a_kernel_is_checked_in_the_page(visit: Callable[[str], Page]) -> None:
     expect(page.get_by_role("table")).to_have_count(1)
 
     solved = page.get_by_role("button", name=f"{PUZZLE.title}, solved")
+    rests(page)
     page.get_by_role("button", name="Next: ").click()
     expect(page.get_by_role("heading", name="Tiles of rows and columns")).to_be_visible()
+    rests(page)
     solved.click()  # on the path
     expect(page.get_by_role("heading", name=PUZZLE.title)).to_be_visible()
     expect(solved).to_have_attribute("aria-current", "step")
@@ -78,8 +81,10 @@ def test_a_prediction_shows_its_step_and_has_other_numbers(visit: Callable[[str]
     page.get_by_role("button", name="Check", exact=True).click()
     expect(page.locator("[data-testid=stAlertContentError]")).to_have_count(1)
     expect(page.get_by_test_id("player")).to_have_count(0)  # its step has the answer
+    rests(page)
     page.get_by_role("button", name="Show me the step").click()
     expect(page.get_by_test_id("player")).to_be_visible()
+    rests(page)
     page.get_by_role("button", name="Other numbers").click()
     expect(page.get_by_test_id("player")).to_have_count(0)
     expect(question).not_to_have_text(asked)

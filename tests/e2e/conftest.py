@@ -32,7 +32,8 @@ CODE_READER = """try {
 # without a sign of it in the page: then the server has answered and is silent for a second. A message of the run before
 # may take the new address's query away: then it moves again.
 MOVE = """async (address) => {
-  const app = document.querySelector("[data-test-script-state]");
+  let app;
+  while (!(app = document.querySelector("[data-test-script-state]"))) await new Promise((soon) => setTimeout(soon, 50));
   const until = (rests, patience) => new Promise((resolve) => {
     const is = () => (app.dataset.testScriptState === "notRunning") === rests;
     const end = (reached) => (watch.disconnect(), resolve(reached));
@@ -177,6 +178,20 @@ def move(page: Page, app: Server, address: str) -> None:
         page.evaluate(MOVE, f"/{address}")
     else:
         page.goto(f"{app.url}/{address}")
+
+
+def rests(page: Page) -> None:
+    """Waits until the page has run: what is pressed before may be replaced under the pointer, and the press lost."""
+    expect(page.locator("[data-test-script-state=notRunning]")).to_be_attached()
+
+
+def go(page: Page, step: int) -> None:
+    """Goes to a step of the player as a reader does, by its number."""
+    player = page.get_by_test_id("player")
+    player.press("g")
+    page.get_by_role("textbox", name="Step number").fill(str(step))
+    page.keyboard.press("Enter")
+    expect(player).to_have_attribute("data-step", str(step))
 
 
 @pytest.fixture

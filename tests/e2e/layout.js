@@ -105,6 +105,15 @@
   };
   const short = (text) => text.replaceAll(/\s+/g, " ").trim().slice(0, 70);
 
+  /** The function, which answers the second question about an element from what it found at the first. */
+  const remembered = (find) => {
+    const found = new Map();
+    return (element) => {
+      if (!found.has(element)) found.set(element, find(element));
+      return found.get(element);
+    };
+  };
+
   function check() {
     const faults = [], said = new Set();
     const fault = (kind, text, element, detail = "") => {
@@ -112,18 +121,21 @@
       const key = JSON.stringify([kind, one.text, one.where]);
       if (!said.has(key)) said.add(key), faults.push(one);
     };
-    const styles = new Map();
-    const styleOf = (element) => styles.get(element) ?? styles.set(element, getComputedStyle(element)).get(element);
-    const boxes = new Map();
-    const boxOf = (element) => boxes.get(element) ?? boxes.set(element, element.getBoundingClientRect()).get(element);
+    const styleOf = remembered((element) => getComputedStyle(element));
+    const boxOf = remembered((element) => element.getBoundingClientRect());
+    /** What an element adds to the ground of a text in it. */
+    const groundOf = remembered((element) => {
+      const { opacity, backgroundColor, backgroundImage } = styleOf(element);
+      return { opacity: Number(opacity), ground: rgba(backgroundColor), image: backgroundImage !== "none" };
+    });
+    /** The shapes of a picture, the uppermost first. */
+    const shapesOf = remembered((svg) => [...svg.querySelectorAll("rect, circle, path, polygon, image")].reverse());
     const elements = [...everything(document)].filter(shown);
     const page = document.querySelector("[data-testid=stMain]") ?? document.scrollingElement;
 
     /** Where a clip path lets an element of a picture be seen; null where nothing clips it. */
-    const clips = new Map();
-    const clipOf = (element) => {
+    const clipOf = remembered((element) => {
       if (!element?.ownerSVGElement) return null;
-      if (clips.has(element)) return clips.get(element);
       const within = clipOf(element.parentElement), [, id] = styleOf(element).clipPath.match(/^url\("#(.+)"\)$/) ?? [];
       const shape = id && element.getRootNode().getElementById(id)?.querySelector("rect");
       let clip = within;
@@ -134,8 +146,16 @@
         clip = { left: Math.max(from.x, within?.left ?? -Infinity), top: Math.max(from.y, within?.top ?? -Infinity),
           right: Math.min(to.x, within?.right ?? Infinity), bottom: Math.min(to.y, within?.bottom ?? Infinity) };
       }
-      return clips.set(element, clip).get(element);
-    };
+      return clip;
+    });
+
+    /** The elements around an element, itself included, that cut what leaves them; of each, its box and its ways. */
+    const cutsOf = remembered((element) => {
+      if (!element || element === page) return [];
+      const around = cutsOf(parentOf(element)), { display, overflowX, overflowY } = styleOf(element);
+      if (["contents", "inline"].includes(display) || (overflowX === "visible" && overflowY === "visible")) return around;
+      return [{ element, edge: boxOf(element), overflowX, overflowY }, ...around];
+    });
 
     /** The part of a text's box that is seen; tells of what hides the rest, unless that can be scrolled. */
     const seen = (box, element, text) => {
@@ -150,39 +170,35 @@
         [left, right] = [Math.max(left, clip.left), Math.min(right, clip.right)];
         [top, bottom] = [Math.max(top, clip.top), Math.min(bottom, clip.bottom)];
       }
-      for (let at = element; at && at !== page; at = parentOf(at)) {
-        const style = styleOf(at);
-        if (style.display === "contents" || (style.overflowX === "visible" && style.overflowY === "visible")) continue;
-        if (style.display === "inline") continue;
-        const edge = boxOf(at);
+      for (const { element: at, edge, overflowX, overflowY } of cutsOf(element)) {
         if (edge.width <= 1 || edge.height <= 1) return null;   // for screen readers alone
         // The code editor has a scroll bar of its own making
         const scrolls = (way) => way === "auto" || way === "scroll" || at.matches(".ace_scroller");
-        const across = style.overflowX !== "visible" && (left < edge.left - SLACK || right > edge.right + SLACK);
+        const across = overflowX !== "visible" && (left < edge.left - SLACK || right > edge.right + SLACK);
         const below = top + most < edge.top - SLACK || bottom - most > edge.bottom + SLACK;
-        const down = style.overflowY !== "visible" && below;
-        if ((across && !scrolls(style.overflowX)) || (down && !scrolls(style.overflowY))) {
+        const down = overflowY !== "visible" && below;
+        if ((across && !scrolls(overflowX)) || (down && !scrolls(overflowY))) {
           const high = Math.max(edge.top - top, bottom - edge.bottom) - most;
           const past = Math.max(edge.left - left, right - edge.right, high);
           fault(at.localName === "svg" ? "outside" : "clipped", text, at, `by ${Math.round(past)} px`);
         }
-        if (style.overflowX !== "visible") [left, right] = [Math.max(left, edge.left), Math.min(right, edge.right)];
-        if (style.overflowY !== "visible") [top, bottom] = [Math.max(top, edge.top), Math.min(bottom, edge.bottom)];
+        if (overflowX !== "visible") [left, right] = [Math.max(left, edge.left), Math.min(right, edge.right)];
+        if (overflowY !== "visible") [top, bottom] = [Math.max(top, edge.top), Math.min(bottom, edge.bottom)];
         if (right - left < 1 || bottom - top < 1) return null;
       }
       return { left, top, right, bottom };
     };
 
-    const spaces = new Map(), pen = new OffscreenCanvas(1, 1).getContext("2d");
-    /** The width of a space in the font of a style. */
-    const spaceOf = ({ fontWeight, fontSize, fontFamily }) => {
-      const font = `${fontWeight} ${fontSize} ${fontFamily}`;
-      if (!spaces.has(font)) {
-        pen.font = font;
-        spaces.set(font, pen.measureText(" ").width);
-      }
-      return spaces.get(font);
-    };
+    const pen = new OffscreenCanvas(1, 1).getContext("2d");
+    const spaceIn = remembered((font) => {
+      pen.font = font;
+      return pen.measureText(" ").width;
+    });
+    /** The width of a space in the font of an element, as it is shown. */
+    const spaceOf = remembered((element) => {
+      const { fontWeight, fontSize, fontFamily } = styleOf(element), turned = element.getScreenCTM?.();
+      return spaceIn(`${fontWeight} ${fontSize} ${fontFamily}`) * (turned ? Math.hypot(turned.a, turned.b) : 1);
+    });
 
     // Texts: where each line of them is.
     const lines = [];
@@ -211,44 +227,44 @@
           }
           const shrink = (box.bottom - box.top) * 0.22;
           if (slanted) continue;
-          const space = spaceOf(style) * (turned ? Math.hypot(turned.a, turned.b) : 1);
           const [top, bottom] = [part.top + shrink, part.bottom - shrink];
-          lines.push({ left: part.left, right: part.right, top, bottom, text: node.data, element, space });
+          lines.push({ left: part.left, right: part.right, top, bottom, text: node.data, element });
         }
         if (visible) contrast(node, element, visible);
       }
     }
 
     /** Whether two texts share a place, or stand so close in a row that they read as one: “measured100.7 MB”. */
-    const meet = (one, other, inOneSentence) => {
+    const meet = (one, other, spaceOf, areOneSentence) => {
       const high = Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top);
       const wide = Math.min(one.right, other.right) - Math.max(one.left, other.left);
+      if (high <= 2) return false;
+      if (wide > 2 * SLACK) return true;
       const row = high > 0.6 * Math.min(one.bottom - one.top, other.bottom - other.top);
+      if (!row || wide <= -0.9 * Math.min(spaceOf(one), spaceOf(other))) return false;
       const [before, after] = one.left < other.left ? [one, other] : [other, one];
       // Or the space is in the text's own box.
-      const spaced = inOneSentence || /\s$/.test(before.text) || /^\s/.test(after.text);
-      return high > 2 && wide > (row && !spaced ? -0.9 * Math.min(one.space, other.space) : 2 * SLACK);
+      return !areOneSentence(one, other) && !/\s$/.test(before.text) && !/^\s/.test(after.text);
     };
-    const blockOf = (element) => {
+    const blockOf = remembered((element) => {
       let at = element.closest("text") ?? element;
       while (at && ["inline", "contents"].includes(styleOf(at).display) && at.localName !== "text") at = parentOf(at);
       return at;
-    };
+    });
+    const areOneSentence = (one, other) => blockOf(one.element) === blockOf(other.element);
 
     // Two texts in one place; what stays in sight while the page is scrolled may pass over it.
-    const layers = new Map();
-    const layerOf = (element) => {
-      if (!element || layers.has(element)) return layers.get(element) ?? null;
-      const layer = ["fixed", "sticky"].includes(styleOf(element).position) ? element : layerOf(parentOf(element));
-      return layers.set(element, layer).get(element);
-    };
+    const layerOf = remembered((element) => {
+      if (!element) return null;
+      return ["fixed", "sticky"].includes(styleOf(element).position) ? element : layerOf(parentOf(element));
+    });
     lines.sort((a, b) => a.top - b.top);
     const formula = (element) => element.closest("math, .katex");
     for (let i = 0; i < lines.length; i++) {
       const one = lines[i];
       for (let j = i + 1; j < lines.length && lines[j].top < one.bottom; j++) {
         const other = lines[j];
-        if (!meet(one, other, blockOf(one.element) === blockOf(other.element))) continue;
+        if (!meet(one, other, (line) => spaceOf(line.element), areOneSentence)) continue;
         if (one.element === other.element || layerOf(one.element) !== layerOf(other.element)) continue;
         if (formula(one.element) && formula(one.element) === formula(other.element)) continue;
         fault("overlap", one.text, one.element, `with “${short(other.text)}”`);
@@ -277,7 +293,7 @@
       texts.forEach((one, i) => {
         for (let j = i + 1; j < texts.length && texts[j].top < one.bottom; j++) {
           const other = texts[j];
-          if (meet(one, other, false)) fault("overlap", one.text, canvas, `with “${other.text}”, drawn`);
+          if (meet(one, other, ({ space }) => space, () => false)) fault("overlap", one.text, canvas, `with “${other.text}”, drawn`);
         }
       });
     }
@@ -299,8 +315,8 @@
 
     function contrast(node, element, part) {
       const x = (part.left + part.right) / 2, y = (part.top + part.bottom) / 2;
-      if (element.closest(":disabled, [aria-disabled=true]")) return;
       if (!/[\p{L}\p{N}]/u.test(node.data)) return;      // a ● before a name has its line's colour
+      if (element.closest(":disabled, [aria-disabled=true]")) return;
       const style = styleOf(element);
       const inSvg = element.ownerSVGElement;
       let ink = rgba(inSvg ? style.fill : style.color);
@@ -310,16 +326,16 @@
       if (grounds.includes(null)) return;                  // on a picture of many colours
       let scrolled = true;                                 // the page's own ground fills the window, wherever the text is
       for (let at = element; at; at = parentOf(at)) {
-        const its = styleOf(at);
+        const { opacity, ground, image } = groundOf(at);
         if (at === page) scrolled = false;
-        faded *= Number(its.opacity);
-        if (at.ownerSVGElement) continue;
-        const ground = rgba(its.backgroundColor), edge = boxOf(at);
+        faded *= opacity;
+        if (at.ownerSVGElement || !(image || ground?.[3])) continue;
+        const edge = boxOf(at);
         const beside = x < edge.left || x > edge.right || y < edge.top || y > edge.bottom;
         if (scrolled && beside) continue;
-        if (its.backgroundImage !== "none") return;        // what is under it has no one colour
-        if (ground?.[3]) grounds.push(ground);
-        if (ground?.[3] === 1) break;
+        if (image) return;                                 // what is under it has no one colour
+        grounds.push(ground);
+        if (ground[3] === 1) break;
       }
       let under = [255, 255, 255];
       for (const ground of grounds.reverse()) under = blend(ground, under);
@@ -335,11 +351,10 @@
       const svg = outermost(element), box = boxOf(element);
       const x = (box.left + box.right) / 2, y = (box.top + box.bottom) / 2;
       const { DOCUMENT_POSITION_FOLLOWING: FOLLOWS } = Node;
-      const shapes = [...svg.querySelectorAll("rect, circle, path, polygon, image")];
-      const under = shapes.filter((shape) => shape.compareDocumentPosition(element) & FOLLOWS);
-      for (const shape of under.reverse()) {
+      for (const shape of shapesOf(svg)) {
         const edge = boxOf(shape);
         if (x < edge.left || x > edge.right || y < edge.top || y > edge.bottom || !shown(shape)) continue;
+        if (!(shape.compareDocumentPosition(element) & FOLLOWS)) continue;
         const clip = clipOf(shape);
         if (clip && (x < clip.left || x > clip.right || y < clip.top || y > clip.bottom)) continue;
         if (shape.localName === "image") return void (yield null);
@@ -395,13 +410,15 @@
   };
 
   function hasNewCharacters(element) {
+    let text = "";
+    for (let node = element.firstChild; node; node = node.nextSibling) {
+      if (node.nodeType === Node.TEXT_NODE) text += node.data;
+    }
+    if (!text.trim()) return false;
     // What KaTeX adds for screen readers has no font of its own, and nobody sees it.
     if (element.closest("script, style, title, head, .katex-mathml")) return false;
-    const texts = [...element.childNodes].filter(({ nodeType }) => nodeType === Node.TEXT_NODE);
-    const text = texts.map(({ data }) => data).join("");
-    if (!text.trim()) return false;
-    const { fontFamily, fontWeight, fontStyle, visibility } = getComputedStyle(element);
-    if (visibility === "hidden") return false;             // measured by an editor, and never drawn
+    if (!element.checkVisibility({ visibilityProperty: true })) return false;   // not drawn, so it has no font yet
+    const { fontFamily, fontWeight, fontStyle } = getComputedStyle(element);
     const key = `${fontFamily} ${fontWeight} ${fontStyle}`;
     const seen = characters.get(key) ?? characters.set(key, new Set()).get(key);
     const fresh = [...new Set(text)].filter((character) => character.trim() && !seen.has(character));
@@ -447,7 +464,7 @@
         const fresh = [themed, plots, running, document.fonts.status, document.body.textContent.length, sizes].join(" ");
         if (fresh !== state || running !== "notRunning" || !themed || plots.some(isHalfDrawn)) [state, last] = [fresh, now];
         if (now - last >= quiet || now - begun > limit) resolve(now - begun <= limit);
-        else setTimeout(look, 40);
+        else setTimeout(look, 70);
       };
       requestAnimationFrame(look);
     });

@@ -24,7 +24,7 @@ from explain.engine import engine
 from explain.trace.model import Tile, Trace
 from tests.e2e.conftest import CODE_READER, PATIENCE_MS, move
 from tests.e2e.server import Server, running_room
-from tests.e2e.waiting import in_a_thread
+from tests.e2e.waiting import PATIENCE_S, in_a_thread, until
 
 ADDRESS = "127.0.0.3"
 """Stands for this machine's address on a local network."""
@@ -54,7 +54,7 @@ class Room:
     def send(self, path: str, body: object = None, *, at: str = "127.0.0.1", raw: bytes = b"", method: str = "",
              **headers: str) -> tuple[int, Any]:  # fmt: skip
         """Status and JSON of an answer; without a body it is asked for by GET."""
-        line = http.client.HTTPConnection(at, self._port, timeout=60)
+        line = http.client.HTTPConnection(at, self._port, timeout=PATIENCE_S)
         try:
             sent = raw or (b"" if body is None else json.dumps(body).encode())
             line.request(method or ("POST" if sent else "GET"), path, sent, {"Host": f"{at}:{self._port}", **headers})
@@ -111,6 +111,25 @@ def came_in(room: Room, browser: Browser, **like: Any) -> Page:
     page.goto(f"{room.phones_url}/enter?code={found[1]}{found[2]}&to=/answer")
     expect(page.get_by_role("heading")).not_to_have_text("Loading…")
     return page
+
+
+@pytest.fixture(scope="module")
+def two_phones(room: Room, browser: Browser) -> Iterator[tuple[Page, Page]]:
+    """Two phones that stay in the room for every question, the second one dark: to come in costs more than to answer."""
+    phones = came_in(room, browser), came_in(room, browser, color_scheme="dark")
+    yield phones
+    for page in phones:
+        page.context.close()
+
+
+@pytest.fixture
+def phones(room: Room, two_phones: tuple[Page, Page]) -> tuple[Page, Page]:
+    """The two phones, connected, without a question."""
+    room.send("/asked", {"close": room.ask(NUMBER)})
+    for page in two_phones:
+        page.set_viewport_size({"width": 420, "height": 800})
+        expect(page.get_by_role("heading", name="The next question comes here by itself.")).to_be_visible()
+    return two_phones
 
 
 def test_a_phone_without_the_code_or_from_another_site_is_refused_everywhere(room: Room, ticket: str) -> None:
@@ -213,11 +232,8 @@ def test_no_bytes_break_what_a_lecturer_sends(room: Room, raw: bytes) -> None:
     assert told["said"]
 
 
-def test_phones_hear_of_a_question_answer_it_and_are_told(room: Room, browser: Browser) -> None:
-    room.send("/asked", {"close": room.ask(NUMBER)})
-    one, other = came_in(room, browser), came_in(room, browser, color_scheme="dark")
-    for page in (one, other):
-        expect(page.get_by_role("heading", name="The next question comes here by itself.")).to_be_visible()
+def test_phones_hear_of_a_question_answer_it_and_are_told(room: Room, phones: tuple[Page, Page]) -> None:
+    one, other = phones
     asked = room.ask(NUMBER)
     for page, typed in ((one, "7,1"), (other, "5")):
         expect(page.get_by_role("heading", name="What will m be?")).to_be_visible()
@@ -242,12 +258,10 @@ def test_phones_hear_of_a_question_answer_it_and_are_told(room: Room, browser: B
         expect(page.locator(".sum")).to_have_text("1 of 2 answers right.")
         assert page.locator("li").all_inner_texts() == ["−∞\n1", "7.096\n0", "7.1\n1"]
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        page.context.close()
 
 
-def test_a_choice_and_a_cell_by_the_keyboard_on_a_narrow_phone(room: Room, browser: Browser) -> None:
-    room.send("/asked", {"close": room.ask(NUMBER)})
-    page = came_in(room, browser)
+def test_a_choice_and_a_cell_by_the_keyboard_on_a_narrow_phone(room: Room, phones: tuple[Page, Page]) -> None:
+    page = phones[0]
     page.set_viewport_size({"width": 320, "height": 640})
     asked = room.ask(CHOICE)
     expect(page.get_by_role("heading", name="How will m change?")).to_be_visible()
@@ -274,11 +288,10 @@ def test_a_choice_and_a_cell_by_the_keyboard_on_a_narrow_phone(room: Room, brows
     assert room.reveal(asked, [[0, 0], [0, 1]])["cells"] == [[0, 0, 1]]
     expect(page.locator(".verdict")).to_have_text("✓ Right: query 0, key 0, or one of 1 more.")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    page.context.close()
 
 
-def test_a_restart_costs_nobody_the_answer_or_the_place_in_the_room(room: Room, browser: Browser) -> None:
-    page = came_in(room, browser)
+def test_a_restart_costs_nobody_the_answer_or_the_place_in_the_room(room: Room, phones: tuple[Page, Page]) -> None:
+    page = phones[0]
     asked = room.ask(NUMBER)
     page.get_by_role("textbox", name="Your answer").fill("7.1")
     page.get_by_role("button", name="Send").click()
@@ -296,7 +309,6 @@ def test_a_restart_costs_nobody_the_answer_or_the_place_in_the_room(room: Room, 
                  {"label": "7.096", "count": 0, "right": 0, "holds": True}],
     }  # fmt: skip
     expect(page.locator(".verdict")).to_have_text("✓ Right: 7.096.")
-    page.context.close()
 
 
 # --- the lecturer's player ---
@@ -353,10 +365,10 @@ def predict(page: Page, variable: str, times: int = 1) -> Locator:
 
 
 def test_the_histogram_grows_on_the_projector_and_the_step_reveals_it(
-    room: Room, ticket: str, browser: Browser, desk: Page, trace: Trace
+    room: Room, ticket: str, phones: tuple[Page, Page], desk: Page, trace: Trace
 ) -> None:
     """By the keyboard alone; the server is started again in between."""
-    one, other = came_in(room, browser), came_in(room, browser)
+    one, other = phones
     box = predict(desk, "l_i")
     value = trace.state(int(desk.get_by_test_id("player").get_attribute("data-step") or 0) + 1)["l_i"]
     assert isinstance(value, Tile)
@@ -394,82 +406,92 @@ def test_the_histogram_grows_on_the_projector_and_the_step_reveals_it(
     desk.keyboard.press("ArrowRight")
     expect(box).to_be_hidden()
     expect(one.locator(".verdict")).to_contain_text("✓ Right")  # until the next question
-    for page in (one, other):
-        page.context.close()
 
 
-@pytest.mark.parametrize(("kind", "variable"), [("larger or smaller", "m_i"), ("a cell of the map", "m_i"),
-                                               ("a cell of the map", "s")])  # fmt: skip
-def test_the_hall_chooses_and_finds_a_cell(
-    room: Room, browser: Browser, desk: Page, trace: Trace, kind: str, variable: str
-) -> None:
-    phone = came_in(room, browser)
-    box = predict(desk, variable, times=2)
-    step = int(desk.get_by_test_id("player").get_attribute("data-step") or 0) + 1
-    box.get_by_role("button", name=f"Ask the hall: {kind}").click()
-    if kind == "larger or smaller":
-        m_i, m_new = (trace.state(at)[name] for at, name in ((step - 1, "m_new"), (step, "m_new")))
-        assert isinstance(m_i, Tile)
-        assert isinstance(m_new, Tile)
-        right = "larger" if m_new.numpy()[0] > m_i.numpy()[0] else "the same"
-        phone.get_by_role("radio", name=right).check()
-    else:
-        rows, columns = (trace.state(step)[name].numpy() for name in ("rows", "cols"))  # type: ignore[union-attr]
-        column = int(columns[-1])
-        if variable == "m_i":
-            scores = [(v.numpy()[0], trace.state(at)["cols"].numpy()) for at, v in trace.history("s")  # type: ignore[union-attr]
-                      if at < step and isinstance(v, Tile)]  # fmt: skip
-            column = max((float(x), int(c)) for row, cols in scores for x, c in zip(row, cols, strict=True))[1]
-        phone.get_by_label("query (").fill(str(int(rows[0])))
-        phone.get_by_label("key (").fill(str(column))
-    phone.get_by_role("button", name="Send").click()
-    hall = box.get_by_role("group", name="The hall")
-    expect(hall).to_have_attribute("data-count", "1")
-    desk.get_by_test_id("player").focus()
-    desk.keyboard.press("ArrowRight")
-    expect(hall).to_contain_text("1 of 1 right")
-    expect(phone.locator(".verdict")).to_contain_text("✓ Right")
-    phone.context.close()
+def again(page: Page) -> None:
+    """Predicts no more and goes back to the first step."""
+    page.get_by_test_id("player").focus()
+    page.keyboard.press("a")
+    expect(page.get_by_role("region", name="Prediction")).to_be_hidden()
+    page.keyboard.press("Home")
+    expect(page.get_by_test_id("player")).to_have_attribute("data-step", "0")
 
 
-@pytest.mark.parametrize(
-    ("width", "height", "scheme"), [(1920, 1080, "dark"), (1440, 900, "light"), (420, 900, "dark")]
-)
-def test_nobody_is_there_and_it_goes_on(
-    room: Room, browser: Browser, desk: Page, width: int, height: int, scheme: Any
-) -> None:
-    desk.emulate_media(color_scheme=scheme)
-    box = predict(desk, "m_i")
-    desk.set_viewport_size({"width": width, "height": height})
-    if width == 1920:
+def test_the_hall_chooses_and_finds_a_cell(phones: tuple[Page, Page], desk: Page, trace: Trace) -> None:
+    phone = phones[0]
+    for kind, variable in (("larger or smaller", "m_i"), ("a cell of the map", "m_i"), ("a cell of the map", "s")):
+        box = predict(desk, variable, times=2)
+        step = int(desk.get_by_test_id("player").get_attribute("data-step") or 0) + 1
+        before = phone.evaluate("question?.id")
+        box.get_by_role("button", name=f"Ask the hall: {kind}").click()
+        until(phone, "before => question && question.id !== before", before)
+        if kind == "larger or smaller":
+            m_i, m_new = (trace.state(at)["m_new"] for at in (step - 1, step))
+            assert isinstance(m_i, Tile)
+            assert isinstance(m_new, Tile)
+            right = "larger" if m_new.numpy()[0] > m_i.numpy()[0] else "the same"
+            phone.get_by_role("radio", name=right).check()
+        else:
+            row, column = cell_of(trace, variable, step)
+            phone.get_by_label("query (").fill(str(row))
+            phone.get_by_label("key (").fill(str(column))
+        phone.get_by_role("button", name="Send").click()
+        hall = box.get_by_role("group", name="The hall")
+        expect(hall, f"{kind}, {variable}").to_have_attribute("data-count", "1")
         desk.get_by_test_id("player").focus()
-        desk.keyboard.press("p")
-    box.get_by_role("button", name="Ask the hall: a cell of the map").click()
-    hall = box.get_by_role("group", name="The hall")
-    expect(hall).to_contain_text("0 answers")
+        desk.keyboard.press("ArrowRight")
+        expect(hall, f"{kind}, {variable}").to_contain_text("1 of 1 right")
+        expect(phone.locator(".verdict"), f"{kind}, {variable}").to_contain_text("✓ Right")
+        again(desk)
+
+
+def cell_of(trace: Trace, variable: str, step: int) -> tuple[int, int]:
+    """The query and the key of a score that the question about the variable's first row is after."""
+    rows, columns = (trace.state(step)[name].numpy() for name in ("rows", "cols"))  # type: ignore[union-attr]
+    column = int(columns[-1])
+    if variable == "m_i":
+        scores = [(v.numpy()[0], trace.state(at)["cols"].numpy()) for at, v in trace.history("s")  # type: ignore[union-attr]
+                  if at < step and isinstance(v, Tile)]  # fmt: skip
+        column = max((float(x), int(c)) for row, cols in scores for x, c in zip(row, cols, strict=True))[1]
+    return int(rows[0]), column
+
+
+def test_nobody_is_there_and_it_goes_on(room: Room, desk: Page) -> None:
     inside = """box => {
       box.scrollIntoView({ block: "end" });
       const { left, right, top, bottom } = box.getBoundingClientRect();
       return [left, top, innerWidth - right, innerHeight - bottom, box.clientWidth - box.scrollWidth];
     }"""
-    assert min(box.evaluate(inside)) >= 0
-    desk.get_by_test_id("player").focus()
-    desk.keyboard.press("ArrowRight")
-    expect(box.locator(".change")).to_be_visible()
-    expect(hall.locator(".spread i.right")).to_have_count(1)
-    assert min(box.evaluate(inside)) >= 0
-    expect(hall).to_contain_text("0 answers")
+    looks: tuple[tuple[int, int, Any], ...] = ((1440, 900, "light"), (420, 900, "dark"), (1920, 1080, "dark"))
+    for width, height, scheme in looks:
+        desk.emulate_media(color_scheme=scheme)
+        desk.set_viewport_size({"width": 1440, "height": 900})
+        box = predict(desk, "m_i")
+        desk.set_viewport_size({"width": width, "height": height})
+        if width == 1920:
+            desk.get_by_test_id("player").focus()
+            desk.keyboard.press("p")
+        box.get_by_role("button", name="Ask the hall: a cell of the map").click()
+        hall = box.get_by_role("group", name="The hall")
+        expect(hall, str(width)).to_contain_text("0 answers")
+        assert min(box.evaluate(inside)) >= 0, width
+        desk.get_by_test_id("player").focus()
+        desk.keyboard.press("ArrowRight")
+        expect(box.locator(".change"), str(width)).to_be_visible()
+        expect(hall.locator(".spread i.right"), str(width)).to_have_count(1)
+        assert min(box.evaluate(inside)) >= 0, width
+        expect(hall, str(width)).to_contain_text("0 answers")
+        again(desk)
 
 
-def test_a_question_that_is_left_is_closed_on_the_phones(room: Room, browser: Browser, desk: Page) -> None:
-    phone = came_in(room, browser)
+def test_a_question_that_is_left_is_closed_on_the_phones(phones: tuple[Page, Page], desk: Page) -> None:
+    phone = phones[0]
     box = predict(desk, "l_i")
     box.get_by_role("button", name="Ask the hall: its value").click()
     expect(phone.get_by_role("heading")).to_contain_text("What will l_i be")
     desk.keyboard.press("Escape")
     expect(box).to_be_hidden()
     expect(phone.get_by_role("heading", name="The next question comes here by itself.")).to_be_visible()
-    phone.context.close()
 
 
 def test_without_a_lecture_and_for_a_student_predict_is_as_before(room: Room, browser: Browser, visit: Any) -> None:

@@ -18,6 +18,7 @@ from explain.experiment import Experiment
 from explain.trace.model import Trace, numbers
 from explain.ui.controls import LABELS
 from kernels import real_inputs
+from tests.e2e.conftest import rests
 from tests.e2e.server import running_app
 
 
@@ -32,7 +33,7 @@ def at(page: Page, step: int) -> None:
 def step_of(page: Page) -> int:
     """Where the player is, once it is drawn and the page is done."""
     expect(player(page)).to_be_visible()
-    expect(page.locator("[data-test-script-state=notRunning]")).to_be_attached()
+    rests(page)
     return int(player(page).get_attribute("data-step") or -1)
 
 
@@ -88,7 +89,7 @@ def test_one_run_opens_where_a_row_is_rescaled(page: Page, app_url: str):
         if (numbers(value) < 1).any() and (numbers(trace.state(step)["l_i"]) > 0).any()
     )
     worked = next(step for step, _ in trace.history("l_i") if step > rescale)
-    page.goto(f"{app_url}/flash_attention?causal=true")  # no tour is made for it
+    page.goto(f"{app_url}/flash_attention?causal=true")  # no tour is made for it, and no place is kept
     assert step_of(page) == worked
     row = int(np.where(alpha > 0, alpha, 1).argmin())  # where the most is shrunk
     place = numbers(trace.state(rescale)["rows"])[row]
@@ -120,35 +121,30 @@ def test_two_runs_open_at_their_first_difference(page: Page, visit):
 # --- a step has an address ---
 
 
-def test_a_step_survives_a_rerun_and_a_reload(page: Page, visit):
-    visit("flash_attention?step=40")
-    at(page, 40)
-    page.keyboard.press("ArrowRight")
-    at(page, 41)
-    page.wait_for_url("**step=41**")
-    page.reload()
-    at(page, 41)
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
+def test_an_address_opens_the_same_runs_at_the_same_step_for_another_reader(page: Page, visit):
+    addresses = (
         "flash_attention?causal=true&block_n=8&step=40",
-        "flash_attention?view=Loop+order&step=40",
         "side_by_side?a.kernel=softmax_safe&b.kernel=softmax_online&b.inputs=ascending&step=9",
-    ],
-)
-def test_an_address_opens_the_same_runs_at_the_same_step_for_another_reader(page: Page, visit, address: str):
-    visit(address)
-    step = int(address.rpartition("=")[2])
-    at(page, step)
-    page.keyboard.press("ArrowRight")
-    page.wait_for_url(f"**step={step + 1}**")
-    shown = player(page).get_attribute("aria-label"), player(page).get_attribute("data-steps")
+        "flash_attention?view=Loop+order&step=40",
+    )
+    shown = {}
+    for address in addresses:
+        visit(address)
+        step = int(address.rpartition("=")[2])
+        at(page, step)
+        page.keyboard.press("ArrowRight")
+        page.wait_for_url(f"**step={step + 1}**")
+        shown[f"{address.rpartition('=')[0]}={step + 1}"] = runs_of(page)
     page.goto("about:blank")  # a new visit is a new session
-    visit(f"{address.rpartition('=')[0]}={step + 1}")
-    at(page, step + 1)
-    assert (player(page).get_attribute("aria-label"), player(page).get_attribute("data-steps")) == shown
+    for address, runs in shown.items():
+        visit(address)
+        at(page, int(address.rpartition("=")[2]))
+        assert runs_of(page) == runs, address
+
+
+def runs_of(page: Page) -> tuple[str | None, str | None]:
+    """What the player says of its runs, and how many steps they have."""
+    return player(page).get_attribute("aria-label"), player(page).get_attribute("data-steps")
 
 
 def test_the_keys_step_again_after_a_control_and_from_anywhere(page: Page, visit):
@@ -158,9 +154,11 @@ def test_the_keys_step_again_after_a_control_and_from_anywhere(page: Page, visit
     causal = page.get_by_test_id("stCheckbox").get_by_text("Causal")
     causal.click()
     expect(player(page)).not_to_have_attribute("data-steps", steps)
+    rests(page)
     causal.click()  # the mask hid this tile: without it the step is there again
     expect(player(page)).to_have_attribute("data-steps", steps)
     at(page, 60)
+    rests(page)
     causal.click()
     expect(player(page)).not_to_have_attribute("data-steps", steps)
     start = step_of(page)
@@ -176,7 +174,7 @@ def test_the_keys_step_again_after_a_control_and_from_anywhere(page: Page, visit
     at(page, start + 2)
 
 
-def test_back_and_forward_return_to_each_experiment_at_the_step_it_was_left_at(page: Page, visit):
+def test_back_and_forward_return_to_each_experiment_and_chapter_at_the_step_it_was_left_at(page: Page, visit):
     visit("flash_attention?step=0")
     at(page, 0)
     steps = str(player(page).get_attribute("data-steps"))
@@ -189,14 +187,21 @@ def test_back_and_forward_return_to_each_experiment_at_the_step_it_was_left_at(p
     player(page).press("Home")
     page.keyboard.press("ArrowRight")
     page.wait_for_url("**step=1**")
+    rests(page)
     page.go_back()
     expect(player(page)).to_have_attribute("data-steps", steps)
     expect(page.get_by_role("switch", name="Causal")).not_to_be_checked()
     at(page, 3)
+    rests(page)
     page.go_forward()
     expect(player(page)).not_to_have_attribute("data-steps", steps)
     at(page, 1)
     page.reload()
+    at(page, 1)
+    page.get_by_role("link", name="Exactness →").click()
+    expect(page.get_by_role("heading", name="Exactness", exact=True)).to_be_visible()
+    rests(page)
+    page.go_back()
     at(page, 1)
 
 
@@ -209,20 +214,10 @@ def test_back_returns_to_the_exhibit_before_at_its_step(page: Page, visit):
     page.wait_for_url(f"**step={left}**")
     page.get_by_role("radio", name=re.compile("^2 ·")).click()
     expect(page.get_by_role("heading", name=broken)).to_have_count(0)
+    rests(page)
     page.go_back()
     expect(page.get_by_role("heading", name=broken)).to_be_visible()
     at(page, left)
-
-
-def test_back_returns_to_the_chapter_before_at_its_step(page: Page, visit):
-    visit("flash_attention?step=40")
-    at(page, 40)
-    page.keyboard.press("ArrowRight")
-    page.wait_for_url("**step=41**")
-    page.get_by_role("link", name="Exactness →").click()
-    expect(page.get_by_role("heading", name="Exactness", exact=True)).to_be_visible()
-    page.go_back()
-    at(page, 41)
 
 
 # --- it fits, and it says what it cannot use ---

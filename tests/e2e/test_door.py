@@ -11,8 +11,10 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from explain import server as routes
-from tests.e2e.conftest import PATIENCE_MS
+from explain.puzzles.puzzles import predictions
+from tests.e2e.conftest import PATIENCE_MS, rests
 from tests.e2e.server import Server, running_room
+from tests.e2e.waiting import PATIENCE_S
 
 HALL = "127.0.0.2"
 """Stands for this machine's address on a local network: it is not the name under which one asks at the desk."""
@@ -35,7 +37,7 @@ def hall(cache: Path) -> Iterator[Server]:
 def status(server: Server, path: str, at: str = "127.0.0.1", **headers: str) -> int:
     """What the server says to a request for `path` that comes to its address `at`."""
     port = int(server.url.rpartition(":")[2])
-    line = http.client.HTTPConnection(at, port, timeout=60)
+    line = http.client.HTTPConnection(at, port, timeout=PATIENCE_S)
     try:
         line.request("GET", path, headers={"Host": f"{at}:{port}", **headers})
         return line.getresponse().status
@@ -106,6 +108,31 @@ def test_a_phone_comes_in_by_the_code_to_the_page_it_asked_for(hall: Server, bro
     assert ticket["httpOnly"]
     for tab in (desk, phone):
         tab.close()
+
+
+def test_on_a_shared_server_each_browser_keeps_what_its_reader_solved(hall: Server, browser: Browser) -> None:
+    context = browser.new_context()
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    page.goto(f"{hall.url}/write_it?puzzle=predict_max")
+    question = page.get_by_text("after this tile?").first
+    expect(question).to_be_visible()
+    known, tile = re.findall(r"(?:m =|holds) (.*?)\. ", question.inner_text())
+    largest = max(float(one.replace("−", "-")) for one in [known, *tile.split(", ")])
+    page.get_by_label("Your number").fill(str(largest))
+    page.get_by_role("button", name="Check", exact=True).click()
+    tick = page.get_by_role("button", name=f"{predictions()['predict_max'].title}, solved")
+    expect(tick).to_be_visible()
+    page.reload()  # a new session
+    expect(tick).to_be_visible()
+    context.clear_cookies()  # another browser
+    page.evaluate("[sessionStorage, localStorage].forEach((storage) => storage.clear())")
+    page.goto("about:blank")
+    page.goto(f"{hall.url}/write_it?puzzle=predict_max")
+    expect(page.get_by_label("Your number")).to_be_visible()
+    rests(page)
+    expect(page.get_by_role("button", name=re.compile(", solved$"))).to_have_count(0)
+    context.close()
 
 
 @pytest.mark.parametrize("to", ["//evil.example", "https://evil.example", "/\\evil.example"])

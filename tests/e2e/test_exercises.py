@@ -7,6 +7,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
+from tests.e2e.conftest import rests
 from tests.e2e.waiting import until
 
 KEPT = "localStorage.getItem('tilescope.progress')"
@@ -59,13 +60,19 @@ def test_a_question_is_checked_shown_in_the_player_and_remembered(page: Page, vi
     steps = player.get_attribute("data-steps")
     choice.click()
     expect(player).not_to_have_attribute("data-steps", str(steps))
+    rests(page)
     before = player.get_attribute("data-step")
     page.keyboard.press("ArrowRight")  # the player's, after a press with the pointer
     expect(player).not_to_have_attribute("data-step", str(before))
     expect(choice).to_be_checked()
 
+    steps = player.get_attribute("data-steps")
     page.get_by_role("radio", name="Tiles in parallel").click()
+    expect(player).not_to_have_attribute("data-steps", str(steps))
+    rests(page)
     page.get_by_text("Wrong kernel beside it").click()
+    expect(page.locator(".lane-title")).to_have_count(2)
+    rests(page)
     merge = question(page, "wrong-merge")
     for _ in range(2):  # the second time it tells the answer
         page.keyboard.press("ArrowRight")

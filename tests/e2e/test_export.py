@@ -21,7 +21,7 @@ from explain.player.component import Run
 from explain.player.export import standalone_html
 from explain.player.view import view
 from explain.trace.file import TraceFile
-from tests.e2e.conftest import CODE_READER
+from tests.e2e.conftest import CODE_READER, PATIENCE_MS
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -31,17 +31,27 @@ def run_of(experiment):
     return Run(run, view(experiment, run.trace, "recorded"))
 
 
-@pytest.fixture
-def offline(browser) -> Iterator[Page]:
-    """A page with the network off; the test fails if it asked for anything but the file, or complained."""
+@pytest.fixture(scope="module")
+def tab_offline(browser) -> Iterator[tuple[Page, list[str]]]:
+    """A page with the network off, and what it asked for beside its file and complained of."""
     context = browser.new_context(viewport={"width": 1440, "height": 900}, offline=True, accept_downloads=True)
+    context.set_default_timeout(PATIENCE_MS)
     context.add_init_script(CODE_READER)
     page, faults = context.new_page(), []
     page.on("console", lambda message: faults.append(message.text) if message.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("request", lambda r: None if r.url.startswith(("file:", "blob:", "data:")) else faults.append(r.url))
-    yield page
+    yield page, faults
     context.close()
+
+
+@pytest.fixture
+def offline(tab_offline) -> Iterator[Page]:
+    """A page with the network off; the test fails if it asked for anything but the file, or complained."""
+    page, faults = tab_offline
+    faults.clear()
+    page.emulate_media(color_scheme="light")
+    yield page
     assert not faults, "\n".join(faults)
 
 

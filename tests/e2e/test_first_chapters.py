@@ -6,6 +6,8 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
+from tests.e2e.conftest import rests
+
 
 def picture(page: Page, label: str) -> Locator:
     return page.get_by_role("img", name=label)
@@ -18,6 +20,7 @@ def test_a_token_and_a_head_are_chosen_and_every_picture_follows(page: Page, vis
     row.locator("[data-press='2']").click()
     expect(page).to_have_url(re.compile(r"token=2"))
     expect(picture(page, "Attention of “cat”")).to_be_visible()
+    rests(page)
     heads = picture(page, "The weights of 12 heads")
     heads.locator("[data-press='2']").focus()
     page.keyboard.press("Enter")

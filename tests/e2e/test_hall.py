@@ -22,7 +22,7 @@ from benchmarks.tab import Tab, open_socket
 from explain.nginx import nginx
 from tests.e2e.conftest import PATIENCE_MS
 from tests.e2e.server import Server, running_hall
-from tests.e2e.waiting import in_a_thread, until
+from tests.e2e.waiting import PATIENCE_S, in_a_thread, until
 
 FOREIGN = "https://evil.example"
 
@@ -37,7 +37,7 @@ def hall(cache: Path) -> Iterator[Server]:
 
 def ask(hall: Server, path: str, body: object = None, **headers: str) -> tuple[int, http.client.HTTPMessage, bytes]:
     """Status, headers and body of an answer."""
-    line = http.client.HTTPSConnection(hall.url.removeprefix("https://"), context=hall.trust, timeout=60)
+    line = http.client.HTTPSConnection(hall.url.removeprefix("https://"), context=hall.trust, timeout=PATIENCE_S)
     try:
         sent = None if body is None else json.dumps(body).encode()
         line.request("POST" if sent else "GET", path, sent, headers)
@@ -167,7 +167,7 @@ def test_a_process_that_ends_costs_its_readers_a_reconnect_and_the_others_nothin
             async with opened(hall, first) as socket:
                 await Tab(socket, "softmax").rerun()
                 process.kill()
-                await asyncio.wait_for(socket.wait_closed(), 30)
+                await asyncio.wait_for(socket.wait_closed(), PATIENCE_S)
             async with opened(hall, first) as socket:
                 assert socket.response
                 assert kept(socket.response.headers) == second  # where the session is now
@@ -177,7 +177,7 @@ def test_a_process_that_ends_costs_its_readers_a_reconnect_and_the_others_nothin
     with page.expect_websocket(timeout=PATIENCE_MS):  # by itself
         in_a_thread(lesson())
     until(page, "document.querySelector('.stApp').dataset.testConnectionState === 'CONNECTED'")
-    give_up = time.monotonic() + 30
+    give_up = time.monotonic() + PATIENCE_S
     while len(hall.apps) < 2 and time.monotonic() < give_up:
         time.sleep(0.05)
     assert any(f"--server.port={port}" in one.cmdline() for one in hall.apps), "it is started again"

@@ -20,7 +20,8 @@ from explain.player.view import view
 from explain.trace.file import TraceFile
 from explain.trace.model import numbers
 from kernels.museum import EXHIBITS
-from tests.e2e.conftest import PATIENCE_MS
+from tests.e2e.conftest import PATIENCE_MS, go, move
+from tests.e2e.server import Server
 from tests.e2e.text_sizes import LETTERS, SMALLEST, TEXT_PX
 from tests.e2e.waiting import until
 
@@ -112,6 +113,7 @@ IN_HBM = """(canvas) => {
 def reader(browser: Browser) -> Iterator[Page]:
     """A reader who comes for the first time, with the network off."""
     context = browser.new_context(viewport={"width": 1440, "height": 900}, offline=True, reduced_motion="reduce")
+    context.set_default_timeout(PATIENCE_MS)
     context.add_init_script(ARROWS)
     context.add_init_script(LETTERS)
     page = context.new_page()
@@ -172,14 +174,14 @@ def test_a_symbol_tells_its_meaning_to_pointer_keyboard_and_finger(opened):
         symbol.blur()
 
 
-@pytest.mark.parametrize(
-    ("event", "quantity"), [("last write of s", "scores"), ("last write of y", "p"), ("last write of o", "acc")]
-)
-def test_hbm_has_the_numbers_that_a_launch_wrote_in_their_own_colour(opened, event, quantity):
+def test_hbm_has_the_numbers_that_a_launch_wrote_in_their_own_colour(opened):
     one = lessons.ONE_TILE
-    step = step_of(run_of(one).trace.trace, one.entry.roles, event)
-    page = opened(one, step=step)
-    assert page.locator(".panel.idea .scene canvas").evaluate(IN_HBM)[quantity] > 100
+    trace = run_of(one).trace.trace
+    page = opened(one)
+    for event, quantity in (("last write of s", "scores"), ("last write of y", "p"), ("last write of o", "acc")):
+        step = step_of(trace, one.entry.roles, event)
+        go(page, step)
+        assert page.locator(".panel.idea .scene canvas").evaluate(IN_HBM)[quantity] > 100, quantity
 
 
 def test_the_switch_keeps_the_step_and_the_beat_holds_it(opened):
@@ -302,17 +304,23 @@ def test_at_full_screen_no_text_of_any_panel_is_smaller_than_a_thirtieth_of_the_
     page.set_viewport_size({"width": 1440, "height": 900})
 
 
-def test_a_first_reader_gets_idea_a_link_to_a_step_code_and_the_choice_is_kept(browser: Browser, app_url: str):
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    context.set_default_timeout(PATIENCE_MS)
-    page = context.new_page()
-    page.goto(f"{app_url}/flash_attention?causal=true")
+def test_a_first_reader_gets_idea_a_link_to_a_step_code_and_the_choice_is_kept(page: Page, app: Server):
+    """In the app, without what conftest's CODE_READER chose before."""
+    move(page, app, "questions")
+    page.evaluate("[sessionStorage, localStorage].forEach((storage) => storage.clear())")
+
+    def opens(query: str) -> None:
+        """A new player: its page is left in between."""
+        move(page, app, "questions")
+        move(page, app, f"flash_attention?causal=true{query}")
+
+    opens("")
     expect(player(page)).to_have_attribute("data-depth", "idea")
     page.keyboard.press("ArrowRight")
     page.wait_for_url(re.compile(r"[?&]depth=idea\b"))
-    page.goto(f"{app_url}/flash_attention?causal=true&step=40")
+    opens("&step=40")
     expect(player(page)).to_have_attribute("data-depth", "code")
-    page.goto(f"{app_url}/flash_attention?causal=true&step=40&depth=idea")
+    opens("&step=40&depth=idea")
     expect(player(page)).to_have_attribute("data-depth", "idea")
     expect(player(page)).to_have_attribute("data-step", "40")
     box = player(page).bounding_box()
@@ -320,6 +328,5 @@ def test_a_first_reader_gets_idea_a_link_to_a_step_code_and_the_choice_is_kept(b
     assert box["height"] <= 900
     page.get_by_role("button", name="Code", exact=True).click()
     page.wait_for_url(re.compile(r"[?&]depth=code\b"))
-    page.goto(f"{app_url}/flash_attention?causal=true")
+    opens("")
     expect(player(page)).to_have_attribute("data-depth", "code")
-    context.close()

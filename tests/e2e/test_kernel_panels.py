@@ -68,7 +68,7 @@ def test_the_loop_invariant_holds_at_every_step(opened, traces, case):
     assert all(each == ["✓", "✓"] for each in started)
 
 
-def test_the_loop_invariant_counts_the_elements_and_recomputes_their_sum(opened):
+def test_the_loop_invariant_counts_the_elements_recomputes_their_sum_and_is_proved_by_induction(opened):
     page = opened("elements")
     heads = [
         [int(n) for n in re.findall(r"\d+", head)] for (head,) in page.evaluate(WALK, ".invariant h3 span") if head
@@ -79,9 +79,6 @@ def test_the_loop_invariant_counts_the_elements_and_recomputes_their_sum(opened)
     expected = [np.exp(row[:n] - row[:n].max(initial=-np.inf)).sum() for n in range(7)]
     assert list(dict.fromkeys(sums)) == [f"= {number(float(value), digits=4)}" for value in expected]
 
-
-def test_the_proof_goes_from_its_base_through_its_step_to_its_end(opened):
-    page = opened("elements")
     phases = [said for (said,) in page.evaluate(WALK, ".invariant li.now")]
     assert list(dict.fromkeys(phases)) == page.locator(".invariant li").all_text_contents()
     assert page.locator(".invariant li").evaluate_all("all => all.map(e => e.dataset.phase)") == ["base", "step", "end"]

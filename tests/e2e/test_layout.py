@@ -8,6 +8,7 @@ or logs an error. Under DejaVu a page is opened in light, under Liberation in da
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,11 +26,12 @@ from tests.e2e.waiting import until
 CHECKER = Path(__file__).with_name("layout.js")
 Look = tuple[int, Literal["light", "dark"]]
 LOOKS: tuple[Look, ...] = ((1920, "light"), (1280, "light"), (420, "light"), (1440, "light"), (1440, "dark"))
-"""What a page and each of its views is looked at in. Every other view takes them backwards, so the theme turns once for
-each. It turns where the width stays: plots that are told both at once can miss the theme. The theme moves nothing, so
-one width is enough in the dark; the narrow one in the dark is Liberation's."""
+"""What a page and each of its views is looked at in. Every other view takes them backwards, so a view opens as the one
+before it was left, and the theme turns once for each. It turns where the width stays: plots that are told both at once
+can miss the theme. The theme moves nothing, so one width is enough in the dark; the narrow one in the dark is
+Liberation's."""
 LOADED_DARK: tuple[Look, ...] = ((1440, "dark"), (420, "dark"), (420, "light"))
-SHORT: tuple[Look, ...] = ((1440, "light"), (420, "light"))
+SHORT: tuple[Look, ...] = ((420, "light"), (1440, "light"))
 CHOOSES = ("view", "panel", "read", "rung", "exhibit")
 """The keys of what chooses among a page's views."""
 SAME_LAYOUT = ("what_breaks", "triton_ladder")
@@ -84,7 +86,7 @@ def tab(dressed: tuple[str, Browser]) -> Iterator[Page]:
 def page(tab: Page) -> Page:
     if not tab.url.startswith(("about:", "file:")):
         tab.evaluate("[sessionStorage, localStorage].forEach((storage) => storage.clear())")
-    wear(tab, SHORT[0])
+    wear(tab, (1440, "light"))
     return tab
 
 
@@ -92,7 +94,8 @@ def page(tab: Page) -> Page:
 def test_layout(page: Page, dressed: tuple[str, Browser], app: Server, stem: str) -> None:
     every_view = dressed[0] == "DejaVu"
     first_look = LOOKS if every_view else LOADED_DARK
-    wear(page, (1440, "light" if every_view else "dark"))
+    loaded: Look = (1440, "light" if every_view else "dark")
+    wear(page, loaded)
     found: list[str] = []
     with watched(page, app):
         move(page, app, "" if stem == "home" else stem)
@@ -101,17 +104,16 @@ def test_layout(page: Page, dressed: tuple[str, Browser], app: Server, stem: str
         if every_view and (place := outside(page, scrolled=stem in FAR_DOWN)):
             found.append(f"{stem}: the player is {place}, outside a laptop's window")
         for number, view in enumerate(views(page) if every_view else [""]):
-            looks = first_look if number == 0 else SHORT if stem in SAME_LAYOUT else LOOKS[:: (-1) ** number]
+            looks = first_look if number == 0 else SHORT if stem in SAME_LAYOUT else LOOKS
+            looks = looks[:: (-1) ** number]
             for look in looks:
                 wear(page, look)
                 settled(page)
                 where = " / ".join(filter(None, (stem, view, *map(str, look))))
                 found += [f"{where}: {named(fault)}" for fault in faults(page)]
-                if look == looks[0]:  # the fonts are the same at each width and in each theme
+                if look == loaded or (number == 0 and look[0] == 420):  # a phone shows what is hidden elsewhere
                     found += [f"{where}: the system's font {font} for “{text}”" for font, text in foreign_fonts(page)]
                     found += [f"{where}: {error}" for error in errors(page)]
-            if looks == SHORT:
-                wear(page, SHORT[0])
     assert not found, "\n".join(found)
 
 
@@ -140,32 +142,44 @@ def errors(page: Page) -> list[str]:
     return boxes.all_inner_texts() + ["a player is not ready"] * unready.count()
 
 
-@pytest.mark.parametrize("mode", ["Memory", "presenter"])
-def test_the_players_other_faces(page: Page, app: Server, mode: str) -> None:
-    page.goto(f"{app.url}/flash_attention?step=40&depth=code")
+def test_the_players_other_faces(page: Page, app: Server) -> None:
+    move(page, app, "flash_attention?step=40&depth=code")
     player = page.get_by_test_id("player")
     expect(player).to_be_visible()
-    if mode == "Memory":
-        player.get_by_role("button", name="Memory", exact=True).click()
-    else:
-        player.locator("[data-do=present]").first.click()
     found: list[str] = []
-    for width in (1440, 1920):
-        page.set_viewport_size({"width": width, "height": 1080 if width == 1920 else 900})
-        settled(page)
-        # The presenter's panels fill the window; the headings above the player are off the screen.
-        found += [f"{mode} / {width}: {named(fault)}" for fault in faults(page) if fault["kind"] != "heading"]
+    for mode, widths in (("presenter", (1920, 1440)), ("Memory", (1440, 1920))):
+        if mode == "presenter":
+            player.locator("[data-do=present]").first.click()
+            expect(player).to_have_class(re.compile("presenting"))
+        else:
+            player.press("Escape")
+            expect(player).not_to_have_class(re.compile("presenting"))
+            player.get_by_role("button", name="Memory", exact=True).click()
+        for width in widths:
+            wear(page, (width, "light"))
+            settled(page)
+            # The presenter's panels fill the window; the headings above the player are off the screen.
+            found += [f"{mode} / {width}: {named(fault)}" for fault in faults(page) if fault["kind"] != "heading"]
     assert not found, "\n".join(found)
+
+
+def test_the_keys_of_play_stay_in_sight_where_the_player_is_higher_than_the_window(page: Page, app: Server) -> None:
+    page.set_viewport_size({"width": 1440, "height": 700})
+    move(page, app, "online_softmax?step=0&depth=code")
+    player = page.get_by_test_id("player")
+    expect(player).to_be_visible()
+    assert player.evaluate("(player) => player.getBoundingClientRect().bottom > innerHeight")
+    expect(player.locator(".buttons [data-do=next]")).to_be_in_viewport(ratio=1)
 
 
 def test_what_is_taken_home_has_the_apps_fonts(page: Page, app: Server, tmp_path: Path) -> None:
     """The exported lecture, a picture of the player and one of a plot, each opened from disk."""
-    page.goto(f"{app.url}/sweeps?witness=formula&image+format=SVG")
+    move(page, app, "sweeps?witness=formula&image+format=SVG")
     plot = page.get_by_test_id("stPlotlyChart").first
     expect(plot.locator(".main-svg").first).to_be_visible()
     plot.hover()
     taken = [saved(page, plot.locator("[data-title^='Download plot']"), tmp_path)]
-    page.goto(f"{app.url}/flash_attention")
+    move(page, app, "flash_attention")
     player = page.get_by_test_id("player")
     for what in ("svg", "html"):
         player.locator("summary", has_text="Export").click()
@@ -184,15 +198,6 @@ def saved(page: Page, button: Locator, folder: Path) -> Path:
     path = folder / download.value.suggested_filename
     download.value.save_as(path)
     return path
-
-
-def test_the_keys_of_play_stay_in_sight_where_the_player_is_higher_than_the_window(page: Page, app: Server) -> None:
-    page.set_viewport_size({"width": 1440, "height": 700})
-    page.goto(f"{app.url}/online_softmax?step=0&depth=code")
-    player = page.get_by_test_id("player")
-    expect(player).to_be_visible()
-    assert player.evaluate("(player) => player.getBoundingClientRect().bottom > innerHeight")
-    expect(player.locator(".buttons [data-do=next]")).to_be_in_viewport(ratio=1)
 
 
 def views(page: Page) -> Iterator[str]:

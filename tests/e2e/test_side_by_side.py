@@ -8,6 +8,9 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.e2e.conftest import rests
+from tests.e2e.waiting import until
+
 KERNELS = "&a.kernel=softmax_split_wrong&b.kernel=softmax_split"
 
 
@@ -45,12 +48,29 @@ def values(page: Page) -> tuple[str, float, float]:
     return index, left, right
 
 
+def keeps_its_size(page: Page) -> None:
+    """Waits until the player has kept its size for a while."""
+    before = None
+    while (now := player(page).bounding_box()) != before or now is None:
+        before = now
+        page.wait_for_timeout(250)
+
+
 def press_pair(page: Page, name: str) -> None:
+    rests(page)
     page.get_by_role("button", name=name).click()
 
 
-def test_wrong_beside_right_part_in_the_sum_of_the_second_tile(opened):
+def test_the_pairs_of_the_page_are_compared_one_after_the_other(opened):
     page = opened()
+    standard_attention_parts_in_memory(page)
+    wrong_beside_right_parts_in_the_sum_of_the_second_tile(page)
+    different_tile_sizes_step_together_by_tile_visit(page)
+    an_overflow_counts_as_a_difference_and_passes_are_matched_by_tile(page)
+    two_runs_fit_a_laptops_screen_and_a_phones_width(page)
+
+
+def wrong_beside_right_parts_in_the_sum_of_the_second_tile(page: Page) -> None:
     press_pair(page, "Wrong and right")
     difference(page, "l_i")
     index, *sides = values(page)
@@ -71,8 +91,7 @@ def test_wrong_beside_right_part_in_the_sum_of_the_second_tile(opened):
     expect(player(page)).to_have_attribute("data-visit", "1")
 
 
-def test_different_tile_sizes_step_together_by_tile_visit(opened):
-    page = opened()
+def different_tile_sizes_step_together_by_tile_visit(page: Page) -> None:
     press_pair(page, "Two tile sizes")
     expect(page.locator(".lane-title").first).to_contain_text("block_n 4")
     expect(page.locator(".lane-title").last).to_contain_text("block_n 8")
@@ -85,8 +104,7 @@ def test_different_tile_sizes_step_together_by_tile_visit(opened):
         assert all("cols = start" in line for line in lines)
 
 
-def test_an_overflow_counts_as_a_difference_and_passes_are_matched_by_tile(opened):
-    page = opened()
+def an_overflow_counts_as_a_difference_and_passes_are_matched_by_tile(page: Page) -> None:
     press_pair(page, "Naive and safe")
     difference(page, "p")
     index, left, right = values(page)
@@ -96,8 +114,8 @@ def test_an_overflow_counts_as_a_difference_and_passes_are_matched_by_tile(opene
     difference(page, "o_hbm")  # left writes O of the keys so far, right keeps its Õ on chip
 
 
-def test_a_part_of_a_row_is_not_held_against_the_whole_and_standard_attention_parts_in_memory(opened):
-    page = opened()
+def standard_attention_parts_in_memory(page: Page) -> None:
+    """A part of a row is not held against the whole."""
     difference(page, "s")
     assert not difference(page).get_attribute("data-index")  # the whole buffer: the right never stores it
     page.get_by_role("button", name="Go to the first difference").click()
@@ -136,11 +154,11 @@ def test_a_kernel_of_the_list_takes_its_side_and_the_address_leads_back(opened):
     expect(titles.last).to_contain_text("inputs ascending")
 
 
-def test_two_runs_fit_a_laptops_screen_and_a_phones_width(opened):
-    page = opened()
-    press_pair(page, "Loop order")
+def two_runs_fit_a_laptops_screen_and_a_phones_width(page: Page) -> None:
+    """Of the pair that was pressed last."""
     expect(page.locator(".lane-title").first).to_contain_text("FlashAttention-1")
-    page.wait_for_timeout(500)
+    rests(page)
+    keeps_its_size(page)
     for panel in ("source", "map", "rows"):
         for i in (0, 1):
             box = page.locator(f".panel.{panel}").nth(i).bounding_box()
@@ -150,8 +168,7 @@ def test_two_runs_fit_a_laptops_screen_and_a_phones_width(opened):
     assert frame is not None
     assert frame["y"] + frame["height"] <= 900
     page.set_viewport_size({"width": 390, "height": 844})
-    page.wait_for_timeout(500)
-    assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+    until(page, "document.scrollingElement.scrollWidth <= innerWidth")
 
 
 @pytest.mark.parametrize("order", ["tree", "left to right", "right to left"])

@@ -7,6 +7,7 @@ from __future__ import annotations
 from playwright.sync_api import Page, expect
 
 from explain.chapters.speed.rungs import BY_NAME, RUNGS
+from tests.e2e.conftest import rests
 
 
 def test_a_rung_is_pressed_and_its_code_and_what_is_new_are_shown(page: Page, visit) -> None:
@@ -19,12 +20,14 @@ def test_a_rung_is_pressed_and_its_code_and_what_is_new_are_shown(page: Page, vi
     expect(rung).to_have_attribute("aria-pressed", "true")
     diff = page.get_by_test_id("stCode").filter(has_text="+        p = tl.exp2(s - m_safe[:, None])")
     expect(diff.first).to_be_visible()
+    rests(page)
     page.get_by_role("tab", name="The whole kernel").click()
     whole = page.get_by_test_id("stCode").filter(has_text="def attention_kernel(")
     expect(whole.first).to_be_visible()
     page.get_by_role("button", name=f"Kernel 8, {BY_NAME['two_groups'].title}").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name=f"8. {BY_NAME['two_groups'].title}")).to_be_visible()
+    rests(page)
     page.get_by_role("button", name="Next kernel").click()
     page.wait_for_url("**rung=overlapped**")
     expect(page.get_by_role("heading", name=f"9. {BY_NAME['overlapped'].title}")).to_be_visible()

@@ -9,6 +9,7 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from explain.chapters.sweeps.model import Sweep, formula
+from tests.e2e.conftest import rests
 
 KERNELS = "attention_standard,flash_attention"
 ADDRESS = (
@@ -25,7 +26,7 @@ def rows(path: str | Path) -> list[dict[str, str]]:
 
 
 def download(page: Page, name: str) -> list[dict[str, str]]:
-    expect(page.locator("[data-test-script-state=notRunning]")).to_be_attached()  # the button is of what is shown
+    rests(page)  # the button is of what is shown
     with page.expect_download() as started:
         page.get_by_role("button", name=name, exact=True).click()
     assert started.value.suggested_filename.endswith(".csv")
@@ -62,8 +63,10 @@ def test_a_sweep_is_cancelled_and_resumed_and_keeps_what_it_had(page: Page, visi
         """The points, once there are more than that many and the sweep has been cancelled."""
         counts = "|".join(map(str, range(above + 1, 25)))
         expect(page.get_by_text(re.compile(f"^({counts}) of 24 points"))).to_be_visible()
-        cancel.click()
-        expect(resume).to_be_visible()
+        while not resume.is_visible():
+            if cancel.is_visible():  # each point draws it anew, and a press may meet the one before
+                cancel.click()
+            page.wait_for_timeout(500)
         return download(page, "All points as CSV")
 
     visit(ADDRESS.format(LONG))
@@ -72,6 +75,8 @@ def test_a_sweep_is_cancelled_and_resumed_and_keeps_what_it_had(page: Page, visi
     assert 0 < len(before) < 24
     assert points(page) == len(before)
     page.reload()  # it is the machine's, not the session's
+    expect(resume).to_be_visible()
+    rests(page)
     resume.click()
     after = cancelled(len(before))
     assert after[: len(before)] == before
@@ -84,13 +89,15 @@ def test_a_plot_is_saved_as_a_picture_without_a_connection(page: Page, visit):
     expect(plot).to_be_visible()
     expect(plot.locator(".main-svg").first).to_be_visible()
     page.context.set_offline(True)
-    plot.hover()
-    with page.expect_download() as started:
-        plot.locator("[data-title^='Download plot']").click()
-    data = Path(started.value.path()).read_bytes()
+    try:
+        plot.hover()
+        with page.expect_download() as started:
+            plot.locator("[data-title^='Download plot']").click()
+        data = Path(started.value.path()).read_bytes()
+    finally:  # the tab is every test's
+        page.context.set_offline(False)
     assert started.value.suggested_filename == "tilescope-bytes-requested-by-loads-and-stores-over-seq-len.png"
     assert data.startswith(b"\x89PNG")
-    page.context.set_offline(False)
 
 
 def test_what_cannot_be_swept_is_said_where_it_was_typed(page: Page, visit):

@@ -7,6 +7,8 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.e2e.conftest import rests
+
 
 @pytest.fixture
 def opened(page: Page, visit):
@@ -31,6 +33,7 @@ def test_a_link_shows_its_bytes_by_buffer_by_mouse_and_by_key(opened):
     page.get_by_role("button", name="Programs ↔ L1").click()
     expect(page).to_have_url(re.compile("link=l1"))
     expect(told.filter(has_text="predicted reads")).to_have_count(0)
+    rests(page)
     shared = page.get_by_role("button", name="Programs ↔ shared memory")
     shared.focus()
     page.keyboard.press("Enter")

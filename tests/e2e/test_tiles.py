@@ -6,6 +6,8 @@ import re
 
 from playwright.sync_api import Page, expect
 
+from tests.e2e.conftest import rests
+
 
 def test_the_memory_is_drawn_and_changes_with_the_gpu(page: Page, visit):
     visit("memory_hierarchy")
@@ -25,7 +27,10 @@ def test_a_tile_is_compiled_in_the_background_and_its_numbers_arrive_by_themselv
     page.get_by_role("button", name=re.compile("^16 × 16:")).click()
     expect(held).to_contain_text("9 programs")
     page.wait_for_url("**tile=16x16**")
+    rests(page)
     page.get_by_text("bf16", exact=True).click()
+    expect(page.get_by_role("radio", name="bf16", exact=True)).to_be_checked()
+    rests(page)
     page.get_by_text("Compile this tile for sm_90", exact=True).click()
     expect(page.get_by_text(re.compile("waiting for the compiler|compiling flash_attention_kernel"))).to_be_visible()
     expect(page.get_by_text(re.compile("compiled on this machine · triton"))).to_be_visible()

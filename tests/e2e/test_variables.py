@@ -17,6 +17,7 @@ from explain.trace.file import TraceFile
 from explain.trace.model import Trace, numbers
 from explain.trace.python_file import record_file
 from explain.trace.recorder import record_call
+from tests.e2e.conftest import go
 
 ROWS, COLS = 4, 16
 
@@ -142,14 +143,14 @@ def test_the_line_lists_what_it_reads_with_least_and_most(at, trace):
     assert sorted(names) == ["acc", "acc", "x"]  # tl.dot(x, tl.trans(x), acc)
     assert not page.locator(".sram .tiles [data-name$=_ptrs]").count()
     page.keyboard.press("ArrowRight")
-    page = at(last(trace, "falling"))
+    go(page, last(trace, "falling"))
     expect(page.locator(".line.now .chip")).to_contain_text("−5 … 10")
-    page = at(last(trace, "holes"))
+    go(page, last(trace, "holes"))
     expect(page.locator(".line.now .chip")).to_contain_text("−3 … 12, 2 NaN")
-    page = at(last(trace, "gone"))
+    go(page, last(trace, "gone"))
     expect(page.locator(".line.now .chip")).to_contain_text("gone NaN")
     expect(page.locator(".line.now .chip")).to_contain_text("−∞, 3 NaN")
-    page = at(last(trace, "total"))
+    go(page, last(trace, "total"))
     assert "axis" not in page.locator(".line.now .chip").inner_text()
 
 

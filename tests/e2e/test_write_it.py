@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from explain.puzzles.kernels import KERNELS
 from explain.puzzles.puzzles import predictions, puzzles
-from tests.e2e.conftest import PATIENCE_MS
-from tests.e2e.server import running_app
+from tests.e2e.conftest import rests
 from tests.e2e.waiting import until
 from tests.explain.puzzles.students import MISTAKES, solved
 
@@ -52,8 +50,10 @@ def test_a_kernel_is_checked_in_the_page(visit: Callable[[str], Page]) -> None:
     expect(page.get_by_role("table")).to_have_count(1)
 
     solved = page.get_by_role("button", name=f"{PUZZLE.title}, solved")
+    rests(page)
     page.get_by_role("button", name="Next: ").click()
     expect(page.get_by_role("heading", name="Tiles of rows and columns")).to_be_visible()
+    rests(page)
     solved.click()  # on the path
     expect(page.get_by_role("heading", name=PUZZLE.title)).to_be_visible()
     expect(solved).to_have_attribute("aria-current", "step")
@@ -81,37 +81,13 @@ def test_a_prediction_shows_its_step_and_has_other_numbers(visit: Callable[[str]
     page.get_by_role("button", name="Check", exact=True).click()
     expect(page.locator("[data-testid=stAlertContentError]")).to_have_count(1)
     expect(page.get_by_test_id("player")).to_have_count(0)  # its step has the answer
+    rests(page)
     page.get_by_role("button", name="Show me the step").click()
     expect(page.get_by_test_id("player")).to_be_visible()
+    rests(page)
     page.get_by_role("button", name="Other numbers").click()
     expect(page.get_by_test_id("player")).to_have_count(0)
     expect(question).not_to_have_text(asked)
-
-
-def test_on_a_shared_server_each_browser_keeps_what_its_reader_solved(
-    browser: Browser, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STREAMLIT_SERVER_ADDRESS", "0.0.0.0")
-    address = "write_it?puzzle=predict_max"
-    with running_app(cache=cache) as server, browser.new_context() as reader, browser.new_context() as another:
-        for context in (reader, another):
-            context.set_default_timeout(PATIENCE_MS)
-        page = reader.new_page()
-        page.goto(f"{server.url}/{address}")
-        question = page.get_by_text("after this tile?").first
-        expect(question).to_be_visible()
-        known, tile = re.findall(r"(?:m =|holds) (.*?)\. ", question.inner_text())
-        largest = max(float(one.replace("−", "-")) for one in [known, *tile.split(", ")])
-        page.get_by_label("Your number").fill(str(largest))
-        page.get_by_role("button", name="Check", exact=True).click()
-        tick = page.get_by_role("button", name=f"{predictions()['predict_max'].title}, solved")
-        expect(tick).to_be_visible()
-        page.reload()  # a new session
-        expect(tick).to_be_visible()
-        page = another.new_page()
-        page.goto(f"{server.url}/{address}")
-        expect(page.get_by_label("Your number")).to_be_visible()
-        expect(page.get_by_role("button", name=re.compile(", solved$"))).to_have_count(0)
 
 
 def test_a_file_is_checked_at_each_save(visit: Callable[[str], Page], tmp_path: Path) -> None:

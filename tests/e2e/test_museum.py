@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-=======
-import re
 from collections.abc import Callable
 
->>>>>>> suiteA
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -60,26 +56,7 @@ def test_the_player_names_the_first_difference(alone: Callable[..., Page], exhib
     page = alone(*(Run(file, view(one, file.trace, "recorded")) for one, file in zip(pair, files, strict=True)))
     for name, value in zip(("name", "index", "left", "right"), parts, strict=True):
         expect(page.locator(".difference")).to_have_attribute(f"data-{name}", value)
-<<<<<<< HEAD
-    player = page.get_by_test_id("player")
-    page.get_by_role("button", name="Go to the first difference").click()
-    expect(player).not_to_have_attribute("data-step", "0")
-    step = player.get_attribute("data-step") or ""
-    player.press("Home")
-    expect(player).to_have_attribute("data-step", "0")
-    page.locator(".st-key-chain").get_by_role("button").first.click()
-    expect(player).to_have_attribute("data-step", step)
-
-
-def test_the_game_answers(page: Page, visit):
-    visit("what_breaks?exhibit=acc_not_rescaled")
-    page.get_by_role("button", name="Try random normal numbers").click()
-    expect(page.locator(".verdicts [data-passes=false]")).to_be_visible()
-    page.get_by_role("button", name="Watch it").click()
-    expect(page.get_by_role("button", name="Back to the exhibit")).to_be_visible()
-=======
     right, broken = (file.trace for file in files)
     page.get_by_role("button", name="Go to the first difference").click()
     step = min(one.step for one in divergences(right, broken))
     expect(page.get_by_test_id("player")).to_have_attribute("data-step", str(step))
->>>>>>> suiteA

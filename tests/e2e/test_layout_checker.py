@@ -61,7 +61,7 @@ PLANTED = {
     "drawn over another": ("overlap", '<canvas aria-label="map" data-draw="7e-4@10,20 4e-3@20,20"></canvas>'),
     "drawn with an ellipsis": ("clipped", '<canvas aria-label="map" data-draw="rem…@10,20"></canvas>'),
     "dark on a dark ground": ("contrast", '<div style="background: #333"><p style="color: #444">dark</p></div>'),
-    "two lines half in one place": ("overlap", '<p style="margin: 0">first</p><p style="margin: -12px 0 0">second</p>'),
+    "two lines half in one place": ("overlap", '<p style="margin: 0">first</p><p style="margin: -14px 0 0">second</p>'),
     "in a shadow tree": ("contrast", '<div data-shadow="<p style=color:#999>pale</p>"></div>'),
 }
 SOUND = """

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from explain.trace.fidelity import interpreter_fidelity
-from kernels import dispatch
+from kernels import attention_hopper, dispatch
 from kernels.attention import flash_attention, flash_attention_exp2
 from kernels.operator import attention
 from tests.kernels.gradients import eager, gradient_error
@@ -69,8 +69,8 @@ def test_queries_of_heads_that_share_keys_are_rows_of_one_tile(by_rows, monkeypa
         return lambda q, k, v: flash_attention_exp2(q, k, v, **options)
 
     monkeypatch.setattr(dispatch, "is_hopper", lambda q: True)
-    monkeypatch.setattr(dispatch.attention_hopper, "refusal", lambda *_: "")
-    monkeypatch.setattr(dispatch.attention_hopper, "flash_attention_hopper", SimpleNamespace(prepare=prepare))
+    monkeypatch.setattr(attention_hopper, "refusal", lambda *_: "")
+    monkeypatch.setattr(attention_hopper, "flash_attention_hopper", SimpleNamespace(prepare=prepare))
     q, k, v, _ = _inputs((2, 6, 2, 70, 40, 16))
     if by_rows:  # Q would be copied: that pays for many keys only
         q = q.transpose(1, 2).contiguous().transpose(1, 2)

@@ -155,7 +155,7 @@ class Roles:
     # --- places ---
 
     def places(self, event: Event) -> list[int]:
-        """The rows of an event: those that a variable holds, else, of a matrix, those that were loaded."""
+        """The rows of an event: those in the variable for rows. Without one, those that a matrix was loaded from."""
         if "rows" in self.own or "queries" in self.names or self.keys is None:
             return self.tile(self.b, event, self.own.get("rows", ""))
         return sorted({self.keys.place(element)[-2] for element in _elements(event.inputs, self.keys)})

@@ -90,5 +90,5 @@ class Capture:
 
 
 def make_graphed_callables(callables: Any, *args: object, **options: object) -> Any:
-    """Stands for the function of this name: what it would return gives the same results."""
+    """Replaces `torch.cuda.make_graphed_callables`. Returns the callables as they are: their results are the same."""
     return callables

@@ -38,9 +38,9 @@ from explain.trace.without_gpu import OURS, OnCpu, is_library, without_gpu
 OUTPUT_CHARACTERS = 100_000
 """What a run prints is kept up to here."""
 SOON_S = 0.001
-"""A time limit that comes at a bad moment comes again so many seconds later."""
+"""If a time limit fires while PyTorch changes its stack of modes, it fires again after this many seconds."""
 MODES = overrides.__file__, _device.__file__
-"""The files of PyTorch that change its stack of modes."""
+"""PyTorch's files that change its stack of modes."""
 NO_GPU = (
     "no GPU here: the file's tensors on cuda are on the CPU, and a question about the GPU is answered as on an H100; "
     "times and used memory are NaN, and a benchmark runs once, at its first size"

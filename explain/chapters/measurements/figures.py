@@ -338,7 +338,7 @@ def _limits(shown: Sequence[Entry], unit: str) -> go.Figure:
 
 
 def _hue(level: str) -> str:
-    """A limit's colour where one GPU is shown: HBM and the memory on the chip have theirs on every page."""
+    """The colour of a limit in a chart of one GPU. HBM and on-chip memory have the same colours on every page."""
     if level.startswith("hbm"):
         return "hbm"
     return "slate" if level in ("shared", "l1", "l2") else "p" if level == "exp" else "series-1"

@@ -101,7 +101,7 @@ def numbers(shown: Sequence[Entry]) -> None:
 
 
 def _points(shown: Sequence[Entry]) -> str:
-    """A choice of plan, and its points. Returns what one of them wrote besides its output, in a sentence."""
+    """Lets the reader choose a plan and shows its points. Returns a sentence on what a run wrote besides its output."""
     plans = figures.plans(shown)
     opening = list(plans).index("levels") if "levels" in plans else 0
     places = st.columns([3, 2, 2 if len(shown) > 1 else 1], vertical_alignment="bottom")

@@ -140,7 +140,7 @@ def nearest(points: Sequence[RooflinePoint], drawn: str = "") -> list[str]:
 
 
 def other_rate(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof]) -> str:
-    """The measured matmul rate in the other 16-bit dtype, since other pages show that one; "" if not measured."""
+    """The measured matmul rate in the other 16-bit dtype, which other pages show; "" if it was not measured."""
     other = {"matmul fp16": "matmul bf16", "matmul bf16": "matmul fp16"}
     shown = [name for name in _compute_roofs(points) if other.get(name) in roofs]
     return "; ".join(f"{_unit_name(other[one])} reach {si(roofs[other[one]].per_second, 'FLOP/s')}" for one in shown)

@@ -157,7 +157,7 @@ def first_growth(example: Run) -> int:
 
 
 def _said(run: Run, report: Report, *, told: bool, printed: str = "") -> None:
-    """What a run noted and printed, and where it stopped. `printed` says what its output is, if that is known."""
+    """Shows what a run noted and printed, and where it stopped. `printed` explains its output, if that is known."""
     for one in report.findings or ():
         mark = ":material/error:" if one.error else ":material/info:"
         remedy = f" → {one.remedy}" if one.remedy else ""

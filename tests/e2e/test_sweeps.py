@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import re
+from contextlib import suppress
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, TimeoutError, expect
 
 from explain.chapters.sweeps.model import Sweep, formula
 from tests.e2e.conftest import rests
@@ -16,7 +17,8 @@ ADDRESS = (
     "sweeps?sweep=Your+own&witness=trace&attention+values={}&attention+held=head_dim%3D32,block_m%3D16,block_n%3D16"
 )
 QUICK = "32,64"
-LONG = ",".join(map(str, range(256, 352, 8)))  # it takes so long that there is always something left to cancel
+LONG = "32,300,600," + ",".join(map(str, range(1200, 1425, 25)))  # ever longer: something is left to cancel
+TOTAL = 2 * len(LONG.split(","))
 HELD = {"head_dim": 32, "block_m": 16, "block_n": 16}
 
 
@@ -33,6 +35,11 @@ def download(page: Page, name: str) -> list[dict[str, str]]:
     return rows(started.value.path())
 
 
+def run(page: Page, total: int) -> None:
+    """Runs a sweep from its beginning, also where a try before this one has left points."""
+    page.get_by_role("button", name=re.compile(f"^(Run {total} points|Start over)$")).click()
+
+
 def points(page: Page) -> int:
     """How many points the page says it has."""
     found = re.search(r"(\d+) of \d+ points", page.get_by_test_id("stMain").inner_text())
@@ -41,7 +48,7 @@ def points(page: Page) -> int:
 
 def test_a_small_sweep_is_traced_drawn_and_taken_home(page: Page, visit):
     visit(ADDRESS.format(QUICK))
-    page.get_by_role("button", name="Run 4 points").click()
+    run(page, 4)
     expect(page.get_by_text(re.compile(r"^4 of 4 points"))).to_be_visible()
     expect(page.get_by_test_id("stPlotlyChart")).to_be_visible()
     found = download(page, "All points as CSV")
@@ -61,18 +68,21 @@ def test_a_sweep_is_cancelled_and_resumed_and_keeps_what_it_had(page: Page, visi
 
     def cancelled(above: int) -> list[dict[str, str]]:
         """The points, once there are more than that many and the sweep has been cancelled."""
-        counts = "|".join(map(str, range(above + 1, 25)))
-        expect(page.get_by_text(re.compile(f"^({counts}) of 24 points"))).to_be_visible()
-        while not resume.is_visible():
-            if cancel.is_visible():  # each point draws it anew, and a press may meet the one before
-                cancel.click()
-            page.wait_for_timeout(500)
+        expect(cancel).to_be_visible()
+        counts = "|".join(map(str, range(above + 1, TOTAL)))
+        expect(page.get_by_text(re.compile(f"^({counts}) of {TOTAL} points"))).to_be_visible()
+        for _ in range(60):  # each point draws it anew, and a press may meet the one before
+            with suppress(TimeoutError):
+                cancel.click(timeout=1_000)
+            if resume.is_visible():
+                break
+        expect(resume).to_be_visible()
         return download(page, "All points as CSV")
 
     visit(ADDRESS.format(LONG))
-    page.get_by_role("button", name="Run 24 points").click()
+    run(page, TOTAL)
     before = cancelled(0)
-    assert 0 < len(before) < 24
+    assert 0 < len(before) < TOTAL
     assert points(page) == len(before)
     page.reload()  # it is the machine's, not the session's
     expect(resume).to_be_visible()

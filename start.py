@@ -145,6 +145,8 @@ def run_tests(options: list[str]) -> int:
     }
     if gpu:
         checks["pytest, alone"] = ["pytest", "-m", "alone", *options]
+    else:
+        checks["known advisories"] = ["scripts.advisories"]
     failed = []
     beside = subprocess.Popen([str(PYTHON), "-m", *checks["mypy"]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     for name, command in checks.items():

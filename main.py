@@ -4,11 +4,12 @@ import copy
 
 import streamlit as st
 
-from explain import contents, given
+from explain import contents, given, login
 from explain.engine import engine
 from explain.ui import layout
 
 st.set_page_config(page_title="Tilescope", page_icon=layout.icon(), layout="wide")
+login.need()
 engine().warm()
 
 pages = {
@@ -26,3 +27,4 @@ if wanted := layout.bar(here):
 # A control reruns the page alone, without the navigation around it. Streamlit lets a page run once: so its copies do.
 st.fragment(lambda: copy.copy(chosen).run())()
 layout.footer(here)
+login.leave()

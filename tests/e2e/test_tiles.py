@@ -31,7 +31,13 @@ def test_a_tile_is_compiled_in_the_background_and_its_numbers_arrive_by_themselv
     page.get_by_text("bf16", exact=True).click()
     expect(page.get_by_role("radio", name="bf16", exact=True)).to_be_checked()
     rests(page)
-    page.get_by_text("Compile this tile for sm_90", exact=True).click()
-    expect(page.get_by_text(re.compile("waiting for the compiler|compiling flash_attention_kernel"))).to_be_visible()
-    expect(page.get_by_text(re.compile("compiled on this machine · triton"))).to_be_visible()
+    compile_it = page.get_by_text("Compile this tile for sm_90", exact=True)
+    done = page.get_by_text(re.compile("compiled on this machine · triton"))
+    expect(compile_it.or_(done)).to_be_visible()
+    if compile_it.is_visible():  # not where a try before this one has compiled it
+        compile_it.click()
+        expect(
+            page.get_by_text(re.compile("waiting for the compiler|compiling flash_attention_kernel"))
+        ).to_be_visible()
+    expect(done).to_be_visible()
     expect(held).to_be_visible()

@@ -7,7 +7,7 @@ draw is the player's synchronous pass. A paint runs from the key to the second a
 least two frames: 33 ms at 60 Hz. The same steps are measured again while more students have the chapter open, over
 Streamlit's protocol. They do not step, since a step asks the server for nothing; frames counted at the websocket
 check this. A chapter is ready when its first step is painted: cold on a fresh server with an empty browser cache, warm
-when the same browser opens it again.
+when the same browser opens it again. Beside it, a Streamlit page with a title and nothing else, until that is painted.
 
 Prints one JSON object. Exits with 1 if a limit is exceeded.
 """
@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
@@ -41,7 +42,7 @@ LECTURES = {
     "256x256": "inputs=normal&seq_len=256&kv_len=256&block_m=16&block_n=32&causal=true",
 }
 LIMITS_MS = {"64x64": {"draw": 8.0, "paint": 34.0}, "256x256": {"draw": 16.0, "paint": 50.0}}
-READY_S = {"cold": 2.5, "warm": 1.5}
+READY_S = {"cold": 2.0, "warm": 1.3}
 PACKET_BYTES = 500_000
 STUDENTS, LESSON_S = 30, 3600.0
 WARM_OPENINGS = 4  # per server; a browser caches compiled code only after it has loaded a script again
@@ -122,8 +123,13 @@ class Wire:
 
 def open_lecture(page: Page, server: Server, query: str) -> float:
     """Opens the chapter; returns milliseconds from the navigation to the first painted step."""
-    page.goto(f"{server.url}/{CHAPTER}?{query}&step=0")
-    until(page, READY, patience_s=PATIENCE_MS / 1000)
+    return opened(page, f"{server.url}/{CHAPTER}?{query}&step=0", READY)
+
+
+def opened(page: Page, address: str, ready: str) -> float:
+    """Opens an address; returns milliseconds from the navigation until the script `ready` holds and that is painted."""
+    page.goto(address)
+    until(page, ready, patience_s=PATIENCE_MS / 1000)
     return float(page.evaluate("() => new Promise((done) => requestAnimationFrame(() => done(performance.now())))"))
 
 
@@ -209,17 +215,17 @@ def _attend_all(url: str, students: int) -> None:
     asyncio.run(attend_all())
 
 
-def openings(browser: Browser, runs: int) -> dict[str, Any]:
-    """Seconds until the chapter can be stepped, on fresh servers, and the bytes received until then."""
+def openings(browser: Browser, runs: int, script: str, page_of: str, ready: str) -> dict[str, Any]:
+    """Seconds until an app's page is ready, on fresh servers, and the bytes received until then."""
     seconds: dict[str, list[float]] = {"cold": [], "warm": []}
     received = 0
     for _ in range(runs):
-        with running_app() as server:
+        with running_app(script) as server:
             context = browser.new_context(viewport=VIEWPORT)
             for times in (seconds["cold"], *[seconds["warm"]] * WARM_OPENINGS):
                 page = context.new_page()
                 wire = Wire(page)
-                times.append(open_lecture(page, server, "") / 1e3)
+                times.append(opened(page, f"{server.url}/{page_of}", ready) / 1e3)
                 received = max(received, wire.received)
                 page.close()
             context.close()
@@ -293,11 +299,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     among = step_through(page, options.presses, wire)
                 lectures[name] = {"alone": alone, f"with {options.students} students": among}
                 page.close()
-        opening = openings(browser, options.runs)
+        opening = openings(browser, options.runs, "app.py", f"{CHAPTER}?step=0", READY)
+        with TemporaryDirectory() as folder:
+            script = Path(folder, "empty.py")
+            script.write_text('import streamlit as st\n\nst.title("Empty")\n')
+            empty = openings(browser, options.runs, str(script), "", "document.querySelector('h1') !== null")
     result: dict[str, Any] = {
         "what": "milliseconds a step, p50 and p95; seconds until a chapter can be stepped, medians",
         "lectures": lectures,
         "opening": opening,
+        "empty_page": empty,
         "packet_bytes": lecture_packet_bytes(),
         "limits": {"p95_ms": LIMITS_MS, "ready_s": READY_S, "packet_bytes": PACKET_BYTES},
     }

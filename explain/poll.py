@@ -16,7 +16,7 @@ import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import FileIO
 from itertools import pairwise
 from pathlib import Path
@@ -197,7 +197,12 @@ class Poll:
             return
 
     def put(self, question: Question) -> None:
-        """Opens a question; the one before is gone. Raises OSError."""
+        """Opens a question; the one before is gone. The same one that is still open stays, with its answers: so a
+        lecturer who has loaded the page again asks on. Raises OSError.
+        """
+        self.read()
+        if self.open and self.question and replace(question, id=self.question.id) == self.question:
+            return
         self._forget()
         self._path.parent.mkdir(parents=True, exist_ok=True)
         beside = self._path.with_name(f"question.{os.getpid()}")

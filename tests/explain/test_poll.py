@@ -113,8 +113,21 @@ def test_a_restart_and_another_process_see_the_same(poll: Poll, tmp_path: Path) 
     assert poll.answers == {}
 
 
+def test_a_lecturer_who_loads_the_page_again_asks_on(poll: Poll, tmp_path: Path) -> None:
+    asked = ask(poll, CHOICE)
+    poll.take(asked, "phone", 1)
+    again = Poll(tmp_path)
+    assert ask(again, CHOICE) == asked
+    assert again.mine("phone") == 1
+    assert ask(again, {**CHOICE, "options": ["larger", "smaller"]}) != asked, "another question"
+    asked = ask(again, CHOICE)
+    assert again.mine("phone") is None
+    again.reveal(asked, 0)
+    assert ask(again, CHOICE) != asked, "one that is over is asked anew"
+
+
 def test_a_closed_question_takes_no_answer(poll: Poll) -> None:
-    first = ask(poll, NUMBER)
+    first = ask(poll, CHOICE)
     asked = ask(poll, NUMBER)
     for late in (first, "", "../question"):
         with pytest.raises(RefusedError, match="closed") as error:

@@ -138,10 +138,10 @@ def tab(browser: Browser) -> Iterator[tuple[Page, CDPSession]]:
 
 
 @pytest.fixture
-def page(tab: tuple[Page, CDPSession], app: Server, request: pytest.FixtureRequest) -> Iterator[Page]:
+def page(request: pytest.FixtureRequest, tab: tuple[Page, CDPSession], app: Server) -> Iterator[Page]:
     """A watched page of 1440×900, light, without a history, storage or a pointer over it: blank, or still of the app.
 
-    Blank also for a test that failed and runs again: what its first run left in the session is gone then.
+    A test that is tried again gets a blank one, and so a new session: the app remembers what its first try did.
     """
     page, devtools = tab
     page.set_viewport_size({"width": 1440, "height": 900})

@@ -8,6 +8,9 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import rests
 
+AT_WORK = re.compile("waiting for the compiler|compiling flash_attention_kernel")
+DONE = re.compile("compiled on this machine · triton")
+
 
 def test_the_memory_is_drawn_and_changes_with_the_gpu(page: Page, visit):
     visit("memory_hierarchy")
@@ -31,13 +34,10 @@ def test_a_tile_is_compiled_in_the_background_and_its_numbers_arrive_by_themselv
     page.get_by_text("bf16", exact=True).click()
     expect(page.get_by_role("radio", name="bf16", exact=True)).to_be_checked()
     rests(page)
-    compile_it = page.get_by_text("Compile this tile for sm_90", exact=True)
-    done = page.get_by_text(re.compile("compiled on this machine · triton"))
-    expect(compile_it.or_(done)).to_be_visible()
-    if compile_it.is_visible():  # not where a try before this one has compiled it
-        compile_it.click()
-        expect(
-            page.get_by_text(re.compile("waiting for the compiler|compiling flash_attention_kernel"))
-        ).to_be_visible()
-    expect(done).to_be_visible()
+    compiling, compiled = page.get_by_text("Compile this tile for sm_90", exact=True), page.get_by_text(DONE)
+    expect(compiling.or_(compiled)).to_be_visible()
+    if compiling.is_visible():  # a try before may have compiled it
+        compiling.click()
+        expect(page.get_by_text(AT_WORK)).to_be_visible()
+    expect(compiled).to_be_visible()
     expect(held).to_be_visible()

@@ -66,6 +66,7 @@ def test_the_backward_puzzles_are_solved_in_the_page(visit: Callable[[str], Page
     editor.evaluate(WRITE, next(one.text for one in MISTAKES if one.puzzle == name))
     page.keyboard.press("Control+Enter")
     expect(page.get_by_test_id("player")).to_be_visible()
+    rests(page)
     editor.evaluate(WRITE, solved(puzzles()[name]))
     page.keyboard.press("Control+Enter")
     expect(page.locator("[data-testid=stAlertContentSuccess]")).to_have_count(1)

@@ -109,8 +109,8 @@ OTHERS = {  # a plain rung for other GPUs, and for the widest heads: its instruc
 
 def test_every_rung_compiles_without_spilling_to_the_instructions_that_its_idea_is_about(compile_workers):
     hopper = {rung: f"90,bf16,128,{rung}" for rung in ORDER}
-    asked = {"script": "tests.kernels.compile_rung", "arguments": [*hopper.values(), *OTHERS]}
-    printed = compile_workers.call(asked)["printed"]
+    script = {"script": "tests.kernels.compile_rung", "arguments": [*hopper.values(), *OTHERS]}
+    printed = compile_workers.call(script)["printed"]
     all_found = {one["asked"]: one for one in map(json.loads, printed.splitlines())}
     assert list(all_found) == [*hopper.values(), *OTHERS]
     for asked, (instruction, most) in OTHERS.items():

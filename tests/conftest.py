@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import asdict
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from explain.compile.service import COMPILE_WORKER
+from explain.workers import WorkerPool
 from tests import gpu_result
 
 # Triton reads this once, when it is first imported, so it is set before any test module is. A worker of
@@ -28,6 +32,14 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("tilescope")
+
+
+@pytest.fixture(scope="session")
+def compile_workers() -> Iterator[WorkerPool]:
+    """The workers of all tests that compile. In the app they step back; on busy cores a test would wait minutes."""
+    spec = replace(COMPILE_WORKER, target="tests.compiling:handle", default_seconds=900, nice=0)
+    with closing(WorkerPool(spec, size=2)) as pool:
+        yield pool
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

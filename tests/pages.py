@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import ButtonGroup
@@ -10,13 +11,24 @@ from streamlit.testing.v1.element_tree import ButtonGroup
 from explain import ROOT
 
 
+def opened(file: str, **query: str) -> AppTest:
+    """The page that this file of the project makes at an address. Neither now nor later may a run show an exception."""
+    test = AppTest.from_file(str(ROOT / file), default_timeout=300)
+    run = test._run
+
+    def checked(*moved: Any, **limits: Any) -> AppTest:
+        run(*moved, **limits)
+        assert not test.exception
+        return test
+
+    test._run = checked  # type: ignore[method-assign]
+    for name, value in query.items():
+        test.query_params[name] = value
+    return test.run()
+
+
 def page(name: str, **query: str) -> AppTest:
-    test = AppTest.from_file(str(ROOT / "pages" / f"{name}.py"), default_timeout=300)
-    for key, value in query.items():
-        test.query_params[key] = value
-    test.run()
-    assert not test.exception
-    return test
+    return opened(f"pages/{name}.py", **query)
 
 
 def texts(test: AppTest) -> str:

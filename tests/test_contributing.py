@@ -10,7 +10,6 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,6 +17,7 @@ from explain import ROOT
 
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
 LAST = ")  # fmt: skip\n\n_for_speed"  # where _TAUGHT ends
+MUTANT = 'Mutant("no T", "softmax_temperature", "z = x / temperature", "z = x / (temperature * 0 + 1)")'
 
 
 def block(after: str, language: str = "python") -> str:
@@ -41,10 +41,14 @@ def project(tmp_path_factory) -> Path:
     (room / "__init__.py").write_text('"""The temperature chapter."""\n')
     (room / "view.py").write_text(block("`explain/chapters/temperature/view.py`"))
     (room / "closing.toml").write_text(block("`explain/chapters/temperature/closing.toml`", "toml"))
-    catalog = (copy / "kernels/catalog.py").read_text()
-    assert catalog.count(LAST) == 1
     entry = textwrap.indent(block("In `kernels/catalog.py`").rstrip(), " " * 4) + ",\n"
-    (copy / "kernels/catalog.py").write_text(catalog.replace(LAST, entry + LAST))
+    for file, before, added in (
+        ("kernels/catalog.py", LAST, entry + LAST),
+        ("tests/kernels/mutants.py", "MUTANTS = (\n", f"MUTANTS = (\n    {MUTANT},\n"),
+    ):
+        text = (copy / file).read_text()
+        assert text.count(before) == 1
+        (copy / file).write_text(text.replace(before, added))
     return copy
 
 
@@ -56,40 +60,20 @@ def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def explain(project: Path, *words: str) -> dict[str, Any]:
-    done = run(project, "-m", "explain", *words, "--json")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def test_the_catalog_lists_it(project):
-    listed = {kernel["name"]: kernel for kernel in explain(project, "list")["kernels"]}
-    assert listed["softmax_temperature"]["parameters"]["temperature"]["default"] == 2
-
-
-def test_its_reference_is_its_own(project):
-    """Without T the result exceeds the tolerance: the check uses the entry's specification."""
-    kernel = project / "kernels/temperature.py"
-    right = kernel.read_text()
-    try:
-        kernel.write_text(right.replace("z = x / temperature", "z = x / (temperature * 0 + 1)"))
-        assert run(project, "-m", "explain", "run", "softmax_temperature", "--backend", "interpreter").returncode == 1
-    finally:
-        kernel.write_text(right)
-
-
-def test_the_guides_commands_work(project):
+def test_the_guides_commands_work_and_its_page_runs_and_is_in_the_navigation(project):
+    """In one process, with one worker for all."""
     assert len(commands()) == 3
-    for line in commands():
-        done = run(project, "-m", "explain", *line.split())
-        assert done.returncode == 0, done.stderr
-    assert (project / "temperature.tilescope").stat().st_size > 1000
-
-
-def test_its_page_runs_and_is_in_the_navigation(project):
     look = """
+import json, sys
+from contextlib import nullcontext
 from streamlit.testing.v1 import AppTest
-from explain import contents
+from explain import cli, contents
+from explain.commands import run, trace
+from explain.engine import engine
+for module in (run, trace):
+    module.Engine, module.closing = engine, nullcontext
+for words in json.loads(sys.argv[1]):
+    assert cli.main(words) == 0, words
 page = AppTest.from_file("pages/temperature.py", default_timeout=300).run()
 assert not page.exception, page.exception
 said = "\\n".join(element.value for element in page.markdown)
@@ -104,13 +88,15 @@ app = AppTest.from_file("main.py", default_timeout=300).run()
 assert not app.exception, app.exception
 assert "**10 · Temperature**" in [link.proto.label for link in app.get("page_link")]
 """
-    done = run(project, "-c", look)
+    done = run(project, "-c", look, json.dumps([line.split() for line in commands()]))
     assert done.returncode == 0, done.stderr
+    assert "softmax_temperature" in done.stdout  # what `list` prints
+    assert (project / "temperature.tilescope").stat().st_size > 1000
 
 
 def test_it_is_right_against_float64_and_its_formula_is_its_trace(project):
-    """By the project's own tests, which meet it: every preset in every dtype, and random sizes."""
-    files = ("tests/kernels/test_against_float64.py", "tests/kernels/test_traffic.py")
+    """By the project's own tests, which meet it and its mutant: every preset in every dtype, and random sizes."""
+    files = [f"tests/kernels/test_{name}.py" for name in ("against_float64", "traffic", "mutants")]
     done = run(project, "-m", "pytest", "-n", "0", "-q", *files, "-k", "temperature")
     assert done.returncode == 0, done.stdout
-    assert "passed" in done.stdout
+    assert int(re.findall(r"(\d+) passed", done.stdout)[0]) >= 5  # three dtypes, the formula, the mutant

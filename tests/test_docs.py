@@ -5,42 +5,34 @@ from __future__ import annotations
 import re
 import runpy
 
+import pytest
+
 from explain import ROOT
 from explain.cli import _parser
 
-
-def test_the_readmes_figures_are_the_committed_results():
-    module = runpy.run_path(str(ROOT / "scripts" / "write_figures.py"))
-    assert module["figures"]() in (ROOT / "README.md").read_text(), "run: python scripts/write_figures.py"
+FIGURES = runpy.run_path(str(ROOT / "scripts" / "write_figures.py"))
 
 
-def test_the_newcomers_table_is_of_the_committed_counts():
-    module = runpy.run_path(str(ROOT / "scripts" / "write_figures.py"))
-    assert module["newcomers"]() in (ROOT / "docs" / "newcomers.md").read_text(), "run: python scripts/write_figures.py"
-
-
-def test_the_table_of_differences_is_of_the_committed_counts():
-    module = runpy.run_path(str(ROOT / "scripts" / "write_figures.py"))
-    assert module["difference"]() in (ROOT / "docs" / "difference.md").read_text(), (
-        "run: python scripts/write_figures.py"
-    )
+@pytest.mark.parametrize(
+    ("made", "file"),
+    [
+        ("figures", "README.md"),
+        ("newcomers", "docs/newcomers.md"),
+        ("difference", "docs/difference.md"),
+        ("three_numbers", "docs/three-numbers.md"),
+    ],
+)
+def test_what_is_written_down_is_the_committed_result(made, file):
+    assert FIGURES[made]() in (ROOT / file).read_text(), "run: python scripts/write_figures.py"
 
 
 def test_a_kept_run_of_the_gpus_tests_is_told_with_what_failed():
-    module = runpy.run_path(str(ROOT / "scripts" / "write_figures.py"))
     where = {"gpu": "NVIDIA Test 1", "driver": "1", "torch": "2", "triton": "3", "date": "2026-01-01"}
-    told = module["said"](
+    told = FIGURES["said"](
         "benchmarks/results/gpu_suite.json",
         {"where": where, "passed": 1200, "failed": 3, "skipped": 9, "tests": {"tests/gpu/test_a.py::test_b": "failed"}},
     )
     assert all(said in told for said in ("1,200", "1,203", "test_a.py::test_b", *where.values()))
-
-
-def test_the_table_of_three_numbers_is_of_the_committed_record():
-    module = runpy.run_path(str(ROOT / "scripts" / "write_figures.py"))
-    assert module["three_numbers"]() == (ROOT / "docs" / "three-numbers.md").read_text(), (
-        "run: python scripts/write_figures.py"
-    )
 
 
 def test_links_lead_somewhere():

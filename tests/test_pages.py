@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from explain import ROOT, lessons, recordings
 from explain.chapters.flash_attention import gpu_view
@@ -19,7 +18,7 @@ from explain.recordings.shipped import shipped
 from explain.records import registry
 from explain.trace import file as trace_file
 from explain.ui.controls import LABELS, ROW_LABELS
-from tests.pages import measured_on, page, texts
+from tests.pages import measured_on, opened, page, texts
 
 PAGES = sorted((ROOT / "pages").glob("*.py"))
 
@@ -30,8 +29,7 @@ def test_each_page_runs_alone(path):
 
 
 def test_the_app_opens_on_the_real_sentence():
-    test = AppTest.from_file(str(ROOT / "main.py"), default_timeout=300).run()
-    assert not test.exception
+    test = opened("main.py")
     assert test.title[0].value == "Tilescope"
     assert lessons.OPENING.inputs == "sentence"
 
@@ -40,7 +38,6 @@ def test_a_control_changes_what_is_drawn():
     test = page("flash_attention")
     before = texts(test)
     test.toggle[0].set_value(True).run()
-    assert not test.exception
     after = texts(test)
     assert "**73,728 B**" in before
     causal = lessons.OPENING.with_(causal=True)
@@ -79,7 +76,6 @@ def test_what_cannot_be_used_is_said_beside_its_control(name, query):
 def test_controls_that_do_not_fit_together_say_so_and_lose_nothing():
     test = page("flash_attention")
     test.number_input[0].set_value(65).run()
-    assert not test.exception
     assert f"**{LABELS['seq_len']}: 65.**" in texts(test)
     test.number_input[0].set_value(48).run()
     assert f"**{LABELS['seq_len']}: " not in texts(test)
@@ -110,15 +106,14 @@ def test_a_changed_address_wins_and_another_page_loses_nothing():
 
 def test_a_kernel_that_two_pages_show_begins_on_each_with_its_own_controls():
     """Two pages' controls of one key are two controls: the second one's number stood at 0, and was refused."""
-    app = AppTest.from_file(str(ROOT / "main.py"), default_timeout=300)
+    app = opened("main.py")
     for name in ("online_softmax", "triton_ladder"):
         app.switch_page(str(ROOT / "pages" / f"{name}.py")).run()
-        assert not app.exception
         assert all(number.value for number in app.number_input)
 
 
 def test_the_chosen_gpu_records_go_along_to_the_next_page():
-    app = AppTest.from_file(str(ROOT / "main.py"), default_timeout=300)
+    app = opened("main.py")
     for name in ("papers", "measurements"):
         app.switch_page(str(ROOT / "pages" / f"{name}.py")).run()
         assert measured_on(app).value == [registry.entries()[0][0].key]
@@ -154,7 +149,6 @@ def test_each_way_to_read_a_row_opens():
     shown = {texts(test)}
     for way in test.segmented_control[0].options[1:]:
         test.segmented_control[0].set_value(way).run()
-        assert not test.exception
         shown.add(texts(test))
     assert len(shown) == len(test.segmented_control[0].options)
 
@@ -166,7 +160,6 @@ def test_the_wrong_kernel_beside_the_right_one(way, right, wrong):
     test = page("online_softmax", read=way)
     assert f":red[**{wrong}**]" not in texts(test)
     test.toggle[0].set_value(True).run()
-    assert not test.exception
     assert f":green[**{right}**]" in texts(test)
     assert f":red[**{wrong}**]" in texts(test)
 

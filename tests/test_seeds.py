@@ -148,17 +148,3 @@ def test_the_flash_attention_puzzle():
     s = q @ k.mT / 4
     torch.testing.assert_close(o, torch.softmax(s, -1) @ v, rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(lse, torch.logsumexp(s, -1), rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize(("kernel", "count"), [("softmax_naive", 3), ("softmax_safe", 4), ("softmax_online", 3)])
-def test_the_papers_accesses_per_element(kernel, count):
-    experiment = Experiment.of(kernel, {"rows": 1, "cols": 40}, "normal")
-    assert ladder.accesses(experiment, traced(experiment).traffic()) == count
-
-
-def test_the_papers_one_access_per_element_with_top_k_fused():
-    experiment = Experiment.of("softmax_topk", {"rows": 1, "cols": 40, "k": 5}, "normal")
-    trace = traced(experiment)
-    assert ladder.reads_of_x(experiment, trace) == 1
-    written = sum(sum(launch.written_bytes.values()) for launch in trace.launches)
-    assert written == 5 * (4 + 8)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from textwrap import dedent
 
 import pytest
 
+from benchmarks import foreign
 from benchmarks.foreign import class_of, joined, summary, why_not_joined
-from explain import ROOT
 
 KERNEL = """
     import torch, triton, triton.language as tl
@@ -63,19 +60,22 @@ FILES = {
 }
 
 
-def test_a_folder_is_traced_compiled_and_counted(tmp_path):
+def test_a_folder_is_traced_compiled_and_counted(tmp_path, monkeypatch, capsys):
     folder = tmp_path / "repository"
     folder.mkdir()
     for name, text in FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(dedent(text))
     out = tmp_path / "out.json"
-    command = [sys.executable, "-m", "benchmarks.foreign", str(folder), "--out", str(out), "--seconds", "60"]
-    environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    subprocess.run([*command, "--within", "0"], cwd=ROOT, check=True, timeout=100, env=environment)
+
+    def measure(*options: str) -> int:
+        monkeypatch.setattr("sys.argv", ["foreign", str(folder), "--out", str(out), "--seconds", "60", *options])
+        return foreign.main()
+
+    assert measure("--within", "0") == 0
     result = json.loads(out.read_text())
     assert (result["files"], result["not_run"]) == (0, 6)
-    subprocess.run([*command, "--jobs", "2"], cwd=ROOT, check=True, timeout=500, env=environment)
+    assert measure() == 0
     result = json.loads(out.read_text())
     assert result["not_run"] == 0
     counts = {name: result[name] for name in ("files", "launched", "kernels", "compiled", "traced", "checked")}
@@ -87,16 +87,9 @@ def test_a_folder_is_traced_compiled_and_counted(tmp_path):
     assert result["not_compiled"].keys() == {"repository/refused.py:double"}
     assert result["not_launched"]["repository/absent.py:"].startswith("import")
     assert str(tmp_path) not in out.read_text()
-    again = subprocess.run(
-        [*command, "--keep", str(out)],
-        cwd=ROOT,
-        check=False,
-        timeout=100,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert again.stderr.endswith("has the folder repository already\n")
+    with pytest.raises(SystemExit):
+        measure("--keep", str(out))
+    assert capsys.readouterr().err.endswith("has the folder repository already\n")
 
 
 def test_folders_are_added_to_a_result_of_the_same_recorder():

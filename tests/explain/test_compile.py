@@ -64,7 +64,6 @@ def test_a_kernel_is_compiled_without_a_gpu_in_the_background_once(compiler):
     assert known.working  # a page does not wait for the compiler
     answer = answer_of(compiler, SMALL, 90)
     assert answer.origin == "compiled"
-    assert answer.cost is not None
     (launch,) = answer.cost.launches
     assert launch.kernel == "flash_attention_kernel"
     assert launch.shared_bytes > 16 * 16 * 2  # more than one tile of K
@@ -165,7 +164,6 @@ def test_the_shipped_costs_are_those_of_the_kernels_as_they_are():
     compiler = Compiler(replace(COMPILE_WORKER, target="explain.no_such_module:handle"))
     for experiment, capability in recorded_grid():
         answer = compiler.look(experiment, capability)
-        assert answer is not None
         assert answer.origin == "recorded"
 
 

@@ -48,7 +48,6 @@ def test_it_serves_the_run_until_it_is_ended(mine):
     out = mine.with_name("run.tilescope")
     process = debug(f"{mine}:main", "--no-open", "--json", "--out", str(out))
     try:
-        assert process.stdout is not None
         answer = json.loads(process.stdout.readline())
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with direct.open(answer["address"], timeout=60) as page:

@@ -65,8 +65,6 @@ def climbed(row: Experiment, kernel: str) -> ladder_questions.Shown:
 def tile_sizes(gpu: str) -> flash.Shown:
     def cost(tile: Experiment) -> LaunchCost:
         answer = compiler().look(tile, GPUS[gpu].compute_capability)
-        assert answer is not None
-        assert answer.cost is not None
         return answer.cost.launches[0]
 
     return flash.Shown(flash.SIZES, experiment=tiles.tile(64, 64), gpu=GPUS[gpu], cost=cost)
@@ -86,8 +84,6 @@ def compiled(gpu: str) -> tile_cost.Shown:
     experiment = tiles.compiled_as("flash_attention", tiles.opening("flash_attention"))
     capability = GPUS[gpu].compute_capability
     answer = compiler().look(experiment, capability)
-    assert answer is not None
-    assert answer.cost is not None
     launch, listings = answer.cost.launches[0], compiler().listings(experiment, capability)
     return tile_cost.Shown(experiment, GPUS[gpu], launch, listings)
 
@@ -99,7 +95,6 @@ PANELS = (papers.SOFTMAX, papers.FIGURE_2, papers.THEOREM, papers.TABLES, papers
 def counted(kernel: str) -> three_numbers.Shown:
     experiment = lab.experiments(kernel)["1"]
     point = H200.point(experiment)
-    assert point is not None
     seen = witness(None, point.counters, "")
     return three_numbers.Shown(experiment, lab.shown(experiment, recorded_trace(experiment), seen, warm=False))
 
@@ -110,7 +105,6 @@ def swept(name: str) -> sweeps.Shown:
 
 def climbs() -> tuple[speed.Shown, ...]:
     result = results.load()
-    assert result is not None
     cases = result.of("attention")
     return tuple(speed.Shown(case, cases, results.roof(case, H200)) for case in cases if case.causal)
 
@@ -189,7 +183,6 @@ def test_the_run_decides(room):
             accepted, refused = (check(question, context, given) for given in (right, wrong))
             assert (accepted.right, refused.right) == (True, False), question.name
             told = refused.answer
-            assert told is not None
             assert question.hint_of(context)
             assert room == "glossary" or any(letter.isdigit() for letter in told.words), question.name
             assert "<" in inline(told.words)

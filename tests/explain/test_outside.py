@@ -46,7 +46,6 @@ def test_the_message_of_a_run_that_left_its_tensor(tmp_path: Path, shift: int, s
     file = tmp_path / "own.py"
     file.write_text(KERNEL.format(shift=shift, size=size, n=n), encoding="utf-8")
     failure = record_file(file, "main", "all", lambda *_: None).report.failure
-    assert failure is not None
     assert stopped(failure.message) == Stopped("own.py", 9, words)
 
 

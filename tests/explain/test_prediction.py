@@ -34,15 +34,12 @@ def record(factors: dict[int, float] | None = None) -> Record:
 
 def test_a_gpu_that_follows_the_model_is_predicted():
     model = fitted(record())
-    assert model is not None
     assert model.worst.factor < 1.2
     assert len(model.points) == len(RUNS)
 
 
 def test_no_point_is_fitted_to_itself():
     plain, slowed = fitted(record()), fitted(record({3: 10.0}))
-    assert plain is not None
-    assert slowed is not None
     assert slowed.points[3].seconds == plain.points[3].seconds
     assert slowed.worst.experiment == RUNS[3]
     assert slowed.worst.factor == pytest.approx(10, rel=0.2)
@@ -50,7 +47,6 @@ def test_no_point_is_fitted_to_itself():
 
 def test_another_gpu_scales_with_its_bandwidth():
     model = fitted(record())
-    assert model is not None
     own, slow = (model.seconds(RUNS[-1], GPUS[name]) for name in ("H200", "T4"))
     assert own is not None
     assert slow is not None
@@ -73,7 +69,6 @@ def test_two_kernels_cross_on_the_recorded_gpu_where_they_were_measured_to():
     shipped = registry.recorded()
     times = lengths.of(shipped)
     assert shipped is not None
-    assert times is not None
     model = fitted(shipped)
     assert model is not None
     standard, flash = (lengths.predicted(model, H200)[kernel] for kernel in PAIR)
@@ -96,7 +91,6 @@ def test_the_shipped_record_is_predicted_with_a_known_error():
     shipped = registry.recorded()
     assert shipped is not None
     model = fitted(shipped)
-    assert model is not None
     timed = [point for point in shipped.points.values() if isinstance(point.timing, Timing)]
     assert 0.95 * len(timed) <= len(model.points) <= len(timed)
     assert 1 < model.median < 1.25

@@ -8,7 +8,7 @@ import re
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explain import ROOT, contents, lessons, tours
+from explain import contents, lessons, tours
 from explain.chapters.side_by_side.pairs import PAIRS
 from explain.chapters.triton_ladder.ladder import RUNGS
 from explain.chapters.what_breaks.divergence import compared
@@ -18,6 +18,7 @@ from explain.trace.model import numbers
 from explain.ui.stepper import lesson, toured
 from kernels.museum import EXHIBITS
 from tests.explain.test_player_wrapper import unpacked
+from tests.pages import opened, page
 
 SHIPPED = tours.shipped()
 FIRST = {tour.chapter: tour for tour in reversed(SHIPPED)}
@@ -103,10 +104,7 @@ def player_of(test: AppTest) -> bytes:
 
 @pytest.mark.parametrize("tour", FIRST.values(), ids=FIRST)
 def test_a_link_opens_a_chapters_tour_at_its_caption(tour):
-    test = AppTest.from_file(str(contents.PAGES / f"{tour.chapter}.py"), default_timeout=300)
-    test.query_params["caption"] = "2"
-    test.run()
-    head, _ = unpacked(player_of(test))
+    head, _ = unpacked(player_of(page(tour.chapter, caption="2")))
     assert {name: head["tour"][name] for name in toured(tour)} == toured(tour)
     assert (head["caption"], head["step"]) == (2, None)
 
@@ -172,10 +170,7 @@ def test_what_a_run_does_not_have_is_named(old, new, named):
 
 
 def test_a_tour_with_other_runs_is_not_played():
-    test = AppTest.from_file(str(contents.PAGES / "online_softmax.py"), default_timeout=300)
-    test.query_params["inputs"] = "ascending"
-    test.run()
-    head, _ = unpacked(player_of(test))
+    head, _ = unpacked(player_of(page("online_softmax", inputs="ascending")))
     assert "tour" not in head
 
 
@@ -189,22 +184,14 @@ def test_a_tour_with_other_runs_is_not_played():
     ],
 )
 def test_a_link_says_where_to_begin(query, caption, step, link):
-    test = AppTest.from_file(str(contents.PAGES / "flash_attention.py"), default_timeout=300)
-    for name, value in query.items():
-        test.query_params[name] = value
-    test.run()
-    head, _ = unpacked(player_of(test))
+    head, _ = unpacked(player_of(page("flash_attention", **query)))
     assert (head["caption"], head["step"], head.get("link", {})) == (caption, step, link)
     assert json.dumps(head["tour"])
 
 
-@pytest.mark.parametrize("stem", [page.stem for page in contents.pages() if page.notes.exists()])
+@pytest.mark.parametrize("stem", [one.stem for one in contents.pages() if one.notes.exists()])
 def test_each_run_sheet_is_its_chapters_tour(stem):
-    test = AppTest.from_file(str(contents.PAGES / "notes.py"), default_timeout=300)
-    test.query_params["chapter"] = stem
-    test.run()
-    assert not test.exception
-    sheet = json.loads(test.get("bidi_component")[0].proto.json or "null")
+    sheet = json.loads(page("notes", chapter=stem).get("bidi_component")[0].proto.json or "null")
     tour = FIRST.get(stem)
     if tour is None:
         assert sheet is None
@@ -218,9 +205,7 @@ def test_an_own_tour_plays_on_its_page_and_in_its_chapter(works, tmp_path, monke
     path = tmp_path / "mine.toml"
     path.write_text(MINE if works else MINE.replace("second rescale", "second resale"))
     monkeypatch.setattr("sys.argv", ["app.py", "--tour", str(path)])
-    test = AppTest.from_file(str(contents.PAGES / "your_tour.py"), default_timeout=300).run()
-    assert not test.exception
-    chapter = AppTest.from_file(str(contents.PAGES / "online_softmax.py"), default_timeout=300).run()
+    test, chapter = page("your_tour"), page("online_softmax")
     played, _ = unpacked(chapter.get("bidi_component")[0].proto.bytes)
     if works:
         assert not test.error
@@ -235,5 +220,4 @@ def test_the_app_with_a_tour_opens_on_it(tmp_path, monkeypatch):
     path = tmp_path / "mine.toml"
     path.write_text(MINE)
     monkeypatch.setattr("sys.argv", ["app.py", "--tour", str(path)])
-    test = AppTest.from_file(str(ROOT / "main.py"), default_timeout=300).run()
-    assert test.title[0].value == contents.page_of("your_tour.py").title
+    assert opened("main.py").title[0].value == contents.page_of("your_tour.py").title

@@ -480,7 +480,6 @@ def test_a_worker_ends_with_its_parent(do: str) -> None:
     """
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(Path(__file__).parent)])}
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=env) as parent:
-        assert parent.stdout is not None
         pid = int(parent.stdout.readline())
         assert parent.stdout.readline() == "busy\n"
         assert alive(pid)

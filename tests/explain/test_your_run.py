@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 import start
-from explain import ROOT, cli, contents, given, lessons, recordings
+from explain import cli, contents, given, lessons, recordings
 from explain.chapters.your_kernel import view as your_kernel
 from explain.chapters.your_run import view as your_run
 from explain.trace import file as trace_file
 from explain.trace.model import Tile
+from tests import pages
 from tests.explain.test_player_wrapper import unpacked
 
 PROGRAM = """
@@ -52,8 +52,7 @@ def opened(monkeypatch):
     def opened(*files):
         arguments = [word for file in files for word in ("--trace", str(file))]
         monkeypatch.setattr("sys.argv", ["app.py", *arguments])
-        test = AppTest.from_file(str(contents.PAGES / "your_run.py"), default_timeout=300).run()
-        assert not test.exception
+        test = pages.page("your_run")
         shown = test.get("bidi_component")
         return test, unpacked(shown[0].proto.bytes) if shown else None
 
@@ -63,7 +62,6 @@ def opened(monkeypatch):
 def test_a_run_that_failed_opens_at_its_step_with_what_it_printed(opened, folder):
     test, (head, files) = opened(folder / "fails.tilescope")
     failure = trace_file.read(files[0]).report.failure
-    assert failure is not None
     assert head["step"] == failure.step > 0
     assert [code.value for code in test.code] == ["n is 5", failure.traceback]
 
@@ -72,7 +70,6 @@ def test_a_dropped_file_is_shown_instead_of_the_given_one(opened, folder):
     test, _ = opened(folder / "main.tilescope")
     dropped = (folder / "fails.tilescope").read_bytes()
     test.file_uploader[0].set_value([("theirs", dropped, "")]).run()
-    assert not test.exception
     assert unpacked(test.get("bidi_component")[0].proto.bytes)[1] == [dropped]
     test.file_uploader[0].set_value([("theirs", b"no trace", "")]).run()
     assert not test.get("bidi_component")
@@ -134,8 +131,7 @@ def test_a_file_that_unpacks_to_more_than_is_allowed_is_refused(folder):
 
 def test_the_app_with_a_trace_opens_on_it(folder, monkeypatch):
     monkeypatch.setattr("sys.argv", ["app.py", "--trace", str(folder / "main.tilescope")])
-    test = AppTest.from_file(str(ROOT / "main.py"), default_timeout=300).run()
-    assert test.title[0].value == contents.page_of("your_run.py").title
+    assert pages.opened("main.py").title[0].value == contents.page_of("your_run.py").title
 
 
 def test_an_option_without_a_file_is_an_error(monkeypatch):

@@ -1,6 +1,6 @@
 """Compiles rungs of the ladder for a GPU you don't have. A process of its own: one process compiles or interprets.
 
-python compile_rung.py 90,bf16,128,tma 80,fp16,64,tma      each capability, dtype, head_dim, rung, under a causal mask;
+90,bf16,128,tma 80,fp16,64,tma …      each capability, dtype, head_dim, rung, under a causal mask;
 prints a JSON object for each
 """
 

@@ -1,6 +1,6 @@
 """Compiles a Gluon attention for a Hopper GPU you don't have, with and without scopes, in a process of its own.
 
-python compile_scopes.py kernels.attention_hopper:flash_attention_hopper:128 …     prints a line for each: whether the
+kernels.attention_hopper:flash_attention_hopper:128 …     prints a line for each: whether the
 marked copy with no profiler at work has the plain kernel's instructions, how many clock readings it has with one at
 work, the bytes of shared memory then, and its warps
 """

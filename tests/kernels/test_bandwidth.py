@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
 
-from explain import ROOT
 from explain.trace.recorder import record_call
 from kernels import bandwidth
 
@@ -66,39 +61,9 @@ def test_what_does_not_fit_is_said():
         bandwidth.shared_read(region(1), 1, 1)
 
 
-COMPILED = """
-import torch, triton
-from triton.backends.compiler import GPUTarget
-from triton.runtime import driver
-from triton.runtime.jit import JITFunction
-from kernels import bandwidth
-
-class Hopper:
-    get_current_device = lambda self: 0
-    get_current_stream = lambda self, device: 0
-    get_current_target = lambda self: GPUTarget("cuda", 90, 32)
-
-run = JITFunction.run
-def compile_only(kernel, *args, grid, warmup, **kwargs):
-    ptx = run(kernel, *args, grid=grid, warmup=True, **kwargs).asm["ptx"]
-    loop = ptx[ptx.index("$L__BB"):]
-    counted = ("ld.shared.v4", "ld.global.cg", "ld.global.v4", "ex2.approx")
-    print(kernel.fn.__name__, *(loop.count(op) for op in counted))
-JITFunction.run = compile_only
-driver.set_active(Hopper())
-x = torch.rand(4 * bandwidth.TILE)
-bandwidth.shared_read(x, 1, 100)
-bandwidth.read(x, 8, 100)
-bandwidth.exponentials(x, 100)
-"""
-
-
-def test_compiled_for_hopper_their_loops_hold_the_loads_and_exponentials_that_are_counted(tmp_path):
-    environment = {**os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": str(ROOT), "TRITON_CACHE_DIR": str(tmp_path)}
-    command = [sys.executable, "-c", COMPILED]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=900)
-    assert done.returncode == 0, done.stderr
-    found = {name: counts for name, *counts in (line.split() for line in done.stdout.splitlines())}
+def test_compiled_for_hopper_their_loops_hold_the_loads_and_exponentials_that_are_counted(compile_workers):
+    printed = compile_workers.call({"script": "tests.kernels.compile_bandwidth", "arguments": []})["printed"]
+    found = {name: counts for name, *counts in map(str.split, printed.splitlines())}
     threads, vector = 32 * bandwidth.WARPS, 4
     assert int(found["shared_read_kernel"][0]) == bandwidth.SHARED_TILE // threads // vector
     assert int(found["read_kernel"][1]) == TILE // threads // vector

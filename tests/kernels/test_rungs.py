@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from explain import ROOT
 from explain.experiment import Experiment
 from explain.records.plans import PLANS
 from explain.trace.fidelity import interpreter_fidelity
@@ -106,19 +100,6 @@ def test_what_a_gluon_rung_does_not_take_is_named(rung):
         attention(half, half, half)
 
 
-def compiled(*asked: str) -> dict[str, dict[str, Any]]:
-    """Rungs compiled for GPUs you don't have, in one process (`compile_rung.py`): spills, registers, shared memory and
-    PTX of each."""
-    script = str(Path(__file__).with_name("compile_rung.py"))
-    environment = {**os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, script, *asked], cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
-        timeout=900,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return {one["asked"]: one for one in map(json.loads, done.stdout.splitlines())}
-
-
 OTHERS = {  # a plain rung for other GPUs, and for the widest heads: its instruction, and a program's most KiB
     "80,fp16,64,tma": ("mma.sync", 163),
     "120,bf16,128,pipelined": ("mma.sync", 99),
@@ -126,9 +107,11 @@ OTHERS = {  # a plain rung for other GPUs, and for the widest heads: its instruc
 }
 
 
-def test_every_rung_compiles_without_spilling_to_the_instructions_that_its_idea_is_about():
+def test_every_rung_compiles_without_spilling_to_the_instructions_that_its_idea_is_about(compile_workers):
     hopper = {rung: f"90,bf16,128,{rung}" for rung in ORDER}
-    all_found = compiled(*hopper.values(), *OTHERS)
+    script = {"script": "tests.kernels.compile_rung", "arguments": [*hopper.values(), *OTHERS]}
+    printed = compile_workers.call(script)["printed"]
+    all_found = {one["asked"]: one for one in map(json.loads, printed.splitlines())}
     assert list(all_found) == [*hopper.values(), *OTHERS]
     for asked, (instruction, most) in OTHERS.items():
         assert instruction in all_found[asked]["ptx"], asked

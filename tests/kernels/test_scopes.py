@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-from explain import ROOT
 from kernels import scopes
 from kernels.edits import source_of
 
@@ -70,13 +64,10 @@ COMPILED = {  # module:function:head_dim → the least clock readings, and the w
 """The most and the fewest scopes; the timelines of the others are recorded on a GPU (tests/gpu/test_timeline.py)."""
 
 
-def test_compiled_for_hopper_the_marks_are_nothing_until_a_profiler_is_at_work():
-    command = [sys.executable, str(Path(__file__).with_name("compile_scopes.py")), *COMPILED]
-    environment = {**os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=900)
-    assert done.returncode == 0, done.stderr
-    assert "scope name" not in done.stderr  # Proton says so where one begins twice, or never ends
-    for line, (readings, warps) in zip(done.stdout.splitlines(), COMPILED.values(), strict=True):
+def test_compiled_for_hopper_the_marks_are_nothing_until_a_profiler_is_at_work(compile_workers):
+    done = compile_workers.call({"script": "tests.kernels.compile_scopes", "arguments": [*COMPILED]})
+    assert "scope name" not in done["said"]  # Proton says so where one begins twice, or never ends
+    for line, (readings, warps) in zip(done["printed"].splitlines(), COMPILED.values(), strict=True):
         same, read, shared, all_warps = line.split()
         assert same == "True"
         assert int(read) >= readings

@@ -70,23 +70,15 @@ def test_a_stored_weight_of_0_has_a_place_and_past_the_row_there_is_none(topk):
 
 
 @pytest.mark.parametrize("topk", TOPKS, ids=named)
-def test_a_nan_spoils_its_rows_weights_and_no_others_whoever_keeps_the_list(topk):
+def test_a_nan_spoils_its_rows_weights_and_no_others(topk):
     x = torch.randn(3, 9)
     x[1, 4] = math.nan
     y, index = topk(x, k=3, block_n=4)
     assert y[1].isnan().all()
     assert y[[0, 2]].isfinite().all()
     assert len(set(index[1].tolist())) == 3
-
-
-@pytest.mark.parametrize("topk", [softmax_topk, softmax_safe_topk], ids=named)
-def test_a_nan_spoils_its_rows_weights_and_no_other(topk):
-    x = torch.randn(3, 9)
-    x[1, 4] = math.nan
-    y, index = topk(x, k=3, block_n=4)
-    assert y[1].isnan().all()
-    assert y[[0, 2]].isfinite().all()
-    assert index[1].tolist() == torch.where(x[1].isnan(), -math.inf, x[1]).topk(3).indices.tolist()
+    if topk in (softmax_topk, softmax_safe_topk):  # the list is of x itself
+        assert index[1].tolist() == torch.where(x[1].isnan(), -math.inf, x[1]).topk(3).indices.tolist()
 
 
 def test_the_reference_agrees_with_torch_where_torch_has_an_answer():

@@ -129,7 +129,6 @@ def test_where_cupti_cannot_ncu_counts_and_it_is_said(tmp_path, monkeypatch):
     _ncu(tmp_path, monkeypatch, _table(COPIED_BYTES, 123_456, 78))
 
     got = _point_without_cupti(monkeypatch, WHY).counters
-    assert got is not None
     assert (got.cold.dram_read_bytes, got.warm.dram_read_bytes, got.cold.l1_bytes) == (123_456, 78, 2000)
     assert got.method.startswith("ncu")
     assert "ERR_NVGPUCTRPERM" in got.fallback

@@ -49,7 +49,6 @@ def test_every_state_has_a_metric_a_kind_and_a_sentence():
 def test_what_a_chip_does_not_count_is_no_reason_and_without_a_whole_there_are_no_stalls():
     values = dict.fromkeys(METRICS, 100.0) | {"gmma": math.nan}
     stalls = Stalls.of(values, 7)
-    assert stalls is not None
     assert "gmma" not in stalls.reasons
     assert stalls.share("gmma") == 0
     for without in ("warp_cycles", "cycles", "issued"):

@@ -1,4 +1,4 @@
-"""One judge for all tests of puzzles: its two processes import torch."""
+"""One judge for all tests of puzzles, for its two processes import torch; answers to one puzzle share the reference."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from contextlib import closing
 import pytest
 
 from explain.puzzles.judge import Judge
+from tests.one_reference import one_reference
+
+__all__ = ["one_reference"]
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import threading
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,10 +20,12 @@ from explain.figures.numbers import number
 from explain.puzzles import command, progress, runner, worker
 from explain.puzzles.answer import AnswerError, answer_of, read_answer
 from explain.puzzles.command import said_of
+from explain.puzzles.judge import Judge
 from explain.puzzles.kernels import KERNELS
 from explain.puzzles.predictions import Prediction
 from explain.puzzles.puzzles import Puzzle, nothing_to_fix, predictions, puzzles
 from explain.run_experiment import run_traced
+from explain.sandbox.process import Ended
 from explain.trace.model import numbers
 from kernels.inputs import PRESETS
 from kernels.museum import EXHIBITS
@@ -82,11 +87,39 @@ def test_cases_bite_and_begin_small() -> None:
     assert all(case.values["kv_heads"] < case.values["heads"] for case in puzzles()["grouped"].cases(0))
 
 
+class Here:
+    """A pool with this process as its worker: a request at a time, for two recordings cannot run together."""
+
+    one_at_a_time = threading.Lock()
+
+    def __init__(self, handle: Callable[..., dict[str, Any]]) -> None:
+        self.handle = handle
+
+    def call(self, request: dict[str, Any], **_limits: object) -> dict[str, Any]:
+        with self.one_at_a_time:
+            return self.handle(request, lambda *_: None)
+
+
+@pytest.fixture
+def judge_here(monkeypatch) -> Judge:
+    """A judge without processes, for answers of our own: forks would take half of the time."""
+
+    def ended(work: Callable[[], Iterable[bytes]], *_: object, **__: object) -> Ended:
+        return Ended(b"".join(work()), "", "")
+
+    monkeypatch.setattr(runner, "run", ended)
+    monkeypatch.setattr(runner, "run_together", lambda works, *_, **__: [ended(work) for work in works])
+    judge = Judge.__new__(Judge)
+    monkeypatch.setattr(judge, "_ours", Here(worker.handle), raising=False)
+    monkeypatch.setattr(judge, "_theirs", Here(runner.handle), raising=False)
+    return judge
+
+
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda one: f"{one.puzzle}: {one.what}")
-def test_a_students_mistake_is_found_and_told_at_its_line(mistake: Mistake, judge) -> None:
+def test_a_students_mistake_is_found_and_told_at_its_line(mistake: Mistake, judge_here) -> None:
     line = None
     try:
-        found = judge.judge(answer_of(mistake.text, "answer.py"))
+        found = judge_here.judge(answer_of(mistake.text, "answer.py"))
     except AnswerError as refused:
         told, line = str(refused), refused.line
     else:
@@ -139,7 +172,6 @@ def test_a_wrong_answer_is_told_the_case_the_line_and_the_cause(judge) -> None:
     found = judge.judge(answer_of(theirs, "answer.py"))
     assert found.failing is not None
     assert found.passed < found.cases
-    assert found.difference is not None
     assert found.difference.wrong.line == changed
     assert "not rescaled" in found.difference.cause
 
@@ -216,7 +248,14 @@ def test_start_keeps_what_is_there_and_hints_unfold(tmp_path, monkeypatch, capsy
     assert main(["puzzle", "start", "nothing"]) == 2
 
 
-def test_grade_writes_what_a_person_and_an_autograder_read(tmp_path, capsys) -> None:
+@pytest.fixture
+def one_judge(monkeypatch, judge) -> None:
+    """All commands share a judge: each would start a process of its own, which takes three seconds of a core."""
+    monkeypatch.setattr(command, "Judge", lambda: judge)
+    monkeypatch.setattr(command, "closing", nullcontext)
+
+
+def test_grade_writes_what_a_person_and_an_autograder_read(tmp_path, capsys, one_judge) -> None:
     right, wrong = tmp_path / "right.py", tmp_path / "wrong.py"
     right.write_text(solved(puzzles()["vector_add"]))
     wrong.write_text("PUZZLE = 1")
@@ -274,11 +313,8 @@ def test_a_students_wrong_prediction_is_told_what_was_forgotten(rising, ask: str
     assert told in found.words
 
 
-def test_a_prediction_is_answered_by_file_and_graded(tmp_path, monkeypatch, capsys, judge) -> None:
+def test_a_prediction_is_answered_by_file_and_graded(tmp_path, monkeypatch, capsys, one_judge) -> None:
     monkeypatch.setenv("TILESCOPE_PROGRESS", str(tmp_path / "progress.json"))
-    # All commands share a judge: each would start a process of its own, which takes three seconds of a core.
-    monkeypatch.setattr(command, "Judge", lambda: judge)
-    monkeypatch.setattr(command, "closing", nullcontext)
     file, results = tmp_path / "mine.py", tmp_path / "results.json"
     assert main(["puzzle", "start", "predict_sum", "--out", str(file)]) == 0
     assert main(["puzzle", "check", str(file)]) == 1

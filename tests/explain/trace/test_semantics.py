@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from explain import ROOT
 from explain.trace.errors import Refused
 from explain.trace.libdevice import function_of
 from explain.trace.model import Scalar, Tile, numbers
@@ -59,7 +55,7 @@ ACCEPTED = {
 
 
 @pytest.fixture(scope="module")
-def compiler_says():
+def compiler_says(compile_workers):
     calls: dict[str, Any] = {
         name: ({"y_ptr": "*fp32", **types}, constants) for name, (_, types, constants, _) in REFUSED.items()
     }
@@ -67,10 +63,8 @@ def compiler_says():
     lost = "only_in_one_branch", "in_a_loop_of_one_branch", "name_of_a_loop_after_it"
     calls |= {name: ({"y_ptr": "*fp32", "n": "i32"}, {}) for name in (*of_two, *lost)}
     calls |= ACCEPTED | {"small_dot": ({"x_ptr": "*fp32", "y_ptr": "*fp32"}, {"M": 4, "K": 4})}
-    command = [sys.executable, "-m", "tests.explain.trace.compile_foreign", json.dumps(calls)]
-    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    asked = {"script": "tests.explain.trace.compile_foreign", "arguments": [json.dumps(calls)]}
+    return json.loads(compile_workers.call(asked)["printed"])
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
-from explain import ROOT, recordings
 from explain import contents as chapters
+from explain import recordings
 from explain.chapters.home import figures
-from tests.pages import texts
-
-
-def opened() -> AppTest:
-    test = AppTest.from_file(str(ROOT / "main.py"), default_timeout=300).run()
-    assert not test.exception
-    return test
+from tests.pages import opened, texts
 
 
 def test_it_leads_to_every_chapter_lab_and_tool():
-    test = opened()
+    test = opened("main.py")
     links = [link.proto.label for link in test.get("page_link")]
     said = texts(test)
     for page in (*chapters.chapters(), *chapters.of_kind("lab"), *chapters.of_kind("tool")):
@@ -29,7 +22,7 @@ def test_it_leads_to_every_chapter_lab_and_tool():
 
 
 def test_a_door_leads_to_the_first_chapter_and_to_the_notes():
-    pages = [link.proto.page for link in opened().get("page_link")]
+    pages = [link.proto.page for link in opened("main.py").get("page_link")]
     first = chapters.chapters()[0].stem
     assert pages[:5] == [first, first, "write_it", "notes", "your_kernel"]
 
@@ -42,15 +35,13 @@ def test_a_length_of_time_is_said_in_half_hours(minutes, like):
 
 
 def test_an_old_link_to_a_step_leads_to_the_same_step_of_the_chapter():
-    test = AppTest.from_file(str(ROOT / "main.py"), default_timeout=300)
-    test.query_params["step"] = "330"
-    test.run()
+    test = opened("main.py", step="330")
     assert test.query_params["step"] == "330"
     assert test.title[0].value == chapters.page_of("flash_attention").title
 
 
 def test_what_was_measured_is_what_the_files_say():
-    test = opened()
+    test = opened("main.py")
     assert (recordings.measured("verification-h200") or {})["provenance"]["gpu"] in texts(test)
 
 

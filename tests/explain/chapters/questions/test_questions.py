@@ -34,8 +34,6 @@ def test_the_n_that_is_stated_is_where_the_recorded_curves_cross():
     told = (re.search(r"from N = ([\d,]+) on.*cross near N = ([\d,]+)", one.answer) for one in questions.questions())
     (first, said) = next(filter(None, told)).groups()
     times = lengths.of(registry.recorded())
-    assert times is not None
-    assert times.crossing is not None
     assert times.crossing.first == int(first.replace(",", ""))
     assert times.crossing.x == pytest.approx(int(said.replace(",", "")), abs=0.5)
 

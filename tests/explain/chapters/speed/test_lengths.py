@@ -36,7 +36,6 @@ def made(standard: dict[int, float], flash: dict[int, float]) -> Times:
 )
 def test_faster_means_faster_at_every_longer_length_too(flash, first, crossed):
     found = made({128: 1.0, 256: 2.0, 512: 4.0}, flash).crossing
-    assert found is not None
     assert found.first == first
     assert (found.x is not None) == crossed
     if crossed:
@@ -56,14 +55,12 @@ def test_a_record_without_these_times_has_none_to_show():
 
 def test_the_table_has_every_length_of_the_record():
     record, times = registry.recorded(), of(registry.recorded())
-    assert record is not None
     assert times is not None
     assert times.lengths == list(LENGTHS)
     shown = table(times)
     for kernel in times.by_kernel:
         for n, experiment in zip(LENGTHS, experiments(kernel), strict=True):
             timing = record.points[experiment.key].timing
-            assert timing is not None
             assert f"| {n:,} |" in shown
             assert numbers.duration(timing.median_ms / 1e3) in shown
 
@@ -71,7 +68,6 @@ def test_the_table_has_every_length_of_the_record():
 def test_what_the_words_say_of_the_first_call_holds():
     """FlashAttention compiles once; standard attention at every power of two."""
     times = of(registry.recorded())
-    assert times is not None
     shortest, *others = times.lengths
     flash, standard = times.by_kernel["flash_attention"], times.by_kernel["attention_standard"]
     assert flash[shortest].first_call_ms > 100

@@ -65,7 +65,6 @@ def test_one_goes_from_rung_to_rung(file):
     lower, upper = (button for button in test.button if button.label.endswith(" kernel"))
     assert lower.disabled
     upper.click().run()
-    assert not test.exception
     assert test.query_params["rung"] in (RUNGS[1].name, [RUNGS[1].name])
     assert RUNGS[1].title in "".join(heading.value for heading in test.header)
 
@@ -73,7 +72,6 @@ def test_one_goes_from_rung_to_rung(file):
 def test_the_shape_is_chosen_and_the_address_keeps_it(file):
     test = page("speed")
     test.selectbox(key="N").set_value("2048").run()
-    assert not test.exception
     assert "**470 TFLOP/s**" in texts(test)
     assert test.query_params["N"] in ("2048", ["2048"])
 
@@ -134,7 +132,6 @@ def test_a_timeline_is_drawn_where_there_is_one_and_else_the_page_says_how_to_re
 def test_settings_are_shown_as_timed_or_as_compiled(file, monkeypatch, tmp_path):
     monkeypatch.setattr(tuning, "FILE", tmp_path / "none.json")
     compiled = tuning.load(tuning.COMPILED)
-    assert compiled is not None
     for grid in compiled.grids:
         said = texts(page("speed", view="Tuning", tuned=rungs.BY_NAME[grid.rung].label))
         too_large = sum(point.failure == "shared memory" for point in grid.points)
@@ -155,7 +152,6 @@ def test_settings_are_shown_as_timed_or_as_compiled(file, monkeypatch, tmp_path)
 def test_a_first_call_is_shown_from_a_record(file, monkeypatch):
     monkeypatch.undo()
     measured = lengths.of(registry.recorded())
-    assert measured is not None
     flash = measured.by_kernel["flash_attention"][measured.lengths[0]]
     said = texts(page("speed", view="Tuning"))
     assert f"**{float(f'{flash.first_call_ms / flash.median_ms:.1g}'):,.0f}**" in said
@@ -163,8 +159,6 @@ def test_a_first_call_is_shown_from_a_record(file, monkeypatch):
 
 def test_the_crossing_is_answered_from_a_record():
     measured = lengths.of(registry.recorded())
-    assert measured is not None
-    assert measured.crossing is not None
     said = texts(page("flash_attention"))
     assert f"**N = {measured.crossing.first:,.0f}**" in said
     assert f"N ≈ {measured.crossing.x:,.0f}" in said
@@ -174,7 +168,6 @@ def test_the_other_kernels_stay_beside_theirs(file):
     test = page("speed", view=OTHERS, work="Softmax")
     assert "exceeds the tolerance" in texts(test)
     test.segmented_control(key="work").set_value("Decode").run()
-    assert not test.exception
     assert "**3.8 TB/s**" in texts(test)
 
 
@@ -247,13 +240,11 @@ def test_a_rung_is_timed_live_where_there_is_a_gpu(file, gpu):
     test = page("speed", rung="tma")
     (button,) = (one for one in test.button if one.label.startswith("Time it on this machine's NVIDIA Test 1"))
     button.click().run()
-    assert not test.exception
     assert gpu.asked[-1].kernel == "rung:tma"
     assert gpu.asked[-1].values["seq_len"] == 8192
     assert "**1 PFLOP/s**" in texts(test)  # 10¹² FLOPs in the millisecond of a made-up timing
     gpu.fails = WorkerTimeout(1.0)
     next(one for one in test.button if one.label.startswith("Time it")).click().run()
-    assert not test.exception
     assert len(test.error) == 1
 
 
@@ -265,7 +256,6 @@ def test_a_first_call_is_timed_live_where_there_is_a_gpu(file, gpu, monkeypatch)
     monkeypatch.setattr(registry, "entries", lambda: ([], {}))
     test = page("speed", view="Tuning")
     next(one for one in test.button if one.label.startswith("Time a first call")).click().run()
-    assert not test.exception
     assert gpu.asked[-1].kernel == "flash_attention"
     assert "hardware · NVIDIA Test 1, now" in texts(test)
     assert "80 ms" in texts(test)

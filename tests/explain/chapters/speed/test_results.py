@@ -92,7 +92,6 @@ def of(result: speed.Result, table: str) -> speed.Case:
 
 def test_ours_peers_and_floors_are_told_apart(result):
     softmax = of(result, "softmax")
-    assert softmax.ours is not None
     assert softmax.ours.name == "softmax_shared_row"
     assert [baseline.name for baseline in softmax.baselines] == ["torch.softmax"]
     assert [one.name for one in softmax.variants if one.floor] == ["copy"]
@@ -102,7 +101,6 @@ def test_ours_peers_and_floors_are_told_apart(result):
 
 def test_of_several_settings_the_fastest_counts(result):
     ours = of(result, "attention").ours
-    assert ours is not None
     assert (ours.name, ours.settings, ours.options) == ("flash_attention_hopper[groups=2]", 2, "groups=2")
 
 
@@ -117,10 +115,8 @@ def test_a_roof_of_bytes_is_of_the_same_run_and_one_of_flops_of_the_record(resul
     own = speed.roof(of(result, "softmax"), RECORD)
     assert own == speed.Limit("copy", 4.2e12, "the same run")
     matmul = speed.roof(of(result, "attention"), RECORD)
-    assert matmul is not None
     assert (matmul.name, matmul.per_second) == ("matmul", 800e12)
     reading = speed.roof(of(result, "decode"), RECORD)
-    assert reading is not None
     assert reading.per_second == 4e12
     assert speed.roof(of(result, "attention"), None) is None
 
@@ -144,7 +140,6 @@ def test_a_file_is_read_anew_when_it_changes_and_a_bad_one_is_refused_in_words(t
     assert speed.load(path) is None
     path.write_text(json.dumps(result_json()))
     first = speed.load(path)
-    assert first is not None
     assert first.tables == ("attention", "softmax", "decode")
     path.write_text("{")
     with pytest.raises(ResultFileError, match=r"speed\.json"):

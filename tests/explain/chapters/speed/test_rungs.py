@@ -141,7 +141,6 @@ def test_a_tuned_kernel_is_compared_with_the_one_above_it_that_is_not_tuned():
 def test_the_readable_kernels_setting_and_the_rungs_are_those_of_their_launches():
     whole = case(exp2=300e12, flash_attention_exp2=380e12)
     setting = readable.setting(whole)
-    assert setting is not None
     defaults = inspect.signature(attention.flash_attention_exp2).parameters
     assert (setting.block_m, setting.block_n) == (defaults["block_m"].default, defaults["block_n"].default)
     assert f"num_warps={setting.warps}, num_stages={setting.stages}," in inspect.getsource(
@@ -196,7 +195,6 @@ def test_a_rung_that_is_not_right_has_no_time_and_says_so():
     wrong = dataclasses.replace(case(), variants=(Variant(f"{speed.RUNG}bf16", error=3.0, why="exceeds its tolerance"),
         ))  # fmt: skip
     step = rungs.climb(wrong)[1]
-    assert step.variant is not None
     assert step.variant.missed
     assert "FLOP/s" not in figures.number(step, PEAK, RUNGS[0])
     assert ">wrong result<" in figures.climb(rungs.climb(wrong), (), PEAK, "a shape", "bf16")
@@ -238,7 +236,6 @@ def test_spills_of_the_rung_below_are_part_of_a_rungs_gain():
     points["naive_fp32"] = dataclasses.replace(points["naive_fp32"], counters=dataclasses.replace(below, cold=spilling))
     roofs = {"l2": Roof("l2", 5e12, "B/s", "")}
     spill = rungs.spilled(points, BY_NAME["bf16"], roofs)
-    assert spill is not None
     assert spill.size == 7 * 10**9
     assert below.cold.sm_bytes is not None
     assert spilling.sm_bytes is not None

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from dataclasses import asdict, replace
 
 import pytest
 
-from explain import ROOT, recordings
+from explain import cli, recordings
 from explain.chapters.speed import timeline
 from explain.chapters.speed.timeline import SCOPES, Lane, Program, Span
 from explain.recordings.timelines import RUNS
@@ -140,12 +137,11 @@ def test_what_the_recorder_runs_is_there_can_be_marked_and_fits_what_the_profile
     assert readings <= (1024 if head_dim == 128 else 256)
 
 
-def test_without_a_gpu_the_recorder_says_so_writes_nothing_and_fails(tmp_path):
-    command = [sys.executable, "-m", "explain", "record", "timelines", "specialised", "--out", str(tmp_path)]
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "TRITON_INTERPRET": "0"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=900)
-    assert done.returncode == 1
-    assert done.stdout.count("ended with") == 1
+def test_without_a_gpu_the_recorder_says_so_writes_nothing_and_fails(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("TRITON_INTERPRET", "0")
+    assert cli.main(["record", "timelines", "specialised", "--out", str(tmp_path)]) == 1
+    assert capsys.readouterr().out.count("ended with") == 1
     assert list(tmp_path.iterdir()) == []
 
 

@@ -137,7 +137,6 @@ def test_the_sentences_have_the_gain_and_what_is_left_out():
 
 def test_without_times_a_cell_has_what_the_compiler_says():
     compiled = tuning.load(tuning.COMPILED)
-    assert compiled is not None
     grid = compiled.grids[0]
     for one in compiled.grids:
         assert one.code == KERNELS[BY_NAME[one.rung].kernel].code, "run python -m explain record tuning"

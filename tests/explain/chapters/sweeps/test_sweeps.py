@@ -117,9 +117,9 @@ class Fake(Engine):
         return self.device()
 
 
-def wait(runner: Runner, until: Callable[[State], bool], sweep: Sweep = SMALL) -> State:
+def wait(runner: Runner, until: Callable[[State], bool], sweep: Sweep = SMALL, source: str = "trace") -> State:
     deadline = time.monotonic() + 20
-    while not until(state := runner.look(sweep, "trace")):
+    while not until(state := runner.look(sweep, source)):
         assert time.monotonic() < deadline, state
         time.sleep(0.01)
     return state
@@ -127,6 +127,12 @@ def wait(runner: Runner, until: Callable[[State], bool], sweep: Sweep = SMALL) -
 
 def finished(state: State) -> bool:
     return not state.working
+
+
+def ran(runner: Runner, sweep: Sweep = SMALL) -> State:
+    """What a sweep has at its end."""
+    runner.start(sweep, "trace")
+    return wait(runner, finished, sweep)
 
 
 def test_the_formula_needs_no_run(tmp_path):
@@ -161,8 +167,7 @@ def test_what_a_cancelled_sweep_has_is_kept_and_only_the_rest_is_run_on_resuming
     assert len(state.readings) == 2
     assert not state.error
     engine.gate.release(10)
-    runner.start(SMALL, "trace")
-    assert wait(runner, finished).done
+    assert ran(runner).done
     assert engine.asked[3:] == list(SMALL.experiments[2:])
 
 
@@ -180,17 +185,14 @@ def test_another_process_goes_on_where_a_killed_one_stopped(tmp_path):
     engine = Fake()
     runner = Runner(engine, tmp_path)
     assert len(runner.look(SMALL, "trace").readings) == 3
-    runner.start(SMALL, "trace")
-    assert wait(runner, finished).done
+    assert ran(runner).done
     assert engine.asked == list(SMALL.experiments[3:])
     assert Runner(Fake(), tmp_path).look(SMALL, "trace").done
     assert len(path.read_text().splitlines()) == 6
 
 
 def test_readings_of_other_code_are_not_taken_for_this_ones(tmp_path, monkeypatch):
-    runner = Runner(Fake(), tmp_path)
-    runner.start(SMALL, "trace")
-    wait(runner, finished)
+    ran(Runner(Fake(), tmp_path))
     monkeypatch.setattr(running, "code_version", lambda: "other")
     assert Runner(Fake(), tmp_path).look(SMALL, "trace").readings == ()
 
@@ -200,15 +202,11 @@ def test_a_point_that_fails_is_kept_with_its_reason_and_the_others_go_on(tmp_pat
         if experiment.values["seq_len"] == 64:
             raise WorkerTimeout(60)
 
-    runner = Runner(Fake(fails), tmp_path)
-    runner.start(SMALL, "trace")
-    state = wait(runner, finished)
+    state = ran(Runner(Fake(fails), tmp_path))
     assert state.done
     assert [bool(r.bytes) for r in state.readings] == [True, True, False, False, True, True]
     assert "longer than its limit of 60 s" in state.readings[2].why
-    again = Runner(engine := Fake(), tmp_path)
-    again.start(SMALL, "trace")
-    assert wait(again, finished).readings == state.readings
+    assert ran(Runner(engine := Fake(), tmp_path)).readings == state.readings
     assert not engine.asked
 
 
@@ -219,19 +217,15 @@ def test_what_nobody_foresaw_is_said_and_the_sweep_can_be_resumed(tmp_path):
 
     engine = Fake(breaks)
     runner = Runner(engine, tmp_path)
-    runner.start(SMALL, "trace")
-    state = wait(runner, finished)
+    state = ran(runner)
     assert state.error == "out of luck"
     assert len(state.readings) == 1
-    runner.start(SMALL, "trace")
-    assert wait(runner, finished).done
+    assert ran(runner).done
 
 
 def test_a_point_too_large_to_trace_says_so_and_is_not_run(tmp_path):
     sweep = Sweep.of(["flash_attention"], "seq_len", [64, 16384], {"head_dim": 64, "block_m": 64, "block_n": 64})
-    runner = Runner(engine := Fake(), tmp_path)
-    runner.start(sweep, "trace")
-    state = wait(runner, finished, sweep)
+    state = ran(Runner(engine := Fake(), tmp_path), sweep)
     assert [e.values["seq_len"] for e in engine.asked] == [64]
     assert state.readings[1].why
     assert not state.readings[1].bytes
@@ -265,18 +259,14 @@ def test_a_sweep_that_waits_can_be_cancelled(tmp_path):
 def test_without_a_gpu_the_hardware_says_why(tmp_path):
     runner = Runner(Fake(), tmp_path)
     runner.start(SMALL, "hardware")
-    deadline = time.monotonic() + 20
-    while (state := runner.look(SMALL, "hardware")).working:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    state = wait(runner, finished, source="hardware")
     assert "No NVIDIA driver on this machine." in state.error
     assert state.readings == ()
 
 
 def test_a_sweep_that_starts_over_asks_for_every_point_again(tmp_path):
     runner = Runner(engine := Fake(), tmp_path)
-    runner.start(SMALL, "trace")
-    wait(runner, finished)
+    ran(runner)
     asked = list(engine.asked)
     runner.start_over(SMALL, "trace")
     wait(runner, finished)
@@ -288,9 +278,7 @@ def test_a_sweep_that_starts_over_asks_for_every_point_again(tmp_path):
 def test_a_disk_that_takes_nothing_is_said_and_loses_nothing(tmp_path):
     place = tmp_path / "file"
     place.write_text("")
-    runner = Runner(Fake(), place)
-    runner.start(SMALL, "trace")
-    state = wait(runner, finished)
+    state = ran(Runner(Fake(), place))
     assert state.done
     assert str(place) in state.error
 
@@ -323,15 +311,12 @@ def test_curves_cross_between_two_points_below_the_first_or_never():
     xs = [2.0**i for i in range(8)]
     square, line = {x: x * x for x in xs}, {x: 12.5 * x for x in xs}
     found = analysis.crossing(square, line)
-    assert found is not None
     assert found.x == pytest.approx(12.5)  # both are straight on this plot: no error of interpolation
     assert found.first == 16.0
     assert found.ratios[128.0] == pytest.approx(128 / 12.5)
     always = analysis.crossing(square, {x: x * x / 2 for x in xs})
-    assert always is not None
     assert (always.first, always.x) == (1.0, None)
     never = analysis.crossing(square, {x: x * x * 2 for x in xs})
-    assert never is not None
     assert (never.first, never.x) == (None, None)
     assert analysis.crossing(square, {}) is None
 
@@ -380,5 +365,4 @@ def test_the_formula_of_standard_attention_grows_with_the_square_and_crosses_fla
     standard, flash = (analysis.numbers(analysis.curve(sweep, readings, kernel, "asked")) for kernel in PAIR)
     assert analysis.slope(standard) == pytest.approx(2, abs=0.05)
     found = analysis.crossing(standard, flash)
-    assert found is not None
     assert found.first == min(standard)

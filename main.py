@@ -11,13 +11,10 @@ from explain.ui import layout
 st.set_page_config(page_title="Tilescope", page_icon=layout.icon(), layout="wide")
 engine().warm()
 
-pages = {
-    page.stem: st.Page(page.path, title=page.title, icon=page.icon, default=page.kind == "home")
-    for page in contents.pages()
-}
+pages = layout.navigation()
 chosen = st.navigation([*pages.values()], position="hidden")
 here = next(page for page in contents.pages() if pages[page.stem] == chosen)
-st.html(layout.style(here))
+layout.look(here)
 if (own := given.page()) and here.kind == "home" and "own file shown" not in st.session_state:
     st.session_state["own file shown"] = True
     st.switch_page(pages[own], query_params={})

@@ -47,6 +47,8 @@ class Call:
 
 def _key(value: Any) -> Hashable:
     """What stands for a value in a comparison. The call keeps an object alive, so its id stays its own."""
+    if isinstance(value, str):
+        return value
     if isinstance(value, Mapping):
         return tuple((name, _key(one)) for name, one in value.items())
     if isinstance(value, list | tuple):

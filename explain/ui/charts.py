@@ -27,6 +27,7 @@ def image_format() -> None:
 _FOLDED = re.compile(r", (?:driver|torch) [^;·]*\d{4}-\d\d-\d\d| · medians?\b[^·;]*?(?= ·|;|$)")
 
 
+@repeated
 def sourced(words: str, *more: str) -> None:
     """A caption that says where numbers come from, in a short line.
 

@@ -97,6 +97,7 @@ def introduce(words: str) -> None:
         prose(words)
 
 
+@repeated
 def chapter_link(page: str, label: str, query: Mapping[str, str] | None = None) -> None:
     """A link to another page with an address of its own; plain words where a page runs alone."""
     try:

@@ -6,7 +6,7 @@ An element costs the server twice as much to make as to send, and a rerun sends 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
@@ -42,7 +42,7 @@ def repeated(draw: Callable[P, R]) -> Callable[P, R]:
     What it drew for the same values, at the same place of the same page, is sent again. It draws at the place where it
     is called, and returns nothing, or one or more containers that it made.
     """
-    known: dict[Call, _Drawn] = {}
+    known: dict[Hashable, _Drawn] = {}
 
     @functools.wraps(draw)
     def once(*values: P.args, **named: P.kwargs) -> Any:
@@ -53,8 +53,7 @@ def repeated(draw: Callable[P, R]) -> Callable[P, R]:
         thread, said, path = ThreadState.get(), terms.said(), tuple(cursor.delta_path)
         if thread.delta_path and path[: len(thread.delta_path)] != thread.delta_path:
             return draw(*values, **named)  # outside the fragment that runs: Streamlit makes a container for it
-        page = (path, thread.fragment_id, thread.active_script_hash, tuple(said.items()))
-        call = Call((page, *values), named)
+        call = path, thread.fragment_id, thread.active_script_hash, tuple(said.items()), Call(values, named)
         if drawn := known.get(call):
             for message in drawn.messages:
                 context.enqueue(message)

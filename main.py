@@ -14,7 +14,7 @@ engine().warm()
 pages = layout.navigation()
 chosen = st.navigation([*pages.values()], position="hidden")
 here = next(page for page in contents.pages() if pages[page.stem] == chosen)
-layout.look(here)
+st.html(layout.style(here))
 if (own := given.page()) and here.kind == "home" and "own file shown" not in st.session_state:
     st.session_state["own file shown"] = True
     st.switch_page(pages[own], query_params={})

@@ -17,9 +17,11 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime.scriptrunner_utils.script_run_context import ScriptRunContext, ThreadState, get_script_run_ctx
 
-from explain.kept import MOST, Call
+from explain.kept import Call
 from explain.ui import terms
 
+MOST = 512
+"""Calls of one function that are known; at more it begins anew."""
 P = ParamSpec("P")
 R = TypeVar("R", bound=DeltaGenerator | tuple[DeltaGenerator, ...] | None)
 
@@ -66,7 +68,7 @@ def repeated(draw: Callable[P, R]) -> Callable[P, R]:
             result = draw(*values, **named)
         more = {term: text for term, text in said.items() if term not in before}
         if len(known) >= MOST:
-            known.pop(next(iter(known)), None)
+            known.clear()
         known[call] = _Drawn(messages, cursor.index - first, more, _each(result, _Container.of))
         return result
 

@@ -49,7 +49,7 @@ def test_a_second_reader_gets_what_was_drawn_for_the_first_and_the_page_goes_on_
     (words, below), (other,), _ = _seen(first)
     assert "data-definition" in words
     assert (below, other) == ("below", "beside")
-    assert second.main.children[2].value == "a tile again"  # said before, by what was not drawn again
+    assert second.markdown[-1].value == "a tile again"  # said before, by what was not drawn again
 
 
 def test_other_words_are_drawn_and_the_old_ones_are_still_known():

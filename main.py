@@ -12,10 +12,7 @@ st.set_page_config(page_title="Tilescope", page_icon=layout.icon(), layout="wide
 login.need()
 engine().warm()
 
-pages = {
-    page.stem: st.Page(page.path, title=page.title, icon=page.icon, default=page.kind == "home")
-    for page in contents.pages()
-}
+pages = layout.navigation()
 chosen = st.navigation([*pages.values()], position="hidden")
 here = next(page for page in contents.pages() if pages[page.stem] == chosen)
 st.html(layout.style(here))

@@ -84,6 +84,7 @@ def chapters() -> tuple[Page, ...]:
     return of_kind("chapter")
 
 
+@functools.cache
 def page_of(file: str) -> Page:
     """The page of a source file."""
     return next(page for page in pages() if page.stem == Path(file).stem)

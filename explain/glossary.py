@@ -17,7 +17,7 @@ from explain import data
 from explain.plain import made
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Term:
     """One term.
 

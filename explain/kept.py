@@ -20,17 +20,17 @@ def kept(make: Callable[P, R]) -> Callable[P, R]:
     """
 
     @functools.lru_cache(maxsize=MOST)
-    def again(call: _Call) -> R:
+    def again(call: Call) -> R:
         return make(*call.values, **call.named)
 
     @functools.wraps(make)
     def once(*values: P.args, **named: P.kwargs) -> R:
-        return again(_Call(values, named))
+        return again(Call(values, named))
 
     return once
 
 
-class _Call:
+class Call:
     """A call's arguments, equal if all of them are."""
 
     def __init__(self, values: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -39,7 +39,7 @@ class _Call:
         self._hash = hash(self._key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Call) and self._key == other._key
+        return isinstance(other, Call) and self._key == other._key
 
     def __hash__(self) -> int:
         return self._hash
@@ -47,6 +47,8 @@ class _Call:
 
 def _key(value: Any) -> Hashable:
     """What stands for a value in a comparison. The call keeps an object alive, so its id stays its own."""
+    if isinstance(value, str):
+        return value
     if isinstance(value, Mapping):
         return tuple((name, _key(one)) for name, one in value.items())
     if isinstance(value, list | tuple):

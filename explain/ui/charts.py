@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from explain.ui.controls import pick
+from explain.ui.repeat import repeated
 
 FORMATS = ("PNG", "SVG")
 NEEDLESS = ["zoom2d", "pan2d", "select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d"]
@@ -26,6 +27,7 @@ def image_format() -> None:
 _FOLDED = re.compile(r", (?:driver|torch) [^;·]*\d{4}-\d\d-\d\d| · medians?\b[^·;]*?(?= ·|;|$)")
 
 
+@repeated
 def sourced(words: str, *more: str) -> None:
     """A caption that says where numbers come from, in a short line.
 
@@ -56,14 +58,10 @@ def chart(figure: go.Figure, name: str, csv: Callable[[], str] | None = None, *,
             csv_download("CSV", csv, stem, key=f"csv: {name}", help="The numbers of this plot", type="tertiary")
 
 
-@st.cache_resource(max_entries=128, show_spinner=False, hash_funcs={go.Figure: id})
-def plotted(figure: go.Figure, name: str, config: dict[str, Any], alt: str) -> go.Figure:
-    """Shows a plot. The same figure is written as JSON once; later reruns repeat the message.
-
-    The cache keeps the figure that is returned, so its id stays its own.
-    """
+@repeated
+def plotted(figure: go.Figure, name: str, config: dict[str, Any], alt: str) -> None:
+    """Shows a plot."""
     st.plotly_chart(figure, key=f"plot: {name}", config=config, alt=alt)
-    return figure
 
 
 def csv_download(label: str, csv: Callable[[], str], stem: str, **looks: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -50,6 +51,7 @@ def mark(room: str) -> str:
     return f'<span data-progress="{room}"></span>' if of_room(room) else ""
 
 
+@functools.cache
 def _totals() -> str:
     """Each room's number of questions, as JSON: for a mapping within the data Streamlit would import pandas."""
     return json.dumps({page.stem: total for page in contents.pages() if (total := len(of_room(page.stem)))})

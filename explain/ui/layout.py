@@ -13,11 +13,13 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.errors import StreamlitPageNotFoundError
+from streamlit.navigation.page import StreamlitPage
 
 from explain import ROOT, contents, data
 from explain.figures import palette
 from explain.player import files
 from explain.ui import terms
+from explain.ui.repeat import repeated
 
 LOOK = Path(__file__).parent.parent / "look"
 TERMS, _APP = ((LOOK / name).read_text(encoding="utf-8") for name in ("terms.css", "app.css"))
@@ -33,6 +35,15 @@ def icon() -> str:
     return "data:image/svg+xml;base64," + base64.b64encode((LOOK / "icon.svg").read_bytes()).decode()
 
 
+@lru_cache(maxsize=1)
+def navigation() -> dict[str, StreamlitPage]:
+    """Streamlit's page of each of ours, by its stem; the same for all readers."""
+    return {
+        page.stem: st.Page(page.path, title=page.title, icon=page.icon, default=page.kind == "home")
+        for page in contents.pages()
+    }
+
+
 @lru_cache
 def style(page: contents.Page) -> str:
     """The app's style sheet with the palette's colours, then what the page's room adds to it: its `page.css`."""
@@ -46,7 +57,14 @@ def chapter(file: str, goal: str = "", words: str = "", wide: float = 1.5) -> De
     lecturer's notes for a second window. Returns the place beside them, `wide` times as wide, for the page's controls.
     """
     terms.new_page()
-    page = contents.page_of(file)
+    column, beside = _head(contents.page_of(file), goal, words, wide)
+    st.session_state[_OPENING] = column
+    return beside
+
+
+@repeated
+def _head(page: contents.Page, goal: str, words: str, wide: float) -> tuple[DeltaGenerator, DeltaGenerator]:
+    """A page's title, goal and introduction: their column, and the place beside them."""
     with st.container(key="chapter head"):
         column, beside = st.columns([1, wide], gap="large")
     with column:
@@ -58,8 +76,7 @@ def chapter(file: str, goal: str = "", words: str = "", wide: float = 1.5) -> De
                 )
         if goal or words:
             prose("\n\n".join([f"**Goal: {goal}**"] * bool(goal) + [words]))
-    st.session_state[_OPENING] = column
-    return beside
+    return column, beside
 
 
 def below_goal() -> DeltaGenerator:
@@ -74,6 +91,7 @@ def introduce(words: str) -> None:
         prose(words)
 
 
+@repeated
 def chapter_link(page: str, label: str, query: Mapping[str, str] | None = None) -> None:
     """A link to another page with an address of its own; plain words where a page runs alone."""
     try:
@@ -82,6 +100,7 @@ def chapter_link(page: str, label: str, query: Mapping[str, str] | None = None) 
         st.markdown(label)
 
 
+@repeated
 def prose(text: str) -> None:
     """Words on a page, as Markdown. The page's first use of a term has its definition, to hover, focus or tap."""
     st.markdown(terms.marked(text), unsafe_allow_html=True)
@@ -92,17 +111,20 @@ def anchor(heading: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
 
 
+@repeated
 def header(heading: str) -> None:
     """A section's heading; a link can lead to its `anchor`."""
     st.header(heading, anchor=anchor(heading))
 
 
+@repeated
 def jumps(headings: Iterable[str]) -> None:
     """Links to the headings of a long page, by their `anchor`; they stay in sight."""
     with st.container(key="groups"):
         st.markdown(" · ".join(f"[{heading}](#{anchor(heading)})" for heading in headings))
 
 
+@repeated
 def document(name: str, label: str) -> None:
     """A file of docs/, folded away under `label`. Its links to other files are plain words."""
     text = (ROOT / "docs" / name).read_text(encoding="utf-8").partition("\n")[2]
@@ -110,6 +132,7 @@ def document(name: str, label: str) -> None:
         st.markdown(re.sub(r"\[([^\]]+)\]\([\w.-]+\.md[^)]*\)", r"\1", text))
 
 
+@repeated
 def sides(heading: str, wide: float = 2) -> tuple[DeltaGenerator, DeltaGenerator]:
     """A heading; returns the column for its words, and the place for their picture, `wide` times as wide."""
     header(heading)
@@ -117,6 +140,7 @@ def sides(heading: str, wide: float = 2) -> tuple[DeltaGenerator, DeltaGenerator
     return column.container(key=f"words: {heading}"), picture
 
 
+@repeated
 def part(heading: str, words: str, wide: float = 2) -> DeltaGenerator:
     """A heading and a paragraph in a column of at most 75 characters; returns the place for the picture beside it."""
     column, picture = sides(heading, wide)
@@ -125,6 +149,7 @@ def part(heading: str, words: str, wide: float = 2) -> DeltaGenerator:
     return picture
 
 
+@repeated
 def closing(room: str, *works: str, exhibit: str = "") -> None:
     """A chapter's three questions, each with its answer folded away; beside them its puzzles, and where its facts come
     from: the `closing.toml` of its room, then more `works`. An arXiv number becomes a link. Of the puzzles that mend a
@@ -221,6 +246,7 @@ def beside(here: contents.Page) -> tuple[contents.Page | None, contents.Page | N
     return (order[at - 1], order[at + 1]) if at else (None, None)
 
 
+@repeated
 def footer(here: contents.Page) -> None:
     """The way on: links to the pages before and after `here`."""
     before, after = beside(here)

@@ -6,7 +6,10 @@ from collections.abc import Container
 
 import streamlit as st
 
+from explain.ui.repeat import repeated
 
+
+@repeated
 def drawing(svg: str, narrow: str = "") -> None:
     """Shows an SVG in the page itself, in the page's colours and font; on a phone `narrow`, where it is given.
 

@@ -20,6 +20,7 @@ from explain.kept import kept
 from explain.player.component import Run, player
 from explain.player.view import view
 from explain.trace.model import Tile, Trace
+from explain.ui.repeat import repeated
 from explain.workers import WorkerError
 
 OWN_TOUR = "own tour"
@@ -120,6 +121,7 @@ def traced(experiments: Sequence[Experiment]) -> list[tuple[Experiment, Trace]]:
     return [(experiment, trace) for experiment, trace in found if trace is not None]
 
 
+@repeated
 def traffic_table(experiment: Experiment, trace: Trace) -> None:
     """Shows a run's bytes and FLOPs, and folded below each buffer's bytes: formula and trace must agree."""
     traffic, got = experiment.traffic, trace.traffic()
@@ -142,6 +144,7 @@ def traffic_table(experiment: Experiment, trace: Trace) -> None:
         st.error("Formula and trace disagree: one of them is wrong. Please report this run.", icon=":material/error:")
 
 
+@repeated
 def row_sums(experiments: Sequence[Experiment], traces: Sequence[Trace]) -> None:
     """Shows the sum of each kernel's stored row. It must be 1, or 0 for a row of −∞ only."""
     for experiment, trace, column in zip(experiments, traces, st.columns(len(experiments)), strict=False):

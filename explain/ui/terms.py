@@ -8,10 +8,19 @@ from explain import glossary
 
 _SAID = "the text that says each term first"
 
+Said = dict[str, str]
+"""The text that says each term first, by the term's name."""
+
 
 def new_page() -> None:
     """Begins a page on which no term was said yet."""
     st.session_state[_SAID] = {}
+
+
+def said() -> Said:
+    """What the page that runs has said; a text that says more is added to it."""
+    found: Said = st.session_state.setdefault(_SAID, {})
+    return found
 
 
 def marked(text: str) -> str:
@@ -19,7 +28,8 @@ def marked(text: str) -> str:
 
     The same text has the same terms again: a fragment that runs alone changes no words.
     """
-    said: dict[glossary.Term, str] = st.session_state.setdefault(_SAID, {})
-    for term in glossary.terms_in(text):
-        said.setdefault(term, text)
-    return glossary.marked(text, frozenset(term for term, first in said.items() if first != text))
+    page = said()
+    here = glossary.terms_in(text)
+    for term in here:
+        page.setdefault(term.name, text)
+    return glossary.marked(text, frozenset(term for term in here if page[term.name] != text))

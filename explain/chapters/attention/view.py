@@ -12,6 +12,7 @@ from explain.figures.numbers import count, fixed, moved, number, percent
 from explain.ui import layout, pictures, stepper
 from explain.ui.exercises import ask
 from explain.ui.gpu import gpu_choice
+from explain.ui.repeat import repeated
 from kernels.inputs import HEADS_TO_SHOW
 
 START, START_HEAD = "it", 6
@@ -50,6 +51,7 @@ def one_row(shown: Head, token: int) -> None:
     pictures.pressable(figures.row_of(shown, token), "token")
 
 
+@repeated
 def matrices(shown: Head, token: int) -> None:
     """Q, K and V: a row for each token."""
     n, d = shown.q.shape
@@ -62,6 +64,7 @@ def matrices(shown: Head, token: int) -> None:
         pictures.drawing(figures.matrices(shown, token))
 
 
+@repeated
 def scores(shown: Head, token: int) -> None:
     """A score is a dot product; all of them are S, N × N."""
     n, d = shown.q.shape
@@ -121,6 +124,7 @@ def heads(shown: Head) -> None:
         pictures.pressable(figures.heads(each, shown.number), "head")
 
 
+@st.fragment
 def shapes(shown: Head) -> None:
     """The shapes of every matrix to one scale, at the reader's N."""
     n, d = len(shown.tokens), shown.q.shape[1]
@@ -134,6 +138,7 @@ def shapes(shown: Head) -> None:
         pictures.drawing(figures.shapes(tokens, d))
 
 
+@st.fragment
 def too_many_scores(shown: Head) -> None:
     """The bytes of S at the context lengths of published models, beside a GPU's memory."""
     n = len(shown.tokens)

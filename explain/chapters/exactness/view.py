@@ -24,6 +24,7 @@ from explain.ui import controls, layout
 from explain.ui.charts import plotted
 from explain.ui.exercises import ask
 from explain.ui.pictures import drawing
+from explain.ui.repeat import repeated
 from explain.workers import WorkerError
 from kernels.catalog import KERNELS
 from kernels.parameters import ITEM_BYTES
@@ -67,6 +68,7 @@ def size_of_errors(experiment: Experiment, beside: DeltaGenerator) -> None:
         })  # fmt: skip
 
 
+@repeated
 def _table(key: str, what: str, outputs: Mapping[str, Output], first: Output | None = None) -> None:
     """The numbers of the figure of errors, folded; and how many elements differ from `first`'s."""
     with st.container(key=key):
@@ -122,6 +124,7 @@ def other_orders(experiment: Experiment) -> None:
             _table("numbers of orders", "order of addition", found, found[first.name])
 
 
+@st.fragment
 def merging_orders() -> None:
     """One softmax, its tiles merged in other orders: the errors."""
     words = (

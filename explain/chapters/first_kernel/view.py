@@ -13,6 +13,7 @@ from explain.gpus import DEFAULT, GPUS
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
+from explain.ui.repeat import repeated
 from kernels.parameters import ITEM_BYTES
 
 Run = tuple[Experiment, Trace]
@@ -25,6 +26,7 @@ TWO_SOURCES = (
 )
 
 
+@repeated
 def two_sources() -> None:
     """The same addition as a PyTorch loop and as a Triton kernel, line beside line."""
     st.markdown(figures.side_by_side(), unsafe_allow_html=True)

@@ -98,6 +98,7 @@ def step_through(experiment: Experiment) -> Shown:
     return Shown(STEP, tuple(zip([experiment], traces, strict=False)))
 
 
+@st.fragment
 def _faster_from() -> None:
     """From which N on FlashAttention is faster on the chosen GPU: recorded there, or predicted."""
     if (recorded := registry.recorded()) is None:

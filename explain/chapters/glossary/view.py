@@ -8,6 +8,7 @@ from explain import glossary
 from explain.chapters.glossary import exercises, figures
 from explain.ui import layout
 from explain.ui.exercises import ask
+from explain.ui.repeat import repeated
 
 
 def linked_term() -> None:
@@ -32,22 +33,28 @@ def search() -> str:
 
 def entries(words: str) -> None:
     """The list of terms: all of them by group, or those that contain `words`, or else the nearest ones."""
+    if not words:
+        _groups()
+        return
     found = glossary.search(words)
-    if words:
-        st.button("× Show all terms", on_click=_clear, type="tertiary")
-    if found and words:
+    st.button("× Show all terms", on_click=_clear, type="tertiary")
+    if found:
         st.html(figures.entries(found, words))
-    elif words:
+    else:
         near = glossary.nearest(words)
         told = "The nearest:" if near else "Try one word, or clear the search to see all terms."
         st.info(f"No term contains “{words}”. {told}")
         if near:
             st.html(figures.entries(near))
-    else:
-        layout.jumps(glossary.GROUPS)
-        for group, terms in glossary.GROUPS.items():
-            layout.header(group)
-            st.html(figures.entries(terms))
+
+
+@repeated
+def _groups() -> None:
+    """All terms, by group."""
+    layout.jumps(list(glossary.GROUPS))
+    for group, terms in glossary.GROUPS.items():
+        layout.header(group)
+        st.html(figures.entries(terms))
 
 
 def _clear() -> None:

@@ -17,6 +17,7 @@ from explain.player import files
 from explain.ui import exercises, layout, terms
 from explain.ui.follow import once_known
 from explain.ui.pictures import drawing
+from explain.ui.repeat import repeated
 from explain.workers import WorkerError
 
 _HERE = Path(__file__).parent
@@ -75,6 +76,7 @@ def _pictures() -> dict[str, str]:
     return pictures.of_chapters(ready().run, values.words())
 
 
+@repeated
 def tagline() -> None:
     """What Tilescope is, in a sentence, and where to begin."""
     with st.container(key="tagline", horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
@@ -95,6 +97,7 @@ def step_of_an_old_link() -> None:
         st.switch_page("pages/flash_attention.py", query_params={"step": step})
 
 
+@repeated
 def doors() -> None:
     """Three ways on: learn, teach, use."""
     chapters = contents.chapters()
@@ -144,6 +147,7 @@ def where_to_start(made: Opening | None) -> None:
     exercises.progress()
 
 
+@repeated
 def _cards(pages: Sequence[contents.Page], drawn: Mapping[str, str] = MappingProxyType({})) -> None:
     """For each page its picture, where it leads, what it is about, how long a lecture spends there."""
     for first in range(0, len(pages), ACROSS):

@@ -17,6 +17,7 @@ from explain.records.registry import Entry
 from explain.ui import layout
 from explain.ui.charts import chart, sourced
 from explain.ui.follow import on_request, once_known
+from explain.ui.repeat import repeated
 from kernels.catalog import KERNELS
 
 SAMPLE = Experiment.of("softmax_online", {"rows": 4096, "cols": 8192, "block_n": 4096}, "normal")
@@ -53,6 +54,7 @@ def headline(shown: Sequence[Entry]) -> None:
     layout.introduce(SOURCES)
 
 
+@repeated
 def _cards(facts: Sequence[tuple[str, str, str]]) -> None:
     """Numbers beside each other, each with its name above and its meaning below."""
     for (name, value, meaning), column in zip(facts, st.columns(3, gap="small"), strict=False):
@@ -80,6 +82,7 @@ def limits(shown: Sequence[Entry]) -> None:
                 st.caption("; ".join(f"datasheet: {source}" for source in sorted(sources)))
 
 
+@st.fragment
 def numbers(shown: Sequence[Entry]) -> None:
     """Every point of a plan, GPUs side by side; below it how they were measured, and what is missing."""
     layout.header("Look a number up")

@@ -27,6 +27,7 @@ from explain.ui.charts import chart, image_format, sourced
 from explain.ui.controls import pick
 from explain.ui.exercises import ask
 from explain.ui.records import records_choice
+from explain.ui.repeat import repeated
 from explain.ui.stepper import traces_of
 
 COUNTERS = "GPU counters, from a cold L2"
@@ -273,6 +274,7 @@ def _part(heading: str, words: str) -> DeltaGenerator:
     return picture
 
 
+@repeated
 def _told(words: str) -> None:
     """A part's words; what differs from the paper is folded away below them."""
     about, _, differs = words.partition(_DIFFERS)

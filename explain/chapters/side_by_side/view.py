@@ -8,6 +8,7 @@ from explain.chapters.side_by_side import pairs
 from explain.chapters.side_by_side.pairs import PAIRS, Pair
 from explain.experiment import Experiment
 from explain.ui import controls, layout
+from explain.ui.repeat import repeated
 from kernels.catalog import KERNELS
 
 LABELS = {"a.": "Left kernel", "b.": "Right kernel"}
@@ -44,6 +45,7 @@ def _side(prefix: str, start: Experiment) -> Experiment:
         return controls.controls(pairs.opening(kernel), pairs.controls_of(kernel), presets, prefix=prefix, a_row=2)
 
 
+@repeated
 def how_to_read() -> None:
     """What the marks mean, and how two runs of different length step together."""
     with layout.part(

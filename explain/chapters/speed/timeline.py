@@ -24,6 +24,7 @@ from explain.device.measurement import Provenance
 from explain.figures import numbers, palette, tables
 from explain.figures.plot import plot
 from explain.figures.tables import Column
+from explain.kept import kept
 from explain.records import results
 from explain.records.results import ResultFileError
 from kernels.catalog import KERNELS
@@ -341,6 +342,7 @@ def _span_told(timeline: Timeline, span: Span) -> tuple[str, str]:
     return SCOPES[span.scope], f"{taken}, {numbers.fixed(start, 2)} to {numbers.fixed(end, 2)} µs"
 
 
+@kept
 def compared(timelines: Sequence[Timeline]) -> str:
     """Every run, the mean of its programs, as markdown."""
     rows = []

@@ -22,6 +22,7 @@ from explain.ui.charts import sourced
 from explain.ui.exercises import ask
 from explain.ui.follow import follow, on_request
 from explain.ui.records import records_choice
+from explain.ui.repeat import repeated
 from explain.ui.stepper import traces_of
 
 _WHAT = {
@@ -91,6 +92,7 @@ def ways(chosen: Witness) -> None:
                 st.markdown(f"This GPU has no counter for: {', '.join(chosen.counters.lacking)}.")
 
 
+@repeated
 def ratios(choice: Choice, records: Sequence[Entry]) -> None:
     """How much less FlashAttention-2 requests, moves at DRAM, and takes than standard attention, at the chosen sizes;
     from the first record.
@@ -231,6 +233,7 @@ def terms(choice: Choice, shown: Shown) -> None:
     )
 
 
+@repeated
 def every_kernel(records: Sequence[Entry]) -> None:
     """All kernels at three sizes larger than L2."""
     with st.expander("Every kernel, three sizes beyond L2"):

@@ -13,6 +13,7 @@ from explain.exercises import Runs
 from explain.experiment import Experiment
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
+from explain.ui.repeat import repeated
 from kernels.catalog import KERNELS
 from kernels.parameters import WHOLE_ROW_TILE
 
@@ -94,6 +95,7 @@ def all_rungs(at: int, row: Experiment) -> Sequence[ladder.Outcome]:
     return outcomes
 
 
+@repeated
 def change(at: int) -> None:
     """The diff from the rung below."""
     if at:

@@ -1,0 +1,120 @@
+"""What a page draws from its values alone is drawn once for all readers; later its messages are sent again.
+
+An element costs the server twice as much to make as to send, and a rerun sends every element of its page again.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+import streamlit as st
+from streamlit.cursor import RunningCursor
+from streamlit.delta_generator import DeltaGenerator
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.runtime.scriptrunner_utils.script_run_context import ScriptRunContext, ThreadState, get_script_run_ctx
+
+from explain.kept import Call
+from explain.ui import terms
+
+MOST = 512
+"""Calls of one function that are known; at more it begins anew."""
+P = ParamSpec("P")
+R = TypeVar("R", bound=DeltaGenerator | tuple[DeltaGenerator, ...] | None)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """What a call sent, how many places it took, the terms that it said first, and the containers that it
+    returned.
+    """
+
+    messages: list[ForwardMsg]
+    places: int
+    terms: terms.Said
+    containers: Any
+
+
+def repeated(draw: Callable[P, R]) -> Callable[P, R]:
+    """A function that draws from its values alone, without controls, fragments, session or address.
+
+    What it drew for the same values, at the same place of the same page, is sent again. It draws at the place where it
+    is called, and returns nothing, or one or more containers that it made.
+    """
+    known: dict[Hashable, _Drawn] = {}
+
+    @functools.wraps(draw)
+    def once(*values: P.args, **named: P.kwargs) -> Any:
+        context, place = get_script_run_ctx(suppress_warning=True), st._main._active_dg
+        cursor: Any = place._cursor
+        if context is None or not isinstance(cursor, RunningCursor):
+            return draw(*values, **named)
+        thread, said, path = ThreadState.get(), terms.said(), tuple(cursor.delta_path)
+        if thread.delta_path and path[: len(thread.delta_path)] != thread.delta_path:
+            return draw(*values, **named)  # outside the fragment that runs: Streamlit makes a container for it
+        call = path, thread.fragment_id, thread.active_script_hash, tuple(said.items()), Call(values, named)
+        if drawn := known.get(call):
+            for message in drawn.messages:
+                context.enqueue(message)
+            for _ in range(drawn.places):
+                cursor.lock_element()
+            said |= drawn.terms
+            return _each(drawn.containers, lambda one: one.within(place))
+        before, first = set(said), cursor.index
+        with _noted(context) as messages:
+            result = draw(*values, **named)
+        more = {term: text for term, text in said.items() if term not in before}
+        if len(known) >= MOST:
+            known.clear()
+        known[call] = _Drawn(messages, cursor.index - first, more, _each(result, _Container.of))
+        return result
+
+    return once
+
+
+@contextmanager
+def _noted(context: ScriptRunContext) -> Iterator[list[ForwardMsg]]:
+    """The messages that are sent from here on."""
+    messages: list[ForwardMsg] = []
+    send = context.enqueue
+
+    def note(msg: ForwardMsg) -> None:
+        messages.append(msg)
+        send(msg)
+
+    context.enqueue = note  # type: ignore[method-assign]
+    try:
+        yield messages
+    finally:
+        context.enqueue = send  # type: ignore[method-assign]
+
+
+def _each(result: Any, make: Callable[[Any], Any]) -> Any:
+    """`make` of a function's result, or of each where they are several."""
+    return None if result is None else tuple(map(make, result)) if isinstance(result, tuple) else make(result)
+
+
+@dataclass(frozen=True)
+class _Container:
+    """A container that stands on the page: its path, its kind, how many places in it are taken."""
+
+    path: tuple[int, ...]
+    kind: str | None
+    taken: int
+
+    @classmethod
+    def of(cls, made: DeltaGenerator) -> _Container:
+        cursor: Any = made._cursor
+        return cls(cursor.parent_path, made._block_type, cursor.index)
+
+    def within(self, place: DeltaGenerator) -> DeltaGenerator:
+        """It, ready for the next element."""
+        cursor = RunningCursor(place._root_container or 0, self.path)
+        for _ in range(self.taken):
+            cursor.lock_element()
+        found = DeltaGenerator(place._root_container, cursor, place, self.kind)
+        found._form_data, found._creating_fragment_id = place._form_data, ThreadState.get().fragment_id
+        return found

@@ -10,7 +10,6 @@ from typing import Any
 import playwright
 
 from explain import recordings
-from explain.beats import step_of
 from explain.engine import engine
 from explain.experiment import Experiment
 from explain.player import files
@@ -27,6 +26,16 @@ const stories = await Promise.all(given.runs.map(async ({ file, view }) =>
 """
 
 
+def evaluated(script: str, body: str, **given: Any) -> Any:
+    """What `body` returns: JavaScript after `script`; both see `given`."""
+    told = f"console.log(JSON.stringify(await (async () => {{{body}}})()));"
+    whole = f"{BROWSER}const given = {json.dumps(given)};{script}{told}"
+    command = [NODE, "--input-type=module", "-"]
+    done = subprocess.run(command, input=whole, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 def ran(module: str, body: str, *runs: Experiment, **given: Any) -> Any:
     """What `body` returns: JavaScript that sees a module, those that it imports, `given`, and the `stories` of runs
     that ship with the app.
@@ -34,19 +43,4 @@ def ran(module: str, body: str, *runs: Experiment, **given: Any) -> Any:
     given["runs"] = [
         {"file": str(recordings.path_of(run)), "view": view(run, engine().trace(run).trace, "recorded")} for run in runs
     ]
-    script = (
-        BROWSER
-        + files.modules("trace.js", "story.js", module)
-        + f"const given = {json.dumps(given)};{STORIES}"
-        + f"console.log(JSON.stringify(await (async () => {{ {body} }})() ?? null));"
-    )
-    done = subprocess.run(
-        [NODE, "--input-type=module", "-"], input=script, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def step(run: Experiment, event: str) -> int:
-    """The step of an event of a run."""
-    return step_of(engine().trace(run).trace, run.entry.roles, event)
+    return evaluated(files.modules("trace.js", "story.js", module) + STORIES, body, **given)

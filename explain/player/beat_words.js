@@ -90,12 +90,13 @@ class BeatTelling extends Telling {
   /** The state that stays on chip, with the row's numbers: “m = 2.19”. */
   state() {
     const { story, last } = this;
-    const held = (role) => {
-      const value = this.number(role, last);
+    const set = (role) => story.changedAt(role, this.program.first, last);
+    const held = (running, updated) => {                   // whichever was set last
+      const role = set(updated) > set(running) ? updated : running, value = this.number(role, last);
       return value === undefined || !story.roles[role] ? [] : [`${roleSymbol(story, role, last)} = ${number(value)}`];
     };
     const accumulator = story.role("accumulator", last) ? [roleSymbol(story, "accumulator", last)] : [];
-    return [...held("running_max"), ...held("running_sum"), ...accumulator];
+    return [...held("running_max", "new_max"), ...held("running_sum", "new_sum"), ...accumulator];
   }
 
   starts() {

@@ -2,7 +2,7 @@
 // (row, column) or in O (row, dimension), and only where both runs have seen the same columns: a sum over half a row
 // always differs from one over the whole row.
 
-import { STORE } from "./counters.js";
+import { bufferSymbol, roleSymbol } from "./beat_words.js";
 import { counted, number, range, times } from "./numbers.js";
 import { isFloat } from "./trace.js";
 import { isVisit, stretchesOfBoth, stretchOrder } from "./weave.js";
@@ -93,9 +93,10 @@ function coverage(story, role) {
   return out;
 }
 
-const place = (story, step) => {
+/** Where a step is: its tile, and with `lines` its line. */
+const place = (story, step, lines) => {
   const visit = story.visit(step);
-  return `${visit ? `tile ${visit.ordinal + 1}, ` : ""}line ${story.trace.line[step]}`;
+  return [visit && story.placeOf(visit), lines && `line ${story.trace.line[step]}`].filter(Boolean).join(", ");
 };
 const extent = (list) => range(list[0], list[list.length - 1]);
 const earliest = (found) => found.filter(Boolean).sort((a, b) => a.t - b.t)[0] ?? null;
@@ -143,13 +144,15 @@ function sameTotals(stories) {
   return one === other;
 }
 
-/** The step of a run's first store to each buffer: Map(name → step). */
-function firstStores(story) {
+const VERBS = [["reads", "from"], ["writes", "to"], ["updates", "in"]]; // by the kind of an access
+
+/** A run's first access to each buffer: Map(name → {step, verb}). */
+function firstAccesses(story) {
   const out = new Map();
   for (let step = 0; step < story.steps; step++) {
     for (const { kind, buffer } of story.accesses(step)) {
       const name = story.launchAt(step).buffers[buffer].name.replace(/_ptr$/, "");
-      if (kind === STORE && !out.has(name)) out.set(name, step);
+      if (!out.has(name)) out.set(name, { step, verb: VERBS[kind] });
     }
   }
   return out;
@@ -187,25 +190,36 @@ export class Comparison {
     button.disabled = !this.first;
     const { name = "", index = [], left = "", right = "" } = this.first ?? {};
     Object.assign(box.dataset, { name, index: index.join(), left, right });
-    const equal = comparable
-      ? `No difference up to rounding${inStep ? "" : ", wherever both runs have seen the same columns"}.`
+    const keys = stories[0].view.axes?.[1] ?? "columns";
+    this.equal = comparable
+      ? `No difference up to rounding${inStep ? "" : `, after the same ${keys}`}.`
       : unrecorded ? "The recorded programs do not differ up to rounding, but the bytes or FLOPs of all programs do."
       : "Not compared: the runs have different lines, and their variables have no known roles.";
     box.dataset.comparable = comparable;
-    box.querySelector(".says").textContent = this.first ? this.told() : equal;
+    button.title = this.first ? "Go to the first difference · D" : this.equal;
   }
 
-  /** The first difference in words. */
+  /** The first difference in words: with the symbols of Idea, or with the names and lines of Code. */
   told() {
-    const { name, index, left, right, steps, note = "" } = this.first;
-    const [here, there] = steps.map((step, i) => step !== undefined && place(this.player.stories[i], step));
-    const word = this.player.stories[0].view.row_labels?.[index[0]];
+    const { stories, depth } = this.player, code = depth.shown === "code";
+    const { name, symbol, index, left, right, steps, only, note = "" } = this.first;
+    const [here, there] = steps.map((step, i) => step !== undefined && place(stories[i], step, code));
+    const word = stories[0].view.row_labels?.[index[0]];
     const element = index.length ? `[${index.join(",")}]` : "";
-    const [a, b] = [left, right].map((x) => (typeof x === "string" ? x : number(x)));
-    const subject = `${name}${element}${typeof left === "string" ? "" : " ="}`;
+    const [a, b] = [left, right].map((x) => (typeof x === "number" ? number(x) : x));
+    const called = code ? name : symbol ?? this.symbolOf(name, steps[0]);
     const where = !there || here === there ? here || there : `left ${here}, right ${there}`;
-    const named = word === undefined ? "" : `, row “${word}”`;
-    return `First difference: ${subject} ${a} on the left, ${b} on the right (${where}${named}).${note}`;
+    const inside = [where, word !== undefined && `row “${word}”`].filter(Boolean).join(", ");
+    const says = only ? `the ${only.side} ${only.verb[0]} ${called} ${only.verb[1]} HBM, the other never does`
+      : `${called}${element}${typeof left === "number" ? " =" : ""} ${a} on the left, ${b} on the right`;
+    return `First difference: ${says}${inside && ` (${inside})`}.${note}`;
+  }
+
+  /** How a variable is written in Idea, by its role in the left run; its name where it has none. */
+  symbolOf(name, step) {
+    const [story] = this.player.stories, { roles = {} } = story.view;
+    const role = Object.keys(roles).find((one) => name.split(" / ").includes(roles[one]));
+    return role ? roleSymbol(story, role, step) : name;
   }
 
   /** The part of the matrix that both runs have. */
@@ -376,20 +390,20 @@ export class Comparison {
       note: ` Columns ${extent(cols)} are merged there.` };
   }
 
-  /** The first store to a buffer in HBM that the other run never stores to: {t, row, …}; null where there is none. */
+  /** The first access to a buffer in HBM that the other run never touches: {t, row, …}; null where there is none. */
   firstByBuffer() {
     const { stories, positionOf } = this.player;
-    const stored = stories.map(firstStores);
-    const own = stored.flatMap((stores, i) => {
-      const alone = [...stores].filter(([name]) => !stored[1 - i].has(name));
-      return alone.map(([name, step]) => ({ i, name, step, t: positionOf[i].get(step) }));
+    const touched = stories.map(firstAccesses);
+    const own = touched.flatMap((accesses, i) => {
+      const alone = [...accesses].filter(([name]) => !touched[1 - i].has(name));
+      return alone.map(([name, { step, verb }]) => ({ i, name, step, verb, t: positionOf[i].get(step) }));
     });
     const found = earliest(own);
     if (!found) return null;
-    const { i, name, step, t } = found;
-    const sides = ["is not stored", "is stored to HBM"];
+    const { i, name, step, verb, t } = found;
     const steps = [0, 1].map((side) => (side === i ? step : undefined));
-    return { t, row: 0, name, index: [], left: sides[1 - i], right: sides[i], steps };
+    return { t, row: 0, name, symbol: bufferSymbol(name, stories[i].view), index: [], steps,
+      only: { side: ["left", "right"][i], verb } };
   }
 
   /** A difference in an element of a quantity: {row (of the tile), name, index, left, right, steps, note}. */
@@ -448,8 +462,11 @@ export class Comparison {
 
   /** After they are drawn: what differs at this step. */
   write() {
-    const { said, player } = this;
-    const box = player.$(".difference .now");
+    const { said, player, player: { stories } } = this;
+    if (stories.length < 2) return;
+    const box = player.$(".difference .now"), first = player.$(".difference .says");
+    const told = this.first ? this.told() : this.equal;
+    if (first.textContent !== told) first.textContent = told;
     if (box.textContent !== said) box.replaceChildren(said ? element("span", "", said) : "");
   }
 }

@@ -25,18 +25,20 @@ def text(name: str) -> str:
     return _HERE.joinpath(name).read_text(encoding="utf-8")
 
 
-def modules() -> str:
-    """All of them in one scope, each after those that it imports; `mount` is the component."""
-    return "".join(map(module, _in_order(_HERE / "player.js", {})))
+def modules(*names: str) -> str:
+    """Modules in one scope, each after those that it imports; by default all, of which `mount` is the component."""
+    found: dict[str, None] = {}
+    for name in names or ("player.js",):
+        _in_order(_HERE / name, found)
+    return "".join(map(module, found))
 
 
-def _in_order(path: Path, found: dict[str, None]) -> dict[str, None]:
+def _in_order(path: Path, found: dict[str, None]) -> None:
     """Adds a module after those that it imports, each once, by its name."""
     for other in _IMPORT.findall(path.read_text(encoding="utf-8")):
         if (known := str((path.parent / other).resolve().relative_to(_HERE))) not in found:
             _in_order(_HERE / known, found)
     found[str(path.relative_to(_HERE))] = None
-    return found
 
 
 @lru_cache(maxsize=1)

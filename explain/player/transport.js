@@ -174,7 +174,8 @@ export class Transport {
     Object.assign(player.$(".count"), { textContent: place, title: beat ? step : "" });
     const between = story.visits.length ? `between ${story.tileName}s` : "";
     const side = player.stories.length > 1 ? "left: " : "";
-    player.$(".tile").textContent = visit ? side + story.placeOf(visit) : between;
+    const ended = side && k === story.steps - 1;           // the other run goes on
+    player.$(".tile").textContent = ended ? "left: finished" : visit ? side + story.placeOf(visit) : between;
     player.$(".nan").hidden = !this.oddWords || (veiled && this.score.odd > t);
     if (this.oddWords) this.renderOdd(t);
   }

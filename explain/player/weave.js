@@ -17,26 +17,45 @@ export function stretches(story) {
 }
 
 /** The stretches of two runs under common keys. Runs of other launches have other programs, so there the first visits
- * of the same tile of S meet, as far as both runs make them in the same order.
+ * of the same tile of S meet. A run with more passes over the same tiles waits in those that the other makes too. Both
+ * as far as both runs make them in the same order.
  */
 export function stretchesOfBoth(stories) {
   const parts = stories.map(stretches);
-  const [launches, others] = stories.map(({ trace }) => trace.header.launches.length);
-  if (launches === others) return parts;
-  const firstVisits = (part, i) => {
-    const seen = new Set();
-    return [...part].map(([key, steps]) => {
-      const { rows, cols } = (isVisit(key) && stories[i].tile(steps.at(-1))) || {};
-      const corner = rows && `${rows[0]} ${cols[0]}`, first = rows && !seen.has(corner);
-      seen.add(corner);
-      return { key, steps, tile: first ? corner : null };
-    });
+  const [launches, passes] = [({ trace }) => trace.header.launches.length, (story) => story.passes.length]
+    .map((count) => stories.map(count));
+  const order = ([one, other]) => (one < other ? [0, 1] : [1, 0]); // the run with fewer does not wait to end
+  const corner = (i, steps) => {
+    const { rows, cols } = stories[i].tile(steps.at(-1)) ?? {};
+    return rows ? `${rows[0]} ${cols[0]}` : null;
   };
-  const out = stories.map(() => new Map());
-  const order = launches < others ? [0, 1] : [1, 0];       // the run with fewer launches does not wait to end
-  const lists = order.map((i) => firstVisits(parts[i], i));
-  paired(...lists, (a, b) => a.tile !== null && a.tile === b.tile).forEach((pair, at) =>
-    pair.forEach((one, i) => one && out[order[i]].set(`${at}:${one.key.split(":")[1]}`, one.steps)));
+  const marked = (mark) => parts.map((part, i) => [...part].map(([key, steps]) =>
+    ({ key, steps, mark: mark(i, key, steps) })));
+  if (launches[0] !== launches[1]) {
+    const seen = stories.map(() => new Set());
+    const first = (i, key, steps) => {
+      const tile = isVisit(key) ? corner(i, steps) : null, again = seen[i].has(tile);
+      seen[i].add(tile);
+      return again ? null : tile;
+    };
+    return underCommonKeys(marked(first), order(launches));
+  }
+  if (passes[0] === passes[1]) return parts;
+  const deed = (i, key, steps) => [isVisit(key) && corner(i, steps), ...beatsOf(stories[i], steps)
+    .map(({ kind }) => kind)].join();
+  return underCommonKeys(marked(deed), order(passes), true) ?? parts;
+}
+
+/** Two lists of stretches {key, steps, mark}: those of the same mark get the same key. With `all`, null if a visit of
+ * the run that is first in `order` meets none. */
+function underCommonKeys(lists, order, all = false) {
+  const pairs = paired(...order.map((i) => lists[i]), (a, b) => a.mark !== null && a.mark === b.mark);
+  if (all && pairs.some(([one, other]) => one && !other && isVisit(one.key))) return null;
+  const out = lists.map(() => new Map());
+  pairs.forEach((pair, at) => {
+    const [, visit] = pair.find(Boolean).key.split(":");
+    pair.forEach((one, n) => one && out[order[n]].set(`${at}:${visit}`, one.steps));
+  });
   return out;
 }
 

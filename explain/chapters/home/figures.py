@@ -28,7 +28,8 @@ def verified() -> str:
     where, right = record["provenance"], [k for k in record["kernels"].values() if not k["wrong_on_purpose"]]
     within, total = (sum(kernel[name] for kernel in right) for name in ("within_tolerance", "experiments"))
     return (
-        f"recorded · {count(within)} of {count(total)} experiments within their tolerance against float64 · "
+        f"recorded · {count(within)} of {count(total)} experiments (all kernels; shapes, dtypes, masks, inputs) "
+        f"within their tolerance against float64 · "
         f"{where['gpu']}, torch {where['torch']}, triton {where['triton']}, {where['date']}"
         + (f" · stale: {words}" if (words := stale_words(stale_parts(record.get("code")))) else "")
     )

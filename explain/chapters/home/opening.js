@@ -267,12 +267,15 @@ class Opening {
   }
 
   drawMoment() {
-    const { story, playing } = this, [scene, passed] = story.at(this.time), { name, sentence } = story.scenes[scene];
+    const { story, playing } = this, [scene, passed] = story.at(this.time), { name, sentence, computed } = story.scenes[scene];
     if (scene !== this.drawn) {
       this.drawn = scene;
       if (!AT_N.has(name)) story.chosen = null;
       explain(this.$(".sentence"), sentence, story.terms);
       this.lead(this.$(".code"), story.scenes[scene]);
+      this.$(".source span").textContent = computed
+        ? `Computed from the kernels’ formulas (the recorded run has ${story.rows} tokens),`
+        : "Recorded from the real kernel,";
     }
     this.$(".place").textContent = `${scene + 1} / ${story.scenes.length}`;
     this.paint(this.surface, scene, passed);

@@ -28,7 +28,8 @@ LENGTHS = tuple(2**power for power in range(6, 18))
 """N on the slider: this sentence's 64 tokens to 131,072."""
 LARGE_TILE = 128
 """The side of a tile as fast kernels choose it, for the bytes at the largest N."""
-
+COMPUTED = ("scale", "trips", "bills")
+"""The scenes with the formulas' numbers, for more tokens than the run has."""
 
 SAID = {
     "token": ("token", "tokens"),
@@ -104,7 +105,10 @@ def run_of(trace: Trace, experiment: Experiment) -> Run:
 
 @dataclass(frozen=True)
 class Scene:
-    """One scene: what scenes.js draws, for how many seconds, its sentence, and the page, step and row of its line."""
+    """One scene: what scenes.js draws, for how many seconds, its sentence, and the page, step and row of its line.
+
+    `computed`: its numbers are of the formulas, for more tokens than the run has.
+    """
 
     name: str
     seconds: float
@@ -112,6 +116,7 @@ class Scene:
     page: str
     step: int
     row: int
+    computed: bool = False
 
     @property
     def link(self) -> str:
@@ -145,9 +150,9 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
         ("next", 8, OPENING, f"second drop of row {row}", "The tile is dropped. The next comes. m, ℓ and Õ stay."),
         ("write", 6, OPENING, "first write of o",
          "After the last tile, O\xa0=\xa0Õ\xa0÷\xa0ℓ is written to HBM, once."),
-        ("programs", 6, OPENING, "last scores", f"{programs} programs, {block_m} rows each. The whole S never exists."),
-        ("bills", 9, OPENING, "last write of o",
-         f"At {count(LENGTHS[-1])} tokens: the same result, and S never goes to HBM."),
+        ("programs", 6, OPENING, "last scores",
+         f"The same run again, all {programs} programs at once: the whole S never exists."),
+        ("bills", 9, OPENING, "last write of o", "The same result, up to rounding. S never goes to HBM."),
     )  # fmt: skip
     traces = {OPENING: (flash, "flash_attention"), STANDARD: (standard, "memory_hierarchy")}
 
@@ -155,7 +160,8 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
         trace, page = traces[experiment]
         step = step_of(trace, experiment.entry.roles, event)
         own = trace.program(step).id[0] == row // block_m
-        return Scene(name, seconds, sentence, page, step, row if own else trace.program(step).id[0] * block_m)
+        followed = row if own else trace.program(step).id[0] * block_m
+        return Scene(name, seconds, sentence, page, step, followed, name in COMPUTED)
 
     return tuple(scene(*one) for one in told)
 

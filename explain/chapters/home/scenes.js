@@ -153,32 +153,42 @@ function scale(pen, data, p) {
 
 const TRIPS = [["S to HBM", "s"], ["S back", "s"], ["P to HBM", "p"], ["P back", "p"]];
 
-/** S and P, N × N each, go down to HBM and come back. */
+const TRIP_TILES = 4;                                      // along a side
+
+/** S and P, N × N each, go down to HBM and come back, a tile at a time. */
 function trips(pen, data, p) {
   const { layout } = pen, { up, down, side, list, step } = layout.trips;
   const shown = data.sizes[(data.shown = data.chosen ?? data.sizes.length - 1)];
-  const at = TRIPS.map((_, i) => eased(p, 0.04 + 0.22 * i, 0.22 + 0.22 * i));
+  const at = TRIPS.map((_, i) => straight(p, 0.04 + 0.22 * i, 0.22 + 0.22 * i));
   hbm(pen, data, { empty: true });
   chip(pen);
-  for (const name of ["s", "p"])
-    for (const y of [up, down])
-      pen.box(box(layout.trips[name], y, side, side), null, { stroke: pen.palette.muted, dash: [4, 4], radius: 3 });
-  const square = (name, y) => {
-    const here = box(layout.trips[name], y, side, side);
-    pen.box(here, pen.fill(PARTS[name]), { radius: 3 });
-    const look = { weight: 600, size: layout.large, align: "center", ink: pen.onFill(PARTS[name]) };
-    pen.text(name.toUpperCase(), here.x + side / 2, y + side / 2, look);
-  };
-  const [sDown, sUp, pDown, pUp] = at;
-  for (const [name, there, go, back] of [["s", true, sDown, sUp], ["p", sUp === 1, pDown, pUp]]) {
-    if (there) square(name, between(up, down, go));
-    if (back > 0) square(name, between(down, up, back));
-  }
+  const small = side / TRIP_TILES, last = TRIP_TILES ** 2;
+  ["s", "p"].forEach((name, i) => {
+    const [go, back] = [at[2 * i], at[2 * i + 1]], x = layout.trips[name], letter = name.toUpperCase();
+    const place = (k) => box(x + small * (k % TRIP_TILES), down + small * Math.floor(k / TRIP_TILES), small, small);
+    const onChip = box(x + (side - small) / 2, up + (side - small) / 2, small, small);
+    const square = (where) => pen.box(where, pen.fill(PARTS[name]), { stroke: pen.palette.ground });
+    const dashed = { stroke: pen.palette.muted, dash: [4, 4], radius: 3 };
+    pen.box(box(x, down, side, side), null, dashed);
+    pen.box(onChip, null, dashed);
+    const under = { size: layout.small, ink: "muted", align: "center" };
+    pen.text(`one tile of ${letter}`, x + side / 2, up + side, under);
+    for (let k = 0; k < Math.floor(go * last); k++) square(place(k));
+    const moved = (share, way) => {                        // the tile on its way
+      if (share <= 0 || share >= 1) return;
+      const k = Math.floor(share * last), from = [onChip, place(k)];
+      square(moving(...(way < 0 ? from.reverse() : from), (share * last) % 1));
+    };
+    moved(go, 1);
+    moved(back, -1);
+    const look = { weight: 600, size: layout.large, align: "center", ink: go < 1 ? "muted" : pen.onFill(PARTS[name]) };
+    pen.text(letter, x + side / 2, down + side / 2, look);
+  });
   const [x, y, right] = list;
   TRIPS.forEach(([label, name], i) => {
-    const there = eased(at[i], 0.5, 1);
+    const there = at[i] === 1;
     pen.text(label, x, y + (i + 1) * step, { ink: there ? PARTS[name] : "muted" });
-    pen.faded(there, () => pen.text(shown.trips[i], right, y + (i + 1) * step, { align: "right" }));
+    if (there) pen.text(shown.trips[i], right, y + (i + 1) * step, { align: "right" });
   });
   pen.faded(eased(p, 0.92, 0.98), () => {
     pen.text("together", x, y + 5.2 * step, { weight: 600 });
@@ -278,7 +288,8 @@ function followed(pen, data, j, motion, formula) {
     if (max > 0 && before.m !== null && after.m > before.m)
       pen.box(box(place(before.m) - 7, at.m - 7, 14, 14), null, { stroke: pen.fill("max"), radius: 7 });
     pen.box(box(place(m) - 8, at.m - 8, 16, 16), pen.fill("max"), { radius: 8 });
-    pen.text(fixed(m), at.value, at.m, { ink: "max", weight: 600 });
+    const told = before.m === null || max === 1 ? after.m : before.m; // only numbers of the run
+    pen.text(fixed(told), at.value, at.m, { ink: "max", weight: 600 });
   });
 
   // ℓ: what is kept of the old sum, then this tile's terms
@@ -295,7 +306,8 @@ function followed(pen, data, j, motion, formula) {
   pen.box(box(at.axis, top, long(kept), at.thick), pen.fill("sum"), { radius: 3 });
   const joined = box(at.axis + long(kept), top, long(added * add), at.thick);
   pen.faded(0.55, () => pen.box(joined, pen.fill("sum"), { radius: 3 }));
-  if (before.l > 0 || add > 0) pen.text(fixed(kept + added * add), at.value, at.l, { ink: "sum", weight: 600 });
+  const sum = add === 1 ? after.l : shrink === 1 ? kept : before.l;
+  if (sum > 0) pen.text(fixed(sum), at.value, at.l, { ink: "sum", weight: 600 });
   if (formula) pen.faded(formula.there, () => sumOf(pen, formula.parts));
 
   // Õ: the row's part of the accumulator
@@ -445,7 +457,7 @@ function arrow(pen, stops) {
 function programs(pen, data, p) {
   const { layout } = pen, { said, step, ...grid } = layout.grid;
   const t = straight(p, 0, 0.86) * data.tiles, j = Math.min(data.tiles - 1, Math.floor(t)), done = t >= data.tiles;
-  hbm(pen, data, { o: done ? [...Array(data.programs).keys()] : [Math.floor(data.row / data.block[0])] });
+  hbm(pen, data, { o: done ? [...Array(data.programs).keys()] : [] });
   chip(pen);
   places(pen, data, grid, (i, c, at) => {
     const share = c !== j || done ? 0 : j ? Math.min(1, 4 * (t - j)) : 1;
@@ -454,7 +466,7 @@ function programs(pen, data, p) {
     if (c < j || done) pen.text("dropped", at.x + at.w / 2, at.y + at.h / 2, look);
   });
   const lines = [
-    [`${data.programs} programs`, { size: layout.large, weight: 600 }],
+    [`${data.programs} programs, ${data.block[0]} rows each`, { size: layout.large, weight: 600 }],
     [`${data.programs * data.tiles} tiles of S, ${data.programs} at a time`, { ink: "scores" }],
     ["no program waits for another", { ink: "muted" }],
   ];
@@ -482,24 +494,21 @@ function bills(pen, data, p) {
     const most = Math.max(...each.map(({ bytes }) => bytes));
     return each.map(({ parts }) => parts.map(([, bytes]) => bytes / most));
   });
-  shown.each.forEach(({ name: kernel, total, parts }, i) => {
-    const grown = i ? eased(p, 0.1, 0.3) : 1;
+  shown.each.forEach(({ name: kernel, total, parts }, i) => pen.faded(i ? eased(p, 0.1, 0.3) : 1, () => {
     pen.text(kernel, x, y[i] - layout.label);
     pen.box(box(x, y[i], w, thick), null, { stroke: palette.line });
     let from = x;
     parts.forEach(([name], k) => {
-      const wide = w * between(shares[0][i][k], shares[1][i][k], large) * grown;
+      const wide = w * between(shares[0][i][k], shares[1][i][k], large);
       pen.box(box(from, y[i], wide, thick), pen.fill(PARTS[name]), { stroke: palette.ground });
       const look = { align: "center", weight: 600, ink: pen.onFill(PARTS[name]) };
       const word = TWICE.has(name) && wide > 220 ? `${name.toUpperCase()}, written and read` : name.toUpperCase();
       if (wide > 26) pen.text(word, from + wide / 2, y[i] + thick / 2, look);
       from += wide;
     });
-    const totalLook = { align: "right", weight: 600, size: layout.large };
-    pen.faded(eased(grown, 0.8, 1), () => pen.text(total, x + w, y[i] - layout.label, totalLook));
-    const fewer = () => pen.text(`${shown.times} fewer bytes`, x, times, { size: big, weight: 600 });
-    if (i > 0) pen.faded(eased(grown, 0.8, 1), fewer);
-  });
+    pen.text(total, x + w, y[i] - layout.label, { align: "right", weight: 600, size: layout.large });
+    if (i > 0) pen.text(`${shown.times} fewer bytes`, x, times, { size: big, weight: 600 });
+  }));
   pen.text(shown.size, x, size, { size: layout.large, weight: 600 });
   const why = ["K and V are read once for each tile of queries.", "Requested by the kernels, caches not counted."];
   pen.faded(eased(p, 0.7, 0.78), () =>

@@ -119,7 +119,7 @@ def doors() -> None:
         layout.header("Teach it")
         layout.prose(
             "Each chapter has a tour of its run. Open the run sheet in a second window: what to say, minute by minute. "
-            "**P** shows the run large, for a projector."
+            "In a chapter, **P** shows the run large, for a projector."
         )
         layout.chapter_link("notes", "**Run sheets and notes →**")
     with use:
@@ -134,10 +134,11 @@ def doors() -> None:
 def where_to_start(made: Opening | None) -> None:
     """A card with a picture for each chapter; the pages of the lab and the tools, in words."""
     layout.header("The chapters")
-    flash = contents.page_of("flash_attention")
+    flash, online = map(contents.page_of, ("flash_attention", "online_softmax"))
     layout.prose(
         "You can read each chapter on its own. If you know attention and its cost, begin at "
-        f"{flash.number}, {flash.title}."
+        f"{flash.number}, {flash.title}. If you have 20 minutes, watch the film and read {online.number}, "
+        f"{online.title}."
     )
     _cards(contents.chapters(), _pictures() if made else {})
     layout.header("The lab")

@@ -56,6 +56,10 @@ def how_to_read() -> None:
         layout.prose(
             "**≠** marks what differs by more than rounding: a byte count, m, α, ℓ, a score or the output. In the map "
             "of S such a score has a cut corner. A maximum or a sum is compared only where both runs have read the "
-            "same columns of the row. **First difference** (key D) goes to the first one."
+            "same columns of the row."
+        )
+        layout.prose(
+            "**First difference** (key D) goes to the first value that differs, or to the first access to a buffer in "
+            "HBM that only one run uses. Steps are not time: both runs advance line by line, whatever a line costs."
         )
         layout.chapter_link("your_run", "Two trace files of your own →")

@@ -21,6 +21,7 @@ const LEAST_GRID_PX = 4;                                   // narrower tiles wou
 const READ_OPACITY = 0.55;                                 // of what the beat reads, over the counts
 const NARROW_EM = 40, TRAFFIC_EM = 8.5;                    // of the picture's width
 
+const ANEW = new Set(["drop", "load", "setup"]);           // m and ℓ under another name, or of other rows
 const ROW_BEATS = new Set(["new_max", "exponentials", "rescale", "add", "merge", "keep", "normalise"]);
 
 const ease = (t) => t * t * (3 - 2 * t);
@@ -500,7 +501,7 @@ export class IdeaPanel extends Panel {
   /** What a column of state held before this beat: its sum or maximum, whichever variable had it. */
   before({ role, set }) {
     const { scene, story } = this;
-    if (scene.beat.kind === "drop") return undefined;      // it only renames the new maximum
+    if (ANEW.has(scene.beat.kind)) return undefined;
     const running = { new_max: "running_max", new_sum: "running_sum" }[role] ?? role;
     const k = scene.beat.begin - 1;
     const changed = set >= scene.beat.begin && k >= scene.program.first && running?.startsWith("running");

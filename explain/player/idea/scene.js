@@ -11,7 +11,7 @@ import { VECTOR } from "./vector.js";
 
 const FAMILIES = [MERGE, ATTENTION, SOFTMAX, VECTOR];
 const DROPPED = new Set(["keys", "values", "scores", "exponentials"]); // with the tile
-const CARRIED = new Set(["running_max", "running_sum", "accumulator"]); // from tile to tile
+const CARRIED = new Set(["running_max", "new_max", "running_sum", "new_sum", "accumulator"]); // from tile to tile
 
 function largestOf(data) {
   let most = 0;
@@ -108,15 +108,27 @@ export class Scenes {
   made(column, { beat, k, program, since }) {
     const found = this.named(column).map(([role, variable]) => ({ role, variable, ...this.held(variable, k, program) }))
       .filter(({ value }) => value);
-    const live = found.filter(({ set, role }) => set >= since || CARRIED.has(role));
+    const live = found.filter((one) => one.set >= since || this.isCarried(one, k, program));
     const now = live.length ? live.reduce((last, one) => (one.set > last.set ? one : last)) : found[0];
     const shape = now ?? this.first(column, program);
     if (!shape) return null;
     const before = Math.max(program.first, beat.begin) - 1;
-    const old = before < program.first ? null : this.held(shape.variable, before, program)?.value.data ?? null;
+    const earlier = before < program.first ? null : this.held(shape.variable, before, program);
+    const old = earlier && this.sameRows(earlier.set, k, program) ? earlier.value.data : null;
     const item = this.item(shape, k), { words } = this.launched(program.launch);
     return { ...item, word: words[item.role] ?? words[item.quantity], old, now: now ? now.value.data : null,
-      here: Boolean(now) && this.stays(now, beat, k, since) };
+      here: Boolean(now) && this.stays(now, { beat, k, program, since }) };
+  }
+
+  /** Whether a variable goes on from tile to tile: state of the rows that are on chip. */
+  isCarried({ role, set }, k, program) {
+    return CARRIED.has(role) && this.sameRows(set, k, program);
+  }
+
+  /** Whether a program has the rows that it had at step `then`, or had none there. */
+  sameRows(then, k, program) {
+    const [before, now] = [then, k].map((at) => this.held(this.roles.rows, at, program)?.value.data.join());
+    return before === undefined || before === now;
   }
 
   /** A variable of the running kernel after step k: {value, set: the step that set it}; null if it has none. */
@@ -144,8 +156,9 @@ export class Scenes {
   }
 
   /** Whether a variable is on chip: set in this tile and not dropped, carried on, or still read by a later line. */
-  stays({ role, variable, set }, beat, k, since) {
-    if (set >= since ? !(beat.kind === "drop" && DROPPED.has(role)) : CARRIED.has(role)) return true;
+  stays({ role, variable, set }, { beat, k, program, since }) {
+    if (set >= since ? !(beat.kind === "drop" && DROPPED.has(role)) : this.isCarried({ role, set }, k, program))
+      return true;
     const { trace } = this.story;
     const { alive } = this.lane.annotations.sources[trace.source[k]];
     return (alive[trace.line[k]] ?? []).includes(variable);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,12 @@ from explain.experiment import Experiment
 from explain.figures.numbers import fixed, moved
 from explain.gpus import DEFAULT, GPUS
 from explain.lessons import OPENING, STANDARD
+from explain.player.files import joinable, modules
 from explain.trace.model import Tile, Trace, numbers
 from kernels.inputs import labels
+from tests.explain.player_modules import evaluated
 
+HOME = Path(opening.__file__).parent
 LOADING_S = 2
 """What a page may take until its first motion."""
 
@@ -166,3 +170,51 @@ def test_each_scene_leads_to_a_step_that_does_it(packet, flash, standard, run):
         assert beat.kind == kinds[name], name
     shrinks = numbers(flash.state(scenes["larger"]["step"])["alpha"])[run.row % OPENING.values["block_m"]]
     assert shrinks == run.alpha[1, run.row]
+
+
+SCENES = (
+    modules("numbers.js")
+    + "".join(joinable((HOME / name).read_text(encoding="utf-8")) for name in ("layouts.js", "scenes.js", "opening.js"))
+    + """
+const data = new Story(given.packet), layout = layoutOf({ width: 1200, height: 560 });
+/** What a scene says at each of 100 moments: [{text, x, y}], in the layout's places. */
+const moments = (name) => Array.from({ length: 100 }, (_, i) => {
+  const said = [], nowhere = () => {};
+  const pen = { layout, palette: nothing, ctx: nothing, fill: () => "", onFill: () => "", width: () => 1, box: nowhere,
+    rule: nowhere, slot: nowhere, cells: nowhere, faded: (there, draw) => there > 0 && draw(),
+    text: (text, x, y) => said.push({ text, x, y }) };
+  SCENES[name](pen, data, i / 99);
+  return said;
+});
+"""
+)
+
+
+def said_in(packet: dict[str, Any], scene: str, where: str) -> list[str]:
+    """The texts of a scene at a place of the layout, in the order of time, each once."""
+    body = f"const at = {where}; return moments(given.scene).flat().filter(at).map(({{ text }}) => text);"
+    return list(dict.fromkeys(evaluated(SCENES, body, packet=packet, scene=scene)))
+
+
+@pytest.mark.parametrize(("scene", "from_", "to"), [("larger", 0, 2), ("join", 1, 3)])
+def test_the_number_beside_l_is_always_one_of_the_calculation(packet, run, scene, from_, to):
+    l, alpha = (values[:, run.row].astype(float) for values in (run.l, run.alpha))  # noqa: E741
+    calculation = [fixed(number, 3) for number in (l[0], l[0] * alpha[1], l[1])]
+    body = """return moments(given.scene).flat().filter(({ x, y }) => x === layout.row.value && y === layout.row.l)
+      .map(({ text }) => text);"""
+    told = list(dict.fromkeys(evaluated(SCENES, body, packet=packet, scene=scene)))
+    assert told == calculation[from_:to]
+
+
+def test_in_the_bills_a_kernel_has_its_total_and_its_whole_bar_from_the_first_moment(packet):
+    body = "return moments('bills').map((said) => said.map(({ text }) => text));"
+    for said in evaluated(SCENES, body, packet=packet):
+        totals = {bill["total"] for bills in packet["bills"] for bill in bills["each"]}
+        assert len(totals.intersection(said)) == sum(bill["name"] in said for bill in packet["bills"][0]["each"])
+
+
+def test_a_scene_with_numbers_for_more_tokens_than_the_run_has_says_that_they_are_computed(packet):
+    longer = {size[name] for size in packet["sizes"][1:] for name in ("s", "all")} | {packet["bills"][1]["size"]}
+    body = "return given.packet.scenes.map(({ name }) => moments(name).flat().map(({ text }) => text));"
+    for scene, said in zip(packet["scenes"], evaluated(SCENES, body, packet=packet), strict=True):
+        assert scene["computed"] == any(number in text for number in longer for text in said), scene["name"]

@@ -1,0 +1,55 @@
+"""What Idea says is on chip: the followed row's m and ℓ after each beat."""
+
+from __future__ import annotations
+
+import pytest
+
+from explain.lessons import SHORT, first_order
+from tests.explain.player_modules import ran
+
+FIRST_ORDER = first_order(SHORT)  # FlashAttention-1: m and ℓ of 8 rows go to HBM and back at every visit
+STATES = """
+const [story] = stories;
+const lane = { story, view: story.view, output: (role) => role, annotations: { sources: story.sources.map(() =>
+  ({ alive: {} })) }, ranges: {} };
+const scenes = new Scenes(lane);
+return story.beats.map((beat) => {
+  const scene = scenes.of(beat, beat.end - 1);
+  const states = scene.columns.filter(({ state }) => state).map(({ main }) => main);
+  const of = (quantity) => states.find((item) => item.quantity === quantity);
+  const told = Object.fromEntries(["max", "sum"].map((quantity) => {
+    const item = of(quantity), panel = { scene, story };
+    return [quantity, item?.here ? { now: Array.from(item.now),
+      before: Array.from(IdeaPanel.prototype.before.call(panel, item) ?? []) } : null];
+  }));
+  return { ...beat, ...told, says: beatSentence(story, beat, 0) };
+});
+"""
+
+
+@pytest.fixture(scope="module")
+def beats():
+    return ran("idea/panel.js", STATES, FIRST_ORDER)
+
+
+def test_after_a_visit_m_and_l_are_those_that_it_made(beats):
+    made = [beat for beat in beats if beat["kind"] == "write"][-1]
+    end = beats[-1]
+    assert end["kind"] == "finish"
+    assert end["max"]["now"] == made["max"]["now"]
+    assert end["sum"]["now"] == made["sum"]["now"]
+    m, sum_ = (f"{made[name]['now'][0]:.3f}" for name in ("max", "sum"))
+    assert f"m = {m}, ℓ = {sum_}" in end["says"]
+
+
+def test_a_load_of_other_rows_is_no_change_of_m_and_l(beats):
+    loads = [beat for beat in beats if beat["kind"] == "load" and "m_hbm" in beat["names"]]
+    assert len(loads) == 4
+    assert all(beat["max"]["now"] and not beat["max"]["before"] and not beat["sum"]["before"] for beat in loads)
+
+
+def test_an_arrow_of_m_is_of_one_row_so_it_never_falls(beats):
+    arrows = [(beat["max"]["before"], beat["max"]["now"]) for beat in beats if beat["max"] and beat["max"]["before"]]
+    assert arrows
+    for before, now in arrows:  # −∞ is None in JSON
+        assert all(was is None or is_now >= was for was, is_now in zip(before, now, strict=True))

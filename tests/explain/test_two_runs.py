@@ -1,0 +1,80 @@
+"""Two runs on one timeline: where they meet, and what is told as their first difference."""
+
+from __future__ import annotations
+
+import pytest
+
+from explain import tours
+from explain.chapters.side_by_side.pairs import PAIRS
+from explain.engine import engine
+from tests.explain.player_modules import ran
+
+PAIR = {pair.name: pair for pair in PAIRS}
+WOVEN = """
+const { woven } = weave(stories);
+const positionOf = woven.map((steps) => new Map(Array.from(steps, (step, t) => [step, t]).reverse()));
+"""
+SHARED = f"""{WOVEN}
+const [left, right] = stretchesOfBoth(stories);
+const corner = (i, steps) => (({{ rows, cols }}) => [rows[0], cols[0]])(stories[i].tile(steps.at(-1)));
+return [...left.keys()].filter((key) => isVisit(key) && right.has(key))
+  .map((key) => [corner(0, left.get(key)), corner(1, right.get(key))]);
+"""
+FIRST = f"""{WOVEN}
+const player = {{ stories, woven, positionOf, depth: {{ shown: given.depth }}, $: nothing }};
+const comparison = new Comparison(player);
+comparison.load();
+comparison.render(comparison.first.t);
+return {{ ...comparison.first, told: comparison.told(), marked: [...player.lanes[0].marks.roles] }};
+"""
+
+
+def first_difference(name: str, depth: str = "idea"):
+    body = FIRST.replace("$: nothing", "$: nothing, lanes: [{}, {}]")
+    return ran("compare.js", body, PAIR[name].left, PAIR[name].right, depth=depth)
+
+
+def test_a_run_of_three_launches_meets_the_other_at_every_tile_of_s():
+    pair = PAIR["Standard and flash"]
+    tiles = ran("compare.js", SHARED, pair.left, pair.right)
+    assert len(tiles) == 4 * 4
+    assert all(left == right for left, right in tiles)
+
+
+def test_a_run_waits_in_the_pass_that_only_the_other_makes():
+    found = first_difference("Naive and safe")
+    assert (found["name"], found["index"]) == ("p", [0, 0])
+    assert "exponentials" in found["marked"]
+    assert "left tile 1 of 2, pass 1 of 2, right tile 1 of 2, pass 2 of 3" in found["told"]
+
+
+def test_the_first_access_to_a_buffer_of_one_run_counts_a_load_too():
+    found = first_difference("Loop order")
+    assert found["name"] == "o_hbm"
+    first = engine().trace(PAIR["Loop order"].left).trace
+    loads = [
+        step for step in range(found["steps"][0] + 1) for one in first.accesses(step) if one.buffer.name == "o_hbm_ptr"
+    ]
+    assert loads == [found["steps"][0]]
+    assert found["told"].startswith("First difference: the left reads O so far from HBM, the other never does")
+
+
+@pytest.mark.parametrize(("depth", "said"), [("idea", "ℓ[0] = "), ("code", "l_i[0] = ")])
+def test_idea_says_the_symbol_and_code_the_name_and_the_line(depth, said):
+    told = first_difference("Wrong and right", depth)["told"]
+    assert said in told
+    assert ("line" in told) == (depth == "code")
+
+
+@pytest.mark.parametrize("tour", tours.of("side_by_side"), ids=lambda tour: tour.title)
+def test_the_captions_of_two_runs_follow_the_timeline(tour):
+    traces = [engine().trace(run).trace for run in tour.runs]
+    captions = tours.resolved(tour, traces)["captions"]
+    stops = [(one["run"], one["step"]) for one in captions]
+    at = ran(
+        "weave.js",
+        f"{WOVEN} return given.stops.map(([run, step]) => positionOf[run].get(step));",
+        *tour.runs,
+        stops=stops,
+    )
+    assert at == sorted(at)

@@ -7,13 +7,13 @@ with layout.chapter(
     __file__,
     goal="climb from a softmax for short rows to online softmax on tiles. Each kernel is a rung with one new idea.",
     words="**Press a rung** to step through its kernel. Read from the bottom: each rung fixes a fault of the one "
-    "below. Rungs 2 and 3 each bring a new fault.\n\nAn arrow is one trip of the row between memory and the chip. ✓: "
-    "the result is right on this row. On the six numbers rung 3 is right. Choose the input *up to 89*, and it is "
-    "wrong.",
+    "below. An arrow is one trip of the row between memory and the chip. ✓: right on this row. On the six numbers rung "
+    "3 is right; on the input *up to 89* it is wrong.",
 ):
     at = view.choose()
+    view.idea(at)
     row, outcomes = view.climb(at)
-view.idea(at)
 runs = view.one_rung(at, row)
+view.counted(outcomes)
 view.change(at)
 view.closing(row, runs, outcomes)

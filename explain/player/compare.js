@@ -451,7 +451,8 @@ export class Comparison {
       marks.rows.add(row);
       marks.said.push(`${name} in 1 row`);
     }
-    lanes.forEach((lane) => (lane.marks = marks));
+    const isWrong = lanes.some(({ view }) => view.wrong);    // then the other one is right: only what is wrong is marked
+    lanes.forEach((lane) => (lane.marks = isWrong && !lane.view.wrong ? null : marks));
     this.said = marks.said.length ? `≠ ${marks.said.join(", ")}` : "";
   }
 

@@ -56,6 +56,7 @@ _VIEW: plain.Kinds = {
     "title": (str,),
     "badge": (str,),
     "kernel": (str,),
+    "wrong": (bool,),
     "roles": (Mapping,),
     "also": (Mapping,),
     "beats": _SEQUENCE,
@@ -86,7 +87,8 @@ class Run:
 
     trace: a trace file (docs/trace-format.md).
     view: what the trace does not contain, as JSON. Required: `title`, and `badge`, the source of the run. Optional:
-        `kernel`, its name in the catalog; `roles`, the variables that are its scores, exponentials, output,
+        `kernel`, its name in the catalog; `wrong`, whether it is a broken copy of one; `roles`, the variables that are
+        its scores, exponentials, output,
         running_max, new_max, running_sum, new_sum, rescale, accumulator, rows and cols; `also`, names that one launch
         has for what another calls otherwise; `beats`, the fields of each `explain.beats.Beat`, in order; `score_shape`,
         the rows and columns of the map that has rows and cols as coordinates; `axes`, the names of these ("queries",
@@ -106,6 +108,7 @@ def player(
     key: str,
     step: int | None = None,
     request: int = 0,
+    reveal: int = 0,
     height: int | None = None,
     query: str | None = "step",
     worked: bool = False,
@@ -120,7 +123,8 @@ def player(
     difference of two; after a change of the runs' parameters, at the tile and line shown before. After Back or
     Forward the address comes first. `watch` is marked on the timeline: a variable ("m_i") or a buffer's accesses
     ("loads of k"). `height` is in CSS pixels; by default it follows the window. A `tour` (`explain.tours.resolved`)
-    begins with the player, but for a link to a step and for a `request`.
+    begins with the player, but for a link to a step and for a `request`. When `reveal`, a count, grows, the player
+    comes into sight.
 
     Raises:
         ValueError: no run or more than two, or a view with a missing, unknown or invalid part.
@@ -129,6 +133,7 @@ def player(
     name = hashlib.sha256(_compact(tour).encode()).hexdigest() if tour else ""
     link, count = _start(key, (body.id, step, request, name), query)
     more: dict[str, Any] = {"watch": watch} if watch else {}
+    more |= {"reveal": reveal} if reveal else {}
     caption = None
     if tour:
         begins = "step" not in link and not request

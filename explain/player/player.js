@@ -25,6 +25,8 @@ const FAR_DOWN = 0.42;                                     // of the window's he
 const PAGE_HEAD_PX = 72;
 // Place → the step, the caption and the depth it was left at, until the page is reloaded.
 const LEFT = (globalThis.tilescopeLeft ??= new Map());
+// Player → how often the page had asked for it when it came into sight last.
+const REVEALED = (globalThis.tilescopeRevealed ??= new Map());
 // The runs and players that are not led through again: their tour was finished, or left before its end.
 const LED = (globalThis.tilescopeLed ??= new Set());
 // Player → the spot it showed last, to find again in a changed run.
@@ -100,6 +102,7 @@ class Player {
     }
     this.fit();
     if (this.retheme()) this.render();
+    this.reveal(packet);
     return undefined;
   }
 
@@ -177,6 +180,13 @@ class Player {
     this.section.dataset.testid = "player";                // ready to be stepped
     this.tour.greet();
     if (location.hash === "#player") this.section.scrollIntoView();
+    this.reveal(packet);
+  }
+
+  /** Comes into sight where something on the page has asked for it since it was here last. */
+  reveal({ reveal = 0 }) {
+    if (reveal > (REVEALED.get(this.player) ?? 0)) this.section.scrollIntoView({ block: "nearest" });
+    REVEALED.set(this.player, reveal);
   }
 
   /** Sets where to start: where this place was left, the tour, the step that is asked for, or one worth seeing. */
@@ -279,6 +289,7 @@ class Player {
     this.transport.render(t);
     this.counters.render(t);
     this.watch.render(t);
+    this.tour.render(t);
     const [story] = this.stories;
     const k = this.woven[0][t];
     const { dataset } = this.section;

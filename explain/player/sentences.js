@@ -312,8 +312,9 @@ export class Telling {
     if (alone) return this.say(`m = ${number(now)}${ignored}`);
     if (before === undefined || before === -Infinity)
       return this.say(`m = ${number(now)}, the first maximum${ignored}`);
-    if (now > before) return this.say(`m rises from ${from} to ${to}: this tile has a larger score${ignored}`);
-    return this.say(`m ${now === before ? `stays ${to}: no larger score` : `falls from ${from} to ${to}`}${ignored}`);
+    const one = this.story.view.axes ? "score" : "element"; // attention's, a softmax's
+    if (now > before) return this.say(`m rises from ${from} to ${to}: this tile has a larger ${one}${ignored}`);
+    return this.say(`m ${now === before ? `stays ${to}: no larger ${one}` : `falls from ${from} to ${to}`}${ignored}`);
   }
 
   /** Whether the step joins the (m, ℓ) of two tiles. */

@@ -182,13 +182,19 @@ export class Tour {
     if (!caption) return;
     const told = box.querySelector(".told"), before = captions[at - 1];
     explain(told, caption.text, caption.terms);
-    const turns = before && before.depth !== caption.depth && !this.player.depth.byHand;
+    const turns = before && before.depth !== caption.depth && caption.depth === this.player.depth.shown;
     told.dataset.turn = turns ? TURNS[caption.depth] : "";
     box.querySelector(".of").textContent = `${at + 1} / ${captions.length}`;
     box.querySelector("[data-do=previous]").disabled = at === 0;
     const button = box.querySelector("[data-do=next]"), after = this.onward ? `Next: ${this.onward.title} →` : "Done";
     button.textContent = this.last ? after : "Next";
     button.ariaLabel = this.onward ? after : "Next caption";
+  }
+
+  /** Says where a caption's step is, while another step is shown. */
+  render(t) {
+    const by = Math.sign(t - (this.caption?.t ?? t));
+    this.box.querySelector(".told").dataset.by = ["Later: ", "", "Earlier: "][by + 1];
   }
 
   /** Tells the run sheet in another window where the tour is. */

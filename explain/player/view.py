@@ -31,6 +31,7 @@ def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
     return {
         "title": entry.title,
         "kernel": entry.base,
+        "wrong": entry.kind == "broken",
         "roles": dict(entry.roles),
         "also": {own: name for names in entry.buffers.values() for own, name in names.items()},
         "beats": [tuple(vars(beat).values()) for beat in beats(trace, entry.roles)],

@@ -109,7 +109,7 @@ def _item(room: str, question: Question[C], context: C, given: str, verdict: Ver
         case "choice":
             fields = "".join(
                 f'<label><input type="radio" name="{escape(field)}" value="{escape(option)}"'
-                f"{' checked' if option == given else ''}> {inline(option)}</label>"
+                f"{' checked' if option == given else ''}> <span>{inline(option)}</span></label>"
                 for option in question.options_of(context)
             )
         case _:

@@ -33,7 +33,12 @@ def pressable(html: str, name: str) -> int:
             st.session_state[times] = st.session_state.get(times, 0) + 1
 
     _PRESSABLE(key=key, data={"html": html}, on_pressed_change=put)
-    return int(st.session_state.get(times, 0))
+    return presses(name)
+
+
+def presses(name: str) -> int:
+    """How often a part of that picture or table was pressed."""
+    return int(st.session_state.get(f"pressable {name}: times", 0))
 
 
 def pressed(name: str, allowed: Container[str], otherwise: str) -> str:

@@ -34,6 +34,7 @@ def stepper(
     step: Step | None = None,
     titles: Sequence[str] | None = None,
     request: int = 0,
+    reveal: int = 0,
     watch: str | None = None,
     chapter: str = "",
     onward: tuple[str, str] | None = None,
@@ -42,7 +43,8 @@ def stepper(
     none.
 
     `step` is where to start, and where to go when it or `request` changes; or a function of the traces that returns it.
-    `titles` replace the kernels' own. `watch` is the variable or term that the player marks on its timeline.
+    When `reveal`, a count, grows, the player comes into sight. `titles` replace the kernels' own. `watch` is the
+    variable or term that the player marks on its timeline.
     The tour through these runs begins with the player; that of `chapter`, if several chapters have one. After its last
     caption it leads `onward`: a title, and an address in the app.
     """
@@ -60,7 +62,7 @@ def stepper(
     tour = _tour(chapter, experiments)
     if tour and onward:
         tour = {**tour, "onward": dict(zip(("title", "address"), onward, strict=True))}
-    player(shown, key=key, step=at, request=request, worked=True, watch=watch, tour=tour)
+    player(shown, key=key, step=at, request=request, reveal=reveal, worked=True, watch=watch, tour=tour)
     return traces
 
 
@@ -137,7 +139,8 @@ def traffic_table(experiment: Experiment, trace: Trace) -> None:
     said = ", ".join(f"**{count(totals[f'{way}_bytes'])} B** {way}" for way in ("read", "written"))
     mark = ":green[✓ formula = trace]" if agree else ":red[✗ formula ≠ trace]"
     matmuls = f", {count(matmul)} of them in matmuls" if (matmul := traffic.flops_of("matmul")) else ""
-    st.markdown(f"HBM: {said}. FLOPs: **{count(traffic.flops)}**{matmuls}. {mark}")
+    several = f", {rows_of} rows" if (rows_of := experiment.values.get("rows", 1)) > 1 else ""
+    st.markdown(f"HBM{several}: {said}. FLOPs: **{count(traffic.flops)}**{matmuls}. {mark}")
     folded = f"<details><summary>Each buffer's bytes</summary>\n\n{markdown(columns, rows)}\n\n</details>"
     st.markdown(folded, unsafe_allow_html=True)
     if not agree:

@@ -330,3 +330,10 @@ def test_a_first_reader_gets_idea_a_link_to_a_step_code_and_the_choice_is_kept(p
     page.wait_for_url(re.compile(r"[?&]depth=code\b"))
     opens("")
     expect(player(page)).to_have_attribute("data-depth", "code")
+
+
+def test_only_a_maximum_that_goes_on_from_tile_to_tile_is_called_running(opened):
+    for experiment, words in ((lessons.ONLINE, {"running max"}), (lessons.wrong_twin(lessons.ONLINE), {"maximum"})):
+        terms = opened(experiment).locator(".scene .term")
+        expect(terms.first).to_be_visible()
+        assert {"running max", "maximum"} & {*terms.all_text_contents()} == words

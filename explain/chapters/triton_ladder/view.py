@@ -48,7 +48,9 @@ def one_rung(at: int, row: Experiment) -> Runs:
     """One rung in the player, what it lacks, its bytes. Returns the run."""
     rung = ladder.RUNGS[at]
     experiment = rung.experiment(row)
-    traces = stepper.stepper([experiment], key="ladder", chapter="triton_ladder", onward=_after(at))
+    traces = stepper.stepper(
+        [experiment], key="ladder", reveal=pictures.presses("rung"), chapter="triton_ladder", onward=_after(at)
+    )
     last = at + 1 == len(ladder.RUNGS)
     words, beside = layout.sides("Still missing" if last else "What the next kernel fixes")
     with words:
@@ -73,26 +75,26 @@ def _after(at: int) -> tuple[str, str]:
 
 
 def climb(at: int) -> tuple[Experiment, Sequence[ladder.Outcome]]:
-    """The ladder, and below it the controls of its row. Returns the row and what each rung made of it."""
-    picture = st.container()
-    row = choose_row(at)
-    with picture:
-        return row, all_rungs(at, row)
-
-
-def all_rungs(at: int, row: Experiment) -> Sequence[ladder.Outcome]:
-    """Every rung on one input, as a picture and as a table. A press chooses a rung; `at` is the chosen one."""
+    """The ladder, and beside it the controls of its row. Returns the row and what each rung made of it. A press chooses
+    a rung; `at` is the chosen one.
+    """
+    with layout.below_goal():
+        row = choose_row(at)
     rungs = [(one, one.experiment(row)) for one in ladder.RUNGS]
     found = zip(rungs, stepper.traces_of([own for _, own in rungs]), strict=True)
     outcomes = [ladder.outcome(one, own, trace) for (one, own), trace in found if trace is not None]
     wide, narrow = (figures.ladder(outcomes, at, narrow=narrow) for narrow in (False, True))
     with st.container(key="rung"):
         pictures.pressable(f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>', "rung")
-    folded = f"<details><summary>Bytes and errors</summary>\n\n{ladder.table(outcomes)}\n\n{COUNTED}\n\n</details>"
-    st.markdown(folded, unsafe_allow_html=True)
     if len(outcomes) < len(rungs):
         st.caption("Some rungs were not recorded on this input, and this machine has no Triton to run them.")
-    return outcomes
+    return row, outcomes
+
+
+def counted(outcomes: Sequence[ladder.Outcome]) -> None:
+    """Every rung's bytes and error, folded away."""
+    folded = f"<details><summary>Bytes and errors</summary>\n\n{ladder.table(outcomes)}\n\n{COUNTED}\n\n</details>"
+    st.markdown(folded, unsafe_allow_html=True)
 
 
 @repeated

@@ -90,7 +90,9 @@ def _wrong_rows(shown: Shown) -> list[int]:
 def _why_rows(shown: Shown) -> Why:
     wrong, every = _wrong_rows(shown), len(_stored(shown.runs[BROKEN]))
     named = f": from row {min(wrong)} to row {max(wrong)}" if wrong else ""
-    return Why(f"{len(wrong)} of {every} rows{named}.")
+    hidden = shown.runs[BROKEN][0].values["causal"] and wrong and min(wrong)
+    why = f" The mask is causal: rows 0–{hidden - 1} see only keys 0–{hidden - 1}." if hidden else ""
+    return Why(f"{len(wrong)} of {every} rows{named}.{why}")
 
 
 QUESTIONS = (

@@ -43,15 +43,16 @@ SEEDS = range(10)
 NO_TRITON = "Triton runs on Linux only, so this machine makes no new runs. The recorded ones use the same kernels."
 
 _CHOSEN, _GO, _PRESSED, _WATCHED = "exhibit chosen", "steps of exhibits", "steps pressed", "inputs of exhibits"
-_LINKED = "exhibit that a link led to"
+_LINKED, _REVEALED = "exhibit that a link led to", "times that inputs were watched"
 
 
 class Trial(NamedTuple):
-    """One run's verdict: the error with the largest error ÷ tolerance, and the tolerance there."""
+    """One run's verdict: the error with the largest error ÷ tolerance, the tolerance there, and in which output."""
 
     error: float
     tolerance: float
     within_tolerance: bool
+    output: str
 
 
 def choose() -> Exhibit:
@@ -85,11 +86,11 @@ def _label(place: int, exhibit: Exhibit) -> str:
 
 
 def plaque(exhibit: Exhibit) -> DeltaGenerator:
-    """The bug in a sentence, and the input that shows it; the changed line; m and ℓ on that input. Returns the place
-    below them for how the difference spreads.
+    """The bug in a sentence, and the input of the runs in the player; the changed line; m and ℓ on that input. Returns
+    the place below them for how the difference spreads.
     """
     line_of, strip = st.columns([1.4, 1], gap="small")
-    pair = compared(exhibit)
+    pair = _watched(exhibit)
     right, broken = traces_of(pair)
     line, html = figures.changed_line(exhibit)
     origin = (
@@ -99,9 +100,10 @@ def plaque(exhibit: Exhibit) -> DeltaGenerator:
         if exhibit.harmless
         else "common in first versions"
     )
-    said = pair[0].preset.help.replace("− −inf", "− (−∞)").replace("−inf", "−∞")
+    said = pair[0].preset.help.replace("− −inf", "− (−∞)").replace("−inf", "−∞").rstrip(".")
+    masked = ", under a causal mask" if pair[0].values.get("causal") else ""
     layout.introduce(
-        f"**{WORDS[exhibit.name].bug}**\n\nInput: {said[0].lower()}{said[1:].rstrip('.')}. [Find another ↓](#game)"
+        f"**{WORDS[exhibit.name].bug}**\n\nInput: {said[0].lower()}{said[1:]}{masked}. [Find another ↓](#game)"
     )
     with line_of:
         st.markdown(html, unsafe_allow_html=True)
@@ -147,8 +149,7 @@ def run(exhibit: Exhibit, chain: DeltaGenerator) -> exercises.Shown | None:
     Returns what the questions are about; None if the runs cannot be shown.
     """
     found: list[Divergence] = []
-    own = compared(exhibit)
-    pair = st.session_state.get(_WATCHED, {}).get(exhibit.name) or own
+    pair = _watched(exhibit)
     linked = st.session_state.setdefault(_LINKED, exhibit.name if {"step", "caption"} & {*st.query_params} else "")
 
     def opening(traces: Sequence[Trace]) -> int | None:
@@ -158,13 +159,18 @@ def run(exhibit: Exhibit, chain: DeltaGenerator) -> exercises.Shown | None:
             return found[0].step if found else 0
         return asked
 
-    if pair != own:
+    if pair != compared(exhibit):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"On your input: {_input(pair[0])}.")
             st.button("Back to the exhibit's input", on_click=_watch, args=(exhibit, None))
-    pressed = st.session_state.get(_PRESSED, 0)
     traces = stepper(
-        pair, key="what breaks", step=opening, titles=figures.titles(exhibit), request=pressed, chapter="what_breaks"
+        pair,
+        key="what breaks",
+        step=opening,
+        titles=figures.titles(exhibit),
+        request=st.session_state.get(_PRESSED, 0),
+        reveal=st.session_state.get(_REVEALED, 0),
+        chapter="what_breaks",
     )
     if not traces:
         return None
@@ -176,7 +182,7 @@ def run(exhibit: Exhibit, chain: DeltaGenerator) -> exercises.Shown | None:
 def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -> None:
     """The first difference of each quantity as a chain: a button goes to its step."""
     if not found:
-        layout.prose("**No difference**: on this input the two runs are equal, bit for bit.")
+        layout.prose("**No difference** on this input.")
         return
     st.markdown("**The difference spreads:**", width="content")
     first = {symbol: one for one in reversed(found) if (symbol := _symbol(one.variable))}  # m_new and m_i are both m
@@ -209,7 +215,13 @@ def _go(broken: Experiment, step: int) -> None:
 
 def _watch(exhibit: Exhibit, pair: tuple[Experiment, Experiment] | None) -> None:
     st.session_state.setdefault(_WATCHED, {})[exhibit.name] = pair
+    st.session_state[_REVEALED] = st.session_state.get(_REVEALED, 0) + 1
     st.query_params.pop("step", None)
+
+
+def _watched(exhibit: Exhibit) -> tuple[Experiment, Experiment]:
+    """The runs in the player: on the input that the reader found in the game and watches, else on the exhibit's."""
+    return st.session_state.get(_WATCHED, {}).get(exhibit.name) or compared(exhibit)
 
 
 def _pair(exhibit: Exhibit, inputs: str) -> tuple[Experiment, Experiment]:
@@ -226,7 +238,7 @@ def _both(exhibit: Exhibit, sizes: Mapping[str, object], inputs: str, seed: int)
 def trial(key: str) -> Trial:
     """One experiment's verdict, from a run in the interpreter; shared by all sessions. Raises WorkerError."""
     said = engine().check(Experiment.from_json(json.loads(key)))
-    return Trial(float(said["error"]), float(said["tolerance"]), bool(said["within_tolerance"]))
+    return Trial(float(said["error"]), float(said["tolerance"]), bool(said["within_tolerance"]), said["output"])
 
 
 # The game
@@ -240,7 +252,7 @@ def game(exhibit: Exhibit) -> None:
         + (
             "Try to make the changed kernel fail."
             if exhibit.harmless
-            else "Change it until the broken kernel fails and the correct one passes."
+            else "The broken kernel must fail and the correct one pass. The input at the top does it: find another."
         )
     )
     if not has_triton():
@@ -410,7 +422,7 @@ def _ratio_in_words(experiment: Experiment, trial: Trial) -> str:
     if math.isnan(trial.error):
         return "a number where NaN is right, or NaN where a number is" if "nan=" in experiment.inputs else "NaN"
     if not math.isfinite(trial.error):
-        return "infinitely far off"
+        return f"{_symbol(trial.output) or trial.output} is infinite"
     if not trial.tolerance:
         return "exact" if not trial.error else f"error {number(trial.error)}, tolerance 0"
     share = trial.error / trial.tolerance

@@ -163,7 +163,12 @@ function paintMatrix(ctx, palette, cells, { item, x, y, width, height }, { data,
     : item.ramp === "reads" ? Math.abs : (v) => v;
   const pixels = Int32Array.from(values, (v) => palette.pixel(shade(v), ramp, item.largest, item.diverging));
   drawCells(ctx, cells, pixels, wide, x, y, width, height);
-  const cw = width / wide, ch = height / high;
+  const cw = width / wide, ch = height / high, [first] = values;
+  if (!Number.isFinite(first) && values.every((v) => Object.is(v, first))) {
+    write(ctx, figure(first), x + width / 2, y + height / 2, { size: Math.min(palette.size * 1.6, height, width / 3),
+      weight: 700, font: palette.font, align: "center", colour: palette.inkOn(pixels[0]) });
+    return;
+  }
   if (!size || ch < size) return;
   const texts = values.map(item.whole ? (v) => number(v, true) : figure);
   if (cw < figureEms(ctx, texts, palette.font) * size) return;

@@ -58,14 +58,18 @@ export class Scenes {
       const own = columns.map(({ roles, above, state }) => ({ roles: roles.filter(sets), state,
         above: sets(above) ? above : null })).filter(({ roles }) => roles.length);
       this.launches.set(launch, { columns: [...this.loaded(launch), ...own], hbm: new HbmState(story, launch),
-        words: { ...QUANTITY_WORDS, ...words?.(sets, { x: bufferSymbol("x", story.view), loops: this.loops(launch) }) }, whole: sets("scores") ? this.neverWhole(launch) : null });
+        words: { ...QUANTITY_WORDS, ...words?.(sets, { x: bufferSymbol("x", story.view), begins: this.begins(launch) }) },
+        whole: sets("scores") ? this.neverWhole(launch) : null });
     }
     return this.launches.get(launch);
   }
 
-  loops(launch) {
+  /** Whether a launch's programs set m and ℓ before the first tile: else each tile has its own. */
+  begins(launch) {
     const { beats, programs } = this.story;
-    return beats.some(({ tile, program }) => tile > 0 && programs[program].launch === launch);
+    const first = beats.find(({ tile, program }) => tile === 0 && programs[program].launch === launch);
+    return first && ["running_max", "running_sum"].some((role) =>
+      this.story.changedAt(role, programs[first.program].first, first.begin - 1) >= 0);
   }
 
   /** The shape of the whole S, if the launch never writes its tiles; else null. */

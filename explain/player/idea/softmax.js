@@ -6,8 +6,8 @@ export const SOFTMAX = {
   of: ["scores", "exponentials", "kept"],
   columns: [tiles(["scores"]), MAX, RESCALE, tiles(["exponentials"]), SUM, tiles(["output"]), tiles(["weights"]),
     tiles(["kept"]), tiles(["kept_weight"])],
-  /** `x`: the symbol of its input, S in attention; `loops`: whether a program takes several tiles. */
-  words: (sets, { x, loops }) => ({ scores: x === "x" ? "element" : "score", output: "weight",
+  /** `x`: the symbol of its input, S in attention; `begins`: whether m and ℓ go on from tile to tile. */
+  words: (sets, { x, begins }) => ({ scores: x === "x" ? "element" : "score", output: "weight",
     exponentials: sets("running_max") || sets("new_max") ? `exp(${x} − m)` : `exp(${x})`,
-    ...(loops ? {} : { max: "maximum", sum: "sum" }) }),
+    ...(begins ? {} : { max: "maximum", sum: "sum" }) }),
 };

@@ -84,8 +84,31 @@ def test_an_input_found_in_the_game_can_be_watched():
     test = page("what_breaks", exhibit="inf_minus_inf")
     test.selectbox(key="game hidden").set_value("first_tile").run()
     ask(test, "inf_minus_inf")
+    before = player(test)
     next(b for b in test.button if b.key == "watch inf_minus_inf 1").click().run()
     assert "first_tile" in str(test.session_state[museum._WATCHED])
+    assert b'"reveal":1' in player(test)
+    assert b'"reveal"' not in before  # it is a screen above: then it comes into sight
+
+
+def test_the_input_and_the_table_are_of_the_watched_run():
+    test = page("what_breaks")
+    _, falling = compared(EXHIBITS["no_running_max"])
+    test.select_slider(key="game scale").set_value(3.0).run()
+    ask(test, "no_running_max")
+    assert falling.preset.help[1:].rstrip(".") in texts(test)
+    next(b for b in test.button if b.key == "watch no_running_max 1").click().run()
+    shown = texts(test)
+    assert f"{falling.preset.help[1:].rstrip('.')}, under" not in shown
+    assert "scaled by 3" in shown
+    assert "No difference" in shown
+    assert "l = inf" not in shown
+    assert "the first row in which" not in shown
+
+
+def player(test: AppTest) -> bytes:
+    """What the page sends to its player."""
+    return max((one.proto.bytes for one in test.get("bidi_component")), key=len)
 
 
 def test_a_dtype_too_narrow_for_an_input_is_still_an_answer():
@@ -101,10 +124,11 @@ def test_without_triton_the_game_says_so(monkeypatch):
     assert "Triton runs on Linux only" in everything(page("what_breaks"))
 
 
-def test_a_nan_is_said_where_no_nan_was_put_in():
+def test_what_is_not_finite_is_named():
     right, broken = compared(EXHIBITS["inf_minus_inf"])
     assert museum._cell(broken) == ":red[**fails: NaN**]"
     assert museum._cell(right).startswith(":green[passes, ")
+    assert museum._cell(compared(EXHIBITS["finite_start"])[1]) == ":red[**fails: L is infinite**]"
     assert "NaN is right" in museum._cell(compared(EXHIBITS["nan_swallowed"])[1])
 
 

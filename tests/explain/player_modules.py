@@ -30,7 +30,7 @@ def evaluated(script: str, body: str, **given: Any) -> Any:
     """What `body` returns: JavaScript after `script`; both see `given`."""
     told = f"console.log(JSON.stringify(await (async () => {{{body}}})()));"
     whole = f"{BROWSER}const given = {json.dumps(given)};{script}{told}"
-    command = [NODE, "--input-type=module", "-"]
+    command = [str(NODE), "--input-type=module", "-"]
     done = subprocess.run(command, input=whole, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -18,7 +18,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Error, Locator, Page, ViewportSize, expect
 
 from explain import contents
-from tests.e2e.conftest import PATIENCE_MS, move, watched
+from tests.e2e.conftest import PATIENCE_MS, WITHOUT_FADES, move, watched
 from tests.e2e.fonts import NoFontsError, only
 from tests.e2e.server import Server
 from tests.e2e.waiting import until
@@ -74,6 +74,7 @@ def context(dressed: tuple[str, Browser]) -> Iterator[BrowserContext]:
     context = dressed[1].new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
     context.set_default_timeout(PATIENCE_MS)
     context.add_init_script(path=CHECKER)
+    context.add_init_script(WITHOUT_FADES)
     yield context
     context.close()
 

@@ -66,6 +66,13 @@ MOVE = """async (address) => {
   }
 }"""
 
+# Streamlit fades what a run may replace, and each frame of that is drawn: a twelfth of what a page costs that is moved to.
+WITHOUT_FADES = """{
+  const still = new CSSStyleSheet();
+  still.replaceSync("*, ::before, ::after { transition: none !important }");
+  document.adoptedStyleSheets.push(still);
+}"""
+
 # A page lives for seconds here: compiling its JavaScript a second and a third time takes an eighth of all a test costs.
 NO_OPTIMISATION = "--js-flags=--no-turbofan --no-maglev"
 # One process draws all pages: a new one for each site that a tab goes to costs a twentieth of all.
@@ -132,6 +139,7 @@ def tab(browser: Browser) -> Iterator[tuple[Page, CDPSession]]:
     context = browser.new_context()
     context.set_default_timeout(PATIENCE_MS)
     context.add_init_script(CODE_READER)
+    context.add_init_script(WITHOUT_FADES)
     page = context.new_page()
     yield page, context.new_cdp_session(page)
     context.close()

@@ -7,6 +7,7 @@
   const DENSE = 0.45;                                      // of a space: numbers in cells may stand closer than words
   const CONTRAST = 4.5;                                    // WCAG 2, AA
   const drawn = new WeakMap();                             // canvas → [{text, left, top, right, bottom}], its pixels
+  const pens = new Map();                                  // a pen's font → the characters drawn with it
 
   // --- what canvases show ---
 
@@ -42,6 +43,8 @@
   });
   patched(PEN, "fillText", function (text, x, y) {
     if (!String(text).trim() || this.globalAlpha === 0) return;
+    if (!pens.has(this.font)) pens.set(this.font, new Set());
+    for (const character of String(text)) pens.get(this.font).add(character);
     const m = this.measureText(text);
     const { actualBoundingBoxLeft: left, actualBoundingBoxRight: right } = m;
     const box = onCanvas(this, x - left, y - m.actualBoundingBoxAscent, x + right, y + m.actualBoundingBoxDescent);
@@ -403,8 +406,20 @@
   window.layoutFaults = check;
 
   const characters = new Map();                            // a font's style → the characters seen in it
-  /** The elements with characters that no text of the same font had before; each has these as newCharacters. */
+  /**
+   * The elements with characters that no text of the same font had before; each has these as newCharacters. Of what
+   * canvases show, elements of its own that nobody sees.
+   */
   window.withNewCharacters = () => {
+    document.querySelector("[data-pens]")?.remove();
+    const ofPens = document.body.appendChild(document.createElement("div"));
+    ofPens.dataset.pens = "";
+    ofPens.style.cssText = "position: fixed; top: 0; opacity: 0; pointer-events: none";
+    for (const [font, written] of pens) {
+      ofPens.append(Object.assign(document.createElement("span"), { textContent: [...written].join("") }));
+      ofPens.lastChild.style.font = font;
+    }
+    pens.clear();
     document.documentElement.getBoundingClientRect();      // a text that is not laid out yet has no font
     return all("*").filter(hasNewCharacters);
   };
@@ -445,7 +460,10 @@
     return Boolean(on && under?.[3]) && Math.abs(light(on) - light(under)) < 0.2;
   };
 
-  /** Resolves when nothing has changed for `quiet` ms: neither the page's tree nor the size of its pictures. */
+  /**
+   * Resolves when nothing has changed for `quiet` ms: neither the page's tree nor the size of its pictures. To true;
+   * to false where that takes more than `limit` ms, or no frame is drawn in a fifth of them.
+   */
   window.layoutSettled = (quiet = 150, limit = 300_000) =>
     new Promise((resolve) => {
       const begun = performance.now();
@@ -466,6 +484,7 @@
         if (now - last >= quiet || now - begun > limit) resolve(now - begun <= limit);
         else setTimeout(look, 70);
       };
-      requestAnimationFrame(look);
+      const noFrame = setTimeout(resolve, limit / 5, false);
+      requestAnimationFrame(() => (clearTimeout(noFrame), look()));
     });
 })();

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.e2e.test_layout import foreign_fonts
+from tests.e2e.test_layout import foreign_fonts, looks
 
 CHECKER = Path(__file__).with_name("layout.js")
 BOX = "width: 9rem; white-space: nowrap; "
@@ -158,3 +159,28 @@ def test_a_text_that_is_shown_later_has_its_font_then(blank: Page) -> None:
     assert foreign_fonts(blank) == []
     blank.evaluate("document.querySelector('p').style.display = 'block'")
     assert [text for _, text in foreign_fonts(blank)] == ["abc"]
+
+
+def test_it_finds_a_font_of_the_machines_on_a_canvas(blank: Page) -> None:
+    assert found(blank, '<canvas aria-label="map" data-draw="abc@10,20"></canvas>') == []
+    assert {"abc", "one"} <= {text for _, text in foreign_fonts(blank)}  # "one" is the page's heading
+    assert foreign_fonts(blank) == []
+    assert blank.evaluate("window.layoutFaults()") == []
+
+
+def test_a_page_that_draws_no_frame_does_not_come_to_rest(blank: Page) -> None:
+    assert blank.evaluate("window.layoutSettled()")
+    assert not blank.evaluate("window.requestAnimationFrame = () => {}, window.layoutSettled(150, 500)")
+
+
+def test_each_view_is_seen_in_every_width_and_both_themes_and_little_is_turned() -> None:
+    of_views = [looks("dark", "light", view, every_view=True, same_layout=False) for view in range(4)]
+    for seen in of_views:
+        assert {width for width, theme in seen if theme == "dark"} == {420, 1280, 1440, 1920}
+        assert (1440, "light") in seen
+    assert (420, "light") in of_views[0]
+    assert {width for width, _ in looks("dark", "light", 1, every_view=True, same_layout=True)} == {420, 1440}
+    for before, after in pairwise(of_views):
+        assert after[0] == before[-1]
+    for (width, theme), (next_width, next_theme) in pairwise([look for seen in of_views for look in seen]):
+        assert width == next_width or theme == next_theme

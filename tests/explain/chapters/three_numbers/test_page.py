@@ -159,12 +159,11 @@ def test_warm_and_cold_are_different_counts(monkeypatch):
     assert "Left in L2 by the run before" not in cold
 
 
-@pytest.mark.parametrize("heat", ["cold", "warm"])
 @pytest.mark.parametrize("kernel", MEASURED)
-def test_every_kernel_of_the_menu_opens(monkeypatch, kernel, heat):
+def test_every_kernel_of_the_menu_opens(monkeypatch, kernel):
     with_gpu(monkeypatch, NONE, refused(AssertionError()))
     monkeypatch.setattr("explain.ui.stepper.stepper", lambda *_, **__: [])  # its run is traced in other tests
-    test = page("three_numbers", kernel=kernel, l2=heat)
+    test = page("three_numbers", kernel=kernel)
     menu = test.selectbox(key="kernel")
     assert [TAUGHT[name].title for name in MEASURED] == menu.options
     assert menu.value == kernel

@@ -49,7 +49,7 @@ def test_the_climb_shows_the_rungs_beside_others_with_the_source(file):
     assert len(test.get("plotly_chart")) == 2
 
 
-@pytest.mark.parametrize("rung", (RUNGS[0], rungs.BY_NAME["tma"], RUNGS[-1]), ids=lambda rung: rung.name)
+@pytest.mark.parametrize("rung", [RUNGS[0], rungs.BY_NAME["tma"], RUNGS[-1]], ids=lambda rung: rung.name)
 def test_a_rung_shows_its_idea_its_number_its_code_and_what_is_new(rung, file):
     test = page("speed", rung=rung.name)
     said, code = texts(test), [one.value for one in test.code]

@@ -16,12 +16,10 @@ from __future__ import annotations
 import argparse
 import ast
 import json
-import math
 import os
 import re
 import sys
 import tempfile
-import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -50,7 +48,6 @@ from kernels.catalog import KERNELS, TAUGHT
 from kernels.edits import source_of
 from kernels.museum import EXHIBITS
 
-ROOT = Path(__file__).resolve().parents[1]
 RUN_SECONDS = 30.0
 SORTS_A_FILE = 4
 MEGABYTES = 6000.0
@@ -421,30 +418,16 @@ def _text(kernel: str, sizes: dict[str, Any], inputs: str) -> str:
     return source_of(KERNELS[kernel].module) + CATALOG.format(kernel=kernel, sizes=sizes, inputs=inputs)
 
 
-def kept(path: Path | None) -> list[dict[str, Any]]:
-    """The rows of a run that was interrupted."""
-    if path is None or not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--from", type=Path, action="append", default=[], metavar="DIR", dest="folders")
     parser.add_argument("--out", type=Path, metavar="FILE", help="also write the result to this file, as JSON")
     parser.add_argument("--seconds", type=float, default=300.0, help="a file's limit (300)")
     parser.add_argument("--jobs", type=int, default=2, help="files at a time (2)")
-    parser.add_argument("--rows", type=Path, metavar="FILE", help="keep each file's row here, and continue from it")
-    parser.add_argument(
-        "--within", type=float, default=math.inf, metavar="SECONDS", help="start no file after this time"
-    )
     parsed = parser.parse_args()
-    begin = time.monotonic()
 
-    def one(job: tuple[str, str, str]) -> dict[str, Any] | None:
+    def one(job: tuple[str, str, str]) -> dict[str, Any]:
         name, text, function = job
-        if time.monotonic() - begin > parsed.within:
-            return None
         with tempfile.TemporaryDirectory() as folder:
             ended = process.run(
                 lambda: [json.dumps(measured(name, text, function, Path(folder))).encode()],
@@ -452,17 +435,11 @@ def main() -> int:
                 locked=False,
             )
         row: dict[str, Any] = json.loads(ended.answer) if ended.answer else {"name": name, "why": ended.why or "died"}
-        if parsed.rows:
-            with parsed.rows.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
         print(name, row.get("why") or row["blamed"], file=sys.stderr, flush=True)
         return row
 
-    rows = kept(parsed.rows)
-    done = {row["name"] for row in rows}
     with ThreadPoolExecutor(parsed.jobs) as pool:
-        jobs = [job for job in (*own(), *sources(parsed.folders)) if job[0] not in done]
-        rows += filter(None, pool.map(one, jobs))
+        rows = [*pool.map(one, (*own(), *sources(parsed.folders)))]
     ran = [row for row in rows if "planted" in row]
     blamed = [row for row in ran if row["blamed"]]
     planted = {

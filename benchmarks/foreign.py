@@ -508,9 +508,6 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time (1)")
     parser.add_argument("--rows", type=Path, metavar="FILE", help="keep each run's row here, and continue from it")
     parser.add_argument(
-        "--again", action="store_true", help="trace what it has too; what compiled is not compiled again"
-    )
-    parser.add_argument(
         "--within", type=float, default=math.inf, metavar="SECONDS", help="start no run after this time"
     )
     parser.add_argument("--only", metavar="PATTERN", default="", help="only targets with this regular expression")
@@ -527,13 +524,12 @@ def main() -> int:
     if parsed.rows and parsed.rows.exists():
         rows = {row["name"]: row for row in map(json.loads, parsed.rows.read_text(encoding="utf-8").splitlines())}
     known = {tuple(one["place"]): one["compiled"] for row in rows.values() for one in row["kernels"]}
-    done = () if parsed.again else rows
     targets = [
         (number, name, path, function, folder)
         for folder in folders
         for path, functions in files(folder)
         for number, function in enumerate(functions[: parsed.tests])
-        if (name := f"{folder.name}/{path.relative_to(folder)}:{function}") not in done and re.search(parsed.only, name)
+        if (name := f"{folder.name}/{path.relative_to(folder)}:{function}") not in rows and re.search(parsed.only, name)
     ]
     targets.sort(key=lambda target: target[0])  # each file's first test, each file's second …: time may be short
     begin = time.monotonic()

@@ -10,6 +10,7 @@ import pytest
 from explain import ROOT
 from explain.cli import _parser
 
+pytestmark = pytest.mark.xdist_group("digests")  # of all code, with tests/explain/records/test_results.py
 FIGURES = runpy.run_path(str(ROOT / "scripts" / "write_figures.py"))
 
 

@@ -59,20 +59,8 @@ def test_list(capsys):
 
 def test_run_prints_one_object(capsys, monkeypatch):
     monkeypatch.undo()  # with an engine of its own, which it ends
-    words = [
-        "--set",
-        "seq_len=40",
-        "--set",
-        "causal=true",
-        "--set",
-        "dtype=bf16",
-        "--inputs",
-        "ascending",
-        "--seed",
-        "7",
-        "--json",
-    ]
-    status, out, _ = run(capsys, "run", "flash_attention", "--backend", "interpreter", *words)
+    words = "--set seq_len=40 --set causal=true --set dtype=bf16 --inputs ascending --seed 7 --json"
+    status, out, _ = run(capsys, "run", "flash_attention", "--backend", "interpreter", *words.split())
     answer = json.loads(out)
     assert status == 0
     assert answer["backend"] == "interpreter"
@@ -368,12 +356,7 @@ def test_doctor_looks_at_what_matters(capsys):
 
 
 def test_as_a_module():
-    done = subprocess.run(
-        [sys.executable, "-m", "explain", "run", "softmax_online", "--set", "block_n=3"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = [sys.executable, "-m", "explain", "run", "softmax_online", "--set", "block_n=3"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == "explain: block_n=3: must be a power of two from 1 to 65,536\n"

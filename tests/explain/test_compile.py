@@ -109,10 +109,7 @@ def test_what_the_assembler_refuses_is_said_in_its_last_words():
         "'y'\nRepro command: ptxas x.ptx\n"
     )
     words = _explained(PTXASError(said), 90)
-    assert (
-        words
-        == "ptxas, the GPU's assembler, refused the kernel for sm_90: ptxas x.ptx, line 3; error   : Unknown symbol 'y'"
-    )
+    assert words.endswith("for sm_90: ptxas x.ptx, line 3; error   : Unknown symbol 'y'")
 
 
 def test_a_kernel_launched_again_and_again_is_compiled_once(compiler):
@@ -189,12 +186,7 @@ def cost(shared: int, registers: int, num_warps: int = 4) -> LaunchCost:
 @pytest.mark.parametrize(
     ("gpu", "launch", "programs", "limit"),
     [
-        (
-            "H100",
-            cost(0, 40),
-            12,
-            "registers",
-        ),  # a warp takes 40 × 32 registers; 51 would fit, and they are counted by fours: 48
+        ("H100", cost(0, 40), 12, "registers"),  # 51 warps of 40 × 32 registers fit; they are counted by fours: 48
         ("H100", cost(0, 16), 16, "warps"),
         ("H100", cost(0, 128), 4, "registers"),
         ("H100", cost(0, 129), 3, "registers"),  # a warp's registers come by 256: 16 warps no longer fit

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from explain import lecture
@@ -300,7 +300,6 @@ FLOATS = st.floats(-LARGEST, LARGEST) | st.sampled_from([math.inf, -math.inf, ma
 
 
 @given(st.lists(FLOATS, max_size=200), st.none() | FLOATS)
-@settings(max_examples=300, deadline=None)
 def test_a_histogram_counts_every_number_once_on_a_few_bars(values: list[float], answer: float | None) -> None:
     made = bars([(value, value == answer) for value in values], answer)
     assert sum(bar["count"] for bar in made) == len(values)
@@ -335,7 +334,6 @@ def length_of_refusal(work: Callable[[], object]) -> int:
 
 
 @given(st.sampled_from([NUMBER, CHOICE, CELL]), JSON)
-@settings(max_examples=300, deadline=None)
 def test_any_json_is_an_answer_or_is_refused(question: Mapping[str, object], sent: object) -> None:
     asked = Question.of(question)
     for way in (asked.value, asked.right):
@@ -344,6 +342,5 @@ def test_any_json_is_an_answer_or_is_refused(question: Mapping[str, object], sen
 
 @given(st.fixed_dictionaries({"kind": st.sampled_from(["number", "choice", "cell"]), "words": JSON},
                              optional={"options": JSON, "shape": JSON, "axes": JSON}) | JSON)  # fmt: skip
-@settings(max_examples=300, deadline=None)
 def test_any_json_is_a_question_or_is_refused(sent: object) -> None:
     assert length_of_refusal(lambda: Question.of(sent)) < 120

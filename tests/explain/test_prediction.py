@@ -12,8 +12,8 @@ from explain.device.measurement import Timing
 from explain.experiment import Experiment
 from explain.gpus import GPUS
 from explain.prediction import fitted
-from explain.records import registry
 from explain.records.model import Point, Record
+from tests.explain.records.made import SHIPPED
 
 RUNS = [Experiment.of("softmax_online", {"rows": 4096, "cols": 2**bit}) for bit in range(8, 16)]
 H200 = GPUS["H200"]
@@ -21,15 +21,13 @@ H200 = GPUS["H200"]
 
 def record(factors: dict[int, float] | None = None) -> Record:
     """A GPU that moves the bytes of every array once, at half its bandwidth, after 8 µs; `factors` slow down a run."""
-    shipped = registry.recorded()
-    assert shipped is not None
     points = {}
     for at, run in enumerate(RUNS):
         size = sum(term.elements * term.item_bytes for term in run.traffic.terms)
         ms = 1e3 * (8e-6 + size / (H200.hbm_bytes_per_second / 2)) * (factors or {}).get(at, 1.0)
-        timing = next(p.timing for p in shipped.points.values() if p.timing)
+        timing = next(p.timing for p in SHIPPED.points.values() if p.timing)
         points[run.key] = Point(run, timing=replace(timing, median_ms=ms))
-    return replace(shipped, points=points)
+    return replace(SHIPPED, points=points)
 
 
 def test_a_gpu_that_follows_the_model_is_predicted():
@@ -66,10 +64,8 @@ def test_a_recorded_time_stays_and_is_scaled_for_another_gpu():
 
 
 def test_two_kernels_cross_on_the_recorded_gpu_where_they_were_measured_to():
-    shipped = registry.recorded()
-    times = lengths.of(shipped)
-    assert shipped is not None
-    model = fitted(shipped)
+    times = lengths.of(SHIPPED)
+    model = fitted(SHIPPED)
     assert model is not None
     standard, flash = (lengths.predicted(model, H200)[kernel] for kernel in PAIR)
     for n in times.lengths:
@@ -77,9 +73,7 @@ def test_two_kernels_cross_on_the_recorded_gpu_where_they_were_measured_to():
 
 
 def test_tensor_cores_that_triton_does_not_use_have_no_prediction():
-    shipped = registry.recorded()
-    assert shipped is not None
-    model = fitted(shipped)
+    model = fitted(SHIPPED)
     assert model is not None
     run = lengths.experiments("flash_attention")[-1]
     assert model.seconds(run, GPUS["RTX 4090"])
@@ -88,10 +82,8 @@ def test_tensor_cores_that_triton_does_not_use_have_no_prediction():
 
 
 def test_the_shipped_record_is_predicted_with_a_known_error():
-    shipped = registry.recorded()
-    assert shipped is not None
-    model = fitted(shipped)
-    timed = [point for point in shipped.points.values() if isinstance(point.timing, Timing)]
+    model = fitted(SHIPPED)
+    timed = [point for point in SHIPPED.points.values() if isinstance(point.timing, Timing)]
     assert 0.95 * len(timed) <= len(model.points) <= len(timed)
     assert 1 < model.median < 1.25
     assert model.worst.factor > model.median

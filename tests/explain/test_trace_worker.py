@@ -33,6 +33,10 @@ KERNEL = """
 """
 
 
+COUNTED: dict[str, object] = {"kind": "file", "programs": [], "out": None}
+"""A request that leaves no file."""
+
+
 def quiet(what: str, fraction: float) -> None:
     assert what
     assert 0 <= fraction <= 1
@@ -614,13 +618,7 @@ def test_a_module_of_a_package_imports_its_neighbours(tmp_path):
     main += "def main(): double[(1,)](torch.ones(16), SIZE, BLOCK=BLOCK)"
     (package / "lesson.py").write_text(dedent(KERNEL) + main)
     before, path = set(sys.modules), list(sys.path)
-    request: dict[str, object] = {
-        "kind": "file",
-        "path": str(package / "lesson.py"),
-        "function": "main",
-        "programs": [],
-        "out": None,
-    }
+    request = COUNTED | {"path": str(package / "lesson.py"), "function": "main"}
     assert handle(request, quiet)["traffic"]["read_bytes"] == 16
     (package / "beside.py").write_text("SIZE = 10  # edited")
     assert handle(request, quiet)["traffic"]["read_bytes"] == 40
@@ -631,13 +629,7 @@ def test_a_module_of_a_package_imports_its_neighbours(tmp_path):
 def test_a_module_of_ours_is_not_replaced_by_tracing_it():
     import kernels.softmax as ours
 
-    request: dict[str, object] = {
-        "kind": "file",
-        "path": ours.__file__,
-        "function": "no_such",
-        "programs": [],
-        "out": None,
-    }
+    request = COUNTED | {"path": ours.__file__, "function": "no_such"}
     with pytest.raises(BadTarget, match=r"softmax\.py has no function no_such"):
         handle(request, quiet)
     assert sys.modules["kernels.softmax"] is ours

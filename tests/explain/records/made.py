@@ -1,4 +1,4 @@
-"""Records made up for tests."""
+"""Records for tests."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from explain.counters.model import METRICS, CopyCheck, Counters, Counts
 from explain.counters.stalls import Stalls
 from explain.device.measurement import Provenance, Timing
 from explain.experiment import Experiment
+from explain.records import file, registry
 from explain.records.model import Origin, Point, Record, Roof
 
+SHIPPED = file.load(registry.SHIPPED)
+"""Not made up: the record that comes with the app."""
 WHERE = Provenance("NVIDIA Test 1", "1", "13.0", "2", "3", "3.11", "2026-01-01")
 EXPERIMENT = Experiment.of("softmax_online")
 TIMING = Timing(80.0, 1.0, 0.9, 1.1, 50, "fake")

@@ -10,6 +10,8 @@ from explain import ROOT, cli
 from explain.records import code, results
 from kernels.catalog import KERNELS
 
+pytestmark = pytest.mark.xdist_group("digests")  # of all code take seconds: worked out once
+
 
 @pytest.fixture
 def root(monkeypatch, tmp_path):

@@ -22,6 +22,7 @@ from explain.workers import WorkerSpec
 from kernels.catalog import KERNELS
 from tests.explain.device.fake_worker import WHERE
 from tests.explain.records import made
+from tests.explain.records.made import SHIPPED
 from tests.pages import page, texts
 
 COUNT = "Count one kernel now"
@@ -54,13 +55,11 @@ def choose_kernel(test: AppTest, kernel: str) -> AppTest:
 def test_what_is_recorded_is_shown_with_its_gpu_and_its_numbers():
     test = choose_kernel(page("measurements"), "")
     said = texts(test)
-    record = registry.recorded()
     assert "NVIDIA H200" in said
-    assert record is not None
     plan = PLANS["levels"]
-    table = figures.rows(plan, [registry.Entry("a", record, registry.YOURS)], None)
+    table = figures.rows(plan, [registry.Entry("a", SHIPPED, registry.YOURS)], None)
     assert len(table) == len(plan.experiments)
-    first = record.point(plan.experiments[0])
+    first = SHIPPED.point(plan.experiments[0])
     read = first.counters.cold.dram_read_bytes
     assert read is not None
     assert table[0]["DRAM read, L2 cold, MB"] == read / 1e6
@@ -71,9 +70,7 @@ def test_what_is_recorded_is_shown_with_its_gpu_and_its_numbers():
 
 def test_tensor_cores_are_told_of_kernels_with_a_matmul_only():
     busy = figures.QUANTITIES["tensor cores busy, %"]
-    record = registry.recorded()
-    assert record is not None
-    softmax, attention = (record.point(sizes(kernel)[0]) for kernel in ("softmax_naive", "flash_attention"))
+    softmax, attention = (SHIPPED.point(sizes(kernel)[0]) for kernel in ("softmax_naive", "flash_attention"))
     assert softmax is not None
     assert attention is not None
     assert softmax.counters.cold.tensor_active_percent is not None
@@ -98,9 +95,7 @@ def test_every_heading_has_its_unit():
 
 
 def test_the_bytes_of_a_kernel_that_spills_add_up_as_they_are_shown():
-    record = registry.recorded()
-    assert record is not None
-    one = registry.Entry("a", record, registry.YOURS)
+    one = registry.Entry("a", SHIPPED, registry.YOURS)
     told = figures.spilled(PLANS["levels"], one)
     whole, output, spill = (int(n.replace(",", "")) for n in re.findall(r"([\d,]+) bytes", told))
     assert whole == output + spill

@@ -49,8 +49,8 @@ def test_the_climb_shows_the_rungs_beside_others_with_the_source(file):
     assert len(test.get("plotly_chart")) == 2
 
 
-@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
-def test_each_rung_shows_its_idea_its_number_its_code_and_what_is_new(rung, file):
+@pytest.mark.parametrize("rung", [RUNGS[0], rungs.BY_NAME["tma"], RUNGS[-1]], ids=lambda rung: rung.name)
+def test_a_rung_shows_its_idea_its_number_its_code_and_what_is_new(rung, file):
     test = page("speed", rung=rung.name)
     said, code = texts(test), [one.value for one in test.code]
     assert rung.idea.split(".")[0] in said

@@ -20,7 +20,7 @@ from explain.records import file, registry
 from explain.records.model import Point, Roof
 from explain.workers import WorkerTimeout
 from tests.explain.records import made
-from tests.explain.records.made import WHERE
+from tests.explain.records.made import SHIPPED, WHERE
 from tests.pages import page, texts
 
 SMALL = {"sweep": ui.OWN, "witness": "trace", "attention values": "32, 64"}
@@ -41,8 +41,7 @@ class Here(Engine):
         return {"traffic": experiment.traffic.totals()}
 
     def point(self, experiment: Experiment, *_: Any, **__: Any) -> Point:
-        record = registry.recorded()
-        point = record.point(experiment)
+        point = SHIPPED.point(experiment)
         assert point is not None
         return point
 
@@ -88,9 +87,7 @@ def plots(test: AppTest) -> list[str]:
 
 
 def test_every_ready_sweep_is_recorded_with_counters_and_times():
-    record = registry.recorded()
-    assert record is not None
-    missing = [e for e in RECORDED if (point := record.point(e)) is None or not point.holds(True, True)]
+    missing = [e for e in RECORDED if (point := SHIPPED.point(e)) is None or not point.holds(True, True)]
     assert not missing
 
 
@@ -99,11 +96,10 @@ def test_it_opens_on_what_the_gpu_recorded_bytes_time_and_roofline(here):
     said = texts(test)
     assert "NVIDIA H200" in said
     assert len(plots(test)) == 3
-    record = registry.recorded()
     for level, name in (("hbm", "HBM"), ("shared", "shared memory")):
         shown = plots(page("sweeps", roof=name))[2]
-        assert f"{name} {record.roofs[level].per_second / 1e12:.3g} TB" in shown
-    assert f"matmuls in bf16 reach {record.roofs['matmul bf16'].per_second / 1e12:.3g} TFLOP" in said
+        assert f"{name} {SHIPPED.roofs[level].per_second / 1e12:.3g} TB" in shown
+    assert f"matmuls in bf16 reach {SHIPPED.roofs['matmul bf16'].per_second / 1e12:.3g} TFLOP" in said
     assert "an exp takes 6 instructions per score, an exp2 2" in said
 
 
@@ -193,8 +189,6 @@ def test_what_cannot_be_swept_is_said_and_nothing_is_run(here, query, words):
 
 
 def test_a_record_without_some_points_says_how_many_there_are(here, monkeypatch):
-    record = registry.recorded()
-    assert record is not None
-    some = {key: point for key, point in record.points.items() if '"seq_len":128' in key}
-    monkeypatch.setattr(registry, "recorded", lambda: replace(record, points=some))
+    some = {key: point for key, point in SHIPPED.points.items() if '"seq_len":128' in key}
+    monkeypatch.setattr(registry, "recorded", lambda: replace(SHIPPED, points=some))
     assert "4 of 32 points" in texts(page("sweeps"))

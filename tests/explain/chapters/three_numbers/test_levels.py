@@ -39,15 +39,13 @@ from explain.experiment import Experiment
 from explain.gpus import GPUS
 from explain.parts import part_of
 from explain.records.plans import PLANS
-from explain.records.registry import recorded
 from explain.trace.recorder import record_call
 from kernels.launch import launcher, tensors
+from tests.explain.records.made import SHIPPED as RECORD
 from tests.explain.records.made import counters
 
 H200 = GPUS["H200"]
 PLANNED = PLANS["levels"].experiments
-RECORD = recorded()
-assert RECORD is not None
 COUNTED = [one for one in PLANNED if (point := RECORD.point(one)) is not None and point.counters is not None]
 WITH_CAUSES = ("topk", "softmax_split", "flash_attention_v1")
 """The GPU is asked for more than these kernels name: short pieces, and what is left to causes."""

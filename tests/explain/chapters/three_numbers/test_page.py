@@ -20,19 +20,14 @@ from explain.gpus import GPUS
 from explain.records import registry
 from explain.records.model import Point
 from explain.records.plans import MEASURED, sizes
-from explain.records.registry import Entry, recorded
+from explain.records.registry import Entry
 from explain.workers import WorkerDied, WorkerFailed
 from kernels.catalog import TAUGHT
-from tests.explain.records.made import WHERE
+from tests.explain.records.made import SHIPPED, WHERE
 from tests.pages import measured_on, page, texts
 
 NONE = DeviceStatus(False, "No NVIDIA driver on this machine.")
 THERE = DeviceStatus(True, "", {**WHERE.__dict__})
-
-
-def drawn(test: AppTest) -> str:
-    """What is written in the pictures and on the page."""
-    return texts(test)
 
 
 def with_gpu(monkeypatch: pytest.MonkeyPatch, status: DeviceStatus, point: Callable[[Experiment], Point]) -> None:
@@ -56,9 +51,14 @@ def refused(error: Exception) -> Callable[[Experiment], Point]:
     return point
 
 
+@pytest.fixture(autouse=True)
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless a test says so, this machine has none."""
+    with_gpu(monkeypatch, NONE, refused(AssertionError()))
+
+
 def measured(kernel: str) -> Counters:
-    record = recorded()
-    point = record.point(sizes(kernel)[0])
+    point = SHIPPED.point(sizes(kernel)[0])
     assert point.counters is not None
     return point.counters
 
@@ -68,18 +68,16 @@ def count(test: AppTest) -> AppTest:
     return button.click().run()
 
 
-def test_without_a_gpu_the_recorded_counters_are_shown_and_say_whose_they_are(monkeypatch):
-    with_gpu(monkeypatch, NONE, refused(AssertionError()))
+def test_without_a_gpu_the_recorded_counters_are_shown_and_say_whose_they_are():
     test = page("three_numbers", kernel="softmax_online")
-    said = drawn(test)
+    said = texts(test)
     assert "NVIDIA H200" in said
     assert NONE.reason in said
     assert not [one for one in test.button if one.label == "Count on this GPU"]
 
 
-def test_a_missed_prediction_names_its_cause_and_its_bytes(monkeypatch):
-    with_gpu(monkeypatch, NONE, refused(AssertionError()))
-    said = drawn(page("three_numbers", kernel="softmax_safe", size="1"))
+def test_a_missed_prediction_names_its_cause_and_its_bytes():
+    said = texts(page("three_numbers", kernel="softmax_safe", size="1"))
     done = check(sizes("softmax_safe")[0], measured("softmax_safe").cold, GPUS["H200"])
     assert not done.met
     (held,) = [cause for cause in done.causes if cause.name == "Hit in L2"]
@@ -98,8 +96,8 @@ def test_on_a_gpu_the_run_is_counted_here_and_kept_for_later_reruns(monkeypatch)
     test = page("three_numbers", kernel="softmax_online")
     count(test)
     for _ in range(2):
-        assert "NVIDIA Test 1" in drawn(test)
-        assert "**CUPTI**" in drawn(test)
+        assert "NVIDIA Test 1" in texts(test)
+        assert "**CUPTI**" in texts(test)
         test.run()
     assert asked == [sizes("softmax_online")[0]]
 
@@ -109,7 +107,7 @@ def test_where_cupti_may_not_ncu_counts_and_the_page_says_why(monkeypatch):
     with_gpu(
         monkeypatch, THERE, lambda one: Point(one, replace(measured("softmax_online"), provenance=WHERE, fallback=why))
     )
-    said = drawn(count(page("three_numbers", kernel="softmax_online")))
+    said = texts(count(page("three_numbers", kernel="softmax_online")))
     assert "**ncu**" in said
     assert "ERR_NVGPUCTRPERM" in said
 
@@ -132,75 +130,65 @@ def test_what_cannot_be_counted_here_is_said_and_the_recorded_counters_stay(monk
     with_gpu(monkeypatch, THERE, point)
     test = count(page("three_numbers", kernel="softmax_online"))
     assert words in [*test.warning, *test.error][0].value
-    assert "NVIDIA H200" in drawn(test)
+    assert "NVIDIA H200" in texts(test)
 
 
 def test_with_neither_gpu_nor_record_formula_and_trace_remain(monkeypatch):
-    with_gpu(monkeypatch, NONE, refused(AssertionError()))
     monkeypatch.setattr(registry, "entries", lambda: ([], {}))
     test = page("three_numbers", kernel="flash_attention_v1")
-    said = drawn(test)
+    said = texts(test)
     experiment = sizes("flash_attention_v1")[0]
     assert "NVIDIA H200" not in said
     assert amount(experiment.traffic.read_bytes) in said
 
 
-def test_the_players_own_run_is_traced_here(monkeypatch):
-    with_gpu(monkeypatch, NONE, refused(AssertionError()))
-    said = drawn(page("three_numbers", kernel="softmax_safe", size="small"))
+def test_the_players_own_run_is_traced_here():
+    said = texts(page("three_numbers", kernel="softmax_safe", size="small"))
     assert "Formula = Trace" in said
     assert "not measured. " in said
 
 
-def test_warm_and_cold_are_different_counts(monkeypatch):
-    with_gpu(monkeypatch, NONE, refused(AssertionError()))
-    cold, warm = (drawn(page("three_numbers", kernel="softmax_safe", l2=heat)) for heat in ("cold", "warm"))
+def test_warm_and_cold_are_different_counts():
+    cold, warm = (texts(page("three_numbers", kernel="softmax_safe", l2=heat)) for heat in ("cold", "warm"))
     assert "Left in L2 by the run before" in warm
     assert "Left in L2 by the run before" not in cold
 
 
-@pytest.mark.parametrize("heat", ["cold", "warm"])
 @pytest.mark.parametrize("kernel", MEASURED)
-def test_every_kernel_of_the_menu_opens(monkeypatch, kernel, heat):
-    with_gpu(monkeypatch, NONE, refused(AssertionError()))
+def test_every_kernel_of_the_menu_opens(monkeypatch, kernel):
     monkeypatch.setattr("explain.ui.stepper.stepper", lambda *_, **__: [])  # its run is traced in other tests
-    test = page("three_numbers", kernel=kernel, l2=heat)
+    test = page("three_numbers", kernel=kernel)
     menu = test.selectbox(key="kernel")
     assert [TAUGHT[name].title for name in MEASURED] == menu.options
     assert menu.value == kernel
     assert not test.error
-    assert "not measured" not in drawn(test)
+    assert "not measured" not in texts(test)
 
 
-def test_a_kernel_without_sizes_to_measure_is_refused_in_words(monkeypatch):
-    with_gpu(monkeypatch, NONE, refused(AssertionError()))
-    assert "**Kernel: vector_add.**" in drawn(page("three_numbers", kernel="vector_add"))
+def test_a_kernel_without_sizes_to_measure_is_refused_in_words():
+    assert "**Kernel: vector_add.**" in texts(page("three_numbers", kernel="vector_add"))
 
 
 def test_an_address_that_makes_no_sense_is_said_and_the_page_stands():
-    said = drawn(page("three_numbers", kernel="nonsense", size="9", link="moon", term="read-moon"))
+    said = texts(page("three_numbers", kernel="nonsense", size="9", link="moon", term="read-moon"))
     assert "**Kernel: nonsense.**" in said
     assert "**Sizes: 9.**" in said
 
 
 def test_several_gpus_are_put_side_by_side(monkeypatch):
-    with_gpu(monkeypatch, NONE, refused(AssertionError()))
-    record = recorded()
-    assert record is not None
-    other = replace(record, provenance=WHERE)
-    both = [Entry("recorded:h200.json", record, "recorded"), Entry("here:test-1.json", other, "your file")]
+    other = replace(SHIPPED, provenance=WHERE)
+    both = [Entry("recorded:h200.json", SHIPPED, "recorded"), Entry("here:test-1.json", other, "your file")]
     monkeypatch.setattr("explain.records.registry.entries", lambda: (both, {}))
     test = page("three_numbers", kernel="softmax_online")
-    assert "| Test 1 · " not in drawn(test)
-    said = drawn(measured_on(test).set_value([one.key for one in both]).run())
+    assert "| Test 1 · " not in texts(test)
+    said = texts(measured_on(test).set_value([one.key for one in both]).run())
     assert "| H200 · " in said
     assert "| Test 1 · " in said
 
 
 def test_without_triton_the_page_opens_on_shipped_traces(monkeypatch, tmp_path):
-    with_gpu(monkeypatch, NONE, refused(AssertionError()))
     monkeypatch.setattr("explain.engine.has_triton", lambda: False)
     monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
     test = page("three_numbers")
     assert not test.error
-    assert "Formula = Trace" in drawn(test)
+    assert "Formula = Trace" in texts(test)

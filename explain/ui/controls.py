@@ -13,6 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 from explain import data
 from explain.experiment import Experiment, ParameterError
 from explain.ui.address import asked, here, returned
+from explain.ui.repeat import repeated
 from kernels.catalog import TAUGHT
 from kernels.inputs import PRESETS
 from kernels.parameters import Parameter
@@ -56,7 +57,7 @@ def controls(
     parameters = {parameter.name: parameter for parameter in default.entry.parameters}
     widths = [5 if name == "inputs" else 3.5 if parameters[name].kind == "flag" else 4 for name in names]
     row = a_row or [*widths, *[2.5] * bool(folded)]
-    columns = [column for _ in range(0, len(names), a_row or len(names)) for column in st.columns(row)]
+    columns = [column for _ in range(0, len(names), a_row or len(names)) for column in _row(row)]
     places = dict(zip(names, columns, strict=False))
     if folded:
         with columns[len(names)], st.container(key=f"folded {state}"):
@@ -75,6 +76,12 @@ def controls(
             below = columns[len(names)]
         refuse(words, state, below)
     return current
+
+
+@repeated
+def _row(widths: int | Sequence[float]) -> tuple[DeltaGenerator, ...]:
+    """Places for controls, beside each other."""
+    return tuple(st.columns(widths))
 
 
 def _current(address: _Address, keys: Mapping[str, str]) -> tuple[Experiment, ParameterError | None]:

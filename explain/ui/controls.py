@@ -13,6 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 from explain import data
 from explain.experiment import Experiment, ParameterError
 from explain.ui.address import asked, here, returned
+from explain.ui.repeat import repeated
 from kernels.catalog import TAUGHT
 from kernels.inputs import PRESETS
 from kernels.parameters import Parameter
@@ -56,7 +57,7 @@ def controls(
     parameters = {parameter.name: parameter for parameter in default.entry.parameters}
     widths = [5 if name == "inputs" else 3.5 if parameters[name].kind == "flag" else 4 for name in names]
     row = a_row or [*widths, *[2.5] * bool(folded)]
-    columns = [column for _ in range(0, len(names), a_row or len(names)) for column in st.columns(row)]
+    columns = [column for _ in range(0, len(names), a_row or len(names)) for column in _row(row)]
     places = dict(zip(names, columns, strict=False))
     if folded:
         with columns[len(names)], st.container(key=f"folded {state}"):
@@ -77,25 +78,32 @@ def controls(
     return current
 
 
+@repeated
+def _row(widths: int | Sequence[float]) -> tuple[DeltaGenerator, ...]:
+    """Places for controls, beside each other."""
+    return tuple(st.columns(widths))
+
+
 def _current(address: _Address, keys: Mapping[str, str]) -> tuple[Experiment, ParameterError | None]:
     """The experiment to show, and why what its controls say cannot be used; the controls then say the experiment.
 
     A control's value is known before the control is drawn, so a page that shows it runs once.
     """
     current, error = address.current()
-    shown, known = f"{address.state}: shown", all(key in st.session_state for key in keys.values())
-    if known and st.session_state.get(shown) == current:
+    memory, shown = address.memory, f"{address.state}: shown"
+    known = all(key in st.session_state for key in keys.values())
+    if known and memory.get(shown) == current:
         chosen = {name: st.session_state[key] for name, key in keys.items()}
         if not chosen.items() <= _choices(current).items():
             try:
                 current, error = _fits_screen(_changed(current, chosen)), None
                 address.choose(current)
             except ParameterError as refused:
-                st.session_state[address.state], error = (current, None), refused
-    if not known or st.session_state.get(shown) != current:
+                memory[address.state], error = (current, None), refused
+    if not known or memory.get(shown) != current:
         choices = _choices(current)
         st.session_state.update({key: choices[name] for name, key in keys.items()})
-        st.session_state[shown] = current
+        memory[shown] = current
     return current, error
 
 
@@ -169,6 +177,12 @@ class _Address:
     def state(self) -> str:
         return f"{self.prefix}experiment of {self.default.kernel}"
 
+    @property
+    def memory(self) -> dict[str, Any]:
+        """What the session keeps of its experiments: one entry, since Streamlit reads them all for each control."""
+        found: dict[str, Any] = st.session_state.setdefault("experiments", {})
+        return found
+
     def key(self, name: str) -> str:
         """The key of the control for a value."""
         return f"{self.state}: {name} {here()}"
@@ -178,14 +192,14 @@ class _Address:
         found = {name: asked(f"{self.prefix}{name}") for name in self.default.to_query()}
         query = {name: value for name, value in found.items() if value is not None}
         given = {name: value for name, value in query.items() if (name, value) != ("kernel", self.default.kernel)}
-        state = self.state
+        state, memory = self.state, self.memory
         # Streamlit forgets controls and address when the page changes.
         arrived = self.key("inputs") not in st.session_state
-        if state in st.session_state and arrived and not given and not returned():
-            self.choose(st.session_state[state][0])
-        elif state not in st.session_state or given != st.session_state[f"{state}: address"]:
-            st.session_state[state], st.session_state[f"{state}: address"] = self._parse(query), given
-        experiment, error = st.session_state[state]
+        if state in memory and arrived and not given and not returned():
+            self.choose(memory[state][0])
+        elif state not in memory or given != memory[f"{state}: address"]:
+            memory[state], memory[f"{state}: address"] = self._parse(query), given
+        experiment, error = memory[state]
         return experiment, error
 
     def choose(self, experiment: Experiment) -> None:
@@ -206,8 +220,8 @@ class _Address:
             if f"{self.prefix}{name}" in st.query_params
             or (bool(self.prefix) if name == "kernel" else preset or value != known[name])
         }
-        st.session_state[self.state] = experiment, None
-        st.session_state[f"{self.state}: address"] = {
+        self.memory[self.state] = experiment, None
+        self.memory[f"{self.state}: address"] = {
             name: value for name, value in query.items() if (name, value) != ("kernel", self.default.kernel)
         }
         return {f"{self.prefix}{name}": value for name, value in query.items()}

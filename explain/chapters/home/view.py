@@ -48,8 +48,13 @@ def opening() -> Opening | None:
     except WorkerError as error:
         st.error(error.words, icon=":material/error:")
         return None
-    _OPENING(key="opening", data={"packet": made.packet})  # a text alone makes Streamlit import pandas and pyarrow
+    _play(made.packet)
     return made
+
+
+@repeated
+def _play(packet: str) -> None:
+    _OPENING(key="opening", data={"packet": packet})  # a text alone makes Streamlit import pandas and pyarrow
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from explain.figures.palette import css
 from explain.figures.svg import button, line, picture, rect, text
 from explain.figures.tables import Column, markdown
 from explain.gpus import Gpu
+from explain.kept import kept
 from kernels.traffic import Term, Traffic
 
 COLOURS = {**dict.fromkeys(("formula", "traced", "l1", "l2", "shared"), css("slate")), "dram": css("hbm")}
@@ -36,6 +37,7 @@ NEGLIGIBLE = 1e-3
 # The memory hierarchy
 
 
+@kept
 def hierarchy(
     found: Levels, prediction: Prediction | None, dirty: int | None, chosen: str, *, warm: bool = False,
     narrow: bool = False,
@@ -182,6 +184,7 @@ def _arrow(x: float, y: float, height: float, count: int | None, most: int, key:
 # The levels as bars, and what leads from one to the next
 
 
+@kept
 def bars(found: Levels, between: Sequence[Gap], *, written: bool, narrow: bool = False) -> str:
     """One bar per level, read or written; between two bars, each cause of their difference as a step. `narrow` is for a
     phone.

@@ -19,6 +19,7 @@ from explain.counters.model import Counters, Counts
 from explain.experiment import Experiment
 from explain.figures.numbers import fixed
 from explain.gpus import Gpu
+from explain.kept import kept
 from explain.records.code import stale_parts
 from explain.trace.model import Launch, Trace
 from kernels.traffic import Term, Traffic
@@ -165,6 +166,7 @@ class Witness:
         return f"{self.origin} · {where.gpu}, {where.date}, read by {method}"
 
 
+@kept
 def witness(counted: Counters | None, recorded: Counters | None, why: str, origin: str = "recorded") -> Witness:
     """`counted` here, else `recorded` (`origin` names the record), else formula only; `why` it was not counted here."""
     if counted is not None:
@@ -220,6 +222,7 @@ def programs_resident(experiment: Experiment, gpu: Gpu) -> int | None:
     return occupancy(launch, gpu).programs if launch and capability == gpu.compute_capability else None
 
 
+@kept
 def whole_trace(experiment: Experiment, trace: Trace) -> Traced:
     """The bytes of a run in which every program was counted."""
     sums: dict[tuple[str, bool], int] = {}

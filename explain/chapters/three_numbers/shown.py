@@ -15,6 +15,7 @@ from explain.chapters.three_numbers.levels import Levels, Traced, Witness, first
 from explain.counters.model import Counts
 from explain.experiment import Experiment
 from explain.gpus import DEFAULT, GPUS, Gpu, card
+from explain.kept import kept
 from explain.records.model import Record
 from explain.records.plans import MEASURED, PLANS, sizes
 from explain.records.registry import Entry
@@ -49,6 +50,7 @@ class Shown:
     check: Check | None
 
 
+@kept
 def shown(experiment: Experiment, traced: Traced | None, witness: Witness, *, warm: bool) -> Shown:
     """One run by formula, trace and counters. The prediction is for a cold L2 and is compared with the cold counts."""
     counters, gpu = witness.counters, gpu_of(witness)

@@ -65,6 +65,7 @@ def counted_here(experiment: Experiment, shown: Sequence[Entry]) -> Witness:
     return witness(None, found[1], why, found[0].origin) if found else witness(None, None, why)
 
 
+@repeated
 def ways(chosen: Witness) -> None:
     """The source of the counters, and the other possible sources in order."""
     if chosen.counters is not None:
@@ -183,6 +184,7 @@ def hierarchy(choice: Choice, lead: DeltaGenerator) -> tuple[Shown, Sequence[Ent
     return shown, records
 
 
+@repeated
 def gaps(choice: Choice, shown: Shown, records: Sequence[Entry]) -> None:
     """What each level counted, why neighbours differ, and the same on other GPUs."""
     layout.header(f"Why the numbers differ: {figures.sizes_words(choice.experiment)}")

@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from explain.chapters.three_numbers import exercises, figures
 from explain.chapters.three_numbers import shown as lab
-from explain.chapters.three_numbers.levels import WAYS, Traced, Witness, amount, recorded_trace, whole_trace, witness
+from explain.chapters.three_numbers.levels import WAYS, Traced, Witness, recorded_trace, whole_trace, witness
 from explain.chapters.three_numbers.shown import Shown
 from explain.counters.model import Counters
 from explain.engine import engine
@@ -188,10 +188,7 @@ def gaps(choice: Choice, shown: Shown, records: Sequence[Entry]) -> None:
     same, why = st.columns(2, gap="large")
     with same:
         if asked and delivered:
-            layout.prose(
-                f"The kernel asks for **{amount(asked)}**. DRAM delivers **{amount(delivered)}**: "
-                f"{ratio(asked / delivered)} less. The caches serve the rest."
-            )
+            layout.prose(figures.caches_words(asked, shown.levels.l1.read, delivered))
         layout.prose(figures.equal_words(shown.levels, shown.gaps))
     with why:
         layout.prose(figures.cause_words(shown.gaps))

@@ -210,7 +210,7 @@ def _lines(
             customdata=[si(y, unit) for y in points.values()],
             hovertemplate=f"{AXES[sweep.axis][0]} = %{{x:,}}: %{{customdata}}<extra>{name_of(kernel)}</extra>",
         )  # fmt: skip
-        if what == "hbm" and KERNELS[kernel].outer == "block_n" and (at := jump(numbers(points))):
+        if what == "hbm" and KERNELS[kernel].outer == "block_n" and (at := _rise(numbers(points))):
             note(figure, at, numbers(points)[at], "Q, O, m, ℓ no longer stay in L2 →", shift=(-10, 11), xanchor="right")
     low, high = _decades([y for points in curves.values() for y in points.values()])
     pixels = (HEIGHT - TOP - BOTTOM) / max(high - low, 1e-9)
@@ -362,6 +362,12 @@ def _power(x: str, points: Mapping[float, float]) -> str:
     return "" if power is None else "flat" if abs(power) < FLAT else _raised(x, power)
 
 
+def _rise(points: Mapping[float, float]) -> float | None:
+    """The x at which a curve jumps up; None without one."""
+    at = jump(points)
+    return at if at is not None and _rises(points, at) else None
+
+
 def _rises(points: Mapping[float, float], at: float) -> bool:
     """Whether a curve is higher at a point than before it."""
     return points[at] > points[max(x for x in points if x < at)]
@@ -413,8 +419,8 @@ def jumps(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[st
     sentences, x = [], AXES[sweep.axis][0]
     for kernel in sweep.kernels if gpu and sweep.numeric else ():
         found = numbers(curve(sweep, readings, kernel, "hbm"))
-        at = jump(found)
-        if at is None or not _rises(found, at) or gpu is None or KERNELS[kernel].outer != "block_n":
+        at = _rise(found)
+        if at is None or gpu is None or KERNELS[kernel].outer != "block_n":
             continue
         last = max(one for one in found if one < at)
         before, after = (moved(_again(sweep.at(kernel, int(one)), gpu)) for one in (last, at))
@@ -442,7 +448,10 @@ def kept(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
     named = ", ".join(
         f"**{name_of(kernel)}** up to {AXES[sweep.axis][0]} = {fixed(value, 0)}" for kernel, value in until.items()
     )
-    return [f"Fewer bytes than theory, which is every element once per launch: {named}. L2 still holds a part."]
+    return [
+        f"At least {percent(1 - 1 / APART_SEEN)} fewer bytes than theory, which is every element once per launch: "
+        f"{named}. L2 still holds a part."
+    ]
 
 
 def _again(experiment: Experiment, gpu: Gpu) -> int:

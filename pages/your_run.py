@@ -5,7 +5,6 @@ from explain.ui import layout
 
 with layout.chapter(__file__, goal=view.GOAL, wide=1):
     runs = view.choose()
-if runs:
-    view.play(runs)
-if not runs or view.is_example(runs):  # else the reader knows how
+view.play(runs)
+if view.is_example(runs):  # else the reader knows how
     view.how()

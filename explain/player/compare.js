@@ -208,9 +208,9 @@ export class Comparison {
     const element = index.length ? `[${index.join(",")}]` : "";
     const [a, b] = [left, right].map((x) => (typeof x === "number" ? number(x) : x));
     const called = code ? name : symbol ?? this.symbolOf(name, steps[0]);
-    const where = !there || here === there ? here || there : `left ${here}, right ${there}`;
+    const where = !there || here === there ? here || there : `left: ${here}; right: ${there}`;
     const inside = [where, word !== undefined && `row “${word}”`].filter(Boolean).join(", ");
-    const says = only ? `the ${only.side} ${only.verb[0]} ${called} ${only.verb[1]} HBM, the other never does`
+    const says = only ? `the ${only.side} ${only.verb[0]} ${called} ${only.verb[1]} HBM, the ${only.other} never does`
       : `${called}${element}${typeof left === "number" ? " =" : ""} ${a} on the left, ${b} on the right`;
     return `First difference: ${says}${inside && ` (${inside})`}.${note}`;
   }
@@ -403,7 +403,7 @@ export class Comparison {
     const { i, name, step, verb, t } = found;
     const steps = [0, 1].map((side) => (side === i ? step : undefined));
     return { t, row: 0, name, symbol: bufferSymbol(name, stories[i].view), index: [], steps,
-      only: { side: ["left", "right"][i], verb } };
+      only: { side: ["left", "right"][i], other: ["right", "left"][i], verb } };
   }
 
   /** A difference in an element of a quantity: {row (of the tile), name, index, left, right, steps, note}. */

@@ -66,6 +66,9 @@ export class Transport {
       odd: odd === Infinity ? null : odd,
     };
     this.range.max = length - 1;
+    const of = stories.map((s) => s.rescales.length > 0), one = of.length > 1 && of[0] !== of[1];
+    const whose = one ? `${of[0] ? "left" : "right"}: ` : "";
+    this.player.$(".timeline-key .rescaled").lastChild.textContent = `${whose}0 < α < 1`;
     const found = stories.map(({ firstOdd }) => firstOdd).find(Boolean);
     this.oddWords = found ? `${found.what}, first in ${found.name} at step ${grouped(this.score.odd)}` : "";
     this.showClock();

@@ -11,7 +11,7 @@ FIRST_ORDER = first_order(SHORT)  # FlashAttention-1: m and ℓ of 8 rows go to 
 STATES = """
 const [story] = stories;
 const lane = { story, view: story.view, output: (role) => role, annotations: { sources: story.sources.map(() =>
-  ({ alive: {} })) }, ranges: {} };
+  ({ alive: {} })) }, ranges: { max: [0, 1], sum: 1 } };
 const scenes = new Scenes(lane);
 return story.beats.map((beat) => {
   const scene = scenes.of(beat, beat.end - 1);
@@ -20,6 +20,7 @@ return story.beats.map((beat) => {
   const told = Object.fromEntries(["max", "sum"].map((quantity) => {
     const item = of(quantity), panel = { scene, story };
     return [quantity, item?.here ? { now: Array.from(item.now),
+      inside: item.inside,
       before: Array.from(IdeaPanel.prototype.before.call(panel, item) ?? []) } : null];
   }));
   return { ...beat, ...told, says: beatSentence(story, beat, 0) };
@@ -53,3 +54,9 @@ def test_an_arrow_of_m_is_of_one_row_so_it_never_falls(beats):
     assert arrows
     for before, now in arrows:  # −∞ is None in JSON
         assert all(was is None or is_now >= was for was, is_now in zip(before, now, strict=True))
+
+
+def test_a_row_of_padding_is_no_row_of_s(beats):
+    """15 tokens in tiles of 8: the second tile of queries has 7."""
+    inside = [beat["max"]["inside"] for beat in beats if beat["kind"] == "new_max"]
+    assert inside == [8, 7, 8, 7]

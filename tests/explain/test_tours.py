@@ -207,13 +207,14 @@ def test_an_own_tour_plays_on_its_page_and_in_its_chapter(works, tmp_path, monke
     monkeypatch.setattr("sys.argv", ["app.py", "--tour", str(path)])
     test, chapter = page("your_tour"), page("online_softmax")
     played, _ = unpacked(chapter.get("bidi_component")[0].proto.bytes)
+    head, _ = unpacked(test.get("bidi_component")[0].proto.bytes)
     if works:
         assert not test.error
-        head, _ = unpacked(test.get("bidi_component")[0].proto.bytes)
         assert len(head["tour"]["captions"]) == len(played["tour"]["captions"]) == 1
     else:
         assert "mine.toml: caption 1" in test.error[0].value
-        assert played["tour"]["title"] != "Mine"
+        assert head["tour"]["title"] == played["tour"]["title"] != "Mine"  # the example, with the table of fields
+        assert "`minutes`" in " ".join(words.value for words in test.markdown)
 
 
 def test_the_app_with_a_tour_opens_on_it(tmp_path, monkeypatch):

@@ -45,7 +45,7 @@ def test_a_run_waits_in_the_pass_that_only_the_other_makes():
     found = first_difference("Naive and safe")
     assert (found["name"], found["index"]) == ("p", [0, 0])
     assert "exponentials" in found["marked"]
-    assert "left tile 1 of 2, pass 1 of 2, right tile 1 of 2, pass 2 of 3" in found["told"]
+    assert "left: tile 1 of 2, pass 1 of 2; right: tile 1 of 2, pass 2 of 3" in found["told"]
 
 
 def test_the_first_access_to_a_buffer_of_one_run_counts_a_load_too():
@@ -56,7 +56,7 @@ def test_the_first_access_to_a_buffer_of_one_run_counts_a_load_too():
         step for step in range(found["steps"][0] + 1) for one in first.accesses(step) if one.buffer.name == "o_hbm_ptr"
     ]
     assert loads == [found["steps"][0]]
-    assert found["told"].startswith("First difference: the left reads O so far from HBM, the other never does")
+    assert found["told"].startswith("First difference: the left reads O so far from HBM, the right never does")
 
 
 @pytest.mark.parametrize(("depth", "said"), [("idea", "ℓ[0] = "), ("code", "l_i[0] = ")])

@@ -72,7 +72,7 @@ def test_a_dropped_file_is_shown_instead_of_the_given_one(opened, folder):
     test.file_uploader[0].set_value([("theirs", dropped, "")]).run()
     assert unpacked(test.get("bidi_component")[0].proto.bytes)[1] == [dropped]
     test.file_uploader[0].set_value([("theirs", b"no trace", "")]).run()
-    assert not test.get("bidi_component")
+    assert unpacked(test.get("bidi_component")[0].proto.bytes)[1] == [your_run.EXAMPLE.read_bytes()]
     assert "theirs" in test.error[0].value
 
 
@@ -85,6 +85,7 @@ def test_two_runs_stand_side_by_side(opened, folder):
     _, (head, files) = opened(folder / "main.tilescope", folder / "fails.tilescope")
     assert len(head["runs"]) == 2
     assert files == [(folder / f"{name}.tilescope").read_bytes() for name in ("main", "fails")]
+    assert [run["view"]["title"].split(" · ")[-1] for run in head["runs"]] == ["main.tilescope", "fails.tilescope"]
 
 
 def test_a_kernel_of_the_catalog_keeps_its_roles(opened):
@@ -94,8 +95,9 @@ def test_a_kernel_of_the_catalog_keeps_its_roles(opened):
 
 @pytest.mark.parametrize("name", ["broken.tilescope", "mine.py", "missing.tilescope"])
 def test_a_file_that_is_no_trace_is_named(opened, folder, name):
-    test, packet = opened(folder / name)
-    assert packet is None
+    test, (_, files) = opened(folder / name)
+    assert files == [your_run.EXAMPLE.read_bytes()]  # and how to record one's own
+    assert "explain trace" in " ".join(words.value for words in test.markdown)
     assert re.search(rf"\b{re.escape(name)}\b", test.error[0].value)
 
 

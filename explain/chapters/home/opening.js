@@ -267,7 +267,8 @@ class Opening {
   }
 
   drawMoment() {
-    const { story, playing } = this, [scene, passed] = story.at(this.time), { name, sentence, computed } = story.scenes[scene];
+    const { story, playing } = this, [scene, passed] = story.at(this.time);
+    const { name, sentence, computed } = story.scenes[scene];
     if (scene !== this.drawn) {
       this.drawn = scene;
       if (!AT_N.has(name)) story.chosen = null;

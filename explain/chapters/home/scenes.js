@@ -173,7 +173,8 @@ function trips(pen, data, p) {
     pen.box(onChip, null, dashed);
     const under = { size: layout.small, ink: "muted", align: "center" };
     pen.text(`one tile of ${letter}`, x + side / 2, up + side, under);
-    for (let k = 0; k < Math.floor(go * last); k++) square(place(k));
+    if (go === 1) pen.box(box(x, down, side, side), pen.fill(PARTS[name]), { radius: 3 });
+    else for (let k = 0; k < Math.floor(go * last); k++) square(place(k));
     const moved = (share, way) => {                        // the tile on its way
       if (share <= 0 || share >= 1) return;
       const k = Math.floor(share * last), from = [onChip, place(k)];
@@ -181,8 +182,8 @@ function trips(pen, data, p) {
     };
     moved(go, 1);
     moved(back, -1);
-    const look = { weight: 600, size: layout.large, align: "center", ink: go < 1 ? "muted" : pen.onFill(PARTS[name]) };
-    pen.text(letter, x + side / 2, down + side / 2, look);
+    const look = { weight: 600, size: layout.large, align: "center", ink: go ? pen.onFill(PARTS[name]) : "muted" };
+    if (go === 0 || go === 1) pen.text(letter, x + side / 2, down + side / 2, look);
   });
   const [x, y, right] = list;
   TRIPS.forEach(([label, name], i) => {

@@ -17,6 +17,8 @@ FITTED = 4
 """Points at the far end that a slope is fitted to; there, terms that do not grow no longer matter."""
 JUMP = 3.0
 """How much steeper a jump is than the steps beside it, as a power of x."""
+FLAT = 0.1
+"""The largest power of x that still counts as flat."""
 
 
 def slope(points: Mapping[float, float], fitted: int = FITTED) -> float | None:
@@ -30,13 +32,15 @@ def slope(points: Mapping[float, float], fitted: int = FITTED) -> float | None:
 def jump(points: Mapping[float, float], fitted: int = FITTED) -> float | None:
     """The x at which y jumps, among the last `fitted` points: no power of x describes such a curve.
 
-    A jump is a step that is steeper than its neighbours by more than JUMP. None without one.
+    A jump is a step that is steeper than its neighbours by more than JUMP, or steeper than x where all others are flat.
+    It may lead down. None without one.
     """
     last = sorted((x, y) for x, y in points.items() if x > 0 and y > 0)[-fitted:]
     steps = [math.log(b / a) / math.log(x / w) for (w, a), (x, b) in itertools.pairwise(last)]
     for at, one in enumerate(steps):
         beside = steps[max(at - 1, 0) : at] + steps[at + 1 : at + 2]
-        if beside and all(abs(one) - abs(other) > JUMP for other in beside):
+        alone = abs(one) > 1 and all(abs(other) < FLAT for other in steps[:at] + steps[at + 1 :])
+        if beside and (alone or all(abs(one) - abs(other) > JUMP for other in beside)):
             return last[at + 1][0]
     return None
 

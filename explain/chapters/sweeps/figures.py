@@ -11,7 +11,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from explain.chapters.sweeps import masking
-from explain.chapters.sweeps.analysis import FITTED, crossing, curve, jump, numbers, slope
+from explain.chapters.sweeps.analysis import FITTED, FLAT, crossing, curve, jump, numbers, slope
 from explain.chapters.sweeps.model import AXES, LEVELS, PAIR, SPILLED, Reading, Sweep, formula, once
 from explain.experiment import Experiment
 from explain.figures import palette
@@ -112,7 +112,7 @@ def takeaway(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
         known = {kernel: numbers(points) for kernel, points in curves.items()}
         powers = {kernel: p for kernel, one in known.items() if jump(one) is None and (p := slope(one)) is not None}
     if len(powers) == len(curves) and (len(powers) == 1 or abs(math.dist(*([p] for p in powers.values()))) > APART):
-        return f"{name}: " + ", ".join(f"{name_of(k)} grows as {_rounded(x, p)}" for k, p in powers.items())
+        return f"{name}: " + ", ".join(f"{name_of(k)} {_grows(x, p)}" for k, p in powers.items())
     common = [value for value in sweep.values if all(value in points for points in curves.values())]
     if len(curves) < 2 or not common:
         return name
@@ -149,10 +149,13 @@ def _transfers(sweep: Sweep, kernel: str) -> str:
     )
 
 
-def _rounded(x: str, power: float) -> str:
-    """A power of x as N, N² or, where it is not nearly whole, N^1.37."""
+def _grows(x: str, power: float) -> str:
+    """ "grows as N²", "is flat": a power of x as N, N² or, where it is not nearly whole, N^1.37."""
+    if abs(power) < FLAT:
+        return "is flat"
     whole = round(power)
-    return {1: x, 2: f"{x}²"}.get(whole, _raised(x, power)) if abs(power - whole) < 0.05 else _raised(x, power)
+    near = {1: x, 2: f"{x}²"}.get(whole) if abs(power - whole) < 0.05 else None
+    return f"{'grows' if power > 0 else 'falls'} as {near or _raised(x, power)}"
 
 
 def theory(sweep: Sweep, readings: Sequence[Reading], kernel: str, what: str) -> dict[Value, float]:
@@ -207,7 +210,7 @@ def _lines(
             customdata=[si(y, unit) for y in points.values()],
             hovertemplate=f"{AXES[sweep.axis][0]} = %{{x:,}}: %{{customdata}}<extra>{name_of(kernel)}</extra>",
         )  # fmt: skip
-        if what == "hbm" and KERNELS[kernel].outer == "block_n" and (at := jump(numbers(points))):
+        if what == "hbm" and KERNELS[kernel].outer == "block_n" and (at := _rise(numbers(points))):
             note(figure, at, numbers(points)[at], "Q, O, m, ℓ no longer stay in L2 →", shift=(-10, 11), xanchor="right")
     low, high = _decades([y for points in curves.values() for y in points.values()])
     pixels = (HEIGHT - TOP - BOTTOM) / max(high - low, 1e-9)
@@ -308,6 +311,12 @@ def coloured(text: str, colour: str) -> str:
     return f'<span style="color:{colour}">{text}</span>'
 
 
+FITTED_TO = (
+    "The times recorded on the {} are what the prediction starts from, so on it they are the same numbers. Choose "
+    "another GPU."
+)
+
+
 def _raised(x: str, power: float) -> str:
     """ "N^1.98"; a whole power has no decimals."""
     return f"{x}<sup>{fixed(power, 0 if abs(power - round(power)) < 5e-4 else 2)}</sup>"
@@ -346,11 +355,22 @@ def polynomial(x: str, points: Mapping[float, float]) -> str:
 
 
 def _power(x: str, points: Mapping[float, float]) -> str:
-    """A curve's growth as a power of x, or the x at which it jumps; empty for fewer than two points."""
+    """A curve's growth as a power of x, or the x at which it jumps or drops; empty for fewer than two points."""
     if (at := jump(points)) is not None:
-        return f"jumps at {x} = {fixed(at, 0)}"
+        return f"{'jumps' if _rises(points, at) else 'drops'} at {x} = {fixed(at, 0)}"
     power = slope(points)
-    return "" if power is None else _raised(x, power)
+    return "" if power is None else "flat" if abs(power) < FLAT else _raised(x, power)
+
+
+def _rise(points: Mapping[float, float]) -> float | None:
+    """The x at which a curve jumps up; None without one."""
+    at = jump(points)
+    return at if at is not None and _rises(points, at) else None
+
+
+def _rises(points: Mapping[float, float], at: float) -> bool:
+    """Whether a curve is higher at a point than before it."""
+    return points[at] > points[max(x for x in points if x < at)]
 
 
 def slope_note(sweep: Sweep, readings: Sequence[Reading]) -> str:
@@ -399,7 +419,7 @@ def jumps(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[st
     sentences, x = [], AXES[sweep.axis][0]
     for kernel in sweep.kernels if gpu and sweep.numeric else ():
         found = numbers(curve(sweep, readings, kernel, "hbm"))
-        at = jump(found)
+        at = _rise(found)
         if at is None or gpu is None or KERNELS[kernel].outer != "block_n":
             continue
         last = max(one for one in found if one < at)
@@ -428,7 +448,10 @@ def kept(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
     named = ", ".join(
         f"**{name_of(kernel)}** up to {AXES[sweep.axis][0]} = {fixed(value, 0)}" for kernel, value in until.items()
     )
-    return [f"Fewer bytes than theory, which is every element once per launch: {named}. L2 still holds a part."]
+    return [
+        f"At least {percent(1 - 1 / APART_SEEN)} fewer bytes than theory, which is every element once per launch: "
+        f"{named}. L2 still holds a part."
+    ]
 
 
 def _again(experiment: Experiment, gpu: Gpu) -> int:

@@ -161,6 +161,9 @@ def sweep_readings(sweep: Sweep) -> Shown:
     if witness == "predicted" and (model := _model()):
         gpu = gpu_choice()
         found = predicted(sweep, model, gpu)
+        layout.prose(f"**Predicted, not measured.** Of the recorded times, {model.errors}.")
+        if gpu.name == model.gpu:
+            st.info(figures.FITTED_TO.format(gpu.name), icon=":material/info:")
         if not found:
             st.info(NOT_PREDICTED.format(gpu.name), icon=":material/info:")
         return Shown(sweep, found, len(sweep.experiments), f"{gpu.name}, {model.told}", "", gpu.name)

@@ -9,7 +9,7 @@ from explain.chapters.three_numbers.levels import Level
 from explain.chapters.three_numbers.shown import Shown as Counted
 from explain.exercises import Question, Why
 from explain.experiment import Experiment
-from explain.figures.numbers import count, number, percent
+from explain.figures.numbers import count, number, percent, ratio
 from kernels.traffic import Term
 
 
@@ -59,7 +59,8 @@ def _steps(shown: Shown) -> dict[str, float]:
 
 def _why_steps(shown: Shown) -> Why:
     each = ", ".join(f"{level.name} {count(read)}" for level, read in _reads(shown))
-    return Why(f"Bytes read: {each}.")
+    factors = ", ".join(f"{name} {ratio(factor)}" for name, factor in _steps(shown).items())
+    return Why(f"Bytes read: {each}. Factors: {factors}.")
 
 
 def _why_ratio(shown: Shown) -> Why:
@@ -73,12 +74,12 @@ def _why_ratio(shown: Shown) -> Why:
 QUESTIONS = (
     Question[Shown](
         "largest-term",
-        "Which terms of the formula have most bytes? Those of equal bytes are one answer.",
+        "By the formula, what moves the most bytes? Equal numbers of bytes are one answer.",
         "choice",
         lambda shown: _named(_largest(shown)),
         _why_largest,
         lambda shown: [_named(terms) for terms in _terms(shown).values()],
-        hint="Compare the bytes of the terms, reads and writes apart.",
+        hint="The table of the formula has a line for each buffer that is read and for each that is written.",
     ),
     Question[Shown](
         "ratio",

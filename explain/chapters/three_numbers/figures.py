@@ -11,7 +11,7 @@ from explain.chapters.three_numbers.levels import Level, Levels, Traced, amount,
 from explain.counters.model import Counters, Counts
 from explain.experiment import Experiment
 from explain.figures.labels import text_width
-from explain.figures.numbers import percent
+from explain.figures.numbers import percent, ratio
 from explain.figures.palette import css
 from explain.figures.svg import button, line, picture, rect, text
 from explain.figures.tables import Column, markdown
@@ -30,6 +30,8 @@ STEP = BAR + 24
 """The height of a level's or a step's bar, and of a step with its label."""
 LINKS = {"l1": "Programs ↔ L1", "l2": "L2 ↔ SM", "dram": "DRAM ↔ L2", "shared": "Programs ↔ shared memory"}
 """The links that can be chosen, by level."""
+FAR = 1.05
+"""From this factor on one count is said to be more than another."""
 NEGLIGIBLE = 1e-3
 """An unexplained share of a level's bytes below this is not drawn."""
 
@@ -272,6 +274,17 @@ def cause_words(between: Sequence[Gap]) -> str:
     """The explanation of each cause, once, as a Markdown list."""
     said = {(cause.name, cause.words): None for gap in between for cause in gap.causes if gap.bytes}
     return "\n".join(f"- **{name}**: {words}" for name, words in said)
+
+
+def caches_words(asked: int, l1: int | None, delivered: int) -> str:
+    """What DRAM delivers beside what the kernel asks for by the formula; first L1's count where it is far above."""
+    more = f"L1 counts **{amount(l1)}**, {ratio(l1 / asked)} the formula. " if l1 and l1 > FAR * asked else ""
+    said = f"{more}The kernel asks for **{amount(asked)}**. DRAM delivers **{amount(delivered)}**"
+    if asked > FAR * delivered:
+        return f"{said}: {ratio(asked / delivered)} less. The caches serve the rest."
+    if delivered > FAR * asked:
+        return f"{said}: {ratio(delivered / asked)} more."
+    return f"{said}, about as much: the caches save almost nothing."
 
 
 def equal_words(found: Levels, between: Sequence[Gap]) -> str:

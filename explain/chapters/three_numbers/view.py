@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import streamlit as st
@@ -15,7 +15,7 @@ from explain.chapters.three_numbers.shown import Shown
 from explain.counters.model import Counters
 from explain.engine import engine
 from explain.experiment import Experiment
-from explain.figures.numbers import NONE, ratio
+from explain.figures.numbers import NONE, duration, ratio
 from explain.records.registry import Entry
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.charts import sourced
@@ -106,16 +106,18 @@ def ratios(choice: Choice, records: Sequence[Entry]) -> None:
         if len(found) < len(pair):
             continue
         standard, flash = found
-        told = (
-            ("bytes requested by the programs", "fewer", "S and P stay on chip"),
-            ("bytes at DRAM", "fewer", "S and P stay on chip; L2 keeps K and V"),
-            ("time", "faster", "the same matmuls remain"),
+        told: Sequence[tuple[str, str, str, Callable[[float], str]]] = (
+            ("bytes requested by the programs", "fewer", "S and P stay on chip", amount),
+            ("bytes at DRAM", "fewer", "S and P stay on chip; L2 keeps K and V", amount),
+            ("time", "faster", "the same matmuls remain", lambda ms: duration(ms / 1e3)),
         )
         layout.header(f"FlashAttention-2 beside standard attention: {figures.sizes_words(pair[0])}")
-        for (name, better, why), a, b, column in zip(told, standard, flash, st.columns(3, gap="small"), strict=True):
+        for (name, better, why, unit), a, b, column in zip(
+            told, standard, flash, st.columns(3, gap="small"), strict=True
+        ):
             with column.container(border=True, gap="small"):
                 st.metric(name, f"{ratio(a / b)} {better}" if a and b else NONE)
-                st.caption(why)
+                st.caption(f"{unit(a)} → {unit(b)}. {why[0].upper()}{why[1:]}." if a and b else why)
         sourced(f"{one.source} · L2 cold")
         return
 
@@ -174,7 +176,10 @@ def hierarchy(choice: Choice, lead: DeltaGenerator) -> tuple[Shown, Sequence[Ent
             for narrow in (False, True)
         )
         pictures.pressable(f"<div class=wide>{wide}</div><div class=narrow>{narrow}</div>", "link")
+    asked, delivered = shown.levels.formula.read, shown.levels.dram.read
     with told:
+        if asked and delivered:
+            layout.prose(figures.caches_words(asked, shown.levels.l1.read, delivered))
         layout.prose(f"**{figures.LINKS[link]}**: {figures.link_words(link, shown.levels)}")
         st.markdown(figures.buffers_table(link, shown.traffic, shown.traced, shown.prediction))
         if shown.check:
@@ -188,14 +193,8 @@ def hierarchy(choice: Choice, lead: DeltaGenerator) -> tuple[Shown, Sequence[Ent
 def gaps(choice: Choice, shown: Shown, records: Sequence[Entry]) -> None:
     """What each level counted, why neighbours differ, and the same on other GPUs."""
     layout.header(f"Why the numbers differ: {figures.sizes_words(choice.experiment)}")
-    asked, delivered = shown.levels.formula.read, shown.levels.dram.read
     same, why = st.columns(2, gap="large")
     with same:
-        if asked and delivered:
-            layout.prose(
-                f"The kernel asks for **{amount(asked)}**. DRAM delivers **{amount(delivered)}**: "
-                f"{ratio(asked / delivered)} less. The caches serve the rest."
-            )
         layout.prose(figures.equal_words(shown.levels, shown.gaps))
     with why:
         layout.prose(figures.cause_words(shown.gaps))

@@ -66,25 +66,27 @@ def choose() -> list[Run]:
     if len(dropped) > MOST:
         st.warning(f"The first {MOST} of {len(dropped)} files are shown.", icon=":material/warning:")
     runs = []
-    given_here: list[Path] | None
+    given_here: list[Path] = []
     try:
         given_here = [] if dropped else given.files("trace")
     except ValueError as error:
         st.error(f"{error}.", icon=":material/error:")
-        given_here = None
     files: list[tuple[str, Callable[[], TraceFile]]] = [
         *((file.name, partial(_dropped, file.getvalue())) for file in dropped),
-        *((path.name, partial(_read, path)) for path in given_here or ()),
+        *((path.name, partial(_read, path)) for path in given_here),
     ]
-    if not files and given_here is not None:
-        _about_example()
-        files = [(EXAMPLE.name, partial(_read, EXAMPLE))]
     for name, opened in files[:MOST]:
         try:
             data = opened()
-            runs.append(Run(data, view_of(data.trace, "recorded")))
+            shown = view_of(data.trace, "recorded")
+            if len(files) > 1:
+                shown["title"] += f" · {name}"
+            runs.append(Run(data, shown))
         except (OSError, TraceFileError, ParameterError) as error:
             st.error(f"**{name}** cannot be shown: {error}.", icon=":material/error:")
+    if not runs:
+        _about_example()
+        runs = [recorded(EXAMPLE)]
     return runs
 
 
@@ -105,8 +107,8 @@ def _about_example() -> None:
     layout.prose(
         "**Below: an example.** RMSNorm divides each row by its root mean square. A program has one row of 20 numbers. "
         "It reads it twice, 8 numbers at a time.\n\n"
-        "The player opens where `squares` first grows, in the first loop. Press the → key: it grows tile by tile. In "
-        "the last tile the mask hides 4 of 8 places."
+        "The player opens where `squares` first grows, in the first loop. **N** goes to its next change: it grows tile "
+        "by tile. In the last tile the mask hides 4 of 8 places."
     )
     with st.container(horizontal=True):
         for label, data, name in (

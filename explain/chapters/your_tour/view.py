@@ -19,7 +19,8 @@ thing there.
 
 1. Download the example, the button beside this.
 2. Change its captions.
-3. Drop it into the field *A tour file*. Each player with the same run then shows your tour."""
+3. Drop it into the field *A tour file*. Each player with the same run then shows your tour: in this tab, until it is
+   reloaded. For all readers, start the app with `--tour FILE`."""
 FIRST = """
 | field | what an author needs first |
 |---|---|
@@ -32,19 +33,21 @@ FIRST = """
 
 
 def choose() -> tours.Tour | None:
-    """The tour of the file that is dropped here, else the one that the app was started with, else the example; says
-    what is wrong.
+    """The tour of the file that is dropped here, else the one that the app was started with, else the example, also
+    below what is wrong with a file. None if its run cannot be traced.
     """
     file = st.file_uploader("A tour file", type="toml")
+    tour, own = tours.named(EXAMPLE), None
     try:
         if file is not None:
             st.session_state[stepper.OWN_TOUR] = tours.parse(file.getvalue().decode(errors="replace"), file.name)
         own = st.session_state.get(stepper.OWN_TOUR) or tours.given()
-        tour: tours.Tour = own or tours.named(EXAMPLE)
-        stepper.toured(tour)
+        stepper.toured(own or tour)
+        tour = own or tour
     except tours.TourError as error:
         st.error(f"This tour cannot be played. {error}.", icon=":material/error:")
-        return None
+        st.session_state.pop(stepper.OWN_TOUR, None)
+        own = None
     except WorkerError as error:
         st.error(error.words, icon=":material/error:")
         return None

@@ -201,7 +201,8 @@ function paintState(ctx, palette, { item, x, y, width, height, u }, { data, figu
       const told = was && u >= size + before * 1.8 && widest(ctx, [was], before, palette.font) < width - 4;
       const middle = y + (r + 0.5) * u, centre = x + width / 2;
       if (told) write(ctx, was, centre, middle - size * 0.75, { ...style, size: before, colour: palette.muted });
-      write(ctx, figure(v), centre, middle + (told ? before * 0.45 : 0), { ...style, size, weight: 650, colour: ink });
+      write(ctx, figure(v), centre, middle + (told ? before * 0.45 : 0), { ...style, size, weight: 650,
+        colour: r < item.inside ? ink : palette.faint });
     });
     return;
   }
@@ -209,7 +210,7 @@ function paintState(ctx, palette, { item, x, y, width, height, u }, { data, figu
   data.forEach((v, r) => {
     const wrong = Number.isNaN(v) || v === Infinity, share = wrong ? 1 : (v - low) / (high - low || 1);
     const least = Number.isFinite(v) && low ? LEAST_BAR_PX : 0; // the lowest maximum is a number too
-    ctx.fillStyle = wrong ? palette.alarm : fill;
+    ctx.fillStyle = r >= item.inside ? palette.faint : wrong ? palette.alarm : fill;
     ctx.fillRect(x, y + r * u + u * 0.12, Math.max(least, width * Math.max(0, Math.min(1, share))), u * 0.76);
     const size = Math.min(u * 0.9, width * 0.4);
     if (wrong && size >= SMALLEST_FIGURE_PX * 0.7) write(ctx, figure(v), x + width / 2, y + (r + 0.5) * u, { size,

@@ -191,13 +191,15 @@ export class Scenes {
     const [quantity = null, ramp = "reads", diverging = false] = LOOKS[look] ?? [];
     const range = { max: lane.ranges.max, sum: [0, lane.ranges.sum], alpha: [0, 1] }[quantity];
     const rows = shape.length === 2 ? shape[0] : range ? data.length : 1;
+    const end = lane.view.score_shape?.[0] ?? Infinity;
+    const padded = story.tile(k)?.rows.findIndex((row) => row >= end) ?? -1;
     const { accumulator, output } = lane.ranges;           // Õ grows with ℓ, O does not: each has its own scale
     const sums = role === "output" ? output : accumulator;
     const largest = { scores: story.scoreMap?.largest, p: lane.ranges.p, acc: diverging ? sums : 1 }[quantity];
     return {
       role, variable, set, dtype, rows, cols: data.length / rows, itemBytes: itemBytes(dtype || "f32"),
       symbol: role ? roleSymbol(story, role, k) : bufferSymbol(variable, story.view), quantity, ramp, diverging,
-      range, turned: role === "keys",
+      range, turned: role === "keys", inside: padded < 0 ? rows : padded, // rows of S; what follows is padding
       deep: DEEP.has(role) || (role === "output" && Boolean(story.roles.accumulator)), whole: !isFloat(dtype),
       largest: quantity ? largest ?? 1 : largestOf(data),
     };

@@ -7,11 +7,13 @@ import io
 
 import pytest
 
-from explain.chapters.sweeps import figures, roofline
+from explain.chapters.sweeps import figures, model, roofline
 from explain.chapters.sweeps.analysis import roofline_points, slope
 from explain.chapters.sweeps.model import READY, SPILLED, Reading, Sweep, formula
 from explain.experiment import Experiment
 from explain.figures import numbers
+from explain.gpus import card
+from explain.records import registry
 from explain.records.model import Roof
 from kernels.catalog import TAUGHT
 
@@ -180,3 +182,14 @@ def test_one_point_alone_can_be_drawn():
     assert len(figures.growth(sweep, readings, "asked").data) == 1  # a formula is not its own theory
     assert figures.slopes(sweep, readings, "asked") == ""
     assert Experiment.of("softmax_row", {"cols": 64}) == sweep.experiments[0]
+
+
+def test_a_drop_over_the_key_tile_is_told_as_a_drop_and_not_as_what_leaves_l2():
+    sweep, record = READY["Over the key tile"], registry.recorded()
+    assert record is not None
+    found = model.recorded(sweep, record)
+    assert "drops at BLOCK_N = 32" in figures.slopes(sweep, found, "hbm")
+    assert "grows as" not in figures.takeaway(sweep, found, "hbm")
+    drawn = figures.growth(sweep, found, "hbm")
+    assert not any("no longer stay" in (one.text or "") for one in drawn.layout.annotations)
+    assert figures.jumps(sweep, found, card(record.gpu)) == []

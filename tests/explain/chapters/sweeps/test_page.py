@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from explain.chapters.sweeps import figures
 from explain.chapters.sweeps import view as ui
 from explain.chapters.sweeps.model import LEVELS, READY, RECORDED, formula
 from explain.chapters.sweeps.runner import Runner
@@ -123,6 +124,12 @@ def test_a_readers_own_file_has_a_say_where_it_has_points_of_the_sweep(here):
     other.file_uploader[0].set_value(("gpu.json", elsewhere, "application/json"))
     other.run()
     assert "Test 1 · your file: " in texts(other)
+
+
+def test_a_prediction_for_the_gpu_that_it_starts_from_says_so(here):
+    told = {gpu: [info.value for info in page("sweeps", witness="predicted", gpu=gpu).info] for gpu in ("H200", "A100")}
+    assert figures.FITTED_TO.format("H200") in told["H200"]
+    assert not any("recorded on the" in words for words in told["A100"])
 
 
 def test_another_level_changes_the_bytes(here):

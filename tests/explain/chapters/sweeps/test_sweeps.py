@@ -307,6 +307,12 @@ def test_a_step_that_no_power_describes_is_a_jump(power):
     assert analysis.jump({1.0: 1.0, 2.0: 1e9}) is None
 
 
+def test_one_drop_between_flat_stretches_is_no_power():
+    """FlashAttention-1's bytes over the key tile, about."""
+    assert analysis.jump({16.0: 174.0, 32.0: 55.0, 64.0: 55.0, 128.0: 54.0}) == 32
+    assert analysis.jump({16.0: 1.0, 32.0: 2.2, 64.0: 4.0, 128.0: 8.0}) is None
+
+
 def test_curves_cross_between_two_points_below_the_first_or_never():
     xs = [2.0**i for i in range(8)]
     square, line = {x: x * x for x in xs}, {x: 12.5 * x for x in xs}

@@ -285,3 +285,10 @@ def test_each_link_is_drawn_with_its_own_bytes(narrow):
     assert len(set(reads.values())) == 3
     for key, read in reads.items():
         assert read in links[key]
+
+
+def test_what_the_caches_save_is_said_only_where_they_save_something():
+    assert figures.caches_words(2_180, 2_180, 100).endswith("21.8 × less. The caches serve the rest.")
+    told = figures.caches_words(6_640, 10_940, 6_630)  # FlashAttention-1, about
+    assert told.startswith("L1 counts **10.9 kB**, 1.65 × the formula.")
+    assert "less" not in told

@@ -43,6 +43,13 @@ def test_the_table_of_three_numbers_is_of_the_committed_record():
     )
 
 
+def test_no_code_breaks_over_a_line_of_a_document():
+    """A second line that begins with > would be a quotation."""
+    for document in ROOT.glob("docs/*.md"):
+        prose = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
+        assert [line for line in prose.splitlines() if line.startswith(">") and "`" in line] == [], document
+
+
 def test_links_lead_somewhere():
     documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "kernels/data/README.md"]
     links = {

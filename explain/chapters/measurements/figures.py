@@ -240,7 +240,7 @@ def made(one: Entry) -> list[tuple[str, str, str]]:
     timed, counted = (sum(map(bool, (getattr(p, of) for p in points))) for of in ("timing", "counters"))
     stale = sum(map(is_stale, points))
     dates = sorted({p.origin.provenance.date for p in points if p.origin} or {one.record.provenance.date})
-    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}".replace("-", "‑")  # a date does not break
     return [
         ("experiments timed", count(timed), f"on {plain(one.record.gpu)}, {plain(when)}"),
         ("counted by the GPU", count(counted), "in runs of their own: counting slows a run"),

@@ -173,7 +173,7 @@ def _said(step: Step) -> str:
 def _brackets(steps: Sequence[Step], left: float, wide: float, y: float) -> list[str]:
     """Which kernels are plain Triton, and which Gluon."""
     parts = []
-    for gluon, words in ((False, "plain Triton"), (True, "Gluon")):
+    for gluon, words in ((False, "plain Triton"), (True, "Gluon, Triton’s lower level")):
         own = [at for at, step in enumerate(steps) if step.rung.gluon == gluon]
         if own:
             x, end = left + own[0] * wide + 6, left + (own[-1] + 1) * wide - 6

@@ -30,6 +30,8 @@ OPENING = "pipelined"
 """The rung that the page opens on: a single new line."""
 READABLE, BASE_2 = readable.KERNEL, readable.TWIN.name
 """The readable kernel that stands beside the climb, and the rung with the same arithmetic."""
+NOTABLE = 1.2
+"""How much larger a speedup under a mask is, to be told."""
 LINES = 24
 """The lines of code that a box of 520 pixels shows."""
 COUNTED_BY = "python -m explain measure --plan rungs"
@@ -128,7 +130,7 @@ def _rung(step: Step, shown: Chosen | None) -> None:
     with words:
         prose(f"**Idea.** {rung.idea}")
         limit, spill = (shown.limit, shown.spilled(rung)) if shown else (None, None)
-        prose(f"**Throughput.** {climb_figures.number(step, limit, lower, spill)}")
+        prose(f"**Throughput.** {climb_figures.number(step, limit, lower, spill)}{_with_mask(step, shown)}")
         if behind := climb_figures.not_yet(step, lower, shown.tuned if shown else {}):
             prose(behind)
         if shown:
@@ -153,6 +155,17 @@ def _rung(step: Step, shown: Chosen | None) -> None:
         with whole:
             _code(rung.source, "python")
             st.caption("without its imports")
+
+
+def _with_mask(step: Step, shown: Chosen | None) -> str:
+    """A speedup that a causal mask makes larger than on this shape, as a sentence; else empty."""
+    cases = shown.cases if shown and not shown.case.causal and step.gain else ()
+    for case in cases:
+        if case.causal and shown and (case.shape, case.dtype) == (shown.case.shape, shown.case.dtype):
+            gain = next(one.gain for one in rungs.climb(case) if one.rung == step.rung)
+            if gain and step.gain and gain > NOTABLE * step.gain:
+                return f" Under a causal mask: {numbers.ratio(gain)}."
+    return ""
 
 
 def _code(text: str, language: str) -> None:

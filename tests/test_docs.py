@@ -36,6 +36,13 @@ def test_a_kept_run_of_the_gpus_tests_is_told_with_what_failed():
     assert all(said in told for said in ("1,200", "1,203", "test_a.py::test_b", *where.values()))
 
 
+def test_no_code_breaks_over_a_line_of_a_document():
+    """A second line that begins with > would be a quotation."""
+    for document in ROOT.glob("docs/*.md"):
+        prose = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
+        assert [line for line in prose.splitlines() if line.startswith(">") and "`" in line] == [], document
+
+
 def test_links_lead_somewhere():
     documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "kernels/data/README.md"]
     links = {

@@ -174,7 +174,7 @@ class _Run:
             said = self._ours_do({"kind": "verdict", "cases": of_batch, "sent": str(sent)})
             for number, verdict in zip(numbers, said["verdicts"], strict=False):
                 if not verdict["right"]:
-                    told = f"{verdict['element']} is {verdict['found']} and must be {verdict['expected']}."
+                    told = f"{verdict['element']} is {verdict['found']} and must be close to {verdict['expected']}."
                     return self._wrong(number, told if verdict["stores"] else f"Nothing is stored: {told}", None)
             if (done := len(said["verdicts"])) < len(numbers):
                 message, line = said["message"] or why or "It ended without a result.", said["line"]

@@ -337,3 +337,15 @@ def test_only_a_maximum_that_goes_on_from_tile_to_tile_is_called_running(opened)
         terms = opened(experiment).locator(".scene .term")
         expect(terms.first).to_be_visible()
         assert {"running max", "maximum"} & {*terms.all_text_contents()} == words
+
+
+def test_full_screen_on_a_phone_is_one_column_with_its_way_out_in_sight(opened, reader: Page):
+    before = reader.viewport_size
+    reader.set_viewport_size({"width": 420, "height": 900})
+    page = opened(lessons.ONLINE, step=20, depth="code")
+    player(page).press("p")
+    out = page.locator(".stage").get_by_role("button", name="Leave full screen").bounding_box()
+    across = [page.locator(f".lane .{panel}").bounding_box() for panel in ("equation", "rows")]
+    reader.set_viewport_size(before)
+    assert out["x"] + out["width"] <= 420
+    assert across[0]["x"] == across[1]["x"]  # below each other, so the numbers of m, alpha and l have room

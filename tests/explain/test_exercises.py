@@ -105,8 +105,7 @@ def swept(name: str) -> sweeps.Shown:
 
 def climbs() -> tuple[speed.Shown, ...]:
     result = results.load()
-    cases = result.of("attention")
-    return tuple(speed.Shown(case, cases, results.roof(case, H200)) for case in cases if case.causal)
+    return tuple(speed.Shown(case, results.roof(case, H200)) for case in result.of("attention") if case.causal)
 
 
 CONTEXTS: dict[str, Callable[[], Sequence[Any]]] = {

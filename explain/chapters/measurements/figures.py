@@ -181,7 +181,8 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> str:
         if (spill := counts.spill_written_bytes) and counts.l2_written_bytes == output + spill:
             stored = " and ".join(term.buffer for term in experiment.traffic.terms if term.written)
             return (
-                f"**More bytes than the output:** at {sizes(experiment)}, {experiment.entry.title} wrote "
+                f"**{ratio((output + spill) / output)} the bytes of the output**, because the tile does not fit in "
+                f"the registers: at {sizes(experiment)}, {experiment.entry.title} wrote "
                 f"{count(output + spill)} bytes to L2. The kernel stores {count(output)} bytes of them in {stored}, "
                 f"and {count(spill)} bytes are spilled registers: equal to the byte. Loading those again is not in "
                 "this sum."
@@ -239,7 +240,7 @@ def made(one: Entry) -> list[tuple[str, str, str]]:
     timed, counted = (sum(map(bool, (getattr(p, of) for p in points))) for of in ("timing", "counters"))
     stale = sum(map(is_stale, points))
     dates = sorted({p.origin.provenance.date for p in points if p.origin} or {one.record.provenance.date})
-    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}".replace("-", "‑")  # a date does not break
     return [
         ("experiments timed", count(timed), f"on {plain(one.record.gpu)}, {plain(when)}"),
         ("counted by the GPU", count(counted), "in runs of their own: counting slows a run"),

@@ -200,8 +200,9 @@ def predictions() -> None:
         f"recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So a kernel that is slower "
         "than its model stays slower.\n\n**How wrong is it?** The chart predicts each of "
         f"{len(model.points)} recorded times from the kernel's other times: {model.errors}. A kernel with one time "
-        "only is left out.",
+        "only is left out. On another GPU the error is not measured: no other was recorded.",
     ):
         chart(figures.predicted_chart(model), "predicted and measured times")
         with st.expander("Each kernel's error, and what was fitted"), st.container(key="numbers of predictions"):
             st.markdown(figures.prediction_table(model))
+            st.caption("The best of a grid of values. Above 100% of the bandwidth: L2 delivers a part of the bytes.")

@@ -126,7 +126,7 @@ def table_2(record: Record) -> str:
         )  # fmt: skip
     columns = (
         "", Column("GFLOP, paper ¹"), Column("GFLOP, counted (÷ paper)"), Column("HBM, paper", _gb),
-        Column("HBM, minimum", _gb), Column(f"DRAM, {short(record)}", _gb), Column("time, paper", _ms),
+        Column("HBM, minimum", _gb), Column(f"HBM, {short(record)}", _gb), Column("time, paper", _ms),
         Column(f"time, {short(record)}", _ms),
     )  # fmt: skip
     return markdown(columns, rows)
@@ -178,7 +178,7 @@ def blocks_told(record: Record) -> str:
         limits = ": bytes are not what limits it" if fastest < least else ""
         words = f"**{KERNELS[kernel].short}** moves the fewest bytes at B = {least}, and is fastest {where}{limits}."
         if spills := [block for block, one in points.items() if one and flashattention.spilled(one)]:
-            words += f" From B = {min(spills)} on its tile does not fit the registers, and spills."
+            words += f" At B = {', '.join(map(str, spills))} its tile does not fit the registers, and spills."
         said.append(words)
     return "\n\n".join(said)
 
@@ -236,7 +236,7 @@ def _theory(beside: Line, power: int) -> list[Line]:
         return []
     (x, y), (end, _) = beside.points[0], beside.points[-1]
     points = [(x, 0.6 * y), (end, 0.6 * y * (end / x) ** power)]
-    return [Line(points, f"theory: slope {number(power)}", PAPER, dashed=True)]
+    return [Line(points, f"theory’s slope: {number(power)}", PAPER, dashed=True)]
 
 
 LEVELS = (("L2 ↔ SM", flashattention.sm_bytes), ("DRAM", flashattention.hbm_bytes))

@@ -37,7 +37,7 @@ def softmax_verdict(figure: milakov.Figure, record: Record) -> str:
     at, first = next(((cols, gain) for cols, gain in gained if cols >= said.at), gained[-1])
     result = f"{ratio(ours)} on rows of {count(v)}"
     if near and not reproduced(first, low, high):
-        result = f"{ratio(first)} on rows of {count(at)}, {result}. Reproduced {WITHIN}, on long rows only"
+        result = f"{ratio(first)} on rows of {count(at)}: not reproduced. {result}: reproduced {WITHIN}"
     else:
         result += f". {'Reproduced' if near else 'Not reproduced'} {WITHIN}"
     told = (

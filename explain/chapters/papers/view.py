@@ -276,11 +276,11 @@ def _part(heading: str, words: str) -> DeltaGenerator:
 
 @repeated
 def _told(words: str) -> None:
-    """A part's words; what differs from the paper is folded away below them."""
+    """A part's words; what differs from the paper stands in a box below them."""
     about, _, differs = words.partition(_DIFFERS)
     layout.prose(about)
     if differs:
-        with st.expander("What differs from the paper"):
+        with st.expander("What differs from the paper", expanded=True):
             layout.prose(differs)
 
 

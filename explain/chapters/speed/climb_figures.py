@@ -173,7 +173,7 @@ def _said(step: Step) -> str:
 def _brackets(steps: Sequence[Step], left: float, wide: float, y: float) -> list[str]:
     """Which kernels are plain Triton, and which Gluon."""
     parts = []
-    for gluon, words in ((False, "plain Triton"), (True, "Gluon")):
+    for gluon, words in ((False, "plain Triton"), (True, "Gluon, Triton’s lower level")):
         own = [at for at, step in enumerate(steps) if step.rung.gluon == gluon]
         if own:
             x, end = left + own[0] * wide + 6, left + (own[-1] + 1) * wide - 6
@@ -207,7 +207,7 @@ def _lines(
     return parts, 32 + labels.widest(names, 13)
 
 
-def climb_told(steps: Sequence[Step], peak: Limit | None, tuned: Mapping[str, float]) -> str:
+def climb_told(steps: Sequence[Step], peak: Limit | None) -> str:
     """The climb in a sentence with its lowest and its highest throughput, and what a large matmul reaches; markdown."""
     timed = [step.per_second for step in steps if step.per_second]
     if not timed:
@@ -216,22 +216,26 @@ def climb_told(steps: Sequence[Step], peak: Limit | None, tuned: Mapping[str, fl
     said += f"**{numbers.si(timed[-1], 'FLOP/s')}**."
     if peak:
         said += f" A large matmul, the practical ceiling, reaches {_tera(peak.per_second)}."
-    if tuned:
-        label, speed = max(tuned.items(), key=lambda one: one[1])
-        said += (
-            " Each bar has one fixed tile, number of warps and stages. "
-            f"With its best setting, {label} reaches {_tera(speed)} (*tuned*)"
-        )
-        behind = _behind(steps, label, speed)
-        said += f", more than {behind[0].rung.label}, which was not tuned." if behind else "."
-        after = [one for one in steps[steps.index(behind[-1]) + 1 :] if one.per_second] if behind else []
-        if after:
-            said += (
-                f" {behind[-1].rung.label.capitalize()} is still a step: {after[0].rung.label} builds on it and "
-                f"reaches {_tera(after[0].per_second or 0.0)}."
-            )
     if missing := sum(step.variant is None for step in steps):
         said += f" Not timed at this shape: {missing} of {len(steps)}."
+    return said
+
+
+def tuned_told(steps: Sequence[Step], tuned: Mapping[str, float]) -> str:
+    """What the kernel that gains most from tuning reaches, and the kernels above that are slower; markdown."""
+    label, speed = max(tuned.items(), key=lambda one: one[1])
+    said = (
+        "Each bar has one fixed tile, number of warps and stages; *Tuning* tries others. "
+        f"With its best setting, {label} reaches {_tera(speed)} (*tuned*)"
+    )
+    behind = _behind(steps, label, speed)
+    said += f", more than {behind[0].rung.label}, which was not tuned." if behind else "."
+    after = [one for one in steps[steps.index(behind[-1]) + 1 :] if one.per_second] if behind else []
+    if after:
+        said += (
+            f" {behind[-1].rung.label.capitalize()} is still a step: {after[0].rung.label} builds on it and "
+            f"reaches {_tera(after[0].per_second or 0.0)}."
+        )
     return said
 
 

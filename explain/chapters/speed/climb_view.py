@@ -30,6 +30,8 @@ OPENING = "pipelined"
 """The rung that the page opens on: a single new line."""
 READABLE, BASE_2 = readable.KERNEL, readable.TWIN.name
 """The readable kernel that stands beside the climb, and the rung with the same arithmetic."""
+NOTABLE = 1.2
+"""How much larger a speedup under a mask is, to be told."""
 LINES = 24
 """The lines of code that a box of 520 pixels shows."""
 COUNTED_BY = "python -m explain measure --plan rungs"
@@ -37,16 +39,19 @@ COUNTED_BY = "python -m explain measure --plan rungs"
 
 def introduce(shown: Chosen | None) -> None:
     """The climb in a sentence."""
-    steps, peak, tuned = (shown.steps, shown.limit, shown.tuned) if shown else (rungs.climb(None), None, {})
-    prose(climb_figures.climb_told(steps, peak, tuned))
+    steps, peak = (shown.steps, shown.limit) if shown else (rungs.climb(None), None)
+    prose(climb_figures.climb_told(steps, peak))
 
 
 @st.fragment  # another rung redraws this and nothing else
 def climb(shown: Chosen | None) -> None:
     """The kernels as columns on one shape, and below them the one that was pressed."""
+    named = {rung.label: rung.name for rung in RUNGS}  # a link may have the chart's name
+    if (linked := st.query_params.get("rung", "")) in named:
+        st.query_params["rung"] = named[linked]
     name = pressed("rung", BY_NAME, OPENING)
     if (asked := st.query_params.get("rung", name)) != name:
-        st.markdown(f":small[:red[**rung={asked}: must be one of {', '.join(BY_NAME)}**]]")
+        st.markdown(f":small[:red[**rung={asked}: must be one of {', '.join(named)}**]]")
     if shown is None:
         steps = rungs.climb(None)
         _columns(climb_figures.climb(steps, (), None, "no shape", name), steps, (), None, name)
@@ -55,15 +60,15 @@ def climb(shown: Chosen | None) -> None:
         wide = climb_figures.climb(steps, libraries, peak, case.words, name, tuple(shown.tuned.items()))
         _columns(wide, steps, libraries, peak, name)
         sourced(f"{case.named} · {shown.result.source(shown.case.table)}")
+    _rung(next(step for step in steps if step.rung.name == name), shown)
+    if shown:
         if said := shown.readable:
-            for words, column in zip(said, st.columns(2, gap="large"), strict=False):
-                with column:
-                    prose(words)
+            with st.expander("Our readable kernel, the line beside the climb"):
+                prose("\n\n".join(said))
         with st.expander("How these times were measured, and what they count"):
             prose(METHOD + "\n".join(f"- {one}" for one in _counts(shown)))
-        if case.causal:
+        if shown.case.causal:
             _masked(shown)
-    _rung(next(step for step in steps if step.rung.name == name), shown)
 
 
 def _columns(wide: str, steps: tuple[Step, ...], libraries: tuple[Variant, ...], peak: Limit | None, name: str) -> None:
@@ -86,7 +91,7 @@ def _counts(shown: Chosen) -> list[str]:
     if (top := steps[-1].variant) and top.function in results.DISPATCHERS:
         said.append("The top kernel's time is that of our dispatcher, which runs it at these shapes.")
     if shown.tuned:
-        said.append("Each kernel of the climb has one setting of tile, warps and stages; *Tuning* tries others.")
+        said.append(climb_figures.tuned_told(steps, shown.tuned))
     if any(step.variant is None for step in steps):
         said.append(f"Times of all kernels need a Hopper GPU: `{results.COMMAND}`.")
     if shown.result.state:
@@ -125,7 +130,7 @@ def _rung(step: Step, shown: Chosen | None) -> None:
     with words:
         prose(f"**Idea.** {rung.idea}")
         limit, spill = (shown.limit, shown.spilled(rung)) if shown else (None, None)
-        prose(f"**Throughput.** {climb_figures.number(step, limit, lower, spill)}")
+        prose(f"**Throughput.** {climb_figures.number(step, limit, lower, spill)}{_with_mask(step, shown)}")
         if behind := climb_figures.not_yet(step, lower, shown.tuned if shown else {}):
             prose(behind)
         if shown:
@@ -150,6 +155,17 @@ def _rung(step: Step, shown: Chosen | None) -> None:
         with whole:
             _code(rung.source, "python")
             st.caption("without its imports")
+
+
+def _with_mask(step: Step, shown: Chosen | None) -> str:
+    """A speedup that a causal mask makes larger than on this shape, as a sentence; else empty."""
+    cases = shown.cases if shown and not shown.case.causal and step.gain else ()
+    for case in cases:
+        if case.causal and shown and (case.shape, case.dtype) == (shown.case.shape, shown.case.dtype):
+            gain = next(one.gain for one in rungs.climb(case) if one.rung == step.rung)
+            if gain and step.gain and gain > NOTABLE * step.gain:
+                return f" Under a causal mask: {numbers.ratio(gain)}."
+    return ""
 
 
 def _code(text: str, language: str) -> None:
@@ -207,8 +223,8 @@ def counted(shown: Chosen) -> None:
     shape = sizes + ", causal" * p["causal"]
     masked = "" if p["causal"] else ", not here"
     words = (
-        "A kernel is fast if its **tensor cores** are busy. Most kernels of the climb remove one thing that they "
-        f"waited for. exp2 saves instructions; causal tiles save work only under a mask{masked}."
+        "A kernel is fast if its **tensor cores** are busy. Most kernels of the climb remove a "
+        f"wait. exp2 saves instructions; causal tiles save work only under a mask{masked}."
         "\n\nThe bars: in which share of the cycles the tensor cores multiply. fp32 does not use them. "
         f"{climb_figures.tensor_told(found, RUNGS)}"
     )
@@ -269,7 +285,7 @@ def _lanes(runs: tuple[Timeline, ...]) -> None:
             "One warp stands for each warpgroup.",
             "A matmul runs while its group continues; its bar ends when the group has waited for it.",
         )
-        st.caption("Drag the picture or the strip below it to move; point at a bar for its cycles.")
+        st.caption("Drag the picture to move; point at a bar for its cycles.")
         if len(runs) > 1:
             with st.container(key="numbers of timelines"):
                 st.markdown(timeline.compared(runs))

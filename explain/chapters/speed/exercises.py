@@ -1,22 +1,20 @@
-"""Questions about the climb: the benchmark's times of each kernel on one shape, and on other lengths."""
+"""Questions about the climb: the benchmark's times of each kernel on one shape."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from explain.chapters.speed import results, rungs
+from explain.chapters.speed import rungs
 from explain.chapters.speed.results import Case, Limit
 from explain.exercises import Question, Why
-from explain.figures.numbers import count, percent, ratio, si
+from explain.figures.numbers import percent, ratio, si
 
 
 @dataclass(frozen=True)
 class Shown:
-    """The chosen case of the benchmark, all cases of its table, and the measured peak."""
+    """The chosen case of the benchmark, and the measured peak."""
 
     case: Case
-    cases: Sequence[Case]
     peak: Limit | None
 
 
@@ -31,28 +29,6 @@ def _why_largest(shown: Shown) -> Why:
     gains = ", ".join(f"{step.rung.label} {ratio(step.gain)}" for step in rungs.climb(shown.case) if step.gain)
     rung = _largest(shown).rung
     return Why(f"{rung.label}: {rung.idea} Speedup of each kernel over the one before: {gains}.")
-
-
-def _ends(shown: Shown) -> tuple[Case, Case]:
-    """The shortest and the longest case with these parameters."""
-    along = results.beside(shown.case, shown.cases)
-    return along[0], along[-1]
-
-
-def _kept(shown: Shown) -> dict[str, float]:
-    """Throughput at the shortest N ÷ at the longest, of each kernel that was timed at both."""
-    short, long = (rungs.climb(case) for case in _ends(shown))
-    return {
-        one.rung.label: one.per_second / other.per_second
-        for one, other in zip(short, long, strict=True)
-        if one.per_second and other.per_second
-    }
-
-
-def _why_kept(shown: Shown) -> Why:
-    short, long = _ends(shown)
-    each = ", ".join(f"{name} {percent(share)}" for name, share in _kept(shown).items())
-    return Why(f"Throughput at N = {count(short.along)} as a share of that at N = {count(long.along)}: {each}.")
 
 
 def _top(shown: Shown) -> tuple[float, float]:
@@ -77,16 +53,6 @@ QUESTIONS = (
         [rung.label for rung in rungs.RUNGS],
         asked=lambda shown: rungs.largest(rungs.climb(shown.case)) is not None,
         hint="Divide each bar by the one before it.",
-    ),
-    Question[Shown](
-        "short",
-        "From the longest N to the shortest, which kernel loses the largest share of its throughput?",
-        "choice",
-        lambda shown: min(_kept(shown), key=_kept(shown).__getitem__),
-        _why_kept,
-        lambda shown: list(_kept(shown)),
-        asked=lambda shown: len(results.beside(shown.case, shown.cases)) > 1 and len(_kept(shown)) > 1,
-        hint="Divide the throughput at the shortest N by that at the longest, for each kernel.",
     ),
     Question[Shown](
         "peak",

@@ -107,7 +107,7 @@ def bars(case: Case, limit: Limit | None, colour: Mapping[str, str]) -> str:
         if one.per_second is None:
             first = (one.why.strip().splitlines() or ["the reason was not recorded"])[0]
             if first.startswith("ModuleNotFoundError"):
-                first = "it was not installed on the GPU's machine"
+                first = "it was not installed when this was measured"
             why = "the error exceeds the tolerance" if one.missed else first
             words = labels.shortened(f"{NO_TIME}: {why}", BARS_WIDE, svg.SMALL)
             fill = palette.css_ink("alarm") if one.missed else ""

@@ -117,8 +117,5 @@ def _gain(twin: Step, pair: tuple[Point, Point], counted: Mapping[str, Point]) -
     spills = [point.counters.cold.spilled_bytes or 0 if point.counters else 0 for point in pair]
     if spills[0] > spills[1]:
         more = f"{moved(spills[0])} against {moved(spills[1])}"
-        said += (
-            f"- There: the readable kernels load ahead. With exp the kernel also spills more: {more}, stores and loads "
-            "together. *Measurements* names the stores alone."
-        )
+        said += f"- There: the readable kernels load ahead. With exp the kernel also spills more: {more}."
     return said

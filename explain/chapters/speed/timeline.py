@@ -282,8 +282,8 @@ SPANS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 """The kinds of a timeline's spans: the palette's colour, and the scopes of each."""
 MATMUL_ROWS = {"QK": "Q Kᵀ", "PV": "P̃ V"}
 """Scopes that overlap with others of their group, and so have rows of their own."""
-SHOWN = 4
-"""Tiles of keys in sight at first."""
+SHOWN, WAIT_OPACITY = 4, 0.35
+"""Tiles of keys in sight at first; waits stay behind the work."""
 
 
 def lanes(timeline: Timeline, program: Program) -> go.Figure:
@@ -303,6 +303,7 @@ def lanes(timeline: Timeline, program: Program) -> go.Figure:
                 y=[f"{name} · {own_rows[span.scope]}" if span.scope in own_rows else rows[-1] for span in spans],
                 base=[timeline.microseconds(span.start) for span in spans],
                 x=[timeline.microseconds(span.cycles) for span in spans],
+                opacity=WAIT_OPACITY if kind == "wait" else 1,
                 marker={"color": palette.mid(hue), "line": {"width": 0.5, "color": palette.mid("slate")}},
                 customdata=[_span_told(timeline, span) for span in spans],
                 showlegend=not any(trace.name == kind for trace in figure.data),
@@ -313,7 +314,6 @@ def lanes(timeline: Timeline, program: Program) -> go.Figure:
         xaxis={
             "title": "time since the program's start, µs", "zeroline": False, "automargin": True,
             "range": [timeline.microseconds(start), timeline.microseconds(end)],
-            "rangeslider": {"visible": True, "thickness": 0.2},
         },
         yaxis={
             "title": "", "categoryorder": "array", "categoryarray": rows[::-1], "fixedrange": True, "showgrid": False,

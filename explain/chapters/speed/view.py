@@ -49,7 +49,7 @@ a simpler kernel reaches on the same GPU.
 def closing(shown: Chosen | None = None) -> None:
     """How it was measured (the climb's case, `shown`, says it itself), things to try, questions, sources."""
     if shown:
-        about = exercises.Shown(shown.case, shown.cases, shown.limit)
+        about = exercises.Shown(shown.case, shown.limit)
         ask("speed", exercises.QUESTIONS, about, f"{shown.case.named} {shown.result.source(shown.case.table)}")
     else:
         with st.expander("How this was measured"):

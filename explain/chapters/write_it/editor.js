@@ -81,6 +81,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const changed = () => {
     keep(name, editor.getValue());
     editor.session.clearAnnotations();
+    if (editor.isFocused()) root.dataset.stale = "yes";    // the verdict is of the text before
     if (!root.began && editor.isFocused()) {
       root.began = true;
       setTriggerValue("began", name);                      // its processes start while the reader writes
@@ -93,6 +94,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
     const begin = editor.session.getDocument().getAllLines().findIndex((line) => line.includes(BEGIN));
     if (begin >= 0) editor.moveCursorTo(begin, 4);
   }
+  if (root.turn !== data.turn) delete root.dataset.stale;
+  root.turn = data.turn;
   const errors = JSON.parse(data.errors), told = root.told !== data.errors;
   root.told = data.errors;
   fit(root, data.verdict);

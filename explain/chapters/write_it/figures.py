@@ -10,6 +10,7 @@ from html import escape
 from pathlib import Path
 
 from explain.difference.compare import Difference
+from explain.experiment import Experiment
 from explain.figures import svg, tables
 from explain.figures.labels import text_width
 from explain.figures.numbers import count, number
@@ -21,7 +22,7 @@ from explain.puzzles.puzzles import Puzzle, ladder, nothing_to_fix
 from explain.trace.model import Buffer, Launch, Trace
 
 PATH = Path(__file__).with_name("path.css").read_text(encoding="utf-8")
-TRAFFIC = ("bytes read", "bytes written", "FLOPs")
+TRAFFIC = ("bytes read", "bytes written", "FLOPs of whole tiles")
 SYMBOL = re.compile(rf"(?<![\w.])({'|'.join(SYMBOLS)})(?:_(new|[ij\d]))?(?![a-zA-Z_\[])")
 """A quantity in an equation, and its index."""
 FILL = css("hbm")
@@ -107,10 +108,9 @@ def case(found: Judgement) -> str:
     one = found.failing
     if one is None or found.too_many_bytes:
         return ""
-    sizes = ", ".join(f"{name} = {value}" for name, value in one.values.items() if value != 1 or name not in _OFTEN_ONE)
     before = f", after {found.passed} that pass" if found.passed else ""
     holds = one.preset.help.partition(":")[0]
-    return f"Smallest case that fails{before}: {sizes}. Inputs: {holds[0].lower()}{holds[1:]} (*{one.inputs}*)."
+    return f"Smallest case that fails{before}: {_sizes(one)}. Inputs: {holds[0].lower()}{holds[1:]} (*{one.inputs}*)."
 
 
 _OFTEN_ONE = ("batch", "heads", "kv_heads")
@@ -128,11 +128,15 @@ def difference(found: Difference) -> str:
 
 
 def traffic(found: Judgement) -> str:
-    """A table of the largest case's bytes and FLOPs, the reader's and the formula's least; empty if a case fails."""
-    if not found.traffic:
+    """A table of the largest case's bytes and FLOPs, the reader's and our kernel's; empty if a case fails."""
+    if not found.traffic or not found.measured_at:
         return ""
-    rows = [("yours", *map(count, found.traffic)), ("least, by the formula", *map(count, found.least))]
-    return tables.markdown(("at the largest case", *map(tables.Column, TRAFFIC)), rows)
+    rows = [("yours", *map(count, found.traffic)), ("our kernel", *map(count, found.least))]
+    return tables.markdown((f"at {_sizes(found.measured_at)}", *map(tables.Column, TRAFFIC)), rows)
+
+
+def _sizes(one: Experiment) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in one.values.items() if value != 1 or name not in _OFTEN_ONE)
 
 
 def checked_on(puzzle: Puzzle) -> str:

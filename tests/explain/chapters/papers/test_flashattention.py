@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from explain.chapters.papers import flashattention, flashattention_figures
+from explain.chapters.papers import exercises, flashattention, flashattention_figures
 from explain.chapters.papers.flashattention import FIGURE_2, TABLE_20, TABLE_21, TABLE_LENGTHS
 from explain.chapters.sweeps.analysis import slope
 from explain.figures.numbers import ratio
@@ -32,6 +32,13 @@ def test_the_papers_flops_are_about_a_twelfth_of_those_counted():
         assert experiment.traffic.flops_of("matmul") == flashattention.matmul_flops(row)
         assert 12 < flashattention.matmul_flops(row) / 1e9 / row.gflops < 13
     assert flash.gflops / standard.gflops == pytest.approx(7 / 6, rel=0.04)
+
+
+def test_throughput_counts_the_matmuls_as_the_table_and_the_speed_page_do():
+    record = registry.recorded()
+    flops, _ = exercises._flash(exercises.Shown(exercises.FIGURE_2, record, {}))
+    p = flashattention.OURS[-1].values
+    assert flops == 4 * p["batch"] * p["heads"] * p["seq_len"] ** 2 * p["head_dim"]
 
 
 def test_the_papers_tables_begin_at_the_shortest_length_and_end_where_the_gpu_was_full():

@@ -76,6 +76,12 @@ def test_the_shape_is_chosen_and_the_address_keeps_it(file):
     assert test.query_params["N"] in ("2048", ["2048"])
 
 
+def test_a_link_may_name_a_kernel_as_the_chart_does(file):
+    test = page("speed", rung="ping-pong")
+    assert "Ping-pong scheduling" in "".join(heading.value for heading in test.header)
+    assert test.query_params["rung"] in ("two_groups", ["two_groups"])
+
+
 @pytest.mark.parametrize(("name", "value"), [("N", "77"), ("rung", "tenth")])
 def test_an_address_that_means_nothing_is_said(name, value, file):
     refused = [line for line in texts(page("speed", **{name: value})).splitlines() if ":red[" in line]

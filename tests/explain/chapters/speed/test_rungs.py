@@ -95,7 +95,7 @@ def test_a_step_has_its_gain_over_the_rung_below_where_both_have_a_time():
 def test_without_a_benchmark_no_rung_has_a_number():
     steps = rungs.climb(None)
     assert [step.variant for step in steps] == [None] * len(RUNGS)
-    assert "FLOP/s" not in figures.climb_told(steps, None, {})
+    assert "FLOP/s" not in figures.climb_told(steps, None)
 
 
 def test_others_stand_beside_the_rungs_and_no_rung_among_them():
@@ -130,9 +130,9 @@ def test_a_tuned_kernel_is_compared_with_the_one_above_it_that_is_not_tuned():
         next(s for s in steps if s.rung.name == n) for n in ("tma", "specialised", "two_groups")
     )
     tuned = {"TMA": 538e12}
-    told = figures.climb_told(steps, None, tuned)
+    told = figures.tuned_told(steps, tuned)
     assert "more than specialized, which was not tuned. Specialized is still a step: ping-pong builds on it" in told
-    assert "more than" not in figures.climb_told(steps, None, {"TMA": 480e12})
+    assert "more than" not in figures.tuned_told(steps, {"TMA": 480e12})
     assert "TMA reaches 538" in figures.not_yet(specialised, tma.rung, tuned)
     assert figures.not_yet(specialised, tma.rung, {"TMA": 480e12}) == ""
     assert figures.not_yet(two_groups, specialised.rung, tuned) == ""

@@ -54,6 +54,16 @@ def test_hints_unfold_one_by_one_then_the_solution(tmp_path, monkeypatch) -> Non
     assert any(code.value.startswith("--- ") and "+" in code.value for code in test.code)
 
 
+def test_bytes_and_flops_name_their_case_and_what_is_counted():
+    case = puzzles()["vector_add"].cases(seed=0)[-1]
+    told = figures.traffic(
+        Judgement("vector_add", 1, 1, traffic=(280, 140, 96), least=(280, 140, 96), measured_at=case)
+    )
+    assert f"n = {case.values['n']}" in told
+    assert "FLOPs of whole tiles" in told  # masked lanes too: no least of the formula
+    assert "least" not in told
+
+
 def test_a_picture_fills_what_one_program_touches() -> None:
     puzzle = puzzles()["vector_add"]
     run = checks.picture(puzzle).wait(300)

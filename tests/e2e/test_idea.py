@@ -341,6 +341,7 @@ def test_only_a_maximum_that_goes_on_from_tile_to_tile_is_called_running(opened)
 
 def test_full_screen_on_a_phone_is_one_column_with_its_way_out_in_sight(opened, reader: Page):
     before = reader.viewport_size
+    assert before
     reader.set_viewport_size({"width": 420, "height": 900})
     page = opened(lessons.ONLINE, step=20, depth="code")
     player(page).press("p")

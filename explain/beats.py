@@ -41,7 +41,8 @@ KINDS = (
 
 _SHOWN_FIRST = {"new_max", "rescale", "add", "merge", "drop"}  # others show best once all of their variables are set
 _TILE = ("rows", "cols")
-_ORDINALS = {word: n for n, word in enumerate(("first", "second", "third", "fourth", "fifth", "sixth"))} | {"last": -1}
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
+_PLACES = {word: n for n, word in enumerate(ORDINALS)} | {"last": -1}
 
 
 @dataclass(frozen=True)
@@ -286,7 +287,7 @@ class _Run:
             raise self.unknown(event)
         ordinal, what, row, name = match.groups()
         what = "new_max" if what == "new maximum" else what
-        if (ordinal or "first") not in _ORDINALS or what not in (*KINDS, "tile", *(("set",) if name else ())):
+        if (ordinal or "first") not in _PLACES or what not in (*KINDS, "tile", *(("set",) if name else ())):
             raise self.unknown(event)
         if name and what in ("load", "write"):
             steps = self.accesses(what, name)
@@ -295,13 +296,13 @@ class _Run:
         else:
             counted = self.counted(what, None if row is None else int(row))
             steps = [beat.at for beat in counted if name is None or name in beat.names]
-        at = _ORDINALS[ordinal or "first"]
+        at = _PLACES[ordinal or "first"]
         return steps[at] if steps and at < len(steps) else None
 
     def unknown(self, event: str) -> ValueError:
         return ValueError(
-            f"event {event!r}: allowed are [{'|'.join(_ORDINALS)}] ({'|'.join(KINDS)}|tile) [of NAME | of row R], "
-            f"[{'|'.join(_ORDINALS)}] set of VARIABLE, "
+            f"event {event!r}: allowed are [{'|'.join(_PLACES)}] ({'|'.join(KINDS)}|tile) [of NAME | of row R], "
+            f"[{'|'.join(_PLACES)}] set of VARIABLE, "
             f"largest drop of row R, first NaN, first difference"
         )
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explain import glossary
-from explain.beats import beats, step_of
+from explain.beats import ORDINALS, beats, step_of
 from explain.experiment import Experiment
 from explain.figures.numbers import count, fixed, moved, ratio
 from explain.gpus import DEFAULT, GPUS
@@ -126,26 +126,27 @@ class Scene:
 
 def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
     """The scenes in order; each leads to the step of an event in the trace of OPENING or of STANDARD."""
-    p, row = OPENING.values, run.row
+    p, roles, row = OPENING.values, OPENING.entry.roles, run.row
     block_m, block_n = p["block_m"], p["block_n"]
     tile = int((run.alpha[1:, row] < 1).argmax()) + 1
     old, shrink, new, total = (
         fixed(float(x[row]), 3) for x in (run.l[tile - 1], run.alpha[tile], run.added[tile], run.l[tile])
     )
     programs = -(-p["seq_len"] // block_m)
+    dot = f"first set of {roles['scores']}"  # before the mask
     told: Sequence[tuple[str, float, Experiment, str, str]] = (
         ("sentence", 4, OPENING, "first load of q", "Each token gets a query, a key and a value: rows of Q, K, V."),
-        ("scores", 3.5, OPENING, "first scores", "Every query meets every key: S\xa0=\xa0QKᵀ\xa0/\xa0√d."),
+        ("scores", 3.5, OPENING, dot, "Every query meets every key: S\xa0=\xa0QKᵀ\xa0/\xa0√d."),
         ("scale", 5, STANDARD, "first write of s", "Twice the tokens, four times the scores. S outgrows the chip."),
         ("trips", 4, STANDARD, "first load of p",
          "Standard attention writes S, reads it, writes P\xa0=\xa0softmax(S), reads it."),
-        ("tile", 4, OPENING, f"first scores of row {row}",
+        ("tile", 4, OPENING, dot,
          f"Instead, keep {block_m} queries on chip. Bring {block_n} keys: one tile of S."),
-        ("row", 3.5, OPENING, f"first add of row {row}",
+        ("row", 3.5, OPENING, f"first new maximum of row {row}",
          "Softmax needs a row's maximum m and sum ℓ. Õ: the output, before ÷ ℓ."),
-        ("larger", 4, OPENING, f"first rescale of row {row}",
+        ("larger", 4, OPENING, f"{ORDINALS[tile]} set of {roles['rescale']}",
          "A larger score comes. The old sum used the old maximum: multiply it by α."),
-        ("join", 6, OPENING, f"second add of row {row}",
+        ("join", 6, OPENING, f"first rescale of row {row}",
          f"The new terms join the sum ℓ: {old} × {shrink} + {new} = {total}."),
         ("next", 8, OPENING, f"second drop of row {row}", "The tile is dropped. The next comes. m, ℓ and Õ stay."),
         ("write", 6, OPENING, "first write of o",

@@ -1,6 +1,6 @@
 """What a page draws from its values alone is drawn once for all readers; later its messages are sent again.
 
-An element costs the server twice as much to make as to send, and a rerun sends every element of its page again.
+A rerun sends every element of its page again; to make the elements and their texts costs more than to send them.
 """
 
 from __future__ import annotations

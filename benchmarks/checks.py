@@ -48,6 +48,7 @@ from kernels.catalog import KERNELS, TAUGHT
 from kernels.edits import source_of
 from kernels.museum import EXHIBITS
 
+ROOT = Path(__file__).resolve().parents[1]
 RUN_SECONDS = 30.0
 SORTS_A_FILE = 4
 MEGABYTES = 6000.0
@@ -418,12 +419,20 @@ def _text(kernel: str, sizes: dict[str, Any], inputs: str) -> str:
     return source_of(KERNELS[kernel].module) + CATALOG.format(kernel=kernel, sizes=sizes, inputs=inputs)
 
 
+def kept(path: Path | None) -> list[dict[str, Any]]:
+    """The rows of a run that was interrupted."""
+    if path is None or not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--from", type=Path, action="append", default=[], metavar="DIR", dest="folders")
     parser.add_argument("--out", type=Path, metavar="FILE", help="also write the result to this file, as JSON")
     parser.add_argument("--seconds", type=float, default=300.0, help="a file's limit (300)")
     parser.add_argument("--jobs", type=int, default=2, help="files at a time (2)")
+    parser.add_argument("--rows", type=Path, metavar="FILE", help="keep each file's row here, and continue from it")
     parsed = parser.parse_args()
 
     def one(job: tuple[str, str, str]) -> dict[str, Any]:
@@ -435,11 +444,17 @@ def main() -> int:
                 locked=False,
             )
         row: dict[str, Any] = json.loads(ended.answer) if ended.answer else {"name": name, "why": ended.why or "died"}
+        if parsed.rows:
+            with parsed.rows.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
         print(name, row.get("why") or row["blamed"], file=sys.stderr, flush=True)
         return row
 
+    rows = kept(parsed.rows)
+    done = {row["name"] for row in rows}
     with ThreadPoolExecutor(parsed.jobs) as pool:
-        rows = [*pool.map(one, (*own(), *sources(parsed.folders)))]
+        jobs = [job for job in (*own(), *sources(parsed.folders)) if job[0] not in done]
+        rows += pool.map(one, jobs)
     ran = [row for row in rows if "planted" in row]
     blamed = [row for row in ran if row["blamed"]]
     planted = {

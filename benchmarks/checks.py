@@ -48,7 +48,6 @@ from kernels.catalog import KERNELS, TAUGHT
 from kernels.edits import source_of
 from kernels.museum import EXHIBITS
 
-ROOT = Path(__file__).resolve().parents[1]
 RUN_SECONDS = 30.0
 SORTS_A_FILE = 4
 MEGABYTES = 6000.0

@@ -139,7 +139,10 @@ class WorkerSpec:
 
 
 class WorkerPool:
-    """`size` workers that answer calls from any thread, first come, first served."""
+    """`size` workers that answer calls from any thread, first come, first served.
+
+    One that is taken starts the next, if that has not started: a single reader needs no more than two.
+    """
 
     def __init__(self, spec: WorkerSpec, size: int = 1) -> None:
         if size < 1:
@@ -152,10 +155,16 @@ class WorkerPool:
         self._closed = False
 
     def warm(self) -> None:
-        """Starts every worker without waiting. If one cannot start, `call` says why."""
-        with self._changed, suppress(WorkerUnavailable):
-            if not self._closed:
-                self._free = [worker or _Worker(self.spec) for worker in self._free]
+        """Starts the first worker without waiting. If it cannot start, `call` says why."""
+        with self._changed:
+            if not self._busy:
+                self._start_next()
+
+    def _start_next(self) -> None:
+        """Makes sure that the next call finds a worker that has started."""
+        if self._free and self._free[0] is None and not self._closed:
+            with suppress(WorkerUnavailable):
+                self._free[0] = _Worker(self.spec)
 
     def call(
         self,
@@ -226,7 +235,9 @@ class WorkerPool:
                     self._changed.wait(WATCH_SECONDS if poll else None)
                     check()
                 self._busy += 1
-                return self._free.pop(0)
+                worker = self._free.pop(0)
+                self._start_next()
+                return worker
             finally:
                 self._waiting.remove(ticket)
                 self._changed.notify_all()

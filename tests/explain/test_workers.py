@@ -450,6 +450,15 @@ def test_close_ends_busy_and_idle_workers() -> None:
         pool.call({"do": "echo"})
 
 
+def test_the_second_worker_starts_when_the_first_is_taken() -> None:
+    with WorkerPool(SPEC, size=3) as pool:
+        assert [worker is not None for worker in pool._free] == [True, False, False]
+        pid_of(pool)
+        assert [worker is not None for worker in pool._free] == [True, True, False]
+        pid_of(pool)
+        assert [worker is not None for worker in pool._free] == [True, True, False], "one is enough for one reader"
+
+
 def test_nothing_leaks() -> None:
     def held() -> tuple[int, set[int]]:
         children = {p.pid for p in psutil.Process().children(recursive=True)}

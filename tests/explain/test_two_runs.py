@@ -30,7 +30,7 @@ return {{ ...comparison.first, told: comparison.told(), marked: [...player.lanes
 
 
 def first_difference(name: str, depth: str = "idea"):
-    body = FIRST.replace("$: nothing", "$: nothing, lanes: [{}, {}]")
+    body = FIRST.replace("$: nothing", "$: nothing, lanes: [{ view: {} }, { view: {} }]")
     return ran("compare.js", body, PAIR[name].left, PAIR[name].right, depth=depth)
 
 

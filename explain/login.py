@@ -1,4 +1,4 @@
-"""Login by OpenID Connect: where the server's secrets name a provider, only who has logged in there gets a page.
+"""Login by OpenID Connect. If the server's secrets name a provider, only logged-in readers get a page.
 
 Streamlit does it (`st.login`); docs/hall.md says what the secrets are.
 """
@@ -12,12 +12,12 @@ import streamlit as st
 
 @cache
 def wanted() -> bool:
-    """Whether the secrets have a provider, `[auth]`."""
+    """Whether the secrets name a provider, in `[auth]`."""
     return st.secrets.load_if_toml_exists() and "auth" in st.secrets
 
 
 def need() -> None:
-    """Ends the run with a button to log in, unless the reader has logged in or nobody has to."""
+    """If a login is needed and the reader has not logged in: shows a *Log in* button and ends the run."""
     if wanted() and not st.user.is_logged_in:
         st.title("Tilescope")
         st.markdown("Please log in to read on.")
@@ -26,6 +26,6 @@ def need() -> None:
 
 
 def leave() -> None:
-    """A button to log out, where readers log in."""
+    """A *Log out* button, if a login is needed."""
     if wanted():
         st.button("Log out", type="tertiary", icon=":material/logout:", on_click=st.logout)

@@ -26,7 +26,7 @@ def text(name: str) -> str:
 
 
 def modules(*names: str) -> str:
-    """Modules in one scope, each after those that it imports; by default all, of which `mount` is the component."""
+    """The named modules joined into one script, each after the modules it imports. By default the whole player."""
     found: dict[str, None] = {}
     for name in names or ("player.js",):
         _in_order(_HERE / name, found)

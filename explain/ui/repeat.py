@@ -21,16 +21,14 @@ from explain.kept import Call
 from explain.ui import terms
 
 MOST = 512
-"""Calls of one function that are known; at more it begins anew."""
+"""The most calls kept for one function; then all are forgotten."""
 P = ParamSpec("P")
 R = TypeVar("R", bound=DeltaGenerator | tuple[DeltaGenerator, ...] | None)
 
 
 @dataclass(frozen=True)
 class _Drawn:
-    """What a call sent, how many places it took, the terms that it said first, and the containers that it
-    returned.
-    """
+    """What a call sent, the places it took, the terms it explained first, and the containers it returned."""
 
     messages: list[ForwardMsg]
     places: int

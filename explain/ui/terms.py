@@ -18,7 +18,7 @@ def new_page() -> None:
 
 
 def said() -> Said:
-    """What the page that runs has said; a text that says more is added to it."""
+    """The terms that the running page has explained so far. `marked` adds to it."""
     found: Said = st.session_state.setdefault(_SAID, {})
     return found
 

@@ -59,7 +59,7 @@ def _why_knee(shown: Shown) -> Why:
 
 
 def _flash(shown: Shown) -> tuple[int, float]:
-    """FLOPs of the matmuls and seconds of our FlashAttention-2 at figure 2's sizes."""
+    """Our FlashAttention-2 at the sizes of figure 2: FLOPs of its matmuls, and its time in seconds."""
     experiment = flashattention.OURS[-1]
     point = _record(shown).point(experiment)
     if point is None or point.timing is None:

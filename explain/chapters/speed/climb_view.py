@@ -31,7 +31,7 @@ OPENING = "pipelined"
 READABLE, BASE_2 = readable.KERNEL, readable.TWIN.name
 """The readable kernel that stands beside the climb, and the rung with the same arithmetic."""
 NOTABLE = 1.2
-"""How much larger a speedup under a mask is, to be told."""
+"""A speedup under a causal mask is mentioned if it is more than this many times the one without."""
 LINES = 24
 """The lines of code that a box of 520 pixels shows."""
 COUNTED_BY = "python -m explain measure --plan rungs"

@@ -47,7 +47,7 @@ _LINKED, _REVEALED = "exhibit that a link led to", "times that inputs were watch
 
 
 class Trial(NamedTuple):
-    """One run's verdict: the error with the largest error ÷ tolerance, the tolerance there, and in which output."""
+    """One run's verdict: the element with the largest error ÷ tolerance. Its error, its tolerance and its output."""
 
     error: float
     tolerance: float

@@ -26,7 +26,7 @@ from explain.jobs import Job
 from explain.output import Output
 from explain.plain import made
 from explain.records.model import Point, Roof
-from explain.trace.file import TraceFile, TraceFileError
+from explain.trace.file import TraceFile, TraceFileError, check_writable
 from explain.worker_process import Progress
 from explain.workers import WorkerError, WorkerPool, WorkerSpec
 
@@ -112,6 +112,7 @@ class Engine:
             try:
                 cached.parent.mkdir(parents=True, exist_ok=True)
                 forget_oldest(cached.parent, "*.tilescope", CACHED_FILES)
+                check_writable(cached)
             except OSError:  # it cannot be kept, and is made again next time
                 with scratch() as folder:
                     return self._traced(experiment, Path(folder) / "trace.tilescope", progress)
@@ -119,7 +120,9 @@ class Engine:
 
     def _traced(self, experiment: Experiment, out: Path, progress: Progress | None) -> TraceRun:
         self.trace_to(experiment, out, progress=progress)
-        return TraceRun(out.read_bytes(), "interpreter")
+        if run := _existing(out, experiment, "interpreter"):
+            return run
+        raise WorkerError("The run ended, but its trace is missing or damaged. Run it again.")
 
     def trace_to(
         self, experiment: Experiment, out: Path | None, programs: object = "all", **call: Any

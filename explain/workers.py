@@ -31,7 +31,7 @@ from typing import Any
 import psutil
 
 from explain import ROOT
-from explain.worker_process import PREFIX_BYTES, Progress, encode
+from explain.worker_process import PREFIX_BYTES, REPLY_BYTES, Progress, encode
 
 WARM_UP_SECONDS = 600  # importing torch and triton takes 4 s, half a minute from a cold disk, minutes on busy cores
 WATCH_SECONDS = 0.05  # how often limits and cancellation are checked
@@ -101,6 +101,13 @@ class WorkerFailed(WorkerError):
     @property
     def words(self) -> str:
         return self.message
+
+
+class WorkerGarbled(WorkerError):
+    """The process answered something that is not an answer, as a kernel can that finds the line to the parent."""
+
+    def __init__(self) -> None:
+        super().__init__("The process running the kernel sent an answer that cannot be understood.")
 
 
 class WorkerDied(WorkerError):
@@ -198,7 +205,7 @@ class WorkerPool:
 
         worker = self._take(check, poll=cancel is not None)
         try:
-            if worker is not None and worker.warm and worker.dead():
+            if worker is not None and (worker.dead() or worker.stopped()):  # killed or halted while nobody used it
                 worker.end()
                 worker = None
             worker = worker or _Worker(self.spec)
@@ -311,6 +318,8 @@ class _Worker:
             except WorkerDied as death:
                 last = death.output.strip().rpartition("\n")[2]
                 raise self._unavailable(f"{death} {last}") from death
+            if self.stopped():
+                raise self._unavailable(f"the {self._name} worker was stopped while it started.")
             if time.monotonic() > deadline:
                 raise self._unavailable(f"the {self._name} worker was not ready after {WARM_UP_SECONDS} s.")
 
@@ -348,7 +357,7 @@ class _Worker:
                 if "progress" not in answer:
                     return self._conclude(answer, megabytes)
                 if progress is not None:
-                    progress(*answer["progress"])
+                    progress(*_progress(answer["progress"]))
             check()
             now = time.monotonic()
             if now - started >= seconds:
@@ -369,13 +378,23 @@ class _Worker:
         except psutil.NoSuchProcess:
             return True
 
+    def stopped(self) -> bool:
+        """Whether it is halted by a signal: it would not even end."""
+        try:
+            return bool(self._process.status() == psutil.STATUS_STOPPED)
+        except psutil.NoSuchProcess:
+            return False
+
     def end(self) -> None:
         self._kill()
         for end in (self._socket, self._lifeline, self._output):
             end.close()
 
     def _receive(self) -> Iterator[dict[str, Any]]:
-        """The messages that arrive within `WATCH_SECONDS`. What the worker prints meanwhile is kept."""
+        """The messages that arrive within `WATCH_SECONDS`. What the worker prints meanwhile is kept.
+
+        Raises WorkerDied and WorkerGarbled.
+        """
         ready = {fd for fd, _ in self._poll.poll(WATCH_SECONDS * 1000)}
         if self._output.fileno() in ready:
             self._read_output()
@@ -389,10 +408,12 @@ class _Worker:
             self._inbox += chunk
         while len(self._inbox) >= PREFIX_BYTES:
             end = PREFIX_BYTES + int.from_bytes(self._inbox[:PREFIX_BYTES])
+            if end > REPLY_BYTES:
+                raise WorkerGarbled
             if len(self._inbox) < end:
                 break
             body, self._inbox = self._inbox[PREFIX_BYTES:end], self._inbox[end:]
-            yield json.loads(body)
+            yield _message(body)
 
     def _read_output(self) -> None:
         chunk = os.read(self._output.fileno(), OUTPUT_BYTES)
@@ -408,14 +429,17 @@ class _Worker:
             self._read_output()
 
     def _conclude(self, reply: dict[str, Any], megabytes: float) -> dict[str, Any]:
-        self.sound = not reply["retire"]
-        if reply["ok"]:
-            value: dict[str, Any] = reply["value"]
-            return value
-        self._drain()
-        if reply["memory"]:
-            raise WorkerOutOfMemory(megabytes)
-        raise WorkerFailed(**reply["error"], output=self._printed.decode(errors="replace"))
+        match reply:
+            case {"ok": True, "value": dict(value), "retire": bool(retire)}:
+                self.sound = not retire
+                return value
+            case {"ok": False, "error": dict(error), "memory": memory, "retire": bool(retire)} if _is_error(error):
+                self.sound = not retire
+                self._drain()
+                if memory:
+                    raise WorkerOutOfMemory(megabytes)
+                raise WorkerFailed(**error, output=self._printed.decode(errors="replace"))
+        raise WorkerGarbled
 
     def _death(self) -> WorkerDied:
         """Why the process ended. If it only closed the socket, it is killed here."""
@@ -449,6 +473,29 @@ class _Worker:
             self._find_again = time.monotonic() + REST * (time.thread_time() - begun)
         family = [self._process, *self._children]
         return _memory(family) > ceiling and (not self._children or _memory(family, shared=True) > ceiling)
+
+
+def _message(body: bytes) -> dict[str, Any]:
+    """Raises WorkerGarbled for what is not a JSON object."""
+    try:
+        message = json.loads(body)
+    except ValueError:
+        raise WorkerGarbled from None
+    if not isinstance(message, dict):
+        raise WorkerGarbled
+    return message
+
+
+def _progress(said: object) -> tuple[str, float]:
+    """What is being done and how much of it. Raises WorkerGarbled."""
+    match said:
+        case [str(text), float() | int() as fraction]:
+            return text, fraction
+    raise WorkerGarbled
+
+
+def _is_error(error: dict[str, Any]) -> bool:
+    return set(error) == {"type", "message", "where"} and all(isinstance(one, str) for one in error.values())
 
 
 def _step_back(pid: int, nice: int) -> None:

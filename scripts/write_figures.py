@@ -126,6 +126,11 @@ def faults(result: Result) -> Result:
     return {"blamed_files": len(result["blamed"]), "faulty_files": len(result["faulty"])}
 
 
+def injected(result: Result) -> Result:
+    """How many kinds of fault happened, and how often something came of it that should not have."""
+    return {"many": len(result["kinds"]), "wrong_count": len(result["wrong"])}
+
+
 def verification(result: Result) -> Result:
     """The experiments on a GPU within tolerance."""
     right = [row for row in result["kernels"].values() if not row["wrong_on_purpose"]]
@@ -146,6 +151,7 @@ FIELDS: Mapping[str, Callable[[Result], Result]] = {
     "tracing": tracing,
     "foreign": foreign,
     "checks": faults,
+    "faults": injected,
     "player": player,
     "speed": lambda result: {"table": "\n".join(speed_table.lines(dict(result)))},
     "speed_random": lambda result: {"table": "\n".join(speed_random_table.lines(dict(result)))},

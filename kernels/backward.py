@@ -78,15 +78,6 @@ def flash_attention_backward_keys_kernel(
             visible = (rows < seq_len)[:, None] & (cols < kv_len)[None, :]
             if CAUSAL:
                 visible = visible & (cols[None, :] <= rows[:, None] + diagonal)
-            # S_ij = Q_i K_jᵀ · sm_scale                                            (BLOCK_M, BLOCK_N)
-            s = tl.dot(q, tl.trans(k), input_precision="ieee") * sm_scale
-            # P = exp(S − lse)                                                      (BLOCK_M, BLOCK_N)
-            p = tl.where(visible, tl.exp(s - lse[:, None]), 0.0)
-            # dP = dO_i V_jᵀ                                                        (BLOCK_M, BLOCK_N)
-            dp = tl.dot(do, tl.trans(v), input_precision="ieee")
-            # dS = P ∘ (dP − δ)                                                     (BLOCK_M, BLOCK_N)
-            ds = tl.where(visible, p * (dp - delta[:, None]), 0.0)
-            if CAUSAL:
                 # A hidden pair has P = dS = 0, but 0 · NaN is NaN: take NaNs out, set them in the keys that are seen.
                 last_do = tl.max(tl.where(do == do, -2147483648, rows[:, None]), axis=0)
                 dv = tl.where(cols[:, None] <= last_do[None, :] + diagonal, float("nan"), dv)
@@ -94,8 +85,16 @@ def flash_attention_backward_keys_kernel(
                 last_q = tl.max(tl.where(tl.abs(q) < float("inf"), -2147483648, rows[:, None]), axis=0)
                 dk = tl.where(cols[:, None] <= last_q[None, :] + diagonal, float("nan"), dk)
                 q = tl.where(tl.abs(q) < float("inf"), q, 0.0)
+            # S_ij = Q_i K_jᵀ · sm_scale                                            (BLOCK_M, BLOCK_N)
+            s = tl.dot(q, tl.trans(k), input_precision="ieee") * sm_scale
+            # P = exp(S − lse)                                                      (BLOCK_M, BLOCK_N)
+            p = tl.where(visible, tl.exp(s - lse[:, None]), 0.0)
             # dV = dV + Pᵀ dO_i                                                     (BLOCK_N, BLOCK_D)
             dv = dv + tl.dot(tl.trans(p.to(do.dtype)), do, input_precision="ieee")
+            # dP = dO_i V_jᵀ                                                        (BLOCK_M, BLOCK_N)
+            dp = tl.dot(do, tl.trans(v), input_precision="ieee")
+            # dS = P ∘ (dP − δ)                                                     (BLOCK_M, BLOCK_N)
+            ds = tl.where(visible, p * (dp - delta[:, None]), 0.0)
             # dK = dK + dSᵀ Q_i                                                     (BLOCK_N, BLOCK_D)
             dk = dk + tl.dot(tl.trans(ds.to(q.dtype)), q, input_precision="ieee")
     tl.store(dk_ptr + at_kv, dk * sm_scale, mask=inside_kv)

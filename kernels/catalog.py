@@ -43,7 +43,7 @@ class Kernel:
     kept_weight (the list, its columns, its weights); for a merge other_max, other_sum, other_rescale (the other pair),
     tile_at and other_at (which tiles the pairs belong to); result of a vector addition; backward the gradients by their
     operand: output_gradient (dO), weights_gradient (dP), scores_gradient (dS), queries_gradient, keys_gradient,
-    values_gradient, with row_gradient (δ, what a row's keys share)."""
+    values_gradient, with logsumexp and row_gradient (δ, what a row's keys share)."""
     check: Callable[[Values], None]
     """Raises ParameterError for parameters that do not fit together."""
     kind: Kind = "taught"
@@ -150,7 +150,7 @@ _FLASH_ROLES = {
 
 _BACKWARD_ROLES = {
     "queries": "q", "keys": "k", "values": "v", "output_gradient": "do", "scores": "s", "exponentials": "p",
-    "row_gradient": "delta", "weights_gradient": "dp", "scores_gradient": "ds",
+    "logsumexp": "lse", "output": "o", "row_gradient": "delta", "weights_gradient": "dp", "scores_gradient": "ds",
     "queries_gradient": "dq", "keys_gradient": "dk", "values_gradient": "dv", "rows": "rows", "cols": "cols",
 }  # fmt: skip
 

@@ -3,13 +3,12 @@
 from explain.chapters.backward import view
 from explain.ui import layout
 
-layout.chapter(
+beside = layout.chapter(
     __file__,
     goal="see how a kernel computes dQ, dK and dV without the N × N matrix P, and what that costs.",
-    words="Training needs gradients. The layers after attention send back dO, how the loss changes with each element "
-    "of O. The backward pass turns it into dQ, dK and dV.",
+    words=view.WORDS,
 )
-view.one_row()
+view.one_row(beside)
 experiment, traces = view.kernels()
 view.what_is_kept()
 view.the_bill()

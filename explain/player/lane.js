@@ -223,7 +223,8 @@ export class Lane {
 
   /** A role as it is drawn: the output of a softmax is its weights. */
   output(role) {
-    return role === "output" && !this.story.roles.accumulator ? "weights" : role;
+    const { roles } = this.story;
+    return role === "output" && !roles.accumulator && !roles.output_gradient ? "weights" : role;
   }
 
   /** “row 3 “cat””: a row or column of the tile, by its place in the matrix. */

@@ -25,7 +25,7 @@ BAR, HIGH = 110.0, 30.0
 def chain(row: Chain) -> str:
     """One row worked out, logit by logit: x, p, dp, dp − δ, ds with a bar, and ds by finite differences."""
     heads = ("x", "p", "dp", "dp − δ", "ds = p (dp − δ)", "finite difference")
-    at = (30.0, 92.0, 154.0, 226.0, 350.0, 520.0)
+    at = (24.0, 80.0, 138.0, 204.0, 318.0, 540.0)
     hues = ("scores", "p", "p", "", "scores", "")
     parts = [
         svg.text(x, 16, name, size=14, bold=True, anchor="middle", fill=palette.css_ink(hue) if hue else "")
@@ -37,10 +37,10 @@ def chain(row: Chain) -> str:
         cells = (row.x[i], row.p[i], row.dp[i], row.dp[i] - row.delta)
         texts = [fixed(float(value), 2) if n != 1 else fixed(float(value), 3) for n, value in enumerate(cells)]
         parts += [svg.text(x, y, text, size=15, anchor="middle") for x, text in zip(at, texts, strict=False)]
-        length, middle = BAR / 2 * float(row.ds[i]) / most, at[4] + 30
+        length, middle = BAR / 2 * float(row.ds[i]) / most, at[4] + 96
         hue = palette.css("scores") if length > 0 else palette.css("slate")
         parts += [
-            svg.text(at[4] - 34, y, fixed(float(row.ds[i]), 4), size=15, anchor="middle", bold=True),
+            svg.text(at[4], y, fixed(float(row.ds[i]), 4), size=15, anchor="middle", bold=True),
             svg.line(middle, y - 18, middle, y + 8),
             svg.rect(min(middle, middle + length), y - 14, abs(length), 18, hue),
             svg.text(at[5], y, fixed(float(row.measured[i]), 4), size=15, anchor="middle", faint=True),
@@ -49,7 +49,7 @@ def chain(row: Chain) -> str:
     parts += [
         svg.line(0, end - 18, 600, end - 18),
         svg.text(at[2], end + 6, f"δ = Σ p dp = {fixed(row.delta, 3)}", size=15, anchor="middle", bold=True),
-        svg.text(at[4] - 34, end + 6, f"Σ ds = {fixed(abs(float(row.ds.sum())), 4)}", size=15, anchor="middle"),
+        svg.text(at[4], end + 6, f"Σ ds = {fixed(abs(float(row.ds.sum())), 4)}", size=15, anchor="middle"),
     ]
     told = f"δ is {number(row.delta)}; the gradients are {', '.join(number(float(one)) for one in row.ds)}"
     return svg.picture(600, end + 16, told, parts, "760px")

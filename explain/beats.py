@@ -29,6 +29,9 @@ KINDS = (
     "new_max",  # and α, which follows from it
     "exponentials",
     "rescale",  # ℓ, or the accumulator, times α
+    "row_gradient",  # δ
+    "weights_gradient",  # dP
+    "scores_gradient",  # dS
     "add",
     "merge",  # two pairs (m, ℓ) into one
     "keep",  # the list of the K largest
@@ -41,6 +44,8 @@ KINDS = (
 
 _SHOWN_FIRST = {"new_max", "rescale", "add", "merge", "drop"}  # others show best once all of their variables are set
 _TILE = ("rows", "cols")
+_GRADIENTS = ("row_gradient", "weights_gradient", "scores_gradient")
+_GRADIENT_SUMS = ("queries_gradient", "keys_gradient", "values_gradient")
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 _PLACES = {word: n for n, word in enumerate(ORDINALS)} | {"last": -1}
 
@@ -192,6 +197,11 @@ class _Run:
             return "keep" if in_tile else None if role in reads else "setup"
         if role in ("scores", "exponentials"):
             return role
+        if role in _GRADIENTS:
+            return None if role in reads else role
+        if role in _GRADIENT_SUMS:
+            added = reads & {"exponentials", "scores_gradient"}
+            return "add" if added else None if reads else "setup"
         if role == "result":
             return "add"
         if role in ("new_max", "rescale", "other_rescale"):
@@ -229,7 +239,7 @@ class _Run:
         steps = self.trace.steps
         visit_at = np.full(steps, -1)
         begins = sorted({step for role in (*_TILE, "other_at") for step in self.set_at[role]})
-        content = ("scores", "exponentials", "other_max", "other_sum")
+        content = ("scores", "exponentials", "other_max", "other_sum", *_GRADIENTS[1:])
         kept = [step for step in self.set_at["kept"] if self.read_at(step)]  # not its empty list
         writes = np.array(sorted([step for role in content for step in self.set_at[role]] + kept))
         found: list[int] = []

@@ -16,6 +16,7 @@ TOPK = Experiment.of("softmax_topk", {"rows": 1, "k": 4, "block_n": 4}, "sentenc
 ONE_TILE = SHORT.through("attention_standard").with_(block_m=16, block_n=16)
 EXACT = Experiment.of("flash_attention_exp2", {"block_m": 16, "block_n": 16, "dtype": "fp16"}, "sentence")
 JOINED = Experiment.of("softmax_split", {"rows": 4, "cols": 64, "block_n": 4})
+BACKWARD = Experiment.of("flash_attention_backward", {"block_m": 16, "block_n": 16}, "sentence")
 STANDARD = Experiment.of("attention_standard", {"block_m": 16, "block_n": 16}, "sentence")
 
 
@@ -42,6 +43,16 @@ def in_every_dtype(experiment: Experiment) -> list[Experiment]:
 def added_twin(experiment: Experiment) -> Experiment:
     """The same tiles through the merge that adds their sums as they are."""
     return experiment.through("softmax_split_wrong")
+
+
+def summed_by_atomics(experiment: Experiment) -> Experiment:
+    """The same gradients with dQ added in HBM."""
+    return experiment.through("flash_attention_backward_atomic")
+
+
+def with_p_kept(experiment: Experiment) -> Experiment:
+    """The same gradients from the P that the forward pass kept."""
+    return experiment.through("attention_backward_standard")
 
 
 def first_order(experiment: Experiment) -> Experiment:

@@ -46,15 +46,22 @@ def part_of(experiment: Experiment) -> Part:
         heads,
         f"one head of {heads}, counted {heads} times" if heads > 1 else "the one head",
     )
+    if not _is_whole(head, experiment):  # heads that share a key head share its loads
+        groups = p["batch"] * p["kv_heads"]
+        shared = experiment.with_(batch=1, heads=p["heads"] // p["kv_heads"], kv_heads=1)
+        return Part(shared, groups, f"one key head of {groups} with its query heads, counted {groups} times")
     if p["causal"] or p["seq_len"] % p["block_m"]:
         return head
-    queries = _last_queries(head.experiment)
     tiles = p["seq_len"] // p["block_m"]
-    once, whole = (one.traffic.totals() for one in (queries, head.experiment))
-    if any(tiles * once[name] != whole[name] for name in whole):
-        return head
     words = f"{p['block_m']} queries of one head, counted {tiles * heads:,} times"
-    return Part(queries, tiles * heads, words)
+    queries = Part(_last_queries(head.experiment), tiles * heads, words)
+    return queries if _is_whole(queries, experiment) else head
+
+
+def _is_whole(part: Part, whole: Experiment) -> bool:
+    """Whether the part, counted so many times, moves the bytes and does the FLOPs of the whole."""
+    once, every = part.experiment.traffic.totals(), whole.traffic.totals()
+    return all((part.times or 0) * once[name] == every[name] for name in every)
 
 
 def smaller(experiment: Experiment) -> Iterator[Part]:

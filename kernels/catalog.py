@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
-from kernels import inputs, library_traffic, parameters, traffic
+from kernels import inputs, library_traffic, parameters, traffic, traffic_backward
 from kernels.digest import digest_of
 from kernels.edits import Edit
 from kernels.inputs import Arrays, Preset
@@ -41,7 +41,9 @@ class Kernel:
     scores, exponentials (P̃, or P), running_max, new_max, running_sum, new_sum, rescale, weights (P after ÷ ℓ, where the
     output is another), accumulator, output, rows and cols (the tile's coordinates in S); for top-k kept, kept_at and
     kept_weight (the list, its columns, its weights); for a merge other_max, other_sum, other_rescale (the other pair),
-    tile_at and other_at (which tiles the pairs belong to); result of a vector addition."""
+    tile_at and other_at (which tiles the pairs belong to); result of a vector addition; backward the gradients by their
+    operand: output_gradient (dO), weights_gradient (dP), scores_gradient (dS), queries_gradient, keys_gradient,
+    values_gradient, with logsumexp and row_gradient (δ, what a row's keys share)."""
     check: Callable[[Values], None]
     """Raises ParameterError for parameters that do not fit together."""
     kind: Kind = "taught"
@@ -75,7 +77,9 @@ class Kernel:
     edit: Edit | None = None
     """The line to change in `module`, for a kernel that is broken on purpose. Such a kernel is called `base~what`."""
     gradient: bool = False
-    """Takes do, the gradient of o, and runs forward and backward."""
+    """Takes do, the gradient of o; a library's call runs forward and backward."""
+    given: str = ""
+    """What an earlier pass leaves for it: "module:function", (p, inputs) -> more inputs. Not part of its run."""
 
     @property
     def steppable(self) -> bool:
@@ -144,6 +148,12 @@ _FLASH_ROLES = {
     "rows": "rows", "cols": "cols",
 }  # fmt: skip
 
+_BACKWARD_ROLES = {
+    "queries": "q", "keys": "k", "values": "v", "output_gradient": "do", "scores": "s", "exponentials": "p",
+    "logsumexp": "lse", "output": "o", "row_gradient": "delta", "weights_gradient": "dp", "scores_gradient": "ds",
+    "queries_gradient": "dq", "keys_gradient": "dk", "values_gradient": "dv", "rows": "rows", "cols": "cols",
+}  # fmt: skip
+
 _softmax = partial(
     Kernel, module="kernels.softmax", family="softmax", parameters=(*parameters.SOFTMAX, parameters.ROW_TILE),
     roles=_SOFTMAX_ROLES, check=parameters.check_rows, between=traffic.between_rows,
@@ -159,6 +169,11 @@ _split = partial(
 _flash = partial(
     Kernel, module="kernels.attention", family="attention", parameters=parameters.ATTENTION, roles=_FLASH_ROLES,
     check=parameters.check_heads, outputs=("o", "lse"), program="Query tile",
+)  # fmt: skip
+_backward = partial(
+    Kernel, family="attention", parameters=parameters.ATTENTION, check=parameters.check_heads, roles=_BACKWARD_ROLES,
+    outputs=("dq", "dk", "dv"), program="Program", gradient=True, expected="kernels.gradients:expected",
+    given="kernels.gradients:flash_forward",
 )  # fmt: skip
 
 _TAUGHT = (
@@ -262,6 +277,24 @@ _TAUGHT = (
         "flash_attention_exp2", "FlashAttention-2 forward in base 2", "FlashAttention-2, exp2",
         "exp2 instead of exp: log2 e = 1.44269504 is folded into the scale.",
         formula=traffic.flash_attention_exp2, hue=4,
+    ),
+    _backward(
+        "attention_backward_standard", "Standard attention, backward", "standard backward",
+        "Five launches; P is kept, dP and dS go through HBM: N² elements each.", module="kernels.backward_standard",
+        formula=traffic_backward.attention_backward_standard, check=parameters.check_standard, hue=1,
+        roles={role: name for role, name in _BACKWARD_ROLES.items() if role != "scores"},
+        given="kernels.gradients:standard_forward", stores_scores=True, between=traffic_backward.between_launches,
+    ),
+    _backward(
+        "flash_attention_backward", "FlashAttention-2 backward", "FlashAttention-2 backward",
+        "P again from one number per query; keys outside for dK and dV, queries outside for dQ: seven matmuls.",
+        module="kernels.backward", formula=traffic_backward.flash_attention_backward, hue=2,
+    ),
+    _backward(
+        "flash_attention_backward_atomic", "FlashAttention-2 backward, dQ by atomics",
+        "FlashAttention-2 backward, atomic",
+        "Keys outside for all three; each tile adds its part of dQ in HBM: five matmuls, bits that change.",
+        module="kernels.backward_atomic", formula=traffic_backward.flash_attention_backward_atomic, hue=5,
     ),
 )  # fmt: skip
 

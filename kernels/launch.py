@@ -6,6 +6,7 @@ import importlib
 import inspect
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -45,8 +46,10 @@ def launcher(kernel: Kernel, p: Values, inputs: dict[str, torch.Tensor], **optio
     """A function that runs the kernel's wrapper on `inputs` and returns its outputs by name.
 
     The wrapper gets the parameters that its signature names, and `options` (such as `diagonal`, for a prefix of the
-    keys).
+    keys). What an earlier pass leaves for the kernel is made here, so it is not part of what is launched.
     """
+    if kernel.given:
+        inputs = {**inputs, **named(kernel.given)(p, inputs)}
     module = edits.load(kernel.module, kernel.edit) if kernel.edit else importlib.import_module(kernel.module)
     wrapper = getattr(module, kernel.function)
     own = {name: p[name] for name in inspect.signature(wrapper).parameters if name in p}
@@ -56,3 +59,10 @@ def launcher(kernel: Kernel, p: Values, inputs: dict[str, torch.Tensor], **optio
         return dict(zip(kernel.outputs, result if isinstance(result, tuple) else (result,), strict=True))
 
     return launch
+
+
+def named(place: str) -> Callable[..., Any]:
+    """The function at "module:function"."""
+    module, function = place.split(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    return found

@@ -7,7 +7,6 @@ the exponent and the sum.
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ import torch
 from kernels import reference
 from kernels.catalog import Kernel
 from kernels.inputs import Arrays
-from kernels.launch import tensors
+from kernels.launch import named, tensors
 from kernels.parameters import Values
 from kernels.traffic import tiles
 
@@ -80,9 +79,7 @@ def expectations_of(
 ) -> Expectation:
     """What is right for these inputs: by the kernel's own specification if it has one, else by its family's."""
     if kernel.expected:
-        module, function = kernel.expected.split(":")
-        expect: Callable[[Values, Arrays, dict[str, torch.Tensor]], Expectation]
-        expect = getattr(importlib.import_module(module), function)
+        expect: Callable[[Values, Arrays, dict[str, torch.Tensor]], Expectation] = named(kernel.expected)
         return expect(p, arrays, inputs)
     if kernel.family == "softmax":
         return {"y": weights(p, reference.softmax(arrays["x"]), torch.softmax(inputs["x"], dim=-1))}

@@ -4,11 +4,14 @@ import { bytes, number } from "./numbers.js";
 import { Telling } from "./sentences.js";
 import { isNormalised } from "./story.js";
 
-const SYMBOLS = { q: "Q", k: "K", v: "V", o: "O", o_hbm: "O so far", s: "S", p: "P", m: "m", l: "ℓ", lse: "L", top: "y" };
+const SYMBOLS = { q: "Q", k: "K", v: "V", o: "O", o_hbm: "O so far", s: "S", p: "P", m: "m", l: "ℓ", lse: "L", top: "y",
+  do: "dO", dp: "dP", ds: "dS", dq: "dQ", dk: "dK", dv: "dV", delta: "δ",
+};
 const BY_ROLE = {
   queries: "Q", keys: "Kᵀ", values: "V", running_max: "m", new_max: "m", running_sum: "ℓ", new_sum: "ℓ",
   rescale: "α", other_rescale: "β", accumulator: "Õ", other_max: "m₂", other_sum: "ℓ₂", weights: "P",
-  kept: "kept",
+  kept: "kept", logsumexp: "L", row_gradient: "δ", output_gradient: "dO", weights_gradient: "dP", scores_gradient: "dS",
+  queries_gradient: "dQ", keys_gradient: "dK", values_gradient: "dV",
 };
 
 /** How a buffer of a run is written: q is Q, m_hbm is m, o_hbm is O of the keys so far; what one launch calls x is S
@@ -38,7 +41,9 @@ export function beatName(story, { kind, names, end }) {
     .map((role) => roleSymbol(story, role, end - 1)).join(" and ");
   const written = {
     setup: () => "start", load: () => `load ${symbolsOf(names, story.view)}`, scores: () => `scores ${scores()}`,
-    new_max: () => "new maximum", exponentials: () => "exponentials", rescale: () => `rescale ${sums()}`,
+    new_max: () => "new maximum",
+    exponentials: () => (story.view.roles.scores_gradient ? "P again" : "exponentials"),
+    row_gradient: () => "δ", weights_gradient: () => "dP", scores_gradient: () => "dS", rescale: () => `rescale ${sums()}`,
     add: () => (names.includes(story.view.roles.result) ? "add" : `add to ${sums()}`),
     drop: () => `drop ${isOneElement(story, end - 1) ? scores() : "the tile"}`,
     merge: () => "merge", keep: () => "keep the largest",

@@ -27,6 +27,7 @@ const QUANTITIES = {
   running_max: "max", new_max: "max", other_max: "max", running_sum: "sum", new_sum: "sum", other_sum: "sum",
   rescale: "alpha", other_rescale: "alpha", scores: "scores", kept: "scores", exponentials: "p",
   weights: "p", kept_weight: "p", accumulator: "acc", output: "acc",
+  output_gradient: "acc", weights_gradient: "p", scores_gradient: "scores",
 };
 const HOLD_MS = 60;                                        // until the step itself is painted
 const MOVE_MS = 540;                                       // a rescale, drawn as a movement
@@ -222,7 +223,8 @@ export class Lane {
 
   /** A role as it is drawn: the output of a softmax is its weights. */
   output(role) {
-    return role === "output" && !this.story.roles.accumulator ? "weights" : role;
+    const { roles } = this.story;
+    return role === "output" && !roles.accumulator && !roles.output_gradient ? "weights" : role;
   }
 
   /** “row 3 “cat””: a row or column of the tile, by its place in the matrix. */

@@ -41,7 +41,7 @@ export class Palette {
     const size = parseFloat(css.fontSize);
     this.size = size * (parseFloat(get("picture-text")) || 1);
     this.smallest = size * (parseFloat(get("picture-least")) || 0);
-    const ramps = ["scores", "output", "inputs", "share", "reads"];
+    const ramps = ["scores", "output", "inputs", "weights", "share", "reads"];
     for (const name of ramps) this[name] = ramp(get(`ramp-${name}`).split(" "));
     for (const name of ["written", "masked", "nan"]) this[name] = pixel(name);
     this.lit = packed(channels(this.quantity.hbm.fill));

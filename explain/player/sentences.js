@@ -455,6 +455,45 @@ export class Telling {
     return Boolean(name) && text.split(/\W+/).includes(name);
   }
 
+  // --- a backward pass ---
+
+  rowGradientMade(value) {
+    const now = this.pick(value);
+    if (now === undefined) return "";
+    return this.say(now === now ? `δ = ${number(now)}, one number for all its keys` : "δ is NaN");
+  }
+
+  weightsGradientMade(value) {
+    const now = this.along(value);
+    if (!now) return "";
+    const [low, high] = minMax(now) ?? [NaN, NaN];
+    return this.say(`dP = dO · V: ${counted(now.length, "number")} from ${number(low)} to ${number(high)}`);
+  }
+
+  scoresGradientMade(value) {
+    const now = this.along(value);
+    if (!now) return "";
+    const delta = this.number("row_gradient"), p = this.fresh("exponentials"), dp = this.fresh("weights_gradient");
+    if (now.some((x) => x !== x)) return this.say("dS contains NaN");
+    const at = p ? p.indexOf(topmost(p)) : -1;
+    if (delta === undefined || !dp || at < 0) return this.say(`dS: its sum is ${number(summed(now))}`);
+    const shown = `${number(p[at])} × (${number(dp[at])} − ${number(delta)}) = ${number(now[at])}`;
+    return this.say(`dS = P (dP − δ), for its largest weight ${shown}`);
+  }
+
+  gradientMade(value, role) {
+    const [now, of] = [value.shape?.length === 2, { queries_gradient: "dS K", keys_gradient: "dSᵀ Q",
+      values_gradient: "Pᵀ dO" }[role]];
+    if (!now) return "";
+    const symbol = { queries_gradient: "dQ", keys_gradient: "dK", values_gradient: "dV" }[role];
+    if (/\bdot\b/.test(this.line)) {
+      const adds = this.line.split("=")[1].split(/\W+/).includes(this.story.view.roles[role]);
+      return `${of} of this tile is ${adds ? `added to ${symbol}` : `this tile's part of ${symbol}`}.`;
+    }
+    if (/\bwhere\b/.test(this.line)) return "";
+    return value.data.some((x) => x) ? "" : `${symbol} starts at 0: ${times(value.shape)} numbers on chip.`;
+  }
+
   outputMade(value) {
     const now = this.along(value);
     if (!now || !this.line.includes("/")) return "";
@@ -534,6 +573,8 @@ const TOLD_BY = {
   exponentials: "exponentialsMade", running_sum: "sumMade", new_sum: "sumMade", accumulator: "accumulatorMade",
     output: "outputMade",
   other_rescale: "otherRescaleMade", kept: "keptMade", kept_weight: "keptWeightsMade",
+  row_gradient: "rowGradientMade", weights_gradient: "weightsGradientMade", scores_gradient: "scoresGradientMade",
+  queries_gradient: "gradientMade", keys_gradient: "gradientMade", values_gradient: "gradientMade",
 };
 
 const isCoordinates = (value) => Boolean(value.data?.length) && (value.shape.length === 0 || value.shape.length === 1);

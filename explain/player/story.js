@@ -487,7 +487,7 @@ export class Story {
 /** Whether the exponentials at step k are divided by ℓ already: loaded as such, or set by a line that divides. */
 export function isNormalised(story, k) {
   const set = story.changedAt("exponentials", story.programs[story.programAt[k]].first, k);
-  return set >= 0 && /\bload\b|\//.test(story.text(set));
+  return set >= 0 && (Boolean(story.roles.scores_gradient) || /\bload\b|\//.test(story.text(set)));
 }
 
 /** "NaN" if one of the numbers is, else "∞" if one is +∞, else "". */

@@ -1,4 +1,4 @@
-"""The backward passes that readers write: softmax, and attention by FlashAttention-2's algorithm (arXiv 2307.08691).
+"""The backward passes that readers write: attention by FlashAttention-2's algorithm (arXiv 2307.08691).
 
 One idea a kernel, to be read and written; `kernels/attention_backward.py` has those for speed. The forward pass left
 L = m + ln ℓ of each query, so P = exp(S − L) is one exponential away, and no maximum is searched for.
@@ -15,22 +15,7 @@ import triton.language as tl
 
 from kernels.inputs import Arrays
 from kernels.parameters import Values, next_power_of_two
-from kernels.verify import SMALLEST, UNIT, Expectation, gradients
-
-
-@triton.jit
-def softmax_backward_kernel(p_ptr, dp_ptr, ds_ptr, n_cols, BLOCK_N: tl.constexpr):
-    # One program computes one row; BLOCK_N ≥ n_cols, and rows are contiguous.
-    cols = tl.arange(0, BLOCK_N)
-    inside = cols < n_cols
-    at = tl.program_id(0) * n_cols + cols
-    p = tl.load(p_ptr + at, mask=inside, other=0.0).to(tl.float32)
-    dp = tl.load(dp_ptr + at, mask=inside, other=0.0).to(tl.float32)
-    # D = Σ p dp: what every element of the row shares
-    delta = tl.sum(p * dp, axis=0)
-    # ds = p ∘ (dp − D)                                                             (BLOCK_N,)
-    ds = p * (dp - delta)
-    tl.store(ds_ptr + at, ds, mask=inside)
+from kernels.verify import SMALLEST, UNIT, Expectation
 
 
 @triton.jit
@@ -63,7 +48,7 @@ def attention_backward_queries_kernel(
         p = tl.exp(s - lse[:, None])
         # dP = dO_i V_jᵀ                                                            (BLOCK_M, BLOCK_N)
         dp = tl.dot(do, tl.trans(v), input_precision="ieee")
-        # dS = P ∘ (dP − D)                                                         (BLOCK_M, BLOCK_N)
+        # dS = P ∘ (dP − δ)                                                         (BLOCK_M, BLOCK_N)
         ds = p * (dp - delta[:, None])
         # dQ = dQ + dS K_j                                                          (BLOCK_M, BLOCK_D)
         dq = dq + tl.dot(ds.to(k.dtype), k, input_precision="ieee")
@@ -104,19 +89,12 @@ def attention_backward_keys_kernel(
         dv = dv + tl.dot(tl.trans(p.to(do.dtype)), do, input_precision="ieee")
         # dP = dO_i V_jᵀ                                                            (BLOCK_M, BLOCK_N)
         dp = tl.dot(do, tl.trans(v), input_precision="ieee")
-        # dS = P ∘ (dP − D)                                                         (BLOCK_M, BLOCK_N)
+        # dS = P ∘ (dP − δ)                                                         (BLOCK_M, BLOCK_N)
         ds = p * (dp - delta[:, None])
         # dK = dK + dSᵀ Q_i                                                         (BLOCK_N, BLOCK_D)
         dk = dk + tl.dot(tl.trans(ds.to(q.dtype)), q, input_precision="ieee")
     tl.store(dk_ptr + at_kv, dk * sm_scale, mask=inside_kv)
     tl.store(dv_ptr + at_kv, dv, mask=inside_kv)
-
-
-def softmax_backward(p: torch.Tensor, dp: torch.Tensor, *, block_n: int) -> torch.Tensor:
-    """dS = P ∘ (dP − rowsum(P ∘ dP)) of contiguous weights and their gradient, both (rows, cols); in their dtype."""
-    ds = torch.empty_like(p)
-    softmax_backward_kernel[(p.shape[0],)](p, dp, ds, p.shape[1], BLOCK_N=block_n)
-    return ds
 
 
 def attention_backward_queries(
@@ -156,7 +134,7 @@ def _sizes(q: torch.Tensor, k: torch.Tensor) -> dict[str, float]:
 def _left_by_the_forward_pass(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """L and D = rowsum(dO ∘ O) of each query, float32 (batch, heads, seq_len)."""
+    """L and δ = rowsum(dO ∘ O) of each query, float32 (batch, heads, seq_len)."""
     q, k, v, do = (tensor.double() for tensor in (q, k, v, do))
     s = q @ k.mT * q.shape[3] ** -0.5
     delta = (do * (torch.softmax(s, dim=-1) @ v)).sum(-1)
@@ -167,45 +145,9 @@ def _left_by_the_forward_pass(
 
 
 def softmax_gradient(p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor]) -> Expectation:
-    """dS in float64; its tolerance: one rounding of the result, and float32 rounding of D, dP − D and the product."""
+    """dS in float64; its tolerance: one rounding of the result, and float32 rounding of δ, dP − δ and the product."""
     weights, dp = (arrays[name].astype(np.float64) for name in ("p", "dp"))
     exact = weights * (dp - (weights * dp).sum(-1, keepdims=True))
     terms = weights * (np.abs(dp) + (weights * np.abs(dp)).sum(-1, keepdims=True))
     in_float32 = UNIT["fp32"] * (8 + math.log2(p["block_n"]))  # a sum is a tree
     return {"ds": (exact, UNIT[p["dtype"]] * np.abs(exact) + in_float32 * terms + SMALLEST[p["dtype"]])}
-
-
-def attention_gradients(p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor]) -> Expectation:
-    """dQ, dK and dV in float64, with the tolerance of `verify.gradients`, which doubles eager PyTorch's error.
-
-    P and dS are rounded before their matmuls: the sums of their terms' absolute values say by how much.
-    """
-    given = [inputs[name] for name in ("q", "k", "v", "do")]
-    wide = [tensor.double() for tensor in given]
-    exact = _eager(wide)
-    by_torch = [
-        torch.where(theirs.isfinite(), theirs.double(), right)
-        for theirs, right in zip(_eager(given), exact, strict=True)
-    ]
-    allowed = gradients(given, exact, by_torch, _of_absolute_values(*wide))
-    named = zip(("dq", "dk", "dv"), exact, allowed, strict=True)
-    return {name: (right.numpy(), most.expand_as(right).numpy()) for name, right, most in named}
-
-
-def _of_absolute_values(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The sums that are dQ, dK and dV, of their terms' absolute values."""
-    scale = q.shape[3] ** -0.5
-    p = torch.softmax(q @ k.mT * scale, dim=-1)
-    dp = do @ v.mT
-    ds = (p * (dp - (p * dp).sum(-1, keepdim=True))).abs() * scale
-    return ds @ k.abs(), ds.mT @ q.abs(), p.mT @ do.abs()
-
-
-def _eager(given: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """dQ, dK and dV of attention in eager PyTorch, in the tensors' dtype."""
-    q, k, v = leaves = [tensor.detach().clone().requires_grad_() for tensor in given[:3]]
-    with torch.enable_grad():
-        o = torch.softmax(q @ k.mT * q.shape[3] ** -0.5, dim=-1) @ v
-    return torch.autograd.grad(o, leaves, given[3])

@@ -38,8 +38,8 @@ def _softmax(p: Values) -> Traffic:
     )
     work = (
         Work("Σ p dp", "other", 2 * lanes - p["rows"]),
-        Work("dp − D", "other", lanes),
-        Work("p (dp − D)", "other", lanes),
+        Work("dp − δ", "other", lanes),
+        Work("p (dp − δ)", "other", lanes),
     )
     return Traffic(terms, work)
 
@@ -69,7 +69,7 @@ def _attention(p: Values, stays: str) -> Traffic:
         Work("S · sm_scale", "other", tile),
         Work("S − L", "other", tile),
         Work("P = exp(S − L)", "exp", tile),
-        Work("P ∘ (dP − D)", "other", 2 * tile),
+        Work("P ∘ (dP − δ)", "other", 2 * tile),
         Work("dQ" if sums == 1 else "dK, dV", "matmul", sums * 2 * tile * width),
         Work("+ of the tile's part", "other", sums * pairs * kept * width),
         Work("· sm_scale", "other", heads * count[stays] * kept * width),
@@ -81,7 +81,7 @@ _RESULTS = {"queries": ("dq",), "keys": ("dk", "dv")}
 _backward = partial(
     Kernel, module="explain.puzzles.backward", family="attention", check=lambda p: None,
     parameters=tuple(one for one in parameters.ATTENTION if one.name not in _LEFT_OUT), make=_queries_and_gradient,
-    expected="explain.puzzles.backward:attention_gradients", hue=2,
+    expected="kernels.gradients:expected", hue=2,
     roles={"queries": "q", "keys": "k", "values": "v", "scores": "s", "exponentials": "p", "rows": "rows",
            "cols": "cols"},
 )  # fmt: skip
@@ -92,7 +92,7 @@ KERNELS: Mapping[str, Kernel] = {
         Kernel(
             "softmax_backward", "Softmax, backward", "softmax backward",
             "Each element's gradient needs one sum over its row.",
-            module="explain.puzzles.backward", family="softmax", formula=_softmax,
+            module="kernels.softmax_backward", family="softmax", formula=_softmax,
             parameters=(*parameters.SHORT_ROWS, parameters.WHOLE_ROW_TILE), check=parameters.check_whole_row,
             roles={}, outputs=("ds",), make=_weights_and_gradient, hue=3,
             expected="explain.puzzles.backward:softmax_gradient",

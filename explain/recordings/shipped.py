@@ -31,6 +31,9 @@ def _opened_on() -> Iterator[Experiment]:
     yield from lessons.in_every_dtype(lessons.naive_twin(lessons.SAFE))
     yield lessons.first_order(lessons.OPENING)
     yield lessons.STANDARD
+    yield lessons.BACKWARD
+    yield lessons.summed_by_atomics(lessons.BACKWARD)
+    yield lessons.with_p_kept(lessons.BACKWARD)
     yield lessons.ONE_TILE
     for row in (lessons.ONLINE, lessons.ONLINE.with_(inputs="sentence_short", cols=15, block_n=4)):
         yield row

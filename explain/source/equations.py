@@ -47,6 +47,8 @@ SYMBOLS: Mapping[str, Tree] = {
     "acc": _tilde("O"),
     "o": ["mi", "O"],
     "o_i": _sub("O", "i"),
+    "delta": ["mi", "δ"],
+    **{f"d{name}": ["mi", f"d{name.upper()}"] for name in "oqkvps"},
 }
 
 _FUNCTIONS: Mapping[str, Tree] = {

@@ -25,6 +25,8 @@ OUT = ("load", "normalise", "write")
 PAIR = ("load", "new_max", "exponentials", "add", "write")
 FLASH = ("load", "scores", "new_max", "exponentials", "rescale", "load", "add", "drop")
 LISTED = ("load", "keep")
+AGAIN = ("load", "scores", "exponentials")  # P, from lse
+GRADIENTS = ("weights_gradient", "scores_gradient")
 MERGED = (PAIR, ("load", "new_max", "merge"), OUT)
 # Per kernel, the beats of its tile visits, in the order in which these kinds of visit begin.
 TILES = {
@@ -49,6 +51,13 @@ TILES = {
     "flash_attention_v1": (("load", "scores", "new_max", "exponentials", "rescale", "add", "write"),),
     "flash_attention": (FLASH,),
     "flash_attention_exp2": (FLASH,),
+    "attention_backward_standard": (
+        ("load", "add"),
+        ("load", "weights_gradient", "write"),
+        ("load", "row_gradient", "scores_gradient", "write"),
+    ),
+    "flash_attention_backward": ((*AGAIN, "add", *GRADIENTS, "add"), (*AGAIN, *GRADIENTS, "add")),
+    "flash_attention_backward_atomic": ((*AGAIN, "add", *GRADIENTS, "add", "write"),),
 }
 
 

@@ -61,6 +61,11 @@ def opened_on() -> dict[str, list[list[Experiment]]]:
         "what_breaks": [[*compared(exhibit)] for exhibit in EXHIBITS.values()],
         "side_by_side": [[pair.left, pair.right] for pair in PAIRS],
         "three_numbers": [[lessons.SHORT]],
+        "backward": [
+            [lessons.BACKWARD],
+            [lessons.summed_by_atomics(lessons.BACKWARD)],
+            [lessons.with_p_kept(lessons.BACKWARD)],
+        ],
     }
 
 

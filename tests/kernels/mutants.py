@@ -19,12 +19,88 @@ class Mutant:
     old: str
     new: str
     dtype: str = "fp32"  # in which the grid must find it
+    function: str = ""  # where to look, if several have `old`
 
 
 ALPHA = "alpha = tl.exp(m_i - m_safe)"
 MAX = "m_new = tl.maximum(m_i, tl.max(s, axis=1))"
 HIDDEN = 's = tl.where(visible, s, -float("inf"))'
 START = 'm_i = tl.full((BLOCK_M,), -float("inf"), tl.float32)'
+
+_DQ, _DK = "flash_attention_backward_queries_kernel", "flash_attention_backward_keys_kernel"
+_ATOMIC = "flash_attention_backward_atomic_kernel"
+_DS = "ds = tl.where(visible, p * (dp - delta[:, None]), 0.0)"
+_DIAGONAL = "visible = visible & (cols[None, :] <= rows[:, None] + diagonal)"
+_IN = {"flash_attention_backward": (_DQ, _DK), "flash_attention_backward_atomic": (_ATOMIC,)}
+BACKWARD = (
+    *(
+        Mutant(what, kernel, old, new, function=function)
+        for kernel, functions in _IN.items()
+        for function in functions
+        for what, old, new in (
+            ("δ forgotten", _DS, _DS.replace(" - delta[:, None]", "")),
+            ("lse without m: P̃ of no maximum", "tl.exp(s - lse[:, None])", "tl.exp(s)"),
+            ("the mask left out of the backward pass", _DIAGONAL, "visible = visible"),
+            ("the mask one key short", _DIAGONAL, _DIAGONAL.replace("+ diagonal", "+ diagonal - 1")),
+            (
+                "S not scaled",
+                'tl.trans(k), input_precision="ieee") * sm_scale',
+                'tl.trans(k), input_precision="ieee") * 1.0',
+            ),
+            ("a query without keys: −∞ − −∞", 'lse = tl.where(lse == -float("inf"), float("inf"), lse)', "lse = lse"),
+            ("dP is dO Kᵀ", "dp = tl.dot(do, tl.trans(v)", "dp = tl.dot(do, tl.trans(k)"),
+        )
+    ),
+    Mutant(
+        "δ over the wrong axis",
+        "flash_attention_backward",
+        "tl.sum(do * o, axis=1)",
+        "tl.sum(do * o, axis=1) * 0 + tl.sum(do * o)",
+    ),
+    Mutant("δ of O instead of dO", "flash_attention_backward", "tl.sum(do * o, axis=1)", "tl.sum(o * o, axis=1)"),
+    Mutant("sm_scale missing on dQ", "flash_attention_backward", "dq * sm_scale", "dq"),
+    Mutant("sm_scale missing on dK", "flash_attention_backward", "dk * sm_scale", "dk"),
+    Mutant("sm_scale missing on dQ", "flash_attention_backward_atomic", "other=0.0) * sm_scale", "other=0.0)"),
+    Mutant("dS transposed", "flash_attention_backward", "tl.trans(ds.to(q.dtype))", "ds.to(q.dtype)"),
+    Mutant("dV of dS", "flash_attention_backward", "tl.trans(p.to(do.dtype))", "tl.trans(ds.to(do.dtype))"),
+    Mutant("one head of the group", "flash_attention_backward", "range(group)", "range(1)"),
+    Mutant("key head of the query head's number", "flash_attention_backward", "head // group", "head"),
+    Mutant(
+        "query tiles skipped that see the keys",
+        "flash_attention_backward",
+        "BLOCK_N - diagonal) // BLOCK_M",
+        "BLOCK_N + BLOCK_N - diagonal) // BLOCK_M",
+    ),
+    Mutant(
+        "a store, not an atomic addition",
+        "flash_attention_backward_atomic",
+        "tl.atomic_add(dq_sum_ptr + at_q, dq, mask=inside_q)",
+        "tl.store(dq_sum_ptr + at_q, dq, mask=inside_q)",
+    ),
+    Mutant(
+        "the sum does not begin at 0",
+        "flash_attention_backward_atomic",
+        "tl.zeros((BLOCK,), tl.float32)",
+        "tl.full((BLOCK,), 1.0, tl.float32)",
+    ),
+    Mutant("sm_scale missing on dQ", "attention_backward_standard", "dq * sm_scale", "dq"),
+    Mutant("P not transposed", "attention_backward_standard", "tl.dot(tl.trans(p), do", "tl.dot(p, do"),
+    Mutant(
+        "dP of the wrong head of V",
+        "attention_backward_standard",
+        "head // group * kv_len + cols)[:, None] * HEAD_DIM + dims[None, :]\n    v =",
+        "0 * kv_len + cols)[:, None] * HEAD_DIM + dims[None, :]\n    v =",
+    ),
+    Mutant(
+        "the last queries forgotten",
+        "attention_backward_standard",
+        "range(0, seq_len, BLOCK_M):\n            rows = start + tl.arange(0, BLOCK_M).to(tl.int64)\n"
+        "            inside_p = (rows < seq_len)[:, None] & (cols < kv_len)[None, :]\n            ds",
+        "range(0, seq_len - seq_len % BLOCK_M, BLOCK_M):\n"
+        "            rows = start + tl.arange(0, BLOCK_M).to(tl.int64)\n"
+        "            inside_p = (rows < seq_len)[:, None] & (cols < kv_len)[None, :]\n            ds",
+    ),
+)
 
 MUTANTS = (
     Mutant("mask one element short", "vector_add", "mask = offsets < n\n    a =", "mask = offsets < n - 1\n    a ="),
@@ -117,6 +193,7 @@ MUTANTS = (
     Mutant("−inf − −inf in a join", "softmax_split", "beta = tl.exp(m_j - m_safe)", "beta = tl.exp(m_j - m_new)"),
     Mutant("another row's pair", "softmax_split", "l_ptr += row * n_tiles", "l_ptr += 0 * n_tiles"),
     Mutant("O not undone", "flash_attention_v1", "o_i * (l_i * alpha)[:, None]", "o_i * alpha[:, None]"),
+    *BACKWARD,
 )  # fmt: skip
 
 
@@ -124,7 +201,7 @@ def mutated(mutant: Mutant) -> Kernel:
     """The entry of the broken kernel."""
     entry = KERNELS[mutant.kernel]
     source = source_of(entry.module)
-    for function in kernel_functions(mutant.kernel):
+    for function in (mutant.function,) if mutant.function else kernel_functions(mutant.kernel):
         edit = Edit(hashlib.sha256(repr(mutant).encode()).hexdigest()[:12], function, mutant.old, mutant.new)
         with suppress(ValueError):
             edit.apply(source)
@@ -138,6 +215,12 @@ def kernel_functions(kernel: str) -> tuple[str, ...]:
         return "attention_scores_kernel", "attention_values_kernel"
     if kernel == "softmax_split":
         return "softmax_partial_kernel", "softmax_merge_kernel", "softmax_write_kernel"
+    if kernel == "attention_backward_standard":
+        return tuple(f"attention_backward_{of}_kernel" for of in ("values", "weights", "queries", "keys"))
+    if kernel == "flash_attention_backward":
+        return _DQ, _DK, "attention_delta_kernel"
+    if kernel == "flash_attention_backward_atomic":
+        return _ATOMIC, "zero_kernel", "scale_kernel"
     if kernel.endswith("_then_topk"):
         return ("topk_kernel",)
     return (f"{kernel}_kernel",)

@@ -18,5 +18,9 @@ export const LOOKS = {
   weights: ["p", "share", false], kept_weight: ["p", "share", false], accumulator: ["acc", "output", true],
   output: ["acc", "output", true], running_max: ["max"], new_max: ["max"], other_max: ["max"], running_sum: ["sum"],
   new_sum: ["sum"], other_sum: ["sum"], rescale: ["alpha"], other_rescale: ["alpha"],
+  logsumexp: ["slate"], row_gradient: ["slate"],
+  output_gradient: ["acc", "output", true], weights_gradient: ["p", "weights", true],
+  scores_gradient: ["scores", "scores", true], queries_gradient: [null, "inputs", true],
+  keys_gradient: [null, "inputs", true], values_gradient: [null, "inputs", true],
   queries: [null, "inputs", true], keys: [null, "inputs", true], values: [null, "inputs", true],
 };

@@ -22,7 +22,8 @@ const READ_OPACITY = 0.55;                                 // of what the beat r
 const NARROW_EM = 40, TRAFFIC_EM = 8.5;                    // of the picture's width
 
 const ANEW = new Set(["drop", "load", "setup"]);           // m and ℓ under another name, or of other rows
-const ROW_BEATS = new Set(["new_max", "exponentials", "rescale", "add", "merge", "keep", "normalise"]);
+const ROW_BEATS = new Set(["new_max", "exponentials", "rescale", "add", "merge", "keep", "normalise", "row_gradient",
+  "weights_gradient", "scores_gradient"]);
 
 const ease = (t) => t * t * (3 - 2 * t);
 const mix = (a, b, t) => a + (b - a) * t;
@@ -381,7 +382,7 @@ export class IdeaPanel extends Panel {
     ctx.strokeStyle = counts ? this.palette.text : this.palette.muted;
     ctx.lineWidth = counts ? 1.5 : 0.75;
     for (const { item, x, y, width, u, column } of this.placed.places) {
-      if (item !== column.main || item.rows !== rows || !item.here) continue;
+      if (item !== column.main || item.rows !== rows || item.ofKeys || !item.here) continue;
       ctx.strokeRect(x - 1.5, y + row * u - 0.5, width + 3, u + 1);
     }
   }

@@ -4,14 +4,16 @@ import { bufferSymbol, roleSymbol } from "../beat_words.js";
 import { HbmState } from "../panels/hbm.js";
 import { isFloat, itemBytes } from "../trace.js";
 import { ATTENTION, DEEP } from "./attention.js";
+import { BACKWARD, OF_KEYS } from "./backward.js";
 import { LOOKS, QUANTITY_WORDS } from "./column.js";
 import { MERGE } from "./merge.js";
 import { SOFTMAX } from "./softmax.js";
 import { VECTOR } from "./vector.js";
 
-const FAMILIES = [MERGE, ATTENTION, SOFTMAX, VECTOR];
+const FAMILIES = [MERGE, BACKWARD, ATTENTION, SOFTMAX, VECTOR];
 const DROPPED = new Set(["keys", "values", "scores", "exponentials"]); // with the tile
-const CARRIED = new Set(["running_max", "new_max", "running_sum", "new_sum", "accumulator"]); // from tile to tile
+const CARRIED = new Set(["running_max", "new_max", "running_sum", "new_sum", "accumulator", // from tile to tile
+  "queries_gradient", "keys_gradient", "values_gradient"]);
 
 function largestOf(data) {
   let most = 0;
@@ -118,7 +120,7 @@ export class Scenes {
     if (!shape) return null;
     const before = Math.max(program.first, beat.begin) - 1;
     const earlier = before < program.first ? null : this.held(shape.variable, before, program);
-    const old = earlier && this.sameRows(earlier.set, k, program) ? earlier.value.data : null;
+    const old = earlier && this.sameRows(earlier.set, k, program, shape.role) ? earlier.value.data : null;
     const item = this.item(shape, k), { words } = this.launched(program.launch);
     return { ...item, word: words[item.role] ?? words[item.quantity], old, now: now ? now.value.data : null,
       here: Boolean(now) && this.stays(now, { beat, k, program, since }) };
@@ -126,12 +128,14 @@ export class Scenes {
 
   /** Whether a variable goes on from tile to tile: state of the rows that are on chip. */
   isCarried({ role, set }, k, program) {
-    return CARRIED.has(role) && this.sameRows(set, k, program);
+    return CARRIED.has(role) && this.sameRows(set, k, program, role);
   }
 
-  /** Whether a program has the rows that it had at step `then`, or had none there. */
-  sameRows(then, k, program) {
-    const [before, now] = [then, k].map((at) => this.held(this.roles.rows, at, program)?.value.data.join());
+  /** Whether a program has the rows that it had at step `then`, or had none there; the rows of a gradient of keys are
+   * the tile's columns. */
+  sameRows(then, k, program, role) {
+    const side = OF_KEYS.has(role) ? "cols" : "rows";
+    const [before, now] = [then, k].map((at) => this.held(this.roles[side], at, program)?.value.data.join());
     return before === undefined || before === now;
   }
 
@@ -189,19 +193,30 @@ export class Scenes {
     const { data, shape, dtype } = value;
     const look = lane.output(role ?? this.elsewhere(variable));
     const [quantity = null, ramp = "reads", diverging = false] = LOOKS[look] ?? [];
-    const range = { max: lane.ranges.max, sum: [0, lane.ranges.sum], alpha: [0, 1] }[quantity];
+    const range = { max: lane.ranges.max, sum: [0, lane.ranges.sum], alpha: [0, 1] }[quantity]
+      ?? (quantity === "slate" ? this.extent(role) : undefined);
     const rows = shape.length === 2 ? shape[0] : range ? data.length : 1;
     const end = lane.view.score_shape?.[0] ?? Infinity;
     const padded = story.tile(k)?.rows.findIndex((row) => row >= end) ?? -1;
     const { accumulator, output } = lane.ranges;           // Õ grows with ℓ, O does not: each has its own scale
     const sums = role === "output" ? output : accumulator;
-    const largest = { scores: story.scoreMap?.largest, p: lane.ranges.p, acc: diverging ? sums : 1 }[quantity];
+    const largest = /_gradient$/.test(role) ? Math.max(...this.extent(role).map(Math.abs))
+      : { scores: story.scoreMap?.largest, p: lane.ranges.p, acc: diverging ? sums : 1 }[quantity];
     return {
       role, variable, set, dtype, rows, cols: data.length / rows, itemBytes: itemBytes(dtype || "f32"),
       symbol: role ? roleSymbol(story, role, k) : bufferSymbol(variable, story.view), quantity, ramp, diverging,
       range, turned: role === "keys", inside: padded < 0 ? rows : padded, // rows of S; what follows is padding
       deep: DEEP.has(role) || (role === "output" && Boolean(story.roles.accumulator)), whole: !isFloat(dtype),
-      largest: quantity ? largest ?? 1 : largestOf(data),
+      largest: quantity ? largest ?? 1 : largest ?? largestOf(data), ofKeys: OF_KEYS.has(role),
     };
+  }
+
+  /** The least and the largest finite number of a role in the run, and 0. */
+  extent(role) {
+    this.extents ??= {};
+    return (this.extents[role] ??= this.story.eventsOf(role).reduce(([low, high], { value }) => {
+      const finite = Array.from(this.story.trace.value(value).data ?? []).filter(Number.isFinite);
+      return [Math.min(low, ...finite), Math.max(high, ...finite)];
+    }, [0, 0]));
   }
 }

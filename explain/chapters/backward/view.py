@@ -1,0 +1,170 @@
+"""The page Backward, part by part."""
+
+from __future__ import annotations
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from explain import lessons
+from explain.chapters.backward import exercises, figures, memory, sums
+from explain.chapters.backward.chain import Chain
+from explain.experiment import Experiment
+from explain.figures.numbers import count, number
+from explain.trace.model import Trace
+from explain.ui import controls, layout, pictures, stepper
+from explain.ui.charts import plotted
+from explain.ui.exercises import ask
+
+LOGITS, UPSTREAM = (2.0, 1.0, 0.5, -1.0), (1.0, -0.5, 2.0, 0.0)
+STEPS = [step / 2 for step in range(-8, 9)]
+WAYS = {
+    "Seven matmuls": "flash_attention_backward",
+    "Five, dQ by atomics": "flash_attention_backward_atomic",
+    "P kept": "attention_backward_standard",
+}
+SIZES = {"seq_len": (512, 1024, 2048, 4096, 8192, 16384), "head_dim": (64, 128)}
+
+
+WORDS = (
+    "Training needs gradients. The layers after attention send back dO: how the loss changes with each element of O. "
+    "The backward pass turns it into dQ, dK and dV.\n\n**First one row.** Its logits x become weights p. For each weight "
+    "comes back dp, how the loss changes with it. Each weight depends on every logit of its row: ∂pᵢ/∂xⱼ = pᵢ (1 if "
+    "i = j, else 0) − pᵢ pⱼ. The sum over i leaves one number per row, δ:\n\n**ds = p (dp − δ), with δ = Σ p dp.**\n\n"
+    "The gradients of a row sum to 0: adding the same number to all logits changes no weight."
+)
+
+
+def one_row(beside: DeltaGenerator) -> None:
+    """The chain rule of softmax on a short row, with sliders."""
+    with beside:
+        drawn = st.container()
+        with st.expander("Move the logits x, and dp"):
+            columns = st.columns(2)
+            x, dp = (
+                [
+                    column.select_slider(f"{name}{i}", STEPS, start, key=f"{name}{i}", bind="query-params")
+                    for i, start in enumerate(starts)
+                ]
+                for column, name, starts in zip(columns, ("x", "dp"), (LOGITS, UPSTREAM), strict=True)
+            )
+        row = Chain.of(x, dp)
+        with drawn:
+            pictures.drawing(figures.chain(row))
+            layout.prose(figures.worked(row))
+            st.caption("computed on this page, in float64")
+
+
+def kernels() -> tuple[Experiment, list[Trace]]:
+    """The three backward kernels in the player, one at a time; the bytes of the chosen one."""
+    words = (
+        "The whole method is that row, for tiles:\n\n"
+        "dV = Pᵀ dO · dP = dO Vᵀ · dS = P ∘ (dP − δ) · dQ = dS K · dK = dSᵀ Q\n\n"
+        "δ needs no row of P: rowsum(P ∘ dP) = rowsum(dO ∘ O). And P = exp(S − L): the forward pass left **L = m + "
+        "ln ℓ**, one number per query. So the kernel needs no maximum and no N × N matrix.\n\nThe forward pass is not "
+        "part of this run: O and L are given, as it leaves them, and so is P for the kernel that keeps it."
+    )
+    with layout.part("The kernels, tile by tile", words):
+        kernel = WAYS[controls.pick("Backward pass", WAYS, "way")]
+        experiment = controls.controls(
+            lessons.BACKWARD,
+            ["inputs", "causal"],
+            controls.ATTENTION_PRESETS,
+            folded=["seq_len", "block_m", "block_n", "dtype"],
+        ).through(kernel)
+        st.caption(f"`{experiment.entry.module.replace('.', '/')}.py` · {experiment.entry.idea}")
+    traces = stepper.stepper([experiment], key="backward", chapter="backward")
+    if traces:
+        stepper.traffic_table(experiment, traces[0])
+    return experiment, traces
+
+
+def what_is_kept() -> None:
+    """Memory against N: P and its gradients, or two numbers per query."""
+    words = (
+        "**Autograd keeps P**, because dS needs it: N² numbers per head. Its backward pass makes dP and dS of the same "
+        "size. **FlashAttention keeps O and L.** It needs O anyway, and L is one number per query; δ is one more.\n\n"
+        "Solid lines are the formula: Q, K, V and O, their gradients, and what each way adds. Circles are table 21 of "
+        "the FlashAttention paper, forward and backward together, on an A100, without mask and dropout."
+    )
+    with layout.part("What is kept for the backward pass", words), st.container(key="chart kept"):
+        p = memory.flashattention.of_table("torch:flash_backward", 1024).values
+        plotted(figures.held(), "memory by N", {"displayModeBar": False}, "memory of both backward passes by N")
+        st.caption(
+            f"batch {p['batch']}, {p['heads']} heads, d = {p['head_dim']}, 16 bits · formula, and the paper's table 21"
+        )
+
+
+@st.fragment
+def the_bill() -> None:
+    """FLOPs paid and bytes saved by recomputing, at a size to choose."""
+    text, picture = layout.sides("Why recompute? FLOPs paid, bytes saved")
+    with picture:
+        with st.container(horizontal=True):
+            n = controls.pick("N", SIZES["seq_len"], "bill_n", 4096, format_func=count)
+            d = controls.pick("d", SIZES["head_dim"], "bill_d")
+        like = Experiment.of(
+            "flash_attention_backward",
+            {"heads": 16, "seq_len": n, "head_dim": d, "dtype": "bf16", "block_m": 64, "block_n": 64},
+            "normal",
+        )
+        st.markdown(figures.bills(like))
+        st.caption("one sequence, 16 heads, bf16, tiles of 64 × 64 · by formula, which the trace confirms to the byte")
+    standard, flash = memory.flashattention.FIGURE_2
+    with text:
+        layout.prose(
+            "Computing S a second time costs a matmul and the exponentials. Reading P back costs N² numbers, and "
+            f"keeping it costs N² of memory. {figures.saved(like)}\n\n"
+            "The same trade for a whole network is called **checkpointing**: keep some layers' inputs, recompute the "
+            "rest in the backward pass. There it saves memory and costs time. Here it saves both: a GPU does many "
+            f"FLOPs in the time of one byte. The paper measured {number(standard.ms)} ms for standard attention and "
+            f"{number(flash.ms)} ms for FlashAttention, forward and backward."
+        )
+
+
+def who_writes_dq(experiment: Experiment) -> None:
+    """Which program may write dQ, and why atomics change its last bits: the traced parts in every order."""
+    words = (
+        "dK and dV are sums over queries, dQ is a sum over keys. A loop that holds keys can finish dK and dV on chip; "
+        "it meets each row of dQ only once per key tile.\n\n**Seven matmuls:** a second launch holds queries. S and "
+        "dP are computed twice. Each element has one program that writes it, in one order: the same bits every run.\n\n"
+        "**Five matmuls:** every program adds its part of dQ in HBM. Two programs may add to one element at once, so "
+        "the addition must be **atomic**. Which program comes first is not fixed."
+    )
+    with layout.part("Who may write dQ? Five matmuls or seven", words):
+        pictures.drawing(figures.owners())
+    atomic = lessons.summed_by_atomics(experiment)
+    trace = stepper.traces_of([atomic])[0]
+    if trace is None:
+        return
+    found, elements = sums.orders(trace), int(sums.parts(trace)[0].size)
+    told = (
+        "The parts of dQ below are those that the kernel added in the run above, one for each tile of keys. Here they "
+        f"are added in float32 in every order, as the programs of a GPU might come. {figures.differ(found, elements)} "
+        "None of them is wrong: each is within rounding of float64.\n\nWithout atomics two programs can read the same "
+        "old sum. Then one addition is lost, and the error is no longer rounding. The interpreter runs one program "
+        "after the other, so it cannot show that race by itself; the last line computes it from the same parts. "
+        "`python -m explain check` finds such a race from the addresses."
+    )
+    with layout.part("Why do the bits of dQ differ from run to run?", told):
+        st.markdown(figures.in_orders(found, sums.lost(trace), elements))
+        st.caption("float32 sums of the traced parts of dQ, head 0 · error against their float64 sum")
+
+
+def gradient_of_lse() -> None:
+    """How dlse joins δ."""
+    with layout.part(
+        "Does lse have a gradient?",
+        "A loss may use L itself, for example to merge two halves of the keys, or to keep scores small. L = ln Σ exp(S)"
+        ", so ∂L/∂S = P. Its gradient dL adds P · dL to dS:\n\ndS = P ∘ (dP − δ) + P ∘ dL = P ∘ (dP − (δ − dL))\n\n"
+        "So a kernel needs no new loop: it subtracts dL from δ once per query. Where a library ignores dL, the "
+        "gradient is silently wrong.",
+    ):
+        st.code(figures.with_dlse(), language="python")
+        st.caption("kernels/backward.py, `attention_delta_kernel`")
+
+
+def closing(experiment: Experiment, traces: list[Trace]) -> None:
+    """Things to try, questions, sources."""
+    if traces:
+        ask("backward", exercises.QUESTIONS, [(experiment, traces[0])], experiment.key)
+    layout.closing("backward")

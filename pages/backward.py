@@ -1,0 +1,17 @@
+"""Chapter 10: Backward. P again from one number per row, and who may write dQ."""
+
+from explain.chapters.backward import view
+from explain.ui import layout
+
+beside = layout.chapter(
+    __file__,
+    goal="see how a kernel computes dQ, dK and dV without the N × N matrix P, and what that costs.",
+    words=view.WORDS,
+)
+view.one_row(beside)
+experiment, traces = view.kernels()
+view.what_is_kept()
+view.the_bill()
+view.who_writes_dq(experiment)
+view.gradient_of_lse()
+view.closing(experiment, traces)

@@ -272,8 +272,10 @@ _TAUGHT = (
         "flash_decoding", "Flash-Decoding", "Flash-Decoding",
         "Few queries, many keys: split the keys among programs, then merge the parts by their lse.",
         module="kernels.decoding", parameters=parameters.DECODING, formula=traffic_decoding.flash_decoding, hue=6,
-        roles={**_FLASH_ROLES, "other_max": "lse_j", "other_rescale": "beta", "other_output": "o_j", "other_at": "part"},
-        expected="kernels.decoding:expected", program="Part of the keys", shares_keys=True,
+        roles={
+            **_FLASH_ROLES, "other_max": "lse_j", "other_rescale": "beta", "other_output": "o_j", "other_at": "part",
+        },
+        expected="kernels.decoding:expected", program="Program", shares_keys=True,
         between=traffic_decoding.between_parts_and_merge,
     ),
 )  # fmt: skip

@@ -7,8 +7,9 @@ A part's pair is (lse, 1): its O is divided by its sum already. So the merge of 
 
     m = max_j lse_j,   ℓ = Σ_j exp(lse_j − m),   O = Σ_j exp(lse_j − m) O_j / ℓ,   lse = m + ln ℓ
 
-The query heads that share a head of keys stand in one tile: row r is query r mod seq_len of the r div seq_len-th of them.
-So their keys are read once for all of them (grouped-query attention, GQA; with one head of keys, multi-query, MQA).
+The query heads that share a head of keys stand in one tile, head after head: row r is query r % seq_len of head
+r // seq_len of the group. So their keys are read once for all of them (grouped-query attention, GQA; with one head of
+keys in all, multi-query attention, MQA).
 
 q is (batch, heads, seq_len, head_dim), k and v (batch, kv_heads, kv_len, head_dim), any strides, float32, float16 or
 bfloat16. Causal: query i sees keys j ≤ i + diagonal. `align` says which corner of S the diagonal meets: "bottom right",
@@ -122,7 +123,7 @@ def flash_decoding_merge_kernel(
     m_i = tl.full((BLOCK_M,), -float("inf"), tl.float32)
     l_i = tl.zeros((BLOCK_M,), tl.float32)
     acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
-    for split in range(0, splits):
+    for split in range(splits):
         part = (tl.program_id(1).to(tl.int64) * splits + split) * group * seq_len + rows
         lse_j = tl.load(part_lse_ptr + part, mask=inside, other=-float("inf"))
         o_j = tl.load(part_o_ptr + part[:, None] * HEAD_DIM + dims[None, :], mask=inside_o, other=0.0)

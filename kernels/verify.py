@@ -190,7 +190,7 @@ def attention(
         scores = _largest_scores(_finite(q), _finite(k)) * p["head_dim"] ** -0.5
         # Tensor cores add 16 products at a time and truncate: up to 2 units per step.
         in_scores = UNIT["fp32"] * (4 + p["head_dim"] / 8) * scores
-        in_sums = UNIT["fp32"] * (8 + (4 + block_n / 8) * tiles(p["kv_len"], block_n))
+        in_sums = np.full(scores.shape, UNIT["fp32"] * (8 + (4 + block_n / 8) * tiles(p["kv_len"], block_n)))
         if parts:
             # A part's weight exp(lse − m): |lse| ≤ the largest score + ln kv_len is rounded when it is made and when m
             # is subtracted, in numerator and denominator. Then each merge rounds as a tile does.
@@ -206,7 +206,7 @@ def attention(
         band = rounded + magnitude * (in_sums + 2 * in_scores)
         allowed = 2 * _row_max(np.abs(eager - expected)) + band + SMALLEST[p["dtype"]]
         worst_lse = np.nan_to_num(np.abs(eager_lse - lse), nan=0.0, posinf=0.0).max(initial=0.0)
-        allowed_lse = 2 * worst_lse + in_scores[..., 0] + np.broadcast_to(in_sums, scores.shape)[..., 0] + 2 * UNIT["fp32"] * np.abs(lse)
+        allowed_lse = 2 * worst_lse + in_scores[..., 0] + in_sums[..., 0] + 2 * UNIT["fp32"] * np.abs(lse)
     return {"o": (expected, allowed), "lse": (lse, allowed_lse)}
 
 

@@ -8,7 +8,7 @@ const SYMBOLS = { q: "Q", k: "K", v: "V", o: "O", o_hbm: "O so far", s: "S", p: 
 const BY_ROLE = {
   queries: "Q", keys: "Kᵀ", values: "V", running_max: "m", new_max: "m", running_sum: "ℓ", new_sum: "ℓ",
   rescale: "α", other_rescale: "β", accumulator: "Õ", other_max: "m₂", other_sum: "ℓ₂", weights: "P",
-  kept: "kept",
+  kept: "kept", other_output: "O of the part",
 };
 
 /** How a buffer of a run is written: q is Q, m_hbm is m, o_hbm is O of the keys so far; what one launch calls x is S
@@ -21,6 +21,7 @@ export function bufferSymbol(pointer, { also = {} }) {
 /** How the variable of a role is written at step k. */
 export function roleSymbol(story, role, k) {
   if (role === "exponentials") return isNormalised(story, k) ? "P" : "P̃";
+  if (role === "other_max" && !story.view.roles.other_sum) return "lse"; // of a part, which is divided by its sum
   if (role === "accumulator" && !story.view.roles.output) return "O"; // of weights that are divided already
   const variable = story.view.roles[role];
   return BY_ROLE[role] ?? SYMBOLS[variable] ?? variable;

@@ -49,6 +49,7 @@ TILES = {
     "flash_attention_v1": (("load", "scores", "new_max", "exponentials", "rescale", "add", "write"),),
     "flash_attention": (FLASH,),
     "flash_attention_exp2": (FLASH,),
+    "flash_decoding": (FLASH, ("load", "new_max", "merge")),
 }
 
 

@@ -1,21 +1,29 @@
 """Chapter 12: Decoding. One query over a long cache: split the keys, merge the parts, and count the bytes."""
 
 from explain.chapters.decoding import view
-from explain.ui import layout
+from explain.chapters.decoding.exercises import BYTES, MASKS, PARTS, Shown
+from explain.ui import controls, layout
+from explain.ui.gpu import gpu_choice
 
-with layout.chapter(
-    __file__,
-    goal="see why one query needs other ideas than many: split the keys among programs, and merge the parts.",
-    words="A model that writes a text adds one token at a time. Its query attends to the keys and values of all tokens "
-    "before it, the KV cache.",
-):
-    experiment = view.choose()
-traces = view.step_through(experiment)
-gpu = view.choose_gpu()
-view.programs(gpu)
-view.bandwidth(gpu)
-view.caches(gpu)
-view.no_help()
-view.masks()
-view.measured()
-view.closing(experiment, traces, gpu)
+with layout.chapter(__file__):
+    part = controls.view(PARTS, BYTES, MASKS)
+    view.introduce(part)
+    match part:
+        case "Parts and merge":
+            experiment = view.choose()
+            gpu = gpu_choice()
+        case "Bytes and time":
+            gpu = gpu_choice()
+match part:
+    case "Parts and merge":
+        shown = view.step_through(experiment, gpu)
+        view.programs(gpu)
+        view.measured()
+    case "Bytes and time":
+        shown = Shown(part, gpu)
+        view.bandwidth(gpu)
+        view.caches(gpu)
+        view.no_help()
+    case _:
+        shown = view.masks()
+view.closing(shown)

@@ -10,8 +10,7 @@ import numpy as np
 from explain.chapters.decoding.bound import GROUP, free_queries, ridge
 from explain.chapters.decoding.masks import seen
 from explain.chapters.decoding.programs import KV_HEADS, splits_to_fill
-from explain.exercises import Question, Why, set_to
-from explain.experiment import Experiment
+from explain.exercises import Question, Runs, Why, set_to
 from explain.figures.numbers import count, number, si
 from explain.gpus import Gpu
 from explain.trace.model import Trace
@@ -22,13 +21,32 @@ FEW, MANY = 3, 8
 """Queries and keys of the question about masks."""
 
 
+PARTS, BYTES, MASKS = "Parts and merge", "Bytes and time", "Causal masks"
+"""The page's views."""
+
+
 @dataclass(frozen=True)
 class Shown:
-    """The run in the player, and the GPU of the pictures."""
+    """What the page shows: its view, the GPU of its pictures, the runs in its player."""
 
-    experiment: Experiment
-    trace: Trace
-    gpu: Gpu
+    view: str
+    gpu: Gpu | None = None
+    runs: Runs = ()
+
+    @property
+    def trace(self) -> Trace:
+        return self.runs[0][1]
+
+    @property
+    def on(self) -> Gpu:
+        """The GPU. Raises ValueError if the view has none."""
+        if self.gpu is None:
+            raise ValueError("This view shows no GPU.")
+        return self.gpu
+
+
+def _stepped(shown: Shown) -> bool:
+    return shown.view == PARTS and bool(shown.runs)
 
 
 def _first_partial(shown: Shown) -> Sequence[int]:
@@ -48,19 +66,19 @@ def _why_first_partial(shown: Shown) -> Why:
 
 def _weights(shown: Shown) -> list[tuple[range, float]]:
     """The steps that have each β of the merge, and row 0's β."""
-    found = set_to((shown.experiment, shown.trace), "other_rescale")
+    found = set_to(shown.runs[0], "other_rescale")
     return [(steps, float(np.ravel(value)[0])) for steps, value in found]
 
 
 def _why_weight(shown: Shown) -> Why:
     steps, beta = _weights(shown)[-1]
-    largest = float(np.ravel(set_to((shown.experiment, shown.trace), "new_max")[-1][1])[0])
-    own = float(np.ravel(set_to((shown.experiment, shown.trace), "other_max")[-1][1])[0])
+    largest = float(np.ravel(set_to(shown.runs[0], "new_max")[-1][1])[0])
+    own = float(np.ravel(set_to(shown.runs[0], "other_max")[-1][1])[0])
     return Why(f"β = exp(lse − m) = exp({number(own, 4)} − {number(largest, 4)}) = {number(beta, 4)}.", steps[0])
 
 
 def _why_merge_bytes(shown: Shown) -> Why:
-    p = shown.experiment.values
+    p = shown.runs[0][0].values
     rows = p["batch"] * p["heads"] * p["seq_len"]
     return Why(
         f"{p['splits']} parts × {rows} rows × ({p['head_dim']} numbers of O + 1 lse) × 4 bytes, written and read: "
@@ -69,7 +87,7 @@ def _why_merge_bytes(shown: Shown) -> Why:
 
 
 def _why_splits(shown: Shown) -> Why:
-    need, sms = splits_to_fill(KV_HEADS, shown.gpu), shown.gpu.sms
+    need, sms = splits_to_fill(KV_HEADS, shown.on), shown.on.sms
     return Why(
         f"{sms} ÷ {KV_HEADS} = {number(sms / KV_HEADS)}, rounded up: {need}. {KV_HEADS} × {need} = "
         f"{KV_HEADS * need} programs."
@@ -77,11 +95,11 @@ def _why_splits(shown: Shown) -> Why:
 
 
 def _why_ridge(shown: Shown) -> Why:
-    flops, rate = shown.gpu.tensor_flops_per_second, shown.gpu.hbm_bytes_per_second
+    flops, rate = shown.on.tensor_flops_per_second, shown.on.hbm_bytes_per_second
     return Why(
         f"In bf16 each row that shares a key adds one FLOP per byte. {si(flops, 'FLOP/s')} ÷ {si(rate, 'B/s')} = "
-        f"{number(ridge(shown.gpu))} FLOPs per byte, and {GROUP} heads share a key: "
-        f"{number(ridge(shown.gpu))} ÷ {GROUP}, rounded down: {free_queries(shown.gpu)}."
+        f"{number(ridge(shown.on))} FLOPs per byte, and {GROUP} heads share a key: "
+        f"{number(ridge(shown.on))} ÷ {GROUP}, rounded down: {free_queries(shown.on)}."
     )
 
 
@@ -100,6 +118,7 @@ QUESTIONS = (
         "step",
         _first_partial,
         _why_first_partial,
+        asked=_stepped,
         hint="Launch 1 ends a program with two stores.",
     ),
     Question[Shown](
@@ -108,40 +127,44 @@ QUESTIONS = (
         "number",
         lambda shown: _weights(shown)[-1][1],
         _why_weight,
+        asked=_stepped,
         hint="Launch 2, the last round of its loop: watch `beta`.",
     ),
     Question[Shown](
         "merge-bytes",
         lambda shown: (
-            f"This run has {shown.experiment.values['splits']} splits. How many bytes does their merge cost, written "
+            f"This run has {shown.runs[0][0].values['splits']} splits. How many bytes does their merge cost, written "
             "and read?"
         ),
         "number",
-        lambda shown: merge_bytes(shown.experiment.values),
+        lambda shown: merge_bytes(shown.runs[0][0].values),
         _why_merge_bytes,
         unit="bytes",
+        asked=_stepped,
         hint="Each part stores O and lse of each row, in float32. The merge reads both.",
     ),
     Question[Shown](
         "splits",
         lambda shown: (
             f"One sequence, {KV_HEADS} heads of keys, one query per head. What is the smallest number of splits that "
-            f"gives each of the {shown.gpu.sms} SMs of the {shown.gpu.name} a program?"
+            f"gives each of the {shown.on.sms} SMs of the {shown.on.name} a program?"
         ),
         "number",
-        lambda shown: splits_to_fill(KV_HEADS, shown.gpu),
+        lambda shown: splits_to_fill(KV_HEADS, shown.on),
         _why_splits,
+        asked=lambda shown: shown.view == PARTS and shown.gpu is not None,
         hint="There is a program for each head of keys and each split.",
     ),
     Question[Shown](
         "free-queries",
         lambda shown: (
             f"{GROUP} query heads share a head of keys, in bf16. Up to how many queries per head is reading K and V "
-            f"the limit on the {shown.gpu.name}?"
+            f"the limit on the {shown.on.name}?"
         ),
         "number",
-        lambda shown: free_queries(shown.gpu),
+        lambda shown: free_queries(shown.on),
         _why_ridge,
+        asked=lambda shown: shown.view == BYTES and shown.gpu is not None,
         hint="Divide FLOP/s by bytes per second: so many rows may share a key.",
     ),
     Question[Shown](
@@ -150,6 +173,7 @@ QUESTIONS = (
         "number",
         lambda _: seen(FEW - 1, FEW, MANY, ALIGNMENTS[1]),
         _why_mask,
+        asked=lambda shown: shown.view == MASKS,
         hint="At the top left, the first query sees the first key.",
     ),
 )

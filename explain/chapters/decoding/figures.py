@@ -35,16 +35,16 @@ def sms(filled: Filled, gpu: Gpu, *, narrow: bool = False) -> str:
     across = 12 if narrow else 22
     cell, gap = 22.0, 5.0
     down = math.ceil(gpu.sms / across)
-    width, top = across * (cell + gap) - gap, 30.0
+    width, top = across * (cell + gap) - gap + 2, 30.0
     rounds, last = filled.rounds(gpu), filled.in_last_round(gpu)
     said = f"{count(filled.programs)} programs on {gpu.sms} SMs"
     parts = [text(0, 16, said, bold=True)]
     for sm in range(gpu.sms):
-        x, y = sm % across * (cell + gap), top + sm // across * (cell + gap)
+        x, y = 1 + sm % across * (cell + gap), top + sm // across * (cell + gap)
         runs = rounds if sm < last else rounds - 1
         told = f"SM {sm + 1}: {count(runs)} program{'s' * (runs != 1)}"
         parts.append(_square(x, y, cell, SOLID if sm < last else PALE if runs else 0.0, told))
-    y, x = top + down * (cell + gap) + 18, 0.0
+    y, x = top + down * (cell + gap) + 18, 1.0
     one, fewer = ("a program", "idle") if rounds == 1 else (f"{rounds} programs", f"{rounds - 1}, one fewer")
     for words, opacity in ((one, SOLID), (fewer, 0.0 if rounds == 1 else PALE)):
         parts += [_square(x, y - 12, 14, opacity, words), text(x + 20, y, words, faint=True)]
@@ -176,19 +176,10 @@ def caches(tokens: int, gpu: Gpu, *, narrow: bool = False) -> str:
             alone = f"{moved(unshared)} if each query head had its own"
             parts.append(rect(left, y, full, 28, "none", stroke=HBM, dashed=True, title=alone))
         parts.append(rect(left, y, length, 28, HBM, opacity=0.9, title=told))
-        inside = length > text_width(told) + 20
-        x = left + (8 if inside else length + 8)
-        parts.append(text(x, y + 19, told, fill="var(--dark-letters)" if inside else ""))
-    room = max(
-        left + width,
-        left
-        + max(
-            width * m.cache_bytes(tokens) / longest + 16 + text_width(f"{moved(m.cache_bytes(tokens))} · {_heads(m)}")
-            for m in MODELS
-        ),
-    )
+        x = left + (length if full - length > text_width(told) + 16 else full) + 8  # beside the bar, or the outline
+        parts.append(text(x, y + 19, told))
     label = f"KV cache of one sequence of {count(tokens)} tokens"
-    return picture(room + 6, high * len(MODELS) + 12, label, parts, "28rem" if narrow else "60rem")
+    return picture(left + width + 6, high * len(MODELS) + 12, label, parts, "28rem" if narrow else "60rem")
 
 
 def _heads(model: Model) -> str:

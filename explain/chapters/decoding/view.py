@@ -8,6 +8,7 @@ from explain import lessons
 from explain.chapters.decoding import exercises, figures
 from explain.chapters.decoding.bound import GROUP, Bound
 from explain.chapters.decoding.cache import MODELS
+from explain.chapters.decoding.exercises import BYTES, MASKS, PARTS
 from explain.chapters.decoding.programs import HEAD_DIM, HEADS, KV_HEADS, Filled
 from explain.chapters.decoding.savings import DTYPE, Saving
 from explain.chapters.decoding.savings import HEAD_DIM as WIDTH
@@ -16,10 +17,8 @@ from explain.experiment import Experiment
 from explain.figures.numbers import count, moved
 from explain.gpus import Gpu
 from explain.records.code import stale_words
-from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
-from explain.ui.gpu import gpu_choice
 from kernels.parameters import ALIGNMENTS
 from kernels.traffic_decoding import merge_bytes
 
@@ -27,9 +26,27 @@ PRESETS = (
     "normal", "ascending", "descending", "constant", "one_hot", "spike_last_tile", "first_tile_masked",
     "last_tile_masked", "everything_masked",
 )  # fmt: skip
+GOALS = {
+    PARTS: "see why one query needs another idea than many: split the keys among programs, then merge the parts.",
+    BYTES: "know how fast a token can be, and what makes it faster: fewer bytes, more queries at once.",
+    MASKS: "know which keys a query sees when there are more keys than queries.",
+}
+WORDS = {
+    PARTS: "A model that writes a text adds one token at a time. Its query attends to the keys and values of all "
+    "tokens before it: the KV cache.",
+    BYTES: "To decode is to read: each key and value is needed once, for a few multiplications.",
+    MASKS: "Causal: no query sees the future. With as many queries as keys, there is one such mask. With a cache there "
+    "are two.",
+}
+"""The page's views: what each is for, and what it begins with."""
 LENGTHS = [2**k for k in range(10, 18)]
 QUERIES = [2**k for k in range(9)]
 CORNERS = ("Diagonal to the bottom right: FlashAttention since 2.1", "Diagonal from the top left: PyTorch's is_causal")
+
+
+def introduce(view: str) -> None:
+    """A view's goal and first words, below the page's title."""
+    layout.introduce(f"**Goal: {GOALS[view]}**\n\n{WORDS[view]}")
 
 
 def choose() -> Experiment:
@@ -40,7 +57,7 @@ def choose() -> Experiment:
     )  # fmt: skip
 
 
-def step_through(experiment: Experiment) -> list[Trace]:
+def step_through(experiment: Experiment, gpu: Gpu) -> exercises.Shown:
     """The kernel in the player, and its bytes."""
     traces = stepper.stepper([experiment], key="decoding", chapter="decoding")
     if traces:
@@ -56,27 +73,22 @@ def step_through(experiment: Experiment) -> list[Trace]:
             f"The price: O and lse of each part go to HBM and back, **{moved(merge_bytes(p))}** here.",
         ):
             stepper.traffic_table(experiment, traces[0])
-        layout.chapter_link("online_softmax", "The rule for two tiles, step by step →", {"read": "Tiles in parallel"})
-    return traces
-
-
-def choose_gpu() -> Gpu:
-    """The GPU of the pictures below."""
-    layout.header("One query has too few programs")
-    layout.prose(
-        "FlashAttention gives each tile of queries a program. One query per head is one tile: with "
-        f"{HEADS} heads, one sequence has {HEADS} programs. If the heads that share keys stand in one tile, as here, "
-        f"it has {KV_HEADS}. A GPU has more than 100 SMs, and an SM without a program reads nothing. Split the keys: "
-        "then there are enough programs."
-    )
-    return gpu_choice()
+            rule = "The rule for two tiles, step by step →"
+            layout.chapter_link("online_softmax", rule, {"read": "Tiles in parallel"})
+    return exercises.Shown(PARTS, gpu, tuple(zip([experiment], traces, strict=False)))
 
 
 @st.fragment
 def programs(gpu: Gpu) -> None:
     """The programs of one launch on the GPU's SMs, and the bytes that the merge costs."""
-    words, drawn = st.columns([1, 2], gap="large")
+    words, drawn = layout.sides("One query has too few programs")
     with words:
+        layout.prose(
+            "FlashAttention gives each tile of queries a program. One query per head is one tile: with "
+            f"{HEADS} heads, one sequence has {HEADS} programs. If the heads that share keys stand in one tile, as "
+            f"here, it has {KV_HEADS}. The {gpu.name} has {gpu.sms} SMs, and an SM without a program reads nothing. "
+            "Split the keys: then there are enough programs."
+        )
         splits = st.slider("Splits", 1, 64, 4, key="splits of")
         batch = st.select_slider("Sequences, batch", [1, 2, 4, 8, 16, 32, 64], value=1, key="batch of")
         kv_len = st.select_slider("Keys", LENGTHS, value=32768, key="keys of", format_func=count)
@@ -149,15 +161,17 @@ def no_help() -> None:
         st.caption(f"formula · one head, {count(long)} keys, d = {WIDTH}, {DTYPE} · bytes read and written")
 
 
-def masks() -> None:
-    """Causal masks of unequal lengths, and both kernels side by side."""
-    _both_masks()
+def masks() -> exercises.Shown:
+    """The kernel under both masks in the player, and both for any lengths."""
     runs = [lessons.VERIFIED, lessons.top_left(lessons.VERIFIED)]
-    layout.prose(
-        "Here are both, with the same four queries and eight keys. The only difference is one number, `diagonal`: "
-        f"kv_len − seq_len = {runs[0].values['kv_len'] - runs[0].values['seq_len']} or 0."
+    p = runs[0].values
+    layout.introduce(
+        f"Here are {p['seq_len']} queries and {p['kv_len']} keys, twice. The runs differ in one number, `diagonal`: "
+        f"kv_len − seq_len = {p['kv_len'] - p['seq_len']}, or 0."
     )
-    stepper.stepper(runs, key="two corners", titles=list(CORNERS))
+    traces = stepper.stepper(runs, key="two corners", chapter="decoding", titles=list(CORNERS))
+    _both_masks()
+    return exercises.Shown(MASKS, None, tuple(zip(runs, traces, strict=False)))
 
 
 @st.fragment
@@ -165,8 +179,6 @@ def _both_masks() -> None:
     words, drawn = layout.sides("Which keys does a query see when the lengths differ?")
     with words:
         layout.prose(
-            "Causal: no query sees the future. With as many queries as keys, there is one such mask. With a cache "
-            "there are two.\n\n"
             "**Bottom right**: the last query is the last token, and sees every key. That is right for a cache, since "
             "it holds the past. FlashAttention does so since 2.1, and so does every kernel here.\n\n"
             "**Top left**: the first query is the first token. PyTorch's `is_causal=True` does so, and FlashAttention "
@@ -199,9 +211,9 @@ def measured() -> None:
         layout.chapter_link("speed", "Its code, and what it took →", {"view": "Other kernels", "work": "Decode"})
 
 
-def closing(experiment: Experiment, traces: list[Trace], gpu: Gpu) -> None:
+def closing(shown: exercises.Shown) -> None:
     """Things to try, questions, sources."""
-    if traces:
-        shown = exercises.Shown(experiment, traces[0], gpu)
-        ask("decoding", exercises.QUESTIONS, shown, f"{experiment.key} {gpu.name}")
+    keys = [experiment.key for experiment, _ in shown.runs]
+    if keys or shown.gpu:
+        ask("decoding", exercises.QUESTIONS, shown, f"{shown.view} {keys} {shown.gpu and shown.gpu.name}")
     layout.closing("decoding", *dict.fromkeys(model.source for model in MODELS))

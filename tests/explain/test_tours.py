@@ -61,6 +61,7 @@ def opened_on() -> dict[str, list[list[Experiment]]]:
         "what_breaks": [[*compared(exhibit)] for exhibit in EXHIBITS.values()],
         "side_by_side": [[pair.left, pair.right] for pair in PAIRS],
         "three_numbers": [[lessons.SHORT]],
+        "decoding": [[lessons.DECODED], [lessons.VERIFIED, lessons.top_left(lessons.VERIFIED)]],
     }
 
 

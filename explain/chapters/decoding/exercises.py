@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from explain.chapters.decoding.bound import GROUP, free_queries, ridge
+from explain.chapters.decoding.cache import ITEM, MODELS
 from explain.chapters.decoding.masks import seen
 from explain.chapters.decoding.programs import KV_HEADS, splits_to_fill
 from explain.exercises import Question, Runs, Why, set_to
@@ -17,6 +18,7 @@ from explain.trace.model import Trace
 from kernels.parameters import ALIGNMENTS
 from kernels.traffic_decoding import merge_bytes
 
+LARGE = max(MODELS, key=lambda model: model.layers)
 FEW, MANY = 3, 8
 """Queries and keys of the question about masks."""
 
@@ -103,6 +105,13 @@ def _why_ridge(shown: Shown) -> Why:
     )
 
 
+def _why_per_token(_: Shown) -> Why:
+    return Why(
+        f"2 × {LARGE.layers} layers × {LARGE.kv_heads} heads of keys × {LARGE.head_dim} numbers × {ITEM} bytes = "
+        f"{count(LARGE.cache_bytes(1))}."
+    )
+
+
 def _why_mask(_: Shown) -> Why:
     both = [seen(FEW - 1, FEW, MANY, align) for align in ALIGNMENTS]
     return Why(
@@ -166,6 +175,16 @@ QUESTIONS = (
         _why_ridge,
         asked=lambda shown: shown.view == BYTES and shown.gpu is not None,
         hint="Divide FLOP/s by bytes per second: so many rows may share a key.",
+    ),
+    Question[Shown](
+        "per-token",
+        f"How many bytes does each token add to the KV cache of {LARGE.name}, with 16-bit numbers?",
+        "number",
+        lambda _: LARGE.cache_bytes(1),
+        _why_per_token,
+        unit="bytes",
+        hint="K and V, of all layers and heads of keys. The table of the models has the numbers.",
+        asked=lambda shown: shown.view == BYTES,
     ),
     Question[Shown](
         "top-left",

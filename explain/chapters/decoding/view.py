@@ -108,9 +108,8 @@ def bandwidth(gpu: Gpu) -> None:
     words, drawn = layout.sides("How fast can a token be?")
     with words:
         layout.prose(
-            "To decode is to read: each key and value is needed once, for a few multiplications. So the time is at "
-            "least bytes ÷ bandwidth. **Verification** of a few queries at once reads the same bytes: it is nearly "
-            "free, until arithmetic takes longer than reading. That is the ridge."
+            "So the time is at least bytes ÷ bandwidth. **Verification** of a few queries at once reads the same "
+            "bytes: it is nearly free, until arithmetic takes longer than reading. That is the ridge."
         )
         queries = st.select_slider("Queries per head", QUERIES, value=1, key="queries of", format_func=count)
         kv_len = st.select_slider("Keys", LENGTHS, value=32768, key="keys of bound", format_func=count)

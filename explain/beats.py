@@ -215,7 +215,7 @@ class _Run:
         if role == "running_max":
             separate = self.roles.get("new_max") in self.body[self.trace.columns.source[step]]
             return "drop" if separate and in_tile else "new_max"
-        by_what_it_reads = {"other_sum": "merge", "rescale": "rescale", "exponentials": "add"}
+        by_what_it_reads = {"other_sum": "merge", "other_rescale": "merge", "rescale": "rescale", "exponentials": "add"}
         return next((kind for read, kind in by_what_it_reads.items() if read in reads), None)
 
     def read_at(self, step: int) -> frozenset[str]:

@@ -17,6 +17,17 @@ ONE_TILE = SHORT.through("attention_standard").with_(block_m=16, block_n=16)
 EXACT = Experiment.of("flash_attention_exp2", {"block_m": 16, "block_n": 16, "dtype": "fp16"}, "sentence")
 JOINED = Experiment.of("softmax_split", {"rows": 4, "cols": 64, "block_n": 4})
 BACKWARD = Experiment.of("flash_attention_backward", {"block_m": 16, "block_n": 16}, "sentence")
+DECODED = Experiment.of(
+    "flash_decoding",
+    {"heads": 4, "kv_heads": 1, "kv_len": 64, "head_dim": 16, "block_m": 4, "block_n": 8, "splits": 4},
+    "normal",
+    seed=21,  # the second part has the largest lse, so the first is rescaled
+)
+VERIFIED = Experiment.of(
+    "flash_decoding",
+    {"seq_len": 4, "kv_len": 8, "head_dim": 16, "causal": True, "block_m": 4, "block_n": 4, "splits": 2},
+    "normal",
+)
 STANDARD = Experiment.of("attention_standard", {"block_m": 16, "block_n": 16}, "sentence")
 
 
@@ -58,3 +69,8 @@ def with_p_kept(experiment: Experiment) -> Experiment:
 def first_order(experiment: Experiment) -> Experiment:
     """The same attention with the loops of the first FlashAttention: keys and values outside."""
     return experiment.through("flash_attention_v1")
+
+
+def top_left(experiment: Experiment) -> Experiment:
+    """The same few queries under a causal mask that aligns the first query with the first key."""
+    return experiment.with_(align="top left")

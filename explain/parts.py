@@ -40,11 +40,13 @@ def part_of(experiment: Experiment) -> Part:
             return Part(experiment, 1, f"all {p['rows']:,} rows")
         times = p["rows"] // ROWS
         return Part(experiment.with_(rows=ROWS), times, f"{ROWS} rows of {p['rows']:,}, counted {times:,} times")
-    heads = p["batch"] * p["heads"]
+    group = p["heads"] // p["kv_heads"] if experiment.entry.shares_keys else 1
+    heads = p["batch"] * p["heads"] // group
+    one = "head" if group == 1 else "head of keys"
     head = Part(
-        experiment.with_(batch=1, heads=1, kv_heads=1),
+        experiment.with_(batch=1, heads=group, kv_heads=1),
         heads,
-        f"one head of {heads}, counted {heads} times" if heads > 1 else "the one head",
+        f"one {one} of {heads}, counted {heads} times" if heads > 1 else f"the one {one}",
     )
     if not _is_whole(head, experiment):  # heads that share a key head share its loads
         groups = p["batch"] * p["kv_heads"]

@@ -34,6 +34,12 @@ _SHAPES: tuple[dict[str, Value], ...] = (
     # Many visits: shows an accumulator that is rounded to 16 bits at each of them.
     {"seq_len": 16, "kv_len": 4096, "head_dim": 16, **_SMALL},
 )
+_FEW_QUERIES: tuple[dict[str, Value], ...] = (
+    {"batch": 2, "heads": 6, "kv_heads": 2, "seq_len": 3, "kv_len": 100, "causal": True, "splits": 3, **_SMALL},
+    # More parts than tiles, so some have no keys, and rows in two tiles.
+    {"heads": 8, "kv_heads": 1, "seq_len": 5, "kv_len": 70, "head_dim": 24, "splits": 9, **_SMALL},
+    {"heads": 4, "kv_heads": 2, "seq_len": 3, "kv_len": 70, "causal": True, "align": "top left", **_SMALL},
+)
 
 
 def grid(kernel: Kernel, *, every: int = 1) -> Iterator[Experiment]:
@@ -52,14 +58,16 @@ def grid(kernel: Kernel, *, every: int = 1) -> Iterator[Experiment]:
 
 
 def _shapes(kernel: Kernel) -> Iterator[dict[str, Value]]:
+    names = {parameter.name for parameter in kernel.parameters}
     if kernel.family == "attention":
         yield from _SHAPES
+        if "splits" in names:
+            yield from _FEW_QUERIES
         return
     if kernel.family == "vector":
         for n in _COLUMNS:
             yield {"n": n, "block_n": _TILE}
         return
-    names = {parameter.name for parameter in kernel.parameters}
     for cols in _COLUMNS:
         whole = next_power_of_two(cols)
         tile = whole if WHOLE_ROW_TILE in kernel.parameters else _TILE

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
-from kernels import inputs, library_traffic, parameters, traffic, traffic_backward
+from kernels import inputs, library_traffic, parameters, traffic, traffic_backward, traffic_decoding
 from kernels.digest import digest_of
 from kernels.edits import Edit
 from kernels.inputs import Arrays, Preset
@@ -41,9 +41,10 @@ class Kernel:
     scores, exponentials (P̃, or P), running_max, new_max, running_sum, new_sum, rescale, weights (P after ÷ ℓ, where the
     output is another), accumulator, output, rows and cols (the tile's coordinates in S); for top-k kept, kept_at and
     kept_weight (the list, its columns, its weights); for a merge other_max, other_sum, other_rescale (the other pair),
-    tile_at and other_at (which tiles the pairs belong to); result of a vector addition; backward the gradients by their
-    operand: output_gradient (dO), weights_gradient (dP), scores_gradient (dS), queries_gradient, keys_gradient,
-    values_gradient, with logsumexp and row_gradient (δ, what a row's keys share)."""
+    tile_at and other_at (which tiles the pairs belong to), other_output (the other part's O); result of a vector
+    addition; backward the gradients by their operand: output_gradient (dO), weights_gradient (dP), scores_gradient
+    (dS), queries_gradient, keys_gradient, values_gradient, with logsumexp and row_gradient (δ, what a row's keys
+    share)."""
     check: Callable[[Values], None]
     """Raises ParameterError for parameters that do not fit together."""
     kind: Kind = "taught"
@@ -80,6 +81,8 @@ class Kernel:
     """Takes do, the gradient of o; a library's call runs forward and backward."""
     given: str = ""
     """What an earlier pass leaves for it: "module:function", (p, inputs) -> more inputs. Not part of its run."""
+    shares_keys: bool = False
+    """A tile's rows are the queries of all heads that share keys, head after head."""
 
     @property
     def steppable(self) -> bool:
@@ -107,10 +110,12 @@ class Kernel:
         return {**arrays, "do": inputs.gradient(p, seed)} if self.gradient else arrays
 
     def score_shape(self, p: Values) -> tuple[int, int]:
-        """(rows, columns) of one head's S; of x for a softmax; of one vector."""
+        """(rows, columns) of one head's S, or of all heads that share keys; of x for a softmax; of one vector."""
         if self.family == "vector":
             return (1, p["n"])
-        return (p["rows"], p["cols"]) if self.family == "softmax" else (p["seq_len"], p["kv_len"])
+        if self.family == "softmax":
+            return (p["rows"], p["cols"])
+        return (p["seq_len"] * (p["heads"] // p["kv_heads"] if self.shares_keys else 1), p["kv_len"])
 
 
 _INPUTS = {"vector": inputs.vector_inputs, "softmax": inputs.softmax_inputs, "attention": inputs.attention_inputs}
@@ -295,6 +300,16 @@ _TAUGHT = (
         "FlashAttention-2 backward, atomic",
         "Keys outside for all three; each tile adds its part of dQ in HBM: five matmuls, bits that change.",
         module="kernels.backward_atomic", formula=traffic_backward.flash_attention_backward_atomic, hue=5,
+    ),
+    _flash(
+        "flash_decoding", "Flash-Decoding", "Flash-Decoding",
+        "Few queries, many keys: split the keys among programs, then merge the parts by their lse.",
+        module="kernels.decoding", parameters=parameters.DECODING, formula=traffic_decoding.flash_decoding, hue=6,
+        roles={
+            **_FLASH_ROLES, "other_max": "lse_j", "other_rescale": "beta", "other_output": "o_j", "other_at": "part",
+        },
+        expected="kernels.decoding:expected", program="Program", shares_keys=True,
+        between=traffic_decoding.between_parts_and_merge,
     ),
 )  # fmt: skip
 

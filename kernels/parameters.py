@@ -134,6 +134,26 @@ ATTENTION = (
     Parameter("block_n", "tile", 16, "keys in a tile (B_c in the paper)", maximum=256),
 )
 
+ALIGNMENTS = ("bottom right", "top left")
+MOST_SPLITS = 1024
+_WHEN_DECODING: Mapping[str, Mapping[str, Any]] = {
+    "seq_len": {"default": 1, "help": "queries per head: 1 to write a token, a few to verify some"},
+    "kv_len": {"default": lambda p: 64 if p["seq_len"] == 1 else p["seq_len"], "help": "keys and values in the cache"},
+    "block_m": {"help": "rows in a tile: the queries of all heads that share keys"},
+}
+DECODING = (
+    *(replace(parameter, **_WHEN_DECODING.get(parameter.name, {})) for parameter in ATTENTION),
+    Parameter("splits", "size", 4, "parts of the keys, each for one program", maximum=MOST_SPLITS),
+    Parameter("align", "choice", ALIGNMENTS[0], "corner of S that the causal diagonal meets", choices=ALIGNMENTS),
+)
+"""Attention of a few queries over a long cache of keys."""
+
+
+def diagonal_of(align: str, seq_len: int, kv_len: int) -> int:
+    """How far right of its own number a query sees: the last query sees the last key, or the first the first."""
+    return kv_len - seq_len if align == ALIGNMENTS[0] else 0
+
+
 _HALF = Parameter("dtype", "choice", "fp16", "of Q, K, V and O", choices=("fp16", "bf16"))
 LIBRARY = tuple(parameter for parameter in ATTENTION if parameter.kind != "tile")
 """Attention without tiles to choose."""

@@ -83,7 +83,7 @@ def expectations_of(
         return expect(p, arrays, inputs)
     if kernel.family == "softmax":
         return {"y": weights(p, reference.softmax(arrays["x"]), torch.softmax(inputs["x"], dim=-1))}
-    return _attention(kernel, p, arrays, inputs, diagonal)
+    return attention(p, arrays, inputs, diagonal, stores_scores=kernel.stores_scores)
 
 
 def weights(p: Values, expected: np.ndarray, by_torch: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
@@ -163,9 +163,19 @@ def _first(k: int, rows: np.ndarray, empty: float) -> np.ndarray:
     return np.pad(rows[:, :k], ((0, 0), (0, max(0, k - rows.shape[1]))), constant_values=empty)
 
 
-def _attention(
-    kernel: Kernel, p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor], diagonal: int | None
+def attention(
+    p: Values,
+    arrays: Arrays,
+    inputs: dict[str, torch.Tensor],
+    diagonal: int | None,
+    *,
+    stores_scores: bool = False,
+    parts: int = 0,
 ) -> Expectation:
+    """What is right for O and lse of attention's q, k and v, under the causal mask of this diagonal.
+
+    `stores_scores`: S is rounded to the dtype. `parts`: how many parts of the keys are merged by their lse.
+    """
     q, k, v = (arrays[name] for name in "qkv")
     diagonal = k.shape[2] - q.shape[2] if diagonal is None else diagonal
     block_n = p.get("block_n", 1)  # without tiles a kernel may add one by one
@@ -177,10 +187,15 @@ def _attention(
         scores = _largest_scores(_finite(q), _finite(k)) * p["head_dim"] ** -0.5
         # Tensor cores add 16 products at a time and truncate: up to 2 units per step.
         in_scores = UNIT["fp32"] * (4 + p["head_dim"] / 8) * scores
-        in_sums = UNIT["fp32"] * (8 + (4 + block_n / 8) * tiles(p["kv_len"], block_n))
+        in_sums = np.full(scores.shape, UNIT["fp32"] * (8 + (4 + block_n / 8) * tiles(p["kv_len"], block_n)))
+        if parts:
+            # A part's weight exp(lse − m): |lse| ≤ the largest score + ln kv_len is rounded when it is made and when m
+            # is subtracted, in numerator and denominator. Then each merge rounds as a tile does.
+            largest_lse = scores + np.log(p["kv_len"])
+            in_sums = in_sums + UNIT["fp32"] * (8 + 4 * parts + 4 * largest_lse)
         # Each P is rounded once before P V, independently, by at most a unit: 4 is 7 standard deviations.
         rounded = UNIT[p["dtype"]] * (2 * np.abs(np.nan_to_num(expected)) + 4 * spread)
-        if kernel.stores_scores:
+        if stores_scores:
             stored = UNIT[p["dtype"]] * scores  # the same for S; above 0.1 exp is no longer nearly linear
             rounded = rounded + stored * np.where(
                 stored < 0.1, 2 * np.abs(np.nan_to_num(expected)) + 4 * spread, 2 * magnitude
@@ -188,7 +203,7 @@ def _attention(
         band = rounded + magnitude * (in_sums + 2 * in_scores)
         allowed = 2 * _row_max(np.abs(eager - expected)) + band + SMALLEST[p["dtype"]]
         worst_lse = np.nan_to_num(np.abs(eager_lse - lse), nan=0.0, posinf=0.0).max(initial=0.0)
-        allowed_lse = 2 * worst_lse + in_scores[..., 0] + in_sums + 2 * UNIT["fp32"] * np.abs(lse)
+        allowed_lse = 2 * worst_lse + in_scores[..., 0] + in_sums[..., 0] + 2 * UNIT["fp32"] * np.abs(lse)
     return {"o": (expected, allowed), "lse": (lse, allowed_lse)}
 
 

@@ -6,12 +6,13 @@ import { isNormalised } from "./story.js";
 
 const SYMBOLS = { q: "Q", k: "K", v: "V", o: "O", o_hbm: "O so far", s: "S", p: "P", m: "m", l: "ℓ", lse: "L", top: "y",
   do: "dO", dp: "dP", ds: "dS", dq: "dQ", dk: "dK", dv: "dV", delta: "δ",
+  part_o: "O of parts", part_lse: "lse of parts",
 };
 const BY_ROLE = {
   queries: "Q", keys: "Kᵀ", values: "V", running_max: "m", new_max: "m", running_sum: "ℓ", new_sum: "ℓ",
   rescale: "α", other_rescale: "β", accumulator: "Õ", other_max: "m₂", other_sum: "ℓ₂", weights: "P",
-  kept: "kept", logsumexp: "L", row_gradient: "δ", output_gradient: "dO", weights_gradient: "dP", scores_gradient: "dS",
-  queries_gradient: "dQ", keys_gradient: "dK", values_gradient: "dV",
+  kept: "kept", other_output: "O of the part", logsumexp: "L", row_gradient: "δ", output_gradient: "dO",
+  weights_gradient: "dP", scores_gradient: "dS", queries_gradient: "dQ", keys_gradient: "dK", values_gradient: "dV",
 };
 
 /** How a buffer of a run is written: q is Q, m_hbm is m, o_hbm is O of the keys so far; what one launch calls x is S
@@ -24,6 +25,7 @@ export function bufferSymbol(pointer, { also = {} }) {
 /** How the variable of a role is written at step k. */
 export function roleSymbol(story, role, k) {
   if (role === "exponentials") return isNormalised(story, k) ? "P" : "P̃";
+  if (role === "other_max" && !story.view.roles.other_sum) return "lse"; // of a part, which is divided by its sum
   if (role === "accumulator" && !story.view.roles.output) return "O"; // of weights that are divided already
   const variable = story.view.roles[role];
   return BY_ROLE[role] ?? SYMBOLS[variable] ?? variable;

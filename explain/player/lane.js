@@ -26,7 +26,7 @@ import { element, largestFinite, minMax } from "./words.js";
 const QUANTITIES = {
   running_max: "max", new_max: "max", other_max: "max", running_sum: "sum", new_sum: "sum", other_sum: "sum",
   rescale: "alpha", other_rescale: "alpha", scores: "scores", kept: "scores", exponentials: "p",
-  weights: "p", kept_weight: "p", accumulator: "acc", output: "acc",
+  weights: "p", kept_weight: "p", accumulator: "acc", output: "acc", other_output: "acc",
   output_gradient: "acc", weights_gradient: "p", scores_gradient: "scores",
 };
 const HOLD_MS = 60;                                        // until the step itself is painted

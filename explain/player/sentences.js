@@ -322,6 +322,11 @@ export class Telling {
     return this.story.role("other_max", this.k) !== null;
   }
 
+  /** Whether it joins parts of attention: each is divided by its sum, so that its pair is (lse, 1). */
+  joinsParts() {
+    return this.joins() && !this.story.view.roles.other_sum;
+  }
+
   everyRow(text) {
     return this.rows > 1 ? `All rows: ${text}.` : `${this.capital(text)}.`;
   }
@@ -347,6 +352,12 @@ export class Telling {
 
   /** What a factor of a join does to its sum. */
   factor(letter, value, from, to, which) {
+    if (this.joinsParts()) {
+      const own = which === "first" ? "the parts so far" : "this part";
+      if (from === -Infinity) return `${letter} = 0: nothing ${which === "first" ? "is merged yet" : "was seen in this part"}`;
+      if (value === 1) return `${letter} = 1: ${own} ${which === "first" ? "keep" : "has"} the largest lse`;
+      return `${this.exponential(letter, value, from, to)} is the weight of ${own}`;
+    }
     if (value === 1) return `${letter} = 1: the ${which} tile already has the larger m`;
     return `${this.exponential(letter, value, from, to)} rescales the ${which} sum`;
   }
@@ -386,6 +397,10 @@ export class Telling {
     }
     const other = this.number("other_sum");
     if (old !== undefined && other !== undefined && !/\bload\b/.test(this.line)) return this.joined(old, other, now);
+    if (old !== undefined && this.joinsParts() && this.mentions("other_rescale")) {
+      const [alpha, beta] = [this.number("rescale"), this.number("other_rescale")].map((x) => number(x));
+      return this.say(`ℓ = ${number(old)} × ${alpha} + ${beta} (this part) = ${number(now)}`);
+    }
     const terms = this.fresh("exponentials");
     if (!terms) return old === undefined && now === 0 ? this.everyRow("ℓ starts at 0") : "";
     const added = summed(terms);
@@ -443,6 +458,10 @@ export class Telling {
     if (/\bwhere\b/.test(line)) return this.say(turned ? "a NaN in V reaches this row's output"
       : "no NaN of V reaches this row's output");
     if (alpha === undefined) return "";
+    if (this.joinsParts()) {
+      const [before, own] = [alpha, this.number("other_rescale")].map((x) => number(x));
+      return this.say(`output so far × ${before} (α) + output of this part × ${own} (β)`);
+    }
     if (this.mentions("running_sum")) {
       const factor = number(this.number("running_sum") * alpha);
       return this.say(`output so far × ${factor} (ℓ × α): undo the division by ℓ, then rescale`);

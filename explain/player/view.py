@@ -28,6 +28,7 @@ def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
     """How the player shows this experiment's trace: the roles of its variables, the axes' names, its source."""
     entry, p = experiment.entry, experiment.values
     row_labels, col_labels = labels(experiment.preset, p) or (None, None)
+    heads = p["heads"] // p["kv_heads"] if entry.shares_keys else 1  # in one tile
     return {
         "title": entry.title,
         "kernel": entry.base,
@@ -36,8 +37,8 @@ def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
         "also": {own: name for names in entry.buffers.values() for own, name in names.items()},
         "beats": [tuple(vars(beat).values()) for beat in beats(trace, entry.roles)],
         "score_shape": list(entry.score_shape(p)),
-        **({"axes": ["queries", "keys"]} if entry.family == "attention" else {}),
-        "row_labels": list(row_labels) if row_labels else None,
+        **({"axes": ["rows" if heads > 1 else "queries", "keys"]} if entry.family == "attention" else {}),
+        "row_labels": list(row_labels) * heads if row_labels else None,
         "col_labels": list(col_labels) if col_labels else None,
         "pick_program": entry.program,
         "program_names": _program_names(experiment),

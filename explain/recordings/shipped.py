@@ -43,6 +43,7 @@ def _opened_on() -> Iterator[Experiment]:
     for order in ORDERS:
         yield lessons.MERGED.with_(order=order)
         yield lessons.added_twin(lessons.MERGED.with_(order=order))
+    yield from (lessons.DECODED, lessons.VERIFIED, lessons.top_left(lessons.VERIFIED))
     for rung in RUNGS:
         if (step := rung.experiment(lessons.ONLINE)) not in (lessons.ONLINE, lessons.wrong_twin(lessons.ONLINE)):
             yield step

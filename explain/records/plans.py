@@ -37,6 +37,10 @@ _SIZES = {"softmax": (("rows", "cols"), SOFTMAX), "attention": (("batch", "heads
 Tiles = Mapping[str, Mapping[str, object]]
 _TILES: Tiles = {"softmax_tiled": {"block_m": 4, "block_n": 1024}, "softmax_topk": {"block_n": 1024}}
 _FAMILY_TILES: Tiles = {"softmax": {"block_n": 4096}, "attention": {"dtype": "bf16", "block_m": 128, "block_n": 64}}
+_DECODED = (("batch", "heads", "kv_heads", "seq_len", "kv_len", "head_dim"),
+            ((16, 32, 8, 1, 8192, 128), (1, 32, 8, 1, 131072, 128), (16, 32, 8, 4, 8192, 128)))  # fmt: skip
+"""A batch, one long sequence, and four queries to verify: caches of 537 MB in bfloat16."""
+_SPLIT: Mapping[str, object] = {"dtype": "bf16", "block_m": 16, "block_n": 64, "splits": 16}
 MEASURED = tuple(name for name, entry in TAUGHT.items() if entry.family in _FAMILY_TILES)
 """The kernels to learn from that have sizes to be measured at."""
 
@@ -46,10 +50,11 @@ def sizes(kernel: str) -> tuple[Experiment, ...]:
     if kernel not in MEASURED:
         raise ParameterError("kernel", kernel, f"must be one of {', '.join(MEASURED)}")
     entry = KERNELS[kernel]
-    tile = dict(_TILES.get(kernel, _FAMILY_TILES[entry.family]))
+    few_queries = entry.shares_keys
+    tile = dict(_SPLIT if few_queries else _TILES.get(kernel, _FAMILY_TILES[entry.family]))
     if WHOLE_ROW_TILE in entry.parameters:
         del tile["block_n"]  # its default is the row's
-    names, all_sizes = _SIZES[entry.family]
+    names, all_sizes = _DECODED if few_queries else _SIZES[entry.family]
     return tuple(Experiment.of(kernel, {**dict(zip(names, size, strict=True)), **tile}, "normal") for size in all_sizes)
 
 

@@ -27,6 +27,7 @@ ROW_LABELS: Mapping[str, str] = {**LABELS, **_DATA["row_labels"]}
 PRESET_TITLES: Mapping[str, str] = _DATA["presets"]
 LARGEST_ON_SCREEN: Mapping[str, int] = _DATA["largest"]
 """The largest sizes that are readable in the player."""
+_OF_SHARED_KEYS: Mapping[str, int] = {**LARGEST_ON_SCREEN, **_DATA["largest_of_shared_keys"]}
 MOST_VISITS = 1024
 
 _BITING = tuple(preset.name for preset in PRESETS.values() if not preset.sentence and preset.name != "notebook")
@@ -67,9 +68,10 @@ def controls(
             if name == "inputs":
                 _preset(current, presets, keys[name])
             else:
-                _control(parameters[name], labels.get(name, name.replace("_", " ").capitalize()), keys[name])
+                label = labels.get(name, name.replace("_", " ").capitalize())
+                _control(parameters[name], label, keys[name], _largest(default))
     if error is not None:
-        words = in_words(error, labels)
+        words = in_words(error, labels, _largest(default))
         below = places.get(error.parameter)
         if below is not None and error.parameter in folded:  # it may be open, over the words below its button
             below.markdown(f":red[{words}]")
@@ -107,7 +109,9 @@ def _current(address: _Address, keys: Mapping[str, str]) -> tuple[Experiment, Pa
     return current, error
 
 
-def in_words(error: ParameterError, labels: Mapping[str, str] = LABELS) -> str:
+def in_words(
+    error: ParameterError, labels: Mapping[str, str] = LABELS, largest: Mapping[str, int] = LARGEST_ON_SCREEN
+) -> str:
     """The error in the words of the controls: "Queries, N: 100. The text of *paragraph, 64 tokens* has 64; …"."""
 
     def named(found: re.Match[str]) -> str:
@@ -117,7 +121,7 @@ def in_words(error: ParameterError, labels: Mapping[str, str] = LABELS) -> str:
         return f"{labels[name]} {value}" if name in labels else found[0]
 
     told = re.sub(r"\b(\w+)=(\w+)", named, error.allowed)
-    if most := LARGEST_ON_SCREEN.get(error.parameter):
+    if most := largest.get(error.parameter):
         told = re.sub(r"(whole number from \d+ to) .*", rf"\1 {most}", told)
     label = labels.get(error.parameter, error.parameter)
     return f"**{label}: {error.value}.** {told[0].upper()}{told[1:]}."
@@ -254,8 +258,12 @@ def _write(query: Mapping[str, str]) -> None:
         st.query_params.update({**query, **old})
 
 
+def _largest(experiment: Experiment) -> Mapping[str, int]:
+    return _OF_SHARED_KEYS if experiment.entry.shares_keys else LARGEST_ON_SCREEN
+
+
 def _fits_screen(experiment: Experiment) -> Experiment:
-    for name, most in LARGEST_ON_SCREEN.items():
+    for name, most in _largest(experiment).items():
         if (value := experiment.values.get(name, 0)) > most:
             raise ParameterError(name, value, f"this page takes at most {most}; the command line takes more")
     p = experiment.values
@@ -277,8 +285,8 @@ def _title(preset: str) -> str:
     return PRESET_TITLES.get(preset, preset.replace("_", " "))
 
 
-def _control(parameter: Parameter, label: str, key: str) -> None:
-    most = min(parameter.maximum, LARGEST_ON_SCREEN.get(parameter.name, parameter.maximum))
+def _control(parameter: Parameter, label: str, key: str, largest: Mapping[str, int]) -> None:
+    most = min(parameter.maximum, largest.get(parameter.name, parameter.maximum))
     words = f"{parameter.help[0].upper()}{parameter.help[1:]}."
     match parameter.kind:
         case "flag":

@@ -58,6 +58,7 @@ TILES = {
     ),
     "flash_attention_backward": ((*AGAIN, "add", *GRADIENTS, "add"), (*AGAIN, *GRADIENTS, "add")),
     "flash_attention_backward_atomic": ((*AGAIN, "add", *GRADIENTS, "add", "write"),),
+    "flash_decoding": (FLASH, ("load", "new_max", "merge")),
 }
 
 

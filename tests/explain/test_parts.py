@@ -58,6 +58,12 @@ def test_queries_are_a_part_where_programs_count_the_same(kernel, causal, querie
     assert (part.experiment.values["seq_len"], part.times) == (queries, times)
 
 
+def test_heads_that_share_keys_are_one_part_where_one_program_has_them_all():
+    part = part_of(Experiment.of("flash_decoding", SIZES["attention"][1]))
+    assert (part.experiment.values["heads"], part.experiment.values["kv_heads"], part.times) == (2, 1, 4)
+    assert part.words == "one head of keys of 4, counted 4 times"
+
+
 def test_a_sample_that_represents_only_itself_comes_last():
     parts = list(smaller(Experiment.of("flash_attention", SIZES["attention"][2])))
     assert [part.times for part in parts] == [8, None]

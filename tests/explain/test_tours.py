@@ -66,6 +66,7 @@ def opened_on() -> dict[str, list[list[Experiment]]]:
             [lessons.summed_by_atomics(lessons.BACKWARD)],
             [lessons.with_p_kept(lessons.BACKWARD)],
         ],
+        "decoding": [[lessons.DECODED], [lessons.VERIFIED, lessons.top_left(lessons.VERIFIED)]],
     }
 
 

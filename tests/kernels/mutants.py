@@ -192,6 +192,36 @@ MUTANTS = (
     Mutant("−inf − −inf in a tile", "softmax_split", "p = tl.exp(x - m_safe)", "p = tl.exp(x - m_i)"),
     Mutant("−inf − −inf in a join", "softmax_split", "beta = tl.exp(m_j - m_safe)", "beta = tl.exp(m_j - m_new)"),
     Mutant("another row's pair", "softmax_split", "l_ptr += row * n_tiles", "l_ptr += 0 * n_tiles"),
+    *(
+        Mutant(name, "flash_decoding", old, new)
+        for name, old, new in (
+            ("parts not rescaled", "beta = tl.exp(lse_j - m_safe)", "beta = tl.exp(lse_j - lse_j)"),
+            ("parts so far not rescaled", "acc * alpha[:, None] + o_j", "acc + o_j"),
+            ("l of the parts added without alpha", "l_i = l_i * alpha + beta", "l_i = l_i + beta"),
+            ("an empty part counts", "l_i = l_i * alpha + beta",
+             'l_i = l_i * alpha + tl.where(lse_j == -float("inf"), 1.0, beta)'),
+            ("all parts weigh the same", "l_i = l_i * alpha + beta", "l_i = l_i * alpha + 1.0"),
+            ("−inf − −inf in a merge", "beta = tl.exp(lse_j - m_safe)", "beta = tl.exp(lse_j - m_new)"),
+            ("the last split's tail lost", "last = (split + 1) * tiles // splits",
+             "last = (split + 1) * (tiles // splits)"),
+            ("a part forgotten", "range(splits)", "range(splits - 1 if splits > 1 else splits)"),
+            ("a tile in two parts", "last = (split + 1) * tiles // splits",
+             "last = tl.minimum((split + 1) * tiles // splits + 1, tiles)"),
+            ("wrong head of keys", "k_ptr += batch * stride_kb + kv_head * stride_kh", "k_ptr += batch * stride_kb"),
+            ("wrong head of queries", "heads[:, None] * stride_qh", "(heads - kv_head)[:, None] * stride_qh"),
+            ("the group's heads take turns", "queries = rows % seq_len\n    q_ptrs",
+             "queries = rows // group % seq_len\n    q_ptrs"),
+            ("the mask takes a row for a query", "<= queries[:, None] + diagonal)\n        s =",
+             "<= rows[:, None] + diagonal)\n        s ="),
+            ("top left where bottom right is asked", "<= queries[:, None] + diagonal)\n        s =",
+             "<= queries[:, None])\n        s ="),
+            ("lse of a part in base 2", "lse = m_i + tl.log(l_i)\n    own", "lse = m_i + tl.log2(l_i)\n    own"),
+            ("lse of a part without l", "lse = m_i + tl.log(l_i)\n    own", "lse = m_i\n    own"),
+            ("lse of the merge without l", "lse = m_i + tl.log(l_i)\n    o_ptrs", "lse = m_i\n    o_ptrs"),
+            ("parts not divided by their l", "l_i)[:, None]\n    # lse of this part",
+             "1.0)[:, None]\n    # lse of this part"),
+        )
+    ),
     Mutant("O not undone", "flash_attention_v1", "o_i * (l_i * alpha)[:, None]", "o_i * alpha[:, None]"),
     *BACKWARD,
 )  # fmt: skip
@@ -221,6 +251,8 @@ def kernel_functions(kernel: str) -> tuple[str, ...]:
         return _DQ, _DK, "attention_delta_kernel"
     if kernel == "flash_attention_backward_atomic":
         return _ATOMIC, "zero_kernel", "scale_kernel"
+    if kernel == "flash_decoding":
+        return "flash_decoding_part_kernel", "flash_decoding_merge_kernel"
     if kernel.endswith("_then_topk"):
         return ("topk_kernel",)
     return (f"{kernel}_kernel",)

@@ -11,6 +11,7 @@ import torch
 from kernels import reference
 from kernels.attention import attention_standard, flash_attention, flash_attention_exp2, flash_attention_v1
 from kernels.catalog import TAUGHT
+from kernels.decoding import flash_decoding
 from kernels.inputs import NOTEBOOK_ROW, PRESETS, representable
 from kernels.softmax import (
     softmax_blocked_wrong,
@@ -23,7 +24,7 @@ from kernels.softmax import (
 
 RIGHT = [softmax_safe, softmax_row, softmax_online, softmax_tiled]
 EVERY_SOFTMAX = [*RIGHT, softmax_naive, softmax_blocked_wrong]
-EVERY_ATTENTION = [flash_attention, flash_attention_exp2, flash_attention_v1, attention_standard]
+EVERY_ATTENTION = [flash_attention, flash_attention_exp2, flash_attention_v1, attention_standard, flash_decoding]
 by_name = pytest.mark.parametrize
 
 

@@ -10,7 +10,7 @@ from explain.experiment import Experiment
 from explain.run_experiment import run_traced
 from kernels.catalog import TAUGHT, Kernel
 from kernels.inputs import PRESETS
-from kernels.parameters import ORDERS, WHOLE_ROW_TILE
+from kernels.parameters import ALIGNMENTS, ORDERS, WHOLE_ROW_TILE
 
 DTYPES = st.sampled_from(["fp32", "fp16", "bf16"])
 SYNTHETIC = sorted(preset.name for preset in PRESETS.values() if not preset.sentence and preset.name != "notebook")
@@ -49,6 +49,8 @@ def experiments(draw: st.DrawFn, kernel: Kernel) -> Experiment:
             "block_m": draw(side(32)),
             "block_n": draw(side(32)),
         }
+        if "splits" in names:
+            parameters |= {"splits": draw(st.integers(1, 6)), "align": draw(st.sampled_from(ALIGNMENTS))}
         for block, length in (("block_m", "seq_len"), ("block_n", "kv_len")):  # at most 8 tiles: more take long here
             least = int(str(parameters[length])) // 8 or 1
             parameters[block] = 1 << (max(int(str(parameters[block])), least) - 1).bit_length()

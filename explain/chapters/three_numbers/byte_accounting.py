@@ -120,9 +120,10 @@ def _askers(experiment: Experiment, term: Term) -> int:
     """How many warps load the same elements of a term: one, unless its tile has fewer elements than the program has
     threads.
 
-    Attention's tiles are spread over the warps for the matmuls, each element once.
+    Attention's tiles are spread over the warps for the matmuls, each element once; the lse of its parts is a number per
+    row.
     """
-    if experiment.entry.family == "attention":
+    if experiment.entry.family == "attention" and term.buffer != "part_lse":
         return 1
     return max(1, WARPS * LANES // max(LANES, _layout(experiment, term).tile))
 
@@ -150,13 +151,13 @@ def _layout(experiment: Experiment, term: Term) -> _Layout:
         if term.buffer in ("y", "top", "index"):  # a short list per row
             return _Layout(p["rows"], p["k"] * item, p["k"] * item, WARPS * LANES)
         return _Layout(1, item, item, 1)  # one maximum or sum of a tile
-    heads = p["batch"] * p["heads"]
-    keys, queries = p["kv_len"], p["seq_len"]
+    queries, keys = experiment.entry.score_shape(p)  # of all heads that share keys, where they stand in one tile
+    heads = p["batch"] * p["heads"] * p["seq_len"] // queries
     if term.buffer in ("s", "p"):
         tiled = (term.buffer == "s") == term.written  # launches 1 and 3 take tiles, launch 2 whole rows
         width = p["block_n"] if tiled else keys
         return _Layout(heads * queries, keys * item, width * item, width * (p["block_m"] if tiled else 1))
-    if term.buffer in ("lse", "m_hbm", "l_hbm"):
+    if term.buffer in ("lse", "m_hbm", "l_hbm", "part_lse"):
         return _Layout(heads, queries * item, p["block_m"] * item, p["block_m"])
     rows, side = (keys, p["block_n"]) if term.buffer in ("k", "v") else (queries, p["block_m"])
     return _Layout(heads, rows * p["head_dim"] * item, side * p["head_dim"] * item, side * p["head_dim"])

@@ -8,5 +8,5 @@ export const ATTENTION = {
     tiles(["output", "accumulator"], "values")],
 };
 /** These have the head's dimensions along one side. */
-export const DEEP = new Set(["queries", "keys", "values", "accumulator", "output_gradient", "queries_gradient",
-  "keys_gradient", "values_gradient"]);
+export const DEEP = new Set(["queries", "keys", "values", "accumulator", "other_output", "output_gradient",
+  "queries_gradient", "keys_gradient", "values_gradient"]);

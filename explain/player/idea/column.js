@@ -16,7 +16,7 @@ export const QUANTITY_WORDS = { max: "running max", sum: "running sum", alpha: "
 export const LOOKS = {
   scores: ["scores", "scores", true], kept: ["scores", "scores", true], exponentials: ["p", "share", false],
   weights: ["p", "share", false], kept_weight: ["p", "share", false], accumulator: ["acc", "output", true],
-  output: ["acc", "output", true], running_max: ["max"], new_max: ["max"], other_max: ["max"], running_sum: ["sum"],
+  output: ["acc", "output", true], other_output: ["acc", "output", true], running_max: ["max"], new_max: ["max"], other_max: ["max"], running_sum: ["sum"],
   new_sum: ["sum"], other_sum: ["sum"], rescale: ["alpha"], other_rescale: ["alpha"],
   logsumexp: ["slate"], row_gradient: ["slate"],
   output_gradient: ["acc", "output", true], weights_gradient: ["p", "weights", true],

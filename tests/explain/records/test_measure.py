@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from explain.records import file, measure, registry
 from explain.records.model import Origin
 from explain.records.plans import MEASURED, PLANS, Plan, sizes
 from explain.workers import WorkerError, WorkerFailed, WorkerSpec
+from kernels.inputs import shapes
 from kernels.parameters import ITEM_BYTES
 from tests.explain.device.fake_worker import WHERE
 
@@ -175,9 +177,8 @@ def test_a_kernel_is_measured_at_three_sizes_beyond_any_l2(kernel):
     assert set(experiments) <= set(PLANS["levels"].experiments)
     for experiment in experiments:
         p = experiment.values
-        attention = experiment.entry.family == "attention"
-        elements = 3 * p["batch"] * p["heads"] * p["seq_len"] * p["head_dim"] if attention else p["rows"] * p["cols"]
-        assert elements * ITEM_BYTES[p["dtype"]] > 96e6
+        inputs = sum(map(math.prod, shapes(experiment.entry.family, p).values()))
+        assert inputs * ITEM_BYTES[p["dtype"]] > 96e6
 
 
 def test_an_experiment_of_two_plans_is_one_task_that_asks_for_both():

@@ -1,0 +1,198 @@
+"""Questions of decoding: the parts and their merge, the splits that fill a GPU, the ridge, the two masks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from explain.chapters.decoding.bound import GROUP, free_queries, ridge
+from explain.chapters.decoding.cache import ITEM, MODELS
+from explain.chapters.decoding.masks import seen
+from explain.chapters.decoding.programs import KV_HEADS, splits_to_fill
+from explain.exercises import Question, Runs, Why, set_to
+from explain.figures.numbers import count, number, si
+from explain.gpus import Gpu
+from explain.trace.model import Trace
+from kernels.parameters import ALIGNMENTS
+from kernels.traffic_decoding import merge_bytes
+
+LARGE = max(MODELS, key=lambda model: model.layers)
+FEW, MANY = 3, 8
+"""Queries and keys of the question about masks."""
+
+
+PARTS, BYTES, MASKS = "Parts and merge", "Bytes and time", "Causal masks"
+"""The page's views."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the page shows: its view, the GPU of its pictures, the runs in its player."""
+
+    view: str
+    gpu: Gpu | None = None
+    runs: Runs = ()
+
+    @property
+    def trace(self) -> Trace:
+        return self.runs[0][1]
+
+    @property
+    def on(self) -> Gpu:
+        """The GPU. Raises ValueError if the view has none."""
+        if self.gpu is None:
+            raise ValueError("This view shows no GPU.")
+        return self.gpu
+
+
+def _stepped(shown: Shown) -> bool:
+    return shown.view == PARTS and bool(shown.runs)
+
+
+def _first_partial(shown: Shown) -> Sequence[int]:
+    trace = shown.trace
+    stored = (
+        step
+        for step in range(trace.steps)
+        if any(one.kind == "store" and one.buffer.name == "part_lse_ptr" for one in trace.accesses(step))
+    )
+    return list(stored)[:1]
+
+
+def _why_first_partial(shown: Shown) -> Why:
+    step = _first_partial(shown)[0]
+    return Why(f"Line {shown.trace.line(step)} stores lse of the first part. Its O went to HBM one line before.", step)
+
+
+def _weights(shown: Shown) -> list[tuple[range, float]]:
+    """The steps that have each β of the merge, and row 0's β."""
+    found = set_to(shown.runs[0], "other_rescale")
+    return [(steps, float(np.ravel(value)[0])) for steps, value in found]
+
+
+def _why_weight(shown: Shown) -> Why:
+    steps, beta = _weights(shown)[-1]
+    largest = float(np.ravel(set_to(shown.runs[0], "new_max")[-1][1])[0])
+    own = float(np.ravel(set_to(shown.runs[0], "other_max")[-1][1])[0])
+    return Why(f"β = exp(lse − m) = exp({number(own, 4)} − {number(largest, 4)}) = {number(beta, 4)}.", steps[0])
+
+
+def _why_merge_bytes(shown: Shown) -> Why:
+    p = shown.runs[0][0].values
+    rows = p["batch"] * p["heads"] * p["seq_len"]
+    return Why(
+        f"{p['splits']} parts × {rows} rows × ({p['head_dim']} numbers of O + 1 lse) × 4 bytes, written and read: "
+        f"× 2 = {count(merge_bytes(p))}."
+    )
+
+
+def _why_splits(shown: Shown) -> Why:
+    need, sms = splits_to_fill(KV_HEADS, shown.on), shown.on.sms
+    return Why(
+        f"{sms} ÷ {KV_HEADS} = {number(sms / KV_HEADS)}, rounded up: {need}. {KV_HEADS} × {need} = "
+        f"{KV_HEADS * need} programs."
+    )
+
+
+def _why_ridge(shown: Shown) -> Why:
+    flops, rate = shown.on.tensor_flops_per_second, shown.on.hbm_bytes_per_second
+    return Why(
+        f"In bf16 each row that shares a key adds one FLOP per byte. {si(flops, 'FLOP/s')} ÷ {si(rate, 'B/s')} = "
+        f"{number(ridge(shown.on))} FLOPs per byte, and {GROUP} heads share a key: "
+        f"{number(ridge(shown.on))} ÷ {GROUP}, rounded down: {free_queries(shown.on)}."
+    )
+
+
+def _why_per_token(_: Shown) -> Why:
+    return Why(
+        f"2 × {LARGE.layers} layers × {LARGE.kv_heads} heads of keys × {LARGE.head_dim} numbers × {ITEM} bytes = "
+        f"{count(LARGE.cache_bytes(1))}."
+    )
+
+
+def _why_mask(_: Shown) -> Why:
+    both = [seen(FEW - 1, FEW, MANY, align) for align in ALIGNMENTS]
+    return Why(
+        f"The first query sees the first key, the next one more: query {FEW - 1} sees {both[1]}. At the bottom right "
+        f"it would see all {both[0]}."
+    )
+
+
+QUESTIONS = (
+    Question[Shown](
+        "first-partial",
+        "Go to the step where the first part writes its lse.",
+        "step",
+        _first_partial,
+        _why_first_partial,
+        asked=_stepped,
+        hint="Launch 1 ends a program with two stores.",
+    ),
+    Question[Shown](
+        "last-weight",
+        "In the merge, with which β is the last part of row 0 weighted?",
+        "number",
+        lambda shown: _weights(shown)[-1][1],
+        _why_weight,
+        asked=_stepped,
+        hint="Launch 2, the last round of its loop: watch `beta`.",
+    ),
+    Question[Shown](
+        "merge-bytes",
+        lambda shown: (
+            f"This run has {shown.runs[0][0].values['splits']} splits. How many bytes does their merge cost, written "
+            "and read?"
+        ),
+        "number",
+        lambda shown: merge_bytes(shown.runs[0][0].values),
+        _why_merge_bytes,
+        unit="bytes",
+        asked=_stepped,
+        hint="Each part stores O and lse of each row, in float32. The merge reads both.",
+    ),
+    Question[Shown](
+        "splits",
+        lambda shown: (
+            f"One sequence, {KV_HEADS} heads of keys, one query per head. What is the smallest number of splits that "
+            f"gives each of the {shown.on.sms} SMs of the {shown.on.name} a program?"
+        ),
+        "number",
+        lambda shown: splits_to_fill(KV_HEADS, shown.on),
+        _why_splits,
+        asked=lambda shown: shown.view == PARTS and shown.gpu is not None,
+        hint="There is a program for each head of keys and each split.",
+    ),
+    Question[Shown](
+        "free-queries",
+        lambda shown: (
+            f"{GROUP} query heads share a head of keys, in bf16. Up to how many queries per head is reading K and V "
+            f"the limit on the {shown.on.name}?"
+        ),
+        "number",
+        lambda shown: free_queries(shown.on),
+        _why_ridge,
+        asked=lambda shown: shown.view == BYTES and shown.gpu is not None,
+        hint="Divide FLOP/s by bytes per second: so many rows may share a key.",
+    ),
+    Question[Shown](
+        "per-token",
+        f"How many bytes does each token add to the KV cache of {LARGE.name}, with 16-bit numbers?",
+        "number",
+        lambda _: LARGE.cache_bytes(1),
+        _why_per_token,
+        unit="bytes",
+        hint="K and V, of all layers and heads of keys. The table of the models has the numbers.",
+        asked=lambda shown: shown.view == BYTES,
+    ),
+    Question[Shown](
+        "top-left",
+        f"{FEW} queries, {MANY} keys, a causal mask aligned at the top left. How many keys does the last query see?",
+        "number",
+        lambda _: seen(FEW - 1, FEW, MANY, ALIGNMENTS[1]),
+        _why_mask,
+        asked=lambda shown: shown.view == MASKS,
+        hint="At the top left, the first query sees the first key.",
+    ),
+)

@@ -1,0 +1,290 @@
+"""Pictures of Decoding: programs on SMs, the bandwidth bound, caches of models, masks of unequal lengths."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from explain.chapters.decoding.bound import Bound, free_queries, ridge
+from explain.chapters.decoding.cache import MODELS, Model
+from explain.chapters.decoding.masks import seen
+from explain.chapters.decoding.programs import KV_HEADS, Filled, splits_to_fill
+from explain.chapters.decoding.savings import SPLITS, Saving
+from explain.chapters.speed.results import Result
+from explain.figures import palette
+from explain.figures.labels import text_width, widest
+from explain.figures.numbers import count, duration, moved, number, percent, ratio, si
+from explain.figures.palette import SYMBOLS, css, css_ink
+from explain.figures.svg import circle, line, path, picture, rect, text
+from explain.figures.tables import Column, markdown
+from explain.gpus import Gpu
+from explain.kept import kept
+from kernels.catalog import KERNELS
+from kernels.parameters import ALIGNMENTS
+
+HBM, CHIP, OUT = css("hbm"), css("slate"), css(SYMBOLS["O"])
+PROGRAM = css(palette.kernel(KERNELS["flash_decoding"].hue))
+SOLID, PALE = 0.9, 0.3
+ROWS_SHOWN = (1, 2048)
+"""The fewest and the most rows on the axis of the bound."""
+
+
+@kept
+def sms(filled: Filled, gpu: Gpu, *, narrow: bool = False) -> str:
+    """A square per SM, solid where it has a program of the last round; below, the bytes of cache and of the merge."""
+    across = 12 if narrow else 22
+    cell, gap = 22.0, 5.0
+    down = math.ceil(gpu.sms / across)
+    width, top = across * (cell + gap) - gap + 2, 30.0
+    rounds, last = filled.rounds(gpu), filled.in_last_round(gpu)
+    said = f"{count(filled.programs)} programs on {gpu.sms} SMs"
+    parts = [text(0, 16, said, bold=True)]
+    for sm in range(gpu.sms):
+        x, y = 1 + sm % across * (cell + gap), top + sm // across * (cell + gap)
+        runs = rounds if sm < last else rounds - 1
+        told = f"SM {sm + 1}: {count(runs)} program{'s' * (runs != 1)}"
+        parts.append(_square(x, y, cell, SOLID if sm < last else PALE if runs else 0.0, told))
+    y, x = top + down * (cell + gap) + 18, 1.0
+    one, fewer = ("a program", "idle") if rounds == 1 else (f"{rounds} programs", f"{rounds - 1}, one fewer")
+    for words, opacity in ((one, SOLID), (fewer, 0.0 if rounds == 1 else PALE)):
+        parts += [_square(x, y - 12, 14, opacity, words), text(x + 20, y, words, faint=True)]
+        x += 20 + text_width(words) + 24
+    parts += _bytes_bars(filled, y + 34, width)
+    return picture(width, y + 34 + 92, said, parts, "30rem" if narrow else "44rem")
+
+
+def _square(x: float, y: float, side: float, opacity: float, title: str) -> str:
+    """An SM: filled as far as it has programs, an outline if it has none."""
+    if not opacity:
+        return rect(x, y, side, side, "none", stroke=CHIP, title=title)
+    return rect(x, y, side, side, PROGRAM, opacity=opacity, stroke=PROGRAM, title=title)
+
+
+def _bytes_bars(filled: Filled, y: float, width: float) -> Iterable[str]:
+    """Two bars on one scale: what K and V are, and what the merge adds."""
+    rows = (("K and V, read once", filled.cache_bytes, HBM), ("parts, written and read", filled.merge_bytes, OUT))
+    for i, (words, size, colour) in enumerate(rows):
+        top = y + 44 * i
+        yield text(0, top, f"{words}: {moved(size)}", faint=False)
+        yield rect(0, top + 7, width * size / filled.cache_bytes, 12, colour, title=f"{words}: {moved(size)}")
+
+
+def sms_words(filled: Filled, gpu: Gpu) -> str:
+    """How full the GPU is, how many splits fill it, and what the merge costs."""
+    unsplit = filled.batch * KV_HEADS
+    need = splits_to_fill(unsplit, gpu)
+    one = f"{filled.batch} sequence{'s' * (filled.batch > 1)} × {KV_HEADS} heads of keys × {filled.splits}"
+    parts = filled.programs // unsplit
+    limited = f" Only {parts} splits have keys: the cache has so many tiles." if parts < filled.splits else ""
+    share = filled.merge_bytes / filled.cache_bytes
+    idle = gpu.sms - filled.busy(gpu)
+    rounds = filled.rounds(gpu)
+    if idle:
+        full = f"**{idle} of {gpu.sms} SMs are idle.** From **{need} splits** on each SM has a program."
+    elif filled.use(gpu) < 1:
+        full = (
+            f"Each SM has a program. In the last of {rounds} rounds {filled.in_last_round(gpu)} of {gpu.sms} SMs have "
+            f"one: **{percent(filled.use(gpu))}** of the places are used."
+            if rounds > 1
+            else "Each SM has a program."
+        )
+    else:
+        full = f"**Each SM has {'a program' if rounds == 1 else f'{rounds} programs'}.**"
+    return (
+        f"{one} splits = **{count(filled.programs)} programs**.{limited}\n\n{full}\n\nThe merge moves "
+        f"**{moved(filled.merge_bytes)}**, {percent(share, 1)} of K and V."
+    )
+
+
+@kept
+def bound_chart(bound: Bound, gpu: Gpu, *, narrow: bool = False) -> str:
+    """The least time over the rows that share keys: flat while reading is the limit, then rising. Both axes are log."""
+    width, height, left, top = (330.0 if narrow else 640.0), 250.0, 84.0, 30.0
+    low, high = (math.log2(rows) for rows in ROWS_SHOWN)
+    flat = bound.seconds_to_read(gpu)
+    steepest = flat * ROWS_SHOWN[1] / ridge(gpu)
+    floor, ceiling = math.log10(flat / 3), math.log10(steepest * 1.3)
+
+    def at(rows: float, seconds: float) -> tuple[float, float]:
+        across = (math.log2(rows) - low) / (high - low)
+        up = (math.log10(seconds) - floor) / (ceiling - floor)
+        return left + width * across, top + height * (1 - up)
+
+    bottom = top + height
+    parts = [line(left, bottom, left + width, bottom), line(left, top, left, bottom)]
+    for power in range(int(low), int(high) + 1, 2 if narrow else 1):
+        x, _ = at(2**power, flat)
+        parts += [line(x, bottom, x, bottom + 5), text(x, bottom + 22, count(2**power), anchor="middle", faint=True)]
+    parts.append(text(left + width / 2, bottom + 46, "rows that share each key = FLOPs per byte", anchor="middle"))
+    for seconds in (flat, steepest):
+        x, y = at(ROWS_SHOWN[0], seconds)
+        parts += [line(x - 5, y, x, y), text(x - 10, y + 5, duration(seconds), anchor="end", faint=True)]
+    knee = at(ridge(gpu), flat)
+    (x0, y0), (x1, y1) = at(ROWS_SHOWN[0], flat), at(ROWS_SHOWN[1], steepest)
+    parts += [
+        path(f"M{x0:.1f} {y0:.1f} L{knee[0]:.1f} {knee[1]:.1f}", HBM, thick=4),
+        path(f"M{knee[0]:.1f} {knee[1]:.1f} L{x1:.1f} {y1:.1f}", CHIP, thick=4),
+        line(knee[0], top, knee[0], bottom, opacity=0.4, dash="4 4"),
+        text(knee[0] - 8, top + 14, f"ridge: {number(ridge(gpu))}", anchor="end", bold=True),
+        text(x0 + 8, y0 + 24, "reading K and V" if narrow else "limit: reading K and V", fill=css_ink("hbm")),
+        text(x1 - 8, y1 - 8, "arithmetic" if narrow else "limit: arithmetic", anchor="end"),
+    ]
+    x, y = at(bound.rows, bound.seconds(gpu))
+    parts += [circle(x, y, 8, PROGRAM, title=f"{count(bound.rows)} rows: {duration(bound.seconds(gpu))}")]
+    said = duration(bound.seconds(gpu))
+    parts.append(text(x, y - 16, said, anchor="middle" if x - left > 40 else "start", bold=True))
+    label = f"The least time on the {gpu.name}"
+    return picture(left + width + 24, bottom + 56, label, parts, "28rem" if narrow else "52rem")
+
+
+def bound_words(bound: Bound, gpu: Gpu) -> str:
+    """The least time, and what so many queries cost beside one."""
+    one = Bound(1, bound.kv_len)
+    now, first = bound.seconds(gpu), one.seconds(gpu)
+    more = "the same time as for one query" if now == first else f"{ratio(now / first)} the time of one query"
+    queries = f"{count(bound.queries)} quer{'y' if bound.queries == 1 else 'ies'} per head"
+    rate = si(gpu.hbm_bytes_per_second, "B/s")
+    return (
+        f"K and V of one layer: {moved(bound.bytes)} ÷ {rate} = **{duration(one.seconds_to_read(gpu))}** at least.\n\n"
+        f"{queries} × {bound.rows // bound.queries} heads that share keys = {count(bound.rows)} rows, so "
+        f"**{number(bound.intensity)} FLOPs per byte**. "
+        f"The {gpu.name} can do {number(ridge(gpu))} in the time of one byte: "
+        + (f"**{more}**." if bound.queries > 1 else "it waits for bytes nearly all the time.")
+        + f"\n\nUp to **{count(free_queries(gpu))} queries** per head the bound stays the same."
+    )
+
+
+@kept
+def caches(tokens: int, gpu: Gpu, *, narrow: bool = False) -> str:
+    """Each model's cache as a bar; dashed, what it would be if each query head had keys of its own."""
+    names = [model.name for model in MODELS]
+    left = 0.0 if narrow else widest(names, bold=True) + 20
+    width = 330.0 if narrow else 560.0
+    high = 66.0 if narrow else 52.0
+    longest = max(model.cache_bytes(tokens) * model.group for model in MODELS)
+    parts: list[str] = []
+    for i, model in enumerate(MODELS):
+        y = high * i + (26 if narrow else 8)
+        own, unshared = model.cache_bytes(tokens), model.cache_bytes(tokens) * model.group
+        told = f"{moved(own)} · {_heads(model)}"
+        length, full = (width * size / longest for size in (own, unshared))
+        if narrow:
+            parts.append(text(0, y - 8, model.name, bold=True))
+        else:
+            parts.append(text(left - 12, y + 19, model.name, anchor="end", bold=True))
+        if model.group > 1:
+            alone = f"{moved(unshared)} if each query head had its own"
+            parts.append(rect(left, y, full, 28, "none", stroke=HBM, dashed=True, title=alone))
+        parts.append(rect(left, y, length, 28, HBM, opacity=0.9, title=told))
+        x = left + (length if full - length > text_width(told) + 16 else full) + 8  # beside the bar, or the outline
+        parts.append(text(x, y + 19, told))
+    label = f"KV cache of one sequence of {count(tokens)} tokens"
+    return picture(left + width + 6, high * len(MODELS) + 12, label, parts, "28rem" if narrow else "60rem")
+
+
+def _heads(model: Model) -> str:
+    return f"{model.kind}, {model.heads}/{model.kv_heads} heads"
+
+
+def caches_words(tokens: int, gpu: Gpu) -> str:
+    """The largest and the smallest cache in numbers: how many fit, and how long one takes to read."""
+    by_kind = {model.kind: model for model in MODELS}
+    own, shared = by_kind["MHA"], next(model for model in MODELS if model.kind == "GQA")
+    rows = [
+        f"**{model.name}**: 2 × {model.layers} layers × {model.kv_heads} heads × {model.head_dim} × 2 bytes = "
+        f"{moved(model.cache_bytes(1))} per token. {count(tokens)} tokens: {moved(model.cache_bytes(tokens))}. To read "
+        f"them for each new token takes the {gpu.name} at least "
+        f"{duration(model.cache_bytes(tokens) / gpu.hbm_bytes_per_second)}."
+        for model in (own, shared)
+    ]
+    return "\n\n".join(rows)
+
+
+def caches_table(tokens: int) -> str:
+    """Each model's numbers and their source, as Markdown."""
+    rows = [
+        (one.name, one.kind, one.layers, f"{one.heads}/{one.kv_heads}", one.head_dim, one.cache_bytes(1),
+         one.cache_bytes(tokens), one.source)
+        for one in MODELS
+    ]  # fmt: skip
+    columns = (
+        "model", "", Column("layers"), Column("heads / of keys"), Column("d"), Column("per token", moved),
+        Column(f"{count(tokens)} tokens", moved), "source",
+    )  # fmt: skip
+    return markdown(columns, rows)
+
+
+def savings_table(savings: Sequence[Saving]) -> str:
+    """What FlashAttention saves with few and with many queries, as Markdown."""
+    rows = [(count(one.queries), one.standard, one.flash, percent(one.saved, 1), one.split) for one in savings]
+    columns = (
+        Column("queries"), Column("standard attention", moved), Column("FlashAttention", moved), Column("saved"),
+        Column(f"Flash-Decoding, {SPLITS} splits", moved),
+    )  # fmt: skip
+    return markdown(columns, rows)
+
+
+@kept
+def masks(seq_len: int, kv_len: int, *, narrow: bool = False) -> str:
+    """S of both alignments: a square for each query and key, filled where the query sees the key."""
+    cell = min(26.0, (300.0 if narrow else 330.0) / kv_len)
+    wide, high = cell * kv_len, cell * seq_len
+    lead = 76.0
+    apart = lead + max(wide, text_width("bottom right", bold=True) + 10) + 60
+    parts: list[str] = []
+    for i, align in enumerate(ALIGNMENTS):
+        x, y = (lead, 52 + i * (high + 84)) if narrow else (lead + i * apart, 52.0)
+        parts += [text(x, y - 30, align, bold=True), text(x, y - 10, f"keys 0–{kv_len - 1} →", faint=True)]
+        for query in range(seq_len):
+            sees = seen(query, seq_len, kv_len, align)
+            words = f"query {query}" if cell >= 14 or query in (0, seq_len - 1) else ""
+            parts.append(text(x - 8, y + (query + 0.5) * cell + 5, words, anchor="end", faint=True, size=12))
+            for key in range(kv_len):
+                told = f"query {query} {'sees' if key < sees else 'does not see'} key {key}"
+                fill = css("scores") if key < sees else "none"
+                parts.append(
+                    rect(x + key * cell, y + query * cell, cell, cell, fill, opacity=0.8, stroke=CHIP, title=told)
+                )
+            if not sees:
+                parts.append(text(x + wide + 8, y + (query + 0.5) * cell + 5, "O = 0", bold=True, size=12))
+    width = lead + wide + 60 if narrow else apart + lead + wide + 60
+    height = 52 + high + (high + 84 if narrow else 0) + 14
+    label = f"{seq_len} queries and {kv_len} keys, both alignments"
+    return picture(width, height, label, parts, "28rem" if narrow else "56rem")
+
+
+def masks_words(seq_len: int, kv_len: int) -> str:
+    """What the two masks do with these lengths."""
+    first, last = ([seen(query, seq_len, kv_len, one) for one in ALIGNMENTS] for query in (0, seq_len - 1))
+    blind = sum(not seen(query, seq_len, kv_len, ALIGNMENTS[0]) for query in range(seq_len))
+    told = (
+        f"The last query sees **{last[0]}** of {kv_len} keys if the diagonal ends at the bottom right, **{last[1]}** "
+        "if it begins at the top left."
+    )
+    if blind:
+        return f"{told} There are more queries than keys: **{blind} see none**. Their rows of O are 0, their lse is −∞."
+    if seq_len == kv_len:
+        return f"{told} As many queries as keys: both masks are the same."
+    return f"{told} The first sees {first[0]} and {first[1]}."
+
+
+def measured_table(result: Result) -> str:
+    """The fast kernel beside a copy and PyTorch's, each case of the benchmark, as Markdown."""
+    rows = []
+    for case in result.of("decode"):
+        own = case.ours
+        copy = next((one for one in case.variants if one.floor), None)
+        if own is None or own.seconds is None:
+            continue
+        share = own.per_second / copy.per_second if own.per_second and copy and copy.per_second else None
+        best = case.baselines[0] if case.baselines else None
+        rows.append((
+            case.words, duration(own.seconds), si(own.per_second or 0.0, "B/s"),
+            ratio(share) if share else "–", f"{best.label}: {ratio(own.seconds / (best.seconds or math.inf))}"
+            if best else "–",
+        ))  # fmt: skip
+    columns = (
+        "batch × heads × heads of keys × keys × d", Column("flash_decode"), Column("K and V read at"),
+        Column("÷ copy"), Column("time ÷ fastest library's"),
+    )  # fmt: skip
+    return markdown(columns, rows)

@@ -1,0 +1,66 @@
+"""How many programs a launch of Flash-Decoding has, how they fill a GPU, and what splitting the keys costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explain.experiment import Experiment
+from explain.gpus import Gpu
+from kernels.parameters import MOST_SPLITS
+from kernels.traffic import tiles
+from kernels.traffic_decoding import merge_bytes
+
+HEADS, KV_HEADS, HEAD_DIM, TILE = 32, 8, 128, 64
+"""The heads of a model of 8 billion parameters, such as Llama 3 8B, and the keys of a tile."""
+
+
+@dataclass(frozen=True)
+class Filled:
+    """One query per head over `kv_len` keys of each of `batch` sequences, the keys in `splits` parts."""
+
+    batch: int
+    kv_len: int
+    splits: int
+
+    @property
+    def experiment(self) -> Experiment:
+        """The run, in bfloat16. It is never executed: only its formula is read."""
+        sizes = {"batch": self.batch, "heads": HEADS, "kv_heads": KV_HEADS, "kv_len": self.kv_len}
+        tile = {"head_dim": HEAD_DIM, "dtype": "bf16", "block_n": TILE}
+        return Experiment.of("flash_decoding", {**sizes, **tile, "splits": self.splits}, "normal")
+
+    @property
+    def programs(self) -> int:
+        """Programs of the first launch that have keys: one per sequence, head of keys and split."""
+        return self.batch * KV_HEADS * min(self.splits, tiles(self.kv_len, TILE))
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of K and V, which are read once whatever the number of splits."""
+        return sum(term.bytes for term in self.experiment.traffic.terms if term.buffer in ("k", "v"))
+
+    @property
+    def merge_bytes(self) -> int:
+        """Bytes of all parts' O and lse, written and read again."""
+        return merge_bytes(self.experiment.values)
+
+    def busy(self, gpu: Gpu) -> int:
+        """SMs that have a program, if the programs are spread over as many SMs as there are."""
+        return min(self.programs, gpu.sms)
+
+    def in_last_round(self, gpu: Gpu) -> int:
+        """Programs of the last round, where each SM runs one at a time."""
+        return self.programs - (self.rounds(gpu) - 1) * gpu.sms
+
+    def rounds(self, gpu: Gpu) -> int:
+        """How many programs an SM runs one after the other, at most."""
+        return tiles(self.programs, gpu.sms)
+
+    def use(self, gpu: Gpu) -> float:
+        """The share of SMs with a program, over all rounds: 1 if every SM has one in each."""
+        return self.programs / (self.rounds(gpu) * gpu.sms)
+
+
+def splits_to_fill(programs: int, gpu: Gpu) -> int:
+    """The fewest splits with which each SM gets a program, given the programs without splitting."""
+    return min(tiles(gpu.sms, programs), MOST_SPLITS)

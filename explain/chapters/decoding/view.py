@@ -1,0 +1,218 @@
+"""The page Decoding, part by part."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from explain import lessons
+from explain.chapters.decoding import exercises, figures
+from explain.chapters.decoding.bound import GROUP, Bound
+from explain.chapters.decoding.cache import MODELS
+from explain.chapters.decoding.exercises import BYTES, MASKS, PARTS
+from explain.chapters.decoding.programs import HEAD_DIM, HEADS, KV_HEADS, Filled
+from explain.chapters.decoding.savings import DTYPE, Saving
+from explain.chapters.decoding.savings import HEAD_DIM as WIDTH
+from explain.chapters.speed.results import load
+from explain.experiment import Experiment
+from explain.figures.numbers import count, moved
+from explain.gpus import Gpu
+from explain.records.code import stale_words
+from explain.ui import controls, layout, pictures, stepper
+from explain.ui.exercises import ask
+from kernels.parameters import ALIGNMENTS
+from kernels.traffic_decoding import merge_bytes
+
+PRESETS = (
+    "normal", "ascending", "descending", "constant", "one_hot", "spike_last_tile", "first_tile_masked",
+    "last_tile_masked", "everything_masked",
+)  # fmt: skip
+GOALS = {
+    PARTS: "see why one query needs another idea than many: split the keys among programs, then merge the parts.",
+    BYTES: "know how fast a token can be, and what makes it faster: fewer bytes, more queries at once.",
+    MASKS: "know which keys a query sees when there are more keys than queries.",
+}
+WORDS = {
+    PARTS: "A model that writes a text adds one token at a time. Its query attends to the keys and values of all "
+    "tokens before it: the KV cache.",
+    BYTES: "To decode is to read: each key and value is needed once, for a few multiplications.",
+    MASKS: "Causal: no query sees the future. With as many queries as keys, there is one such mask. With a cache there "
+    "are two.",
+}
+"""The page's views: what each is for, and what it begins with."""
+LENGTHS = [2**k for k in range(10, 18)]
+QUERIES = [2**k for k in range(9)]
+CORNERS = ("Diagonal to the bottom right: FlashAttention since 2.1", "Diagonal from the top left: PyTorch's is_causal")
+
+
+def introduce(view: str) -> None:
+    """A view's goal and first words, below the page's title."""
+    layout.introduce(f"**Goal: {GOALS[view]}**\n\n{WORDS[view]}")
+
+
+def choose() -> Experiment:
+    """The few queries to step through: how many, how many heads share their keys, in how many parts."""
+    return controls.controls(
+        lessons.DECODED, ["inputs", "splits", "heads", "seq_len"], PRESETS,
+        folded=["kv_len", "block_m", "block_n", "causal", "align", "dtype"],
+    )  # fmt: skip
+
+
+def step_through(experiment: Experiment, gpu: Gpu) -> exercises.Shown:
+    """The kernel in the player, and its bytes."""
+    traces = stepper.stepper([experiment], key="decoding", chapter="decoding")
+    if traces:
+        p = experiment.values
+        rows = p["heads"] // p["kv_heads"] * p["seq_len"]
+        with layout.part(
+            "Each part is attention; then the parts are merged",
+            f"**Launch 1**: {p['splits']} splits of the keys, a program each. A program attends to its own keys, as "
+            "FlashAttention does, and writes O and lse of its part. The keys of a part are read once for all "
+            f"{rows} rows.\n\n"
+            "**Launch 2**: a program reads the parts. The weights of each part sum to 1 already; lse = m + ln ℓ says "
+            "what their sum was before. So the merge is the rule of *Online softmax*, with m = lse and ℓ = 1.\n\n"
+            f"The price: O and lse of each part go to HBM and back, **{moved(merge_bytes(p))}** here.",
+        ):
+            stepper.traffic_table(experiment, traces[0])
+            rule = "The rule for two tiles, step by step →"
+            layout.chapter_link("online_softmax", rule, {"read": "Tiles in parallel"})
+    return exercises.Shown(PARTS, gpu, tuple(zip([experiment], traces, strict=False)))
+
+
+@st.fragment
+def programs(gpu: Gpu) -> None:
+    """The programs of one launch on the GPU's SMs, and the bytes that the merge costs."""
+    words, drawn = layout.sides("One query has too few programs")
+    with words:
+        layout.prose(
+            "FlashAttention gives each tile of queries a program. One query per head is one tile: with "
+            f"{HEADS} heads, one sequence has {HEADS} programs. If the heads that share keys stand in one tile, as "
+            f"here, it has {KV_HEADS}. The {gpu.name} has {gpu.sms} SMs, and an SM without a program reads nothing. "
+            "Split the keys: then there are enough programs."
+        )
+        splits = st.slider("Splits", 1, 64, 4, key="splits of")
+        batch = st.select_slider("Sequences, batch", [1, 2, 4, 8, 16, 32, 64], value=1, key="batch of")
+        kv_len = st.select_slider("Keys", LENGTHS, value=32768, key="keys of", format_func=count)
+        filled = Filled(int(batch), int(kv_len), int(splits))
+        layout.prose(figures.sms_words(filled, gpu))
+    with drawn:
+        pictures.drawing(figures.sms(filled, gpu), figures.sms(filled, gpu, narrow=True))
+        st.caption(
+            f"formula · one query per head, {HEADS} query heads, {KV_HEADS} heads of keys, d = {HEAD_DIM}, bf16. One "
+            "program per SM at a time; a GPU may run several on one SM, which then share its bandwidth"
+        )
+
+
+@st.fragment
+def bandwidth(gpu: Gpu) -> None:
+    """The least time of one layer's attention, and how many queries it costs no more for."""
+    words, drawn = layout.sides("How fast can a token be?")
+    with words:
+        layout.prose(
+            "So the time is at least bytes ÷ bandwidth. **Verification** of a few queries at once reads the same "
+            "bytes: it is nearly free, until arithmetic takes longer than reading. That is the ridge."
+        )
+        queries = st.select_slider("Queries per head", QUERIES, value=1, key="queries of", format_func=count)
+        kv_len = st.select_slider("Keys", LENGTHS, value=32768, key="keys of bound", format_func=count)
+        bound = Bound(int(queries), int(kv_len))
+        layout.prose(figures.bound_words(bound, gpu))
+    with drawn:
+        pictures.drawing(figures.bound_chart(bound, gpu), figures.bound_chart(bound, gpu, narrow=True))
+        st.caption(
+            f"formula over datasheet · both axes logarithmic · one layer, {HEADS} query heads in groups of {GROUP}, "
+            f"d = {HEAD_DIM}, bf16 · {gpu.name}: {gpu.source}"
+        )
+
+
+@st.fragment
+def caches(gpu: Gpu) -> None:
+    """The KV caches of published models."""
+    words, drawn = layout.sides("Fewer heads of keys: GQA and MQA")
+    with words:
+        layout.prose(
+            "Fewer bytes are less time. In multi-head attention (MHA) each query head has keys of its own. In "
+            "grouped-query attention (GQA) a group of heads shares them, in multi-query attention (MQA) all heads do. "
+            "Each query head still has scores of its own."
+        )
+        tokens = st.select_slider("Tokens in the cache", LENGTHS, value=8192, key="tokens of", format_func=count)
+        layout.prose(figures.caches_words(int(tokens), gpu))
+    with drawn:
+        pictures.drawing(figures.caches(int(tokens), gpu), figures.caches(int(tokens), gpu, narrow=True))
+        st.caption(
+            "formula · one sequence, 16-bit keys and values of all layers · heads: of queries / of keys · dashed: if "
+            "each query head had keys of its own · a token also reads the model's weights, whatever the context"
+        )
+        with st.expander("The models in numbers, and their sources"):
+            st.markdown(figures.caches_table(int(tokens)))
+
+
+def no_help() -> None:
+    """Where FlashAttention saves nothing."""
+    long = 8192
+    with layout.part(
+        "Where FlashAttention does not help",
+        "FlashAttention saves the trips of S and P, N² elements each. **With one query, S is one row: 1 × N.** There "
+        "is no N² to avoid. K and V have d numbers per key, S has one, so little is saved.\n\n"
+        "Tiling saves nothing either: with one tile of queries, K and V are read once, whatever the tile.\n\n"
+        "**Splitting the keys helps**: all SMs read at once. The parts cost a few bytes more. **Keeping the group "
+        "together helps**: no key is read twice.",
+    ):
+        st.markdown(figures.savings_table([Saving(queries, long) for queries in (1, 16, 256, long)]))
+        st.caption(f"formula · one head, {count(long)} keys, d = {WIDTH}, {DTYPE} · bytes read and written")
+
+
+def masks() -> exercises.Shown:
+    """The kernel under both masks in the player, and both for any lengths."""
+    runs = [lessons.VERIFIED, lessons.top_left(lessons.VERIFIED)]
+    p = runs[0].values
+    layout.introduce(
+        f"Here are {p['seq_len']} queries and {p['kv_len']} keys, twice. The runs differ in one number, `diagonal`: "
+        f"kv_len − seq_len = {p['kv_len'] - p['seq_len']}, or 0."
+    )
+    traces = stepper.stepper(runs, key="two corners", chapter="decoding", titles=list(CORNERS))
+    _both_masks()
+    return exercises.Shown(MASKS, None, tuple(zip(runs, traces, strict=False)))
+
+
+@st.fragment
+def _both_masks() -> None:
+    words, drawn = layout.sides("Which keys does a query see when the lengths differ?")
+    with words:
+        layout.prose(
+            "**Bottom right**: the last query is the last token, and sees every key. That is right for a cache, since "
+            "it holds the past. FlashAttention does so since 2.1, and so does every kernel here.\n\n"
+            "**Top left**: the first query is the first token. PyTorch's `is_causal=True` does so, and FlashAttention "
+            "did before 2.1."
+        )
+        seq_len = st.slider("Queries", 1, 12, 3, key="queries of mask")
+        kv_len = st.slider("Keys", 1, 12, 8, key="keys of mask")
+        layout.prose(figures.masks_words(seq_len, kv_len))
+    with drawn:
+        pictures.drawing(figures.masks(seq_len, kv_len), figures.masks(seq_len, kv_len, narrow=True))
+        st.caption(f"filled: the query sees the key · `align` of the kernel: {' or '.join(ALIGNMENTS)}")
+
+
+def measured() -> None:
+    """The fast kernel's committed times."""
+    result = load()
+    with layout.part(
+        "The kernel written for speed",
+        "The kernel above is written to be read. `kernels/decode.py` has the same two ideas and is written for speed: "
+        "one launch, where the last programs to finish merge the parts; powers of 2; more keys on their way; and it "
+        "chooses the splits by the number of SMs. It is measured, not stepped through.",
+    ):
+        if result is None or not result.of("decode"):
+            st.info("No time is recorded. To measure: `python benchmarks/speed.py decode --out FILE`")
+        else:
+            st.markdown(figures.measured_table(result))
+            st.caption(f"{result.source('decode')} · a copy writes as many bytes as it reads")
+            if words := stale_words(result.stale):
+                st.caption(words)
+        layout.chapter_link("speed", "Its code, and what it took →", {"view": "Other kernels", "work": "Decode"})
+
+
+def closing(shown: exercises.Shown) -> None:
+    """Things to try, questions, sources."""
+    keys = [experiment.key for experiment, _ in shown.runs]
+    if keys or shown.gpu:
+        ask("decoding", exercises.QUESTIONS, shown, f"{shown.view} {keys} {shown.gpu and shown.gpu.name}")
+    layout.closing("decoding", *dict.fromkeys(model.source for model in MODELS))

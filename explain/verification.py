@@ -35,6 +35,16 @@ _SHAPES: tuple[dict[str, Value], ...] = (
     {"seq_len": 16, "kv_len": 4096, "head_dim": 16, **_SMALL},
 )
 
+_LOSSES: tuple[dict[str, Value], ...] = (
+    {"tokens": 16, "vocab": 64, "dim": 32},
+    {"tokens": 1, "vocab": 1, "dim": 16},
+    {"tokens": 5, "vocab": 33, "dim": 24, "ignored": 2, "block_n": 32},
+    {"tokens": 37, "vocab": 201, "dim": 40, "ignored": 5, "block_n": 64},
+    {"tokens": 20, "vocab": 97, "dim": 16, "ignored": 20},
+    {"tokens": 17, "vocab": 97, "dim": 100, "block_m": 32, "block_n": 32},
+    {"tokens": 3, "vocab": 781, "dim": 16, "ignored": 1},
+)
+
 
 def grid(kernel: Kernel, *, every: int = 1) -> Iterator[Experiment]:
     """The kernel's experiments; with `every` = n every nth of them, but all real sentences."""
@@ -54,6 +64,9 @@ def grid(kernel: Kernel, *, every: int = 1) -> Iterator[Experiment]:
 def _shapes(kernel: Kernel) -> Iterator[dict[str, Value]]:
     if kernel.family == "attention":
         yield from _SHAPES
+        return
+    if kernel.family == "loss":
+        yield from _LOSSES
         return
     if kernel.family == "vector":
         for n in _COLUMNS:

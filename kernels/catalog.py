@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
-from kernels import inputs, library_traffic, parameters, traffic
+from kernels import inputs, library_traffic, parameters, traffic, traffic_cross_entropy
 from kernels.digest import digest_of
 from kernels.edits import Edit
 from kernels.inputs import Arrays, Preset
@@ -33,7 +33,7 @@ class Kernel:
     """Its label in charts and narrow tables."""
     idea: str
     module: str
-    family: Literal["vector", "softmax", "attention"]
+    family: Literal["vector", "softmax", "attention", "loss"]
     parameters: tuple[Parameter, ...]
     formula: Callable[[Values], Traffic]
     roles: Mapping[str, str]
@@ -41,7 +41,8 @@ class Kernel:
     scores, exponentials (P̃, or P), running_max, new_max, running_sum, new_sum, rescale, weights (P after ÷ ℓ, where the
     output is another), accumulator, output, rows and cols (the tile's coordinates in S); for top-k kept, kept_at and
     kept_weight (the list, its columns, its weights); for a merge other_max, other_sum, other_rescale (the other pair),
-    tile_at and other_at (which tiles the pairs belong to); result of a vector addition."""
+    tile_at and other_at (which tiles the pairs belong to); result of a vector addition; for a loss target (the target's
+    logit) and gradient (that of the scores)."""
     check: Callable[[Values], None]
     """Raises ParameterError for parameters that do not fit together."""
     kind: Kind = "taught"
@@ -103,13 +104,20 @@ class Kernel:
         return {**arrays, "do": inputs.gradient(p, seed)} if self.gradient else arrays
 
     def score_shape(self, p: Values) -> tuple[int, int]:
-        """(rows, columns) of one head's S; of x for a softmax; of one vector."""
+        """(rows, columns) of one head's S; of x for a softmax; of a loss's logits; of one vector."""
         if self.family == "vector":
             return (1, p["n"])
+        if self.family == "loss":
+            return (p["tokens"], p["vocab"])
         return (p["rows"], p["cols"]) if self.family == "softmax" else (p["seq_len"], p["kv_len"])
 
 
-_INPUTS = {"vector": inputs.vector_inputs, "softmax": inputs.softmax_inputs, "attention": inputs.attention_inputs}
+_INPUTS = {
+    "vector": inputs.vector_inputs,
+    "softmax": inputs.softmax_inputs,
+    "attention": inputs.attention_inputs,
+    "loss": inputs.loss_inputs,
+}
 
 _SOFTMAX_ROLES = {
     "scores": "x",
@@ -144,6 +152,11 @@ _FLASH_ROLES = {
     "rows": "rows", "cols": "cols",
 }  # fmt: skip
 
+_LOSS_ROLES = {
+    "queries": "h", "keys": "w", "scores": "x", "exponentials": "p", "output": "loss", "running_max": "m_i",
+    "new_max": "m_new", "running_sum": "l_i", "rescale": "alpha", "target": "x_target", "rows": "rows", "cols": "cols",
+}  # fmt: skip
+
 _softmax = partial(
     Kernel, module="kernels.softmax", family="softmax", parameters=(*parameters.SOFTMAX, parameters.ROW_TILE),
     roles=_SOFTMAX_ROLES, check=parameters.check_rows, between=traffic.between_rows,
@@ -159,6 +172,11 @@ _split = partial(
 _flash = partial(
     Kernel, module="kernels.attention", family="attention", parameters=parameters.ATTENTION, roles=_FLASH_ROLES,
     check=parameters.check_heads, outputs=("o", "lse"), program="Query tile",
+)  # fmt: skip
+_loss = partial(
+    Kernel, module="kernels.cross_entropy", family="loss", parameters=parameters.LOSS, roles=_LOSS_ROLES,
+    check=parameters.check_loss, outputs=("loss", "lse"), program="Token tile", keeps_max_and_sum=True,
+    expected="kernels.verify_loss:expected",
 )  # fmt: skip
 
 _TAUGHT = (
@@ -262,6 +280,26 @@ _TAUGHT = (
         "flash_attention_exp2", "FlashAttention-2 forward in base 2", "FlashAttention-2, exp2",
         "exp2 instead of exp: log2 e = 1.44269504 is folded into the scale.",
         formula=traffic.flash_attention_exp2, hue=4,
+    ),
+    _loss(
+        "cross_entropy_standard", "Cross entropy through the logits", "standard cross entropy",
+        "Two launches; the logits, tokens × vocabulary elements, go through HBM.",
+        formula=traffic_cross_entropy.cross_entropy_standard, hue=1, stores_scores=True,
+        expected="kernels.verify_loss:through_logits",
+        between=traffic_cross_entropy.between_launches,
+    ),
+    _loss(
+        "cross_entropy_fused", "Cross entropy without the logits", "fused cross entropy",
+        "The last matmul and an online logsumexp in one launch: no logit is written.",
+        formula=traffic_cross_entropy.cross_entropy_fused, hue=2,
+    ),
+    _loss(
+        "cross_entropy_backward", "Cross entropy without the logits, and its gradients", "fused cross entropy, backward",
+        "P is recomputed from one number per token: once for dH, once for dW.",
+        formula=traffic_cross_entropy.cross_entropy_backward, hue=4, check=parameters.check_loss_backward,
+        parameters=parameters.LOSS_BACKWARD,
+        outputs=("loss", "lse", "dh", "dw"), expected="kernels.verify_loss:with_gradients",
+        roles={**_LOSS_ROLES, "gradient": "dx", "accumulator": "acc"}, program="Program",
     ),
 )  # fmt: skip
 

@@ -40,6 +40,8 @@ def part_of(experiment: Experiment) -> Part:
             return Part(experiment, 1, f"all {p['rows']:,} rows")
         times = p["rows"] // ROWS
         return Part(experiment.with_(rows=ROWS), times, f"{ROWS} rows of {p['rows']:,}, counted {times:,} times")
+    if experiment.entry.family == "loss":
+        return _tokens(experiment)
     heads = p["batch"] * p["heads"]
     head = Part(
         experiment.with_(batch=1, heads=1, kv_heads=1),
@@ -55,6 +57,18 @@ def part_of(experiment: Experiment) -> Part:
         return head
     words = f"{p['block_m']} queries of one head, counted {tiles * heads:,} times"
     return Part(queries, tiles * heads, words)
+
+
+def _tokens(experiment: Experiment) -> Part:
+    """One tile of tokens, where each counts the same: not in the backward pass, which reads W once for all of dW."""
+    p = experiment.values
+    tiles, rest = divmod(p["tokens"], p["block_m"])
+    if not rest:
+        tile = experiment.with_(tokens=p["block_m"], ignored=min(p["ignored"], p["block_m"]))
+        once, whole = (one.traffic.totals() for one in (tile, experiment))
+        if all(tiles * once[name] == whole[name] for name in whole):
+            return Part(tile, tiles, f"{p['block_m']} tokens of {p['tokens']:,}, counted {tiles:,} times")
+    return Part(experiment, 1, f"all {p['tokens']:,} tokens")
 
 
 def smaller(experiment: Experiment) -> Iterator[Part]:

@@ -42,7 +42,7 @@ class Kernel:
     output is another), accumulator, output, rows and cols (the tile's coordinates in S); for top-k kept, kept_at and
     kept_weight (the list, its columns, its weights); for a merge other_max, other_sum, other_rescale (the other pair),
     tile_at and other_at (which tiles the pairs belong to); result of a vector addition; for a loss target (the target's
-    logit) and gradient (that of the scores)."""
+    logit), lse, loss, and the gradients: gradient (of the scores), input_gradient (of H), weight_gradient (of W)."""
     check: Callable[[Values], None]
     """Raises ParameterError for parameters that do not fit together."""
     kind: Kind = "taught"
@@ -153,8 +153,9 @@ _FLASH_ROLES = {
 }  # fmt: skip
 
 _LOSS_ROLES = {
-    "queries": "h", "keys": "w", "scores": "x", "exponentials": "p", "output": "loss", "running_max": "m_i",
-    "new_max": "m_new", "running_sum": "l_i", "rescale": "alpha", "target": "x_target", "rows": "rows", "cols": "cols",
+    "queries": "h", "keys": "w", "scores": "x", "exponentials": "p", "running_max": "m_i", "new_max": "m_new",
+    "running_sum": "l_i", "rescale": "alpha", "target": "x_target", "lse": "lse", "loss": "loss", "rows": "rows",
+    "cols": "cols",
 }  # fmt: skip
 
 _softmax = partial(
@@ -294,12 +295,13 @@ _TAUGHT = (
         formula=traffic_cross_entropy.cross_entropy_fused, hue=2,
     ),
     _loss(
-        "cross_entropy_backward", "Cross entropy without the logits, and its gradients", "fused cross entropy, backward",
+        "cross_entropy_backward", "Cross entropy without the logits, and its gradients",
+        "fused cross entropy, backward",
         "P is recomputed from one number per token: once for dH, once for dW.",
         formula=traffic_cross_entropy.cross_entropy_backward, hue=4, check=parameters.check_loss_backward,
         parameters=parameters.LOSS_BACKWARD,
         outputs=("loss", "lse", "dh", "dw"), expected="kernels.verify_loss:with_gradients",
-        roles={**_LOSS_ROLES, "gradient": "dx", "accumulator": "acc"}, program="Program",
+        roles={**_LOSS_ROLES, "gradient": "dx", "input_gradient": "dh", "weight_gradient": "dw"}, program="Program",
     ),
 )  # fmt: skip
 
@@ -355,6 +357,13 @@ _MEASURED = (
         "kernels.topk_fast", family="softmax", call="softmax_topk_lanes",
         parameters=(*parameters.SOFTMAX, parameters.TOPK), formula=library_traffic.topk_in_one_read,
         check=parameters.check_rows, outputs=("y", "index"), expected="kernels.verify:kept", hue=4,
+    ),
+    _loss(
+        "fast:cross_entropy_parts", "Cross entropy, a part of the tokens at a time", "parts of the tokens",
+        "One buffer for the logits of a part; cuBLAS multiplies, one kernel puts the gradient in the logits' place.",
+        module="kernels.cross_entropy_fast", call="losses_and_gradients", kind="fast", roles={}, hue=0,
+        parameters=parameters.LOSS_FAST, formula=traffic_cross_entropy.cross_entropy_parts,
+        outputs=("loss", "lse", "dh", "dw"), expected="kernels.verify_loss:in_parts", keeps_max_and_sum=False,
     ),
     *(_rung(number, name) for number, name in enumerate(ORDER, 1)),
     _for_speed(

@@ -6,8 +6,8 @@
 
 h is (tokens, dim), w is (vocab, dim), targets is contiguous (tokens,) int64. Any strides of h and w; float32, float16,
 bfloat16; maxima, sums and losses are float32. A token with the target IGNORE_INDEX has loss 0 and no gradient. A target
-that is no row of W has no logit: its loss is inf. A token with only logits of −inf has loss NaN, as in PyTorch. A NaN in H
-reaches its token's loss and dH if the token counts, and all of dW, where 0 · NaN is NaN.
+that is no row of W has no logit: its loss is inf. A token with only logits of −inf has loss NaN, as in PyTorch. A NaN
+in a row of H reaches its token's loss and dH if the token counts, and all of dW, where 0 · NaN is NaN.
 Offsets are 64-bit: a tensor may have more than 2³¹ elements.
 """
 
@@ -134,7 +134,7 @@ def cross_entropy_dh_kernel(
     target = tl.load(targets_ptr + rows, mask=rows < tokens, other=0)
     lse = tl.load(lse_ptr + rows, mask=rows < tokens, other=0.0)
     dloss = tl.load(dloss_ptr + rows, mask=rows < tokens, other=0.0)
-    acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
+    dh = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
     for start in range(0, vocab, BLOCK_N):
         cols = start + tl.arange(0, BLOCK_N).to(tl.int64)
         inside_w = (cols < vocab)[:, None] & (dims < dim)[None, :]
@@ -148,8 +148,8 @@ def cross_entropy_dh_kernel(
         dx = (p - tl.where(cols[None, :] == target[:, None], 1.0, 0.0)) * dloss[:, None]
         dx = tl.where(dloss[:, None] == 0.0, 0.0, dx)  # a token that does not count: 0 · NaN would be NaN
         # dH = dH + dX W_j                                                          (BLOCK_M, BLOCK_D)
-        acc = acc + tl.dot(dx.to(w.dtype), w, input_precision="ieee")
-    tl.store(dh_ptr + rows[:, None] * dim + dims[None, :], acc, mask=inside_h)
+        dh = dh + tl.dot(dx.to(w.dtype), w, input_precision="ieee")
+    tl.store(dh_ptr + rows[:, None] * dim + dims[None, :], dh, mask=inside_h)
 
 
 @triton.jit
@@ -162,7 +162,7 @@ def cross_entropy_dw_kernel(
     dims = tl.arange(0, BLOCK_D).to(tl.int64)
     inside_w = (cols < vocab)[:, None] & (dims < dim)[None, :]
     w = tl.load(w_ptr + cols[:, None] * stride_wn + dims[None, :] * stride_wd, mask=inside_w, other=0.0)
-    acc = tl.zeros((BLOCK_N, BLOCK_D), tl.float32)
+    dw = tl.zeros((BLOCK_N, BLOCK_D), tl.float32)
     for start in range(0, tokens, BLOCK_M):
         rows = start + tl.arange(0, BLOCK_M).to(tl.int64)
         inside_h = (rows < tokens)[:, None] & (dims < dim)[None, :]
@@ -178,8 +178,8 @@ def cross_entropy_dw_kernel(
         dx = (p - tl.where(cols[None, :] == target[:, None], 1.0, 0.0)) * dloss[:, None]
         dx = tl.where(dloss[:, None] == 0.0, 0.0, dx)  # a token that does not count: 0 · NaN would be NaN
         # dW = dW + dXᵀ H_i                                                         (BLOCK_N, BLOCK_D)
-        acc = acc + tl.dot(tl.trans(dx).to(h.dtype), h, input_precision="ieee")
-    tl.store(dw_ptr + cols[:, None] * dim + dims[None, :], acc, mask=inside_w)
+        dw = dw + tl.dot(tl.trans(dx).to(h.dtype), h, input_precision="ieee")
+    tl.store(dw_ptr + cols[:, None] * dim + dims[None, :], dw, mask=inside_w)
 
 
 def cross_entropy_standard(

@@ -213,15 +213,15 @@ def loss_inputs(preset: Preset, p: Values, seed: int) -> Arrays:
         text, head = real_inputs.sentence(preset.sentence), HEADS_TO_SHOW[0]
         h: np.ndarray = text.q[head, : p["tokens"]]
         w: np.ndarray = text.k[head, : p["vocab"]] * p["dim"] ** -0.5
-        targets = np.arange(1, p["tokens"] + 1, dtype=np.int64) % p["vocab"]
+        targets = np.array([(token + 1) % p["vocab"] for token in range(p["tokens"])])
     else:
         h = rng.standard_normal((p["tokens"], p["dim"]))
         w = rng.standard_normal((p["vocab"], p["dim"])) * p["dim"] ** -0.5
         if preset.scores:
             h[:, 0] = 1.0
             w *= 0.01
-            w[:, 0] = preset.scores(rng, 1, p["vocab"], p["block_n"])[0]
-        targets = rng.integers(0, p["vocab"], p["tokens"])
+            w[:, 0] = preset.scores(rng, 1, p["vocab"], p.get("block_n", 1))[0]
+        targets = rng.integers(0, p["vocab"], size=(p["tokens"],))
         targets[-1] = p["vocab"] - 1  # one in the last tile, which may be a partial one
     targets[rng.permutation(p["tokens"])[: p["ignored"]]] = IGNORE_INDEX
     return {"h": representable(h, p["dtype"]), "w": representable(w, p["dtype"]), "targets": targets}

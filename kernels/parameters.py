@@ -150,6 +150,8 @@ LOSS_BACKWARD = (
     *LOSS[:-1],
     replace(LOSS[-1], default=lambda p: max(next_power_of_two(p["dim"]), 16), help="dimensions in a tile: all of them"),
 )
+LOSS_FAST = tuple(replace(one, choices=("fp32", "bf16")) if one is DTYPE else one for one in LOSS if one.kind != "tile")
+"""A loss without tiles to choose."""
 
 _HALF = Parameter("dtype", "choice", "fp16", "of Q, K, V and O", choices=("fp16", "bf16"))
 LIBRARY = tuple(parameter for parameter in ATTENTION if parameter.kind != "tile")
@@ -220,7 +222,7 @@ def check_loss(p: Values) -> None:
             raise ParameterError(name, p[name], allowed)
     if p["ignored"] > p["tokens"]:
         raise ParameterError("ignored", p["ignored"], f"must be at most tokens={p['tokens']}")
-    if p["block_n"] * 65535 < p["vocab"]:
+    if p.get("block_n", p["vocab"]) * 65535 < p["vocab"]:
         least = next_power_of_two(-(-p["vocab"] // 65535))
         raise ParameterError("block_n", p["block_n"], f"with vocab={p['vocab']} must be at least {least}")
 

@@ -143,6 +143,41 @@ def cross_entropy_backward(p: Values) -> Traffic:
     return Traffic(terms, work)
 
 
+def cross_entropy_parts(p: Values) -> Traffic:
+    """The fast kernel's least: W goes through HBM once per part and matmul, dW is read and written by each part."""
+    tokens, h, w, item = p["tokens"], p["tokens"] * p["dim"], p["vocab"] * p["dim"], ITEM_BYTES[p["dtype"]]
+    parts = tiles(tokens, part_of_tokens(tokens, p["dim"]))
+    logits = tokens * p["vocab"]
+    terms = (
+        Term("h", False, h, 2, item, "for X and for dW"),
+        Term("w", False, w, 2 * parts, item, "for X and for dH, once per part of the tokens"),
+        Term("x", True, logits, 2, item, "X, and dX in its place"),
+        Term("x", False, logits, 4, item, "X for (m, l) and for dX; dX for dH and for dW"),
+        Term("targets", False, tokens, 1, TARGET_BYTES, "one int64 per token"),
+        Term("loss", True, tokens, 1, 4, "one float32 per token"),
+        Term("lse", True, tokens, 1, 4, "one float32 per token"),
+        Term("dh", True, h, 1, item, "once"),
+        Term("dw", False, w, parts - 1, item, "by each part but the first"),
+        Term("dw", True, w, parts, item, "by each part"),
+    )
+    matmul = 2 * tokens * p["vocab"] * p["dim"]
+    work = (
+        Work("H Wᵀ, dX W, dXᵀ H", "matmul", 3 * matmul),
+        Work("exp(X − m), exp(X − L)", "exp", 2 * logits),
+        Work("max, differences, sums, scale", "other", 6 * logits),
+    )
+    return Traffic(terms, work)
+
+
+ALIGNED = 128
+"""A part's tokens are a multiple of this."""
+
+
+def part_of_tokens(tokens: int, dim: int) -> int:
+    """How many tokens the fast kernel computes at a time: logits of at most a fifth of W's bytes."""
+    return min(tokens, max(ALIGNED, dim // 5 // ALIGNED * ALIGNED))
+
+
 def _per_token(a: _Sizes, times: int, launch: str) -> tuple[Term, Term, Term]:
     return (
         Term("targets", False, a.tokens, times, TARGET_BYTES, f"{launch}one int64 per token"),

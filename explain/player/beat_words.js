@@ -4,9 +4,10 @@ import { bytes, number } from "./numbers.js";
 import { Telling } from "./sentences.js";
 import { isNormalised } from "./story.js";
 
-const SYMBOLS = { q: "Q", k: "K", v: "V", o: "O", o_hbm: "O so far", s: "S", p: "P", m: "m", l: "ℓ", lse: "L", top: "y" };
+const SYMBOLS = { q: "Q", k: "K", v: "V", o: "O", o_hbm: "O so far", s: "S", p: "P", m: "m", l: "ℓ", lse: "L", top: "y",
+  h: "H", w: "W", x_target: "x_t", dx: "dX", dh: "dH", dw: "dW" };
 const BY_ROLE = {
-  queries: "Q", keys: "Kᵀ", values: "V", running_max: "m", new_max: "m", running_sum: "ℓ", new_sum: "ℓ",
+  running_max: "m", new_max: "m", running_sum: "ℓ", new_sum: "ℓ",
   rescale: "α", other_rescale: "β", accumulator: "Õ", other_max: "m₂", other_sum: "ℓ₂", weights: "P",
   kept: "kept",
 };
@@ -23,6 +24,7 @@ export function roleSymbol(story, role, k) {
   if (role === "exponentials") return isNormalised(story, k) ? "P" : "P̃";
   if (role === "accumulator" && !story.view.roles.output) return "O"; // of weights that are divided already
   const variable = story.view.roles[role];
+  if (role === "keys") return `${SYMBOLS[variable] ?? variable}ᵀ`;
   return BY_ROLE[role] ?? SYMBOLS[variable] ?? variable;
 }
 
@@ -42,6 +44,7 @@ export function beatName(story, { kind, names, end }) {
     add: () => (names.includes(story.view.roles.result) ? "add" : `add to ${sums()}`),
     drop: () => `drop ${isOneElement(story, end - 1) ? scores() : "the tile"}`,
     merge: () => "merge", keep: () => "keep the largest",
+    pick: () => "target's logit", gradient: () => `gradient ${roleSymbol(story, "gradient", end - 1)}`, loss: () => "loss",
     finish: () => "end of the pass", normalise: () => "divide by ℓ", write: () => `write ${symbolsOf(names, story.view)}`,
   };
   return written[kind]();

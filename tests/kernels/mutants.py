@@ -158,7 +158,7 @@ OF_LOSSES = (
     Mutant("columns past the vocabulary count in dH", "cross_entropy_backward", LOSS_MASK,
            '        x = tl.where((cols < vocab + BLOCK_N)[None, :], x, -float("inf"))\n'),
     Mutant("dH of the last tile alone", "cross_entropy_backward",
-           "acc = acc + tl.dot(dx.to(w.dtype), w", "acc = tl.dot(dx.to(w.dtype), w"),
+           "dh = dh + tl.dot(dx.to(w.dtype), w", "dh = tl.dot(dx.to(w.dtype), w"),
     Mutant("dW not turned", "cross_entropy_backward", "tl.trans(dx).to(h.dtype)", "tl.trans(p).to(h.dtype)"),
 )  # fmt: skip
 MUTANTS += OF_LOSSES

@@ -8,4 +8,4 @@ export const ATTENTION = {
     tiles(["output", "accumulator"], "values")],
 };
 /** These have the head's dimensions along one side. */
-export const DEEP = new Set(["queries", "keys", "values", "accumulator"]);
+export const DEEP = new Set(["queries", "keys", "values", "accumulator", "input_gradient", "weight_gradient"]);

@@ -18,5 +18,7 @@ export const LOOKS = {
   weights: ["p", "share", false], kept_weight: ["p", "share", false], accumulator: ["acc", "output", true],
   output: ["acc", "output", true], running_max: ["max"], new_max: ["max"], other_max: ["max"], running_sum: ["sum"],
   new_sum: ["sum"], other_sum: ["sum"], rescale: ["alpha"], other_rescale: ["alpha"],
+  target: ["scores"], lse: [null], loss: ["acc"], gradient: ["scores", "scores", true],
+  input_gradient: ["acc", "output", true], weight_gradient: ["acc", "output", true],
   queries: [null, "inputs", true], keys: [null, "inputs", true], values: [null, "inputs", true],
 };

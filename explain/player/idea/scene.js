@@ -5,13 +5,15 @@ import { HbmState } from "../panels/hbm.js";
 import { isFloat, itemBytes } from "../trace.js";
 import { ATTENTION, DEEP } from "./attention.js";
 import { LOOKS, QUANTITY_WORDS } from "./column.js";
+import { LOSS } from "./loss.js";
 import { MERGE } from "./merge.js";
 import { SOFTMAX } from "./softmax.js";
 import { VECTOR } from "./vector.js";
 
-const FAMILIES = [MERGE, ATTENTION, SOFTMAX, VECTOR];
-const DROPPED = new Set(["keys", "values", "scores", "exponentials"]); // with the tile
-const CARRIED = new Set(["running_max", "new_max", "running_sum", "new_sum", "accumulator"]); // from tile to tile
+const FAMILIES = [MERGE, LOSS, ATTENTION, SOFTMAX, VECTOR];
+const DROPPED = new Set(["keys", "values", "scores", "exponentials", "gradient"]); // with the tile
+const CARRIED = new Set(["running_max", "new_max", "running_sum", "new_sum", "accumulator", "target",
+  "input_gradient", "weight_gradient"]); // from tile to tile
 
 function largestOf(data) {
   let most = 0;
@@ -189,7 +191,8 @@ export class Scenes {
     const { data, shape, dtype } = value;
     const look = lane.output(role ?? this.elsewhere(variable));
     const [quantity = null, ramp = "reads", diverging = false] = LOOKS[look] ?? [];
-    const range = { max: lane.ranges.max, sum: [0, lane.ranges.sum], alpha: [0, 1] }[quantity];
+    const { max, sum, target, lse, loss } = lane.ranges;
+    const range = { max, sum: [0, sum], alpha: [0, 1] }[quantity] ?? { target, lse, loss }[role];
     const rows = shape.length === 2 ? shape[0] : range ? data.length : 1;
     const end = lane.view.score_shape?.[0] ?? Infinity;
     const padded = story.tile(k)?.rows.findIndex((row) => row >= end) ?? -1;

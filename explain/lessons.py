@@ -17,6 +17,7 @@ ONE_TILE = SHORT.through("attention_standard").with_(block_m=16, block_n=16)
 EXACT = Experiment.of("flash_attention_exp2", {"block_m": 16, "block_n": 16, "dtype": "fp16"}, "sentence")
 JOINED = Experiment.of("softmax_split", {"rows": 4, "cols": 64, "block_n": 4})
 STANDARD = Experiment.of("attention_standard", {"block_m": 16, "block_n": 16}, "sentence")
+LOSS = Experiment.of("cross_entropy_fused", {"block_n": 4}, "sentence_short")
 
 
 def element_by_element(experiment: Experiment) -> Experiment:

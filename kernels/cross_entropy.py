@@ -57,8 +57,8 @@ def loss_of_logits_kernel(
         inside = (rows < tokens)[:, None] & (cols < vocab)[None, :]
         x = tl.load(x_ptr + rows[:, None] * vocab + cols[None, :], mask=inside, other=-float("inf")).to(tl.float32)
         # x_t: the target's logit, if its column is in this tile                    (BLOCK_M,)
-        own = tl.where(cols[None, :] == target[:, None], x, -float("inf"))
-        x_target = tl.maximum(x_target, tl.max(own, axis=1))
+        here = tl.where(cols[None, :] == target[:, None], x, -float("inf"))
+        x_target = tl.maximum(x_target, tl.max(here, axis=1))
         # m_new = max(m, rowmax X_ij)                                               (BLOCK_M,)
         m_new = tl.maximum(m_i, tl.max(x, axis=1))
         m_safe = tl.where(m_new == -float("inf"), 0.0, m_new)  # no finite logit yet: −inf − −inf would be NaN
@@ -101,8 +101,8 @@ def cross_entropy_fused_kernel(
             x = x + tl.dot(h, tl.trans(w), input_precision="ieee")
         x = tl.where((cols < vocab)[None, :], x, -float("inf"))
         # x_t: the target's logit, if its column is in this tile                    (BLOCK_M,)
-        own = tl.where(cols[None, :] == target[:, None], x, -float("inf"))
-        x_target = tl.maximum(x_target, tl.max(own, axis=1))
+        here = tl.where(cols[None, :] == target[:, None], x, -float("inf"))
+        x_target = tl.maximum(x_target, tl.max(here, axis=1))
         # m_new = max(m, rowmax X_ij)                                               (BLOCK_M,)
         m_new = tl.maximum(m_i, tl.max(x, axis=1))
         m_safe = tl.where(m_new == -float("inf"), 0.0, m_new)  # no finite logit yet: −inf − −inf would be NaN

@@ -129,8 +129,8 @@ OF_LOSSES = (
         for mutant in (
             Mutant("max not updated", name, "m_new = tl.maximum(m_i, tl.max(x, axis=1))", "m_new = tl.max(x, axis=1)"),
             Mutant("sum not rescaled", name, "l_i = l_i * alpha + tl.sum(p, axis=1)", "l_i = l_i + tl.sum(p, axis=1)"),
-            Mutant("target off by one tile", name, "own = tl.where(cols[None, :] == target[:, None]",
-                   "own = tl.where(cols[None, :] == target[:, None] + BLOCK_N"),
+            Mutant("target off by one tile", name, "here = tl.where(cols[None, :] == target[:, None]",
+                   "here = tl.where(cols[None, :] == target[:, None] + BLOCK_N"),
             Mutant("ignore_index ignored", name, "loss = tl.where(target == IGNORE, 0.0, lse - x_target)",
                    "loss = lse - x_target"),
             Mutant("−inf − −inf", name, "p = tl.exp(x - m_safe[:, None])", "p = tl.exp(x - m_new[:, None])"),
@@ -143,7 +143,7 @@ OF_LOSSES = (
            'x = x + tl.dot(h, tl.trans(w), input_precision="ieee")',
            'x = tl.dot(h, tl.trans(w), input_precision="ieee")'),
     Mutant("the target of the last tile alone", "cross_entropy_fused",
-           "x_target = tl.maximum(x_target, tl.max(own, axis=1))", "x_target = tl.max(own, axis=1)"),
+           "x_target = tl.maximum(x_target, tl.max(here, axis=1))", "x_target = tl.max(here, axis=1)"),
     Mutant("lse without m", "cross_entropy_fused", "lse = m_i + tl.log(l_i)", "lse = tl.log(l_i)"),
     Mutant("P − 1 missing in dH", "cross_entropy_backward", f"        {DX}\n        dx = tl.where(dloss[:, None] == "
            "0.0, 0.0, dx)  # a token that does not count: 0 · NaN would be NaN\n        # dH",

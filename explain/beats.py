@@ -197,7 +197,7 @@ class _Run:
         if role in ("kept", "kept_at"):
             return "keep" if in_tile else None if role in reads else "setup"
         if role in ("scores", "exponentials"):
-            return role
+            return role if reads else None  # zeros, to be added to
         if role == "result":
             return "add"
         if role in ("new_max", "rescale", "other_rescale"):

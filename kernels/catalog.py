@@ -42,7 +42,8 @@ class Kernel:
     output is another), accumulator, output, rows and cols (the tile's coordinates in S); for top-k kept, kept_at and
     kept_weight (the list, its columns, its weights); for a merge other_max, other_sum, other_rescale (the other pair),
     tile_at and other_at (which tiles the pairs belong to); result of a vector addition; for a loss target (the target's
-    logit), lse, loss, and the gradients: gradient (of the scores), input_gradient (of H), weight_gradient (of W)."""
+    logit), target_at (its column), lse, loss, and the gradients: upstream (of the loss), gradient (of the scores),
+    input_gradient (of H), weight_gradient (of W)."""
     check: Callable[[Values], None]
     """Raises ParameterError for parameters that do not fit together."""
     kind: Kind = "taught"
@@ -154,8 +155,8 @@ _FLASH_ROLES = {
 
 _LOSS_ROLES = {
     "queries": "h", "keys": "w", "scores": "x", "exponentials": "p", "running_max": "m_i", "new_max": "m_new",
-    "running_sum": "l_i", "rescale": "alpha", "target": "x_target", "lse": "lse", "loss": "loss", "rows": "rows",
-    "cols": "cols",
+    "running_sum": "l_i", "rescale": "alpha", "target": "x_target", "target_at": "target", "lse": "lse", "loss": "loss",
+    "rows": "rows", "cols": "cols",
 }  # fmt: skip
 
 _softmax = partial(
@@ -301,7 +302,7 @@ _TAUGHT = (
         formula=traffic_cross_entropy.cross_entropy_backward, hue=4, check=parameters.check_loss_backward,
         parameters=parameters.LOSS_BACKWARD,
         outputs=("loss", "lse", "dh", "dw"), expected="kernels.verify_loss:with_gradients",
-        roles={**_LOSS_ROLES, "gradient": "dx", "input_gradient": "dh", "weight_gradient": "dw"}, program="Program",
+        roles={**_LOSS_ROLES, "upstream": "dloss", "gradient": "dx", "input_gradient": "dh", "weight_gradient": "dw"}, program="Program",
     ),
 )  # fmt: skip
 

@@ -14,8 +14,9 @@ const BY_ROLE = {
 
 /** How a buffer of a run is written: q is Q, m_hbm is m, o_hbm is O of the keys so far; what one launch calls x is S
  * where another wrote it as s. */
-export function bufferSymbol(pointer, { also = {} }) {
+export function bufferSymbol(pointer, { also = {}, roles = {} }) {
   const own = pointer.replace(/_(ptr|desc)$/, ""), name = also[own] ?? own;
+  if (name === "x" && roles.target) return "X";            // a loss's logits, a matrix
   return SYMBOLS[name] ?? SYMBOLS[name.split("_")[0]] ?? name;
 }
 
@@ -24,6 +25,7 @@ export function roleSymbol(story, role, k) {
   if (role === "exponentials") return isNormalised(story, k) ? "P" : "P̃";
   if (role === "accumulator" && !story.view.roles.output) return "O"; // of weights that are divided already
   const variable = story.view.roles[role];
+  if (role === "scores" && story.view.roles.target) return "X";
   if (role === "keys") return `${SYMBOLS[variable] ?? variable}ᵀ`;
   return BY_ROLE[role] ?? SYMBOLS[variable] ?? variable;
 }
@@ -39,7 +41,7 @@ export function beatName(story, { kind, names, end }) {
   const sums = () => names.map((name) => Object.keys(story.view.roles).find((role) => story.view.roles[role] === name))
     .map((role) => roleSymbol(story, role, end - 1)).join(" and ");
   const written = {
-    setup: () => "start", load: () => `load ${symbolsOf(names, story.view)}`, scores: () => `scores ${scores()}`,
+    setup: () => "start", load: () => `load ${symbolsOf(names, story.view)}`, scores: () => `${story.view.roles.target ? "logits" : "scores"} ${scores()}`,
     new_max: () => "new maximum", exponentials: () => "exponentials", rescale: () => `rescale ${sums()}`,
     add: () => (names.includes(story.view.roles.result) ? "add" : `add to ${sums()}`),
     drop: () => `drop ${isOneElement(story, end - 1) ? scores() : "the tile"}`,

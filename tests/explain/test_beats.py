@@ -27,6 +27,7 @@ FLASH = ("load", "scores", "new_max", "exponentials", "rescale", "load", "add", 
 LISTED = ("load", "keep")
 MERGED = (PAIR, ("load", "new_max", "merge"), OUT)
 # Per kernel, the beats of its tile visits, in the order in which these kinds of visit begin.
+LOSS = ("pick", "new_max", "exponentials", "rescale", "drop")
 TILES = {
     "vector_add": (),
     "softmax_naive": (SUM, OUT),
@@ -49,6 +50,9 @@ TILES = {
     "flash_attention_v1": (("load", "scores", "new_max", "exponentials", "rescale", "add", "write"),),
     "flash_attention": (FLASH,),
     "flash_attention_exp2": (FLASH,),
+    "cross_entropy_standard": (("load", "scores", "write"), ("load", *LOSS)),
+    "cross_entropy_fused": (("load", "scores", *LOSS),),
+    "cross_entropy_backward": (("load", "scores", *LOSS), ("load", "scores", "exponentials", "gradient", "add")),
 }
 
 

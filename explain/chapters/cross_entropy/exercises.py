@@ -139,7 +139,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "weight",
-        lambda shown: f"Token {_token(shown)}: which softmax weight has its target?",
+        lambda shown: f"Token {_token(shown)}: what is the softmax weight of its target?",
         "number",
         _weight,
         _why_weight,

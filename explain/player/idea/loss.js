@@ -1,10 +1,19 @@
-// A loss on chip: Wᵀ above the logits, the state of each token beside them; in the backward pass what becomes of P.
+// A loss on chip: Wᵀ above the logits, each token's state beside them; in the backward pass P from L, and its gradients.
 
 import { MAX, RESCALE, SUM, numbered, tiles } from "./column.js";
 
+const words = () => ({ target: "target's logit", lse: "logsumexp", loss: "loss" });
+
 export const LOSS = {
-  of: ["target", "gradient"],
-  columns: [tiles(["queries"]), tiles(["scores"], "keys"), MAX, RESCALE, numbered("lse"), tiles(["exponentials"]), SUM,
-    numbered("target"), numbered("loss"), tiles(["gradient"]), tiles(["input_gradient", "weight_gradient"])],
-  words: () => ({ target: "target's logit", lse: "logsumexp", loss: "loss" }),
+  of: ["target"],
+  columns: [tiles(["queries"]), tiles(["scores"], "keys"), MAX, RESCALE, tiles(["exponentials"]), SUM,
+    numbered("target"), numbered("lse"), numbered("loss")],
+  words,
+};
+
+export const LOSS_BACKWARD = {
+  of: ["gradient"],
+  columns: [tiles(["queries"]), tiles(["scores"], "keys"), numbered("lse"), tiles(["exponentials"]),
+    tiles(["gradient"]), tiles(["input_gradient", "weight_gradient"])],
+  words,
 };

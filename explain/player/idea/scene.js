@@ -5,12 +5,12 @@ import { HbmState } from "../panels/hbm.js";
 import { isFloat, itemBytes } from "../trace.js";
 import { ATTENTION, DEEP } from "./attention.js";
 import { LOOKS, QUANTITY_WORDS } from "./column.js";
-import { LOSS } from "./loss.js";
+import { LOSS, LOSS_BACKWARD } from "./loss.js";
 import { MERGE } from "./merge.js";
 import { SOFTMAX } from "./softmax.js";
 import { VECTOR } from "./vector.js";
 
-const FAMILIES = [MERGE, LOSS, ATTENTION, SOFTMAX, VECTOR];
+const FAMILIES = [MERGE, LOSS, LOSS_BACKWARD, ATTENTION, SOFTMAX, VECTOR];
 const DROPPED = new Set(["keys", "values", "scores", "exponentials", "gradient"]); // with the tile
 const CARRIED = new Set(["running_max", "new_max", "running_sum", "new_sum", "accumulator", "target",
   "input_gradient", "weight_gradient"]); // from tile to tile

@@ -33,16 +33,22 @@ KINDS = (
     "weights_gradient",  # dP
     "scores_gradient",  # dS
     "add",
+    "pick",  # the target's logit, if it is in the tile
+    "gradient",  # of the scores
     "merge",  # two pairs (m, ℓ) into one
     "keep",  # the list of the K largest
     "drop",  # the tile's last step: m_i = m_new
     "finish",  # after a pass over the tiles, before the next
     "normalise",
+    "loss",
     "write",
 )
 """Every kind of beat, about in the order in which a kernel has them."""
 
 _SHOWN_FIRST = {"new_max", "rescale", "add", "merge", "drop"}  # others show best once all of their variables are set
+_CARRIED = {
+    "running_max", "running_sum", "new_sum", "accumulator", "target", "input_gradient", "weight_gradient",
+}  # fmt: skip
 _TILE = ("rows", "cols")
 _GRADIENTS = ("row_gradient", "weights_gradient", "scores_gradient")
 _GRADIENT_SUMS = ("queries_gradient", "keys_gradient", "values_gradient")
@@ -196,7 +202,7 @@ class _Run:
         if role in ("kept", "kept_at"):
             return "keep" if in_tile else None if role in reads else "setup"
         if role in ("scores", "exponentials"):
-            return role
+            return role if reads else None  # zeros, to be added to
         if role in _GRADIENTS:
             return None if role in reads else role
         if role in _GRADIENT_SUMS:
@@ -208,14 +214,21 @@ class _Run:
             return "new_max"
         if role in ("output", "kept_weight", "weights"):
             return "normalise"
-        if role not in ("running_max", "running_sum", "new_sum", "accumulator") or reads == {role}:
+        if role in ("gradient", "loss"):
+            return role
+        if role not in _CARRIED or reads == {role}:
             return None
         if not reads:
             return "setup"
         if role == "running_max":
             separate = self.roles.get("new_max") in self.body[self.trace.columns.source[step]]
             return "drop" if separate and in_tile else "new_max"
-        by_what_it_reads = {"other_sum": "merge", "other_rescale": "merge", "rescale": "rescale", "exponentials": "add"}
+        if role == "target":
+            return "pick"
+        by_what_it_reads = {
+            "other_sum": "merge", "other_rescale": "merge", "rescale": "rescale", "exponentials": "add",
+            "gradient": "add",
+        }  # fmt: skip
         return next((kind for read, kind in by_what_it_reads.items() if read in reads), None)
 
     def read_at(self, step: int) -> frozenset[str]:

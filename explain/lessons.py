@@ -29,6 +29,7 @@ VERIFIED = Experiment.of(
     "normal",
 )
 STANDARD = Experiment.of("attention_standard", {"block_m": 16, "block_n": 16}, "sentence")
+LOSS = Experiment.of("cross_entropy_fused", {"block_n": 4}, "sentence_short")
 
 
 def element_by_element(experiment: Experiment) -> Experiment:

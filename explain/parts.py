@@ -40,6 +40,8 @@ def part_of(experiment: Experiment) -> Part:
             return Part(experiment, 1, f"all {p['rows']:,} rows")
         times = p["rows"] // ROWS
         return Part(experiment.with_(rows=ROWS), times, f"{ROWS} rows of {p['rows']:,}, counted {times:,} times")
+    if experiment.entry.family == "loss":
+        return _tokens(experiment)
     group = p["heads"] // p["kv_heads"] if experiment.entry.shares_keys else 1
     heads = p["batch"] * p["heads"] // group
     one = "head" if group == 1 else "head of keys"
@@ -64,6 +66,18 @@ def _is_whole(part: Part, whole: Experiment) -> bool:
     """Whether the part, counted so many times, moves the bytes and does the FLOPs of the whole."""
     once, every = part.experiment.traffic.totals(), whole.traffic.totals()
     return all((part.times or 0) * once[name] == every[name] for name in every)
+
+
+def _tokens(experiment: Experiment) -> Part:
+    """One tile of tokens, where each counts the same: not in the backward pass, which reads W once for all of dW."""
+    p = experiment.values
+    tiles, rest = divmod(p["tokens"], p["block_m"])
+    if not rest:
+        tile = experiment.with_(tokens=p["block_m"], ignored=min(p["ignored"], p["block_m"]))
+        once, whole = (one.traffic.totals() for one in (tile, experiment))
+        if all(tiles * once[name] == whole[name] for name in whole):
+            return Part(tile, tiles, f"{p['block_m']} tokens of {p['tokens']:,}, counted {tiles:,} times")
+    return Part(experiment, 1, f"all {p['tokens']:,} tokens")
 
 
 def smaller(experiment: Experiment) -> Iterator[Part]:

@@ -13,7 +13,7 @@ from explain.trace.model import Trace
 from explain.trace.recorder import Programs, record_call
 from explain.trace.sizes import Sizes, judged
 from kernels.inputs import shapes
-from kernels.launch import TORCH_DTYPE, launcher, tensors
+from kernels.launch import dtype_of, launcher, tensors
 from kernels.verify import Verdict, expectations_of, verify
 
 
@@ -41,10 +41,10 @@ def judge_sizes(experiment: Experiment, progress: Callable[[str, float], None], 
     The kernel's inputs are its family's. Raises TraceError.
     """
     entry, p = experiment.entry, experiment.values
-    sizes, dtype = shapes(entry.family, p, entry.gradient), TORCH_DTYPE[p["dtype"]]
+    sizes = shapes(entry.family, p, entry.gradient)
 
     def call() -> object:
-        return launcher(entry, p, {name: torch.empty(size, dtype=dtype) for name, size in sizes.items()})()
+        return launcher(entry, p, {name: torch.empty(size, dtype=dtype_of(name, p)) for name, size in sizes.items()})()
 
     return judged(entry.name, call, progress, seconds)
 

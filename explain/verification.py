@@ -41,6 +41,16 @@ _FEW_QUERIES: tuple[dict[str, Value], ...] = (
     {"heads": 4, "kv_heads": 2, "seq_len": 3, "kv_len": 70, "causal": True, "align": "top left", **_SMALL},
 )
 
+_LOSSES: tuple[dict[str, Value], ...] = (
+    {"tokens": 16, "vocab": 64, "dim": 32},
+    {"tokens": 1, "vocab": 1, "dim": 16},
+    {"tokens": 5, "vocab": 33, "dim": 24, "ignored": 2, "block_n": 32},
+    {"tokens": 37, "vocab": 201, "dim": 40, "ignored": 5, "block_n": 64},
+    {"tokens": 20, "vocab": 97, "dim": 16, "ignored": 20},
+    {"tokens": 17, "vocab": 97, "dim": 100, "block_m": 32, "block_n": 32},
+    {"tokens": 3, "vocab": 781, "dim": 16, "ignored": 1},
+)
+
 
 def grid(kernel: Kernel, *, every: int = 1) -> Iterator[Experiment]:
     """The kernel's experiments; with `every` = n every nth of them, but all real sentences."""
@@ -63,6 +73,9 @@ def _shapes(kernel: Kernel) -> Iterator[dict[str, Value]]:
         yield from _SHAPES
         if "splits" in names:
             yield from _FEW_QUERIES
+        return
+    if kernel.family == "loss":
+        yield from _LOSSES
         return
     if kernel.family == "vector":
         for n in _COLUMNS:

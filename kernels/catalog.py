@@ -10,7 +10,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
-from kernels import inputs, library_traffic, parameters, traffic, traffic_backward, traffic_decoding
+from kernels import (
+    inputs,
+    library_traffic,
+    parameters,
+    traffic,
+    traffic_backward,
+    traffic_cross_entropy,
+    traffic_decoding,
+)  # fmt: skip
 from kernels.digest import digest_of
 from kernels.edits import Edit
 from kernels.inputs import Arrays, Preset
@@ -33,7 +41,7 @@ class Kernel:
     """Its label in charts and narrow tables."""
     idea: str
     module: str
-    family: Literal["vector", "softmax", "attention"]
+    family: Literal["vector", "softmax", "attention", "loss"]
     parameters: tuple[Parameter, ...]
     formula: Callable[[Values], Traffic]
     roles: Mapping[str, str]
@@ -44,7 +52,8 @@ class Kernel:
     tile_at and other_at (which tiles the pairs belong to), other_output (the other part's O); result of a vector
     addition; backward the gradients by their operand: output_gradient (dO), weights_gradient (dP), scores_gradient
     (dS), queries_gradient, keys_gradient, values_gradient, with logsumexp and row_gradient (δ, what a row's keys
-    share)."""
+    share); for a loss target (the target's logit), target_at (its column), lse, loss, and the gradients: upstream (of
+    the loss), gradient (of the scores), input_gradient (of H), weight_gradient (of W)."""
     check: Callable[[Values], None]
     """Raises ParameterError for parameters that do not fit together."""
     kind: Kind = "taught"
@@ -110,15 +119,24 @@ class Kernel:
         return {**arrays, "do": inputs.gradient(p, seed)} if self.gradient else arrays
 
     def score_shape(self, p: Values) -> tuple[int, int]:
-        """(rows, columns) of one head's S, or of all heads that share keys; of x for a softmax; of one vector."""
+        """(rows, columns) of one head's S, or of all heads that share keys; of x for a softmax; of a loss's logits; of
+        one vector.
+        """
         if self.family == "vector":
             return (1, p["n"])
         if self.family == "softmax":
             return (p["rows"], p["cols"])
+        if self.family == "loss":
+            return (p["tokens"], p["vocab"])
         return (p["seq_len"] * (p["heads"] // p["kv_heads"] if self.shares_keys else 1), p["kv_len"])
 
 
-_INPUTS = {"vector": inputs.vector_inputs, "softmax": inputs.softmax_inputs, "attention": inputs.attention_inputs}
+_INPUTS = {
+    "vector": inputs.vector_inputs,
+    "softmax": inputs.softmax_inputs,
+    "attention": inputs.attention_inputs,
+    "loss": inputs.loss_inputs,
+}
 
 _SOFTMAX_ROLES = {
     "scores": "x",
@@ -158,6 +176,11 @@ _BACKWARD_ROLES = {
     "logsumexp": "lse", "output": "o", "row_gradient": "delta", "weights_gradient": "dp", "scores_gradient": "ds",
     "queries_gradient": "dq", "keys_gradient": "dk", "values_gradient": "dv", "rows": "rows", "cols": "cols",
 }  # fmt: skip
+_LOSS_ROLES = {
+    "queries": "h", "keys": "w", "scores": "x", "exponentials": "p", "running_max": "m_i", "new_max": "m_new",
+    "running_sum": "l_i", "rescale": "alpha", "target": "x_target", "target_at": "target", "lse": "lse", "loss": "loss",
+    "rows": "rows", "cols": "cols",
+}  # fmt: skip
 
 _softmax = partial(
     Kernel, module="kernels.softmax", family="softmax", parameters=(*parameters.SOFTMAX, parameters.ROW_TILE),
@@ -179,6 +202,11 @@ _backward = partial(
     Kernel, family="attention", parameters=parameters.ATTENTION, check=parameters.check_heads, roles=_BACKWARD_ROLES,
     outputs=("dq", "dk", "dv"), program="Program", gradient=True, expected="kernels.gradients:expected",
     given="kernels.gradients:flash_forward",
+)  # fmt: skip
+_loss = partial(
+    Kernel, module="kernels.cross_entropy", family="loss", parameters=parameters.LOSS, roles=_LOSS_ROLES,
+    check=parameters.check_loss, outputs=("loss", "lse"), program="Token tile", keeps_max_and_sum=True,
+    expected="kernels.verify_loss:expected",
 )  # fmt: skip
 
 _TAUGHT = (
@@ -311,6 +339,28 @@ _TAUGHT = (
         expected="kernels.decoding:expected", program="Program", shares_keys=True,
         between=traffic_decoding.between_parts_and_merge,
     ),
+    _loss(
+        "cross_entropy_standard", "Cross entropy through the logits", "standard cross entropy",
+        "Two launches; the logits, tokens × vocabulary elements, go through HBM.",
+        formula=traffic_cross_entropy.cross_entropy_standard, hue=1, stores_scores=True,
+        expected="kernels.verify_loss:through_logits",
+        between=traffic_cross_entropy.between_launches,
+    ),
+    _loss(
+        "cross_entropy_fused", "Cross entropy without the logits", "fused cross entropy",
+        "The last matmul and an online logsumexp in one launch: no logit is written.",
+        formula=traffic_cross_entropy.cross_entropy_fused, hue=2,
+    ),
+    _loss(
+        "cross_entropy_backward", "Cross entropy without the logits, and its gradients",
+        "fused cross entropy, backward",
+        "P is recomputed from one number per token: once for dH, once for dW.",
+        formula=traffic_cross_entropy.cross_entropy_backward, hue=4, check=parameters.check_loss_backward,
+        parameters=parameters.LOSS_BACKWARD,
+        outputs=("loss", "lse", "dh", "dw"), expected="kernels.verify_loss:with_gradients",
+        roles={**_LOSS_ROLES, "upstream": "dloss", "gradient": "dx", "input_gradient": "dh", "weight_gradient": "dw"},
+        program="Program",
+    ),
 )  # fmt: skip
 
 _for_speed = partial(
@@ -365,6 +415,13 @@ _MEASURED = (
         "kernels.topk_fast", family="softmax", call="softmax_topk_lanes",
         parameters=(*parameters.SOFTMAX, parameters.TOPK), formula=library_traffic.topk_in_one_read,
         check=parameters.check_rows, outputs=("y", "index"), expected="kernels.verify:kept", hue=4,
+    ),
+    _loss(
+        "fast:cross_entropy_parts", "Cross entropy, a part of the tokens at a time", "parts of the tokens",
+        "One buffer for the logits of a part; cuBLAS multiplies, one kernel puts the gradient in the logits' place.",
+        module="kernels.cross_entropy_fast", call="losses_and_gradients", kind="fast", roles={}, hue=0,
+        parameters=parameters.LOSS_FAST, formula=traffic_cross_entropy.cross_entropy_parts,
+        outputs=("loss", "lse", "dh", "dw"), expected="kernels.verify_loss:in_parts", keeps_max_and_sum=False,
     ),
     *(_rung(number, name) for number, name in enumerate(ORDER, 1)),
     _for_speed(

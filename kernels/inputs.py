@@ -20,6 +20,9 @@ Arrays = dict[str, np.ndarray]
 Scores = Callable[[np.random.Generator, int, int, int], np.ndarray]
 """(generator, rows, cols, columns in a tile) -> (rows, cols) scores."""
 
+IGNORE_INDEX = -100
+"""The target of a token that does not count, as in PyTorch."""
+
 NOTEBOOK_ROW = (-0.3, 0.2, 0.5, 0.7, 0.1, 0.8)
 
 # The real model's heads in the order to show them: local band, previous word, sharp band, one hot column, flat…
@@ -91,13 +94,14 @@ PRESETS: Mapping[str, Preset] = {
         Preset("edge", "each score is 1 more than the one before, up to 89: exp overflows in float32 above 88.7",
                lambda g, r, c, b: np.tile(np.arange(90.0 - c, 90.0), (r, 1)), defaults={"rows": 1, "cols": 6}),
         Preset("notebook", "six scores: −0.3 0.2 0.5 0.7 0.1 0.8; each further row is shifted by one", _notebook,
-               defaults={"rows": 1, "cols": 6, "seq_len": 1, "kv_len": 6, "n": 3}),
+               defaults={"rows": 1, "cols": 6, "seq_len": 1, "kv_len": 6, "n": 3,
+                         "tokens": 1, "vocab": 6}),
         Preset("sentence", "a real paragraph of 64 tokens: attention heads of all-MiniLM-L6-v2", sentence="paragraph",
-               defaults={"rows": 64, "cols": 64, "n": 32}),
+               defaults={"rows": 64, "cols": 64, "n": 32, "tokens": 64, "vocab": 64}),
         Preset("sentence_short", "a real sentence of 15 tokens, same model", sentence="short",
-               defaults={"rows": 15, "cols": 15, "seq_len": 15, "n": 7}),
+               defaults={"rows": 15, "cols": 15, "seq_len": 15, "n": 7, "tokens": 15, "vocab": 15}),
         Preset("sentence_ragged", "a real sentence of 23 tokens, a prime number: no tile size divides it",
-               sentence="ragged", defaults={"rows": 23, "cols": 23, "seq_len": 23, "n": 11}),
+               sentence="ragged", defaults={"rows": 23, "cols": 23, "seq_len": 23, "n": 11, "tokens": 23, "vocab": 23}),
     )
 }  # fmt: skip
 
@@ -106,7 +110,8 @@ def check_fit(preset: Preset, p: Values) -> None:
     """Raises ParameterError, which names the size, if a preset has no values of these sizes."""
     if preset.name == "notebook":
         whole = len(NOTEBOOK_ROW)
-        name, length = next(size for size in (("cols", whole), ("kv_len", whole), ("n", whole // 2)) if size[0] in p)
+        lengths = (("cols", whole), ("kv_len", whole), ("vocab", whole), ("n", whole // 2))
+        name, length = next(size for size in lengths if size[0] in p)
         if p[name] != length:
             raise ParameterError(
                 name,
@@ -121,18 +126,20 @@ def check_fit(preset: Preset, p: Values) -> None:
             "heads": (heads, f"the model has {heads} heads"),
             "n": (tokens // 2, f"{text} {tokens // 2} numbers for each vector"),
         }
-        largest |= dict.fromkeys(("rows", "cols", "seq_len", "kv_len"), (tokens, f"{text} {tokens} tokens"))
+        largest |= dict.fromkeys(
+            ("rows", "cols", "seq_len", "kv_len", "tokens", "vocab"), (tokens, f"{text} {tokens} tokens")
+        )
         for name, (most, reason) in largest.items():
             if p.get(name, 1) > most:
                 raise ParameterError(name, p[name], f"{reason}; choose inputs=normal for more")
-        if p.get("head_dim", head_dim) != head_dim:
-            raise ParameterError(
-                "head_dim", p["head_dim"], f"must be {head_dim}, the head_dim of the model of inputs={preset.name}"
-            )
+        for name in ("head_dim", "dim"):
+            if p.get(name, head_dim) != head_dim:
+                allowed = f"must be {head_dim}, the head_dim of the model of inputs={preset.name}"
+                raise ParameterError(name, p[name], allowed)
 
 
 def shapes(family: str, p: Values, gradient: bool = False) -> dict[str, tuple[int, ...]]:
-    """Shapes of a family's inputs: a and b for vectors; x for softmax; q, k, v for attention.
+    """Shapes of a family's inputs: a and b for vectors; x for softmax; q, k, v for attention; h, w, targets for a loss.
 
     With `gradient` also do, the gradient of O.
     """
@@ -140,6 +147,8 @@ def shapes(family: str, p: Values, gradient: bool = False) -> dict[str, tuple[in
         return {"a": (p["n"],), "b": (p["n"],)}
     if family == "softmax":
         return {"x": (p["rows"], p["cols"])}
+    if family == "loss":
+        return {"h": (p["tokens"], p["dim"]), "w": (p["vocab"], p["dim"]), "targets": (p["tokens"],)}
     q_shape = (p["batch"], p["heads"], p["seq_len"], p["head_dim"])
     kv_shape = (p["batch"], p["kv_heads"], p["kv_len"], p["head_dim"])
     return {"q": q_shape, "k": kv_shape, "v": kv_shape, **({"do": q_shape} if gradient else {})}
@@ -192,6 +201,32 @@ def attention_inputs(preset: Preset, p: Values, seed: int) -> Arrays:
     return {name: representable(array, p["dtype"]) for name, array in (("q", q), ("k", k), ("v", v))}
 
 
+def loss_inputs(preset: Preset, p: Values, seed: int) -> Arrays:
+    """h (tokens, dim) and w (vocab, dim) float32, targets (tokens,) int64 with `ignored` of them IGNORE_INDEX.
+
+    A preset's scores are the logits: feature 0 of h is 1, and that of w the score of its column. A sentence gives one
+    head's queries and keys: a token's logits are its scores with all tokens, and its target is the next token.
+    `check_fit` has accepted the sizes.
+    """
+    rng = _generator(preset, seed)
+    if preset.sentence:
+        text, head = real_inputs.sentence(preset.sentence), HEADS_TO_SHOW[0]
+        h: np.ndarray = text.q[head, : p["tokens"]]
+        w: np.ndarray = text.k[head, : p["vocab"]] * p["dim"] ** -0.5
+        targets = np.array([(token + 1) % p["vocab"] for token in range(p["tokens"])])
+    else:
+        h = rng.standard_normal((p["tokens"], p["dim"]))
+        w = rng.standard_normal((p["vocab"], p["dim"])) * p["dim"] ** -0.5
+        if preset.scores:
+            h[:, 0] = 1.0
+            w *= 0.01
+            w[:, 0] = preset.scores(rng, 1, p["vocab"], p.get("block_n", 1))[0]
+        targets = rng.integers(0, p["vocab"], size=(p["tokens"],))
+        targets[-1] = p["vocab"] - 1  # one in the last tile, which may be a partial one
+    targets[rng.permutation(p["tokens"])[: p["ignored"]]] = IGNORE_INDEX
+    return {"h": representable(h, p["dtype"]), "w": representable(w, p["dtype"]), "targets": targets}
+
+
 def gradient(p: Values, seed: int) -> np.ndarray:
     """do (batch, heads, seq_len, head_dim), the gradient of O: normal values of the dtype, held in float32."""
     shape = shapes("attention", p, gradient=True)["do"]
@@ -205,6 +240,8 @@ def labels(preset: Preset, p: Values) -> tuple[tuple[str, ...], tuple[str, ...]]
     tokens = real_inputs.sentence(preset.sentence).tokens
     if "rows" in p:
         return tokens[-p["rows"] :], tokens[: p["cols"]]
+    if "tokens" in p:
+        return tokens[: p["tokens"]], tokens[: p["vocab"]]
     return tokens[: p["seq_len"]], tokens[: p["kv_len"]]
 
 

@@ -12,7 +12,7 @@ import torch
 
 from kernels import edits
 from kernels.catalog import Kernel
-from kernels.inputs import Arrays, Preset, shapes
+from kernels.inputs import IGNORE_INDEX, Arrays, Preset, shapes
 from kernels.parameters import Values
 
 TORCH_DTYPE = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -23,8 +23,16 @@ Outputs = dict[str, torch.Tensor]
 
 
 def tensors(p: Values, arrays: Arrays, device: str) -> dict[str, torch.Tensor]:
-    """The arrays as tensors of the experiment's dtype on `device`. Exact: presets make representable values."""
-    return {name: torch.from_numpy(array).to(device, TORCH_DTYPE[p["dtype"]]) for name, array in arrays.items()}
+    """The arrays as tensors of the experiment's dtype on `device`, targets as int64.
+
+    Exact: presets make representable values.
+    """
+    return {name: torch.from_numpy(array).to(device, dtype_of(name, p)) for name, array in arrays.items()}
+
+
+def dtype_of(name: str, p: Values) -> torch.dtype:
+    """An input's dtype: the experiment's, but targets are whole numbers."""
+    return torch.int64 if name == "targets" else TORCH_DTYPE[p["dtype"]]
 
 
 def tensors_on(device: str, kernel: Kernel, preset: Preset, p: Values, seed: int) -> dict[str, torch.Tensor]:
@@ -35,10 +43,16 @@ def tensors_on(device: str, kernel: Kernel, preset: Preset, p: Values, seed: int
     own = shapes(kernel.family, p, kernel.gradient) if kernel.make is None else {}
     if preset.name == "normal" and own and sum(map(math.prod, own.values())) >= LARGE:
         random = torch.Generator(device).manual_seed(seed)
-        return {
+        drawn = {
             name: torch.randn(shape, generator=random, device=device, dtype=TORCH_DTYPE[p["dtype"]])
             for name, shape in own.items()
+            if name != "targets"
         }
+        if kernel.family == "loss":
+            drawn["w"] *= p["dim"] ** -0.5
+            drawn["targets"] = torch.randint(p["vocab"], own["targets"], generator=random, device=device)
+            drawn["targets"][: p["ignored"]] = IGNORE_INDEX
+        return drawn
     return tensors(p, kernel.make_inputs(preset, p, seed), device)
 
 

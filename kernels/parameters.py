@@ -154,6 +154,25 @@ def diagonal_of(align: str, seq_len: int, kv_len: int) -> int:
     return kv_len - seq_len if align == ALIGNMENTS[0] else 0
 
 
+LOSS = (
+    Parameter("tokens", "size", 16, "tokens, rows of H"),
+    Parameter("vocab", "size", 64, "the vocabulary, V: rows of W"),
+    Parameter("dim", "size", 32, "d, the hidden size", maximum=2**15),
+    Parameter("ignored", "size", 0, "tokens that do not count: their target is −100", minimum=0),
+    DTYPE,
+    Parameter("block_m", "tile", 16, "tokens in a tile", maximum=256),
+    Parameter("block_n", "tile", 16, "rows of W in a tile: columns of the logits", maximum=256),
+    Parameter(
+        "block_d", "tile", lambda p: min(max(next_power_of_two(p["dim"]), 16), 64), "dimensions in a tile", maximum=256
+    ),
+)
+LOSS_BACKWARD = (
+    *LOSS[:-1],
+    replace(LOSS[-1], default=lambda p: max(next_power_of_two(p["dim"]), 16), help="dimensions in a tile: all of them"),
+)
+LOSS_FAST = tuple(replace(one, choices=("fp32", "bf16")) if one is DTYPE else one for one in LOSS if one.kind != "tile")
+"""A loss without tiles to choose."""
+
 _HALF = Parameter("dtype", "choice", "fp16", "of Q, K, V and O", choices=("fp16", "bf16"))
 LIBRARY = tuple(parameter for parameter in ATTENTION if parameter.kind != "tile")
 """Attention without tiles to choose."""
@@ -213,6 +232,27 @@ def check_heads(p: Values) -> None:
             raise ParameterError(name, p[name], f"with these sizes must be at most {LARGEST_TENSOR // others}")
     if p["batch"] * p["heads"] > 65535:
         raise ParameterError("batch", p["batch"], f"with heads={p['heads']} must be at most {65535 // p['heads']}")
+
+
+def check_loss(p: Values) -> None:
+    """The tensors fit a machine's memory, and no more tokens are left out than there are."""
+    for name, other in (("tokens", "dim"), ("vocab", "dim"), ("vocab", "tokens")):
+        if p[name] * p[other] > LARGEST_TENSOR:
+            allowed = f"with {other}={p[other]} must be at most {LARGEST_TENSOR // p[other]}"
+            raise ParameterError(name, p[name], allowed)
+    if p["ignored"] > p["tokens"]:
+        raise ParameterError("ignored", p["ignored"], f"must be at most tokens={p['tokens']}")
+    if p.get("block_n", p["vocab"]) * 65535 < p["vocab"]:
+        least = next_power_of_two(-(-p["vocab"] // 65535))
+        raise ParameterError("block_n", p["block_n"], f"with vocab={p['vocab']} must be at least {least}")
+
+
+def check_loss_backward(p: Values) -> None:
+    """One tile spans all dimensions: dH of a tile of tokens, and dW of a tile of the vocabulary, stay on chip."""
+    check_loss(p)
+    if p["block_d"] < p["dim"]:
+        allowed = f"must be at least dim={p['dim']}: a tile's gradient stays on chip"
+        raise ParameterError("block_d", p["block_d"], allowed)
 
 
 def check_standard(p: Values) -> None:

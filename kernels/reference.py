@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from kernels.inputs import IGNORE_INDEX
+
 
 def softmax(x: np.ndarray) -> np.ndarray:
     """Softmax over the last axis in float64. A row of only −inf gives zeros; a NaN or +inf makes its row NaN."""
@@ -31,6 +33,29 @@ def softmax_topk(x: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     filled = (index >= 0) & (np.take_along_axis(ranked, index, axis=-1) > -np.inf)
     y = np.where(lost, np.nan, np.where(filled, np.take_along_axis(weights, index, axis=-1), 0.0))
     return y, np.where(filled, index, -1)
+
+
+def cross_entropy(x: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Losses and logsumexps, each (tokens,), of logits x (tokens, vocab) in float64.
+
+    The loss of a token is lse − x[target], and 0 if its target is IGNORE_INDEX.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        m = x.max(axis=1)
+        lse = m + np.log(np.exp(x - np.where(m == -np.inf, 0.0, m)[:, None]).sum(axis=1))
+        counted = targets != IGNORE_INDEX
+        own = np.take_along_axis(x, np.where(counted, targets, 0)[:, None], axis=1)[:, 0]
+        return np.where(counted, lse - own, 0.0), lse
+
+
+def cross_entropy_gradient(x: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """The gradient of the mean of `cross_entropy` over the tokens that count, for x; 0 for the others."""
+    counted = targets != IGNORE_INDEX
+    _, lse = cross_entropy(x, targets)
+    with np.errstate(invalid="ignore"):
+        dx = np.exp(x - lse[:, None])
+    dx[counted, targets[counted]] -= 1.0
+    return np.where(counted[:, None], dx / max(counted.sum(), 1), 0.0)
 
 
 def attention(

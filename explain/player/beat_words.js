@@ -6,10 +6,10 @@ import { isNormalised } from "./story.js";
 
 const SYMBOLS = { q: "Q", k: "K", v: "V", o: "O", o_hbm: "O so far", s: "S", p: "P", m: "m", l: "ℓ", lse: "L", top: "y",
   do: "dO", dp: "dP", ds: "dS", dq: "dQ", dk: "dK", dv: "dV", delta: "δ",
-  part_o: "O of parts", part_lse: "lse of parts",
+  part_o: "O of parts", part_lse: "lse of parts", h: "H", w: "W", x_target: "x_t", dx: "dX", dh: "dH", dw: "dW",
 };
 const BY_ROLE = {
-  queries: "Q", keys: "Kᵀ", values: "V", running_max: "m", new_max: "m", running_sum: "ℓ", new_sum: "ℓ",
+  running_max: "m", new_max: "m", running_sum: "ℓ", new_sum: "ℓ",
   rescale: "α", other_rescale: "β", accumulator: "Õ", other_max: "m₂", other_sum: "ℓ₂", weights: "P",
   kept: "kept", other_output: "O of the part", logsumexp: "L", row_gradient: "δ", output_gradient: "dO",
   weights_gradient: "dP", scores_gradient: "dS", queries_gradient: "dQ", keys_gradient: "dK", values_gradient: "dV",
@@ -17,8 +17,9 @@ const BY_ROLE = {
 
 /** How a buffer of a run is written: q is Q, m_hbm is m, o_hbm is O of the keys so far; what one launch calls x is S
  * where another wrote it as s. */
-export function bufferSymbol(pointer, { also = {} }) {
+export function bufferSymbol(pointer, { also = {}, roles = {} }) {
   const own = pointer.replace(/_(ptr|desc)$/, ""), name = also[own] ?? own;
+  if (name === "x" && roles.target) return "X";            // a loss's logits, a matrix
   return SYMBOLS[name] ?? SYMBOLS[name.split("_")[0]] ?? name;
 }
 
@@ -28,6 +29,8 @@ export function roleSymbol(story, role, k) {
   if (role === "other_max" && !story.view.roles.other_sum) return "lse"; // of a part, which is divided by its sum
   if (role === "accumulator" && !story.view.roles.output) return "O"; // of weights that are divided already
   const variable = story.view.roles[role];
+  if (role === "scores" && story.view.roles.target) return "X";
+  if (role === "keys") return `${SYMBOLS[variable] ?? variable}ᵀ`;
   return BY_ROLE[role] ?? SYMBOLS[variable] ?? variable;
 }
 
@@ -42,13 +45,14 @@ export function beatName(story, { kind, names, end }) {
   const sums = () => names.map((name) => Object.keys(story.view.roles).find((role) => story.view.roles[role] === name))
     .map((role) => roleSymbol(story, role, end - 1)).join(" and ");
   const written = {
-    setup: () => "start", load: () => `load ${symbolsOf(names, story.view)}`, scores: () => `scores ${scores()}`,
-    new_max: () => "new maximum",
+    setup: () => "start", load: () => `load ${symbolsOf(names, story.view)}`,
+    scores: () => `${story.view.roles.target ? "logits" : "scores"} ${scores()}`, new_max: () => "new maximum",
     exponentials: () => (story.view.roles.scores_gradient ? "P again" : "exponentials"),
     row_gradient: () => "δ", weights_gradient: () => "dP", scores_gradient: () => "dS", rescale: () => `rescale ${sums()}`,
     add: () => (names.includes(story.view.roles.result) ? "add" : `add to ${sums()}`),
     drop: () => `drop ${isOneElement(story, end - 1) ? scores() : "the tile"}`,
     merge: () => "merge", keep: () => "keep the largest",
+    pick: () => "target's logit", gradient: () => `gradient ${roleSymbol(story, "gradient", end - 1)}`, loss: () => "loss",
     finish: () => "end of the pass", normalise: () => "divide by ℓ", write: () => `write ${symbolsOf(names, story.view)}`,
   };
   return written[kind]();

@@ -27,7 +27,8 @@ const QUANTITIES = {
   running_max: "max", new_max: "max", other_max: "max", running_sum: "sum", new_sum: "sum", other_sum: "sum",
   rescale: "alpha", other_rescale: "alpha", scores: "scores", kept: "scores", exponentials: "p",
   weights: "p", kept_weight: "p", accumulator: "acc", output: "acc", other_output: "acc",
-  output_gradient: "acc", weights_gradient: "p", scores_gradient: "scores",
+  output_gradient: "acc", weights_gradient: "p", scores_gradient: "scores", target: "scores", loss: "acc",
+  gradient: "scores", input_gradient: "acc", weight_gradient: "acc",
 };
 const HOLD_MS = 60;                                        // until the step itself is painted
 const MOVE_MS = 540;                                       // a rescale, drawn as a movement
@@ -133,11 +134,15 @@ export class Lane {
       }
       return out;
     };
-    const low = Math.min(finite("running_max", Infinity, Math.min), finite("new_max", Infinity, Math.min));
-    const high = Math.max(finite("running_max", -Infinity, Math.max), finite("new_max", -Infinity, Math.max));
+    const between = (...roles) => {
+      const low = Math.min(...roles.map((role) => finite(role, Infinity, Math.min)));
+      const high = Math.max(...roles.map((role) => finite(role, -Infinity, Math.max)));
+      return low <= high ? [low, high] : [0, 1];
+    };
     const size = (a, x) => Math.max(a, Math.abs(x));
     return {
-      max: low <= high ? [low, high] : [0, 1],
+      max: between("running_max", "new_max"),
+      target: between("target"), lse: between("lse"), loss: between("loss"),
       sum: finite("new_sum", finite("running_sum", 0, Math.max), Math.max) || 1,
       accumulator: finite("accumulator", 0, size) || 1,
       output: finite("output", 0, size) || 1,

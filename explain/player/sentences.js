@@ -11,7 +11,7 @@ const LONGEST_OUTPUT = 400;  // the end of what a run that failed has printed, i
 const LONGEST_NAME = 24, LONGEST_FUNCTION = 32, LONGEST_OWNED = 48;
 const LONGEST_LIST = 6;
 const LONGEST_CONDITION = 48;
-const MATRICES = new Set(["q", "k", "v", "o", "s", "p"]);  // written as capitals in the catalog's kernels
+const MATRICES = new Set(["q", "k", "v", "o", "s", "p", "h", "w"]);  // written as capitals in the catalog's kernels
 const NEARLY = 1e-5;                                        // relative; sums here are float64, the kernel's float32
 
 const clipped = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
@@ -255,7 +255,7 @@ export class Telling {
   /** “keys 16–31”: a tile's rows (which 0) or columns (1), and where the matrix ends within them. */
   part(data, which) {
     const word = this.story.view.axes?.[which] ?? ["rows", "columns"][which];
-    const one = { queries: "query", keys: "key", rows: "row", columns: "column" }[word] ?? word;
+    const one = { queries: "query", keys: "key", rows: "row", columns: "column", tokens: "token" }[word] ?? word;
     const last = data[data.length - 1], end = this.story.view.score_shape?.[which] - 1;
     const beyond = last > end ? ` (the last ${one} is ${end})` : "";
     return `${named(one, word, data[0], last)}${beyond}`;
@@ -312,7 +312,8 @@ export class Telling {
     if (alone) return this.say(`m = ${number(now)}${ignored}`);
     if (before === undefined || before === -Infinity)
       return this.say(`m = ${number(now)}, the first maximum${ignored}`);
-    const one = this.story.view.axes ? "score" : "element"; // attention's, a softmax's
+    const { axes, roles } = this.story.view;
+    const one = roles.target ? "logit" : axes ? "score" : "element"; // a loss's, attention's, a softmax's
     if (now > before) return this.say(`m rises from ${from} to ${to}: this tile has a larger ${one}${ignored}`);
     return this.say(`m ${now === before ? `stays ${to}: no larger ${one}` : `falls from ${from} to ${to}`}${ignored}`);
   }
@@ -500,7 +501,7 @@ export class Telling {
     return this.say(`dS = P (dP − δ), for its largest weight ${shown}`);
   }
 
-  gradientMade(value, role) {
+  gradientSumMade(value, role) {
     const [now, of] = [value.shape?.length === 2, { queries_gradient: "dS K", keys_gradient: "dSᵀ Q",
       values_gradient: "Pᵀ dO" }[role]];
     if (!now) return "";
@@ -511,6 +512,37 @@ export class Telling {
     }
     if (/\bwhere\b/.test(this.line)) return "";
     return value.data.some((x) => x) ? "" : `${symbol} starts at 0: ${times(value.shape)} numbers on chip.`;
+  }
+
+  // --- a loss ---
+
+  targetMade() {
+    const old = this.number("target", this.k - 1), now = this.number("target");
+    if (now === undefined) return "";
+    if (old === undefined) return this.everyRow("the target's logit is not found yet: −∞");
+    if (now > old) return this.say(`the target is in this tile: its logit is ${number(now)}`);
+    return this.say(old === -Infinity ? "the target is not in this tile" : "the target's logit is found already");
+  }
+
+  lossMade() {
+    const now = this.number("loss"), lse = this.number("lse"), target = this.number("target");
+    if (now === undefined || lse === undefined) return "";
+    if (now === 0 && lse !== target) return this.say("this token does not count: its loss is 0");
+    const subtracted = target < 0 ? `(${number(target)})` : number(target);
+    return this.say(`loss = L − x_t = ${number(lse)} − ${subtracted} = ${number(now)}`);
+  }
+
+  gradientMade(value) {
+    const now = this.along(value), before = this.along(this.story.role("gradient", this.k - 1));
+    if (!now || (before && this.setHere("gradient", this.k - 1))) return "";
+    const [low, high] = [Math.min(...now), Math.max(...now)].map((x) => number(x));
+    return this.say(`dX = (P − 1 at the target) × dloss: from ${low} to ${high}`);
+  }
+
+  gradientAdded(value, role) {
+    const [symbol, product] = role === "weight_gradient" ? ["dW", "dXᵀ H"] : ["dH", "dX W"];
+    if (!/\bdot\b/.test(this.line)) return `${symbol} starts at 0: ${times(value.shape)} numbers on chip.`;
+    return `${product} of this tile is added to ${symbol}.`;
   }
 
   outputMade(value) {
@@ -591,9 +623,11 @@ const TOLD_BY = {
     rescale: "rescaleMade",
   exponentials: "exponentialsMade", running_sum: "sumMade", new_sum: "sumMade", accumulator: "accumulatorMade",
     output: "outputMade",
+  target: "targetMade", loss: "lossMade", gradient: "gradientMade", input_gradient: "gradientAdded",
+    weight_gradient: "gradientAdded",
   other_rescale: "otherRescaleMade", kept: "keptMade", kept_weight: "keptWeightsMade",
   row_gradient: "rowGradientMade", weights_gradient: "weightsGradientMade", scores_gradient: "scoresGradientMade",
-  queries_gradient: "gradientMade", keys_gradient: "gradientMade", values_gradient: "gradientMade",
+  queries_gradient: "gradientSumMade", keys_gradient: "gradientSumMade", values_gradient: "gradientSumMade",
 };
 
 const isCoordinates = (value) => Boolean(value.data?.length) && (value.shape.length === 0 || value.shape.length === 1);

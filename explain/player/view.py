@@ -13,6 +13,7 @@ from kernels.inputs import labels
 
 CHIP = GPUS["H200"]
 """The GPU that the size of a tile is compared with."""
+_AXES = {"attention": ["queries", "keys"], "loss": ["tokens", "columns"]}
 ORIGINS = {"recorded": "recorded", "interpreter": "run on this machine"}
 
 
@@ -37,7 +38,7 @@ def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
         "also": {own: name for names in entry.buffers.values() for own, name in names.items()},
         "beats": [tuple(vars(beat).values()) for beat in beats(trace, entry.roles)],
         "score_shape": list(entry.score_shape(p)),
-        **({"axes": ["rows" if heads > 1 else "queries", "keys"]} if entry.family == "attention" else {}),
+        **({"axes": ["rows" if heads > 1 else axes[0], axes[1]]} if (axes := _AXES.get(entry.family)) else {}),
         "row_labels": list(row_labels) * heads if row_labels else None,
         "col_labels": list(col_labels) if col_labels else None,
         "pick_program": entry.program,

@@ -53,4 +53,6 @@ def _opened_on() -> Iterator[Experiment]:
         yield from (pair.left, pair.right)
     for climbed in CLIMB.values():
         yield from climbed
+    for kernel in ("cross_entropy_fused", "cross_entropy_standard", "cross_entropy_backward"):
+        yield lessons.LOSS.through(kernel)
     yield from map(milakov.counting, milakov.PAPERS_ACCESSES)

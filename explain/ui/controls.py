@@ -14,7 +14,7 @@ from explain import data
 from explain.experiment import Experiment, ParameterError
 from explain.ui.address import asked, here, returned
 from explain.ui.repeat import repeated
-from kernels.catalog import TAUGHT
+from kernels.catalog import KERNELS, TAUGHT
 from kernels.inputs import PRESETS
 from kernels.parameters import Parameter
 from kernels.recipes import preset_of
@@ -24,6 +24,7 @@ T = TypeVar("T")
 _DATA = data(__file__)
 LABELS: Mapping[str, str] = _DATA["labels"]
 ROW_LABELS: Mapping[str, str] = {**LABELS, **_DATA["row_labels"]}
+_LABELS = {"attention": LABELS, "loss": {**LABELS, **_DATA["loss_labels"]}}
 PRESET_TITLES: Mapping[str, str] = _DATA["presets"]
 LARGEST_ON_SCREEN: Mapping[str, int] = _DATA["largest"]
 """The largest sizes that are readable in the player."""
@@ -52,7 +53,7 @@ def controls(
     is returned.
     """
     address = _Address(default, prefix)
-    state, labels = address.state, LABELS if default.entry.family == "attention" else ROW_LABELS
+    state, labels = address.state, labels_of(default.kernel)
     keys = {name: address.key(name) for name in (*names, *folded)}
     current, error = _current(address, keys)
     parameters = {parameter.name: parameter for parameter in default.entry.parameters}
@@ -107,6 +108,11 @@ def _current(address: _Address, keys: Mapping[str, str]) -> tuple[Experiment, Pa
         st.session_state.update({key: choices[name] for name, key in keys.items()})
         memory[shown] = current
     return current, error
+
+
+def labels_of(kernel: str) -> Mapping[str, str]:
+    """What the controls of a kernel's parameters are called."""
+    return _LABELS.get(KERNELS[kernel].family, ROW_LABELS)
 
 
 def in_words(
@@ -167,7 +173,7 @@ def _changed(current: Experiment, chosen: Mapping[str, object]) -> Experiment:
     return Experiment.of(current.kernel, {**current.values, **parameters}, inputs, current.seed)
 
 
-_SIZES = ("cols", "n", "seq_len", "kv_len", "head_dim")
+_SIZES = ("cols", "n", "seq_len", "kv_len", "head_dim", "tokens", "vocab", "dim")
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ AGAIN = ("load", "scores", "exponentials")  # P, from lse
 GRADIENTS = ("weights_gradient", "scores_gradient")
 MERGED = (PAIR, ("load", "new_max", "merge"), OUT)
 # Per kernel, the beats of its tile visits, in the order in which these kinds of visit begin.
+LOSS = ("pick", "new_max", "exponentials", "rescale", "drop")
 TILES = {
     "vector_add": (),
     "softmax_naive": (SUM, OUT),
@@ -59,6 +60,9 @@ TILES = {
     "flash_attention_backward": ((*AGAIN, "add", *GRADIENTS, "add"), (*AGAIN, *GRADIENTS, "add")),
     "flash_attention_backward_atomic": ((*AGAIN, "add", *GRADIENTS, "add", "write"),),
     "flash_decoding": (FLASH, ("load", "new_max", "merge")),
+    "cross_entropy_standard": (("load", "scores", "write"), ("load", *LOSS)),
+    "cross_entropy_fused": (("load", "scores", *LOSS),),
+    "cross_entropy_backward": (("load", "scores", *LOSS), ("load", "scores", "exponentials", "gradient", "add")),
 }
 
 

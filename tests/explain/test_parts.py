@@ -15,6 +15,7 @@ HEADS = {"batch": 2, "heads": 4, "kv_heads": 2, "head_dim": 16}
 SIZES = {
     "vector": ({"n": 32}, {"n": 30}),
     "softmax": ({"rows": 24}, {"rows": 9}),
+    "loss": ({"tokens": 32}, {"tokens": 20}),
     "attention": (
         HEADS | {"seq_len": 32, "kv_len": 40},
         HEADS | {"seq_len": 24, "kv_len": 40},
@@ -41,7 +42,8 @@ def test_the_parts_are_the_whole(kernel):
         moved, flops = counted(part.experiment)
         assert part.times is not None
         assert ({where: part.times * count for where, count in moved.items()}, part.times * flops) == counted(whole)
-    assert smallest[0], "sizes that divide have parts"
+    # A backward pass reads W once for all of dW: its launch that holds rows of W has all tokens.
+    assert smallest[0] or kernel == "cross_entropy_backward", "sizes that divide have parts"
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ def tiles(experiment: Experiment) -> int:
         return -(-p["n"] // p["block_n"])
     if "rows" in p:
         return p["rows"] * -(-p["cols"] // p["block_n"]) * p.get("k", 1)
+    if "vocab" in p:
+        return -(-p["tokens"] // p["block_m"]) * -(-p["vocab"] // p["block_n"])
     return p["batch"] * p["heads"] * -(-p["seq_len"] // p["block_m"]) * -(-p["kv_len"] // p["block_n"])
 
 

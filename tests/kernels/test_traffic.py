@@ -36,6 +36,18 @@ def experiments(draw: st.DrawFn, kernel: Kernel) -> Experiment:
             parameters["order"] = draw(st.sampled_from(ORDERS))
         if "block_m" in names:
             parameters["block_m"] = draw(side(8))
+    elif kernel.family == "loss":
+        tokens = draw(st.integers(1, 24))
+        parameters |= {
+            "tokens": tokens,
+            "vocab": draw(st.integers(1, 40)),
+            "dim": draw(st.integers(1, 40)),
+            "ignored": draw(st.integers(0, tokens)),
+            "block_m": draw(st.sampled_from([4, 16, 32])),
+            "block_n": draw(st.sampled_from([8, 16, 64])),
+        }
+        if kernel.name != "cross_entropy_backward":  # its tiles span all dimensions
+            parameters["block_d"] = draw(st.sampled_from([16, 64]))
     else:
         kv_heads = draw(st.integers(1, 2))
         parameters |= {
@@ -73,6 +85,7 @@ def test_each_term_is_what_the_trace_counts_for_its_buffer(kernel):
     sizes: dict[str, dict[str, object]] = {
         "vector": {"n": 21},
         "softmax": {"rows": 3, "cols": 21},
+        "loss": {"tokens": 21, "vocab": 30, "dim": 40, "ignored": 3},
         "attention": {"heads": 4, "kv_heads": 2, "seq_len": 21, "kv_len": 30, "causal": True},
     }
     experiment = Experiment.of(kernel.name, sizes[kernel.family], "normal")

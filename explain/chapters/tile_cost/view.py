@@ -19,7 +19,7 @@ from explain.figures.numbers import capacity
 from explain.gpus import Gpu
 from explain.ui import layout
 from explain.ui.compiling import offer, once_compiled, source
-from explain.ui.controls import LABELS, ROW_LABELS
+from explain.ui.controls import labels_of
 from explain.ui.exercises import ask
 from explain.ui.pictures import drawing
 from kernels.catalog import KERNELS, TAUGHT
@@ -56,8 +56,7 @@ def tile_choice() -> Experiment:
         else:
             refused = f"{name}={asked}: must be one of {', '.join(texts)}"
         with column:
-            labels = LABELS if KERNELS[kernel].family == "attention" else ROW_LABELS
-            _choice(_SHORT.get(name) or labels[name], values, chosen[name], name, _plain)
+            _choice(_SHORT.get(name) or labels_of(kernel)[name], values, chosen[name], name, _plain)
     try:
         experiment = tiles.compiled_as(kernel, chosen)
     except ParameterError as error:

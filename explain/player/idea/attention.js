@@ -9,4 +9,4 @@ export const ATTENTION = {
 };
 /** These have the head's dimensions along one side. */
 export const DEEP = new Set(["queries", "keys", "values", "accumulator", "other_output", "output_gradient",
-  "queries_gradient", "keys_gradient", "values_gradient"]);
+  "queries_gradient", "keys_gradient", "values_gradient", "input_gradient", "weight_gradient"]);

@@ -189,7 +189,7 @@ export function wordPlace(ctx, palette, { item, x, y, width, u }) {
 
 /** A number for each row: as figures where there are few, with the one before it, else as bars. */
 function paintState(ctx, palette, { item, x, y, width, height, u }, { data, figure, old }) {
-  const { ink, fill } = palette.quantity[item.quantity];
+  const { ink, fill } = palette.quantity[item.quantity] ?? { ink: palette.text, fill: palette.muted };
   ctx.fillStyle = palette.ground;
   ctx.fillRect(x, y, width, height);
   if (item.rows <= MOST_FIGURES) {

@@ -22,5 +22,7 @@ export const LOOKS = {
   output_gradient: ["acc", "output", true], weights_gradient: ["p", "weights", true],
   scores_gradient: ["scores", "scores", true], queries_gradient: [null, "inputs", true],
   keys_gradient: [null, "inputs", true], values_gradient: [null, "inputs", true],
+  target: ["scores"], lse: [null], loss: ["acc"], gradient: ["scores", "scores", true],
+  input_gradient: ["acc", "output", true], weight_gradient: ["acc", "output", true],
   queries: [null, "inputs", true], keys: [null, "inputs", true], values: [null, "inputs", true],
 };

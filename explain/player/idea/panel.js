@@ -203,11 +203,11 @@ export class IdeaPanel extends Panel {
       note: this.coordinates(item), old: this.before(item) });
   }
 
-  /** “keys 16–31”, for K and V. */
+  /** “keys 16–31”, for K and V; “columns 16–31”, for a loss's W. */
   coordinates({ role, here }) {
     if (!here || !["keys", "values"].includes(role)) return "";
     const cols = this.story.role("cols", this.scene.k)?.data;
-    return cols?.length ? `keys ${cols[0]}–${Math.min(cols[cols.length - 1], (this.view.score_shape?.[1] ?? 1e9) - 1)}`
+    return cols?.length ? `${this.view.axes?.[1] ?? "keys"} ${cols[0]}–${Math.min(cols[cols.length - 1], (this.view.score_shape?.[1] ?? 1e9) - 1)}`
       : "";
   }
 

@@ -6,14 +6,15 @@ import { isFloat, itemBytes } from "../trace.js";
 import { ATTENTION, DEEP } from "./attention.js";
 import { BACKWARD, OF_KEYS } from "./backward.js";
 import { LOOKS, QUANTITY_WORDS } from "./column.js";
+import { LOSS, LOSS_BACKWARD } from "./loss.js";
 import { MERGE } from "./merge.js";
 import { SOFTMAX } from "./softmax.js";
 import { VECTOR } from "./vector.js";
 
-const FAMILIES = [MERGE, BACKWARD, ATTENTION, SOFTMAX, VECTOR];
-const DROPPED = new Set(["keys", "values", "scores", "exponentials"]); // with the tile
-const CARRIED = new Set(["running_max", "new_max", "running_sum", "new_sum", "accumulator", // from tile to tile
-  "queries_gradient", "keys_gradient", "values_gradient"]);
+const FAMILIES = [MERGE, BACKWARD, LOSS, LOSS_BACKWARD, ATTENTION, SOFTMAX, VECTOR];
+const DROPPED = new Set(["keys", "values", "scores", "exponentials", "gradient"]); // with the tile
+const CARRIED = new Set(["running_max", "new_max", "running_sum", "new_sum", "accumulator", "target", // from tile to tile
+  "queries_gradient", "keys_gradient", "values_gradient", "input_gradient", "weight_gradient"]);
 
 function largestOf(data) {
   let most = 0;
@@ -193,7 +194,8 @@ export class Scenes {
     const { data, shape, dtype } = value;
     const look = lane.output(role ?? this.elsewhere(variable));
     const [quantity = null, ramp = "reads", diverging = false] = LOOKS[look] ?? [];
-    const range = { max: lane.ranges.max, sum: [0, lane.ranges.sum], alpha: [0, 1] }[quantity]
+    const { max, sum, target, lse, loss } = lane.ranges;
+    const range = { max, sum: [0, sum], alpha: [0, 1] }[quantity] ?? { target, lse, loss }[role]
       ?? (quantity === "slate" ? this.extent(role) : undefined);
     const rows = shape.length === 2 ? shape[0] : range ? data.length : 1;
     const end = lane.view.score_shape?.[0] ?? Infinity;

@@ -1,0 +1,136 @@
+"""Pictures and tables of the cross entropy chapter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from explain.chapters.cross_entropy.layers import Layer
+from explain.chapters.cross_entropy.measured import Measured
+from explain.chapters.cross_entropy.states import Loss, State
+from explain.chapters.flash_attention.figures import Group
+from explain.experiment import Experiment
+from explain.figures.labels import text_width
+from explain.figures.numbers import aligned, count, fixed, moved, number, ratio
+from explain.figures.palette import css
+from explain.figures.svg import picture, rect, text
+from explain.figures.tables import Column, Columns, markdown
+from explain.kept import kept
+
+MOVED: tuple[Group, ...] = (
+    ({"H": ("h",), "W": ("w",)}, "hbm"),
+    ({"targets": ("targets",), "loss": ("loss",), "L": ("lse",)}, "acc"),
+    ({"X": ("x",)}, "scores"),
+)
+"""What a forward pass moves: X are the logits."""
+
+
+@kept
+def tensors(layers: Sequence[Layer], tokens: int, *, narrow: bool = False) -> str:
+    """H, W and the logits of each model's last layer as bars, all to one scale. `narrow` fits a phone."""
+    most = max(max(one.logit_bytes(tokens), one.weight_bytes) for one in layers)
+    left, width = (90.0, 170.0) if narrow else (90.0, 470.0)
+    parts, y = [], 0.0
+    for layer in layers:
+        parts.append(text(0, y + 16, f"{layer.name}: V = {count(layer.vocab)}, d = {count(layer.dim)}", bold=True))
+        y += 24
+        bars = (
+            ("H", layer.hidden_bytes(tokens), "hbm"),
+            ("W", layer.weight_bytes, "hbm"),
+            ("logits X", layer.logit_bytes(tokens), "scores"),
+        )
+        for name, size, hue in bars:
+            long = width * size / most
+            parts.append(text(left - 10, y + 15, name, anchor="end", bold=hue == "scores"))
+            parts.append(rect(left, y + 2, long, 18, css(hue), opacity=0.6, stroke=css(hue), title=f"{count(size)} B"))
+            parts.append(text(left + long + 8, y + 16, moved(size), bold=hue == "scores"))
+            y += 24
+        y += 14
+    right = left + width + text_width("0.00 GB", 14) + 20
+    return picture(right, y, f"H, W and the logits of {count(tokens)} tokens", parts, "44rem")
+
+
+def sources(layers: Sequence[Layer]) -> str:
+    """Where each layer's sizes were published, as Markdown."""
+    return "Sizes: " + " · ".join(f"{one.name}: [{one.source}]({one.address})" for one in layers)
+
+
+def states_table(found: Sequence[State]) -> str:
+    """A token's state after each tile of the vocabulary, as a Markdown table."""
+    rows = [(f"{one.first}–{one.last}", one.m, one.alpha, one.total, one.target) for one in found]
+    return markdown(
+        ("columns", Column("m", number), Column("α", number), Column("ℓ", number), Column("x_t", number)), rows
+    )
+
+
+def update(found: Sequence[State]) -> str:
+    """The last update that rescales, in numbers; empty where none does: “3.1 × 0.4 + 2.2 = 3.4”."""
+    for before, one in reversed(list(pairwise(found))):
+        if 0 < one.alpha < 1:
+            added = one.total - before.total * one.alpha
+            return f"{fixed(before.total, 3)} × {fixed(one.alpha, 3)} + {fixed(added, 3)} = {fixed(one.total, 3)}"
+    return ""
+
+
+def loss_in_numbers(found: Loss) -> str:
+    """“loss = L − x_t = 3.2 − 1.1 = 2.1”."""
+    written = f"({fixed(found.target, 3)})" if found.target < 0 else fixed(found.target, 3)
+    return f"loss = L − x_t = {fixed(found.lse, 3)} − {written} = {fixed(found.loss, 3)}"
+
+
+def least_bytes(experiment: Experiment) -> int:
+    """What must go through HBM at least: each input once, and each result and the logits as often as they move."""
+    terms = experiment.traffic.terms
+    inputs = {term.buffer: term.once for term in terms if not term.written and term.buffer != "x"}
+    return sum(inputs.values()) + sum(term.bytes for term in terms if term.written or term.buffer == "x")
+
+
+def once_and_all(pairs: Sequence[tuple[str, Experiment]]) -> str:
+    """Each kernel's bytes: every load and store, and what HBM must move at least, as a Markdown table."""
+    rows = [(title, sum(term.bytes for term in one.traffic.terms), least_bytes(one)) for title, one in pairs]
+
+    def gigabytes(size: int) -> str:
+        return aligned(size, "B", "G")
+
+    return markdown(("kernel", Column("every load and store", gigabytes), Column("least from HBM", gigabytes)), rows)
+
+
+def backward_table(forward: Experiment, both: Experiment) -> str:
+    """What passes from the forward pass to the backward pass, and the matmuls, as a Markdown table."""
+    p = both.values
+    one = forward.traffic.flops_of("matmul")
+    matmuls = both.traffic.flops_of("matmul") // one
+    logits = f"{count(p['tokens'])} × {count(p['vocab'])} logits"
+    return markdown(
+        ("", "kept for the backward pass", Column("matmuls, forward and backward")),
+        [
+            ("through the logits", f"{logits}, {moved(p['tokens'] * p['vocab'] * 4)} in float32", "3"),
+            ("without the logits", f"{count(p['tokens'])} × L, {moved(p['tokens'] * 4)}", str(matmuls)),
+        ],
+    )
+
+
+def measured_table(found: Measured) -> str:
+    """Milliseconds and peak memory of each variant at each size, as a Markdown table."""
+    names = [one.name for one in found.cases[0].variants]
+    rows = []
+    for case in found.cases:
+        by_name = {one.name: one for one in case.variants}
+        cells = [_cell(by_name[name].seconds, by_name[name].peak_bytes, by_name[name].why) for name in names]
+        speedup, memory = case.speedup, case.memory
+        rows.append(
+            (case.name, *cells, None if speedup is None else ratio(speedup), None if memory is None else ratio(memory))
+        )
+    columns: Columns = (
+        "layer",
+        *map(Column, names),
+        Column("speedup over the fastest other"),
+        Column("memory ÷ the least"),
+    )
+    return markdown(columns, rows)
+
+
+def _cell(seconds: float | None, peak: int | None, why: str) -> str:
+    if seconds is None:
+        return why
+    return f"{fixed(1e3 * seconds, 1)} ms" + (f", {moved(peak)}" if peak else "")

@@ -1,0 +1,43 @@
+"""The last layers of published language models, and the bytes of a training step's tensors there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ITEM_BYTES = 2
+"""Of one number in 16 bits, as models are trained."""
+TOKENS = 8192
+"""Tokens of a training step to begin with."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A model's last layer: its vocabulary V and its hidden size d, as published, and where."""
+
+    name: str
+    vocab: int
+    dim: int
+    source: str
+    address: str
+
+    @property
+    def weight_bytes(self) -> int:
+        """The bytes of W, V × d."""
+        return ITEM_BYTES * self.vocab * self.dim
+
+    def hidden_bytes(self, tokens: int) -> int:
+        """The bytes of H, tokens × d."""
+        return ITEM_BYTES * tokens * self.dim
+
+    def logit_bytes(self, tokens: int) -> int:
+        """The bytes of the logits, tokens × V."""
+        return ITEM_BYTES * tokens * self.vocab
+
+
+_OPENAI = "https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf"
+
+LAYERS = (
+    Layer("GPT-2 XL", 50_257, 1600, "Radford et al. 2019, section 2.2 and table 2", _OPENAI),
+    Layer("Llama 3.1 8B", 128_256, 4096, "its config.json", "https://huggingface.co/meta-llama/Llama-3.1-8B"),
+    Layer("Gemma 3 1B", 262_144, 1152, "its config.json", "https://huggingface.co/google/gemma-3-1b-pt"),
+)

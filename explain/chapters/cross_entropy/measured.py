@@ -1,0 +1,86 @@
+"""What `benchmarks/cross_entropy.py` measured, as values. Imports neither streamlit nor torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from explain.figures.numbers import count
+from explain.records import results
+from explain.records.code import stale_parts, stale_words
+
+FILE = results.BENCHMARKS / "cross_entropy.json"
+COMMAND = "python benchmarks/cross_entropy.py --out benchmarks/results/cross_entropy.json"
+OURS = "ours"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to compute a layer's loss and gradients: seconds and bytes of a step, or the reason for none in `why`."""
+
+    name: str
+    seconds: float | None
+    peak_bytes: int | None
+    why: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """A layer with its variants."""
+
+    tokens: int
+    vocab: int
+    dim: int
+    variants: Sequence[Variant]
+
+    @property
+    def name(self) -> str:
+        return f"V = {count(self.vocab)}, d = {count(self.dim)}"
+
+    @property
+    def speedup(self) -> float | None:
+        """The fastest other variant's time ÷ ours; None without both."""
+        return self._against("seconds")
+
+    @property
+    def memory(self) -> float | None:
+        """Our peak memory ÷ the least of the others; None without both."""
+        least = self._against("peak_bytes")
+        return None if least is None else 1 / least
+
+    def _against(self, what: str) -> float | None:
+        found = {one.name: getattr(one, what) for one in self.variants if getattr(one, what) is not None}
+        own = found.pop(OURS, None)
+        return min(found.values()) / own if own and found else None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All cases, and where and how they were measured; `stale` says what has changed since, or is empty."""
+
+    cases: Sequence[Case]
+    where: str
+    method: str
+    stale: str
+
+
+def measured() -> Measured | None:
+    """The committed result; None if there is none. Raises ResultFileError."""
+    return results.load(FILE, parsed, COMMAND)
+
+
+def parsed(data: dict[str, Any]) -> Measured:
+    """The values of a result file's object."""
+    cases = tuple(
+        Case(
+            **one["case"],
+            variants=tuple(
+                Variant(row["name"], row.get("seconds"), row.get("peak_bytes"), row["why"]) for row in one["variants"]
+            ),
+        )
+        for one in data["cases"]
+    )
+    on = data["provenance"]
+    where = f"{on['gpu']}, {on['date'][:10]}, PyTorch {on['torch']}, Triton {on['triton']}"
+    return Measured(cases, where, data["method"], stale_words(stale_parts(data["code"])))

@@ -1,0 +1,204 @@
+"""The page Cross entropy, part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from explain import lessons
+from explain.chapters.cross_entropy import figures, measured
+from explain.chapters.cross_entropy.exercises import QUESTIONS, Shown
+from explain.chapters.cross_entropy.layers import ITEM_BYTES, LAYERS, TOKENS
+from explain.chapters.cross_entropy.states import loss_of, states
+from explain.chapters.flash_attention.figures import traffic_bars
+from explain.experiment import Experiment
+from explain.figures.numbers import count, moved, ratio
+from explain.trace.model import Trace
+from explain.ui import controls, layout, pictures, stepper
+from explain.ui.exercises import ask
+from explain.ui.repeat import repeated
+from kernels.catalog import KERNELS
+from kernels.inputs import labels
+
+FUSED, STANDARD, BACKWARD = "Without the logits", "Through the logits", "Backward"
+KERNEL_OF = {FUSED: "cross_entropy_fused", STANDARD: "cross_entropy_standard", BACKWARD: "cross_entropy_backward"}
+WORDS = {
+    FUSED: "One program holds a tile of tokens. It multiplies them with a tile of W, updates m and ℓ, picks the "
+    "target's logit if it is there, and drops the logits. Then comes the next tile of the vocabulary. Only the loss "
+    "and L go to memory: two numbers per token.",
+    STANDARD: "Two launches. The first multiplies H and W and writes every logit. The second reads them for m, ℓ and "
+    "the target's logit. It computes the same loss.",
+    BACKWARD: "The gradient of a logit is its weight P, minus 1 at the target. The forward pass kept no P. So P is "
+    "recomputed: P = exp(X − L). One launch holds tokens and adds up dH. Another holds rows of W and adds up dW. No "
+    "two programs write the same element.",
+}
+"""What to see, for each kernel."""
+PRESETS = ("sentence_short", "normal", "ascending", "descending", "constant", "one_hot", "large_magnitude",
+           "spike_last_tile", "first_tile_masked")  # fmt: skip
+LENGTHS = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536)
+LONG = {"tokens": TOKENS, "vocab": 128_256, "dim": 4096, "dtype": "bf16", "block_m": 128, "block_n": 128}
+"""A training step's last layer, in tiles as fast matmuls have them."""
+TOKEN = 8
+
+
+def choose() -> tuple[str, Experiment]:
+    """The kernel and its input; the sizes open from a button."""
+    way = controls.pick("Kernel", KERNEL_OF, "way", wrap=True, label_visibility="collapsed")
+    folded = ("tokens", "vocab", "ignored", "block_m", "dtype")
+    chosen = controls.controls(lessons.LOSS, ["inputs", "block_n"], PRESETS, folded=folded)
+    return way, chosen
+
+
+def step_through(way: str, chosen: Experiment) -> tuple[Experiment, list[Trace]]:
+    """The kernel in the player."""
+    layout.introduce(WORDS[way])
+    experiment = chosen.through(KERNEL_OF[way])
+    return experiment, stepper.stepper([experiment], key="cross entropy", chapter="cross_entropy")
+
+
+@st.fragment
+def largest_tensor() -> None:
+    """The bytes of H, W and the logits in models' last layers, at the reader's number of tokens."""
+    with layout.part(
+        "Why the logits are the largest tensor",
+        "A language model's last layer gives each token one **logit** for each entry of the vocabulary: X = H Wᵀ. H is "
+        "tokens × d, W is V × d, and X is tokens × V. The loss needs one number from each row of X.\n\n"
+        "X is larger than W as soon as there are more tokens than d: N · V against V · d. In the backward pass the "
+        "gradient dX is as large again.\n\n**Move the tokens.** W stays, X grows.",
+    ):
+        tokens = st.select_slider("Tokens, N", LENGTHS, TOKENS, key="tokens", bind="query-params", format_func=count)
+        wide, narrow = (figures.tensors(LAYERS, tokens, narrow=one) for one in (False, True))
+        pictures.drawing(wide, narrow)
+        st.caption(f"16 bits: {ITEM_BYTES} bytes per number. {figures.sources(LAYERS)}")
+
+
+def online(experiment: Experiment, traces: Sequence[Trace]) -> None:
+    """One token's m and ℓ over the tiles of the vocabulary, from the trace, and its loss."""
+    if not traces or experiment.kernel == KERNEL_OF[BACKWARD]:
+        return
+    token = min(TOKEN, experiment.values["tokens"] - 1)
+    found, loss = states(experiment, traces[0], token), loss_of(experiment, traces[0], token)
+    if not found or loss is None:
+        return
+    names = labels(experiment.preset, experiment.values)
+    word = f" “{names[0][token]}”" if names else ""
+    rescaled = figures.update(found)
+    shown = f" The last rescale of this token: {rescaled}." if rescaled else ""
+    with layout.part(
+        "The same m and ℓ as in online softmax",
+        "The loss of a token is −ln of its target's weight: **loss = L − x_t**. x_t is the target's logit. L is the "
+        "**logsumexp** of all its logits, L = m + ln ℓ. So the kernel needs no weight, only m, ℓ and x_t. It finds "
+        f"them in one pass over the vocabulary.{shown}\n\nx_t is −∞ until the target's tile comes.",
+    ):
+        st.markdown(f"**Token {token}{word}**, after each tile of the vocabulary:\n\n{figures.states_table(found)}")
+        st.markdown(figures.loss_in_numbers(loss))
+        st.caption("trace · Triton's CPU interpreter")
+        if names:
+            layout.prose(
+                "The numbers are real: queries and keys of an attention head stand in for H and W. So the vocabulary "
+                "is the sentence's own tokens, and the target is the next one. The head was not trained for that, so "
+                "its loss is no language model's."
+            )
+
+
+def never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
+    """The bytes with and without the logits: this run, by formula and trace, and a training step's, by formula."""
+    fused, standard = (experiment.through(KERNEL_OF[way]) for way in (FUSED, STANDARD))
+    titles = [KERNELS[KERNEL_OF[way]].title for way in (STANDARD, FUSED)]
+    words, picture = layout.sides("What is never written")
+    long = [Experiment.of(KERNEL_OF[way], LONG, "normal") for way in (STANDARD, FUSED)]
+    least = [figures.least_bytes(one) for one in long]
+    with words:
+        layout.prose(
+            "Through the logits, X is written once and read once. Without them, X stays on chip, tile by tile. "
+            "All other bytes are the same.\n\n"
+            "A matmul in tiles reads H once per tile of the vocabulary and W once per tile of tokens. Caches serve "
+            f"most of these reads. What HBM must move at least is each input once, and X twice: "
+            f"{moved(least[0])} against {moved(least[1])}, {ratio(least[0] / least[1])} as much."
+        )
+        layout.chapter_link("three_numbers", "Three numbers shows what caches save →")
+    with picture:
+        st.markdown(f"**This run**: {count(fused.values['tokens'])} tokens, V = {count(fused.values['vocab'])}")
+        both = [(title, one.traffic) for title, one in zip(titles, (standard, fused), strict=True)]
+        pictures.drawing(traffic_bars(both, figures.MOVED))
+        p = long[0].values
+        st.markdown(
+            f"**A training step**: {count(p['tokens'])} tokens, V = {count(p['vocab'])}, d = {count(p['dim'])}, "
+            f"{p['dtype']}, tiles {p['block_m']} × {p['block_n']}\n\n"
+            + figures.once_and_all(list(zip(titles, long, strict=True)))
+        )
+        st.caption("formula")
+        if traces:
+            stepper.traffic_table(experiment, traces[0])
+
+
+@repeated
+def backward(experiment: Experiment) -> None:
+    """What the backward pass needs, and two ways to do without the logits."""
+    both = experiment.through(KERNEL_OF[BACKWARD])
+    long = {name: LONG[name] for name in ("tokens", "vocab")}
+    sizes = {"dim": 256, "block_m": 128, "block_n": 128}
+    forward, wide = (Experiment.of(KERNEL_OF[way], {**long, **sizes, "block_d": 256}, "normal")
+                     for way in (FUSED, BACKWARD))  # fmt: skip
+    with layout.part(
+        "The backward pass recomputes P",
+        "The gradient of the mean loss is **dX = (P − 1 at the target) ÷ tokens that count**. Then dH = dX W and "
+        "dW = dXᵀ H. With L, P is one exponential: exp(X − L) needs no second search for m and ℓ.\n\n"
+        "X itself is recomputed by a matmul: once in the launch that holds tokens, once in the launch that holds rows "
+        f"of W. That makes {both.traffic.flops_of('matmul') // forward_flops(experiment)} matmuls in place of 3. "
+        "It is the trade of FlashAttention's backward pass: more FLOPs, fewer bytes.",
+    ):
+        st.markdown(figures.backward_table(forward, wide))
+        st.caption("formula, at the training step above")
+        layout.prose(
+            "**Where is the limit?** The launch for dH keeps tokens × d numbers on chip. That works up to d = 256. A "
+            "language model has d = 4,096. Two ways go on from here:\n\n"
+            "- **Cut Cross-Entropy** adds tiles of dH and dW in HBM, and skips tiles in which every P is too small to "
+            "count.\n"
+            "- **Liger's kernel** takes a part of the tokens at a time. It writes their logits to one small buffer, "
+            "and puts dX in their place. Three matmuls are enough, because the gradient is computed in the forward "
+            "pass.\n\n"
+            "Our fast kernel, `kernels/cross_entropy_fast.py`, goes the second way. Its docstring has the estimate "
+            "that decided."
+        )
+
+
+def forward_flops(experiment: Experiment) -> int:
+    """The FLOPs of one matmul of this run, as its tiles compute it in the backward kernel."""
+    p = experiment.through(KERNEL_OF[BACKWARD])
+    own = {**experiment.values, "block_d": p.values["block_d"]}
+    return Experiment.of(KERNEL_OF[FUSED], own, experiment.inputs, experiment.seed).traffic.flops_of("matmul")
+
+
+def how_fast() -> None:
+    """Times and peak memory, where the committed file has them."""
+    found = measured.measured()
+    if found is None:
+        return
+    stale = f" :orange[{found.stale}]" if found.stale else ""
+    with layout.part(
+        "How fast, in how much memory?",
+        f"Loss and both gradients of {count(found.cases[0].tokens)} tokens. **Ours** is the fast kernel. A speedup "
+        "above 1 means that ours is faster than the fastest other way.",
+    ):
+        st.markdown(figures.measured_table(found))
+        st.caption(f"recorded · {found.where} · {found.method}{stale}")
+
+
+def which_token_counts() -> None:
+    """ignore_index, and the mean over no token."""
+    with layout.part(
+        "Tokens that do not count",
+        "A target of −100 says that a token does not count: padding, or a question that the model should not learn to "
+        "ask. Its loss is 0, and its dX is 0. The mean is over the tokens that count, not over all.\n\n"
+        "If no token counts, the mean is 0 ÷ 0 = NaN, as in PyTorch. The gradients are 0.",
+    ):
+        st.markdown("Choose **More → Tokens that do not count** above, and look at the column of losses in the player.")
+
+
+def closing(way: str, experiment: Experiment, traces: Sequence[Trace]) -> None:
+    """Things to try, questions, sources."""
+    if traces:
+        ask("cross_entropy", QUESTIONS, Shown(experiment, traces[0]), f"{way} {experiment.key}")
+    layout.closing("cross_entropy")

@@ -24,6 +24,7 @@ export function bufferSymbol(pointer, { also = {} }) {
 /** How the variable of a role is written at step k. */
 export function roleSymbol(story, role, k) {
   if (role === "exponentials") return isNormalised(story, k) ? "P" : "P̃";
+  if (role === "values" && story.roles.weights_gradient) return "Vᵀ"; // above dP = dO Vᵀ
   if (role === "accumulator" && !story.view.roles.output) return "O"; // of weights that are divided already
   const variable = story.view.roles[role];
   return BY_ROLE[role] ?? SYMBOLS[variable] ?? variable;

@@ -27,6 +27,7 @@ export function bufferSymbol(pointer, { also = {}, roles = {} }) {
 export function roleSymbol(story, role, k) {
   if (role === "exponentials") return isNormalised(story, k) ? "P" : "P̃";
   if (role === "other_max" && !story.view.roles.other_sum) return "lse"; // of a part, which is divided by its sum
+  if (role === "values" && story.roles.weights_gradient) return "Vᵀ"; // above dP = dO Vᵀ
   if (role === "accumulator" && !story.view.roles.output) return "O"; // of weights that are divided already
   const variable = story.view.roles[role];
   if (role === "scores" && story.view.roles.target) return "X";

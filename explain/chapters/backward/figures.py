@@ -22,37 +22,43 @@ from kernels.catalog import KERNELS
 BAR, HIGH = 110.0, 30.0
 
 
-def chain(row: Chain) -> str:
-    """One row worked out, logit by logit: x, p, dp, dp − δ, ds with a bar, and ds by finite differences."""
-    heads = ("x", "p", "dp", "dp − δ", "ds = p (dp − δ)", "finite difference")
-    at = (24.0, 80.0, 138.0, 204.0, 318.0, 540.0)
-    hues = ("scores", "p", "p", "", "scores", "")
-    parts = [
-        svg.text(x, 16, name, size=14, bold=True, anchor="middle", fill=palette.css_ink(hue) if hue else "")
-        for x, name, hue in zip(at, heads, hues, strict=True)
+def chain(row: Chain, *, narrow: bool = False) -> str:
+    """One row worked out, logit by logit: x, p, dp, dp − δ, ds with a bar, and ds by finite differences; a `narrow` one
+    has neither dp − δ nor bars.
+    """
+    width = 400.0 if narrow else 600.0
+    columns = [
+        ("x", "scores", 24.0, row.x, 2),
+        ("p", "p", 80.0, row.p, 3),
+        ("dp", "p", 138.0, row.dp, 2),
+        ("dp − δ", "", 204.0, row.dp - row.delta, 2),
+        ("ds" if narrow else "ds = p (dp − δ)", "scores", 220.0 if narrow else 318.0, row.ds, 4),
+        ("measured" if narrow else "finite difference", "", 330.0 if narrow else 540.0, row.measured, 4),
     ]
+    shown = [column for column in columns if not (narrow and column[0] == "dp − δ")]
+    at_ds, middle = (next(x for name, _, x, *_ in shown if name.startswith("ds")), 414.0)
     most = max(float(abs(row.ds).max()), 1e-12)
-    for i in range(len(row.x)):
-        y = 44 + HIGH * i
-        cells = (row.x[i], row.p[i], row.dp[i], row.dp[i] - row.delta)
-        texts = [fixed(float(value), 2) if n != 1 else fixed(float(value), 3) for n, value in enumerate(cells)]
-        parts += [svg.text(x, y, text, size=15, anchor="middle") for x, text in zip(at, texts, strict=False)]
-        length, middle = BAR / 2 * float(row.ds[i]) / most, at[4] + 96
-        hue = palette.css("scores") if length > 0 else palette.css("slate")
+    parts: list[str] = []
+    for name, hue, x, values, decimals in shown:
+        ink = palette.css_ink(hue) if hue else ""
+        parts.append(svg.text(x, 16, name, bold=True, anchor="middle", fill=ink))
         parts += [
-            svg.text(at[4], y, fixed(float(row.ds[i]), 4), size=15, anchor="middle", bold=True),
-            svg.line(middle, y - 18, middle, y + 8),
-            svg.rect(min(middle, middle + length), y - 14, abs(length), 18, hue),
-            svg.text(at[5], y, fixed(float(row.measured[i]), 4), size=15, anchor="middle", faint=True),
+            svg.text(x, 44 + HIGH * i, fixed(float(value), decimals), size=15, anchor="middle", bold=name[:2] == "ds")
+            for i, value in enumerate(values)
         ]
+    for i, value in enumerate([] if narrow else row.ds):
+        y, length = 44 + HIGH * i, BAR / 2 * float(value) / most
+        hue = palette.css("scores") if length > 0 else palette.css("slate")
+        parts.append(svg.line(middle, y - 18, middle, y + 8))
+        parts.append(svg.rect(min(middle, middle + length), y - 14, abs(length), 18, hue))
     end = 44 + HIGH * len(row.x)
     parts += [
-        svg.line(0, end - 18, 600, end - 18),
-        svg.text(at[2], end + 6, f"δ = Σ p dp = {fixed(row.delta, 3)}", size=15, anchor="middle", bold=True),
-        svg.text(at[4], end + 6, f"Σ ds = {fixed(abs(float(row.ds.sum())), 4)}", size=15, anchor="middle"),
+        svg.line(0, end - 18, width, end - 18),
+        svg.text(100, end + 6, f"δ = Σ p dp = {fixed(row.delta, 3)}", size=15, anchor="middle", bold=True),
+        svg.text(at_ds + 18, end + 6, f"Σ ds = {fixed(abs(float(row.ds.sum())), 4)}", size=15, anchor="middle"),
     ]
     told = f"δ is {number(row.delta)}; the gradients are {', '.join(number(float(one)) for one in row.ds)}"
-    return svg.picture(600, end + 16, told, parts, "760px")
+    return svg.picture(width, end + 16, told, parts, f"{1.27 * width:.0f}px")
 
 
 def worked(row: Chain) -> str:
@@ -112,35 +118,30 @@ def with_dlse() -> str:
 
 
 @kept
-def owners() -> str:
+def owners(*, narrow: bool = False) -> str:
     """Which program owns which gradient: the tiles of S, held by columns for dK and dV, and by rows for dQ."""
-    side, rows, cols = 34.0, 4, 4
+    side, tiles, high = 34.0, 4, 230.0
+    ways = (
+        ("keys stay, queries pass", "dK, dV", (), "dK and dV: one program for each element"),
+        ("queries stay, keys pass", "", (1,), "dQ: one program for each element"),
+        ("keys stay, dQ by atomics", "dK, dV", range(tiles), "dQ: four programs add to each element"),
+    )
     parts: list[str] = []
-    for n, (title, held_by, sums_up) in enumerate((
-        ("keys stay, queries pass", "column", "dK and dV: one program each"),
-        ("queries stay, keys pass", "row", "dQ: one program each"),
-        ("keys stay, dQ by atomics", "column", "dQ: four programs add to each row"),
-    )):  # fmt: skip
-        left = n * 262.0
-        parts.append(svg.text(left, 16, title, size=16, bold=True))
-        for i in range(rows):
-            for j in range(cols):
-                held = (j if held_by == "column" else i) == 1
-                hue = "hbm" if held else "slate"
-                parts.append(svg.rect(left + 44 + j * side, 34 + i * side, side - 3, side - 3, palette.css(hue),
-                                      opacity=0.85 if held else 0.22))  # fmt: skip
-        end = 34 + rows * side
-        if held_by == "column":
-            parts.append(svg.text(left + 44 + 1.5 * side, end + 14, "dK, dV", size=14, anchor="middle", bold=True))
-        if held_by == "row" or n == 2:
-            for i in range(rows):
-                owned = n == 2 or i == 1
-                name = "+ dQ" if n == 2 else "dQ"
-                if owned:
-                    parts.append(svg.text(left, 56 + i * side, name, size=14, bold=True))
-        parts.append(svg.text(left, end + 40, sums_up, size=14))
-    told = "tiles of S: one column of tiles belongs to the program of a key tile, one row to that of a query tile"
-    return svg.picture(760, 34 + rows * side + 50, told, parts, "900px")
+    for n, (title, below, beside, told) in enumerate(ways):
+        left, top = (0.0, n * high) if narrow else (n * 290.0, 0.0)
+        parts.append(svg.text(left, top + 16, title, size=16, bold=True))
+        for i in range(tiles):
+            for j in range(tiles):
+                held = (j if below else i) == 1
+                x, y, hue = left + 54 + j * side, top + 34 + i * side, palette.css("hbm" if held else "slate")
+                parts.append(svg.rect(x, y, side - 3, side - 3, hue, opacity=0.85 if held else 0.22))
+        parts += [svg.text(left, top + 56 + i * side, f"{'+ ' * (n == 2)}dQ", bold=True) for i in beside]
+        end = top + 34 + tiles * side
+        parts.append(svg.text(left + 54 + 1.5 * side, end + 14, below, anchor="middle", bold=True))
+        parts.append(svg.text(left, end + 38, told))
+    said = "tiles of S: a column of tiles belongs to the program of a key tile, a row to that of a query tile"
+    width = 290.0 if narrow else 860.0
+    return svg.picture(width, high * len(ways) if narrow else high - 10, said, parts, f"{1.1 * width:.0f}px")
 
 
 def in_orders(found: Sequence[sums.Order], lost: float, elements: int) -> str:

@@ -6,8 +6,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from explain import lessons
-from explain.chapters.backward import exercises, figures, memory, sums
+from explain.chapters.backward import exercises, figures, sums
 from explain.chapters.backward.chain import Chain
+from explain.chapters.papers import flashattention
 from explain.experiment import Experiment
 from explain.figures.numbers import count, number
 from explain.trace.model import Trace
@@ -27,9 +28,10 @@ SIZES = {"seq_len": (512, 1024, 2048, 4096, 8192, 16384), "head_dim": (64, 128)}
 
 WORDS = (
     "Training needs gradients. The layers after attention send back dO: how the loss changes with each element of O. "
-    "The backward pass turns it into dQ, dK and dV.\n\n**First one row.** Its logits x become weights p. For each weight "
-    "comes back dp, how the loss changes with it. Each weight depends on every logit of its row: ∂pᵢ/∂xⱼ = pᵢ (1 if "
-    "i = j, else 0) − pᵢ pⱼ. The sum over i leaves one number per row, δ:\n\n**ds = p (dp − δ), with δ = Σ p dp.**\n\n"
+    "The backward pass turns it into dQ, dK and dV.\n\n**First one row.** Its logits x become weights p. For each "
+    "weight dp comes back: how the loss changes with it. Each weight depends on every logit of its row: ∂pᵢ/∂xⱼ = "
+    "pᵢ (1 if i = j, else 0) − pᵢ pⱼ. The sum over i leaves one number per row, δ:\n\n"
+    "**ds = p (dp − δ), with δ = Σ p dp.**\n\n"
     "The gradients of a row sum to 0: adding the same number to all logits changes no weight."
 )
 
@@ -49,7 +51,7 @@ def one_row(beside: DeltaGenerator) -> None:
             )
         row = Chain.of(x, dp)
         with drawn:
-            pictures.drawing(figures.chain(row))
+            pictures.drawing(figures.chain(row), figures.chain(row, narrow=True))
             layout.prose(figures.worked(row))
             st.caption("computed on this page, in float64")
 
@@ -58,7 +60,7 @@ def kernels() -> tuple[Experiment, list[Trace]]:
     """The three backward kernels in the player, one at a time; the bytes of the chosen one."""
     words = (
         "The whole method is that row, for tiles:\n\n"
-        "dV = Pᵀ dO · dP = dO Vᵀ · dS = P ∘ (dP − δ) · dQ = dS K · dK = dSᵀ Q\n\n"
+        "dV = Pᵀ dO, dP = dO Vᵀ, dS = P ∘ (dP − δ), dQ = dS K, dK = dSᵀ Q\n\n"
         "δ needs no row of P: rowsum(P ∘ dP) = rowsum(dO ∘ O). And P = exp(S − L): the forward pass left **L = m + "
         "ln ℓ**, one number per query. So the kernel needs no maximum and no N × N matrix.\n\nThe forward pass is not "
         "part of this run: O and L are given, as it leaves them, and so is P for the kernel that keeps it."
@@ -87,7 +89,7 @@ def what_is_kept() -> None:
         "the FlashAttention paper, forward and backward together, on an A100, without mask and dropout."
     )
     with layout.part("What is kept for the backward pass", words), st.container(key="chart kept"):
-        p = memory.flashattention.of_table("torch:flash_backward", 1024).values
+        p = flashattention.of_table("torch:flash_backward", 1024).values
         plotted(figures.held(), "memory by N", {"displayModeBar": False}, "memory of both backward passes by N")
         st.caption(
             f"batch {p['batch']}, {p['heads']} heads, d = {p['head_dim']}, 16 bits · formula, and the paper's table 21"
@@ -109,7 +111,7 @@ def the_bill() -> None:
         )
         st.markdown(figures.bills(like))
         st.caption("one sequence, 16 heads, bf16, tiles of 64 × 64 · by formula, which the trace confirms to the byte")
-    standard, flash = memory.flashattention.FIGURE_2
+    standard, flash = flashattention.FIGURE_2
     with text:
         layout.prose(
             "Computing S a second time costs a matmul and the exponentials. Reading P back costs N² numbers, and "
@@ -131,7 +133,7 @@ def who_writes_dq(experiment: Experiment) -> None:
         "the addition must be **atomic**. Which program comes first is not fixed."
     )
     with layout.part("Who may write dQ? Five matmuls or seven", words):
-        pictures.drawing(figures.owners())
+        pictures.drawing(figures.owners(), figures.owners(narrow=True))
     atomic = lessons.summed_by_atomics(experiment)
     trace = stepper.traces_of([atomic])[0]
     if trace is None:

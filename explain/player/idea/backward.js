@@ -7,7 +7,8 @@ export const BACKWARD = {
   columns: [tiles(["queries"]), tiles(["output_gradient"]), tiles(["output"]), tiles(["scores"], "keys"),
     numbered("logsumexp"), tiles(["exponentials"]), tiles(["weights_gradient"], "values"), numbered("row_gradient"),
     tiles(["scores_gradient"]), tiles(["queries_gradient"]), tiles(["keys_gradient"]), tiles(["values_gradient"])],
-  words: () => ({ logsumexp: "logsumexp", row_gradient: "rowsum(dO ∘ O)" }),
+  words: (sets) => ({ logsumexp: "logsumexp",
+    row_gradient: sets("weights_gradient") && !sets("scores") ? "rowsum(P ∘ dP)" : "rowsum(dO ∘ O)" }),
 };
 /** Their rows are keys. */
 export const OF_KEYS = new Set(["keys_gradient", "values_gradient"]);

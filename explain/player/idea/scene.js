@@ -207,7 +207,7 @@ export class Scenes {
     return {
       role, variable, set, dtype, rows, cols: data.length / rows, itemBytes: itemBytes(dtype || "f32"),
       symbol: role ? roleSymbol(story, role, k) : bufferSymbol(variable, story.view), quantity, ramp, diverging,
-      range, turned: role === "keys", inside: padded < 0 ? rows : padded, // rows of S; what follows is padding
+      range, turned: role === "keys" || (role === "values" && Boolean(story.roles.weights_gradient)), inside: padded < 0 ? rows : padded, // rows of S; what follows is padding
       deep: DEEP.has(role) || (role === "output" && Boolean(story.roles.accumulator)), whole: !isFloat(dtype),
       largest: quantity ? largest ?? 1 : largest ?? largestOf(data), ofKeys: OF_KEYS.has(role),
     };

@@ -1,0 +1,84 @@
+"""The page Backward: one row's chain rule, the parts of dQ in every order, what is kept, and its views."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from explain import lessons
+from explain.chapters.backward import exercises, figures, memory, sums, view
+from explain.chapters.backward.chain import Chain
+from explain.chapters.papers import flashattention
+from explain.experiment import Experiment
+from explain.trace.model import numbers
+from explain.ui.stepper import lesson
+from tests.pages import page
+
+ATOMIC = lessons.summed_by_atomics(lessons.BACKWARD)
+
+
+def test_a_rows_gradient_is_what_finite_differences_and_the_jacobian_say():
+    row = Chain.of(view.LOGITS, view.UPSTREAM)
+    np.testing.assert_allclose(row.ds, row.measured, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(row.ds, row.dp @ row.jacobian(), rtol=0, atol=1e-15)
+    assert abs(row.ds.sum()) < 1e-15
+    assert figures.worked(row).count("0.1406") == 1
+
+
+def test_the_parts_of_dq_in_the_programs_order_are_the_kernels_sum():
+    trace = lesson(ATOMIC.key)[1]
+    of = sums.parts(trace)
+    stored = np.concatenate(
+        [numbers(value) for _, value in trace.history("dq")][-len(of) :]
+    )  # what scale_kernel stores
+    scale = np.float32(ATOMIC.values["head_dim"] ** -0.5)
+    np.testing.assert_array_equal(sums.summed(of, tuple(range(len(of)))).reshape(-1) * scale, stored)
+
+
+def test_another_order_gives_other_bits_and_a_lost_addition_another_result():
+    trace = lesson(ATOMIC.key)[1]
+    first, *others = sums.orders(trace)
+    assert len(others) == 4 * 3 * 2 - 1
+    assert first.changed == 0
+    assert any(order.changed for order in others)
+    assert max(order.error for order in (first, *others)) < 1e-6
+    assert sums.lost(trace) > 1e-2
+    swapped = next(order for order in others if order.tiles == (1, 0, 2, 3))
+    assert swapped.changed == 0  # a + b = b + a: only the third addition depends on the order
+
+
+@pytest.mark.parametrize("baseline", memory.PAPERS)
+def test_the_formula_of_memory_is_near_what_the_paper_measured(baseline):
+    for n, mb in zip(memory.LENGTHS, flashattention.TABLE_21[baseline], strict=False):
+        formula = memory.held(memory.PAPERS[baseline], flashattention.of_table(baseline, n).values)
+        assert 0.6 < formula / (mb * 1e6) < 1
+
+
+def test_a_bill_is_the_kernels_formula():
+    like = Experiment.of("flash_attention_backward", {"seq_len": 128, "block_m": 32, "block_n": 32}, "normal")
+    standard, flash, atomic = (memory.bill(kernel, like) for kernel in memory.KERNELS)
+    assert (standard.matmuls, flash.matmuls, atomic.matmuls) == (4, 7, 5)
+    assert flash.matmul_flops * 5 == atomic.matmul_flops * 7 == standard.matmul_flops * 35 / 4
+    assert standard.exponentials == 0
+    assert flash.exponentials == 2 * atomic.exponentials == 2 * 128 * 128
+    assert standard.kept == 128 * 128 * 4
+
+
+@pytest.mark.parametrize(("way", "kernel"), view.WAYS.items())
+def test_each_way_opens_with_its_kernel_and_its_bytes_agree(way, kernel):
+    app = page("backward", way=way)
+    told = " ".join(one.value for one in app.markdown)
+    assert "✓ formula = trace" in told
+    assert "one addition lost: a race" in told
+    assert any(kernel.split("_")[-1] in one.value or "backward" in one.value for one in app.caption)
+
+
+def test_the_answers_follow_from_the_run():
+    for experiment, made in ((lessons.BACKWARD, 2), (ATOMIC, 1)):
+        runs = [(experiment, lesson(experiment.key)[1])]
+        answers = {question.name: question.answer(runs) for question in exercises.QUESTIONS}
+        assert answers["scores-made"] == made
+        assert answers["times-less"] == 64
+        trace = runs[0][1]
+        assert "p" in trace.changes(answers["first-p"][0])
+        assert "0" in next(one for one in exercises.QUESTIONS if one.name == "row-sum").why(runs).words

@@ -13,6 +13,7 @@ import pytest
 from explain import contents, glossary, lessons
 from explain.chapters.attention.exercises import Shown as Token
 from explain.chapters.attention.heads import head
+from explain.chapters.decoding import exercises as decoding
 from explain.chapters.exactness import exercises as exactness
 from explain.chapters.flash_attention import exercises as flash
 from explain.chapters.flash_attention import tiles
@@ -141,6 +142,11 @@ CONTEXTS: dict[str, Callable[[], Sequence[Any]]] = {
     "what_breaks": lambda: tuple(exhibit(name) for name in ("finite_start", "nan_swallowed", "no_running_max")),
     "exactness": lambda: tuple(exact(lessons.EXACT.with_(dtype=dtype)) for dtype in ("fp16", "bf16")),
     "tile_cost": lambda: tuple(compiled(gpu) for gpu in ("H200", "T4")),
+    "decoding": lambda: (
+        decoding.Shown(decoding.PARTS, GPUS["H200"], runs(lessons.DECODED)),
+        decoding.Shown(decoding.BYTES, GPUS["T4"]),
+        decoding.Shown(decoding.MASKS, None, runs(lessons.VERIFIED, lessons.top_left(lessons.VERIFIED))),
+    ),
     "three_numbers": lambda: tuple(counted(kernel) for kernel in ("flash_attention", "attention_standard")),
     "sweeps": lambda: tuple(swept(name) for name in ("Standard and flash, over N", "Softmax, over N")),
     "speed": climbs,

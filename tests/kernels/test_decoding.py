@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch.nn.attention.bias import causal_lower_right
@@ -14,7 +16,7 @@ from kernels.decoding import flash_decoding
 from kernels.parameters import MOST_SPLITS, diagonal_of
 from kernels.traffic_decoding import merge_bytes
 
-TILE = {"block_m": 4, "block_n": 4}
+TILE: dict[str, Any] = {"block_m": 4, "block_n": 4}
 
 
 def inputs(seq_len: int = 3, kv_len: int = 22, heads: int = 4, kv_heads: int = 2) -> list[torch.Tensor]:

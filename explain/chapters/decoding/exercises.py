@@ -12,15 +12,14 @@ from explain.chapters.decoding.cache import ITEM, MODELS
 from explain.chapters.decoding.masks import seen
 from explain.chapters.decoding.programs import KV_HEADS, splits_to_fill
 from explain.exercises import Question, Runs, Why, set_to
-from explain.figures.numbers import count, number, si
+from explain.figures.numbers import count, moved, number, si
 from explain.gpus import Gpu
 from explain.trace.model import Trace
-from kernels.parameters import ALIGNMENTS
 from kernels.traffic_decoding import merge_bytes
 
 LARGE = max(MODELS, key=lambda model: model.layers)
-FEW, MANY = 3, 8
-"""Queries and keys of the question about masks."""
+LONG = 131_072
+"""The tokens of the question about the largest model's cache."""
 
 
 PARTS, BYTES, MASKS = "Parts and merge", "Bytes and time", "Causal masks"
@@ -105,18 +104,29 @@ def _why_ridge(shown: Shown) -> Why:
     )
 
 
-def _why_per_token(_: Shown) -> Why:
+def _milliseconds(shown: Shown) -> float:
+    return 1e3 * LARGE.cache_bytes(LONG) / shown.on.hbm_bytes_per_second
+
+
+def _why_milliseconds(shown: Shown) -> Why:
+    size, rate = LARGE.cache_bytes(LONG), shown.on.hbm_bytes_per_second
     return Why(
-        f"2 × {LARGE.layers} layers × {LARGE.kv_heads} heads of keys × {LARGE.head_dim} numbers × {ITEM} bytes = "
-        f"{count(LARGE.cache_bytes(1))}."
+        f"2 × {LARGE.layers} layers × {LARGE.kv_heads} heads of keys × {LARGE.head_dim} numbers × {ITEM} bytes × "
+        f"{count(LONG)} = {moved(size)}. {moved(size)} ÷ {si(rate, 'B/s')} = {number(_milliseconds(shown))} ms."
     )
 
 
-def _why_mask(_: Shown) -> Why:
-    both = [seen(FEW - 1, FEW, MANY, align) for align in ALIGNMENTS]
+def _at_the_top_left(shown: Shown) -> int:
+    p = shown.runs[1][0].values
+    return seen(p["seq_len"] - 1, p["seq_len"], p["kv_len"], p["align"])
+
+
+def _why_mask(shown: Shown) -> Why:
+    p = shown.runs[0][0].values
+    last = p["seq_len"] - 1
     return Why(
-        f"The first query sees the first key, the next one more: query {FEW - 1} sees {both[1]}. At the bottom right "
-        f"it would see all {both[0]}."
+        f"The first query sees the first key, each further one a key more: query {last} sees {_at_the_top_left(shown)}. "
+        f"On the left it sees all {seen(last, p['seq_len'], p['kv_len'], p['align'])}."
     )
 
 
@@ -177,22 +187,25 @@ QUESTIONS = (
         hint="Divide FLOP/s by bytes per second: so many rows may share a key.",
     ),
     Question[Shown](
-        "per-token",
-        f"How many bytes does each token add to the KV cache of {LARGE.name}, with 16-bit numbers?",
+        "time-to-read",
+        lambda shown: (
+            f"{LARGE.name}, {count(LONG)} tokens. How many milliseconds does the {shown.on.name} need at least to read "
+            "this cache once?"
+        ),
         "number",
-        lambda _: LARGE.cache_bytes(1),
-        _why_per_token,
-        unit="bytes",
-        hint="K and V, of all layers and heads of keys. The table of the models has the numbers.",
-        asked=lambda shown: shown.view == BYTES,
+        _milliseconds,
+        _why_milliseconds,
+        unit="ms",
+        hint="The bytes are in the table of the models. Divide by the bandwidth of HBM.",
+        asked=lambda shown: shown.view == BYTES and shown.gpu is not None,
     ),
     Question[Shown](
         "top-left",
-        f"{FEW} queries, {MANY} keys, a causal mask aligned at the top left. How many keys does the last query see?",
+        "Under the mask on the right, how many keys does the last query see?",
         "number",
-        lambda _: seen(FEW - 1, FEW, MANY, ALIGNMENTS[1]),
+        _at_the_top_left,
         _why_mask,
-        asked=lambda shown: shown.view == MASKS,
         hint="At the top left, the first query sees the first key.",
+        asked=lambda shown: shown.view == MASKS and len(shown.runs) == 2,
     ),
 )

@@ -155,7 +155,7 @@ def bound_words(bound: Bound, gpu: Gpu) -> str:
 
 
 @kept
-def caches(tokens: int, gpu: Gpu, *, narrow: bool = False) -> str:
+def caches(tokens: int, *, narrow: bool = False) -> str:
     """Each model's cache as a bar; dashed, what it would be if each query head had keys of its own."""
     names = [model.name for model in MODELS]
     left = 0.0 if narrow else widest(names, bold=True) + 20

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from explain import lessons
@@ -89,10 +91,10 @@ def programs(gpu: Gpu) -> None:
             f"here, it has {KV_HEADS}. The {gpu.name} has {gpu.sms} SMs, and an SM without a program reads nothing. "
             "Split the keys: then there are enough programs."
         )
-        splits = st.slider("Splits", 1, 64, 4, key="splits of")
-        batch = st.select_slider("Sequences, batch", [1, 2, 4, 8, 16, 32, 64], value=1, key="batch of")
-        kv_len = st.select_slider("Keys", LENGTHS, value=32768, key="keys of", format_func=count)
-        filled = Filled(int(batch), int(kv_len), int(splits))
+        splits = st.slider("Splits", 1, 64, 4, key="fill_splits", bind="query-params")
+        batch = _of_powers("Sequences, batch", [1, 2, 4, 8, 16, 32, 64], 1, "fill_batch")
+        kv_len = _of_powers("Keys", LENGTHS, 32768, "fill_keys")
+        filled = Filled(batch, kv_len, splits)
         layout.prose(figures.sms_words(filled, gpu))
     with drawn:
         pictures.drawing(figures.sms(filled, gpu), figures.sms(filled, gpu, narrow=True))
@@ -111,9 +113,9 @@ def bandwidth(gpu: Gpu) -> None:
             "So the time is at least bytes ÷ bandwidth. **Verification** of a few queries at once reads the same "
             "bytes: it is nearly free, until arithmetic takes longer than reading. That is the ridge."
         )
-        queries = st.select_slider("Queries per head", QUERIES, value=1, key="queries of", format_func=count)
-        kv_len = st.select_slider("Keys", LENGTHS, value=32768, key="keys of bound", format_func=count)
-        bound = Bound(int(queries), int(kv_len))
+        queries = _of_powers("Queries per head", QUERIES, 1, "bound_queries")
+        kv_len = _of_powers("Keys", LENGTHS, 32768, "bound_keys")
+        bound = Bound(queries, kv_len)
         layout.prose(figures.bound_words(bound, gpu))
     with drawn:
         pictures.drawing(figures.bound_chart(bound, gpu), figures.bound_chart(bound, gpu, narrow=True))
@@ -133,16 +135,16 @@ def caches(gpu: Gpu) -> None:
             "grouped-query attention (GQA) a group of heads shares them, in multi-query attention (MQA) all heads do. "
             "Each query head still has scores of its own."
         )
-        tokens = st.select_slider("Tokens in the cache", LENGTHS, value=8192, key="tokens of", format_func=count)
-        layout.prose(figures.caches_words(int(tokens), gpu))
+        tokens = _of_powers("Tokens in the cache", LENGTHS, 8192, "cache_tokens")
+        layout.prose(figures.caches_words(tokens, gpu))
     with drawn:
-        pictures.drawing(figures.caches(int(tokens), gpu), figures.caches(int(tokens), gpu, narrow=True))
+        pictures.drawing(figures.caches(tokens), figures.caches(tokens, narrow=True))
         st.caption(
             "formula · one sequence, 16-bit keys and values of all layers · heads: of queries / of keys · dashed: if "
             "each query head had keys of its own · a token also reads the model's weights, whatever the context"
         )
         with st.expander("The models in numbers, and their sources"):
-            st.markdown(figures.caches_table(int(tokens)))
+            st.markdown(figures.caches_table(tokens))
 
 
 def no_help() -> None:
@@ -183,8 +185,8 @@ def _both_masks() -> None:
             "**Top left**: the first query is the first token. PyTorch's `is_causal=True` does so, and FlashAttention "
             "did before 2.1."
         )
-        seq_len = st.slider("Queries", 1, 12, 3, key="queries of mask")
-        kv_len = st.slider("Keys", 1, 12, 8, key="keys of mask")
+        seq_len = st.slider("Queries", 1, 12, 3, key="mask_queries", bind="query-params")
+        kv_len = st.slider("Keys", 1, 12, 8, key="mask_keys", bind="query-params")
         layout.prose(figures.masks_words(seq_len, kv_len))
     with drawn:
         pictures.drawing(figures.masks(seq_len, kv_len), figures.masks(seq_len, kv_len, narrow=True))
@@ -208,6 +210,12 @@ def measured() -> None:
             if words := stale_words(result.stale):
                 st.caption(words)
         layout.chapter_link("speed", "Its code, and what it took →", {"view": "Other kernels", "work": "Decode"})
+
+
+def _of_powers(label: str, options: Sequence[int], value: int, key: str) -> int:
+    """A slider over these numbers, kept in the page's address."""
+    chosen = st.select_slider(label, options, value=value, key=key, bind="query-params", format_func=count)
+    return int(chosen)
 
 
 def closing(shown: exercises.Shown) -> None:

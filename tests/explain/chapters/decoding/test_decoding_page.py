@@ -1,0 +1,158 @@
+"""Decoding: programs on SMs, the bandwidth bound, caches of models, masks of unequal lengths, and the page itself."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from explain.chapters.decoding import figures
+from explain.chapters.decoding.bound import Bound, free_queries, ridge
+from explain.chapters.decoding.cache import MODELS
+from explain.chapters.decoding.exercises import BYTES, MASKS, PARTS
+from explain.chapters.decoding.masks import seen
+from explain.chapters.decoding.programs import Filled, splits_to_fill
+from explain.chapters.decoding.savings import Saving
+from explain.chapters.speed.results import load
+from explain.figures.svg import LEGIBLE
+from explain.gpus import GPUS
+from kernels.parameters import ALIGNMENTS
+from tests.pages import page, texts
+
+H200, T4 = GPUS["H200"], GPUS["T4"]
+PHONE = 388
+"""The width of a column on a phone of 420 pixels."""
+
+
+# Programs
+
+
+@pytest.mark.parametrize("gpu", GPUS.values(), ids=GPUS)
+def test_the_fewest_splits_that_fill_a_gpu_are_enough_and_one_fewer_is_not(gpu):
+    need = splits_to_fill(8, gpu)
+    assert not gpu.sms - Filled(1, 131072, need).busy(gpu)
+    assert gpu.sms > Filled(1, 131072, need - 1).programs
+
+
+def test_a_split_without_keys_is_no_program():
+    assert Filled(1, 1024, 64).programs == 8 * 1024 // 64
+    assert "Only 16 splits have keys" in figures.sms_words(Filled(1, 1024, 64), H200)
+
+
+def test_the_picture_has_a_square_for_each_sm_and_fills_those_with_a_program():
+    drawn = figures.sms(Filled(1, 32768, 4), H200)
+    filled = re.findall(r"<title>SM \d+: 1 program</title>", drawn)
+    idle = re.findall(r"<title>SM \d+: 0 programs</title>", drawn)
+    assert (len(filled), len(idle)) == (32, 100)
+    two_rounds = figures.sms(Filled(1, 32768, 20), H200)  # 160 programs on 132 SMs
+    assert len(re.findall(r"<title>SM \d+: 2 programs</title>", two_rounds)) == 28
+    assert len(re.findall(r"<title>SM \d+: 1 program</title>", two_rounds)) == 104
+
+
+@pytest.mark.parametrize(
+    ("splits", "words"),
+    [(4, "100 of 132 SMs are idle"), (17, "In the last of 2 rounds 4 of 132"), (33, "Each SM has 2 programs")],
+)
+def test_the_words_say_how_full_the_gpu_is(splits, words):
+    assert words in figures.sms_words(Filled(1, 32768, splits), H200)
+
+
+def test_the_merge_grows_with_the_splits_and_the_cache_does_not():
+    one, many = Filled(2, 8192, 1), Filled(2, 8192, 32)
+    assert many.cache_bytes == one.cache_bytes == 2 * 8 * 8192 * 128 * 2 * 2
+    assert many.merge_bytes == 32 * one.merge_bytes
+
+
+# The bound
+
+
+def test_in_16_bits_the_intensity_is_the_number_of_rows_that_share_a_key():
+    for queries in (1, 3, 64):
+        assert Bound(queries, 4096).intensity == Bound(queries, 4096).rows == 4 * queries
+
+
+def test_queries_are_free_up_to_the_ridge_and_not_beyond():
+    for gpu in (H200, T4):
+        most = free_queries(gpu)
+        first = Bound(1, 4096).seconds(gpu)
+        assert Bound(most, 4096).seconds(gpu) == first < Bound(most + 1, 4096).seconds(gpu)
+        assert Bound(most, 4096).intensity <= ridge(gpu)
+    assert "the same time as for one query" in figures.bound_words(Bound(8, 4096), H200)
+    assert "× the time of one query" in figures.bound_words(Bound(256, 4096), H200)
+
+
+# Caches
+
+
+def test_a_cache_is_that_of_its_heads_of_keys():
+    by_name = {model.name: model for model in MODELS}
+    assert {model.kind for model in MODELS} == {"MHA", "GQA", "MQA"}
+    assert by_name["Llama 2 7B"].cache_bytes(1) == 524_288
+    assert by_name["Llama 3 8B"].cache_bytes(1) * by_name["Llama 3 8B"].group == 524_288
+    assert all(model.source for model in MODELS)
+
+
+# Where it does not help
+
+
+def test_flash_attention_saves_little_with_one_query_and_much_with_many():
+    assert Saving(1, 8192).saved < 0.02
+    assert Saving(8192, 8192).saved > 0.7
+    assert Saving(1, 8192).flash < Saving(1, 8192).split < 1.01 * Saving(1, 8192).flash
+
+
+# Masks
+
+
+def test_the_two_corners_are_the_same_only_if_the_lengths_are():
+    bottom_right, top_left = ALIGNMENTS
+    assert [seen(query, 3, 8, bottom_right) for query in range(3)] == [6, 7, 8]
+    assert [seen(query, 3, 8, top_left) for query in range(3)] == [1, 2, 3]
+    assert [seen(query, 5, 3, bottom_right) for query in range(5)] == [0, 0, 1, 2, 3]
+    assert [seen(query, 5, 3, top_left) for query in range(5)] == [1, 2, 3, 3, 3]
+    assert "both masks are the same" in figures.masks_words(4, 4)
+    assert "**2 see none**" in figures.masks_words(5, 3)
+
+
+# Pictures and the page
+
+
+def test_no_picture_of_a_phone_is_wider_than_its_column():
+    filled, bound = Filled(1, 32768, 17), Bound(8, 32768)
+    drawn = [
+        figures.sms(filled, H200, narrow=True),
+        figures.bound_chart(bound, H200, narrow=True),
+        figures.caches(131072, narrow=True),
+        figures.masks(12, 12, narrow=True),
+    ]
+    for svg in drawn:
+        (width,) = re.findall(r'viewBox="0 0 ([\d.]+)', svg)
+        assert float(width) * LEGIBLE <= PHONE
+
+
+def test_every_committed_case_of_the_fast_kernel_is_in_the_table():
+    result = load()
+    assert result is not None
+    table = figures.measured_table(result)
+    assert len(table.splitlines()) == 2 + len(result.of("decode"))
+    assert "PyTorch" in table or "cuDNN" in table
+
+
+@pytest.mark.parametrize(
+    ("view", "words"),
+    [
+        (PARTS, ("32 programs on 132 SMs", "recorded · NVIDIA H200", "formula = trace")),
+        (BYTES, ("ridge: 206", "Llama 3 70B", "With one query, S is one row")),
+        (MASKS, ("bottom right", "the last query is the last token")),
+    ],
+)
+def test_each_view_opens_without_triton_and_says_what_it_is_for(view, words):
+    shown = page("decoding", view=view)
+    assert not shown.error
+    assert not shown.exception
+    assert all(one in texts(shown) for one in words)
+
+
+def test_a_link_sets_the_sliders():
+    assert "**3 see none**" in texts(page("decoding", view=MASKS, mask_queries="8", mask_keys="5"))
+    assert "64 programs on 132 SMs" in texts(page("decoding", fill_splits="8"))

@@ -13,6 +13,7 @@ import pytest
 from explain import contents, glossary, lessons
 from explain.chapters.attention.exercises import Shown as Token
 from explain.chapters.attention.heads import head
+from explain.chapters.cross_entropy import exercises as cross_entropy
 from explain.chapters.exactness import exercises as exactness
 from explain.chapters.flash_attention import exercises as flash
 from explain.chapters.flash_attention import tiles
@@ -140,6 +141,15 @@ CONTEXTS: dict[str, Callable[[], Sequence[Any]]] = {
     ),
     "what_breaks": lambda: tuple(exhibit(name) for name in ("finite_start", "nan_swallowed", "no_running_max")),
     "exactness": lambda: tuple(exact(lessons.EXACT.with_(dtype=dtype)) for dtype in ("fp16", "bf16")),
+    "cross_entropy": lambda: tuple(
+        cross_entropy.Shown(*runs(one)[0])
+        for one in (
+            lessons.LOSS,
+            lessons.LOSS.through("cross_entropy_backward"),
+            lessons.LOSS.through("cross_entropy_standard").with_(ignored=14),
+            lessons.LOSS.with_(inputs="normal", tokens=20, vocab=50, block_n=16),
+        )
+    ),
     "tile_cost": lambda: tuple(compiled(gpu) for gpu in ("H200", "T4")),
     "three_numbers": lambda: tuple(counted(kernel) for kernel in ("flash_attention", "attention_standard")),
     "sweeps": lambda: tuple(swept(name) for name in ("Standard and flash, over N", "Softmax, over N")),

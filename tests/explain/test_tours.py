@@ -9,6 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explain import contents, lessons, tours
+from explain.chapters.cross_entropy.view import KERNEL_OF
 from explain.chapters.side_by_side.pairs import PAIRS
 from explain.chapters.triton_ladder.ladder import RUNGS
 from explain.chapters.what_breaks.divergence import compared
@@ -61,6 +62,7 @@ def opened_on() -> dict[str, list[list[Experiment]]]:
         "what_breaks": [[*compared(exhibit)] for exhibit in EXHIBITS.values()],
         "side_by_side": [[pair.left, pair.right] for pair in PAIRS],
         "three_numbers": [[lessons.SHORT]],
+        "cross_entropy": [[lessons.LOSS.through(kernel)] for kernel in KERNEL_OF.values()],
     }
 
 

@@ -14,6 +14,7 @@ from explain import contents, glossary, lessons
 from explain.chapters.attention.exercises import Shown as Token
 from explain.chapters.attention.heads import head
 from explain.chapters.decoding import exercises as decoding
+from explain.chapters.cross_entropy import exercises as cross_entropy
 from explain.chapters.exactness import exercises as exactness
 from explain.chapters.flash_attention import exercises as flash
 from explain.chapters.flash_attention import tiles
@@ -141,6 +142,15 @@ CONTEXTS: dict[str, Callable[[], Sequence[Any]]] = {
     ),
     "what_breaks": lambda: tuple(exhibit(name) for name in ("finite_start", "nan_swallowed", "no_running_max")),
     "exactness": lambda: tuple(exact(lessons.EXACT.with_(dtype=dtype)) for dtype in ("fp16", "bf16")),
+    "cross_entropy": lambda: tuple(
+        cross_entropy.Shown(*runs(one)[0])
+        for one in (
+            lessons.LOSS,
+            lessons.LOSS.through("cross_entropy_backward"),
+            lessons.LOSS.through("cross_entropy_standard").with_(ignored=14),
+            lessons.LOSS.with_(inputs="normal", tokens=20, vocab=50, block_n=16),
+        )
+    ),
     "tile_cost": lambda: tuple(compiled(gpu) for gpu in ("H200", "T4")),
     "decoding": lambda: (
         decoding.Shown(decoding.PARTS, GPUS["H200"], runs(lessons.DECODED)),

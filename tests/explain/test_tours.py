@@ -9,6 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explain import contents, lessons, tours
+from explain.chapters.cross_entropy.view import KERNEL_OF
 from explain.chapters.side_by_side.pairs import PAIRS
 from explain.chapters.triton_ladder.ladder import RUNGS
 from explain.chapters.what_breaks.divergence import compared
@@ -67,6 +68,7 @@ def opened_on() -> dict[str, list[list[Experiment]]]:
             [lessons.with_p_kept(lessons.BACKWARD)],
         ],
         "decoding": [[lessons.DECODED], [lessons.VERIFIED, lessons.top_left(lessons.VERIFIED)]],
+        "cross_entropy": [[lessons.LOSS.through(kernel)] for kernel in KERNEL_OF.values()],
     }
 
 

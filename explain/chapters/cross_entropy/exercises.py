@@ -9,13 +9,11 @@ import numpy as np
 from explain.chapters.cross_entropy.states import Loss, State, loss_of, states
 from explain.exercises import Question, Why
 from explain.experiment import Experiment
-from explain.figures.numbers import count, fixed, moved, number
+from explain.figures.numbers import count, fixed, number
 from explain.trace.model import Trace
 from kernels.inputs import IGNORE_INDEX
 
 BACKWARD = "cross_entropy_backward"
-LAYER = (8192, 128_256)
-"""(tokens, vocabulary) of the question on bytes."""
 
 
 @dataclass(frozen=True)
@@ -101,15 +99,15 @@ def _why_logit_bytes(shown: Shown) -> Why:
 
 
 def _kept(shown: Shown) -> int:
-    tokens, vocab = LAYER
-    return tokens * vocab // tokens
+    p = shown.experiment.values
+    return int(p["tokens"] * p["vocab"] // p["tokens"])
 
 
 def _why_kept(shown: Shown) -> Why:
-    tokens, vocab = LAYER
+    p = shown.experiment.values
     return Why(
-        f"X has {count(tokens)} × {count(vocab)} numbers, {moved(4 * tokens * vocab)} in float32. L has "
-        f"{count(tokens)}, {moved(4 * tokens)}. The ratio is V."
+        f"X has {p['tokens']} × {p['vocab']} = {count(p['tokens'] * p['vocab'])} numbers, L has {p['tokens']}. The "
+        "ratio is V: the larger the vocabulary, the more is saved."
     )
 
 
@@ -159,8 +157,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "kept",
-        f"{count(LAYER[0])} tokens, V = {count(LAYER[1])}. The forward pass keeps L instead of X, both in float32. How "
-        "many times smaller is L?",
+        "For the backward pass the kernel keeps L instead of X. How many times as many numbers has X?",
         "number",
         _kept,
         _why_kept,

@@ -34,8 +34,6 @@ WORDS = {
     "two programs write the same element.",
 }
 """What to see, for each kernel."""
-PRESETS = ("sentence_short", "normal", "ascending", "descending", "constant", "one_hot", "large_magnitude",
-           "spike_last_tile", "first_tile_masked")  # fmt: skip
 LENGTHS = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536)
 LONG = {"tokens": TOKENS, "vocab": 128_256, "dim": 4096, "dtype": "bf16", "block_m": 128, "block_n": 128}
 """A training step's last layer, in tiles as fast matmuls have them."""
@@ -46,7 +44,7 @@ def choose() -> tuple[str, Experiment]:
     """The kernel and its input; the sizes open from a button."""
     way = controls.pick("Kernel", KERNEL_OF, "way", wrap=True, label_visibility="collapsed")
     folded = ("tokens", "vocab", "ignored", "block_m", "dtype")
-    chosen = controls.controls(lessons.LOSS, ["inputs", "block_n"], PRESETS, folded=folded)
+    chosen = controls.controls(lessons.LOSS, ["inputs", "block_n"], controls.ROW_PRESETS, folded=folded)
     return way, chosen
 
 

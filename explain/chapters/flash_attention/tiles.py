@@ -69,7 +69,7 @@ def settings(kernel: str) -> dict[str, tuple[Value, ...]]:
     for parameter in KERNELS[kernel].parameters:
         match parameter.kind:
             case "tile":
-                least = 16 if KERNELS[kernel].family == "attention" else parameter.minimum
+                least = 16 if KERNELS[kernel].family in ("attention", "loss") else parameter.minimum  # tl.dot's
                 most = min(parameter.maximum, LARGEST_SIDE)
                 allowed[parameter.name] = tuple(1 << bit for bit in range(17) if least <= 1 << bit <= most)
             case "choice":
@@ -84,6 +84,8 @@ def opening(kernel: str) -> dict[str, Value]:
     """The setting that the page opens on: one with shipped cost and instructions, if there is one."""
     if KERNELS[kernel].family == "attention":
         start: dict[str, Value] = {"block_m": 64, "block_n": 64, "head_dim": 64, "dtype": "fp16"}
+    elif KERNELS[kernel].family == "loss":
+        start = {"block_m": 64, "block_n": 64, "block_d": 64, "dtype": "bf16"}
     else:
         start = {"block_m": 4, "block_n": 1024, "dtype": "fp32"}
     own = settings(kernel)
@@ -95,6 +97,9 @@ def compiled_as(kernel: str, chosen: Mapping[str, Value]) -> Experiment:
     """The experiment to compile for a kernel with these settings. Raises ParameterError."""
     if KERNELS[kernel].family == "attention":
         return Experiment.of(kernel, {"seq_len": LENGTH, **chosen}, "normal")
+    if KERNELS[kernel].family == "loss":
+        sizes = {"tokens": LENGTH, "vocab": LENGTH, "dim": chosen["block_d"]}
+        return Experiment.of(kernel, {**sizes, **chosen}, "normal")
     tile = int(chosen.get("block_n", 1))
     cols = tile if WHOLE_ROW_TILE in KERNELS[kernel].parameters else max(LENGTH, TILES * tile)
     sizes = {"n": cols} if KERNELS[kernel].family == "vector" else {"rows": ROWS, "cols": cols}

@@ -9,7 +9,7 @@ from explain import lessons
 from explain.experiment import Experiment, ParameterError
 from kernels.catalog import KERNELS
 
-_OPENINGS = {"vector": lessons.VECTORS, "softmax": lessons.ONLINE}
+_OPENINGS = {"vector": lessons.VECTORS, "softmax": lessons.ONLINE, "loss": lessons.LOSS}
 
 
 def opening(kernel: str, attention: Experiment = lessons.OPENING) -> Experiment:
@@ -25,7 +25,7 @@ def opening(kernel: str, attention: Experiment = lessons.OPENING) -> Experiment:
 
 def controls_of(kernel: str) -> list[str]:
     """The parameters that the reader can choose, in order."""
-    wanted = ("seq_len", "kv_len", "cols", "n", "block_m", "block_n", "dtype", "causal")
+    wanted = ("seq_len", "kv_len", "cols", "n", "tokens", "vocab", "block_m", "block_n", "dtype", "causal")
     own = {parameter.name for parameter in KERNELS[kernel].parameters}
     return ["inputs", *(name for name in wanted if name in own)]
 

@@ -119,19 +119,25 @@ class Lesson:
         return max(self.cache.glob("traces/*.tilescope"), key=lambda path: path.stat().st_ctime_ns)
 
 
-async def idle_killed(lesson: Lesson, experiment: Experiment) -> None:
-    for worker in lesson.workers():
+async def kill_all(lesson: Lesson) -> None:
+    """Kills the workers and waits until they are dead: freeing their memory takes a while."""
+    workers = lesson.workers()
+    for worker in workers:
         with suppress(psutil.NoSuchProcess):
             worker.kill()
+    while any(worker in lesson.workers() for worker in workers):
+        await asyncio.sleep(0.01)
+
+
+async def idle_killed(lesson: Lesson, experiment: Experiment) -> None:
+    await kill_all(lesson)
     await lesson.reader.look_at(experiment)
 
 
 async def killed_at_any_time(lesson: Lesson, experiment: Experiment) -> None:
     asked = asyncio.create_task(lesson.reader.look_at(experiment))
     await asyncio.sleep(lesson.random.uniform(0, 0.25))
-    for worker in lesson.workers():
-        with suppress(psutil.NoSuchProcess):
-            worker.kill()
+    await kill_all(lesson)
     await asked
 
 

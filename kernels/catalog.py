@@ -23,6 +23,7 @@ from kernels.digest import digest_of
 from kernels.edits import Edit
 from kernels.inputs import Arrays, Preset
 from kernels.museum import EXHIBITS, Exhibit
+from kernels.museum_backward import BUGS
 from kernels.parameters import Parameter, Values
 from kernels.rungs import GLUON, ORDER
 from kernels.traffic import Term, Traffic
@@ -479,7 +480,7 @@ def _broken(exhibit: Exhibit) -> Kernel:
 
 
 KERNELS: Mapping[str, Kernel] = {
-    kernel.name: kernel for kernel in (*_TAUGHT, *map(_broken, EXHIBITS.values()), *_MEASURED)
+    kernel.name: kernel for kernel in (*_TAUGHT, *map(_broken, (*EXHIBITS.values(), *BUGS.values())), *_MEASURED)
 }
 """Every kernel that an experiment may name, by name."""
 

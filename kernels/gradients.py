@@ -20,11 +20,17 @@ Tensors = Mapping[str, torch.Tensor]
 
 
 def flash_forward(p: Values, inputs: Tensors) -> dict[str, torch.Tensor]:
-    """o of the inputs' dtype and lse float32 (batch, heads, seq_len), as an exact forward pass leaves them."""
+    """o of the inputs' dtype and lse float32 (batch, heads, seq_len), as an exact forward pass leaves them.
+
+    It asks for no value, so it also runs on tensors that have none. An infinite V that is seen gives NaN.
+    """
     q = inputs["q"]
     o, lse = torch.empty_like(q), torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     for at, _, v, weights, hidden, lse_rows in _pieces(p, inputs):
-        o[at], lse[at] = _sum_of(weights, v, hidden).to(o.dtype), lse_rows.float()
+        seen = torch.where(hidden, 0.0, weights)
+        lost = torch.where(hidden, 0.0, 1.0).double() @ torch.where(v.isfinite(), 0.0, 1.0).double() > 0
+        o[at] = torch.where(lost, math.nan, seen @ torch.where(v.isfinite(), v, 0.0)).to(o.dtype)
+        lse[at] = lse_rows.float()
     return {"o": o, "lse": lse}
 
 

@@ -37,6 +37,7 @@ class Exhibit:
     hidden_by: str = "normal"
     harmless: bool = False
     work: Callable[[Values], Work] | None = None  # FLOPs that the edit adds, or takes away if negative
+    function: str = ""  # where the line is, if the base launches several kernels
 
     @property
     def kernel(self) -> str:
@@ -46,7 +47,7 @@ class Exhibit:
     @property
     def edit(self) -> Edit:
         """The line that is changed."""
-        return Edit(self.name, f"{self.base}_kernel", self.old, self.new)
+        return Edit(self.name, self.function or f"{self.base}_kernel", self.old, self.new)
 
 
 def _no_maximum_with_the_old(p: Values) -> Work:

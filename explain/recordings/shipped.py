@@ -13,6 +13,7 @@ from explain.chapters.triton_ladder.ladder import RUNGS
 from explain.chapters.what_breaks.divergence import compared
 from explain.experiment import Experiment
 from kernels.museum import EXHIBITS
+from kernels.museum_backward import BUGS
 from kernels.parameters import ORDERS
 
 
@@ -49,6 +50,7 @@ def _opened_on() -> Iterator[Experiment]:
             yield step
     yield exactness.flash(lessons.EXACT)
     yield from dict.fromkeys(one for broken in EXHIBITS.values() for one in compared(broken))
+    yield from dict.fromkeys(one for bug in BUGS.values() for one in compared(bug))
     for pair in pairs.PAIRS:
         yield from (pair.left, pair.right)
     for climbed in CLIMB.values():

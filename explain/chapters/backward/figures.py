@@ -18,6 +18,8 @@ from explain.figures.tables import Column, markdown
 from explain.kept import kept
 from explain.source import functions
 from kernels.catalog import KERNELS
+from kernels.edits import source_of
+from kernels.museum import Exhibit
 
 BAR, HIGH = 110.0, 30.0
 
@@ -107,6 +109,21 @@ def saved(like: Experiment) -> str:
         f"or {number(more[1])} × with atomics. It moves {number(standard.bytes / flash.bytes)} × fewer bytes, "
         f"or {number(standard.bytes / atomic.bytes)} × fewer, and keeps {number(standard.kept / flash.kept)} × less."
     )
+
+
+@kept
+def changed(bug: Exhibit) -> str:
+    """The line that a bug changes, as a diff."""
+    found = bug.edit.diff(source_of(KERNELS[bug.base].module))
+    return "\n".join(f"{sign} {line.strip()}" for sign, _, line in found)
+
+
+def verdict(output: str, error: float, tolerance: float, passes: bool) -> str:
+    """The largest error of a run beside its tolerance, in words; Markdown."""
+    if passes:
+        return ":green[**Right here.**] In the interpreter programs run one after the other."
+    symbol = {"dq": "dQ", "dk": "dK", "dv": "dV"}.get(output, output)
+    return f":red[**Wrong:**] in {symbol} the largest error is {number(error)}, and {scientific(tolerance)} is allowed."
 
 
 @kept

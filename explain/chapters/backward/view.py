@@ -9,12 +9,16 @@ from explain import lessons
 from explain.chapters.backward import exercises, figures, sums
 from explain.chapters.backward.chain import Chain
 from explain.chapters.papers import flashattention
+from explain.engine import engine
 from explain.experiment import Experiment
 from explain.figures.numbers import count, number
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.charts import plotted
 from explain.ui.exercises import ask
+from explain.workers import WorkerError
+from kernels.catalog import KERNELS
+from kernels.museum_backward import BUGS
 
 LOGITS, UPSTREAM = (2.0, 1.0, 0.5, -1.0), (1.0, -0.5, 2.0, 0.0)
 STEPS = [step / 2 for step in range(-8, 9)]
@@ -163,6 +167,34 @@ def gradient_of_lse() -> None:
     ):
         st.code(figures.with_dlse(), language="python")
         st.caption("kernels/backward.py, `attention_delta_kernel`")
+
+
+@st.fragment
+def what_breaks() -> None:
+    """A bug of the backward pass to choose: its changed line, its verdict, why O does not show it."""
+    text, picture = layout.sides("What breaks the gradients and not O")
+    with picture:
+        bug = BUGS[controls.pick("Bug", BUGS, "bug", format_func=lambda name: BUGS[name].title)]
+        st.code(figures.changed(bug), language="diff", wrap_lines=True)
+        st.markdown(verdict(bug.name))
+        source = f" · from [{bug.source}]({bug.link})" if bug.link else ""
+        st.caption(f"{KERNELS[bug.base].module.replace('.', '/')}.py, on random normal numbers{source}")
+    with text:
+        layout.prose(
+            "The forward pass does not run these lines, or does not use what they compute. A test of O passes, and "
+            f"training goes wrong slowly.\n\n**{bug.title}.** {bug.story}"
+        )
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def verdict(name: str) -> str:
+    """A bug's result beside float64, from a run in the interpreter; the same for all readers."""
+    bug = BUGS[name]
+    try:
+        said = engine().check(Experiment.of(bug.kernel, bug.sizes, bug.shown_by))
+    except WorkerError as error:
+        return error.words
+    return figures.verdict(said["output"], float(said["error"]), float(said["tolerance"]), said["within_tolerance"])
 
 
 def closing(experiment: Experiment, traces: list[Trace]) -> None:

@@ -39,6 +39,7 @@ def of_chapters(run: Run, words: list[str]) -> dict[str, str]:
         "exactness": ("One sum in fp16 in two orders, among the numbers of fp16", _orders(run)),
         "what_breaks": ("A sum without its rescale factor is too long", _not_rescaled(run)),
         "speed": ("The throughput of the climb's kernels", _climb()),
+        "backward": ("P, and what is kept of it: one number per query", _kept(run)),
     }
     return {page: picture(WIDE, HIGH, label, parts, "20rem") for page, (label, parts) in drawn.items()}
 
@@ -187,6 +188,15 @@ def _not_rescaled(run: Run) -> Parts:
         yield text(14, y + 18, sign, anchor="middle", size=17, bold=True, fill=palette.css_ink(hue))
     yield rect(30 + right * unit, 56, (old + added - right) * unit, 24, css("alarm"), opacity=0.75)
     yield path(f"M{30 + right * unit:.1f} 8 V86", "currentColor", opacity=0.6)
+
+
+def _kept(run: Run) -> Parts:
+    side, queries = 80.0, len(run.s)
+    yield rect(30, 8, side, side, css("p"), opacity=0.2, stroke=css("p"))
+    yield text(30 + side / 2, 54, "P", anchor="middle", size=20, bold=True, fill=palette.css_ink("p"))
+    yield text(138, 54, "→", anchor="middle", size=20)
+    yield rect(164, 8, side / queries, side, "currentColor")
+    yield text(186, 54, "L", anchor="middle", size=20, bold=True)
 
 
 def _climb() -> Parts:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from explain.chapters.papers import flashattention
 from explain.experiment import Experiment
 from explain.trace.model import numbers
 from explain.ui.stepper import lesson
+from kernels.museum_backward import BUGS
 from tests.pages import page
 
 ATOMIC = lessons.summed_by_atomics(lessons.BACKWARD)
@@ -71,6 +74,16 @@ def test_each_way_opens_with_its_kernel_and_its_bytes_agree(way, kernel):
     assert "✓ formula = trace" in told
     assert "one addition lost: a race" in told
     assert any(kernel.split("_")[-1] in one.value or "backward" in one.value for one in app.caption)
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_a_bug_is_shown_with_its_line_and_its_verdict(name):
+    app = page("backward", bug=BUGS[name].title)
+    told = re.sub("<[^>]+>", "", " ".join(one.value for one in app.markdown))  # without the glossary's marks
+    bug = BUGS[name]
+    assert any(bug.new in one.value and bug.old in one.value for one in app.code)
+    assert f"**{bug.title}.**" in told
+    assert ("**Right here.**" if bug.harmless else "**Wrong:**") in told
 
 
 def test_the_answers_follow_from_the_run():

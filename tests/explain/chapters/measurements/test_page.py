@@ -58,7 +58,7 @@ def test_what_is_recorded_is_shown_with_its_gpu_and_its_numbers():
     assert "NVIDIA H200" in said
     plan = PLANS["levels"]
     table = figures.rows(plan, [registry.Entry("a", SHIPPED, registry.YOURS)], None)
-    assert len(table) == len(plan.experiments)
+    assert len(table) == len([one for one in plan.experiments if SHIPPED.point(one)]) > 0
     first = SHIPPED.point(plan.experiments[0])
     read = first.counters.cold.dram_read_bytes
     assert read is not None

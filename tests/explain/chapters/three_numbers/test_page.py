@@ -162,7 +162,7 @@ def test_every_kernel_of_the_menu_opens(monkeypatch, kernel):
     assert [TAUGHT[name].title for name in MEASURED] == menu.options
     assert menu.value == kernel
     assert not test.error
-    assert ("not measured" in texts(test)) == (SHIPPED.point(sizes(kernel)[0]) is None)
+    assert ("not measured" in texts(test)) == any(SHIPPED.point(one) is None for one in sizes(kernel)[:1])
 
 
 def test_a_kernel_without_sizes_to_measure_is_refused_in_words():

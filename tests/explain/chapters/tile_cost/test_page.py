@@ -17,6 +17,7 @@ from explain.compile.service import Answer
 from explain.ui import compiling
 from kernels.catalog import TAUGHT
 from kernels.museum import EXHIBITS
+from kernels.museum_backward import BUGS
 from tests.explain.chapters.flash_attention.test_page import Slow
 from tests.pages import page, texts
 
@@ -93,7 +94,7 @@ def test_a_recorded_cost_without_instructions_offers_to_compile_them():
 def test_every_kernel_and_every_broken_one_can_be_chosen_and_the_address_says_which():
     test = page("tile_cost", block_m="128")
     options = test.selectbox[0].options
-    assert len(options) == len(TAUGHT) + len(EXHIBITS)
+    assert len(options) == len(TAUGHT) + len(EXHIBITS) + len(BUGS)
     test.selectbox[0].set_value("softmax_online").run()
     assert test.query_params["kernel"] in ("softmax_online", ["softmax_online"])
     assert "block_m" not in test.query_params

@@ -45,7 +45,8 @@ def sms(filled: Filled, gpu: Gpu, *, narrow: bool = False) -> str:
         told = f"SM {sm + 1}: {count(runs)} program{'s' * (runs != 1)}"
         parts.append(_square(x, y, cell, SOLID if sm < last else PALE if runs else 0.0, told))
     y, x = top + down * (cell + gap) + 18, 1.0
-    one, fewer = ("a program", "idle") if rounds == 1 else (f"{rounds} programs", f"{rounds - 1}, one fewer")
+    full, fewer = (f"{n} program{'s' * (n > 1)}" for n in (rounds, rounds - 1))
+    one, fewer = ("a program", "idle") if rounds == 1 else (full, fewer)
     for words, opacity in ((one, SOLID), (fewer, 0.0 if rounds == 1 else PALE)):
         parts += [_square(x, y - 12, 14, opacity, words), text(x + 20, y, words, faint=True)]
         x += 20 + text_width(words) + 24
@@ -279,7 +280,7 @@ def measured_table(result: Result) -> str:
         share = own.per_second / copy.per_second if own.per_second and copy and copy.per_second else None
         best = case.baselines[0] if case.baselines else None
         rows.append((
-            case.words, duration(own.seconds), si(own.per_second or 0.0, "B/s"),
+            case.words.replace(" ", "\u00a0"), duration(own.seconds), si(own.per_second or 0.0, "B/s"),
             ratio(share) if share else "–", f"{best.label}: {ratio(own.seconds / (best.seconds or math.inf))}"
             if best else "–",
         ))  # fmt: skip

@@ -71,7 +71,8 @@ def step_through(experiment: Experiment, gpu: Gpu) -> exercises.Shown:
             "FlashAttention does, and writes O and lse of its part. The keys of a part are read once for all "
             f"{rows} rows.\n\n"
             "**Launch 2**: a program reads the parts. The weights of each part sum to 1 already; lse = m + ln ℓ says "
-            "what their sum was before. So the merge is the rule of *Online softmax*, with m = lse and ℓ = 1.\n\n"
+            "what their sum was before. So the merge is the rule of *Online softmax*, with m = lse and "
+            "ℓ\u00a0=\u00a01.\n\n"
             f"The price: O and lse of each part go to HBM and back, **{moved(merge_bytes(p))}** here.",
         ):
             stepper.traffic_table(experiment, traces[0])

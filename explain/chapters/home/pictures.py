@@ -40,6 +40,7 @@ def of_chapters(run: Run, words: list[str]) -> dict[str, str]:
         "what_breaks": ("A sum without its rescale factor is too long", _not_rescaled(run)),
         "speed": ("The throughput of the climb's kernels", _climb()),
         "backward": ("P, and what is kept of it: one number per query", _kept(run)),
+        "decoding": ("Keys in parts, each with an output of its own, merged into one", _parts()),
     }
     return {page: picture(WIDE, HIGH, label, parts, "20rem") for page, (label, parts) in drawn.items()}
 
@@ -216,3 +217,17 @@ def _climb() -> Parts:
     for (x1, y1, _), (x2, y2, _) in pairwise(tops):
         yield line(x1, y1 - 4, x2, y2 - 4)
     yield line(8, FLOOR, 232, FLOOR)
+
+
+def _parts() -> Parts:
+    splits = lessons.DECODED.values["splits"]
+    wide, gap = 44.0, 10.0
+    left = (WIDE - splits * (wide + gap) + gap) / 2
+    for part in range(splits):
+        x = left + part * (wide + gap)
+        middle = x + wide / 2
+        yield rect(x, 8, wide, 18, css("hbm"))
+        yield path(f"M{middle:g} 28 V42", "currentColor", opacity=0.6)
+        yield rect(x + 6, 44, wide - 12, 10, css("acc"), opacity=0.6)
+        yield path(f"M{middle:g} 56 L{WIDE / 2 + (middle - WIDE / 2) / 4:g} 74", "currentColor", opacity=0.6)
+    yield rect(WIDE / 2 - 32, 76, 64, 12, css("acc"))

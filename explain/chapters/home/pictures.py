@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from explain import lessons
+from explain.chapters.cross_entropy.layers import LAYERS, TOKENS
 from explain.chapters.home.opening import Floats, Run
 from explain.chapters.speed import results, rungs
 from explain.chapters.triton_ladder import ladder
@@ -39,6 +40,7 @@ def of_chapters(run: Run, words: list[str]) -> dict[str, str]:
         "exactness": ("One sum in fp16 in two orders, among the numbers of fp16", _orders(run)),
         "what_breaks": ("A sum without its rescale factor is too long", _not_rescaled(run)),
         "speed": ("The throughput of the climb's kernels", _climb()),
+        "cross_entropy": ("H, W and the logits of a model's last layer, to scale", _last_layer()),
     }
     return {page: picture(WIDE, HIGH, label, parts, "20rem") for page, (label, parts) in drawn.items()}
 
@@ -206,3 +208,21 @@ def _climb() -> Parts:
     for (x1, y1, _), (x2, y2, _) in pairwise(tops):
         yield line(x1, y1 - 4, x2, y2 - 4)
     yield line(8, FLOOR, 232, FLOOR)
+
+
+def _last_layer() -> Parts:
+    """X = H Wᵀ as three matrices, to one scale."""
+    layer = LAYERS[0]
+    unit = 190 / layer.vocab
+    wide, deep, high = unit * layer.vocab, unit * layer.dim, unit * TOKENS
+    left, top = 36.0, 34.0
+    for x, y, across, down, hue in (
+        (left, top - 4 - deep, wide, deep, "hbm"),
+        (left - 4 - deep, top, deep, high, "hbm"),
+        (left, top, wide, high, "scores"),
+    ):
+        yield rect(x, y, across, down, css(hue), opacity=0.6, stroke=css(hue))
+    yield text(left + wide / 2, top - 10 - deep, "Wᵀ", anchor="middle", size=13)
+    yield text(left - 12 - deep, top + high / 2 + 5, "H", anchor="end", size=13)
+    yield text(left + wide / 2, top + high / 2 + 5, "X", anchor="middle", size=13, bold=True)
+    yield text(left + wide / 2, FLOOR, "tokens × vocabulary", anchor="middle", size=13)

@@ -18,6 +18,8 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks import speed_random_table, speed_table  # noqa: E402
 from explain import data  # noqa: E402
+from explain.chapters.cross_entropy import figures as losses  # noqa: E402
+from explain.chapters.cross_entropy import measured as loss  # noqa: E402
 from explain.chapters.three_numbers import figures as levels  # noqa: E402
 from explain.chapters.three_numbers import shown as lab  # noqa: E402
 from explain.chapters.three_numbers.byte_accounting import WARPS, room  # noqa: E402
@@ -140,6 +142,14 @@ def verification(result: Result) -> Result:
     return {**counted, "right": len(right), "on": _versions(result["provenance"])}
 
 
+def cross_entropy(result: Result) -> Result:
+    """The times and the memory of a last layer, as a table."""
+    found = loss.parsed(dict(result))
+    tokens, on = f"{found.cases[0].tokens:,}", _versions(result["provenance"])
+    method = result["method"][0].upper() + result["method"][1:]
+    return {"table": losses.measured_table(found), "tokens": tokens, "on": on, "method": method}
+
+
 def gpu_suite(result: Result) -> Result:
     """How many tests ran on the GPU, and which of them failed."""
     failed = [f"`{name.rpartition('/')[2]}`" for name, outcome in result["tests"].items() if outcome == "failed"]
@@ -157,6 +167,7 @@ FIELDS: Mapping[str, Callable[[Result], Result]] = {
     "speed_random": lambda result: {"table": "\n".join(speed_random_table.lines(dict(result)))},
     "verification-h200": verification,
     "gpu_suite": gpu_suite,
+    "cross_entropy": cross_entropy,
 }
 """What the words need beside a result's own fields, by the name of its file."""
 

@@ -83,10 +83,10 @@ page.number_input[0].set_value(100).run()
 assert not page.exception
 assert page.query_params["temperature"] in ("100", ["100"]), page.query_params
 last = contents.chapters()[-1]
-assert (last.number, last.title) == (13, "Temperature")
+assert last.title == "Temperature"
 app = AppTest.from_file("main.py", default_timeout=300).run()
 assert not app.exception, app.exception
-assert "**13 · Temperature**" in [link.proto.label for link in app.get("page_link")]
+assert f"**{last.number} · Temperature**" in [link.proto.label for link in app.get("page_link")]
 """
     done = run(project, "-c", look, json.dumps([line.split() for line in commands()]))
     assert done.returncode == 0, done.stderr

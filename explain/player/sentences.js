@@ -261,9 +261,15 @@ export class Telling {
     return `${named(one, word, data[0], last)}${beyond}`;
   }
 
+  /** What a score is called: a loss's is a logit. */
+  get score() {
+    return this.story.view.roles?.target ? "logit" : "score";
+  }
+
   scoresMade(value) {
     const now = this.along(value);
     if (!now) return "";
+    if (/\bzeros\b/.test(this.line)) return `${this.capital(this.score)}s start at 0: ${times(value.shape)} on chip.`;
     const old = this.setHere("scores", this.k - 1) ? this.story.role("scores", this.k - 1) : null;
     if (old?.data?.length === value.data.length) return this.masked(old.data, value.data) || this.rowOfScores(now);
     return this.rowOfScores(now);
@@ -276,18 +282,18 @@ export class Telling {
       else left++, (other ||= now[i] !== old[i] && now[i] === now[i]);
     }
     if (other) return "";
-    if (!hidden) return "The mask hides 0 scores of this tile.";
-    if (!left) return "The mask hides the whole tile: all its scores become −∞.";
-    return `The mask hides ${grouped(hidden)} of this tile's ${grouped(now.length)} scores: they become −∞.`;
+    if (!hidden) return `The mask hides 0 ${this.score}s of this tile.`;
+    if (!left) return `The mask hides the whole tile: all its ${this.score}s become −∞.`;
+    return `The mask hides ${grouped(hidden)} of this tile's ${grouped(now.length)} ${this.score}s: they become −∞.`;
   }
 
   rowOfScores(now) {
     const nans = now.filter((x) => x !== x).length;
-    if (nans) return this.say(`${nans} of ${now.length} scores ${nans === 1 ? "is" : "are"} NaN`);
+    if (nans) return this.say(`${nans} of ${now.length} ${this.score}s ${nans === 1 ? "is" : "are"} NaN`);
     const top = topmost(now);
-    if (now.length === 1) return this.say(`score = ${number(top)}`);
-    return this.say(top === -Infinity ? `all ${now.length} scores are −∞`
-      : `${now.length} scores, the largest is ${number(top)}`);
+    if (now.length === 1) return this.say(`${this.score} = ${number(top)}`);
+    return this.say(top === -Infinity ? `all ${now.length} ${this.score}s are −∞`
+      : `${now.length} ${this.score}s, the largest is ${number(top)}`);
   }
 
   maximumMade(value, role) {
@@ -299,21 +305,20 @@ export class Telling {
       return this.say(`m = ${number(now)}${this.story.visit(this.k) ? " is kept for the next tile" : ""}`);
     }
     if (now !== now) return this.say("m is NaN");
-    if (before === undefined && now === -Infinity) return this.everyRow("m starts at −∞: no scores yet");
-    if (fixed && before === -Infinity && now === 0) return this.say("no scores yet: 0 replaces m = −∞");
+    if (before === undefined && now === -Infinity) return this.everyRow(`m starts at −∞: no ${this.score}s yet`);
+    if (fixed && before === -Infinity && now === 0) return this.say(`no ${this.score}s yet: 0 replaces m = −∞`);
     if (fixed && now === before) return this.say(`m stays ${number(now)}`);
     const [from, to] = [number(before ?? -Infinity), number(now)];
     if (this.joins()) return this.say(`m = max(${from}, ${number(this.number("other_max"))}) = ${to}`);
     const ignored = this.fresh("scores")?.some((x) => x !== x) ? " (max ignores NaN)" : "";
-    if (now === -Infinity) return this.say(`m = −∞: all scores so far are −∞${ignored}`);
+    if (now === -Infinity) return this.say(`m = −∞: all ${this.score}s so far are −∞${ignored}`);
     const alone = !this.mentions("running_max", this.line.replace(/^[^=]*=/, ""));
     if (alone && before !== undefined)
       return this.say(`m = ${number(now)}, of this tile only: the earlier ${number(before)} is lost`);
     if (alone) return this.say(`m = ${number(now)}${ignored}`);
     if (before === undefined || before === -Infinity)
       return this.say(`m = ${number(now)}, the first maximum${ignored}`);
-    const { axes, roles } = this.story.view;
-    const one = roles.target ? "logit" : axes ? "score" : "element"; // a loss's, attention's, a softmax's
+    const one = this.story.view.axes ? this.score : "element"; // attention's and a loss's, a softmax's
     if (now > before) return this.say(`m rises from ${from} to ${to}: this tile has a larger ${one}${ignored}`);
     return this.say(`m ${now === before ? `stays ${to}: no larger ${one}` : `falls from ${from} to ${to}`}${ignored}`);
   }
@@ -377,9 +382,9 @@ export class Telling {
     const sum = summed(now), top = topmost(now);
     const name = isNormalised(this.story, this.k) ? "P" : "P̃";
     if (sum !== sum) return this.say(`${name} contains NaN`);
-    if (top === Infinity) return this.say("exp overflows to ∞: the score is too large");
+    if (top === Infinity) return this.say(`exp overflows to ∞: the ${this.score} is too large`);
     const masked = this.fresh("scores")?.every((x) => x === -Infinity);
-    if (sum === 0) return this.say(`${name} = 0${masked ? ": all scores of this tile are −∞" : " in this tile"}`);
+    if (sum === 0) return this.say(`${name} = 0${masked ? `: all ${this.score}s of this tile are −∞` : " in this tile"}`);
     if (now.length === 1) return this.say(`${name} = ${number(top)}`);
     const state = name === "P" ? "" : ", not yet divided by ℓ";
     return this.say(`${name}${state}: the largest is ${number(top)}, the sum ${number(sum)}`);

@@ -137,6 +137,26 @@ def test_the_sentences_of_an_online_softmax(said):
     assert of(steps, "tl.store")[0] == [0, 1, 2, 8]
 
 
+def test_the_sentences_of_a_loss(said):
+    experiment = Experiment.of("cross_entropy_fused", {"block_n": 4}, "sentence_short")
+    arrays, token = experiment.make_inputs(), 8
+    x = arrays["h"][token].astype(float) @ arrays["w"].T.astype(float)
+    lse, target = math.log(sum(map(math.exp, x))), x[arrays["targets"][token]]
+    steps = told(said, experiment, row=token)
+    assert dict(steps)["x = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)"] == "Logits start at 0: 16 × 4 on chip."
+    picked = [sentence for line, sentence in steps if line.startswith("x_target = tl.maximum")]
+    assert [sentence.partition(": ")[2] for sentence in (picked[0], picked[1], picked[3])] == [
+        "the target is not in this tile.", "the target is not in this tile.", "the target's logit is found already.",
+    ]  # fmt: skip
+    assert figures(picked[2]) == close(token, target)
+    assert of(steps, "loss =")[0] == close(token, lse, target, lse - target)
+    both = told(said, experiment.through("cross_entropy_backward"), row=token)
+    p = [math.exp(one - lse) for one in x[:4]]
+    dh = [sentence for line, sentence in both if line.startswith("p = tl.exp(x - lse")]
+    assert figures(dh[0]) == close(token, max(p), sum(p))
+    assert of(both, "dx = (p - ")[0][2:] == close(min(p) / 15, max(p) / 15)
+
+
 def test_the_sentences_of_flash_attention(said):
     experiment = Experiment.of("flash_attention", {"block_m": 16, "block_n": 16, "causal": True}, "sentence")
     steps = told(said, experiment, row=3)

@@ -227,50 +227,6 @@ MUTANTS = (
 )  # fmt: skip
 
 
-LOSS_MASK = '        x = tl.where((cols < vocab)[None, :], x, -float("inf"))\n'
-DX = "dx = (p - tl.where(cols[None, :] == target[:, None], 1.0, 0.0)) * dloss[:, None]"
-OF_LOSSES = (
-    *(
-        mutant
-        for name in ("cross_entropy_standard", "cross_entropy_fused")
-        for mutant in (
-            Mutant("max not updated", name, "m_new = tl.maximum(m_i, tl.max(x, axis=1))", "m_new = tl.max(x, axis=1)"),
-            Mutant("sum not rescaled", name, "l_i = l_i * alpha + tl.sum(p, axis=1)", "l_i = l_i + tl.sum(p, axis=1)"),
-            Mutant("target off by one tile", name, "here = tl.where(cols[None, :] == target[:, None]",
-                   "here = tl.where(cols[None, :] == target[:, None] + BLOCK_N"),
-            Mutant("ignore_index ignored", name, "loss = tl.where(target == IGNORE, 0.0, lse - x_target)",
-                   "loss = lse - x_target"),
-            Mutant("−inf − −inf", name, "p = tl.exp(x - m_safe[:, None])", "p = tl.exp(x - m_new[:, None])"),
-        )
-    ),
-    Mutant("columns past the vocabulary count", "cross_entropy_standard",
-           'mask=inside, other=-float("inf")', "mask=inside, other=0.0"),
-    Mutant("columns past the vocabulary count", "cross_entropy_fused", LOSS_MASK, ""),
-    Mutant("a part of the dimensions", "cross_entropy_fused",
-           'x = x + tl.dot(h, tl.trans(w), input_precision="ieee")',
-           'x = tl.dot(h, tl.trans(w), input_precision="ieee")'),
-    Mutant("the target of the last tile alone", "cross_entropy_fused",
-           "x_target = tl.maximum(x_target, tl.max(here, axis=1))", "x_target = tl.max(here, axis=1)"),
-    Mutant("lse without m", "cross_entropy_fused", "lse = m_i + tl.log(l_i)", "lse = tl.log(l_i)"),
-    Mutant("P − 1 missing in dH", "cross_entropy_backward", f"        {DX}\n        dx = tl.where(dloss[:, None] == "
-           "0.0, 0.0, dx)  # a token that does not count: 0 · NaN would be NaN\n        # dH",
-           "        dx = p * dloss[:, None]\n        # dH"),
-    Mutant("P − 1 missing in dW", "cross_entropy_backward", f"        {DX}\n        dx = tl.where(dloss[:, None] == "
-           "0.0, 0.0, dx)  # a token that does not count: 0 · NaN would be NaN\n        # dW",
-           "        dx = p * dloss[:, None]\n        # dW"),
-    Mutant("mean over all tokens", "cross_entropy_backward",
-           "counted / counted.sum().clamp(min=1).float()", "counted / float(tokens)"),
-    Mutant("ignore_index ignored", "cross_entropy_backward",
-           "counted = targets != IGNORE_INDEX", "counted = targets == targets"),
-    Mutant("columns past the vocabulary count in dH", "cross_entropy_backward", LOSS_MASK,
-           '        x = tl.where((cols < vocab + BLOCK_N)[None, :], x, -float("inf"))\n'),
-    Mutant("dH of the last tile alone", "cross_entropy_backward",
-           "dh = dh + tl.dot(dx.to(w.dtype), w", "dh = tl.dot(dx.to(w.dtype), w"),
-    Mutant("dW not turned", "cross_entropy_backward", "tl.trans(dx).to(h.dtype)", "tl.trans(p).to(h.dtype)"),
-)  # fmt: skip
-MUTANTS += OF_LOSSES
-
-
 def mutated(mutant: Mutant) -> Kernel:
     """The entry of the broken kernel."""
     entry = KERNELS[mutant.kernel]
@@ -287,10 +243,6 @@ def kernel_functions(kernel: str) -> tuple[str, ...]:
     """The jitted functions of a taught kernel."""
     if kernel == "attention_standard":
         return "attention_scores_kernel", "attention_values_kernel"
-    if kernel == "cross_entropy_standard":
-        return "logits_kernel", "loss_of_logits_kernel"
-    if kernel == "cross_entropy_backward":
-        return "cross_entropy_dh_kernel", "cross_entropy_dw_kernel", kernel
     if kernel == "softmax_split":
         return "softmax_partial_kernel", "softmax_merge_kernel", "softmax_write_kernel"
     if kernel == "attention_backward_standard":

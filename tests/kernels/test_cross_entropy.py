@@ -10,8 +10,9 @@ from torch.nn import functional as F
 
 from explain.trace.fidelity import interpreter_fidelity
 from kernels import cross_entropy_fast
-from kernels.cross_entropy import IGNORE_INDEX, cross_entropy_backward, cross_entropy_fused, cross_entropy_standard
+from kernels.cross_entropy import cross_entropy_backward, cross_entropy_fused, cross_entropy_standard
 from kernels.cross_entropy_fast import linear_cross_entropy, losses_and_gradients
+from kernels.inputs import IGNORE_INDEX
 from kernels.traffic_cross_entropy import part_of_tokens
 
 TILES = {"block_m": 16, "block_n": 16, "block_d": 16}
@@ -137,9 +138,10 @@ def test_it_is_pytorchs_loss_with_its_gradients(factor):
     assert part_of_tokens(150, 16) < 150
     targets[::7] = IGNORE_INDEX
     ours = [one.clone().requires_grad_() for one in (h, w)]
-    loss = linear_cross_entropy(*ours, targets)
+    loss = linear_cross_entropy(ours[0], ours[1], targets)
     (factor * loss).backward()
     for found, right in zip((loss, ours[0].grad, ours[1].grad), by_pytorch(h, w, targets, factor), strict=True):
+        assert found is not None
         torch.testing.assert_close(found.double(), right.double(), rtol=1e-5, atol=1e-6)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import streamlit as st
 
@@ -35,7 +36,14 @@ WORDS = {
 }
 """What to see, for each kernel."""
 LENGTHS = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536)
-LONG = {"tokens": TOKENS, "vocab": 128_256, "dim": 4096, "dtype": "bf16", "block_m": 128, "block_n": 128}
+LONG: Mapping[str, Any] = {
+    "tokens": TOKENS,
+    "vocab": 128_256,
+    "dim": 4096,
+    "dtype": "bf16",
+    "block_m": 128,
+    "block_n": 128,
+}
 """A training step's last layer, in tiles as fast matmuls have them."""
 TOKEN = 8
 

@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from explain import lessons
+from explain.chapters.cross_entropy.layers import LAYERS, TOKENS
 from explain.chapters.home.opening import Floats, Run
 from explain.chapters.speed import results, rungs
 from explain.chapters.triton_ladder import ladder
@@ -41,6 +42,7 @@ def of_chapters(run: Run, words: list[str]) -> dict[str, str]:
         "speed": ("The throughput of the climb's kernels", _climb()),
         "backward": ("P, and what is kept of it: one number per query", _kept(run)),
         "decoding": ("Keys in parts, each with an output of its own, merged into one", _parts()),
+        "cross_entropy": ("H, W and the logits of a model's last layer, to scale", _last_layer()),
     }
     return {page: picture(WIDE, HIGH, label, parts, "20rem") for page, (label, parts) in drawn.items()}
 
@@ -231,3 +233,21 @@ def _parts() -> Parts:
         yield rect(x + 6, 44, wide - 12, 10, css("acc"), opacity=0.6)
         yield path(f"M{middle:g} 56 L{WIDE / 2 + (middle - WIDE / 2) / 4:g} 74", "currentColor", opacity=0.6)
     yield rect(WIDE / 2 - 32, 76, 64, 12, css("acc"))
+
+
+def _last_layer() -> Parts:
+    """X = H Wᵀ as three matrices, to one scale."""
+    layer = LAYERS[0]
+    unit = 190 / layer.vocab
+    wide, deep, high = unit * layer.vocab, unit * layer.dim, unit * TOKENS
+    left, top = 36.0, 34.0
+    for x, y, across, down, hue in (
+        (left, top - 4 - deep, wide, deep, "hbm"),
+        (left - 4 - deep, top, deep, high, "hbm"),
+        (left, top, wide, high, "scores"),
+    ):
+        yield rect(x, y, across, down, css(hue), opacity=0.6, stroke=css(hue))
+    yield text(left + wide / 2, top - 10 - deep, "Wᵀ", anchor="middle", size=13)
+    yield text(left - 12 - deep, top + high / 2 + 5, "H", anchor="end", size=13)
+    yield text(left + wide / 2, top + high / 2 + 5, "X", anchor="middle", size=13, bold=True)
+    yield text(left + wide / 2, FLOOR, "tokens × vocabulary", anchor="middle", size=13)

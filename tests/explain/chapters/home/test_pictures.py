@@ -7,6 +7,7 @@ import re
 import pytest
 
 from explain import contents
+from explain.chapters.cross_entropy.layers import LAYERS, TOKENS
 from explain.chapters.home import opening, pictures
 from explain.engine import engine
 from explain.gpus import DEFAULT, GPUS
@@ -40,3 +41,13 @@ def test_the_bar_without_the_rescale_factor_is_longer_by_what_it_did_not_shrink(
     kept, added, old, same, beyond = sides(drawn["what_breaks"])
     assert added == same
     assert 0 < beyond == pytest.approx(old - kept, abs=0.02)
+
+
+def test_the_logits_are_to_scale(drawn):
+    w, h, x = [
+        (float(wide), float(high))
+        for wide, high in re.findall(r'<rect [^>]*?width="([\d.]+)" height="([\d.]+)"', drawn["cross_entropy"])
+    ]
+    layer = LAYERS[0]
+    assert w[0] * w[1] / (x[0] * x[1]) == pytest.approx(layer.weight_bytes / layer.logit_bytes(TOKENS), rel=0.01)
+    assert h[0] * h[1] / (x[0] * x[1]) == pytest.approx(layer.dim / layer.vocab, rel=0.01)

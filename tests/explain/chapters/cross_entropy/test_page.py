@@ -1,0 +1,123 @@
+"""The page Cross entropy: each view opens; its numbers are the run's, the formula's, or the committed file's."""
+
+from __future__ import annotations
+
+import runpy
+
+import numpy as np
+import pytest
+
+from explain import ROOT, lessons
+from explain.chapters.cross_entropy import figures, measured
+from explain.chapters.cross_entropy.layers import LAYERS
+from explain.chapters.cross_entropy.states import loss_of, states
+from explain.chapters.cross_entropy.view import KERNEL_OF, LONG
+from explain.experiment import Experiment
+from explain.ui.stepper import lesson
+from kernels import reference
+from kernels.inputs import IGNORE_INDEX
+from tests.pages import page, texts
+
+
+@pytest.mark.parametrize("way", KERNEL_OF)
+def test_each_view_opens_on_its_kernel(way):
+    written = texts(page("cross_entropy", way=way))
+    assert "✓ formula = trace" in written
+    assert "If no token counts" in written
+    assert ("after each tile of the vocabulary" in written) == (way != "Backward")
+
+
+def test_an_address_chooses_the_sizes():
+    written = texts(page("cross_entropy", inputs="normal", tokens="20", vocab="50", block_n="16", ignored="20"))
+    assert "20 tokens, V = 50" in written
+    assert "= 0.000" in written  # no token counts
+
+
+def logits(experiment: Experiment) -> np.ndarray:
+    arrays = experiment.make_inputs()
+    return arrays["h"].astype(np.float64) @ arrays["w"].astype(np.float64).T
+
+
+@pytest.mark.parametrize("kernel", ["cross_entropy_fused", "cross_entropy_standard"])
+@pytest.mark.parametrize("token", [0, 8, 14])
+def test_a_tokens_states_are_those_of_the_columns_so_far(kernel, token):
+    experiment = lessons.LOSS.through(kernel)
+    x, target = logits(experiment)[token], int(experiment.make_inputs()["targets"][token])
+    found = states(experiment, lesson(experiment.key)[1], token)
+    assert [(one.first, one.last) for one in found] == [(0, 3), (4, 7), (8, 11), (12, 14)]
+    for one in found:
+        so_far = x[: one.last + 1]
+        assert one.m == pytest.approx(so_far.max(), rel=1e-5)
+        assert one.total == pytest.approx(np.exp(so_far - so_far.max()).sum(), rel=1e-5)
+        assert one.target == pytest.approx(x[target] if target <= one.last else -np.inf, rel=1e-5)
+
+
+def test_a_tokens_loss_is_float64s():
+    experiment = lessons.LOSS.with_(inputs="normal", tokens=20, vocab=50, block_n=16, ignored=3)
+    losses, lse = reference.cross_entropy(logits(experiment), experiment.make_inputs()["targets"])
+    trace = lesson(experiment.key)[1]
+    for token in range(16):  # the tokens of the recorded program
+        found = loss_of(experiment, trace, token)
+        assert found is not None
+        assert (found.loss, found.lse) == pytest.approx((losses[token], lse[token]), rel=1e-4, abs=1e-5)
+    assert (losses == 0).sum() == (experiment.make_inputs()["targets"] == IGNORE_INDEX).sum() == 3
+
+
+def test_the_logits_are_larger_than_w_from_d_tokens_on():
+    for layer in LAYERS:
+        assert layer.logit_bytes(layer.dim) == layer.weight_bytes
+        assert layer.logit_bytes(layer.dim + 1) > layer.weight_bytes
+
+
+def test_the_least_bytes_differ_by_the_logits_written_and_read():
+    standard, fused = (Experiment.of(kernel, LONG, "normal")
+                       for kernel in ("cross_entropy_standard", "cross_entropy_fused"))  # fmt: skip
+    logits_once = 2 * LONG["tokens"] * LONG["vocab"]
+    assert figures.least_bytes(standard) - figures.least_bytes(fused) == 2 * logits_once
+    inputs = 2 * LONG["dim"] * (LONG["tokens"] + LONG["vocab"]) + 8 * LONG["tokens"]
+    assert figures.least_bytes(fused) == inputs + 2 * 4 * LONG["tokens"]
+
+
+def result(**changed):
+    def row(name, seconds, peak):
+        return {"name": name, "right": True, "why": "", "seconds": seconds, "peak_bytes": peak}
+
+    missing = {"name": "Liger", "right": False, "why": "not installed"}
+    variants = [row("ours", 0.05, 3.0e9), row("PyTorch eager", 0.06, 9e9), row("torch.compile", 0.055, 8e9), missing]
+    where = {"gpu": "H200", "date": "2026-11-24T10:00", "torch": "2.11.0", "triton": "3.6.0", "driver": "580"}
+    return {
+        "provenance": where,
+        "code": {"kernels.cross_entropy_fast:linear_cross_entropy": "0"},
+        "method": "median of 10",
+        "cases": [{"case": {"tokens": 8192, "vocab": 50_257, "dim": 2048}, "variants": variants}],
+        **changed,
+    }
+
+
+def test_a_measured_layer_is_compared_with_the_best_of_the_others():
+    found = measured.parsed(result())
+    (case,) = found.cases
+    assert case.speedup == pytest.approx(0.055 / 0.05)
+    assert case.memory == pytest.approx(3.0 / 8)
+    assert "older code" in found.stale
+    table = figures.measured_table(found)
+    assert "50.0 ms, 3 GB" in table
+    assert "not installed" in table
+    assert "1.10 ×" in table
+
+
+def test_the_readme_has_a_paragraph_for_the_file():
+    written = runpy.run_path(str(ROOT / "scripts" / "write_figures.py"))["said"]
+    said = written("benchmarks/results/cross_entropy.json", result())
+    assert "loss and both gradients of 8,192 tokens" in said
+    assert "| V = 50,257, d = 2,048 | 50.0 ms, 3 GB |" in said
+    assert "Median of 10." in said
+
+
+def test_the_page_shows_measured_times_only_from_the_file(monkeypatch):
+    monkeypatch.setattr(measured, "measured", lambda: None)
+    assert "How fast, in how much memory?" not in "".join(one.value for one in page("cross_entropy").header)
+    monkeypatch.setattr(measured, "measured", lambda: measured.parsed(result()))
+    test = page("cross_entropy")
+    assert "How fast, in how much memory?" in "".join(one.value for one in test.header)
+    assert "50.0 ms" in texts(test)

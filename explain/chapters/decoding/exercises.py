@@ -125,8 +125,8 @@ def _why_mask(shown: Shown) -> Why:
     p = shown.runs[0][0].values
     last = p["seq_len"] - 1
     return Why(
-        f"The first query sees the first key, each further one a key more: query {last} sees {_at_the_top_left(shown)}. "
-        f"On the left it sees all {seen(last, p['seq_len'], p['kv_len'], p['align'])}."
+        "The first query sees the first key, each further one a key more: "
+        f"query {last} sees {_at_the_top_left(shown)}. On the left it sees all {seen(last, p['seq_len'], p['kv_len'], p['align'])}."
     )
 
 

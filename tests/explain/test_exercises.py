@@ -13,8 +13,8 @@ import pytest
 from explain import contents, glossary, lessons
 from explain.chapters.attention.exercises import Shown as Token
 from explain.chapters.attention.heads import head
-from explain.chapters.decoding import exercises as decoding
 from explain.chapters.cross_entropy import exercises as cross_entropy
+from explain.chapters.decoding import exercises as decoding
 from explain.chapters.exactness import exercises as exactness
 from explain.chapters.flash_attention import exercises as flash
 from explain.chapters.flash_attention import tiles

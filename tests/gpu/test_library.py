@@ -36,9 +36,7 @@ def test_a_library_kernel_is_right(name, dtype):
         assert verdict.within_tolerance, verdict
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, kernel in KERNELS.items() if kernel.gradient and kernel.kind == "library"]
-)
+@pytest.mark.parametrize("name", [name for name, kernel in of_kind("library").items() if kernel.gradient])
 def test_its_gradients_are_right(name):
     experiment = Experiment.of(name, {**SIZES["attention"], "dtype": "fp16"}, "normal")
     arrays = experiment.entry.make_inputs(experiment.preset, experiment.values, 0)

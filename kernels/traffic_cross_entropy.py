@@ -146,7 +146,7 @@ def cross_entropy_backward(p: Values) -> Traffic:
 def cross_entropy_parts(p: Values) -> Traffic:
     """The fast kernel's least: W goes through HBM once per part and matmul, dW is read and written by each part."""
     tokens, h, w, item = p["tokens"], p["tokens"] * p["dim"], p["vocab"] * p["dim"], ITEM_BYTES[p["dtype"]]
-    parts = tiles(tokens, part_of_tokens(tokens, p["dim"]))
+    parts = tiles(tokens, part_of_tokens(tokens, p["vocab"], p["dim"], item))
     logits = tokens * p["vocab"]
     terms = (
         Term("h", False, h, 2, item, "for X and for dW"),
@@ -169,13 +169,17 @@ def cross_entropy_parts(p: Values) -> Traffic:
     return Traffic(terms, work)
 
 
-ALIGNED = 128
-"""A part's tokens are a multiple of this."""
+ALIGNED = 64
+"""A part's tokens are a multiple of this, and so are the columns that cuBLAS computes at once."""
+BESIDE_W = 50_000_000
+"""Bytes of logits that a part may have whatever W's size: about a large GPU's L2, so that they hardly pass HBM."""
 
 
-def part_of_tokens(tokens: int, dim: int) -> int:
-    """How many tokens the fast kernel computes at a time: logits of at most a fifth of W's bytes."""
-    return min(tokens, max(ALIGNED, dim // 5 // ALIGNED * ALIGNED))
+def part_of_tokens(tokens: int, vocab: int, dim: int, item: int) -> int:
+    """How many tokens the fast kernel computes at a time: logits of at most a fifth of W's bytes and BESIDE_W."""
+    most = max(ALIGNED, (dim // 5 + BESIDE_W // (vocab * item)) // ALIGNED * ALIGNED)
+    parts = tiles(tokens, most)  # of about one size
+    return min(tokens, tiles(tiles(tokens, parts), ALIGNED) * ALIGNED)
 
 
 def _per_token(a: _Sizes, times: int, launch: str) -> tuple[Term, Term, Term]:

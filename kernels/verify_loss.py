@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from kernels import reference
 from kernels.inputs import IGNORE_INDEX, Arrays
-from kernels.parameters import Values
+from kernels.parameters import ITEM_BYTES, Values
 from kernels.traffic import tiles
 from kernels.traffic_cross_entropy import part_of_tokens
 from kernels.verify import SMALLEST, UNIT, Expectation
@@ -31,7 +31,12 @@ def with_gradients(p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor]) -
 
 def in_parts(p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor]) -> Expectation:
     """The same of logits that are rounded, with a dW that is rounded once per part of the tokens."""
-    return _with_gradients(p, arrays, inputs, parts=tiles(p["tokens"], part_of_tokens(p["tokens"], p["dim"])))
+    return _with_gradients(
+        p,
+        arrays,
+        inputs,
+        parts=tiles(p["tokens"], part_of_tokens(p["tokens"], p["vocab"], p["dim"], ITEM_BYTES[p["dtype"]])),
+    )
 
 
 def _with_gradients(p: Values, arrays: Arrays, inputs: dict[str, torch.Tensor], parts: int | None) -> Expectation:

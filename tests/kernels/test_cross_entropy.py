@@ -134,8 +134,7 @@ def by_pytorch(h, w, targets, factor):
 
 @pytest.mark.parametrize("factor", [1.0, 3.0])
 def test_it_is_pytorchs_loss_with_its_gradients(factor):
-    h, w, targets = made(tokens=150, vocab=77)  # two parts
-    assert part_of_tokens(150, 16) < 150
+    h, w, targets = made(tokens=150, vocab=77)  # 64 columns at once and 13
     targets[::7] = IGNORE_INDEX
     ours = [one.clone().requires_grad_() for one in (h, w)]
     loss = linear_cross_entropy(ours[0], ours[1], targets)
@@ -174,11 +173,20 @@ def test_float16_is_refused():
         losses_and_gradients(h.half(), w.half(), targets)
 
 
-def test_a_part_has_a_tenth_of_the_bytes_of_w_and_dw_at_most():
-    for dim in (1024, 2048, 4096, 8192):
-        part = part_of_tokens(8192, dim)
-        assert part % 128 == 0
-        assert 0.06 <= part / (2 * dim) <= 0.1  # part × V logits beside 2 × V × dim elements
+@pytest.mark.parametrize("vocab", [13, 64, 77])
+def test_parts_and_columns_by_themselves_add_up(vocab):
+    h, w, targets = made(tokens=150, vocab=vocab)
+    whole, parts = (losses_and_gradients(h, w, targets, part=part) for part in (150, 64))
+    for found, right in zip(parts, whole, strict=True):
+        torch.testing.assert_close(found, right, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dim", [1024, 2048, 4096, 8192])
+@pytest.mark.parametrize("vocab", [32_000, 50_257, 128_256, 262_144])
+def test_a_part_has_a_tenth_of_the_bytes_of_w_and_dw_and_what_fits_in_l2_at_most(vocab, dim):
+    part = part_of_tokens(8192, vocab, dim, 2)
+    assert part % 64 == 0
+    assert part * vocab * 2 <= 0.1 * (2 * vocab * dim * 2) + 5e7
 
 
 def test_all_kernels_compile_for_a_hopper_gpu_and_spill_nothing(compile_workers):

@@ -139,15 +139,16 @@ def gradients(
 
     A row of a gradient is a sum of many rounded products, so each row has one tolerance: twice eager PyTorch's
     largest error in the row, 8 roundings of the row's largest element, and float32 roundings of the largest summand:
-    64, or 4 per unit of the largest exponent if that is more, since the exponent's rounding becomes P's. D is
-    subtracted from dP; neither exceeds |dO| |V|. D is computed from the stored, rounded O: `through_d` is what the
-    gradients would be with |dO| |O| for dP − D and every term by its absolute value.
+    64, or those of the exponent if they are more, since they become P's: 4 + head_dim / 8 per unit of the largest one,
+    as in `attention`. D is subtracted from dP; neither exceeds |dO| |V|. D is computed from the stored, rounded O:
+    `through_d` is what the gradients would be with |dO| |O| for dP − D and every term by its absolute value.
     """
     q, k, v, do = (tensor.double() for tensor in inputs)
     scale = q.shape[-1] ** -0.5
     subtracted = scale * do.norm(dim=-1).max() * v.norm(dim=-1).max()
     added = (subtracted * k.abs().max(), subtracted * q.abs().max(), do.abs().max())
-    roundings = max(64, 4 * float(scale * q.norm(dim=-1).max() * k.norm(dim=-1).max()))
+    exponent = float(scale * q.norm(dim=-1).max() * k.norm(dim=-1).max())
+    roundings = max(64.0, (4 + q.shape[-1] / 8) * exponent)
     unit = torch.finfo(inputs[0].dtype).eps / 2
     allowed = []
     for right, theirs, largest, stored in zip(exact, by_torch, added, through_d, strict=True):

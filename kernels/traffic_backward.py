@@ -67,7 +67,10 @@ def first_query_per_key_tile(p: Values) -> list[int]:
 def flash_attention_backward(p: Values) -> Traffic:
     a = _Backward.of(p)
     visits = visits_per_query_tile(p)
-    seen = sum(min(n * a.block_n, p["kv_len"]) for n in visits) if p["causal"] else p["kv_len"] * a.tiles_m
+    if p["causal"]:  # each query tile loads its own number of keys
+        kv = (a.heads * sum(min(n * a.block_n, p["kv_len"]) for n in visits) * a.head_dim, 1)
+    else:
+        kv = (a.heads * p["kv_len"] * a.head_dim, a.tiles_m)
     terms = (
         *_delta_terms(a),
         *_keys_terms(p, a, "launch 2"),
@@ -75,8 +78,8 @@ def flash_attention_backward(p: Values) -> Traffic:
         Term("do", False, a.q, 1, a.item, "launch 3: as Q"),
         Term("lse", False, a.rows, 1, 4, "launch 3: one float32 per query"),
         Term("delta", False, a.rows, 1, 4, "launch 3: as lse"),
-        Term("k", False, a.heads * seen * a.head_dim, 1, a.item, "launch 3: once per query tile that sees it"),
-        Term("v", False, a.heads * seen * a.head_dim, 1, a.item, "launch 3: as K"),
+        Term("k", False, *kv, a.item, "launch 3: once per query tile that sees it"),
+        Term("v", False, *kv, a.item, "launch 3: as K"),
         Term("dq", True, a.q, 1, a.item, "launch 3: once, by the program that owns it"),
     )
     pairs = a.heads * sum(visits)
@@ -177,14 +180,15 @@ def _key_pairs(p: Values, a: _Backward) -> int:
 
 def _keys_terms(p: Values, a: _Backward, launch: str) -> tuple[Term, ...]:
     """The launch that holds keys: queries pass."""
-    rows = _passing_rows(p, a)
+    rows = (_passing_rows(p, a), 1) if p["causal"] else (a.rows, a.tiles_n)
+    q = (rows[0] * a.head_dim, rows[1])
     return (
         Term("k", False, a.kv, 1, a.item, f"{launch}: each key tile, once"),
         Term("v", False, a.kv, 1, a.item, f"{launch}: as K"),
-        Term("q", False, rows * a.head_dim, 1, a.item, f"{launch}: each query tile, once per key tile that it sees"),
-        Term("do", False, rows * a.head_dim, 1, a.item, f"{launch}: as Q"),
-        Term("lse", False, rows, 1, 4, f"{launch}: as Q, one float32 per query"),
-        Term("delta", False, rows, 1, 4, f"{launch}: as lse"),
+        Term("q", False, *q, a.item, f"{launch}: each query tile, once per key tile that it sees"),
+        Term("do", False, *q, a.item, f"{launch}: as Q"),
+        Term("lse", False, *rows, 4, f"{launch}: as Q, one float32 per query"),
+        Term("delta", False, *rows, 4, f"{launch}: as lse"),
         Term("dk", True, a.kv, 1, a.item, f"{launch}: once, by the program that owns it"),
         Term("dv", True, a.kv, 1, a.item, f"{launch}: as dK"),
     )

@@ -62,7 +62,7 @@ BACKWARD = (
     Mutant("sm_scale missing on dK", "flash_attention_backward", "dk * sm_scale", "dk"),
     Mutant("sm_scale missing on dQ", "flash_attention_backward_atomic", "other=0.0) * sm_scale", "other=0.0)"),
     Mutant("dS transposed", "flash_attention_backward", "tl.trans(ds.to(q.dtype))", "ds.to(q.dtype)"),
-    Mutant("dV of dS", "flash_attention_backward", "tl.trans(p.to(do.dtype))", "tl.trans(ds.to(do.dtype))"),
+    Mutant("dV of S", "flash_attention_backward", "tl.trans(p.to(do.dtype))", "tl.trans(s.to(do.dtype))"),
     Mutant("one head of the group", "flash_attention_backward", "range(group)", "range(1)"),
     Mutant("key head of the query head's number", "flash_attention_backward", "head // group", "head"),
     Mutant(

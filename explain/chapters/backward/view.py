@@ -144,8 +144,9 @@ def who_writes_dq(experiment: Experiment) -> None:
         return
     found, elements = sums.orders(trace), int(sums.parts(trace)[0].size)
     told = (
-        "The parts of dQ below are those that the kernel added in the run above, one for each tile of keys. Here they "
-        f"are added in float32 in every order, as the programs of a GPU might come. {figures.differ(found, elements)} "
+        "The parts of dQ below are those that the kernel with atomics adds on the input above, one for each tile of "
+        "keys. Here they are added in float32 in every order, as the programs of a GPU might come. "
+        f"{figures.differ(found, elements)} "
         "None of them is wrong: each is within rounding of float64.\n\nWithout atomics two programs can read the same "
         "old sum. Then one addition is lost, and the error is no longer rounding. The interpreter runs one program "
         "after the other, so it cannot show that race by itself; the last line computes it from the same parts. "

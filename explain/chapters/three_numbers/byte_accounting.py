@@ -243,7 +243,8 @@ def _part(experiment: Experiment, term: Term, gpu: Gpu) -> Part:
 
 def _made_here(experiment: Experiment, term: Term) -> bool:
     """Whether the call itself writes the buffer before it reads it."""
-    return term.buffer not in ("x", "q", "k", "v")
+    given = ("x", "q", "k", "v", *(("do", "o", "lse", "p") if experiment.entry.gradient else ()))
+    return term.buffer not in given
 
 
 def programs_at_most(gpu: Gpu) -> int:

@@ -58,7 +58,7 @@ def test_what_is_recorded_is_shown_with_its_gpu_and_its_numbers():
     assert "NVIDIA H200" in said
     plan = PLANS["levels"]
     table = figures.rows(plan, [registry.Entry("a", SHIPPED, registry.YOURS)], None)
-    assert len(table) == len(plan.experiments)
+    assert len(table) == sum(SHIPPED.point(experiment) is not None for experiment in plan.experiments)
     first = SHIPPED.point(plan.experiments[0])
     read = first.counters.cold.dram_read_bytes
     assert read is not None

@@ -11,6 +11,7 @@ from explain.verification import grid, must_pass
 from kernels import reference
 from kernels.attention import attention_standard, flash_attention, flash_attention_exp2, flash_attention_v1
 from kernels.catalog import TAUGHT
+from kernels.decoding import flash_decoding
 from kernels.launch import launcher, tensors
 from kernels.merge import softmax_split
 from kernels.softmax import softmax_naive, softmax_online, softmax_row, softmax_safe, softmax_tiled
@@ -55,7 +56,9 @@ def test_topk_past_2_to_the_31_elements():
         np.testing.assert_allclose(y[part].cpu().numpy(), expected, rtol=2e-3, atol=1e-7)
 
 
-@pytest.mark.parametrize("attention", [flash_attention, flash_attention_exp2, flash_attention_v1, attention_standard])
+@pytest.mark.parametrize(
+    "attention", [flash_attention, flash_attention_exp2, flash_attention_v1, attention_standard, flash_decoding]
+)
 @pytest.mark.parametrize("far", ["head", "row", "dim"])
 def test_attention_strides_past_2_to_the_31_elements(attention, far):
     store = torch.empty(2 * PAST + 2**20, dtype=torch.float16, device="cuda")
@@ -86,6 +89,7 @@ def test_standard_attention_with_more_than_2_to_the_31_scores():
         "flash_attention_exp2",
         "attention_backward_standard",
         "flash_attention_backward",
+        "flash_decoding",
         "softmax_tiled",
         "softmax_topk",
         "softmax_safe_topk",

@@ -141,7 +141,7 @@ def _ideal(experiment: Experiment, gpu: Gpu) -> tuple[float, float]:
 def _on_tensor_cores(experiment: Experiment, gpu: Gpu) -> bool:
     """Whether the matmuls run on tensor cores; Triton uses none before Ampere."""
     compiled_for = gpu.compute_capability >= 80 or experiment.entry.kind == "library"
-    return experiment.entry.family == "attention" and experiment.values["dtype"] != "fp32" and compiled_for
+    return experiment.entry.family in ("attention", "loss") and experiment.values["dtype"] != "fp32" and compiled_for
 
 
 def programs(experiment: Experiment) -> float:
@@ -151,5 +151,7 @@ def programs(experiment: Experiment) -> float:
         return tiles(p["rows"], p.get("block_m", 1))
     if "block_m" not in p:
         return math.inf
+    if experiment.entry.family == "loss":
+        return tiles(p["tokens"], p["block_m"])
     heads: int = p["batch"] * p["heads"]
     return heads if experiment.entry.outer == "block_n" else heads * tiles(p["seq_len"], p["block_m"])

@@ -44,6 +44,13 @@ _SPLIT: Mapping[str, object] = {"dtype": "bf16", "block_m": 16, "block_n": 64, "
 MEASURED = tuple(name for name, entry in TAUGHT.items() if entry.family in _FAMILY_TILES)
 """The kernels to learn from that have sizes to be measured at."""
 
+_LOSS = {"tokens": 2048, "vocab": 50_257, "dim": 256, "dtype": "bf16", "block_m": 64, "block_n": 64}
+LOSSES = tuple(
+    Experiment.of(kernel, _LOSS, "normal")
+    for kernel in ("cross_entropy_standard", "cross_entropy_fused", "cross_entropy_backward")
+)
+"""A last layer whose hidden size the taught backward kernel takes."""
+
 
 def sizes(kernel: str) -> tuple[Experiment, ...]:
     """One of MEASURED at three sizes, inputs of 100 MB and more. Raises ParameterError for another name."""
@@ -83,6 +90,7 @@ PLANS: Mapping[str, Plan] = {
             rungs.COUNTED,
             stalls=True,
         ),
+        Plan("cross-entropy", "Cross entropy through the logits, without them, and its gradients", LOSSES),
         Plan("roofs", "What the memories and the arithmetic units give at best", roofs=True),
     )
 }

@@ -148,7 +148,7 @@ def compute_roof_name(reading: Reading) -> str:
     whatever its dtype.
     """
     entry, p = reading.experiment.entry, reading.experiment.values
-    return f"matmul {p['dtype']}" if entry.family == "attention" else "matmul fp32"
+    return f"matmul {p['dtype']}" if entry.family in ("attention", "loss") else "matmul fp32"
 
 
 def roofline_points(readings: Iterable[Reading], roofs: Mapping[str, Roof]) -> list[RooflinePoint]:

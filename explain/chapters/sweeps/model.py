@@ -19,6 +19,9 @@ MOST_VALUES, MOST_KERNELS = 24, 8
 AXES: Mapping[str, tuple[str, str]] = {
     "seq_len": ("N", "queries and keys"),
     "cols": ("N", "elements in a row"),
+    "vocab": ("V", "vocabulary"),
+    "tokens": ("N", "tokens"),
+    "dim": ("d", "hidden size"),
     "head_dim": ("d", "features of a head"),
     "block_m": ("BLOCK_M", "rows of a tile"),
     "block_n": ("BLOCK_N", "columns of a tile"),
@@ -65,7 +68,7 @@ class Sweep:
             raise ParameterError("kernels", ",".join(kernels), f"must be one to {MOST_KERNELS} kernels, each once")
         entries = [Experiment.of(kernel).entry for kernel in kernels]
         if len({entry.family for entry in entries}) > 1:
-            raise ParameterError("kernels", ",".join(kernels), "must be of one family: softmax or attention")
+            raise ParameterError("kernels", ",".join(kernels), "must be of one family: softmax, attention or loss")
         takes: list[dict[str, Parameter]] = [{p.name: p for p in entry.parameters} for entry in entries]
         together = {name: parameter for known in takes for name, parameter in known.items()}
         for kernel, known in zip(kernels, takes, strict=True):

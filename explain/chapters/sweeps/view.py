@@ -37,6 +37,7 @@ OWN = "Your own"
 FAMILIES: Mapping[str, tuple[tuple[str, ...], str, str]] = {
     "attention": (("attention_standard", "flash_attention"), "32, 64, 128, 256", "head_dim=32, block_m=16, block_n=16"),
     "softmax": (("softmax_safe", "softmax_online"), "64, 128, 256, 512", "rows=4"),
+    "loss": (("cross_entropy_standard", "cross_entropy_fused"), "64, 128, 256, 512", "dim=32"),
 }
 """Defaults of the reader's own sweep: kernels, values and fixed parameters, small enough for the interpreter."""
 

@@ -110,6 +110,13 @@ def test_every_ready_sweep_can_be_shown(here, sweep):
     assert len(plots(test)) == 3
 
 
+def test_a_loss_can_be_swept_over_its_vocabulary(here):
+    own = {"sweep": ui.OWN, "witness": "trace", "family": "loss", "loss values": "32, 64"}
+    test = settled(press(page("sweeps", **own), "Run 4 points"))
+    assert any("Cross entropy" in spec or "cross entropy" in spec for spec in plots(test))
+    assert "vocabulary" in "".join(plots(test))
+
+
 def test_a_readers_own_file_has_a_say_where_it_has_points_of_the_sweep(here):
     sweep = next(iter(READY.values()))
     points = [made.point(experiment) for experiment in sweep.experiments]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from explain.lessons import SHORT, first_order
+from explain.lessons import BACKWARD, SHORT, first_order
 from tests.explain.player_modules import ran
 
 FIRST_ORDER = first_order(SHORT)  # FlashAttention-1: m and ℓ of 8 rows go to HBM and back at every visit
@@ -60,3 +62,46 @@ def test_a_row_of_padding_is_no_row_of_s(beats):
     """15 tokens in tiles of 8: the second tile of queries has 7."""
     inside = [beat["max"]["inside"] for beat in beats if beat["kind"] == "new_max"]
     assert inside == [8, 7, 8, 7]
+
+
+BACKWARD_SCENES = """
+const [story] = stories;
+const lane = { story, view: story.view, output: (role) => role, annotations: { sources: story.sources.map(() =>
+  ({ alive: {} })) }, ranges: { max: [0, 1], sum: 1, p: 1, accumulator: 1, output: 1 } };
+const scenes = new Scenes(lane);
+return story.beats.map((beat) => {
+  const { columns } = scenes.of(beat, beat.end - 1);
+  const items = columns.flatMap(({ main, above }) => (above ? [main, above] : [main]));
+  return { ...beat, launch: story.programs[beat.program].launch, says: beatSentence(story, beat, 5),
+    items: Object.fromEntries(items.map(({ role, symbol, here, turned, ofKeys, now }) =>
+      [role, { symbol, here, turned, ofKeys, some: now ? Array.from(now).some((x) => x) : false }])) };
+});
+"""
+
+
+def test_a_backward_pass_keeps_the_gradients_of_its_keys_while_queries_pass():
+    beats = ran("idea/panel.js", BACKWARD_SCENES, BACKWARD)
+    keys = [beat for beat in beats if beat["launch"] == 1]
+    second = next(beat for beat in keys if beat["tile"] == 1 and beat["kind"] == "load")
+    for role in ("keys_gradient", "values_gradient"):  # made in the first tile, on chip in the second
+        assert second["items"][role]["here"]
+        assert second["items"][role]["some"]
+        assert second["items"][role]["ofKeys"]
+    shown = second["items"]
+    assert (shown["keys"]["turned"], shown["values"]["turned"]) == (True, True)
+    assert (shown["keys"]["symbol"], shown["values"]["symbol"]) == ("Kᵀ", "Vᵀ")
+    assert "queries_gradient" not in shown
+    queries = next(beat for beat in beats if beat["launch"] == 2 and beat["kind"] == "add")
+    assert queries["items"]["queries_gradient"]["here"]
+    assert "keys_gradient" not in queries["items"]
+
+
+def test_a_backward_pass_is_told_with_the_numbers_of_its_row():
+    beats = ran("idea/panel.js", BACKWARD_SCENES, BACKWARD)
+    said = {beat["kind"]: beat["says"] for beat in beats if beat["launch"] == 1 and beat["tile"] == 0}
+    p, dp, delta, ds = map(
+        float, re.findall(r"[-−]?\d+\.?\d*(?: × 10\S+)?", said["scores_gradient"].replace("−", "-"))[1:5]
+    )
+    assert p * (dp - delta) == pytest.approx(ds, rel=0.05)
+    assert "P: the largest is" in said["exponentials"]
+    assert "Pᵀ dO of this tile is added to dV." in {beat["says"] for beat in beats}

@@ -156,3 +156,9 @@ def test_each_view_opens_without_triton_and_says_what_it_is_for(view, words):
 def test_a_link_sets_the_sliders():
     assert "**3 see none**" in texts(page("decoding", view=MASKS, mask_queries="8", mask_keys="5"))
     assert "64 programs on 132 SMs" in texts(page("decoding", fill_splits="8"))
+
+
+def test_as_many_heads_as_a_tile_shows_can_be_chosen_here_and_no_more():
+    assert not page("decoding", heads="8").error
+    assert "**Query heads: 9.** This page takes at most 8" in texts(page("decoding", heads="9"))
+    assert "**Query heads: 2.** This page takes at most 1" in texts(page("flash_attention", heads="2"))

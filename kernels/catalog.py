@@ -302,7 +302,10 @@ _TAUGHT = (
         formula=traffic_cross_entropy.cross_entropy_backward, hue=4, check=parameters.check_loss_backward,
         parameters=parameters.LOSS_BACKWARD,
         outputs=("loss", "lse", "dh", "dw"), expected="kernels.verify_loss:with_gradients",
-        roles={**_LOSS_ROLES, "upstream": "dloss", "gradient": "dx", "input_gradient": "dh", "weight_gradient": "dw"}, program="Program",
+        roles={
+            **_LOSS_ROLES, "upstream": "dloss", "gradient": "dx", "input_gradient": "dh", "weight_gradient": "dw",
+        },
+        program="Program",
     ),
 )  # fmt: skip
 

@@ -1,5 +1,5 @@
-"""Compiles the cross entropy kernels for a Hopper GPU you don't have; prints each launch's registers and spills, and its
-vector loads from global memory.
+"""Compiles the cross entropy kernels for a Hopper GPU you don't have; prints each launch's registers, its vector loads
+from global memory, and its spills.
 """
 
 import re

@@ -198,13 +198,15 @@ export class Scenes {
     const padded = story.tile(k)?.rows.findIndex((row) => row >= end) ?? -1;
     const { accumulator, output } = lane.ranges;           // Õ grows with ℓ, O does not: each has its own scale
     const sums = role === "output" ? output : accumulator;
-    const largest = { scores: story.scoreMap?.largest, p: lane.ranges.p, acc: diverging ? sums : 1 }[quantity];
+    const { gradient, input_gradient, weight_gradient } = lane.ranges; // each has its own scale, far below 1
+    const largest = { gradient, input_gradient, weight_gradient }[role]
+      ?? { scores: story.scoreMap?.largest, p: lane.ranges.p, acc: diverging ? sums : 1 }[quantity];
     return {
       role, variable, set, dtype, rows, cols: data.length / rows, itemBytes: itemBytes(dtype || "f32"),
       symbol: role ? roleSymbol(story, role, k) : bufferSymbol(variable, story.view), quantity, ramp, diverging,
       range, turned: role === "keys", inside: padded < 0 ? rows : padded, // rows of S; what follows is padding
       deep: DEEP.has(role) || (role === "output" && Boolean(story.roles.accumulator)), whole: !isFloat(dtype),
-      largest: quantity ? largest ?? 1 : largestOf(data),
+      largest: quantity ? largest || 1 : largestOf(data),
     };
   }
 }

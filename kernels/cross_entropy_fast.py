@@ -31,10 +31,11 @@ from kernels.traffic_cross_entropy import ALIGNED, part_of_tokens
 
 @triton.jit
 def loss_and_gradient_kernel(
-    x_ptr, targets_ptr, inverse_ptr, loss_ptr, lse_ptr, stride_xm, vocab,
+    x_ptr, targets_ptr, inverse_ptr, loss_ptr, lse_ptr, stride_xm, vocab, width,
     IGNORE: tl.constexpr, GRADIENT: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    # One program has one token. The second read of its logits comes from L2.
+    # One program has one token. The second read of its logits comes from L2. A row is `width` ≥ vocab elements wide, a
+    # multiple of 16: loads that end there are vector loads, also where the vocabulary is odd.
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * stride_xm
     target = tl.load(targets_ptr + row)
@@ -43,8 +44,10 @@ def loss_and_gradient_kernel(
     x_target = tl.load(x_ptr + target, mask=(target >= 0) & (target < vocab), other=-float("inf")).to(tl.float32)
     m_i = -float("inf")
     l_i = 0.0
-    for start in range(0, vocab, BLOCK_N):
-        x = tl.load(x_ptr + start + lanes, mask=start + lanes < vocab, other=-float("inf")).to(tl.float32)
+    for start in range(0, width, BLOCK_N):
+        cols = start + lanes
+        x = tl.load(x_ptr + cols, mask=cols < width, other=0.0).to(tl.float32)
+        x = tl.where(cols < vocab, x, -float("inf"))
         m_new = tl.maximum(m_i, tl.max(x, axis=0))
         m_safe = tl.where(m_new == -float("inf"), 0.0, m_new)
         l_i = l_i * tl.exp(m_i - m_safe) + tl.sum(tl.exp(x - m_safe), axis=0)
@@ -55,12 +58,12 @@ def loss_and_gradient_kernel(
     if GRADIENT:
         scale = tl.load(inverse_ptr)
         tl.debug_barrier()  # every thread has read the target's logit before one writes there
-        for start in range(0, vocab, BLOCK_N):
+        for start in range(0, width, BLOCK_N):
             cols = start + lanes
-            x = tl.load(x_ptr + cols, mask=cols < vocab, other=-float("inf")).to(tl.float32)
+            x = tl.load(x_ptr + cols, mask=cols < width, other=0.0).to(tl.float32)
             dx = (tl.exp(x - lse) - tl.where(cols == target, 1.0, 0.0)) * scale
             dx = tl.where(target == IGNORE, 0.0, dx)
-            tl.store(x_ptr + cols, dx, mask=cols < vocab)
+            tl.store(x_ptr + cols, dx, mask=cols < width)
 
 
 @triton.jit
@@ -73,6 +76,7 @@ def scale_kernel(x_ptr, factor_ptr, n, BLOCK_N: tl.constexpr):
         tl.store(x_ptr + at, x * factor, mask=at < n)
 
 
+@torch.no_grad()
 def losses_and_gradients(
     h: torch.Tensor,
     w: torch.Tensor,
@@ -106,7 +110,7 @@ def losses_and_gradients(
         for of in columns:
             torch.mm(own, w[of].T, out=x[:, of])
         loss_and_gradient_kernel[(len(own),)](
-            x, targets[rows], inverse, loss[rows], lse[rows], x.stride(0), vocab,
+            x, targets[rows], inverse, loss[rows], lse[rows], buffer.stride(0), vocab, buffer.shape[1],
             IGNORE=IGNORE_INDEX, GRADIENT=wants_h or wants_w, BLOCK_N=min(triton.next_power_of_2(vocab), 8192),
             num_warps=16,
         )  # fmt: skip

@@ -1,5 +1,8 @@
-"""Compiles the cross entropy kernels for a Hopper GPU you don't have; prints each launch's registers and spills."""
+"""Compiles the cross entropy kernels for a Hopper GPU you don't have; prints each launch's registers, its vector loads
+from global memory, and its spills.
+"""
 
+import re
 from functools import partial
 
 import torch
@@ -25,6 +28,7 @@ def fast(h: torch.Tensor, w: torch.Tensor) -> None:
 
 for dtype in (torch.float32, torch.bfloat16):
     for call in (taught, fast):
-        h, w = (torch.zeros(rows, 64, dtype=dtype) for rows in (256, 1000))
-        for launch, *_ in handler.compiled_launches(partial(call, h, w), 90, lambda *_: None):
-            print(str(dtype).removeprefix("torch."), launch.kernel, launch.registers, launch.spills)
+        h, w = (torch.zeros(rows, 64, dtype=dtype) for rows in (256, 9001))
+        for launch, _, asm in handler.compiled_launches(partial(call, h, w), 90, lambda *_: None):
+            vectors = len(re.findall(r"ld\.global\S*\.v4", asm["ptx"]))
+            print(str(dtype).removeprefix("torch."), launch.kernel, launch.registers, vectors, launch.spills)

@@ -16,6 +16,7 @@ from explain.figures.palette import css
 from explain.figures.svg import picture, rect, text
 from explain.figures.tables import Column, Columns, markdown
 from explain.kept import kept
+from kernels.parameters import ITEM_BYTES
 
 MOVED: tuple[Group, ...] = (
     ({"H": ("h",), "W": ("w",)}, "hbm"),
@@ -100,12 +101,12 @@ def backward_table(forward: Experiment, both: Experiment) -> str:
     p = both.values
     one = forward.traffic.flops_of("matmul")
     matmuls = both.traffic.flops_of("matmul") // one
-    logits = f"{count(p['tokens'])} × {count(p['vocab'])} logits"
+    logits = p["tokens"] * p["vocab"] * ITEM_BYTES[p["dtype"]]
     return markdown(
         ("", "kept for the backward pass", Column("matmuls, forward and backward")),
         [
-            ("through the logits", f"{logits}, {moved(p['tokens'] * p['vocab'] * 4)} in float32", "3"),
-            ("without the logits", f"{count(p['tokens'])} × L, {moved(p['tokens'] * 4)}", str(matmuls)),
+            ("through the logits", f"X: {count(p['tokens'])} × {count(p['vocab'])}, {moved(logits)}", "3"),
+            ("without the logits", f"L: {count(p['tokens'])}, {moved(4 * p['tokens'])}", str(matmuls)),
         ],
     )
 

@@ -143,7 +143,7 @@ def never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
 def backward(experiment: Experiment) -> None:
     """What the backward pass needs, and two ways to do without the logits."""
     both = experiment.through(KERNEL_OF[BACKWARD])
-    long = {name: LONG[name] for name in ("tokens", "vocab")}
+    long = {name: LONG[name] for name in ("tokens", "vocab", "dtype")}
     sizes = {"dim": 256, "block_m": 128, "block_n": 128}
     forward, wide = (Experiment.of(KERNEL_OF[way], {**long, **sizes, "block_d": 256}, "normal")
                      for way in (FUSED, BACKWARD))  # fmt: skip
@@ -158,15 +158,15 @@ def backward(experiment: Experiment) -> None:
         st.markdown(figures.backward_table(forward, wide))
         st.caption("formula, at the training step above")
         layout.prose(
-            "**Where is the limit?** The launch for dH keeps tokens × d numbers on chip. That works up to d = 256. A "
-            "language model has d = 4,096. Two ways go on from here:\n\n"
+            "**Where is the limit?** The launch for dH keeps a tile's gradient on chip, tokens × d numbers. That works "
+            "up to d = 256. A language model has d = 4,096. There are two ways to go on:\n\n"
             "- **Cut Cross-Entropy** adds tiles of dH and dW in HBM, and skips tiles in which every P is too small to "
             "count.\n"
             "- **Liger's kernel** takes a part of the tokens at a time. It writes their logits to one small buffer, "
             "and puts dX in their place. Three matmuls are enough, because the gradient is computed in the forward "
             "pass.\n\n"
             "Our fast kernel, `kernels/cross_entropy_fast.py`, goes the second way. Its docstring has the estimate "
-            "that decided."
+            "behind that choice."
         )
 
 

@@ -202,14 +202,14 @@ export class Scenes {
     const padded = story.tile(k)?.rows.findIndex((row) => row >= end) ?? -1;
     const { accumulator, output } = lane.ranges;           // Õ grows with ℓ, O does not: each has its own scale
     const sums = role === "output" ? output : accumulator;
-    const largest = /_gradient$/.test(role) ? Math.max(...this.extent(role).map(Math.abs))
+    const largest = /gradient$/.test(role) ? Math.max(...this.extent(role).map(Math.abs))
       : { scores: story.scoreMap?.largest, p: lane.ranges.p, acc: diverging ? sums : 1 }[quantity];
     return {
       role, variable, set, dtype, rows, cols: data.length / rows, itemBytes: itemBytes(dtype || "f32"),
       symbol: role ? roleSymbol(story, role, k) : bufferSymbol(variable, story.view), quantity, ramp, diverging,
       range, turned: role === "keys" || (role === "values" && Boolean(story.roles.weights_gradient)), inside: padded < 0 ? rows : padded, // rows of S; what follows is padding
       deep: DEEP.has(role) || (role === "output" && Boolean(story.roles.accumulator)), whole: !isFloat(dtype),
-      largest: quantity ? largest ?? 1 : largest ?? largestOf(data), ofKeys: OF_KEYS.has(role),
+      largest: quantity ? largest || 1 : largest ?? largestOf(data), ofKeys: OF_KEYS.has(role),
     };
   }
 

@@ -24,6 +24,8 @@ def test_each_view_opens_on_its_kernel(way):
     written = texts(page("cross_entropy", way=way))
     assert "✓ formula = trace" in written
     assert "If no token counts" in written
+    assert "X: 8,192 × 128,256, 2.1 GB" in written  # in 16 bits
+    assert "L: 8,192, 32.8 kB" in written
     assert ("after each tile of the vocabulary" in written) == (way != "Backward")
 
 

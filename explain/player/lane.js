@@ -142,8 +142,6 @@ export class Lane {
     const size = (a, x) => Math.max(a, Math.abs(x));
     return {
       max: between("running_max", "new_max"),
-      gradient: finite("gradient", 0, size), input_gradient: finite("input_gradient", 0, size),
-      weight_gradient: finite("weight_gradient", 0, size),
       target: between("target"), lse: between("lse"), loss: between("loss"),
       sum: finite("new_sum", finite("running_sum", 0, Math.max), Math.max) || 1,
       accumulator: finite("accumulator", 0, size) || 1,

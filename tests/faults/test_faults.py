@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 
@@ -16,31 +18,36 @@ SLOWER = 4
 
 
 @pytest.fixture(scope="module")
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
+def run() -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
+    """Runs a coroutine to its end, in a thread of its own: Playwright's loop may run in this one."""
     loop = asyncio.new_event_loop()
-    yield loop
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    yield lambda coroutine: asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
     loop.close()
 
 
 @pytest.fixture(scope="module")
-def held(loop, tmp_path_factory) -> Iterator[Lesson]:
+def held(run, tmp_path_factory) -> Iterator[Lesson]:
     stack = AsyncExitStack()
     folder = tmp_path_factory.mktemp("a folder, ä")
-    yield loop.run_until_complete(stack.enter_async_context(lesson(folder)))
-    loop.run_until_complete(stack.aclose())
+    yield run(stack.enter_async_context(lesson(folder)))
+    run(stack.aclose())
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_fault_costs_one_run_and_is_said_in_words(loop, held, kind):
-    loop.run_until_complete(held.happen(kind))
+def test_a_fault_costs_one_run_and_is_said_in_words(run, held, kind):
+    run(held.happen(kind))
     assert held.slowest_s < SLOWER * RECOVERED_S
 
 
 @pytest.mark.parametrize("wrong", ["another trace", "nothing is told"])
-def test_what_should_not_be_is_found(loop, held, wrong, monkeypatch):
+def test_what_should_not_be_is_found(run, held, wrong, monkeypatch):
     if wrong == "another trace":
         monkeypatch.setattr(Lesson, "digest_of", lambda self, experiment: "0" * 64)
     else:
         monkeypatch.setitem(FAULTS, "thread left", (lambda: None, "a thread"))
     with pytest.raises(AssertionError, match=r"another trace|is told ''"):
-        loop.run_until_complete(held.happen("thread left"))
+        run(held.happen("thread left"))

@@ -41,8 +41,8 @@ def of_chapters(run: Run, words: list[str]) -> dict[str, str]:
         "what_breaks": ("A sum without its rescale factor is too long", _not_rescaled(run)),
         "speed": ("The throughput of the climb's kernels", _climb()),
         "backward": ("P, and what is kept of it: one number per query", _kept(run)),
-        "decoding": ("Keys in parts, each with an output of its own, merged into one", _parts()),
         "cross_entropy": ("H, W and the logits of a model's last layer, to scale", _last_layer()),
+        "decoding": ("Keys in parts, each with an output of its own, merged into one", _parts()),
     }
     return {page: picture(WIDE, HIGH, label, parts, "20rem") for page, (label, parts) in drawn.items()}
 
@@ -195,7 +195,7 @@ def _not_rescaled(run: Run) -> Parts:
 
 def _kept(run: Run) -> Parts:
     side, queries = 80.0, len(run.s)
-    yield rect(30, 8, side, side, css("p"), opacity=0.2, stroke=css("p"))
+    yield rect(30, 8, side, side, css("p"), opacity=0.1, stroke=css("p"))
     yield text(30 + side / 2, 54, "P", anchor="middle", size=20, bold=True, fill=palette.css_ink("p"))
     yield text(138, 54, "→", anchor="middle", size=20)
     yield rect(164, 8, side / queries, side, "currentColor")

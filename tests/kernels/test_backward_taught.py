@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,7 +66,7 @@ def test_the_gradient_of_lse_is_one_more_term_of_delta(backward, causal):
 @pytest.mark.parametrize("change", [{"do": "half"}, {"lse": "half"}, {"o": "mT"}])
 def test_a_bad_call_names_the_argument(change):
     q, k, v, do = (torch.randn(1, 1, 8, 16) for _ in range(4))
-    call = {"do": do, **flash_forward({}, {"q": q, "k": k, "v": v})}
+    call: dict[str, Any] = {"do": do, **flash_forward({}, {"q": q, "k": k, "v": v})}
     ((name, how),) = change.items()
     call[name] = getattr(call[name], how)() if how == "half" else getattr(call[name], how)
     with pytest.raises(ValueError, match=f"^{name} is"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from explain.experiment import Experiment
@@ -34,7 +36,7 @@ def test_only_what_uses_the_line_is_wrong(bug):
     experiment = Experiment.of(bug.kernel, bug.sizes, bug.shown_by)
     entry, p, arrays = experiment.entry, experiment.values, experiment.make_inputs()
     inputs = tensors(p, arrays, "cpu")
-    outputs: dict = {}
+    outputs: dict[str, Any] = {}
     record_call(lambda: outputs.update(launcher(entry, p, inputs)()), programs=[])
     right = expectations_of(entry, p, arrays, inputs, None)
     wrong = {
@@ -48,7 +50,7 @@ def findings(kernel: str) -> list[str]:
     experiment = Experiment.of(kernel, bug.sizes, bug.shown_by)
     launch = launcher(experiment.entry, experiment.values, tensors(experiment.values, experiment.make_inputs(), "cpu"))
     trace = checked(lambda evidence: record_call(launch, programs="all", evidence=evidence))
-    return [finding.sort for finding in trace.report.findings]
+    return [finding.sort for finding in trace.report.findings or ()]
 
 
 def test_the_race_is_found_and_the_atomic_addition_is_none():

@@ -44,6 +44,12 @@ class Page:
         return PAGES / f"{self.stem}.py"
 
     @property
+    def short(self) -> str:
+        """The title where there is little room: a chapter's file may have a shorter name."""
+        words = self.stem.replace("_", " ").capitalize()
+        return words if self.kind == "chapter" and len(words) < len(self.title) else self.title
+
+    @property
     def notes(self) -> Path:
         """The lecturer's notes; a page may have none."""
         return NOTES / f"{self.stem}.md"

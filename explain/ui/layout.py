@@ -219,7 +219,7 @@ def _bar_html(here: contents.Page) -> str:
 
     def listed(page: contents.Page) -> str:
         number = f"<b>{page.number}</b> " if page.kind == "chapter" else ""
-        return f"<li>{link(page, 'aria-current=page' if page == here else '', number + escape(page.title))}</li>"
+        return f"<li>{link(page, 'aria-current=page' if page == here else '', number + escape(page.short))}</li>"
 
     lists = ""
     for name, kinds in _LISTS:

@@ -33,8 +33,8 @@ SIZES = {"seq_len": (512, 1024, 2048, 4096, 8192, 16384), "head_dim": (64, 128)}
 WORDS = (
     "Training needs gradients. The layers after attention send back dO: how the loss changes with each element of O. "
     "The backward pass turns it into dQ, dK and dV.\n\n**First one row.** Its logits x become weights p. For each "
-    "weight dp comes back: how the loss changes with it. Each weight depends on every logit of its row: ∂pᵢ/∂xⱼ = "
-    "pᵢ (1 if i = j, else 0) − pᵢ pⱼ. The sum over i leaves one number per row, δ:\n\n"
+    "weight dp comes back: how the loss changes with it. Each weight depends on every logit of its row: its derivative "
+    "is p (1 − p) for its own logit, and −p p′ for one of weight p′. The sum leaves one number per row, δ:\n\n"
     "**ds = p (dp − δ), with δ = Σ p dp.**\n\n"
     "The gradients of a row sum to 0: adding the same number to all logits changes no weight."
 )
@@ -162,7 +162,8 @@ def gradient_of_lse() -> None:
     with layout.part(
         "Does lse have a gradient?",
         "A loss may use L itself, for example to merge two halves of the keys, or to keep scores small. L = ln Σ exp(S)"
-        ", so ∂L/∂S = P. Its gradient dL adds P · dL to dS:\n\ndS = P ∘ (dP − δ) + P ∘ dL = P ∘ (dP − (δ − dL))\n\n"
+        ", so the derivative of L by S is P. Its gradient dL adds P · dL to dS:\n\n"
+        "dS = P ∘ (dP − δ) + P ∘ dL = P ∘ (dP − (δ − dL))\n\n"
         "So a kernel needs no new loop: it subtracts dL from δ once per query. Where a library ignores dL, the "
         "gradient is silently wrong.",
     ):

@@ -196,7 +196,7 @@ def _not_rescaled(run: Run) -> Parts:
 def _kept(run: Run) -> Parts:
     side, queries = 80.0, len(run.s)
     yield rect(30, 8, side, side, css("p"), opacity=0.1, stroke=css("p"))
-    yield text(30 + side / 2, 54, "P", anchor="middle", size=20, bold=True, fill=palette.css_ink("p"))
+    yield text(30 + side / 2, 54, "P", anchor="middle", size=20, bold=True)
     yield text(138, 54, "→", anchor="middle", size=20)
     yield rect(164, 8, side / queries, side, "currentColor")
     yield text(186, 54, "L", anchor="middle", size=20, bold=True)

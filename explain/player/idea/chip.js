@@ -221,8 +221,10 @@ function paintState(ctx, palette, { item, x, y, width, height, u }, { data, figu
 /** Where a matrix's symbol stands, {left, middle, size}: above it, beside its shape where there is room for `shape`; of
  * one that stands above another, at its left. */
 export function symbolPlace(ctx, palette, { item, column, x, y, width, height }) {
-  const em = palette.size, size = Math.max(em * 1.25, palette.smallest);
-  const symbol = widest(ctx, [item.symbol], size * 1.08, palette.font), gap = em * 0.45;
+  const em = palette.size, gap = em * 0.45, full = Math.max(em * 1.25, palette.smallest);
+  const wide = widest(ctx, [item.symbol], full * 1.08, palette.font);
+  const fit = column.state ? Math.min(1, Math.max((width + gap) / wide, palette.smallest / full)) : 1; // beside others
+  const size = full * fit, symbol = wide * fit;
   if (item !== column.main) return { left: x - em * 0.5 - symbol, middle: y + Math.min(size * 0.6, height / 2), size };
   const isOne = sides(item).every((side) => side === 1); // a single number needs no shape
   const shape = column.state || !item.here || isOne ? "" : times(sides(item));

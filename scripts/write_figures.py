@@ -128,6 +128,11 @@ def faults(result: Result) -> Result:
     return {"blamed_files": len(result["blamed"]), "faulty_files": len(result["faulty"])}
 
 
+def difference(result: Result) -> Result:
+    """Of all bugs: how many there are, at how many the line is right, and how often the cause."""
+    return {key: sum(half[key] for half in result["halves"].values()) for key in ("bugs", "line", "cause")}
+
+
 def injected(result: Result) -> Result:
     """How many kinds of fault happened, and how often something came of it that should not have."""
     return {"many": len(result["kinds"]), "wrong_count": len(result["wrong"])}
@@ -161,6 +166,7 @@ FIELDS: Mapping[str, Callable[[Result], Result]] = {
     "tracing": tracing,
     "foreign": foreign,
     "checks": faults,
+    "difference": difference,
     "faults": injected,
     "player": player,
     "speed": lambda result: {"table": "\n".join(speed_table.lines(dict(result)))},

@@ -48,16 +48,16 @@ def run(parsed: argparse.Namespace) -> int:
         try:
             runs = [_run(engine, parsed, name, experiments.get(name)) for name in (parsed.a, parsed.b)]
         except WorkerFailed as error:
-            return complain(error.message, BAD_ARGUMENTS)
+            return refused(error.message, parsed.json)
         except WorkerDied as error:
-            return complain(f"{error}\n{error.output}".strip(), BAD_ARGUMENTS)
+            return refused(f"{error}\n{error.output}".strip(), parsed.json)
         except WorkerError as error:
-            return complain(str(error), BAD_ARGUMENTS)
+            return refused(str(error), parsed.json)
     traces = [run.trace for run in runs]
     try:
         found = first_difference(*traces)
     except CannotCompareError as error:
-        return complain(f"{parsed.a} and {parsed.b}: {error}", BAD_ARGUMENTS)
+        return refused(f"{parsed.a} and {parsed.b}: {error}", parsed.json)
     if parsed.out is not None:
         parsed.out.write_text(page(runs), encoding="utf-8")
     if parsed.json:
@@ -65,6 +65,13 @@ def run(parsed: argparse.Namespace) -> int:
     else:
         print(words(found))
     return SAME if found is None else DIFFERENT
+
+
+def refused(why: str, as_json: bool) -> int:
+    """Says why nothing was compared, for a program also as an object; the exit status."""
+    if as_json:
+        print_json({"error": why})
+    return complain(why, BAD_ARGUMENTS)
 
 
 def words(found: Difference | None) -> str:

@@ -200,6 +200,12 @@ def test_the_command_compares_trace_files(capsys, tmp_path):
     assert page.stat().st_size > 10_000
     assert cli.main(["diff", str(right), str(right), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"same": True, "difference": None}
+    other = tmp_path / "other.tilescope"
+    trace_file.write(traced("softmax_online", ROWS, seed=1), other)
+    assert cli.main(["diff", str(right), str(other), "--json"]) == 2
+    said = capsys.readouterr()
+    assert "the inputs differ" in json.loads(said.out)["error"]
+    assert "the inputs differ" in said.err
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def faults(result: Result) -> Result:
     return {"blamed_files": len(result["blamed"]), "faulty_files": len(result["faulty"])}
 
 
-def difference(result: Result) -> Result:
+def first_differences(result: Result) -> Result:
     """Of all bugs: how many there are, at how many the line is right, and how often the cause."""
     return {key: sum(half[key] for half in result["halves"].values()) for key in ("bugs", "line", "cause")}
 
@@ -166,7 +166,7 @@ FIELDS: Mapping[str, Callable[[Result], Result]] = {
     "tracing": tracing,
     "foreign": foreign,
     "checks": faults,
-    "difference": difference,
+    "difference": first_differences,
     "faults": injected,
     "player": player,
     "speed": lambda result: {"table": "\n".join(speed_table.lines(dict(result)))},

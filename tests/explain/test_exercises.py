@@ -142,6 +142,7 @@ CONTEXTS: dict[str, Callable[[], Sequence[Any]]] = {
     ),
     "what_breaks": lambda: tuple(exhibit(name) for name in ("finite_start", "nan_swallowed", "no_running_max")),
     "exactness": lambda: tuple(exact(lessons.EXACT.with_(dtype=dtype)) for dtype in ("fp16", "bf16")),
+    "backward": lambda: tuple(runs(one) for one in (lessons.BACKWARD, lessons.summed_by_atomics(lessons.BACKWARD))),
     "cross_entropy": lambda: tuple(
         cross_entropy.Shown(*runs(one)[0])
         for one in (

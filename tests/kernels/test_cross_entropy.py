@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -16,8 +17,8 @@ from kernels.inputs import IGNORE_INDEX
 from kernels.traffic_cross_entropy import part_of_tokens
 
 TILES = {"block_m": 16, "block_n": 16, "block_d": 16}
-LOSSES = [cross_entropy_standard, cross_entropy_fused, cross_entropy_backward, losses_and_gradients]
-GRADIENTS = [cross_entropy_backward, losses_and_gradients]
+LOSSES: list[Any] = [cross_entropy_standard, cross_entropy_fused, cross_entropy_backward, losses_and_gradients]
+GRADIENTS: list[Any] = [cross_entropy_backward, losses_and_gradients]
 FORWARD = pytest.mark.parametrize("kernel", LOSSES, ids=lambda kernel: kernel.__name__)
 BACKWARD = pytest.mark.parametrize("kernel", GRADIENTS, ids=lambda kernel: kernel.__name__)
 

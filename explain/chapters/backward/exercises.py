@@ -113,7 +113,7 @@ QUESTIONS = (
         "row-sum",
         "Without rounding, what does a row of dS sum to, over all keys?",
         "choice",
-        lambda runs: SUMS[0],
+        lambda runs: SUMS[round(abs(_row_sum(runs)))],  # 0 or 1, whichever is nearer
         _why_row_sum,
         SUMS,
         hint="dS = P ∘ (dP − δ). Sum it over the row, with Σ P = 1 and δ = Σ P dP.",

@@ -73,7 +73,9 @@ def largest_tensor() -> None:
         "X is larger than W as soon as there are more tokens than d: N · V against V · d. In the backward pass the "
         "gradient dX is as large again.\n\n**Move the tokens.** W stays, X grows.",
     ):
-        tokens = st.select_slider("Tokens, N", LENGTHS, TOKENS, key="tokens", bind="query-params", format_func=count)
+        tokens = st.select_slider(
+            "Tokens, N", LENGTHS, TOKENS, key="step_tokens", bind="query-params", format_func=count
+        )
         wide, narrow = (figures.tensors(LAYERS, tokens, narrow=one) for one in (False, True))
         pictures.drawing(wide, narrow)
         st.caption(f"16 bits: {ITEM_BYTES} bytes per number. {figures.sources(LAYERS)}")

@@ -123,3 +123,10 @@ def test_the_page_shows_measured_times_only_from_the_file(monkeypatch):
     test = page("cross_entropy")
     assert "How fast, in how much memory?" in "".join(one.value for one in test.header)
     assert "50.0 ms" in texts(test)
+
+
+def test_another_input_keeps_the_page_and_the_step_of_the_training():
+    opened = page("cross_entropy", step_tokens="1,024")
+    opened.selectbox[0].select_index(2).run()
+    assert not opened.exception
+    assert opened.select_slider[0].value == 1024

@@ -49,7 +49,7 @@ LOSSES = tuple(
     Experiment.of(kernel, _LOSS, "normal")
     for kernel in ("cross_entropy_standard", "cross_entropy_fused", "cross_entropy_backward")
 )
-"""A last layer whose hidden size the taught backward kernel takes."""
+"""A last layer. Its hidden size is small enough for the taught backward kernel."""
 
 
 def sizes(kernel: str) -> tuple[Experiment, ...]:

@@ -89,7 +89,7 @@ def what_is_kept() -> None:
     words = (
         "**Autograd keeps P**, because dS needs it: N² numbers per head. Its backward pass makes dP and dS of the same "
         "size. **FlashAttention keeps O and L.** It needs O anyway, and L is one number per query; δ is one more.\n\n"
-        "Solid lines are the formula: Q, K, V and O, their gradients, and what each way adds. Circles are table 21 of "
+        "Solid lines are by formula: Q, K, V, O, their gradients, and what each kernel keeps. Circles are table 21 of "
         "the FlashAttention paper, forward and backward together, on an A100, without mask and dropout."
     )
     with layout.part("What is kept for the backward pass", words), st.container(key="chart kept"):

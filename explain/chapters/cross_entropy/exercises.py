@@ -99,8 +99,7 @@ def _why_logit_bytes(shown: Shown) -> Why:
 
 
 def _kept(shown: Shown) -> int:
-    p = shown.experiment.values
-    return int(p["tokens"] * p["vocab"] // p["tokens"])
+    return int(shown.experiment.values["vocab"])
 
 
 def _why_kept(shown: Shown) -> Why:
@@ -157,7 +156,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "kept",
-        "For the backward pass the kernel keeps L instead of X. How many times as many numbers has X?",
+        "For the backward pass the kernel keeps L instead of X. How many numbers does X have for each number of L?",
         "number",
         _kept,
         _why_kept,

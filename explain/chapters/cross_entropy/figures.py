@@ -80,7 +80,7 @@ def loss_in_numbers(found: Loss) -> str:
 
 
 def least_bytes(experiment: Experiment) -> int:
-    """What must go through HBM at least: each input once, and each result and the logits as often as they move."""
+    """The least bytes through HBM: each input once, results and logits each time that they move."""
     terms = experiment.traffic.terms
     inputs = {term.buffer: term.once for term in terms if not term.written and term.buffer != "x"}
     return sum(inputs.values()) + sum(term.bytes for term in terms if term.written or term.buffer == "x")

@@ -1,4 +1,4 @@
-"""What `benchmarks/cross_entropy.py` measured, as values. Imports neither streamlit nor torch."""
+"""The results of `benchmarks/cross_entropy.py`, as values. Imports neither streamlit nor torch."""
 
 from __future__ import annotations
 

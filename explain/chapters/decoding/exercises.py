@@ -142,7 +142,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "last-weight",
-        "In the merge, with which β is the last part of row 0 weighted?",
+        "Row 0 in the merge: what is β of the last part?",
         "number",
         lambda shown: _weights(shown)[-1][1],
         _why_weight,
@@ -177,8 +177,8 @@ QUESTIONS = (
     Question[Shown](
         "free-queries",
         lambda shown: (
-            f"{GROUP} query heads share a head of keys, in bf16. Up to how many queries per head is reading K and V "
-            f"the limit on the {shown.on.name}?"
+            f"{GROUP} query heads share a head of keys, in bf16. What is the largest number of queries per head for "
+            f"which reading K and V is still the limit on the {shown.on.name}?"
         ),
         "number",
         lambda shown: free_queries(shown.on),

@@ -55,7 +55,7 @@ def sms(filled: Filled, gpu: Gpu, *, narrow: bool = False) -> str:
 
 
 def _square(x: float, y: float, side: float, opacity: float, title: str) -> str:
-    """An SM: filled as far as it has programs, an outline if it has none."""
+    """An SM: a filled square if it has a program, else an outline."""
     if not opacity:
         return rect(x, y, side, side, "none", stroke=CHIP, title=title)
     return rect(x, y, side, side, PROGRAM, opacity=opacity, stroke=PROGRAM, title=title)

@@ -36,7 +36,7 @@ class Filled:
 
     @property
     def cache_bytes(self) -> int:
-        """Bytes of K and V, which are read once whatever the number of splits."""
+        """Bytes of K and V. They are read once, for any number of splits."""
         return sum(term.bytes for term in self.experiment.traffic.terms if term.buffer in ("k", "v"))
 
     @property
@@ -62,5 +62,5 @@ class Filled:
 
 
 def splits_to_fill(programs: int, gpu: Gpu) -> int:
-    """The fewest splits with which each SM gets a program, given the programs without splitting."""
+    """The fewest splits that give each SM a program; `programs` is how many there are without splits."""
     return min(tiles(gpu.sms, programs), MOST_SPLITS)

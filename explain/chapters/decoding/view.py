@@ -29,7 +29,7 @@ PRESETS = (
     "last_tile_masked", "everything_masked",
 )  # fmt: skip
 GOALS = {
-    PARTS: "see why one query needs another idea than many: split the keys among programs, then merge the parts.",
+    PARTS: "see what changes when there is one query: split the keys among programs, then merge the parts.",
     BYTES: "know how fast a token can be, and what makes it faster: fewer bytes, more queries at once.",
     MASKS: "know which keys a query sees when there are more keys than queries.",
 }
@@ -107,7 +107,7 @@ def programs(gpu: Gpu) -> None:
 
 @st.fragment
 def bandwidth(gpu: Gpu) -> None:
-    """The least time of one layer's attention, and how many queries it costs no more for."""
+    """The least time of one layer's attention, and how many queries take no longer than one."""
     words, drawn = layout.sides("How fast can a token be?")
     with words:
         layout.prose(

@@ -329,6 +329,7 @@ _TAUGHT = (
         "FlashAttention-2 backward, atomic",
         "Keys outside for all three; each tile adds its part of dQ in HBM: five matmuls, bits that change.",
         module="kernels.backward_atomic", formula=traffic_backward.flash_attention_backward_atomic, hue=5,
+        between=traffic_backward.between_additions,
     ),
     _flash(
         "flash_decoding", "Flash-Decoding", "Flash-Decoding",

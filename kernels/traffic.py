@@ -22,6 +22,7 @@ class Term:
     times: int
     item_bytes: int
     why: str
+    atomic: bool = False  # a part of atomic additions: L2 makes them, nothing returns to the SM
 
     @property
     def bytes(self) -> int:

@@ -96,15 +96,23 @@ def flash_attention_backward(p: Values) -> Traffic:
 
 def flash_attention_backward_atomic(p: Values) -> Traffic:
     a = _Backward.of(p)
-    rows = _passing_rows(p, a)
+    rows, times = _passing(p, a)
     pairs, block = _key_pairs(p, a), a.block_m * a.width
     added = rows * a.head_dim
     terms = (
         *_delta_terms(a),
         Term("dq_sum", True, a.q, 1, 4, "launch 2: zeros, where dQ will be summed in float32"),
         *_keys_terms(p, a, "launch 3"),
-        Term("dq_sum", False, added, 1, 4, "launch 3: an atomic addition reads the sum …"),
-        Term("dq_sum", True, added, 1, 4, "launch 3: … and writes it, once per key tile and query tile that meet"),
+        Term("dq_sum", False, added, times, 4, "launch 3: an atomic addition reads the sum …", atomic=True),
+        Term(
+            "dq_sum",
+            True,
+            added,
+            times,
+            4,
+            "launch 3: … and writes it, once per key tile and query tile that meet",
+            atomic=True,
+        ),
         Term("dq_sum", False, a.q, 1, 4, "launch 4: the finished sum"),
         Term("dq", True, a.q, 1, a.item, "launch 4: dQ, rounded once"),
     )
@@ -112,7 +120,7 @@ def flash_attention_backward_atomic(p: Values) -> Traffic:
         *_delta_work(a),
         *_keys_work(p, a, "launch 3"),
         Work("launch 3: dS K", "matmul", 2 * pairs * a.block_m * a.block_n * a.width),
-        Work("launch 3: dQ + dS K, by memory", "other", added),
+        Work("launch 3: dQ + dS K, by memory", "other", added * times),
         Work("launch 4: dQ · sm_scale", "other", tiles(a.q, block) * block),
     )
     return Traffic(terms, work)
@@ -168,9 +176,11 @@ def _delta_work(a: _Backward) -> tuple[Work, ...]:
     return (Work("launch 1: δ = rowsum(dO ∘ O)", "other", a.lanes_m * (2 * a.width - 1)),)
 
 
-def _passing_rows(p: Values, a: _Backward) -> int:
-    """Queries that pass by key tiles, over all heads: what the loop over queries loads."""
-    return a.heads * sum(max(0, p["seq_len"] - first) for first in first_query_per_key_tile(p))
+def _passing(p: Values, a: _Backward) -> tuple[int, int]:
+    """Queries that pass by key tiles, over all heads, and how often: what the loop over queries loads."""
+    if not p["causal"]:
+        return a.rows, a.tiles_n
+    return a.heads * sum(max(0, p["seq_len"] - first) for first in first_query_per_key_tile(p)), 1
 
 
 def _key_pairs(p: Values, a: _Backward) -> int:
@@ -180,7 +190,7 @@ def _key_pairs(p: Values, a: _Backward) -> int:
 
 def _keys_terms(p: Values, a: _Backward, launch: str) -> tuple[Term, ...]:
     """The launch that holds keys: queries pass."""
-    rows = (_passing_rows(p, a), 1) if p["causal"] else (a.rows, a.tiles_n)
+    rows = _passing(p, a)
     q = (rows[0] * a.head_dim, rows[1])
     return (
         Term("k", False, a.kv, 1, a.item, f"{launch}: each key tile, once"),
@@ -221,3 +231,8 @@ def _scores_again(tile: int, width: int, launch: str) -> tuple[Work, ...]:
 def between_launches(p: Values, traffic: Traffic, term: Term, programs: int) -> int:
     """P, dP and dS go from one launch to the next whole."""
     return term.once if term.buffer in ("p", "dp", "ds") else 0
+
+
+def between_additions(p: Values, traffic: Traffic, term: Term, programs: int) -> int:
+    """All zeros are written before the first addition, and all sums before the first is read."""
+    return _Backward.of(p).q * 4 if term.buffer == "dq_sum" else 0

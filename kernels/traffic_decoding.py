@@ -62,5 +62,7 @@ def merge_bytes(p: Values) -> int:
 
 
 def between_parts_and_merge(p: Values, traffic: Traffic, term: Term, programs: int) -> int:
-    """The parts go to the merge whole; programs that run at the same time read the same Q, K and V."""
-    return term.once if term.buffer in STORED else 0
+    """While the parts are written, K and V pass; programs that run at the same time read the same Q, K and V."""
+    if term.buffer not in STORED:
+        return 0
+    return sum(one.once for one in traffic.terms if one.buffer in ("k", "v") or (one.written and one.buffer in STORED))

@@ -33,23 +33,26 @@ SOFTMAX = ((4096, 8192), (2048, 32768), (4096, 32768))
 """(rows, cols) of float32: inputs beyond the L2 of any GPU here"""
 ATTENTION = ((4, 16, 4096, 64), (4, 16, 8192, 64), (2, 16, 8192, 128))
 """(batch, heads, seq_len, head_dim) of bfloat16"""
-_SIZES = {"softmax": (("rows", "cols"), SOFTMAX), "attention": (("batch", "heads", "seq_len", "head_dim"), ATTENTION)}
+LOSS = ((2048, 128_256, 256), (2048, 200_019, 256), (4096, 128_256, 256))
+"""(tokens, vocab, dim) of bfloat16: W is larger than L2; 256 dimensions are the most of the taught backward kernel"""
+_SIZES = {
+    "softmax": (("rows", "cols"), SOFTMAX),
+    "attention": (("batch", "heads", "seq_len", "head_dim"), ATTENTION),
+    "loss": (("tokens", "vocab", "dim"), LOSS),
+}
 Tiles = Mapping[str, Mapping[str, object]]
 _TILES: Tiles = {"softmax_tiled": {"block_m": 4, "block_n": 1024}, "softmax_topk": {"block_n": 1024}}
-_FAMILY_TILES: Tiles = {"softmax": {"block_n": 4096}, "attention": {"dtype": "bf16", "block_m": 128, "block_n": 64}}
+_FAMILY_TILES: Tiles = {
+    "softmax": {"block_n": 4096},
+    "attention": {"dtype": "bf16", "block_m": 128, "block_n": 64},
+    "loss": {"dtype": "bf16", "block_m": 64, "block_n": 64},
+}
 _DECODED = (("batch", "heads", "kv_heads", "seq_len", "kv_len", "head_dim"),
             ((16, 32, 8, 1, 8192, 128), (1, 32, 8, 1, 131072, 128), (16, 32, 8, 4, 8192, 128)))  # fmt: skip
 """A batch, one long sequence, and four queries to verify: caches of 537 MB in bfloat16."""
 _SPLIT: Mapping[str, object] = {"dtype": "bf16", "block_m": 16, "block_n": 64, "splits": 16}
 MEASURED = tuple(name for name, entry in TAUGHT.items() if entry.family in _FAMILY_TILES)
 """The kernels to learn from that have sizes to be measured at."""
-
-_LOSS = {"tokens": 2048, "vocab": 50_257, "dim": 256, "dtype": "bf16", "block_m": 64, "block_n": 64}
-LOSSES = tuple(
-    Experiment.of(kernel, _LOSS, "normal")
-    for kernel in ("cross_entropy_standard", "cross_entropy_fused", "cross_entropy_backward")
-)
-"""A last layer. Its hidden size is small enough for the taught backward kernel."""
 
 
 def sizes(kernel: str) -> tuple[Experiment, ...]:
@@ -76,7 +79,7 @@ PLANS: Mapping[str, Plan] = {
         ),
         Plan(
             "levels",
-            "All softmax and attention kernels, three sizes that do not fit into L2",
+            "All kernels to learn from but the first, three sizes that do not fit into L2",
             tuple(experiment for kernel in MEASURED for experiment in sizes(kernel)),
         ),
         Plan("sweeps", "Sweeps: kernels over N, d, tile sizes, dtype, mask and batch", RECORDED),
@@ -90,7 +93,6 @@ PLANS: Mapping[str, Plan] = {
             rungs.COUNTED,
             stalls=True,
         ),
-        Plan("cross-entropy", "Cross entropy through the logits, without them, and its gradients", LOSSES),
         Plan("roofs", "What the memories and the arithmetic units give at best", roofs=True),
     )
 }

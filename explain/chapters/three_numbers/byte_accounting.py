@@ -7,7 +7,8 @@ requested again. `predicted` gives the expected DRAM reads; `check` compares the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import gcd
 
@@ -16,11 +17,13 @@ from explain.chapters.three_numbers.levels import Levels, amount, programs_resid
 from explain.counters.model import SECTOR, Counts
 from explain.experiment import Experiment
 from explain.gpus import Gpu
-from kernels.parameters import ITEM_BYTES
-from kernels.traffic import Term, rows_at_once
+from kernels.parameters import ITEM_BYTES, next_power_of_two
+from kernels.traffic import Term, Traffic, rows_at_once
 
 WARPS, LANES = 4, 32
 """Warps per program of every kernel here, and lanes per warp."""
+ALIGNED = 16
+"""Triton knows of an argument whether it is a multiple of this."""
 WITHIN = 0.01
 """A prediction of DRAM reads is met if it is within 1%."""
 CAUSES: Mapping[str, Mapping[str, str]] = data(__file__)
@@ -87,7 +90,7 @@ def _causes(
     if below == "l1":
         return [*_stored(experiment, counts)] if written else [*_loaded(experiment, counts)]
     if below == "l2":
-        return [] if written else [*_held_by_l1(experiment, counts, left)]
+        return [] if written else [*_between_l1_and_l2(experiment, counts, left)]
     return [*_not_yet_in_dram(experiment, counts, left, warm)] if written else [*_held_by_l2(experiment, counts, left)]
 
 
@@ -97,9 +100,9 @@ def _causes(
 def _loaded(experiment: Experiment, counts: Counts) -> Iterator[Cause]:
     terms = [term for term in experiment.traffic.terms if not term.written]
     yield _whole_sectors(experiment, terms)
-    asked_again = {term.buffer: (_askers(experiment, term) - 1) * sector_bytes(experiment, term) for term in terms}
-    yield _cause("warps", sum(asked_again.values()), warps=WARPS, names=_names(asked_again))
-    yield _cause("halves", sum(term.bytes for term in terms if _in_halves(experiment, term)))
+    for key, more in (("warps", _by_other_warps), ("layouts", _in_another_layout), ("halves", _in_halves)):
+        requested = _by_buffer((term, more(experiment, term)) for term in terms)
+        yield _cause(key, sum(requested.values()), warps=WARPS, names=_names(requested))
     yield _cause("spilled", counts.spill_read_bytes or 0, way="read back")
 
 
@@ -107,30 +110,55 @@ def _stored(experiment: Experiment, counts: Counts) -> Iterator[Cause]:
     terms = experiment.traffic.terms
     filled = sum(term.elements * term.item_bytes for term in terms if term.buffer.endswith("_hbm") and not term.written)
     yield _cause("launches", filled)
+    yield _atomic(term for term in terms if term.written)
     yield _whole_sectors(experiment, [term for term in terms if term.written])
     yield _cause("spilled", counts.spill_written_bytes or 0, way="written")
 
 
+def _atomic(terms: Iterable[Term]) -> Cause:
+    added = _by_buffer((term, term.bytes) for term in terms if term.atomic)
+    return _cause("atomic", -sum(added.values()), names=_names(added))
+
+
 def _whole_sectors(experiment: Experiment, terms: list[Term]) -> Cause:
-    more = {term.buffer: sector_bytes(experiment, term) - term.bytes for term in terms}
+    more = _by_buffer((term, sector_bytes(experiment, term) - term.bytes) for term in terms)
     return _cause("sectors", sum(more.values()), sector=SECTOR, names=_names(more))
 
 
-def _askers(experiment: Experiment, term: Term) -> int:
-    """How many warps load the same elements of a term: one, unless its tile has fewer elements than the program has
-    threads.
+def _by_buffer(found: Iterable[tuple[Term, int]]) -> Mapping[str, int]:
+    """Bytes of terms, summed by buffer: several launches may read one."""
+    sums: Counter[str] = Counter()
+    for term, bytes in found:
+        sums[term.buffer] += bytes
+    return sums
 
-    Attention's tiles are spread over the warps for the matmuls, each element once; the lse of its parts is a number per
-    row.
+
+def _by_other_warps(experiment: Experiment, term: Term) -> int:
+    """Bytes that a program's other warps load too: of a tile with fewer elements than the program has threads.
+
+    The tiles of a matmul and their numbers per row are spread over the warps, each element once; but not the lse of the
+    parts of decoding.
     """
-    if experiment.entry.family == "attention" and term.buffer != "part_lse":
-        return 1
-    return max(1, WARPS * LANES // max(LANES, _layout(experiment, term).tile))
+    if experiment.entry.family in ("attention", "loss") and term.buffer != "part_lse":
+        return 0
+    askers = max(1, WARPS * LANES // max(LANES, _layout(experiment, term).tile))
+    return (askers - 1) * sector_bytes(experiment, term)
 
 
-def _in_halves(experiment: Experiment, term: Term) -> bool:
-    """Whether this is FlashAttention-1's O: 4 bytes per element, in a layout for 2-byte inputs."""
-    return term.buffer == "o_hbm" and not term.written and ITEM_BYTES[experiment.values["dtype"]] == 2
+def _in_another_layout(experiment: Experiment, term: Term) -> int:
+    """The lse of a part of decoding is loaded once more, by the threads that hold its row of O, 8 elements each."""
+    if term.buffer != "part_lse":
+        return 0
+    p = experiment.values
+    rows_per_load = LANES // min(LANES, max(1, next_power_of_two(p["head_dim"]) // 8))  # by one warp
+    load = rows_per_load * term.item_bytes
+    return term.bytes // load * -(-load // SECTOR) * SECTOR
+
+
+def _in_halves(experiment: Experiment, term: Term) -> int:
+    """A float32 buffer that is computed with, or converted to, elements of 2 bytes: it is loaded in their layout."""
+    wide = term.buffer in ("o_hbm", "dq_sum", "part_o") and not term.atomic
+    return term.bytes if wide and ITEM_BYTES[experiment.values["dtype"]] == 2 else 0
 
 
 @dataclass(frozen=True)
@@ -147,10 +175,13 @@ def _layout(experiment: Experiment, term: Term) -> _Layout:
     p, item = experiment.values, term.item_bytes
     if experiment.entry.family == "softmax":
         if term.elements == p["rows"] * p["cols"]:
-            return _Layout(p["rows"], p["cols"] * item, p["block_n"] * item, p["block_n"] * p.get("block_m", 1))
+            piece = _at_once_in_a_row(p["cols"], p["block_n"]) * item
+            return _Layout(p["rows"], p["cols"] * item, piece, p["block_n"] * p.get("block_m", 1))
         if term.buffer in ("y", "top", "index"):  # a short list per row
             return _Layout(p["rows"], p["k"] * item, p["k"] * item, WARPS * LANES)
         return _Layout(1, item, item, 1)  # one maximum or sum of a tile
+    if experiment.entry.family == "loss":
+        return _layout_of_loss(experiment, term)
     queries, keys = experiment.entry.score_shape(p)  # of all heads that share keys, where they stand in one tile
     heads = p["batch"] * p["heads"] * p["seq_len"] // queries
     if term.buffer in ("s", "p"):
@@ -161,6 +192,24 @@ def _layout(experiment: Experiment, term: Term) -> _Layout:
         return _Layout(heads, queries * item, p["block_m"] * item, p["block_m"])
     rows, side = (keys, p["block_n"]) if term.buffer in ("k", "v") else (queries, p["block_m"])
     return _Layout(heads, rows * p["head_dim"] * item, side * p["head_dim"] * item, side * p["head_dim"])
+
+
+def _layout_of_loss(experiment: Experiment, term: Term) -> _Layout:
+    p, item = experiment.values, term.item_bytes
+    rows, side = (p["vocab"], p["block_n"]) if term.buffer in ("w", "dw") else (p["tokens"], p["block_m"])
+    if term.buffer == "x":
+        piece = _at_once_in_a_row(p["vocab"], p["block_n"]) * item
+        return _Layout(rows, p["vocab"] * item, piece, p["block_n"] * side)
+    if term.buffer in ("h", "w", "dh", "dw"):
+        return _Layout(rows, p["dim"] * item, p["block_d"] * item, p["block_d"] * side)
+    return _Layout(1, rows * item, side * item, side)  # one number per token
+
+
+def _at_once_in_a_row(cols: int, block: int) -> int:
+    """Elements of a tile's row that a warp accesses at once: all, if every row begins at a multiple of 16 elements,
+    else one per thread, since the compiler may not join what could be misaligned.
+    """
+    return block if cols % ALIGNED == 0 else min(block, LANES)
 
 
 def sector_bytes(experiment: Experiment, term: Term) -> int:
@@ -179,22 +228,38 @@ def sector_bytes(experiment: Experiment, term: Term) -> int:
 # L1 to L2
 
 
-def _held_by_l1(experiment: Experiment, counts: Counts, left: int) -> Iterator[Cause]:
-    """Bytes that L1 served: at most those that were requested a second time."""
+def _between_l1_and_l2(experiment: Experiment, counts: Counts, left: int) -> Iterator[Cause]:
+    """Atomic additions, and bytes that L1 served: at most those that were requested a second time."""
     terms = [term for term in experiment.traffic.terms if not term.written]
+    added = _atomic(terms)
+    yield added
+    left -= added.bytes
     at_once = min(-left, sum(_at_once(experiment, term) for term in terms))
     yield _cause("at once", -max(at_once, 0))
-    again = {term.buffer: sector_bytes(experiment, term) - term.once for term in terms}
-    again["spilled registers"] = counts.spill_read_bytes or 0
+    again = _again(terms, lambda term: sector_bytes(experiment, term), counts, made_here=False)
     held = min(-left - at_once, sum(again.values()))
     if held > 0:
         yield _cause("hit in L1", -held, names=_names(again))
 
 
 def _at_once(experiment: Experiment, term: Term) -> int:
-    """Bytes requested from L1 twice at once: by the program's other warps, or for the other half of a sector."""
-    others = (_askers(experiment, term) - 1) * sector_bytes(experiment, term)
-    return others + (term.bytes if _in_halves(experiment, term) else 0)
+    """Bytes requested from L1 twice at once: by the program's other warps and threads, or for a sector's other half."""
+    return sum(more(experiment, term) for more in (_by_other_warps, _in_another_layout, _in_halves))
+
+
+def _again(
+    terms: Iterable[Term], bytes_of: Callable[[Term], int], counts: Counts, *, made_here: bool
+) -> Mapping[str, int]:
+    """By buffer, the bytes of its reads but the first; of all its reads, if it was `made_here`, by the call itself.
+    An atomic addition's sum is read within L2. Beside the buffers, spilled registers.
+    """
+    terms = [term for term in terms if not term.atomic]
+    written = {term.buffer for term in terms if term.written} if made_here else set()
+    read = [term for term in terms if not term.written]
+    sums = dict(_by_buffer((term, bytes_of(term)) for term in read))
+    first = {term.buffer: 0 if term.buffer in written else term.once for term in reversed(read)}
+    again = {buffer: sums[buffer] - first[buffer] for buffer in sums}
+    return {**again, "spilled registers": counts.spill_read_bytes or 0}
 
 
 # L2 to DRAM
@@ -227,24 +292,42 @@ def predicted(experiment: Experiment, gpu: Gpu) -> Prediction:
 
 
 def _part(experiment: Experiment, term: Term, gpu: Gpu) -> Part:
-    made_here = _made_here(experiment, term)
-    once = 0 if made_here else term.once
     entry, p, programs = experiment.entry, experiment.values, gpu.sms * programs_at_most(gpu)
-    between = entry.between(p, entry.formula(p), term, programs)
+    traffic = experiment.traffic
+    made_here = _made_here(traffic, term)
+    once = 0 if made_here else term.once
+    between = entry.between(p, traffic, term, programs)
     if between == 0:
+        if _read_before(traffic, term) and (all_of_it := _footprint(traffic)) <= gpu.l2_bytes:
+            return Part(term, 0, f"an earlier launch read it: all {amount(all_of_it)} of the call fit in L2")
         why = "programs that run at the same time share it in L2" if term.times > 1 else "each element once"
         return Part(term, once, why)
     if between <= gpu.l2_bytes:
         why = "just written, still in L2" if made_here else "the second time it is still in L2"
         return Part(term, once, f"{why}: {amount(between)} pass in between, {amount(gpu.l2_bytes)} fit")
     more = f"{amount(between)} pass in between, more than L2's {amount(gpu.l2_bytes)}"
+    if term.atomic:
+        return Part(term, term.once, f"the first addition to each sum: {more}")
     return Part(term, term.bytes, f"each time: {more}")
 
 
-def _made_here(experiment: Experiment, term: Term) -> bool:
+def _read_before(traffic: Traffic, term: Term) -> bool:
+    """Whether an earlier term reads the same buffer."""
+    before = traffic.terms[: traffic.terms.index(term)]
+    return any(one.buffer == term.buffer and not one.written for one in before)
+
+
+def _footprint(traffic: Traffic) -> int:
+    """Bytes of all buffers of a call."""
+    sizes: dict[str, int] = {}
+    for term in traffic.terms:
+        sizes[term.buffer] = max(sizes.get(term.buffer, 0), term.once)
+    return sum(sizes.values())
+
+
+def _made_here(traffic: Traffic, term: Term) -> bool:
     """Whether the call itself writes the buffer before it reads it."""
-    given = ("x", "q", "k", "v", *(("do", "o", "lse", "p") if experiment.entry.gradient else ()))
-    return term.buffer not in given
+    return any(one.written and one.buffer == term.buffer for one in traffic.terms)
 
 
 def programs_at_most(gpu: Gpu) -> int:
@@ -254,9 +337,7 @@ def programs_at_most(gpu: Gpu) -> int:
 
 def _held_by_l2(experiment: Experiment, counts: Counts, left: int) -> Iterator[Cause]:
     """Bytes that L2 served: at most those requested a second time, or written by the call itself."""
-    terms = [term for term in experiment.traffic.terms if not term.written]
-    again = {term.buffer: term.bytes - (0 if _made_here(experiment, term) else term.once) for term in terms}
-    again["spilled registers"] = counts.spill_read_bytes or 0
+    again = _again(experiment.traffic.terms, lambda term: term.bytes, counts, made_here=True)
     held = min(-left, sum(again.values()))
     if held > 0:
         yield _cause("hit in L2", -held, names=_names(again))

@@ -425,11 +425,13 @@ def _percent(share: float) -> str:
 
 def sizes_words(experiment: Experiment) -> str:
     """An experiment's sizes in short: "4,096 × 8,192, fp32", "4 × 16 heads, N = 4,096, d = 64, bf16"; with other keys
-    than queries "16 × 32/8 heads, N = 1, 8,192 keys, d = 128, bf16".
+    than queries "16 × 32/8 heads, N = 1, 8,192 keys, d = 128, bf16"; "2,048 tokens, V = 128,256, d = 256, bf16".
     """
     p = experiment.values
     if experiment.entry.family == "softmax":
         return f"{p['rows']:,} × {p['cols']:,}, {p['dtype']}"
+    if experiment.entry.family == "loss":
+        return f"{p['tokens']:,} tokens, V = {p['vocab']:,}, d = {p['dim']}, {p['dtype']}"
     shared = f"/{p['kv_heads']}" if p["kv_heads"] != p["heads"] else ""
     keys = f", {p['kv_len']:,} keys" if p["kv_len"] != p["seq_len"] else ""
     heads = f"{p['batch']} × {p['heads']}{shared} heads"

@@ -33,7 +33,7 @@ SOFTMAX = ((4096, 8192), (2048, 32768), (4096, 32768))
 """(rows, cols) of float32: inputs beyond the L2 of any GPU here"""
 ATTENTION = ((4, 16, 4096, 64), (4, 16, 8192, 64), (2, 16, 8192, 128))
 """(batch, heads, seq_len, head_dim) of bfloat16"""
-LOSS = ((2048, 128_256, 256), (2048, 200_019, 256), (4096, 128_256, 256))
+LOSS = ((512, 128_256, 256), (512, 200_019, 256), (1024, 128_256, 256))
 """(tokens, vocab, dim) of bfloat16: W is larger than L2; 256 dimensions are the most of the taught backward kernel"""
 _SIZES = {
     "softmax": (("rows", "cols"), SOFTMAX),

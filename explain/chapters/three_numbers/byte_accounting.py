@@ -104,15 +104,29 @@ def _loaded(experiment: Experiment, counts: Counts) -> Iterator[Cause]:
         requested = _by_buffer((term, more(experiment, term)) for term in terms)
         yield _cause(key, sum(requested.values()), warps=WARPS, names=_names(requested))
     yield _cause("spilled", counts.spill_read_bytes or 0, way="read back")
+    yield _cause("merged", _merged(experiment, counts))
 
 
 def _stored(experiment: Experiment, counts: Counts) -> Iterator[Cause]:
+    yield from _asked_to_store(experiment, counts)
+    yield _cause("merged", -_merged(experiment, counts))
+
+
+def _asked_to_store(experiment: Experiment, counts: Counts) -> Iterator[Cause]:
     terms = experiment.traffic.terms
     filled = sum(term.elements * term.item_bytes for term in terms if term.buffer.endswith("_hbm") and not term.written)
     yield _cause("launches", filled)
     yield _atomic(term for term in terms if term.written)
     yield _whole_sectors(experiment, [term for term in terms if term.written])
     yield _cause("spilled", counts.spill_written_bytes or 0, way="written")
+
+
+def _merged(experiment: Experiment, counts: Counts) -> int:
+    """Bytes of sectors that two stores share and that reached L2 as one: at most what whole sectors add."""
+    terms = [term for term in experiment.traffic.terms if term.written]
+    asked = sum(term.bytes for term in terms) + sum(cause.bytes for cause in _asked_to_store(experiment, counts))
+    shared = _whole_sectors(experiment, terms).bytes
+    return min(shared, max(0, asked - (counts.l2_written_bytes or asked)))
 
 
 def _atomic(terms: Iterable[Term]) -> Cause:

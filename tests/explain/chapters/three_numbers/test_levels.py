@@ -47,7 +47,7 @@ from tests.explain.records.made import counters
 H200 = GPUS["H200"]
 PLANNED = PLANS["levels"].experiments
 COUNTED = [one for one in PLANNED if (point := RECORD.point(one)) is not None and point.counters is not None]
-WITH_CAUSES = ("topk", "softmax_split", "flash_attention_v1")
+WITH_CAUSES = ("topk", "softmax_split", "flash_attention_v1", "_atomic", "decoding", "cross_entropy")
 """The GPU is asked for more than these kernels name: short pieces, and what is left to causes."""
 
 

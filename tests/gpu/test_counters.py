@@ -75,8 +75,11 @@ def test_l1_counts_the_traced_bytes(engine, kernel):
 @pytest.mark.parametrize("kernel", MEASURED)
 def test_what_l1_is_asked_beyond_the_formula_has_named_causes(engine, kernel):
     rows = {"rows": 64, "cols": 4096} | ({"block_n": 1024} if kernel != "softmax_row" else {})
-    heads = {"heads": 2, "seq_len": 256, "head_dim": 64, "dtype": "bf16", "block_m": 64, "block_n": 64}
-    experiment = Experiment.of(kernel, heads if KERNELS[kernel].family == "attention" else rows, "normal")
+    tiles = {"dtype": "bf16", "block_m": 64, "block_n": 64}
+    heads = {"heads": 2, "seq_len": 256, "head_dim": 64, **tiles}
+    tokens = {"tokens": 512, "vocab": 8191, "dim": 256, **tiles}  # rows of logits that begin inside a sector
+    sized = {"softmax": rows, "attention": heads, "loss": tokens}
+    experiment = Experiment.of(kernel, sized[KERNELS[kernel].family], "normal")
     formula = experiment.entry.formula(experiment.values)
     counters = counters_of(engine, experiment)
     for counts, warm in ((counters.cold, False), (counters.warm, True)):

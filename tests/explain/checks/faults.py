@@ -103,6 +103,45 @@ def race_with_a_lock():
 
 
 @triton.jit
+def shift_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    cols = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    there = tl.load(x_ptr + cols + 1, mask=cols + 1 < n, other=0.0)
+    here = tl.load(x_ptr + cols, mask=cols < n)
+    tl.store(y_ptr + cols, here + there, mask=cols < n)
+
+
+@triton.jit
+def shift_in_place_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    cols = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    there = tl.load(x_ptr + cols + 1, mask=cols + 1 < n, other=0.0)
+    here = tl.load(x_ptr + cols, mask=cols < n)
+    tl.store(x_ptr + cols, here + there, mask=cols < n)
+
+
+def race_in_place():
+    shift_in_place_kernel[(4,)](torch.randn(60), 60, BLOCK=16)
+
+
+def race_in_place_right():
+    x, y = torch.randn(60), torch.zeros(60)
+    shift_kernel[(4,)](x, y, 60, BLOCK=16)
+    shift_kernel[(4,)](y, x, 60, BLOCK=16)  # launches are in order
+
+
+@triton.jit
+def read_back_kernel(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    cols = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + cols, tl.load(x_ptr + cols))
+    tl.store(x_ptr + cols, tl.load(y_ptr + cols))
+    tl.store(z_ptr + cols, tl.load(y_ptr + (cols + 1) % n))
+
+
+def race_read_back():
+    """Program 3 loads y[0], which program 0 stored and loaded."""
+    read_back_kernel[(4,)](torch.randn(64), torch.zeros(64), torch.zeros(64), 64, BLOCK=16)
+
+
+@triton.jit
 def halve_kernel(x_ptr, y_ptr, TWICE: tl.constexpr, BLOCK: tl.constexpr):
     lanes = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + lanes)

@@ -169,6 +169,7 @@ def test_tensors_on_cuda_are_on_the_cpu_and_the_trace_says_so(trace_file, made):
         "assert x.device == torch.device('cuda', 0) == triton.runtime.driver.active.get_active_torch_device()",
         "assert x.device.type == 'cuda' and x.get_device() == 0 and not x.is_cpu",
         "assert torch.cuda.is_available() and torch.accelerator.current_accelerator().type == 'cuda'",
+        "assert not torch.accelerator.current_stream().is_capturing()  # an optimizer's step asks it",
         "torch.cuda.reset_peak_memory_stats(); assert math.isnan(torch.cuda.max_memory_allocated() / 2**20)",
         "assert isinstance(torch.cuda.Event(), torch.cuda.Event) and not isinstance(x, torch.cuda.device)",
         "a, b = torch.cuda.Event(True), torch.cuda.Event(True); a.record(); assert math.isnan(a.elapsed_time(b))",

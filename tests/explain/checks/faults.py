@@ -1,6 +1,7 @@
 """A kernel of each sort of finding, and its right twin: docs/checks.md. Each function makes its inputs and launches."""
 # ruff: noqa: SIM108  # as in the page
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -52,6 +53,20 @@ def unwritten_then_filled():
     y = torch.empty(16)
     y.fill_(0.0)
     accumulate_kernel[(3,)](torch.randn(48), y, BLOCK=16)
+
+
+def unwritten_then_filled_by_numpy():
+    y, counts = torch.empty(16), torch.empty(16, dtype=torch.int32)
+    y.numpy()[:] = np.nan
+    counts.numpy()[:] = np.arange(16)
+    accumulate_kernel[(1,)](torch.randn(16), y, BLOCK=16)
+    accumulate_kernel[(1,)](torch.ones(16, dtype=torch.int32), counts, BLOCK=16)
+
+
+def unwritten_but_half():
+    y = torch.empty(16)
+    y.numpy()[:8] = 0.0
+    accumulate_kernel[(1,)](torch.randn(16), y, BLOCK=16)
 
 
 @triton.jit

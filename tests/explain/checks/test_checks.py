@@ -63,10 +63,22 @@ def test_its_right_twin_is_not_blamed(sort):
 
 
 @pytest.mark.parametrize(
-    "function", ["unwritten_then_filled", "race_with_a_lock", "race_in_place_right", "outside_a_view_right"]
+    "function",
+    [
+        "unwritten_then_filled",
+        "unwritten_then_filled_by_numpy",
+        "race_with_a_lock",
+        "race_in_place_right",
+        "outside_a_view_right",
+    ],
 )
 def test_right_kernels_that_look_alike_are_not_blamed(function):
     assert not [one for one in findings(getattr(faults, function)) if one.error]
+
+
+def test_what_numpy_did_not_write_is_unwritten():
+    (found,) = (one for one in findings(faults.unwritten_but_half) if one.error)
+    assert (found.sort, found.element, found.times) == ("unwritten", 8, 8)
 
 
 @pytest.mark.parametrize("function", ["a_descriptor", "a_descriptor_over_the_edge"])

@@ -80,6 +80,16 @@ class Run:
         line, error = self.trace.line(step), SORTS[sort].error
         return Finding(sort, error, step, line, kernel, program, words, **found, **more)
 
+    def sites(self, accesses: Iterable[int]) -> Iterator[list[int]]:
+        """Accesses by function, line and their place in the line: each group is one load or store of the source."""
+        found: dict[tuple[int, ...], list[int]] = {}
+        c = self.trace.columns
+        for access in accesses:
+            step = self.steps[access]
+            place = access - c.access_at[step], c.access_kind[access], c.access_buffer[access]
+            found.setdefault((int(c.source[step]), int(c.line[step]), *map(int, place)), []).append(access)
+        yield from found.values()
+
     def lines(self, accesses: Iterable[int]) -> dict[tuple[int, int], list[int]]:
         """Accesses by function and line."""
         found: dict[tuple[int, int], list[int]] = {}
@@ -569,7 +579,7 @@ def mask_never_false(run: Run) -> Iterator[Finding]:
 def unused(run: Run) -> Iterator[Finding]:
     """The compiler drops a load that nothing reads; the kernel perhaps meant to read it."""
     loads = run.evidence.loads
-    for accesses in run.lines(access for access in loads if access < len(run.steps)).values():
+    for accesses in run.sites(access for access in loads if access < len(run.steps)):
         if not any(loads[access].read for access in accesses):
             access = accesses[0]
             words = f"Loads {run.buffer(access).name} and nothing uses it"
@@ -580,8 +590,8 @@ def unused(run: Run) -> Iterator[Finding]:
 def wasted(run: Run) -> Iterator[Finding]:
     """Memory moves in sectors of 32 bytes, used or not."""
     shared = run.evidence.shared
-    for accesses in run.lines(range(len(run.steps))).values():
-        asked = moved = 0
+    for accesses in run.sites(range(len(run.steps))):
+        asked = moved = least = 0
         for access in accesses:
             elements, active = run.of(access)
             own = np.unique(elements[active])
@@ -590,9 +600,11 @@ def wasted(run: Run) -> Iterator[Finding]:
             buffer = run.buffer(access)
             offset = shared[run.places[access, 0]][run.trace.columns.access_buffer[access]][1]
             first = offset + own * buffer.item_bytes
+            sectors, together = np.unique(first // SECTOR_BYTES).size, own[-1] - own[0] == own.size - 1
             asked += own.size * buffer.item_bytes
-            moved += SECTOR_BYTES * np.unique(first // SECTOR_BYTES).size
-        if asked and asked < WASTEFUL * moved:
+            moved += SECTOR_BYTES * sectors
+            least += sectors if together else -(-own.size * buffer.item_bytes // SECTOR_BYTES)
+        if SECTOR_BYTES * least < moved and asked < WASTEFUL * moved:
             access, kind = accesses[0], run.trace.columns.access_kind[accesses[0]]
             words = (
                 f"{DID[kind]} {asked:,} bytes of {run.buffer(access).name} in sectors of {moved:,} bytes: "

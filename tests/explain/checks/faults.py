@@ -281,6 +281,17 @@ def unused_right():
 
 
 @triton.jit
+def pair_kernel(x_ptr, y_ptr, w_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    x, _w = tl.load(x_ptr + lanes), tl.load(w_ptr + lanes)
+    tl.store(y_ptr + lanes, x)
+
+
+def unused_beside_a_used_one():
+    pair_kernel[(1,)](torch.randn(16), torch.zeros(16), torch.randn(16), BLOCK=16)
+
+
+@triton.jit
 def column_kernel(x_ptr, y_ptr, stride, BLOCK: tl.constexpr):
     lanes = tl.arange(0, BLOCK)
     tl.store(y_ptr + lanes, tl.load(x_ptr + lanes * stride))
@@ -292,3 +303,12 @@ def sectors():
 
 def sectors_right():
     column_kernel[(1,)](torch.randn(16, 16), torch.zeros(16), 1, BLOCK=16)
+
+
+def sectors_of_the_load_alone():
+    """The load uses 12 of 32 bytes; with the store of the same line it is half of all."""
+    column_kernel[(1,)](torch.randn(64, 3), torch.zeros(64), 3, BLOCK=64)
+
+
+def sectors_of_few_bytes():
+    copy_kernel[(1,)](torch.ones(13, dtype=torch.int8), torch.ones(13, dtype=torch.int8), 13, MASKED=True, BLOCK=16)

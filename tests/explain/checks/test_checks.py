@@ -81,6 +81,23 @@ def test_what_numpy_did_not_write_is_unwritten():
     assert (found.sort, found.element, found.times) == ("unwritten", 8, 8)
 
 
+def test_of_two_loads_in_a_line_the_unused_one_is_named():
+    (found,) = findings(faults.unused_beside_a_used_one)
+    assert found.sort == "unused"
+    assert "w_ptr" in found.words
+
+
+def test_the_sectors_of_each_access_are_judged_by_themselves():
+    (found,) = findings(faults.sectors_of_the_load_alone)
+    assert found.sort == "sectors"
+    assert "x_ptr" in found.words
+    assert "33%" in found.words
+
+
+def test_few_bytes_side_by_side_waste_nothing():
+    assert not findings(faults.sectors_of_few_bytes)
+
+
 @pytest.mark.parametrize("function", ["a_descriptor", "a_descriptor_over_the_edge"])
 def test_a_descriptor_keeps_its_bounds_and_has_no_mask(function):
     assert not findings(getattr(faults, function))

@@ -416,6 +416,39 @@ def test_a_run_that_fails_leaves_its_trace(trace_file, tmp_path, call, line, say
 
 
 @pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("x = np.exp(x)", r"^np\.exp takes no tensor of a kernel.*: write tl\.exp$"),
+        ("x = np.sum(x)", r"^np\.sum takes no tensor"),
+        ("x = math.exp(x)", r"^math\.exp takes no tensor of a kernel.*: write tl\.exp$"),
+        ("x = torch.exp(x)", r"^torch\.exp takes no tensor of a kernel.*: write tl\.exp$"),
+        ("x = tl.flip(x)", r"^tl\.flip needs the axis that it flips: tl\.flip\(x, 0\)$"),
+        ("x = last", "`last` has no value here: .* first assigned inside a loop"),
+        ("x = tl.flip(x, 0) * math.exp(1.0)", ""),
+    ],
+)
+def test_a_mistake_in_a_kernel_is_told_in_words_at_its_line(trace_file, tmp_path, line, says):
+    text = f"""
+        import math
+        import numpy as np
+        @triton.jit
+        def wrong(x_ptr, n):
+            x = tl.load(x_ptr + tl.arange(0, 4))
+            for start in range(n):
+                last = x + start
+            {line}
+            tl.store(x_ptr + tl.arange(0, 4), x)
+        def main(): wrong[(1,)](torch.arange(4.0), 2)
+    """
+    failure = trace_file(text)["report"]["failure"]
+    assert re.search(says, failure["message"]) if says else failure is None
+    if says:
+        trace = read(tmp_path / "a.tilescope")
+        text = (tmp_path / "lesson.py").read_text().splitlines()
+        assert text[trace.line(failure["step"]) - 1].strip() == line
+
+
+@pytest.mark.parametrize(
     ("options", "says", "steps"),
     [({"max_steps": 5}, "--max-steps", 6), ({"max_bytes": 100}, "--max-values", 4), ({"seconds": 0.5}, "--seconds", 4)],
 )

@@ -205,6 +205,8 @@ def _trace(puzzle: Puzzle, name: str, text: str, p: dict[str, Any], arrays: dict
 
 def _file(path: Path, function: str, seconds: float) -> Iterator[bytes]:
     """In the reader's process: the bytes of the trace of a file's function, or why there is none, as JSON."""
+    # An optimizer's step imports PyTorch's compiler, which makes its cache's folder: here it may make none.
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(path.parent)
     try:
         trace = record_file(path, function, "all", lambda *_: None, seconds=seconds)
     except (TraceError, OutOfBounds, ValueError, OSError) as error:

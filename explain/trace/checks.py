@@ -27,6 +27,8 @@ SECTOR_BYTES = 32
 FEW_ELEMENTS = 8  # an access of fewer wastes sectors whatever it does
 WASTEFUL = 0.5  # of the bytes of the sectors
 MOST_PAIRS = 2000
+MEETS = {LOAD: (STORE, ATOMIC), STORE: (LOAD, STORE, ATOMIC), ATOMIC: (LOAD, STORE)}
+"""An access of each kind may meet later ones of these kinds in a race."""
 LARGEST = {"fp16": "65,504", "bf16": "3.39e38", "fp32": "3.40e38"}
 Elements = NDArray[np.int64]
 
@@ -77,6 +79,16 @@ class Run:
         kernel, program = self.trace.launch(step).kernel, self.trace.program(step).id
         line, error = self.trace.line(step), SORTS[sort].error
         return Finding(sort, error, step, line, kernel, program, words, **found, **more)
+
+    def sites(self, accesses: Iterable[int]) -> Iterator[list[int]]:
+        """Accesses by function, line and their place in the line: each group is one load or store of the source."""
+        found: dict[tuple[int, ...], list[int]] = {}
+        c = self.trace.columns
+        for access in accesses:
+            step = self.steps[access]
+            place = access - c.access_at[step], c.access_kind[access], c.access_buffer[access]
+            found.setdefault((int(c.source[step]), int(c.line[step]), *map(int, place)), []).append(access)
+        yield from found.values()
 
     def lines(self, accesses: Iterable[int]) -> dict[tuple[int, int], list[int]]:
         """Accesses by function and line."""
@@ -326,9 +338,8 @@ def _races(run: Run, same: bool) -> Iterator[Finding]:
         lanes = run_lanes(run, launch)
         if lanes is None:
             continue
-        for earlier, later, one in lanes.conflicts():
-            equal = lanes.equal(earlier, later)
-            if equal != same or _ordered(run, earlier, later):
+        for earlier, later, one in lanes.conflicts(functools.partial(_ordered, run)):
+            if lanes.equal(earlier, later) != same:
                 continue
             step, before = int(run.steps[later]), int(run.steps[earlier])
             buffer, element = run.buffer(later), int(lanes.element[one])
@@ -358,33 +369,46 @@ class Lanes:
     value: NDArray[np.float64]  # what a store stores; NaN else
     element: Elements
 
-    def conflicts(self) -> Iterator[tuple[int, int, int]]:
-        """Accesses of two programs to one address, one a write and not both atomic: (earlier, later, the lane)."""
-        kind = self.run.trace.columns.access_kind[self.access]
-        program = self.run.places[self.access, 1]
-        count = len(self.address)
-        at = np.arange(count)
-        start = np.maximum.accumulate(np.where(np.r_[True, self.address[1:] != self.address[:-1]], at, 0))
-        write = np.maximum.accumulate(np.where(kind != LOAD, at, -1))
-        last_write = np.r_[-1, write[:-1]]  # before this lane
-        before = at - 1
-        seen: set[tuple[int, int]] = set()
-        lines: dict[tuple[int, int], int] = {}
-        for other in (last_write, before):
-            pairs = (other >= start) & (other < at)
-            pairs[pairs] &= program[other[pairs]] != program[at[pairs]]
-            pairs[pairs] &= (kind[other[pairs]] != LOAD) | (kind[at[pairs]] != LOAD)
-            pairs[pairs] &= (kind[other[pairs]] != ATOMIC) | (kind[at[pairs]] != ATOMIC)
-            for lane in np.flatnonzero(pairs):
-                pair = int(self.access[other[lane]]), int(self.access[lane])
-                where = int(self.run.steps[pair[0]]), int(self.run.steps[pair[1]])
-                c = self.run.trace.columns
-                line = int(c.line[where[0]]), int(c.line[where[1]])
-                if pair in seen or lines.get(line, 0) > MOST_PAIRS:
-                    continue
-                seen.add(pair)
-                lines[line] = lines.get(line, 0) + 1
-                yield *pair, int(lane)
+    def conflicts(self, excused: Callable[[int, int], bool]) -> Iterator[tuple[int, int, int]]:
+        """Accesses of two programs to one address, one a write and not both atomic: (earlier, later, the lane).
+
+        Of the earlier accesses of each kind, it is the last that `excused(earlier, later)` does not excuse.
+        """
+        columns = self.run.trace.columns
+        kind, program = columns.access_kind[self.access], self.run.places[self.access, 1]
+        new = np.r_[True, self.address[1:] != self.address[:-1]]
+        start = np.maximum.accumulate(np.where(new, np.arange(len(new)), 0))
+        judged: dict[tuple[int, int], int] = {}
+        for one, others in MEETS.items():
+            own = np.flatnonzero(kind == one)
+            other = np.diff(program[own], prepend=-1) != 0
+            # Of each of `own`: the number of the last one before it that is another program's.
+            skip = np.maximum.accumulate(np.where(other, np.arange(len(own)), 0)) - 1
+            lanes = np.flatnonzero(np.isin(kind, others))
+            before = np.searchsorted(own, lanes) - 1
+            while True:
+                for _ in range(2):  # the second time after a skip
+                    there = before >= 0
+                    there[there] = own[before[there]] >= start[lanes[there]]
+                    lanes, before = lanes[there], before[there]
+                    before = np.where(program[own[before]] == program[lanes], skip[before], before)
+                if not lanes.size:
+                    break
+                together = self.access[own[before]] * len(self.run.steps) + self.access[lanes]
+                pairs, first, number = np.unique(together, return_index=True, return_inverse=True)
+                again = np.zeros(len(pairs), bool)
+                for k, pair in enumerate(pairs.tolist()):
+                    earlier, later = divmod(pair, len(self.run.steps))
+                    line = int(columns.line[self.run.steps[earlier]]), int(columns.line[self.run.steps[later]])
+                    judged[line] = judged.get(line, 0) + 1
+                    if judged[line] > MOST_PAIRS:
+                        continue
+                    if excused(earlier, later):
+                        again[k] = True
+                    else:
+                        yield earlier, later, int(lanes[first[k]])
+                more = again[number]
+                lanes, before = lanes[more], skip[before[more]]
 
     def equal(self, earlier: int, later: int) -> bool:
         """Whether both stored the same values at all addresses that they share."""
@@ -555,7 +579,7 @@ def mask_never_false(run: Run) -> Iterator[Finding]:
 def unused(run: Run) -> Iterator[Finding]:
     """The compiler drops a load that nothing reads; the kernel perhaps meant to read it."""
     loads = run.evidence.loads
-    for accesses in run.lines(access for access in loads if access < len(run.steps)).values():
+    for accesses in run.sites(access for access in loads if access < len(run.steps)):
         if not any(loads[access].read for access in accesses):
             access = accesses[0]
             words = f"Loads {run.buffer(access).name} and nothing uses it"
@@ -566,8 +590,8 @@ def unused(run: Run) -> Iterator[Finding]:
 def wasted(run: Run) -> Iterator[Finding]:
     """Memory moves in sectors of 32 bytes, used or not."""
     shared = run.evidence.shared
-    for accesses in run.lines(range(len(run.steps))).values():
-        asked = moved = 0
+    for accesses in run.sites(range(len(run.steps))):
+        asked = moved = least = 0
         for access in accesses:
             elements, active = run.of(access)
             own = np.unique(elements[active])
@@ -576,9 +600,11 @@ def wasted(run: Run) -> Iterator[Finding]:
             buffer = run.buffer(access)
             offset = shared[run.places[access, 0]][run.trace.columns.access_buffer[access]][1]
             first = offset + own * buffer.item_bytes
+            sectors, together = np.unique(first // SECTOR_BYTES).size, own[-1] - own[0] == own.size - 1
             asked += own.size * buffer.item_bytes
-            moved += SECTOR_BYTES * np.unique(first // SECTOR_BYTES).size
-        if asked and asked < WASTEFUL * moved:
+            moved += SECTOR_BYTES * sectors
+            least += sectors if together else -(-own.size * buffer.item_bytes // SECTOR_BYTES)
+        if SECTOR_BYTES * least < moved and asked < WASTEFUL * moved:
             access, kind = accesses[0], run.trace.columns.access_kind[accesses[0]]
             words = (
                 f"{DID[kind]} {asked:,} bytes of {run.buffer(access).name} in sectors of {moved:,} bytes: "

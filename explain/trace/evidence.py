@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 UNWRITTEN = {"aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided"}
 """PyTorch's functions that return uninitialized memory."""
+POISON = 0xFF
+"""Each byte of a float that nobody wrote: a NaN, but not the one of PyTorch, NumPy or a division."""
 INFINITE, WHOLE = math.inf, 0x5A
 """The values put into undefined lanes: ∞ for floats, a number that fits every dtype for integers."""
 ACCESSES = ("create_masked_load", "create_masked_store", "create_atomic_rmw")
@@ -122,7 +124,10 @@ class Loaded(interpreter.TensorHandle):  # type: ignore[misc]
 
 
 class Unwritten(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes which elements of memory from torch.empty and its like were never written. Floats there become NaN.
+    """Notes which elements of memory from torch.empty and its like were never written.
+
+    Floats there become a NaN that nothing else makes, and other numbers 0. So it also sees what was written without
+    PyTorch, as by NumPy: an element that is no longer that NaN, and any that is not 0.
 
     During a launch it ignores PyTorch: the interpreter passes tensors on through functions that seem to write them.
     """
@@ -160,10 +165,7 @@ class Unwritten(TorchDispatchMode):  # type: ignore[no-untyped-call]
         storage = tensor.untyped_storage()
         if storage.device.type != "cpu" or not storage.nbytes():
             return
-        if tensor.is_floating_point():
-            tensor.fill_(math.nan)
-        else:
-            tensor.zero_()
+        _bytes(tensor).fill_(POISON if tensor.is_floating_point() else 0)
         self.flags[storage.data_ptr()] = tensor, torch.ones(storage.nbytes() // tensor.element_size(), dtype=torch.bool)
 
     def write(self, tensor: torch.Tensor) -> None:
@@ -177,18 +179,32 @@ class Unwritten(TorchDispatchMode):  # type: ignore[no-untyped-call]
         else:
             flags.fill_(False)
 
-    def access(self, storage: int, addresses: NDArray[np.uint64], stores: bool) -> NDArray[np.bool_] | None:
-        """A mask of the addresses that were never written; None if all were. A store marks them as written."""
+    def access(self, storage: int, addresses: NDArray[np.uint64], kind: int) -> NDArray[np.bool_] | None:
+        """A mask of the addresses that an access is about to read and nobody has written; None if there are none.
+
+        A store and an atomic mark them as written.
+        """
         found = self.flags.get(storage)
         if found is None:
             return None
         whole, flags = found
         known = flags.numpy()
         at = ((addresses - np.uint64(storage)) // np.uint64(whole.element_size())).astype(np.int64)
-        before = known[at]
-        if stores:
+        bad = known[at]
+        if kind != STORE and bad.any():
+            content = _bytes(whole).numpy()[: known.size * whole.element_size()].reshape(known.size, -1)
+            if whole.is_floating_point():
+                bad &= (content[at] == POISON).all(axis=1)
+            elif content[known].any():
+                known[:] = bad[:] = False
+        if kind != LOAD:
             known[at] = False
-        return before if before.any() else None
+        return bad if kind != STORE and bad.any() else None
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor's whole storage, shape (bytes,) uint8."""
+    return torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
 
 
 class _Gatherer:
@@ -308,8 +324,8 @@ class _Gatherer:
             here = (active >= np.uint64(region.low)) & (active < np.uint64(region.high))
             if not here.any():
                 continue
-            bad = self.unwritten.access(region.low, active[here], kind != LOAD)
-            if bad is not None and kind != STORE:
+            bad = self.unwritten.access(region.low, active[here], kind)
+            if bad is not None:
                 found = np.zeros(lanes.shape, bool)
                 at = np.flatnonzero(lanes)[here][bad]
                 found.reshape(-1)[at] = True

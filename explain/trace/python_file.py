@@ -11,6 +11,7 @@ import inspect
 import io
 import linecache
 import os
+import re
 import signal
 import sys
 import traceback
@@ -41,6 +42,7 @@ SOON_S = 0.001
 """If a time limit fires while PyTorch changes its stack of modes, it fires again after this many seconds."""
 MODES = overrides.__file__, _device.__file__
 """PyTorch's files that change its stack of modes."""
+_QUOTED = re.compile(r"'(\w+)'")
 NO_GPU = (
     "no GPU here: the file's tensors on cuda are on the CPU, and a question about the GPU is answered as on an H100; "
     "times and used memory are NaN, and a benchmark runs once, at its first size"
@@ -310,6 +312,11 @@ def said(what: str, error: BaseException) -> str:
             "(device='cpu', no .cuda())"
         )
     said = f"{type(root).__name__}: {root}".removesuffix(": ")
+    if isinstance(root, UnboundLocalError) and root is not error and (name := _QUOTED.search(str(root))):
+        said = (
+            f"`{name[1]}` has no value here: in Triton a variable that is first assigned inside a loop, or in one "
+            "branch of an `if`, ends with it. Give it a value before"
+        )
     if isinstance(root, MemoryError) or os.strerror(errno.ENOMEM) in str(root):
         return f"{what} needs more memory than it may take: raise --megabytes ({root})"
     return f"{what} failed: {said}{place_of(error)}"

@@ -177,7 +177,7 @@ class Recorder:
             raise TraceTooLarge(f"the recording has more than {self.max_steps:,} steps: {remedy} --max-steps")
         if self.held_bytes > self.max_bytes:
             megabytes = self.max_bytes / 1e6
-            raise TraceTooLarge(f"the recording's values take more than {megabytes:.0f} MB: {remedy} --max-values")
+            raise TraceTooLarge(f"the recording's values take more than {megabytes:g} MB: {remedy} --max-values")
 
     # What the interpreter's operations report
 

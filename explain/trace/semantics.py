@@ -10,11 +10,13 @@ from __future__ import annotations
 import builtins
 import functools
 import inspect
+import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import numpy as np
+import torch
 from triton import language as tl
 from triton.language import core
 from triton.language.extra import libdevice as libdevice_names
@@ -273,6 +275,8 @@ _RANGE, _STATIC_RANGE = core.range, core.static_range  # before the interpreter 
 # Calls and attributes
 
 _STATIC = {builtins.int: "x.to(tl.int32)", builtins.float: "x.to(tl.float32)"}
+_PYTHONS = {np.ufunc, type(np.sum), FunctionType, BuiltinFunctionType}
+_LIBRARIES = {"np": np, "math": math, "torch": torch, "torch.nn.functional": torch.nn.functional}
 _EXTREMES = {builtins.min: core.builtin_min, builtins.max: core.builtin_max}
 
 
@@ -297,7 +301,23 @@ def call(function: Any, *args: Any, **kwargs: Any) -> Any:
             raise Refused(f"libdevice.{function.__name__} takes no {error.args[0]}") from None
     if function in (builtins.print, *_STATIC, *_EXTREMES):
         return _python_function(function, args, kwargs)
-    return function(*args, **kwargs)
+    if type(function) in _PYTHONS and any(isinstance(arg, tl.tensor) for arg in args):
+        _refuse_library(function)
+    try:
+        return function(*args, **kwargs)
+    except interpreter.InterpreterError:
+        if function is tl.flip and len(args) == 1 and not kwargs:
+            raise Refused("tl.flip needs the axis that it flips: tl.flip(x, 0)") from None
+        raise
+
+
+def _refuse_library(function: Any) -> None:
+    """Raises Refused if this is a library's function, which cannot take a tensor of a kernel."""
+    name = function.__name__
+    for library, module in _LIBRARIES.items():
+        if vars(module).get(name) is function:
+            instead = f": write tl.{name}" if hasattr(tl, name) else ", with functions of tl alone"
+            raise Refused(f"{library}.{name} takes no tensor of a kernel, which Triton compiles{instead}")
 
 
 def _python_function(function: Any, args: Any, kwargs: Any) -> Any:

@@ -145,6 +145,9 @@ class _Stream:
     def query(self) -> bool:
         return True
 
+    def is_capturing(self) -> bool:
+        return Graph.capturing is not None
+
     def elapsed_time(self, end: object) -> float:
         return math.nan
 
@@ -243,7 +246,9 @@ def _accelerators() -> dict[str, Any]:
         "current_accelerator": lambda check_available=False: torch.device("cuda"),
         "current_device_index": _always(0),
         "device_count": _always(1),
-        "synchronize": _always(None),
+        "get_device_capability": _always({"supported_dtypes": set()}),
+        "current_stream": _always(_Stream()),
+        **dict.fromkeys(("set_stream", "set_device_index", "empty_cache", "synchronize"), _always(None)),
     }
 
 

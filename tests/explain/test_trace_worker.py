@@ -169,6 +169,7 @@ def test_tensors_on_cuda_are_on_the_cpu_and_the_trace_says_so(trace_file, made):
         "assert x.device == torch.device('cuda', 0) == triton.runtime.driver.active.get_active_torch_device()",
         "assert x.device.type == 'cuda' and x.get_device() == 0 and not x.is_cpu",
         "assert torch.cuda.is_available() and torch.accelerator.current_accelerator().type == 'cuda'",
+        "assert not torch.accelerator.current_stream().is_capturing()  # an optimizer's step asks it",
         "torch.cuda.reset_peak_memory_stats(); assert math.isnan(torch.cuda.max_memory_allocated() / 2**20)",
         "assert isinstance(torch.cuda.Event(), torch.cuda.Event) and not isinstance(x, torch.cuda.device)",
         "a, b = torch.cuda.Event(True), torch.cuda.Event(True); a.record(); assert math.isnan(a.elapsed_time(b))",
@@ -412,6 +413,39 @@ def test_a_run_that_fails_leaves_its_trace(trace_file, tmp_path, call, line, say
     assert re.search(says, said["failure"]["message"])
     assert trace.line(said["failure"]["step"]) == line
     assert trace.source(said["failure"]["step"]).function == "double"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("x = np.exp(x)", r"^np\.exp takes no tensor of a kernel.*: write tl\.exp$"),
+        ("x = np.sum(x)", r"^np\.sum takes no tensor"),
+        ("x = math.exp(x)", r"^math\.exp takes no tensor of a kernel.*: write tl\.exp$"),
+        ("x = torch.exp(x)", r"^torch\.exp takes no tensor of a kernel.*: write tl\.exp$"),
+        ("x = tl.flip(x)", r"^tl\.flip needs the axis that it flips: tl\.flip\(x, 0\)$"),
+        ("x = last", "`last` has no value here: .* first assigned inside a loop"),
+        ("x = tl.flip(x, 0) * math.exp(1.0)", ""),
+    ],
+)
+def test_a_mistake_in_a_kernel_is_told_in_words_at_its_line(trace_file, tmp_path, line, says):
+    text = f"""
+        import math
+        import numpy as np
+        @triton.jit
+        def wrong(x_ptr, n):
+            x = tl.load(x_ptr + tl.arange(0, 4))
+            for start in range(n):
+                last = x + start
+            {line}
+            tl.store(x_ptr + tl.arange(0, 4), x)
+        def main(): wrong[(1,)](torch.arange(4.0), 2)
+    """
+    failure = trace_file(text)["report"]["failure"]
+    assert re.search(says, failure["message"]) if says else failure is None
+    if says:
+        trace = read(tmp_path / "a.tilescope")
+        text = (tmp_path / "lesson.py").read_text().splitlines()
+        assert text[trace.line(failure["step"]) - 1].strip() == line
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """A kernel of each sort of finding, and its right twin: docs/checks.md. Each function makes its inputs and launches."""
 # ruff: noqa: SIM108  # as in the page
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -54,6 +55,20 @@ def unwritten_then_filled():
     accumulate_kernel[(3,)](torch.randn(48), y, BLOCK=16)
 
 
+def unwritten_then_filled_by_numpy():
+    y, counts = torch.empty(16), torch.empty(16, dtype=torch.int32)
+    y.numpy()[:] = np.nan
+    counts.numpy()[:] = np.arange(16)
+    accumulate_kernel[(1,)](torch.randn(16), y, BLOCK=16)
+    accumulate_kernel[(1,)](torch.ones(16, dtype=torch.int32), counts, BLOCK=16)
+
+
+def unwritten_but_half():
+    y = torch.empty(16)
+    y.numpy()[:8] = 0.0
+    accumulate_kernel[(1,)](torch.randn(16), y, BLOCK=16)
+
+
 @triton.jit
 def maximum_kernel(x_ptr, y_ptr, n, PADDED: tl.constexpr, BLOCK: tl.constexpr):
     cols = tl.arange(0, BLOCK)
@@ -100,6 +115,45 @@ def locked_sum_kernel(x_ptr, y_ptr, lock_ptr, BLOCK: tl.constexpr):
 
 def race_with_a_lock():
     locked_sum_kernel[(4,)](torch.randn(64), torch.zeros(1), torch.zeros(1, dtype=torch.int32), BLOCK=16)
+
+
+@triton.jit
+def shift_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    cols = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    there = tl.load(x_ptr + cols + 1, mask=cols + 1 < n, other=0.0)
+    here = tl.load(x_ptr + cols, mask=cols < n)
+    tl.store(y_ptr + cols, here + there, mask=cols < n)
+
+
+@triton.jit
+def shift_in_place_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    cols = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    there = tl.load(x_ptr + cols + 1, mask=cols + 1 < n, other=0.0)
+    here = tl.load(x_ptr + cols, mask=cols < n)
+    tl.store(x_ptr + cols, here + there, mask=cols < n)
+
+
+def race_in_place():
+    shift_in_place_kernel[(4,)](torch.randn(60), 60, BLOCK=16)
+
+
+def race_in_place_right():
+    x, y = torch.randn(60), torch.zeros(60)
+    shift_kernel[(4,)](x, y, 60, BLOCK=16)
+    shift_kernel[(4,)](y, x, 60, BLOCK=16)  # launches are in order
+
+
+@triton.jit
+def read_back_kernel(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    cols = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + cols, tl.load(x_ptr + cols))
+    tl.store(x_ptr + cols, tl.load(y_ptr + cols))
+    tl.store(z_ptr + cols, tl.load(y_ptr + (cols + 1) % n))
+
+
+def race_read_back():
+    """Program 3 loads y[0], which program 0 stored and loaded."""
+    read_back_kernel[(4,)](torch.randn(64), torch.zeros(64), torch.zeros(64), 64, BLOCK=16)
 
 
 @triton.jit
@@ -227,6 +281,17 @@ def unused_right():
 
 
 @triton.jit
+def pair_kernel(x_ptr, y_ptr, w_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    x, _w = tl.load(x_ptr + lanes), tl.load(w_ptr + lanes)
+    tl.store(y_ptr + lanes, x)
+
+
+def unused_beside_a_used_one():
+    pair_kernel[(1,)](torch.randn(16), torch.zeros(16), torch.randn(16), BLOCK=16)
+
+
+@triton.jit
 def column_kernel(x_ptr, y_ptr, stride, BLOCK: tl.constexpr):
     lanes = tl.arange(0, BLOCK)
     tl.store(y_ptr + lanes, tl.load(x_ptr + lanes * stride))
@@ -238,3 +303,12 @@ def sectors():
 
 def sectors_right():
     column_kernel[(1,)](torch.randn(16, 16), torch.zeros(16), 1, BLOCK=16)
+
+
+def sectors_of_the_load_alone():
+    """The load uses 12 of 32 bytes; with the store of the same line it is half of all."""
+    column_kernel[(1,)](torch.randn(64, 3), torch.zeros(64), 3, BLOCK=64)
+
+
+def sectors_of_few_bytes():
+    copy_kernel[(1,)](torch.ones(13, dtype=torch.int8), torch.ones(13, dtype=torch.int8), 13, MASKED=True, BLOCK=16)

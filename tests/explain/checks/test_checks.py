@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 import torch
 import triton
 import triton.language as tl
 
 from explain.trace import file
-from explain.trace.checks import CHECKS, checked
+from explain.trace.checks import CHECKS, Lanes, checked
 from explain.trace.model import SORTS
 from explain.trace.recorder import record_call
+from explain.trace.records import ATOMIC, LOAD
 from tests.explain.checks import faults
 
 
@@ -58,9 +62,40 @@ def test_its_right_twin_is_not_blamed(sort):
     assert not [one for one in found if one.error]
 
 
-@pytest.mark.parametrize("function", ["unwritten_then_filled", "race_with_a_lock", "outside_a_view_right"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        "unwritten_then_filled",
+        "unwritten_then_filled_by_numpy",
+        "race_with_a_lock",
+        "race_in_place_right",
+        "outside_a_view_right",
+    ],
+)
 def test_right_kernels_that_look_alike_are_not_blamed(function):
     assert not [one for one in findings(getattr(faults, function)) if one.error]
+
+
+def test_what_numpy_did_not_write_is_unwritten():
+    (found,) = (one for one in findings(faults.unwritten_but_half) if one.error)
+    assert (found.sort, found.element, found.times) == ("unwritten", 8, 8)
+
+
+def test_of_two_loads_in_a_line_the_unused_one_is_named():
+    (found,) = findings(faults.unused_beside_a_used_one)
+    assert found.sort == "unused"
+    assert "w_ptr" in found.words
+
+
+def test_the_sectors_of_each_access_are_judged_by_themselves():
+    (found,) = findings(faults.sectors_of_the_load_alone)
+    assert found.sort == "sectors"
+    assert "x_ptr" in found.words
+    assert "33%" in found.words
+
+
+def test_few_bytes_side_by_side_waste_nothing():
+    assert not findings(faults.sectors_of_few_bytes)
 
 
 @pytest.mark.parametrize("function", ["a_descriptor", "a_descriptor_over_the_edge"])
@@ -100,3 +135,47 @@ def test_findings_are_kept_in_the_trace_file():
 
 def test_every_sort_has_a_check():
     assert list(CHECKS) == list(SORTS)
+
+
+@pytest.mark.parametrize(
+    ("function", "line"),
+    [
+        (faults.race_in_place, "tl.store(x_ptr + cols, here + there, mask=cols < n)"),
+        (faults.race_read_back, "tl.store(z_ptr + cols, tl.load(y_ptr + (cols + 1) % n))"),
+    ],
+)
+def test_a_race_is_found_whatever_lies_between(function, line):
+    found = [one for one in findings(function) if one.error]
+    assert {one.sort for one in found} == {"race"}
+    assert line_of(line) in [one.line for one in found]
+
+
+def accesses(seed, count=60):
+    """Lanes of random accesses to few addresses by few programs, one lane each, sorted; all at one line."""
+    random = np.random.default_rng(seed)
+    kind, address = random.integers(0, 3, count), random.integers(0, 8, count)
+    places = np.stack([np.zeros(count, int), np.sort(random.integers(0, 4, count))], axis=1)
+    run = SimpleNamespace(places=places, steps=np.arange(count))
+    run.trace = SimpleNamespace(columns=SimpleNamespace(access_kind=kind, line=np.zeros(count, int)))
+    access = np.lexsort((np.arange(count), address))
+    return Lanes(run, address[access], access, np.zeros(count), address[access])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_access_that_races_is_found(seed):
+    lanes = accesses(seed)
+    kind, program = lanes.run.trace.columns.access_kind, lanes.run.places[:, 1]
+    address = dict(zip(lanes.access, lanes.address, strict=True))
+    pairs = {
+        (a, b)
+        for a in range(len(kind))
+        for b in range(a + 1, len(kind))
+        if program[a] != program[b] and address[a] == address[b]
+        if {kind[a], kind[b]} not in ({LOAD}, {ATOMIC})
+    }
+    found = {(a, b) for a, b, _ in lanes.conflicts(lambda a, b: False)}
+    assert found <= pairs
+    assert {(b, kind[a]) for a, b in found} == {(b, kind[a]) for a, b in pairs}
+    excused = {pair for pair in pairs if sum(pair) % 2}
+    found = {(a, b) for a, b, _ in lanes.conflicts(lambda a, b: (a, b) in excused)}
+    assert found <= pairs - excused

@@ -29,6 +29,11 @@ def test_a_test_runs_too(judge) -> None:
     assert (trace.launches[0].grid, trace.report.failure) == ((3, 1, 1), None)
 
 
+def test_an_optimizer_steps_before_the_launch(judge) -> None:
+    step = "    p = torch.ones(2, requires_grad=True)\n    p.sum().backward()\n    torch.optim.Adam([p]).step()\n"
+    assert record(judge, TEXT.replace("def main():\n", f"def main():\n{step}")).report.failure is None
+
+
 @pytest.mark.parametrize(
     ("text", "function", "seconds"),
     [

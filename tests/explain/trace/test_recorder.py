@@ -123,7 +123,7 @@ def test_too_many_steps():
 
 
 def test_too_many_bytes():
-    with pytest.raises(TraceTooLarge, match="more than 0 MB: record fewer programs"):
+    with pytest.raises(TraceTooLarge, match=r"more than 0\.01 MB: record fewer programs"):
         record_call(flash(), max_bytes=10_000)
 
 

@@ -113,7 +113,7 @@ class Judge:
     def record(
         self, text: str, name: str, function: str, seconds: float, *, unlocked: bool, cancel: threading.Event | None
     ) -> TraceFile:
-        """The trace of what a function of a reader's own file launches, run for at most `seconds`.
+        """The checked trace of what a function of a reader's own file launches, run for at most `seconds`.
 
         Raises NoTraceError that says why there is none; WorkerError if nothing can run here, or if `cancel` is set.
         """

@@ -17,9 +17,11 @@ import os
 import re
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -34,8 +36,11 @@ from explain.puzzles.answer import COUNTED
 from explain.puzzles.puzzles import Puzzle, puzzles
 from explain.sandbox.process import Ended, Limits, run, run_together
 from explain.sandbox.protections import protections
+from explain.trace import checks
 from explain.trace import file as trace_file
 from explain.trace.errors import OutOfBounds, TraceError
+from explain.trace.evidence import Evidence
+from explain.trace.model import Trace
 from explain.trace.patches import replaced
 from explain.trace.python_file import record_file
 from explain.trace.recorder import record_call
@@ -44,8 +49,12 @@ from kernels.launch import Outputs, launcher, tensors
 
 AT_ONCE = min(2, len(os.sched_getaffinity(0)))
 """So many processes share the cases of an answer."""
-EARLIER_S = 2.0
-"""Seconds between the end of a file's run and the end of its process: the time to send what was recorded."""
+AFTER_S = 10.0
+"""Seconds between the end of a file's run and the end of its process: the time to check and send what was recorded."""
+NOT_TRIED = (
+    "the time limit was reached before the run was repeated with ∞ in the lanes that a mask leaves out: "
+    "whether such lanes reach the result was not checked"
+)
 
 
 def handle(request: Mapping[str, Any], _progress: Progress) -> dict[str, Any]:
@@ -58,7 +67,7 @@ def handle(request: Mapping[str, Any], _progress: Progress) -> dict[str, Any]:
         {"kind": "file", "name", "text", "function", …}                                      {"why"}
 
     `name` is that of the reader's file, `text` its content; `given` is the folder of the inputs, of a trace the file.
-    "file" traces what a function of the text launches, or sends {"message"} in JSON.
+    "file" traces and checks what a function of the text launches, or sends {"message"} in JSON.
     All write what they receive to the file `out`, within `seconds` and `megabytes`; `why` says why there is no more.
     Where this machine cannot lock a process they run if `unlocked` allows it. Raises ValueError, PermissionError.
     """
@@ -68,7 +77,8 @@ def handle(request: Mapping[str, Any], _progress: Progress) -> dict[str, Any]:
     if not (known.complete or request["unlocked"]):
         raise PermissionError(f"Third-party code does not run on this machine: {known.line}.")
     name, text = request["name"], request["text"]
-    limits = Limits(request["seconds"], request["megabytes"])
+    seconds = request["seconds"]
+    limits = Limits(seconds, request["megabytes"])
     match request["kind"]:
         case "run":
             puzzle = puzzles()[request["puzzle"]]
@@ -84,10 +94,9 @@ def handle(request: Mapping[str, Any], _progress: Progress) -> dict[str, Any]:
             with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
                 path = Path(folder, Path(name).name)
                 path.write_text(text, encoding="utf-8")
-                seconds = max(limits.seconds - EARLIER_S, limits.seconds / 2)
-                own = [Path(folder)]
                 file = functools.partial(_file, path, request["function"], seconds)
-                ended = run(file, limits, locked=known.complete, readable=own)
+                longer = replace(limits, seconds=seconds + AFTER_S)
+                ended = run(file, longer, locked=known.complete, readable=[Path(folder)])
         case kind:
             raise ValueError(f"kind {kind!r}: allowed are protections, run, trace, file")
     Path(request["out"]).write_bytes(ended.answer)
@@ -204,13 +213,41 @@ def _trace(puzzle: Puzzle, name: str, text: str, p: dict[str, Any], arrays: dict
 
 
 def _file(path: Path, function: str, seconds: float) -> Iterator[bytes]:
-    """In the reader's process: the bytes of the trace of a file's function, or why there is none, as JSON."""
+    """In the reader's process: the bytes of the checked trace of a file's function, or why there is none, as JSON."""
     try:
-        trace = record_file(path, function, "all", lambda *_: None, seconds=seconds)
+        trace = _checked(path, function, seconds)
     except (TraceError, OutOfBounds, ValueError, OSError) as error:
         yield json.dumps({"message": str(error)}).encode()
     else:
         yield trace_file.to_bytes(trace)
+
+
+class _NoTime(BaseException):
+    """A repeated run did not end in time, so it proves nothing. Not an Exception: the checks take one for a result."""
+
+
+def _checked(path: Path, function: str, seconds: float) -> Trace:
+    """The trace of a file's function with its findings. All its runs together take at most `seconds`."""
+    end = time.monotonic() + seconds
+    first: list[tuple[Trace, Evidence]] = []
+
+    def record(evidence: Evidence) -> Trace:
+        left = end - time.monotonic()
+        if first and left <= 0:
+            raise _NoTime
+        trace = record_file(path, function, "all", lambda *_: None, seconds=left, evidence=evidence)
+        if first and time.monotonic() >= end:
+            raise _NoTime
+        first.append((trace, evidence))
+        return trace
+
+    try:
+        return checks.checked(record)
+    except _NoTime:
+        trace, evidence = first[0]
+        report = trace.report
+        told = replace(report, findings=checks.check(trace, evidence), notes=(*report.notes, NOT_TRIED))
+        return replace(trace, report=told)
 
 
 @contextmanager

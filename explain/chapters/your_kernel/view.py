@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 import streamlit as st
@@ -11,12 +12,14 @@ import streamlit as st
 from explain.chapters.write_it import checks
 from explain.chapters.write_it.editor import editor
 from explain.chapters.your_kernel import reasons
+from explain.chapters.your_run import findings
 from explain.chapters.your_run import view as your_run
 from explain.figures.numbers import count
 from explain.jobs import Job, Jobs
 from explain.player.component import Run
 from explain.player.view import view_of
 from explain.trace.file import TraceFile
+from explain.trace.model import SORTS, Finding
 from explain.ui import address, layout
 from explain.ui.follow import AT_ONCE_S, follow, running
 
@@ -28,9 +31,9 @@ SECONDS = 20.0
 RUNS: Jobs[TraceFile] = Jobs(most_running=64, most_kept=200)
 HOW = (
     "Paste code, or edit the example: a Triton kernel, and a function without arguments that makes tensors and "
-    "launches it. **Run** traces every line, and the player below opens on it.\n\nIt runs on this server's CPU, for at "
-    f"most {SECONDS:g} s, so keep the tensors small: a few thousand elements. Your code cannot read "
-    "other files there."
+    "launches it. **Run** traces every line and checks it, and the player below opens on it.\n\n"
+    f"It runs on this server's CPU, for at most {SECONDS:g} s, so keep the tensors small: a few thousand elements. "
+    "Your code cannot read other files there."
 )
 
 
@@ -64,7 +67,9 @@ def write(name: str, starter: str, function: str) -> None:
 
     kept = f"{name} {hashlib.sha256(starter.encode()).hexdigest()[:12]}"
     left = _why(job, function)
-    errors = {left.line: left.words} if left and left.line else {}
+    errors = {one.line: f"{SORTS[one.sort].title}: {one.words}" for one in reversed(_findings(job)) if one.error}
+    if left and left.line:
+        errors[left.line] = left.words
     text, state = st.container(), st.container()
     if job:
         with state:
@@ -104,7 +109,8 @@ def _state(job: Job[TraceFile], function: str) -> None:
         if why.raw:
             st.code(why.raw, language=None, wrap_lines=True)
     if job.result:
-        st.markdown(f"Recorded: [step through it ↓](#{layout.anchor(PLAYED)})")
+        told = findings.counted(_findings(job)) or "The checks found nothing"
+        st.markdown(f"{told}: [step through it ↓](#{layout.anchor(PLAYED)})")
 
 
 def _why(job: Job[TraceFile] | None, function: str) -> reasons.Reason | None:
@@ -113,6 +119,10 @@ def _why(job: Job[TraceFile] | None, function: str) -> reasons.Reason | None:
         return reasons.reason(job.error, function, SECONDS)
     failure = job.result.trace.report.failure if job and job.result else None
     return reasons.reason(failure.message, function, SECONDS, failure.traceback) if failure else None
+
+
+def _findings(job: Job[TraceFile] | None) -> Sequence[Finding]:
+    return (job.result.trace.report.findings or ()) if job and job.result else ()
 
 
 def _key(name: str) -> str:

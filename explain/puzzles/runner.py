@@ -64,10 +64,11 @@ def handle(request: Mapping[str, Any], _progress: Progress) -> dict[str, Any]:
         {"kind": "run", "puzzle", "name", "text", "numbers", "parameters", "given", …}       {"why"}
         {"kind": "trace", "puzzle", "name", "text", "parameters", "given", …}                {"why"}
 
-        {"kind": "file", "name", "text", "function", …}                                      {"why"}
+        {"kind": "file", "name" and "text", or "path"; "function", …}                        {"why"}
 
     `name` is that of the reader's file, `text` its content; `given` is the folder of the inputs, of a trace the file.
-    "file" traces and checks what a function of the text launches, or sends {"message"} in JSON.
+    "file" traces and checks what a function of the text launches, or of the file at `path`, which may import from its
+    folder; or it sends {"message"} in JSON.
     All write what they receive to the file `out`, within `seconds` and `megabytes`; `why` says why there is no more.
     Where this machine cannot lock a process they run if `unlocked` allows it. Raises ValueError, PermissionError.
     """
@@ -76,7 +77,7 @@ def handle(request: Mapping[str, Any], _progress: Progress) -> dict[str, Any]:
         return {"line": known.line, "complete": known.complete}
     if not (known.complete or request["unlocked"]):
         raise PermissionError(f"Third-party code does not run on this machine: {known.line}.")
-    name, text = request["name"], request["text"]
+    name, text = request.get("name", ""), request.get("text", "")
     seconds = request["seconds"]
     limits = Limits(seconds, request["megabytes"])
     match request["kind"]:
@@ -92,15 +93,24 @@ def handle(request: Mapping[str, Any], _progress: Progress) -> dict[str, Any]:
             ended = run(lambda: _trace(puzzle, name, text, request["parameters"], given), limits, locked=known.complete)
         case "file":
             with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
-                path = Path(folder, Path(name).name)
-                path.write_text(text, encoding="utf-8")
+                path = Path(request.get("path") or Path(folder, Path(name).name))
+                if "path" not in request:
+                    path.write_text(text, encoding="utf-8")
                 file = functools.partial(_file, path, request["function"], seconds)
                 longer = replace(limits, seconds=seconds + AFTER_S)
-                ended = run(file, longer, locked=known.complete, readable=[Path(folder)])
+                ended = run(file, longer, locked=known.complete, readable=[_imports_from(path)])
         case kind:
             raise ValueError(f"kind {kind!r}: allowed are protections, run, trace, file")
     Path(request["out"]).write_bytes(ended.answer)
     return {"why": ended.why}
+
+
+def _imports_from(path: Path) -> Path:
+    """The folder of a file; of a package's file, the folder where the package lies."""
+    folder = path.parent
+    while (folder / "__init__.py").is_file() and folder != folder.parent:
+        folder = folder.parent
+    return folder
 
 
 def _in_turn(runs: Sequence[Ended]) -> Ended:

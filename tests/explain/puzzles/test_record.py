@@ -38,6 +38,21 @@ def test_a_run_that_cannot_be_repeated_in_time_is_checked_without(judge) -> None
     assert "not checked" in report.notes[-1]
 
 
+def test_a_path_is_read_where_it_lies_with_its_package_and_nothing_else(judge, tmp_path) -> None:
+    package = tmp_path / "folder" / "package"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "sizes.py").write_text("N = 10.0")
+    (tmp_path / "secret.txt").write_text("secret")
+    mine = package / "mine.py"
+    mine.write_text(TEXT.replace("arange(10.0)", "arange(N)") + "\nfrom .sizes import N\n")
+    trace = judge.record(mine, "", "main", 30.0, unlocked=False, cancel=None).trace
+    assert (trace.launches[0].grid, trace.report.failure) == ((3, 1, 1), None)
+    mine.write_text(f"def main():\n    open({str(tmp_path / 'secret.txt')!r})")
+    with pytest.raises(NoTraceError, match="PermissionError"):
+        judge.record(mine, "", "main", 30.0, unlocked=False, cancel=None)
+
+
 def test_a_test_runs_too(judge) -> None:
     trace = record(judge, TEXT.replace("def main()", "def test_it(monkeypatch)"), "test_it")
     assert (trace.launches[0].grid, trace.report.failure) == ((3, 1, 1), None)

@@ -99,7 +99,9 @@ def write(source: Source) -> None:
     busy = bool(job and job.running)
     with text:  # after the state: a job that was followed runs the page again, so its end frees the button
         if file:
-            st.caption(f"{file} as it is now. Edit it in your own editor, then run it again. It may import from its folder.")
+            st.caption(
+                f"{file} as it is now. Edit it in your own editor, then run it again. It may import from its folder."
+            )
             st.code(starter, "python", line_numbers=True, height=LISTING)
             st.button("Run", f"run {kept}", type="primary", on_click=trace, args=(starter,), disabled=busy)
         else:

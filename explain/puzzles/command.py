@@ -11,6 +11,7 @@ import json
 import secrets
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict
@@ -383,10 +384,18 @@ def _graded(judge: Judge, answer: Answer | Guess, seed: int, seconds: float) -> 
 
 def gradescope(results: list[dict[str, Any]]) -> dict[str, Any]:
     """Results as Gradescope's autograder reads them: one test for each answer, one point each.
+
+    A test has its puzzle's name, and behind it the file's if several files answer the puzzle.
     """
+    answered = Counter(one["puzzle"] for one in results)
+
+    def name(one: dict[str, Any]) -> str:
+        puzzle, file = one["puzzle"], one["file"]
+        return str(puzzle if answered[puzzle] == 1 else f"{puzzle} ({file})") if puzzle else str(file)
+
     tests = [
         {
-            "name": one["puzzle"] or one["file"],
+            "name": name(one),
             "score": 1.0 if one["right"] else 0.0,
             "max_score": 1.0,
             "status": "passed" if one["right"] else "failed",

@@ -270,6 +270,14 @@ def test_grade_writes_what_a_person_and_an_autograder_read(tmp_path, capsys, one
     assert [test["score"] for test in json.loads(results.read_text())["tests"]] == [1.0, 0.0]
 
 
+def test_gradescopes_tests_of_one_puzzle_have_names_of_their_own() -> None:
+    results = [{"file": f"{one}.py", "puzzle": "online", "right": True, "message": ""} for one in ("a", "b")]
+    results += [{"file": "c.py", "puzzle": "flash", "right": True, "message": ""}]
+    results += [{"file": "d.py", "puzzle": None, "right": False, "message": ""}]
+    names = [test["name"] for test in command.gradescope(results)["tests"]]
+    assert names == ["online (a.py)", "online (b.py)", "flash", "d.py"]
+
+
 def test_progress_is_exported_and_graded_without_the_app(tmp_path, monkeypatch, capsys, one_judge) -> None:
     monkeypatch.setenv("TILESCOPE_PROGRESS", str(tmp_path / "progress.json"))
     right = solved(puzzles()["vector_add"])

@@ -36,9 +36,7 @@ def stopped(message: str) -> Stopped | None:
 
 def in_words(program: Sequence[int], access: str) -> str:
     """What a program did, from the `access` of an OutOfBounds: "Program 2 reads x[30], but x ends at element 29. …"."""
-    used = max((axis + 1 for axis, at in enumerate(program) if at), default=1)
-    axes = ", ".join(map(str, program[:used]))
-    who = f"Program {axes}" if used == 1 else f"Program ({axes})"
+    who = f"Program {program_name(program)}"
     if not (found := _ACCESS.match(access)):
         return f"{who} {access}."
     name, outside, active = found["name"], int(found["outside"]), int(found["active"])
@@ -56,3 +54,10 @@ def in_words(program: Sequence[int], access: str) -> str:
         does = "lies outside: mask it" if outside == 1 else "lie outside: mask them"
         why = f" {outside:,} of its {active:,} lanes {does}."
     return f"{who} {_VERBS[found['verb']]} {name}[{found['element']}], but {name} {end}.{why}"
+
+
+def program_name(program: Sequence[int]) -> str:
+    """The ids of a program without the last axes if they are 0: "3", "(3, 1)"."""
+    used = max((axis + 1 for axis, at in enumerate(program) if at), default=1)
+    axes = ", ".join(map(str, program[:used]))
+    return axes if used == 1 else f"({axes})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import chdir, suppress
@@ -23,9 +24,14 @@ from explain.trace.model import Trace
 from explain.trace.python_file import record_file
 from explain.trace.sizes import at_sizes
 from explain.worker_process import Progress
+from kernels.inputs import shapes
 from kernels.verify import Verdict
 
 WARM_SIZE = 128
+MOST_PREPARED = 20_000_000
+"""Elements. So many inputs are made, and their result is checked against float64, within some seconds."""
+FASTEST = 1e9
+"""Bytes per second that no kernel loads and stores in the interpreter, however large its tiles are."""
 
 # NumPy and torch allocate their buffers at the first matmul, and end the process if memory is short by then.
 np.ones((WARM_SIZE, WARM_SIZE), np.float32) @ np.ones((WARM_SIZE, WARM_SIZE), np.float32)
@@ -50,6 +56,7 @@ def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
 
     An experiment that would take longer than the option `budget` allows is cut to a part, unless programs are named.
     Then the answer is about that part, and `part` is {"experiment", "times", "words", "why"}; else `part` is null.
+    Where the sizes alone show it, nothing is made for the whole.
 
     Raises TraceError, OutOfBounds, ValueError, OSError.
     """
@@ -94,6 +101,9 @@ def _experiment(request: Mapping[str, Any], out: Path | None, progress: Progress
     verdict: Verdict
 
     def run(experiment: Experiment) -> Trace:
+        if "budget" in options:
+            _check_size(experiment, options["budget"])
+
         def record(evidence: Evidence | None = None) -> Trace:
             nonlocal verdict
             trace, verdict = run_traced(experiment, programs, progress, evidence=evidence, **options)
@@ -109,6 +119,17 @@ def _experiment(request: Mapping[str, Any], out: Path | None, progress: Progress
         trace, part = _part(experiment, run, error)
     judged = {name: getattr(verdict, name) for name in ("error", "tolerance", "within_tolerance", "output")}
     return _written(trace, out, start, progress) | judged | {"part": part}
+
+
+def _check_size(experiment: Experiment, budget: float) -> None:
+    """Raises TookTooLong if it is clear before anything is made that all of it takes longer than `budget` seconds."""
+    entry, p = experiment.entry, experiment.values
+    elements = sum(math.prod(shape) for shape in shapes(entry.family, p, entry.gradient).values())
+    if elements > MOST_PREPARED:
+        raise TookTooLong(f"The inputs have {elements:,} elements: to make and to check them takes too long")
+    moved = experiment.traffic.totals()
+    if (needed := (moved["read_bytes"] + moved["written_bytes"]) / FASTEST) > budget:
+        raise TookTooLong(f"Triton's interpreter needs {needed:.0f} s or more for all programs")
 
 
 def _part(whole: Experiment, run: Callable[[Experiment], Trace], why: TookTooLong) -> tuple[Trace, dict[str, Any]]:

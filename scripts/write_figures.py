@@ -44,10 +44,15 @@ Result = Mapping[str, Any]
 
 def figures() -> str:
     """The README's section, from the committed results; a missing file has no part in it."""
-    found = [(file, results.read(ROOT / file)) for file in WORDS if (ROOT / file).exists()]
+    found = [(file, _read(ROOT / file)) for file in WORDS if (ROOT / file).exists()]
     return "\n\n".join(
         [BEGIN, *(text for file, result in found for text in (said(file, result), *_stale(result))), END]
     )
+
+
+def _read(file: Path) -> Result:
+    """A result; of a test's module nothing, since its fields are counted from what it holds."""
+    return results.read(file) if file.suffix == ".json" else {}
 
 
 def said(file: str, result: Result) -> str:
@@ -59,7 +64,7 @@ def said(file: str, result: Result) -> str:
 
 def _stale(result: Result) -> Iterator[str]:
     """A note below a stale result."""
-    if words := stale_words(stale_parts(result.get("code"))):
+    if result and (words := stale_words(stale_parts(result.get("code")))):
         yield f"*Stale: {words}.*"
 
 
@@ -162,10 +167,24 @@ def gpu_suite(result: Result) -> Result:
     return {"ran": result["passed"] + result["failed"], "missed": said, "on": _versions(result["where"])}
 
 
+def attacked(_: Result) -> Result:
+    """How many attacks the tests try on the sandbox, and how many forged answers on the judge."""
+    from tests.explain.puzzles import test_forgeries as forged  # these import what the other figures do not need
+    from tests.explain.sandbox import attacks
+
+    return {
+        "attempts": len(attacks.ATTEMPTS),
+        "exhaustions": len(attacks.EXHAUSTIONS),
+        "forgeries": len(forged.FORGERIES),
+        "refused": len(forged.BODIES) + len(forged.MODULES),
+    }
+
+
 FIELDS: Mapping[str, Callable[[Result], Result]] = {
     "tracing": tracing,
     "foreign": foreign,
     "checks": faults,
+    "attacks": attacked,
     "difference": first_differences,
     "faults": injected,
     "player": player,

@@ -59,7 +59,7 @@ def answer_of(text: str, name: str) -> Answer | Guess:
         raise AnswerError(f"Python cannot read {name}: {error}") from None
     puzzle = _puzzle(tree, name)
     if isinstance(puzzle, Prediction):
-        return _guess(tree, name, puzzle)
+        return _guess(tree, name, puzzle, text)
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     try:
         language.check(tree)
@@ -72,7 +72,7 @@ def answer_of(text: str, name: str) -> Answer | Guess:
     return Answer(name, puzzle, text)
 
 
-def _guess(tree: ast.Module, name: str, puzzle: Prediction) -> Guess:
+def _guess(tree: ast.Module, name: str, puzzle: Prediction, text: str) -> Guess:
     """SEED and ANSWER of the file."""
     given: dict[str, object] = {}
     for node in tree.body:
@@ -87,7 +87,7 @@ def _guess(tree: ast.Module, name: str, puzzle: Prediction) -> Guess:
         raise AnswerError(f"SEED is {seed}; it must be a whole number from 0 to {LARGEST_SEED}")
     if answer is not None and type(answer) not in (int, float):
         raise AnswerError(f"ANSWER is {answer!r}; it must be a number, or None")
-    return Guess(name, puzzle, seed, None if answer is None else float(str(answer)))
+    return Guess(name, puzzle, seed, None if answer is None else str(answer), text)
 
 
 def _puzzle(tree: ast.Module, file: str) -> Puzzle | Prediction:

@@ -11,9 +11,11 @@ import json
 import secrets
 import sys
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from explain.difference.compare import Difference
 from explain.exercises import Verdict
 from explain.experiment import Experiment, ParameterError
 from explain.figures.numbers import count
-from explain.puzzles import progress
+from explain.puzzles import progress, report
 from explain.puzzles.answer import Answer, AnswerError, read_answer, way_to_ours
 from explain.puzzles.judge import Judge, Judgement
 from explain.puzzles.predictions import DIGITS, Guess, Prediction, place
@@ -55,8 +57,13 @@ def add_to(commands: Any) -> None:
     solution = command(own, "solution", _solution, "Show the way from your file to our kernel, as a diff.")
     solution.add_argument("file", type=Path, metavar="FILE")
 
+    export = command(
+        own, "export", _export, "Write your progress and your answers as one file, for a teacher to grade."
+    )
+    export.add_argument("--out", type=Path, default=Path(report.FILE), metavar="FILE", help=f"default: {report.FILE}")
+
     grade = command(commands, "grade", _grade, GRADE_HELP)
-    grade.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    grade.add_argument("files", type=Path, nargs="+", metavar="FILE", help="an answer, or a report of progress (.json)")
     grade.add_argument("--seed", metavar="N", help="the inputs' seed; default: a new one, which the report names")
     grade.add_argument("--gradescope", type=Path, metavar="FILE", help="also write Gradescope's results.json")
     for sub in (check, grade):
@@ -134,6 +141,22 @@ def _solution(parsed: argparse.Namespace) -> int:
     return RIGHT
 
 
+def _export(parsed: argparse.Namespace) -> int:
+    known, out = progress.load(), parsed.out
+    if not report.is_replaceable(out):
+        raise ParameterError("--out", out, "exists and is not a report: name another file")
+    try:
+        out.write_text(report.text_of(known), encoding="utf-8")
+    except OSError as error:
+        raise ParameterError("--out", out, f"cannot be written: {error.strerror}") from None
+    answers = sum(bool(one.answer) for one in known.puzzles.values())
+    solved = sum(bool(one.solved) for one in known.puzzles.values())
+    if parsed.json:
+        return print_json({"file": str(out), "solved": solved, "answers": answers})
+    print(f"{out}: {solved} solved, {answers} answers. A teacher runs: python -m explain grade {out} --json")
+    return RIGHT
+
+
 def _check(parsed: argparse.Namespace) -> int:
     if parsed.out is not None:
         if parsed.out.suffix != ".html":
@@ -173,7 +196,7 @@ def _checked(judge: Judge, parsed: argparse.Namespace) -> int:
     except AnswerError as error:
         said = _at(parsed.file, error.line, str(error))
         return complain(said, BAD_ARGUMENTS)
-    progress.checked(progress.load(), found.puzzle, found.right)
+    progress.checked(progress.load(), found.puzzle, answer.text, found.right)
     if parsed.out is not None and len(found.runs) == 2:
         parsed.out.write_text(page(found.runs), encoding="utf-8")
     if parsed.json:
@@ -194,8 +217,8 @@ def _guessed(guess: Guess, parsed: argparse.Namespace) -> int:
         else:
             print(f"{question}\nWrite it as ANSWER in {parsed.file.name}.")
         return WRONG
-    found = guess.puzzle.verdict(runs, str(guess.answer))
-    progress.checked(progress.load(), guess.puzzle.name, found.right)
+    found = guess.puzzle.verdict(runs, guess.answer)
+    progress.checked(progress.load(), guess.puzzle.name, guess.text, found.right)
     if parsed.json:
         print_json(_guess_as_json(guess, found))
     else:
@@ -305,24 +328,20 @@ def _grade(parsed: argparse.Namespace) -> int:
     seed = secrets.randbits(31) if parsed.seed is None else Experiment.of("vector_add", seed=parsed.seed).seed
     if parsed.gradescope is not None and not parsed.gradescope.parent.is_dir():
         raise ParameterError("--gradescope", parsed.gradescope, "must be in a folder that exists")
-    results = []
+    results: list[dict[str, Any]] = []
     with closing(Judge()) as judge:
         complete, protections = judge.protections()
         if not complete:
             print(f"explain: no sandbox here, so the files run with your rights: {protections}", file=sys.stderr)
         for file in parsed.files:
-            try:
-                results.append({"file": str(file), **_graded(judge, read_answer(file), seed, parsed.seconds)})
-            except AnswerError as error:
-                said = _at(file, error.line, str(error))
-                results.append({"file": str(file), "puzzle": None, "right": False, "message": said})
+            results += _of_file(judge, file, seed, parsed.seconds)
     if parsed.gradescope is not None:
         parsed.gradescope.write_text(json.dumps(gradescope(results), indent=1), encoding="utf-8")
     if parsed.json:
         print_json({"seed": seed, "sandbox": protections, "results": results})
     else:
         for one in results:
-            passed = f"{one['passed']} of {one['cases']} cases" if one["puzzle"] else "no answer"
+            passed = f"{one['passed']} of {one['cases']} cases" if "cases" in one else "no answer"
             print(f"{'right' if one['right'] else 'wrong'}  {one['file']}: {one['puzzle'] or '–'}, {passed}")
             if one["message"]:
                 print(f"       {one['message']}")
@@ -330,19 +349,53 @@ def _grade(parsed: argparse.Namespace) -> int:
     return RIGHT if all(one["right"] for one in results) else WRONG
 
 
+def _of_file(judge: Judge, file: Path, seed: int, seconds: float) -> Iterator[dict[str, Any]]:
+    """The result of an answer's file, or of each puzzle of a report."""
+
+    def result(read: Callable[[], Answer | Guess], name: str, puzzle: str | None) -> dict[str, Any]:
+        try:
+            answer = read()
+        except AnswerError as error:
+            said = _at(Path(name), error.line, str(error))
+            return {"file": str(file), "puzzle": puzzle, "right": False, "message": said}
+        return {"file": str(file), **_graded(judge, answer, seed, seconds)}
+
+    if file.suffix != ".json":
+        yield result(lambda: read_answer(file), file.name, None)
+        return
+    try:
+        if not (puzzles := report.read(file)):
+            raise AnswerError(f"{file.name} has no puzzle: none was begun")
+    except AnswerError as error:
+        yield {"file": str(file), "puzzle": None, "right": False, "message": str(error)}
+        return
+    for name, done in puzzles.items():
+        claimed = {"checks": done.checks, "hints": done.hints, "solved": done.solved}
+        yield {**result(partial(report.answer_in, done, name), f"{name}.py", name), "reported": claimed}
+
+
 def _graded(judge: Judge, answer: Answer | Guess, seed: int, seconds: float) -> dict[str, Any]:
     if isinstance(answer, Answer):
         return _as_json(judge.judge(answer, seed, seconds))
     given = answer.answer
-    found = None if given is None else answer.puzzle.verdict(answer.puzzle.runs(answer.seed), str(given))
+    found = None if given is None else answer.puzzle.verdict(answer.puzzle.runs(answer.seed), given)
     return _guess_as_json(answer, found)
 
 
 def gradescope(results: list[dict[str, Any]]) -> dict[str, Any]:
-    """Results as Gradescope's autograder reads them: one test for each file, one point each."""
+    """Results as Gradescope's autograder reads them: one test for each answer, one point each.
+
+    A test has its puzzle's name, and behind it the file's if several files answer the puzzle.
+    """
+    answered = Counter(one["puzzle"] for one in results)
+
+    def name(one: dict[str, Any]) -> str:
+        puzzle, file = one["puzzle"], one["file"]
+        return str(puzzle if answered[puzzle] == 1 else f"{puzzle} ({file})") if puzzle else str(file)
+
     tests = [
         {
-            "name": one["puzzle"] or one["file"],
+            "name": name(one),
             "score": 1.0 if one["right"] else 0.0,
             "max_score": 1.0,
             "status": "passed" if one["right"] else "failed",

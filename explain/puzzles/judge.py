@@ -111,14 +111,24 @@ class Judge:
             return _Run(self._ours, self._theirs, answer, seed, rules, cancel, progress, Path(folder)).judgement()
 
     def record(
-        self, text: str, name: str, function: str, seconds: float, *, unlocked: bool, cancel: threading.Event | None
+        self,
+        source: str | Path,
+        name: str,
+        function: str,
+        seconds: float,
+        *,
+        unlocked: bool,
+        cancel: threading.Event | None,
     ) -> TraceFile:
-        """The trace of what a function of a reader's own file launches, run for at most `seconds`.
+        """The checked trace of what a function of a reader's own file launches, run for at most `seconds`.
+
+        `source` is the file's text, called `name`, or its path: then it may import what lies in its folder.
 
         Raises NoTraceError that says why there is none; WorkerError if nothing can run here, or if `cancel` is set.
         """
+        file = {"path": str(source)} if isinstance(source, Path) else {"name": name, "text": source}
         rules = {"seconds": seconds, "megabytes": MEGABYTES, "unlocked": unlocked}
-        request = {"kind": "file", "name": name, "text": text, "function": function, **rules}
+        request = {"kind": "file", "function": function, **file, **rules}
         with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
             out = Path(folder, "sent")
             late = seconds + LATE_SECONDS

@@ -6,6 +6,7 @@ Each has new numbers for every seed. What is asked for is in `puzzles.toml`, amo
 from __future__ import annotations
 
 import math
+import re
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ DIGITS = 4
 NEAR = 0.01
 """The relative error that an answer may have, and that an answer which a mistake explains may have."""
 LARGEST_SEED = 999_999
+_LITERAL = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,12 @@ PUZZLE = "{self.name}"
 SEED = {secrets.randbelow(LARGEST_SEED)}  # another number: another run
 ANSWER = None  # your number; a check without one shows the question
 """
+
+    def answered(self, seed: int, given: str) -> str:
+        """The file of a reader who typed this number. Raises ValueError, in words, if it is not a number."""
+        value = repr(typed_number(given)[0])
+        literal = given.strip() if _LITERAL.fullmatch(given.strip()) else value  # its digits say how exact it is
+        return f'PUZZLE = "{self.name}"\nSEED = {seed}\nANSWER = {literal}\n'
 
     def prompt(self, runs: Runs) -> str:
         """What is known before the tile, and what is asked for, as inline Markdown."""
@@ -99,12 +107,15 @@ ANSWER = None  # your number; a check without one shows the question
 
 @dataclass(frozen=True)
 class Guess:
-    """A reader's file with a prediction: the number of the run with this seed, None if there is no number yet."""
+    """A reader's file with a prediction: the number of the run with this seed, as it is written there; None if there is
+    no number yet. A number is right if it is right when rounded to its digits.
+    """
 
     name: str
     puzzle: Prediction
     seed: int
-    answer: float | None
+    answer: str | None
+    text: str
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,14 @@ import platformdirs
 
 @dataclass
 class Done:
-    """One puzzle: how often it was checked, how many hints were read, and when it was first solved (ISO date)."""
+    """One puzzle: how often it was checked, how many hints were read, when it was first solved (ISO date), and the
+    answer's text: the last right one, before that the last one that was checked.
+    """
 
     checks: int = 0
     hints: int = 0
     solved: str = ""
+    answer: str = ""
 
 
 @dataclass
@@ -64,10 +67,12 @@ def keep(known: Progress) -> None:
         print(f"explain: your progress was not kept: {error}", file=sys.stderr)
 
 
-def checked(known: Progress, puzzle: str, right: bool, *, save: bool = True) -> None:
-    """Notes a check of a puzzle, and the day of the first one that was right."""
+def checked(known: Progress, puzzle: str, answer: str, right: bool, *, save: bool = True) -> None:
+    """Notes a check of a puzzle's answer, and the day of the first one that was right."""
     done = known.of(puzzle)
     done.checks += 1
+    if right or not done.solved:
+        done.answer = answer
     if right and not done.solved:
         done.solved = datetime.date.today().isoformat()
     if save:

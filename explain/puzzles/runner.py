@@ -17,9 +17,11 @@ import os
 import re
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -34,8 +36,11 @@ from explain.puzzles.answer import COUNTED
 from explain.puzzles.puzzles import Puzzle, puzzles
 from explain.sandbox.process import Ended, Limits, run, run_together
 from explain.sandbox.protections import protections
+from explain.trace import checks
 from explain.trace import file as trace_file
 from explain.trace.errors import OutOfBounds, TraceError
+from explain.trace.evidence import Evidence
+from explain.trace.model import Trace
 from explain.trace.patches import replaced
 from explain.trace.python_file import record_file
 from explain.trace.recorder import record_call
@@ -44,8 +49,12 @@ from kernels.launch import Outputs, launcher, tensors
 
 AT_ONCE = min(2, len(os.sched_getaffinity(0)))
 """So many processes share the cases of an answer."""
-EARLIER_S = 2.0
-"""Seconds between the end of a file's run and the end of its process: the time to send what was recorded."""
+AFTER_S = 10.0
+"""Seconds between the end of a file's run and the end of its process: the time to check and send what was recorded."""
+NOT_TRIED = (
+    "the time limit was reached before the run was repeated with ∞ in the lanes that a mask leaves out: "
+    "whether such lanes reach the result was not checked"
+)
 
 
 def handle(request: Mapping[str, Any], _progress: Progress) -> dict[str, Any]:
@@ -55,10 +64,11 @@ def handle(request: Mapping[str, Any], _progress: Progress) -> dict[str, Any]:
         {"kind": "run", "puzzle", "name", "text", "numbers", "parameters", "given", …}       {"why"}
         {"kind": "trace", "puzzle", "name", "text", "parameters", "given", …}                {"why"}
 
-        {"kind": "file", "name", "text", "function", …}                                      {"why"}
+        {"kind": "file", "name" and "text", or "path"; "function", …}                        {"why"}
 
     `name` is that of the reader's file, `text` its content; `given` is the folder of the inputs, of a trace the file.
-    "file" traces what a function of the text launches, or sends {"message"} in JSON.
+    "file" traces and checks what a function of the text launches, or of the file at `path`, which may import from its
+    folder; or it sends {"message"} in JSON.
     All write what they receive to the file `out`, within `seconds` and `megabytes`; `why` says why there is no more.
     Where this machine cannot lock a process they run if `unlocked` allows it. Raises ValueError, PermissionError.
     """
@@ -67,8 +77,9 @@ def handle(request: Mapping[str, Any], _progress: Progress) -> dict[str, Any]:
         return {"line": known.line, "complete": known.complete}
     if not (known.complete or request["unlocked"]):
         raise PermissionError(f"Third-party code does not run on this machine: {known.line}.")
-    name, text = request["name"], request["text"]
-    limits = Limits(request["seconds"], request["megabytes"])
+    name, text = request.get("name", ""), request.get("text", "")
+    seconds = request["seconds"]
+    limits = Limits(seconds, request["megabytes"])
     match request["kind"]:
         case "run":
             puzzle = puzzles()[request["puzzle"]]
@@ -82,16 +93,24 @@ def handle(request: Mapping[str, Any], _progress: Progress) -> dict[str, Any]:
             ended = run(lambda: _trace(puzzle, name, text, request["parameters"], given), limits, locked=known.complete)
         case "file":
             with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
-                path = Path(folder, Path(name).name)
-                path.write_text(text, encoding="utf-8")
-                seconds = max(limits.seconds - EARLIER_S, limits.seconds / 2)
-                own = [Path(folder)]
+                path = Path(request.get("path") or Path(folder, Path(name).name))
+                if "path" not in request:
+                    path.write_text(text, encoding="utf-8")
                 file = functools.partial(_file, path, request["function"], seconds)
-                ended = run(file, limits, locked=known.complete, readable=own)
+                longer = replace(limits, seconds=seconds + AFTER_S)
+                ended = run(file, longer, locked=known.complete, readable=[_imports_from(path)])
         case kind:
             raise ValueError(f"kind {kind!r}: allowed are protections, run, trace, file")
     Path(request["out"]).write_bytes(ended.answer)
     return {"why": ended.why}
+
+
+def _imports_from(path: Path) -> Path:
+    """The folder of a file; of a package's file, the folder where the package lies."""
+    folder = path.parent
+    while (folder / "__init__.py").is_file() and folder != folder.parent:
+        folder = folder.parent
+    return folder
 
 
 def _in_turn(runs: Sequence[Ended]) -> Ended:
@@ -204,15 +223,43 @@ def _trace(puzzle: Puzzle, name: str, text: str, p: dict[str, Any], arrays: dict
 
 
 def _file(path: Path, function: str, seconds: float) -> Iterator[bytes]:
-    """In the reader's process: the bytes of the trace of a file's function, or why there is none, as JSON."""
+    """In the reader's process: the bytes of the checked trace of a file's function, or why there is none, as JSON."""
     # An optimizer's step imports PyTorch's compiler, which makes its cache's folder: here it may make none.
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(path.parent)
     try:
-        trace = record_file(path, function, "all", lambda *_: None, seconds=seconds)
+        trace = _checked(path, function, seconds)
     except (TraceError, OutOfBounds, ValueError, OSError) as error:
         yield json.dumps({"message": str(error)}).encode()
     else:
         yield trace_file.to_bytes(trace)
+
+
+class _NoTime(BaseException):
+    """A repeated run did not end in time, so it proves nothing. Not an Exception: the checks take one for a result."""
+
+
+def _checked(path: Path, function: str, seconds: float) -> Trace:
+    """The trace of a file's function with its findings. All its runs together take at most `seconds`."""
+    end = time.monotonic() + seconds
+    first: list[tuple[Trace, Evidence]] = []
+
+    def record(evidence: Evidence) -> Trace:
+        left = end - time.monotonic()
+        if first and left <= 0:
+            raise _NoTime
+        trace = record_file(path, function, "all", lambda *_: None, seconds=left, evidence=evidence)
+        if first and time.monotonic() >= end:
+            raise _NoTime
+        first.append((trace, evidence))
+        return trace
+
+    try:
+        return checks.checked(record)
+    except _NoTime:
+        trace, evidence = first[0]
+        report = trace.report
+        told = replace(report, findings=checks.check(trace, evidence), notes=(*report.notes, NOT_TRIED))
+        return replace(trace, report=told)
 
 
 @contextmanager

@@ -59,6 +59,11 @@ class _First:
         self.ran, self.skipped = False, ""
         self.error: BaseException | None = None
 
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """The marks of `skipping`, which is left out: pytest warns of a mark that nobody declares."""
+        for mark in ("skip", "skipif", "xfail"):
+            config.addinivalue_line("markers", mark)
+
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         parametrize = metafunc.parametrize
 

@@ -16,7 +16,7 @@ from torch import overrides
 from explain import ROOT
 from explain.engine import TRACE_WORKER
 from explain.experiment import Experiment
-from explain.trace.errors import BadTarget, TraceError
+from explain.trace.errors import BadTarget, TookTooLong, TraceError
 from explain.trace.file import read
 from explain.trace_worker import handle
 from explain.workers import WorkerFailed, WorkerOutOfMemory, WorkerPool
@@ -576,6 +576,32 @@ def test_an_experiment(tmp_path):
     assert trace.sources[0].file == "kernels/softmax.py"
     assert answer["traffic"] == trace.traffic()
     assert len(trace.launches[0].recorded) == 1
+
+
+@pytest.mark.parametrize(
+    ("kernel", "sizes", "times"),
+    [
+        ("softmax_row", {"rows": 65_536, "cols": 4096}, 8192),
+        ("vector_add", {"n": 100_000_000}, 12_500_000),
+        ("flash_attention", {"seq_len": 1_000_000}, None),  # a program alone reads all keys
+        ("flash_attention", {"seq_len": 2_000_000, "kv_len": 16}, 125_000),
+    ],
+)
+def test_nothing_is_made_for_a_run_that_is_too_large(monkeypatch, kernel, sizes, times):
+    whole, make = Experiment.of(kernel, sizes), Experiment.make_inputs
+
+    def part_only(experiment):
+        assert experiment != whole
+        return make(experiment)
+
+    monkeypatch.setattr(Experiment, "make_inputs", part_only)
+    asked = {"kind": "experiment", "experiment": whole.to_json(), "programs": [], "out": None}
+    request = {**asked, "options": {"budget": 10.0}}
+    if times is None:
+        with pytest.raises(TookTooLong, match="96,000,000 elements"):
+            handle(request, quiet)
+    else:
+        assert handle(request, quiet)["part"]["times"] == times
 
 
 def test_an_unknown_request():

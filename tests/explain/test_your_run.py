@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -11,6 +12,7 @@ from explain import cli, contents, given, lessons, recordings
 from explain.chapters.your_kernel import view as your_kernel
 from explain.chapters.your_run import view as your_run
 from explain.trace import file as trace_file
+from explain.trace.file import TraceFile
 from explain.trace.model import Tile
 from tests import pages
 from tests.explain.test_player_wrapper import unpacked
@@ -33,6 +35,19 @@ def fails():
     main(5)
 """
 
+WRONG = """import torch, triton, triton.language as tl
+
+@triton.jit
+def kernel(x_ptr, y_ptr, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    tl.load(y_ptr + at, mask=at < 8, other=0.0)
+    tl.store(x_ptr + at, 1.0)
+
+def main():
+    kernel[(3,)](torch.zeros(8), torch.zeros(8), B=4)
+"""
+"""A load that nothing uses, and in the last of three programs a store outside."""
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -43,6 +58,15 @@ def folder(tmp_path_factory):
     assert cli.main(["trace", f"{folder / 'mine.py'}:fails", "--out", str(folder / "fails.tilescope")]) == 3
     (folder / "broken.tilescope").write_bytes(b"TILESCOP")
     return folder
+
+
+@pytest.fixture(scope="module")
+def checked_file(tmp_path_factory):
+    """The trace of a checked run with a hint, then an error."""
+    folder = tmp_path_factory.mktemp("checked")
+    (folder / "mine.py").write_text(WRONG)
+    assert cli.main(["check", f"{folder / 'mine.py'}:main", "--out", str(folder / "run.tilescope")]) == 1
+    return folder / "run.tilescope"
 
 
 @pytest.fixture
@@ -57,6 +81,35 @@ def opened(monkeypatch):
         return test, unpacked(shown[0].proto.bytes) if shown else None
 
     return opened
+
+
+def test_findings_are_listed_errors_first_and_open_the_player_at_their_step(opened, checked_file):
+    test, (head, files) = opened(checked_file)
+    found = trace_file.read(files[0]).report.findings or ()
+    assert not found[0].error  # the hint's step comes first
+    assert [one.error for one in found].count(True) == 1
+    error, hint = sorted(found, key=lambda one: not one.error)
+    assert head["step"] == error.step
+    assert [button.label for button in test.button] == [f"Step {error.step}", f"Step {hint.step}"]
+    words = pages.texts(test)
+    assert "1 error, 1 hint" in words
+    assert f"line {error.line} · program 2 · x_ptr[8]" in words
+    assert words.index(error.words) < words.index(hint.words)
+    for presses, (number, one) in enumerate(((1, hint), (0, error)), 1):
+        test.button[number].click().run()
+        head, _ = unpacked(test.get("bidi_component")[0].proto.bytes)
+        assert (head["step"], head["reveal"]) == (one.step, presses)
+
+
+def test_the_page_your_kernel_lists_the_findings_of_its_run_too(checked_file):
+    test = pages.page("your_kernel")
+    reader, name = test.session_state["reader of kernels"], "your_kernel.py"
+    your_kernel.RUNS.start(f"{reader} {name}", lambda job: TraceFile(checked_file.read_bytes()), "test").wait(60)
+    words = pages.texts(test.run())
+    assert "1 error, 1 hint: [step through it" in words
+    assert len(test.button) == 2
+    editor, _ = (one.proto for one in test.get("bidi_component"))
+    assert json.loads(json.loads(editor.json)["errors"])[0]["row"] == 6
 
 
 def test_a_run_that_failed_opens_at_its_step_with_what_it_printed(opened, folder):

@@ -21,7 +21,7 @@ from explain.exercises import Runs, Verdict
 from explain.jobs import Job
 from explain.player.component import Run, player
 from explain.player.view import view, view_of
-from explain.puzzles import progress
+from explain.puzzles import progress, report
 from explain.puzzles.answer import LONGEST, Answer, AnswerError, answer_of, way_to_ours
 from explain.puzzles.judge import Judgement
 from explain.puzzles.predictions import LARGEST_SEED, Prediction
@@ -52,6 +52,11 @@ def choose() -> Puzzle | Prediction:
     pressable(figures.path(name, done, "on this computer" if own else "in this browser"), "puzzle")
     if not own:
         solved.keep(known)
+    st.download_button(
+        "Download your report", report.text_of(known), report.FILE, "application/json", icon=":material/download:",
+        help="Your answers and what you solved, in one file for a teacher. It grades them: `explain grade FILE --json`",
+        disabled=not known.puzzles, type="tertiary",
+    )  # fmt: skip
     if (asked := st.query_params.get("puzzle", name)) != name:
         controls.refuse(f"There is no puzzle *{asked}*: this is the first one.", "puzzle")
     return ladder()[name]
@@ -104,7 +109,7 @@ def _question(puzzle: Prediction, seed: int, runs: Runs) -> None:
 
     def check() -> None:  # before the page runs: the path then has its tick
         given = st.session_state[f"number {name} {seed}"]
-        st.session_state[f"verdict {name}"] = seed, _answered(puzzle, runs, given, known=_told(name, seed))
+        st.session_state[f"verdict {name}"] = seed, _answered(puzzle, seed, runs, given)
 
     with st.form(f"form {name} {seed}", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
         st.text_input("Your number", key=f"number {name} {seed}", width=180)
@@ -140,14 +145,15 @@ def _told(name: str, seed: int) -> bool:
     return bool(st.session_state.get(f"told {name}") == seed)
 
 
-def _answered(puzzle: Prediction, runs: Runs, given: str, *, known: bool) -> Verdict | str:
-    """The verdict, or why there is none. A number that was `known`, since the reader saw its step, solves nothing."""
+def _answered(puzzle: Prediction, seed: int, runs: Runs, given: str) -> Verdict | str:
+    """The verdict, or why there is none. A number whose step the reader saw solves nothing."""
     try:
         found = puzzle.verdict(runs, given)
     except ValueError as error:
         return str(error)
-    done = _progress()
-    progress.checked(done, puzzle.name, found.right and not known, save=address.own_machine())
+    done, known = _progress(), _told(puzzle.name, seed)
+    if not known:  # an answer is the reader's own if they had not seen it
+        progress.checked(done, puzzle.name, puzzle.answered(seed, given), found.right, save=address.own_machine())
     if found.right and known:
         return replace(found, words=f"{found.words} You had seen this step: try other numbers.")
     return found
@@ -170,7 +176,7 @@ def _write(puzzle: Puzzle) -> None:
         except AnswerError as error:
             st.session_state[f"refused {name}"] = error
             return
-        checks.start(_key(name), answer, _remember(), unlocked=address.own_machine()).wait(JUDGED_S)
+        checks.start(_key(name), answer, _remember(text), unlocked=address.own_machine()).wait(JUDGED_S)
 
     def written(text: str) -> None:
         st.session_state[f"from a file {name}"] = False
@@ -346,9 +352,9 @@ def _keep(known: progress.Progress) -> None:
         progress.keep(known)
 
 
-def _remember() -> checks.Remember:
-    """What notes a judgement, in the job's thread."""
+def _remember(text: str) -> checks.Remember:
+    """What notes the judgement of a text, in the job's thread."""
     if address.own_machine():
-        return lambda found: progress.checked(progress.load(), found.puzzle, found.right, save=True)
+        return lambda found: progress.checked(progress.load(), found.puzzle, text, found.right, save=True)
     known = _progress()
-    return lambda found: progress.checked(known, found.puzzle, found.right, save=False)
+    return lambda found: progress.checked(known, found.puzzle, text, found.right, save=False)

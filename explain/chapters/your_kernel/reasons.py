@@ -9,13 +9,17 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from explain.figures.numbers import count
 from explain.outside import stopped
+from explain.puzzles.judge import MEGABYTES
 
 _LATE = re.compile(r"it ran longer than [\d.]+ s\b")
 _ABSENT = re.compile(r"\S+ has no function (?P<function>\S+); functions without arguments there: (?P<there>.*)")
 _KERNEL = re.compile(r"\S+:(?P<function>\w+) is a kernel: .* \((?P<there>.*)\)")
 _ARGUMENTS = re.compile(r"\S+:(?P<function>\w+) needs arguments \((?P<names>.*)\); name one .*: (?P<there>.*)")
 _FAILED = re.compile(r"\S+:\w+ failed: (?P<error>.*?)(?: \(\S+:(?P<line>\d+) in [^()]+\))?", re.DOTALL)
+_SYNTAX = re.compile(r"importing (?P<file>.+?) failed: (?P<error>\w+Error: .*) \((?P=file), line (?P<line>\d+)\)")
+_MEMORY = "needs more memory than it may take: "
 _NO_KERNEL = "no Triton kernel was launched"
 _POWER = "arange's range must be a power of 2"
 _CALL = re.compile(r"^  \S+:(\d+) in ", re.MULTILINE)
@@ -42,6 +46,11 @@ def reason(message: str, function: str, seconds: float, calls: str = "") -> Reas
     line = lines[-1] if lines else None
     if _LATE.search(message):
         return Reason(f"**{function}** was still running after {seconds:g} s. Make its inputs smaller.", line)
+    if found := _SYNTAX.fullmatch(first):
+        return Reason(f"{found['error']}.", int(found["line"]))
+    if _MEMORY in first:
+        most = f"the {count(MEGABYTES)} MB that a run may take here"
+        return Reason(f"**{function}** needs more memory than {most}. Make its tensors smaller.", line)
     if _NO_KERNEL in message:
         return Reason(f"**{function}** launched no Triton kernel: a kernel is a function below `@triton.jit`.")
     if found := _ABSENT.fullmatch(first):

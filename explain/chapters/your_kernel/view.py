@@ -4,85 +4,118 @@ from __future__ import annotations
 
 import hashlib
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import streamlit as st
 
 from explain.chapters.write_it import checks
 from explain.chapters.write_it.editor import editor
-from explain.chapters.your_kernel import reasons
+from explain.chapters.your_kernel import path, reasons
+from explain.chapters.your_run import findings
 from explain.chapters.your_run import view as your_run
-from explain.figures.numbers import count
 from explain.jobs import Job, Jobs
 from explain.player.component import Run
 from explain.player.view import view_of
 from explain.trace.file import TraceFile
+from explain.trace.model import SORTS, Finding
 from explain.ui import address, layout
 from explain.ui.follow import AT_ONCE_S, follow, running
 
 EXAMPLE, RECORDED = (Path(__file__).with_name(name) for name in ("example.txt", "example.tilescope"))
 """The text that the editor begins with, and the trace of its run."""
-LONGEST = 200_000  # characters
+LISTING = 420  # pixels
 PLAYED = "Your run, line by line"
 SECONDS = 20.0
 RUNS: Jobs[TraceFile] = Jobs(most_running=64, most_kept=200)
 HOW = (
     "Paste code, or edit the example: a Triton kernel, and a function without arguments that makes tensors and "
-    "launches it. **Run** traces every line, and the player below opens on it.\n\nIt runs on this server's CPU, for at "
-    f"most {SECONDS:g} s, so keep the tensors small: a few thousand elements. Your code cannot read "
-    "other files there."
+    "launches it. **Run** traces every line and checks it, and the player below opens on it.\n\n"
+    f"It runs on this server's CPU, for at most {SECONDS:g} s, so keep the tensors small: a few thousand elements. "
+    "Your code cannot read other files there."
 )
 
 
-def choose() -> tuple[str, str, str]:
-    """The file's name, the text that the editor begins with, and the function to run."""
+class Source(NamedTuple):
+    """What is run: a file's name, its text and a function of it. With a `path` the file there is, as it is then."""
+
+    name: str
+    text: str
+    function: str
+    path: Path | None = None
+
+
+def choose() -> Source:
+    """The reader's file: the text that the editor begins with, or the path that they typed."""
     layout.introduce(HOW)
     with layout.below_goal():
         dropped = st.file_uploader("Or upload a file", type="py", max_upload_size=1)
-        function = st.text_input("Function to run", "main")
+        given = ""
+        if address.own_machine():
+            given = st.text_input(
+                "Or a file on this machine, read again at each run", placeholder="~/kernel.py or ~/kernel.py:main"
+            )
+        file, named = path.typed(given)
+        function = st.text_input("Function to run", "main", disabled=bool(named))
+        if given.strip():
+            try:
+                return Source(str(file), path.text_of(file), named or function, file)
+            except path.PathError as error:
+                st.error(str(error), icon=":material/error:")
         layout.prose("You have a recorded run? Open it in [Your run](./your_run).")
     if dropped is None:
-        return "your_kernel.py", EXAMPLE.read_text(encoding="utf-8"), function
-    return Path(dropped.name).name, dropped.getvalue().decode("utf-8", errors="replace"), function
+        return Source("your_kernel.py", EXAMPLE.read_text(encoding="utf-8"), function)
+    return Source(Path(dropped.name).name, dropped.getvalue().decode("utf-8", errors="replace"), function)
 
 
-def write(name: str, starter: str, function: str) -> None:
-    """The editor with the button that runs its text, and how the run goes."""
+def write(source: Source) -> None:
+    """The editor, or the file on this machine, with the button that runs it; and how the run goes."""
+    name, starter, function, file = source
     job = RUNS.get(_key(name))
 
     def trace(text: str) -> None:
         RUNS.forget(_key(name))
-        unlocked = address.own_machine()
+        unlocked = own = address.own_machine()
 
         def work(job: Job[TraceFile]) -> TraceFile:
-            if len(text) > LONGEST:
-                raise ValueError(f"The file has {count(len(text))} characters; at most {count(LONGEST)} are run.")
+            if file and not own:
+                raise ValueError("A path is read only where the app runs on your own machine.")
+            path.text_of(file) if file else path.at_most(text, "The file")
             judge = checks.judge()
-            return judge.record(text, name, function, SECONDS, unlocked=unlocked, cancel=job.cancel)
+            return judge.record(file or text, name, function, SECONDS, unlocked=unlocked, cancel=job.cancel)
 
         RUNS.start(_key(name), work, "running your file").wait(AT_ONCE_S)
 
     kept = f"{name} {hashlib.sha256(starter.encode()).hexdigest()[:12]}"
     left = _why(job, function)
-    errors = {left.line: left.words} if left and left.line else {}
+    errors = {one.line: f"{SORTS[one.sort].title}: {one.words}" for one in reversed(_findings(job)) if one.error}
+    if left and left.line:
+        errors[left.line] = left.words
     text, state = st.container(), st.container()
     if job:
         with state:
             follow(lambda: _state(job, function), lambda: job.running)
+    busy = bool(job and job.running)
     with text:  # after the state: a job that was followed runs the page again, so its end frees the button
-        editor(
-            f"editor {kept}", kept, starter, errors, checks.judge, trace, busy=bool(job and job.running), label="Run"
-        )
+        if file:
+            st.caption(
+                f"{file} as it is now. Edit it in your own editor, then run it again. It may import from its folder."
+            )
+            st.code(starter, "python", line_numbers=True, height=LISTING)
+            st.button("Run", f"run {kept}", type="primary", on_click=trace, args=(starter,), disabled=busy)
+        else:
+            editor(f"editor {kept}", kept, starter, errors, checks.judge, trace, busy=busy, label="Run")
 
 
-def play(name: str, starter: str) -> None:
+def play(source: Source) -> None:
     """The run in the player, at the step that failed if one did; before the first run, that of the example."""
-    job = RUNS.get(_key(name))
+    job = RUNS.get(_key(source.name))
     if job and job.result:
         layout.header(PLAYED)
         run = Run(job.result, view_of(job.result.trace, "interpreter"))
         your_run.play([run], step=_first_load(run), told=True)
-    elif not job and starter == EXAMPLE.read_text(encoding="utf-8"):
+    elif not job and source.path is None and source.text == EXAMPLE.read_text(encoding="utf-8"):
         layout.header("The run of this example, recorded")
         run = your_run.recorded(RECORDED)
         your_run.play([run], step=_first_load(run))
@@ -104,7 +137,8 @@ def _state(job: Job[TraceFile], function: str) -> None:
         if why.raw:
             st.code(why.raw, language=None, wrap_lines=True)
     if job.result:
-        st.markdown(f"Recorded: [step through it ↓](#{layout.anchor(PLAYED)})")
+        told = findings.counted(_findings(job)) or "The checks found nothing"
+        st.markdown(f"{told}: [step through it ↓](#{layout.anchor(PLAYED)})")
 
 
 def _why(job: Job[TraceFile] | None, function: str) -> reasons.Reason | None:
@@ -113,6 +147,10 @@ def _why(job: Job[TraceFile] | None, function: str) -> reasons.Reason | None:
         return reasons.reason(job.error, function, SECONDS)
     failure = job.result.trace.report.failure if job and job.result else None
     return reasons.reason(failure.message, function, SECONDS, failure.traceback) if failure else None
+
+
+def _findings(job: Job[TraceFile] | None) -> Sequence[Finding]:
+    return (job.result.trace.report.findings or ()) if job and job.result else ()
 
 
 def _key(name: str) -> str:

@@ -9,13 +9,14 @@ from pathlib import Path
 import streamlit as st
 
 from explain import given
+from explain.chapters.your_run import findings
 from explain.experiment import ParameterError
 from explain.figures.numbers import count
 from explain.outside import stopped
 from explain.player.component import Run, player
 from explain.player.view import view_of
 from explain.trace.file import TraceFile, TraceFileError
-from explain.trace.model import SORTS, Report
+from explain.trace.model import Report
 from explain.ui import layout
 
 LARGEST_MB = 20
@@ -138,16 +139,20 @@ def is_example(runs: Sequence[Run]) -> bool:
 
 
 def play(runs: list[Run], *, step: int | None = None, told: bool = False) -> None:
-    """The runs in the player, at the step that failed or the first error, else at `step`; then what each noted and
-    printed, and where it stopped, unless the page has `told` that.
+    """What the checks found; the runs in the player, at the step that failed or the first error, else at `step`; then
+    what each noted and printed, and where it stopped, unless the page has `told` that.
     """
     reports = [run.trace.trace.report for run in runs]
     worst = reports[0].worst
     example = is_example(runs)
     if example:
         step = first_growth(runs[0])
-    at = (step if worst is None else worst) if len(runs) == 1 else None
-    player(runs, key="your run", step=at, watch=WATCHED if example else None)
+    for run in runs:
+        findings.show(run, alone=len(runs) == 1)
+    at, presses = findings.chosen(runs[0]) if len(runs) == 1 else (None, 0)
+    if len(runs) == 1 and at is None:
+        at = step if worst is None else worst
+    player(runs, key="your run", step=at, request=presses, reveal=presses, watch=WATCHED if example else None)
     for run, report in zip(runs, reports, strict=True):
         _said(run, report, told=told, printed=PRINTED if example else "")
 
@@ -160,13 +165,6 @@ def first_growth(example: Run) -> int:
 
 def _said(run: Run, report: Report, *, told: bool, printed: str = "") -> None:
     """Shows what a run noted and printed, and where it stopped. `printed` explains its output, if that is known."""
-    for one in report.findings or ():
-        mark = ":material/error:" if one.error else ":material/info:"
-        remedy = f" → {one.remedy}" if one.remedy else ""
-        place = f"line {one.line}, program {one.program}, step {count(one.step)}"
-        st.markdown(f"{mark} **{SORTS[one.sort].title}**, {place}: {one.words}.{remedy}")
-    if report.findings == ():
-        st.caption(f"The checks found nothing in {run.view['title']}.")
     if report.notes:
         st.markdown("\n".join(f"- {note}" for note in report.notes))
     if report.output:

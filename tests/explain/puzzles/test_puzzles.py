@@ -16,13 +16,15 @@ import pytest
 from explain import contents
 from explain.chapters.write_it.figures import path
 from explain.cli import main
+from explain.exercises import typed_number
 from explain.figures.numbers import number
-from explain.puzzles import command, progress, runner, worker
+from explain.puzzles import command, progress, report, runner, worker
 from explain.puzzles.answer import AnswerError, answer_of, read_answer
 from explain.puzzles.command import said_of
 from explain.puzzles.judge import Judge
 from explain.puzzles.kernels import KERNELS
 from explain.puzzles.predictions import Prediction
+from explain.puzzles.progress import Done
 from explain.puzzles.puzzles import Puzzle, nothing_to_fix, predictions, puzzles
 from explain.run_experiment import run_traced
 from explain.sandbox.process import Ended
@@ -266,6 +268,77 @@ def test_grade_writes_what_a_person_and_an_autograder_read(tmp_path, capsys, one
     assert report["sandbox"]
     assert [one["right"] for one in report["results"]] == [True, False]
     assert [test["score"] for test in json.loads(results.read_text())["tests"]] == [1.0, 0.0]
+
+
+def test_gradescopes_tests_of_one_puzzle_have_names_of_their_own() -> None:
+    results = [{"file": f"{one}.py", "puzzle": "online", "right": True, "message": ""} for one in ("a", "b")]
+    results += [{"file": "c.py", "puzzle": "flash", "right": True, "message": ""}]
+    results += [{"file": "d.py", "puzzle": None, "right": False, "message": ""}]
+    names = [test["name"] for test in command.gradescope(results)["tests"]]
+    assert names == ["online (a.py)", "online (b.py)", "flash", "d.py"]
+
+
+def test_progress_is_exported_and_graded_without_the_app(tmp_path, monkeypatch, capsys, one_judge) -> None:
+    monkeypatch.setenv("TILESCOPE_PROGRESS", str(tmp_path / "progress.json"))
+    right = solved(puzzles()["vector_add"])
+    file, exported, results = (tmp_path / name for name in ("mine.py", "alice.json", "results.json"))
+    assert main(["puzzle", "export", "--out", str(exported)]) == 0
+    assert main(["grade", str(exported)]) == 1  # nothing was begun
+    wrong = puzzles()["vector_add"].starter()
+    for text, status in ((wrong, 1), (right, 0), (wrong, 1)):  # the right one stays
+        file.write_text(text)
+        assert main(["puzzle", "check", str(file)]) == status
+    file.write_text(puzzles()["softmax_row"].starter())
+    assert main(["puzzle", "check", str(file)]) == 1
+    known = progress.load()
+    known.of("predict_sum").solved = "2026-01-01"  # of an older version, without its answer
+    known.save()
+    capsys.readouterr()
+    assert main(["puzzle", "export", "--out", str(exported), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"file": str(exported), "solved": 2, "answers": 2}
+    monkeypatch.setenv("TILESCOPE_PROGRESS", str(tmp_path / "of the teacher.json"))
+    assert main(["grade", str(exported), "--json", "--gradescope", str(results)]) == 1
+    graded = json.loads(capsys.readouterr().out)["results"]
+    assert {one["puzzle"]: one["right"] for one in graded} == {
+        "vector_add": True, "softmax_row": False, "predict_sum": False
+    }  # fmt: skip
+    assert graded[0]["reported"]["checks"] == 3
+    assert "no answer" in graded[-1]["message"]
+    assert sum(test["score"] for test in json.loads(results.read_text())["tests"]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "not a report"),
+        ("[" * 100_000, "not a report"),
+        ("[]", "not a report"),
+        ('{"report": "Tilescope puzzles", "puzzles": {"vector_add": {"checks": "many"}}}', "checks"),
+        ('{"report": "Tilescope puzzles", "puzzles": {"no_puzzle": {}}}', "no_puzzle"),
+    ],
+)
+def test_what_is_no_report_is_told(tmp_path, text, said) -> None:
+    file = tmp_path / "bob.json"
+    file.write_text(text)
+    with pytest.raises(AnswerError, match=said):
+        report.read(file)
+    assert report.is_replaceable(tmp_path / "new.json")
+    assert not report.is_replaceable(file)
+    with pytest.raises(AnswerError, match="cannot be read"):
+        report.read(tmp_path / "absent.json")
+
+
+def test_a_report_does_not_pass_one_puzzles_answer_for_another() -> None:
+    with pytest.raises(AnswerError, match="vector_add"):
+        report.answer_in(Done(answer=solved(puzzles()["vector_add"])), "flash")
+
+
+@pytest.mark.parametrize("given", ["8", "4.905", " -0.50 ", "1,5", "3e-4", "007"])
+def test_a_number_that_was_typed_is_read_from_its_file_as_exactly(given: str) -> None:
+    guess = answer_of(PREDICTED.answered(3, given), "answer.py")
+    assert (guess.seed, guess.answer is not None) == (3, True)
+    assert typed_number(str(guess.answer))[0] == typed_number(given)[0]
+    assert guess.answer == "8" or given != "8"  # "8.0" would have to be right to a tenth
 
 
 PREDICTED = predictions()["predict_sum"]

@@ -24,6 +24,35 @@ def test_a_file_leaves_its_trace_and_what_it_printed(judge) -> None:
     assert failed.report.failure is not None
 
 
+def test_a_run_is_checked(judge) -> None:
+    assert record(judge, TEXT).report.findings == ()
+    (found,) = record(judge, TEXT.replace(", mask=mask)\n    tl.", ")\n    tl.")).report.findings
+    assert (found.sort, found.program, found.index) == ("outside", (2, 0, 0), (10,))
+
+
+def test_a_run_that_cannot_be_repeated_in_time_is_checked_without(judge) -> None:
+    """Whether a masked lane reaches the result takes more runs: here the second one would go on past the limit."""
+    slow = TEXT.replace("    print(y)", "    import time; time.sleep(1.1)")
+    report = record(judge, slow, seconds=2.0).report
+    assert (report.findings, report.failure) == ((), None)
+    assert "not checked" in report.notes[-1]
+
+
+def test_a_path_is_read_where_it_lies_with_its_package_and_nothing_else(judge, tmp_path) -> None:
+    package = tmp_path / "folder" / "package"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "sizes.py").write_text("N = 10.0")
+    (tmp_path / "secret.txt").write_text("secret")
+    mine = package / "mine.py"
+    mine.write_text(TEXT.replace("arange(10.0)", "arange(N)") + "\nfrom .sizes import N\n")
+    trace = judge.record(mine, "", "main", 30.0, unlocked=False, cancel=None).trace
+    assert (trace.launches[0].grid, trace.report.failure) == ((3, 1, 1), None)
+    mine.write_text(f"def main():\n    open({str(tmp_path / 'secret.txt')!r})")
+    with pytest.raises(NoTraceError, match="PermissionError"):
+        judge.record(mine, "", "main", 30.0, unlocked=False, cancel=None)
+
+
 def test_a_test_runs_too(judge) -> None:
     trace = record(judge, TEXT.replace("def main()", "def test_it(monkeypatch)"), "test_it")
     assert (trace.launches[0].grid, trace.report.failure) == ((3, 1, 1), None)

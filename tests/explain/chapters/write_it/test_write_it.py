@@ -83,9 +83,12 @@ def test_errors_stand_at_their_line() -> None:
 def test_a_browser_adds_what_it_kept_and_nothing_else() -> None:
     known = Progress()
     known.of("softmax_row").solved = "2026-02-02"
-    solved.add(known, {"vector_add": "2026-01-01", "softmax_row": "2026-01-01", "no_puzzle": "2026-01-01", "online": 7})
-    days = {name: done.solved for name, done in known.puzzles.items()}
-    assert days == {"vector_add": "2026-01-01", "softmax_row": "2026-02-02"}
+    kept = {"vector_add": ["2026-01-01", "text"], "softmax_row": "2026-01-01", "no_puzzle": "2026-01-01", "online": 7}
+    solved.add(known, {**kept, "flash": ["2026-01-01", 7], "topk": "2025-01-01"})  # at first the day alone was kept
+    days = {name: (done.solved, done.answer) for name, done in known.puzzles.items() if done.solved}
+    assert days == {
+        "vector_add": ("2026-01-01", "text"), "softmax_row": ("2026-02-02", ""), "topk": ("2025-01-01", "")
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", predictions())

@@ -38,6 +38,9 @@ def reason_of(folder: Path, text: str, function: str = "main") -> Reason:
         (TEXT.replace("BLOCK=4", "BLOCK=6"), "main", "The size of `tl.arange` must be a power of two", "tl.arange"),
         (TEXT.replace(", mask=mask)\n    tl.", ")\n    tl."), "main", "reads x_ptr[10], but x_ptr ends", "tl.load"),
         (TEXT.replace("print(y)", "raise ValueError('late')"), "main", "ValueError: late.", "raise"),
+        (TEXT.replace("def main():", "def main()"), "main", "SyntaxError: expected ':'.", "def main()"),
+        (TEXT.replace("print(y)", "bytearray(1 << 60)"), "main", "needs more memory than the 1,500 MB", "bytearray"),
+        ("def main():\n    bytearray(1 << 60)", "main", "**main** needs more memory than the", "bytearray"),
         ("def main():\n    open('/absent')", "main", "FileNotFoundError: ", "open"),
     ],
 )

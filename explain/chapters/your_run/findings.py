@@ -1,0 +1,74 @@
+"""What the checks found in a run, as a list: errors first, each with a button that opens the player at its step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from explain.figures.numbers import count
+from explain.outside import program_name
+from explain.player.component import Run
+from explain.trace.model import SORTS, Finding
+
+BUTTON = 104  # pixels: the words beside the buttons begin in one line
+
+
+def show(run: Run, *, alone: bool) -> None:
+    """The findings of a run that was checked. Beside another run they have no buttons: two runs share no steps."""
+    found = run.trace.trace.report.findings
+    if found is None:
+        return
+    title = "" if alone else f"{run.view['title']}: "
+    if not found:
+        st.caption(f"{title}The checks found nothing.")
+        return
+    ordered = sorted(found, key=lambda one: not one.error)
+    st.markdown(f"{title}**{counted(found)}.**" + " Press a step: the player opens there." * alone)
+    for first in range(0, len(ordered), 2):
+        for column, number in zip(st.columns(2, gap="large"), range(first, len(ordered)), strict=False):
+            with column:
+                _show(run, number, ordered[number], alone=alone)
+
+
+def _show(run: Run, number: int, one: Finding, *, alone: bool) -> None:
+    with st.container(horizontal=True):
+        if alone:
+            key = f"finding {number} {hash(run.trace)}"
+            st.button(f"Step {count(one.step)}", key, on_click=_choose, args=(run, one.step), width=BUTTON)
+        st.markdown(in_words(one), width="stretch")
+
+
+def chosen(run: Run) -> tuple[int | None, int]:
+    """The step of the finding that the reader pressed, None before; and how often one was pressed."""
+    step, presses = st.session_state.get(_key(run), (None, 0))
+    return step, presses
+
+
+def counted(found: Sequence[Finding]) -> str:
+    """ "2 errors, 1 hint"."""
+    errors = sum(one.error for one in found)
+    numbers = {"error": errors, "hint": len(found) - errors}
+    return ", ".join(f"{number} {what}{'s' * (number != 1)}" for what, number in numbers.items() if number)
+
+
+def in_words(one: Finding) -> str:
+    """A finding as Markdown: its sort, line, program and element; what happened; what to do."""
+    mark = ":red[:material/error:]" if one.error else ":material/info:"
+    places = (f"line {one.line}", f"program {program_name(one.program)}", _element(one))
+    remedy = f"  \n→ {one.remedy}" if one.remedy else ""
+    return f"{mark} **{SORTS[one.sort].title}** · {' · '.join(filter(None, places))}  \n{one.words}.{remedy}"
+
+
+def _element(one: Finding) -> str:
+    if one.index:
+        return f"{one.buffer}[{', '.join(map(str, one.index))}]"
+    return f"element {one.element} of {one.buffer}" if one.element >= 0 else one.buffer
+
+
+def _choose(run: Run, step: int) -> None:
+    st.session_state[_key(run)] = step, chosen(run)[1] + 1
+
+
+def _key(run: Run) -> str:
+    return f"finding of {hash(run.trace)}"

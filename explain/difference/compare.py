@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explain.difference.causes import Evidence, cause_of
+from explain.difference.causes import cause_of
 from explain.difference.equality import alike, same
+from explain.difference.evidence import Evidence
 from explain.difference.pairing import Pairing
 from explain.difference.replay import Event, Memory, Replay, Site, names_in, value_of
 from explain.difference.roles import Roles
@@ -262,8 +263,8 @@ class _Comparison:
             close = partial(alike, tolerance=SAME_ARITHMETIC)
             evidence = Evidence(self.a, self.b, other, event, names, self.pairs, close, self.secret)
             cause, why = cause_of(evidence, self.out_of_order(evidence)) or ("", "")
-            if event.kind == "argument" and not event.reads and not cause:
-                cause = f"the launch passes another `{event.name}`"
+            if event.kind == "argument" and not event.reads:
+                cause = f"the launch passes another `{event.name}`" + (f": {cause}" if cause else "")
         else:
             cause, why = self.loops_apart(*loop)
         before = [one for one in self.b.events[: event.number] if one.value is not None and one.name]

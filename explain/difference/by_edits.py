@@ -31,9 +31,17 @@ _ORDERS: Mapping[type[ast.cmpop], tuple[type[ast.cmpop], type[ast.cmpop]]] = {
 
 
 def by_edits(evidence: Evidence) -> tuple[str, str] | None:
-    """The first edit that gives B's values, unless A's statement itself does: a cause, and the evidence for it."""
+    """The first edit that gives B's values, unless A's statement itself does: a cause, and the evidence for it.
+
+    Where B has whole numbers that are all 0, and compares nothing, too many edits would.
+    """
     expression = evidence.expression
-    if expression is None or evidence.gives(expression):
+    zeros = all(value.dtype.kind in "iu" and not value.any() for _, value in evidence.samples)
+    if (
+        expression is None
+        or evidence.gives(expression)
+        or (zeros and evidence.wrong.kind != "pointer" and not evidence.compares)
+    ):
         return None
     line = evidence.right.site[1] if evidence.right else 0
     for edited, words in _edits(expression, evidence):
@@ -80,8 +88,8 @@ def _of_form(part: ast.expr, evidence: Evidence) -> Edits:
         case ast.Compare(left=left, ops=[op], comparators=[right]) if evidence.compares:
             made = evaluate(left, evidence.samples[0][0]) if evidence.samples else None
             floats = made is not None and np.asarray(made).dtype.kind == "f"
-            for edited, by in _moved(left, op, right):
-                what = "equal numbers go the wrong way in" if floats else f"mask off by {by}: at the edge of"
+            for edited in _moved(left, op, right):
+                what = "equal numbers go the wrong way in" if floats else "mask off by one: at the edge of"
                 yield edited, f"{what} `{own(edited)}`"
     if isinstance(part, ast.Call):
         if _is_rescale(part, evidence):
@@ -90,14 +98,12 @@ def _of_form(part: ast.expr, evidence: Evidence) -> Edits:
         yield from _of_call(part, evidence)
 
 
-def _moved(left: ast.expr, op: ast.cmpop, right: ast.expr) -> Iterator[tuple[ast.expr, str]]:
-    """A comparison with its edge moved, and by how many elements."""
+def _moved(left: ast.expr, op: ast.cmpop, right: ast.expr) -> Iterator[ast.expr]:
+    """A comparison with its edge moved by one element."""
     if type(op) in _ORDERS:
-        yield ast.Compare(left, [_ORDERS[type(op)][0]()], [right]), "one"
-    for by in range(1, FARTHEST + 1):
-        for sign in (ast.Add(), ast.Sub()):
-            edge = ast.BinOp(right, sign, ast.Constant(by))
-            yield ast.Compare(left, [op], [edge]), "one" if by == 1 else str(by)
+        yield ast.Compare(left, [_ORDERS[type(op)][0]()], [right])
+    for sign in (ast.Add(), ast.Sub()):
+        yield ast.Compare(left, [op], [ast.BinOp(right, sign, ast.Constant(1))])
 
 
 def _of_call(part: ast.Call, evidence: Evidence) -> Edits:
@@ -179,11 +185,9 @@ def _other_variables(part: ast.expr, evidence: Evidence) -> Edits:
         return
     held = evidence.samples[0][0]
     mine = held.get(part.id)
-    statement = evidence.b.statement(evidence.wrong.site)
-    used = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)} if statement else held.keys()
     for name, value in held.items():
         its = evidence.names.get(name, name)
-        if its not in used:
+        if its not in evidence.read_by_b:
             continue  # equal by chance: B's statement does not have it
         if mine is not None and name != part.id and np.shape(value) == np.shape(mine):
             stale = its == evidence.wrong.name
@@ -216,6 +220,9 @@ def _rarer(part: ast.expr, evidence: Evidence) -> Edits:
             for turned in (_ORDERS[type(op)][1], _ORDERS[_ORDERS[type(op)][1]][0]):
                 edited = ast.Compare(left, [turned()], [right])
                 yield edited, f"the mask is on the wrong side of its edge: `{own(edited)}`"
+            for count, sign in itertools.product(range(2, FARTHEST + 1), (ast.Add(), ast.Sub())):
+                edited = ast.Compare(left, [op], [ast.BinOp(right, sign, ast.Constant(count))])
+                yield edited, f"mask off by {count}: at the edge of `{own(edited)}`"
         case ast.Call(func=func, args=arguments, keywords=keywords):
             name = callee(part)
             for like in _CONFUSED.get(name, ()):
@@ -239,8 +246,15 @@ def _rarer(part: ast.expr, evidence: Evidence) -> Edits:
                         f"the program's place along axis {axis}: another axis",
                     )
     if isinstance(part, ast.Name) and _is_float(part, evidence):
-        yield ast.BinOp(part, ast.Mult(), part), f"the square of {said(part)}, not {said(part)} itself"
         yield _call("abs", part), f"the sign of {said(part)} is lost: abs"
+
+
+def _too_many(part: ast.expr, evidence: Evidence) -> Edits:
+    """A term or a factor that A does not have there: a variable that B's statement reads more often."""
+    for op, words in ((ast.Add(), "added to"), (ast.Sub(), "subtracted from"), (ast.Mult(), "multiplied with")):
+        for name in evidence.more_often if isinstance(part, ast.Name | ast.BinOp | ast.Call) else ():
+            said = f"`{evidence.names[name]}` is {words} {evidence.said(part)}, and should not be"
+            yield ast.BinOp(part, op, ast.Name(name, ast.Load())), said
 
 
 def _function(name: str) -> ast.expr:
@@ -293,7 +307,7 @@ def _another_value(expression: ast.expr, evidence: Evidence) -> tuple[str, str] 
     """One number in A's statement is another in B; one that is the same at all steps must be so in B too."""
     launched = {name for _, name in evidence.a.named}
     found = []
-    for place, part in enumerate(ast.walk(expression)):
+    for place, part in [*enumerate(ast.walk(expression))][1:]:
         if isinstance(part, ast.Name | ast.BinOp | ast.Call) and getattr(part, "id", "") not in launched:
             pairs = [_solved(expression, place, part, held, value, evidence) for held, value in evidence.samples]
             numbers = [pair for pair in pairs if pair is not None and pair[0] is not None]
@@ -364,4 +378,4 @@ def _only_change(one: ast.AST, other: ast.AST) -> tuple[int, ast.expr | None]:
     return place, mine if isinstance(mine, ast.expr) else None
 
 
-EDITS: tuple[Callable[[ast.expr, Evidence], Edits], ...] = (_of_form, _other_variables, _constants, _rarer)
+EDITS: tuple[Callable[[ast.expr, Evidence], Edits], ...] = (_of_form, _other_variables, _constants, _rarer, _too_many)

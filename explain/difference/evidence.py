@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -109,6 +110,21 @@ class Evidence:
         pairs = ((self.paired[one.site][2], one.value) for one in before
                  if one.step < event.step and one.site in self.paired and one.value is not None)  # fmt: skip
         return {name: value for name, value in pairs if name}
+
+    @cached_property
+    def read_by_b(self) -> set[str]:
+        """The variables that B's statement reads."""
+        return set(names_in(self.b.statement(self.wrong.site))) - {"tl"}
+
+    @cached_property
+    def more_often(self) -> list[str]:
+        """The variables of A that B's statement reads more often than A's."""
+        statements = self.b.statement(self.wrong.site), self.a.statement(self.right.site) if self.right else None
+        mine, theirs = (
+            Counter(node.id for node in ast.walk(value_of(one) or ast.Pass()) if isinstance(node, ast.Name))
+            for one in statements
+        )
+        return sorted(name for name, own in self.names.items() if mine[own] > theirs[name])
 
     @cached_property
     def compares(self) -> bool:

@@ -271,12 +271,14 @@ def _is_float(part: ast.expr, evidence: Evidence) -> bool:
 
 
 def _without_rescale(term: ast.expr, evidence: Evidence) -> Edits:
-    """A term divided by a factor exp(old − new) that A has, and B should, of any two of B's variables of its shape."""
+    """A term divided by a factor exp(old − new) ≤ 1 that A has, and B should, of two of B's variables of its shape."""
     held = evidence.samples[0][0] if evidence.samples else {}
     shape = np.shape(evaluate(term, held))  # type: ignore[arg-type]
     names = [name for name, value in held.items() if name not in evidence.a.constants and np.shape(value) == shape
              and np.asarray(value).dtype.kind == "f"]  # fmt: skip
     for old, new in itertools.permutations(names, 2) if _is_float(term, evidence) else ():
+        if not all(np.all(np.less_equal(held[old], held[new])) for held, _ in evidence.samples):
+            continue
         power = ast.BinOp(ast.Name(new, ast.Load()), ast.Sub(), ast.Name(old, ast.Load()))
         own = [evidence.names.get(name, name) for name in (old, new)]
         yield (

@@ -158,7 +158,7 @@ def test_a_secret_kernel_is_not_quoted():
 
 
 def test_a_cause_that_no_hypothesis_gives_is_unknown():
-    odd = "alpha = tl.exp(m_i * 0.37 - m_safe * 0.73)"
+    odd = "alpha = tl.abs(m_i * 0.37 - m_safe)"
     edit = Edit("odd", "softmax_online_kernel", "alpha = tl.exp(m_i - m_safe)", odd)
     found = first_difference(traced("softmax_online", ROWS), traced("softmax_online", ROWS, edit=edit))
     assert (found.wrong.variable, found.cause, found.evidence) == ("alpha", "", "")

@@ -20,8 +20,8 @@ NAMES = {
     "k": "key", "v": "val", "do": "up", "o": "out", "dq": "g_ask", "dk": "g_key", "dv": "g_val", "rows": "mine",
     "cols": "theirs", "visible": "allowed", "start": "at0", "at_q": "here", "head": "number", "begin": "from_row",
     "m_i": "top", "l_i": "mass", "acc": "sum_o", "m_new": "higher", "m_safe": "shift", "alpha": "shrink",
-    "beta": "grow", "lse_j": "part_total", "o_j": "part_o", "split": "share", "first": "begin_at", "last": "end_at", "x": "scores",
-    "dh": "g_h", "dx": "g_x", "h": "hidden", "w": "table", "offsets": "where_to", "program": "nth", "row": "line",
+    "beta": "grow", "lse_j": "part_total", "o_j": "part_o", "split": "share", "first": "begin_at", "last": "end_at",
+    "x": "scores", "dh": "g_h", "dx": "g_x", "h": "hidden", "w": "table", "row": "line",
 }  # fmt: skip
 
 

@@ -220,7 +220,7 @@ def newcomers() -> str:
 SETS = {
     "first": "the museum and the test suite's mutants",
     "second": "written afterwards: plain, renamed, reordered, other tiles",
-    "fresh": "written last, nothing changed for them",
+    "fresh": "written after that",
     "forms": "in kernels of another form, which the pairing by values was changed for",
 }
 

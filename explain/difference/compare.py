@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explain.difference.causes import Evidence, cause_of
+from explain.difference.causes import cause_of
 from explain.difference.equality import alike, same
+from explain.difference.evaluate import callee
+from explain.difference.evidence import Evidence
 from explain.difference.pairing import Pairing
 from explain.difference.replay import Event, Memory, Replay, Site, names_in, value_of
 from explain.difference.roles import Roles
@@ -23,6 +25,7 @@ from explain.trace.model import Trace
 FLOAT32 = float(np.finfo(np.float32).eps)
 UNIT = {"f16": 2.0**-10, "bf16": 2.0**-7}
 """Two roundings to nearest in a 16-bit format."""
+LEAST_TOLERANCE = 1e-5
 SAME_ARITHMETIC = 3e-6
 """How much one statement on the same values may differ: only a dot adds in another order in NumPy."""
 
@@ -96,7 +99,7 @@ class _Comparison:
         self.a = Replay(a)
         self.b = Replay(b, self.a.memories)
         largest = max((float(np.max(np.abs(v[np.isfinite(v)]), initial=0.0)) for v in _floats(self.a)), default=0.0)
-        self.tolerance = 1e-5 + 4 * FLOAT32 * min(largest, 1e6)
+        self.tolerance = LEAST_TOLERANCE + 4 * FLOAT32 * min(largest, 1e6)
         self.check_inputs()
 
     def find(self) -> Difference | None:
@@ -206,7 +209,7 @@ class _Comparison:
         if not self.aligned:
             expected = self.roles.expected(event)
             if expected is not None and mine is not None:
-                return alike(expected, mine, self.role_tolerance)
+                return alike(expected, mine, self.role_tolerance(event))
             if not event.inputs:  # a coordinate or a mask of other tiles
                 return None
         theirs = [one for one in self.counterparts.get(event.number, []) if one.value is not None]
@@ -219,16 +222,20 @@ class _Comparison:
     def is_state_so_far(self, event: Event) -> bool:
         """Whether B has what its role must be after the tiles of this pass: A may have read all of them before."""
         expected = self.roles.expected(event) if self.roles.read_before(event) else None
-        return expected is not None and event.value is not None and alike(expected, event.value, self.role_tolerance)
+        return (
+            expected is not None
+            and event.value is not None
+            and alike(expected, event.value, self.role_tolerance(event))
+        )
 
     @cached_property
     def roles(self) -> Roles:
         return Roles(self.a, self.b, self.pairs)
 
-    @cached_property
-    def role_tolerance(self) -> float:
-        """A sum in another order, of numbers in the inputs' dtype."""
-        return 4 * self.tolerance + max(UNIT.get(memory.dtype, 0.0) for memory in self.a.memories)
+    def role_tolerance(self, event: Event) -> float:
+        """A sum in another order, of numbers in the inputs' dtype; the exponentials of large scores are less exact."""
+        unit = max(UNIT.get(memory.dtype, 0.0) for memory in self.a.memories)
+        return 4 * (LEAST_TOLERANCE if self.roles.is_exact(event) else self.tolerance) + unit
 
     def differs(self, event: Event) -> bool:
         return self.equal(event) is False
@@ -252,18 +259,24 @@ class _Comparison:
             there = self.a.sites[self.pairs[event.site]]
             other = replace(next((e for e in there if e.inputs == event.inputs), there[-1]), value=expected)
         loop = self.shorter_loop(event, other) if self.aligned else None
+        if loop is not None and (bound := self.wrong_bound(loop[0])) is not None:
+            return self.told(bound, counts, unstored)
+        lost = None if loop else self.overwritten(event, other)
+        event, other = lost or (event, other)
         wrong, right = loop or (event, other)
         index: tuple[int, ...] = ()
         elements = 1
         if loop is None and event.value is not None and other is not None and other.value is not None:
             index, elements = most_different(other.value, event.value)
-        if loop is None:
+        if lost is not None:
+            cause, why = _not_added(*lost, self.b)
+        elif loop is None:
             names = self.names_at(event, other or event)
             close = partial(alike, tolerance=SAME_ARITHMETIC)
             evidence = Evidence(self.a, self.b, other, event, names, self.pairs, close, self.secret)
             cause, why = cause_of(evidence, self.out_of_order(evidence)) or ("", "")
-            if event.kind == "argument" and not event.reads and not cause:
-                cause = f"the launch passes another `{event.name}`"
+            if event.kind == "argument" and not event.reads:
+                cause = f"the launch passes another `{event.name}`" + (f": {cause}" if cause else "")
         else:
             cause, why = self.loops_apart(*loop)
         before = [one for one in self.b.events[: event.number] if one.value is not None and one.name]
@@ -278,6 +291,34 @@ class _Comparison:
             {name: count for name, count in unstored.items() if count},
             compared,
         )
+
+    def wrong_bound(self, loop: Event) -> Event | None:
+        """The first difference in what the bounds of B's loop were computed from; None if they are right."""
+        frame = self.b.frame(loop)
+        bounds = {frame[name] for name in names_in(self.b.statement(loop.site)) if name in frame}
+        past = self.ancestors(bounds)
+        return next((one for one in self.b.events if one.number in past and self.differs(one)), None)
+
+    def overwritten(self, event: Event, other: Event | None) -> tuple[Event, Event] | None:
+        """B's store of what A adds, or the other way round, with what the tensor holds in the end; else None.
+
+        Looked for where what differs is loaded, or is the result itself.
+        """
+        if other is None or event.kind not in ("load", "store"):
+            return None
+        for stored in map(self.b.events.__getitem__, sorted({event.number, *event.reads})):
+            there = self.counterparts.get(stored.number, [])
+            if stored.kind != "store" or not there or not self.equal(stored):
+                continue
+            pair = stored, there[0]
+            if len({_adds(run.statement(one.site)) for run, one in zip((self.b, self.a), pair, strict=True)}) == 2:
+                memories = self.b.stored[stored.site], self.a.stored[there[0].site]
+                wrong, right = (
+                    replace(one, name=memory.name.removesuffix("_ptr"), value=memory.whole)
+                    for one, memory in zip(pair, memories, strict=True)
+                )
+                return wrong, right
+        return None
 
     def names_at(self, event: Event, other: Event) -> dict[str, str]:
         """B's names of A's variables at an event. Of equal ones it is the variable that B's statement reads."""
@@ -377,6 +418,18 @@ class _Comparison:
             return None
         line, node = loops[1][[line for line, _ in loops[0]].index(its[1])]
         return (its[0], line, ast.unparse(node.target))
+
+
+def _adds(node: ast.stmt | None) -> bool:
+    """Whether a statement adds to a tensor in place of storing to it."""
+    return isinstance(node, ast.Expr) and callee(node.value) == "atomic_add"
+
+
+def _not_added(wrong: Event, right: Event, b: Replay) -> tuple[str, str]:
+    own, line = f"`{wrong.name}`", right.site[1]
+    if _adds(b.statement(wrong.site)):
+        return f"added to {own}, not stored: what it held before stays", f"A's line {line} stores the same numbers"
+    return f"stored to {own}, not added: what was added before is lost", f"A's line {line} adds the same numbers"
 
 
 def _has_read_more(one: Event, event: Event) -> bool:

@@ -11,6 +11,8 @@ import numpy as np
 
 Array = Any
 """An ndarray, or a Python number."""
+PROGRAM = "tl.program_id"
+"""Under this name `held` may have the program's place in the grid."""
 
 _BINARY: Mapping[type[ast.operator], Callable[[Array, Array], Array]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -85,6 +87,8 @@ def _called(node: ast.Call, held: Mapping[str, Array]) -> Array:
     name = callee(node)
     if name == "to" and isinstance(node.func, ast.Attribute):
         return np.asarray(_value(node.func.value, held)).astype(_dtype(node.args[0], held))
+    if name == "program_id":
+        return np.int32(held[PROGRAM][int(_value(node.args[0], held))])
     if name in ("zeros", "full"):
         shape = tuple(int(_value(part, held)) for part in node.args[0].elts)  # type: ignore[attr-defined]
         return np.full(shape, _value(node.args[1], held) if name == "full" else 0.0, np.float32)
@@ -119,5 +123,5 @@ _FUNCTIONS: Mapping[str, Callable[..., Array]] = {
     "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sqrt": np.sqrt, "abs": np.abs,
     "maximum": np.fmax, "minimum": np.fmin, "max": _reduced(np.fmax.reduce), "min": _reduced(np.fmin.reduce),
     "sum": _reduced(np.sum), "where": np.where, "trans": lambda x: np.swapaxes(x, -1, -2), "dot": _dot,
-    "arange": np.arange, "gather": np.take_along_axis,
+    "arange": np.arange, "gather": np.take_along_axis, "cdiv": lambda a, b: -(-a // b),
 }  # fmt: skip

@@ -105,16 +105,19 @@ class Pairing:
     @cached_property
     def aligned(self) -> bool:
         """Whether the runs read the same tiles in the same order, so their steps go side by side."""
+        if [launch.grid for launch in self.a.trace.launches] != [launch.grid for launch in self.b.trace.launches]:
+            return False
         for its, mine in self._loads():
-            for program in {event.program for event in mine}:
+            for program in {(event.launch, event.program) for event in mine}:
                 left, right = (
-                    list(dict.fromkeys(event.key for event in of if event.program == program)) for of in (its, mine)
+                    list(dict.fromkeys(event.key for event in of if (event.launch, event.program) == program))
+                    for of in (its, mine)
                 )
                 both = set(left) & set(right)
                 permuted = [key for key in left if key in both] != [key for key in right if key in both]
                 if permuted or any(one[2] != other[2] for one, other in zip(left, right, strict=False)):
                     return False
-        return [launch.grid for launch in self.a.trace.launches] == [launch.grid for launch in self.b.trace.launches]
+        return True
 
     def _loads(self) -> Iterator[tuple[list[Event], list[Event]]]:
         """The loads of each tensor that both runs load; of none, all loads of both."""

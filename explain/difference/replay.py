@@ -45,6 +45,12 @@ class Memory:
         written = np.full(size, -1)
         return cls(buffer.name, buffer.shape, buffer.strides, buffer.dtype, base, np.zeros(size), flags, written)
 
+    @property
+    def whole(self) -> Array:
+        """Its numbers in its shape, if they lie so in memory; else one after the other."""
+        dense = tuple(int(np.prod(self.shape[axis + 1 :])) for axis in range(len(self.shape)))
+        return self.values.reshape(self.shape) if dense == self.strides else self.values
+
     def place(self, element: int) -> tuple[int, ...]:
         """The index of an element in the tensor."""
         found = []
@@ -167,7 +173,7 @@ class Replay:
                     frame[name] = self._add(step, name, self._raw[frame[name]], reads, inputs, kind)
 
     def _add(self, step: int, name: str, value: Value | Array | None, reads: Sequence[int], inputs: int,
-             kind: str) -> int:  # fmt: skip
+             kind: str, added_to: Sequence[int] = ()) -> int:  # fmt: skip
         trace, c = self.trace, self.trace.columns
         flows = [self.events[read].inputs for read in reads]
         for flow in flows:
@@ -184,7 +190,7 @@ class Replay:
         rounds = tuple(self._rounds[depth].get(loop, -1) for depth in range(len(self._rounds)) for loop in
                        (around if depth == len(self._rounds) - 1 else self._rounds[depth]))  # fmt: skip
         event = Event(
-            len(self.events), step, site, launch, program, name, array, inputs, tuple(reads), key, kind, rounds
+            len(self.events), step, site, launch, program, name, array, inputs, (*reads, *added_to), key, kind, rounds
         )
         self.events.append(event)
         self._raw.append(value)
@@ -230,14 +236,17 @@ class Replay:
         inputs = 0
         for read in held:
             inputs |= self.events[read].inputs
-        number = self._add(step, "", None if value is None else np.asarray(value), reads, inputs, "store")
-        self.stored[self.events[number].site] = memory
         lanes_in = lanes < len(memory.known)
         lanes = lanes[lanes_in]
+        added = KINDS[self.trace.columns.access_kind[k]] == "atomic"
+        before = [int(one) for one in np.unique(memory.written[lanes]) if one >= 0] if added else []
+        number = self._add(
+            step, "", None if value is None else np.asarray(value), reads, inputs, "store", added_to=before
+        )
+        self.stored[self.events[number].site] = memory
         memory.written[lanes] = number
         if flat is not None:
             flat = _rounded(flat[lanes_in], memory.dtype)
-            added = KINDS[self.trace.columns.access_kind[k]] == "atomic"
             memory.values[lanes] = memory.values[lanes] + flat if added else flat
             memory.known[lanes] = True
 

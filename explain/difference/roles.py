@@ -58,6 +58,10 @@ class Roles:
             made = made * self.factor
         return made.reshape(event.value.shape) if made.size == event.value.size else None
 
+    def is_exact(self, event: Event) -> bool:
+        """Whether a variable holds scores or one of them, so that nothing adds to their rounding."""
+        return self.role_of.get(event.name) in ("scores", *_MAXIMA)
+
     def row(self, role: str, event: Event, scores: Mapping[int, float], read: frozenset[int]) -> object:
         """A role's value of one row, from its scores by column and the columns read so far."""
         highest = max(scores[col] for col in read)

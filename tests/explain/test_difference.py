@@ -140,7 +140,7 @@ def test_a_secret_cause_is_in_the_readers_words(kernel, function, inputs, old, n
 def test_another_argument_is_named():
     half = traced("vector_add", {"n": 8, "block_n": 4}, edit=Edit("less", "vector_add", " n, ", " n // 2, "))
     found = first_difference(traced("vector_add", {"n": 8, "block_n": 4}), half)
-    assert (found.wrong.variable, found.cause) == ("n", "the launch passes another `n`")
+    assert (found.wrong.variable, found.cause) == ("n", "the launch passes another `n`: `n` is 4 too small")
 
 
 def test_a_secret_kernel_is_not_quoted():
@@ -158,7 +158,8 @@ def test_a_secret_kernel_is_not_quoted():
 
 
 def test_a_cause_that_no_hypothesis_gives_is_unknown():
-    edit = Edit("odd", "softmax_online_kernel", "alpha = tl.exp(m_i - m_safe)", "alpha = tl.exp(m_i * 0.37 - m_safe)")
+    odd = "alpha = tl.abs(m_i * 0.37 - m_safe)"
+    edit = Edit("odd", "softmax_online_kernel", "alpha = tl.exp(m_i - m_safe)", odd)
     found = first_difference(traced("softmax_online", ROWS), traced("softmax_online", ROWS, edit=edit))
     assert (found.wrong.variable, found.cause, found.evidence) == ("alpha", "", "")
 

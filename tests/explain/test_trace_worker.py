@@ -8,6 +8,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 import torch
@@ -595,7 +596,7 @@ def test_nothing_is_made_for_a_run_that_is_too_large(monkeypatch, kernel, sizes,
         return make(experiment)
 
     monkeypatch.setattr(Experiment, "make_inputs", part_only)
-    asked = {"kind": "experiment", "experiment": whole.to_json(), "programs": [], "out": None}
+    asked: dict[str, Any] = {"kind": "experiment", "experiment": whole.to_json(), "programs": [], "out": None}
     request = {**asked, "options": {"budget": 10.0}}
     if times is None:
         with pytest.raises(TookTooLong, match="96,000,000 elements"):

@@ -79,7 +79,7 @@ def test_what_l1_is_asked_beyond_the_formula_has_named_causes(engine, kernel):
     heads = {"heads": 2, "seq_len": 256, "head_dim": 64, **tiles}
     tokens = {"tokens": 512, "vocab": 8191, "dim": 256, **tiles}  # rows of logits that begin inside a sector
     sized = {"softmax": rows, "attention": heads, "loss": tokens}
-    experiment = Experiment.of(kernel, sized[KERNELS[kernel].family], "normal")
+    experiment = Experiment.of(kernel, sized[KERNELS[kernel].family], "normal")  # type: ignore[arg-type]  # all are dicts
     formula = experiment.entry.formula(experiment.values)
     counters = counters_of(engine, experiment)
     for counts, warm in ((counters.cold, False), (counters.warm, True)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -155,7 +156,7 @@ def accesses(seed, count=60):
     random = np.random.default_rng(seed)
     kind, address = random.integers(0, 3, count), random.integers(0, 8, count)
     places = np.stack([np.zeros(count, int), np.sort(random.integers(0, 4, count))], axis=1)
-    run = SimpleNamespace(places=places, steps=np.arange(count))
+    run: Any = SimpleNamespace(places=places, steps=np.arange(count))
     run.trace = SimpleNamespace(columns=SimpleNamespace(access_kind=kind, line=np.zeros(count, int)))
     access = np.lexsort((np.arange(count), address))
     return Lanes(run, address[access], access, np.zeros(count), address[access])

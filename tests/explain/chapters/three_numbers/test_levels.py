@@ -172,7 +172,33 @@ def test_what_fits_l2_is_predicted_to_be_read_once_and_what_the_call_wrote_itsel
     assert predicted(standard, H200).read == 3 * 64 * 32 * 4
 
 
+def test_what_an_earlier_launch_read_is_predicted_again_only_if_the_call_does_not_fit_l2():
+    sizes = {"seq_len": 128, "head_dim": 32}
+    small = Experiment.of("flash_attention_backward", sizes, "normal")
+    inputs = 5 * 128 * 32 * 4 + 128 * 4  # Q, K, V, O, dO and lse
+    assert predicted(small, H200).read == inputs
+    assert predicted(small, replace(H200, l2_bytes=inputs)).read == inputs + 5 * 128 * 32 * 4 + 128 * 4  # but O twice
+
+
 # Causes
+
+
+def test_atomic_additions_are_among_l1s_loads_and_in_no_counter_of_l2():
+    experiment = next(one for one in COUNTED if one.kernel == "flash_attention_backward_atomic")
+    p, counts = experiment.values, counts_of(experiment)
+    added = p["batch"] * p["heads"] * p["seq_len"] * p["head_dim"] * 4 * p["kv_len"] // p["block_n"]
+    found = gaps(experiment, levels(experiment.traffic, None, counts, "", ""), counts, warm=False)
+    named = {(gap.below, gap.written): cause.bytes for gap in found for cause in gap.causes if "Atomic" in cause.name}
+    assert named == {("l2", False): -added, ("l1", True): -added}
+
+
+def test_rows_that_begin_anywhere_are_accessed_one_element_per_thread():
+    sizes = {"tokens": 64, "dim": 64, "dtype": "bf16", "block_n": 64}
+    odd, even = (Experiment.of("cross_entropy_standard", {**sizes, "vocab": vocab}, "normal") for vocab in (4097, 4096))
+    stored = [term for one in (odd, even) for term in one.traffic.terms if term.buffer == "x" and term.written]
+    # a warp's 64 B from one of 16 places in a sector: 3 sectors, but from one place 2
+    assert sector_bytes(odd, stored[0]) == pytest.approx(stored[0].bytes * (15 * 3 + 2) / 32, rel=2e-3)
+    assert sector_bytes(even, stored[1]) == stored[1].bytes
 
 
 def test_short_pieces_move_whole_sectors():

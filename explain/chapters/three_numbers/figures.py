@@ -484,7 +484,7 @@ def dram_table(runs: Iterable[Run], gpu: Gpu) -> str:
 
 
 def _listed(causes: Iterable[tuple[str, int]]) -> str | None:
-    return "; ".join(f"{name} {_signed(count)}" for name, count in causes) or None
+    return "; ".join(f"{name} {_signed(count)}" for name, count in causes if count) or None
 
 
 def _together(causes: Iterable[Cause]) -> dict[str, int]:

@@ -197,7 +197,7 @@ def test_rows_that_begin_anywhere_are_accessed_one_element_per_thread():
     odd, even = (Experiment.of("cross_entropy_standard", {**sizes, "vocab": vocab}, "normal") for vocab in (4097, 4096))
     stored = [term for one in (odd, even) for term in one.traffic.terms if term.buffer == "x" and term.written]
     # a warp's 64 B from one of 16 places in a sector: 3 sectors, but from one place 2
-    assert sector_bytes(odd, stored[0]) == pytest.approx(stored[0].bytes * (15 * 3 + 2) / 32, rel=2e-3)
+    assert sector_bytes(odd, stored[0]) == pytest.approx(stored[0].bytes * (15 * 3 + 2) / 32, rel=3e-3)
     assert sector_bytes(even, stored[1]) == stored[1].bytes
 
 

@@ -314,8 +314,8 @@ def _part(experiment: Experiment, term: Term, gpu: Gpu) -> Part:
     if between == 0:
         if _read_before(traffic, term) and (all_of_it := _footprint(traffic)) <= gpu.l2_bytes:
             return Part(term, 0, f"an earlier launch read it: all {amount(all_of_it)} of the call fit in L2")
-        why = "programs that run at the same time share it in L2" if term.times > 1 else "each element once"
-        return Part(term, once, why)
+        shared = "programs that run at the same time share it in L2" if term.times > 1 else "each element once"
+        return Part(term, once, "just written, still in L2" if made_here else shared)
     if between <= gpu.l2_bytes:
         why = "just written, still in L2" if made_here else "the second time it is still in L2"
         return Part(term, once, f"{why}: {amount(between)} pass in between, {amount(gpu.l2_bytes)} fit")

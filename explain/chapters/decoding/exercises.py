@@ -7,20 +7,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from explain import lessons
 from explain.chapters.decoding.bound import GROUP, free_queries, ridge
 from explain.chapters.decoding.cache import ITEM, MODELS
 from explain.chapters.decoding.masks import seen
 from explain.chapters.decoding.programs import KV_HEADS, splits_to_fill
 from explain.exercises import Question, Runs, Why, set_to
+from explain.experiment import Experiment
 from explain.figures.numbers import count, moved, number, si
 from explain.gpus import Gpu
 from explain.trace.model import Trace
+from kernels.parameters import ALIGNMENTS
 from kernels.traffic_decoding import merge_bytes
 
 LARGE = max(MODELS, key=lambda model: model.layers)
 LONG = 131_072
 """The tokens of the question about the largest model's cache."""
-
 
 PARTS, BYTES, MASKS = "Parts and merge", "Bytes and time", "Causal masks"
 """The page's views."""
@@ -28,11 +30,14 @@ PARTS, BYTES, MASKS = "Parts and merge", "Bytes and time", "Causal masks"
 
 @dataclass(frozen=True)
 class Shown:
-    """What the page shows: its view, the GPU of its pictures, the runs in its player."""
+    """What the page shows: its view, the GPU of its pictures, the runs in its player, and the queries and keys that its
+    picture of masks begins with.
+    """
 
     view: str
     gpu: Gpu | None = None
     runs: Runs = ()
+    masked: Experiment = lessons.VERIFIED
 
     @property
     def trace(self) -> Trace:
@@ -116,17 +121,17 @@ def _why_milliseconds(shown: Shown) -> Why:
     )
 
 
-def _at_the_top_left(shown: Shown) -> int:
-    p = shown.runs[1][0].values
-    return seen(p["seq_len"] - 1, p["seq_len"], p["kv_len"], p["align"])
+def _seen_by_the_last(shown: Shown, align: str) -> int:
+    p = shown.masked.values
+    return seen(p["seq_len"] - 1, p["seq_len"], p["kv_len"], align)
 
 
 def _why_mask(shown: Shown) -> Why:
-    p = shown.runs[0][0].values
-    last = p["seq_len"] - 1
+    bottom_right, top_left = (_seen_by_the_last(shown, align) for align in ALIGNMENTS)
+    last = shown.masked.values["seq_len"] - 1
     return Why(
-        f"The first query sees the first key, each further one a key more: query {last} sees "
-        f"{_at_the_top_left(shown)}. On the left it sees all {seen(last, p['seq_len'], p['kv_len'], p['align'])}."
+        f"The first query sees the first key, each further one a key more: query {last} sees {top_left}. "
+        f"From the bottom right it sees all {bottom_right}."
     )
 
 
@@ -201,11 +206,14 @@ QUESTIONS = (
     ),
     Question[Shown](
         "top-left",
-        "Under the mask on the right, how many keys does the last query see?",
+        lambda shown: (
+            f"{shown.masked.values['seq_len']} queries, {shown.masked.values['kv_len']} keys, and the diagonal from "
+            "the top left: how many keys does the last query see?"
+        ),
         "number",
-        _at_the_top_left,
+        lambda shown: _seen_by_the_last(shown, ALIGNMENTS[1]),
         _why_mask,
         hint="At the top left, the first query sees the first key.",
-        asked=lambda shown: shown.view == MASKS and len(shown.runs) == 2,
+        asked=lambda shown: shown.view == MASKS,
     ),
 )

@@ -186,8 +186,10 @@ def _both_masks() -> None:
             "**Top left**: the first query is the first token. PyTorch's `is_causal=True` does so, and FlashAttention "
             "did before 2.1."
         )
-        seq_len = st.slider("Queries", 1, 12, 3, key="mask_queries", bind="query-params")
-        kv_len = st.slider("Keys", 1, 12, 8, key="mask_keys", bind="query-params")
+        seq_len = st.slider(
+            "Queries", 1, 12, lessons.VERIFIED.values["seq_len"], key="mask_queries", bind="query-params"
+        )
+        kv_len = st.slider("Keys", 1, 12, lessons.VERIFIED.values["kv_len"], key="mask_keys", bind="query-params")
         layout.prose(figures.masks_words(seq_len, kv_len))
     with drawn:
         pictures.drawing(figures.masks(seq_len, kv_len), figures.masks(seq_len, kv_len, narrow=True))

@@ -9,7 +9,7 @@ import pytest
 from explain.chapters.decoding import figures
 from explain.chapters.decoding.bound import Bound, free_queries, ridge
 from explain.chapters.decoding.cache import MODELS
-from explain.chapters.decoding.exercises import BYTES, MASKS, PARTS
+from explain.chapters.decoding.exercises import BYTES, MASKS, PARTS, QUESTIONS, Shown
 from explain.chapters.decoding.masks import seen
 from explain.chapters.decoding.programs import Filled, splits_to_fill
 from explain.chapters.decoding.savings import Saving
@@ -112,6 +112,15 @@ def test_the_two_corners_are_the_same_only_if_the_lengths_are():
     assert [seen(query, 5, 3, top_left) for query in range(5)] == [1, 2, 3, 3, 3]
     assert "both masks are the same" in figures.masks_words(4, 4)
     assert "**2 see none**" in figures.masks_words(5, 3)
+
+
+def test_the_question_of_the_masks_is_about_the_picture_of_the_masks():
+    shown = page("decoding", view=MASKS)
+    sizes = [int(shown.slider(key=key).value) for key in ("mask_queries", "mask_keys")]
+    question = next(one for one in QUESTIONS if one.name == "top-left")
+    prompt = question.prompt_of(Shown(MASKS))
+    assert prompt.startswith("{} queries, {} keys".format(*sizes))
+    assert question.answer(Shown(MASKS)) == seen(sizes[0] - 1, *sizes, ALIGNMENTS[1])
 
 
 # Pictures and the page

@@ -11,7 +11,7 @@ from explain import lessons
 from explain.chapters.decoding.bound import GROUP, free_queries, ridge
 from explain.chapters.decoding.cache import ITEM, MODELS
 from explain.chapters.decoding.masks import seen
-from explain.chapters.decoding.programs import KV_HEADS, splits_to_fill
+from explain.chapters.decoding.programs import KV_HEADS, splits_at_once
 from explain.exercises import Question, Runs, Why, set_to
 from explain.experiment import Experiment
 from explain.figures.numbers import count, moved, number, si
@@ -93,10 +93,11 @@ def _why_merge_bytes(shown: Shown) -> Why:
 
 
 def _why_splits(shown: Shown) -> Why:
-    need, sms = splits_to_fill(KV_HEADS, shown.on), shown.on.sms
+    most, sms = splits_at_once(KV_HEADS, shown.on), shown.on.sms
+    more = KV_HEADS * (most + 1)
     return Why(
-        f"{sms} ÷ {KV_HEADS} = {number(sms / KV_HEADS)}, rounded up: {need}. {KV_HEADS} × {need} = "
-        f"{KV_HEADS * need} programs."
+        f"{sms} ÷ {KV_HEADS} = {number(sms / KV_HEADS)}, rounded down: {most}. {KV_HEADS} × {most} = "
+        f"{KV_HEADS * most} programs. With {most + 1} splits, {more - sms} of {more} would wait for a second round."
     )
 
 
@@ -170,11 +171,12 @@ QUESTIONS = (
     Question[Shown](
         "splits",
         lambda shown: (
-            f"One sequence, {KV_HEADS} heads of keys, one query per head. What is the smallest number of splits that "
-            f"gives each of the {shown.on.sms} SMs of the {shown.on.name} a program?"
+            f"One sequence, {KV_HEADS} heads of keys, one query per head. Each of the {shown.on.sms} SMs of the "
+            f"{shown.on.name} runs one program at a time. What is the largest number of splits for which all programs "
+            "run at once?"
         ),
         "number",
-        lambda shown: splits_to_fill(KV_HEADS, shown.on),
+        lambda shown: splits_at_once(KV_HEADS, shown.on),
         _why_splits,
         asked=lambda shown: shown.view == PARTS and shown.gpu is not None,
         hint="There is a program for each head of keys and each split.",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from explain.chapters.decoding.bound import Bound, free_queries, ridge
 from explain.chapters.decoding.cache import MODELS, Model
 from explain.chapters.decoding.masks import seen
-from explain.chapters.decoding.programs import KV_HEADS, Filled, splits_to_fill
+from explain.chapters.decoding.programs import KV_HEADS, Filled, splits_at_once
 from explain.chapters.decoding.savings import SPLITS, Saving
 from explain.chapters.speed.results import Result
 from explain.figures import palette
@@ -25,13 +26,15 @@ from kernels.parameters import ALIGNMENTS
 HBM, CHIP, OUT = css("hbm"), css("slate"), css(SYMBOLS["O"])
 PROGRAM = css(palette.kernel(KERNELS["flash_decoding"].hue))
 SOLID, PALE = 0.9, 0.3
+SPLITS_SHOWN, TURNS_HIGH = 64, 170.0
+"""The most splits on the axis of the keys that an SM reads, and the height of that picture."""
 ROWS_SHOWN = (1, 2048)
 """The fewest and the most rows on the axis of the bound."""
 
 
 @kept
 def sms(filled: Filled, gpu: Gpu, *, narrow: bool = False) -> str:
-    """A square per SM, solid where it has a program of the last round; below, the bytes of cache and of the merge."""
+    """A square per SM, solid where it has a program of the last round; below, its keys by splits, and the bytes."""
     across = 12 if narrow else 22
     cell, gap = 22.0, 5.0
     down = math.ceil(gpu.sms / across)
@@ -50,8 +53,10 @@ def sms(filled: Filled, gpu: Gpu, *, narrow: bool = False) -> str:
     for words, opacity in ((one, SOLID), (fewer, 0.0 if rounds == 1 else PALE)):
         parts += [_square(x, y - 12, 14, opacity, words), text(x + 20, y, words, faint=True)]
         x += 20 + text_width(words) + 24
-    parts += _bytes_bars(filled, y + 34, width)
-    return picture(width, y + 34 + 92, said, parts, "30rem" if narrow else "44rem")
+    parts += _turns(filled, gpu, y + 34, width)
+    y += 34 + TURNS_HIGH
+    parts += _bytes_bars(filled, y + 30, width)
+    return picture(width, y + 30 + 92, said, parts, "30rem" if narrow else "44rem")
 
 
 def _square(x: float, y: float, side: float, opacity: float, title: str) -> str:
@@ -59,6 +64,31 @@ def _square(x: float, y: float, side: float, opacity: float, title: str) -> str:
     if not opacity:
         return rect(x, y, side, side, "none", stroke=CHIP, title=title)
     return rect(x, y, side, side, PROGRAM, opacity=opacity, stroke=PROGRAM, title=title)
+
+
+def _turns(filled: Filled, gpu: Gpu, y: float, width: float) -> Iterable[str]:
+    """For each number of splits, the keys that one SM reads one after the other, on a logarithmic axis."""
+    found = {n: replace(filled, splits=n).keys_in_turn(gpu) for n in range(1, SPLITS_SHOWN + 1)}
+    low, high = (math.log2(bound(found.values())) for bound in (min, max))
+    left, top, bottom = text_width(count(max(found.values()))) + 12, y + 30, y + TURNS_HIGH - 40
+    step = (width - left - 10) / SPLITS_SHOWN
+
+    def at(splits: int) -> tuple[float, float]:
+        up = (math.log2(found[splits]) - low) / ((high - low) or 1)
+        return left + (splits - 0.5) * step, bottom - 12 - up * (bottom - 12 - top)
+
+    yield text(0, y + 8, "keys that one SM reads one after the other", bold=True)
+    yield line(left, bottom, width - 10, bottom)
+    most = splits_at_once(filled.batch * KV_HEADS, gpu)
+    for splits in dict.fromkeys((1, most, SPLITS_SHOWN)):
+        yield text(at(splits)[0], bottom + 18, count(splits), anchor="middle", faint=True)
+    yield text(left + SPLITS_SHOWN * step / 2, bottom + 34, "splits", anchor="middle")
+    for splits in dict.fromkeys((1, most)):
+        yield text(left - 6, at(splits)[1] + 5, count(found[splits]), anchor="end", faint=True)
+    for splits, keys in found.items():
+        chosen = splits == filled.splits
+        told = f"{splits} split{'s' * (splits > 1)}: {count(keys)} keys"
+        yield circle(*at(splits), 6.0 if chosen else 3.0, PROGRAM if chosen else CHIP, title=told)
 
 
 def _bytes_bars(filled: Filled, y: float, width: float) -> Iterable[str]:
@@ -71,29 +101,31 @@ def _bytes_bars(filled: Filled, y: float, width: float) -> Iterable[str]:
 
 
 def sms_words(filled: Filled, gpu: Gpu) -> str:
-    """How full the GPU is, how many splits fill it, and what the merge costs."""
+    """How full the GPU is, how many splits run at once, and what the merge costs."""
     unsplit = filled.batch * KV_HEADS
-    need = splits_to_fill(unsplit, gpu)
+    most = splits_at_once(unsplit, gpu)
     one = f"{filled.batch} sequence{'s' * (filled.batch > 1)} × {KV_HEADS} heads of keys × {filled.splits}"
     parts = filled.programs // unsplit
     limited = f" Only {parts} splits have keys: the cache has so many tiles." if parts < filled.splits else ""
     share = filled.merge_bytes / filled.cache_bytes
-    idle = gpu.sms - filled.busy(gpu)
-    rounds = filled.rounds(gpu)
-    if idle:
-        full = f"**{idle} of {gpu.sms} SMs are idle.** From **{need} splits** on each SM has a program."
-    elif filled.use(gpu) < 1:
-        full = (
-            f"Each SM has a program. In the last of {rounds} rounds {filled.in_last_round(gpu)} of {gpu.sms} SMs have "
-            f"one: **{percent(filled.use(gpu))}** of the places are used."
-            if rounds > 1
-            else "Each SM has a program."
-        )
+    rounds, turn = filled.rounds(gpu), count(filled.keys_in_turn(gpu))
+    if rounds == 1:
+        idle = gpu.sms - filled.programs
+        full = f"**{idle} of {gpu.sms} SMs are idle.**" if idle else "**Each SM has a program.**"
     else:
-        full = f"**Each SM has {'a program' if rounds == 1 else f'{rounds} programs'}.**"
+        full = (
+            f"An SM runs one program at a time, so there are **{rounds} rounds**. In the last one "
+            f"{filled.in_last_round(gpu)} of {gpu.sms} SMs have a program."
+        )
+    best = (
+        "Without splits there are more programs than SMs already."
+        if unsplit > gpu.sms
+        else (f"Up to **{most} splits** all programs run at once. With {most + 1} there is a second round.")
+    )
     return (
-        f"{one} splits = **{count(filled.programs)} programs**.{limited}\n\n{full}\n\nThe merge moves "
-        f"**{moved(filled.merge_bytes)}**, {percent(share, 1)} of K and V."
+        f"{one} splits = **{count(filled.programs)} programs**.{limited}\n\n{full} One SM reads **{turn} keys** one "
+        f"after the other.\n\n{best}\n\nThe merge moves **{moved(filled.merge_bytes)}**, {percent(share, 1)} of K "
+        "and V."
     )
 
 

@@ -44,10 +44,6 @@ class Filled:
         """Bytes of all parts' O and lse, written and read again."""
         return merge_bytes(self.experiment.values)
 
-    def busy(self, gpu: Gpu) -> int:
-        """SMs that have a program, if the programs are spread over as many SMs as there are."""
-        return min(self.programs, gpu.sms)
-
     def in_last_round(self, gpu: Gpu) -> int:
         """Programs of the last round, where each SM runs one at a time."""
         return self.programs - (self.rounds(gpu) - 1) * gpu.sms
@@ -56,11 +52,11 @@ class Filled:
         """How many programs an SM runs one after the other, at most."""
         return tiles(self.programs, gpu.sms)
 
-    def use(self, gpu: Gpu) -> float:
-        """The share of SMs with a program, over all rounds: 1 if every SM has one in each."""
-        return self.programs / (self.rounds(gpu) * gpu.sms)
+    def keys_in_turn(self, gpu: Gpu) -> int:
+        """Keys that one SM reads one after the other, at most: the time to read the cache, in keys."""
+        return self.rounds(gpu) * min(tiles(tiles(self.kv_len, TILE), self.splits) * TILE, self.kv_len)
 
 
-def splits_to_fill(programs: int, gpu: Gpu) -> int:
-    """The fewest splits that give each SM a program; `programs` is how many there are without splits."""
-    return min(tiles(gpu.sms, programs), MOST_SPLITS)
+def splits_at_once(programs: int, gpu: Gpu) -> int:
+    """The most splits whose programs all run in one round; `programs` is how many there are without splits."""
+    return min(max(gpu.sms // programs, 1), MOST_SPLITS)

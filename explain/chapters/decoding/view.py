@@ -101,7 +101,7 @@ def programs(gpu: Gpu) -> None:
         pictures.drawing(figures.sms(filled, gpu), figures.sms(filled, gpu, narrow=True))
         st.caption(
             f"formula · one query per head, {HEADS} query heads, {KV_HEADS} heads of keys, d = {HEAD_DIM}, bf16. One "
-            "program per SM at a time; a GPU may run several on one SM, which then share its bandwidth"
+            "program per SM at a time, keys on a logarithmic axis; a GPU may run several on one SM, which then share its bandwidth"
         )
 
 

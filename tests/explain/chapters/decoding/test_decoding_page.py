@@ -11,7 +11,7 @@ from explain.chapters.decoding.bound import Bound, free_queries, ridge
 from explain.chapters.decoding.cache import MODELS
 from explain.chapters.decoding.exercises import BYTES, MASKS, PARTS, QUESTIONS, Shown
 from explain.chapters.decoding.masks import seen
-from explain.chapters.decoding.programs import Filled, splits_to_fill
+from explain.chapters.decoding.programs import Filled, splits_at_once
 from explain.chapters.decoding.savings import Saving
 from explain.chapters.speed.results import load
 from explain.figures.svg import LEGIBLE
@@ -28,10 +28,18 @@ PHONE = 388
 
 
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=GPUS)
-def test_the_fewest_splits_that_fill_a_gpu_are_enough_and_one_fewer_is_not(gpu):
-    need = splits_to_fill(8, gpu)
-    assert not gpu.sms - Filled(1, 131072, need).busy(gpu)
-    assert gpu.sms > Filled(1, 131072, need - 1).programs
+def test_the_most_splits_at_once_have_one_round_and_one_more_has_two(gpu):
+    most = splits_at_once(8, gpu)
+    one, more = Filled(1, 32768, most), Filled(1, 32768, most + 1)
+    assert (one.rounds(gpu), more.rounds(gpu)) == (1, 2)
+    assert one.keys_in_turn(gpu) < more.keys_in_turn(gpu)
+
+
+def test_the_question_of_splits_does_not_ask_for_a_number_that_needs_a_second_round():
+    question = next(one for one in QUESTIONS if one.name == "splits")
+    asked = Filled(1, 32768, question.answer(Shown(PARTS, H200)))
+    others = [Filled(1, 32768, splits).keys_in_turn(H200) for splits in range(1, 33)]
+    assert asked.keys_in_turn(H200) == min(others) == 2048
 
 
 def test_a_split_without_keys_is_no_program():
@@ -51,7 +59,11 @@ def test_the_picture_has_a_square_for_each_sm_and_fills_those_with_a_program():
 
 @pytest.mark.parametrize(
     ("splits", "words"),
-    [(4, "100 of 132 SMs are idle"), (17, "In the last of 2 rounds 4 of 132"), (33, "Each SM has 2 programs")],
+    [
+        (4, "100 of 132 SMs are idle.** One SM reads **8,192 keys**"),
+        (16, "4 of 132 SMs are idle.** One SM reads **2,048 keys**"),
+        (17, "**2 rounds**. In the last one 4 of 132 SMs have a program. One SM reads **3,968 keys**"),
+    ],
 )
 def test_the_words_say_how_full_the_gpu_is(splits, words):
     assert words in figures.sms_words(Filled(1, 32768, splits), H200)

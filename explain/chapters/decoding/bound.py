@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from explain.chapters.decoding.programs import HEAD_DIM, HEADS, KV_HEADS
+from explain.chapters.decoding.programs import DTYPE, HEAD_DIM, HEADS, KV_HEADS
 from explain.gpus import Gpu
 from kernels.parameters import ITEM_BYTES
 
 GROUP = HEADS // KV_HEADS
-DTYPE = "bf16"
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def _why_splits(shown: Shown) -> Why:
 def _why_ridge(shown: Shown) -> Why:
     flops, rate = shown.on.tensor_flops_per_second, shown.on.hbm_bytes_per_second
     return Why(
-        f"In bf16 each row that shares a key adds one FLOP per byte. {si(flops, 'FLOP/s')} ÷ {si(rate, 'B/s')} = "
+        f"In 16 bits each row that shares a key adds one FLOP per byte. {si(flops, 'FLOP/s')} ÷ {si(rate, 'B/s')} = "
         f"{number(ridge(shown.on))} FLOPs per byte, and {GROUP} heads share a key: "
         f"{number(ridge(shown.on))} ÷ {GROUP}, rounded down: {free_queries(shown.on)}."
     )
@@ -184,7 +184,7 @@ QUESTIONS = (
     Question[Shown](
         "free-queries",
         lambda shown: (
-            f"{GROUP} query heads share a head of keys, in bf16. What is the largest number of queries per head for "
+            f"{GROUP} query heads share a head of keys, in 16 bits. What is the largest number of queries per head for "
             f"which reading K and V is still the limit on the {shown.on.name}?"
         ),
         "number",

@@ -10,8 +10,8 @@ from kernels.parameters import MOST_SPLITS
 from kernels.traffic import tiles
 from kernels.traffic_decoding import merge_bytes
 
-HEADS, KV_HEADS, HEAD_DIM, TILE = 32, 8, 128, 64
-"""The heads of a model of 8 billion parameters, such as Llama 3 8B, and the keys of a tile."""
+HEADS, KV_HEADS, HEAD_DIM, TILE, DTYPE = 32, 8, 128, 64, "fp16"
+"""The heads of a model of 8 billion parameters, such as Llama 3 8B; the keys of a tile; 16 bits that every GPU has."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Filled:
 
     @property
     def experiment(self) -> Experiment:
-        """The run, in bfloat16. It is never executed: only its formula is read."""
+        """The run, in 16 bits. It is never executed: only its formula is read."""
         sizes = {"batch": self.batch, "heads": HEADS, "kv_heads": KV_HEADS, "kv_len": self.kv_len}
-        tile = {"head_dim": HEAD_DIM, "dtype": "bf16", "block_n": TILE}
+        tile = {"head_dim": HEAD_DIM, "dtype": DTYPE, "block_n": TILE}
         return Experiment.of("flash_decoding", {**sizes, **tile, "splits": self.splits}, "normal")
 
     @property

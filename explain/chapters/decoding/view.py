@@ -100,8 +100,9 @@ def programs(gpu: Gpu) -> None:
     with drawn:
         pictures.drawing(figures.sms(filled, gpu), figures.sms(filled, gpu, narrow=True))
         st.caption(
-            f"formula · one query per head, {HEADS} query heads, {KV_HEADS} heads of keys, d = {HEAD_DIM}, bf16. One "
-            "program per SM at a time, keys on a logarithmic axis; a GPU may run several on one SM, which then share its bandwidth"
+            f"formula · one query per head, {HEADS} query heads, {KV_HEADS} heads of keys, d = {HEAD_DIM}, 16 bits · "
+            "keys on a logarithmic axis · one program per SM at a time; a GPU may run several on one SM, which then "
+            "share its bandwidth"
         )
 
 
@@ -122,7 +123,7 @@ def bandwidth(gpu: Gpu) -> None:
         pictures.drawing(figures.bound_chart(bound, gpu), figures.bound_chart(bound, gpu, narrow=True))
         st.caption(
             f"formula over datasheet · both axes logarithmic · one layer, {HEADS} query heads in groups of {GROUP}, "
-            f"d = {HEAD_DIM}, bf16 · {gpu.name}: {gpu.source}"
+            f"d = {HEAD_DIM}, 16 bits · {gpu.name}: {gpu.source}"
         )
 
 

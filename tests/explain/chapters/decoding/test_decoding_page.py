@@ -174,6 +174,15 @@ def test_each_view_opens_without_triton_and_says_what_it_is_for(view, words):
     assert all(one in texts(shown) for one in words)
 
 
+@pytest.mark.parametrize("view", [PARTS, BYTES])
+def test_nothing_is_said_of_bf16_on_a_gpu_that_has_none(view):
+    shown = page("decoding", view=view, gpu="T4")
+    assert "16 bits" in texts(shown)
+    assert "bf16" not in texts(shown).partition("batch × heads × heads of keys × keys × d")[0]
+    asked = Shown(view, T4)
+    assert not [one.name for one in QUESTIONS if one.asked(asked) and "bf16" in one.prompt_of(asked)]
+
+
 def test_a_link_sets_the_sliders():
     assert "**3 see none**" in texts(page("decoding", view=MASKS, mask_queries="8", mask_keys="5"))
     assert "64 programs on 132 SMs" in texts(page("decoding", fill_splits="8"))

@@ -6,16 +6,19 @@ import re
 
 import pytest
 
-from explain.chapters.decoding import figures
+from explain import lessons
+from explain.chapters.decoding import figures, timeline
 from explain.chapters.decoding.bound import Bound, free_queries, ridge
 from explain.chapters.decoding.cache import MODELS
-from explain.chapters.decoding.exercises import BYTES, MASKS, PARTS, QUESTIONS, Shown
+from explain.chapters.decoding.exercises import MASKS, PARTS, QUESTIONS, Shown
 from explain.chapters.decoding.masks import seen
 from explain.chapters.decoding.programs import Filled, splits_at_once
 from explain.chapters.decoding.savings import Saving
+from explain.chapters.decoding.view import JUMPS
 from explain.chapters.speed.results import load
 from explain.figures.svg import LEGIBLE
 from explain.gpus import GPUS
+from explain.ui.layout import anchor
 from kernels.parameters import ALIGNMENTS
 from tests.pages import page, texts
 
@@ -75,6 +78,26 @@ def test_the_merge_grows_with_the_splits_and_the_cache_does_not():
     assert many.merge_bytes == 32 * one.merge_bytes
 
 
+# The timeline
+
+
+def test_the_timeline_has_a_box_for_each_tile_of_keys_twice_and_the_parts_begin_together():
+    drawn = timeline.drawn(lessons.DECODED)
+    boxes = re.findall(r'<rect x="([\d.]+)"[^>]*><title>(SM \d+): keys (\d+)–(\d+)</title>', drawn)
+    alone, split = boxes[:8], boxes[8:]
+    assert [(sm, int(first)) for _, sm, first, _ in alone] == [("SM 0", 8 * tile) for tile in range(8)]
+    assert [(sm, int(first)) for _, sm, first, _ in split] == [(f"SM {n // 2}", 8 * n) for n in range(8)]
+    assert {x for x, _, first, _ in split if int(first) % 16 == 0} == {alone[0][0]}
+    assert timeline.keys_in_turn(lessons.DECODED) == 16
+
+
+@pytest.mark.parametrize("splits", [1, 3, 16])
+def test_the_parts_of_the_timeline_have_every_tile_once(splits):
+    run = lessons.DECODED.with_(splits=splits, kv_len=60)
+    assert [tile for part in timeline.parts(run) for tile in part] == list(range(8))
+    assert "SM 0: keys 56–59" in timeline.drawn(run)
+
+
 # The bound
 
 
@@ -130,9 +153,9 @@ def test_the_question_of_the_masks_is_about_the_picture_of_the_masks():
     shown = page("decoding", view=MASKS)
     sizes = [int(shown.slider(key=key).value) for key in ("mask_queries", "mask_keys")]
     question = next(one for one in QUESTIONS if one.name == "top-left")
-    prompt = question.prompt_of(Shown(MASKS))
+    prompt = question.prompt_of(Shown(MASKS, H200))
     assert prompt.startswith("{} queries, {} keys".format(*sizes))
-    assert question.answer(Shown(MASKS)) == seen(sizes[0] - 1, *sizes, ALIGNMENTS[1])
+    assert question.answer(Shown(MASKS, H200)) == seen(sizes[0] - 1, *sizes, ALIGNMENTS[1])
 
 
 # Pictures and the page
@@ -145,6 +168,7 @@ def test_no_picture_of_a_phone_is_wider_than_its_column():
         figures.bound_chart(bound, H200, narrow=True),
         figures.caches(131072, narrow=True),
         figures.masks(12, 12, narrow=True),
+        timeline.drawn(lessons.DECODED.with_(splits=16), narrow=True),
     ]
     for svg in drawn:
         (width,) = re.findall(r'viewBox="0 0 ([\d.]+)', svg)
@@ -159,27 +183,33 @@ def test_every_committed_case_of_the_fast_kernel_is_in_the_table():
     assert "PyTorch" in table or "cuDNN" in table
 
 
-@pytest.mark.parametrize(
-    ("view", "words"),
-    [
-        (PARTS, ("32 programs on 132 SMs", "recorded · NVIDIA H200", "formula = trace")),
-        (BYTES, ("ridge: 206", "Llama 3 70B", "With one query, S is one row")),
-        (MASKS, ("bottom right", "the last query is the last token")),
-    ],
-)
-def test_each_view_opens_without_triton_and_says_what_it_is_for(view, words):
+@pytest.mark.parametrize("view", [PARTS, MASKS, "Bytes and time"])
+def test_whatever_the_player_shows_every_section_is_on_the_page(view):
     shown = page("decoding", view=view)
     assert not shown.error
-    assert not shown.exception
-    assert all(one in texts(shown) for one in words)
+    headings = [one.value for one in shown.header]
+    assert set(JUMPS.values()) < set(headings)
+    assert len(set(headings)) == len(headings)
+    for words in (
+        "32 programs on 132 SMs", "ridge: 206", "Llama 3 70B", "With one query, S is one row", "recorded · NVIDIA H200",
+        "the last query is the last token",
+    ):  # fmt: skip
+        assert words in texts(shown)
+    parts = "formula = trace" in texts(shown), "at the same time" in texts(shown)
+    assert parts == (view != MASKS,) * 2
 
 
-@pytest.mark.parametrize("view", [PARTS, BYTES])
-def test_nothing_is_said_of_bf16_on_a_gpu_that_has_none(view):
-    shown = page("decoding", view=view, gpu="T4")
-    assert "16 bits" in texts(shown)
-    assert "bf16" not in texts(shown).partition("batch × heads × heads of keys × keys × d")[0]
-    asked = Shown(view, T4)
+def test_the_links_of_the_introduction_lead_to_the_sections_of_the_page():
+    shown = page("decoding")
+    linked = re.findall(r"\(#([\w-]+)\)", texts(shown))
+    assert linked == [anchor(one.value) for one in shown.header[1:-1]]
+
+
+def test_nothing_is_said_of_bf16_on_a_gpu_that_has_none():
+    said = texts(page("decoding", gpu="T4")).replace(figures.measured_table(load()), "")
+    assert "16 bits" in said
+    assert "bf16" not in said
+    asked = Shown(PARTS, T4)
     assert not [one.name for one in QUESTIONS if one.asked(asked) and "bf16" in one.prompt_of(asked)]
 
 

@@ -12,6 +12,8 @@ from kernels.traffic_decoding import merge_bytes
 
 HEADS, KV_HEADS, HEAD_DIM, TILE, DTYPE = 32, 8, 128, 64, "fp16"
 """The heads of a model of 8 billion parameters, such as Llama 3 8B; the keys of a tile; 16 bits that every GPU has."""
+LAYERS, PARAMETERS = 32, 8_000_000_000
+"""Of that model."""
 
 
 @dataclass(frozen=True)

@@ -94,8 +94,8 @@ def _parts(experiment: Experiment, trace: Trace) -> None:
         f"{rows} rows. On a GPU the programs run **at the same time**, each on an SM. The player shows them one after "
         "the other.\n\n"
         "**Launch 2**: a program reads the parts. The weights of each part sum to 1 already; lse = m + ln ℓ says "
-        "what their sum was before. So the merge is the rule of *Online softmax*, with m = lse and "
-        "ℓ\u00a0=\u00a01.\n\n"
+        "what their sum was before. So the merge is the rule of *Online softmax*: a part counts as one key with the "
+        "score lse. Its m is the largest lse so far, and L in HBM is lse of the whole row.\n\n"
         f"The price: O and lse of each part go to HBM and back, **{moved(merge_bytes(p))}** here.",
     ):
         pictures.drawing(timeline.drawn(experiment), timeline.drawn(experiment, narrow=True))
@@ -139,8 +139,11 @@ def bandwidth(gpu: Gpu) -> None:
     words, drawn = layout.sides(BOUND)
     with words:
         layout.prose(
-            "So the time is at least bytes ÷ bandwidth. **Verification** of a few queries at once reads the same "
-            "bytes: it is nearly free, until arithmetic takes longer than reading. That is the ridge."
+            "To decode is to read: each key and value is needed once, for a few multiplications. So the time is at "
+            "least bytes ÷ bandwidth.\n\n"
+            "**Verification**: a small model guesses the next few tokens, and the large one checks them all at once "
+            "(speculative decoding). A few queries read the same bytes as one. So they are nearly free, until "
+            "arithmetic takes longer than reading: the ridge."
         )
         queries = _of_powers("Queries per head", QUERIES, 1, "bound_queries")
         kv_len = _of_powers("Keys", LENGTHS, 32768, "bound_keys")
@@ -170,7 +173,7 @@ def caches(gpu: Gpu) -> None:
         pictures.drawing(figures.caches(tokens), figures.caches(tokens, narrow=True))
         st.caption(
             "formula · one sequence, 16-bit keys and values of all layers · heads: of queries / of keys · dashed: if "
-            "each query head had keys of its own · a token also reads the model's weights, whatever the context"
+            "each query head had keys of its own · pale: more tokens than the model was trained for"
         )
         with st.expander("The models in numbers, and their sources"):
             st.markdown(figures.caches_table(tokens))
@@ -209,26 +212,31 @@ def both_masks() -> None:
         layout.prose(figures.masks_words(seq_len, kv_len))
     with drawn:
         pictures.drawing(figures.masks(seq_len, kv_len), figures.masks(seq_len, kv_len, narrow=True))
-        st.caption(f"filled: the query sees the key · `align` of the kernel: {' or '.join(ALIGNMENTS)}")
-        layout.chapter_link("decoding", "Both masks in the player →", {"view": MASKS})
+        aligned = " or ".join(ALIGNMENTS)
+        st.caption(
+            f"filled: the query sees the key · `align` of the kernel: {aligned} · *{MASKS}*, above the player, steps "
+            "through both"
+        )
 
 
 def measured() -> None:
     """The fast kernel's committed times."""
     result = load()
-    with layout.part(
-        MEASURED,
+    words = (
         "The kernel above is written to be read. `kernels/decode.py` has the same two ideas and is written for speed: "
-        "one launch, where the last programs to finish merge the parts; powers of 2; more keys on their way; and it "
-        "chooses the splits by the number of SMs. It is measured, not stepped through.",
-    ):
-        if result is None or not result.of("decode"):
+        "one launch, where the last programs to finish merge the parts; exp2 in place of exp; several loads of keys in "
+        "flight; and it chooses the splits by the number of SMs. It is measured, not stepped through."
+    )
+    known = result is not None and bool(result.of("decode"))
+    with layout.part(MEASURED, f"{words}\n\n{figures.measured_words(result)}" if result and known else words):
+        if result is None or not known:
             st.info("No time is recorded. To measure: `python benchmarks/speed.py decode --out FILE`")
         else:
             st.markdown(figures.measured_table(result))
-            st.caption(f"{result.source('decode')} · a copy writes as many bytes as it reads")
-            if words := stale_words(result.stale):
-                st.caption(words)
+            shape = "shape: batch × heads × heads of keys × keys × d"
+            st.caption(f"{shape} · a copy writes as many bytes as it reads · {result.source('decode')}")
+            if stale := stale_words(result.stale):
+                st.caption(stale)
         layout.chapter_link("speed", "Its code, and what it took →", {"view": "Other kernels", "work": "Decode"})
 
 

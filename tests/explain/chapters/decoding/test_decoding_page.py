@@ -16,6 +16,7 @@ from explain.chapters.decoding.programs import Filled, splits_at_once
 from explain.chapters.decoding.savings import Saving
 from explain.chapters.decoding.view import JUMPS
 from explain.chapters.speed.results import load
+from explain.figures.numbers import duration, percent
 from explain.figures.svg import LEGIBLE
 from explain.gpus import GPUS
 from explain.ui.layout import anchor
@@ -116,6 +117,18 @@ def test_queries_are_free_up_to_the_ridge_and_not_beyond():
     assert "× the time of one query" in figures.bound_words(Bound(256, 4096), H200)
 
 
+def test_a_token_needs_all_layers_and_the_weights():
+    said = figures.bound_words(Bound(1, 32768), H200)
+    assert "32 × 28 µs = 895 µs" in said
+    assert "8\u00a0billion × 2 bytes ÷ 4.8 TB/s = 3.33 ms" in said
+
+
+def test_every_doubling_of_the_least_time_has_a_label():
+    for narrow in (False, True):
+        drawn = figures.bound_chart(Bound(1, 32768), H200, narrow=narrow)
+        assert [f">{one}</text>" in drawn for one in ("28 µs", "55.9 µs", "112 µs", "278 µs")] == [True] * 4
+
+
 # Caches
 
 
@@ -125,6 +138,13 @@ def test_a_cache_is_that_of_its_heads_of_keys():
     assert by_name["Llama 2 7B"].cache_bytes(1) == 524_288
     assert by_name["Llama 3 8B"].cache_bytes(1) * by_name["Llama 3 8B"].group == 524_288
     assert all(model.source for model in MODELS)
+
+
+@pytest.mark.parametrize(("tokens", "beyond"), [(2048, 0), (8192, 2), (131072, 3)])
+def test_a_cache_beyond_what_its_model_was_trained_for_says_so(tokens, beyond):
+    for narrow in (False, True):
+        written = re.findall(r">[^<]*trained for [\d,]+</text>", figures.caches(tokens, narrow=narrow))
+        assert len(written) == beyond
 
 
 # Where it does not help
@@ -181,6 +201,14 @@ def test_every_committed_case_of_the_fast_kernel_is_in_the_table():
     table = figures.measured_table(result)
     assert len(table.splitlines()) == 2 + len(result.of("decode"))
     assert "PyTorch" in table or "cuDNN" in table
+    times = [(case.work / 4.8e12, case.ours.seconds) for case in result.of("decode")]
+    assert all(least < taken for least, taken in times)
+    assert all(
+        duration(least) in row and percent(least / taken) in row
+        for (least, taken), row in zip(times, table.splitlines()[2:], strict=True)
+    )
+    low, high = (percent(bound(least / taken for least, taken in times)) for bound in (min, max))
+    assert f"{low} to {high} of that rate" in figures.measured_words(result)
 
 
 @pytest.mark.parametrize("view", [PARTS, MASKS, "Bytes and time"])

@@ -340,7 +340,11 @@ def measured_words(result: Result) -> str:
         for case, seconds in _measured(result)
         if case.baselines and case.baselines[0].seconds
     ]
-    beside = f" It takes {_between(behind)} longer than the fastest library." if behind and min(behind) > -0.005 else ""
+    beside = (
+        f" The kernel takes {_between(behind)} longer than the fastest library."
+        if behind and min(behind) > -0.005
+        else ""
+    )
     return (
         f"The least time is bytes ÷ {si(_rate(result), 'B/s')}, the datasheet's rate. The kernel reads at "
         f"{_between(own)} of that rate{copied}.{beside}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from explain import lessons
-from explain.chapters.decoding import exercises, figures, timeline
+from explain.chapters.decoding import exercises, figures, timeline, weights
 from explain.chapters.decoding.bound import GROUP, Bound
 from explain.chapters.decoding.cache import MODELS
 from explain.chapters.decoding.exercises import MASKS, PARTS
@@ -103,6 +103,9 @@ def _parts(experiment: Experiment, trace: Trace) -> None:
             "formula · one tile of rows · time in proportion to the bytes that an SM moves, without Q, O and the start "
             "of a launch"
         )
+        lse = weights.of_parts(experiment, trace)
+        pictures.drawing(weights.drawn(lse), weights.drawn(lse, narrow=True))
+        st.caption("trace · the weight of a part: exp(lse) ÷ the sum of exp(lse) over all parts")
         stepper.traffic_table(experiment, trace)
         rule = "The rule for two tiles, step by step →"
         layout.chapter_link("online_softmax", rule, {"read": "Tiles in parallel"})

@@ -63,6 +63,11 @@ def choose() -> tuple[str, list[Experiment]]:
     """What the player shows, and its runs: a few queries in parts, or the same run under both masks."""
     view = controls.pick("In the player", (PARTS, MASKS), "view", wrap=True)
     if view == MASKS:
+        p = lessons.VERIFIED.values
+        layout.prose(
+            f"Here are {p['seq_len']} queries and {p['kv_len']} keys, twice. The runs differ in one number, "
+            f"`diagonal`: kv_len − seq_len = {p['kv_len'] - p['seq_len']}, or 0."
+        )
         return view, [lessons.VERIFIED, lessons.top_left(lessons.VERIFIED)]
     chosen = controls.controls(
         lessons.DECODED, ["inputs", "splits", "heads", "seq_len"], PRESETS,

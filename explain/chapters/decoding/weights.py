@@ -39,7 +39,7 @@ def drawn(lse: Sequence[float], *, narrow: bool = False) -> str:
     names = [f"part {part}" for part in range(len(lse))]
     told = [f"{percent(share)} · lse {fixed(one, 2)}" for share, one in zip(shares(lse), lse, strict=True)]
     left = widest(names) + 12
-    width = (360.0 if narrow else 700.0) - left - widest(told) - 8
+    width = (354.0 if narrow else 700.0) - left - widest(told) - 8
     scale = width / max(*shares(lse), 1 / len(lse))
     body = [text(0, 16, "Row 0: the weight of each part's O in the merge", bold=True)]
     top = 28.0
@@ -57,5 +57,5 @@ def drawn(lse: Sequence[float], *, narrow: bool = False) -> str:
         text(x, end + 16, f"a plain average: {percent(1 / len(lse))} each", anchor="middle", faint=True),
     ]
     return picture(
-        left + width + widest(told) + 8, end + 24, "The weights of the parts", body, "30rem" if narrow else "52rem"
+        left + width + widest(told) + 14, end + 24, "The weights of the parts", body, "30rem" if narrow else "52rem"
     )

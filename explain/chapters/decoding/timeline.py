@@ -70,9 +70,8 @@ def drawn(experiment: Experiment, *, narrow: bool = False) -> str:
     y += 12 + LANE + 34
     most = keys_in_turn(experiment)
     each = f"at most {count(most)}" if len(set(map(len, shares))) > 1 else count(most)
-    body.append(
-        text(0, y, f"{splits} split{'s' * (splits > 1)}: {each} keys each, at the same time; then the merge", bold=True)
-    )
+    split = f"{splits} splits at the same time, {each} keys each" if splits > 1 else f"1 split: {each} keys"
+    body.append(text(0, y, split, bold=True))
     y += 12
     for sm, share in enumerate(shares):
         top = y + sm * (LANE + GAP)
@@ -84,7 +83,9 @@ def drawn(experiment: Experiment, *, narrow: bool = False) -> str:
     x = left + written * scale
     body += [
         line(x - 0.5, y - 4, x - 0.5, end, dash="4 4"),
-        text(x + 6, end - 2 if splits > 1 else end + 12, "launch 2", faint=True),
+        text(x + 6, end - 2, "launch 2", faint=True)
+        if splits > 1
+        else text(x - 6, end + 12, "launch 2", anchor="end", faint=True),
         line(left, end + 18, left + width, end + 18),
         text(left + width, end + 34, "time →", anchor="end", faint=True),
     ]

@@ -92,10 +92,11 @@ def _parts(experiment: Experiment, trace: Trace) -> None:
     """The two launches in words, over time, and in bytes."""
     p = experiment.values
     rows = p["heads"] // p["kv_heads"] * p["seq_len"]
+    splits = f"{p['splits']} split{'s' * (p['splits'] > 1)}"
     with layout.part(
         "Each part is attention; then the parts are merged",
-        f"**Launch 1**: {p['splits']} splits of the keys, a program each. A program attends to its own keys, as "
-        "FlashAttention does, and writes O and lse of its part. The keys of a part are read once for all "
+        f"**Launch 1**: the keys in {splits}, a program each. A program attends to its own keys, as FlashAttention "
+        "does, and writes O and lse of its part. The keys of a part are read once for all "
         f"{rows} rows. On a GPU the programs run **at the same time**, each on an SM. The player shows them one after "
         "the other.\n\n"
         "**Launch 2**: a program reads the parts. The weights of each part sum to 1 already; lse = m + ln ℓ says "

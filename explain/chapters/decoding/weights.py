@@ -9,7 +9,7 @@ import numpy as np
 
 from explain.exercises import set_to
 from explain.experiment import Experiment
-from explain.figures.labels import widest
+from explain.figures.labels import text_width, widest
 from explain.figures.numbers import fixed, percent
 from explain.figures.palette import SYMBOLS, css
 from explain.figures.svg import line, picture, rect, text
@@ -51,11 +51,11 @@ def drawn(lse: Sequence[float], *, narrow: bool = False) -> str:
             text(max(left + share * scale, left + scale / len(lse)) + 8, y + 16, told[part]),
         ]
     end = top + len(lse) * (LANE + GAP)
-    x = left + scale / len(lse)
+    x, whole = left + scale / len(lse), left + width + widest(told) + 14
+    average = f"a plain average: {percent(1 / len(lse))} each"
+    half = text_width(average) / 2
     body += [
         line(x, top - 4, x, end, dash="4 4"),
-        text(x, end + 16, f"a plain average: {percent(1 / len(lse))} each", anchor="middle", faint=True),
+        text(min(max(x, half), whole - half - 4), end + 16, average, anchor="middle", faint=True),
     ]
-    return picture(
-        left + width + widest(told) + 14, end + 24, "The weights of the parts", body, "30rem" if narrow else "52rem"
-    )
+    return picture(whole, end + 24, "The weights of the parts", body, "30rem" if narrow else "52rem")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
 
 from explain import lessons
-from explain.chapters.decoding import figures, timeline
+from explain.chapters.decoding import figures, timeline, weights
 from explain.chapters.decoding.bound import Bound, free_queries, ridge
 from explain.chapters.decoding.cache import MODELS
 from explain.chapters.decoding.exercises import MASKS, PARTS, QUESTIONS, Shown
@@ -16,6 +17,7 @@ from explain.chapters.decoding.programs import Filled, splits_at_once
 from explain.chapters.decoding.savings import Saving
 from explain.chapters.decoding.view import JUMPS
 from explain.chapters.speed.results import load
+from explain.figures.labels import text_width
 from explain.figures.numbers import duration, percent
 from explain.figures.svg import LEGIBLE
 from explain.gpus import GPUS
@@ -193,6 +195,24 @@ def test_no_picture_of_a_phone_is_wider_than_its_column():
     for svg in drawn:
         (width,) = re.findall(r'viewBox="0 0 ([\d.]+)', svg)
         assert float(width) * LEGIBLE <= PHONE
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("splits", [1, 2, 16])
+def test_no_word_leaves_its_picture(splits, narrow):
+    masked, one_sided = [-math.inf] * splits, [4.0, *[-math.inf] * (splits - 1)]
+    for svg in (
+        timeline.drawn(lessons.DECODED.with_(splits=splits), narrow=narrow),
+        *(weights.drawn(lse, narrow=narrow) for lse in (masked, one_sided)),
+    ):
+        (width,) = re.findall(r'viewBox="0 0 ([\d.]+)', svg)
+        placed = re.findall(r'<text x="([\d.]+)"[^>]*font-size="(\d+)" text-anchor="(\w+)"([^>]*)>([^<]*)<', svg)
+        assert placed
+        for x, size, anchor_, look, words in placed:
+            long = text_width(words, float(size), "weight" in look)
+            begin = float(x) - {"start": 0, "middle": 0.5, "end": 1}[anchor_] * long
+            assert begin >= -1, words
+            assert begin + long <= float(width) + 1, words
 
 
 def test_every_committed_case_of_the_fast_kernel_is_in_the_table():

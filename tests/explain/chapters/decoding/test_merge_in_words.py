@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 
 import numpy as np
@@ -14,7 +13,6 @@ from explain.beats import beats
 from explain.chapters.decoding import weights
 from explain.engine import engine
 from explain.exercises import set_to
-from explain.figures.labels import text_width
 from explain.player.view import view
 from explain.ui.stepper import lesson
 from tests.explain.player_modules import ran
@@ -94,12 +92,3 @@ def test_a_part_without_keys_weighs_nothing_and_so_do_all_parts_of_a_row_that_se
     assert weights.shares([-math.inf, 0.0, 0.0]) == [0.0, 0.5, 0.5]
     assert weights.shares([-math.inf] * 2) == [0.0, 0.0]
     assert "0% · lse −∞" in weights.drawn([-math.inf] * 2)
-
-
-def test_no_word_of_the_weights_leaves_their_picture():
-    for narrow in (False, True):
-        drawn = weights.drawn([3.95, 2.79], narrow=narrow)
-        (width,) = re.findall(r'viewBox="0 0 ([\d.]+)', drawn)
-        ends = [float(x) + text_width(said) for x, said in re.findall(r'<text x="([\d.]+)"[^>]*>(\d[^<]*)<', drawn)]
-        assert len(ends) == 2
-        assert max(ends) + 4 < float(width)

@@ -1,29 +1,19 @@
 """Chapter 12: Decoding. One query over a long cache: split the keys, merge the parts, and count the bytes."""
 
 from explain.chapters.decoding import view
-from explain.chapters.decoding.exercises import BYTES, MASKS, PARTS, Shown
-from explain.ui import controls, layout
+from explain.chapters.decoding.exercises import PARTS, Shown
+from explain.ui import layout
 from explain.ui.gpu import gpu_choice
 
-with layout.chapter(__file__):
-    part = controls.view(PARTS, BYTES, MASKS)
-    view.introduce(part)
-    match part:
-        case "Parts and merge":
-            experiment = view.choose()
-            gpu = gpu_choice()
-        case "Bytes and time":
-            gpu = gpu_choice()
-match part:
-    case "Parts and merge":
-        shown = view.step_through(experiment, gpu)
-        view.programs(gpu)
-        view.measured()
-    case "Bytes and time":
-        shown = Shown(part, gpu)
-        view.bandwidth(gpu)
-        view.caches(gpu)
-        view.no_help()
-    case _:
-        shown = view.masks()
-view.closing(shown)
+with layout.chapter(__file__, goal=view.GOAL, words=view.words()):
+    part, experiments = view.choose()
+runs = view.step_through(part, experiments)
+gpu = gpu_choice()
+view.programs(gpu)
+view.bandwidth(gpu)
+view.caches(gpu)
+view.no_help()
+view.measured()
+if part == PARTS:
+    view.both_masks()
+view.closing(Shown(part, gpu, runs))

@@ -52,6 +52,13 @@ def test_a_question_is_checked_shown_in_the_player_and_remembered(page: Page, vi
     page.reload()
     expect(step).to_have_attribute("data-done", "")
     expect(page.locator(".exercises .tally")).to_contain_text(re.compile(r"1 of 8 answered\. 4 belong to other"))
+    mark = """(li, verdict) => {
+        li.insertAdjacentHTML("beforeend", `<p class="verdict" data-verdict="${verdict}"></p>`);
+        const shown = getComputedStyle(li.querySelector("p"), "::before").content;
+        li.lastElementChild.remove();
+        return shown;
+    }"""
+    assert (step.evaluate(mark, "right"), step.evaluate(mark, "wrong")) == ('"✓ "', "none")  # no ✓ beside "Not quite"
     page.locator(".exercises [data-forget]").click()
     expect(step).not_to_have_attribute("data-done", "")
     assert page.evaluate(KEPT) is None

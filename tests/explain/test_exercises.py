@@ -155,8 +155,7 @@ CONTEXTS: dict[str, Callable[[], Sequence[Any]]] = {
     "tile_cost": lambda: tuple(compiled(gpu) for gpu in ("H200", "T4")),
     "decoding": lambda: (
         decoding.Shown(decoding.PARTS, GPUS["H200"], runs(lessons.DECODED)),
-        decoding.Shown(decoding.BYTES, GPUS["T4"]),
-        decoding.Shown(decoding.MASKS, None, runs(lessons.VERIFIED, lessons.top_left(lessons.VERIFIED))),
+        decoding.Shown(decoding.MASKS, GPUS["T4"], runs(lessons.VERIFIED, lessons.top_left(lessons.VERIFIED))),
     ),
     "three_numbers": lambda: tuple(counted(kernel) for kernel in ("flash_attention", "attention_standard")),
     "sweeps": lambda: tuple(swept(name) for name in ("Standard and flash, over N", "Softmax, over N")),

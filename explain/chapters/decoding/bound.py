@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from explain.chapters.decoding.programs import HEAD_DIM, HEADS, KV_HEADS
+from explain.chapters.decoding.programs import DTYPE, HEAD_DIM, HEADS, KV_HEADS, PARAMETERS
 from explain.gpus import Gpu
 from kernels.parameters import ITEM_BYTES
 
 GROUP = HEADS // KV_HEADS
-DTYPE = "bf16"
 
 
 @dataclass(frozen=True)
@@ -50,6 +49,11 @@ class Bound:
     def seconds(self, gpu: Gpu) -> float:
         """The least time: whichever takes longer."""
         return max(self.seconds_to_read(gpu), self.seconds_to_compute(gpu))
+
+
+def seconds_of_weights(gpu: Gpu) -> float:
+    """The least time to read all weights of the model once, in 16 bits."""
+    return PARAMETERS * ITEM_BYTES[DTYPE] / gpu.hbm_bytes_per_second
 
 
 def ridge(gpu: Gpu) -> float:

@@ -14,13 +14,14 @@ ITEM = 2
 
 @dataclass(frozen=True)
 class Model:
-    """A published model's attention: its layers, heads, and where the numbers are from."""
+    """A published model's attention: its layers, heads, the tokens that it was trained for, and the source."""
 
     name: str
     layers: int
     heads: int
     kv_heads: int
     head_dim: int
+    context: int
     source: str
 
     @property

@@ -7,43 +7,41 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from explain import lessons
 from explain.chapters.decoding.bound import GROUP, free_queries, ridge
 from explain.chapters.decoding.cache import ITEM, MODELS
 from explain.chapters.decoding.masks import seen
-from explain.chapters.decoding.programs import KV_HEADS, splits_to_fill
+from explain.chapters.decoding.programs import KV_HEADS, splits_at_once
 from explain.exercises import Question, Runs, Why, set_to
+from explain.experiment import Experiment
 from explain.figures.numbers import count, moved, number, si
 from explain.gpus import Gpu
 from explain.trace.model import Trace
+from kernels.parameters import ALIGNMENTS
 from kernels.traffic_decoding import merge_bytes
 
 LARGE = max(MODELS, key=lambda model: model.layers)
 LONG = 131_072
 """The tokens of the question about the largest model's cache."""
 
-
-PARTS, BYTES, MASKS = "Parts and merge", "Bytes and time", "Causal masks"
-"""The page's views."""
+PARTS, MASKS = "Parts and merge", "Causal masks"
+"""What the player shows."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What the page shows: its view, the GPU of its pictures, the runs in its player."""
+    """What the page shows: in its player, and on which GPU; `masked` are the queries and keys that its picture of masks
+    begins with.
+    """
 
     view: str
-    gpu: Gpu | None = None
+    gpu: Gpu
     runs: Runs = ()
+    masked: Experiment = lessons.VERIFIED
 
     @property
     def trace(self) -> Trace:
         return self.runs[0][1]
-
-    @property
-    def on(self) -> Gpu:
-        """The GPU. Raises ValueError if the view has none."""
-        if self.gpu is None:
-            raise ValueError("This view shows no GPU.")
-        return self.gpu
 
 
 def _stepped(shown: Shown) -> bool:
@@ -88,45 +86,46 @@ def _why_merge_bytes(shown: Shown) -> Why:
 
 
 def _why_splits(shown: Shown) -> Why:
-    need, sms = splits_to_fill(KV_HEADS, shown.on), shown.on.sms
+    most, sms = splits_at_once(KV_HEADS, shown.gpu), shown.gpu.sms
+    more = KV_HEADS * (most + 1)
     return Why(
-        f"{sms} ÷ {KV_HEADS} = {number(sms / KV_HEADS)}, rounded up: {need}. {KV_HEADS} × {need} = "
-        f"{KV_HEADS * need} programs."
+        f"{sms} ÷ {KV_HEADS} = {number(sms / KV_HEADS)}, rounded down: {most}. {KV_HEADS} × {most} = "
+        f"{KV_HEADS * most} programs. With {most + 1} splits, {more - sms} of {more} would wait for a second round."
     )
 
 
 def _why_ridge(shown: Shown) -> Why:
-    flops, rate = shown.on.tensor_flops_per_second, shown.on.hbm_bytes_per_second
+    flops, rate = shown.gpu.tensor_flops_per_second, shown.gpu.hbm_bytes_per_second
     return Why(
-        f"In bf16 each row that shares a key adds one FLOP per byte. {si(flops, 'FLOP/s')} ÷ {si(rate, 'B/s')} = "
-        f"{number(ridge(shown.on))} FLOPs per byte, and {GROUP} heads share a key: "
-        f"{number(ridge(shown.on))} ÷ {GROUP}, rounded down: {free_queries(shown.on)}."
+        f"In 16 bits each row that shares a key adds one FLOP per byte. {si(flops, 'FLOP/s')} ÷ {si(rate, 'B/s')} = "
+        f"{number(ridge(shown.gpu))} FLOPs per byte, and {GROUP} heads share a key: "
+        f"{number(ridge(shown.gpu))} ÷ {GROUP}, rounded down: {free_queries(shown.gpu)}."
     )
 
 
 def _milliseconds(shown: Shown) -> float:
-    return 1e3 * LARGE.cache_bytes(LONG) / shown.on.hbm_bytes_per_second
+    return 1e3 * LARGE.cache_bytes(LONG) / shown.gpu.hbm_bytes_per_second
 
 
 def _why_milliseconds(shown: Shown) -> Why:
-    size, rate = LARGE.cache_bytes(LONG), shown.on.hbm_bytes_per_second
+    size, rate = LARGE.cache_bytes(LONG), shown.gpu.hbm_bytes_per_second
     return Why(
         f"2 × {LARGE.layers} layers × {LARGE.kv_heads} heads of keys × {LARGE.head_dim} numbers × {ITEM} bytes × "
         f"{count(LONG)} = {moved(size)}. {moved(size)} ÷ {si(rate, 'B/s')} = {number(_milliseconds(shown))} ms."
     )
 
 
-def _at_the_top_left(shown: Shown) -> int:
-    p = shown.runs[1][0].values
-    return seen(p["seq_len"] - 1, p["seq_len"], p["kv_len"], p["align"])
+def _seen_by_the_last(shown: Shown, align: str) -> int:
+    p = shown.masked.values
+    return seen(p["seq_len"] - 1, p["seq_len"], p["kv_len"], align)
 
 
 def _why_mask(shown: Shown) -> Why:
-    p = shown.runs[0][0].values
-    last = p["seq_len"] - 1
+    bottom_right, top_left = (_seen_by_the_last(shown, align) for align in ALIGNMENTS)
+    last = shown.masked.values["seq_len"] - 1
     return Why(
-        f"The first query sees the first key, each further one a key more: query {last} sees "
-        f"{_at_the_top_left(shown)}. On the left it sees all {seen(last, p['seq_len'], p['kv_len'], p['align'])}."
+        f"The first query sees the first key, each further one a key more: query {last} sees {top_left}. "
+        f"From the bottom right it sees all {bottom_right}."
     )
 
 
@@ -165,47 +164,47 @@ QUESTIONS = (
     Question[Shown](
         "splits",
         lambda shown: (
-            f"One sequence, {KV_HEADS} heads of keys, one query per head. What is the smallest number of splits that "
-            f"gives each of the {shown.on.sms} SMs of the {shown.on.name} a program?"
+            f"One sequence, {KV_HEADS} heads of keys, one query per head. Each of the {shown.gpu.sms} SMs of the "
+            f"{shown.gpu.name} runs one program at a time. What is the largest number of splits for which all programs "
+            "run at once?"
         ),
         "number",
-        lambda shown: splits_to_fill(KV_HEADS, shown.on),
+        lambda shown: splits_at_once(KV_HEADS, shown.gpu),
         _why_splits,
-        asked=lambda shown: shown.view == PARTS and shown.gpu is not None,
         hint="There is a program for each head of keys and each split.",
     ),
     Question[Shown](
         "free-queries",
         lambda shown: (
-            f"{GROUP} query heads share a head of keys, in bf16. What is the largest number of queries per head for "
-            f"which reading K and V is still the limit on the {shown.on.name}?"
+            f"{GROUP} query heads share a head of keys, in 16 bits. What is the largest number of queries per head for "
+            f"which reading K and V is still the limit on the {shown.gpu.name}?"
         ),
         "number",
-        lambda shown: free_queries(shown.on),
+        lambda shown: free_queries(shown.gpu),
         _why_ridge,
-        asked=lambda shown: shown.view == BYTES and shown.gpu is not None,
         hint="Divide FLOP/s by bytes per second: so many rows may share a key.",
     ),
     Question[Shown](
         "time-to-read",
         lambda shown: (
-            f"{LARGE.name}, {count(LONG)} tokens. How many milliseconds does the {shown.on.name} need at least to read "
-            "this cache once?"
+            f"{LARGE.name}, {count(LONG)} tokens. How many milliseconds does the {shown.gpu.name} need at least to "
+            "read this cache once?"
         ),
         "number",
         _milliseconds,
         _why_milliseconds,
         unit="ms",
         hint="The bytes are in the table of the models. Divide by the bandwidth of HBM.",
-        asked=lambda shown: shown.view == BYTES and shown.gpu is not None,
     ),
     Question[Shown](
         "top-left",
-        "Under the mask on the right, how many keys does the last query see?",
+        lambda shown: (
+            f"{shown.masked.values['seq_len']} queries, {shown.masked.values['kv_len']} keys, and the diagonal from "
+            "the top left: how many keys does the last query see?"
+        ),
         "number",
-        _at_the_top_left,
+        lambda shown: _seen_by_the_last(shown, ALIGNMENTS[1]),
         _why_mask,
         hint="At the top left, the first query sees the first key.",
-        asked=lambda shown: shown.view == MASKS and len(shown.runs) == 2,
     ),
 )

@@ -4,34 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from explain.chapters.decoding.bound import Bound, free_queries, ridge
+from explain.chapters.decoding.bound import Bound, free_queries, ridge, seconds_of_weights
 from explain.chapters.decoding.cache import MODELS, Model
 from explain.chapters.decoding.masks import seen
-from explain.chapters.decoding.programs import KV_HEADS, Filled, splits_to_fill
+from explain.chapters.decoding.programs import DTYPE, KV_HEADS, LAYERS, PARAMETERS, Filled, splits_at_once
 from explain.chapters.decoding.savings import SPLITS, Saving
-from explain.chapters.speed.results import Result
+from explain.chapters.speed.results import Case, Result
 from explain.figures import palette
 from explain.figures.labels import text_width, widest
 from explain.figures.numbers import count, duration, moved, number, percent, ratio, si
 from explain.figures.palette import SYMBOLS, css, css_ink
 from explain.figures.svg import circle, line, path, picture, rect, text
 from explain.figures.tables import Column, markdown
-from explain.gpus import Gpu
+from explain.gpus import Gpu, card
 from explain.kept import kept
 from kernels.catalog import KERNELS
-from kernels.parameters import ALIGNMENTS
+from kernels.parameters import ALIGNMENTS, ITEM_BYTES
 
 HBM, CHIP, OUT = css("hbm"), css("slate"), css(SYMBOLS["O"])
 PROGRAM = css(palette.kernel(KERNELS["flash_decoding"].hue))
 SOLID, PALE = 0.9, 0.3
+SPLITS_SHOWN, TURNS_HIGH = 64, 170.0
+"""The most splits on the axis of the keys that an SM reads, and the height of that picture."""
 ROWS_SHOWN = (1, 2048)
 """The fewest and the most rows on the axis of the bound."""
 
 
 @kept
 def sms(filled: Filled, gpu: Gpu, *, narrow: bool = False) -> str:
-    """A square per SM, solid where it has a program of the last round; below, the bytes of cache and of the merge."""
+    """A square per SM, solid where it has a program of the last round; below, its keys by splits, and the bytes."""
     across = 12 if narrow else 22
     cell, gap = 22.0, 5.0
     down = math.ceil(gpu.sms / across)
@@ -50,8 +53,10 @@ def sms(filled: Filled, gpu: Gpu, *, narrow: bool = False) -> str:
     for words, opacity in ((one, SOLID), (fewer, 0.0 if rounds == 1 else PALE)):
         parts += [_square(x, y - 12, 14, opacity, words), text(x + 20, y, words, faint=True)]
         x += 20 + text_width(words) + 24
-    parts += _bytes_bars(filled, y + 34, width)
-    return picture(width, y + 34 + 92, said, parts, "30rem" if narrow else "44rem")
+    parts += _turns(filled, gpu, y + 34, width)
+    y += 34 + TURNS_HIGH
+    parts += _bytes_bars(filled, y + 30, width)
+    return picture(width, y + 30 + 92, said, parts, "30rem" if narrow else "44rem")
 
 
 def _square(x: float, y: float, side: float, opacity: float, title: str) -> str:
@@ -59,6 +64,31 @@ def _square(x: float, y: float, side: float, opacity: float, title: str) -> str:
     if not opacity:
         return rect(x, y, side, side, "none", stroke=CHIP, title=title)
     return rect(x, y, side, side, PROGRAM, opacity=opacity, stroke=PROGRAM, title=title)
+
+
+def _turns(filled: Filled, gpu: Gpu, y: float, width: float) -> Iterable[str]:
+    """For each number of splits, the keys that one SM reads one after the other, on a logarithmic axis."""
+    found = {n: replace(filled, splits=n).keys_in_turn(gpu) for n in range(1, SPLITS_SHOWN + 1)}
+    low, high = (math.log2(bound(found.values())) for bound in (min, max))
+    left, top, bottom = text_width(count(max(found.values()))) + 12, y + 30, y + TURNS_HIGH - 40
+    step = (width - left - 10) / SPLITS_SHOWN
+
+    def at(splits: int) -> tuple[float, float]:
+        up = (math.log2(found[splits]) - low) / ((high - low) or 1)
+        return left + (splits - 0.5) * step, bottom - 12 - up * (bottom - 12 - top)
+
+    yield text(0, y + 8, "keys that one SM reads one after the other", bold=True)
+    yield line(left, bottom, width - 10, bottom)
+    most = splits_at_once(filled.batch * KV_HEADS, gpu)
+    for splits in dict.fromkeys((1, most, SPLITS_SHOWN)):
+        yield text(at(splits)[0], bottom + 18, count(splits), anchor="middle", faint=True)
+    yield text(left + SPLITS_SHOWN * step / 2, bottom + 34, "splits", anchor="middle")
+    for splits in dict.fromkeys((1, most)):
+        yield text(left - 6, at(splits)[1] + 5, count(found[splits]), anchor="end", faint=True)
+    for splits, keys in found.items():
+        chosen = splits == filled.splits
+        told = f"{splits} split{'s' * (splits > 1)}: {count(keys)} keys"
+        yield circle(*at(splits), 6.0 if chosen else 3.0, PROGRAM if chosen else CHIP, title=told)
 
 
 def _bytes_bars(filled: Filled, y: float, width: float) -> Iterable[str]:
@@ -71,36 +101,38 @@ def _bytes_bars(filled: Filled, y: float, width: float) -> Iterable[str]:
 
 
 def sms_words(filled: Filled, gpu: Gpu) -> str:
-    """How full the GPU is, how many splits fill it, and what the merge costs."""
+    """How full the GPU is, how many splits run at once, and what the merge costs."""
     unsplit = filled.batch * KV_HEADS
-    need = splits_to_fill(unsplit, gpu)
+    most = splits_at_once(unsplit, gpu)
     one = f"{filled.batch} sequence{'s' * (filled.batch > 1)} × {KV_HEADS} heads of keys × {filled.splits}"
     parts = filled.programs // unsplit
     limited = f" Only {parts} splits have keys: the cache has so many tiles." if parts < filled.splits else ""
     share = filled.merge_bytes / filled.cache_bytes
-    idle = gpu.sms - filled.busy(gpu)
-    rounds = filled.rounds(gpu)
-    if idle:
-        full = f"**{idle} of {gpu.sms} SMs are idle.** From **{need} splits** on each SM has a program."
-    elif filled.use(gpu) < 1:
-        full = (
-            f"Each SM has a program. In the last of {rounds} rounds {filled.in_last_round(gpu)} of {gpu.sms} SMs have "
-            f"one: **{percent(filled.use(gpu))}** of the places are used."
-            if rounds > 1
-            else "Each SM has a program."
-        )
+    rounds, turn = filled.rounds(gpu), count(filled.keys_in_turn(gpu))
+    if rounds == 1:
+        idle = gpu.sms - filled.programs
+        full = f"**{idle} of {gpu.sms} SMs are idle.**" if idle else "**Each SM has a program.**"
     else:
-        full = f"**Each SM has {'a program' if rounds == 1 else f'{rounds} programs'}.**"
+        full = (
+            f"An SM runs one program at a time, so there are **{rounds} rounds**. In the last one "
+            f"{filled.in_last_round(gpu)} of {gpu.sms} SMs have a program."
+        )
+    best = (
+        "Without splits there are more programs than SMs already."
+        if unsplit > gpu.sms
+        else (f"Up to **{most} splits** all programs run at once. With {most + 1} there is a second round.")
+    )
     return (
-        f"{one} splits = **{count(filled.programs)} programs**.{limited}\n\n{full}\n\nThe merge moves "
-        f"**{moved(filled.merge_bytes)}**, {percent(share, 1)} of K and V."
+        f"{one} splits = **{count(filled.programs)} programs**.{limited}\n\n{full} One SM reads **{turn} keys** one "
+        f"after the other.\n\n{best}\n\nThe merge moves **{moved(filled.merge_bytes)}**, {percent(share, 1)} of K "
+        "and V."
     )
 
 
 @kept
 def bound_chart(bound: Bound, gpu: Gpu, *, narrow: bool = False) -> str:
     """The least time over the rows that share keys: flat while reading is the limit, then rising. Both axes are log."""
-    width, height, left, top = (330.0 if narrow else 640.0), 250.0, 84.0, 30.0
+    width, height, left, top = (330.0 if narrow else 640.0), 250.0, 84.0, 10.0
     low, high = (math.log2(rows) for rows in ROWS_SHOWN)
     flat = bound.seconds_to_read(gpu)
     steepest = flat * ROWS_SHOWN[1] / ridge(gpu)
@@ -117,7 +149,8 @@ def bound_chart(bound: Bound, gpu: Gpu, *, narrow: bool = False) -> str:
         x, _ = at(2**power, flat)
         parts += [line(x, bottom, x, bottom + 5), text(x, bottom + 22, count(2**power), anchor="middle", faint=True)]
     parts.append(text(left + width / 2, bottom + 46, "rows that share each key = FLOPs per byte", anchor="middle"))
-    for seconds in (flat, steepest):
+    doubled = [flat * 2**k for k in range(int(math.log2(steepest / flat)) + 1)]
+    for seconds in (*(one for one in doubled if one < steepest / 1.4), steepest):
         x, y = at(ROWS_SHOWN[0], seconds)
         parts += [line(x - 5, y, x, y), text(x - 10, y + 5, duration(seconds), anchor="end", faint=True)]
     knee = at(ridge(gpu), flat)
@@ -151,7 +184,10 @@ def bound_words(bound: Bound, gpu: Gpu) -> str:
         f"**{number(bound.intensity)} FLOPs per byte**. "
         f"The {gpu.name} can do {number(ridge(gpu))} in the time of one byte: "
         + (f"**{more}**." if bound.queries > 1 else "it waits for bytes nearly all the time.")
-        + f"\n\nUp to **{count(free_queries(gpu))} queries** per head the bound stays the same."
+        + f"\n\nUp to **{count(free_queries(gpu))} queries** per head the bound stays the same.\n\n"
+        f"**All layers**: {LAYERS} × {duration(now)} = {duration(LAYERS * now)}. And the weights are read "
+        f"once: {PARAMETERS // 10**9}\u00a0billion × {ITEM_BYTES[DTYPE]} bytes ÷ {rate} = "
+        f"{duration(seconds_of_weights(gpu))}."
     )
 
 
@@ -167,16 +203,18 @@ def caches(tokens: int, *, narrow: bool = False) -> str:
     for i, model in enumerate(MODELS):
         y = high * i + (26 if narrow else 8)
         own, unshared = model.cache_bytes(tokens), model.cache_bytes(tokens) * model.group
-        told = f"{moved(own)} · {_heads(model)}"
+        told, beyond = f"{moved(own)} · {_heads(model)}", _beyond(model, tokens)
         length, full = (width * size / longest for size in (own, unshared))
         if narrow:
             parts.append(text(0, y - 8, model.name, bold=True))
+            parts.append(text(text_width(model.name, bold=True), y - 8, beyond, faint=True))
         else:
+            told += beyond
             parts.append(text(left - 12, y + 19, model.name, anchor="end", bold=True))
         if model.group > 1:
             alone = f"{moved(unshared)} if each query head had its own"
             parts.append(rect(left, y, full, 28, "none", stroke=HBM, dashed=True, title=alone))
-        parts.append(rect(left, y, length, 28, HBM, opacity=0.9, title=told))
+        parts.append(rect(left, y, length, 28, HBM, opacity=PALE if beyond else SOLID, stroke=HBM, title=told))
         x = left + (length if full - length > text_width(told) + 16 else full) + 8  # beside the bar, or the outline
         parts.append(text(x, y + 19, told))
     label = f"KV cache of one sequence of {count(tokens)} tokens"
@@ -185,6 +223,11 @@ def caches(tokens: int, *, narrow: bool = False) -> str:
 
 def _heads(model: Model) -> str:
     return f"{model.kind}, {model.heads}/{model.kv_heads} heads"
+
+
+def _beyond(model: Model, tokens: int) -> str:
+    """What to say of a cache that is longer than what its model was trained for."""
+    return f"\u00a0· trained for {count(model.context)}" if tokens > model.context else ""
 
 
 def caches_words(tokens: int, gpu: Gpu) -> str:
@@ -204,13 +247,13 @@ def caches_words(tokens: int, gpu: Gpu) -> str:
 def caches_table(tokens: int) -> str:
     """Each model's numbers and their source, as Markdown."""
     rows = [
-        (one.name, one.kind, one.layers, f"{one.heads}/{one.kv_heads}", one.head_dim, one.cache_bytes(1),
-         one.cache_bytes(tokens), one.source)
+        (one.name, one.kind, one.layers, f"{one.heads}/{one.kv_heads}", one.head_dim, one.context,
+         one.cache_bytes(1), one.cache_bytes(tokens), one.source)
         for one in MODELS
     ]  # fmt: skip
     columns = (
-        "model", "", Column("layers"), Column("heads / of keys"), Column("d"), Column("per token", moved),
-        Column(f"{count(tokens)} tokens", moved), "source",
+        "model", "", Column("layers"), Column("heads / of keys"), Column("d"), Column("trained for", count),
+        Column("per token", moved), Column(f"{count(tokens)} tokens", moved), "source",
     )  # fmt: skip
     return markdown(columns, rows)
 
@@ -270,22 +313,63 @@ def masks_words(seq_len: int, kv_len: int) -> str:
 
 
 def measured_table(result: Result) -> str:
-    """The fast kernel beside a copy and PyTorch's, each case of the benchmark, as Markdown."""
+    """The fast kernel beside the bound, a copy and the fastest library, each case of the benchmark, as Markdown."""
     rows = []
-    for case in result.of("decode"):
-        own = case.ours
-        copy = next((one for one in case.variants if one.floor), None)
-        if own is None or own.seconds is None:
-            continue
-        share = own.per_second / copy.per_second if own.per_second and copy and copy.per_second else None
-        best = case.baselines[0] if case.baselines else None
+    for case, own in _measured(result):
+        copy, best = _copy(case), case.baselines[0] if case.baselines else None
         rows.append((
-            case.words.replace(" ", "\u00a0"), duration(own.seconds), si(own.per_second or 0.0, "B/s"),
-            ratio(share) if share else "–", f"{best.label}: {ratio(own.seconds / (best.seconds or math.inf))}"
-            if best else "–",
+            case.words.replace(" ", "\u00a0"), case.work, case.work / _rate(result), own,
+            _share(case.work / own, result), _share(copy, result),
+            f"{best.label}: {ratio(own / best.seconds)}" if best and best.seconds else "–",
         ))  # fmt: skip
     columns = (
-        "batch × heads × heads of keys × keys × d", Column("flash_decode"), Column("K and V read at"),
-        Column("÷ copy"), Column("time ÷ fastest library's"),
+        "shape", Column("K and V", moved), Column("at least", duration),
+        Column("flash_decode", duration), Column(f"of {si(_rate(result), 'B/s')}"), Column("a copy"),
+        Column("time ÷ fastest library's"),
     )  # fmt: skip
     return markdown(columns, rows)
+
+
+def measured_words(result: Result) -> str:
+    """How near the fast kernel comes to the bound, and to the fastest library."""
+    own = [case.work / seconds / _rate(result) for case, seconds in _measured(result)]
+    copies = [copy / _rate(result) for case, _ in _measured(result) if (copy := _copy(case))]
+    copied = f", a copy at {_between(copies)}" if copies else ""
+    behind = [
+        seconds / case.baselines[0].seconds - 1
+        for case, seconds in _measured(result)
+        if case.baselines and case.baselines[0].seconds
+    ]
+    beside = (
+        f" The kernel takes {_between(behind)} longer than the fastest library."
+        if behind and min(behind) > -0.005
+        else ""
+    )
+    return (
+        f"The least time is bytes ÷ {si(_rate(result), 'B/s')}, the datasheet's rate. The kernel reads at "
+        f"{_between(own)} of that rate{copied}.{beside}"
+    )
+
+
+def _between(shares: Sequence[float]) -> str:
+    return f"{percent(max(min(shares), 0.0))} to {percent(max(shares))}"
+
+
+def _measured(result: Result) -> list[tuple[Case, float]]:
+    """The cases in which our kernel has a time, and it."""
+    return [(case, case.ours.seconds) for case in result.of("decode") if case.ours and case.ours.seconds]
+
+
+def _copy(case: Case) -> float | None:
+    """Bytes per second of the case's copy."""
+    return next((one.per_second for one in case.variants if one.floor), None)
+
+
+def _rate(result: Result) -> float:
+    """The datasheet's bandwidth of the GPU that measured, bytes per second; NaN of an unknown GPU."""
+    known = card(result.provenance.gpu)
+    return known.hbm_bytes_per_second if known else math.nan
+
+
+def _share(per_second: float | None, result: Result) -> str:
+    return percent(per_second / _rate(result)) if per_second else "–"

@@ -10,8 +10,10 @@ from kernels.parameters import MOST_SPLITS
 from kernels.traffic import tiles
 from kernels.traffic_decoding import merge_bytes
 
-HEADS, KV_HEADS, HEAD_DIM, TILE = 32, 8, 128, 64
-"""The heads of a model of 8 billion parameters, such as Llama 3 8B, and the keys of a tile."""
+HEADS, KV_HEADS, HEAD_DIM, TILE, DTYPE = 32, 8, 128, 64, "fp16"
+"""The heads of a model of 8 billion parameters, such as Llama 3 8B; the keys of a tile; 16 bits that every GPU has."""
+LAYERS, PARAMETERS = 32, 8_000_000_000
+"""Of that model."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +26,9 @@ class Filled:
 
     @property
     def experiment(self) -> Experiment:
-        """The run, in bfloat16. It is never executed: only its formula is read."""
+        """The run, in 16 bits. It is never executed: only its formula is read."""
         sizes = {"batch": self.batch, "heads": HEADS, "kv_heads": KV_HEADS, "kv_len": self.kv_len}
-        tile = {"head_dim": HEAD_DIM, "dtype": "bf16", "block_n": TILE}
+        tile = {"head_dim": HEAD_DIM, "dtype": DTYPE, "block_n": TILE}
         return Experiment.of("flash_decoding", {**sizes, **tile, "splits": self.splits}, "normal")
 
     @property
@@ -44,10 +46,6 @@ class Filled:
         """Bytes of all parts' O and lse, written and read again."""
         return merge_bytes(self.experiment.values)
 
-    def busy(self, gpu: Gpu) -> int:
-        """SMs that have a program, if the programs are spread over as many SMs as there are."""
-        return min(self.programs, gpu.sms)
-
     def in_last_round(self, gpu: Gpu) -> int:
         """Programs of the last round, where each SM runs one at a time."""
         return self.programs - (self.rounds(gpu) - 1) * gpu.sms
@@ -56,11 +54,11 @@ class Filled:
         """How many programs an SM runs one after the other, at most."""
         return tiles(self.programs, gpu.sms)
 
-    def use(self, gpu: Gpu) -> float:
-        """The share of SMs with a program, over all rounds: 1 if every SM has one in each."""
-        return self.programs / (self.rounds(gpu) * gpu.sms)
+    def keys_in_turn(self, gpu: Gpu) -> int:
+        """Keys that one SM reads one after the other, at most: the time to read the cache, in keys."""
+        return self.rounds(gpu) * min(tiles(tiles(self.kv_len, TILE), self.splits) * TILE, self.kv_len)
 
 
-def splits_to_fill(programs: int, gpu: Gpu) -> int:
-    """The fewest splits that give each SM a program; `programs` is how many there are without splits."""
-    return min(tiles(gpu.sms, programs), MOST_SPLITS)
+def splits_at_once(programs: int, gpu: Gpu) -> int:
+    """The most splits whose programs all run in one round; `programs` is how many there are without splits."""
+    return min(max(gpu.sms // programs, 1), MOST_SPLITS)

@@ -7,18 +7,20 @@ from collections.abc import Sequence
 import streamlit as st
 
 from explain import lessons
-from explain.chapters.decoding import exercises, figures
+from explain.chapters.decoding import exercises, figures, timeline, weights
 from explain.chapters.decoding.bound import GROUP, Bound
 from explain.chapters.decoding.cache import MODELS
-from explain.chapters.decoding.exercises import BYTES, MASKS, PARTS
+from explain.chapters.decoding.exercises import MASKS, PARTS
 from explain.chapters.decoding.programs import HEAD_DIM, HEADS, KV_HEADS, Filled
 from explain.chapters.decoding.savings import DTYPE, Saving
 from explain.chapters.decoding.savings import HEAD_DIM as WIDTH
 from explain.chapters.speed.results import load
+from explain.exercises import Runs
 from explain.experiment import Experiment
 from explain.figures.numbers import count, moved
 from explain.gpus import Gpu
 from explain.records.code import stale_words
+from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
 from kernels.parameters import ALIGNMENTS
@@ -28,63 +30,97 @@ PRESETS = (
     "normal", "ascending", "descending", "constant", "one_hot", "spike_last_tile", "first_tile_masked",
     "last_tile_masked", "everything_masked",
 )  # fmt: skip
-GOALS = {
-    PARTS: "see what changes when there is one query: split the keys among programs, then merge the parts.",
-    BYTES: "know how fast a token can be, and what makes it faster: fewer bytes, more queries at once.",
-    MASKS: "know which keys a query sees when there are more keys than queries.",
-}
-WORDS = {
-    PARTS: "A model that writes a text adds one token at a time. Its query attends to the keys and values of all "
-    "tokens before it: the KV cache.",
-    BYTES: "To decode is to read: each key and value is needed once, for a few multiplications.",
-    MASKS: "Causal: no query sees the future. With as many queries as keys, there is one such mask. With a cache there "
-    "are two.",
-}
-"""The page's views: what each is for, and what it begins with."""
+GOAL = "see what one query changes: too few programs, keys in parts, bytes as the limit, and two causal masks."
+WORDS = (
+    "A model that writes a text adds one token at a time. Its query attends to the keys and values of all tokens "
+    "before it: the KV cache. Below the player: "
+)
+PROGRAMS, BOUND, CACHES, NO_HELP, MEASURED, LENGTHS_DIFFER = (
+    "One query has too few programs",
+    "How fast can one layer's attention be?",
+    "Fewer heads of keys: GQA and MQA",
+    "Where FlashAttention does not help",
+    "The kernel written for speed",
+    "Which keys does a query see when the lengths differ?",
+)
+"""The sections below the player."""
+JUMPS = {
+    "how many splits": PROGRAMS, "how fast": BOUND, "GQA and MQA": CACHES, "no help": NO_HELP, "measured": MEASURED,
+    "two causal masks": LENGTHS_DIFFER,
+}  # fmt: skip
 LENGTHS = [2**k for k in range(10, 18)]
 QUERIES = [2**k for k in range(9)]
 CORNERS = ("Diagonal to the bottom right: FlashAttention since 2.1", "Diagonal from the top left: PyTorch's is_causal")
 
 
-def introduce(view: str) -> None:
-    """A view's goal and first words, below the page's title."""
-    layout.introduce(f"**Goal: {GOALS[view]}**\n\n{WORDS[view]}")
+def words() -> str:
+    """What the page is about, with a link to each section below the player."""
+    links = (f"[{words}](#{layout.anchor(heading)})" for words, heading in JUMPS.items())
+    return f"{WORDS}{' · '.join(links)}."
 
 
-def choose() -> Experiment:
-    """The few queries to step through: how many, how many heads share their keys, in how many parts."""
-    return controls.controls(
+def choose() -> tuple[str, list[Experiment]]:
+    """What the player shows, and its runs: a few queries in parts, or the same run under both masks."""
+    view = controls.pick("In the player", (PARTS, MASKS), "view", wrap=True)
+    if view == MASKS:
+        p = lessons.VERIFIED.values
+        layout.prose(
+            f"Here are {p['seq_len']} queries and {p['kv_len']} keys, twice. The runs differ in one number, "
+            f"`diagonal`: kv_len − seq_len = {p['kv_len'] - p['seq_len']}, or 0."
+        )
+        return view, [lessons.VERIFIED, lessons.top_left(lessons.VERIFIED)]
+    chosen = controls.controls(
         lessons.DECODED, ["inputs", "splits", "heads", "seq_len"], PRESETS,
         folded=["kv_len", "block_m", "block_n", "causal", "align", "dtype"],
     )  # fmt: skip
+    return view, [chosen]
 
 
-def step_through(experiment: Experiment, gpu: Gpu) -> exercises.Shown:
-    """The kernel in the player, and its bytes."""
-    traces = stepper.stepper([experiment], key="decoding", chapter="decoding")
-    if traces:
-        p = experiment.values
-        rows = p["heads"] // p["kv_heads"] * p["seq_len"]
-        with layout.part(
-            "Each part is attention; then the parts are merged",
-            f"**Launch 1**: {p['splits']} splits of the keys, a program each. A program attends to its own keys, as "
-            "FlashAttention does, and writes O and lse of its part. The keys of a part are read once for all "
-            f"{rows} rows.\n\n"
-            "**Launch 2**: a program reads the parts. The weights of each part sum to 1 already; lse = m + ln ℓ says "
-            "what their sum was before. So the merge is the rule of *Online softmax*, with m = lse and "
-            "ℓ\u00a0=\u00a01.\n\n"
-            f"The price: O and lse of each part go to HBM and back, **{moved(merge_bytes(p))}** here.",
-        ):
-            stepper.traffic_table(experiment, traces[0])
-            rule = "The rule for two tiles, step by step →"
-            layout.chapter_link("online_softmax", rule, {"read": "Tiles in parallel"})
-    return exercises.Shown(PARTS, gpu, tuple(zip([experiment], traces, strict=False)))
+def step_through(view: str, experiments: list[Experiment]) -> Runs:
+    """The kernel in the player, and what belongs to its runs."""
+    if view == MASKS:
+        traces = stepper.stepper(experiments, key="two corners", chapter="decoding", titles=list(CORNERS))
+        both_masks()
+    else:
+        traces = stepper.stepper(experiments, key="decoding", chapter="decoding")
+        if traces:
+            _parts(experiments[0], traces[0])
+    return tuple(zip(experiments, traces, strict=False))
+
+
+def _parts(experiment: Experiment, trace: Trace) -> None:
+    """The two launches in words, over time, and in bytes."""
+    p = experiment.values
+    rows = p["heads"] // p["kv_heads"] * p["seq_len"]
+    splits = f"{p['splits']} split{'s' * (p['splits'] > 1)}"
+    with layout.part(
+        "Each part is attention; then the parts are merged",
+        f"**Launch 1**: the keys in {splits}, a program each. A program attends to its own keys, as FlashAttention "
+        "does, and writes O and lse of its part. The keys of a part are read once for all "
+        f"{rows} rows. On a GPU the programs run **at the same time**, each on an SM. The player shows them one after "
+        "the other.\n\n"
+        "**Launch 2**: a program reads the parts. The weights of each part sum to 1 already; lse = m + ln ℓ says "
+        "what their sum was before. So the merge is the rule of *Online softmax*: a part counts as one key with the "
+        "score lse. Its m is the largest lse so far, and L in HBM is lse of the whole row.\n\n"
+        f"The price: O and lse of each part go to HBM and back, **{moved(merge_bytes(p))}** here.",
+    ):
+        pictures.drawing(timeline.drawn(experiment), timeline.drawn(experiment, narrow=True))
+        st.caption(
+            "formula · one tile of rows · time in proportion to the bytes that an SM moves, without Q, O and the start "
+            "of a launch"
+        )
+        lse = weights.of_parts(experiment, trace)
+        pictures.drawing(weights.drawn(lse), weights.drawn(lse, narrow=True))
+        st.caption("trace · the weight of a part: exp(lse) ÷ the sum of exp(lse) over all parts")
+        stepper.traffic_table(experiment, trace)
+        rule = "The rule for two tiles, step by step →"
+        layout.chapter_link("online_softmax", rule, {"read": "Tiles in parallel"})
 
 
 @st.fragment
 def programs(gpu: Gpu) -> None:
     """The programs of one launch on the GPU's SMs, and the bytes that the merge costs."""
-    words, drawn = layout.sides("One query has too few programs")
+    words, drawn = layout.sides(PROGRAMS)
     with words:
         layout.prose(
             "FlashAttention gives each tile of queries a program. One query per head is one tile: with "
@@ -100,19 +136,23 @@ def programs(gpu: Gpu) -> None:
     with drawn:
         pictures.drawing(figures.sms(filled, gpu), figures.sms(filled, gpu, narrow=True))
         st.caption(
-            f"formula · one query per head, {HEADS} query heads, {KV_HEADS} heads of keys, d = {HEAD_DIM}, bf16. One "
-            "program per SM at a time; a GPU may run several on one SM, which then share its bandwidth"
+            f"formula · one query per head, {HEADS} query heads, {KV_HEADS} heads of keys, d = {HEAD_DIM}, 16 bits · "
+            "keys on a logarithmic axis · one program per SM at a time; a GPU may run several on one SM, which then "
+            "share its bandwidth"
         )
 
 
 @st.fragment
 def bandwidth(gpu: Gpu) -> None:
     """The least time of one layer's attention, and how many queries take no longer than one."""
-    words, drawn = layout.sides("How fast can a token be?")
+    words, drawn = layout.sides(BOUND)
     with words:
         layout.prose(
-            "So the time is at least bytes ÷ bandwidth. **Verification** of a few queries at once reads the same "
-            "bytes: it is nearly free, until arithmetic takes longer than reading. That is the ridge."
+            "To decode is to read: each key and value is needed once, for a few multiplications. So the time is at "
+            "least bytes ÷ bandwidth.\n\n"
+            "**Verification**: a small model guesses the next few tokens, and the large one checks them all at once "
+            "(speculative decoding). A few queries read the same bytes as one. So they are nearly free, until "
+            "arithmetic takes longer than reading: the ridge."
         )
         queries = _of_powers("Queries per head", QUERIES, 1, "bound_queries")
         kv_len = _of_powers("Keys", LENGTHS, 32768, "bound_keys")
@@ -122,14 +162,14 @@ def bandwidth(gpu: Gpu) -> None:
         pictures.drawing(figures.bound_chart(bound, gpu), figures.bound_chart(bound, gpu, narrow=True))
         st.caption(
             f"formula over datasheet · both axes logarithmic · one layer, {HEADS} query heads in groups of {GROUP}, "
-            f"d = {HEAD_DIM}, bf16 · {gpu.name}: {gpu.source}"
+            f"d = {HEAD_DIM}, 16 bits · {gpu.name}: {gpu.source}"
         )
 
 
 @st.fragment
 def caches(gpu: Gpu) -> None:
     """The KV caches of published models."""
-    words, drawn = layout.sides("Fewer heads of keys: GQA and MQA")
+    words, drawn = layout.sides(CACHES)
     with words:
         layout.prose(
             "Fewer bytes are less time. In multi-head attention (MHA) each query head has keys of its own. In "
@@ -142,7 +182,7 @@ def caches(gpu: Gpu) -> None:
         pictures.drawing(figures.caches(tokens), figures.caches(tokens, narrow=True))
         st.caption(
             "formula · one sequence, 16-bit keys and values of all layers · heads: of queries / of keys · dashed: if "
-            "each query head had keys of its own · a token also reads the model's weights, whatever the context"
+            "each query head had keys of its own · pale: more tokens than the model was trained for"
         )
         with st.expander("The models in numbers, and their sources"):
             st.markdown(figures.caches_table(tokens))
@@ -152,7 +192,7 @@ def no_help() -> None:
     """Where FlashAttention saves nothing."""
     long = 8192
     with layout.part(
-        "Where FlashAttention does not help",
+        NO_HELP,
         "FlashAttention saves the trips of S and P, N² elements each. **With one query, S is one row: 1 × N.** There "
         "is no N² to avoid. K and V have d numbers per key, S has one, so little is saved.\n\n"
         "Tiling saves nothing either: with one tile of queries, K and V are read once, whatever the tile.\n\n"
@@ -163,22 +203,10 @@ def no_help() -> None:
         st.caption(f"formula · one head, {count(long)} keys, d = {WIDTH}, {DTYPE} · bytes read and written")
 
 
-def masks() -> exercises.Shown:
-    """The kernel under both masks in the player, and both for any lengths."""
-    runs = [lessons.VERIFIED, lessons.top_left(lessons.VERIFIED)]
-    p = runs[0].values
-    layout.introduce(
-        f"Here are {p['seq_len']} queries and {p['kv_len']} keys, twice. The runs differ in one number, `diagonal`: "
-        f"kv_len − seq_len = {p['kv_len'] - p['seq_len']}, or 0."
-    )
-    traces = stepper.stepper(runs, key="two corners", chapter="decoding", titles=list(CORNERS))
-    _both_masks()
-    return exercises.Shown(MASKS, None, tuple(zip(runs, traces, strict=False)))
-
-
 @st.fragment
-def _both_masks() -> None:
-    words, drawn = layout.sides("Which keys does a query see when the lengths differ?")
+def both_masks() -> None:
+    """Which keys each query sees under both masks, for any lengths."""
+    words, drawn = layout.sides(LENGTHS_DIFFER)
     with words:
         layout.prose(
             "**Bottom right**: the last query is the last token, and sees every key. That is right for a cache, since "
@@ -186,30 +214,38 @@ def _both_masks() -> None:
             "**Top left**: the first query is the first token. PyTorch's `is_causal=True` does so, and FlashAttention "
             "did before 2.1."
         )
-        seq_len = st.slider("Queries", 1, 12, 3, key="mask_queries", bind="query-params")
-        kv_len = st.slider("Keys", 1, 12, 8, key="mask_keys", bind="query-params")
+        seq_len = st.slider(
+            "Queries", 1, 12, lessons.VERIFIED.values["seq_len"], key="mask_queries", bind="query-params"
+        )
+        kv_len = st.slider("Keys", 1, 12, lessons.VERIFIED.values["kv_len"], key="mask_keys", bind="query-params")
         layout.prose(figures.masks_words(seq_len, kv_len))
     with drawn:
         pictures.drawing(figures.masks(seq_len, kv_len), figures.masks(seq_len, kv_len, narrow=True))
-        st.caption(f"filled: the query sees the key · `align` of the kernel: {' or '.join(ALIGNMENTS)}")
+        aligned = " or ".join(ALIGNMENTS)
+        st.caption(
+            f"filled: the query sees the key · `align` of the kernel: {aligned} · *{MASKS}*, above the player, steps "
+            "through both"
+        )
 
 
 def measured() -> None:
     """The fast kernel's committed times."""
     result = load()
-    with layout.part(
-        "The kernel written for speed",
+    words = (
         "The kernel above is written to be read. `kernels/decode.py` has the same two ideas and is written for speed: "
-        "one launch, where the last programs to finish merge the parts; powers of 2; more keys on their way; and it "
-        "chooses the splits by the number of SMs. It is measured, not stepped through.",
-    ):
-        if result is None or not result.of("decode"):
+        "one launch, where the last programs to finish merge the parts; exp2 in place of exp; several loads of keys in "
+        "flight; and it chooses the splits by the number of SMs. It is measured, not stepped through."
+    )
+    known = result is not None and bool(result.of("decode"))
+    with layout.part(MEASURED, f"{words}\n\n{figures.measured_words(result)}" if result and known else words):
+        if result is None or not known:
             st.info("No time is recorded. To measure: `python benchmarks/speed.py decode --out FILE`")
         else:
             st.markdown(figures.measured_table(result))
-            st.caption(f"{result.source('decode')} · a copy writes as many bytes as it reads")
-            if words := stale_words(result.stale):
-                st.caption(words)
+            shape = "shape: batch × heads × heads of keys × keys × d"
+            st.caption(f"{shape} · a copy writes as many bytes as it reads · {result.source('decode')}")
+            if stale := stale_words(result.stale):
+                st.caption(stale)
         layout.chapter_link("speed", "Its code, and what it took →", {"view": "Other kernels", "work": "Decode"})
 
 
@@ -222,6 +258,5 @@ def _of_powers(label: str, options: Sequence[int], value: int, key: str) -> int:
 def closing(shown: exercises.Shown) -> None:
     """Things to try, questions, sources."""
     keys = [experiment.key for experiment, _ in shown.runs]
-    if keys or shown.gpu:
-        ask("decoding", exercises.QUESTIONS, shown, f"{shown.view} {keys} {shown.gpu and shown.gpu.name}")
+    ask("decoding", exercises.QUESTIONS, shown, f"{shown.view} {keys} {shown.gpu.name}")
     layout.closing("decoding", *dict.fromkeys(model.source for model in MODELS))

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
 
-from explain.chapters.decoding import figures
+from explain import lessons
+from explain.chapters.decoding import figures, timeline, weights
 from explain.chapters.decoding.bound import Bound, free_queries, ridge
 from explain.chapters.decoding.cache import MODELS
-from explain.chapters.decoding.exercises import BYTES, MASKS, PARTS
+from explain.chapters.decoding.exercises import MASKS, PARTS, QUESTIONS, Shown
 from explain.chapters.decoding.masks import seen
-from explain.chapters.decoding.programs import Filled, splits_to_fill
+from explain.chapters.decoding.programs import Filled, splits_at_once
 from explain.chapters.decoding.savings import Saving
+from explain.chapters.decoding.view import JUMPS
 from explain.chapters.speed.results import load
+from explain.figures.labels import text_width
+from explain.figures.numbers import duration, percent
 from explain.figures.svg import LEGIBLE
 from explain.gpus import GPUS
+from explain.ui.layout import anchor
 from kernels.parameters import ALIGNMENTS
 from tests.pages import page, texts
 
@@ -28,10 +34,18 @@ PHONE = 388
 
 
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=GPUS)
-def test_the_fewest_splits_that_fill_a_gpu_are_enough_and_one_fewer_is_not(gpu):
-    need = splits_to_fill(8, gpu)
-    assert not gpu.sms - Filled(1, 131072, need).busy(gpu)
-    assert gpu.sms > Filled(1, 131072, need - 1).programs
+def test_the_most_splits_at_once_have_one_round_and_one_more_has_two(gpu):
+    most = splits_at_once(8, gpu)
+    one, more = Filled(1, 32768, most), Filled(1, 32768, most + 1)
+    assert (one.rounds(gpu), more.rounds(gpu)) == (1, 2)
+    assert one.keys_in_turn(gpu) < more.keys_in_turn(gpu)
+
+
+def test_the_question_of_splits_does_not_ask_for_a_number_that_needs_a_second_round():
+    question = next(one for one in QUESTIONS if one.name == "splits")
+    asked = Filled(1, 32768, question.answer(Shown(PARTS, H200)))
+    others = [Filled(1, 32768, splits).keys_in_turn(H200) for splits in range(1, 33)]
+    assert asked.keys_in_turn(H200) == min(others) == 2048
 
 
 def test_a_split_without_keys_is_no_program():
@@ -51,7 +65,11 @@ def test_the_picture_has_a_square_for_each_sm_and_fills_those_with_a_program():
 
 @pytest.mark.parametrize(
     ("splits", "words"),
-    [(4, "100 of 132 SMs are idle"), (17, "In the last of 2 rounds 4 of 132"), (33, "Each SM has 2 programs")],
+    [
+        (4, "100 of 132 SMs are idle.** One SM reads **8,192 keys**"),
+        (16, "4 of 132 SMs are idle.** One SM reads **2,048 keys**"),
+        (17, "**2 rounds**. In the last one 4 of 132 SMs have a program. One SM reads **3,968 keys**"),
+    ],
 )
 def test_the_words_say_how_full_the_gpu_is(splits, words):
     assert words in figures.sms_words(Filled(1, 32768, splits), H200)
@@ -61,6 +79,26 @@ def test_the_merge_grows_with_the_splits_and_the_cache_does_not():
     one, many = Filled(2, 8192, 1), Filled(2, 8192, 32)
     assert many.cache_bytes == one.cache_bytes == 2 * 8 * 8192 * 128 * 2 * 2
     assert many.merge_bytes == 32 * one.merge_bytes
+
+
+# The timeline
+
+
+def test_the_timeline_has_a_box_for_each_tile_of_keys_twice_and_the_parts_begin_together():
+    drawn = timeline.drawn(lessons.DECODED)
+    boxes = re.findall(r'<rect x="([\d.]+)"[^>]*><title>(SM \d+): keys (\d+)–(\d+)</title>', drawn)
+    alone, split = boxes[:8], boxes[8:]
+    assert [(sm, int(first)) for _, sm, first, _ in alone] == [("SM 0", 8 * tile) for tile in range(8)]
+    assert [(sm, int(first)) for _, sm, first, _ in split] == [(f"SM {n // 2}", 8 * n) for n in range(8)]
+    assert {x for x, _, first, _ in split if int(first) % 16 == 0} == {alone[0][0]}
+    assert timeline.keys_in_turn(lessons.DECODED) == 16
+
+
+@pytest.mark.parametrize("splits", [1, 3, 16])
+def test_the_parts_of_the_timeline_have_every_tile_once(splits):
+    run = lessons.DECODED.with_(splits=splits, kv_len=60)
+    assert [tile for part in timeline.parts(run) for tile in part] == list(range(8))
+    assert "SM 0: keys 56–59" in timeline.drawn(run)
 
 
 # The bound
@@ -81,6 +119,18 @@ def test_queries_are_free_up_to_the_ridge_and_not_beyond():
     assert "× the time of one query" in figures.bound_words(Bound(256, 4096), H200)
 
 
+def test_a_token_needs_all_layers_and_the_weights():
+    said = figures.bound_words(Bound(1, 32768), H200)
+    assert "32 × 28 µs = 895 µs" in said
+    assert "8\u00a0billion × 2 bytes ÷ 4.8 TB/s = 3.33 ms" in said
+
+
+def test_every_doubling_of_the_least_time_has_a_label():
+    for narrow in (False, True):
+        drawn = figures.bound_chart(Bound(1, 32768), H200, narrow=narrow)
+        assert [f">{one}</text>" in drawn for one in ("28 µs", "55.9 µs", "112 µs", "278 µs")] == [True] * 4
+
+
 # Caches
 
 
@@ -90,6 +140,13 @@ def test_a_cache_is_that_of_its_heads_of_keys():
     assert by_name["Llama 2 7B"].cache_bytes(1) == 524_288
     assert by_name["Llama 3 8B"].cache_bytes(1) * by_name["Llama 3 8B"].group == 524_288
     assert all(model.source for model in MODELS)
+
+
+@pytest.mark.parametrize(("tokens", "beyond"), [(2048, 0), (8192, 2), (131072, 3)])
+def test_a_cache_beyond_what_its_model_was_trained_for_says_so(tokens, beyond):
+    for narrow in (False, True):
+        written = re.findall(r">[^<]*trained for [\d,]+</text>", figures.caches(tokens, narrow=narrow))
+        assert len(written) == beyond
 
 
 # Where it does not help
@@ -114,6 +171,15 @@ def test_the_two_corners_are_the_same_only_if_the_lengths_are():
     assert "**2 see none**" in figures.masks_words(5, 3)
 
 
+def test_the_question_of_the_masks_is_about_the_picture_of_the_masks():
+    shown = page("decoding", view=MASKS)
+    sizes = [int(shown.slider(key=key).value) for key in ("mask_queries", "mask_keys")]
+    question = next(one for one in QUESTIONS if one.name == "top-left")
+    prompt = question.prompt_of(Shown(MASKS, H200))
+    assert prompt.startswith("{} queries, {} keys".format(*sizes))
+    assert question.answer(Shown(MASKS, H200)) == seen(sizes[0] - 1, *sizes, ALIGNMENTS[1])
+
+
 # Pictures and the page
 
 
@@ -124,10 +190,29 @@ def test_no_picture_of_a_phone_is_wider_than_its_column():
         figures.bound_chart(bound, H200, narrow=True),
         figures.caches(131072, narrow=True),
         figures.masks(12, 12, narrow=True),
+        timeline.drawn(lessons.DECODED.with_(splits=16), narrow=True),
     ]
     for svg in drawn:
         (width,) = re.findall(r'viewBox="0 0 ([\d.]+)', svg)
         assert float(width) * LEGIBLE <= PHONE
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("splits", [1, 2, 16])
+def test_no_word_leaves_its_picture(splits, narrow):
+    masked, one_sided = [-math.inf] * splits, [4.0, *[-math.inf] * (splits - 1)]
+    for svg in (
+        timeline.drawn(lessons.DECODED.with_(splits=splits), narrow=narrow),
+        *(weights.drawn(lse, narrow=narrow) for lse in (masked, one_sided)),
+    ):
+        (width,) = re.findall(r'viewBox="0 0 ([\d.]+)', svg)
+        placed = re.findall(r'<text x="([\d.]+)"[^>]*font-size="(\d+)" text-anchor="(\w+)"([^>]*)>([^<]*)<', svg)
+        assert placed
+        for x, size, anchor_, look, words in placed:
+            long = text_width(words, float(size), "weight" in look)
+            begin = float(x) - {"start": 0, "middle": 0.5, "end": 1}[anchor_] * long
+            assert begin >= -1, words
+            assert begin + long <= float(width) + 1, words
 
 
 def test_every_committed_case_of_the_fast_kernel_is_in_the_table():
@@ -136,21 +221,44 @@ def test_every_committed_case_of_the_fast_kernel_is_in_the_table():
     table = figures.measured_table(result)
     assert len(table.splitlines()) == 2 + len(result.of("decode"))
     assert "PyTorch" in table or "cuDNN" in table
+    times = [(case.work / 4.8e12, case.ours.seconds) for case in result.of("decode")]
+    assert all(least < taken for least, taken in times)
+    assert all(
+        duration(least) in row and percent(least / taken) in row
+        for (least, taken), row in zip(times, table.splitlines()[2:], strict=True)
+    )
+    low, high = (percent(bound(least / taken for least, taken in times)) for bound in (min, max))
+    assert f"{low} to {high} of that rate" in figures.measured_words(result)
 
 
-@pytest.mark.parametrize(
-    ("view", "words"),
-    [
-        (PARTS, ("32 programs on 132 SMs", "recorded · NVIDIA H200", "formula = trace")),
-        (BYTES, ("ridge: 206", "Llama 3 70B", "With one query, S is one row")),
-        (MASKS, ("bottom right", "the last query is the last token")),
-    ],
-)
-def test_each_view_opens_without_triton_and_says_what_it_is_for(view, words):
+@pytest.mark.parametrize("view", [PARTS, MASKS, "Bytes and time"])
+def test_whatever_the_player_shows_every_section_is_on_the_page(view):
     shown = page("decoding", view=view)
     assert not shown.error
-    assert not shown.exception
-    assert all(one in texts(shown) for one in words)
+    headings = [one.value for one in shown.header]
+    assert set(JUMPS.values()) < set(headings)
+    assert len(set(headings)) == len(headings)
+    for words in (
+        "32 programs on 132 SMs", "ridge: 206", "Llama 3 70B", "With one query, S is one row", "recorded · NVIDIA H200",
+        "the last query is the last token",
+    ):  # fmt: skip
+        assert words in texts(shown)
+    parts = "formula = trace" in texts(shown), "at the same time" in texts(shown)
+    assert parts == (view != MASKS,) * 2
+
+
+def test_the_links_of_the_introduction_lead_to_the_sections_of_the_page():
+    shown = page("decoding")
+    linked = re.findall(r"\(#([\w-]+)\)", texts(shown))
+    assert linked == [anchor(one.value) for one in shown.header[1:-1]]
+
+
+def test_nothing_is_said_of_bf16_on_a_gpu_that_has_none():
+    said = texts(page("decoding", gpu="T4")).replace(figures.measured_table(load()), "")
+    assert "16 bits" in said
+    assert "bf16" not in said
+    asked = Shown(PARTS, T4)
+    assert not [one.name for one in QUESTIONS if one.asked(asked) and "bf16" in one.prompt_of(asked)]
 
 
 def test_a_link_sets_the_sliders():

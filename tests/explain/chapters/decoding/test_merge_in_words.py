@@ -6,9 +6,11 @@ import math
 from collections import defaultdict
 
 import numpy as np
+import pytest
 
 from explain import lessons
 from explain.beats import beats
+from explain.chapters.decoding import weights
 from explain.engine import engine
 from explain.exercises import set_to
 from explain.player.view import view
@@ -75,3 +77,18 @@ def test_rows_of_a_group_are_rows_of_the_players_s():
     labels = view(sentence, lesson(lessons.DECODED.key)[1], "recorded")["row_labels"]
     assert labels[:2] == labels[2:4]
     assert len(labels) == sentence.entry.score_shape(sentence.values)[0] == 8
+
+
+def test_the_weights_of_the_parts_merge_their_outputs_to_attention_of_all_keys():
+    _, trace = lesson(lessons.DECODED.key)
+    lse = weights.of_parts(lessons.DECODED, trace)
+    parts = [float(np.ravel(value)[0]) for _, value in set_to((lessons.DECODED, trace), "other_output")]
+    merged = sum(share * part for share, part in zip(weights.shares(lse), parts, strict=True))
+    written = trace.history("o")[-1][1].numpy()
+    assert merged == pytest.approx(float(written[0, 0]), rel=1e-5)
+
+
+def test_a_part_without_keys_weighs_nothing_and_so_do_all_parts_of_a_row_that_sees_none():
+    assert weights.shares([-math.inf, 0.0, 0.0]) == [0.0, 0.5, 0.5]
+    assert weights.shares([-math.inf] * 2) == [0.0, 0.0]
+    assert "0% · lse −∞" in weights.drawn([-math.inf] * 2)

@@ -145,7 +145,6 @@ export class Lane {
     const size = (a, x) => Math.max(a, Math.abs(x));
     return {
       max: between("running_max", "new_max"),
-      target: between("target"), lse: between("lse"), loss: between("loss"),
       sum: finite("new_sum", finite("running_sum", 0, Math.max), Math.max) || 1,
       accumulator: finite("accumulator", 0, size) || 1,
       output: finite("output", 0, size) || 1,

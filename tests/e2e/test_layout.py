@@ -134,9 +134,9 @@ def test_layout(page: Page, dressed: tuple[str, Browser], app: Server, stem: str
 
 
 def faults_in_code(page: Page, theme: Theme) -> Iterator[tuple[int, Fault]]:
-    """The faults of the player's other depth, where its panels stand side by side, each with the window's width."""
+    """The faults of a player that opens at Idea, once it shows all its panels, each with the window's width."""
     idea, code = (page.locator(f".depth:visible [data-depth={depth}]") for depth in ("idea", "code"))
-    if not code.count():
+    if not code.count() or code.get_attribute("aria-pressed") == "true":
         return
     code.click()
     for width in (1440, 1920, 1280):

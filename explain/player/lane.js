@@ -92,7 +92,10 @@ export class Lane {
     root.classList.toggle("bare", !pictures.some((panel) => panel.shown));
     root.classList.toggle("many", story.trace.header.names.length > FEW_VARIABLES);
     root.classList.toggle("short", [...story.sources.values()].every(({ lines }) => lines.length <= SHORT_SOURCE));
-    root.classList.toggle("sideless", this.$(".middle").hidden || this.$(".side").hidden);
+    // Two columns beside the code, or one: where the state has none, the memory stands in its place.
+    const has = (column) => !this.$(`.${column}`).hidden;
+    root.classList.toggle("sideless", !has("middle") || !(has("side") || has("memory")));
+    root.classList.toggle("stateless", has("middle") && !has("side") && has("memory"));
     root.classList.toggle("flat", this.flat);
     this.arrangeTabs();
     const largest = (of) => story.visits.reduce((most, { begin }) => Math.max(most, of(begin)), 1);
@@ -142,7 +145,6 @@ export class Lane {
     const size = (a, x) => Math.max(a, Math.abs(x));
     return {
       max: between("running_max", "new_max"),
-      target: between("target"), lse: between("lse"), loss: between("loss"),
       sum: finite("new_sum", finite("running_sum", 0, Math.max), Math.max) || 1,
       accumulator: finite("accumulator", 0, size) || 1,
       output: finite("output", 0, size) || 1,

@@ -136,6 +136,7 @@ export class Presenter {
     section.style.setProperty("--across", acrossOf(beside));
     section.classList.toggle("presenting", this.presenting);
     section.classList.toggle("alone", alone);
+    section.classList.toggle("composed", panels.some(({ key }) => this.composed?.has(key)));
     section.classList.toggle("many", this.presenting && inLanes > 4);
     section.classList.toggle("brief", this.presenting && !alone && !this.composed?.has("counters"));
     const option = (value, text) => Object.assign(element("option", "", text), { value });

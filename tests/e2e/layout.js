@@ -160,6 +160,12 @@
       return [{ element, edge: boxOf(element), overflowX, overflowY }, ...around];
     });
 
+    const inside = (box, { edge, overflowX, overflowY }) => ({
+      ...box,
+      ...(overflowX !== "visible" && { left: Math.max(box.left, edge.left), right: Math.min(box.right, edge.right) }),
+      ...(overflowY !== "visible" && { top: Math.max(box.top, edge.top), bottom: Math.min(box.bottom, edge.bottom) }),
+    });
+
     /** The part of a text's box that is seen; tells of what hides the rest, unless that can be scrolled. */
     const seen = (box, element, text) => {
       let { left, top, right, bottom } = box;
@@ -185,8 +191,7 @@
           const past = Math.max(edge.left - left, right - edge.right, high);
           fault(at.localName === "svg" ? "outside" : "clipped", text, at, `by ${Math.round(past)} px`);
         }
-        if (overflowX !== "visible") [left, right] = [Math.max(left, edge.left), Math.min(right, edge.right)];
-        if (overflowY !== "visible") [top, bottom] = [Math.max(top, edge.top), Math.min(bottom, edge.bottom)];
+        ({ left, top, right, bottom } = inside({ left, top, right, bottom }, { edge, overflowX, overflowY }));
         if (right - left < 1 || bottom - top < 1) return null;
       }
       return { left, top, right, bottom };
@@ -229,7 +234,8 @@
             if (past > SLACK) fault("outside", node.data, svg, `by ${Math.round(past)} px`);
           }
           const shrink = (box.bottom - box.top) * 0.22;
-          if (slanted) continue;
+          // The boxes of slanted lines say little. And a term whose words the picture has is not seen.
+          if (slanted || (!svg && !rgba(style.color)?.[3])) continue;
           const [top, bottom] = [part.top + shrink, part.bottom - shrink];
           lines.push({ left: part.left, right: part.right, top, bottom, text: node.data, element });
         }
@@ -238,23 +244,54 @@
     }
 
     /** Whether two texts share a place, or stand so close in a row that they read as one: “measured100.7 MB”. */
-    const meet = (one, other, spaceOf, areOneSentence) => {
+    const meet = (one, other) => {
       const high = Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top);
       const wide = Math.min(one.right, other.right) - Math.max(one.left, other.left);
       if (high <= 2) return false;
       if (wide > 2 * SLACK) return true;
       const row = high > 0.6 * Math.min(one.bottom - one.top, other.bottom - other.top);
-      if (!row || wide <= -0.9 * Math.min(spaceOf(one), spaceOf(other))) return false;
+      if (!row || wide <= -0.9 * Math.min(spaceBeside(one), spaceBeside(other))) return false;
       const [before, after] = one.left < other.left ? [one, other] : [other, one];
       // Or the space is in the text's own box.
       return !areOneSentence(one, other) && !/\s$/.test(before.text) && !/^\s/.test(after.text);
     };
+    const spaceBeside = ({ space, element }) => space ?? spaceOf(element);
     const blockOf = remembered((element) => {
       let at = element.closest("text") ?? element;
       while (at && ["inline", "contents"].includes(styleOf(at).display) && at.localName !== "text") at = parentOf(at);
       return at;
     });
-    const areOneSentence = (one, other) => blockOf(one.element) === blockOf(other.element);
+    const areOneSentence = (one, other) => !one.drawn && blockOf(one.element) === blockOf(other.element);
+
+    // Canvases: texts drawn past their edge, and what is seen of the others.
+    for (const canvas of elements.filter(({ localName }) => localName === "canvas")) {
+      if (canvas.closest("[data-testid=stDataFrame]")) continue;   // Streamlit's table: it scrolls what it draws
+      const edge = boxOf(canvas);
+      if (edge.width < 2 || edge.height < 2) continue;
+      const label = canvas.ariaLabel || canvas.getAttribute("aria-labelledby");
+      const named = label || canvas.title || canvas.textContent.trim();
+      if (!named && !canvas.closest("[aria-hidden=true]")) fault("canvas", "", canvas, "has no name");
+      const across = edge.width / canvas.width, down = edge.height / canvas.height;
+      const texts = (drawn.get(canvas) ?? []).map(({ text, space, left, top, right, bottom }) => ({
+        text, space: space * across * DENSE, element: canvas, drawn: true,
+        left: edge.left + left * across, right: edge.left + right * across,
+        top: edge.top + top * down, bottom: edge.top + bottom * down,
+      }));
+      for (const one of texts) {
+        const past = Math.max(edge.left - one.left, edge.top - one.top, one.right - edge.right,
+          one.bottom - edge.bottom);
+        if (past > SLACK) fault("outside", one.text, canvas, `drawn ${Math.round(past)} px past the canvas`);
+        if (one.text.length > 1 && one.text.endsWith("…")) fault("clipped", one.text, canvas, "drawn with an ellipsis");
+        const part = cutsOf(canvas).reduce(inside, one);
+        if (part.right - part.left >= 1 && part.bottom - part.top >= 1) lines.push(part);
+      }
+    }
+
+    // Panels that leave their player.
+    for (const panel of all(".player .panel").filter(shown)) {
+      const past = boxOf(panel).bottom - boxOf(panel.closest(".player")).bottom;
+      if (past > SLACK) fault("outside", "", panel, `${Math.round(past)} px below its player`);
+    }
 
     // Two texts in one place; what stays in sight while the page is scrolled may pass over it.
     const layerOf = remembered((element) => {
@@ -267,38 +304,11 @@
       const one = lines[i];
       for (let j = i + 1; j < lines.length && lines[j].top < one.bottom; j++) {
         const other = lines[j];
-        if (!meet(one, other, (line) => spaceOf(line.element), areOneSentence)) continue;
-        if (one.element === other.element || layerOf(one.element) !== layerOf(other.element)) continue;
+        if (!meet(one, other)) continue;
+        if (one.element === other.element && !one.drawn || layerOf(one.element) !== layerOf(other.element)) continue;
         if (formula(one.element) && formula(one.element) === formula(other.element)) continue;
         fault("overlap", one.text, one.element, `with “${short(other.text)}”`);
       }
-    }
-
-    // Canvases.
-    for (const canvas of elements.filter(({ localName }) => localName === "canvas")) {
-      if (canvas.closest("[data-testid=stDataFrame]")) continue;   // Streamlit's table: it scrolls what it draws
-      const edge = boxOf(canvas);
-      if (edge.width < 2 || edge.height < 2) continue;
-      const label = canvas.ariaLabel || canvas.getAttribute("aria-labelledby");
-      const named = label || canvas.title || canvas.textContent.trim();
-      if (!named && !canvas.closest("[aria-hidden=true]")) fault("canvas", "", canvas, "has no name");
-      const across = edge.width / canvas.width, down = edge.height / canvas.height;
-      const texts = (drawn.get(canvas) ?? []).map(({ text, space, left, top, right, bottom }) => ({
-        text, space: space * across * DENSE,
-        left: left * across, right: right * across, top: top * down, bottom: bottom * down,
-      }));
-      for (const one of texts) {
-        const past = Math.max(-one.left, -one.top, one.right - edge.width, one.bottom - edge.height);
-        if (past > SLACK) fault("outside", one.text, canvas, `drawn ${Math.round(past)} px past the canvas`);
-        if (one.text.length > 1 && one.text.endsWith("…")) fault("clipped", one.text, canvas, "drawn with an ellipsis");
-      }
-      texts.sort((a, b) => a.top - b.top);
-      texts.forEach((one, i) => {
-        for (let j = i + 1; j < texts.length && texts[j].top < one.bottom; j++) {
-          const other = texts[j];
-          if (meet(one, other, ({ space }) => space, () => false)) fault("overlap", one.text, canvas, `with “${other.text}”, drawn`);
-        }
-      });
     }
 
     // Headings.

@@ -117,6 +117,8 @@ def test_layout(page: Page, dressed: tuple[str, Browser], app: Server, stem: str
         settled(page)
         if every_view and (place := outside(page, scrolled=stem in FAR_DOWN)):
             found.append(f"{stem}: the player is {place}, outside a laptop's window")
+        if every_view:
+            found += [f"{stem} / Code / {width}: {named(fault)}" for width, fault in faults_in_code(page, theme)]
         for number, view in enumerate(views(page) if every_view else [""]):
             unread = {1440} if number else {1440, 420}  # a phone shows what is hidden elsewhere
             for look in looks(theme, other, number, every_view=every_view, same_layout=stem in SAME_LAYOUT):
@@ -129,6 +131,19 @@ def test_layout(page: Page, dressed: tuple[str, Browser], app: Server, stem: str
                     found += [f"{where}: the system's font {font} for “{text}”" for font, text in foreign_fonts(page)]
                     found += [f"{where}: {error}" for error in errors(page)]
     assert not found, "\n".join(found)
+
+
+def faults_in_code(page: Page, theme: Theme) -> Iterator[tuple[int, Fault]]:
+    """The faults of a player that opens at Idea, once it shows all its panels, each with the window's width."""
+    idea, code = (page.locator(f".depth:visible [data-depth={depth}]") for depth in ("idea", "code"))
+    if not code.count() or code.get_attribute("aria-pressed") == "true":
+        return
+    code.click()
+    for width in (1440, 1920, 1280):
+        wear(page, (width, theme))
+        settled(page)
+        yield from ((width, fault) for fault in faults(page))
+    idea.click()
 
 
 def wear(page: Page, look: Look) -> None:

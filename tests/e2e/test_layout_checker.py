@@ -60,6 +60,20 @@ PLANTED = {
     "a nameless canvas": ("canvas", "<canvas></canvas>"),
     "drawn past the canvas": ("outside", '<canvas aria-label="map" data-draw="hared memory@-6,20"></canvas>'),
     "drawn over another": ("overlap", '<canvas aria-label="map" data-draw="7e-4@10,20 4e-3@20,20"></canvas>'),
+    "drawn over the text beside it": (
+        "overlap",
+        '<div style="position: relative"><canvas aria-label="map" data-draw="scores@10,20"></canvas>'
+        '<p style="position: absolute; top: 6px; left: 10px; margin: 0">HBM, to scale</p></div>',
+    ),
+    "drawn over another canvas": (
+        "overlap",
+        '<canvas aria-label="map" data-draw="scores@10,20"></canvas>'
+        '<canvas aria-label="HBM" data-draw="weights@10,20" style="margin-left: -300px"></canvas>',
+    ),
+    "a panel below its player": (
+        "outside",
+        '<div class="player" style="height: 20px"><div class="panel" style="height: 40px"></div></div>',
+    ),
     "drawn with an ellipsis": ("clipped", '<canvas aria-label="map" data-draw="rem…@10,20"></canvas>'),
     "dark on a dark ground": ("contrast", '<div style="background: #333"><p style="color: #444">dark</p></div>'),
     "two lines half in one place": ("overlap", '<p style="margin: 0">first</p><p style="margin: -14px 0 0">second</p>'),
@@ -80,6 +94,8 @@ SOUND = """
 <p style="margin: 0">one line</p><p style="margin: -9px 0 0">close to the next</p>
 <div style="display: flex; align-items: start"><b>step</b><b style="margin-top: 6px">lower</b></div>
 <canvas aria-label="map" data-draw="one@10,20 two@60,20"></canvas>
+<div style="position: relative"><canvas aria-label="map" data-draw="a_term@10,20"></canvas><p style="position: absolute; top: 6px; left: 10px; margin: 0; color: transparent">a term</p></div>
+<div style="height: 20px; overflow: auto"><canvas aria-label="map" data-draw="out_of_sight@10,60"></canvas></div><p>in its place</p>
 <button disabled style="color: #999; background: #fff">not now</button>
 <p style="color: #767676">dark <b>e</b>nough</p>
 """

@@ -105,3 +105,11 @@ def test_a_backward_pass_is_told_with_the_numbers_of_its_row():
     assert p * (dp - delta) == pytest.approx(ds, rel=0.05)
     assert "P: the largest is" in said["exponentials"]
     assert "Pᵀ dO of this tile is added to dV." in {beat["says"] for beat in beats}
+
+
+def test_the_bar_of_a_negative_number_goes_left_of_zero():
+    bars = ran("idea/chip.js", "return given.bars.map(([v, range]) => barOf(v, range));",
+               bars=[[-1, [-1, 3]], [3, [-1, 3]], [0, [-1, 3]], [-2, [-4, 0]], [5, [4, 8]], [4, [4, 8]]])  # fmt: skip
+    assert [(bar["from"], bar["to"]) for bar in bars] == [
+        (0.25, 0), (0.25, 1), (0.25, 0.25), (1, 0.5), (0, 0.25), (0, 0),
+    ]  # fmt: skip

@@ -35,7 +35,7 @@ def chain(row: Chain, *, narrow: bool = False) -> str:
         ("dp", "p", 138.0, row.dp, 2),
         ("dp − δ", "", 204.0, row.dp - row.delta, 2),
         ("ds" if narrow else "ds = p (dp − δ)", "scores", 220.0 if narrow else 318.0, row.ds, 4),
-        ("measured" if narrow else "finite difference", "", 330.0 if narrow else 540.0, row.measured, 4),
+        ("finite difference", "", 330.0 if narrow else 540.0, row.measured, 4),
     ]
     shown = [column for column in columns if not (narrow and column[0] == "dp − δ")]
     at_ds, middle = (next(x for name, _, x, *_ in shown if name.startswith("ds")), 414.0)
@@ -121,7 +121,10 @@ def changed(bug: Exhibit) -> str:
 def verdict(output: str, error: float, tolerance: float, passes: bool) -> str:
     """The largest error of a run beside its tolerance, in words; Markdown."""
     if passes:
-        return ":green[**Right here.**] In the interpreter programs run one after the other."
+        return (
+            ":green[**Right here.**] In the interpreter programs run one after the other. On a GPU an addition can be "
+            "lost: the last line of the table above has that error."
+        )
     symbol = {"dq": "dQ", "dk": "dK", "dv": "dV"}.get(output, output)
     return f":red[**Wrong:**] in {symbol} the largest error is {number(error)}, and {scientific(tolerance)} is allowed."
 

@@ -156,7 +156,8 @@ QUESTIONS = (
     ),
     Question[Shown](
         "kept",
-        "For the backward pass the kernel keeps L instead of X. How many numbers does X have for each number of L?",
+        "For the backward pass the kernel keeps L instead of X. How many numbers does X have for each number of L in "
+        "this run?",
         "number",
         _kept,
         _why_kept,

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import isfinite
 
 from explain.chapters.cross_entropy.layers import Layer
-from explain.chapters.cross_entropy.measured import Measured
+from explain.chapters.cross_entropy.measured import OURS, Measured
 from explain.chapters.cross_entropy.states import Loss, State
 from explain.chapters.flash_attention.figures import Group
 from explain.experiment import Experiment
 from explain.figures.labels import text_width
-from explain.figures.numbers import aligned, count, fixed, moved, number, ratio
+from explain.figures.numbers import aligned, count, fixed, moved, ratio
 from explain.figures.palette import css
 from explain.figures.svg import picture, rect, text
 from explain.figures.tables import Column, Columns, markdown
@@ -59,9 +60,8 @@ def sources(layers: Sequence[Layer]) -> str:
 def states_table(found: Sequence[State]) -> str:
     """A token's state after each tile of the vocabulary, as a Markdown table."""
     rows = [(f"{one.first}–{one.last}", one.m, one.alpha, one.total, one.target) for one in found]
-    return markdown(
-        ("columns", Column("m", number), Column("α", number), Column("ℓ", number), Column("x_t", number)), rows
-    )
+    names = ("m", "α", "ℓ", "x_t")
+    return markdown(("columns", *(Column(name, lambda value: fixed(value, 3)) for name in names)), rows)
 
 
 def update(found: Sequence[State]) -> str:
@@ -74,9 +74,19 @@ def update(found: Sequence[State]) -> str:
 
 
 def loss_in_numbers(found: Loss) -> str:
-    """“loss = L − x_t = 3.2 − 1.1 = 2.1”."""
-    written = f"({fixed(found.target, 3)})" if found.target < 0 else fixed(found.target, 3)
-    return f"loss = L − x_t = {fixed(found.lse, 3)} − {written} = {fixed(found.loss, 3)}"
+    """“loss = L − x_t = 3.2000 − 1.1000 = 2.1000”: L and x_t in so many decimals that their difference is the loss."""
+    for decimals in range(3, 8):
+        lse, target, loss = (fixed(value, decimals) for value in (found.lse, found.target, found.loss))
+        if not isfinite(found.loss + found.target):
+            break
+        if abs(_read(lse) - _read(target) - _read(loss)) < 0.5 * 10**-decimals:
+            break
+    written = f"({target})" if found.target < 0 else target
+    return f"loss = L − x_t = {lse} − {written} = {loss}"
+
+
+def _read(written: str) -> float:
+    return float(written.replace("−", "-").replace(",", ""))
 
 
 def least_bytes(experiment: Experiment) -> int:
@@ -129,6 +139,23 @@ def measured_table(found: Measured) -> str:
         Column("memory ÷ the least"),
     )
     return markdown(columns, rows)
+
+
+def concluded(found: Measured) -> str:
+    """What the measured table says: our time and memory against each of the two best others, over all layers."""
+
+    def against(name: str, what: str) -> str:
+        pairs = [{one.name: getattr(one, what) for one in case.variants} for case in found.cases]
+        ratios = [pair[OURS] / pair[name] for pair in pairs if pair.get(OURS) and pair.get(name)]
+        low, high = (fixed(one, 2) for one in (min(ratios), max(ratios))) if ratios else ("", "")
+        return f"{low}–{high}\u00a0×" if low != high else f"{low}\u00a0×"
+
+    told = [
+        f"{against(name, 'seconds')} the time of {name} and {against(name, 'peak_bytes')} its memory"
+        for name in ("torch.compile", "Liger")
+        if any(one.name == name and one.seconds for case in found.cases for one in case.variants)
+    ]
+    return f"**Ours takes {'; '.join(told)}.**" if told else ""
 
 
 def _cell(seconds: float | None, peak: int | None, why: str) -> str:

@@ -67,7 +67,7 @@ def step_through(way: str, chosen: Experiment) -> tuple[Experiment, list[Trace]]
 def largest_tensor() -> None:
     """The bytes of H, W and the logits in models' last layers, at the reader's number of tokens."""
     with layout.part(
-        "Why the logits are the largest tensor",
+        "When the logits are the largest tensor",
         "A language model's last layer gives each token one **logit** for each entry of the vocabulary: X = H Wᵀ. H is "
         "tokens × d, W is V × d, and X is tokens × V. The loss needs one number from each row of X.\n\n"
         "X is larger than W as soon as there are more tokens than d: N · V against V · d. In the backward pass the "
@@ -123,7 +123,8 @@ def never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
             "All other bytes are the same.\n\n"
             "A matmul in tiles reads H once per tile of the vocabulary and W once per tile of tokens. Caches serve "
             f"most of these reads. What HBM must move at least is each input once, and X twice: "
-            f"{moved(least[0])} against {moved(least[1])}, {ratio(least[0] / least[1])} as much."
+            f"{moved(least[0])} against {moved(least[1])}, {ratio(least[0] / least[1])} as much. What a GPU moves "
+            "lies between the two columns of the table."
         )
         layout.chapter_link("three_numbers", "Three numbers shows what caches save →")
     with picture:
@@ -187,8 +188,14 @@ def how_fast() -> None:
     stale = f" :orange[{found.stale}]" if found.stale else ""
     with layout.part(
         "How fast, in how much memory?",
-        f"Loss and both gradients of {count(found.cases[0].tokens)} tokens. **Ours** is the fast kernel. A speedup "
-        "above 1 means that ours is faster than the fastest other way.",
+        f"Loss and both gradients of {count(found.cases[0].tokens)} tokens. **Ours** is the fast kernel. "
+        f"{figures.concluded(found)}\n\n"
+        "So it is for a step whose memory is short: torch.compile is a little faster where its logits fit. A speedup "
+        "above 1 would say that ours is faster than the fastest other way; memory is that of ours ÷ the least of the "
+        "others.\n\n"
+        "V = 50,257 is odd. Matmuls over an odd number of columns were much slower than over a multiple of 64, so ours "
+        "computes such a multiple at once and the last columns by themselves. The docstring of "
+        "`kernels/cross_entropy_fast.py` has both times.",
     ):
         st.markdown(figures.measured_table(found))
         st.caption(f"recorded · {found.where} · {found.method}{stale}")

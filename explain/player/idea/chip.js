@@ -158,8 +158,8 @@ function paintMatrix(ctx, palette, cells, { item, x, y, width, height }, { data,
   const at = (r, c) => (item.turned ? data[c * item.cols + r] : data[r * item.cols + c]);
   const values = Array.from({ length: high * wide }, (_, i) => at(Math.floor(i / wide), i % wide));
   const ramp = palette[item.ramp];
-  // A sum grows from tile to tile: by the root its first terms are seen too.
-  const shade = item.quantity === "acc" ? (v) => Math.sign(v) * Math.sqrt(Math.abs(v) * item.largest)
+  // A sum grows from tile to tile, and gradients are mostly far below the largest: by the root the small are seen too.
+  const shade = item.root ? (v) => Math.sign(v) * Math.sqrt(Math.abs(v) * item.largest)
     : item.ramp === "reads" ? Math.abs : (v) => v;
   const pixels = Int32Array.from(values, (v) => palette.pixel(shade(v), ramp, item.largest, item.diverging));
   drawCells(ctx, cells, pixels, wide, x, y, width, height);
@@ -206,16 +206,29 @@ function paintState(ctx, palette, { item, x, y, width, height, u }, { data, figu
     });
     return;
   }
-  const [low, high] = item.range;
+  const { to: zero } = barOf(0, item.range);
   data.forEach((v, r) => {
-    const wrong = Number.isNaN(v) || v === Infinity, share = wrong ? 1 : (v - low) / (high - low || 1);
-    const least = Number.isFinite(v) && low ? LEAST_BAR_PX : 0; // the lowest maximum is a number too
+    const wrong = Number.isNaN(v) || v === Infinity, { from, to } = wrong ? { from: 0, to: 1 } : barOf(v, item.range);
+    const least = Number.isFinite(v) && item.range[0] ? LEAST_BAR_PX : 0; // the lowest maximum is a number too
+    const long = Math.max(least, width * Math.abs(to - from));
     ctx.fillStyle = r >= item.inside ? palette.faint : wrong ? palette.alarm : fill;
-    ctx.fillRect(x, y + r * u + u * 0.12, Math.max(least, width * Math.max(0, Math.min(1, share))), u * 0.76);
+    ctx.fillRect(x + width * from - (v < 0 && from > 0 ? long : 0), y + r * u + u * 0.12, long, u * 0.76);
     const size = Math.min(u * 0.9, width * 0.4);
     if (wrong && size >= SMALLEST_FIGURE_PX * 0.7) write(ctx, figure(v), x + width / 2, y + (r + 0.5) * u, { size,
       weight: 700, font: palette.font, align: "center", colour: palette.ground });
   });
+  if (zero > 0 && zero < 1) {
+    ctx.fillStyle = palette.muted;
+    ctx.fillRect(x + width * zero - 0.5, y, 1, height);
+  }
+}
+
+/** From where to where the bar of v goes, as parts of the width that shows `low` to `high`: from 0, a negative v to the
+ * left, or from the end that is nearer to 0. −∞ has none. */
+export function barOf(v, [low, high]) {
+  const at = (value) => Math.max(0, Math.min(1, (value - low) / (high - low || 1)));
+  const from = at(0);
+  return { from, to: v === -Infinity ? from : at(v) };
 }
 
 /** Where a matrix's symbol stands, {left, middle, size}: above it, beside its shape where there is room for `shape`; of

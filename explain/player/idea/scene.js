@@ -12,6 +12,7 @@ import { SOFTMAX } from "./softmax.js";
 import { VECTOR } from "./vector.js";
 
 const FAMILIES = [MERGE, BACKWARD, LOSS, LOSS_BACKWARD, ATTENTION, SOFTMAX, VECTOR];
+const FROM_ZERO = new Set(["target", "lse", "loss"]);      // numbers whose bars have a place for 0
 const DROPPED = new Set(["keys", "values", "scores", "exponentials", "gradient"]); // with the tile
 const CARRIED = new Set(["running_max", "new_max", "running_sum", "new_sum", "accumulator", "target", // from tile to tile
   "queries_gradient", "keys_gradient", "values_gradient", "input_gradient", "weight_gradient"]);
@@ -194,9 +195,9 @@ export class Scenes {
     const { data, shape, dtype } = value;
     const look = lane.output(role ?? this.elsewhere(variable));
     const [quantity = null, ramp = "reads", diverging = false] = LOOKS[look] ?? [];
-    const { max, sum, target, lse, loss } = lane.ranges;
-    const range = { max, sum: [0, sum], alpha: [0, 1] }[quantity] ?? { target, lse, loss }[role]
-      ?? (quantity === "slate" ? this.extent(role) : undefined);
+    const { max, sum } = lane.ranges;
+    const range = { max, sum: [0, sum], alpha: [0, 1] }[quantity]
+      ?? (quantity === "slate" || FROM_ZERO.has(role) ? this.extent(role) : undefined);
     const rows = shape.length === 2 ? shape[0] : range ? data.length : 1;
     const end = lane.view.score_shape?.[0] ?? Infinity;
     const padded = story.tile(k)?.rows.findIndex((row) => row >= end) ?? -1;
@@ -208,6 +209,7 @@ export class Scenes {
       role, variable, set, dtype, rows, cols: data.length / rows, itemBytes: itemBytes(dtype || "f32"),
       symbol: role ? roleSymbol(story, role, k) : bufferSymbol(variable, story.view), quantity, ramp, diverging,
       range, turned: role === "keys" || (role === "values" && Boolean(story.roles.weights_gradient)), inside: padded < 0 ? rows : padded, // rows of S; what follows is padding
+      root: quantity === "acc" || /gradient$/.test(role) || (quantity === "p" && Boolean(story.roles.weights_gradient)),
       deep: DEEP.has(role) || (role === "output" && Boolean(story.roles.accumulator)), whole: !isFloat(dtype),
       largest: quantity ? largest || 1 : largest ?? largestOf(data), ofKeys: OF_KEYS.has(role),
     };

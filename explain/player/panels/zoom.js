@@ -33,7 +33,9 @@ export class ZoomPanel extends Panel {
     const latest = this.both.toSorted((a, b) => b.changed - a.changed)[0];
     this.hint(latest ? "" : "the numbers of the current tile");
     if (!latest) {
-      this.head("this tile", "", tile ? "not computed yet" : "no tile is loaded at this line");
+      const why = tile ? "not computed yet" : "no tile is loaded at this line";
+      this.head("this tile", "", why);
+      this.canvas.setAttribute("aria-label", `this tile: ${why}`);
       this.at = this.surface.draw(["nothing"], () => (this.surface.clear(), null));
       return;
     }

@@ -14,6 +14,7 @@ from explain.chapters.papers import flashattention
 from explain.experiment import Experiment
 from explain.trace.model import numbers
 from explain.ui.stepper import lesson
+from kernels.edits import source_of
 from kernels.museum_backward import BUGS
 from tests.pages import page
 
@@ -55,6 +56,11 @@ def test_the_formula_of_memory_is_near_what_the_paper_measured(baseline):
     for n, mb in zip(memory.LENGTHS, flashattention.TABLE_21[baseline], strict=False):
         formula = memory.held(memory.PAPERS[baseline], flashattention.of_table(baseline, n).values)
         assert 0.6 < formula / (mb * 1e6) < 1
+
+
+def test_the_method_on_the_page_is_that_of_the_kernel():
+    told = " ".join(source_of("kernels.backward").split())
+    assert all(formula in told for formula in view.METHOD)
 
 
 def test_a_bill_is_the_kernels_formula():

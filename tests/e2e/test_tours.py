@@ -41,7 +41,7 @@ SEEN = """(player) => {
   };
 }"""
 
-STATE = re.compile(r"([mαℓ]) = (\S+(?: × 10[⁻\d]+)?)[.,:](?=\s|$)")
+STATE = re.compile(r"(?<!ln )([mαℓ]) = (\S+(?: × 10[⁻\d]+)?)[.,:](?=\s|$)")
 
 # What each caption shows: → is pressed in one task, without a picture painted of each.
 WALK = f"""(player, captions) => Array.from({{ length: captions }}, (_, i) => {{

@@ -43,7 +43,9 @@ def test_the_most_splits_at_once_have_one_round_and_one_more_has_two(gpu):
 
 def test_the_question_of_splits_does_not_ask_for_a_number_that_needs_a_second_round():
     question = next(one for one in QUESTIONS if one.name == "splits")
-    asked = Filled(1, 32768, question.answer(Shown(PARTS, H200)))
+    splits = question.answer(Shown(PARTS, H200))
+    assert isinstance(splits, int)
+    asked = Filled(1, 32768, splits)
     others = [Filled(1, 32768, splits).keys_in_turn(H200) for splits in range(1, 33)]
     assert asked.keys_in_turn(H200) == min(others) == 2048
 
@@ -173,11 +175,11 @@ def test_the_two_corners_are_the_same_only_if_the_lengths_are():
 
 def test_the_question_of_the_masks_is_about_the_picture_of_the_masks():
     shown = page("decoding", view=MASKS)
-    sizes = [int(shown.slider(key=key).value) for key in ("mask_queries", "mask_keys")]
+    queries, keys = (int(str(shown.slider(key=key).value)) for key in ("mask_queries", "mask_keys"))
     question = next(one for one in QUESTIONS if one.name == "top-left")
     prompt = question.prompt_of(Shown(MASKS, H200))
-    assert prompt.startswith("{} queries, {} keys".format(*sizes))
-    assert question.answer(Shown(MASKS, H200)) == seen(sizes[0] - 1, *sizes, ALIGNMENTS[1])
+    assert prompt.startswith(f"{queries} queries, {keys} keys")
+    assert question.answer(Shown(MASKS, H200)) == seen(queries - 1, queries, keys, ALIGNMENTS[1])
 
 
 # Pictures and the page
@@ -221,7 +223,7 @@ def test_every_committed_case_of_the_fast_kernel_is_in_the_table():
     table = figures.measured_table(result)
     assert len(table.splitlines()) == 2 + len(result.of("decode"))
     assert "PyTorch" in table or "cuDNN" in table
-    times = [(case.work / 4.8e12, case.ours.seconds) for case in result.of("decode")]
+    times = [(case.work / 4.8e12, case.ours.seconds or 0.0) for case in result.of("decode")]
     assert all(least < taken for least, taken in times)
     assert all(
         duration(least) in row and percent(least / taken) in row
@@ -254,7 +256,9 @@ def test_the_links_of_the_introduction_lead_to_the_sections_of_the_page():
 
 
 def test_nothing_is_said_of_bf16_on_a_gpu_that_has_none():
-    said = texts(page("decoding", gpu="T4")).replace(figures.measured_table(load()), "")
+    result = load()
+    assert result is not None
+    said = texts(page("decoding", gpu="T4")).replace(figures.measured_table(result), "")
     assert "16 bits" in said
     assert "bf16" not in said
     asked = Shown(PARTS, T4)

@@ -27,7 +27,7 @@ _CONFUSED = {"maximum": ("minimum",), "minimum": ("maximum",), "max": ("min", "s
 _ORDERS: Mapping[type[ast.cmpop], tuple[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: (ast.LtE, ast.Gt), ast.LtE: (ast.Lt, ast.GtE), ast.Gt: (ast.GtE, ast.Lt), ast.GtE: (ast.Gt, ast.LtE),
 }  # fmt: skip
-"""Each order with its equal end in or out, and turned round."""
+"""For each comparison: the one with the equal case added or removed, and the one in the other direction."""
 
 
 def by_edits(evidence: Evidence) -> tuple[str, str] | None:

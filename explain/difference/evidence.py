@@ -81,7 +81,7 @@ class Evidence:
         return None if made is None or self.right is None else self._written_out(made, self.right)
 
     def _written_out(self, expression: ast.expr, at: Event) -> ast.expr:
-        """An expression of A, with what assignments of the same round set that B does not have."""
+        """An expression of A. Variables that B lacks are replaced by what A assigned to them in the same round."""
         made, frame = copy.deepcopy(expression), self.a.frame(at)
         for place, part in reversed([*enumerate(ast.walk(made))]):
             event = self.a.events[frame[part.id]] if isinstance(part, ast.Name) and part.id in frame else None
@@ -142,7 +142,7 @@ class Evidence:
         )
 
     def made(self, expression: ast.expr, held: Mapping[str, Any], value: NDArray[Any]) -> NDArray[Any] | None:
-        """What an expression gives on B's own values, in the shape of B's value; None if it gives nothing like that."""
+        """The value of an expression on B's own values, in the shape of B's value; None if the shapes do not fit."""
         made = evaluate(expression, held)
         try:
             return None if made is None else np.broadcast_to(np.asarray(made), np.shape(value))

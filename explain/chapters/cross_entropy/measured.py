@@ -1,4 +1,4 @@
-"""The results of `benchmarks/cross_entropy.py`, as values. Imports neither streamlit nor torch."""
+"""What `benchmarks/cross_entropy.py` measured. Imports neither streamlit nor torch."""
 
 from __future__ import annotations
 

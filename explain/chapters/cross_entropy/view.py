@@ -190,9 +190,8 @@ def how_fast() -> None:
         "How fast, in how much memory?",
         f"Loss and both gradients of {count(found.cases[0].tokens)} tokens. **Ours** is the fast kernel. "
         f"{figures.concluded(found)}\n\n"
-        "So it is for a step whose memory is short: torch.compile is a little faster where its logits fit. A speedup "
-        "above 1 would say that ours is faster than the fastest other way; memory is that of ours ÷ the least of the "
-        "others.\n\n"
+        "Use it when memory is short. If the logits fit, torch.compile is a little faster. A speedup above 1 means "
+        "that ours is faster than the fastest other way. The last column is our memory ÷ the least of the others.\n\n"
         "V = 50,257 is odd. Matmuls over an odd number of columns were much slower than over a multiple of 64, so ours "
         "computes such a multiple at once and the last columns by themselves. The docstring of "
         "`kernels/cross_entropy_fast.py` has both times.",

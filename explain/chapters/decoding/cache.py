@@ -14,7 +14,7 @@ ITEM = 2
 
 @dataclass(frozen=True)
 class Model:
-    """A published model's attention: its layers, heads, the tokens that it was trained for, and the source."""
+    """A published model's attention: layers, heads, the length it was trained for in tokens, and the source."""
 
     name: str
     layers: int

@@ -331,7 +331,7 @@ def measured_table(result: Result) -> str:
 
 
 def measured_words(result: Result) -> str:
-    """How near the fast kernel comes to the bound, and to the fastest library."""
+    """The fast kernel's share of the bandwidth, and its time beside the fastest library, in words."""
     own = [case.work / seconds / _rate(result) for case, seconds in _measured(result)]
     copies = [copy / _rate(result) for case, _ in _measured(result) if (copy := _copy(case))]
     copied = f", a copy at {_between(copies)}" if copies else ""
@@ -366,7 +366,7 @@ def _copy(case: Case) -> float | None:
 
 
 def _rate(result: Result) -> float:
-    """The datasheet's bandwidth of the GPU that measured, bytes per second; NaN of an unknown GPU."""
+    """Bandwidth of the GPU that measured, by its datasheet, bytes per second; NaN if the GPU is unknown."""
     known = card(result.provenance.gpu)
     return known.hbm_bytes_per_second if known else math.nan
 

@@ -11,7 +11,7 @@ from kernels.traffic import tiles
 from kernels.traffic_decoding import merge_bytes
 
 HEADS, KV_HEADS, HEAD_DIM, TILE, DTYPE = 32, 8, 128, 64, "fp16"
-"""The heads of a model of 8 billion parameters, such as Llama 3 8B; the keys of a tile; 16 bits that every GPU has."""
+"""The heads of a model of 8 billion parameters, such as Llama 3 8B; keys per tile; a 16-bit type that every GPU has."""
 LAYERS, PARAMETERS = 32, 8_000_000_000
 """Of that model."""
 
@@ -60,5 +60,5 @@ class Filled:
 
 
 def splits_at_once(programs: int, gpu: Gpu) -> int:
-    """The most splits whose programs all run in one round; `programs` is how many there are without splits."""
+    """The largest number of splits for which all programs run in one round; without splits there are `programs`."""
     return min(max(gpu.sms // programs, 1), MOST_SPLITS)

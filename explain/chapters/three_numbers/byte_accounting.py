@@ -326,7 +326,7 @@ def _part(experiment: Experiment, term: Term, gpu: Gpu) -> Part:
 
 
 def _read_before(traffic: Traffic, term: Term) -> bool:
-    """Whether an earlier term reads the same buffer."""
+    """Whether an earlier launch, an earlier term of the formula, reads the same buffer."""
     before = traffic.terms[: traffic.terms.index(term)]
     return any(one.buffer == term.buffer and not one.written for one in before)
 

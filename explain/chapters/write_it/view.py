@@ -146,7 +146,7 @@ def _told(name: str, seed: int) -> bool:
 
 
 def _answered(puzzle: Prediction, seed: int, runs: Runs, given: str) -> Verdict | str:
-    """The verdict, or why there is none. A number whose step the reader saw solves nothing."""
+    """The verdict, or why there is none. If the reader saw the step first, a right number counts as unsolved."""
     try:
         found = puzzle.verdict(runs, given)
     except ValueError as error:

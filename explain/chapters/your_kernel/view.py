@@ -38,7 +38,7 @@ HOW = (
 
 
 class Source(NamedTuple):
-    """What is run: a file's name, its text and a function of it. With a `path` the file there is, as it is then."""
+    """What is run: a file's name, its text and one of its functions. A file with a `path` is read again at each run."""
 
     name: str
     text: str

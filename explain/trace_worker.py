@@ -98,25 +98,26 @@ def _experiment(request: Mapping[str, Any], out: Path | None, progress: Progress
     options = dict(request.get("options", {}))
     checks = options.pop("checks", False)
     part: dict[str, Any] | None = None
-    verdict: Verdict
 
-    def run(experiment: Experiment) -> Trace:
+    def run(experiment: Experiment) -> tuple[Trace, Verdict]:
         if "budget" in options:
             _check_size(experiment, options["budget"])
 
+        verdicts: list[Verdict] = []  # the checks may repeat the run with other values in it
+
         def record(evidence: Evidence | None = None) -> Trace:
-            nonlocal verdict
             trace, verdict = run_traced(experiment, programs, progress, evidence=evidence, **options)
+            verdicts.append(verdict)
             return trace
 
-        return checked(record) if checks else record()
+        return checked(record) if checks else record(), verdicts[0]
 
     try:
-        trace = run(experiment)
+        trace, verdict = run(experiment)
     except TookTooLong as error:
         if programs and not isinstance(programs, str):
             raise
-        trace, part = _part(experiment, run, error)
+        trace, verdict, part = _part(experiment, run, error)
     judged = {name: getattr(verdict, name) for name in ("error", "tolerance", "within_tolerance", "output")}
     return _written(trace, out, start, progress) | judged | {"part": part}
 
@@ -132,13 +133,15 @@ def _check_size(experiment: Experiment, budget: float) -> None:
         raise TookTooLong(f"Triton's interpreter needs {needed:.0f} s or more for all programs")
 
 
-def _part(whole: Experiment, run: Callable[[Experiment], Trace], why: TookTooLong) -> tuple[Trace, dict[str, Any]]:
+def _part(
+    whole: Experiment, run: Callable[[Experiment], tuple[Trace, Verdict]], why: TookTooLong
+) -> tuple[Trace, Verdict, dict[str, Any]]:
     """Runs the first part that is fast enough. Raises `why` the whole is not if none is."""
     for part in smaller(whole):
         with suppress(TookTooLong):
-            trace = run(part.experiment)
+            trace, verdict = run(part.experiment)
             said = {"experiment": part.experiment.to_json(), "times": part.times, "words": part.words}
-            return trace, said | {"why": str(why)}
+            return trace, verdict, said | {"why": str(why)}
     raise why
 
 

@@ -36,9 +36,9 @@ from explain.puzzles.answer import COUNTED
 from explain.puzzles.puzzles import Puzzle, puzzles
 from explain.sandbox.process import Ended, Limits, run, run_together
 from explain.sandbox.protections import protections
-from explain.trace import checks
 from explain.trace import file as trace_file
-from explain.trace.errors import OutOfBounds, TraceError
+from explain.trace.checks import checked
+from explain.trace.errors import OutOfBounds, TookTooLong, TraceError
 from explain.trace.evidence import Evidence
 from explain.trace.model import Trace
 from explain.trace.patches import replaced
@@ -51,10 +51,6 @@ AT_ONCE = min(2, len(os.sched_getaffinity(0)))
 """So many processes share the cases of an answer."""
 AFTER_S = 10.0
 """Seconds between the end of a file's run and the end of its process: the time to check and send what was recorded."""
-NOT_TRIED = (
-    "the time limit was reached before the run was repeated with ∞ in the lanes that a mask leaves out: "
-    "whether such lanes reach the result was not checked"
-)
 
 
 def handle(request: Mapping[str, Any], _progress: Progress) -> dict[str, Any]:
@@ -234,32 +230,16 @@ def _file(path: Path, function: str, seconds: float) -> Iterator[bytes]:
         yield trace_file.to_bytes(trace)
 
 
-class _NoTime(BaseException):
-    """A repeated run did not end in time, so it proves nothing. Not an Exception: the checks take one for a result."""
-
-
 def _checked(path: Path, function: str, seconds: float) -> Trace:
     """The trace of a file's function with its findings. All its runs together take at most `seconds`."""
     end = time.monotonic() + seconds
-    first: list[tuple[Trace, Evidence]] = []
 
     def record(evidence: Evidence) -> Trace:
-        left = end - time.monotonic()
-        if first and left <= 0:
-            raise _NoTime
-        trace = record_file(path, function, "all", lambda *_: None, seconds=left, evidence=evidence)
-        if first and time.monotonic() >= end:
-            raise _NoTime
-        first.append((trace, evidence))
-        return trace
+        if (left := end - time.monotonic()) <= 0:
+            raise TookTooLong(f"its runs took longer than {seconds:g} s")
+        return record_file(path, function, "all", lambda *_: None, seconds=left, evidence=evidence)
 
-    try:
-        return checks.checked(record)
-    except _NoTime:
-        trace, evidence = first[0]
-        report = trace.report
-        told = replace(report, findings=checks.check(trace, evidence), notes=(*report.notes, NOT_TRIED))
-        return replace(trace, report=told)
+    return checked(record)
 
 
 @contextmanager

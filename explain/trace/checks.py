@@ -6,156 +6,51 @@ A check reads recorded events: the accesses of the trace, and `evidence.Evidence
 from __future__ import annotations
 
 import functools
-import hashlib
-import random
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from explain.trace import offsets
+from explain.trace.accesses import Elements, Run, named, stored_values
 from explain.trace.evidence import Event, Evidence
-from explain.trace.model import SORTS, Affine, Buffer, Finding, Scalar, Tile, Trace, numbers
+from explain.trace.model import Affine, Buffer, Finding, Scalar, Tile, Trace
 from explain.trace.offsets import DID
-from explain.trace.records import ATOMIC, LOAD, STORE
+from explain.trace.races import races, rewritten
+from explain.trace.records import LOAD, STORE
+from explain.trace.repeat import CutError, Record, reached, same_numbers
 
 SECTOR_BYTES = 32
 FEW_ELEMENTS = 8  # an access of fewer wastes sectors whatever it does
 WASTEFUL = 0.5  # of the bytes of the sectors
-MOST_PAIRS = 2000
-MEETS = {LOAD: (STORE, ATOMIC), STORE: (LOAD, STORE, ATOMIC), ATOMIC: (LOAD, STORE)}
-"""An access of each kind may meet later ones of these kinds in a race."""
 LARGEST = {"fp16": "65,504", "bf16": "3.39e38", "fp32": "3.40e38"}
-Elements = NDArray[np.int64]
+NOT_TRIED = (
+    "a limit ended the run before it was repeated with ∞ in the lanes that a mask leaves out: whether such lanes reach "
+    "the result was not checked"
+)
 
 
-@dataclass(frozen=True, eq=False)
-class Run:
-    """A recorded run, and what its recorder saw."""
-
-    trace: Trace
-    evidence: Evidence
-
-    @functools.cached_property
-    def steps(self) -> NDArray[np.int64]:
-        """The step of each access."""
-        at = self.trace.columns.access_at
-        return np.searchsorted(at, np.arange(at[-1]), side="right") - 1
-
-    @functools.cached_property
-    def places(self) -> NDArray[np.int64]:
-        """The launch and the program (a number in the run) of each access, shape (accesses, 2)."""
-        starts = np.array(self.trace._starts)
-        span = np.searchsorted(starts, self.steps, side="right") - 1
-        launches = np.array([launch for launch, _ in self.trace._spans])
-        return np.stack([launches[span], span], axis=1) if len(span) else np.zeros((0, 2), np.int64)
-
-    @functools.cache  # noqa: B019  # a run lives as long as its checks
-    def lanes(self, value: int, mask: int) -> tuple[Elements, NDArray[np.bool_]]:
-        """The elements of a tile of addresses and its active lanes, both of its shape."""
-        elements = self.trace.values[value]
-        assert isinstance(elements, Tile | Affine)
-        active = np.ones(elements.shape, bool) if mask < 0 else numbers(self.trace.values[mask])
-        return elements.numpy(), active
-
-    def of(self, access: int) -> tuple[Elements, NDArray[np.bool_]]:
-        c = self.trace.columns
-        return self.lanes(int(c.access_value[access]), int(c.access_mask[access]))
-
-    def buffer(self, access: int) -> Buffer:
-        return self.trace.launches[self.places[access, 0]].buffers[self.trace.columns.access_buffer[access]]
-
-    def finding(self, sort: str, step: int, words: str, buffer: Buffer | None = None, element: int = -1,
-                **more: Any) -> Finding:  # fmt: skip
-        """A finding at a step, of an element of a buffer if there is one."""
-        step = min(step, self.trace.steps - 1)
-        found: dict[str, Any] = (
-            {} if buffer is None else {"buffer": buffer.name, "element": element, "index": index(buffer, element)}
-        )
-        kernel, program = self.trace.launch(step).kernel, self.trace.program(step).id
-        line, error = self.trace.line(step), SORTS[sort].error
-        return Finding(sort, error, step, line, kernel, program, words, **found, **more)
-
-    def sites(self, accesses: Iterable[int]) -> Iterator[list[int]]:
-        """Accesses by function, line and their place in the line: each group is one load or store of the source."""
-        found: dict[tuple[int, ...], list[int]] = {}
-        c = self.trace.columns
-        for access in accesses:
-            step = self.steps[access]
-            place = access - c.access_at[step], c.access_kind[access], c.access_buffer[access]
-            found.setdefault((int(c.source[step]), int(c.line[step]), *map(int, place)), []).append(access)
-        yield from found.values()
-
-    def lines(self, accesses: Iterable[int]) -> dict[tuple[int, int], list[int]]:
-        """Accesses by function and line."""
-        found: dict[tuple[int, int], list[int]] = {}
-        c = self.trace.columns
-        for access in accesses:
-            step = self.steps[access]
-            found.setdefault((int(c.source[step]), int(c.line[step])), []).append(access)
-        return found
-
-
-def checked(record: Callable[[Evidence], Trace]) -> Trace:
+def checked(record: Record) -> Trace:
     """The trace that `record` makes, with its findings in its report.
 
     `record` runs everything again with the same inputs each time it is called. It is called again if a masked load has
-    lanes without a value: with infinity in them the run must store the same.
+    lanes without a value: with infinity in them the run must store the same. A note says if a limit ended such a run.
     """
 
     def repeatable(evidence: Evidence) -> Trace:
-        with _same_numbers():
+        with same_numbers():
             return record(evidence)
 
     evidence = Evidence()
     trace = repeatable(evidence)
+    notes = trace.report.notes
     if evidence.undefined:
-        evidence.reached = _reached(repeatable, trace, evidence)
-    report = replace(trace.report, findings=check(trace, evidence))
-    return replace(trace, report=report)
-
-
-@contextmanager
-def _same_numbers() -> Iterator[None]:
-    """While open, random numbers are the same each time."""
-    random.seed(0)
-    np.random.seed(0)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        yield
-
-
-def _reached(record: Callable[[Evidence], Trace], trace: Trace, evidence: Evidence) -> list[int]:
-    """The loads with undefined lanes that change what the run stores, or where it reads; one for each line."""
-
-    def differs(loads: Collection[int]) -> bool:
         try:
-            return effects(record(Evidence(garbage=frozenset(loads)))) != usual
-        except Exception:  # foreign code may raise anything when it reads infinity
-            return True
-
-    usual = effects(trace)
-    if not differs(evidence.undefined) or differs(()):  # not even the same run twice is the same
-        return []
-    run = Run(trace, evidence)
-    lines = run.lines(access for access in evidence.undefined if access < len(run.steps)).values()
-    return [loads[0] for loads in lines if len(lines) == 1 or differs(loads)]
-
-
-def effects(trace: Trace) -> list[bytes]:
-    """A digest of each access: its active elements, and what it stored there."""
-    run = Run(trace, Evidence())
-    c, found = trace.columns, []
-    for access in range(len(run.steps)):
-        elements, active = run.of(access)
-        stored = stored_values(run, access, active).tobytes()
-        parts = (bytes([c.access_kind[access]]), elements[active].tobytes(), stored)
-        found.append(hashlib.blake2b(b"".join(parts), digest_size=16).digest())
-    return found
+            evidence.reached = reached(repeatable, trace, evidence)
+        except CutError:
+            notes = (*notes, NOT_TRIED)
+    return replace(trace, report=replace(trace.report, notes=notes, findings=check(trace, evidence)))
 
 
 def check(trace: Trace, evidence: Evidence) -> tuple[Finding, ...]:
@@ -166,24 +61,6 @@ def check(trace: Trace, evidence: Evidence) -> tuple[Finding, ...]:
         key = one.sort, trace.columns.source[one.step], one.line, one.buffer
         found[key] = replace(found[key], times=found[key].times + one.times) if key in found else one
     return tuple(sorted(found.values(), key=lambda one: (one.step, not one.error)))
-
-
-def index(buffer: Buffer, element: int) -> tuple[int, ...]:
-    """The place of an element in its tensor, the first axis perhaps too large; () if strides lead to no place."""
-    if element < 0 or not buffer.shape:
-        return ()
-    found, rest = [0] * len(buffer.shape), element
-    for axis in sorted(range(len(buffer.shape)), key=lambda k: -buffer.strides[k]):
-        stride = buffer.strides[axis]
-        if (stride > 0 and buffer.shape[axis] > 1) or (stride > 0 and axis == 0):
-            found[axis], rest = divmod(rest, stride)
-    return () if rest else tuple(found)
-
-
-def named(buffer: Buffer, element: int) -> str:
-    """`x[3, 5]`; the element's number where it has no place."""
-    place = index(buffer, element)
-    return f"{buffer.name}[{', '.join(map(str, place))}]" if place else f"element {element} of {buffer.name}"
 
 
 # Memory that may not be touched
@@ -320,154 +197,6 @@ def undefined(run: Run) -> Iterator[Finding]:
 
 
 # Elements that two lanes or two programs touch
-
-
-def races(run: Run) -> Iterator[Finding]:
-    """Programs run in any order and at once: what one writes, another may touch by atomics alone."""
-    yield from _races(run, same=False)
-
-
-def rewritten(run: Run) -> Iterator[Finding]:
-    """The result is right, the second store is wasted."""
-    yield from _races(run, same=True)
-
-
-def _races(run: Run, same: bool) -> Iterator[Finding]:
-    c = run.trace.columns
-    for launch in range(len(run.trace.launches)):
-        lanes = run_lanes(run, launch)
-        if lanes is None:
-            continue
-        for earlier, later, one in lanes.conflicts(functools.partial(_ordered, run)):
-            if lanes.equal(earlier, later) != same:
-                continue
-            step, before = int(run.steps[later]), int(run.steps[earlier])
-            buffer, element = run.buffer(later), int(lanes.element[one])
-            did, other = (DID[c.access_kind[k]] for k in (later, earlier))
-            place = list(run.trace.program(before).id)
-            if same:
-                words = (
-                    f"Stores to {named(buffer, element)} what program {place} has stored there, at line "
-                    f"{run.trace.line(before)}: the same value"
-                )
-                yield run.finding("rewritten", step, words, buffer, element)
-            else:
-                words = (
-                    f"{did} {named(buffer, element)}, and program {place} {other.lower()} it, at line "
-                    f"{run.trace.line(before)}, without atomics: the result depends on which is first"
-                )
-                yield run.finding("race", step, words, buffer, element, remedy="atomics, a lock, or two launches")
-
-
-@dataclass(frozen=True, eq=False)
-class Lanes:
-    """Every active lane of a launch's accesses, sorted by address and time."""
-
-    run: Run
-    address: Elements
-    access: Elements
-    value: NDArray[np.float64]  # what a store stores; NaN else
-    element: Elements
-
-    def conflicts(self, excused: Callable[[int, int], bool]) -> Iterator[tuple[int, int, int]]:
-        """Accesses of two programs to one address, one a write and not both atomic: (earlier, later, the lane).
-
-        Of the earlier accesses of each kind, it is the last that `excused(earlier, later)` does not excuse.
-        """
-        columns = self.run.trace.columns
-        kind, program = columns.access_kind[self.access], self.run.places[self.access, 1]
-        new = np.r_[True, self.address[1:] != self.address[:-1]]
-        start = np.maximum.accumulate(np.where(new, np.arange(len(new)), 0))
-        judged: dict[tuple[int, int], int] = {}
-        for one, others in MEETS.items():
-            own = np.flatnonzero(kind == one)
-            other = np.diff(program[own], prepend=-1) != 0
-            # Of each of `own`: the number of the last one before it that is another program's.
-            skip = np.maximum.accumulate(np.where(other, np.arange(len(own)), 0)) - 1
-            lanes = np.flatnonzero(np.isin(kind, others))
-            before = np.searchsorted(own, lanes) - 1
-            while True:
-                for _ in range(2):  # the second time after a skip
-                    there = before >= 0
-                    there[there] = own[before[there]] >= start[lanes[there]]
-                    lanes, before = lanes[there], before[there]
-                    before = np.where(program[own[before]] == program[lanes], skip[before], before)
-                if not lanes.size:
-                    break
-                together = self.access[own[before]] * len(self.run.steps) + self.access[lanes]
-                pairs, first, number = np.unique(together, return_index=True, return_inverse=True)
-                again = np.zeros(len(pairs), bool)
-                for k, pair in enumerate(pairs.tolist()):
-                    earlier, later = divmod(pair, len(self.run.steps))
-                    line = int(columns.line[self.run.steps[earlier]]), int(columns.line[self.run.steps[later]])
-                    judged[line] = judged.get(line, 0) + 1
-                    if judged[line] > MOST_PAIRS:
-                        continue
-                    if excused(earlier, later):
-                        again[k] = True
-                    else:
-                        yield earlier, later, int(lanes[first[k]])
-                more = again[number]
-                lanes, before = lanes[more], skip[before[more]]
-
-    def equal(self, earlier: int, later: int) -> bool:
-        """Whether both stored the same values at all addresses that they share."""
-        kinds = self.run.trace.columns.access_kind
-        if kinds[earlier] != STORE or kinds[later] != STORE:
-            return False
-        stored = [self._stored(access) for access in (earlier, later)]
-        _, one, two = np.intersect1d(stored[0][0], stored[1][0], return_indices=True)
-        return bool(np.array_equal(stored[0][1][one], stored[1][1][two], equal_nan=True))
-
-    def _stored(self, access: int) -> tuple[Elements, NDArray[np.float64]]:
-        mine = self.access == access
-        return self.address[mine], self.value[mine]
-
-
-@functools.cache
-def run_lanes(run: Run, launch: int) -> Lanes | None:
-    """None if no address has two programs."""
-    c = run.trace.columns
-    parts: list[tuple[NDArray[Any], ...]] = []
-    for access in np.flatnonzero(run.places[:, 0] == launch).tolist():
-        elements, active = run.of(access)
-        storage, offset = run.evidence.shared[launch][c.access_buffer[access]]
-        own = elements[active].reshape(-1)
-        address = (storage << 44) + offset + own * run.buffer(access).item_bytes
-        parts.append((address, np.full(own.size, access), stored_values(run, access, active), own))
-    if len({run.places[int(part[1][0]), 1] for part in parts if part[1].size}) < 2:
-        return None
-    address, access_, value, element = (np.concatenate(column) for column in zip(*parts, strict=True))
-    order = np.lexsort((access_, address))
-    return Lanes(run, address[order], access_[order], value[order], element[order])
-
-
-def stored_values(run: Run, access: int, active: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """What the active lanes of a store stored, shape (lanes,); NaN for anything else."""
-    number = run.trace.columns.access_stored[access]
-    value = run.trace.values[number] if number >= 0 else None
-    if not isinstance(value, Tile | Affine):
-        return np.full(int(np.count_nonzero(active)), np.nan)
-    return np.broadcast_to(value.numpy(), active.shape)[active].astype(np.float64)
-
-
-def _ordered(run: Run, earlier: int, later: int) -> bool:
-    """Whether the programs met at an atomic in between: a lock, or a counter."""
-    atomics = _atomics(run)
-    after = {key for number, key in atomics.get(int(run.places[earlier, 1]), ()) if number > earlier}
-    return any(number < later and key in after for number, key in atomics.get(int(run.places[later, 1]), ()))
-
-
-@functools.cache
-def _atomics(run: Run) -> dict[int, list[tuple[int, tuple[int, int]]]]:
-    """Of each program, its atomics: the access's number, and the buffer and element."""
-    found: dict[int, list[tuple[int, tuple[int, int]]]] = {}
-    c = run.trace.columns
-    for access in np.flatnonzero(c.access_kind == ATOMIC).tolist():
-        elements, active = run.of(access)
-        keys = [(access, (int(c.access_buffer[access]), int(e))) for e in np.unique(elements[active])]
-        found.setdefault(int(run.places[access, 1]), []).extend(keys)
-    return found
 
 
 def twice(run: Run) -> Iterator[Finding]:

@@ -81,6 +81,7 @@ class Evidence:
     loads: dict[int, Loaded] = field(default_factory=dict)  # each load's result
     stored: list[Any] = field(default_factory=list)  # the arrays that were stored, once an integer was narrowed
     reached: list[int] = field(default_factory=list)  # of `undefined`: those that change what the run stores
+    cut: bool = False  # a limit ended the run
     shared: list[list[tuple[int, int]]] = field(default_factory=list)
     """For each launch and buffer: the number of its storage, and the bytes there before the buffer's element 0."""
 
@@ -93,7 +94,10 @@ class Evidence:
                 for owner, name, value in hooks():
                     stack.enter_context(replaced(owner, name, value))
             stack.enter_context(gatherer.unwritten)
-            yield
+            try:
+                yield
+            finally:
+                self.cut = recorder.cut
         storages: dict[int, int] = {}
         for launch in recorder.launches:
             self.shared.append(
@@ -127,7 +131,8 @@ class Unwritten(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes which elements of memory from torch.empty and its like were never written.
 
     Floats there become a NaN that nothing else makes, and other numbers 0. So it also sees what was written without
-    PyTorch, as by NumPy: an element that is no longer that NaN, and any that is not 0.
+    PyTorch, as by NumPy: an element that is no longer that NaN, and any that is not 0. Zeros among whole numbers cannot
+    be seen: where NumPy got the memory, they count as written.
 
     During a launch it ignores PyTorch: the interpreter passes tensors on through functions that seem to write them.
     """
@@ -168,6 +173,11 @@ class Unwritten(TorchDispatchMode):  # type: ignore[no-untyped-call]
         _bytes(tensor).fill_(POISON if tensor.is_floating_point() else 0)
         self.flags[storage.data_ptr()] = tensor, torch.ones(storage.nbytes() // tensor.element_size(), dtype=torch.bool)
 
+    def share(self, tensor: torch.Tensor) -> None:
+        """NumPy gets the tensor's memory, and may write into it from now on."""
+        if not (self.launching() or tensor.is_floating_point()):
+            self.write(tensor)
+
     def write(self, tensor: torch.Tensor) -> None:
         storage = tensor.untyped_storage()
         found = self.flags.get(storage.data_ptr()) if storage.device.type == "cpu" else None
@@ -188,11 +198,11 @@ class Unwritten(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if found is None:
             return None
         whole, flags = found
-        known = flags.numpy()
+        known = _numpy(flags)
         at = ((addresses - np.uint64(storage)) // np.uint64(whole.element_size())).astype(np.int64)
         bad = known[at]
         if kind != STORE and bad.any():
-            content = _bytes(whole).numpy()[: known.size * whole.element_size()].reshape(known.size, -1)
+            content = _numpy(_bytes(whole))[: known.size * whole.element_size()].reshape(known.size, -1)
             if whole.is_floating_point():
                 bad &= (content[at] == POISON).all(axis=1)
             elif content[known].any():
@@ -200,6 +210,9 @@ class Unwritten(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if kind != LOAD:
             known[at] = False
         return bad if kind != STORE and bad.any() else None
+
+
+_numpy = torch.Tensor.numpy
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
@@ -224,12 +237,18 @@ class _Gatherer:
 
     def hooks(self) -> list[tuple[Any, str, object]]:
         """The attributes to replace, each as (owner, name, the new value, which reports)."""
+
+        def numpy(tensor: torch.Tensor, **named: bool) -> NDArray[Any]:
+            self.unwritten.share(tensor)
+            return _numpy(tensor, **named)
+
         builder = interpreter.InterpreterBuilder
         methods = {name: getattr(self, name.removeprefix("create_")) for name in ACCESSES}
         methods |= dict.fromkeys(UNMASKED, self.unmasked)
         methods |= {"cast_impl": self.cast, "binary_op": self.binary, "unary_op": self.unary, "create_dot": self.dot}
         return [
             *((builder, name, around(getattr(builder, name), method)) for name, method in methods.items()),
+            (torch.Tensor, "numpy", numpy),
             (self.recorder, "seen", self.seen(self.recorder.seen)),
             (self.recorder, "touch", self.touch(self.recorder.touch)),
         ]

@@ -27,13 +27,12 @@ import torch
 from torch import overrides
 from torch.utils import _device
 from triton.runtime import KernelInterface
-from triton.runtime.errors import InterpreterError
 
 from explain.trace.errors import BadTarget, OutOfBounds, TookTooLong, TraceError
 from explain.trace.instrument import PROJECT
 from explain.trace.model import Failure, Trace
 from explain.trace.patches import replaced
-from explain.trace.recorder import Programs, Progress, recording
+from explain.trace.recorder import Programs, Progress, recording, root_of
 from explain.trace.without_gpu import OURS, OnCpu, is_library, without_gpu
 
 OUTPUT_CHARACTERS = 100_000
@@ -68,9 +67,11 @@ def record_file(
     ):
         failure = None
         try:
-            with limited(seconds):
+            with limited(seconds, recorder.cut_short):
                 file.call()
         except BaseException as error:  # foreign code may raise SystemExit or KeyboardInterrupt
+            if _no_memory(root_of(error)):
+                recorder.cut_short()
             if not recorder.steps:
                 raise
             step, calls = recorder.failed_at(error)
@@ -165,13 +166,14 @@ def _changes_modes(frame: FrameType | None) -> bool:
 
 
 @contextmanager
-def limited(seconds: float | None) -> Iterator[None]:
-    """Raises TookTooLong inside after so many seconds, and again each second, if the code hides it."""
+def limited(seconds: float | None, late: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Calls `late` and raises TookTooLong inside after so many seconds, and again each second, if the code hides it."""
 
     def stop(_: int, frame: FrameType | None) -> None:
         if _changes_modes(frame):
             signal.setitimer(signal.ITIMER_REAL, SOON_S, 1)
             return
+        late()
         raise TookTooLong(
             f"it ran longer than {seconds:g} s: raise --seconds, make its inputs smaller, "
             "or run a few programs: explain trace … --programs 0:4 --only"
@@ -303,9 +305,7 @@ def said(what: str, error: BaseException) -> str:
     """One sentence about a failure."""
     if isinstance(error, TraceError | OutOfBounds):
         return str(error)
-    root: BaseException = error
-    while isinstance(root, InterpreterError) and root.__cause__ is not None:
-        root = root.__cause__
+    root = root_of(error)
     if _asks_for_cuda(root):
         return (
             f"{what} asks for a GPU. Kernels are recorded in Triton's CPU interpreter: make its tensors on the CPU "
@@ -317,9 +317,13 @@ def said(what: str, error: BaseException) -> str:
             f"`{name[1]}` has no value here: in Triton a variable that is first assigned inside a loop, or in one "
             "branch of an `if`, ends with it. Give it a value before"
         )
-    if isinstance(root, MemoryError) or os.strerror(errno.ENOMEM) in str(root):
+    if _no_memory(root):
         return f"{what} needs more memory than it may take: raise --megabytes ({root})"
     return f"{what} failed: {said}{place_of(error)}"
+
+
+def _no_memory(error: BaseException) -> bool:
+    return isinstance(error, MemoryError) or os.strerror(errno.ENOMEM) in str(error)
 
 
 def place_of(error: BaseException) -> str:

@@ -75,6 +75,7 @@ class Recorder:
         self._failed: tuple[BaseException, int, list[FrameSummary]] | None = None  # the last failure of a kernel
         self._thread = threading.get_ident()
         self._refused = ""
+        self.cut = False  # a limit ended the run
         self.notes: list[str] = []
 
     def note(self, text: str) -> None:
@@ -111,7 +112,7 @@ class Recorder:
 
         If no kernel raised it, as when a result is wrong: the last step, and the error's own calls.
         """
-        if self._failed is not None and self._failed[0] is _root(error):
+        if self._failed is not None and self._failed[0] is root_of(error):
             return self._failed[1:]
         return len(self.steps) - 1, [*extract_tb(error.__traceback__)]
 
@@ -126,7 +127,7 @@ class Recorder:
 
     def fail(self, site: Site, error: BaseException) -> None:
         """Adds the step that failed, at its line: in the innermost function that is recorded."""
-        root = _root(error)
+        root = root_of(error)
         if (self._failed is not None and root is self._failed[0]) or error.__traceback__ is None:
             return
         line = site.source.first_line_of(error.__traceback__.tb_lineno)
@@ -174,10 +175,16 @@ class Recorder:
     def check_limits(self) -> None:
         remedy = "record fewer programs (--programs 0:4; all are counted) or a smaller input, or raise"
         if len(self.steps) > self.max_steps:
+            self.cut_short()
             raise TraceTooLarge(f"the recording has more than {self.max_steps:,} steps: {remedy} --max-steps")
         if self.held_bytes > self.max_bytes:
+            self.cut_short()
             megabytes = self.max_bytes / 1e6
             raise TraceTooLarge(f"the recording's values take more than {megabytes:g} MB: {remedy} --max-values")
+
+    def cut_short(self) -> None:
+        """Notes that a limit ends the run, even if foreign code hides the error that says so."""
+        self.cut = True
 
     # What the interpreter's operations report
 
@@ -210,6 +217,7 @@ class Recorder:
         passed, in_launch = now - self.began, now - self.launch.began
         needed = passed + in_launch * (1 / done - 1) if done and in_launch > FORESIGHT_SECONDS else passed
         if needed > self.budget:
+            self.cut_short()
             raise TookTooLong(f"Triton's interpreter needs {needed:.0f} s or more for all programs")
 
     def end_program(self) -> None:
@@ -289,7 +297,7 @@ _DID = ("loads", "stores to", "updates")
 _NOTHING = object()
 
 
-def _root(error: BaseException) -> BaseException:
+def root_of(error: BaseException) -> BaseException:
     """What was raised first; the interpreter raises another error for each helper on the way."""
     while isinstance(error, interpreter.InterpreterError) and error.__cause__ is not None:
         error = error.__cause__

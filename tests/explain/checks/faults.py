@@ -63,6 +63,17 @@ def unwritten_then_filled_by_numpy():
     accumulate_kernel[(1,)](torch.ones(16, dtype=torch.int32), counts, BLOCK=16)
 
 
+def unwritten_then_zeroed_by_numpy():
+    counts = torch.empty(16, dtype=torch.int32)
+    np.asarray(counts)[:] = 0
+    accumulate_kernel[(1,)](torch.ones(16, dtype=torch.int32), counts, BLOCK=16)
+
+
+def unwritten_counts():
+    counts = torch.empty(16, dtype=torch.int32)
+    accumulate_kernel[(1,)](torch.ones(16, dtype=torch.int32), counts, BLOCK=16)
+
+
 def unwritten_but_half():
     y = torch.empty(16)
     y.numpy()[:8] = 0.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,8 +14,11 @@ import triton
 import triton.language as tl
 
 from explain.trace import file
-from explain.trace.checks import CHECKS, Lanes, checked
+from explain.trace.checks import CHECKS, NOT_TRIED, checked
+from explain.trace.errors import TookTooLong, TraceTooLarge
 from explain.trace.model import SORTS
+from explain.trace.python_file import record_file
+from explain.trace.races import Lanes
 from explain.trace.recorder import record_call
 from explain.trace.records import ATOMIC, LOAD
 from tests.explain.checks import faults
@@ -68,6 +73,7 @@ def test_its_right_twin_is_not_blamed(sort):
     [
         "unwritten_then_filled",
         "unwritten_then_filled_by_numpy",
+        "unwritten_then_zeroed_by_numpy",
         "race_with_a_lock",
         "race_in_place_right",
         "outside_a_view_right",
@@ -80,6 +86,56 @@ def test_right_kernels_that_look_alike_are_not_blamed(function):
 def test_what_numpy_did_not_write_is_unwritten():
     (found,) = (one for one in findings(faults.unwritten_but_half) if one.error)
     assert (found.sort, found.element, found.times) == ("unwritten", 8, 8)
+
+
+def test_whole_numbers_that_nobody_wrote_are_unwritten():
+    (found,) = (one for one in findings(faults.unwritten_counts) if one.error)
+    assert (found.sort, found.times) == ("unwritten", 16)
+
+
+def late(evidence):
+    raise TookTooLong("it ran too long")
+
+
+def hidden_limit(evidence):
+    def call():
+        with suppress(TraceTooLarge):
+            faults.undefined()
+
+    return record_call(call, evidence=evidence, max_steps=3)
+
+
+def failing(evidence):
+    record_call(faults.undefined, evidence=evidence)
+    raise ValueError("index 1515870810 is not allowed")
+
+
+@pytest.mark.parametrize(("again", "proves"), [(late, False), (hidden_limit, False), (failing, True)])
+def test_a_repetition_that_a_limit_ends_proves_nothing(again, proves):
+    def record(evidence):
+        return again(evidence) if evidence.garbage else record_call(faults.undefined, evidence=evidence)
+
+    report = checked(record).report
+    assert ("undefined" in {one.sort for one in report.findings}) == proves
+    assert (NOT_TRIED in report.notes) != proves
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_file_that_is_late_when_it_runs_again_is_not_blamed(tmp_path, hidden):
+    path = tmp_path / "mine.py"
+    wait = "    time.sleep(30 if begun else 0)\n"
+    if hidden:
+        wait = f"    with contextlib.suppress(Exception):\n    {wait}"
+    path.write_text(
+        "import contextlib, sys, time\nfrom tests.explain.checks import faults\n\n"
+        "def main():\n    begun, sys.begun = hasattr(sys, 'begun'), True\n    faults.undefined()\n" + wait
+    )
+    try:
+        report = checked(lambda e: record_file(path, "main", "all", lambda *_: None, 2.0, evidence=e)).report
+    finally:
+        del sys.begun
+    assert "undefined" not in {one.sort for one in report.findings}
+    assert NOT_TRIED in report.notes
 
 
 def test_of_two_loads_in_a_line_the_unused_one_is_named():

@@ -148,13 +148,17 @@ class WorkerSpec:
 class WorkerPool:
     """`size` workers that answer calls from any thread, first come, first served.
 
-    One that is taken starts the next, if that has not started: a single reader needs no more than two.
+    One that is taken starts the next, if that has not started: a single reader needs no more than two. At most
+    `at_once` of them work at a time, by default all; the others are spare. A spare one takes the place of a worker that
+    ended, so that the next call need not wait for a new process.
     """
 
-    def __init__(self, spec: WorkerSpec, size: int = 1) -> None:
-        if size < 1:
-            raise ValueError(f"size is {size!r}; a pool needs at least 1 worker")
+    def __init__(self, spec: WorkerSpec, size: int = 1, at_once: int | None = None) -> None:
+        at_once = size if at_once is None else at_once
+        if not 1 <= at_once <= size:
+            raise ValueError(f"size is {size!r}, at_once {at_once!r}; a pool needs at least 1 worker that may work")
         self.spec = spec
+        self._at_once = at_once
         self._free: list[_Worker | None] = [None] * size  # None: this worker is not started
         self._busy = 0
         self._waiting: deque[object] = deque()
@@ -205,9 +209,9 @@ class WorkerPool:
 
         worker = self._take(check, poll=cancel is not None)
         try:
-            if worker is not None and (worker.dead() or worker.stopped()):  # killed or halted while nobody used it
+            while worker is not None and (worker.dead() or worker.stopped()):  # killed or halted while nobody used it
                 worker.end()
-                worker = None
+                worker = self._another()
             worker = worker or _Worker(self.spec)
             worker.wait_until_warm(check)
             return worker.run(number, message, seconds, megabytes, progress, check)
@@ -238,7 +242,7 @@ class WorkerPool:
             self._waiting.append(ticket)
             try:
                 check()
-                while not (self._waiting[0] is ticket and self._free):
+                while not (self._waiting[0] is ticket and self._free and self._busy < self._at_once):
                     self._changed.wait(WATCH_SECONDS if poll else None)
                     check()
                 self._busy += 1
@@ -249,8 +253,19 @@ class WorkerPool:
                 self._waiting.remove(ticket)
                 self._changed.notify_all()
 
+    def _another(self) -> _Worker | None:
+        """A free worker that has started, if there is one; its place stays."""
+        with self._changed:
+            found = next((k for k, worker in enumerate(self._free) if worker is not None), None)
+            if found is None:
+                return None
+            worker, self._free[found] = self._free[found], None
+            return worker
+
     def _give_back(self, worker: _Worker | None) -> None:
+        place = 0
         if worker is not None and (self._closed or not worker.sound):
+            place = len(self._free)  # behind those that are warm
             worker.end()
             failed_to_warm = not worker.warm  # another would fail too
             worker = None
@@ -259,7 +274,7 @@ class WorkerPool:
                     worker = _Worker(self.spec)
         with self._changed:
             self._busy -= 1
-            self._free.insert(0, worker)
+            self._free.insert(place, worker)
             self._changed.notify_all()
 
 

@@ -335,6 +335,28 @@ def test_two_workers_work_at_once() -> None:
         assert first.result() != second.result()
 
 
+def test_a_spare_worker_takes_the_place_of_one_that_ended() -> None:
+    with WorkerPool(SPEC, size=2, at_once=1) as pool:
+        first = pid_of(pool)
+        spare = pool._free[1]
+        assert spare is not None
+        with pytest.raises(WorkerDied):
+            pool.call({"do": "crash"})
+        assert pid_of(pool) == spare._popen.pid
+        os.kill(spare._popen.pid, signal.SIGKILL)
+        assert eventually(lambda: not alive(spare._popen.pid))
+        third = pid_of(pool)
+        assert third not in (first, spare._popen.pid)
+        assert pid_of(pool) == third
+        assert [worker is not None for worker in pool._free] == [True, True], "and there is another spare"
+
+
+def test_a_spare_worker_does_not_work_beside_the_other() -> None:
+    with WorkerPool(SPEC, size=2, at_once=1) as pool, ThreadPoolExecutor(2) as threads:
+        first, second = (threads.submit(sleep, pool) for _ in range(2))
+        assert first.result() == second.result()
+
+
 def test_cancel_ends_the_run(pool: WorkerPool) -> None:
     before = pid_of(pool)
     cancel = threading.Event()

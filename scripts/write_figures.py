@@ -152,6 +152,12 @@ def verification(result: Result) -> Result:
     return {**counted, "right": len(right), "on": _versions(result["provenance"])}
 
 
+def cases(result: Result) -> Result:
+    """The random cases: how many kernels and presets there are, and on what a GPU ran them."""
+    on = {"on": _versions(result["provenance"])} if "gpu" in result["provenance"] else {}
+    return {"right": len(result["kernels"]), "kinds": len(result["presets"]), **on}
+
+
 def cross_entropy(result: Result) -> Result:
     """The times and the memory of a last layer, as a table."""
     found = loss.parsed(dict(result))
@@ -191,6 +197,8 @@ FIELDS: Mapping[str, Callable[[Result], Result]] = {
     "speed": lambda result: {"table": "\n".join(speed_table.lines(dict(result)))},
     "speed_random": lambda result: {"table": "\n".join(speed_random_table.lines(dict(result)))},
     "verification-h200": verification,
+    "cases_gpu": cases,
+    "cases_cpu": cases,
     "gpu_suite": gpu_suite,
     "cross_entropy": cross_entropy,
 }

@@ -209,7 +209,8 @@ def class_of(students: int, server: Server) -> Iterator[None]:
 def _attend_all(url: str, students: int) -> None:
     async def attend_all() -> None:
         tally = Tally()
-        each = (attend(url, CHAPTER, RAMP_S * i / students, iter((LESSON_S,)), tally) for i in range(students))
+        stay = [(LESSON_S, "move")]
+        each = (attend(url, iter([CHAPTER]), RAMP_S * i / students, stay, tally) for i in range(students))
         await asyncio.gather(*each)
 
     asyncio.run(attend_all())

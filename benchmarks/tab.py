@@ -45,6 +45,19 @@ class Tab:
         self._states: dict[str, WidgetState] = {}
         self.controls: dict[str, Control] = {}
         """By the control's id, in the order of the page."""
+        self.session = ""
+
+    async def turn(self, page: str) -> None:
+        """Goes to another page, as a link in the app does. Raises as `rerun`."""
+        address = urlsplit(page)
+        self._page_name, self._query, self._page_hash = address.path.strip("/"), address.query, ""
+        self._states, self.controls = {}, {}
+        await self.rerun()
+
+    async def reconnect(self, socket: ClientConnection) -> None:
+        """Goes on over another connection, which was opened for this tab's session. Raises as `rerun`."""
+        self._socket = socket
+        await self.rerun()
 
     async def move(self, state: WidgetState) -> None:
         """Moves a control to one of its states, and receives what the page answers. Raises as `rerun`."""
@@ -79,6 +92,7 @@ class Tab:
         if message.metadata.cacheable and kind != "ref_hash":
             self._kept.add(message.hash)
         if kind == "new_session":
+            self.session = message.new_session.initialize.session_id
             again = message.metadata.run.fragment_ids  # none: the whole page runs again
             self.controls = {id: one for id, one in self.controls.items() if again and one.fragment not in again}
         elif kind == "navigation":
@@ -145,12 +159,14 @@ def _written(state: WidgetState) -> str:
     return ",".join(str(one) for one in getattr(value, "data", [value]))
 
 
-def open_socket(url: str, origin: str = "", **more: Any) -> connect:
-    """A connection like a browser's: same origin, unless one is given, and subprotocol; no proxy."""
+def open_socket(url: str, origin: str = "", session: str = "", **more: Any) -> connect:
+    """A connection like a browser's: same origin, unless one is given, and subprotocol; no proxy. `session`: one that
+    was cut, to go on with.
+    """
     return connect(
         url.replace("http", "ws", 1) + "/_stcore/stream",
         origin=origin or url,  # type: ignore[arg-type]  # websockets has its own NewType of str
-        subprotocols=["streamlit", "PLACEHOLDER_AUTH_TOKEN"],  # type: ignore[list-item]
+        subprotocols=["streamlit", "PLACEHOLDER_AUTH_TOKEN", *filter(None, [session])],  # type: ignore[list-item]
         compression=None,
         max_size=None,
         proxy=None,

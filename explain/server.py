@@ -17,6 +17,9 @@ import streamlit as st
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
+from streamlit.runtime import Runtime
+from streamlit.runtime.app_session import AppSession
+from streamlit.runtime.memory_session_storage import MemorySessionStorage
 from streamlit.runtime.pages_manager import PagesManager
 
 from explain import contents, door
@@ -30,6 +33,8 @@ CHUNKS = (
 come."""
 PLAYER_AFTER_S = 2.0
 """The first page needs the cores until then."""
+SESSIONS = 2000
+"""Of readers without a connection, kept until it is back. Streamlit keeps 128, and forgets the others of a hall."""
 MOVED = {"tour": "your_tour"}
 """Pages that had another address; its links still lead to them."""
 _PLAYER = "explain.chapters.flash_attention.view"
@@ -83,12 +88,13 @@ def _policy(html: str) -> str:
 
 @asynccontextmanager
 async def started(_: st.App, room: Room | None = None) -> AsyncIterator[dict[str, Any] | None]:
-    """The server's life. Before it answers it imports the first page, which no reader then waits for. While the
-    browser loads Streamlit, it prepares the opening. Later it imports the player, and with it nearly all that a chapter
-    imports. It opens the reader's browser, as `streamlit run` does for other scripts. Of a room it prints address, code
-    and QR code.
+    """The server's life. It keeps the sessions of a whole hall while the network is gone. Before it answers it imports
+    the first page, which no reader then waits for. While the browser loads Streamlit, it prepares the opening. Later it
+    imports the player, and with it nearly all that a chapter imports. It opens the reader's browser, as `streamlit run`
+    does for other scripts. Of a room it prints address, code and QR code.
     """
     PagesManager.uses_pages_directory = False  # until st.navigation is first called, it would serve pages/ by itself
+    _expect_a_hall()
     loop = asyncio.get_running_loop()
     loop.run_in_executor(None, importlib.import_module("explain.chapters.home.view").ready)
     loop.call_later(PLAYER_AFTER_S, lambda: loop.run_in_executor(None, importlib.import_module, _PLAYER))
@@ -98,6 +104,18 @@ async def started(_: st.App, room: Room | None = None) -> AsyncIterator[dict[str
     if room:
         loop.call_later(0.2, _invite, room)
     yield None
+
+
+def _expect_a_hall() -> None:
+    """Makes the network's return cheap: all readers come back in the same second. Streamlit has no options for it."""
+    kept = MemorySessionStorage(SESSIONS, st.get_option("server.disconnectedSessionTTL"))
+    Runtime.instance()._session_mgr._session_storage = kept  # type: ignore[attr-defined]
+    if st.get_option("server.fileWatcherType") == "none":  # it looks at all modules for each reader who is back: 90 ms
+        AppSession.register_file_watchers = _watch_nothing  # type: ignore[method-assign, assignment]
+
+
+def _watch_nothing(_: AppSession) -> None:
+    return
 
 
 def _invite(room: Room) -> None:

@@ -15,8 +15,8 @@ def lecture_hall() -> str:
     if hall is None:
         return ""
     said = (
-        f"One server, {hall['students']} students at once, each moves a control every {number(hall['period_s'])} s: 95% "
-        f"of them are answered within {fixed(hall['p95_ms'], 0)} ms, {hall['dropped']} are lost. Measured on "
+        f"One server, {hall['students']} students at once, each moves a control every {number(hall['period_s'])} s: "
+        f"95% of them are answered within {fixed(hall['p95_ms'], 0)} ms, {hall['dropped']} are lost. Measured on "
         f"{hall['machine']}, {hall['date'][:10]}"
     )
     words = stale_words(stale_parts_if_known(hall.get("code")))

@@ -7,21 +7,20 @@ elsewhere they are a guess, and the answer is right all the same.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 import triton
 
-from kernels import attention_backward_hopper, attention_hopper, softmax_staged
+from kernels import attention_backward_hopper, attention_hopper, softmax_lanes, softmax_parts, softmax_staged
 from kernels.attention import _Call, flash_attention_exp2
 from kernels.attention_backward import flash_attention_backward
 from kernels.decode import MOST, flash_decode, rows_of_tiles
 from kernels.gpu import is_hopper, shared_memory, sms
 from kernels.kept import Kept
 from kernels.softmax import check
-from kernels.softmax_fast import Launch, softmax_rows, softmax_shared_row, softmax_two_reads
+from kernels.softmax_fast import Launch, softmax_rows, softmax_two_reads
 
 
 @Kept
@@ -29,27 +28,30 @@ def softmax(x: torch.Tensor) -> Launch:
     """Softmax over the last axis of x (rows, cols): any length, any strides, float32, float16 or bfloat16. Raises
     ValueError for anything else.
 
-    | rows                                    | kernel             | made for           |
-    |-----------------------------------------|--------------------|--------------------|
-    | 16 bits, over 512; 32 bits, over 16384  | softmax_staged     | 2048×50257 bf16    |
-    |     two rows fit an SM                  |                    | 4096×25001 fp32    |
-    | 32 bits, up to 16384; others to 32768   | softmax_rows       | 4096×12345 fp32    |
-    | 16 bytes aligned, 16 bits up to 131072  | softmax_shared_row | 1024×128256        |
-    | 32 bits, one row fits an SM             | softmax_staged     | 2048×50257 fp32    |
-    | other                                   | softmax_two_reads  | 512×200019         |
+    | rows                                          | kernel            | made for                     |
+    |-----------------------------------------------|-------------------|------------------------------|
+    | 16 bits under 1k, odd to 384; 32 bits to 512  | softmax_lanes     | 1827983×35 fp16, 98381×570   |
+    | of 40 KB and more, up to 12 MiB in all        | softmax_parts     | 95×32768 bf16, 100×20000     |
+    | 16 bits, three fit an SM                      | softmax_staged    | 4096×12345 bf16              |
+    | 32 bits over 16384, two fit an SM             | softmax_staged    | 4096×25001 fp32              |
+    | 32 bits to 16384, others to 32768             | softmax_rows      | 4096×12345 fp32              |
+    | longer, where 16 bytes can be copied at once  | softmax_parts     | 394×152064 fp16, 459×83013   |
+    | other                                         | softmax_two_reads | columns that are strided     |
     """
     check(x)
     n_cols, size = x.shape[1], x.element_size()
-    if x.is_cuda and n_cols > (512 if size == 2 else 16384) and not softmax_staged.refusal(x, at_once=2):
+    if n_cols <= softmax_lanes.longest(x):
+        return softmax_lanes.softmax_lanes.prepare(x)
+    few = n_cols * size >= 40_000 and x.numel() * size <= softmax_parts.FEW
+    if x.is_cuda and few and not softmax_parts.refusal(x):
+        return softmax_parts.softmax_parts.prepare(x)
+    at_once, shortest = (3, 512) if size == 2 else (2, 16384)
+    if x.is_cuda and n_cols > shortest and not softmax_staged.refusal(x, at_once=at_once):
         return softmax_staged.softmax_staged.prepare(x)
     if n_cols <= (16384 if size == 4 and x.is_cuda else 32768):
         return softmax_rows.prepare(x)
-    aligned = x.stride(1) == 1 and math.gcd(n_cols, x.stride(0)) * size % 16 == 0
-    # A row shared by many programs waits for the slowest of them: 16-bit rows, read sooner, wait longer.
-    if x.is_cuda and aligned and n_cols <= (2**17 if size == 2 else 8192 * sms(x)):
-        return softmax_shared_row.prepare(x)
-    if x.is_cuda and size == 4 and not softmax_staged.refusal(x):
-        return softmax_staged.softmax_staged.prepare(x)
+    if x.is_cuda and not softmax_parts.refusal(x):
+        return softmax_parts.softmax_parts.prepare(x)
     return softmax_two_reads.prepare(x)
 
 

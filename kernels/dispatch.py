@@ -137,13 +137,18 @@ def attention_backward(
     | 64              | 64 × 64        | 4, 3          | several programs at once on an SM                         |
     | 96              | 64 × 64        | 4, 3          | 2×16×2048×80: 500 → 350 µs                                |
     | 128, causal     | 64 × 64        | 4, 2          | 2×16×2048×128                                             |
-    | 160             | 64 × 128       | 8, 3          | 2×16×2048×136: 1918 µs by 64 × 64, ×144: 613              |
+    | 144             | 64 × 64        | 4, 2          | 2×16×2048×136, causal: 382 → 355 µs                       |
+    | 160             | 64 × 128       | 8, 3          | 2×16×2048×144: 613 µs                                     |
     | 192             | 32 × 128       | 8, 3          | 2×16×2048×192: 1810 → 786 µs                              |
     | 256             | 32 × 128       | 8, 3          | dK and dV in a launch each. 2×16×2048×256: 1800 → 1122 µs |
 
-    Of 128 keys each of two groups of four warps has 64 rows, so their P stays in registers.
+    Of 128 keys each of two groups of four warps has 64 rows, so their P stays in registers. Tiles of short rows are
+    smaller (`_short`), since an edge or the mask would hide most of a large one.
     """
     side, head_dim = tile_side(q), q.shape[3]
+    large = q.element_size() == 2 and shared_memory(q) > 200 * 1024
+    if large and (short := _short(q, k, causal)):
+        return flash_attention_backward.prepare(q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale, **short)
     five = is_hopper(q) and not deterministic and (48 < head_dim <= 64 or 80 < head_dim <= 128)
     if five and not attention_backward_hopper.refusal(q, k, v, do):
         prepare = attention_backward_hopper.attention_backward_hopper.prepare
@@ -154,11 +159,37 @@ def attention_backward(
     if q.element_size() == 2 and head_dim <= 64:
         # Of an SM's 65536 registers three programs that hold keys get 168 a thread, four that hold queries 128.
         options["registers"] = (168, 128)
-    if q.element_size() == 2 and head_dim > (128 if causal else 96) and shared_memory(q) > 200 * 1024:
+    if large and 128 < head_dim <= 144:
+        options = {"block_m": 64, "block_n": 64, "warps": 4, "stages": 2}
+    elif large and head_dim > (128 if causal else 96):
         options = {
             "block_m": 64 if head_dim <= 160 else 32, "block_n": 128, "warps": 8, "stages": 3, "apart": head_dim > 192,
         }  # fmt: skip
     return flash_attention_backward.prepare(q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale, **options)
+
+
+def _short(q: torch.Tensor, k: torch.Tensor, causal: bool) -> dict[str, Any]:
+    """Tiles of the backward pass for few keys; {} where those of `attention_backward` are faster.
+
+    | head_dim        | keys, up to | queries × keys | stages | made for                                 |
+    |-----------------|-------------|----------------|--------|------------------------------------------|
+    | 88–128, causal  | 260         | 32 × 64        | 2      | 24×64×197×128: 482 → 440 µs              |
+    | 152–160         | 512         | 32 × 64        | 3      | 3×12×152×152, causal: 41 → 32 µs         |
+    | 168–192         | 320         | 32 × 64        | 2      | 34×60×164×168, causal: 946 → 757 µs      |
+    | 200–256, causal | 260         | 32 × 32        | 2      | 23×7×174×248: 151 → 128 µs               |
+
+    With heads of 152 to 160 also where SMs would have no tile of 128 keys: 1×3×2563×160, causal, 211 → 169 µs.
+    """
+    head_dim, keys = q.shape[3], k.shape[2]
+    idle = k.shape[0] * k.shape[1] * triton.cdiv(keys, 128) <= sms(q)
+    ways = (
+        (81, 128, 260, causal, 64, 2), (145, 160, 512, True, 64, 3), (161, 192, 320, True, 64, 2),
+        (193, 256, 260, causal, 32, 2),
+    )  # fmt: skip
+    for least, most, longest, fits, block_n, stages in ways:
+        if least <= head_dim <= most and fits and (keys <= longest or (most == 160 and idle)):
+            return {"block_m": 32, "block_n": block_n, "warps": 4, "stages": stages}
+    return {}
 
 
 def tile_side(q: torch.Tensor) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -216,6 +217,19 @@ def test_one_thing_wrong_with_the_edges_and_rows_are_too(name, function, old, ne
     softmax = softmax_of(name, broken)
     with interpreter_fidelity():
         assert any(some_are_wrong(softmax, dtype) for dtype in (torch.float32, torch.bfloat16))
+
+
+def test_rows_compile_for_a_hopper_gpu_with_the_widest_loads_and_spill_nothing(compile_workers):
+    printed = compile_workers.call({"script": "tests.kernels.compile_softmax", "arguments": []})["printed"]
+    launches = [json.loads(line) for line in printed.splitlines()]
+    assert {one["spills"] for one in launches} == {"none"}
+    lanes = [one["bits"] for one in launches if one["kernel"] == "softmax_lanes_kernel"]
+    assert lanes == [[16], [32], [64], [128], [32], [32], [64], [128]]
+    parts = [one for one in launches if one["kernel"] == "softmax_parts_kernel"]
+    assert len(parts) == 4
+    assert all(one["copies"] and one["early"] == ["wait"] for one in parts)
+    cleared = [one["early"] for one in launches if one["kernel"] == "cleared_kernel"]
+    assert cleared == [["launch_dependents"]] * 4
 
 
 DECODE_BROKEN = [

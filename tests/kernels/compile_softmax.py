@@ -5,6 +5,7 @@ kernel, bits that a thread loads at once, whether it starts early or lets the ne
 import json
 import re
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -13,7 +14,7 @@ from kernels import softmax_parts
 from kernels.softmax_lanes import softmax_lanes
 
 vars(softmax_parts).update(sms=lambda x: 132, starts_early=lambda x: True)
-CALLS = [
+CALLS: list[tuple[Any, int, int, torch.dtype]] = [
     *((softmax_lanes, 70, cols, torch.float16) for cols in (35, 330, 52, 48, 990)),
     *((softmax_lanes, 70, cols, torch.float32) for cols in (35, 114, 512)),
     *(

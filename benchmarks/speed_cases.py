@@ -248,8 +248,11 @@ def chosen(case: Case) -> Iterator[str]:
         if case.shape[1] <= 32768:
             yield from ("kernels.softmax_fast:softmax_rows", "kernels.softmax_fast:softmax_pipelined")
             yield "kernels.softmax_staged:softmax_staged"
+            if case.shape[1] < 1024:
+                yield "kernels.softmax_lanes:softmax_lanes"
         else:
             yield from ("kernels.softmax_fast:softmax_two_reads", "kernels.softmax_fast:softmax_shared_row")
+            yield "kernels.softmax_parts:softmax_parts"
     if case.table == "topk":
         yield "kernels.topk_fast:softmax_topk_lanes"
     if case.table == "decode":
@@ -286,7 +289,13 @@ def tuned(case: Case) -> Iterator[Variant]:
                 for warps, stages in itertools.product((8, 16, 32), (3, 4)):
                     options = {"stages": stages, "programs": 1, "warps": warps}
                     yield Variant("kernels.softmax_fast:softmax_pipelined", options)
+        if columns < 1024:
+            for lanes, warps in itertools.product((4, 8, 16, 32), (4, 8)):
+                options = {"lanes": lanes, "warps": warps}
+                yield Variant("kernels.softmax_lanes:softmax_lanes", options)
         if columns >= 32768:
+            for part, warps in ((2**12, 2), (2**13, 2), (2**14, 2), (2**14, 4), (2**15, 4)):
+                yield Variant("kernels.softmax_parts:softmax_parts", {"part": part, "warps": warps})
             for block_n, warps in ((2048, 2), (2048, 4), (4096, 4), (4096, 8), (8192, 8)):
                 yield Variant("kernels.softmax_fast:softmax_shared_row", {"block_n": block_n, "warps": warps})
             for block_n, warps in ((4096, 4), (8192, 8)):

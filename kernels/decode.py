@@ -169,7 +169,9 @@ def flash_decode(
     m_tiles = triton.cdiv(call.group * call.seq_len, block_m)
     programs = call.batch * call.kv_heads * m_tiles
     if splits is None:
-        splits = _splits(q, call, programs, block_n, (block_m + 2 * stages * block_n) * _row_bytes(q))
+        shared = (block_m + 2 * stages * block_n) * _row_bytes(q)
+        at_once = 2 if block_m < 128 and 2 * shared <= shared_memory(q) else 1
+        splits = _splits(q, call, programs, block_n, at_once)
     if not 1 <= splits <= 1024:
         raise ValueError(f"splits={splits}: from 1 to 1024")
     splits = min(splits, triton.cdiv(call.kv_len, block_n))
@@ -209,8 +211,9 @@ def rows_of_tiles(q: torch.Tensor, call: _Call) -> int:
 
 
 def _rows_of_a_tile(q: torch.Tensor, call: _Call) -> int:
-    """As many rows as a kv head has, 16 to 128; 64 where that leaves fewer rows of the tiles empty, or where a program
-    has few keys. 1×28×15×128, 4 kv heads, 7008 keys: 21 µs by 64 rows, 26 by 32.
+    """As many rows as a kv head has, 16 to 128; 64 where a program has few keys, or where wide heads would leave fewer
+    rows of the tiles empty. 1×28×15×128, 4 kv heads, 7008 keys: 21 µs by 64 rows, 26 by 32; 3×16×148×48, 2 kv heads,
+    2885 keys: 45 by 64, 32 by 128.
     """
     rows = call.group * call.seq_len
     most = max(16, triton.next_power_of_2(rows))
@@ -218,7 +221,8 @@ def _rows_of_a_tile(q: torch.Tensor, call: _Call) -> int:
         return min(32, most)
     tiles = {block_m: triton.cdiv(rows, block_m) for block_m in (64, 128)}
     few_keys = call.kv_len * call.batch * call.kv_heads * tiles[128] < 1024 * sms(q)
-    return min(most, 64 if few_keys or 64 * tiles[64] < 128 * tiles[128] else 128)
+    fewer_empty = q.shape[3] > 128 and 64 * tiles[64] < 128 * tiles[128]
+    return min(most, 64 if few_keys or fewer_empty else 128)
 
 
 def _keys_that_fit(q: torch.Tensor, stages: int, rows: int) -> int:
@@ -232,13 +236,14 @@ def _keys_that_fit(q: torch.Tensor, stages: int, rows: int) -> int:
     return max(16, 2 ** keys.bit_length() // 2)
 
 
-def _splits(q: torch.Tensor, call: _Call, programs: int, block_n: int, shared: int) -> int:
-    """Parts of the keys, so that each SM has a program; two, if they fit and each keeps four tiles of keys: while one
-    waits, the other computes. 1×32×2×80, 14903 keys: 69 → 56 µs.
+def _splits(q: torch.Tensor, call: _Call, programs: int, block_n: int, at_once: int) -> int:
+    """Parts of the keys, so that each SM has a program; two, if both are there `at_once` and each keeps four tiles of
+    keys: while one waits, the other computes. 1×32×2×80, 14903 keys: 69 → 56 µs. Tiles of 128 rows wait for the tensor
+    cores: there two are slower, 2×25×84×64, 2840 keys: 34 and 49.
     """
     one = max(1, sms(q) // programs)
     two = min(2 * sms(q) // programs, triton.cdiv(call.kv_len, block_n) // 4)
-    return min(128, max(one, two) if 2 * shared <= shared_memory(q) else one)
+    return min(128, max(one, two) if at_once == 2 else one)
 
 
 def _row_bytes(q: torch.Tensor) -> int:

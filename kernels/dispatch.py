@@ -7,21 +7,20 @@ elsewhere they are a guess, and the answer is right all the same.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 import triton
 
-from kernels import attention_backward_hopper, attention_hopper, softmax_staged
+from kernels import attention_backward_hopper, attention_hopper, softmax_lanes, softmax_parts, softmax_staged
 from kernels.attention import _Call, flash_attention_exp2
 from kernels.attention_backward import flash_attention_backward
 from kernels.decode import MOST, flash_decode, rows_of_tiles
 from kernels.gpu import is_hopper, shared_memory, sms
 from kernels.kept import Kept
 from kernels.softmax import check
-from kernels.softmax_fast import Launch, softmax_rows, softmax_shared_row, softmax_two_reads
+from kernels.softmax_fast import Launch, softmax_rows, softmax_two_reads
 
 
 @Kept
@@ -29,27 +28,30 @@ def softmax(x: torch.Tensor) -> Launch:
     """Softmax over the last axis of x (rows, cols): any length, any strides, float32, float16 or bfloat16. Raises
     ValueError for anything else.
 
-    | rows                                    | kernel             | made for           |
-    |-----------------------------------------|--------------------|--------------------|
-    | 16 bits, over 512; 32 bits, over 16384  | softmax_staged     | 2048×50257 bf16    |
-    |     two rows fit an SM                  |                    | 4096×25001 fp32    |
-    | 32 bits, up to 16384; others to 32768   | softmax_rows       | 4096×12345 fp32    |
-    | 16 bytes aligned, 16 bits up to 131072  | softmax_shared_row | 1024×128256        |
-    | 32 bits, one row fits an SM             | softmax_staged     | 2048×50257 fp32    |
-    | other                                   | softmax_two_reads  | 512×200019         |
+    | rows                                          | kernel            | made for                     |
+    |-----------------------------------------------|-------------------|------------------------------|
+    | 16 bits under 1k, odd to 384; 32 bits to 512  | softmax_lanes     | 1827983×35 fp16, 98381×570   |
+    | of 40 KB and more, up to 12 MiB in all        | softmax_parts     | 95×32768 bf16, 100×20000     |
+    | 16 bits, three fit an SM                      | softmax_staged    | 4096×12345 bf16              |
+    | 32 bits over 16384, two fit an SM             | softmax_staged    | 4096×25001 fp32              |
+    | 32 bits to 16384, others to 32768             | softmax_rows      | 4096×12345 fp32              |
+    | longer, where 16 bytes can be copied at once  | softmax_parts     | 394×152064 fp16, 459×83013   |
+    | other                                         | softmax_two_reads | columns that are strided     |
     """
     check(x)
     n_cols, size = x.shape[1], x.element_size()
-    if x.is_cuda and n_cols > (512 if size == 2 else 16384) and not softmax_staged.refusal(x, at_once=2):
+    if n_cols <= softmax_lanes.longest(x):
+        return softmax_lanes.softmax_lanes.prepare(x)
+    few = n_cols * size >= 40_000 and x.numel() * size <= softmax_parts.FEW
+    if x.is_cuda and few and not softmax_parts.refusal(x):
+        return softmax_parts.softmax_parts.prepare(x)
+    at_once, shortest = (3, 512) if size == 2 else (2, 16384)
+    if x.is_cuda and n_cols > shortest and not softmax_staged.refusal(x, at_once=at_once):
         return softmax_staged.softmax_staged.prepare(x)
     if n_cols <= (16384 if size == 4 and x.is_cuda else 32768):
         return softmax_rows.prepare(x)
-    aligned = x.stride(1) == 1 and math.gcd(n_cols, x.stride(0)) * size % 16 == 0
-    # A row shared by many programs waits for the slowest of them: 16-bit rows, read sooner, wait longer.
-    if x.is_cuda and aligned and n_cols <= (2**17 if size == 2 else 8192 * sms(x)):
-        return softmax_shared_row.prepare(x)
-    if x.is_cuda and size == 4 and not softmax_staged.refusal(x):
-        return softmax_staged.softmax_staged.prepare(x)
+    if x.is_cuda and not softmax_parts.refusal(x):
+        return softmax_parts.softmax_parts.prepare(x)
     return softmax_two_reads.prepare(x)
 
 
@@ -135,13 +137,18 @@ def attention_backward(
     | 64              | 64 × 64        | 4, 3          | several programs at once on an SM                         |
     | 96              | 64 × 64        | 4, 3          | 2×16×2048×80: 500 → 350 µs                                |
     | 128, causal     | 64 × 64        | 4, 2          | 2×16×2048×128                                             |
-    | 160             | 64 × 128       | 8, 3          | 2×16×2048×136: 1918 µs by 64 × 64, ×144: 613              |
+    | 144             | 64 × 64        | 4, 2          | 2×16×2048×136, causal: 382 → 355 µs                       |
+    | 160             | 64 × 128       | 8, 3          | 2×16×2048×144: 613 µs                                     |
     | 192             | 32 × 128       | 8, 3          | 2×16×2048×192: 1810 → 786 µs                              |
     | 256             | 32 × 128       | 8, 3          | dK and dV in a launch each. 2×16×2048×256: 1800 → 1122 µs |
 
-    Of 128 keys each of two groups of four warps has 64 rows, so their P stays in registers.
+    Of 128 keys each of two groups of four warps has 64 rows, so their P stays in registers. Tiles of short rows are
+    smaller (`_short`), since an edge or the mask would hide most of a large one.
     """
     side, head_dim = tile_side(q), q.shape[3]
+    large = q.element_size() == 2 and shared_memory(q) > 200 * 1024
+    if large and (short := _short(q, k, causal)):
+        return flash_attention_backward.prepare(q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale, **short)
     five = is_hopper(q) and not deterministic and (48 < head_dim <= 64 or 80 < head_dim <= 128)
     if five and not attention_backward_hopper.refusal(q, k, v, do):
         prepare = attention_backward_hopper.attention_backward_hopper.prepare
@@ -152,11 +159,37 @@ def attention_backward(
     if q.element_size() == 2 and head_dim <= 64:
         # Of an SM's 65536 registers three programs that hold keys get 168 a thread, four that hold queries 128.
         options["registers"] = (168, 128)
-    if q.element_size() == 2 and head_dim > (128 if causal else 96) and shared_memory(q) > 200 * 1024:
+    if large and 128 < head_dim <= 144:
+        options = {"block_m": 64, "block_n": 64, "warps": 4, "stages": 2}
+    elif large and head_dim > (128 if causal else 96):
         options = {
             "block_m": 64 if head_dim <= 160 else 32, "block_n": 128, "warps": 8, "stages": 3, "apart": head_dim > 192,
         }  # fmt: skip
     return flash_attention_backward.prepare(q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale, **options)
+
+
+def _short(q: torch.Tensor, k: torch.Tensor, causal: bool) -> dict[str, Any]:
+    """Tiles of the backward pass for few keys; {} where those of `attention_backward` are faster.
+
+    | head_dim        | keys, up to | queries × keys | stages | made for                                 |
+    |-----------------|-------------|----------------|--------|------------------------------------------|
+    | 88–128, causal  | 260         | 32 × 64        | 2      | 24×64×197×128: 482 → 440 µs              |
+    | 152–160         | 512         | 32 × 64        | 3      | 3×12×152×152, causal: 41 → 32 µs         |
+    | 168–192         | 320         | 32 × 64        | 2      | 34×60×164×168, causal: 946 → 757 µs      |
+    | 200–256, causal | 260         | 32 × 32        | 2      | 23×7×174×248: 151 → 128 µs               |
+
+    With heads of 152 to 160 also where SMs would have no tile of 128 keys: 1×3×2563×160, causal, 211 → 169 µs.
+    """
+    head_dim, keys = q.shape[3], k.shape[2]
+    idle = k.shape[0] * k.shape[1] * triton.cdiv(keys, 128) <= sms(q)
+    ways = (
+        (81, 128, 260, causal, 64, 2), (145, 160, 512, True, 64, 3), (161, 192, 320, True, 64, 2),
+        (193, 256, 260, causal, 32, 2),
+    )  # fmt: skip
+    for least, most, longest, fits, block_n, stages in ways:
+        if least <= head_dim <= most and fits and (keys <= longest or (most == 160 and idle)):
+            return {"block_m": 32, "block_n": block_n, "warps": 4, "stages": stages}
+    return {}
 
 
 def tile_side(q: torch.Tensor) -> int:

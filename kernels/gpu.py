@@ -26,3 +26,8 @@ def l2(x: torch.Tensor) -> int:
 def is_hopper(x: torch.Tensor) -> bool:
     """Whether x is on a GPU of sm_90."""
     return x.is_cuda and torch.cuda.get_device_capability(x.device)[0] == 9
+
+
+def starts_early(x: torch.Tensor) -> bool:
+    """Whether x's GPU can start a kernel before the one before it ends: sm_90 and later."""
+    return x.is_cuda and torch.cuda.get_device_capability(x.device)[0] >= 9

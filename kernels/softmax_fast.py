@@ -9,9 +9,11 @@ Softmax has almost no arithmetic. The limit is a copy: one read and one write of
     softmax_two_reads    2 + 1            a row too long for the chip is read twice, the second time soon, out of L2
     softmax_shared_row   1 + 1            a row too long for one SM: programs hold a part each and exchange their (m, l)
 
-`softmax_staged.py` has one kernel more: the row in shared memory. `dispatch.py` chooses. Elements that are read once
-have no L2 hint: "evict_first" cost 1–7% on an H200. Every kernel computes in float32 and stores in the dtype of x. A
-row of −inf gives zeros. A NaN makes its row NaN. Offsets are 64-bit: a matrix may have more than 2³¹ elements.
+Three more have modules of their own: a short row by a few lanes (`softmax_lanes.py`), the row in shared memory
+(`softmax_staged.py`), a row that programs share, in shared memory (`softmax_parts.py`). `dispatch.py` chooses. Elements
+that are read once have no L2 hint: "evict_first" cost 1–7% on an H200. Every kernel computes in float32 and stores in
+the dtype of x. A row of −inf gives zeros. A NaN makes its row NaN. Offsets are 64-bit: a matrix may have more than 2³¹
+elements.
 
 **Unaligned rows.** A thread loads 16 bytes at once only from a multiple of 16 bytes. A row of 50257 elements rarely
 starts at one. So a kernel counts columns from the last such boundary before the row, and the row is lo ≤ column < hi.

@@ -22,6 +22,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
 
 from kernels.attention import LOG2_E
+from kernels.gpu import sms
 from kernels.kept import Kept, prepared
 from kernels.softmax import check
 from kernels.softmax_fast import Launch, vectors
@@ -102,7 +103,8 @@ def softmax_staged(x: torch.Tensor, *, warps: int | None = None) -> Launch:
     if refused := refusal(x):
         raise ValueError(refused)
     vector, before = vectors(x)
-    warps = warps or min(16, max(1, triton.next_power_of_2(n_cols) // 4096))
+    few = 2 if n_rows <= 2 * sms(x) else 1  # an SM has few rows: more warps for each
+    warps = warps or min(16, max(1, few * triton.next_power_of_2(n_cols) // 4096))
     tile = min(triton.next_power_of_2(before + n_cols), warps * 32 * vector)
     tiles = triton.cdiv(before + n_cols, tile)
     constants = {"TILES": tiles, "TILE": tile, "VECTOR": vector, "EDGES": before > 0, "WARPS": warps}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
-from kernels import dispatch, reference
+from kernels import dispatch, reference, softmax_lanes, softmax_parts
 from kernels.attention import flash_attention
 from kernels.attention_backward_hopper import attention_backward_hopper
 from kernels.decode import flash_decode
@@ -65,7 +66,7 @@ def test_attention_on_hopper(name, part):
     assert not missed
 
 
-@pytest.mark.parametrize("softmax", [softmax_shared_row, softmax_two_reads])
+@pytest.mark.parametrize("softmax", [softmax_shared_row, softmax_two_reads, softmax_parts.softmax_parts])
 @pytest.mark.parametrize("cols", [65536, 100_003, 262144])
 def test_long_rows_are_right_and_the_same_every_time(softmax, cols):
     x = torch.randn(300, cols, dtype=torch.bfloat16, device="cuda")
@@ -75,7 +76,9 @@ def test_long_rows_are_right_and_the_same_every_time(softmax, cols):
     assert all(torch.equal(y, softmax(x)) for _ in range(20))
 
 
-@pytest.mark.parametrize("softmax", [softmax_rows, softmax_pipelined, softmax_two_reads, softmax_shared_row])
+@pytest.mark.parametrize(
+    "softmax", [softmax_rows, softmax_pipelined, softmax_two_reads, softmax_shared_row, softmax_parts.softmax_parts]
+)
 def test_past_2_to_the_31_elements(softmax):
     rows, cols = 65536 + 8, 32768
     x = torch.randn(rows, cols, dtype=torch.float16, device="cuda")
@@ -99,6 +102,71 @@ def test_staged_rows(dtype, cols):
     torch.testing.assert_close(
         y.double(), right, rtol={torch.float32: 1e-5}.get(dtype, 8e-3), atol=1e-7, equal_nan=True
     )
+
+
+@pytest.fixture
+def poisoned(monkeypatch):
+    """What a kernel does not write is NaN."""
+    monkeypatch.setattr(torch, "empty_like", lambda x, **_: torch.full_like(x, torch.nan))
+
+
+def placed(x: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The same rows contiguous, between columns of 300, and after 3 elements of 300."""
+    wider = torch.full((len(x), x.shape[1] + 16 - x.shape[1] % 8), 300.0, dtype=x.dtype, device=x.device)
+    wider[:, : x.shape[1]] = x
+    shifted = torch.full((x.numel() + 3,), 300.0, dtype=x.dtype, device=x.device)
+    shifted[3:] = x.flatten()
+    yield from (x, wider[:, : x.shape[1]], shifted[3:].view(x.shape))
+
+
+def check_softmax(softmax, x: torch.Tensor) -> None:
+    """Right on every row, of which three have −inf and one a NaN, wherever they start; and x is as it was."""
+    x[1, : x.shape[1] // 2] = -torch.inf
+    x[2] = -torch.inf
+    x[3, x.shape[1] - 1] = torch.nan
+    right = torch.softmax(x.double(), dim=-1)
+    right[2] = 0
+    rtol = 1e-5 if x.dtype == torch.float32 else 8e-3
+    for given in placed(x):
+        before = given.clone()
+        y = softmax(given).double()
+        torch.testing.assert_close(y, right, rtol=rtol, atol=1e-7, equal_nan=True)
+        torch.testing.assert_close(given, before, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("rows", [5, 1001])
+@pytest.mark.parametrize("cols", [1, 2, 7, 8, 24, 25, 35, 48, 52, 59, 64, 128, 129, 250, 384, 385, 512, 513, 990, 992])
+def test_short_rows_by_a_few_lanes(cols, rows, dtype, poisoned):
+    x = torch.randn(rows, cols, device="cuda").to(dtype)
+    check_softmax(softmax_lanes.softmax_lanes, x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("cols", [8, 1000, 4096, 4097, 16384, 40_001, 65536, 100_003, 131_072])
+def test_rows_in_parts(cols, dtype, poisoned):
+    def in_parts(x: torch.Tensor, part: int, warps: int) -> torch.Tensor:
+        if softmax_parts.refusal(x):
+            return dispatch.softmax(x)
+        return softmax_parts.softmax_parts(x, part=part, warps=warps)
+
+    for part, warps in ((2**12, 2), (2**13, 2), (2**14, 2), (2**15, 4)):
+        x = torch.randn(70, cols, device="cuda").to(dtype)
+        check_softmax(partial(in_parts, part=part, warps=warps), x)
+
+
+def test_rows_in_parts_replayed_from_a_graph():
+    """Each replay clears the pairs anew, and the kernel that starts early still waits for them."""
+    x = torch.randn(300, 100_000, dtype=torch.bfloat16, device="cuda")
+    softmax_parts.softmax_parts(x)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = softmax_parts.softmax_parts(x)
+    for _ in range(20):
+        x.normal_()
+        y.fill_(torch.nan)
+        graph.replay()
+        torch.testing.assert_close(y.double(), torch.softmax(x.double(), dim=-1), rtol=8e-3, atol=1e-7)
 
 
 @pytest.mark.parametrize("dq", ["again", "add", "tma"])
@@ -184,7 +252,7 @@ def test_the_operator_is_registered_as_torch_demands(head_dim):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize(
-    "cols", [1, 256, 1000, 1024, 4096, 5000, 8192, 16384, 32768, 40_000, 65536, 262_144, 1_000_003]
+    "cols", [1, 37, 256, 570, 1000, 1024, 4096, 5000, 8192, 16384, 32768, 40_000, 65536, 262_144, 1_000_003, 2_200_000]
 )
 def test_the_dispatcher_takes_rows_of_any_length(cols, dtype):
     x = torch.randn(300, cols, device="cuda").to(dtype)

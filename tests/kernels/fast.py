@@ -16,6 +16,7 @@ from kernels.decode import flash_decode
 from kernels.launch import tensors
 from kernels.parameters import next_power_of_two
 from kernels.softmax_fast import softmax_pipelined, softmax_rows, softmax_shared_row, softmax_two_reads
+from kernels.softmax_lanes import softmax_lanes
 from kernels.topk_fast import softmax_topk_lanes
 from kernels.verify import Verdict, verify
 
@@ -30,6 +31,7 @@ def shared_row(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:
 FAST: dict[str, tuple[str, Callable[..., Any]]] = {
     "softmax_rows": ("softmax_online", lambda x, p: softmax_rows(x, block_m=2)),
     "softmax_rows, one": ("softmax_online", lambda x, p: softmax_rows(x, block_m=1)),
+    "softmax_lanes": ("softmax_online", lambda x, p: softmax_lanes(x, lanes=4, warps=1)),
     "softmax_pipelined": ("softmax_online", lambda x, p: softmax_pipelined(x)),
     "softmax_two_reads": ("softmax_online", lambda x, p: softmax_two_reads(x, block_n=32, apart=2 * p["cols"])),
     "softmax_shared_row": ("softmax_online", shared_row),

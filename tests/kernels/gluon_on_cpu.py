@@ -13,10 +13,12 @@ import math
 import random
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
+from triton.experimental.gluon._runtime import GluonJITFunction
 
 from kernels.kept import Kept
 
@@ -95,6 +97,9 @@ class Tile(torch.Tensor):
 
     type = SimpleNamespace(layout=None)  # type: ignore[assignment]
 
+    def to(self, dtype: torch.dtype, bitcast: bool = False) -> torch.Tensor:  # type: ignore[override]
+        return self.view(dtype) if bitcast else super().to(dtype)
+
 
 class Descriptor:
     """A TMA descriptor: the tensor is copied in tiles of `shape`, with zeros past the edge."""
@@ -138,6 +143,7 @@ class Job:
         self.ready: Callable[[], bool] = lambda: True
         self.failure: BaseException | None = None
         self.done = self.ended = False
+        self.program = machine.program
         self.products: list[Matmul] = []
         self.sums: list[Callable[[], None]] = []  # that the copy engine has not read yet
         threading.Thread(target=self._run, daemon=True).start()
@@ -188,13 +194,14 @@ class Machine:
             NVMMADistributedLayout=anything, DotOperandLayout=anything,
             NVMMASharedLayout=_Layout,
             BlockedLayout=anything, SwizzledSharedLayout=anything,
-            program_id=lambda axis: torch.tensor(self.program[axis]), num_programs=lambda axis: self.grid[axis],
+            program_id=self.program_id, num_programs=lambda axis: self.grid[axis],
             cdiv=lambda a, b: -(-a // b), minimum=_both(min, torch.minimum), maximum=_both(max, torch.maximum),
             arange=lambda start, end, layout: torch.arange(start, end).as_subclass(Tile),
             zeros=lambda shape, dtype, layout: torch.zeros(shape, dtype=dtype).as_subclass(Tile),
             full=lambda shape, value, dtype, layout: torch.full(shape, value, dtype=dtype).as_subclass(Tile),
-            max=lambda x, axis: x.amax(axis), sum=lambda x, axis: x.sum(axis), where=torch.where, exp2=torch.exp2,
-            log2=torch.log2, convert_layout=lambda x, layout: x, load=_load, store=_store,
+            max=lambda x, axis: x.amax(axis), min=lambda x, axis: x.amin(axis), sum=lambda x, axis: x.sum(axis),
+            where=torch.where, exp2=torch.exp2,
+            log2=torch.log2, convert_layout=lambda x, layout: x, load=self.load, store=_store, atomic_xchg=_exchange,
             allocate_shared_memory=_allocated, warp_specialize=self.specialize,
         )  # fmt: skip
         mbarrier = SimpleNamespace(
@@ -208,13 +215,24 @@ class Machine:
             async_copy_global_to_shared=self.copy_async, commit_group=anything, wait_group=self.arrived
         )
         return {
-            "gl": gl, "async_copy": async_copy, "mbarrier": mbarrier, "tma": tma, "warpgroup_mma": self.multiply,
+            "gl": gl, "gdc_wait": anything, "gdc_launch_dependents": anything,
+            "async_copy": async_copy, "mbarrier": mbarrier, "tma": tma, "warpgroup_mma": self.multiply,
             "warpgroup_mma_wait": self.finish, "fence_async_shared": anything,
             "range": lambda *ends: map(torch.tensor, range(*map(int, ends))),
             "TensorDescriptor": lambda tensor, shape, strides, tile, layout: Descriptor(tensor, tile),
             "descriptor": lambda tensor, rows: Descriptor(tensor, [1, 1, rows, tensor.shape[3]]),
             "_add_to_global": self.add, "hopper_refusal": lambda *_: "", "refusal": lambda *_: "", "sms": lambda _: 2,
         }  # fmt: skip
+
+    def program_id(self, axis: int) -> torch.Tensor:
+        job = getattr(self.here, "job", None)
+        return torch.tensor((job.program if job else self.program)[axis])
+
+    def load(self, pointer: Pointer, mask: Any = None, other: float = math.nan, volatile: bool = False) -> Any:
+        """A volatile load sees what other programs have written meanwhile."""
+        if volatile:
+            self.here.job.pause(lambda: True)
+        return _load(pointer, mask, other)
 
     def wait(self, barrier: Barrier | Barriers, parity: int) -> None:
         one, odd = _one(barrier), int(parity)
@@ -288,7 +306,10 @@ class Machine:
         registers: Sequence[int],
     ) -> None:
         assert len(warps) == len(registers) == len(functions) - 1
-        jobs = [Job(self, *one) for one in functions]
+        self.run([Job(self, *one) for one in functions])
+
+    def run(self, jobs: list[Job]) -> None:
+        """The jobs, each a piece at a time, in any order, until all have ended."""
         try:
             while not all(job.done for job in jobs):
                 able = [job for job in jobs if not job.done and job.ready()]
@@ -319,20 +340,25 @@ class _Layout:
     def get_default_for(*_: Any) -> None: ...
 
 
-def on_cpu(module: ModuleType, wrapper: str, seed: int = 0) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
-    """The module's wrapper, running its kernel here. Raises Stuck, or AssertionError for invalid operations."""
+def on_cpu(
+    module: ModuleType, wrapper: str, seed: int = 0, together: str = ""
+) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
+    """The module's wrapper, running its kernel here. Raises Stuck, or AssertionError for invalid operations.
+
+    Programs run one after the other, but those of the kernel `together` at once, since they wait for each other.
+    """
     machine = Machine(seed)
     names = {**vars(module), **machine.names()}
     for name, value in vars(module).items():
         function = value.prepare if isinstance(value, Kept) else getattr(value, "fn", value)
         if (
             isinstance(function, FunctionType)
-            and function.__module__ == module.__name__
+            and (function.__module__ == module.__name__ or isinstance(value, GluonJITFunction))
             and name not in machine.names()
         ):
             own = FunctionType(function.__code__, names, name, function.__defaults__)
             own.__kwdefaults__ = function.__kwdefaults__
-            names[name] = _Launched(machine, own) if name.endswith("_kernel") else own
+            names[name] = _Launched(machine, own, name == together) if name.endswith("_kernel") else own
             if isinstance(value, Kept):
                 names[name] = Kept(own)
     run: Callable[..., tuple[torch.Tensor, torch.Tensor]] = names[wrapper]
@@ -340,16 +366,23 @@ def on_cpu(module: ModuleType, wrapper: str, seed: int = 0) -> Callable[..., tup
 
 
 class _Launched:
-    def __init__(self, machine: Machine, kernel: Callable[..., None]) -> None:
-        self.machine, self.kernel = machine, kernel
+    def __init__(self, machine: Machine, kernel: Callable[..., None], together: bool) -> None:
+        self.machine, self.kernel, self.together = machine, kernel, together
 
     def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
-        def launch(*arguments: Any, num_warps: int, maxnreg: int, **constants: Any) -> None:
+        def launch(
+            *arguments: Any, num_warps: int, maxnreg: int = 255, launch_pdl: bool = False, **constants: Any
+        ) -> None:
             given = [Pointer(one) if isinstance(one, torch.Tensor) else one for one in arguments]
             self.machine.grid = (*grid, 1)
+            jobs = []
             for program in torch.cartesian_prod(*(torch.arange(n) for n in self.machine.grid)).tolist():
                 self.machine.program = program
-                self.kernel(*given, **constants)
+                if self.together:
+                    jobs.append(Job(self.machine, partial(self.kernel, **constants), tuple(given)))
+                else:
+                    self.kernel(*given, **constants)
+            self.machine.run(jobs)
 
         return launch
 
@@ -384,6 +417,10 @@ def _load(pointer: Pointer, mask: torch.Tensor | None = None, other: float = mat
 
 def _store(pointer: Pointer, values: torch.Tensor, mask: torch.Tensor) -> None:
     _memory(pointer)[pointer.offset[mask]] = values[mask]
+
+
+def _exchange(pointer: Pointer, value: torch.Tensor, sem: str) -> None:
+    _memory(pointer)[pointer.offset] = value
 
 
 def _write(desc: Descriptor, corner: Sequence[int], place: Shared) -> None:

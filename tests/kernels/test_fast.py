@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from explain.trace.fidelity import interpreter_fidelity
-from kernels import decode, edits, reference, softmax_fast, softmax_staged
+from kernels import decode, edits, reference, softmax_fast, softmax_lanes, softmax_parts, softmax_staged
 from kernels.attention import flash_attention
 from kernels.decode import flash_decode
 from kernels.edits import Edit
@@ -33,7 +34,11 @@ RAGGED = {
     "two_reads": lambda module: lambda x: module.softmax_two_reads(x, block_n=64, apart=2 * x.shape[1]),
     "shared_row": lambda module: lambda x: module.softmax_shared_row(x, block_n=next_power_of_two(x.shape[1] + 7)),
 }
-every_softmax = pytest.mark.parametrize("softmax", SOFTMAX, ids=["rows", "pipelined", "two_reads", "shared_row"])
+NAMES = ["rows", "pipelined", "two_reads", "shared_row"]
+every_softmax = pytest.mark.parametrize("softmax", SOFTMAX, ids=NAMES)
+with_lanes = pytest.mark.parametrize(
+    "softmax", [*SOFTMAX, lambda x: softmax_lanes.softmax_lanes(x, lanes=2, block_m=4)], ids=[*NAMES, "lanes"]
+)
 
 
 @pytest.mark.parametrize("name", FAST)
@@ -45,7 +50,7 @@ def test_every_seventh_experiment_of_the_grid(name):
     assert not missed
 
 
-@every_softmax
+@with_lanes
 def test_a_masked_row_is_zeros_and_a_nan_spoils_its_row_alone(softmax):
     x = torch.randn(5, 11)
     x[0] = -math.inf
@@ -62,7 +67,7 @@ def test_strides_are_respected(softmax):
     torch.testing.assert_close(softmax(x), softmax(x.T.contiguous().T), rtol=1e-6, atol=0)  # other parts, other sums
 
 
-@every_softmax
+@with_lanes
 def test_a_stride_past_2_to_the_31_elements(softmax):
     x = torch.empty(2**31 + 64, dtype=torch.float16).as_strided((2, 8), (2**31, 1))
     x.copy_(torch.randn(2, 8))
@@ -81,6 +86,12 @@ def test_what_does_not_fit_is_named():
         softmax_rows(x, block_n=32)
     with pytest.raises(ValueError, match="3 parts"):
         softmax_shared_row(x, block_n=16)
+    with pytest.raises(ValueError, match="x of strides"):
+        softmax_lanes.softmax_lanes(x.T)
+    with pytest.raises(ValueError, match="x of 20 columns, strides"):
+        softmax_parts.softmax_parts(x[:, ::2])
+    with pytest.raises(ValueError, match="part=64: a row of 400 has 4 parts"):
+        softmax_parts.softmax_parts(torch.randn(2, 400), part=64, warps=1)
     with pytest.raises(ValueError, match="k=33"):
         softmax_topk_lanes(x, k=33)
     q, kv = torch.randn(1, 2, 257, 16), torch.randn(1, 2, 8, 16)
@@ -115,24 +126,55 @@ def some_are_wrong(softmax: Callable[[torch.Tensor], torch.Tensor], dtype: torch
     return False
 
 
-def staged(seed: int = 0, module: ModuleType = softmax_staged, **options: int) -> Callable[[torch.Tensor], Any]:
-    """The kernel in Gluon on the CPU; what it refuses is another's."""
-    run = on_cpu(module, "softmax_staged", seed)
-    return lambda x: torch.softmax(x.float(), -1).to(x.dtype) if softmax_staged.refusal(x) else run(x, **options)
+def taking(module: ModuleType, run: Callable[..., Any], **options: int) -> Callable[[torch.Tensor], Any]:
+    """What the module's kernel refuses is another's."""
+    return lambda x: torch.softmax(x.float(), -1).to(x.dtype) if module.refusal(x) else run(x, **options)
+
+
+def lanes(module: ModuleType = softmax_lanes, seed: int = 0) -> Callable[[torch.Tensor], Any]:
+    return lambda x: module.softmax_lanes(x, lanes=4, block_m=2)
+
+
+def staged(module: ModuleType = softmax_staged, seed: int = 0) -> Callable[[torch.Tensor], Any]:
+    return taking(module, on_cpu(module, "softmax_staged", seed), warps=1)
+
+
+def parts(module: ModuleType = softmax_parts, seed: int = 0) -> Callable[[torch.Tensor], Any]:
+    """A row in one or two parts."""
+    run = on_cpu(module, "softmax_parts", seed, together="softmax_parts_kernel")
+    return lambda x: taking(module, run, part=768 * x.element_size(), warps=1)(x)
+
+
+MODULES = {"lanes": (softmax_lanes, lanes), "staged": (softmax_staged, staged), "parts": (softmax_parts, parts)}
+"""Kernels in modules of their own, and what runs them here; Gluon runs on a model of a GPU."""
+
+
+def softmax_of(name: str, module: ModuleType | None = None) -> Callable[[torch.Tensor], Any]:
+    """The kernel of its module, or of a broken one."""
+    own, run = MODULES.get(name, (softmax_fast, RAGGED.get(name)))
+    assert run
+    return run(module or own)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("name", [*RAGGED, "staged"])
+@pytest.mark.parametrize("name", [*RAGGED, *MODULES])
 def test_rows_that_start_anywhere(name, dtype):
     with interpreter_fidelity():
-        assert not some_are_wrong(staged(warps=1) if name == "staged" else RAGGED[name](softmax_fast), dtype)
+        assert not some_are_wrong(softmax_of(name), dtype)
 
 
-def test_a_staged_row_of_minus_infinity_is_zeros_and_a_nan_spoils_its_row_alone():
-    x = torch.randn(4, 301)
-    x[0], x[2, 300] = -math.inf, math.nan
-    y = staged(warps=1)(x)
-    assert torch.equal(y[0], torch.zeros(301))
+@pytest.mark.parametrize("seed", range(5))
+def test_parts_of_a_row_wait_for_each_other_in_any_order(seed):
+    x = torch.randn(4, 1003)
+    torch.testing.assert_close(parts(seed=seed)(x), torch.softmax(x, dim=-1))
+
+
+@pytest.mark.parametrize("softmax", [staged(), parts()], ids=["staged", "parts"])
+def test_a_row_of_minus_infinity_is_zeros_and_a_nan_spoils_its_row_alone(softmax):
+    x = torch.randn(4, 1001)
+    x[0], x[2, 1000], x[3, :800] = -math.inf, math.nan, -math.inf
+    y = softmax(x)
+    assert torch.equal(y[0], torch.zeros(1001))
     assert y[2].isnan().all()
     torch.testing.assert_close(y[[1, 3]], torch.softmax(x[[1, 3]], dim=-1))
 
@@ -150,6 +192,16 @@ BROKEN = [
     ("two_reads", "softmax_two_reads_kernel", "(first >= lo) & (first + BLOCK_N <= hi)", "first + BLOCK_N <= hi"),
     ("two_reads", "softmax_two_reads", "triton.cdiv(before + n_cols, block_n)", "triton.cdiv(n_cols, block_n)"),
     ("shared_row", "softmax_shared_row_kernel", "(row * stride_xm % VECTOR).to(tl.int32) if EDGES else 0", "0"),
+    ("lanes", "softmax_lanes_kernel", "cols // VECTOR * VECTOR < n_cols", "cols < n_cols - VECTOR"),
+    ("lanes", "softmax_lanes_kernel", "inside = rows < n_rows", "inside = rows < n_rows - 1"),
+    ("lanes", "softmax_lanes_kernel", "l_lane += p", "l_lane = p"),
+    ("lanes", "vector_of", "x.shape[1] * size", "16"),
+    ("parts", "softmax_parts_kernel", "(cols >= lo) & (cols < hi), x_s", "cols < hi, x_s"),
+    ("parts", "softmax_parts_kernel", "(start < lo) | (start + TILE > hi)", "start < lo"),
+    ("parts", "softmax_parts_kernel", "own & (at >= first) & (at < first + TILES * TILE)", "own & (at < 0)"),
+    ("parts", "softmax_parts_kernel", "pairs_ptr += row * n_parts", "pairs_ptr += row"),
+    ("parts", "softmax_parts_kernel", "first = part * (TILES * TILE)", "first = part * TILE"),
+    ("parts", "_joined", "l_j * gl.exp2", "gl.exp2"),
     ("staged", "softmax_staged_kernel", "i == 0 or i >= TILES - 2", "i == 0 or i >= TILES - 1"),
     ("staged", "softmax_staged_kernel", "i == 0 or i >= TILES - 2", "i >= TILES - 2"),
     ("staged", "softmax_staged_kernel", "mask=vector < hi", "mask=vector + VECTOR < hi"),
@@ -160,11 +212,24 @@ BROKEN = [
 
 @pytest.mark.parametrize(("name", "function", "old", "new"), BROKEN)
 def test_one_thing_wrong_with_the_edges_and_rows_are_too(name, function, old, new):
-    path = "kernels.softmax_staged" if name == "staged" else "kernels.softmax_fast"
-    broken = edits.load(path, Edit(f"{name} {old} {new}", function, old, new))
-    softmax = staged(module=broken, warps=1) if name == "staged" else RAGGED[name](broken)
+    own, _ = MODULES.get(name, (softmax_fast, None))
+    broken = edits.load(own.__name__, Edit(f"{name} {old} {new}", function, old, new))
+    softmax = softmax_of(name, broken)
     with interpreter_fidelity():
         assert any(some_are_wrong(softmax, dtype) for dtype in (torch.float32, torch.bfloat16))
+
+
+def test_rows_compile_for_a_hopper_gpu_with_the_widest_loads_and_spill_nothing(compile_workers):
+    printed = compile_workers.call({"script": "tests.kernels.compile_softmax", "arguments": []})["printed"]
+    launches = [json.loads(line) for line in printed.splitlines()]
+    assert {one["spills"] for one in launches} == {"none"}
+    lanes = [one["bits"] for one in launches if one["kernel"] == "softmax_lanes_kernel"]
+    assert lanes == [[16], [32], [64], [128], [32], [32], [64], [128]]
+    parts = [one for one in launches if one["kernel"] == "softmax_parts_kernel"]
+    assert len(parts) == 4
+    assert all(one["copies"] and one["early"] == ["wait"] for one in parts)
+    cleared = [one["early"] for one in launches if one["kernel"] == "cleared_kernel"]
+    assert cleared == [["launch_dependents"]] * 4
 
 
 DECODE_BROKEN = [

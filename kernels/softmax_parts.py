@@ -1,0 +1,190 @@
+"""Softmax of a long row that several programs share, each with its part in shared memory, in Gluon.
+
+`softmax_shared_row` in `softmax_fast.py` keeps a part in registers, as float32: an SM holds few parts, and while they
+wait for the other parts of their rows, nothing is on its way. In shared memory a part keeps its 16 bits, as a whole row
+does in `softmax_staged.py`: an SM holds a dozen parts, so some arrive while others wait.
+
+The interpreter cannot run Gluon; `softmax_shared_row` does the same arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import triton
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.ampere import async_copy
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+
+from kernels.attention import LOG2_E
+from kernels.gpu import sms, starts_early
+from kernels.kept import Kept, prepared
+from kernels.softmax import check
+from kernels.softmax_fast import Launch, vectors
+from kernels.softmax_staged import LONGEST, _in_whole_vector
+
+LARGEST = 2**15  # bytes of a part
+FEW = 12 * 2**20
+"""Bytes of a matrix with rows so few that one program for each leaves SMs idle."""
+
+
+@gluon.jit
+def cleared_kernel(pairs_ptr, n_pairs, BLOCK: gl.constexpr, EARLY: gl.constexpr):
+    # Pairs that say "not yet". EARLY: the next kernel starts now, and waits before it touches them.
+    LAYOUT: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+    if EARLY:
+        gdc_launch_dependents()
+    pairs = gl.program_id(0) * BLOCK + gl.arange(0, BLOCK, layout=LAYOUT)
+    gl.store(pairs_ptr + pairs, gl.zeros([BLOCK], gl.int64, LAYOUT), mask=pairs < n_pairs)
+
+
+@gluon.jit
+def softmax_parts_kernel(
+    x_ptr, y_ptr, pairs_ptr, stride_xm, stride_ym, n_cols, n_parts, log2_e,
+    TILES: gl.constexpr, TILE: gl.constexpr, PARTS: gl.constexpr, VECTOR: gl.constexpr, EDGES: gl.constexpr,
+    WARPS: gl.constexpr, EARLY: gl.constexpr,
+):  # fmt: skip
+    # n_parts programs per row, each with TILES tiles of TILE columns. Columns are counted from the vector that the row
+    # starts in: the row is lo ≤ column < hi, as in `softmax_fast.py`.
+    LAYOUT: gl.constexpr = gl.BlockedLayout([VECTOR], [32], [WARPS], [0])
+    ONE: gl.constexpr = gl.BlockedLayout([1], [32], [WARPS], [0])
+    row = (gl.program_id(0) // n_parts).to(gl.int64)
+    part = gl.program_id(0) % n_parts
+    first = part * (TILES * TILE)
+    x_ptr += row * stride_xm // VECTOR * VECTOR
+    y_ptr += row * stride_ym // VECTOR * VECTOR
+    lo = 0
+    if EDGES:
+        lo = (row * stride_xm % VECTOR).to(gl.int32)
+    hi = lo + n_cols
+    lanes = gl.arange(0, TILE, layout=LAYOUT)
+    x_s = gl.allocate_shared_memory(x_ptr.dtype.element_ty, [TILES, TILE], gl.SwizzledSharedLayout(1, 1, 1, order=[0]))
+    for i in gl.static_range(TILES):
+        cols = first + i * TILE + lanes
+        async_copy.async_copy_global_to_shared(x_s.index(i), x_ptr + cols, mask=cols // VECTOR * VECTOR < hi)
+    async_copy.commit_group()
+    if EDGES:  # the elements that the whole vectors leave out, stored one by one at the end
+        edge = gl.arange(0, 2 * VECTOR, layout=ONE)
+        at = gl.where(edge < VECTOR, edge, hi // VECTOR * VECTOR + edge - VECTOR)
+        own = (at >= lo) & (at < hi) & (_in_whole_vector(at, lo, hi, VECTOR) == 0)
+        own = own & (at >= first) & (at < first + TILES * TILE)
+        x_edge = gl.load(x_ptr + at, mask=own, other=0.0).to(gl.float32)
+    async_copy.wait_group(0)
+    for i in gl.static_range(TILES):  # outside the row is −inf
+        start = first + i * TILE
+        if (start < lo) | (start + TILE > hi):
+            cols = start + lanes
+            x_s.index(i).store(gl.where((cols >= lo) & (cols < hi), x_s.index(i).load(LAYOUT), -float("inf")))
+    # m_j = max of this part, times log2 e: each lane's own first                   (TILE,)
+    m_lane = gl.full([TILE], -float("inf"), gl.float32, LAYOUT)
+    for i in range(TILES):
+        m_lane = gl.maximum(m_lane, x_s.index(i).load(LAYOUT).to(gl.float32))
+    m_j = gl.max(m_lane, axis=0) * log2_e
+    m_safe = gl.where(m_j == -float("inf"), 0.0, m_j)  # every element is −inf: −inf − −inf would be NaN
+    # l_j = Σ 2^(x · log2 e − m_j)
+    l_lane = gl.zeros([TILE], gl.float32, LAYOUT)
+    for i in range(TILES):
+        l_lane += gl.exp2(x_s.index(i).load(LAYOUT).to(gl.float32) * log2_e - m_safe)
+    l_j = gl.sum(l_lane, axis=0)
+    if EARLY:
+        gdc_wait()  # until the pairs are clear
+    pairs_ptr += row * n_parts
+    gl.atomic_xchg(pairs_ptr + part, _packed(m_j, l_j), sem="relaxed")
+    m_i, l_i = _joined(pairs_ptr, gl.arange(0, PARTS, layout=ONE), n_parts)
+    # y = 2^(x · log2 e − m) / l                                                    (TILE,)
+    inverse = 1.0 / l_i
+    for i in range(TILES):
+        cols = first + i * TILE + lanes
+        y = gl.exp2(x_s.index(i).load(LAYOUT).to(gl.float32) * log2_e - m_i) * inverse
+        gl.store(y_ptr + cols, y.to(y_ptr.dtype.element_ty), mask=_in_whole_vector(cols, lo, hi, VECTOR))
+    if EDGES:
+        gl.store(y_ptr + at, (gl.exp2(x_edge * log2_e - m_i) * inverse).to(y_ptr.dtype.element_ty), mask=own)
+
+
+@gluon.jit
+def _packed(m_i, l_i):
+    """(m, l) as one 64-bit word, seen whole or not at all. Never 0, "not yet": l = 0 only beside m = −inf."""
+    high = m_i.to(gl.int32, bitcast=True).to(gl.int64) << 32
+    return high | (l_i.to(gl.int32, bitcast=True).to(gl.int64) & 0xFFFFFFFF)
+
+
+@gluon.jit
+def _joined(pairs_ptr, parts, n_parts):
+    """Waits for every part of a row; the row's (m, l), base 2, with m = 0 and l = 1 for a row of −inf only."""
+    told = parts < n_parts
+    words = gl.load(pairs_ptr + parts, mask=told, other=1, volatile=True)
+    while gl.min(gl.where(words == 0, 0, 1), axis=0) == 0:
+        words = gl.load(pairs_ptr + parts, mask=told, other=1, volatile=True)
+    m_j = gl.where(told, (words >> 32).to(gl.int32).to(gl.float32, bitcast=True), -float("inf"))
+    l_j = gl.where(told, words.to(gl.int32).to(gl.float32, bitcast=True), 0.0)
+    # m = max m_j,  l = Σ l_j 2^(m_j − m)
+    m_i = gl.max(m_j, axis=0)
+    m_i = gl.where(m_i == -float("inf"), 0.0, m_i)
+    l_i = gl.sum(l_j * gl.exp2(m_j - m_i), axis=0)
+    return m_i, gl.where(l_i == 0.0, 1.0, l_i)
+
+
+@Kept
+def softmax_parts(x: torch.Tensor, *, part: int | None = None, warps: int | None = None) -> Launch:
+    """Softmax over the last axis of x (rows, cols), columns contiguous: a program for each `part` bytes of each row.
+
+    The programs of a row wait for each other, so a GPU must hold all of them at once: it starts programs in their
+    order, and holds hundreds. Raises ValueError for a row of more parts than that, and naming what this kernel does not
+    take.
+    """
+    check(x)
+    if refused := refusal(x):
+        raise ValueError(refused)
+    n_rows, n_cols = x.shape
+    vector, before = vectors(x)
+    size = x.element_size()
+    usual, usual_warps = _part(x)
+    part, warps = part or usual, warps or usual_warps
+    tile = warps * 32 * vector
+    tiles = triton.cdiv(triton.cdiv(before + n_cols, triton.cdiv((before + n_cols) * size, part)), tile)  # even parts
+    n_parts = triton.cdiv(before + n_cols, tiles * tile)
+    if n_parts > sms(x):
+        raise ValueError(f"part={part}: a row of {n_cols} has {n_parts} parts, and at most {sms(x)} run at once here")
+    early, n_pairs = starts_early(x), n_rows * n_parts
+    constants = {
+        "TILES": tiles, "TILE": tile, "PARTS": triton.next_power_of_2(n_parts), "VECTOR": vector, "EDGES": before > 0,
+        "WARPS": warps, "EARLY": early,
+    }  # fmt: skip
+    numbers = (x.stride(0), torch.empty_like(x).stride(0), n_cols, n_parts, LOG2_E)
+    cleared = prepared(
+        cleared_kernel, (triton.cdiv(n_pairs, 1024),), (n_pairs,), {"BLOCK": 1024, "EARLY": early}, num_warps=4
+    )
+    kernel = prepared(
+        softmax_parts_kernel, (n_pairs,), numbers, constants, num_warps=warps, maxnreg=64, launch_pdl=early
+    )
+
+    def launch(x: torch.Tensor) -> torch.Tensor:
+        y = torch.empty_like(x)
+        pairs = torch.empty(n_pairs, dtype=torch.int64, device=x.device)
+        cleared(pairs)
+        kernel(x, y, pairs)
+        return y
+
+    return launch
+
+
+def refusal(x: torch.Tensor) -> str:
+    """Why this kernel does not take x; "" where it does."""
+    size, longest = x.element_size(), sms(x) * LARGEST - 16
+    if x.stride(1) != 1 or vectors(x)[0] * size != 16:
+        return f"x of {x.shape[1]} columns, strides {x.stride()}: this kernel copies 16 aligned bytes at a time"
+    if x.shape[1] * size > longest:
+        return f"x of {x.shape[1]} columns: this kernel takes rows of at most {longest // 1024} KiB"
+    return ""
+
+
+def _part(x: torch.Tensor) -> tuple[int, int]:
+    """Bytes of a part, and warps. Where the SMs hold the whole matrix at once, smaller parts start sooner: 180×51200
+    bf16 16.8 µs by 8 KiB, 17.9 by 32; 402×116758 60.6 and 57.9. On an H100, 57×32000 fp16 8.9 µs by 4 KiB, 10.4 by 8.
+    """
+    row, matrix = (n * x.element_size() for n in (x.shape[1], x.numel()))
+    large = (LARGEST, 4) if x.element_size() == 2 else (2**14, 4 if row <= 2**18 else 2)
+    ways = ((FEW, (2**12, 2)), (sms(x) * LONGEST, (2**13, 2)), (math.inf, large), (math.inf, (LARGEST, 4)))
+    return next(way for most, way in ways if matrix <= most and row + 16 <= sms(x) * way[0])

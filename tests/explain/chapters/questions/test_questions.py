@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
 from explain.chapters.questions import asked as questions
 from explain.chapters.speed import lengths
 from explain.records import registry
-from tests.pages import page
+from explain.ui.layout import anchor
+from tests.pages import opened, page
 
 
 def test_a_question_leads_to_a_page_and_names_its_source():
@@ -19,7 +21,16 @@ def test_a_question_leads_to_a_page_and_names_its_source():
         assert "](https://github.com/" in question.sources
         assert question.answer
         assert question.line
-        assert question.words
+
+
+@pytest.mark.parametrize("address", sorted({question.address for question in questions.questions()}))
+def test_an_address_opens_without_an_error_and_its_section_is_on_the_page(address):
+    asked = urlsplit(address)
+    test = opened(f"pages/{asked.path}.py" if asked.path.strip("/") else "main.py", **dict(parse_qsl(asked.query)))
+    assert not test.error
+    headings = [heading for one in test.markdown for heading in re.findall(r"^## (.+)$", one.value, re.MULTILINE)]
+    anchors = [one.proto.anchor for one in (*test.header, *test.subheader)] + [anchor(one) for one in headings]
+    assert not asked.fragment or asked.fragment in anchors
 
 
 def test_a_row_with_a_cell_missing_is_named(tmp_path, monkeypatch):

@@ -83,7 +83,7 @@ def mutated(place: Path, mutant: Mutant) -> Iterator[None]:
         os.utime(path, (before, before))  # else Python may take the mutant's bytecode for the file's
 
 
-def passed(place: Path, tests: Sequence[str]) -> str:
+def outcome(place: Path, tests: Sequence[str]) -> str:
     """How these tests end in a copy: "survived" (all passed), "found" (one failed) or why there is no verdict."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
     env = {**os.environ, "CI": "1", "TILESCOPE_CACHE": str(place / "cache")}  # CI: random cases are the same each time
@@ -92,21 +92,21 @@ def passed(place: Path, tests: Sequence[str]) -> str:
             command, cwd=place, env=env, capture_output=True, timeout=LIMIT_S * len(tests), check=False
         )
     except subprocess.TimeoutExpired:
-        return f"no end within {LIMIT_S:g} s"
+        return f"no end within {LIMIT_S * len(tests):g} s"
     return _ENDS.get(done.returncode, f"pytest ended with status {done.returncode}")
 
 
 def verdict(place: Path, mutant: Mutant) -> str:
     """Whether the mutant is "found", has "survived", or why there is no verdict."""
     with mutated(place, mutant):
-        return passed(place, [mutant.test])
+        return outcome(place, [mutant.test])
 
 
 def already_failing(place: Path, tests: Sequence[str]) -> list[str]:
     """The tests that do not pass without a mutant."""
-    if passed(place, tests) == "survived":
+    if outcome(place, tests) == "survived":
         return []
-    return [test for test in tests if passed(place, [test]) != "survived"]
+    return [test for test in tests if outcome(place, [test]) != "survived"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -25,9 +25,8 @@ def test_each_edit_has_one_place_and_a_test_that_exists():
 
 
 def test_a_mutant_is_found_and_a_changed_comment_survives():
-    mutant = next(one for one in LISTED if one.name == "the newest cached traces are forgotten")
-    words = "# another process has just forgotten it"
-    comment = replace(mutant, old=words, new="# it is gone")
+    mutant = next(one for one in LISTED if one.name == "a failure without words is silent")
+    comment = replace(mutant, old="# a job never ends in silence", new="# in words")
     unknown = replace(mutant, test=f"{mutant.test}_not")
     with mutants.copies(1) as (place,):
         before = (place / mutant.file).read_text(encoding="utf-8")

@@ -143,6 +143,13 @@ def injected(result: Result) -> Result:
     return {"many": len(result["kinds"]), "wrong_count": len(result["wrong"])}
 
 
+def mutants(result: Result) -> Result:
+    """The mutants found of each group, and the names of those that are not."""
+    each = ", ".join(f"{one['found']} of {one['mutants']} in {group}" for group, one in result["groups"].items())
+    missed = [*result["survived"], *result["without_verdict"], *result["failing_without_a_mutant"]]
+    return {"each": each, "missed": f"Not found: {'; '.join(missed)}. " if missed else ""}
+
+
 def verification(result: Result) -> Result:
     """The experiments on a GPU within tolerance."""
     right = [row for row in result["kernels"].values() if not row["wrong_on_purpose"]]
@@ -193,6 +200,7 @@ FIELDS: Mapping[str, Callable[[Result], Result]] = {
     "attacks": attacked,
     "difference": first_differences,
     "faults": injected,
+    "mutants": mutants,
     "player": player,
     "speed": lambda result: {"table": "\n".join(speed_table.lines(dict(result)))},
     "speed_random": lambda result: {"table": "\n".join(speed_random_table.lines(dict(result)))},

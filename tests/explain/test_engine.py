@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -67,3 +70,54 @@ def test_a_run_is_decoded_once_from_the_engine_to_the_player(elsewhere, monkeypa
     shown = body_of([Run(run, view(lessons.OPENING, run.trace, run.origin))])
     assert shown.traces == run.data
     assert len(calls) == 1
+
+
+@pytest.fixture
+def making(monkeypatch, tmp_path):
+    """An engine that makes each trace by copying the opening's, which is not shipped; and what it has made."""
+    made: list[object] = []
+    shipped = recordings.path_of(lessons.OPENING)
+    monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
+    monkeypatch.setattr(engine, "has_triton", lambda: True)
+    monkeypatch.setattr(recordings, "path_of", lambda experiment: tmp_path / "none")
+
+    def trace_to(experiment, out, programs="all", **call):
+        made.append(experiment)
+        time.sleep(0.2)
+        shutil.copy(shipped, out)
+
+    one = engine.Engine()
+    monkeypatch.setattr(one, "trace_to", trace_to)
+    yield one, made
+    one.close()
+
+
+def test_a_class_that_asks_for_one_run_at_once_makes_it_once(making):
+    one, made = making
+    with ThreadPoolExecutor(8) as students:
+        runs = list(students.map(one.trace, [lessons.OPENING] * 8))
+    assert len(made) == 1
+    assert {run.origin for run in runs} == {"interpreter"}
+
+
+def test_a_trace_is_made_again_after_the_code_has_changed(making, monkeypatch):
+    one, made = making
+    for version in ("before", "before", "after"):
+        monkeypatch.setattr(engine, "code_version", lambda version=version: version)
+        one.trace(lessons.OPENING)
+    assert len(made) == 2
+
+
+def test_a_trace_of_another_experiment_is_not_taken(making):
+    one, _ = making
+    with pytest.raises(WorkerError, match="missing or damaged"):
+        one.trace(lessons.OPENING.with_(block_n=32))
+
+
+def test_the_oldest_files_are_forgotten(tmp_path):
+    for age in range(4):
+        path = tmp_path / f"{age}.tilescope"
+        path.touch()
+        os.utime(path, (1000 - age, 1000 - age))
+    engine.forget_oldest(tmp_path, "*.tilescope", 2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.tilescope", "1.tilescope"]

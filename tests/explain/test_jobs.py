@@ -82,6 +82,14 @@ def test_too_many_are_refused_and_ended_ones_are_forgotten():
     assert jobs.get("long") is None
 
 
+def test_a_job_that_is_forgotten_is_cancelled():
+    jobs: Jobs[int] = Jobs(most_running=1, most_kept=1)
+    job = jobs.start("a", until_cancelled, "")
+    jobs.forget("a")
+    assert job.wait().cancelled
+    assert jobs.get("a") is None
+
+
 def _started(jobs: Jobs[int], name: str) -> Job[int]:
     """The job of this name, which must be there."""
     job = jobs.get(name)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from explain.experiment import Experiment
 from explain.run_experiment import run_traced
+from kernels import traffic
 from kernels.catalog import TAUGHT, Kernel
 from kernels.inputs import PRESETS
 from kernels.parameters import ALIGNMENTS, ORDERS, WHOLE_ROW_TILE
@@ -103,6 +104,15 @@ def test_each_term_is_what_the_trace_counts_for_its_buffer(kernel):
                 if size:
                     traced[name, written] = traced.get((name, written), 0) + size
     assert traced == {key: size for key, size in by_formula.items() if size}
+
+
+def test_what_passes_between_two_visits_is_the_state_of_the_heads_in_progress():
+    p = Experiment.of("flash_attention_v1", {"heads": 4, "kv_heads": 4, "seq_len": 32, "kv_len": 64}).values
+    terms = traffic.flash_attention_v1(p)
+    q = next(term for term in terms.terms if term.buffer == "q")
+    state = 4 * 32 * (p["head_dim"] * (4 + 4) + 2 * 4)  # q and o_hbm, m_hbm and l_hbm, all float32
+    between = [traffic.between_visits(p, terms, q, programs) for programs in (1, 4, 100)]
+    assert between == [state // 4 * p["batch"], state * p["batch"], state * p["batch"]]
 
 
 @pytest.mark.parametrize(

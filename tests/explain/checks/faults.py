@@ -63,6 +63,12 @@ def unwritten_then_filled_by_numpy():
     accumulate_kernel[(1,)](torch.ones(16, dtype=torch.int32), counts, BLOCK=16)
 
 
+def unwritten_then_filled_with_a_byte_of_poison():
+    y = torch.empty(16)
+    y.numpy().view(np.uint32)[:] = 0x3F8000FF
+    accumulate_kernel[(1,)](torch.randn(16), y, BLOCK=16)
+
+
 def unwritten_then_zeroed_by_numpy():
     counts = torch.empty(16, dtype=torch.int32)
     np.asarray(counts)[:] = 0
@@ -122,6 +128,17 @@ def locked_sum_kernel(x_ptr, y_ptr, lock_ptr, BLOCK: tl.constexpr):
         pass
     tl.store(y_ptr, tl.load(y_ptr) + tl.sum(x))
     tl.atomic_xchg(lock_ptr, 0)
+
+
+@triton.jit
+def counted_sum_kernel(x_ptr, y_ptr, done_ptr, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))
+    tl.store(y_ptr, tl.load(y_ptr) + tl.sum(x))
+    tl.atomic_add(done_ptr, 1)
+
+
+def race_before_an_atomic():
+    counted_sum_kernel[(4,)](torch.randn(64), torch.zeros(1), torch.zeros(1, dtype=torch.int32), BLOCK=16)
 
 
 def race_with_a_lock():

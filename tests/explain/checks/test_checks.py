@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from contextlib import suppress
 from types import SimpleNamespace
@@ -73,6 +74,7 @@ def test_its_right_twin_is_not_blamed(sort):
     [
         "unwritten_then_filled",
         "unwritten_then_filled_by_numpy",
+        "unwritten_then_filled_with_a_byte_of_poison",
         "unwritten_then_zeroed_by_numpy",
         "race_with_a_lock",
         "race_in_place_right",
@@ -81,6 +83,20 @@ def test_its_right_twin_is_not_blamed(sort):
 )
 def test_right_kernels_that_look_alike_are_not_blamed(function):
     assert not [one for one in findings(getattr(faults, function)) if one.error]
+
+
+def test_an_atomic_after_the_race_excuses_nothing():
+    assert "race" in {one.sort for one in findings(faults.race_before_an_atomic)}
+
+
+def test_a_run_that_is_never_the_same_twice_is_not_blamed():
+    turns = itertools.count()
+
+    def run():
+        x = torch.full((16,), float(next(turns)))
+        faults.maximum_kernel[(1,)](x, torch.zeros(1), 10, PADDED=False, BLOCK=16)
+
+    assert "undefined" not in {one.sort for one in findings(run)}
 
 
 def test_what_numpy_did_not_write_is_unwritten():

@@ -7,6 +7,7 @@ import json
 import os
 import struct
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -57,6 +58,13 @@ def test_round_trip(trace, data):
         for one, other in zip(trace.accesses(step), again.accesses(step), strict=True):
             assert (one.kind, one.buffer, one.bytes) == (other.kind, other.buffer, other.bytes)
             assert np.array_equal(one.indices(), other.indices())
+
+
+@pytest.mark.parametrize("largest", [2**31 - 1, 2**31, 2**40])
+def test_a_number_of_any_size_is_kept(trace, largest):
+    sizes = np.full_like(trace.columns.access_bytes, largest)
+    again = read(to_bytes(replace(trace, columns=replace(trace.columns, access_bytes=sizes))))
+    assert np.array_equal(again.columns.access_bytes, sizes)
 
 
 def test_the_file_is_what_the_document_says(data):
@@ -170,6 +178,7 @@ CHANGES = {
     "unknown dtype": lambda header: first("t")(header).update(d="f31"),
     "strides of an affine tile": lambda header: first("a")(header).update(st=[1, 2, 3]),
     "float affine tile": lambda header: first("a")(header).update(d="f32"),
+    "a value too few": lambda header: header["values"].pop(),
     "elements of a pointer": lambda header: first("p")(header).update(v=len(header["values"])),
     "tuple of itself": lambda header: first("l")(header).update(v=[header["values"].index(first("l")(header))]),
     "kind of value": lambda header: header["values"][0].update(k="?"),

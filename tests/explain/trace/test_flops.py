@@ -6,6 +6,8 @@ import inspect
 
 import pytest
 import torch
+import triton
+import triton.language as tl
 
 from explain.trace.model import Flops
 from explain.trace.recorder import record_call
@@ -51,6 +53,17 @@ def test_every_operation():
         "x.to(tl.float16)",
     ):
         assert found[nothing] == (0, 0, 0)
+
+
+@triton.jit
+def running_sums_kernel(x_ptr, ROWS: tl.constexpr, COLS: tl.constexpr):
+    at = x_ptr + tl.arange(0, ROWS)[:, None] * COLS + tl.arange(0, COLS)[None, :]
+    tl.store(at, tl.cumsum(tl.load(at), axis=1))
+
+
+def test_a_running_sum_counts_along_its_axis():
+    trace = record_call(lambda: running_sums_kernel[(1,)](torch.rand(4, 8), ROWS=4, COLS=8))
+    assert trace.launches[0].flops == Flops(other=4 * 7)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -94,7 +94,7 @@ def test_a_pointer_seen_as_a_number_is_the_address():
     assert y.item() == x.data_ptr() + 8
 
 
-@pytest.mark.parametrize(("start", "first"), [(2, 4), (2**40, 2**40), (-1, -1), (-(2**43), -(2**43))])
+@pytest.mark.parametrize(("start", "first"), [(1, 4), (2, 4), (2**40, 2**40), (-1, -1), (-(2**43), -(2**43))])
 def test_out_of_bounds_is_an_error_before_it_happens(start, first):
     x, y = torch.arange(4.0), torch.zeros(4)
     line = kernels.copy_unmasked.fn.__code__.co_firstlineno + 4

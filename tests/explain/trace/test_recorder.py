@@ -44,6 +44,9 @@ def test_a_recorded_program_is_the_same_alone():
     alone = record_call(flash(), programs=[[1, 0, 0]])
     program = record_call(flash()).launches[0].recorded[1]
     together = record_call(flash())
+    for name in ("flops_matmul", "flops_exp", "flops_other", "depth"):
+        mine, theirs = (getattr(trace.columns, name) for trace in (alone, together))
+        assert mine.tolist() == theirs[program.first_step :][: program.steps].tolist()
     for step in range(alone.steps):
         assert alone.line(step) == together.line(program.first_step + step)
         mine, theirs = alone.changes(step), together.changes(program.first_step + step)
@@ -78,6 +81,13 @@ def test_what_atomics_take_is_recorded():
         if access.kind == "atomic" and access.stored is not None
     ]
     assert [taken[0], *taken[-2:]] == [[*range(8)], 1, 0]  # in between: a float's maximum, as integers
+
+
+def test_whole_numbers_that_only_begin_and_end_like_a_range_are_kept():
+    x, y = torch.tensor([0, 1, 1, 3]), torch.zeros(4, dtype=torch.int64)
+    trace = record_call(lambda: kernels.copy[(1,)](x, y, 0, 4, BLOCK=4))
+    (stored,) = (a.stored for step in range(trace.steps) for a in trace.accesses(step) if a.kind == "store")
+    assert numbers(stored).tolist() == [0, 1, 1, 3]
 
 
 def test_only_what_changed_is_recorded():

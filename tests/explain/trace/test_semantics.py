@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import triton
+import triton.language as tl
 
 from explain.trace.errors import Refused
 from explain.trace.libdevice import function_of
@@ -113,6 +115,18 @@ def test_loop_variables_are_tensors_and_static_ones_constants():
     y = torch.zeros(10)
     record_call(lambda: kernels.downwards[(1,)](y, 7))
     assert y.tolist() == [0, 0.5, 0, 1.5, 0, 2.5, 0, 3.5, -2, -1]
+
+
+@triton.jit
+def far_kernel(y_ptr, n):
+    for i in range(n, n + 2):
+        tl.store(y_ptr + (i - n), i)
+
+
+def test_a_loop_counts_in_the_type_of_its_bounds():
+    y = torch.zeros(2, dtype=torch.int64)
+    record_call(lambda: far_kernel[(1,)](y, 2**40))
+    assert y.tolist() == [2**40, 2**40 + 1]
 
 
 def test_float_arguments_are_fp32_tensors_and_booleans_are_taken():

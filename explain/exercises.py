@@ -183,7 +183,7 @@ def set_to(run: tuple[Experiment, Trace], role: str) -> list[tuple[range, NDArra
     history = trace.history(experiment.entry.roles[role])
     steps = [step for step, _ in history]
     ends = [trace.program(step).first_step + trace.program(step).steps for step in steps]
-    each = zip(history, ends, [*steps[1:], trace.steps], strict=True)
+    each = zip(history, ends, [*steps, trace.steps][1:], strict=True)
     return [(range(step, min(end, after)), numbers(value)) for (step, value), end, after in each]
 
 

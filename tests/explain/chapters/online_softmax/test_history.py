@@ -48,5 +48,11 @@ def test_the_last_merge_has_the_pair_of_the_whole_row(order):
         assert found == pytest.approx(pair(row[4 * tile : 4 * tile + 4]), rel=1e-5)
 
 
+def test_a_row_of_one_tile_has_no_merge():
+    experiment, trace, row = run(lessons.MERGED.with_(cols=4, block_n=4))
+    pairs, merges = history.merges(experiment, trace)
+    assert (pairs[0], merges) == (pytest.approx(pair(row), rel=1e-5), [])
+
+
 def test_a_sum_that_is_no_number_is_not_drawn():
     assert figures.growth([history.Tile(np.ones(1), 1.0, 0.0, math.nan)]) == ""

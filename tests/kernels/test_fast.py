@@ -195,7 +195,6 @@ BROKEN = [
     ("lanes", "softmax_lanes_kernel", "cols // VECTOR * VECTOR < n_cols", "cols < n_cols - VECTOR"),
     ("lanes", "softmax_lanes_kernel", "inside = rows < n_rows", "inside = rows < n_rows - 1"),
     ("lanes", "softmax_lanes_kernel", "l_lane += p", "l_lane = p"),
-    ("lanes", "vector_of", "x.shape[1] * size", "16"),
     ("parts", "softmax_parts_kernel", "(cols >= lo) & (cols < hi), x_s", "cols < hi, x_s"),
     ("parts", "softmax_parts_kernel", "(start < lo) | (start + TILE > hi)", "start < lo"),
     ("parts", "softmax_parts_kernel", "own & (at >= first) & (at < first + TILES * TILE)", "own & (at < 0)"),

@@ -99,8 +99,9 @@ def losses_and_gradients(
     inverse = 1.0 / (targets != IGNORE_INDEX).sum().clamp(min=1).float()
     dh = torch.empty_like(h) if wants_h else None
     dw = torch.empty_like(w) if wants_w else None
-    # rows a multiple of ALIGNED elements apart: cuBLAS is slow on odd strides
-    buffer = torch.empty(part, -(-vocab // ALIGNED) * ALIGNED, dtype=h.dtype, device=h.device)
+    # rows a multiple of ALIGNED elements apart: cuBLAS is slow on odd strides. Zeros: on some CPUs a product in bf16
+    # reads what was there, and NaN stays
+    buffer = torch.zeros(part, -(-vocab // ALIGNED) * ALIGNED, dtype=h.dtype, device=h.device)
     aligned = vocab // ALIGNED * ALIGNED
     columns = [of for of in (slice(0, aligned), slice(aligned, vocab)) if of.start < of.stop]
     for start in range(0, tokens, part):

@@ -26,7 +26,6 @@ from itertools import islice
 from typing import Any
 
 from benchmarks.report import parser_of
-from explain.experiment import Experiment
 from explain.plain import plain
 from explain.records import results
 from explain.records.code import measured_code
@@ -104,6 +103,8 @@ def _told(running: Sequence[Any]) -> Iterator[Any]:
 
 def run(name: str, shape: int, cases: int, seed: int, device: str) -> dict[str, Any]:
     """Runs so many cases of one kernel at one of its shapes; those that missed are Experiments as JSON."""
+    from explain.run_experiment import verdict_of
+
     found: dict[str, Any] = {"kernel": name, "cases": 0, "bites": 0, "presets": Counter(), "missed": []}
     found["worst"] = {"ratio": -1.0}
     for experiment in islice(drawn(KERNELS[name], shape, seed), cases):
@@ -116,23 +117,6 @@ def run(name: str, shape: int, cases: int, seed: int, device: str) -> dict[str, 
         elif verdict.ratio > found["worst"]["ratio"]:
             found["worst"] = {**experiment.to_json(), "ratio": verdict.ratio}
     return found
-
-
-def verdict_of(experiment: Experiment, device: str) -> Any:
-    import torch
-
-    from explain.trace.fidelity import interpreter_fidelity
-    from kernels.launch import launcher, tensors
-    from kernels.verify import verify
-
-    torch.set_num_threads(1)
-    kernel, p, arrays = experiment.entry, experiment.values, experiment.make_inputs()
-    launch = launcher(kernel, p, tensors(p, arrays, device))
-    if device == "cuda":
-        return verify(kernel, p, arrays, launch())
-    with interpreter_fidelity():
-        outputs = launch()
-    return verify(kernel, p, arrays, outputs)
 
 
 def _provenance(gpu: bool) -> dict[str, str]:

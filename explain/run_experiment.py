@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import torch
 
 from explain.experiment import Experiment
+from explain.trace.fidelity import interpreter_fidelity
 from explain.trace.model import Trace
 from explain.trace.recorder import Programs, record_call
 from explain.trace.sizes import Sizes, judged
+from kernels.catalog import Kernel
 from kernels.inputs import shapes
 from kernels.launch import dtype_of, launcher, tensors
 from kernels.verify import Verdict, expectations_of, verify
@@ -33,6 +36,18 @@ def run_traced(
     trace = record_call(lambda: outputs.update(launch()), programs, experiment=header, **options)
     progress("checking against float64", 0.8)
     return trace, verify(entry, p, arrays, outputs)
+
+
+def verdict_of(experiment: Experiment, device: str, kernel: Kernel | None = None) -> Verdict:
+    """Runs the experiment's kernel, or another one on its inputs, and records nothing; the verdict against float64.
+
+    `device` is "cuda", or "cpu" for Triton's interpreter.
+    """
+    entry, p = kernel or experiment.entry, experiment.values
+    arrays = entry.make_inputs(experiment.preset, p, experiment.seed)
+    with interpreter_fidelity() if device == "cpu" else nullcontext():
+        outputs = launcher(entry, p, tensors(p, arrays, device))()
+    return verify(entry, p, arrays, outputs)
 
 
 def judge_sizes(experiment: Experiment, progress: Callable[[str, float], None], seconds: float | None = None) -> Sizes:

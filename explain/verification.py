@@ -107,7 +107,7 @@ def _shapes(kernel: Kernel) -> Iterator[Shape]:
 
 
 def shapes(kernel: Kernel) -> tuple[Shape, ...]:
-    """The shapes of the grid that this kernel takes, with the parameters that it has."""
+    """The grid's shapes that fit this kernel. Each has only parameters of this kernel."""
     names = {parameter.name for parameter in kernel.parameters}
     found = [{name: value for name, value in shape.items() if name in names} for shape in _shapes(kernel)]
     return tuple(shape for shape in found if any(_fits(kernel, shape, dtype) for dtype in ITEM_BYTES))
@@ -143,7 +143,7 @@ def _fits(kernel: Kernel, shape: Shape, dtype: str) -> bool:
 
 
 def _sizes(like: Shape, rng: random.Random) -> Shape:
-    """Other sizes for a shape: of any number of rows and heads, most lengths about a whole number of tiles."""
+    """Random sizes for a shape. Most lengths are a whole number of tiles, or one more or less."""
 
     def near(tile: str = "") -> int:
         whole = int(like.get(tile, _TILE)) * rng.randint(1, 3)

@@ -54,15 +54,10 @@ def run(parsed: argparse.Namespace) -> int:
 
 def verdicts(name: str) -> list[dict[str, Any]]:
     """Every experiment of one kernel's grid, run on the GPU: JSON, error, tolerance, whether that is expected."""
-    from kernels.launch import launcher, tensors
-    from kernels.verify import verify
+    from explain.run_experiment import verdict_of
 
-    kernel = KERNELS[name]
-
-    def verdict_of(experiment: Experiment) -> dict[str, Any]:
-        p = experiment.values
-        arrays = kernel.make_inputs(experiment.preset, p, experiment.seed)
-        verdict = verify(kernel, p, arrays, launcher(kernel, p, tensors(p, arrays, "cuda"))())
+    def row(experiment: Experiment) -> dict[str, Any]:
+        verdict = verdict_of(experiment, "cuda")
         return {
             **experiment.to_json(),
             "error": str(verdict.error),
@@ -72,7 +67,7 @@ def verdicts(name: str) -> list[dict[str, Any]]:
             "as_expected": verdict.within_tolerance or not must_pass(experiment),
         }
 
-    return [verdict_of(experiment) for experiment in grid(kernel)]
+    return [row(experiment) for experiment in grid(KERNELS[name])]
 
 
 def measure_opening() -> tuple[dict[str, Any], list[dict[str, Any]]]:

@@ -84,7 +84,7 @@ class Run:
 
 
 def index(buffer: Buffer, element: int) -> tuple[int, ...]:
-    """The place of an element in its tensor, the first axis perhaps too large; () if strides lead to no place."""
+    """The indices of an element in its tensor; () if there are none. Outside the tensor the first one is too large."""
     if element < 0 or not buffer.shape:
         return ()
     found, rest = [0] * len(buffer.shape), element
@@ -102,7 +102,7 @@ def named(buffer: Buffer, element: int) -> str:
 
 
 def stored_values(run: Run, access: int, active: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """What the active lanes of a store stored, shape (lanes,); NaN for anything else."""
+    """The values that a store wrote, of its active lanes, shape (lanes,); NaN for a load or an atomic."""
     number = run.trace.columns.access_stored[access]
     value = run.trace.values[number] if number >= 0 else None
     if not isinstance(value, Tile | Affine):

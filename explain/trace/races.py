@@ -1,4 +1,4 @@
-"""Two programs at one element: what one writes, another may touch by atomics alone."""
+"""Races: two programs touch one element, at least one of them writes, and not both use atomics."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ MEETS = {LOAD: (STORE, ATOMIC), STORE: (LOAD, STORE, ATOMIC), ATOMIC: (LOAD, STO
 
 
 def races(run: Run) -> Iterator[Finding]:
-    """Programs run in any order and at once: what one writes, another may touch by atomics alone."""
+    """Programs run at the same time, in any order. If one writes an element, another needs atomics to touch it."""
     yield from _races(run, same=False)
 
 
 def rewritten(run: Run) -> Iterator[Finding]:
-    """The result is right, the second store is wasted."""
+    """The result is right; the second store is wasted."""
     yield from _races(run, same=True)
 
 
@@ -45,8 +45,8 @@ def _races(run: Run, same: bool) -> Iterator[Finding]:
             place = list(run.trace.program(before).id)
             if same:
                 words = (
-                    f"Stores to {named(buffer, element)} what program {place} has stored there, at line "
-                    f"{run.trace.line(before)}: the same value"
+                    f"Stores the same value to {named(buffer, element)} as program {place} before, at line "
+                    f"{run.trace.line(before)}"
                 )
                 yield run.finding("rewritten", step, words, buffer, element)
             else:
@@ -149,7 +149,7 @@ def _ordered(run: Run, earlier: int, later: int) -> bool:
 
 @functools.cache
 def _atomics(run: Run) -> dict[int, list[tuple[int, tuple[int, int]]]]:
-    """Of each program, its atomics: the access's number, and the buffer and element."""
+    """The atomics of each program: the access's number, and (buffer, element)."""
     found: dict[int, list[tuple[int, tuple[int, int]]]] = {}
     c = run.trace.columns
     for access in np.flatnonzero(c.access_kind == ATOMIC).tolist():

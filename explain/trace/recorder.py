@@ -183,7 +183,7 @@ class Recorder:
             raise TraceTooLarge(f"the recording's values take more than {megabytes:g} MB: {remedy} --max-values")
 
     def cut_short(self) -> None:
-        """Notes that a limit ends the run, even if foreign code hides the error that says so."""
+        """Notes that a limit ended the run. The error says so too, but foreign code may catch it."""
         self.cut = True
 
     # What the interpreter's operations report

@@ -65,7 +65,7 @@ def _effects(record: Record, evidence: Evidence) -> list[bytes] | None:
 
 
 def effects(trace: Trace) -> list[bytes]:
-    """A digest of each access: its active elements, and what it stored there."""
+    """A digest of each access: its kind, its active elements and the values that it stored."""
     run = Run(trace, Evidence())
     c, found = trace.columns, []
     for access in range(len(run.steps)):

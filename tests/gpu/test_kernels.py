@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from explain.experiment import Experiment
+from explain.run_experiment import verdict_of
 from explain.verification import grid, must_pass
 from kernels import reference
 from kernels.attention import attention_standard, flash_attention, flash_attention_exp2, flash_attention_v1
@@ -26,9 +27,7 @@ PAST = 2**31
 def test_the_grid(kernel):
     missed = []
     for experiment in grid(kernel):
-        p = experiment.values
-        arrays = kernel.make_inputs(experiment.preset, p, experiment.seed)
-        verdict = verify(kernel, p, arrays, launcher(kernel, p, tensors(p, arrays, "cuda"))())
+        verdict = verdict_of(experiment, "cuda")
         if must_pass(experiment) and not verdict.within_tolerance:
             missed.append((experiment.key, verdict))
     assert not missed

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from explain import run_experiment
 from explain.experiment import Experiment
-from explain.trace.fidelity import interpreter_fidelity
 from explain.verification import must_pass
 from kernels.catalog import TAUGHT, Kernel
-from kernels.launch import launcher, tensors
 from kernels.parameters import ITEM_BYTES
-from kernels.verify import Verdict, verify
+from kernels.verify import Verdict
 from tests.kernels.quick import quick_grid
 
 IN_ONE_WORKER = [pytest.param(dtype, marks=pytest.mark.xdist_group(f"grid in {dtype}")) for dtype in ITEM_BYTES]
@@ -18,11 +17,7 @@ IN_ONE_WORKER = [pytest.param(dtype, marks=pytest.mark.xdist_group(f"grid in {dt
 
 
 def verdict_of(kernel: Kernel, experiment: Experiment) -> Verdict:
-    p = experiment.values
-    arrays = kernel.make_inputs(experiment.preset, p, experiment.seed)
-    with interpreter_fidelity():
-        outputs = launcher(kernel, p, tensors(p, arrays, "cpu"))()
-    return verify(kernel, p, arrays, outputs)
+    return run_experiment.verdict_of(experiment, "cpu", kernel)
 
 
 @pytest.mark.parametrize("kernel", TAUGHT.values(), ids=lambda kernel: kernel.name)

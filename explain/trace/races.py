@@ -45,8 +45,8 @@ def _races(run: Run, same: bool) -> Iterator[Finding]:
             place = list(run.trace.program(before).id)
             if same:
                 words = (
-                    f"Stores the same value to {named(buffer, element)} as program {place} before, at line "
-                    f"{run.trace.line(before)}"
+                    f"Stores to {named(buffer, element)} what program {place} has stored there, at line "
+                    f"{run.trace.line(before)}: the same value"
                 )
                 yield run.finding("rewritten", step, words, buffer, element)
             else:

@@ -10,7 +10,6 @@ import ast
 import json
 import tempfile
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -36,7 +35,8 @@ MEGABYTES = 1500
 LATE_SECONDS = 30
 """The worker ends a reader's process at its limit; after so much longer the worker itself is ended."""
 FIRST_CASES = 4
-"""A wrong answer mostly fails early: the first cases are judged before the next ones run, then twice as many."""
+"""A wrong answer mostly fails early, so these are judged before the others run. More steps would take right answers
+longer: each forks new processes, in which the reader's functions are parsed again."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class _Run:
         cases = [case.to_json() for case in self.cases]
         self._ours_do({"kind": "inputs", "cases": cases, "folder": str(self.given)})
         verdict: dict[str, Any] = {}
-        for numbers in _batches(len(cases)):
+        for numbers in (range(len(cases))[:FIRST_CASES], range(len(cases))[FIRST_CASES:]):
             done = numbers.start
             self.progress(f"{done} of {len(cases)} cases are right" if done else "checking", done / len(cases))
             sent = self.folder / "sent"
@@ -241,13 +241,6 @@ def _only_loop_that_may_not_end(text: str) -> int | None:
     """The line of the one `while` of an answer; None if there are more, or none: a `for` of Triton ends."""
     lines = [node.lineno for node in ast.walk(ast.parse(text)) if isinstance(node, ast.While)]
     return lines[0] if len(lines) == 1 else None
-
-
-def _batches(count: int) -> Iterator[range]:
-    start, size = 0, FIRST_CASES
-    while start < count:
-        yield range(start, min(count, start + size))
-        start, size = start + size, 2 * size
 
 
 def _totals(experiment: Experiment) -> tuple[int, ...]:

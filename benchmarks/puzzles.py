@@ -5,7 +5,7 @@
 Headless Chrome or Chromium opens each puzzle in the app and solves it. Between right answers it gives the wrong ones of
 students (tests/explain/puzzles/students.py): their time includes both traces and the first difference. The processes
 that judge are warm. A puzzle's time is the median of its repeats, for wrong answers that of the slowest one. A wrong
-answer is told where it is wrong if its line is marked, or if the message says what is missing. About fifteen minutes.
+answer is told where it is wrong if its line is marked, or if the message says what is missing. About twenty minutes.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from tests.explain.puzzles.students import MISTAKES, solved
 MOST_SECONDS = 1.0
 """A right answer should be told within this time, and so should a wrong one."""
 PATIENCE_MS = 60_000
+SETTLED_MS = 1_500
+"""Before each answer: the browser has then drawn what came with the last verdict, as it has when a reader answers."""
 APART = 0.01
 """Numbers as close as this may both be right."""
 WITHOUT_A_LINE = ("bytes", "Nothing is stored")
@@ -131,6 +133,7 @@ def _checked(page: Page, answer: str) -> tuple[float, dict[str, Any]]:
     else:
         page.locator(".kernel-editor").evaluate(WRITE, answer)
     page.locator("button:enabled", has_text="Check").wait_for()
+    page.wait_for_timeout(SETTLED_MS)
     said: dict[str, Any] = page.evaluate(CHECK, PATIENCE_MS)
     return said["ms"] / 1000, said
 

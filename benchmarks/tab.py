@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -23,14 +24,15 @@ class PageFailedError(Exception):
 
 @dataclass(frozen=True)
 class Control:
-    """A control on the page. `states` are what it can be moved to, its own first; the browser keeps it in the address
-    under `name`, if it has one. Moving it reruns its `fragment`, "" for the whole page.
+    """A control on the page, at `path`. `states` are what it can be moved to, its own first; the browser keeps it in
+    the address under `name`, if it has one. Moving it reruns its `fragment`, "" for the whole page.
     """
 
     label: str
     states: tuple[WidgetState, ...]
     name: str
     fragment: str
+    path: tuple[int, ...]
 
 
 class Tab:
@@ -43,6 +45,7 @@ class Tab:
         self._page_hash = ""
         self._kept: set[str] = set()
         self._states: dict[str, WidgetState] = {}
+        self._containers: dict[tuple[int, ...], str] = {}  # by path: the fragment that draws it
         self.controls: dict[str, Control] = {}
         """By the control's id, in the order of the page."""
         self.session = ""
@@ -94,7 +97,7 @@ class Tab:
         if kind == "new_session":
             self.session = message.new_session.initialize.session_id
             again = message.metadata.run.fragment_ids  # none: the whole page runs again
-            self.controls = {id: one for id, one in self.controls.items() if again and one.fragment not in again}
+            self.controls = {id: one for id, one in self.controls.items() if again and not self._within(one, again)}
         elif kind == "navigation":
             self._page_hash = message.navigation.page_script_hash
         elif kind == "page_info_changed":
@@ -102,7 +105,7 @@ class Tab:
         elif kind == "page_not_found":
             raise PageFailedError(f"no page {self._page_name!r}")
         elif kind == "delta":
-            self._draw(message.delta)
+            self._draw(message.delta, tuple(message.metadata.delta_path))
         elif kind == "script_finished" and message.script_finished == ForwardMsg.FINISHED_WITH_COMPILE_ERROR:
             raise PageFailedError(f"{self._page_name!r} does not compile")
         finished = kind == "script_finished" and message.script_finished in FINISHED
@@ -110,7 +113,14 @@ class Tab:
             self._states = {id: state for id, state in self._states.items() if id in self.controls}
         return bool(finished)
 
-    def _draw(self, delta: Any) -> None:
+    def _within(self, control: Control, fragments: Container[str]) -> bool:
+        """Whether one of the fragments draws it, or draws a container where a fragment of its own draws it."""
+        containers = (self._containers.get(control.path[:length], "") for length in range(len(control.path)))
+        return control.fragment in fragments or any(one in fragments for one in containers)
+
+    def _draw(self, delta: Any, path: tuple[int, ...]) -> None:
+        if delta.WhichOneof("type") == "add_block":
+            self._containers[path] = delta.fragment_id
         kind = delta.new_element.WhichOneof("type")
         if kind == "exception":
             raise PageFailedError(f"{self._page_name!r}: {delta.new_element.exception.message}")
@@ -120,7 +130,7 @@ class Tab:
         kept = None if element.set_value else self._states.get(element.id)
         states = tuple(WidgetState(id=element.id, **state) for state in _states(kind, element, kept))
         self._states[element.id] = states[0]
-        self.controls[element.id] = Control(element.label, states, element.query_param_key, delta.fragment_id)
+        self.controls[element.id] = Control(element.label, states, element.query_param_key, delta.fragment_id, path)
 
 
 _MOVABLE = ("selectbox", "button_group", "checkbox", "number_input", "slider")

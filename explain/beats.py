@@ -13,14 +13,14 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import groupby, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from explain.trace.model import KINDS as ACCESSES
-from explain.trace.model import Affine, Program, Scalar, Source, Tile, Trace, Value, numbers
+from explain.trace.model import Affine, Program, Scalar, Tile, Trace, Value, numbers
 
 KINDS = (
     "setup",  # the running state before the first tile
@@ -118,7 +118,7 @@ class _Run:
         self.roles = roles
         self.role_of = {variable: role for role, variable in roles.items()}
         self.programs = sorted((p for launch in trace.launches for p in launch.recorded), key=lambda p: p.first_step)
-        self.reads = [_reads(source) for source in trace.sources]
+        self.reads = [_reads(source.text, source.first_line) for source in trace.sources]
         self.lines = [source.text.split("\n") for source in trace.sources]
         self.set_at: dict[str, list[int]] = defaultdict(list)  # role → the steps that set it
         self.set_to: dict[str, list[Value]] = defaultdict(list)
@@ -431,10 +431,11 @@ def _has_nan(value: Value) -> bool:
     return isinstance(value, Tile) and value.numpy().dtype.kind == "f" and bool(np.isnan(value.numpy()).any())
 
 
-def _reads(source: Source) -> dict[int, frozenset[str]]:
+@lru_cache(maxsize=64)
+def _reads(text: str, first_line: int) -> dict[int, frozenset[str]]:
     """The names that each assignment of a function reads, by the line it starts on."""
     try:
-        tree = ast.parse(textwrap.dedent(source.text))
+        tree = ast.parse(textwrap.dedent(text))
     except SyntaxError:
         return {}
     found: dict[int, frozenset[str]] = {}
@@ -442,5 +443,5 @@ def _reads(source: Source) -> dict[int, frozenset[str]]:
         if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
             parts = [node] if isinstance(node, ast.AugAssign) else [node.value] if node.value else []
             read = {name.id for part in parts for name in ast.walk(part) if isinstance(name, ast.Name)}
-            found[source.first_line + node.lineno - 1] = frozenset(read)
+            found[first_line + node.lineno - 1] = frozenset(read)
     return found

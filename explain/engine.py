@@ -8,14 +8,19 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
+import itertools
+import math
 import os
 import shutil
 import tempfile
 import threading
 import zlib
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+from zipfile import BadZipFile
 
 import platformdirs
 
@@ -30,6 +35,7 @@ from explain.trace.file import TraceFile, TraceFileError, check_writable
 from explain.worker_process import Progress
 from explain.workers import WorkerError, WorkerPool, WorkerSpec
 
+T = TypeVar("T")
 TRACE_WORKER = WorkerSpec(
     "trace",
     "explain.trace_worker:handle",
@@ -47,7 +53,11 @@ DEVICE_WORKER = WorkerSpec(
     default_megabytes=16000,
     address_space_limit=False,
 )
-CACHED_FILES = 200
+CACHED_FILES = 5_000
+CACHED_BYTES = 500e6
+"""What the cache keeps of each kind of file: the newest, so many of them and in all so large."""
+FORGETS_EVERY = 100
+"""Files are forgotten at every so many runs: to look at all of them takes longer than to read one."""
 HEAD_START_S = 10.0
 NOT_RECORDED = (
     "This experiment is not among the recorded ones, and Triton runs on Linux only, so it cannot run here. "
@@ -86,6 +96,7 @@ class Engine:
         self._probing_lock = threading.Lock()
         self._asked_to_warm = threading.Lock()  # the first caller takes it and keeps it
         self._making = [threading.Lock() for _ in range(64)]
+        self._made = itertools.count()
 
     def warm(self) -> None:
         """Starts the trace workers in the background: the first trace then waits for no import.
@@ -104,25 +115,36 @@ class Engine:
             return run
         if not has_triton():
             raise WorkerError(NOT_RECORDED)
-        cached = cache_folder() / f"{_digest(experiment.key, code_version())}.tilescope"
-        number = zlib.crc32(experiment.key.encode()) % len(self._making)
-        with self._making[number]:  # a whole class asks for one run at the same time
-            if run := _existing(cached, experiment, "interpreter"):
-                return run
+        run = self._made_once(
+            f"{experiment.key}.tilescope",
+            lambda path: _existing(path, experiment, "interpreter"),
+            lambda path: self.trace_to(experiment, path, progress=progress),
+        )
+        if run is None:
+            raise WorkerError("The run ended, but its trace is missing or damaged. Run it again.")
+        return run
+
+    def _made_once(self, name: str, read: Callable[[Path], T | None], make: Callable[[Path], object]) -> T | None:
+        """What `read` finds in the cache's file of this name and code; if it finds None, after `make` has written it.
+
+        Where the cache cannot be written the file is made again each time.
+        """
+        key, kind = name.rsplit(".", 1)
+        cached = cache_folder() / f"{_digest(key, code_version())}.{kind}"
+        with self._making[zlib.crc32(name.encode()) % len(self._making)]:  # a whole class asks for it at one time
+            if (found := read(cached)) is not None:
+                return found
             try:
                 cached.parent.mkdir(parents=True, exist_ok=True)
-                forget_oldest(cached.parent, "*.tilescope", CACHED_FILES)
+                if next(self._made) % FORGETS_EVERY == 0:
+                    forget_oldest(cached.parent, f"*.{kind}", CACHED_FILES, CACHED_BYTES)
                 check_writable(cached)
-            except OSError:  # it cannot be kept, and is made again next time
+            except OSError:
                 with scratch() as folder:
-                    return self._traced(experiment, Path(folder) / "trace.tilescope", progress)
-            return self._traced(experiment, cached, progress)
-
-    def _traced(self, experiment: Experiment, out: Path, progress: Progress | None) -> TraceRun:
-        self.trace_to(experiment, out, progress=progress)
-        if run := _existing(out, experiment, "interpreter"):
-            return run
-        raise WorkerError("The run ended, but its trace is missing or damaged. Run it again.")
+                    make(scratched := Path(folder) / cached.name)
+                    return read(scratched)
+            make(cached)
+            return read(cached)
 
     def trace_to(
         self, experiment: Experiment, out: Path | None, programs: object = "all", **call: Any
@@ -142,16 +164,20 @@ class Engine:
         return self.trace_to(experiment, None, [], **call)
 
     def output(self, experiment: Experiment, *, reverse_keys: bool = False, **call: Any) -> Output:
-        """The first output beside float64, shipped or made now in the interpreter. Raises WorkerError."""
+        """The first output beside float64: shipped, cached or made now in the interpreter. Raises WorkerError."""
         recorded = recordings.output_path_of(experiment, reverse_keys)
         if recorded.exists():
             return Output.read(recorded)
         if not has_triton():
             raise WorkerError(NOT_RECORDED)
-        with scratch() as folder:
-            path = Path(folder) / "output.npz"
-            self.output_to(experiment, path, reverse_keys=reverse_keys, **call)
-            return Output.read(path)
+        found = self._made_once(
+            f"{experiment.key}{' reversed' * reverse_keys}.npz",
+            _output,
+            lambda path: self.output_to(experiment, path, reverse_keys=reverse_keys, **call),
+        )
+        if found is None:
+            raise WorkerError("The run ended, but its output is missing or damaged. Run it again.")
+        return found
 
     def output_to(self, experiment: Experiment, out: Path, *, reverse_keys: bool = False, **call: Any) -> None:
         """Runs in the interpreter and writes what `output` reads. Raises WorkerError."""
@@ -271,7 +297,7 @@ def nvidia_driver() -> bool:
 
 
 def cache_folder() -> Path:
-    """The folder of the traces made on this machine; the variable TILESCOPE_CACHE names another place."""
+    """The folder of the traces and outputs made on this machine; the variable TILESCOPE_CACHE names another place."""
     folder = os.environ.get("TILESCOPE_CACHE") or platformdirs.user_cache_dir("tilescope", appauthor=False)
     return Path(folder) / "traces"
 
@@ -288,17 +314,18 @@ def _digest(*texts: str) -> str:
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:32]
 
 
-def forget_oldest(folder: Path, pattern: str, most: int) -> None:
-    """Keeps the newest `most` files of this pattern."""
-
-    def changed(path: Path) -> float:
-        try:
-            return path.stat().st_mtime
-        except OSError:  # another process has just forgotten it
-            return 0.0
-
-    for path in sorted(folder.glob(pattern), key=changed, reverse=True)[most:]:
-        path.unlink(missing_ok=True)
+def forget_oldest(folder: Path, pattern: str, most: int, most_bytes: float = math.inf) -> None:
+    """Keeps the newest files of this pattern: at most `most`, and at most `most_bytes` in all."""
+    files = []
+    for path in folder.glob(pattern):
+        with suppress(FileNotFoundError):  # another process has just forgotten it
+            known = path.stat()
+            files.append((known.st_mtime, known.st_size, path))
+    size = 0
+    for number, (_, of_file, path) in enumerate(sorted(files, reverse=True), start=1):
+        size += of_file
+        if number > most or size > most_bytes:
+            path.unlink(missing_ok=True)
 
 
 def _existing(path: Path, experiment: Experiment, origin: str) -> TraceRun | None:
@@ -307,6 +334,14 @@ def _existing(path: Path, experiment: Experiment, origin: str) -> TraceRun | Non
         run = TraceRun(path.read_bytes(), origin)
         return run if run.trace.experiment == experiment.to_json() else None
     except (OSError, TraceFileError):
+        return None
+
+
+def _output(path: Path) -> Output | None:
+    """The output in the file at `path`; None if there is none, or it is damaged."""
+    try:
+        return Output.read(path)
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile):
         return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,16 @@ class Output:
         """The output in a file that a trace worker wrote."""
         with np.load(path) as arrays:
             return cls(*(arrays[name].astype(np.float64) for name in ("result", "expected", "allowed")))
+
+    def write(self, path: Path) -> None:
+        """Writes the file at once or not at all. Raises OSError."""
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with temporary.open("wb") as file:
+                np.savez_compressed(file, result=self.result, expected=self.expected, allowed=self.allowed)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
     @functools.cached_property
     def error(self) -> Floats:

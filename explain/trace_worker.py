@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from explain.experiment import Experiment
+from explain.output import Output
 from explain.parts import smaller
 from explain.run_experiment import judge_sizes, run_output, run_traced
 from explain.trace import file as trace_file
@@ -147,8 +148,7 @@ def _part(
 
 def _output(request: Mapping[str, Any], out: Path, progress: Progress) -> dict[str, Any]:
     progress("running the kernel", 0.1)
-    result, expected, allowed = run_output(Experiment.from_json(request["experiment"]), request["reverse_keys"])
-    np.savez_compressed(out, result=result, expected=expected, allowed=allowed)
+    Output(*run_output(Experiment.from_json(request["experiment"]), request["reverse_keys"])).write(out)
     return {}
 
 

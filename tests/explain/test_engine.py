@@ -7,9 +7,11 @@ import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 from explain import engine, lessons, recordings
+from explain.output import Output
 from explain.player.component import Run, body_of
 from explain.player.view import view
 from explain.trace import file as trace_file
@@ -114,10 +116,32 @@ def test_a_trace_of_another_experiment_is_not_taken(making):
         one.trace(lessons.OPENING.with_(block_n=32))
 
 
-def test_the_oldest_files_are_forgotten(tmp_path):
+@pytest.mark.parametrize(("most", "most_bytes", "left"), [(2, 100, 2), (9, 25, 2), (0, 100, 0), (9, 9, 0), (9, 40, 4)])
+def test_the_oldest_files_are_forgotten(tmp_path, most, most_bytes, left):
     for age in range(4):
         path = tmp_path / f"{age}.tilescope"
-        path.touch()
+        path.write_bytes(bytes(10))
         os.utime(path, (1000 - age, 1000 - age))
-    engine.forget_oldest(tmp_path, "*.tilescope", 2)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.tilescope", "1.tilescope"]
+    engine.forget_oldest(tmp_path, "*.tilescope", most, most_bytes)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{age}.tilescope" for age in range(left)]
+
+
+def test_an_output_is_computed_once_and_again_if_its_file_is_damaged(monkeypatch, tmp_path):
+    monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
+    monkeypatch.setattr(engine, "has_triton", lambda: True)
+    monkeypatch.setattr(recordings, "output_path_of", lambda experiment, reverse_keys: tmp_path / "none")
+    one, computed = engine.Engine(), []
+
+    def output_to(experiment, out, *, reverse_keys=False, **call):
+        computed.append(reverse_keys)
+        Output(np.full(3, reverse_keys), np.ones(3), np.ones(3)).write(out)
+
+    monkeypatch.setattr(one, "output_to", output_to)
+    for reverse_keys in (False, False, True, False):
+        assert one.output(lessons.OPENING, reverse_keys=reverse_keys).result.tolist() == [reverse_keys] * 3
+    assert computed == [False, True]
+    for file in engine.cache_folder().iterdir():
+        file.write_bytes(file.read_bytes()[:-9])
+    assert one.output(lessons.OPENING).result.tolist() == [0] * 3
+    assert computed == [False, True, False]
+    one.close()

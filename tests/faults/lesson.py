@@ -51,14 +51,14 @@ class Reader(Tab):
         self._query = f"experiment={quote(experiment.key)}"
         await self.rerun()
 
-    def _draw(self, delta: Any) -> None:
+    def _draw(self, delta: Any, path: tuple[int, ...]) -> None:
         element = delta.new_element
         if element.WhichOneof("type") == "alert" and element.alert.format == Alert.ERROR:
             self.error = element.alert.body
         if element.WhichOneof("type") == "text":
             self.digest = element.text.body
         if element.WhichOneof("type"):
-            super()._draw(delta)
+            super()._draw(delta, path)
 
 
 @dataclass

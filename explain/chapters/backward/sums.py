@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from explain.beats import beats
 from explain.experiment import Experiment
+from explain.held import Held
 from explain.trace.model import Tile, Trace, numbers
 
 MOST_ORDERS = 120
@@ -35,17 +36,18 @@ def parts(trace: Trace) -> Part:
     experiment = Experiment.from_json(trace.experiment)
     p, roles = experiment.values, experiment.entry.roles
     found = np.zeros((-(-p["kv_len"] // p["block_n"]), p["seq_len"], p["head_dim"]), np.float32)
+    rows, gradients = (Held(trace, roles[role]) for role in ("rows", "queries_gradient"))
     for beat in beats(trace, roles):
         if beat.kind != "write" or "dq_sum" not in beat.names or beat.tile < 0:
             continue
         tile, head = trace.program(beat.at).id[:2]
         if head:
             continue
-        state = trace.state(beat.at)
-        rows, dq = numbers(state[roles["rows"]]), state[roles["queries_gradient"]]
-        if isinstance(dq, Tile):
-            inside = rows < p["seq_len"]
-            found[tile, rows[inside]] = dq.numpy()[inside, : p["head_dim"]]
+        of_rows, dq = rows.after(beat.at), gradients.after(beat.at)
+        if of_rows is not None and isinstance(dq, Tile):
+            own = numbers(of_rows)
+            inside = own < p["seq_len"]
+            found[tile, own[inside]] = dq.numpy()[inside, : p["head_dim"]]
     return found
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from explain.beats import beats
 from explain.experiment import Experiment
+from explain.held import Held
 from explain.trace.model import Trace, numbers
 
 
@@ -37,8 +38,9 @@ class Loss:
 def states(experiment: Experiment, trace: Trace, token: int) -> list[State]:
     """The token's state after each tile, in order."""
     roles, found = experiment.entry.roles, []
+    rows = Held(trace, roles["rows"])
     for beat in beats(trace, roles):
-        at = _place(trace, roles["rows"], beat.end - 1, token) if beat.kind == "drop" else None
+        at = _place(rows, beat.end - 1, token) if beat.kind == "drop" else None
         if at is None:
             continue
         state = trace.state(beat.end - 1)
@@ -55,8 +57,9 @@ def states(experiment: Experiment, trace: Trace, token: int) -> list[State]:
 def loss_of(experiment: Experiment, trace: Trace, token: int) -> Loss | None:
     """The token's loss; None if its program was not recorded."""
     roles = experiment.entry.roles
+    rows = Held(trace, roles["rows"])
     for step, value in trace.history(roles["loss"]):
-        at = _place(trace, roles["rows"], step, token)
+        at = _place(rows, step, token)
         if at is not None:
             state = trace.state(step)
             lse, target = (float(np.ravel(numbers(state[roles[role]]))[at]) for role in ("lse", "target"))
@@ -64,9 +67,9 @@ def loss_of(experiment: Experiment, trace: Trace, token: int) -> Loss | None:
     return None
 
 
-def _place(trace: Trace, rows: str, step: int, token: int) -> int | None:
+def _place(rows: Held, step: int, token: int) -> int | None:
     """The place of a token in its tile at a step; None if it is not there."""
-    held = trace.state(step).get(rows)
+    held = rows.after(step)
     if held is None:
         return None
     places = np.flatnonzero(np.ravel(numbers(held)) == token)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -29,6 +30,9 @@ from explain.workers import WorkerError
 from kernels.catalog import KERNELS
 from kernels.parameters import ITEM_BYTES
 
+AT_ONCE = 2
+"""So many outputs are computed at once: there are so many trace workers."""
+
 
 def size_of_errors(experiment: Experiment, beside: DeltaGenerator) -> None:
     """Where each kernel rounds, `beside` the page's goal, and how large both kernels' errors are in each dtype."""
@@ -36,15 +40,15 @@ def size_of_errors(experiment: Experiment, beside: DeltaGenerator) -> None:
     with beside:
         kernels = ("attention_standard", "flash_attention")
         drawing(*(figures.where_rounded(kernels, bits, narrow=narrow) for narrow in (False, True)))
-    try:
-        with st.spinner("Running both kernels…"):
-            found = {
-                dtype: [Found(KERNELS[one.kernel].short, one.kernel, output(one.key)) for one in pair]
-                for dtype, *pair in ways_to_compute.by_dtype(experiment)
-            }
-    except WorkerError as error:
-        st.error(error.words, icon=":material/error:")
+    pairs = {
+        dtype: [Way(KERNELS[one.kernel].short, one) for one in pair]
+        for dtype, *pair in ways_to_compute.by_dtype(experiment)
+    }
+    with st.spinner("Running both kernels…"):
+        outputs = _outputs([way for pair in pairs.values() for way in pair])
+    if not outputs:
         return
+    found = {dtype: [outputs.pop(0) for _ in pair] for dtype, pair in pairs.items()}
     layout.introduce(
         "Both kernels read the same Q, K and V. Matmuls add up in 32 bits, and exp is computed in 32 bits. "
         + (
@@ -75,16 +79,18 @@ def _table(key: str, what: str, outputs: Mapping[str, Output], first: Output | N
         st.markdown(figures.numbers(what, outputs, first), unsafe_allow_html=True)
 
 
-def _outputs(ways: Iterable[Way]) -> list[Found]:
+def _outputs(ways: Sequence[Way]) -> list[Found]:
     """The output of each way; empty, with the error shown, if one cannot be computed."""
     try:
-        return [Found(way.name, way.experiment.kernel, output(way.experiment.key, way.reverse_keys)) for way in ways]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            outputs = pool.map(lambda way: output(way.experiment.key, way.reverse_keys), ways)
+            return [Found(way.name, way.experiment.kernel, made) for way, made in zip(ways, outputs, strict=True)]
     except WorkerError as error:
         st.error(error.words, icon=":material/error:")
         return []
 
 
-@st.cache_resource(max_entries=500, show_spinner=False)
+@functools.lru_cache(maxsize=500)
 def output(key: str, reverse_keys: bool = False) -> Output:
     """One experiment's output beside float64; shared by all sessions. Raises WorkerError."""
     return engine().output(Experiment.from_json(json.loads(key)), reverse_keys=reverse_keys)
@@ -137,7 +143,7 @@ def merging_orders() -> None:
         merged = controls.controls(
             lessons.JOINED, ["inputs", "dtype"], controls.ROW_PRESETS, prefix="row.", folded=["cols", "block_n"]
         )
-        if found := _outputs(ways_to_compute.merges(merged)):
+        if found := _outputs([*ways_to_compute.merges(merged)]):
             drawing(*(figures.errors({"": found}, narrow=narrow) for narrow in (False, True)))
             outputs = {one.name: one.output for one in found}
             _table("numbers of merges", "order of merging", outputs, found[0].output)

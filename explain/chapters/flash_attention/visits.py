@@ -8,8 +8,9 @@ from typing import Any
 
 from explain.beats import beats
 from explain.experiment import Experiment
+from explain.held import Held
 from explain.kept import kept
-from explain.trace.model import Trace, Value, numbers
+from explain.trace.model import Trace, numbers
 
 
 @dataclass(frozen=True)
@@ -29,19 +30,22 @@ def visits(experiment: Experiment, trace: Trace) -> Visits:
     order: dict[tuple[int, int], tuple[int, int]] = {}
     of_program: dict[int, int] = {}
     stores: dict[int, int] = {}
+    rows, cols = (Held(trace, roles[side]) for side in ("rows", "cols"))
     for beat in beats(trace, roles):
-        state = trace.state(beat.end - 1)
         if beat.kind == "scores":
-            tile = _first(state, roles["rows"]) // p["block_m"], _first(state, roles["cols"]) // p["block_n"]
+            last = beat.end - 1
+            tile = _first(rows, last) // p["block_m"], _first(cols, last) // p["block_n"]
             of_program[beat.program] = of_program.get(beat.program, 0) + 1
             order[tile] = beat.program, of_program[beat.program]
         for step in range(beat.begin, beat.end):
             written = [one for one in trace.accesses(step) if one.kind == "store"]
             if any(one.buffer.name in ("o_ptr", "o_hbm_ptr") for one in written):
-                i = _first(trace.state(step), roles["rows"]) // p["block_m"]
+                i = _first(rows, step) // p["block_m"]
                 stores[i] = stores.get(i, 0) + 1
     return Visits(order, stores)
 
 
-def _first(state: Mapping[str, Value], name: str) -> Any:
-    return int(numbers(state[name])[0])
+def _first(held: Held, step: int) -> Any:
+    value = held.after(step)
+    assert value is not None  # rows and cols are set before a score is computed
+    return int(numbers(value)[0])

@@ -120,15 +120,23 @@ class _Run:
         self.programs = sorted((p for launch in trace.launches for p in launch.recorded), key=lambda p: p.first_step)
         self.reads = [_reads(source.text, source.first_line) for source in trace.sources]
         self.lines = [source.text.split("\n") for source in trace.sources]
+        c = trace.columns  # as lists: Python reads one number of an array slowly
+        self.line, self.source, self.depth = c.line.tolist(), c.source.tolist(), c.depth.tolist()
+        self.access_at, self.access_kind = c.access_at.tolist(), c.access_kind.tolist()
+        self.access_buffer = c.access_buffer.tolist()
+        self.first_steps = [program.first_step for program in self.programs]
+        self.buffers = [trace.launch(step).buffers for step in self.first_steps]
+        self.kinds: dict[tuple[str, int, int, bool], str | None] = {}
+        self.sets: list[list[str]] = [[] for _ in range(trace.steps)]  # by step
         self.set_at: dict[str, list[int]] = defaultdict(list)  # role → the steps that set it
         self.set_to: dict[str, list[Value]] = defaultdict(list)
         self.body: list[set[str]] = [set() for _ in trace.sources]  # the variables that a function's body sets
-        c = trace.columns
         steps = np.repeat(np.arange(trace.steps), np.diff(c.change_at))
         first_lines = [source.first_line for source in trace.sources]
         for step, name, value in zip(steps.tolist(), c.change_name.tolist(), c.change_value.tolist(), strict=True):
             source, variable = trace.names[name]
-            if c.line[step] != first_lines[source]:
+            self.sets[step].append(variable)
+            if self.line[step] != first_lines[source]:
                 self.body[source].add(variable)
             if role := self.role_of.get(variable):
                 self.set_at[role].append(step)
@@ -166,7 +174,7 @@ class _Run:
         for step, event in zip(range(begin, end), events, strict=True):
             group = found[-1] if found else _Group("", begin, begin)
             if event is None:
-                if group.names.keys() & self.sets(step):
+                if not group.names.keys().isdisjoint(self.sets[step]):
                     group.end = step + 1
                 continue
             kind, names = event
@@ -185,19 +193,25 @@ class _Run:
 
     def event(self, step: int, in_tile: bool) -> tuple[str, list[str]] | None:
         """The kind of beat that a step belongs to, and the variables or buffers it is about."""
-        c = self.trace.columns
-        moved = range(c.access_at[step], c.access_at[step + 1])
-        if moved:
-            buffers = self.trace.launch(step).buffers
-            loads = all(ACCESSES[c.access_kind[k]] == "load" for k in moved)
-            return "load" if loads else "write", [buffers[c.access_buffer[k]].name.removesuffix("_ptr") for k in moved]
-        for name in self.sets(step):
-            if kind := self.kind(self.role_of.get(name, ""), step, in_tile):
+        moved = slice(self.access_at[step], self.access_at[step + 1])
+        if kinds := self.access_kind[moved]:
+            buffers = self.buffers[self.program_at(step)]
+            loads = all(ACCESSES[kind] == "load" for kind in kinds)
+            names = [buffers[index].name.removesuffix("_ptr") for index in self.access_buffer[moved]]
+            return "load" if loads else "write", names
+        for name in self.sets[step]:
+            if (role := self.role_of.get(name)) and (kind := self.kind(role, step, in_tile)):
                 return kind, [name]
         return None
 
     def kind(self, role: str, step: int, in_tile: bool) -> str | None:
-        """The kind of beat in which a step sets a role's variable; None if it only guards it."""
+        """The kind of beat in which a step sets a role's variable; None if it only guards it. Its line decides."""
+        line = role, self.source[step], self.line[step], in_tile
+        if line not in self.kinds:
+            self.kinds[line] = self.kind_of(role, step, in_tile)
+        return self.kinds[line]
+
+    def kind_of(self, role: str, step: int, in_tile: bool) -> str | None:
         reads = {self.role_of.get(read, read) for read in self.read_at(step)}
         if role in ("kept", "kept_at"):
             return "keep" if in_tile else None if role in reads else "setup"
@@ -221,7 +235,7 @@ class _Run:
         if not reads:
             return "setup"
         if role == "running_max":
-            separate = self.roles.get("new_max") in self.body[self.trace.columns.source[step]]
+            separate = self.roles.get("new_max") in self.body[self.source[step]]
             return "drop" if separate and in_tile else "new_max"
         if role == "target":
             return "pick"
@@ -233,13 +247,8 @@ class _Run:
 
     def read_at(self, step: int) -> frozenset[str]:
         """The variables of the function's body that a step's assignment reads."""
-        c = self.trace.columns
-        source = int(c.source[step])
-        return self.reads[source].get(int(c.line[step]), frozenset()) & self.body[source]
-
-    def sets(self, step: int) -> list[str]:
-        c = self.trace.columns
-        return [self.trace.names[c.change_name[k]][1] for k in range(c.change_at[step], c.change_at[step + 1])]
+        source = self.source[step]
+        return self.reads[source].get(self.line[step], frozenset()) & self.body[source]
 
     # --- tile visits ---
 
@@ -267,7 +276,7 @@ class _Run:
     def leaves(self, begin: int, next_begin: int) -> int:
         """The end of the visit from `begin` on: after its loop's body, with the header that goes on to the next."""
         end = min(next_begin, self.program_end(begin))
-        depth = self.trace.columns.depth
+        depth = self.depth
         inside = self.indentation(begin)
         for step in range(begin + 1, end):
             if depth[step] > depth[begin] or (depth[step] == depth[begin] and self.indentation(step) >= inside):
@@ -278,16 +287,18 @@ class _Run:
         return end
 
     def text(self, step: int) -> str:
-        c = self.trace.columns
-        source = int(c.source[step])
-        return self.lines[source][c.line[step] - self.trace.sources[source].first_line]
+        source = self.source[step]
+        return self.lines[source][self.line[step] - self.trace.sources[source].first_line]
 
     def indentation(self, step: int) -> int:
         text = self.text(step)
         return len(text) - len(text.lstrip())
 
     def program_of(self, step: int) -> Program:
-        return self.programs[bisect_right(self.programs, step, key=lambda program: program.first_step) - 1]
+        return self.programs[self.program_at(step)]
+
+    def program_at(self, step: int) -> int:
+        return bisect_right(self.first_steps, step) - 1
 
     def program_end(self, step: int) -> int:
         program = self.program_of(step)
@@ -315,7 +326,7 @@ class _Run:
         if name and what in ("load", "write"):
             steps = self.accesses(what, name)
         elif name and what == "set":
-            steps = [step for step in range(self.trace.steps) if name in self.sets(step)]
+            steps = [step for step in range(self.trace.steps) if name in self.sets[step]]
         else:
             counted = self.counted(what, None if row is None else int(row))
             steps = [beat.at for beat in counted if name is None or name in beat.names]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import hashlib
 import importlib
 import re
@@ -37,6 +38,9 @@ SESSIONS = 2000
 """Of readers without a connection, kept until it is back. Streamlit keeps 128, and forgets the others of a hall."""
 MOVED = {"tour": "your_tour"}
 """Pages that had another address; its links still lead to them."""
+COLLECT_AFTER = (50_000, 20, 50)
+"""Objects made before Python looks for cycles among the newest; and before it looks among older ones, in turns of
+that. By default it looks after 700 objects, and often at all that a class has in memory, which stops every reader."""
 _PLAYER = "explain.chapters.flash_attention.view"
 _BASE = """<script>
   const base = new URL(".", location).href;
@@ -95,6 +99,7 @@ async def started(_: st.App, room: Room | None = None) -> AsyncIterator[dict[str
     """
     PagesManager.uses_pages_directory = False  # until st.navigation is first called, it would serve pages/ by itself
     _expect_a_hall()
+    gc.set_threshold(*COLLECT_AFTER)
     loop = asyncio.get_running_loop()
     loop.run_in_executor(None, importlib.import_module("explain.chapters.home.view").ready)
     loop.call_later(PLAYER_AFTER_S, lambda: loop.run_in_executor(None, importlib.import_module, _PLAYER))

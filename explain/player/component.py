@@ -179,7 +179,7 @@ class Body:
         return struct.pack("<I", len(text)) + text + self.traces
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=256)
 def _body(traces: tuple[TraceFile, ...], views: tuple[str, ...]) -> Body:
     described, offset = [], 0
     for trace, view in zip(traces, map(json.loads, views), strict=True):

@@ -24,6 +24,8 @@ from explain.ui.repeat import repeated
 from explain.workers import WorkerError
 
 OWN_TOUR = "own tour"
+LESSONS = 256
+"""Runs kept ready, each of about half a megabyte: a class looks at many at a time."""
 """The session's own tour, dropped onto its page."""
 Step = int | Callable[[Sequence[Trace]], int | None]
 
@@ -92,13 +94,13 @@ def own_tour() -> tours.Tour | None:
         return None
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=128)
 def toured(tour: tours.Tour) -> dict[str, Any]:
     """A tour with its events found in its runs' traces, as the player takes it. Raises TourError and WorkerError."""
     return tours.resolved(tour, [lesson(experiment.key)[1] for experiment in tour.runs])
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
+@st.cache_resource(max_entries=LESSONS, show_spinner=False)
 def lesson(key: str) -> tuple[Run, Trace]:
     """One experiment's trace, decoded and ready for the player; shared by all sessions. Raises WorkerError."""
     experiment = Experiment.from_json(json.loads(key))

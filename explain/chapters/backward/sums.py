@@ -30,7 +30,7 @@ class Order:
     error: float
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=64)
 def parts(trace: Trace) -> Part:
     """What each key tile adds to dQ of the first head, unscaled: (key tiles, queries, features) float32, in order."""
     experiment = Experiment.from_json(trace.experiment)
@@ -59,7 +59,7 @@ def summed(of: Part, tiles: tuple[int, ...]) -> Part:
     return total
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=64)
 def orders(trace: Trace) -> list[Order]:
     """The sum in the programs' first order, then in every other one, or in the first `MOST_ORDERS`."""
     of = parts(trace)

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from explain.beats import beats
 from explain.experiment import Experiment
 from explain.held import Held
 from explain.kept import kept
-from explain.trace.model import Trace, numbers
+from explain.trace.model import KINDS, Trace, numbers
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,18 @@ def visits(experiment: Experiment, trace: Trace) -> Visits:
             tile = _first(rows, last) // p["block_m"], _first(cols, last) // p["block_n"]
             of_program[beat.program] = of_program.get(beat.program, 0) + 1
             order[tile] = beat.program, of_program[beat.program]
-        for step in range(beat.begin, beat.end):
-            written = [one for one in trace.accesses(step) if one.kind == "store"]
-            if any(one.buffer.name in ("o_ptr", "o_hbm_ptr") for one in written):
-                i = _first(rows, step) // p["block_m"]
-                stores[i] = stores.get(i, 0) + 1
+    for step in _stores(trace, "o_ptr", "o_hbm_ptr"):
+        i = _first(rows, step) // p["block_m"]
+        stores[i] = stores.get(i, 0) + 1
     return Visits(order, stores)
+
+
+def _stores(trace: Trace, *names: str) -> list[int]:
+    """The steps that store to buffers of these names."""
+    c, buffers = trace.columns, trace.launches[0].buffers
+    wanted = [index for index, buffer in enumerate(buffers) if buffer.name in names]
+    stores = np.flatnonzero((c.access_kind == KINDS.index("store")) & np.isin(c.access_buffer, wanted))
+    return np.unique(np.searchsorted(c.access_at, stores, side="right") - 1).tolist()
 
 
 def _first(held: Held, step: int) -> Any:

@@ -22,6 +22,8 @@ from explain import ROOT, given
 START_SECONDS = 120.0
 END_SECONDS = 30.0
 HOST = "127.0.0.1"
+NOT_THE_APPS = ("TRITON_INTERPRET", "PYTHONDONTWRITEBYTECODE")
+"""Its workers choose between interpreter and compiler, and without bytecode each process would compile every module."""
 
 
 class AppError(RuntimeError):
@@ -60,8 +62,8 @@ def app_command(options: Mapping[str, object], script: str = "app.py") -> list[s
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's, for the app: its own workers choose between interpreter and compiler."""
-    return {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"} | more
+    """This process's, for the app, without NOT_THE_APPS; and `more`."""
+    return {name: value for name, value in os.environ.items() if name not in NOT_THE_APPS} | more
 
 
 @contextmanager

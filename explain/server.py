@@ -41,7 +41,8 @@ MOVED = {"tour": "your_tour"}
 COLLECT_AFTER = (50_000, 20, 50)
 """Objects made before Python looks for cycles among the newest; and before it looks among older ones, in turns of
 that. By default it looks after 700 objects, and often at all that a class has in memory, which stops every reader."""
-_PLAYER = "explain.chapters.flash_attention.view"
+_LATER = ("explain.chapters.flash_attention.view", "pandas")
+"""The player, and with it nearly all that a chapter imports; and what Plotly imports at a page's first plot."""
 _BASE = """<script>
   const base = new URL(".", location).href;
   window.__streamlit = { BACKEND_BASE_URL: base, MAIN_PAGE_BASE_URL: base };
@@ -94,7 +95,7 @@ def _policy(html: str) -> str:
 async def started(_: st.App, room: Room | None = None) -> AsyncIterator[dict[str, Any] | None]:
     """The server's life. It keeps the sessions of a whole hall while the network is gone. Before it answers it imports
     the first page, which no reader then waits for. While the browser loads Streamlit, it prepares the opening. Later it
-    imports the player, and with it nearly all that a chapter imports. It opens the reader's browser, as `streamlit run`
+    imports `_LATER`. It opens the reader's browser, as `streamlit run`
     does for other scripts. Of a room it prints address, code and QR code.
     """
     PagesManager.uses_pages_directory = False  # until st.navigation is first called, it would serve pages/ by itself
@@ -102,13 +103,18 @@ async def started(_: st.App, room: Room | None = None) -> AsyncIterator[dict[str
     gc.set_threshold(*COLLECT_AFTER)
     loop = asyncio.get_running_loop()
     loop.run_in_executor(None, importlib.import_module("explain.chapters.home.view").ready)
-    loop.call_later(PLAYER_AFTER_S, lambda: loop.run_in_executor(None, importlib.import_module, _PLAYER))
+    loop.call_later(PLAYER_AFTER_S, lambda: loop.run_in_executor(None, _import, *_LATER))
     if not st.get_option("server.headless"):
         address = f"http://{st.get_option('server.address')}:{st.get_option('server.port')}"
         loop.call_later(0.2, webbrowser.open, address)
     if room:
         loop.call_later(0.2, _invite, room)
     yield None
+
+
+def _import(*modules: str) -> None:
+    for module in modules:
+        importlib.import_module(module)
 
 
 def _expect_a_hall() -> None:

@@ -61,6 +61,9 @@ class Shared:
     def reshape(self, shape: Sequence[int]) -> Shared:
         return Shared(self.values.view(*shape))
 
+    def _reinterpret(self, dtype: torch.dtype, shape: Sequence[int], layout: Any) -> Shared:
+        return Shared(self.values.flatten()[: math.prod(shape)].view(*shape))
+
     def permute(self, order: Sequence[int]) -> Shared:
         return Shared(self.values.permute(*order))
 

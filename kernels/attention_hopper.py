@@ -5,11 +5,11 @@ The tensor cores should never wait for bytes or for exponentials. Four ideas of 
 2407.08608):
 
 - **Warp specialization.** One producer warp requests the next tiles of K and V from the TMA, as long as there is space.
-  Two or three consumer warpgroups (four warps and 64 rows of Q each) compute. Barriers in shared memory say "full" and
-  "empty".
+  One to three consumer warpgroups (four warps and 64 rows of Q each) compute. Barriers in shared memory say "full" and
+  "empty". Q's place is empty when its last S is there, a visit before the tile ends, so the next Q is there in time.
 - **Intra-warpgroup overlap.** A warpgroup starts two matmuls together, S_next = Q K_{j−1}ᵀ and Õ = Õ + P̃ V_j. While Õ
   still grows, it computes the softmax of S_next.
-- **Persistent kernel.** There is one program per SM, and each computes many query tiles. Under a mask the host makes a
+- **Persistent kernel.** There are one or two programs per SM, and each computes many query tiles. Under a mask the host makes a
   list per program, longest tiles first, so that all programs end at about the same time (`kernels/schedule.py`).
 - **One reduction per row.** A row lies in four threads. Each thread sums its own part of l. The four sums are added at
   the end of the row, not at every tile: 8% faster at head_dim 64 without a mask.
@@ -57,7 +57,7 @@ class Way(NamedTuple):
     """A tile's consumer warpgroups and keys, the programs that an SM has at once, and what they take, in µs: a launch
     beside its visits, and a visit to a tile of keys. Prologue and epilogue last `start` visits.
 
-    Fitted to random shapes from 150 to 16384 queries: 91 on an H200, 340 on an H100.
+    Fitted to random shapes from 150 to 16384 queries: 171 on an H200, 340 on an H100.
     """
 
     groups: int
@@ -69,27 +69,36 @@ class Way(NamedTuple):
 
 
 WAYS = {
-    32: (Way(2, 128, 1, 6.2, 0.99, 1.5), Way(3, 128, 1, 6.4, 1.22, 2.0), Way(2, 64, 2, 2.8, 0.84, 3.75)),
-    48: (Way(2, 128, 1, 8.1, 1.17, 1.0), Way(3, 128, 1, 9.3, 1.43, 1.25), Way(2, 64, 2, 5.4, 1.01, 2.0)),
-    64: (Way(2, 128, 1, 8.5, 1.11, 1.0), Way(3, 128, 1, 9.1, 1.41, 1.25), Way(2, 64, 2, 5.8, 1.24, 1.5)),
-    80: (Way(2, 128, 1, 8.7, 1.30, 1.25), Way(3, 64, 1, 8.1, 0.97, 1.75)),
-    96: (Way(2, 128, 1, 8.8, 1.35, 1.25), Way(3, 64, 1, 7.7, 1.05, 1.5)),
+    32: (Way(2, 128, 1, 6.8, 0.98, 1.0), Way(3, 128, 1, 7.3, 1.19, 1.5), Way(2, 64, 2, 4.6, 0.86, 1.75)),
+    48: (
+        Way(2, 128, 1, 8.3, 1.09, 1.0), Way(3, 128, 1, 9.1, 1.44, 1.25), Way(2, 64, 2, 5.1, 0.93, 2.25),
+        Way(1, 128, 2, 5.3, 1.24, 0.5),
+    ),
+    64: (
+        Way(2, 128, 1, 8.3, 1.11, 1.0), Way(3, 128, 1, 8.6, 1.40, 1.25), Way(2, 64, 2, 6.2, 1.24, 1.0),
+        Way(1, 128, 2, 5.9, 1.09, 1.25),
+    ),
+    80: (Way(2, 128, 1, 8.6, 1.27, 1.25), Way(3, 64, 1, 8.1, 0.97, 1.75)),
+    96: (Way(2, 128, 1, 8.6, 1.34, 1.25), Way(3, 64, 1, 7.7, 1.05, 1.5)),
     128: (Way(2, 128, 1, 8.6, 1.49, 1.25), Way(3, 64, 1, 8.2, 1.15, 1.25)),
     144: (Way(2, 128, 1, 6.9, 1.77, 2.0), Way(2, 64, 1, 7.4, 0.97, 2.75)),
     160: (Way(2, 64, 1, 8.5, 1.01, 3.5),),
     192: (Way(2, 64, 1, 6.9, 1.14, 3.25),),
     256: (Way(2, 64, 1, 5.0, 1.45, 3.75),),
-}
-"""Ways by features, padded; the schedule says which is fastest. For up to 64 features an SM has registers for two
-programs with tiles of 64 keys. Four groups hide each other's waits, and fewer programs are idle at the end.
-15×40×257×40 causal: 1.31 × cuDNN, one program 1.10. For long rows three groups are faster.
+}  # fmt: skip
+"""Ways by features, padded; the schedule says which is fastest. An SM has registers for two programs where they have one
+group each, or for up to 64 features two groups and tiles of 64 keys. Then a tile waits less for others, and fewer SMs
+are idle at the end. In parts of cuDNN's speed, with one program and with two: 15×40×257×40 causal 1.10 and 1.31,
+2×25×257×64 1.21 and 1.51, 1×12×1500×64 causal 1.08 and 1.23. For long rows three groups are faster.
 """
-REGISTERS = {(2, 1): (168, 240), (2, 2): (80, 104), (3, 1): (128, 160)}
+REGISTERS = {(1, 2): (128, 232), (2, 1): (168, 240), (2, 2): (80, 104), (3, 1): (128, 160)}
 """By groups and programs at once: registers of a thread as the program starts, and of a consumer then."""
 
 
-UNALIGNED = 1.1
-"""Two groups fetch a tile for fewer queries than three. Where rows are not a multiple of 32 bytes, they wait for it."""
+UNALIGNED = {1: 1.4, 2: 1.1, 3: 1.0}
+"""How much longer a visit takes where rows are not a multiple of 32 bytes, by groups: the tiles of keys arrive slower,
+and the fewer groups share one, the longer they wait.
+"""
 
 
 Launch = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
@@ -405,7 +414,17 @@ def flash_attention_hopper_kernel(
     barriers = (q_full, q_empty, k_full, k_empty, v_full, v_empty)
     work = (counts_ptr, tiles_ptr, tiles)
     sizes = (m_tiles, heads, group, seq_len, kv_len, diagonal, scale_log2)
-    if GROUPS == 2:
+    if GROUPS == 1:
+        gl.warp_specialize(
+            [
+                (_compute, (descs, lse_ptr, places, barriers, work, sizes,
+                            FIRST, REST, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART, 0)),
+                (_fetch, (descs, places, barriers, work, sizes,
+                          FIRST, REST, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART)),
+            ],
+            [1], [24],
+        )  # fmt: skip
+    elif GROUPS == 2:
         gl.warp_specialize(
             [
                 (_compute, (descs, lse_ptr, places, barriers, work, sizes,
@@ -474,10 +493,8 @@ def flash_attention_hopper(
         return tile_visits(triton.cdiv(call.seq_len, rows), rows, call.kv_len, keys, call.diagonal if causal else None)
 
     def time(way: Way) -> float:
-        slower = UNALIGNED if q.shape[3] % 16 and len(widths) == 1 and way[:2] == (2, 128) else 1.0
-        return way.launch + slower * way.visit * longest(
-            heads, visits(way.groups, way.keys), way.at_once * sms(q), way.start
-        )
+        visit = way.visit * (UNALIGNED[way.groups] if q.shape[3] % 16 else 1.0)
+        return way.launch + visit * longest(heads, visits(way.groups, way.keys), way.at_once * sms(q), way.start)
 
     own = [way for way in ways(q.shape[3]) if groups in (None, way.groups) and block_n in (None, way.keys)]
     asked = ways(q.shape[3])[0]._replace(

@@ -45,7 +45,7 @@ FAST: dict[str, tuple[str, Callable[..., Any]]] = {
 
 
 def by_way(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, p: dict[str, Any], number: int) -> Any:
-    """By the first, second or third way to compute heads of so many features; by the last one where there are fewer."""
+    """By the first, second … way to compute heads of so many features; by the last one where there are fewer."""
     way = ways(q.shape[3])[:number][-1]
     return flash_attention_hopper(q, k, v, causal=p["causal"], groups=way.groups, block_n=way.keys)
 
@@ -57,7 +57,7 @@ HOPPER: dict[str, tuple[str, Callable[..., Any]]] = {
     ),
     **{
         f"flash_attention_hopper, {name} way": ("flash_attention", partial(by_way, number=number))
-        for number, name in enumerate(("first", "second", "third"), start=1)
+        for number, name in enumerate(("first", "second", "third", "fourth"), start=1)
     },
 }
 

@@ -9,8 +9,9 @@ The tensor cores should never wait for bytes or for exponentials. Four ideas of 
   "empty". Q's place is empty when its last S is there, a visit before the tile ends, so the next Q is there in time.
 - **Intra-warpgroup overlap.** A warpgroup starts two matmuls together, S_next = Q K_{j−1}ᵀ and Õ = Õ + P̃ V_j. While Õ
   still grows, it computes the softmax of S_next.
-- **Persistent kernel.** There are one or two programs per SM, and each computes many query tiles. Under a mask the host makes a
-  list per program, longest tiles first, so that all programs end at about the same time (`kernels/schedule.py`).
+- **Persistent kernel.** There are one or two programs per SM, and each computes many query tiles. Under a mask the
+  host makes a list per program, longest tiles first, so that all programs end at about the same time
+  (`kernels/schedule.py`).
 - **One reduction per row.** A row lies in four threads. Each thread sums its own part of l. The four sums are added at
   the end of the row, not at every tile: 8% faster at head_dim 64 without a mask.
 
@@ -22,7 +23,8 @@ Tried on an H200 and left out: a part of the exponentials by a polynomial on the
 2–13% slower in the grouping that is fastest without it, within 1% with Q in registers besides), K's place released
 later (within 1%), tiles of 64 keys (14–20% slower at head_dim 128), the last P̃ V of a query tile overlapped with the
 first Q Kᵀ of the next (2–9% slower), ping-pong scheduling (no gain, or 3% slower). The times are in
-`benchmarks/results/tuning/`.
+`benchmarks/results/tuning/`. Also without a gain: a second place for Q, and fewer heads at once under a mask, so that
+their K and V stay in L2 (each within 1%).
 """
 
 from __future__ import annotations
@@ -86,10 +88,10 @@ WAYS = {
     192: (Way(2, 64, 1, 6.9, 1.14, 3.25),),
     256: (Way(2, 64, 1, 5.0, 1.45, 3.75),),
 }  # fmt: skip
-"""Ways by features, padded; the schedule says which is fastest. An SM has registers for two programs where they have one
-group each, or for up to 64 features two groups and tiles of 64 keys. Then a tile waits less for others, and fewer SMs
-are idle at the end. In parts of cuDNN's speed, with one program and with two: 15×40×257×40 causal 1.10 and 1.31,
-2×25×257×64 1.21 and 1.51, 1×12×1500×64 causal 1.08 and 1.23. For long rows three groups are faster.
+"""Ways by features, padded; the schedule says which is fastest. For up to 64 features an SM has registers for two
+programs, with one group or with tiles of 64 keys. Then a tile waits less for others, and fewer SMs are idle at the end.
+Relative to cuDNN's speed, one program and two: 15×40×257×40 causal 1.10 and 1.31, 2×25×257×64 1.21 and 1.51,
+1×12×1500×64 causal 1.08 and 1.23. For long rows three groups are faster.
 """
 REGISTERS = {(1, 2): (128, 232), (2, 1): (168, 240), (2, 2): (80, 104), (3, 1): (128, 160)}
 """By groups and programs at once: registers of a thread as the program starts, and of a consumer then."""
@@ -290,7 +292,7 @@ def _compute(
             p = gl.convert_layout(p.to(dtype), P_LAYOUT)
             o = (_zeros(FIRST),)
             if REST > 0:
-                o += (_zeros(REST),)
+                o += (_zeros(REST),)  # type: ignore[assignment]
             mbarrier.wait(v_full.index(used % STAGES), used // STAGES & 1)
             for visit in range(1, visits):
                 last = used
@@ -321,7 +323,7 @@ def _compute(
                 mbarrier.arrive(v_empty.index(last % STAGES), count=1)
                 # O = α O, before the next matmul adds to it
                 p = gl.convert_layout(o[PARTS].to(dtype), P_LAYOUT)
-                o = [_times(one, alpha) for one in o[:PARTS]]
+                o = [_times(one, alpha) for one in o[:PARTS]]  # type: ignore[assignment]
             o = _plus_values(o, p, v_s, used % STAGES, FIRST, REST, BLOCK_N)
             # lse = m · scale + ln l,  O / l
             l_i = gl.convert_layout(gl.sum(l_i, axis=1), gl.SliceLayout(1, S_LAYOUT))
@@ -376,9 +378,12 @@ def _masked(s, rows, col, kv_len, diagonal, CAUSAL: gl.constexpr):
 @gluon.jit
 def _places(descs, COUNT: gl.constexpr, ROWS: gl.constexpr, FIRST: gl.constexpr, REST: gl.constexpr):
     """Shared memory for so many tiles, a buffer for each part of the head."""
-    places = (gl.allocate_shared_memory(descs[0].dtype, [COUNT, 1, 1, ROWS, FIRST], descs[0].layout),)
+    first = gl.allocate_shared_memory(descs[0].dtype, [COUNT, 1, 1, ROWS, FIRST], descs[0].layout)
     if REST > 0:
-        places += (gl.allocate_shared_memory(descs[1].dtype, [COUNT, 1, 1, ROWS, REST], descs[1].layout),)
+        rest = gl.allocate_shared_memory(descs[1].dtype, [COUNT, 1, 1, ROWS, REST], descs[1].layout)
+        places = (first, rest)
+    else:
+        places = (first,)  # type: ignore[assignment]
     return places
 
 

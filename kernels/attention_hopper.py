@@ -5,12 +5,13 @@ The tensor cores should never wait for bytes or for exponentials. Four ideas of 
 2407.08608):
 
 - **Warp specialization.** One producer warp requests the next tiles of K and V from the TMA, as long as there is space.
-  Two or three consumer warpgroups (four warps and 64 rows of Q each) compute. Barriers in shared memory say "full" and
-  "empty".
+  One to three consumer warpgroups (four warps and 64 rows of Q each) compute. Barriers in shared memory say "full" and
+  "empty". Q's place is empty when its last S is there, a visit before the tile ends, so the next Q is there in time.
 - **Intra-warpgroup overlap.** A warpgroup starts two matmuls together, S_next = Q K_{j−1}ᵀ and Õ = Õ + P̃ V_j. While Õ
   still grows, it computes the softmax of S_next.
-- **Persistent kernel.** There is one program per SM, and each computes many query tiles. Under a mask the host makes a
-  list per program, longest tiles first, so that all programs end at about the same time (`kernels/schedule.py`).
+- **Persistent kernel.** There are one or two programs per SM, and each computes many query tiles. Under a mask the
+  host makes a list per program, longest tiles first, so that all programs end at about the same time
+  (`kernels/schedule.py`).
 - **One reduction per row.** A row lies in four threads. Each thread sums its own part of l. The four sums are added at
   the end of the row, not at every tile: 8% faster at head_dim 64 without a mask.
 
@@ -22,11 +23,13 @@ Tried on an H200 and left out: a part of the exponentials by a polynomial on the
 2–13% slower in the grouping that is fastest without it, within 1% with Q in registers besides), K's place released
 later (within 1%), tiles of 64 keys (14–20% slower at head_dim 128), the last P̃ V of a query tile overlapped with the
 first Q Kᵀ of the next (2–9% slower), ping-pong scheduling (no gain, or 3% slower). The times are in
-`benchmarks/results/tuning/`.
+`benchmarks/results/tuning/`. Also without a gain: a second place for Q, and fewer heads at once under a mask, so that
+their K and V stay in L2 (each within 1%).
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -53,27 +56,51 @@ ROWS = 64  # of a group: the M of a warpgroup's matmul
 
 
 class Way(NamedTuple):
-    """A tile's consumer warpgroups and keys, the time to visit it, and how many visits prologue and epilogue last.
+    """A tile's consumer warpgroups and keys, the programs that an SM has at once, and what they take, in µs: a launch
+    beside its visits, and a visit to a tile of keys. Prologue and epilogue last `start` visits.
 
-    Times are relative to the first way of the same head_dim. Measured on an H200, from 171 to 15265 queries.
+    Fitted to random shapes from 150 to 16384 queries: 171 on an H200, 340 on an H100.
     """
 
     groups: int
     keys: int
+    at_once: int
+    launch: float
     visit: float
     start: float
 
 
 WAYS = {
-    64: (Way(2, 128, 1.0, 1.5), Way(3, 128, 1.28, 1.3)),
-    96: (Way(2, 128, 1.0, 2.2), Way(3, 64, 0.77, 2.9)),
-    128: (Way(2, 128, 1.0, 2.25), Way(3, 64, 0.82, 2.8)),
-    192: (Way(2, 64, 1.0, 2.0),),
-    256: (Way(2, 64, 1.0, 2.0),),
-}
-"""Ways by features, padded. The schedule says which is fastest: 8×28×171×128 takes 21 µs by three groups, 30 by two."""
-UNALIGNED = 1.1
-"""Two groups fetch a tile for fewer queries than three. Where rows are not a multiple of 32 bytes, they wait for it."""
+    32: (Way(2, 128, 1, 6.8, 0.98, 1.0), Way(3, 128, 1, 7.3, 1.19, 1.5), Way(2, 64, 2, 4.6, 0.86, 1.75)),
+    48: (
+        Way(2, 128, 1, 8.3, 1.09, 1.0), Way(3, 128, 1, 9.1, 1.44, 1.25), Way(2, 64, 2, 5.1, 0.93, 2.25),
+        Way(1, 128, 2, 5.3, 1.24, 0.5),
+    ),
+    64: (
+        Way(2, 128, 1, 8.3, 1.11, 1.0), Way(3, 128, 1, 8.6, 1.40, 1.25), Way(2, 64, 2, 6.2, 1.24, 1.0),
+        Way(1, 128, 2, 5.9, 1.09, 1.25),
+    ),
+    80: (Way(2, 128, 1, 8.6, 1.27, 1.25), Way(3, 64, 1, 8.1, 0.97, 1.75)),
+    96: (Way(2, 128, 1, 8.6, 1.34, 1.25), Way(3, 64, 1, 7.7, 1.05, 1.5)),
+    128: (Way(2, 128, 1, 8.6, 1.49, 1.25), Way(3, 64, 1, 8.2, 1.15, 1.25)),
+    144: (Way(2, 128, 1, 6.9, 1.77, 2.0), Way(2, 64, 1, 7.4, 0.97, 2.75)),
+    160: (Way(2, 64, 1, 8.5, 1.01, 3.5),),
+    192: (Way(2, 64, 1, 6.9, 1.14, 3.25),),
+    256: (Way(2, 64, 1, 5.0, 1.45, 3.75),),
+}  # fmt: skip
+"""Ways by features, padded; the schedule says which is fastest. For up to 64 features an SM has registers for two
+programs, with one group or with tiles of 64 keys. Then a tile waits less for others, and fewer SMs are idle at the end.
+Relative to cuDNN's speed, one program and two: 15×40×257×40 causal 1.10 and 1.31, 2×25×257×64 1.21 and 1.51,
+1×12×1500×64 causal 1.08 and 1.23. For long rows three groups are faster.
+"""
+REGISTERS = {(1, 2): (128, 232), (2, 1): (168, 240), (2, 2): (80, 104), (3, 1): (128, 160)}
+"""By groups and programs at once: registers of a thread as the program starts, and of a consumer then."""
+
+
+UNALIGNED = {1: 1.4, 2: 1.1, 3: 1.0}
+"""How much longer a visit takes where rows are not a multiple of 32 bytes, by groups: the tiles of keys arrive slower,
+and the fewer groups share one, the longer they wait.
+"""
 
 
 Launch = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
@@ -119,12 +146,22 @@ def _visits(row, ROWS: gl.constexpr, sizes, BLOCK_N: gl.constexpr, CAUSAL: gl.co
 
 
 @gluon.jit
+def _copy(descs, places, place, barrier, batch, head, row, FIRST: gl.constexpr, REST: gl.constexpr):
+    """Asks the copy engine for a tile: each part of its head."""
+    PARTS: gl.constexpr = 1 if REST == 0 else 2
+    mbarrier.expect(barrier, (FIRST + REST) * descs[0].block_type.nbytes // FIRST)
+    for part in gl.static_range(PARTS):
+        corner = [batch, head, row, part * FIRST]
+        tma.async_copy_global_to_shared(descs[part], corner, barrier, places[part].index(place))
+
+
+@gluon.jit
 def _fetch(
     descs, places, barriers, work, sizes,
-    HEAD_DIM: gl.constexpr, PARTS: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
+    FIRST: gl.constexpr, REST: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
     GROUPS: gl.constexpr, O_APART: gl.constexpr,
 ):  # fmt: skip
-    q_desc, k_desc, v_desc, _o_desc = descs
+    q_descs, k_descs, v_descs, _o_descs = descs
     q_s, k_s, v_s, _o_s = places
     q_full, q_empty, k_full, k_empty, v_full, v_empty = barriers
     fetched = 0  # tiles of keys so far
@@ -133,65 +170,76 @@ def _fetch(
         this, tile = _this_tile_and_the_next(work, tile, taken, CAUSAL)
         batch, head, kv_head, row = _tile(this, sizes, GROUPS * 64)
         visits = _visits(row, GROUPS * 64, sizes, BLOCK_N, CAUSAL)
-        for c in gl.static_range(GROUPS):
-            mbarrier.wait(q_empty.index(c), (taken & 1) ^ 1)
-            mbarrier.expect(q_full.index(c), PARTS * q_desc.block_type.nbytes)
-            for part in gl.static_range(PARTS):
-                tma.async_copy_global_to_shared(
-                    q_desc, [batch, head, row + c * 64, part * HEAD_DIM], q_full.index(c), q_s.index(c * PARTS + part)
-                )
         for j in range(visits):
             col = (visits - 1 - j) * BLOCK_N
             place = fetched % STAGES
             phase = fetched // STAGES & 1
             mbarrier.wait(k_empty.index(place), phase ^ 1)
-            mbarrier.expect(k_full.index(place), PARTS * k_desc.block_type.nbytes)
-            for part in gl.static_range(PARTS):
-                tma.async_copy_global_to_shared(
-                    k_desc, [batch, kv_head, col, part * HEAD_DIM], k_full.index(place), k_s.index(place * PARTS + part)
-                )
+            _copy(k_descs, k_s, place, k_full.index(place), batch, kv_head, col, FIRST, REST)
+            if j == 0:
+                for c in gl.static_range(GROUPS):
+                    mbarrier.wait(q_empty.index(c), (taken & 1) ^ 1)
+                    _copy(q_descs, q_s, c, q_full.index(c), batch, head, row + c * 64, FIRST, REST)
             mbarrier.wait(v_empty.index(place), phase ^ 1)
-            mbarrier.expect(v_full.index(place), PARTS * v_desc.block_type.nbytes)
-            for part in gl.static_range(PARTS):
-                tma.async_copy_global_to_shared(
-                    v_desc, [batch, kv_head, col, part * HEAD_DIM], v_full.index(place), v_s.index(place * PARTS + part)
-                )
+            _copy(v_descs, v_s, place, v_full.index(place), batch, kv_head, col, FIRST, REST)
             fetched += 1
 
 
 @gluon.jit
-def _scores(
-    scores, q_s, k_s, group, place,
-    HEAD_DIM: gl.constexpr, PARTS: gl.constexpr, BLOCK_N: gl.constexpr,
-):  # fmt: skip
+def _scores(scores, q_s, k_s, group, place, FIRST: gl.constexpr, REST: gl.constexpr, BLOCK_N: gl.constexpr):
     """S = Q Kᵀ, started: a part of the head after the other."""
+    PARTS: gl.constexpr = 1 if REST == 0 else 2
     for part in gl.static_range(PARTS):
-        q = q_s.index(group * PARTS + part).reshape([64, HEAD_DIM])
-        k = k_s.index(place * PARTS + part).reshape([BLOCK_N, HEAD_DIM])
+        q = q_s[part].index(group).reshape([64, (FIRST, REST)[part]])
+        k = k_s[part].index(place).reshape([BLOCK_N, (FIRST, REST)[part]])
         scores = warpgroup_mma(q, k.permute((1, 0)), scores, use_acc=part > 0, is_async=True)
     return scores
 
 
 @gluon.jit
-def _plus_values(
-    o, p, v_s, place,
-    HEAD_DIM: gl.constexpr, PARTS: gl.constexpr, BLOCK_N: gl.constexpr,
-):  # fmt: skip
+def _plus_values(o, p, v_s, place, FIRST: gl.constexpr, REST: gl.constexpr, BLOCK_N: gl.constexpr):
     """O + P̃ V, started: of each part of the head."""
+    PARTS: gl.constexpr = 1 if REST == 0 else 2
     added = ()
     for part in gl.static_range(PARTS):
-        v = v_s.index(place * PARTS + part).reshape([BLOCK_N, HEAD_DIM])
-        added = added + (warpgroup_mma(p, v, o[part], is_async=True),)  # type: ignore[assignment]
+        v = v_s[part].index(place).reshape([BLOCK_N, (FIRST, REST)[part]])
+        weights = gl.convert_layout(p, gl.DotOperandLayout(operand_index=0, parent=o[part].type.layout, k_width=2))
+        added = added + (warpgroup_mma(weights, v, o[part], is_async=True),)  # type: ignore[assignment]
     return added
+
+
+@gluon.jit
+def _zeros(WIDTH: gl.constexpr):
+    """A part of O, before any values."""
+    layout: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, WIDTH, 16])
+    return gl.zeros([64, WIDTH], gl.float32, layout)
+
+
+@gluon.jit
+def _o_place(
+    o_s, o_descs, group, part: gl.constexpr, FIRST: gl.constexpr, REST: gl.constexpr, O_APART: gl.constexpr
+):  # fmt: skip
+    """Where a part of O waits for the copy engine: in its own place, or in one that the parts share."""
+    if part == 0 or O_APART:
+        place = o_s[part].index(group)
+    else:
+        place = o_s[0].index(group)._reinterpret(o_descs[1].dtype, [1, 1, 64, REST], o_descs[1].layout)
+    return place
+
+
+@gluon.jit
+def _times(o, factor):
+    """A part of O, each row times its factor."""
+    return o * gl.convert_layout(factor, gl.SliceLayout(1, o.type.layout))[:, None]
 
 
 @gluon.jit
 def _compute(
     descs, lse_ptr, places, barriers, work, sizes,
-    HEAD_DIM: gl.constexpr, PARTS: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
+    FIRST: gl.constexpr, REST: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
     GROUPS: gl.constexpr, O_APART: gl.constexpr, C: gl.constexpr,
 ):  # fmt: skip
-    q_desc, _k_desc, _v_desc, o_desc = descs
+    q_descs, _k_descs, _v_descs, o_descs = descs
     q_s, k_s, v_s, o_s = places
     q_full, q_empty, k_full, k_empty, v_full, v_empty = barriers
     _m_tiles, heads, _group, seq_len, kv_len, diagonal, scale_log2 = sizes
@@ -199,10 +247,11 @@ def _compute(
         version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, BLOCK_N, 16]
     )
     O_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, HEAD_DIM, 16]
+        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, FIRST, 16]
     )
     P_LAYOUT: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=O_LAYOUT, k_width=2)
-    dtype: gl.constexpr = q_desc.dtype
+    PARTS: gl.constexpr = 1 if REST == 0 else 2
+    dtype: gl.constexpr = q_descs[0].dtype
     rows = gl.arange(0, 64, layout=gl.SliceLayout(1, S_LAYOUT))
     used = 0  # tiles of keys so far
     count, tile = _first_tile(work, CAUSAL)
@@ -212,81 +261,86 @@ def _compute(
         fetched = _visits(row, GROUPS * 64, sizes, BLOCK_N, CAUSAL)
         row += C * 64
         visits = _visits(row, 64, sizes, BLOCK_N, CAUSAL)
-        for _hidden in range(visits, fetched):  # tiles that only a group further down sees
+        if row >= seq_len:
+            visits = 0
+        for _hidden in range(visits, fetched):  # tiles that only another group sees
             mbarrier.wait(k_full.index(used % STAGES), used // STAGES & 1)
             mbarrier.arrive(k_empty.index(used % STAGES), count=1)
             mbarrier.wait(v_full.index(used % STAGES), used // STAGES & 1)
             mbarrier.arrive(v_empty.index(used % STAGES), count=1)
             used += 1
-        col = (visits - 1) * BLOCK_N
-        # The first S, alone: there is no P̃ yet
         mbarrier.wait(q_full.index(C), taken & 1)
-        mbarrier.wait(k_full.index(used % STAGES), used // STAGES & 1)
-        s = gl.zeros([64, BLOCK_N], gl.float32, S_LAYOUT)
-        s = _scores(s, q_s, k_s, C, used % STAGES, HEAD_DIM, PARTS, BLOCK_N)
-        s = warpgroup_mma_wait(0, deps=(s,))
-        mbarrier.arrive(k_empty.index(used % STAGES), count=1)
-        if CAUSAL or col + BLOCK_N > kv_len:
-            s = _masked(s, rows + row, col, kv_len, diagonal, CAUSAL)
-        # m = rowmax S,  P̃ = 2^((S − m) · scale · log2 e),  l = rowsum P̃
-        m_i = gl.max(s, axis=1)
-        m_safe = gl.where(m_i == -float("inf"), 0.0, m_i) * scale_log2
-        p = gl.exp2(s * scale_log2 - m_safe[:, None])
-        l_i = _thread_sums(p)
-        p = gl.convert_layout(p.to(dtype), P_LAYOUT)
-        o = (gl.zeros([64, HEAD_DIM], gl.float32, O_LAYOUT),) * PARTS
-        mbarrier.wait(v_full.index(used % STAGES), used // STAGES & 1)
-        for _visit in range(1, visits):
-            last = used
-            used += 1
-            col -= BLOCK_N
-            # S = Q Kᵀ, and with the P̃ of the tile before O = O + P̃ V
+        if visits == 0:
+            mbarrier.arrive(q_empty.index(C), count=1)
+        else:
+            col = (visits - 1) * BLOCK_N
+            # The first S, alone: there is no P̃ yet
             mbarrier.wait(k_full.index(used % STAGES), used // STAGES & 1)
             s = gl.zeros([64, BLOCK_N], gl.float32, S_LAYOUT)
-            s = _scores(s, q_s, k_s, C, used % STAGES, HEAD_DIM, PARTS, BLOCK_N)
-            o = _plus_values(o, p, v_s, last % STAGES, HEAD_DIM, PARTS, BLOCK_N)
-            s = warpgroup_mma_wait(PARTS, deps=(s,))
+            s = _scores(s, q_s, k_s, C, used % STAGES, FIRST, REST, BLOCK_N)
+            s = warpgroup_mma_wait(0, deps=(s,))
             mbarrier.arrive(k_empty.index(used % STAGES), count=1)
-            if CAUSAL and col + BLOCK_N - 1 > row + diagonal:
+            if visits == 1:  # Q has been read: the next one may come, long before it is needed
+                mbarrier.arrive(q_empty.index(C), count=1)
+            if CAUSAL or col + BLOCK_N > kv_len:
                 s = _masked(s, rows + row, col, kv_len, diagonal, CAUSAL)
-            # m_new = max(m, rowmax S),  α = 2^((m − m_new) · scale · log2 e)
-            m_new = gl.maximum(m_i, gl.max(s, axis=1))
-            m_safe = gl.where(m_new == -float("inf"), 0.0, m_new) * scale_log2
-            alpha = gl.exp2(m_i * scale_log2 - m_safe)
-            p_new = gl.exp2(s * scale_log2 - m_safe[:, None])
-            # l = α l + rowsum P̃: each thread sums its own columns
-            l_i = l_i * gl.convert_layout(alpha, gl.SliceLayout(1, l_i.type.layout))[:, None] + _thread_sums(p_new)
-            m_i = m_new
-            # The assembler moves nothing across a barrier: this keeps P̃ before the wait for O.
+            # m = rowmax S,  P̃ = 2^((S − m) · scale · log2 e),  l = rowsum P̃
+            m_i = gl.max(s, axis=1)
+            m_safe = gl.where(m_i == -float("inf"), 0.0, m_i) * scale_log2
+            p = gl.exp2(s * scale_log2 - m_safe[:, None])
+            l_i = _thread_sums(p)
+            p = gl.convert_layout(p.to(dtype), P_LAYOUT)
+            o = (_zeros(FIRST),)
+            if REST > 0:
+                o += (_zeros(REST),)  # type: ignore[assignment]
             mbarrier.wait(v_full.index(used % STAGES), used // STAGES & 1)
-            o = warpgroup_mma_wait(0, deps=o + (p_new,))
-            mbarrier.arrive(v_empty.index(last % STAGES), count=1)
-            # O = α O, before the next matmul adds to it
-            p = gl.convert_layout(o[PARTS].to(dtype), P_LAYOUT)
-            alpha = gl.convert_layout(alpha, gl.SliceLayout(1, O_LAYOUT))[:, None]
-            o = [part * alpha for part in o[:PARTS]]
-        if O_APART:
-            mbarrier.arrive(q_empty.index(C), count=1)
-        o = _plus_values(o, p, v_s, used % STAGES, HEAD_DIM, PARTS, BLOCK_N)
-        # lse = m · scale + ln l,  O / l
-        l_i = gl.convert_layout(gl.sum(l_i, axis=1), gl.SliceLayout(1, S_LAYOUT))
-        lse = (m_i * scale_log2 + gl.log2(l_i)) * 0.6931471805599453
-        lse_ptrs = lse_ptr + (batch * heads + head).to(gl.int64) * seq_len + row + rows
-        gl.store(lse_ptrs, lse, mask=row + rows < seq_len)
-        inverse = gl.where(m_i == -float("inf"), 0.0, 1.0 / l_i)
-        inverse = gl.convert_layout(inverse, gl.SliceLayout(1, O_LAYOUT))[:, None]
-        o = warpgroup_mma_wait(0, deps=o + (inverse,))
-        mbarrier.arrive(v_empty.index(used % STAGES), count=1)
-        used += 1
-        tma.store_wait(0)  # the O before has left its place
-        for part in gl.static_range(PARTS):
-            o_s.index(C * PARTS + part).reshape([64, HEAD_DIM]).store((o[part] * inverse).to(dtype))
-        fence_async_shared()
-        for part in gl.static_range(PARTS):
-            tma.async_copy_shared_to_global(o_desc, [batch, head, row, part * HEAD_DIM], o_s.index(C * PARTS + part))
-        if not O_APART:  # O is in Q's place: the next Q may come when O has left
-            tma.store_wait(0)
-            mbarrier.arrive(q_empty.index(C), count=1)
+            for visit in range(1, visits):
+                last = used
+                used += 1
+                col -= BLOCK_N
+                # S = Q Kᵀ, and with the P̃ of the tile before O = O + P̃ V
+                mbarrier.wait(k_full.index(used % STAGES), used // STAGES & 1)
+                s = gl.zeros([64, BLOCK_N], gl.float32, S_LAYOUT)
+                s = _scores(s, q_s, k_s, C, used % STAGES, FIRST, REST, BLOCK_N)
+                o = _plus_values(o, p, v_s, last % STAGES, FIRST, REST, BLOCK_N)
+                s = warpgroup_mma_wait(PARTS, deps=(s,))
+                mbarrier.arrive(k_empty.index(used % STAGES), count=1)
+                if visit == visits - 1:
+                    mbarrier.arrive(q_empty.index(C), count=1)
+                if CAUSAL and col + BLOCK_N - 1 > row + diagonal:
+                    s = _masked(s, rows + row, col, kv_len, diagonal, CAUSAL)
+                # m_new = max(m, rowmax S),  α = 2^((m − m_new) · scale · log2 e)
+                m_new = gl.maximum(m_i, gl.max(s, axis=1))
+                m_safe = gl.where(m_new == -float("inf"), 0.0, m_new) * scale_log2
+                alpha = gl.exp2(m_i * scale_log2 - m_safe)
+                p_new = gl.exp2(s * scale_log2 - m_safe[:, None])
+                # l = α l + rowsum P̃: each thread sums its own columns
+                l_i = l_i * gl.convert_layout(alpha, gl.SliceLayout(1, l_i.type.layout))[:, None] + _thread_sums(p_new)
+                m_i = m_new
+                # The assembler moves nothing across a barrier: this keeps P̃ before the wait for O.
+                mbarrier.wait(v_full.index(used % STAGES), used // STAGES & 1)
+                o = warpgroup_mma_wait(0, deps=o + (p_new,))
+                mbarrier.arrive(v_empty.index(last % STAGES), count=1)
+                # O = α O, before the next matmul adds to it
+                p = gl.convert_layout(o[PARTS].to(dtype), P_LAYOUT)
+                o = [_times(one, alpha) for one in o[:PARTS]]  # type: ignore[assignment]
+            o = _plus_values(o, p, v_s, used % STAGES, FIRST, REST, BLOCK_N)
+            # lse = m · scale + ln l,  O / l
+            l_i = gl.convert_layout(gl.sum(l_i, axis=1), gl.SliceLayout(1, S_LAYOUT))
+            lse = (m_i * scale_log2 + gl.log2(l_i)) * 0.6931471805599453
+            lse_ptrs = lse_ptr + (batch * heads + head).to(gl.int64) * seq_len + row + rows
+            gl.store(lse_ptrs, lse, mask=row + rows < seq_len)
+            inverse = gl.where(m_i == -float("inf"), 0.0, 1.0 / l_i)
+            o = warpgroup_mma_wait(0, deps=o + (inverse,))
+            mbarrier.arrive(v_empty.index(used % STAGES), count=1)
+            used += 1
+            for part in gl.static_range(PARTS):
+                if part == 0 or not O_APART:
+                    tma.store_wait(0)  # the O before has left this place
+                place = _o_place(o_s, o_descs, C, part, FIRST, REST, O_APART)
+                place.reshape([64, (FIRST, REST)[part]]).store(_times(o[part], inverse).to(dtype))
+                fence_async_shared()
+                tma.async_copy_shared_to_global(o_descs[part], [batch, head, row, part * FIRST], place)
     tma.store_wait(0)
 
 
@@ -322,19 +376,29 @@ def _masked(s, rows, col, kv_len, diagonal, CAUSAL: gl.constexpr):
 
 
 @gluon.jit
+def _places(descs, COUNT: gl.constexpr, ROWS: gl.constexpr, FIRST: gl.constexpr, REST: gl.constexpr):
+    """Shared memory for so many tiles, a buffer for each part of the head."""
+    first = gl.allocate_shared_memory(descs[0].dtype, [COUNT, 1, 1, ROWS, FIRST], descs[0].layout)
+    if REST > 0:
+        rest = gl.allocate_shared_memory(descs[1].dtype, [COUNT, 1, 1, ROWS, REST], descs[1].layout)
+        places = (first, rest)
+    else:
+        places = (first,)  # type: ignore[assignment]
+    return places
+
+
+@gluon.jit
 def flash_attention_hopper_kernel(
-    q_desc, k_desc, v_desc, o_desc, lse_ptr, counts_ptr, tiles_ptr,
+    q_desc, k_desc, v_desc, o_desc, q_rest, k_rest, v_rest, o_rest, lse_ptr, counts_ptr, tiles_ptr,
     tiles, m_tiles, heads, group, seq_len, kv_len, diagonal, scale_log2,
-    HEAD_DIM: gl.constexpr, PARTS: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
-    GROUPS: gl.constexpr, O_APART: gl.constexpr,
+    FIRST: gl.constexpr, REST: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
+    GROUPS: gl.constexpr, O_APART: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
-    # A head has PARTS parts of HEAD_DIM features.
-    q_s = gl.allocate_shared_memory(q_desc.dtype, [GROUPS * PARTS, 1, 1, 64, HEAD_DIM], q_desc.layout)
-    k_s = gl.allocate_shared_memory(k_desc.dtype, [STAGES * PARTS, 1, 1, BLOCK_N, HEAD_DIM], k_desc.layout)
-    v_s = gl.allocate_shared_memory(v_desc.dtype, [STAGES * PARTS, 1, 1, BLOCK_N, HEAD_DIM], v_desc.layout)
-    o_s = q_s  # of a wide head there is no room for both
-    if O_APART:
-        o_s = gl.allocate_shared_memory(o_desc.dtype, [GROUPS * PARTS, 1, 1, 64, HEAD_DIM], o_desc.layout)
+    q_descs, k_descs, v_descs, o_descs = (q_desc, q_rest), (k_desc, k_rest), (v_desc, v_rest), (o_desc, o_rest)
+    q_s = _places(q_descs, GROUPS, 64, FIRST, REST)
+    k_s = _places(k_descs, STAGES, BLOCK_N, FIRST, REST)
+    v_s = _places(v_descs, STAGES, BLOCK_N, FIRST, REST)
+    o_s = _places(o_descs, GROUPS, 64, FIRST, REST if O_APART else 0)
     q_full = gl.allocate_shared_memory(gl.int64, [GROUPS, 1], mbarrier.MBarrierLayout())
     q_empty = gl.allocate_shared_memory(gl.int64, [GROUPS, 1], mbarrier.MBarrierLayout())
     k_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
@@ -350,36 +414,46 @@ def flash_attention_hopper_kernel(
         mbarrier.init(v_full.index(i), count=1)
         mbarrier.init(v_empty.index(i), count=GROUPS)
     fence_async_shared()
-    descs = (q_desc, k_desc, v_desc, o_desc)
+    descs = (q_descs, k_descs, v_descs, o_descs)
     places = (q_s, k_s, v_s, o_s)
     barriers = (q_full, q_empty, k_full, k_empty, v_full, v_empty)
     work = (counts_ptr, tiles_ptr, tiles)
     sizes = (m_tiles, heads, group, seq_len, kv_len, diagonal, scale_log2)
-    if GROUPS == 2:
+    if GROUPS == 1:
         gl.warp_specialize(
             [
                 (_compute, (descs, lse_ptr, places, barriers, work, sizes,
-                            HEAD_DIM, PARTS, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART, 0)),
-                (_compute, (descs, lse_ptr, places, barriers, work, sizes,
-                            HEAD_DIM, PARTS, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART, 1)),
+                            FIRST, REST, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART, 0)),
                 (_fetch, (descs, places, barriers, work, sizes,
-                          HEAD_DIM, PARTS, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART)),
+                          FIRST, REST, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART)),
             ],
-            [4, 1], [240, 24],
+            [1], [24],
+        )  # fmt: skip
+    elif GROUPS == 2:
+        gl.warp_specialize(
+            [
+                (_compute, (descs, lse_ptr, places, barriers, work, sizes,
+                            FIRST, REST, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART, 0)),
+                (_compute, (descs, lse_ptr, places, barriers, work, sizes,
+                            FIRST, REST, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART, 1)),
+                (_fetch, (descs, places, barriers, work, sizes,
+                          FIRST, REST, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART)),
+            ],
+            [4, 1], [REGISTERS, 24],
         )  # fmt: skip
     else:
         gl.warp_specialize(
             [
                 (_compute, (descs, lse_ptr, places, barriers, work, sizes,
-                            HEAD_DIM, PARTS, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART, 0)),
+                            FIRST, REST, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART, 0)),
                 (_compute, (descs, lse_ptr, places, barriers, work, sizes,
-                            HEAD_DIM, PARTS, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART, 1)),
+                            FIRST, REST, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART, 1)),
                 (_compute, (descs, lse_ptr, places, barriers, work, sizes,
-                            HEAD_DIM, PARTS, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART, 2)),
+                            FIRST, REST, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART, 2)),
                 (_fetch, (descs, places, barriers, work, sizes,
-                          HEAD_DIM, PARTS, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART)),
+                          FIRST, REST, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART)),
             ],
-            [4, 4, 1], [160, 160, 32],
+            [4, 4, 1], [REGISTERS, REGISTERS, 32],
         )  # fmt: skip
 
 
@@ -401,87 +475,106 @@ def flash_attention_hopper(
 
     Returns O and lse as `flash_attention` does. Raises ValueError naming the argument that this kernel does not take.
 
-    The copy engine pads a head with zeros to a number of parts that one matmul each takes, since tiles have sides that
-    are powers of two:
+    A tile has sides that are powers of two, so a head has one or two parts, each for one matmul. The copy engine pads
+    the last one with zeros:
 
-    | head_dim, up to | parts × features |                                                              |
-    |-----------------|------------------|--------------------------------------------------------------|
-    | 64              | 1 × 64           |                                                              |
-    | 96, no mask     | 3 × 32           | 5–7% faster than 1 × 128 (under a mask 12% slower)           |
-    | 128             | 1 × 128          |                                                              |
-    | 192             | 3 × 64           | tiles of 64 keys from here on: O takes half of the registers |
-    | 256             | 1 × 256          | O shares Q's place in shared memory                          |
+    | head_dim, up to | parts              | made for                                                              |
+    |-----------------|--------------------|-----------------------------------------------------------------------|
+    | 32, 64, 128     | one                |                                                                       |
+    | 48              | 32 + 16            | 46×32×577×40: 0.96 → 1.16 × cuDNN                                     |
+    | 80, 96          | 64 + 16, 64 + 32   | 5×16×1024×80: 0.92 → 1.14                                             |
+    | 144, 160        | 128 + 16, 128 + 32 | 1×40×4096×144: 0.97 → 1.26                                            |
+    | 192             | 128 + 64           | 7×25×512×192: 0.96 → 1.06. Three stages; O's parts share a place      |
+    | 256             | 128 + 128          | 15×25×257×208 causal: 1.09 → 1.22. O's parts share a place            |
     """
-    parts, width = _parts(q.shape[3], causal)
     call = _Call.of(q, k, v, causal, sm_scale, diagonal, 128, block_n or 128)
     if refused := refusal(q, k, v, call.sm_scale):
         raise ValueError(refused)
-    heads, programs = call.batch * call.heads, sms(q)
+    widths = _widths(q.shape[3])
+    heads = call.batch * call.heads
 
     def visits(groups: int, keys: int) -> tuple[int, ...]:
         rows = groups * ROWS
         return tile_visits(triton.cdiv(call.seq_len, rows), rows, call.kv_len, keys, call.diagonal if causal else None)
 
     def time(way: Way) -> float:
-        slower = UNALIGNED if q.shape[3] % 16 and parts * width == 128 and way.groups == 2 else 1.0
-        return slower * way.visit * longest(heads, visits(way.groups, way.keys), programs, way.start)
+        visit = way.visit * (UNALIGNED[way.groups] if q.shape[3] % 16 else 1.0)
+        return way.launch + visit * longest(heads, visits(way.groups, way.keys), way.at_once * sms(q), way.start)
 
-    ways = WAYS[parts * width]
-    way = min([way for way in ways if way.groups == groups] or ways, key=time)
-    groups, block_n = groups or way.groups, block_n or way.keys
-    if stages is None:
-        stages = _stages(q.shape[3], (parts, width), groups, call.kv_len)
+    own = [way for way in ways(q.shape[3]) if groups in (None, way.groups) and block_n in (None, way.keys)]
+    asked = ways(q.shape[3])[0]._replace(
+        **{name: asked for name, asked in (("groups", groups), ("keys", block_n)) if asked}
+    )
+    way = min(own or [asked], key=time)
+    groups, block_n, programs = way.groups, way.keys, way.at_once * sms(q)
+    most, apart = _room(widths, way)
+    stages = stages or most
     if stages < 2:
         raise ValueError(
             f"stages={stages}: at least 2, since the next V is waited for before this one's place is given back"
         )
-    apart = (2 * groups * ROWS + 2 * stages * block_n) * parts * width * q.element_size() <= ROOM
     shape, dtype, device = q.shape, q.dtype, q.device
     gl_dtype = gl.float16 if dtype == torch.float16 else gl.bfloat16
 
-    def descriptor(tensor: torch.Tensor, rows: int) -> TensorDescriptor:
-        tile = [1, 1, rows, width]
-        layout = gl.NVMMASharedLayout.get_default_for(tile, gl_dtype)
-        return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), tile, layout)
+    def descriptors(width: int) -> list[TensorDescriptor]:
+        """Of Q, K, V and O, for tiles of so many features."""
+        found = []
+        for tensor, rows in ((q, ROWS), (k, block_n), (v, block_n), (o, ROWS)):
+            tile = [1, 1, rows, width]
+            layout = gl.NVMMASharedLayout.get_default_for(tile, gl_dtype)
+            found.append(TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), tile, layout))
+        return found
 
     o = torch.empty(shape, dtype=dtype, device=device)
-    descriptors = (descriptor(q, ROWS), descriptor(k, block_n), descriptor(v, block_n), descriptor(o, ROWS))
     m_tiles = len(visits(groups, block_n))
     # Without a mask all tiles are equally long: every program takes the next one.
     none = torch.empty(0, dtype=torch.int32, device=device)
     counts, tiles = lists(heads, visits(groups, block_n), programs, device) if causal else (none, none)
     scale_log2 = call.sm_scale * LOG2_E
+    registers, consumers = REGISTERS[groups, way.at_once]
     sizes = (heads * m_tiles, m_tiles, call.heads, call.group, call.seq_len, call.kv_len, call.diagonal, scale_log2)
     kernel = prepared(
         flash_attention_hopper_kernel, (min(programs, heads * m_tiles),), sizes,
-        {"HEAD_DIM": width, "PARTS": parts, "BLOCK_N": block_n, "STAGES": stages, "CAUSAL": causal, "GROUPS": groups,
-         "O_APART": apart},
-        dict(enumerate(descriptors)), num_warps=4, maxnreg={2: 168, 3: 128}[groups],
+        {"FIRST": widths[0], "REST": sum(widths[1:]), "BLOCK_N": block_n, "STAGES": stages, "CAUSAL": causal,
+         "GROUPS": groups, "O_APART": apart, "REGISTERS": consumers},
+        dict(enumerate([*descriptors(widths[0]), *descriptors(widths[-1])])), num_warps=4, maxnreg=registers,
     )  # fmt: skip
 
     def launch(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         o = torch.empty(shape, dtype=dtype, device=device)
         lse = torch.empty(shape[:3], dtype=torch.float32, device=device)
-        kernel(q, k, v, o, lse, counts, tiles)
+        kernel(q, k, v, o, q, k, v, o, lse, counts, tiles)
         return o, lse
 
     return launch
 
 
-def _parts(head_dim: int, causal: bool) -> tuple[int, int]:
-    if 64 < head_dim <= 96 and not causal:
-        return 3, 32
-    if 128 < head_dim <= 192:
-        return 3, 64
-    return 1, max(64, triton.next_power_of_2(head_dim))
+def ways(head_dim: int) -> tuple[Way, ...]:
+    """The ways to compute heads of so many features."""
+    return WAYS[sum(_widths(head_dim))]
 
 
-def _stages(head_dim: int, parts: tuple[int, int], groups: int, kv_len: int) -> int:
-    """Tiles of keys in shared memory. A third one instead of O: 1–9% faster for long rows in parts of 64 features, 12%
-    slower for short ones. If rows are not a multiple of 32 bytes, tiles arrive slower, and a third one is 2–8% faster.
+def _widths(head_dim: int) -> tuple[int, ...]:
+    """A head's parts: a power of two, and another one for the rest."""
+    first = 2 ** (head_dim.bit_length() - 1)
+    if head_dim > 192:
+        return 128, 128
+    rest = max(16, triton.next_power_of_2(head_dim - first)) if head_dim > first else 0
+    if first < 32 or rest in (0, first):
+        return (max(32, first + rest),)
+    return first, rest
+
+
+def _room(widths: tuple[int, ...], way: Way) -> tuple[int, bool]:
+    """The stages that shared memory has room for, and whether each part of O has a place of its own. A third stage is
+    worth more: with 192 features it is 2% faster, with 64 and two groups 3%.
     """
-    unaligned = head_dim % 16 and (parts == (3, 32) or (parts == (1, 128) and groups == 3))
-    return 3 if kv_len > 512 and (unaligned or parts == (3, 64)) else 2
+    for stages, apart in itertools.product((3, 2), (True, False)):
+        rows, width = way.groups * ROWS, sum(widths)
+        elements = (rows + 2 * stages * way.keys) * width + rows * (width if apart else widths[0])
+        if 2 * elements <= ROOM // way.at_once:
+            break
+    return stages, apart
 
 
 def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sm_scale: float) -> str:

@@ -3,8 +3,9 @@ loaded.
 
 The kernel that is measured has no marks, so they cannot slow it down. The added lines call Triton's profiler, Proton,
 where a scope begins and ends: `pl.enter_scope("QK")`. The statements themselves tell where, since all these kernels
-share names: they wait at barriers called q_full, k_empty and so on, start TMA by `tma.async_copy_global_to_shared`,
-compute s by one `warpgroup_mma` and o by another (at the top `_scores` and `_plus_values`), and wait for each.
+share names: they wait at barriers called q_full, k_empty and so on, start TMA by `tma.async_copy_global_to_shared` (at
+the top `_copy`), compute s by one `warpgroup_mma` and o by another (at the top `_scores` and `_plus_values`), and wait
+for each.
 """
 
 from __future__ import annotations
@@ -46,16 +47,16 @@ MARKS = (
     Mark(r"mbarrier\.wait\(([qkv])_empty\b", "place {0}", begins=False, after=True),
     Mark(r"mbarrier\.wait\(turn\b", "turn", begins=True, after=False),
     Mark(r"mbarrier\.wait\(turn\b", "turn", begins=False, after=True),
-    Mark(r"tma\.async_copy_global_to_shared\(([qkv])_desc\b", "load {0}", begins=True, after=False),
-    Mark(r"tma\.async_copy_global_to_shared\(([qkv])_desc\b", "load {0}", begins=False, after=True),
+    Mark(r"(?:tma\.async_copy_global_to_shared|_copy)\(([qkv])_descs?\b", "load {0}", begins=True, after=False),
+    Mark(r"(?:tma\.async_copy_global_to_shared|_copy)\(([qkv])_descs?\b", "load {0}", begins=False, after=True),
     Mark(r"s = (?:warpgroup_mma|_scores)\(", "QK", begins=True, after=False),
     Mark(r"s = warpgroup_mma_wait\(", "QK", begins=False, after=True),
     Mark(r"s = warpgroup_mma_wait\(", "softmax", begins=True, after=True),
     Mark(r"o = (?:warpgroup_mma|_plus_values)\(", "PV", begins=True, after=False),
     Mark(r"o\b.* = warpgroup_mma_wait\(", "PV", begins=False, after=True),
     Mark(r"o\b.* = warpgroup_mma_wait\(.*\bp_new", "rescale", begins=True, after=True),
-    Mark(r"(?:p = gl\.convert_layout\(p_new|o = \[part \* alpha)", "rescale", begins=False, after=True),
-    Mark(r"o_s\b.*\.store\(", "store O", begins=True, after=False),
+    Mark(r"(?:p = gl\.convert_layout\(p_new|o = \[_times\()", "rescale", begins=False, after=True),
+    Mark(r"(?:o_s|place)\b.*\.store\(", "store O", begins=True, after=False),
     Mark(r"tma\.async_copy_shared_to_global\(", "store O", begins=False, after=True),
 )
 """Marks at the same statement are applied in this order."""

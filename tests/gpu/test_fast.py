@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from kernels import dispatch, reference, softmax_lanes, softmax_parts
+from kernels import attention_hopper, dispatch, reference, softmax_lanes, softmax_parts
 from kernels.attention import flash_attention
 from kernels.attention_backward_hopper import attention_backward_hopper
 from kernels.decode import flash_decode
@@ -64,6 +64,33 @@ def test_attention_on_hopper(name, part):
     own = list(experiments(name, 3))[part::6]
     missed = [(e.key, v) for e in own if not (v := verdict(name, e, "cuda")).within_tolerance]
     assert not missed
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("head_dim", [8, 32, 40, 48, 56, 72, 80, 96, 104, 136, 152, 160, 176, 200, 256])
+def test_each_way_on_hopper(head_dim, causal):
+    """Shapes that each way is made for: short rows, a group without rows, more tiles than programs, shared heads."""
+    if torch.cuda.get_device_capability()[0] != 9:
+        pytest.skip("a Hopper GPU's own instructions")
+    torch.manual_seed(0)
+    for dtype, (batch, kv_heads, seq_len, kv_len) in zip(
+        (torch.bfloat16, torch.float16, torch.bfloat16),
+        ((25, 6, 197, 197), (1, 3, 577, 1030), (3, 60, 65, 65)),
+        strict=True,
+    ):
+        q = torch.randn(batch, seq_len, 2 * kv_heads, head_dim, dtype=dtype, device="cuda").transpose(1, 2)
+        k, v = torch.randn(2, batch, kv_heads, kv_len, head_dim, dtype=dtype, device="cuda")
+        keys, values = (x.double().repeat_interleave(2, dim=1) for x in (k, v))
+        s = q.double() @ keys.mT * head_dim**-0.5
+        if causal:
+            s.masked_fill_(~torch.ones_like(s, dtype=torch.bool).tril(kv_len - seq_len), -torch.inf)
+        o = torch.softmax(s, dim=-1) @ values
+        for way in attention_hopper.ways(head_dim):
+            one, lse = attention_hopper.flash_attention_hopper(
+                q, k, v, causal=causal, groups=way.groups, block_n=way.keys
+            )
+            torch.testing.assert_close(one.double(), o, rtol=2e-2, atol=4e-3)
+            torch.testing.assert_close(lse.double(), s.logsumexp(-1), rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("softmax", [softmax_shared_row, softmax_two_reads, softmax_parts.softmax_parts])

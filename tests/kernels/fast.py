@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 
 from explain.experiment import Experiment
 from explain.verification import SYNTHETIC, grid
-from kernels.attention_hopper import flash_attention_hopper
+from kernels.attention_hopper import flash_attention_hopper, ways
 from kernels.catalog import KERNELS
 from kernels.decode import flash_decode
 from kernels.launch import tensors
@@ -41,19 +42,23 @@ FAST: dict[str, tuple[str, Callable[..., Any]]] = {
         lambda q, k, v, p: flash_decode(q, k, v, causal=p["causal"], splits=3, block_n=p["block_n"]),
     ),
 }
-HOPPER = {
+
+
+def by_way(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, p: dict[str, Any], number: int) -> Any:
+    """By the first, second … way to compute heads of so many features; by the last one where there are fewer."""
+    way = ways(q.shape[3])[:number][-1]
+    return flash_attention_hopper(q, k, v, causal=p["causal"], groups=way.groups, block_n=way.keys)
+
+
+HOPPER: dict[str, tuple[str, Callable[..., Any]]] = {
     "flash_attention_hopper": (
         "flash_attention",
         lambda q, k, v, p: flash_attention_hopper(q, k, v, causal=p["causal"]),
     ),
-    "flash_attention_hopper, two groups": (
-        "flash_attention",
-        lambda q, k, v, p: flash_attention_hopper(q, k, v, causal=p["causal"], groups=2),
-    ),
-    "flash_attention_hopper, three groups": (
-        "flash_attention",
-        lambda q, k, v, p: flash_attention_hopper(q, k, v, causal=p["causal"], groups=3 if q.shape[3] <= 64 else 2),
-    ),
+    **{
+        f"flash_attention_hopper, {name} way": ("flash_attention", partial(by_way, number=number))
+        for number, name in enumerate(("first", "second", "third", "fourth"), start=1)
+    },
 }
 
 _DECODE = (
@@ -83,6 +88,7 @@ _HOPPER = (
     {"heads": 2, "seq_len": 300, "kv_len": 577, "head_dim": 136, "block_n": 64},
     {"heads": 2, "kv_heads": 1, "seq_len": 200, "kv_len": 200, "head_dim": 192, "causal": True, "block_n": 64},
     {"heads": 2, "seq_len": 130, "kv_len": 300, "head_dim": 80, "block_n": 128},
+    {"heads": 9, "seq_len": 200, "kv_len": 200, "head_dim": 40, "causal": True, "block_n": 64},
     {"heads": 2, "seq_len": 130, "kv_len": 300, "head_dim": 256, "causal": True, "block_n": 64},
     {"batch": 9, "heads": 16, "seq_len": 256, "kv_len": 384, "head_dim": 128, "causal": True, "block_n": 128},
 )

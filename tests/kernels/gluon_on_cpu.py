@@ -61,6 +61,9 @@ class Shared:
     def reshape(self, shape: Sequence[int]) -> Shared:
         return Shared(self.values.view(*shape))
 
+    def _reinterpret(self, dtype: torch.dtype, shape: Sequence[int], layout: Any) -> Shared:
+        return Shared(self.values.flatten()[: math.prod(shape)].view(*shape))
+
     def permute(self, order: Sequence[int]) -> Shared:
         return Shared(self.values.permute(*order))
 
@@ -145,7 +148,7 @@ class Job:
         self.done = self.ended = False
         self.program = machine.program
         self.products: list[Matmul] = []
-        self.sums: list[Callable[[], None]] = []  # that the copy engine has not read yet
+        self.leaving: list[Callable[[], None]] = []  # what the copy engine has not read yet
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
@@ -209,7 +212,7 @@ class Machine:
             arrive=self.arrive, expect=lambda b, size: _one(b).come(1, size),
         )  # fmt: skip
         tma = SimpleNamespace(
-            async_copy_global_to_shared=self.fetch, async_copy_shared_to_global=_write, store_wait=self.left,
+            async_copy_global_to_shared=self.fetch, async_copy_shared_to_global=self.write, store_wait=self.left,
         )  # fmt: skip
         async_copy = SimpleNamespace(
             async_copy_global_to_shared=self.copy_async, commit_group=anything, wait_group=self.arrived
@@ -252,22 +255,31 @@ class Machine:
         self.copies.append(arrive)
 
     def add(self, desc: Descriptor, corner: Sequence[int], place: Shared) -> None:
-        """The copy engine's sum: it reads the place at any time until it is waited for."""
+        """The copy engine's sum."""
+        self.leave(desc, corner, place, torch.Tensor.add_)
+
+    def write(self, desc: Descriptor, corner: Sequence[int], place: Shared) -> None:
+        self.leave(desc, corner, place, torch.Tensor.copy_)
+
+    def leave(
+        self, desc: Descriptor, corner: Sequence[int], place: Shared, put: Callable[[Any, torch.Tensor], Any]
+    ) -> None:
+        """The copy engine reads the place at any time until it is waited for."""
 
         def come() -> None:
-            if come in job.sums:
-                job.sums.remove(come)
+            if come in job.leaving:
+                job.leaving.remove(come)
                 part = desc.base[desc.part(corner)]
-                part += place.values[tuple(slice(size) for size in part.shape)]
+                put(part, place.values[tuple(slice(size) for size in part.shape)])
 
         job = self.here.job
-        job.sums.append(come)
+        job.leaving.append(come)
         if self.random.random() < 0.5:
             self.copies.append(come)
 
     def left(self, pendings: int) -> None:
         assert pendings == 0, "that some may be missing is not asked for here"
-        for come in [*self.here.job.sums]:
+        for come in [*self.here.job.leaving]:
             come()
 
     def copy_async(self, place: Shared, pointer: Pointer, mask: torch.Tensor) -> None:
@@ -421,8 +433,3 @@ def _store(pointer: Pointer, values: torch.Tensor, mask: torch.Tensor) -> None:
 
 def _exchange(pointer: Pointer, value: torch.Tensor, sem: str) -> None:
     _memory(pointer)[pointer.offset] = value
-
-
-def _write(desc: Descriptor, corner: Sequence[int], place: Shared) -> None:
-    part = desc.base[desc.part(corner)]
-    part.copy_(place.values[tuple(slice(size) for size in part.shape)])

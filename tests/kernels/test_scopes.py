@@ -23,7 +23,7 @@ def test_nothing_but_scopes_is_added():
 
 def test_the_softmax_lies_between_the_scores_and_the_wait_for_v_and_under_the_product_before():
     compute = _body(scopes.marked(source_of(HOPPER)), "_compute")
-    loop = compute[compute.index("for _visit in range(1, visits):") :]
+    loop = compute[compute.index("for visit in range(1, visits):") :]
     order = [line for line in loop if line.startswith("pl.")]
     assert order[:10] == [
         'pl.enter_scope("wait K")',

@@ -31,6 +31,7 @@ OLDEST = (3, 11)
 VERSION = "{}.{}".format(*sys.version_info[:2])
 APP_NEEDS = "requirements.txt"
 TEST_NEEDS = "requirements-dev.txt"
+MIB_OF_A_GPU_WORKER = 23_000  # a test of more than 2³¹ elements needs most of it: six share an H200, three an H100
 OWN_FILES = {
     "--tour": "a tour file, such as a copy of a chapter's",
     "--trace": "a trace file, which `python -m explain trace` writes",
@@ -132,7 +133,7 @@ def run_tests(options: list[str]) -> int:
     gpu = "--gpu" in options
     # A file of browser tests keeps to one of the workers (loadgroup), and waits more than it computes: one worker more
     # than there are cores. What times or counts on a GPU runs alone.
-    workers = min(8, (os.cpu_count() or 1) + (not gpu))
+    workers = min(8, (os.cpu_count() or 1) + (not gpu), _workers_on_gpu() if gpu else 8)
     parallel = ["-n", str(workers), "--dist", "loadgroup"]
     # A browser on busy cores can lose a race that no reader would. So a test that fails runs once more, at most five of
     # them, and the end of the output says how it failed. On a GPU a second try could hide a race in a kernel.
@@ -171,6 +172,16 @@ def _failed_tests() -> list[str]:
     """The names of the tests that failed last, so that they end the output, however long it is."""
     kept = ROOT / ".pytest_cache/v/cache/lastfailed"
     return sorted(json.loads(kept.read_text())) if kept.exists() else []
+
+
+def _workers_on_gpu() -> int:
+    """So many test processes as the GPU has memory for; 8 if it is not known."""
+    asked = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits", "--id=0"]
+    try:
+        said = subprocess.run(asked, check=False, capture_output=True, text=True).stdout
+        return max(1, int(said) // MIB_OF_A_GPU_WORKER)
+    except (OSError, ValueError):
+        return 8
 
 
 def _need_browser() -> None:

@@ -34,9 +34,9 @@ MEGABYTES = 1500
 """Memory of the reader's process, in 10^6 bytes."""
 LATE_SECONDS = 30
 """The worker ends a reader's process at its limit; after so much longer the worker itself is ended."""
-FIRST_CASES = 4
-"""A wrong answer mostly fails early, so these are judged before the others run. More steps would take right answers
-longer: each forks new processes, in which the reader's functions are parsed again."""
+FIRST_CASES = 9
+"""Most wrong answers fail in one of these, so they are judged before the others run. Three steps would take right
+answers longer: each forks new processes, in which the reader's functions are parsed again."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from explain.workers import WorkerError
 
 OWN_TOUR = "own tour"
 LESSONS = 256
-"""Runs kept ready, each of about half a megabyte: a class looks at many at a time."""
+"""So many runs are kept ready, because a class looks at many at a time."""
 """The session's own tour, dropped onto its page."""
 Step = int | Callable[[Sequence[Trace]], int | None]
 

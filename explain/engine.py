@@ -53,6 +53,8 @@ DEVICE_WORKER = WorkerSpec(
     default_megabytes=16000,
     address_space_limit=False,
 )
+CACHED = ("*.tilescope", "*.npz")
+"""The kinds of files in the cache: traces and outputs."""
 CACHED_FILES = 5_000
 CACHED_BYTES = 500e6
 """What the cache keeps of each kind of file: the newest, so many of them and in all so large."""
@@ -137,7 +139,8 @@ class Engine:
             try:
                 cached.parent.mkdir(parents=True, exist_ok=True)
                 if next(self._made) % FORGETS_EVERY == 0:
-                    forget_oldest(cached.parent, f"*.{kind}", CACHED_FILES, CACHED_BYTES)
+                    for pattern in CACHED:
+                        forget_oldest(cached.parent, pattern, CACHED_FILES, CACHED_BYTES)
                 check_writable(cached)
             except OSError:
                 with scratch() as folder:

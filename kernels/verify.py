@@ -60,7 +60,11 @@ def verify(
     `diagonal` is attention's, if it is not the default of these sizes.
     """
     inputs = tensors(p, arrays, str(next(iter(outputs.values())).device))
-    expectations = expectations_of(kernel, p, arrays, inputs, diagonal)
+    return judged(expectations_of(kernel, p, arrays, inputs, diagonal), outputs)
+
+
+def judged(expectations: Expectation, outputs: dict[str, torch.Tensor]) -> Verdict:
+    """The verdict on the worst element of the outputs, beside what is right."""
     verdicts = [
         _worst(name, _float64(outputs[name]), expected, allowed)
         for name, (expected, allowed) in expectations.items()

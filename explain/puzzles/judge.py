@@ -10,7 +10,8 @@ import ast
 import json
 import tempfile
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,9 +35,6 @@ MEGABYTES = 1500
 """Memory of the reader's process, in 10^6 bytes."""
 LATE_SECONDS = 30
 """The worker ends a reader's process at its limit; after so much longer the worker itself is ended."""
-FIRST_CASES = 9
-"""Most wrong answers fail in one of these, so they are judged before the others run. Three steps would take right
-answers longer: each forks new processes, in which the reader's functions are parsed again."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +148,55 @@ class NoTraceError(Exception):
     """A reader's file left no trace; the message says why."""
 
 
+@dataclass(frozen=True)
+class _Failure:
+    """The first case that is not right, by its number; `stopped` if it has no outputs."""
+
+    number: int
+    message: str
+    line: int | None = None
+    stopped: bool = False
+
+
+class _Sent:
+    """What the reader's code sends, a line for each case, in `file`, while it runs. The run ends with the block."""
+
+    def __init__(self, do: Callable[..., str], request: dict[str, Any], file: Path, cases: int) -> None:
+        self.file = file
+        self._cases, self._lines = cases, 0
+        self._changed = threading.Condition()
+        self._pool = ThreadPoolExecutor(1)
+        file.touch()
+        self._run = self._pool.submit(do, {**request, "out": str(file)}, self._progress)
+        self._run.add_done_callback(self._ended)
+
+    def __enter__(self) -> _Sent:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.unlink()  # which the worker takes for the end
+        self._pool.shutdown()
+
+    def more_than(self, lines: int) -> int:
+        """How many lines there are, as soon as there are more than `lines`, or no more will come."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._lines > lines or self._run.done())
+            return self._lines
+
+    def why(self) -> str:
+        """Why the run ended too soon, once it has ended. Raises WorkerError."""
+        return self._run.result()
+
+    def _progress(self, _what: str, fraction: float) -> None:
+        with self._changed:
+            self._lines = min(round(fraction * self._cases), self._cases)
+            self._changed.notify_all()
+
+    def _ended(self, _run: Future[str]) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+
 class _Run:
     def __init__(
         self,
@@ -172,34 +219,40 @@ class _Run:
     def judgement(self) -> Judgement:
         cases = [case.to_json() for case in self.cases]
         self._ours_do({"kind": "inputs", "cases": cases, "folder": str(self.given)})
+        parameters = [case.values for case in self.cases]
+        asked = {"kind": "run", "parameters": parameters, "given": str(self.given)}
+        with _Sent(self._theirs_do, asked, self.folder / "sent", len(cases)) as sent:
+            found = self._failure(cases, sent)
+        return self._wrong(found) if isinstance(found, _Failure) else self._passed(found)
+
+    def _failure(self, cases: list[dict[str, Any]], sent: _Sent) -> _Failure | dict[str, Any]:
+        """The first case that is not right, judged while the next ones run; if all are, the last one's verdict."""
         verdict: dict[str, Any] = {}
-        for numbers in (range(len(cases))[:FIRST_CASES], range(len(cases))[FIRST_CASES:]):
-            done = numbers.start
+        done = 0
+        while done < len(cases):
             self.progress(f"{done} of {len(cases)} cases are right" if done else "checking", done / len(cases))
-            sent = self.folder / "sent"
-            parameters = [self.cases[number].values for number in numbers]
-            asked = {"numbers": list(numbers), "parameters": parameters, "given": str(self.given)}
-            why = self._theirs_do({"kind": "run", "out": str(sent), **asked})
-            of_batch = [cases[number] for number in numbers]
-            said = self._ours_do({"kind": "verdict", "cases": of_batch, "sent": str(sent)})
-            for number, verdict in zip(numbers, said["verdicts"], strict=False):
+            end = max(sent.more_than(done), done + 1)  # where nothing was sent, the verdict says so
+            said = self._ours_do({"kind": "verdict", "cases": cases[done:end], "sent": str(sent.file), "first": done})
+            for verdict in said["verdicts"]:
                 if not verdict["right"]:
                     told = f"{verdict['element']} is {verdict['found']} and must be close to {verdict['expected']}."
-                    return self._wrong(number, told if verdict["stores"] else f"Nothing is stored: {told}", None)
-            if (done := len(said["verdicts"])) < len(numbers):
-                message, line = said["message"] or why or "It ended without a result.", said["line"]
+                    return _Failure(done, told if verdict["stores"] else f"Nothing is stored: {told}")
+                done += 1
+            if done < end:
+                message, line = said["message"] or sent.why() or "It ended without a result.", said["line"]
                 if message.startswith(TOO_LONG) and (loop := _only_loop_that_may_not_end(self.code["text"])):
                     message, line = f"{message} Does this loop end?", loop
-                return self._wrong(numbers[done], message, line, failed=True)
-        return self._passed(verdict)
+                return _Failure(done, message, line, stopped=True)
+        return verdict
 
     def _ours_do(self, request: dict[str, Any]) -> dict[str, Any]:
         return self.ours.call(request, cancel=self.cancel)
 
-    def _theirs_do(self, request: dict[str, Any]) -> str:
+    def _theirs_do(self, request: dict[str, Any], progress: Progress | None = None) -> str:
         """Lets the reader's code run; why it ended too soon."""
         late = self.code["seconds"] + LATE_SECONDS
-        return str(self.theirs.call({**self.code, **request}, seconds=late, cancel=self.cancel)["why"])
+        said = self.theirs.call({**self.code, **request}, seconds=late, progress=progress, cancel=self.cancel)
+        return str(said["why"])
 
     def _passed(self, verdict: dict[str, Any]) -> Judgement:
         last = self.cases[-1]
@@ -214,10 +267,10 @@ class _Run:
         said = f"It is right, but it requests {sum(traffic[:2]):,} bytes; {allowed:,} are enough."
         return replace(passed, message=said, failing=last, too_many_bytes=True)
 
-    def _wrong(self, number: int, message: str, line: int | None, failed: bool = False) -> Judgement:
-        case, found = self.cases[number], Judgement(self.puzzle.name, len(self.cases), number)
-        found = replace(found, failing=case, message=message, line=line)
-        if failed:
+    def _wrong(self, failure: _Failure) -> Judgement:
+        number, case = failure.number, self.cases[failure.number]
+        found = Judgement(self.puzzle.name, len(self.cases), number, case, failure.message, failure.line)
+        if failure.stopped:
             return found
         files = [self.folder / "ours.tilescope", self.folder / "theirs.tilescope"]
         given = {"given": str(self.given / f"{number}.npz"), "parameters": case.values, "out": str(files[1])}

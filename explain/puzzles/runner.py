@@ -17,9 +17,10 @@ import os
 import re
 import sys
 import tempfile
+import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +35,7 @@ from explain.outside import in_words
 from explain.puzzles import language
 from explain.puzzles.answer import COUNTED
 from explain.puzzles.puzzles import Puzzle, puzzles
-from explain.sandbox.process import Ended, Limits, run, run_together
+from explain.sandbox.process import Limits, run, run_together
 from explain.sandbox.protections import protections
 from explain.trace import file as trace_file
 from explain.trace.checks import checked
@@ -53,11 +54,11 @@ AFTER_S = 10.0
 """Seconds between the end of a file's run and the end of its process: the time to check and send what was recorded."""
 
 
-def handle(request: Mapping[str, Any], _progress: Progress) -> dict[str, Any]:
+def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     """Answers one request.
 
         {"kind": "protections"}                                                              {"line", "complete"}
-        {"kind": "run", "puzzle", "name", "text", "numbers", "parameters", "given", …}       {"why"}
+        {"kind": "run", "puzzle", "name", "text", "parameters", "given", …}                  {"why"}
         {"kind": "trace", "puzzle", "name", "text", "parameters", "given", …}                {"why"}
 
         {"kind": "file", "name" and "text", or "path"; "function", …}                        {"why"}
@@ -66,7 +67,9 @@ def handle(request: Mapping[str, Any], _progress: Progress) -> dict[str, Any]:
     "file" traces and checks what a function of the text launches, or of the file at `path`, which may import from its
     folder; or it sends {"message"} in JSON.
     All write what they receive to the file `out`, within `seconds` and `megabytes`; `why` says why there is no more.
-    Where this machine cannot lock a process they run if `unlocked` allows it. Raises ValueError, PermissionError.
+    "run" appends the line of a case to `out` when it and those before have arrived; the fraction reported as progress
+    is that of the lines. It ends when `out` is removed. Where this machine cannot lock a process they run if `unlocked`
+    allows it. Raises ValueError, PermissionError.
     """
     known = protections()
     if request["kind"] == "protections":
@@ -79,14 +82,17 @@ def handle(request: Mapping[str, Any], _progress: Progress) -> dict[str, Any]:
     match request["kind"]:
         case "run":
             puzzle = puzzles()[request["puzzle"]]
-            arrays = [dict(np.load(Path(request["given"]) / f"{number}.npz")) for number in request["numbers"]]
-            cases = list(zip(request["parameters"], arrays, strict=True))
+            given = Path(request["given"])
+            cases = [(p, dict(np.load(given / f"{number}.npz"))) for number, p in enumerate(request["parameters"])]
             works = [functools.partial(_outputs, puzzle, name, text, cases[start::AT_ONCE]) for start in range(AT_ONCE)]
-            ended = _in_turn(run_together(works[: len(cases)], limits, locked=known.complete))
+            lines = Lines(Path(request["out"]), AT_ONCE, lambda number: progress("running", number / len(cases)))
+            runs = run_together(works, limits, locked=known.complete, watch=lines.receive)
+            return {"why": runs[lines.missing].why}
         case "trace":
             puzzle = puzzles()[request["puzzle"]]
-            given = dict(np.load(request["given"]))
-            ended = run(lambda: _trace(puzzle, name, text, request["parameters"], given), limits, locked=known.complete)
+            arrays = dict(np.load(request["given"]))
+            traced = functools.partial(_trace, puzzle, name, text, request["parameters"], arrays)
+            ended = run(traced, limits, locked=known.complete)
         case "file":
             with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
                 path = Path(request.get("path") or Path(folder, Path(name).name))
@@ -109,13 +115,41 @@ def _imports_from(path: Path) -> Path:
     return folder
 
 
-def _in_turn(runs: Sequence[Ended]) -> Ended:
-    """Several processes' lines, one of each in turn, as far as none is missing."""
-    lines = [one.answer.splitlines(keepends=True) for one in runs]
-    received: list[bytes] = []
-    while len(own := lines[len(received) % len(runs)]) > (at := len(received) // len(runs)):
-        received.append(own[at])
-    return Ended(b"".join(received), runs[len(received) % len(runs)].why, "")
+class Lines:
+    """The lines of several processes in a file, one of each in turn, as far as none is missing.
+
+    `written` is called with the number of lines in the file whenever there are more.
+    """
+
+    def __init__(self, file: Path, processes: int, written: Callable[[int], object]) -> None:
+        self._file, self._written = file, written
+        self._received = [bytearray() for _ in range(processes)]
+        self._number = 0
+        self._lock = threading.Lock()
+
+    @property
+    def missing(self) -> int:
+        """The process whose line comes next."""
+        return self._number % len(self._received)
+
+    def receive(self, process: int, chunk: bytes) -> bool:
+        """Takes what a process sent; False if the file is gone, so that nobody reads more."""
+        with self._lock:
+            self._received[process] += chunk
+            whole = []
+            while b"\n" in (own := self._received[self.missing]):
+                line, _, self._received[self.missing] = own.partition(b"\n")
+                whole.append(line + b"\n")
+                self._number += 1
+            if whole:
+                try:
+                    with self._file.open("r+b") as file:
+                        file.seek(0, os.SEEK_END)
+                        file.write(b"".join(whole))
+                except FileNotFoundError:
+                    return False
+                self._written(self._number)
+        return self._file.exists()
 
 
 def _outputs(
@@ -128,6 +162,8 @@ def _outputs(
                 outputs, counted = _counted(puzzle, p, arrays)
                 sent = {output: _packed(tensor.double().numpy()) for output, tensor in outputs.items()}
                 yield json.dumps({"outputs": sent, **counted}).encode() + b"\n"
+    except GeneratorExit:  # nobody reads on
+        raise
     except BaseException as error:  # a reader's code may raise SystemExit too
         yield json.dumps(_failure(error, name)).encode() + b"\n"
 

@@ -11,6 +11,8 @@ import binascii
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from explain.run_experiment import run_traced
 from explain.trace import file as trace_file
 from explain.worker_process import Progress
 from kernels.launch import tensors
-from kernels.verify import expectations_of, verify
+from kernels.verify import Expectation, expectations_of, judged
 
 LONGEST_MESSAGE = 2_000  # characters
 MOST_COUNTED = 1 << 62
@@ -38,12 +40,13 @@ def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     """Answers one request; `folder` has a case's arrays as `0.npz`, `1.npz` …
 
         {"kind": "inputs", "cases": [an Experiment's JSON, …], "folder"}   {}
-        {"kind": "verdict", "cases", "sent": path}                         {"verdicts": […], "message", "line"}
+        {"kind": "verdict", "cases", "sent": path, "first": line}          {"verdicts": […], "message", "line"}
         {"kind": "trace", "case": an Experiment's JSON, "out"}             {}; records our kernel
         {"kind": "difference", "ours": path, "theirs": path}               {"difference": a Difference's fields or null}
 
-    "verdict" reads what the other worker received. If a case has no outputs, the verdicts end before it, and `message`
-    and `line` are what the reader's process said of it, or "" and None. Raises ValueError.
+    "verdict" reads what the other worker received, for the first case the line `first`, from 0. If a case has no
+    outputs, the verdicts end before it, and `message` and `line` are what the reader's process said of it, or "" and
+    None. Raises ValueError.
     """
     match request["kind"]:
         case "inputs":
@@ -51,7 +54,8 @@ def handle(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
                 np.savez(Path(request["folder"]) / f"{number}.npz", **_inputs(Experiment.from_json(data)))
             return {}
         case "verdict":
-            return _verdicts([Experiment.from_json(case) for case in request["cases"]], Path(request["sent"]))
+            cases = [Experiment.from_json(case) for case in request["cases"]]
+            return _verdicts(cases, Path(request["sent"]), request["first"])
         case "trace":
             trace, _ = run_traced(Experiment.from_json(request["case"]), "all", progress)
             trace_file.write(trace, Path(request["out"]))
@@ -68,11 +72,18 @@ def _inputs(experiment: Experiment) -> dict[str, Any]:
     return experiment.make_inputs()
 
 
-def _verdicts(cases: list[Experiment], sent: Path) -> dict[str, Any]:
+@lru_cache(maxsize=1024)
+def _expectations(experiment: Experiment) -> Expectation:
+    """What is right; kept, because a reader checks a puzzle many times."""
+    p, arrays = experiment.values, _inputs(experiment)
+    return expectations_of(experiment.entry, p, arrays, tensors(p, arrays, "cpu"), None)
+
+
+def _verdicts(cases: list[Experiment], sent: Path, first: int) -> dict[str, Any]:
     verdicts: list[dict[str, Any]] = []
     said: dict[str, Any] = {"message": "", "line": None}
     with sent.open("rb") as lines:
-        for experiment, line in zip(cases, lines, strict=False):
+        for experiment, line in zip(cases, islice(lines, first, None), strict=False):
             found = _object(line)
             if "message" in found:
                 number = found.get("line")
@@ -113,8 +124,7 @@ def _counts(sent: Any) -> bool:
 
 def _verdict(experiment: Experiment, sent: dict[str, Any]) -> dict[str, Any] | None:
     """Whether a case's outputs are within tolerance: the worst element, and what it should be. None for no outputs."""
-    entry, p, arrays = experiment.entry, experiment.values, _inputs(experiment)
-    expectations = expectations_of(entry, p, arrays, tensors(p, arrays, "cpu"), None)
+    entry, expectations = experiment.entry, _expectations(experiment)
     packed, traffic = sent.get("outputs"), sent.get("traffic")
     if not (isinstance(packed, dict) and _counts(traffic)):
         return None
@@ -125,7 +135,7 @@ def _verdict(experiment: Experiment, sent: dict[str, Any]) -> dict[str, Any] | N
             if array is None:
                 return None
             outputs[name] = array
-    found = verify(entry, p, arrays, {name: torch.from_numpy(array) for name, array in outputs.items()})
+    found = judged(expectations, {name: torch.from_numpy(array) for name, array in outputs.items()})
     return {
         "right": found.within_tolerance,
         "element": f"{found.output}[{', '.join(map(str, found.index))}]",
@@ -138,9 +148,7 @@ def _verdict(experiment: Experiment, sent: dict[str, Any]) -> dict[str, Any] | N
 
 def _warm() -> None:
     """Computes one gradient: PyTorch imports 485 modules for the first, which takes longer than any verdict."""
-    case = puzzles()["backward_queries"].cases(0)[0]
-    p, arrays = case.values, _inputs(case)
-    expectations_of(case.entry, p, arrays, tensors(p, arrays, "cpu"), None)
+    _expectations(puzzles()["backward_queries"].cases(0)[0])
 
 
 _warm()

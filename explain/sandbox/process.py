@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -28,6 +29,11 @@ ANSWER_BYTES = 64 * 1024 * 1024
 NOT_LOCKED = 113
 STEP_BYTES = 1 << 20
 TOO_LONG = "It took longer than its limit"
+ASKED_MS = 10
+"""How often a run that sends nothing is asked whether it may go on."""
+
+Watch = Callable[[int, bytes], bool]
+"""Is given the number of a run and the bytes that have just come from it, if any; says whether the run may go on."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +77,12 @@ def run_together(
     *,
     locked: bool = True,
     readable: Iterable[Path] = (),
+    watch: Watch = lambda number, chunk: True,
 ) -> list[Ended]:
-    """As `run`, each work in a process of its own, at the same time; each has these limits. Raises OSError."""
+    """As `run`, each work in a process of its own, at the same time; each has these limits. Raises OSError.
+
+    `watch` is called from a thread for each process. One that it ends has no `why`.
+    """
     runs: list[_Begun] = []
     with contextlib.ExitStack() as stack:
         try:
@@ -86,7 +96,7 @@ def run_together(
                 _end(one.pid)
             raise
         with ThreadPoolExecutor(len(runs)) as pool:
-            return list(pool.map(lambda one: _ended(one, limits), runs))
+            return list(pool.map(lambda number: _ended(runs[number], limits, partial(watch, number)), range(len(runs))))
 
 
 @dataclass(frozen=True)
@@ -119,19 +129,21 @@ def _forked(
     return pid
 
 
-def _ended(begun: _Begun, limits: Limits) -> Ended:
+def _ended(begun: _Begun, limits: Limits, watch: Callable[[bytes], bool]) -> Ended:
     """Waits for the process, ends it, and says how it ended."""
+    why: str | None = None
     try:
-        received, why = _received(begun.answer, begun.pid, limits)
+        received, why = _received(begun.answer, begun.pid, limits, watch)
     finally:
         status = _end(begun.pid)
-    why = why or _reason(os.waitstatus_to_exitcode(status), limits)
+    if why is None:
+        why = _reason(os.waitstatus_to_exitcode(status), limits)
     begun.output.seek(0)
     return Ended(received, why, begun.output.read(limits.output_bytes).decode(errors="replace"))
 
 
-def _received(answer: IO[bytes], pid: int, limits: Limits) -> tuple[bytes, str]:
-    """What the process sent until it ended, and why it must end before."""
+def _received(answer: IO[bytes], pid: int, limits: Limits, watch: Callable[[bytes], bool]) -> tuple[bytes, str | None]:
+    """What the process sent until it ended by itself, or why it must end before; "" if `watch` ends it."""
     deadline = time.monotonic() + limits.seconds
     received = bytearray()
     ended = os.pidfd_open(pid)
@@ -140,9 +152,10 @@ def _received(answer: IO[bytes], pid: int, limits: Limits) -> tuple[bytes, str]:
     poll.register(ended, select.POLLIN)
     try:
         while True:
-            ready = dict(poll.poll(max(0, deadline - time.monotonic()) * 1000))
+            ready = dict(poll.poll(min(ASKED_MS, max(0, deadline - time.monotonic()) * 1000)))
             if time.monotonic() >= deadline:
                 return bytes(received), f"{TOO_LONG} of {limits.seconds:g} s."
+            chunk = b""
             if answer.fileno() in ready:
                 chunk = answer.read(STEP_BYTES)
                 received += chunk
@@ -150,8 +163,9 @@ def _received(answer: IO[bytes], pid: int, limits: Limits) -> tuple[bytes, str]:
                     return b"", f"Its answer has more than {limits.answer_bytes:,} bytes."
                 if not chunk:
                     poll.unregister(answer)
-                continue
-            if ended in ready:
+            elif ended in ready:
+                return bytes(received), None
+            if not watch(chunk):
                 return bytes(received), ""
     finally:
         os.close(ended)

@@ -90,7 +90,7 @@ class Lesson:
             experiment = self.next()
             await inject(self, experiment)
         told = self.reader.error
-        assert re.search(words, told), f"{place}: the reader is told {told!r}"
+        assert re.search(words, told), f"{place}: the reader is told {told!r} and sees {self.shown(experiment)}"
         assert told or self.reader.digest == self.digest_of(experiment), f"{place}: another trace"
         began, after = time.monotonic(), self.next()
         await self.reader.look_at(after)
@@ -112,6 +112,10 @@ class Lesson:
             path = Path(folder) / "right.tilescope"
             self.right.trace_to(experiment, path)
             return digest_of(path.read_bytes())
+
+    def shown(self, experiment: Experiment) -> str:
+        """What the reader sees of a run, in words."""
+        return {"": "no trace", self.digest_of(experiment): "its trace"}.get(self.reader.digest, "another trace")
 
     def workers(self) -> list[psutil.Process]:
         """The server's trace workers."""

@@ -27,8 +27,9 @@ from explain.puzzles.predictions import Prediction
 from explain.puzzles.progress import Done
 from explain.puzzles.puzzles import Puzzle, nothing_to_fix, predictions, puzzles
 from explain.run_experiment import run_traced
-from explain.sandbox.process import Ended
+from explain.sandbox.process import Ended, Watch
 from explain.trace.model import numbers
+from explain.worker_process import Progress
 from kernels.inputs import PRESETS
 from kernels.museum import EXHIBITS
 from kernels.parameters import ITEM_BYTES
@@ -52,7 +53,7 @@ def verdicts(puzzle: Puzzle, text: str, folder: Path, numbers: list[int]) -> lis
     given = [(case.values, case.make_inputs()) for case in cases]
     sent = folder / "sent"
     sent.write_bytes(b"".join(runner._outputs(puzzle, "answer.py", text, given)))
-    asked = {"kind": "verdict", "cases": [case.to_json() for case in cases], "sent": str(sent)}
+    asked = {"kind": "verdict", "cases": [case.to_json() for case in cases], "sent": str(sent), "first": 0}
     found = worker.handle(asked, lambda *_: None)["verdicts"]
     return [one["right"] for one in found] + [False] * (len(numbers) - len(found))
 
@@ -90,16 +91,16 @@ def test_cases_bite_and_begin_small() -> None:
 
 
 class Here:
-    """A pool with this process as its worker: a request at a time, for two recordings cannot run together."""
+    """A pool with this process as its worker: one recording at a time, for two cannot run together."""
 
     one_at_a_time = threading.Lock()
 
     def __init__(self, handle: Callable[..., dict[str, Any]]) -> None:
         self.handle = handle
 
-    def call(self, request: dict[str, Any], **_limits: object) -> dict[str, Any]:
-        with self.one_at_a_time:
-            return self.handle(request, lambda *_: None)
+    def call(self, request: dict[str, Any], *, progress: Progress | None = None, **_limits: object) -> dict[str, Any]:
+        with self.one_at_a_time if request["kind"] in ("run", "trace") else nullcontext():
+            return self.handle(request, progress or (lambda *_: None))
 
 
 @pytest.fixture
@@ -109,8 +110,13 @@ def judge_here(monkeypatch) -> Judge:
     def ended(work: Callable[[], Iterable[bytes]], *_: object, **__: object) -> Ended:
         return Ended(b"".join(work()), "", "")
 
+    def watched(works: list[Callable[[], Iterable[bytes]]], *_: object, watch: Watch, **__: object) -> list[Ended]:
+        _ = all(watch(number, line) for number, work in enumerate(works) for line in work())
+        return [Ended(b"", "", "")] * len(works)
+
+    monkeypatch.setattr(runner, "AT_ONCE", 1)
     monkeypatch.setattr(runner, "run", ended)
-    monkeypatch.setattr(runner, "run_together", lambda works, *_, **__: [ended(work) for work in works])
+    monkeypatch.setattr(runner, "run_together", watched)
     judge = Judge.__new__(Judge)
     monkeypatch.setattr(judge, "_ours", Here(worker.handle), raising=False)
     monkeypatch.setattr(judge, "_theirs", Here(runner.handle), raising=False)

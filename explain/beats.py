@@ -287,8 +287,10 @@ class _Run:
         return end
 
     def text(self, step: int) -> str:
+        """The line's text; "" for a line that the file's source does not have."""
         source = self.source[step]
-        return self.lines[source][self.line[step] - self.trace.sources[source].first_line]
+        at = self.line[step] - self.trace.sources[source].first_line
+        return "".join(self.lines[source][at : at + 1])
 
     def indentation(self, step: int) -> int:
         text = self.text(step)

@@ -16,6 +16,7 @@ _WORDS: Mapping[type, str] = {
     str: "text", list: "a list", tuple: "a list", int: "a whole number", float: "a number", bool: "true or false",
     Mapping: "a table", NoneType: "None",
 }  # fmt: skip
+LONGEST_QUOTE = 80  # characters
 
 
 def plain(value: Any) -> Any:
@@ -32,7 +33,7 @@ def plain(value: Any) -> Any:
 def made(kind: type[T], data: Mapping[str, Any]) -> T:
     """The dataclass of this kind from what `plain` returned. Raises TypeError for a missing, unknown or wrong field."""
     if not isinstance(data, Mapping):
-        raise TypeError(f"{data!r}, which should be {kind.__name__}")
+        raise TypeError(f"{short(repr(data))}, which should be {kind.__name__}")
     hints = _hints(kind)  # type: ignore[arg-type]  # a class can be hashed
     return kind(**{name: _value(hints.get(name), value, name) for name, value in data.items()})
 
@@ -74,8 +75,13 @@ def check(
             raise error(f"{where}: {name} is missing")
     for name, value in given.items():
         if name not in allowed:
-            raise error(f"{where}: {name} is unknown; allowed are {', '.join(allowed)}")
+            raise error(f"{where}: {short(name)} is unknown; allowed are {', '.join(allowed)}")
         kinds = one if isinstance(one := allowed[name], tuple) else (one,)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             words = dict.fromkeys(_WORDS[kind] for kind in kinds if kind is not int or float not in kinds)
-            raise error(f"{where}: {name}={value!r}: must be {' or '.join(words)}")
+            raise error(f"{where}: {name}={short(repr(value))}: must be {' or '.join(words)}")
+
+
+def short(text: str) -> str:
+    """What an error quotes of a file: its beginning, if it is long."""
+    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}…"

@@ -23,7 +23,7 @@ from explain.experiment import Experiment, ParameterError
 from explain.figures.labels import unbroken
 from explain.figures.numbers import number
 from explain.glossary import words_in
-from explain.plain import Kinds, check
+from explain.plain import Kinds, check, short
 from explain.trace.model import Affine, Tile, Trace, numbers
 
 ROOMS = Path(__file__).parent / "chapters"
@@ -180,7 +180,7 @@ def _caption(given: object, runs: int, where: str) -> Caption:
         *(("panels", panel, PANELS) for panel in caption.panels),
     ):
         if value not in allowed:
-            raise TourError(f"{where}: {name}={value!r}: must be one of {', '.join(allowed)}")
+            raise TourError(f"{where}: {name}={short(repr(value))}: must be one of {', '.join(allowed)}")
     if (words := len(caption.text.split())) not in range(1, MOST_WORDS + 1):
         raise TourError(f"{where}: text has {words} words; from 1 to {MOST_WORDS} are allowed")
     if not 0 <= caption.minutes <= MOST_MINUTES:

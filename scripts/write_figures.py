@@ -143,6 +143,26 @@ def injected(result: Result) -> Result:
     return {"many": len(result["kinds"]), "wrong_count": len(result["wrong"])}
 
 
+def waits(result: Result) -> Result:
+    """How long a class waited, in words."""
+    control, page = (f"p50 {_ms(one['p50_ms'])}, p95 {_ms(one['p95_ms'])}" for one in (result, result["first_page"]))
+    return {
+        "waits": f"A control answers after {control}; a page opens after {page}. In the middle the network is gone for "
+        f"{result['blip_s']:g} s: sessions lost: {result['lost']}. Connections lost: {result['dropped']}, pages "
+        f"failed: {result['failed']} ({result['date'][:10]})."
+    }
+
+
+def _ms(milliseconds: float) -> str:
+    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
+
+
+def fuzz(result: Result) -> Result:
+    """The kinds of damaged files, and how many inputs broke something."""
+    files = [f"{kind}s" if " of " not in kind else kind.replace(" of ", "s of ") for kind in result["kinds"]][1:]
+    return {"files": f"{', '.join(files[:-1])} and {files[-1]}", "broken_count": len(result["broken"])}
+
+
 def mutants(result: Result) -> Result:
     """The mutants found of each group, and the names of those that are not."""
     each = ", ".join(f"{one['found']} of {one['mutants']} in {group}" for group, one in result["groups"].items())
@@ -200,6 +220,9 @@ FIELDS: Mapping[str, Callable[[Result], Result]] = {
     "attacks": attacked,
     "difference": first_differences,
     "faults": injected,
+    "classroom_load": waits,
+    "hall_load": waits,
+    "fuzz": fuzz,
     "mutants": mutants,
     "player": player,
     "speed": lambda result: {"table": "\n".join(speed_table.lines(dict(result)))},

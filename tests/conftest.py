@@ -43,8 +43,7 @@ def compile_workers() -> Iterator[WorkerPool]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add --gpu, --result and --addresses."""
-    parser.addoption("--addresses", type=int, default=48, metavar="N", help="random addresses that the pages open with")
+    """Add --gpu and --result."""
     parser.addoption("--gpu", action="store_true", help="run the tests marked gpu, and only these")
     parser.addoption(
         "--result", type=Path, metavar="FILE", help="with --gpu: keep what passed, where and when, as JSON"

@@ -21,6 +21,8 @@ from explain.puzzles.puzzles import ladder
 
 FILE = "tilescope-report.json"
 TITLE = "Tilescope puzzles"
+LONGEST_REASON = 200
+"""Characters of what Python says of a damaged report: it may quote all of it."""
 MOST_BYTES = 4 * LONGEST * 50
 
 
@@ -52,7 +54,8 @@ def read(path: Path) -> dict[str, Done]:
     except OSError as error:
         raise AnswerError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise AnswerError(f"{path.name} is not a report of progress: {error!r}") from None
+        why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise AnswerError(f"{path.name} is not a report of progress: {why[:LONGEST_REASON]}") from None
     if unknown := [name for name in found if name not in ladder()]:
         raise AnswerError(f"{path.name} names {unknown[0]}, which is not a puzzle")
     return found

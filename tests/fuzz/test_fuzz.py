@@ -1,0 +1,30 @@
+"""Random addresses and damaged files, a few of each: `python -m benchmarks.fuzz` tries thousands."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fuzz.addresses import Addresses, without_triton
+from tests.fuzz.files import READERS
+
+SLOW_S = 1.0
+
+
+@pytest.fixture(autouse=True)
+def nothing_runs(monkeypatch, tmp_path):
+    monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
+    with without_triton():
+        yield
+
+
+def test_no_address_and_no_value_of_a_control_breaks_a_page():
+    addresses = Addresses()
+    found = [addresses.look(number) for number in range(48)]
+    assert [one for one in found if one.wrong or one.seconds > SLOW_S] == []
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_a_damaged_file_is_taken_or_refused_in_a_sentence(kind):
+    found = [READERS[kind].look(number) for number in range(100)]
+    assert [one for one in found if one.wrong or one.seconds > SLOW_S] == []
+    assert any(one.what != "taken" for one in found)

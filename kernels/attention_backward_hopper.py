@@ -243,22 +243,22 @@ def _compute(
             fence_async_shared()
             mbarrier.arrive(ds_full.index(turn % 2), count=1)
             # dK = dK + dSᵀ Q,  dQ = dS K, of both groups' keys
-            ds = gl.convert_layout(ds, P_LAYOUT)
+            dk = _plus(dk, gl.convert_layout(ds, P_LAYOUT), q_s, place, PARTS, WIDTH)
             if APART:
-                dk = _plus(dk, ds, q_s, place, PARTS, WIDTH)
                 dv = _waited(dv, PARTS, PARTS)
+                dk = _waited(dk, 0, PARTS)
+                mbarrier.arrive(empty.index(place), count=1)
             else:
                 mbarrier.wait(ds_full.index(turn % 2), turn // 2 & 1)
                 dq = _dq(ds_s, turn, k_s, C, PARTS, WIDTH, 2, LAYOUT)
-                dk = _plus(dk, ds, q_s, place, PARTS, WIDTH)
                 dv = _waited(dv, 2 + PARTS, PARTS)
-                dq = warpgroup_mma_wait(PARTS, deps=(dq,))
+                dk = _waited(dk, 2, PARTS)
+                mbarrier.arrive(empty.index(place), count=1)
+                dq = warpgroup_mma_wait(0, deps=(dq,))
                 tma.store_wait(0)
                 dq_s.index(C).store(dq)
                 fence_async_shared()
                 _add_to_global(dq_desc, [first_row + row, C * WIDTH], dq_s.index(C))
-            dk = _waited(dk, 0, PARTS)
-            mbarrier.arrive(empty.index(place), count=1)
             turn += 1
     # Only this group reads its V; its K is read for dQ too.
     for part in gl.static_range(PARTS):
@@ -349,7 +349,7 @@ def attention_backward_hopper(
     sm_scale: float | None = None,
     diagonal: int | None = None,
     stages: int = 2,
-    l2_share: float = 1 / 3,
+    l2_share: float = 1 / 7,
 ) -> Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
     """dQ, dK and dV, contiguous, as `flash_attention_backward` returns them: float16 or bfloat16, a head_dim up to 128,
     a multiple of 8 and contiguous, other strides multiples of 8. The last bits of dQ may differ from run to run.

@@ -292,7 +292,7 @@ def attention_backward_wide(
     causal: bool = False,
     sm_scale: float | None = None,
     diagonal: int | None = None,
-    l2_share: float = 1 / 3,
+    l2_share: float = 1 / 7,
 ) -> Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
     """dQ, dK and dV as `attention_backward_hopper` returns them, for a head_dim up to 256.
 

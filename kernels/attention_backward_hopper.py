@@ -18,9 +18,9 @@ Four ideas, the first three of which FlashAttention-3's backward pass has too (a
 Heads of more features: `attention_backward_wide.py`.
 
 At 2×16×8192×128 on an H200: dQ added by the threads, and lse and D loaded by them, 383 TFLOP/s; both by the copy engine
-548 (cuDNN 555). Tried and left out at 128 features: dV started before dP is there (within 1% without a mask, 5% slower
-with one), the third group (registers spill, 4–16% slower), S of the next queries started under dQ and dK (spills too,
-4–20% slower); three stages at 64 and 96 features (within 4%).
+548 (cuDNN 555). Tried and left out with 97 to 128 features: dV started before dP is there (within 1% without a mask, 5%
+slower with one), the third group, and S of the next queries started under dQ and dK (registers spill). Three stages are
+within 4% at 64 and 96 features, within 2% at 128. The times are in `benchmarks/results/tuning/`.
 
 The interpreter cannot run Gluon; `flash_attention_backward` with dq="add" does the same arithmetic.
 """

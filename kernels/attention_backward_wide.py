@@ -12,9 +12,10 @@ group starts the sum of one tile and the scores of the next together, so that th
 group computes exponentials. With more than 192 features shared memory has room for one tile of dO, else for two.
 
 On an H200 without a mask: 2×16×4096×256 2996 µs, 2516 if dQ is not added, 2072 if it is not computed (cuDNN 3401);
-3×32×2048×192 1767, 1600, 1126 (2476). Tried and left out: S of the next tile started before dV of this one (8% slower
-at 192 features), one place for dQ's parts (16% slower at 256), three (within 1%), a part of dQ started before the last
-one is stored (within 2%). With parts of 128 features registers spill.
+3×32×2048×192 1767, 1600, 1126 (2476). Tried and left out: S of the next tile started before dV of this one (up to 8%
+slower at 192 features), one place for dQ's parts (7–16% slower at 256), three (within 1%), a part of dQ started before
+the last one is stored (within 2%). With parts of 128 features registers spill. The times are in
+`benchmarks/results/tuning/backward-wide.json`.
 """
 
 from __future__ import annotations

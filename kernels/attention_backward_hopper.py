@@ -417,7 +417,7 @@ def _heads_at_once(q: torch.Tensor, call: _Call, tiles: int, l2_share: float) ->
     """How many heads start together under a mask, their longest tiles first: those whose Q and dO fit the share of L2.
 
     Of long rows that is one head, and the longest tiles of the last one would start late. So up to four then, as many
-    as have two tiles for each SM: 1×6×13032×128 1346 → 1225 µs, 2×16×8192×128 2716 → 2611 (on an H100).
+    as have two tiles for each SM: 1×6×13032×128 1346 → 1222 µs, 2×16×8192×128 2716 → 2608 (on an H100).
     """
     fits = l2(q) * l2_share / (2 * q.shape[3] * q.element_size() * call.group * call.seq_len)
     return max(fits, min(4, 2 * sms(q) / tiles))

@@ -1,22 +1,26 @@
 """FlashAttention backward for Hopper (sm_90) in Gluon: five matmuls a tile, warp-specialized.
 
-A program owns a tile of keys and goes over the queries, as in `attention_backward.py`:
+A program owns a tile of 128 keys and goes over the queries, as in `attention_backward.py`:
 
     Sᵀ = K Qᵀ        dPᵀ = V dOᵀ        dV = dV + Pᵀ dO        dK = dK + dSᵀ Q        dQ = dQ + dS K, in HBM
 
-Four ideas, which FlashAttention-3's backward pass has too (arXiv 2407.08608, and its code):
+Four ideas, the first three of which FlashAttention-3's backward pass has too (arXiv 2407.08608, and its code):
 
 - **Warp specialization.** A producer warp requests tiles of Q and dO, with lse and D of their rows, from the TMA. Two
   consumer warpgroups hold 64 keys each, and their dK and dV in registers.
 - **Pᵀ and dSᵀ stay in registers** for dV and dK: keys are the rows of each warpgroup's matmuls.
-- **dQ is shared.** It needs dS of all 128 keys. So each group leaves its dSᵀ in shared memory, in one of two places in
-  turn, and computes a half of dQ: one of the two parts of a head, or the whole head at every second tile.
 - **The copy engine adds** a tile of dQ to float32 sums in HBM, while the warps go on. Which program adds first is open,
   so the last bits of dQ differ from run to run.
+- **A third consumer warpgroup computes dQ**, which needs dS of all 128 keys. Each group leaves its dSᵀ in shared
+  memory, in one of two places in turn, and goes on with the next queries. With 97 to 128 features there are no
+  registers for a third group: there each of the two computes one part of dQ, and waits for the other's dSᵀ.
+
+Heads of more features: `attention_backward_wide.py`.
 
 At 2×16×8192×128 on an H200: dQ added by the threads, and lse and D loaded by them, 383 TFLOP/s; both by the copy engine
-548 (cuDNN 555). Tried and left out: dV started before dP is there (within 1% without a mask, 5% slower with one), three
-groups of warps at 64 features (registers spill: 11% slower at 512 keys), three stages there (within 1%).
+548 (cuDNN 555). Tried and left out with 97 to 128 features: dV started before dP is there (within 1% without a mask, 5%
+slower with one), the third group, and S of the next queries started under dQ and dK (registers spill). Three stages are
+within 4% at 64 and 96 features, within 2% at 128. The times are in `benchmarks/results/tuning/`.
 
 The interpreter cannot run Gluon; `flash_attention_backward` with dq="add" does the same arithmetic.
 """
@@ -24,6 +28,7 @@ The interpreter cannot run Gluon; `flash_attention_backward` with dq="add" does 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import triton
@@ -42,7 +47,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from kernels.attention import LOG2_E, _Call
 from kernels.attention_backward import attention_dq_kernel, attention_rows_kernel, divisor, multiple
-from kernels.gpu import l2
+from kernels.gpu import l2, sms
 from kernels.kept import Kept, prepared
 
 ROWS = 64
@@ -59,10 +64,12 @@ def _add_to_global(desc, coord, src, _semantic=None):
 
 
 @gluon.jit
-def _mine(at_once, kv_heads, seq_len, diagonal, CAUSAL: gl.constexpr):
-    """Which keys the program has, and the first query that sees one: (batch, kv head, first key, first query)."""
+def _mine(at_once, kv_heads, diagonal, GROUPS: gl.constexpr, CAUSAL: gl.constexpr):
+    """Which keys the program has, 64 for each group, and the first query that sees one: (batch, kv head, first key,
+    first query).
+    """
     of_all = gl.program_id(1) * at_once + gl.program_id(0) % at_once
-    first = gl.program_id(0) // at_once * 128
+    first = gl.program_id(0) // at_once * (GROUPS * 64)
     start = 0
     if CAUSAL:
         start = gl.maximum(0, first - diagonal) // 64 * 64
@@ -73,13 +80,12 @@ def _mine(at_once, kv_heads, seq_len, diagonal, CAUSAL: gl.constexpr):
 def _fetch(
     descs, places, barriers, sizes,
     PARTS: gl.constexpr, WIDTH: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
-    EDGE: gl.constexpr,
 ):  # fmt: skip
     q_desc, k_desc, v_desc, do_desc, _dk_desc, _dv_desc, _dq_desc, lse2_desc, delta_desc = descs
     q_s, k_s, v_s, do_s, _ds_s, _dq_s, lse2_s, delta_s = places
-    kept, q_full, do_full, empty, _ds_full, _done = barriers
+    kept, _ds_full, _ds_empty, _done, q_full, do_full, empty = barriers
     at_once, kv_heads, group, seq_len, padded, _kv_len, diagonal, _sm_scale, _scale_log2 = sizes
-    batch, kv_head, first, start = _mine(at_once, kv_heads, seq_len, diagonal, CAUSAL)
+    batch, kv_head, first, start = _mine(at_once, kv_heads, diagonal, 2, CAUSAL)
     mbarrier.expect(kept.index(0), 4 * PARTS * k_desc.block_type.nbytes)
     for c in gl.static_range(2):
         for part in gl.static_range(PARTS):
@@ -143,28 +149,60 @@ def _waited(sums, others: gl.constexpr, PARTS: gl.constexpr):
 @gluon.jit
 def _dq(
     ds_s, turn, k_s, part,
-    PARTS: gl.constexpr, WIDTH: gl.constexpr, LAYOUT: gl.constexpr,
+    PARTS: gl.constexpr, WIDTH: gl.constexpr, GROUPS: gl.constexpr, LAYOUT: gl.constexpr,
 ):  # fmt: skip
-    """dS K of one part of the head, started: over the keys of both groups."""
+    """dS K of one part of the head, started: over the keys of all groups, 64 each."""
     dq = gl.zeros([64, WIDTH], gl.float32, LAYOUT)
-    for c in gl.static_range(2):
-        ds = ds_s.index(turn % 2 * 2 + c).permute((1, 0))
+    for c in gl.static_range(GROUPS):
+        ds = ds_s.index(turn % 2 * GROUPS + c).permute((1, 0))
         k = k_s.index(c * PARTS + part).reshape([64, WIDTH])
         dq = warpgroup_mma(ds, k, dq, use_acc=c > 0, is_async=True)
     return dq
 
 
 @gluon.jit
+def _add_dq(
+    descs, places, barriers, sizes,
+    PARTS: gl.constexpr, WIDTH: gl.constexpr, GROUPS: gl.constexpr, CAUSAL: gl.constexpr,
+):  # fmt: skip
+    """The group for dQ: a part after the other, in two places in turn while the copy engine adds the one before."""
+    dq_desc, k_s, ds_s, dq_s = descs[6], places[1], places[4], places[5]
+    kept, ds_full, ds_empty, done = barriers[0], barriers[1], barriers[2], barriers[3]
+    at_once, kv_heads, group, seq_len, padded, _kv_len, diagonal, _sm_scale, _scale_log2 = sizes
+    batch, kv_head, _first, start = _mine(at_once, kv_heads, diagonal, GROUPS, CAUSAL)
+    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, WIDTH, 16])
+    turn = 0  # tiles of queries so far
+    mbarrier.wait(kept.index(0), 0)
+    for member in range(group):
+        first_row = ((batch * kv_heads + kv_head) * group + member) * padded
+        for row in range(start, seq_len, 64):
+            mbarrier.wait(ds_full.index(turn % 2), turn // 2 & 1)
+            for part in gl.static_range(PARTS):
+                dq = _dq(ds_s, turn, k_s, part, PARTS, WIDTH, GROUPS, LAYOUT)
+                dq = warpgroup_mma_wait(0, deps=(dq,))
+                if part == PARTS - 1:
+                    mbarrier.arrive(ds_empty.index(turn % 2), count=1)
+                place = (turn * PARTS + part) % 2
+                tma.store_wait(1)
+                dq_s.index(place).store(dq)
+                fence_async_shared()
+                _add_to_global(dq_desc, [first_row + row, part * WIDTH], dq_s.index(place))
+            turn += 1
+    mbarrier.arrive(done.index(0), count=1)
+    tma.store_wait(0)
+
+
+@gluon.jit
 def _compute(
     descs, places, barriers, sizes,
     PARTS: gl.constexpr, WIDTH: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
-    EDGE: gl.constexpr, C: gl.constexpr,
+    EDGE: gl.constexpr, APART: gl.constexpr, C: gl.constexpr,
 ):  # fmt: skip
     q_desc, _k_desc, _v_desc, _do_desc, dk_desc, dv_desc, dq_desc, _lse2_desc, _delta_desc = descs
     q_s, k_s, v_s, do_s, ds_s, dq_s, lse2_s, delta_s = places
-    kept, q_full, do_full, empty, ds_full, done = barriers
+    kept, ds_full, ds_empty, done, q_full, do_full, empty = barriers
     at_once, kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2 = sizes
-    batch, kv_head, first, start = _mine(at_once, kv_heads, seq_len, diagonal, CAUSAL)
+    batch, kv_head, first, start = _mine(at_once, kv_heads, diagonal, 2, CAUSAL)
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, WIDTH, 16])
     P_LAYOUT: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=LAYOUT, k_width=2)
@@ -199,43 +237,37 @@ def _compute(
             dp = warpgroup_mma_wait(0, deps=(dp,))
             dv = _plus(dv, gl.convert_layout(p.to(dtype), P_LAYOUT), do_s, place, PARTS, WIDTH)
             ds = (p * (dp - delta[None, :])).to(dtype)
+            if APART:
+                mbarrier.wait(ds_empty.index(turn % 2), turn // 2 & 1 ^ 1)
             ds_s.index(turn % 2 * 2 + C).store(ds)
             fence_async_shared()
             mbarrier.arrive(ds_full.index(turn % 2), count=1)
-            # dQ = dS K, of both groups' keys.  dK = dK + dSᵀ Q
-            mbarrier.wait(ds_full.index(turn % 2), turn // 2 & 1)
-            ds = gl.convert_layout(ds, P_LAYOUT)
-            if PARTS == 2:
-                dq = _dq(ds_s, turn, k_s, C, PARTS, WIDTH, LAYOUT)
-                dk = _plus(dk, ds, q_s, place, PARTS, WIDTH)
+            # dK = dK + dSᵀ Q,  dQ = dS K, of both groups' keys
+            dk = _plus(dk, gl.convert_layout(ds, P_LAYOUT), q_s, place, PARTS, WIDTH)
+            if APART:
+                dv = _waited(dv, PARTS, PARTS)
+                dk = _waited(dk, 0, PARTS)
+                mbarrier.arrive(empty.index(place), count=1)
+            else:
+                mbarrier.wait(ds_full.index(turn % 2), turn // 2 & 1)
+                dq = _dq(ds_s, turn, k_s, C, PARTS, WIDTH, 2, LAYOUT)
                 dv = _waited(dv, 2 + PARTS, PARTS)
-                dq = warpgroup_mma_wait(PARTS, deps=(dq,))
+                dk = _waited(dk, 2, PARTS)
+                mbarrier.arrive(empty.index(place), count=1)
+                dq = warpgroup_mma_wait(0, deps=(dq,))
                 tma.store_wait(0)
                 dq_s.index(C).store(dq)
                 fence_async_shared()
                 _add_to_global(dq_desc, [first_row + row, C * WIDTH], dq_s.index(C))
-            else:
-                dk = _plus(dk, ds, q_s, place, PARTS, WIDTH)
-                if turn % 2 == C:
-                    tma.store_wait(0)
-                    for part in gl.static_range(PARTS):
-                        dq = _dq(ds_s, turn, k_s, part, PARTS, WIDTH, LAYOUT)
-                        dq = warpgroup_mma_wait(0, deps=(dq,))
-                        dq_s.index(C * PARTS + part).store(dq)
-                    fence_async_shared()
-                    for part in gl.static_range(PARTS):
-                        _add_to_global(dq_desc, [first_row + row, part * WIDTH], dq_s.index(C * PARTS + part))
-                dv = _waited(dv, PARTS, PARTS)
-            dk = _waited(dk, 0, PARTS)
-            mbarrier.arrive(empty.index(place), count=1)
             turn += 1
-    # Only this group reads its V; its K both read, for dQ.
+    # Only this group reads its V; its K is read for dQ too.
     for part in gl.static_range(PARTS):
         v_s.index(C * PARTS + part).reshape([64, WIDTH]).store(dv[part].to(dtype))
     fence_async_shared()
     for part in gl.static_range(PARTS):
         tma.async_copy_shared_to_global(dv_desc, [batch, kv_head, first, part * WIDTH], v_s.index(C * PARTS + part))
-    mbarrier.arrive(done.index(0), count=1)
+    if not APART:
+        mbarrier.arrive(done.index(0), count=1)
     mbarrier.wait(done.index(0), 0)
     for part in gl.static_range(PARTS):
         k_s.index(C * PARTS + part).reshape([64, WIDTH]).store((dk[part] * sm_scale).to(dtype))
@@ -250,17 +282,16 @@ def attention_backward_hopper_kernel(
     q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse2_desc, delta_desc,
     at_once, kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2,
     PARTS: gl.constexpr, WIDTH: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
-    EDGE: gl.constexpr,
+    EDGE: gl.constexpr, APART: gl.constexpr,
 ):  # fmt: skip
-    # A head has PARTS parts of WIDTH features. EDGE: the last program has keys outside.
+    # A head has PARTS parts of WIDTH features. EDGE: the last program has keys outside. APART: dQ has its own group.
     q_s = gl.allocate_shared_memory(q_desc.dtype, [STAGES * PARTS, 1, 1, 64, WIDTH], q_desc.layout)
     k_s = gl.allocate_shared_memory(q_desc.dtype, [2 * PARTS, 1, 1, 64, WIDTH], k_desc.layout)
     v_s = gl.allocate_shared_memory(q_desc.dtype, [2 * PARTS, 1, 1, 64, WIDTH], v_desc.layout)
     do_s = gl.allocate_shared_memory(q_desc.dtype, [STAGES * PARTS, 1, 1, 64, WIDTH], do_desc.layout)
     DS_LAYOUT: gl.constexpr = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
     ds_s = gl.allocate_shared_memory(q_desc.dtype, [4, 64, 64], DS_LAYOUT)
-    OWN: gl.constexpr = 1 if PARTS == 2 else PARTS  # parts of dQ that a group computes
-    dq_s = gl.allocate_shared_memory(gl.float32, [2 * OWN, 64, WIDTH], dq_desc.layout)
+    dq_s = gl.allocate_shared_memory(gl.float32, [2, 64, WIDTH], dq_desc.layout)
     lse2_s = gl.allocate_shared_memory(gl.float32, [STAGES, 64], lse2_desc.layout)
     delta_s = gl.allocate_shared_memory(gl.float32, [STAGES, 64], delta_desc.layout)
     kept = gl.allocate_shared_memory(gl.int64, [1, 1], mbarrier.MBarrierLayout())
@@ -268,11 +299,13 @@ def attention_backward_hopper_kernel(
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     do_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     ds_full = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    ds_empty = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
     done = gl.allocate_shared_memory(gl.int64, [1, 1], mbarrier.MBarrierLayout())
     mbarrier.init(kept.index(0), count=1)
-    mbarrier.init(done.index(0), count=2)
+    mbarrier.init(done.index(0), count=1 if APART else 2)
     for i in gl.static_range(2):
         mbarrier.init(ds_full.index(i), count=2)
+        mbarrier.init(ds_empty.index(i), count=1)
     for i in gl.static_range(STAGES):
         mbarrier.init(q_full.index(i), count=1)
         mbarrier.init(empty.index(i), count=2)
@@ -280,16 +313,27 @@ def attention_backward_hopper_kernel(
     fence_async_shared()
     descs = (q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse2_desc, delta_desc)
     places = (q_s, k_s, v_s, do_s, ds_s, dq_s, lse2_s, delta_s)
-    barriers = (kept, q_full, do_full, empty, ds_full, done)
+    barriers = (kept, ds_full, ds_empty, done, q_full, do_full, empty)
     sizes = (at_once, kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2)
-    gl.warp_specialize(
-        [
-            (_compute, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EDGE, 0)),
-            (_compute, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EDGE, 1)),
-            (_fetch, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EDGE)),
-        ],
-        [4, 1], [240, 24],
-    )  # fmt: skip
+    if APART:
+        gl.warp_specialize(
+            [
+                (_compute, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EDGE, APART, 0)),
+                (_compute, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EDGE, APART, 1)),
+                (_add_dq, (descs, places, barriers, sizes, PARTS, WIDTH, 2, CAUSAL)),
+                (_fetch, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL)),
+            ],
+            [4, 4, 1], [208, 72, 24],
+        )  # fmt: skip
+    else:
+        gl.warp_specialize(
+            [
+                (_compute, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EDGE, APART, 0)),
+                (_compute, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EDGE, APART, 1)),
+                (_fetch, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL)),
+            ],
+            [4, 1], [240, 24],
+        )  # fmt: skip
 
 
 @Kept
@@ -305,38 +349,54 @@ def attention_backward_hopper(
     sm_scale: float | None = None,
     diagonal: int | None = None,
     stages: int = 2,
-    l2_share: float = 1 / 3,
+    l2_share: float = 1 / 7,
 ) -> Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
     """dQ, dK and dV, contiguous, as `flash_attention_backward` returns them: float16 or bfloat16, a head_dim up to 128,
     a multiple of 8 and contiguous, other strides multiples of 8. The last bits of dQ may differ from run to run.
 
     Raises ValueError naming the argument that this kernel does not take.
     """
-    parts, width = _parts(q.shape[3])
-    call = _Call.of(q, k, v, causal, sm_scale, diagonal, ROWS, ROWS)
-    if refused := refusal(q, k, v, do):
+    if refused := refusal(q, k, v, do, most=128):
         raise ValueError(refused)
+    parts, width = _parts(q.shape[3])
+    apart = parts != 2
+    constants = {"PARTS": parts, "WIDTH": width, "STAGES": stages}
+    own = {"APART": apart}
+    call = _Call.of(q, k, v, causal, sm_scale, diagonal, ROWS, ROWS)
+    kernel = attention_backward_hopper_kernel
+    return launches(kernel, call, (q, k, v, o, do), causal, KEYS, constants, own, l2_share, 128 if apart else 168)
+
+
+def launches(
+    kernel: Any, call: _Call, tensors: tuple[torch.Tensor, ...], causal: bool, keys: int, tile: dict[str, int],
+    own: dict[str, Any], l2_share: float, registers: int,
+) -> Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:  # fmt: skip
+    """What launches a kernel of five matmuls, for so many keys a program, between those for the rows and for dQ.
+
+    `tile` and `own` are its constants before CAUSAL and after EDGE. A row of dQ's sums is whole lines of 128 bytes.
+    """
+    q, k, v, o, do = tensors
     seq_len, kv_len, head_dim = call.seq_len, call.kv_len, q.shape[3]
     heads, kv_heads = call.batch * call.heads, call.batch * call.kv_heads
     padded = triton.cdiv(seq_len, ROWS) * ROWS
-    block_d = triton.next_power_of_2(parts * width)
-    head = {"HEAD_DIM": head_dim, "WIDTH": parts * width, "BLOCK_D": block_d, "BLOCK_M": ROWS}
+    room_shape = (heads * padded, triton.cdiv(head_dim, 32) * 32)
+    block_d = triton.next_power_of_2(room_shape[1])
+    head = {"HEAD_DIM": head_dim, "WIDTH": room_shape[1], "BLOCK_D": block_d, "BLOCK_M": ROWS}
     grid = (padded // ROWS, heads)
     rows = prepared(
         attention_rows_kernel, grid, (*o.stride(), *do.stride(), call.heads, seq_len, padded),
         {**head, "MULTIPLE": multiple(o, do)}, num_warps=4,
     )  # fmt: skip
     scaled = prepared(attention_dq_kernel, grid, (seq_len, padded, call.sm_scale), head, num_warps=4)
-    room_shape = (heads * padded, parts * width)
     room = torch.empty(room_shape, dtype=torch.float32, device=q.device)
-    fits = l2(q) * l2_share / (2 * head_dim * q.element_size()) if causal else 0  # rows of Q and dO
-    at_once = divisor(kv_heads, fits / (call.group * seq_len))
-    kernel = prepared(
-        attention_backward_hopper_kernel, (triton.cdiv(kv_len, KEYS) * at_once, kv_heads // at_once),
+    tiles = triton.cdiv(kv_len, keys)
+    at_once = divisor(kv_heads, _heads_at_once(q, call, tiles, l2_share)) if causal else 1
+    main = prepared(
+        kernel, (tiles * at_once, kv_heads // at_once),
         (at_once, call.kv_heads, call.group, seq_len, padded, kv_len, call.diagonal, call.sm_scale,
          call.sm_scale * LOG2_E),
-        {"PARTS": parts, "WIDTH": width, "STAGES": stages, "CAUSAL": causal, "EDGE": kv_len % KEYS != 0},
-        dict(enumerate(_descriptors(q, k, v, do, room, width))), num_warps=4, maxnreg=168,
+        {**tile, "CAUSAL": causal, "EDGE": kv_len % keys != 0, **own},
+        dict(enumerate(_descriptors(q, k, v, do, room, tile["WIDTH"]))), num_warps=4, maxnreg=registers,
     )  # fmt: skip
 
     def launch(
@@ -346,11 +406,21 @@ def attention_backward_hopper(
         sums = torch.empty(room_shape, dtype=torch.float32, device=q.device)
         rows(o, do, lse.contiguous(), lse2, delta, sums)
         q_grad, k_grad, v_grad = (torch.empty_like(t, memory_format=torch.contiguous_format) for t in (q, k, v))
-        kernel(q, k, v, do, k_grad, v_grad, sums, lse2, delta)
+        main(q, k, v, do, k_grad, v_grad, sums, lse2, delta)
         scaled(sums, q_grad)
         return q_grad, k_grad, v_grad
 
     return launch
+
+
+def _heads_at_once(q: torch.Tensor, call: _Call, tiles: int, l2_share: float) -> float:
+    """How many heads start together under a mask, their longest tiles first: those whose Q and dO fit the share of L2.
+
+    Of long rows that is one head, and the longest tiles of the last one would start late. So up to four then, as many
+    as have two tiles for each SM: 1×6×13032×128 1346 → 1222 µs, 2×16×8192×128 2716 → 2608 (on an H100).
+    """
+    fits = l2(q) * l2_share / (2 * q.shape[3] * q.element_size() * call.group * call.seq_len)
+    return max(fits, min(4, 2 * sms(q) / tiles))
 
 
 def _parts(head_dim: int) -> tuple[int, int]:
@@ -379,12 +449,12 @@ def _descriptors(
     return [*descriptors, *[TensorDescriptor(column, [len(column)], [1], [ROWS], of_rows)] * 2]
 
 
-def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor) -> str:
-    """Which of these tensors this kernel does not take, and why; "" where it takes them all."""
+def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, most: int) -> str:
+    """Which of these tensors a kernel for so many features does not take, and why; "" where it takes them all."""
     if q.dtype not in (torch.float16, torch.bfloat16):
         return f"q of dtype {q.dtype}: this kernel takes float16 and bfloat16"
-    if q.shape[3] % 8 or q.shape[3] > 128:
-        return f"q has head_dim {q.shape[3]}: this kernel takes multiples of 8 up to 128"
+    if q.shape[3] % 8 or q.shape[3] > most:
+        return f"q has head_dim {q.shape[3]}: this kernel takes multiples of 8 up to {most}"
     for name, tensor in (("q", q), ("k", k), ("v", v), ("do", do)):
         if tensor.stride(3) != 1 or any(stride % 8 for stride in tensor.stride()[:3]) or tensor.data_ptr() % 16:
             return f"{name} of strides {tensor.stride()}: this kernel copies 16 aligned bytes at a time"

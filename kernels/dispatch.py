@@ -13,9 +13,11 @@ from typing import Any
 import torch
 import triton
 
-from kernels import attention_backward_hopper, attention_hopper, softmax_lanes, softmax_parts, softmax_staged
+from kernels import attention_hopper, softmax_lanes, softmax_parts, softmax_staged
 from kernels.attention import _Call, flash_attention_exp2
 from kernels.attention_backward import flash_attention_backward
+from kernels.attention_backward_hopper import attention_backward_hopper, refusal
+from kernels.attention_backward_wide import attention_backward_wide
 from kernels.decode import MOST, flash_decode, rows_of_tiles
 from kernels.gpu import is_hopper, shared_memory, sms
 from kernels.kept import Kept
@@ -125,10 +127,15 @@ def attention_backward(
 ) -> Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
     """dQ, dK and dV for all that `attention` takes; `deterministic`: the same bits every time.
 
-    On Hopper, 16-bit heads of 56 to 64 and of 88 to 128 features go to `attention_backward_hopper.py`, five matmuls,
-    unless the result must be deterministic: 2×16×8192×128: 6970 → 5019 µs (cuDNN 4955), 4×32×4096×64: 3617 → 3194
-    (3388), 4×16×4096×96: 2778 → 2567 (2593). It pads 40, 48, 72 and 80 features to 64 and 96, and is slower there under
-    a mask: 16×16×512×80 175 → 204, 8×32×1024×48 297 → 325.
+    On Hopper, 16-bit heads of 24 to 256 features run five matmuls, unless the result must be deterministic or, with 97
+    to 128 features, a mask hides much of few keys:
+
+    | head_dim, up to | keys a program | × cuDNN on an H200: seven matmuls → five                           |
+    |-----------------|----------------|--------------------------------------------------------------------|
+    | 96              | 128            | 7×16×4096×72 causal 0.96 → 1.31, 2×8×8192×40 0.86 → 1.09            |
+    | 128             | 128            | 2×16×8192×128 0.71 → 1.01                                          |
+    | 192             | 64, `_wide`    | 2×10×5958×176 1.12 → 1.57, 1×8×1500×160 causal 0.96 → 1.70         |
+    | 256             | 64, `_wide`    | 2×16×4096×256 0.83 → 1.14, 1×2×10747×256 causal 0.60 → 1.21        |
 
     Tiles of 16-bit tensors elsewhere, where an SM has over 200 KiB of shared memory:
 
@@ -147,12 +154,13 @@ def attention_backward(
     """
     side, head_dim = tile_side(q), q.shape[3]
     large = q.element_size() == 2 and shared_memory(q) > 200 * 1024
-    if large and (short := _short(q, k, causal)):
-        return flash_attention_backward.prepare(q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale, **short)
-    five = is_hopper(q) and not deterministic and (48 < head_dim <= 64 or 80 < head_dim <= 128)
-    if five and not attention_backward_hopper.refusal(q, k, v, do):
-        prepare = attention_backward_hopper.attention_backward_hopper.prepare
+    short = _short(q, k, causal) if large else {}
+    five = is_hopper(q) and not deterministic and head_dim > 16 and not (short and 96 < head_dim <= 128)
+    if five and not refusal(q, k, v, do, most=256):
+        prepare = (attention_backward_wide if head_dim > 128 else attention_backward_hopper).prepare
         return prepare(q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale)
+    if short:
+        return flash_attention_backward.prepare(q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale, **short)
     options: dict[str, Any] = {"block_m": side, "block_n": side}
     if q.element_size() == 2 and head_dim <= 96:
         options["stages"] = 3
@@ -169,7 +177,7 @@ def attention_backward(
 
 
 def _short(q: torch.Tensor, k: torch.Tensor, causal: bool) -> dict[str, Any]:
-    """Tiles of the backward pass for few keys; {} where those of `attention_backward` are faster.
+    """Tiles of seven matmuls for few keys; {} where those of `attention_backward` are faster.
 
     | head_dim        | keys, up to | queries × keys | stages | made for                                 |
     |-----------------|-------------|----------------|--------|------------------------------------------|

@@ -12,6 +12,7 @@ import torch
 from kernels import attention_hopper, dispatch, reference, softmax_lanes, softmax_parts
 from kernels.attention import flash_attention
 from kernels.attention_backward_hopper import attention_backward_hopper
+from kernels.attention_backward_wide import attention_backward_wide
 from kernels.decode import flash_decode
 from kernels.operator import attention
 from kernels.softmax_fast import softmax_pipelined, softmax_rows, softmax_shared_row, softmax_two_reads
@@ -219,6 +220,36 @@ def test_gradients_by_five_matmuls_on_hopper(shape, causal, dtype):
     if torch.cuda.get_device_capability()[0] != 9:
         pytest.skip("a Hopper GPU's own instructions")
     assert worst_gradient(flash_attention, shape, dtype, causal, "cuda", backward=attention_backward_hopper) <= 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (2, 4, 2, 300, 500, 256), (1, 3, 1, 513, 257, 192), (1, 2, 2, 1, 1, 256), (2, 2, 2, 200, 200, 136),
+        (1, 2, 1, 900, 1100, 200), (3, 4, 4, 4, 900, 160), (1, 2, 2, 640, 64, 248), (5, 16, 16, 256, 256, 144),
+        (2, 4, 2, 2000, 2000, 216), (1, 1, 1, 2500, 2500, 176),
+    ],
+)  # fmt: skip
+def test_gradients_of_wide_heads_by_five_matmuls_on_hopper(shape, causal, dtype):
+    if torch.cuda.get_device_capability()[0] != 9:
+        pytest.skip("a Hopper GPU's own instructions")
+    assert worst_gradient(flash_attention, shape, dtype, causal, "cuda", backward=attention_backward_wide) <= 1
+
+
+@pytest.mark.parametrize("head_dim", [64, 96, 128, 192, 256])
+def test_gradients_by_five_matmuls_where_many_programs_add_to_a_row(head_dim):
+    """The same but for the order of the sums, time after time: no tile of dQ is added from a place that changes."""
+    if torch.cuda.get_device_capability()[0] != 9:
+        pytest.skip("a Hopper GPU's own instructions")
+    q, k, v, do = (torch.randn(4, 8, 1500, head_dim, dtype=torch.bfloat16, device="cuda") for _ in range(4))
+    o, lse = dispatch.attention(q, k, v, causal=True)
+    first = dispatch.attention_backward(q, k, v, o, lse, do, causal=True)
+    assert gradient_error((q, k, v, do), first, causal=True) <= 1
+    for _ in range(20):
+        for one, other in zip(first, dispatch.attention_backward(q, k, v, o, lse, do, causal=True), strict=True):
+            torch.testing.assert_close(other, one, rtol=2e-2, atol=1e-3)
 
 
 def test_gradients_by_strides_of_a_model_and_deterministic_when_asked_for():

@@ -6,20 +6,27 @@ import pytest
 import torch
 
 from explain.trace.fidelity import interpreter_fidelity
-from kernels import attention_backward_hopper, edits
+from kernels import attention_backward_hopper, attention_backward_wide, edits
 from kernels.attention import flash_attention
 from kernels.edits import Edit
 from tests.kernels.gluon_on_cpu import Stuck, on_cpu
 from tests.kernels.gradients import gradient_error, worst_gradient
 
-WRAPPER = "attention_backward_hopper"
-SHAPES = [  # batch, heads, kv_heads, seq_len, kv_len, head_dim
+NARROW = [  # batch, heads, kv_heads, seq_len, kv_len, head_dim
     (1, 2, 1, 200, 257, 64),
     (1, 1, 1, 130, 300, 128),
-    (2, 2, 2, 97, 140, 96),
+    (2, 2, 2, 260, 140, 96),
     (1, 1, 1, 65, 1, 40),
     (1, 1, 1, 200, 130, 24),
 ]
+WIDE = [
+    (1, 2, 1, 200, 257, 192),
+    (1, 2, 1, 130, 200, 256),
+    (2, 2, 2, 97, 140, 200),
+    (1, 1, 1, 65, 1, 136),
+    (1, 1, 1, 200, 70, 168),
+]
+EVERY = [(attention_backward_hopper, shape) for shape in NARROW] + [(attention_backward_wide, shape) for shape in WIDE]
 
 
 @pytest.fixture(autouse=True)
@@ -31,33 +38,43 @@ def unwritten_is_nan():
 
 
 def worst(module, shape, causal: bool, seed: int) -> float:
+    wrapper = "attention_backward_wide" if hasattr(module, "attention_backward_wide") else "attention_backward_hopper"
     with interpreter_fidelity():
         return worst_gradient(
-            flash_attention, shape, torch.float16, causal, "cpu", backward=on_cpu(module, WRAPPER, seed), l2_share=4.0
+            flash_attention, shape, torch.float16, causal, "cpu", backward=on_cpu(module, wrapper, seed), l2_share=4.0
         )  # a share that lets several heads be at work at once
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_gradients_are_those_of_float64_in_any_order_of_events(shape, causal):
-    assert all(worst(attention_backward_hopper, shape, causal, seed) <= 1 for seed in range(3))
+@pytest.mark.parametrize(("module", "shape"), EVERY)
+def test_gradients_are_those_of_float64_in_any_order_of_events(module, shape, causal):
+    assert all(worst(module, shape, causal, seed) <= 1 for seed in range(3))
 
 
-def test_a_key_outside_brings_nothing_where_all_scores_are_far_below_0():
+@pytest.mark.parametrize(
+    ("module", "wrapper", "head_dim"),
+    [
+        (attention_backward_hopper, "attention_backward_hopper", 64),
+        (attention_backward_wide, "attention_backward_wide", 136),
+    ],
+)
+def test_a_key_outside_brings_nothing_where_all_scores_are_far_below_0(module, wrapper, head_dim):
     """Its score is 0, and 2^(0 − lse) is inf."""
     torch.manual_seed(0)
-    q, k = torch.randn(1, 1, 70, 64).half() + 4, torch.randn(1, 1, 70, 64).half() - 4
-    v, do = torch.randn(2, 1, 1, 70, 64).half()
+    shape = (1, 1, 70, head_dim)
+    q, k = torch.randn(shape).half() + 4, torch.randn(shape).half() - 4
+    v, do = torch.randn(2, *shape).half()
     with interpreter_fidelity():
         o, lse = flash_attention(q, k, v)
-        result = on_cpu(attention_backward_hopper, WRAPPER)(q, k, v, o, lse, do)
+        result = on_cpu(module, wrapper)(q, k, v, o, lse, do)
     assert lse.max() < -90
     assert gradient_error((q, k, v, do), result, causal=False) <= 1
 
 
 READY = "mbarrier.wait(ds_full.index(turn % 2), turn // 2 & 1)"
+FREE = "mbarrier.wait(ds_empty.index(turn % 2), turn // 2 & 1 ^ 1)"
 BROKEN = [
-    ("_mine", "// at_once * 128", "* 128"),
+    ("_mine", "// at_once * (GROUPS * 64)", "* (GROUPS * 64)"),
     ("_mine", "first - diagonal) // 64 * 64", "first - diagonal + 64) // 64 * 64"),
     ("_fetch", "kv_head * group + member", "kv_head * group"),
     ("_fetch", "first + c * 64, part", "first, part"),
@@ -66,7 +83,15 @@ BROKEN = [
     ("_scores", "use_acc=part > 0", "use_acc=False"),
     ("_plus", "b_s.index(b * PARTS + part)", "b_s.index(b * PARTS)"),
     ("_dq", "use_acc=c > 0", "use_acc=False"),
-    ("_dq", "turn % 2 * 2 + c", "turn % 2 * 2"),
+    ("_dq", "turn % 2 * GROUPS + c", "turn % 2 * GROUPS"),
+    ("_add_dq", READY, "pass"),
+    ("_add_dq", "if part == PARTS - 1", "if part == 0"),
+    ("_add_dq", "mbarrier.arrive(ds_empty.index(turn % 2), count=1)", "pass"),
+    ("_add_dq", "(turn * PARTS + part) % 2", "part % 2"),
+    ("_add_dq", "tma.store_wait(1)", "tma.store_wait(2)"),
+    ("_add_dq", "part * WIDTH], dq_s", "0], dq_s"),
+    ("_add_dq", "group + member) * padded", "group) * padded"),
+    ("_add_dq", "mbarrier.arrive(done.index(0), count=1)", "pass"),
     ("_compute", "first += C * 64", "first += 0"),
     ("_compute", "mbarrier.wait(q_full.index(place), phase)", "pass"),
     ("_compute", "mbarrier.wait(do_full.index(place), phase)", "pass"),
@@ -74,10 +99,13 @@ BROKEN = [
     ("_compute", "row + diagonal < first + 63", "row + diagonal < first"),
     ("_compute", "<= queries[None, :], p", "< queries[None, :], p"),
     ("_compute", "(dp - delta[None, :])", "dp"),
+    ("_compute", FREE, "pass"),
     ("_compute", READY, "pass"),
-    ("_compute", "mbarrier.arrive(empty.index(place), count=1)", "pass"),
-    ("_compute", "if turn % 2 == C", "if turn % 2 == 0"),
-    ("_compute", "part * WIDTH], dq_s", "0], dq_s"),
+    ("_compute", "dk = _waited(dk, 0, PARTS)\n                mbarrier.arrive(empty.index(place), count=1)",
+     "dk = _waited(dk, 0, PARTS)"),
+    ("_compute", "dk = _waited(dk, 2, PARTS)\n                mbarrier.arrive(empty.index(place), count=1)",
+     "dk = _waited(dk, 2, PARTS)"),
+    ("_compute", "dk = _waited(dk, 2, PARTS)", "dk = _waited(dk, 2 + PARTS, PARTS)"),
     ("_compute", "C * WIDTH], dq_s", "0], dq_s"),
     ("_compute", "dk[part] * sm_scale", "dk[part]"),
     ("_compute", "mbarrier.wait(done.index(0), 0)", "pass"),
@@ -87,12 +115,50 @@ BROKEN = [
     ("attention_backward_hopper_kernel", "mbarrier.init(empty.index(i), count=2)",
      "mbarrier.init(empty.index(i), count=1)"),
 ]  # fmt: skip
+BROKEN_WIDE = [
+    ("_fetch", "kv_head * group + member", "kv_head * group"),
+    ("_fetch", "mbarrier.wait(q_empty.index(place), fetched // STAGES & 1 ^ 1)", "pass"),
+    ("_fetch", "mbarrier.wait(do_empty.index(place), fetched // DO_STAGES & 1 ^ 1)", "pass"),
+    ("_fetch", "if fetched == 0", "if fetched == 1"),
+    ("_weights", "(q_empty.index(place), count=1)", "(q_empty.index(place), count=2)"),
+    ("_weights", "row + diagonal < first + 63", "row + diagonal < first"),
+    ("_weights", "<= queries[None, :], p", "< queries[None, :], p"),
+    ("_weights", "mbarrier.wait(p_empty.index(0), turn & 1 ^ 1)", "pass"),
+    ("_weights", "mbarrier.arrive(p_full.index(0), count=1)", "pass"),
+    ("_slopes", "mbarrier.arrive(do_empty.index(place), count=1)", "pass"),
+    ("_slopes", "mbarrier.wait(p_full.index(0), turn & 1)", "pass"),
+    ("_slopes", "(dp - delta[None, :])", "dp"),
+    ("_slopes", "mbarrier.arrive(p_empty.index(0), count=1)", "pass"),
+    ("_slopes", FREE, "pass"),
+    ("_slopes", "mbarrier.arrive(ds_full.index(turn % 2), count=1)", "pass"),
+    ("_values", "turn % tiles * 64", "turn * 64"),
+    ("_values", "mbarrier.wait(do_full.index(last), (turn - 1) // DO_STAGES & 1)", "pass"),
+    ("_values", "mbarrier.wait(q_full.index(place), turn // STAGES & 1)", "pass"),
+    ("_values", "dv = _waited(dv, PARTS, PARTS)", "dv = _waited(dv, 2 * PARTS, PARTS)"),
+    ("_values", "mbarrier.arrive(do_empty.index(last), count=1)", "pass"),
+    ("_values", "last = group * tiles - 1", "last = group * tiles"),
+    ("_values", "mbarrier.arrive(done.index(0), count=1)", "pass"),
+    ("_values", "mbarrier.wait(done.index(1), 0)", "pass"),
+    ("_keys", "mbarrier.wait(kept.index(1), 0)", "pass"),
+    ("_keys", "last = (turn - 1) % STAGES", "last = turn % STAGES"),
+    ("_keys", "mbarrier.wait(do_full.index(place), turn // DO_STAGES & 1)", "pass"),
+    ("_keys", "mbarrier.arrive(q_empty.index(last), count=1)", "pass"),
+    ("_keys", "mbarrier.wait(done.index(0), 0)", "pass"),
+    ("_keys", "dk[part] * sm_scale", "dk[part]"),
+    ("attention_backward_wide_kernel", "mbarrier.init(q_empty.index(i), count=2)",
+     "mbarrier.init(q_empty.index(i), count=1)"),
+    ("attention_backward_wide_kernel", "mbarrier.init(do_empty.index(i), count=2)",
+     "mbarrier.init(do_empty.index(i), count=1)"),
+    ("attention_backward_wide_kernel", "mbarrier.init(done.index(i), count=2 - i)",
+     "mbarrier.init(done.index(i), count=1)"),
+]  # fmt: skip
+FAULTS = [("hopper", NARROW, *fault) for fault in BROKEN] + [("wide", WIDE, *fault) for fault in BROKEN_WIDE]
 
 
-@pytest.mark.parametrize(("function", "old", "new"), BROKEN)
-def test_one_thing_less_and_it_is_stuck_or_wrong(function, old, new):
-    broken = edits.load("kernels.attention_backward_hopper", Edit(f"{old} {new}", function, old, new))
-    tried = ((shape, causal, seed) for seed in range(8) for shape in SHAPES[:3] for causal in (True, False))
+@pytest.mark.parametrize(("name", "shapes", "function", "old", "new"), FAULTS)
+def test_one_thing_less_and_it_is_stuck_or_wrong(name, shapes, function, old, new):
+    broken = edits.load(f"kernels.attention_backward_{name}", Edit(f"{old} {new}", function, old, new))
+    tried = ((shape, causal, seed) for seed in range(8) for shape in shapes[:3] for causal in (True, False))
     assert any(is_stuck_or_wrong(broken, *one) for one in tried)
 
 
@@ -103,12 +169,21 @@ def is_stuck_or_wrong(module, shape, causal: bool, seed: int) -> bool:
         return True
 
 
-def test_what_it_does_not_take_is_named():
-    q = torch.zeros(1, 1, 8, 136).half()
+@pytest.mark.parametrize(
+    ("function", "most"),
+    [
+        (attention_backward_hopper.attention_backward_hopper, 128),
+        (attention_backward_wide.attention_backward_wide, 256),
+    ],
+)
+def test_what_it_does_not_take_is_named(function, most):
+    q = torch.zeros(1, 1, 8, most + 8).half()
     lse = torch.zeros(1, 1, 8)
-    for wrong, named in ((q, "head_dim 136"), (q[..., :60].contiguous(), "head_dim 60"), (q[..., 1:65], "strides")):
+    for wrong, named in (
+        (q, f"head_dim {most + 8}"), (q[..., :60].contiguous(), "head_dim 60"), (q[..., 1:65], "strides"),
+    ):  # fmt: skip
         with pytest.raises(ValueError, match=named):
-            attention_backward_hopper.attention_backward_hopper(wrong, wrong, wrong, wrong, lse, wrong)
+            function(wrong, wrong, wrong, wrong, lse, wrong)
     whole = torch.zeros(1, 1, 8, 64)
     with pytest.raises(ValueError, match="float32"):
-        attention_backward_hopper.attention_backward_hopper(whole, whole, whole, whole, lse, whole)
+        function(whole, whole, whole, whole, lse, whole)

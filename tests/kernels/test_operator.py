@@ -81,6 +81,31 @@ def test_queries_of_heads_that_share_keys_are_rows_of_one_tile(by_rows, monkeypa
     assert seen == [(2, 6, 70, 16) if by_rows else (2, 2, 3 * 70, 16), (2, 6, 70, 16)]
 
 
+@pytest.mark.parametrize(
+    ("head_dim", "seq_len", "options", "expected"),
+    [
+        (16, 300, {}, "flash_attention_backward"),
+        (24, 300, {}, "attention_backward_hopper"),
+        (128, 300, {"causal": True}, "attention_backward_hopper"),
+        (128, 260, {"causal": True}, "flash_attention_backward"),
+        (128, 260, {}, "attention_backward_hopper"),
+        (96, 260, {"causal": True}, "attention_backward_hopper"),
+        (136, 260, {"causal": True}, "attention_backward_wide"),
+        (256, 300, {}, "attention_backward_wide"),
+        (256, 300, {"deterministic": True}, "flash_attention_backward"),
+        (260, 300, {}, "flash_attention_backward"),
+        (100, 300, {}, "flash_attention_backward"),
+    ],
+)
+def test_on_hopper_heads_go_to_the_backward_kernel_made_for_them(head_dim, seq_len, options, expected, monkeypatch):
+    monkeypatch.setattr(dispatch, "is_hopper", lambda q: True)
+    monkeypatch.setattr(dispatch, "shared_memory", lambda q: 227 * 1024)
+    for name in ("attention_backward_hopper", "attention_backward_wide", "flash_attention_backward"):
+        monkeypatch.setattr(dispatch, name, SimpleNamespace(prepare=lambda *_, name=name, **__: name))
+    q = torch.zeros(1, 1, seq_len, head_dim, dtype=torch.float16)
+    assert dispatch.attention_backward.prepare(q, q, q, q, q[..., 0], q, **options) == expected
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("cols", [1, 300, 1500, 40_000])
 def test_the_dispatcher_takes_rows_of_any_length(cols, dtype):

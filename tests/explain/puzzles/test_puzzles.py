@@ -111,7 +111,7 @@ def judge_here(monkeypatch) -> Judge:
         return Ended(b"".join(work()), "", "")
 
     def watched(works: list[Callable[[], Iterable[bytes]]], *_: object, watch: Watch, **__: object) -> list[Ended]:
-        _ = all(watch(number, line) for number, work in enumerate(works) for line in work())
+        all(watch(number, line) for number, work in enumerate(works) for line in work())
         return [Ended(b"", "", "")] * len(works)
 
     monkeypatch.setattr(runner, "AT_ONCE", 1)

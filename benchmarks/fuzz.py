@@ -34,7 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     numbers = {ADDRESSES: options.inputs - files * len(READERS), **dict.fromkeys(READERS, files)}
     with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
         os.environ["TILESCOPE_CACHE"] = folder
-        with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
+        # A page takes the place of `__main__`, where a process finds its next task: so each has one.
+        with multiprocessing.get_context("spawn").Pool(options.jobs, maxtasksperchild=1) as pool:
             parts = [
                 (kind, pool.apply_async(look, (kind, part, numbers[kind], options.jobs)))
                 for kind in numbers

@@ -83,5 +83,5 @@ def check(
 
 
 def short(text: str) -> str:
-    """What an error quotes of a file: its beginning, if it is long."""
+    """The text as an error quotes it: cut if it is long."""
     return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}…"

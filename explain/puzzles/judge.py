@@ -150,7 +150,7 @@ class NoTraceError(Exception):
 
 @dataclass(frozen=True)
 class _Failure:
-    """The first case that is not right, by its number; `stopped` if it has no outputs."""
+    """The number of the first wrong case, and what to say of it. `stopped`: it sent no outputs."""
 
     number: int
     message: str
@@ -178,7 +178,7 @@ class _Sent:
         self._pool.shutdown()
 
     def more_than(self, lines: int) -> int:
-        """How many lines there are, as soon as there are more than `lines`, or no more will come."""
+        """Waits for more than `lines` lines or for the end of the run; returns how many lines there are."""
         with self._changed:
             self._changed.wait_for(lambda: self._lines > lines or self._run.done())
             return self._lines

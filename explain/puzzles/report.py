@@ -22,7 +22,7 @@ from explain.puzzles.puzzles import ladder
 FILE = "tilescope-report.json"
 TITLE = "Tilescope puzzles"
 LONGEST_REASON = 200
-"""Characters of what Python says of a damaged report: it may quote all of it."""
+"""Characters. Python's own message on a damaged report can quote the whole report."""
 MOST_BYTES = 4 * LONGEST * 50
 
 

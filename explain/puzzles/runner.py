@@ -133,7 +133,7 @@ class Lines:
         return self._number % len(self._received)
 
     def receive(self, process: int, chunk: bytes) -> bool:
-        """Takes what a process sent; False if the file is gone, so that nobody reads more."""
+        """Takes what a process sent. Returns False once the file is gone: then nobody reads on."""
         with self._lock:
             self._received[process] += chunk
             whole = []

@@ -74,7 +74,7 @@ def _inputs(experiment: Experiment) -> dict[str, Any]:
 
 @lru_cache(maxsize=1024)
 def _expectations(experiment: Experiment) -> Expectation:
-    """What is right; kept, because a reader checks a puzzle many times."""
+    """The expected outputs and tolerances; kept, because a reader checks the same puzzle many times."""
     p, arrays = experiment.values, _inputs(experiment)
     return expectations_of(experiment.entry, p, arrays, tensors(p, arrays, "cpu"), None)
 

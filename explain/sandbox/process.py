@@ -33,7 +33,7 @@ ASKED_MS = 10
 """How often a run that sends nothing is asked whether it may go on."""
 
 Watch = Callable[[int, bytes], bool]
-"""Is given the number of a run and the bytes that have just come from it, if any; says whether the run may go on."""
+"""Called with a run's number and what it has just sent, b"" for nothing; returns whether the run may go on."""
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ from explain.ui.repeat import repeated
 from explain.workers import WorkerError
 
 OWN_TOUR = "own tour"
-LESSONS = 256
-"""So many runs are kept ready, because a class looks at many at a time."""
 """The session's own tour, dropped onto its page."""
+LESSONS = 256
+"""How many runs are kept ready: a class looks at many of them at the same time."""
 Step = int | Callable[[Sequence[Trace]], int | None]
 
 

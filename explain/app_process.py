@@ -23,7 +23,7 @@ START_SECONDS = 120.0
 END_SECONDS = 30.0
 HOST = "127.0.0.1"
 NOT_THE_APPS = ("TRITON_INTERPRET", "PYTHONDONTWRITEBYTECODE")
-"""Each worker chooses the interpreter or the compiler itself. Without bytecode, each process compiles all modules anew."""
+"""Each worker chooses the interpreter or the compiler itself. Without bytecode, each compiles all modules anew."""
 
 
 class AppError(RuntimeError):

@@ -8,9 +8,11 @@ layout.chapter(
 )
 path, task, answer = view.columns()
 with path:
-    puzzle = view.choose()
-with answer:
-    view.answer(puzzle)
+    puzzle = view.chosen()
 with task:
     view.explain(puzzle)
+with answer:
+    view.answer(puzzle)  # waits for a verdict, when all else but the path is drawn
+with path:
+    view.path(puzzle)
 view.compare(puzzle)

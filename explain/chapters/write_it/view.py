@@ -34,7 +34,7 @@ FIRST = "vector_add"
 MOST_BYTES = 4 * LONGEST
 """Of a file to follow: as many as an answer's characters may have."""
 JUDGED_S = 1.5
-"""A verdict within this time is shown by the page's next run, as most are; the button says meanwhile that it runs."""
+"""The page's run after a click waits so long for the verdict, as most need less; the button says that it runs."""
 NOT_HERE = "Kernels run on Linux only: Triton does not run on this machine. You can read the puzzles and their hints."
 
 
@@ -44,12 +44,19 @@ def columns() -> tuple[DeltaGenerator, DeltaGenerator, DeltaGenerator]:
     return path.container(key="puzzle path"), task.container(key="puzzle task"), answer.container(key="puzzle answer")
 
 
-def choose() -> Puzzle | Prediction:
-    """The path of puzzles, each a button; returns the one that the address names."""
+def chosen() -> Puzzle | Prediction:
+    """The puzzle that the address names."""
     name = pressed("puzzle", ladder(), FIRST)
+    if (asked := st.query_params.get("puzzle", name)) != name:
+        controls.refuse(f"There is no puzzle *{asked}*: this is the first one.", "puzzle")
+    return ladder()[name]
+
+
+def path(puzzle: Puzzle | Prediction) -> None:
+    """The path of puzzles, each a button; those that are solved have a tick."""
     known, own = _progress(), address.own_machine()
     done = [one for one, done in known.puzzles.items() if done.solved and one in ladder()]
-    pressable(figures.path(name, done, "on this computer" if own else "in this browser"), "puzzle")
+    pressable(figures.path(puzzle.name, done, "on this computer" if own else "in this browser"), "puzzle")
     if not own:
         solved.keep(known)
     st.download_button(
@@ -57,9 +64,6 @@ def choose() -> Puzzle | Prediction:
         help="Your answers and what you solved, in one file for a teacher. It grades them: `explain grade FILE --json`",
         disabled=not known.puzzles, type="tertiary",
     )  # fmt: skip
-    if (asked := st.query_params.get("puzzle", name)) != name:
-        controls.refuse(f"There is no puzzle *{asked}*: this is the first one.", "puzzle")
-    return ladder()[name]
 
 
 def explain(puzzle: Puzzle | Prediction) -> None:
@@ -176,7 +180,7 @@ def _write(puzzle: Puzzle) -> None:
         except AnswerError as error:
             st.session_state[f"refused {name}"] = error
             return
-        checks.start(_key(name), answer, _remember(text), unlocked=address.own_machine()).wait(JUDGED_S)
+        checks.start(_key(name), answer, _remember(text), unlocked=address.own_machine())
 
     def written(text: str) -> None:
         st.session_state[f"from a file {name}"] = False
@@ -191,6 +195,7 @@ def _write(puzzle: Puzzle) -> None:
             at = f"**Line {refused.line}:** " if refused.line else ""
             st.error(f"{at}{refused}", icon=":material/error:")
         elif job:
+            job.wait(max(0.0, JUDGED_S - job.seconds))
             follow(lambda: _verdict(job, puzzle), lambda: job.running, seconds=0.3)
         else:
             st.caption(figures.checked_on(puzzle))

@@ -117,6 +117,9 @@ class EndsWhenLooked:
     def __init__(self, looks: int) -> None:
         self.looks = looks
 
+    def wait(self, _seconds: float) -> None:
+        """Waits for nothing: it ends by looks, not by time."""
+
     @property
     def running(self) -> bool:
         self.looks -= 1

@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 for part in range(options.jobs)
             ]
             found = {kind: [one for name, part in parts if name == kind for one in part.get()] for kind in numbers}
-    kinds = {kind: _summary(looked) for kind, looked in found.items()}
+    kinds = {kind: _summary(kind, looked) for kind, looked in found.items()}
     broken = [f"{kind} {one.wrong or one.what}" for kind, looked in found.items() for one in looked if _is_broken(one)]
     result = {
         "inputs": sum(map(len, found.values())),
@@ -71,9 +71,11 @@ def _is_broken(one: Found) -> bool:
     return bool(one.wrong) or one.seconds > SLOW_S
 
 
-def _summary(found: Sequence[Found]) -> dict[str, Any]:
-    refused = sum(one.what != "taken" for one in found)
-    return {"inputs": len(found), "refused": refused, "slowest_s": round(max(one.seconds for one in found), 3)}
+def _summary(kind: str, found: Sequence[Found]) -> dict[str, Any]:
+    summary = {"inputs": len(found), "slowest_s": round(max(one.seconds for one in found), 3)}
+    if kind == ADDRESSES:  # a page is shown either way
+        return summary
+    return {**summary, "refused": sum(one.what != "taken" for one in found)}
 
 
 if __name__ == "__main__":

@@ -83,5 +83,5 @@ def check(
 
 
 def short(text: str) -> str:
-    """The text as an error quotes it: cut if it is long."""
+    """The text, cut if it is too long to be quoted in an error."""
     return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}…"

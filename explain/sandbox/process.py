@@ -33,7 +33,7 @@ ASKED_MS = 10
 """How often a run that sends nothing is asked whether it may go on."""
 
 Watch = Callable[[int, bytes], bool]
-"""Called with a run's number and what it has just sent, b"" for nothing; returns whether the run may go on."""
+"""Called with a run's number and the bytes it has just sent, which may be none. Returns whether it may go on."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ FIRST = "vector_add"
 MOST_BYTES = 4 * LONGEST
 """Of a file to follow: as many as an answer's characters may have."""
 JUDGED_S = 1.5
-"""The page's run after a click waits so long for the verdict, as most need less; the button says that it runs."""
+"""The longest wait for a verdict while the page is drawn. Most take less. A later one is followed."""
 NOT_HERE = "Kernels run on Linux only: Triton does not run on this machine. You can read the puzzles and their hints."
 
 

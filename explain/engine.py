@@ -93,7 +93,7 @@ class Engine:
 
     def __init__(self, trace: WorkerSpec = TRACE_WORKER, device: WorkerSpec = DEVICE_WORKER) -> None:
         self._traces = WorkerPool(trace, size=2)  # one student's long run leaves the other worker free
-        self._device = WorkerPool(device, size=2, at_once=1)  # the second replaces one whose CUDA context is lost
+        self._device = WorkerPool(device, size=3, at_once=1)  # spare ones replace those whose CUDA context is lost
         self._probing: Job[DeviceStatus] | None = None
         self._probing_lock = threading.Lock()
         self._asked_to_warm = threading.Lock()  # the first caller takes it and keeps it

@@ -149,8 +149,8 @@ class WorkerPool:
     """`size` workers that answer calls from any thread, first come, first served.
 
     One that is taken starts the next, if that has not started: a single reader needs no more than two. At most
-    `at_once` of them work at a time, by default all; the others are spare. A spare one takes the place of a worker that
-    ended, so that the next call need not wait for a new process.
+    `at_once` of them work at a time, by default all; the others are spare, and all of these start. A spare one takes
+    the place of a worker that ended, so that the next call need not wait for a new process.
     """
 
     def __init__(self, spec: WorkerSpec, size: int = 1, at_once: int | None = None) -> None:
@@ -159,6 +159,7 @@ class WorkerPool:
             raise ValueError(f"size is {size!r}, at_once {at_once!r}; a pool needs at least 1 worker that may work")
         self.spec = spec
         self._at_once = at_once
+        self._ready = max(1, size - at_once)
         self._free: list[_Worker | None] = [None] * size  # None: this worker is not started
         self._busy = 0
         self._waiting: deque[object] = deque()
@@ -166,16 +167,17 @@ class WorkerPool:
         self._closed = False
 
     def warm(self) -> None:
-        """Starts the first worker without waiting. If it cannot start, `call` says why."""
+        """Starts the first worker, and spare ones, without waiting. If one cannot start, `call` says why."""
         with self._changed:
             if not self._busy:
                 self._start_next()
 
     def _start_next(self) -> None:
-        """Makes sure that the next call finds a worker that has started."""
-        if self._free and self._free[0] is None and not self._closed:
-            with suppress(WorkerUnavailable):
-                self._free[0] = _Worker(self.spec)
+        """Makes sure that the next call finds a worker that has started, or several if the pool has spare ones."""
+        for place, worker in enumerate(self._free[: self._ready]):
+            if worker is None and not self._closed:
+                with suppress(WorkerUnavailable):
+                    self._free[place] = _Worker(self.spec)
 
     def call(
         self,

@@ -351,6 +351,16 @@ def test_a_spare_worker_takes_the_place_of_one_that_ended() -> None:
         assert [worker is not None for worker in pool._free] == [True, True], "and there is another spare"
 
 
+def test_two_workers_that_end_in_a_row_have_both_their_spare() -> None:
+    with WorkerPool(SPEC, size=3, at_once=1) as pool:
+        pid_of(pool)
+        _, *spare = [worker._popen.pid for worker in pool._free if worker is not None]
+        for pid in spare:
+            with pytest.raises(WorkerDied):
+                pool.call({"do": "crash"})
+            assert pid_of(pool) == pid
+
+
 def test_a_spare_worker_does_not_work_beside_the_other() -> None:
     with WorkerPool(SPEC, size=2, at_once=1) as pool, ThreadPoolExecutor(2) as threads:
         first, second = (threads.submit(sleep, pool) for _ in range(2))

@@ -9,7 +9,7 @@ import hashlib
 import importlib
 import re
 import webbrowser
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,8 @@ from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
 from streamlit.runtime.pages_manager import PagesManager
 
-from explain import contents, door
+from explain import contents, door, scripts
+from explain.player import files
 from explain.room import Room
 
 CHUNKS = (
@@ -52,29 +53,37 @@ _STILL = "<style>[data-testid=stSkeleton] { animation: none !important }</style>
 
 
 def routes() -> list[Route]:
-    """A route for each page and each old address: Streamlit's own HTML, told where the server is, and which files it
-    loads at once.
+    """A route for each page and each old address, and for the scripts. A page is Streamlit's own HTML, told where the
+    server is, and which files it loads at once: those that it would ask for only when its parts come.
 
     Without being told, the browser looks for the server below the page's address first, logs two errors 404, and waits
     before it looks above.
     """
     static = Path(st.__file__).with_name("static")
     html = static.joinpath("index.html").read_text(encoding="utf-8")
-    files = (file.relative_to(static).as_posix() for name in CHUNKS for file in static.glob(f"static/js/{name}.*.js"))
-    preloads = "".join(f'<link rel="modulepreload" crossorigin href="./{file}">' for file in files)
+    chunks = (file.relative_to(static).as_posix() for name in CHUNKS for file in static.glob(f"static/js/{name}.*.js"))
+    preloads = "".join(map(_preload, chunks))
     html = html.replace("<head>", f"<head>{_BASE}{_STILL}", 1).replace("</head>", f"{preloads}</head>", 1)
 
     headers = {"Cache-Control": "no-cache", "Content-Security-Policy": _policy(html)}
 
-    def page(_: Request) -> Response:
-        return HTMLResponse(html, headers=headers)
+    def page_of(script: Callable[[], str]) -> Callable[[Request], Response]:
+        def page(_: Request) -> Response:
+            return HTMLResponse(html.replace("</head>", f"{_preload(script())}</head>", 1), headers=headers)
+
+        return page
 
     def moved(request: Request) -> Response:
         new = MOVED[request.url.path.rpartition("/")[2]]
         return RedirectResponse(f"./{new}?{request.url.query}".rstrip("?"))
 
-    shown = [Route(f"/{'' if one.kind == 'home' else one.stem}", page) for one in contents.pages()]
-    return [*shown, *(Route(f"/{old}", moved) for old in MOVED)]
+    shown = [Route(f"/{one.stem}", page_of(files.address)) for one in contents.pages() if one.kind != "home"]
+    home = Route("/", page_of(lambda: importlib.import_module("explain.chapters.home.view").SCRIPT))
+    return [home, *shown, *(Route(f"/{old}", moved) for old in MOVED), scripts.route()]
+
+
+def _preload(file: str) -> str:
+    return f'<link rel="modulepreload" crossorigin href="./{file}">'
 
 
 def _policy(html: str) -> str:

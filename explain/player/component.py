@@ -39,7 +39,7 @@ import streamlit as st
 from pygments.lexers.python import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
-from explain import plain
+from explain import plain, scripts
 from explain.glossary import TERMS, words_in
 from explain.kept import kept
 from explain.player import files
@@ -162,7 +162,7 @@ def _checked(run: Run) -> str:
     return json.dumps(dict(run.view), allow_nan=False)
 
 
-_COMPONENT = st.components.v2.component("tilescope_player", js=files.script())
+_COMPONENT = st.components.v2.component("tilescope_player", js=scripts.loader(files.address()))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
+from explain import scripts
 from explain.figures import palette
 from explain.player import fonts
 
@@ -42,6 +43,11 @@ def _in_order(path: Path, found: dict[str, None]) -> None:
 
 
 @lru_cache(maxsize=1)
+def address() -> str:
+    """The address of the player's script, from the app's root."""
+    return scripts.served("player", script())
+
+
 def script() -> str:
     """The player as one ES module. Its default export is a Streamlit component."""
     return f"const PARTS = {_parts()};\nexport default ({_player()})(PARTS);\n"

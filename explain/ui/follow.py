@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import streamlit as st
@@ -12,7 +13,24 @@ from explain.figures.numbers import fixed
 from explain.jobs import Job
 
 T = TypeVar("T")
+MOST_MADE = 10_000
+_MADE: set[Hashable] = set()
 AT_ONCE_S = 0.3  # a job that ends within this time is shown without a second run of the page
+
+
+@contextmanager
+def waiting(words: str, what: Hashable) -> Iterator[bool]:
+    """A spinner over a block that makes `what` for all readers; True within it. It is quick once `what` was made: then
+    there is no spinner, since Streamlit starts a thread for each, and no True.
+    """
+    if what in _MADE:
+        yield False
+        return
+    with st.spinner(words, show_time=True):
+        yield True
+    if len(_MADE) >= MOST_MADE:
+        _MADE.clear()
+    _MADE.add(what)
 
 
 def follow(

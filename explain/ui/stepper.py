@@ -20,6 +20,7 @@ from explain.kept import kept
 from explain.player.component import Run, player
 from explain.player.view import view
 from explain.trace.model import Tile, Trace
+from explain.ui.follow import waiting
 from explain.ui.repeat import repeated
 from explain.workers import WorkerError
 
@@ -51,8 +52,8 @@ def stepper(
     caption it leads `onward`: a title, and an address in the app.
     """
     try:
-        with st.spinner("Running the kernel line by line…", show_time=True):
-            runs = [lesson(experiment.key) for experiment in experiments]
+        with waiting("Running the kernel line by line…", keys := tuple(experiment.key for experiment in experiments)):
+            runs = [lesson(key) for key in keys]
     except WorkerError as error:
         st.error(error.words, icon=":material/error:")
         return []

@@ -1,20 +1,14 @@
-"""The app that test_player.py drives: one player, showing the runs that ?case= names in the folder PLAYER_CASES."""
+"""The server of `player_page.py`."""
 
-import json
-import os
 from pathlib import Path
 
 import streamlit as st
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
 
-from explain.player.component import Run, player
-from explain.trace.file import TraceFile
+from explain import ROOT, scripts
 
-FOLDER = Path(os.environ["PLAYER_CASES"])
-
-st.set_page_config(layout="wide")
-
-if st.button("Rerun"):
-    st.text("run again")
-if not st.toggle("Elsewhere"):
-    case = json.loads(FOLDER.joinpath(f"{st.query_params['case']}.json").read_text())
-    player([Run(TraceFile(FOLDER.joinpath(run["file"]).read_bytes()), run["view"]) for run in case], key="player")
+app = st.App(
+    Path(ROOT, "tests", "e2e", "player_page.py"),
+    routes=[scripts.route(), Mount("/app/static", StaticFiles(directory=ROOT / "static"))],
+)

@@ -24,6 +24,7 @@ from explain.source import functions
 from explain.ui import controls, layout
 from explain.ui.charts import plotted
 from explain.ui.exercises import ask
+from explain.ui.follow import waiting
 from explain.ui.pictures import drawing
 from explain.ui.repeat import repeated
 from explain.workers import WorkerError
@@ -44,8 +45,7 @@ def size_of_errors(experiment: Experiment, beside: DeltaGenerator) -> None:
         dtype: [Way(KERNELS[one.kernel].short, one) for one in pair]
         for dtype, *pair in ways_to_compute.by_dtype(experiment)
     }
-    with st.spinner("Running both kernels…"):
-        outputs = _outputs([way for pair in pairs.values() for way in pair])
+    outputs = _outputs([way for pair in pairs.values() for way in pair])
     if not outputs:
         return
     found = {dtype: [outputs.pop(0) for _ in pair] for dtype, pair in pairs.items()}
@@ -81,9 +81,11 @@ def _table(key: str, what: str, outputs: Mapping[str, Output], first: Output | N
 
 def _outputs(ways: Sequence[Way]) -> list[Found]:
     """The output of each way; empty, with the error shown, if one cannot be computed."""
+    asked = tuple((way.experiment.key, way.reverse_keys) for way in ways)
     try:
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            outputs = pool.map(lambda way: output(way.experiment.key, way.reverse_keys), ways)
+        with waiting("Running the kernels…", asked) as first, ThreadPoolExecutor(AT_ONCE) as pool:
+            run = pool.map if first else map  # what was made needs no thread
+            outputs = run(lambda one: output(*one), asked)
             return [Found(way.name, way.experiment.kernel, made) for way, made in zip(ways, outputs, strict=True)]
     except WorkerError as error:
         st.error(error.words, icon=":material/error:")

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import streamlit as st
 
-from explain import contents, lessons
+from explain import contents, lessons, scripts
 from explain.chapters.home import figures
 from explain.chapters.home import opening as values
 from explain.engine import DeviceStatus, engine, has_triton
@@ -31,13 +31,14 @@ def _text(name: str) -> str:
     return _HERE.joinpath(name).read_text(encoding="utf-8")
 
 
+_MODULES = [*map(files.module, _PLAYERS), *(files.joinable(_text(name)) for name in _OWN)]
+SCRIPT = scripts.served("opening", "".join([*_MODULES, "export default mount;\n"]))
+"""The address of the opening's script."""
 _OPENING = st.components.v2.component(
     "tilescope_opening",
     html=_text("opening.html"),
     css=files.colours(".opening") + layout.TERMS + _text("opening.css"),
-    js="".join(
-        [*map(files.module, _PLAYERS), *(files.joinable(_text(name)) for name in _OWN), "export default mount;\n"]
-    ),
+    js=scripts.loader(SCRIPT),
 )
 
 

@@ -10,26 +10,28 @@ from typing import Any
 
 import streamlit as st
 
+from explain import scripts
 from explain.puzzles import language
 
 HERE = Path(__file__).parent
 ACE = ("ace.js", "mode-python.js", "ext-language_tools.js")
 
 
-def _ace() -> str:
-    """Ace's scripts, as one text."""
+def _script() -> str:
+    """Ace's scripts and ours, as one."""
     spec = importlib.util.find_spec("django_ace")  # found, not imported: only its files are used
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("the editor's files are missing: pip install -r requirements.txt")
     folder = Path(spec.origin).parent / "static" / "django_ace" / "ace"
-    return "\n".join((folder / name).read_text(encoding="utf-8") for name in ACE)
+    ace = "\n".join((folder / name).read_text(encoding="utf-8") for name in ACE)
+    return f"function defineAce() {{\n{ace}\n}}\n" + (HERE / "editor.js").read_text(encoding="utf-8")
 
 
 _COMPONENT = st.components.v2.component(
     "tilescope_editor",
     html='<div class="kernel-editor"></div>',
     css=(HERE / "editor.css").read_text(encoding="utf-8"),
-    js=f"function defineAce() {{\n{_ace()}\n}}\n" + (HERE / "editor.js").read_text(encoding="utf-8"),
+    js=scripts.loader(scripts.served("editor", _script())),
     isolate_styles=False,  # Ace puts its styles into the document
 )
 

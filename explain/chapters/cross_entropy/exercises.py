@@ -10,6 +10,7 @@ from explain.chapters.cross_entropy.states import Loss, State, loss_of, states
 from explain.exercises import Question, Why
 from explain.experiment import Experiment
 from explain.figures.numbers import count, fixed, number
+from explain.kept import kept
 from explain.trace.model import Trace
 from kernels.inputs import IGNORE_INDEX
 
@@ -24,13 +25,14 @@ class Shown:
     trace: Trace
 
 
-def _targets(shown: Shown) -> np.ndarray:
-    return np.asarray(shown.experiment.make_inputs()["targets"])
+@kept
+def _targets(experiment: Experiment) -> np.ndarray:
+    return np.asarray(experiment.make_inputs()["targets"])
 
 
 def _token(shown: Shown) -> int:
     """The counted token of the first tile with its target furthest to the right."""
-    own = _targets(shown)[: shown.experiment.values["block_m"]]
+    own = _targets(shown.experiment)[: shown.experiment.values["block_m"]]
     return int(np.argmax(own))
 
 
@@ -47,7 +49,7 @@ def _loss(shown: Shown) -> Loss:
 
 def _found(shown: Shown) -> State:
     """The state after the tile that has the token's target."""
-    target = int(_targets(shown)[_token(shown)])
+    target = int(_targets(shown.experiment)[_token(shown)])
     return next(one for one in _states(shown) if one.first <= target <= one.last)
 
 
@@ -59,7 +61,7 @@ def _steps_of_the_target(shown: Shown) -> range:
 
 
 def _why_target(shown: Shown) -> Why:
-    found, target = _found(shown), int(_targets(shown)[_token(shown)])
+    found, target = _found(shown), int(_targets(shown.experiment)[_token(shown)])
     return Why(
         f"The target of token {_token(shown)} is column {target}, in the tile of columns {found.first}–{found.last}. "
         f"There x_t becomes {number(found.target, 4)}.",
@@ -125,14 +127,14 @@ QUESTIONS = (
     Question[Shown](
         "target",
         lambda shown: (
-            f"Token {_token(shown)} has the target {int(_targets(shown)[_token(shown)])}. Go to the step at which its "
+            f"Token {_token(shown)} has the target {int(_targets(shown.experiment)[_token(shown)])}. Go to the step at which its "
             "x_t is no longer −∞."
         ),
         "step",
         _steps_of_the_target,
         _why_target,
         hint="The target is a column. Which tile of the vocabulary has it?",
-        asked=lambda shown: shown.experiment.kernel != BACKWARD and bool((_targets(shown) != IGNORE_INDEX).any()),
+        asked=lambda shown: shown.experiment.kernel != BACKWARD and bool((_targets(shown.experiment) != IGNORE_INDEX).any()),
     ),
     Question[Shown](
         "weight",
@@ -142,7 +144,7 @@ QUESTIONS = (
         _why_weight,
         tolerance=0.03,
         hint="The loss is −ln of this weight. Read the loss of the token at the end of the run.",
-        asked=lambda shown: bool((_targets(shown) != IGNORE_INDEX).any()),
+        asked=lambda shown: bool((_targets(shown.experiment) != IGNORE_INDEX).any()),
     ),
     Question[Shown](
         "logit-bytes",

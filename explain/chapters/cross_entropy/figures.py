@@ -121,6 +121,7 @@ def backward_table(forward: Experiment, both: Experiment) -> str:
     )
 
 
+@kept
 def measured_table(found: Measured) -> str:
     """Milliseconds and peak memory of each variant at each size, as a Markdown table."""
     names = [one.name for one in found.cases[0].variants]

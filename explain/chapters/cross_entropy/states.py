@@ -9,6 +9,7 @@ import numpy as np
 from explain.beats import beats
 from explain.experiment import Experiment
 from explain.held import Held
+from explain.kept import kept
 from explain.trace.model import Trace, numbers
 
 
@@ -35,6 +36,7 @@ class Loss:
     step: int
 
 
+@kept
 def states(experiment: Experiment, trace: Trace, token: int) -> list[State]:
     """The token's state after each tile, in order."""
     roles, found = experiment.entry.roles, []
@@ -54,6 +56,7 @@ def states(experiment: Experiment, trace: Trace, token: int) -> list[State]:
     return found
 
 
+@kept
 def loss_of(experiment: Experiment, trace: Trace, token: int) -> Loss | None:
     """The token's loss; None if its program was not recorded."""
     roles = experiment.entry.roles

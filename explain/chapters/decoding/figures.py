@@ -312,6 +312,7 @@ def masks_words(seq_len: int, kv_len: int) -> str:
     return f"{told} The first sees {first[0]} and {first[1]}."
 
 
+@kept
 def measured_table(result: Result) -> str:
     """The fast kernel beside the bound, a copy and the fastest library, each case of the benchmark, as Markdown."""
     rows = []
@@ -330,6 +331,7 @@ def measured_table(result: Result) -> str:
     return markdown(columns, rows)
 
 
+@kept
 def measured_words(result: Result) -> str:
     """The fast kernel's share of the bandwidth, and its time beside the fastest library, in words."""
     own = [case.work / seconds / _rate(result) for case, seconds in _measured(result)]

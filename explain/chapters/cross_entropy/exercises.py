@@ -30,6 +30,11 @@ def _targets(experiment: Experiment) -> np.ndarray:
     return np.asarray(experiment.make_inputs()["targets"])
 
 
+def _counts(shown: Shown) -> bool:
+    """Whether any token does."""
+    return bool((_targets(shown.experiment) != IGNORE_INDEX).any())
+
+
 def _token(shown: Shown) -> int:
     """The counted token of the first tile with its target furthest to the right."""
     own = _targets(shown.experiment)[: shown.experiment.values["block_m"]]
@@ -127,14 +132,14 @@ QUESTIONS = (
     Question[Shown](
         "target",
         lambda shown: (
-            f"Token {_token(shown)} has the target {int(_targets(shown.experiment)[_token(shown)])}. Go to the step at which its "
-            "x_t is no longer −∞."
+            f"Token {_token(shown)} has the target {int(_targets(shown.experiment)[_token(shown)])}. "
+            "Go to the step at which its x_t is no longer −∞."
         ),
         "step",
         _steps_of_the_target,
         _why_target,
         hint="The target is a column. Which tile of the vocabulary has it?",
-        asked=lambda shown: shown.experiment.kernel != BACKWARD and bool((_targets(shown.experiment) != IGNORE_INDEX).any()),
+        asked=lambda shown: shown.experiment.kernel != BACKWARD and _counts(shown),
     ),
     Question[Shown](
         "weight",
@@ -144,7 +149,7 @@ QUESTIONS = (
         _why_weight,
         tolerance=0.03,
         hint="The loss is −ln of this weight. Read the loss of the token at the end of the run.",
-        asked=lambda shown: bool((_targets(shown.experiment) != IGNORE_INDEX).any()),
+        asked=_counts,
     ),
     Question[Shown](
         "logit-bytes",

@@ -3,12 +3,12 @@
 from explain.chapters.backward import view
 from explain.ui import layout
 
-beside = layout.chapter(
+with layout.chapter(
     __file__,
     goal="see how a kernel computes dQ, dK and dV without the N × N matrix P, and what that costs.",
     words=view.WORDS,
-)
-view.one_row(beside)
+):
+    view.one_row()
 experiment, traces = view.kernels()
 view.what_is_kept()
 view.the_bill()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from explain import lessons
 from explain.chapters.backward import exercises, figures, sums
@@ -47,24 +46,24 @@ WORDS = (
 METHOD = ("dV = Pᵀ dO", "dP = dO Vᵀ", "dS = P ∘ (dP − δ)", "dQ = dS K · sm_scale", "dK = dSᵀ Q · sm_scale")
 
 
-def one_row(beside: DeltaGenerator) -> None:
+@st.fragment
+def one_row() -> None:
     """The chain rule of softmax on a short row, with sliders."""
-    with beside:
-        drawn = st.container()
-        with st.expander("Move the logits x, and dp"):
-            columns = st.columns(2)
-            x, dp = (
-                [
-                    column.select_slider(f"{name}{i}", STEPS, start, key=f"{name}{i}", bind="query-params")
-                    for i, start in enumerate(starts)
-                ]
-                for column, name, starts in zip(columns, ("x", "dp"), (LOGITS, UPSTREAM), strict=True)
-            )
-        row = Chain.of(x, dp)
-        with drawn:
-            pictures.drawing(figures.chain(row), figures.chain(row, narrow=True))
-            layout.prose(figures.worked(row))
-            st.caption("computed on this page, in float64")
+    drawn = st.container()
+    with st.expander("Move the logits x, and dp"):
+        columns = st.columns(2)
+        x, dp = (
+            [
+                column.select_slider(f"{name}{i}", STEPS, start, key=f"{name}{i}", bind="query-params")
+                for i, start in enumerate(starts)
+            ]
+            for column, name, starts in zip(columns, ("x", "dp"), (LOGITS, UPSTREAM), strict=True)
+        )
+    row = Chain.of(x, dp)
+    with drawn:
+        pictures.drawing(figures.chain(row), figures.chain(row, narrow=True))
+        layout.prose(figures.worked(row))
+        st.caption("computed on this page, in float64")
 
 
 def kernels() -> tuple[Experiment, list[Trace]]:

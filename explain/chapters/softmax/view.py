@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -59,6 +60,7 @@ def _add(shift: int | None = None) -> None:
     st.query_params["add"] = _written(st.session_state["add"] if shift is None else shift)
 
 
+@functools.lru_cache(typed=True)  # Streamlit asks several times for each of a slider's values
 def _written(value: float) -> str:
     return number(value)
 

@@ -29,6 +29,11 @@ LIBRARIES = {
 }  # fmt: skip
 
 
+BACKWARD_BARS = {"torch.sdpa cudnn backward": 1.0, "torch.sdpa flash backward": 1.3}
+HEAD_DIMS = (16, 64, 72, 104, 128, 136, 200, 257)
+"""Heads that are alike to the kernels of attention backward: from each up to the next."""
+
+
 @dataclass(frozen=True)
 class Beside:
     """Ours beside a baseline: their time ÷ ours for every shape that both have a time for, the slowest first."""
@@ -128,6 +133,41 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
         f"host counts. Again: `python benchmarks/speed.py --random {' '.join(map(str, seeds))} --shapes "
         f"{len(result['cases']) // len(seeds)} --out FILE`."
     )
+
+
+def backward_by_head_dim(result: dict[str, Any]) -> str:
+    """Attention backward beside both baselines, by head_dim, as a Markdown table."""
+    cases = [case for case in result["cases"] if case["case"]["table"] == "backward"]
+    spans = [*itertools.pairwise(HEAD_DIMS), (0, HEAD_DIMS[-1])]
+    rows = []
+    for least, end in spans:
+        own = [case for case in cases if least <= case["case"]["shape"][-1] < end]
+        ratios = [_ratios(own, "backward", baseline) for baseline in BACKWARD_BARS]
+        if not all(ratios):
+            continue
+        dims = sorted({case["case"]["shape"][-1] for case in own})
+        named = "all" if not least else str(dims[0]) if len(dims) == 1 else f"{dims[0]}–{dims[-1]}"
+        cells: list[str] = []
+        for found, bar in zip(ratios, BACKWARD_BARS.values(), strict=True):
+            won = sum(ratio >= bar for ratio in found) / len(found)
+            cells += [percent(won), fixed(statistics.geometric_mean(found), 2), fixed(min(found), 2)]
+        rows.append((named, len(own), *cells))
+    headings = [
+        heading
+        for baseline, bar in BACKWARD_BARS.items()
+        for heading in (f"≥ {bar:g} × {LIBRARIES[baseline]}", "geometric mean", "slowest")
+    ]
+    return markdown(("head_dim", Column("shapes"), *map(Column, headings)), rows)
+
+
+def _ratios(cases: list[dict[str, Any]], table: str, baseline: str) -> list[float]:
+    """Their time ÷ ours on the GPU, for each case that both have one for."""
+    ours = _name(WAYS[table][0])
+    return [
+        theirs / mine
+        for case in cases
+        if (mine := _time(case, ours, False)) and (theirs := _time(case, baseline, False))
+    ]
 
 
 def _name(ours: str) -> str:

@@ -1,4 +1,4 @@
-"""Writes the figures of README.md, docs/checks.md, docs/newcomers.md, docs/difference.md and docs/three-numbers.md.
+"""Writes the figures of README.md and of docs/: checks, difference, newcomers, speed and three-numbers.
 
     python scripts/write_figures.py
 
@@ -36,6 +36,7 @@ README = ROOT / "README.md"
 NEWCOMERS = ROOT / "docs" / "newcomers.md"
 DIFFERENCE = ROOT / "docs" / "difference.md"
 CHECKS = ROOT / "docs" / "checks.md"
+SPEED = ROOT / "docs" / "speed.md"
 WORDS: Mapping[str, Mapping[str, str]] = data(__file__)
 """The README's paragraphs, by the file of a result."""
 BEGIN, END = "<!-- figures: written by scripts/write_figures.py -->", "<!-- end of figures -->"
@@ -294,6 +295,14 @@ def planted() -> str:
     return "\n\n".join([BEGIN, said(file, result).replace("](benchmarks", "](../benchmarks"), *_stale(result), END])
 
 
+def backward() -> str:
+    """Attention backward on random shapes, by head_dim."""
+    result = results.read(results.BENCHMARKS / "speed_random.json")
+    where = result["provenance"]
+    words = f"`benchmarks/results/speed_random.json`, {where['gpu']}, {_versions(where)}."
+    return "\n\n".join([BEGIN, speed_random_table.backward_by_head_dim(result), words, *_stale(result), END])
+
+
 def three_numbers() -> str:
     """A document: every kernel's bytes by formula, trace and counters at three sizes larger than L2.
 
@@ -329,8 +338,10 @@ def three_numbers() -> str:
 def main(arguments: list[str]) -> int:
     """Writes or checks the files; returns the exit status."""
     wanted = {THREE_NUMBERS: three_numbers()}
-    sections = ((README, figures()), (NEWCOMERS, newcomers()), (DIFFERENCE, difference()), (CHECKS, planted()))
-    for path, section in sections:
+    sections = {
+        README: figures(), NEWCOMERS: newcomers(), DIFFERENCE: difference(), CHECKS: planted(), SPEED: backward()
+    }  # fmt: skip
+    for path, section in sections.items():
         head, _, rest = path.read_text().partition(BEGIN)
         wanted[path] = head + section + rest.partition(END)[2]
     if "--check" in arguments:

@@ -21,6 +21,7 @@ FIGURES = runpy.run_path(str(ROOT / "scripts" / "write_figures.py"))
         ("newcomers", "docs/newcomers.md"),
         ("difference", "docs/difference.md"),
         ("three_numbers", "docs/three-numbers.md"),
+        ("backward", "docs/speed.md"),
     ],
 )
 def test_what_is_written_down_is_the_committed_result(made, file):

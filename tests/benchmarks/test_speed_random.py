@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.speed_cases import TORCH_DTYPE, Case, Variant, variants
 from benchmarks.speed_random import ELEMENTS, TOKENS, cases
-from benchmarks.speed_random_table import LARGE, WAYS, beside, lines, summary, untimed
+from benchmarks.speed_random_table import LARGE, WAYS, backward_by_head_dim, beside, lines, summary, untimed
 
 
 def test_a_seed_draws_the_same_shapes_again_and_another_draws_others():
@@ -106,3 +106,28 @@ def test_the_tables_have_every_comparison():
     rows = [line for line in lines(result) if line.startswith("| softmax")]
     assert [row.count("|") for row in rows] == [9, 9]
     assert len(list(summary(result))) == 3
+
+
+def test_backward_by_head_dim_counts_each_shape_once_and_all_at_the_end():
+    ours, cudnn, flash = WAYS["backward"]
+    result = {"cases": [
+        {
+            "case": {"table": "backward", "shape": [1, 1, 64, head_dim]},
+            "variants": [
+                {"name": name, "seconds": seconds, "host_seconds": 0.0}
+                for name, seconds in ((ours.partition(":")[2], 1.0), (cudnn, cudnn_s), (flash, 1.2))
+            ],
+        }
+        for head_dim, cudnn_s in ((64, 2.0), (128, 0.5), (128, 2.0), (256, 1.0))
+    ]}  # fmt: skip
+    heading, _, *rows = (
+        [cell.strip() for cell in line.strip("|").split("|")] for line in backward_by_head_dim(result).splitlines()
+    )
+    assert heading[2] == "≥ 1 × cuDNN"
+    assert [row[:5] for row in rows] == [
+        ["64", "1", "100%", "2.00", "2.00"],
+        ["128", "2", "50%", "1.00", "0.50"],
+        ["256", "1", "100%", "1.00", "1.00"],
+        ["all", "4", "75%", "1.19", "0.50"],
+    ]
+    assert {row[5] for row in rows} == {"0%"}

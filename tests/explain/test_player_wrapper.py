@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from explain import lessons, recordings
 from explain.glossary import definitions
+from explain.player import files as parts
 from explain.player.component import Run, body_of, player, token_lines
 from explain.player.files import modules, script
 from explain.trace.file import TraceFile
@@ -89,6 +90,12 @@ def test_the_packet_carries_the_trace_and_its_source():
     alpha = next(made for made in run["sources"][0]["equations"].values() if made["variable"] == "alpha")
     assert "{alpha}" in json.dumps(alpha["numbers"])
     assert any("acc" in names for names in run["sources"][0]["alive"].values())
+
+
+def test_a_message_of_the_player_holds_the_packet_and_not_the_players_script():
+    sent = page().get("bidi_component")[0].proto
+    assert sent.ByteSize() < len(sent.bytes) + 2000
+    assert parts.address() in sent.js_content
 
 
 def test_names_in_the_catalogs_kernels_are_explained_and_no_others():

@@ -49,9 +49,3 @@ def test_the_server_has_the_scripts_that_its_pages_load_at_once():
     for path, script in (("/", home.SCRIPT), ("/softmax", files.address()), ("/write_it", files.address())):
         assert f'<link rel="modulepreload" crossorigin href="./{script}">' in client.get(path).text
         assert client.get(f"/{script}").text.count("export default") == 1
-
-
-def test_a_message_of_a_component_does_not_hold_its_script():
-    for address in (home.SCRIPT, files.address()):
-        assert address in scripts.loader(address)
-        assert len(scripts.loader(address)) < 1000

@@ -31,6 +31,7 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernels.attention import LOG2_E, _Call
@@ -55,9 +56,12 @@ def attention_rows_kernel(
     stride_ob, stride_oh, stride_om, stride_od, stride_gb, stride_gh, stride_gm, stride_gd,
     heads, seq_len, padded,
     HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, MULTIPLE: tl.constexpr,
+    EARLY: tl.constexpr,
 ):  # fmt: skip
     # What each row brings to all its keys: D, and lse in base 2, +inf for a row that saw no key or is none, since 2^(S
-    # − inf) is 0. And WIDTH zeros where dQ will be summed.
+    # − inf) is 0. And WIDTH zeros where dQ will be summed. EARLY: the next kernel starts now, and waits for this one.
+    if EARLY:
+        gdc_launch_dependents()
     stride_ob, stride_oh, stride_om = multiples(stride_ob, stride_oh, stride_om, MULTIPLE)
     stride_gb, stride_gh, stride_gm = multiples(stride_gb, stride_gh, stride_gm, MULTIPLE)
     batch = (tl.program_id(1) // heads).to(tl.int64)
@@ -307,9 +311,11 @@ def attention_backward_queries_kernel(
 @triton.jit
 def attention_dq_kernel(
     sums_ptr, dq_ptr, seq_len, padded, sm_scale,
-    HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr,
+    HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     # dQ = the sums · sm_scale, in its dtype
+    if EARLY:
+        gdc_wait()  # until the sums are there
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     dims = tl.arange(0, BLOCK_D)
     inside = (rows < seq_len)[:, None] & (dims < HEAD_DIM)[None, :]
@@ -366,11 +372,11 @@ def flash_attention_backward(
     rows = prepared(
         attention_rows_kernel, (padded // side, heads), (*o.stride(), *do.stride(), call.heads, seq_len, padded),
         {"HEAD_DIM": head_dim, "WIDTH": 0 if dq == "again" else block_d, "BLOCK_D": block_d, "BLOCK_M": side,
-         "MULTIPLE": multiple(o, do)}, num_warps=4,
+         "MULTIPLE": multiple(o, do), "EARLY": False}, num_warps=4,
     )  # fmt: skip
     scaled = prepared(
         attention_dq_kernel, (padded // side, heads), (seq_len, padded, call.sm_scale),
-        {"HEAD_DIM": head_dim, "WIDTH": block_d, "BLOCK_D": block_d, "BLOCK_M": side}, num_warps=4,
+        {"HEAD_DIM": head_dim, "WIDTH": block_d, "BLOCK_D": block_d, "BLOCK_M": side, "EARLY": False}, num_warps=4,
     )  # fmt: skip
     whole = seq_len % side == kv_len % side == 0 and head_dim == sum(parts)
     tiles: dict[str, Any] = {

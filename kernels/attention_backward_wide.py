@@ -27,6 +27,7 @@ import triton
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma, warpgroup_mma_wait
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from kernels.attention import _Call
 from kernels.attention_backward_hopper import ROWS, _add_dq, _mine, _plus, _scores, _waited, launches, refusal
@@ -40,17 +41,22 @@ WIDTH = 64
 def _fetch(
     descs, places, barriers, sizes,
     PARTS: gl.constexpr, WIDTH: gl.constexpr, STAGES: gl.constexpr, DO_STAGES: gl.constexpr, CAUSAL: gl.constexpr,
+    EARLY: gl.constexpr, LAUNCH: gl.constexpr,
 ):  # fmt: skip
     q_desc, k_desc, v_desc, do_desc, _dk_desc, _dv_desc, _dq_desc, lse2_desc, delta_desc = descs
     q_s, k_s, v_s, do_s, _ds_s, _dq_s, lse2_s, delta_s, _p_s = places
     kept, _ds_full, _ds_empty, _done, q_full, q_empty, do_full, do_empty, _p_full, _p_empty = barriers
     at_once, kv_heads, group, seq_len, padded, _kv_len, diagonal, _sm_scale, _scale_log2 = sizes
-    batch, kv_head, first, start = _mine(at_once, kv_heads, diagonal, 1, CAUSAL)
+    batch, kv_head, first, start = _mine(at_once, kv_heads, diagonal, 1, CAUSAL, LAUNCH)
+    if EARLY:  # the next kernel starts too, and waits for this one
+        gdc_launch_dependents()
     mbarrier.expect(kept.index(0), PARTS * k_desc.block_type.nbytes)
     mbarrier.expect(kept.index(1), PARTS * v_desc.block_type.nbytes)
     for part in gl.static_range(PARTS):
         at = [batch, kv_head, first, part * WIDTH]
         tma.async_copy_global_to_shared(k_desc, at, kept.index(0), k_s.index(part))
+    if EARLY:
+        gdc_wait()  # until lse and D are there, and what dQ is added to
     fetched = 0  # tiles of queries so far
     for member in range(group):
         head = kv_head * group + member
@@ -124,13 +130,13 @@ def _slopes(dp, turn, place, places, barriers, S_LAYOUT: gl.constexpr, QUERY: gl
 def _values(
     descs, places, barriers, sizes,
     PARTS: gl.constexpr, WIDTH: gl.constexpr, STAGES: gl.constexpr, DO_STAGES: gl.constexpr, CAUSAL: gl.constexpr,
-    EDGE: gl.constexpr,
+    EDGE: gl.constexpr, LAUNCH: gl.constexpr,
 ):  # fmt: skip
     q_desc, _k_desc, _v_desc, _do_desc, _dk_desc, dv_desc, _dq_desc, _lse2_desc, _delta_desc = descs
     q_s, k_s, v_s, do_s, _ds_s, _dq_s, _lse2_s, _delta_s, _p_s = places
     kept, _ds_full, _ds_empty, done, q_full, _q_empty, do_full, do_empty, _p_full, _p_empty = barriers
     at_once, kv_heads, group, seq_len, _padded, _kv_len, diagonal, _sm_scale, _scale_log2 = sizes
-    batch, kv_head, first, start = _mine(at_once, kv_heads, diagonal, 1, CAUSAL)
+    batch, kv_head, first, start = _mine(at_once, kv_heads, diagonal, 1, CAUSAL, LAUNCH)
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, WIDTH, 16])
     P_LAYOUT: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=LAYOUT, k_width=2)
@@ -179,12 +185,13 @@ def _values(
 def _keys(
     descs, places, barriers, sizes,
     PARTS: gl.constexpr, WIDTH: gl.constexpr, STAGES: gl.constexpr, DO_STAGES: gl.constexpr, CAUSAL: gl.constexpr,
+    LAUNCH: gl.constexpr,
 ):  # fmt: skip
     q_desc, _k_desc, _v_desc, _do_desc, dk_desc, _dv_desc, _dq_desc, _lse2_desc, _delta_desc = descs
     q_s, k_s, v_s, do_s, _ds_s, _dq_s, _lse2_s, _delta_s, _p_s = places
     kept, _ds_full, _ds_empty, done, q_full, q_empty, do_full, _do_empty, _p_full, _p_empty = barriers
     at_once, kv_heads, group, seq_len, _padded, _kv_len, diagonal, sm_scale, _scale_log2 = sizes
-    batch, kv_head, first, start = _mine(at_once, kv_heads, diagonal, 1, CAUSAL)
+    batch, kv_head, first, start = _mine(at_once, kv_heads, diagonal, 1, CAUSAL, LAUNCH)
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, WIDTH, 16])
     P_LAYOUT: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=LAYOUT, k_width=2)
@@ -229,9 +236,10 @@ def attention_backward_wide_kernel(
     q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse2_desc, delta_desc,
     at_once, kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2,
     PARTS: gl.constexpr, WIDTH: gl.constexpr, STAGES: gl.constexpr, DO_STAGES: gl.constexpr, CAUSAL: gl.constexpr,
-    EDGE: gl.constexpr, REGISTERS: gl.constexpr, DQ_REGISTERS: gl.constexpr,
+    EDGE: gl.constexpr, EARLY: gl.constexpr, LAUNCH: gl.constexpr, REGISTERS: gl.constexpr, DQ_REGISTERS: gl.constexpr,
 ):  # fmt: skip
-    # A head has PARTS parts of WIDTH features. EDGE: the last program has keys outside.
+    # A head has PARTS parts of WIDTH features. EDGE: the last program has keys outside. EARLY and LAUNCH are as in
+    # `attention_backward_hopper.py`.
     q_s = gl.allocate_shared_memory(q_desc.dtype, [STAGES * PARTS, 1, 1, 64, WIDTH], q_desc.layout)
     k_s = gl.allocate_shared_memory(q_desc.dtype, [PARTS, 1, 1, 64, WIDTH], k_desc.layout)
     v_s = gl.allocate_shared_memory(q_desc.dtype, [PARTS, 1, 1, 64, WIDTH], v_desc.layout)
@@ -272,10 +280,10 @@ def attention_backward_wide_kernel(
     sizes = (at_once, kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2)
     gl.warp_specialize(
         [
-            (_values, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, DO_STAGES, CAUSAL, EDGE)),
-            (_keys, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, DO_STAGES, CAUSAL)),
-            (_add_dq, (descs, places, barriers, sizes, PARTS, WIDTH, 1, CAUSAL)),
-            (_fetch, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, DO_STAGES, CAUSAL)),
+            (_values, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, DO_STAGES, CAUSAL, EDGE, LAUNCH)),
+            (_keys, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, DO_STAGES, CAUSAL, LAUNCH)),
+            (_add_dq, (descs, places, barriers, sizes, PARTS, WIDTH, 1, CAUSAL, LAUNCH)),
+            (_fetch, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, DO_STAGES, CAUSAL, EARLY, LAUNCH)),
         ],
         [4, 4, 1], [REGISTERS, DQ_REGISTERS, 24],
     )  # fmt: skip
@@ -294,6 +302,7 @@ def attention_backward_wide(
     sm_scale: float | None = None,
     diagonal: int | None = None,
     l2_share: float = 1 / 7,
+    stored: bool | None = None,
 ) -> Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
     """dQ, dK and dV as `attention_backward_hopper` returns them, for a head_dim up to 256.
 
@@ -308,5 +317,6 @@ def attention_backward_wide(
     own = {"REGISTERS": registers, "DQ_REGISTERS": dq_registers}
     call = _Call.of(q, k, v, causal, sm_scale, diagonal, ROWS, ROWS)
     return launches(
-        attention_backward_wide_kernel, call, (q, k, v, o, do), causal, ROWS, tile, own, l2_share, registers=128
-    )
+        attention_backward_wide_kernel, call, (q, k, v, o, do), causal, ROWS, tile, k.shape[2] % ROWS != 0, own,
+        l2_share, 128, stored,
+    )  # fmt: skip

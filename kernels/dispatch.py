@@ -127,13 +127,12 @@ def attention_backward(
 ) -> Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
     """dQ, dK and dV for all that `attention` takes; `deterministic`: the same bits every time.
 
-    On Hopper, 16-bit heads of 24 to 256 features run five matmuls, unless the result must be deterministic or, with 97
-    to 128 features, a mask hides much of few keys:
+    On Hopper, 16-bit heads of 24 to 256 features run five matmuls, unless the result must be deterministic:
 
     | head_dim, up to | keys a program | × cuDNN on an H200: seven matmuls → five                           |
     |-----------------|----------------|--------------------------------------------------------------------|
     | 96              | 128            | 7×16×4096×72 causal 0.96 → 1.31, 2×8×8192×40 0.86 → 1.09            |
-    | 128             | 128            | 2×16×8192×128 0.71 → 1.01                                          |
+    | 128             | 128            | 2×16×8192×128 0.71 → 1.01, 55×32×257×128 causal 0.96 → 1.05        |
     | 192             | 64, `_wide`    | 2×10×5958×176 1.12 → 1.57, 1×8×1500×160 causal 0.96 → 1.70         |
     | 256             | 64, `_wide`    | 2×16×4096×256 0.83 → 1.14, 1×2×10747×256 causal 0.60 → 1.21        |
 
@@ -155,8 +154,7 @@ def attention_backward(
     side, head_dim = tile_side(q), q.shape[3]
     large = q.element_size() == 2 and shared_memory(q) > 200 * 1024
     short = _short(q, k, causal) if large else {}
-    five = is_hopper(q) and not deterministic and head_dim > 16 and not (short and 96 < head_dim <= 128)
-    if five and not refusal(q, k, v, do, most=256):
+    if is_hopper(q) and not deterministic and head_dim > 16 and not refusal(q, k, v, do, most=256):
         prepare = (attention_backward_wide if head_dim > 128 else attention_backward_hopper).prepare
         return prepare(q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale)
     if short:

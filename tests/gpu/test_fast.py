@@ -216,10 +216,12 @@ def test_gradients(shape, causal, dq):
         (5, 16, 16, 256, 256, 128),
     ],
 )  # fmt: skip
-def test_gradients_by_five_matmuls_on_hopper(shape, causal, dtype):
+@pytest.mark.parametrize("stored", [False, True])
+def test_gradients_by_five_matmuls_on_hopper(shape, causal, dtype, stored):
     if torch.cuda.get_device_capability()[0] != 9:
         pytest.skip("a Hopper GPU's own instructions")
-    assert worst_gradient(flash_attention, shape, dtype, causal, "cuda", backward=attention_backward_hopper) <= 1
+    kernel = partial(attention_backward_hopper, stored=stored)
+    assert worst_gradient(flash_attention, shape, dtype, causal, "cuda", backward=kernel) <= 1
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -232,10 +234,12 @@ def test_gradients_by_five_matmuls_on_hopper(shape, causal, dtype):
         (2, 4, 2, 2000, 2000, 216), (1, 1, 1, 2500, 2500, 176),
     ],
 )  # fmt: skip
-def test_gradients_of_wide_heads_by_five_matmuls_on_hopper(shape, causal, dtype):
+@pytest.mark.parametrize("stored", [False, True])
+def test_gradients_of_wide_heads_by_five_matmuls_on_hopper(shape, causal, dtype, stored):
     if torch.cuda.get_device_capability()[0] != 9:
         pytest.skip("a Hopper GPU's own instructions")
-    assert worst_gradient(flash_attention, shape, dtype, causal, "cuda", backward=attention_backward_wide) <= 1
+    kernel = partial(attention_backward_wide, stored=stored)
+    assert worst_gradient(flash_attention, shape, dtype, causal, "cuda", backward=kernel) <= 1
 
 
 @pytest.mark.parametrize("head_dim", [64, 96, 128, 192, 256])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import asdict, replace
 from importlib.util import find_spec
@@ -62,6 +63,17 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--result {path}: there is no folder {path.parent}")
     if config.getoption("--gpu") and not _has_cuda():
         raise pytest.UsageError("--gpu: PyTorch finds no CUDA GPU on this machine (see nvidia-smi)")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Half a million objects live from here to the end: the garbage collector need not look at them again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups

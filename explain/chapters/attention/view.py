@@ -148,11 +148,11 @@ def too_many_scores(shown: Head) -> None:
     with drawn:
         gpu = gpu_choice()
         pictures.drawing(figures.score_bytes(gpu, n))
-        st.caption(f"S of one head in 16 bits: N² scores × {contexts.ITEM_BYTES} bytes. {figures.sources()}")
+        st.caption(f"S of one head in fp16: N² scores × {contexts.ITEM_BYTES} bytes. {figures.sources()}")
     with words.container(key="words: why N² hurts"):
         layout.prose(
-            f"S has N² numbers of {contexts.ITEM_BYTES} bytes each, the size that models use. For this sentence, "
-            f"N = {n}, that is nothing. "
+            f"S has N² numbers. In fp16 each takes {contexts.ITEM_BYTES} bytes. For this sentence, N = {n}, that is "
+            "nothing. "
             f"For {longest.name}, N = {count(longest.context)}, S of one head takes {moved(longest.score_bytes)}: "
             f"{figures.too_large(gpu)} the memory of an {gpu.name}. A model has dozens of heads in each of dozens of "
             "layers. FlashAttention computes the same output and never stores S: it makes a small tile of S on the "

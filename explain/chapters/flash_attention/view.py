@@ -48,10 +48,6 @@ WORDS = {
 """The page's views: what each is for, and what it begins with."""
 
 
-LONG, LONG_TILE = 4096, 128
-"""N of a long text, and the sides of its tiles, for the bytes beside the run's."""
-
-
 def introduce(view: str) -> None:
     """A view's goal and first words, below the page's title."""
     layout.introduce(f"**Goal: {GOALS[view]}**\n\n{WORDS[view]}")
@@ -76,20 +72,21 @@ def step_through(experiment: Experiment) -> Shown:
             "Every load is counted, as if there were no cache."
         )
         layout.chapter_link("three_numbers", "Three numbers shows what caches save →")
-    p = experiment.values
-    sizes = {name: p[name] for name in ("head_dim", "dtype", "causal")}
-    long = Experiment.of(
-        experiment.kernel, {**sizes, "seq_len": LONG, "block_m": LONG_TILE, "block_n": LONG_TILE}, "normal"
-    )
+    long = lessons.LONG.through(experiment.kernel).with_(causal=experiment.values["causal"])
     with picture:
         for own in (experiment, long):
-            n, m, k = (own.values[name] for name in ("seq_len", "block_m", "block_n"))
+            n, m, k, d, dtype = (own.values[name] for name in ("seq_len", "block_m", "block_n", "head_dim", "dtype"))
             both = [(one.entry.title, one.traffic) for one in (own.through("attention_standard"), own)]
             standard_bytes, own_bytes = (formula.read_bytes + formula.written_bytes for _, formula in both)
             more = ratio(standard_bytes / own_bytes)
-            st.markdown(f"**N = {count(n)}**, tiles {m} × {k}: standard attention moves **{more}** as much")
+            st.markdown(
+                f"**N = {count(n)}**, d = {d}, {dtype}, tiles {m} × {k}: standard attention moves **{more}** as much"
+            )
             pictures.drawing(figures.traffic_bars(both, figures.WITH_SCORES))
-        st.caption("formula · both bars of an N have one scale")
+        st.caption(
+            "formula · one head · all numbers of a bar are in the format named above it, L in fp32 · "
+            "both bars of an N have one scale"
+        )
         if traces:
             stepper.traffic_table(experiment, traces[0])
     if traces:

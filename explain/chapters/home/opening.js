@@ -275,8 +275,8 @@ class Opening {
       explain(this.$(".sentence"), sentence, story.terms);
       this.lead(this.$(".code"), story.scenes[scene]);
       this.$(".source span").textContent = computed
-        ? `Computed from the kernels’ formulas (the recorded run has ${story.rows} tokens),`
-        : "Recorded from the real kernel,";
+        ? `Computed from the kernels’ formulas in ${story.formats.computed}. The recorded run has ${story.rows} tokens.`
+        : `Recorded from the real kernel, in ${story.formats.recorded}.`;
     }
     this.$(".place").textContent = `${scene + 1} / ${story.scenes.length}`;
     this.paint(this.surface, scene, passed);

@@ -26,10 +26,12 @@ Floats = NDArray[np.float32]
 
 LENGTHS = tuple(2**power for power in range(6, 18))
 """N on the slider: this sentence's 64 tokens to 131,072."""
-LARGE_TILE = 128
-"""The side of a tile as fast kernels choose it, for the bytes at the largest N."""
 COMPUTED = ("scale", "trips", "bills")
 """The scenes with the formulas' numbers, for more tokens than the run has."""
+COMPUTED_DTYPE = "fp16"
+"""The format of those numbers, as in the chapters: `lessons.LONG` and the bytes of S have it too."""
+LARGE = {"block_m": 128, "block_n": 128, "dtype": COMPUTED_DTYPE}
+"""Tiles as fast kernels choose them, for the bytes at the largest N."""
 
 SAID = {
     "token": ("token", "tokens"),
@@ -168,9 +170,9 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
 
 
 def size(tokens: int) -> dict[str, Any]:
-    """S of one head at N = `tokens` in float32: its bytes beside all shared memory, and its four trips to HBM."""
-    item, chip = ITEM_BYTES["fp32"], GPUS[DEFAULT].shared_bytes_all
-    formula = _traffic(STANDARD, tokens)
+    """S of one head at N = `tokens` in COMPUTED_DTYPE: its bytes beside all shared memory, its four trips to HBM."""
+    item, chip = ITEM_BYTES[COMPUTED_DTYPE], GPUS[DEFAULT].shared_bytes_all
+    formula = _traffic(STANDARD, tokens, dtype=COMPUTED_DTYPE)
     trips = [term.bytes for term in formula.terms if term.buffer in ("s", "p")]
     whole = tokens * tokens * item
     return {
@@ -197,22 +199,21 @@ def bill(experiment: Experiment, traffic: Traffic) -> dict[str, Any]:
     return {"name": experiment.entry.short, "total": moved(total), "bytes": total, "parts": parts}
 
 
-def bills(tokens: int, side: int | None = None) -> dict[str, Any]:
-    """The bills of both kernels at N = `tokens`, in tiles of `side` × `side`, by default those of the run."""
-    each = [bill(one, _traffic(one, tokens, side)) for one in (STANDARD, OPENING)]
+def bills(tokens: int, **changed: Any) -> dict[str, Any]:
+    """The bills of both kernels at N = `tokens`, with the run's other parameters where they are not `changed`."""
+    each = [bill(one, _traffic(one, tokens, **changed)) for one in (STANDARD, OPENING)]
     standard, flash = (one["bytes"] for one in each)
-    sides = side or OPENING.values["block_m"], side or OPENING.values["block_n"]
+    p = {**OPENING.values, **changed}
     return {
-        "size": f"{count(tokens)} tokens, d = {OPENING.values['head_dim']}, tiles of {sides[0]} × {sides[1]}",
+        "size": f"{count(tokens)} tokens, d = {p['head_dim']}, {p['dtype']}, tiles {p['block_m']} × {p['block_n']}",
         "each": each,
         "times": f"{fixed(standard / flash, 1)} ×",
     }
 
 
-def _traffic(experiment: Experiment, tokens: int, tile: int | None = None) -> Traffic:
+def _traffic(experiment: Experiment, tokens: int, **changed: Any) -> Traffic:
     """The bytes and FLOPs of the same attention at another N, by formula; no inputs are made."""
-    sides = {} if tile is None else {"block_m": tile, "block_n": tile}
-    return experiment.entry.formula({**experiment.values, "seq_len": tokens, "kv_len": tokens, **sides})
+    return experiment.entry.formula({**experiment.values, "seq_len": tokens, "kv_len": tokens, **changed})
 
 
 def words() -> list[str]:
@@ -238,7 +239,9 @@ def packet(run: Run, flash: Trace, standard: Trace) -> str:
         "arrays": {name: _encoded(getattr(run, name)) for name in drawn},
         "sizes": [size(tokens) for tokens in LENGTHS],
         "chip": {"name": chip.name, "bytes": chip.shared_bytes_all, "text": moved(chip.shared_bytes_all)},
-        "bills": [bills(p["seq_len"]), bills(LENGTHS[-1], LARGE_TILE)],
+        "bills": [bills(p["seq_len"]), bills(LENGTHS[-1], **LARGE)],
+        "formats": {"recorded": p["dtype"], "computed": COMPUTED_DTYPE},
+        "item": ITEM_BYTES[COMPUTED_DTYPE],
         "written": f"{count(sum(access.bytes for access in flash.accesses(written)))} B",
         "scenes": [{**asdict(one), "link": one.link} for one in told],
         "terms": {word: _definition(term) for term, words in SAID.items() for word in words},

@@ -147,7 +147,7 @@ function scale(pen, data, p) {
 
   const fit = shown.bytes > data.chip.bytes ? `S is ${shown.chips} the chip’s memory` : "S fits on the chip";
   pen.text(fit, said[0], said[1], { size: layout.large, weight: 600 });
-  pen.text("S: N × N numbers of 4 bytes", said[0], said[1] + step, { ink: "muted" });
+  pen.text(`S: N × N numbers of ${data.item} bytes, ${data.formats.computed}`, said[0], said[1] + step, { ink: "muted" });
   pen.text(`chip: all shared memory of an ${data.chip.name}`, said[0], said[1] + 2 * step, { ink: "muted" });
 }
 

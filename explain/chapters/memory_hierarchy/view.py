@@ -80,16 +80,16 @@ def standard_attention() -> tuple[Experiment, list[Trace]]:
         )
     traces = stepper.stepper([experiment], key="standard attention", chapter="memory_hierarchy")
     if traces:
-        own, long = figures.share_of_scores(experiment), figures.share_of_scores(figures.LONG)
-        at = figures.LONG.values
+        own, long = figures.share_of_scores(experiment), figures.share_of_scores(lessons.LONG)
+        at = lessons.LONG.values
         with layout.part(
             "Every trip to HBM, counted",
             "Launch 1 writes S. Launch 2 reads S back, takes the softmax of its rows and writes P. Launch 3 reads P "
             "back. S and P have a row for each query and a column for each key. Each is written once, read once and "
-            f"thrown away.\n\nHere they are **{percent(own)}** of the bytes. Q, K, V and O are the rest: small tiles "
-            "read Q, K and V again and again. Larger tiles read them less often, S and P move as before. At "
-            f"N = {count(at['seq_len'])}, d = {at['head_dim']}, with tiles of {at['block_m']} × {at['block_n']}, S and "
-            f"P are **{percent(long)}**.",
+            f"thrown away.\n\nIn this run, in {experiment.values['dtype']}, they are **{percent(own)}** of the bytes. "
+            "Q, K, V and O are the rest: small tiles read Q, K and V again and again. Larger tiles read them less "
+            f"often, and S and P move as before. At N = {count(at['seq_len'])}, d = {at['head_dim']}, {at['dtype']}, "
+            f"with tiles of {at['block_m']} × {at['block_n']}, S and P are **{percent(long)}**.",
         ):
             wide, narrow = (figures.trips_picture(experiment, traces[0], narrow=one) for one in (False, True))
             pictures.drawing(wide, narrow)

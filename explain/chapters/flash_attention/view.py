@@ -80,7 +80,8 @@ def step_through(experiment: Experiment) -> Shown:
             standard_bytes, own_bytes = (formula.read_bytes + formula.written_bytes for _, formula in both)
             more = ratio(standard_bytes / own_bytes)
             st.markdown(
-                f"**N = {count(n)}**, d = {d}, {dtype}, tiles {m} × {k}: standard attention moves **{more}** as much"
+                f"**N = {count(n)}**, d = {d}, {dtype}, tiles {m} × {k}  \n"
+                f"Standard attention moves **{more}** the bytes."
             )
             pictures.drawing(figures.traffic_bars(both, figures.WITH_SCORES))
         st.caption(

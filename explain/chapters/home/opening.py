@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from explain import glossary
 from explain.beats import ORDINALS, beats, step_of
 from explain.experiment import Experiment
-from explain.figures.numbers import count, fixed, moved, ratio
+from explain.figures.numbers import count, fixed, moved, percent, ratio
 from explain.gpus import DEFAULT, GPUS
 from explain.lessons import OPENING, STANDARD
 from explain.trace.model import Trace, numbers
@@ -30,6 +30,11 @@ COMPUTED = ("scale", "trips", "bills")
 """The scenes with the formulas' numbers, for more tokens than the run has."""
 COMPUTED_DTYPE = "fp16"
 """The format of those numbers, as in the chapters: `lessons.LONG` and the bytes of S have it too."""
+SECONDS = {
+    "sentence": 7, "scores": 7, "scale": 8, "trips": 7, "tile": 6, "row": 6, "larger": 6, "join": 6, "next": 8,
+    "write": 6, "programs": 6, "bills": 9,
+}  # fmt: skip
+"""How long each scene plays; whoever reads in a second language reads its sentence first."""
 LARGE = {"block_m": 128, "block_n": 128, "dtype": COMPUTED_DTYPE}
 """Tiles as fast kernels choose them, for the bytes at the largest N."""
 
@@ -113,7 +118,7 @@ class Scene:
     """
 
     name: str
-    seconds: float
+    seconds: int
     sentence: str
     page: str
     step: int
@@ -136,35 +141,36 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
     )
     programs = -(-p["seq_len"] // block_m)
     dot = f"first set of {roles['scores']}"  # before the mask
-    told: Sequence[tuple[str, float, Experiment, str, str]] = (
-        ("sentence", 4, OPENING, "first load of q", "Each token gets a query, a key and a value: rows of Q, K, V."),
-        ("scores", 3.5, OPENING, dot, "Every query meets every key: S\xa0=\xa0QKᵀ\xa0/\xa0√d."),
-        ("scale", 5, STANDARD, "first write of s", "Twice the tokens, four times the scores. S outgrows the chip."),
-        ("trips", 4, STANDARD, "first load of p",
+    told: Sequence[tuple[str, Experiment, str, str]] = (
+        ("sentence", OPENING, "first load of q",
+         "Attention lets tokens share information. Each gets a query, a key and a value."),
+        ("scores", OPENING, dot, "Every query meets every key: S\xa0=\xa0QKᵀ\xa0/\xa0√d."),
+        ("scale", STANDARD, "first write of s", "Twice the tokens, four times the scores. S outgrows the chip."),
+        ("trips", STANDARD, "first load of p",
          "Standard attention writes S, reads it, writes P\xa0=\xa0softmax(S), reads it."),
-        ("tile", 4, OPENING, dot,
+        ("tile", OPENING, dot,
          f"Instead, keep {block_m} queries on chip. Bring {block_n} keys: one tile of S."),
-        ("row", 3.5, OPENING, f"first new maximum of row {row}",
-         "Softmax needs a row's maximum m and sum ℓ. Õ: the output, before ÷ ℓ."),
-        ("larger", 4, OPENING, f"{ORDINALS[tile]} set of {roles['rescale']}",
+        ("row", OPENING, f"first new maximum of row {row}",
+         "Softmax needs two numbers per row: the maximum m and the sum ℓ."),
+        ("larger", OPENING, f"{ORDINALS[tile]} set of {roles['rescale']}",
          "A larger score comes. The old sum used the old maximum: multiply it by α."),
-        ("join", 6, OPENING, f"first rescale of row {row}",
+        ("join", OPENING, f"first rescale of row {row}",
          f"The new terms join the sum ℓ: {old} × {shrink} + {new} = {total}."),
-        ("next", 8, OPENING, f"second drop of row {row}", "The tile is dropped. The next comes. m, ℓ and Õ stay."),
-        ("write", 6, OPENING, "first write of o",
+        ("next", OPENING, f"second drop of row {row}", "The tile is dropped. The next comes. m, ℓ and Õ stay."),
+        ("write", OPENING, "first write of o",
          "After the last tile, O\xa0=\xa0Õ\xa0÷\xa0ℓ is written to HBM, once."),
-        ("programs", 6, OPENING, "last scores",
+        ("programs", OPENING, "last scores",
          f"The same run again, all {programs} programs at once: the whole S never exists."),
-        ("bills", 9, OPENING, "last write of o", "The same result, up to rounding. S never goes to HBM."),
+        ("bills", OPENING, "last write of o", "The same result, up to rounding. S never goes to HBM."),
     )  # fmt: skip
     traces = {OPENING: (flash, "flash_attention"), STANDARD: (standard, "memory_hierarchy")}
 
-    def scene(name: str, seconds: float, experiment: Experiment, event: str, sentence: str) -> Scene:
+    def scene(name: str, experiment: Experiment, event: str, sentence: str) -> Scene:
         trace, page = traces[experiment]
         step = step_of(trace, experiment.entry.roles, event)
         own = trace.program(step).id[0] == row // block_m
         followed = row if own else trace.program(step).id[0] * block_m
-        return Scene(name, seconds, sentence, page, step, followed, name in COMPUTED)
+        return Scene(name, SECONDS[name], sentence, page, step, followed, name in COMPUTED)
 
     return tuple(scene(*one) for one in told)
 
@@ -207,7 +213,7 @@ def bills(tokens: int, **changed: Any) -> dict[str, Any]:
     return {
         "size": f"{count(tokens)} tokens, d = {p['head_dim']}, {p['dtype']}, tiles {p['block_m']} × {p['block_n']}",
         "each": each,
-        "times": f"{fixed(standard / flash, 1)} ×",
+        "share": percent(flash / standard),
     }
 
 

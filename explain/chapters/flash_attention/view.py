@@ -32,7 +32,7 @@ GOALS = {
 }
 WORDS = {
     "Step through": "A program keeps a tile of queries on chip, reads keys and values tile by tile, and drops each "
-    "tile of S after use. Only O goes to memory, with one number per query for the backward pass.",
+    "tile of S after use. Only O and L go to memory. L is one number per query, for the backward pass.",
     "Tile sizes": "The tiles of one program must fit on chip: Q, K and V in shared memory, S and the output in "
     "registers.\n\n**How large may a tile be?** Press one, and see how full it makes the bars. **Formula** counts each "
     "array once. **Compiler** is what the compiled kernel really uses.",
@@ -122,7 +122,8 @@ def _faster_from() -> None:
         layout.chapter_link("sweeps", "Sweeps: the bytes and times of every N →")
     with picture:
         if seconds:
-            pictures.drawing(figures.crossing_chart(seconds, measured is None))
+            wide, narrow = (figures.crossing_chart(seconds, measured is None, narrow=one) for one in (False, True))
+            pictures.drawing(wide, narrow)
         st.caption(source)
 
 

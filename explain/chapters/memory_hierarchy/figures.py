@@ -22,8 +22,8 @@ from kernels.traffic import Term, tiles
 
 REGISTER_CYCLES = 4.0
 """One dependent add or FMA, in clock cycles. The pictures of time call this one second."""
-LEAST_BAR, LEAST_NAMED = 4.0, 44.0
-"""The shortest bar of a time; the smallest square with a name inside; in units of the picture."""
+LEAST_NAMED = 44.0
+"""The smallest square with a name inside, in units of the picture."""
 HBM, CHIP, SCORES = css("hbm"), css("slate"), css("scores")
 
 
@@ -143,7 +143,7 @@ def times(gpu: Gpu, host_bytes: int, *, logarithmic: bool = False) -> str:
             else own
         )
         full = 1 + math.log(longest / REGISTER_CYCLES) if logarithmic else longest
-        length = max(width * share / full, LEAST_BAR)
+        length = width * share / full
         colour = HBM if level.key == "hbm" else CHIP
         parts += [
             rect(left, y, length, 32, colour, opacity=0.8, title=gpu.latencies[level.key].source),

@@ -32,7 +32,8 @@ def capacities(gpu: Gpu, logarithmic: bool) -> None:
         layout.header("Where does a number live?")
         layout.prose(
             f"The {gpu.name} computes in {gpu.sms} SMs. Each SM has its own registers and its own shared memory, which "
-            f"the papers call **SRAM**. All SMs share the L2 cache. {gpu.hbm} lies outside the chip.\n\n"
+            f"the papers call **SRAM**. All SMs share the L2 cache. All these are on the chip. {gpu.hbm} lies "
+            "outside it.\n\n"
             "A kernel runs in many copies, called programs. Each runs on one SM and may use "
             f"**{moved(gpu.shared_bytes)}** ({capacity(gpu.shared_bytes)}) of its "
             f"{moved(gpu.shared_bytes_sm)} of shared memory; the system keeps the rest. So a program takes "
@@ -54,8 +55,8 @@ def load_times(gpu: Gpu, logarithmic: bool) -> None:
     with layout.part(
         "How long does a load take?",
         f"{how if gpu.latencies else ''}A kernel hides much of the wait: other programs go on while one waits. "
-        f"It cannot hide the bytes: at most {moved(gpu.hbm_bytes_per_second)} pass between {gpu.hbm} and "
-        "the chip in a second. **The fewer bytes cross, the faster a kernel can be.**",
+        f"But the bytes still have to pass: at most {moved(gpu.hbm_bytes_per_second)} a second between {gpu.hbm} and "
+        "the chip. **The fewer bytes cross, the faster a kernel can be.**",
     ):
         if gpu.latencies:
             pictures.drawing(figures.times(gpu, _host_bytes(), logarithmic=logarithmic))
@@ -68,9 +69,9 @@ def standard_attention() -> tuple[Experiment, list[Trace]]:
     """Standard attention in the player, and every trip of its data to HBM."""
     with layout.part(
         "Follow the bytes of one run",
-        "S = QKᵀ / √d, P = softmax(S), O = PV. Standard attention does one after the other, each in a launch of its "
-        "own. Nothing stays on chip from one launch to the next: S and P go through HBM. Here are 64 tokens, to step "
-        "through.",
+        "S = QKᵀ / √d, P = softmax(S), O = PV. Standard attention does one after the other. Each of the three steps "
+        "is one launch. Nothing stays on chip from one launch to the next: S and P go through HBM. Here are 64 tokens, "
+        "to step through.",
     ):
         experiment = controls.controls(
             lessons.STANDARD,

@@ -26,7 +26,7 @@ def two_kernels() -> Runs:
     with layout.part(
         "One row, two kernels",
         "The left kernel computes softmax as the formula says. The right one finds the row's maximum m first and "
-        "subtracts it.",
+        "subtracts it.\n\nA kernel reads the row in short pieces, called **tiles**, from the GPU's memory, HBM.",
     ):
         row = controls.controls(lessons.SAFE, ["inputs", "cols", "block_n", "dtype"], controls.ROW_PRESETS)
     pair = [lessons.naive_twin(row), row]

@@ -140,7 +140,7 @@ def traffic_table(experiment: Experiment, trace: Trace) -> None:
     columns = ("buffer", "direction", "formula", Column("bytes, formula"), Column("bytes, trace"), "why")
     totals, agree = traffic.totals(), got == traffic.totals()
     said = ", ".join(f"**{count(totals[f'{way}_bytes'])} B** {way}" for way in ("read", "written"))
-    mark = ":green[✓ counted in the run and by formula: equal]" if agree else ":red[✗ run and formula differ]"
+    mark = ":green[✓ formula = trace]" if agree else ":red[✗ formula ≠ trace]"
     matmuls = f", {count(matmul)} of them in matmuls" if (matmul := traffic.flops_of("matmul")) else ""
     several = f", {rows_of} rows" if (rows_of := experiment.values.get("rows", 1)) > 1 else ""
     st.markdown(f"HBM{several}: {said}. FLOPs: **{count(traffic.flops)}**{matmuls}. {mark}")

@@ -47,6 +47,11 @@ class Term:
         return self.definition.replace("`", "")
 
     @property
+    def brief(self) -> str:
+        """The definition's first sentence, as Markdown."""
+        return re.split(r"(?<=[.])\s", self.definition.strip(), maxsplit=1)[0].replace("\n", " ")
+
+    @property
     def spellings(self) -> tuple[str, ...]:
         """Its spellings in prose."""
         return (self.name,) if self.words is None else self.words

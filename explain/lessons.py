@@ -29,6 +29,12 @@ VERIFIED = Experiment.of(
     "normal",
 )
 STANDARD = Experiment.of("attention_standard", {"block_m": 16, "block_n": 16}, "sentence")
+LONG = Experiment.of(
+    "attention_standard",
+    {"seq_len": 4096, "kv_len": 4096, "head_dim": 64, "dtype": "fp16", "block_m": 128, "block_n": 128},
+    "normal",
+)
+"""Standard attention at a size and in a format of practice, beside the runs; only its formula is used."""
 LOSS = Experiment.of("cross_entropy_fused", {"block_n": 4}, "sentence_short")
 
 

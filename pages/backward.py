@@ -1,4 +1,4 @@
-"""Chapter 10: Backward. P again from one number per row, and who may write dQ."""
+"""Chapter 10: Backward. It computes P again from one number per row. Which program may write dQ?"""
 
 from explain.chapters.backward import view
 from explain.ui import layout

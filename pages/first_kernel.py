@@ -3,13 +3,12 @@
 from explain.chapters.first_kernel import view
 from explain.ui import layout
 
-with layout.chapter(
+layout.chapter(
     __file__,
     goal="read a Triton kernel, and know what a launch, a program, a tile, a pointer and a mask are.",
     words=view.TWO_SOURCES,
-    wide=2.2,
-):
-    view.two_sources()
+)
+view.two_sources()
 run = view.run()
 if run:
     view.cost(run)

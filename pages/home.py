@@ -1,4 +1,4 @@
-"""Home: Tilescope. FlashAttention in a minute, three ways on, every chapter, and what runs it here."""
+"""Home: Tilescope. FlashAttention as a film, three ways on, every chapter, and what runs it here."""
 
 from explain.chapters.home import view
 from explain.ui import layout

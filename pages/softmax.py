@@ -14,7 +14,7 @@ with layout.chapter(
 with layout.below_goal():
     view.six_logits(charts)
 runs = view.two_kernels()
-view.overflow(runs)
 view.same_answer()
+view.overflow(runs)
 view.cost(runs)
 view.closing(runs)

@@ -7,8 +7,7 @@ with layout.chapter(
     __file__,
     goal="climb from a softmax for short rows to online softmax on tiles. Each kernel is a rung with one new idea.",
     words="**Press a rung** to step through its kernel. Read from the bottom: each rung fixes a fault of the one "
-    "below. An arrow is one trip of the row between memory and the chip. ✓: right on this row. On the six numbers rung "
-    "3 is right; on the input *up to 89* it is wrong.",
+    "below. An arrow is one trip of the row between memory and the chip. ✓ means: right for this input.",
 ):
     at = view.choose()
     view.idea(at)

@@ -1,4 +1,4 @@
-"""Chapter 8: What breaks. Bugs, most of them shipped: one line of the real kernel each, an input, a game."""
+"""Chapter 8: What breaks. Real bugs, most of them shipped. For each: one wrong line, an input that shows it, a game."""
 
 from explain.chapters.what_breaks import view
 from explain.ui import layout

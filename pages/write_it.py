@@ -4,7 +4,7 @@ from explain.chapters.write_it import view
 from explain.ui import layout
 
 layout.chapter(
-    __file__, goal="write Triton kernels and compute their steps by hand; see where yours first differs from ours."
+    __file__, goal="write Triton kernels and predict their numbers; see where yours first differs from ours."
 )
 path, task, answer = view.columns()
 with path:

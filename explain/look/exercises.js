@@ -76,7 +76,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     tally.hidden = !done;
     tally.dataset.done = done;
     const elsewhere = room ? of - root.querySelectorAll("li").length : 0;
-    const others = elsewhere ? ` ${elsewhere} belong${elsewhere === 1 ? "s" : ""} to other choices on this page.` : "";
+    const others = elsewhere ? ` ${elsewhere} belong${elsewhere === 1 ? "s" : ""} to other tabs or choices of this page.` : "";
     tally.querySelector("span").textContent = `${done} of ${of} answered.${others} Only this browser remembers it.`;
   }
 

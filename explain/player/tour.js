@@ -180,10 +180,7 @@ export class Tour {
     else delete this.player.section.dataset.caption;
     if (captions.length) this.tell();
     if (!caption) return;
-    const told = box.querySelector(".told"), before = captions[at - 1];
-    explain(told, caption.text, caption.terms);
-    const turns = before && before.depth !== caption.depth && caption.depth === this.player.depth.shown;
-    told.dataset.turn = turns ? TURNS[caption.depth] : "";
+    explain(box.querySelector(".told"), caption.text, caption.terms);
     box.querySelector(".of").textContent = `${at + 1} / ${captions.length}`;
     box.querySelector("[data-do=previous]").disabled = at === 0;
     const button = box.querySelector("[data-do=next]"), after = this.onward ? `Next: ${this.onward.title} →` : "Done";
@@ -191,10 +188,14 @@ export class Tour {
     button.ariaLabel = this.onward ? after : "Next caption";
   }
 
-  /** Says where a caption's step is, while another step is shown. */
+  /** Says where a caption's step is, while another step is shown; and the depth, where the caption has changed it: not
+   * where the reader has chosen one. */
   render(t) {
-    const by = Math.sign(t - (this.caption?.t ?? t));
-    this.box.querySelector(".told").dataset.by = ["Later: ", "", "Earlier: "][by + 1];
+    const { caption, captions, at } = this, { dataset } = this.box.querySelector(".told");
+    const by = Math.sign(t - (caption?.t ?? t)), before = captions[at - 1];
+    dataset.by = ["Later: ", "", "Earlier: "][by + 1];
+    const turns = caption && before && before.depth !== caption.depth && !this.player.depth.byHand;
+    dataset.turn = turns ? TURNS[caption.depth] : "";
   }
 
   /** Tells the run sheet in another window where the tour is. */

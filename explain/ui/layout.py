@@ -15,7 +15,7 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.errors import StreamlitPageNotFoundError
 from streamlit.navigation.page import StreamlitPage
 
-from explain import ROOT, contents, data
+from explain import ROOT, contents, data, glossary
 from explain.figures import palette
 from explain.player import files
 from explain.ui import terms
@@ -106,6 +106,19 @@ def prose(text: str) -> None:
     st.markdown(terms.marked(text), unsafe_allow_html=True)
 
 
+@repeated
+def words(title: str, names: Iterable[str]) -> None:
+    """A box with the glossary's terms of these names, each in one sentence. Raises ValueError for another name."""
+    told = []
+    for name in names:
+        term = glossary.find(name)
+        if term is None:
+            raise ValueError(f"{name!r} is not in the glossary")
+        told.append(f"- **{term.name}**: {term.brief}")
+    with st.container(border=True, key=f"terms: {title}"):
+        st.markdown("\n".join([f"**{title}**\n", *told]))
+
+
 def anchor(heading: str) -> str:
     """The place of a heading in its page's address: "Where N²d²/M comes from" is at #where-n-d-m-comes-from."""
     return re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
@@ -176,8 +189,12 @@ def _folded(title: str, words: str) -> str:
 
 @lru_cache
 def _puzzles(room: str, exhibit: str) -> str:
-    """The kernels that a reader of this chapter can write, as markdown; empty if there is none."""
-    said = []
+    """The kernels that a reader of this chapter can write, as markdown; empty if there is none.
+
+    Before the chapter that teaches Triton each says so.
+    """
+    said, triton = [], contents.page_of("first_kernel")
+    early = contents.page_of(room) in contents.chapters()[: triton.number]
     for name, puzzle in data(ROOT / "explain" / "puzzles" / "puzzles").items():
         if puzzle["chapter"] == room and puzzle.get("exhibit", "") == exhibit:
             formula = "\n".join(puzzle["formula"])
@@ -186,7 +203,8 @@ def _puzzles(room: str, exhibit: str) -> str:
             here = "Predict" if "ask" in puzzle else "Write"
             own = f"[{here} it here](./write_it?puzzle={name}), or in your own editor:"
             words = f"{puzzle['goal']}\n\n{formula}\n\n{own}\n\n```text\n{start}\n```"
-            said.append(_folded(puzzle["title"], words))
+            later = f" · after chapter {triton.number}" * (early and "ask" not in puzzle)
+            said.append(_folded(f"{puzzle['title']}{later}", words))
     return "\n\n".join(said)
 
 

@@ -14,7 +14,8 @@ from explain.lessons import OPENING, STANDARD
 from tests.e2e.waiting import until
 
 FIRST_MOTION_MS = 2_000
-NUMBERS = re.compile(r"[−-]?\d[\d,]*(?:\.\d+)?")
+NUMBERS = re.compile(r"(?<![\w.,])[−-]?\d[\d,]*(?:\.\d+)?")
+"""Without the digits of a name, as in fp16."""
 MOST_NUMBERS = 12
 
 

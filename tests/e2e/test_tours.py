@@ -108,6 +108,25 @@ def test_keys_turn_the_captions_and_the_run_sheet_follows(page: Page, app_url: s
     caption(page, 1)
 
 
+def test_a_caption_names_its_depth_only_where_it_has_changed_it(page: Page, visit):
+    captions = toured(tours.of("online_softmax")[0])["captions"]
+    depths = [one["depth"] for one in captions]
+    turns = [at for at in range(1, len(depths)) if depths[at] != depths[at - 1]]
+    visit("online_softmax")
+    onward, told = player(page).locator(".tour [data-do=next]"), player(page).locator(".tour .told")
+    for number in range(2, turns[0] + 2):
+        expect(told).to_have_attribute("data-turn", "")
+        onward.click()
+        caption(page, number)
+    expect(told).to_have_attribute("data-turn", f"{depths[turns[0]].capitalize()}: ")
+    player(page).locator(f".depth [data-depth={depths[turns[0] - 1]}]").click()  # the reader's own choice stays
+    expect(told).to_have_attribute("data-turn", "")
+    for number in range(turns[0] + 2, turns[1] + 2):
+        onward.click()
+        caption(page, number)
+    expect(told).to_have_attribute("data-turn", "")
+
+
 def test_a_run_sheet_without_a_player_takes_a_clicker_at_once(page: Page, visit):
     visit(f"notes?chapter={TOUR}")
     sheet = page.get_by_test_id("run-sheet")

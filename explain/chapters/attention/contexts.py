@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ITEM_BYTES = 2
-"""Of one score in 16 bits."""
+"""Of one score in fp16."""
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,10 @@ class Shown:
 
 
 def _names(shown: Shown) -> list[str]:
-    """Each token by name and place: two tokens may have the same name."""
-    return [f"{place}: {name}" for place, name in enumerate(shown.head.tokens)]
+    """Each token in quotation marks; those of the same name with their place as well."""
+    tokens = shown.head.tokens
+    places = [f", token {place}" * (tokens.count(name) > 1) for place, name in enumerate(tokens)]
+    return [f"“{name}”{place}" for name, place in zip(tokens, places, strict=True)]
 
 
 def _seen_most(shown: Shown) -> str:

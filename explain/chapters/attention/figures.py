@@ -19,6 +19,8 @@ from explain.kept import kept
 SHADES = 8
 """How many shades a map of numbers has, from 0 to its largest."""
 ROW = 23.0
+WIDE = "52rem"
+"""The widest that a picture becomes: all have one right edge."""
 NUMBERED = 0.1
 """Below this weight a token's score and weight are written faintly."""
 STRIP = 4
@@ -74,7 +76,7 @@ def row_of(head: Head, token: int) -> str:
         heat(head.output[token : token + 1], value, end + 10, THIN, 22, "acc", largest_v),
         text(width - 8, end + 52, output, fill=css_ink("acc"), bold=True, size=13, anchor="end"),
     ]
-    return picture(width, end + 60, f"Attention of “{tokens[token]}”: scores, weights and output", parts, "46rem")
+    return picture(width, end + 60, f"Attention of “{tokens[token]}”: scores, weights and output", parts, WIDE)
 
 
 @kept
@@ -89,7 +91,7 @@ def matrices(head: Head, token: int) -> str:
         parts.append(text(x + wide / 2, 14, name, anchor="middle", bold=True))
         parts.append(heat(values, x, 22, STRIP, high, "hbm", _largest(values)))
         parts.append(rect(x - 1, 21 + high * token, wide + 2, high + 2, "none", stroke="currentColor"))
-    return picture(names + 3 * (wide + gap), 28 + high * n, "Q, K and V of the sentence", parts, "52rem")
+    return picture(names + 3 * (wide + gap), 28 + high * n, "Q, K and V of the sentence", parts, WIDE)
 
 
 @kept
@@ -116,10 +118,10 @@ def score_map(head: Head, token: int, *, narrow: bool = False) -> str:
     right = names + wide * n + 2
     side, top, width = (0.0, below + 78, right) if narrow else (right + 12, 22.0, right + 142)
     parts.append(text(side, top, f"S: {n} × {n}", bold=True, fill=css_ink("scores")))
-    parts.append(text(side, top + 20, "a row: one query", faint=True))
-    parts.append(text(side, top + 40, "a column: one key", faint=True))
-    height = top + 46 if narrow else below + 58
-    return picture(width, height, f"The {n} × {n} scores of head {head.number}", parts, "54rem")
+    told = ("a row: one query", "a column: one key", "purple: above 0", "grey: below 0")
+    parts += [text(side, top + 20 * (i + 1), words, faint=True) for i, words in enumerate(told)]
+    height = top + 86 if narrow else below + 58
+    return picture(width, height, f"The {n} × {n} scores of head {head.number}", parts, WIDE)
 
 
 def softened(tokens: Sequence[str], before: Array, after: Array, raised: int, *, narrow: bool = False) -> str:
@@ -140,7 +142,7 @@ def softened(tokens: Sequence[str], before: Array, after: Array, raised: int, *,
             ),
             text(x + cell / 2 + 2, high + 40, name, size=12, anchor="end", bold=j == raised, turned=-60),
         ]
-    return picture(16 + cell * len(tokens), high + 92, "The weights, before and after", parts, "46rem")
+    return picture(16 + cell * len(tokens), high + 92, "The weights, before and after", parts, WIDE)
 
 
 @kept
@@ -161,7 +163,7 @@ def heads(each: Sequence[Head], chosen: int) -> str:
             button(str(one.number), label, x - 6, y - 6, side + 12, side + 32, drawn, chosen=one.number == chosen)
         )
     rows = -(-len(each) // across)
-    return picture(across * (side + 28), rows * (side + 40) + 8, f"The weights of {len(each)} heads", parts, "46rem")
+    return picture(across * (side + 28), rows * (side + 40) + 8, f"The weights of {len(each)} heads", parts, WIDE)
 
 
 @kept
@@ -190,7 +192,7 @@ def shapes(n: int, d: int) -> str:
         parts.append(text(x + room / 2, 18, name, anchor="middle", bold=True))
         parts.append(text(x + room / 2, 206, shape, anchor="middle", size=12, faint=True))
         x += room
-    return picture(x + 20, 214, f"The shapes of attention at N = {n}, d = {d}", parts, "56rem")
+    return picture(x + 20, 214, f"The shapes of attention at N = {n}, d = {d}", parts, WIDE)
 
 
 @kept
@@ -225,9 +227,7 @@ def score_bytes(gpu: Gpu, tokens: int) -> str:
             rect(left, y + 2, at(one.score_bytes) - left, 26, css("scores"), opacity=0.75),
             text(left + width + 80, y + 20, moved(one.score_bytes), anchor="end", bold=over),
         ]
-    return picture(
-        left + width + 90, bottom + 26, f"S of one head beside the memories of the {gpu.name}", parts, "50rem"
-    )
+    return picture(left + width + 90, bottom + 26, f"S of one head beside the memories of the {gpu.name}", parts, WIDE)
 
 
 def heat(values: Array, x: float, y: float, wide: int, high: int, hue: str, largest: float) -> str:

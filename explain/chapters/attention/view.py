@@ -15,8 +15,10 @@ from explain.ui.gpu import gpu_choice
 from explain.ui.repeat import repeated
 from kernels.inputs import HEADS_TO_SHOW
 
-START, START_HEAD = "it", 6
-"""The first picture: in this head “it” gives its largest weight to the noun that it stands for."""
+START, START_HEAD = "it", HEADS_TO_SHOW[0]
+"""The first picture: the head of the run below. In it “it” and its verb “was” give each other the largest weight."""
+WORDS = ("kernel", "program", "launch", "tile", "HBM", "beat")
+"""The terms that the first player needs."""
 LENGTHS = (15, 64, 256, 1024, 4096)
 
 
@@ -36,9 +38,10 @@ def what_a_word_looks_at(shown: Head, token: int) -> str:
         f"from all tokens, itself included. The token “{word}” compares its **query** q with the **key** k of every "
         f"token. A good match "
         f"gives a high **score**. Softmax turns the scores into **weights**: “{word}” gives "
-        f"{percent(float(shown.weights[token, best]), 1)} of its weight to “{shown.tokens[best]}”. That is one head: "
-        f"{heads_that_differ(token, best)} of {len(HEADS_TO_SHOW)} give most to another token. The **output** o is "
+        f"{percent(float(shown.weights[token, best]), 1)} of its weight to “{shown.tokens[best]}”. The **output** o is "
         "the sum of all **values** v, each times its weight.\n\n"
+        f"You see **head {shown.number}** of {len(HEADS_TO_SHOW)}. {heads_that_differ(token, best)} of the other "
+        f"{len(HEADS_TO_SHOW) - 1} heads give their largest weight to another token.\n\n"
         "**Press another token.**\n\n"
         f"A strip is a query, a key or a value: {d} numbers, amber above 0 and grey below. They come from a real "
         "language model, all-MiniLM-L6-v2, as it reads this sentence. It adds [CLS] and [SEP], which mark the "
@@ -74,8 +77,9 @@ def scores(shown: Head, token: int) -> None:
         "Score",
         f"A **score** is a dot product: multiply {d} pairs of numbers and add them. For the query of "
         f"**{shown.tokens[token]}** and the key of **{shown.tokens[best]}** it is {number(dot)}. Divide by √d = "
-        f"{number(np.sqrt(d))}: the score is {fixed(float(shown.scores[token, best]), 2)}. Without the division, "
-        f"scores grow with d. Every query meets every key, so there are N × N = {n} × {n} = {n * n} scores: the matrix "
+        f"{number(np.sqrt(d))}: the score is {fixed(float(shown.scores[token, best]), 2)}. Without this "
+        "division, scores spread like √d, and softmax would give almost all weight to one token. Every query meets "
+        f"every key, so there are N × N = {n} × {n} = {n * n} scores: the matrix "
         "S = QKᵀ / √d. In PyTorch:\n\n`S = Q @ K.T / d**0.5`",
     ):
         pictures.drawing(figures.score_map(shown, token), figures.score_map(shown, token, narrow=True))
@@ -148,11 +152,11 @@ def too_many_scores(shown: Head) -> None:
     with drawn:
         gpu = gpu_choice()
         pictures.drawing(figures.score_bytes(gpu, n))
-        st.caption(f"S of one head in 16 bits: N² scores × {contexts.ITEM_BYTES} bytes. {figures.sources()}")
+        st.caption(f"S of one head in fp16: N² scores × {contexts.ITEM_BYTES} bytes. {figures.sources()}")
     with words.container(key="words: why N² hurts"):
         layout.prose(
-            f"S has N² numbers of {contexts.ITEM_BYTES} bytes each, the size that models use. For this sentence, "
-            f"N = {n}, that is nothing. "
+            f"S has N² numbers. In fp16 each takes {contexts.ITEM_BYTES} bytes. For this sentence, N = {n}, that is "
+            "nothing. "
             f"For {longest.name}, N = {count(longest.context)}, S of one head takes {moved(longest.score_bytes)}: "
             f"{figures.too_large(gpu)} the memory of an {gpu.name}. A model has dozens of heads in each of dozens of "
             "layers. FlashAttention computes the same output and never stores S: it makes a small tile of S on the "
@@ -165,13 +169,14 @@ def three_kernels(shown: Head) -> None:
     recorded = HEADS_TO_SHOW[0]
     layout.header("The same on a GPU, line by line")
     layout.prose(
-        "PyTorch runs S, P and O as three GPU programs, called **kernels**. Press the → beside the caption, or the → "
-        f"key, to watch them on this sentence. This run is head {recorded}. A tile is 16 × 16, because sizes are "
-        "powers of two. Its last row and column are padding."
+        "PyTorch runs S, P and O as three **kernels**. Press the → beside the caption, or the → key, to watch them on "
+        f"this sentence. This run is head {recorded}, in {lessons.ONE_TILE.values['dtype']}. A tile is 16 × 16, "
+        "because sizes are powers of two. Its last row and column are padding."
     )
+    layout.words("Words for the player", WORDS)
     if shown.number != recorded:
         st.button(
-            f"The pictures above show head {shown.number}: show head {recorded} there too",
+            f"The pictures above show head {shown.number}. Show head {recorded} there too",
             on_click=st.query_params.update,
             args=({"head": str(recorded)},),
         )

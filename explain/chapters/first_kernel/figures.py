@@ -48,19 +48,28 @@ PARTS = (
 
 @kept
 def side_by_side() -> str:
-    """The lines of the PyTorch loop and of the Triton kernel that do the same, as an HTML table.
+    """The lines of the PyTorch loop and of the Triton kernel that do the same, as HTML: a table with both, and for a
+    phone one listing below the other.
 
     A term has its definition where it stands first. Raises ValueError for a line of PARTS that is not in its source.
     """
-    said: set[str] = set()
-    loop = function_source(MODULE, "vector_add_in_pytorch")
+    loop, kernel = (function_source(MODULE, name) for name in ("vector_add_in_pytorch", "vector_add_kernel"))
     body = PARTS[0].loop
-    kernel = function_source(MODULE, "vector_add_kernel")
-    headings = "".join(f"<th>{words}</th>" for words in ("", "PyTorch: one tile after another", "Triton: many at once"))
+    columns = (
+        ("PyTorch: one tile after another", [(_line(loop, part.loop), part.loop != body) for part in PARTS]),
+        ("Triton: many at once", [(_line(kernel, part.kernel), False) for part in PARTS]),
+    )
+    listings = "".join(_table([column]) for column in columns)
+    return f'<div class="wide">{_table(columns)}</div><div class="narrow">{listings}</div>'
+
+
+def _table(columns: Sequence[tuple[str, Sequence[tuple[str, bool]]]]) -> str:
+    """A table with the word of each part and a column of code for each (title, lines)."""
+    said: set[str] = set()
+    headings = "".join(f"<th>{words}</th>" for words in ("", *(title for title, _ in columns)))
     rows = "".join(
-        f"<tr><th>{part.word}</th>{_code(_line(loop, part.loop), said, part.loop != body)}"
-        f"{_code(_line(kernel, part.kernel), said)}</tr>"
-        for part in PARTS
+        f"<tr><th>{part.word}</th>{''.join(_code(*lines[at], said) for _, lines in columns)}</tr>"
+        for at, part in enumerate(PARTS)
     )
     return f'<table class="sources"><thead><tr>{headings}</tr></thead><tbody>{rows}</tbody></table>'
 
@@ -68,7 +77,7 @@ def side_by_side() -> str:
 _TERMS = re.compile(r"(?:tl|triton)[.][a-z_]+|offsets|BLOCK_N")
 
 
-def _code(line: str, said: set[str], in_loop: bool = False) -> str:
+def _code(line: str, in_loop: bool, said: set[str]) -> str:
     """A line, indented if it is `in_loop`; `said` are the terms before it, and gets those of this line."""
 
     def named(found: re.Match[str]) -> str:
@@ -76,8 +85,7 @@ def _code(line: str, said: set[str], in_loop: bool = False) -> str:
         said.add(found[0])
         return glossary.dotted(found[0], term) if term else found[0]
 
-    style = ' style="padding-left:2.4em"' if in_loop else ""
-    return f"<td{style}><code>{_TERMS.sub(named, html.escape(line, quote=False))}</code></td>"
+    return f"<td{' class=in-loop' * in_loop}><code>{_TERMS.sub(named, html.escape(line, quote=False))}</code></td>"
 
 
 def launch_line() -> str:
@@ -101,7 +109,7 @@ def time_of(experiment: Experiment, gpu: Gpu) -> str:
     one_load = gpu.latencies.get("hbm")
     wait = f", but one load waits about {count(round(one_load.cycles))} clock cycles" if one_load else ""
     return (
-        f"In the time in which HBM moves that many bytes, an {gpu.name} could do about {number(could)} FLOPs. So for "
+        f"While HBM moves these bytes, an {gpu.name} could do about {number(could)} FLOPs. So for "
         f"long vectors the time of this kernel is the time of its loads and stores. {count(experiment.values['n'])} "
         f"elements are too few: HBM moves them in {duration(seconds)}{wait}."
     )

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from typing import Any
 
 from explain.chapters.flash_attention.algorithm import shortened
@@ -254,19 +255,24 @@ def faster(seconds: Mapping[str, Mapping[int, float]], setting: Mapping[str, Any
 
 
 @kept
-def crossing_chart(seconds: Mapping[str, Mapping[int, float]], predicted: bool) -> str:
+def crossing_chart(seconds: Mapping[str, Mapping[int, float]], predicted: bool, *, narrow: bool = False) -> str:
     """The second kernel's speedup over the first by N, above and below a line at 1; both times at each N below it.
 
-    Both axes are logarithmic. Predicted speedups are dashed.
+    Both axes are logarithmic. Predicted speedups are dashed. `narrow` is for a phone: every second N, the longest last.
     """
-    top, high, step, row = 40.0, 200.0, 92.0, 24.0
+    top, high, step, row = 40.0, 200.0, 62.0 if narrow else 92.0, 24.0
+    if narrow:
+        seconds = {name: {n: own[n] for n in [*own][::-2][::-1]} for name, own in seconds.items()}
     (standard, slow), (flash, fast) = seconds.items()
     names = ("N", KERNELS[standard].short, KERNELS[flash].short)
-    left = text_width(max(names, key=text_width)) + 60
+    apart, title = 48, f"speedup of {KERNELS[flash].short} over {KERNELS[standard].short} (log scale)"
+    if narrow:
+        apart, title = 30, "speedup (log scale)"
+    left = text_width(max(names, key=text_width)) + apart + 12
     gains = {n: slow[n] / fast[n] for n in slow}
     low, up = (math.log2(pick([1.0, *gains.values()])) for pick in (min, max))
     x = {n: left + step * at for at, n in enumerate(gains)}
-    end, base = max(x.values()) + 40, top + high + 20
+    end, base = max(x.values()) + (24 if narrow else 40), top + high + 20
 
     def height(gain: float) -> float:
         return top + high * (up - math.log2(gain)) / (up - low or 1.0)
@@ -274,15 +280,14 @@ def crossing_chart(seconds: Mapping[str, Mapping[int, float]], predicted: bool) 
     hue, dashes = kernel_hue(KERNELS[flash].hue), ' stroke-dasharray="6 5"' * predicted
     points = " ".join(f"{at:.1f},{height(gains[n]):.1f}" for n, at in x.items())
     drawn = [
-        text(
-            left - 40, 16, f"speedup of {KERNELS[flash].short} over {KERNELS[standard].short} (log scale)", faint=True
-        ),
-        line(left - 40, height(1.0), end, height(1.0), opacity=0.6),
-        text(left - 48, height(1.0) + 5, "1: equal", anchor="end", faint=True),
+        text(0 if narrow else left - apart + 8, 16, title, faint=True),
+        line(left - apart + 8, height(1.0), end, height(1.0), opacity=0.6),
+        text(left - apart, height(1.0) + 5, "1: equal", anchor="end", faint=True),
         f'<polyline points="{points}" fill="none" stroke="{css(hue)}" stroke-width="3"{dashes}/>',
     ]
+    following = dict(pairwise(gains))
     for n, at in x.items():
-        steep = gains.get(2 * n, 0.0) > 1.3 * gains[n]  # the line to the next point would cross its number
+        steep = gains.get(following.get(n, 0), 0.0) > 1.3 * gains[n]  # the next point's line would cross its number
         above = gains[n] >= 1 and not steep
         drawn += [
             circle(at, height(gains[n]), 6, css(hue), title=f"N = {counted(n)}: {ratio(gains[n])}"),
@@ -294,7 +299,7 @@ def crossing_chart(seconds: Mapping[str, Mapping[int, float]], predicted: bool) 
             text(at, base + 3 * row, duration(fast[n]), anchor="middle", fill=css_ink(hue)),
         ]
     drawn += [
-        text(left - 48, base + at * row, name, anchor="end", faint=True) for at, name in enumerate(names, start=1)
+        text(left - apart, base + at * row, name, anchor="end", faint=True) for at, name in enumerate(names, start=1)
     ]
     label = f"Speedup of {KERNELS[flash].short} over {KERNELS[standard].short} by N"
     return picture(end + 8, base + 3 * row + 10, label, drawn, "58rem")

@@ -32,7 +32,7 @@ GOALS = {
 }
 WORDS = {
     "Step through": "A program keeps a tile of queries on chip, reads keys and values tile by tile, and drops each "
-    "tile of S after use. Only O goes to memory, with one number per query for the backward pass.",
+    "tile of S after use. Only O and L go to memory. L is one number per query, for the backward pass.",
     "Tile sizes": "The tiles of one program must fit on chip: Q, K and V in shared memory, S and the output in "
     "registers.\n\n**How large may a tile be?** Press one, and see how full it makes the bars. **Formula** counts each "
     "array once. **Compiler** is what the compiled kernel really uses.",
@@ -46,10 +46,6 @@ WORDS = {
     "addresses and options; *see it* leads to the whole line in the player.",
 }
 """The page's views: what each is for, and what it begins with."""
-
-
-LONG, LONG_TILE = 4096, 128
-"""N of a long text, and the sides of its tiles, for the bytes beside the run's."""
 
 
 def introduce(view: str) -> None:
@@ -76,20 +72,22 @@ def step_through(experiment: Experiment) -> Shown:
             "Every load is counted, as if there were no cache."
         )
         layout.chapter_link("three_numbers", "Three numbers shows what caches save →")
-    p = experiment.values
-    sizes = {name: p[name] for name in ("head_dim", "dtype", "causal")}
-    long = Experiment.of(
-        experiment.kernel, {**sizes, "seq_len": LONG, "block_m": LONG_TILE, "block_n": LONG_TILE}, "normal"
-    )
+    long = lessons.LONG.through(experiment.kernel).with_(causal=experiment.values["causal"])
     with picture:
         for own in (experiment, long):
-            n, m, k = (own.values[name] for name in ("seq_len", "block_m", "block_n"))
+            n, m, k, d, dtype = (own.values[name] for name in ("seq_len", "block_m", "block_n", "head_dim", "dtype"))
             both = [(one.entry.title, one.traffic) for one in (own.through("attention_standard"), own)]
             standard_bytes, own_bytes = (formula.read_bytes + formula.written_bytes for _, formula in both)
             more = ratio(standard_bytes / own_bytes)
-            st.markdown(f"**N = {count(n)}**, tiles {m} × {k}: standard attention moves **{more}** as much")
+            st.markdown(
+                f"**N = {count(n)}**, d = {d}, {dtype}, tiles {m} × {k}  \n"
+                f"Standard attention moves **{more}** the bytes."
+            )
             pictures.drawing(figures.traffic_bars(both, figures.WITH_SCORES))
-        st.caption("formula · both bars of an N have one scale")
+        st.caption(
+            "formula · one head · all numbers of a bar are in the format named above it, L in fp32 · "
+            "both bars of an N have one scale"
+        )
         if traces:
             stepper.traffic_table(experiment, traces[0])
     if traces:
@@ -124,7 +122,8 @@ def _faster_from() -> None:
         layout.chapter_link("sweeps", "Sweeps: the bytes and times of every N →")
     with picture:
         if seconds:
-            pictures.drawing(figures.crossing_chart(seconds, measured is None))
+            wide, narrow = (figures.crossing_chart(seconds, measured is None, narrow=one) for one in (False, True))
+            pictures.drawing(wide, narrow)
         st.caption(source)
 
 

@@ -28,7 +28,7 @@ const WIDE = {
   row: {
     x: 640, value: 676, axis: 784, end: 1160, title: 46, m: 108, l: 174, thick: 34, sum: 250, o: 326, high: 34,
   },
-  away: [box(600, 330, 60, 30), box(930, 354, 61, 30)],
+  away: [box(446, 383, 60, 30), box(930, 383, 61, 30)],    // between the chip and HBM
   grid: { x: 220, y: 14, cell: 85, gap: 6, said: [680, 120], step: 40 },
   bills: { x: 60, w: 1080, size: 34, y: [102, 206], thick: 56, big: 34, times: 294, said: 340 },
 };
@@ -51,7 +51,7 @@ const NARROW = {
     map: { x: 200, y: 240, cell: 40, gap: 4, said: [14, 310], step: 26 },
   },
   row: { x: 14, value: 38, axis: 98, end: 388, title: 240, m: 272, l: 310, thick: 22, sum: 346, o: 388, high: 20 },
-  away: [box(324, 160, 72, 36), box(324, 430, 56, 28)],
+  away: [box(250, 218, 24, 12), box(378, 218, 24, 12), box(378, 424, 24, 12), box(332, 424, 24, 12)],
   grid: { x: 47, y: 30, cell: 72, gap: 6, said: [20, 356], step: 24 },
   bills: { x: 12, w: 376, size: 30, y: [94, 190], thick: 40, big: 22, times: 256, said: 296 },
 };

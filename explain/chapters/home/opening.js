@@ -73,6 +73,9 @@ class Story {
   }
 }
 
+/** 82 seconds are 1:22. */
+const clock = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
+
 /** Little-endian float32 in base64. */
 function floats(text) {
   const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
@@ -275,10 +278,11 @@ class Opening {
       explain(this.$(".sentence"), sentence, story.terms);
       this.lead(this.$(".code"), story.scenes[scene]);
       this.$(".source span").textContent = computed
-        ? `Computed from the kernels’ formulas (the recorded run has ${story.rows} tokens),`
-        : "Recorded from the real kernel,";
+        ? `Computed from the kernels’ formulas in ${story.formats.computed}. The recorded run has ${story.rows} tokens.`
+        : `Recorded from the real kernel, in ${story.formats.recorded}.`;
     }
-    this.$(".place").textContent = `${scene + 1} / ${story.scenes.length}`;
+    const [now, whole] = [this.time, story.seconds].map(clock);
+    this.$(".place").textContent = `${scene + 1} / ${story.scenes.length} · ${now} of ${whole}`;
     this.paint(this.surface, scene, passed);
     this.$(".sentence").ariaLive = playing ? "off" : "polite";
     this.$(".play").textContent = playing ? "Pause" : this.time < story.seconds - 2 * HELD ? "Play" : "Play again";

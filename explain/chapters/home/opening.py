@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from explain import glossary
 from explain.beats import ORDINALS, beats, step_of
 from explain.experiment import Experiment
-from explain.figures.numbers import count, fixed, moved, ratio
+from explain.figures.numbers import count, fixed, moved, percent, ratio
 from explain.gpus import DEFAULT, GPUS
 from explain.lessons import OPENING, STANDARD
 from explain.trace.model import Trace, numbers
@@ -26,10 +26,17 @@ Floats = NDArray[np.float32]
 
 LENGTHS = tuple(2**power for power in range(6, 18))
 """N on the slider: this sentence's 64 tokens to 131,072."""
-LARGE_TILE = 128
-"""The side of a tile as fast kernels choose it, for the bytes at the largest N."""
 COMPUTED = ("scale", "trips", "bills")
 """The scenes with the formulas' numbers, for more tokens than the run has."""
+COMPUTED_DTYPE = "fp16"
+"""The format of those numbers, as in the chapters: `lessons.LONG` and the bytes of S have it too."""
+SECONDS = {
+    "sentence": 7, "scores": 7, "scale": 8, "trips": 7, "tile": 6, "row": 6, "larger": 6, "join": 6, "next": 8,
+    "write": 6, "programs": 6, "bills": 9,
+}  # fmt: skip
+"""How long each scene plays; whoever reads in a second language reads its sentence first."""
+LARGE = {"block_m": 128, "block_n": 128, "dtype": COMPUTED_DTYPE}
+"""Tiles as fast kernels choose them, for the bytes at the largest N."""
 
 SAID = {
     "token": ("token", "tokens"),
@@ -111,7 +118,7 @@ class Scene:
     """
 
     name: str
-    seconds: float
+    seconds: int
     sentence: str
     page: str
     step: int
@@ -134,43 +141,44 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
     )
     programs = -(-p["seq_len"] // block_m)
     dot = f"first set of {roles['scores']}"  # before the mask
-    told: Sequence[tuple[str, float, Experiment, str, str]] = (
-        ("sentence", 4, OPENING, "first load of q", "Each token gets a query, a key and a value: rows of Q, K, V."),
-        ("scores", 3.5, OPENING, dot, "Every query meets every key: S\xa0=\xa0QKᵀ\xa0/\xa0√d."),
-        ("scale", 5, STANDARD, "first write of s", "Twice the tokens, four times the scores. S outgrows the chip."),
-        ("trips", 4, STANDARD, "first load of p",
+    told: Sequence[tuple[str, Experiment, str, str]] = (
+        ("sentence", OPENING, "first load of q",
+         "Attention lets tokens share information. Each gets a query, a key and a value."),
+        ("scores", OPENING, dot, "Every query meets every key: S\xa0=\xa0QKᵀ\xa0/\xa0√d."),
+        ("scale", STANDARD, "first write of s", "Twice the tokens, four times the scores. S outgrows the chip."),
+        ("trips", STANDARD, "first load of p",
          "Standard attention writes S, reads it, writes P\xa0=\xa0softmax(S), reads it."),
-        ("tile", 4, OPENING, dot,
+        ("tile", OPENING, dot,
          f"Instead, keep {block_m} queries on chip. Bring {block_n} keys: one tile of S."),
-        ("row", 3.5, OPENING, f"first new maximum of row {row}",
-         "Softmax needs a row's maximum m and sum ℓ. Õ: the output, before ÷ ℓ."),
-        ("larger", 4, OPENING, f"{ORDINALS[tile]} set of {roles['rescale']}",
+        ("row", OPENING, f"first new maximum of row {row}",
+         "Softmax needs two numbers per row: the maximum m and the sum ℓ."),
+        ("larger", OPENING, f"{ORDINALS[tile]} set of {roles['rescale']}",
          "A larger score comes. The old sum used the old maximum: multiply it by α."),
-        ("join", 6, OPENING, f"first rescale of row {row}",
+        ("join", OPENING, f"first rescale of row {row}",
          f"The new terms join the sum ℓ: {old} × {shrink} + {new} = {total}."),
-        ("next", 8, OPENING, f"second drop of row {row}", "The tile is dropped. The next comes. m, ℓ and Õ stay."),
-        ("write", 6, OPENING, "first write of o",
+        ("next", OPENING, f"second drop of row {row}", "The tile is dropped. The next comes. m, ℓ and Õ stay."),
+        ("write", OPENING, "first write of o",
          "After the last tile, O\xa0=\xa0Õ\xa0÷\xa0ℓ is written to HBM, once."),
-        ("programs", 6, OPENING, "last scores",
+        ("programs", OPENING, "last scores",
          f"The same run again, all {programs} programs at once: the whole S never exists."),
-        ("bills", 9, OPENING, "last write of o", "The same result, up to rounding. S never goes to HBM."),
+        ("bills", OPENING, "last write of o", "The same result, up to rounding. S never goes to HBM."),
     )  # fmt: skip
     traces = {OPENING: (flash, "flash_attention"), STANDARD: (standard, "memory_hierarchy")}
 
-    def scene(name: str, seconds: float, experiment: Experiment, event: str, sentence: str) -> Scene:
+    def scene(name: str, experiment: Experiment, event: str, sentence: str) -> Scene:
         trace, page = traces[experiment]
         step = step_of(trace, experiment.entry.roles, event)
         own = trace.program(step).id[0] == row // block_m
         followed = row if own else trace.program(step).id[0] * block_m
-        return Scene(name, seconds, sentence, page, step, followed, name in COMPUTED)
+        return Scene(name, SECONDS[name], sentence, page, step, followed, name in COMPUTED)
 
     return tuple(scene(*one) for one in told)
 
 
 def size(tokens: int) -> dict[str, Any]:
-    """S of one head at N = `tokens` in float32: its bytes beside all shared memory, and its four trips to HBM."""
-    item, chip = ITEM_BYTES["fp32"], GPUS[DEFAULT].shared_bytes_all
-    formula = _traffic(STANDARD, tokens)
+    """S of one head at N = `tokens` in COMPUTED_DTYPE: its bytes beside all shared memory, its four trips to HBM."""
+    item, chip = ITEM_BYTES[COMPUTED_DTYPE], GPUS[DEFAULT].shared_bytes_all
+    formula = _traffic(STANDARD, tokens, dtype=COMPUTED_DTYPE)
     trips = [term.bytes for term in formula.terms if term.buffer in ("s", "p")]
     whole = tokens * tokens * item
     return {
@@ -197,22 +205,21 @@ def bill(experiment: Experiment, traffic: Traffic) -> dict[str, Any]:
     return {"name": experiment.entry.short, "total": moved(total), "bytes": total, "parts": parts}
 
 
-def bills(tokens: int, side: int | None = None) -> dict[str, Any]:
-    """The bills of both kernels at N = `tokens`, in tiles of `side` × `side`, by default those of the run."""
-    each = [bill(one, _traffic(one, tokens, side)) for one in (STANDARD, OPENING)]
+def bills(tokens: int, **changed: Any) -> dict[str, Any]:
+    """The bills of both kernels at N = `tokens`, with the run's other parameters where they are not `changed`."""
+    each = [bill(one, _traffic(one, tokens, **changed)) for one in (STANDARD, OPENING)]
     standard, flash = (one["bytes"] for one in each)
-    sides = side or OPENING.values["block_m"], side or OPENING.values["block_n"]
+    p = {**OPENING.values, **changed}
     return {
-        "size": f"{count(tokens)} tokens, d = {OPENING.values['head_dim']}, tiles of {sides[0]} × {sides[1]}",
+        "size": f"{count(tokens)} tokens, d = {p['head_dim']}, {p['dtype']}, tiles {p['block_m']} × {p['block_n']}",
         "each": each,
-        "times": f"{fixed(standard / flash, 1)} ×",
+        "share": percent(flash / standard),
     }
 
 
-def _traffic(experiment: Experiment, tokens: int, tile: int | None = None) -> Traffic:
+def _traffic(experiment: Experiment, tokens: int, **changed: Any) -> Traffic:
     """The bytes and FLOPs of the same attention at another N, by formula; no inputs are made."""
-    sides = {} if tile is None else {"block_m": tile, "block_n": tile}
-    return experiment.entry.formula({**experiment.values, "seq_len": tokens, "kv_len": tokens, **sides})
+    return experiment.entry.formula({**experiment.values, "seq_len": tokens, "kv_len": tokens, **changed})
 
 
 def words() -> list[str]:
@@ -238,7 +245,9 @@ def packet(run: Run, flash: Trace, standard: Trace) -> str:
         "arrays": {name: _encoded(getattr(run, name)) for name in drawn},
         "sizes": [size(tokens) for tokens in LENGTHS],
         "chip": {"name": chip.name, "bytes": chip.shared_bytes_all, "text": moved(chip.shared_bytes_all)},
-        "bills": [bills(p["seq_len"]), bills(LENGTHS[-1], LARGE_TILE)],
+        "bills": [bills(p["seq_len"]), bills(LENGTHS[-1], **LARGE)],
+        "formats": {"recorded": p["dtype"], "computed": COMPUTED_DTYPE},
+        "item": ITEM_BYTES[COMPUTED_DTYPE],
         "written": f"{count(sum(access.bytes for access in flash.accesses(written)))} B",
         "scenes": [{**asdict(one), "link": one.link} for one in told],
         "terms": {word: _definition(term) for term, words in SAID.items() for word in words},

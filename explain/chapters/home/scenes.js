@@ -147,7 +147,8 @@ function scale(pen, data, p) {
 
   const fit = shown.bytes > data.chip.bytes ? `S is ${shown.chips} the chip’s memory` : "S fits on the chip";
   pen.text(fit, said[0], said[1], { size: layout.large, weight: 600 });
-  pen.text("S: N × N numbers of 4 bytes", said[0], said[1] + step, { ink: "muted" });
+  const each = `S: N × N numbers of ${data.item} bytes, ${data.formats.computed}`;
+  pen.text(each, said[0], said[1] + step, { ink: "muted" });
   pen.text(`chip: all shared memory of an ${data.chip.name}`, said[0], said[1] + 2 * step, { ink: "muted" });
 }
 
@@ -312,10 +313,12 @@ function followed(pen, data, j, motion, formula) {
   if (formula) pen.faded(formula.there, () => sumOf(pen, formula.parts));
 
   // Õ: the row's part of the accumulator
-  symbol(pen, "Õ", "output", at.o, "acc");
+  symbol(pen, "Õ", BEFORE, at.o, "acc");
   bars(pen, after.acc.map((value, d) => between(before.acc[d] * between(1, alpha, shrink), value, add)), at.o,
     data.largest);
 }
+
+const BEFORE = "before ÷ ℓ";                               // Õ is the output before that
 
 /** A quantity of the followed row, with a word below it. */
 function symbol(pen, name, word, y, ink) {
@@ -416,15 +419,16 @@ function written(pen, data, p) {
   pen.text(divided < 0.5 ? "Õ" : "O", at.o.x, at.under, { weight: 600, ink: "acc" });
   const last = data.state(data.tiles - 1), start = data.row * data.dims;
   pen.text(`row ${data.row}: “${data.tokens[data.row]}”`, beside.x, beside.title, { weight: 600 });
-  symbol(pen, "Õ", "output", beside.m, "acc");
-  bars(pen, last.acc, beside.m, data.largest);
+  symbol(pen, "Õ", BEFORE, beside.m, "acc");
+  const largest = Math.max(...last.acc.map(Math.abs));     // one scale: the division shows
+  bars(pen, last.acc, beside.m, largest);
   pen.faded(eased(p, 0.06, 0.14), () =>
     pen.text(`÷ ℓ = ${fixed(last.l)}`, beside.axis, beside.l + layout.small / 2, { size: layout.large, ink: "sum" }),
   );
   pen.faded(divided, () => {
     symbol(pen, "O", "divided", beside.sum, "acc");
     const row = data.arrays.o.subarray(start, start + data.dims);
-    bars(pen, row, beside.sum, Math.max(...row.map(Math.abs)));
+    bars(pen, row, beside.sum, largest);
   });
   if (moved > 0) arrow(pen, [at.o, ...layout.away, layout.memory.o]);
   const numbers = `${data.tileShape.o} numbers, ${data.written}`;
@@ -508,7 +512,7 @@ function bills(pen, data, p) {
       from += wide;
     });
     pen.text(total, x + w, y[i] - layout.label, { align: "right", weight: 600, size: layout.large });
-    if (i > 0) pen.text(`${shown.times} fewer bytes`, x, times, { size: big, weight: 600 });
+    if (i > 0) pen.text(`${shown.share} of the bytes`, x, times, { size: big, weight: 600 });
   }));
   pen.text(shown.size, x, size, { size: layout.large, weight: 600 });
   const why = ["K and V are read once for each tile of queries.", "Requested by the kernels, caches not counted."];

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,17 +85,23 @@ def _pictures() -> dict[str, str]:
 
 @repeated
 def tagline() -> None:
-    """What Tilescope is, in a sentence, and where to begin."""
+    """What Tilescope is and for whom, in a few sentences, and the two ways to begin."""
+    first, online = contents.chapters()[0], contents.page_of("online_softmax")
+    film = sum(values.SECONDS.values())
+    minutes = 5 * math.ceil((film / 60 + (online.minutes or 0)) / 5)
     with st.container(key="tagline", horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.markdown(
             terms.marked(
                 "FlashAttention never writes its table of scores to GPU memory. Watch a real kernel do it on a real "
                 "sentence."
-            ),
+            )
+            + f"\n\n:small[For you if you know PyTorch. No GPU is needed. The film below takes {film} seconds.]",
             width="content",
             unsafe_allow_html=True,
         )
-        layout.chapter_link("attention", "**Begin →**")
+        with st.container(horizontal=True, width="content"):
+            layout.chapter_link(online.stem, f"{minutes} minutes: chapter {online.number} →")
+            layout.chapter_link(first.stem, "**Begin →**")
 
 
 def step_of_an_old_link() -> None:
@@ -140,11 +147,10 @@ def doors() -> None:
 def where_to_start(made: Opening | None) -> None:
     """A card with a picture for each chapter; the pages of the lab and the tools, in words."""
     layout.header("The chapters")
-    flash, online = map(contents.page_of, ("flash_attention", "online_softmax"))
+    flash = contents.page_of("flash_attention")
     layout.prose(
         "You can read each chapter on its own. If you know attention and its cost, begin at "
-        f"{flash.number}, {flash.title}. If you have 20 minutes, watch the film and read {online.number}, "
-        f"{online.title}."
+        f"{flash.number}, {flash.title}."
     )
     _cards(contents.chapters(), _pictures() if made else {})
     layout.header("The lab")

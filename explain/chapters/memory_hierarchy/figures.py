@@ -22,8 +22,8 @@ from kernels.traffic import Term, tiles
 
 REGISTER_CYCLES = 4.0
 """One dependent add or FMA, in clock cycles. The pictures of time call this one second."""
-LEAST_BAR, LEAST_NAMED = 4.0, 44.0
-"""The shortest bar of a time; the smallest square with a name inside; in units of the picture."""
+LEAST_NAMED = 44.0
+"""The smallest square with a name inside, in units of the picture."""
 HBM, CHIP, SCORES = css("hbm"), css("slate"), css("scores")
 
 
@@ -143,7 +143,7 @@ def times(gpu: Gpu, host_bytes: int, *, logarithmic: bool = False) -> str:
             else own
         )
         full = 1 + math.log(longest / REGISTER_CYCLES) if logarithmic else longest
-        length = max(width * share / full, LEAST_BAR)
+        length = width * share / full
         colour = HBM if level.key == "hbm" else CHIP
         parts += [
             rect(left, y, length, 32, colour, opacity=0.8, title=gpu.latencies[level.key].source),
@@ -247,13 +247,14 @@ def scores_table(seq_len: int, head_dim: int, dtype: str, heads: int, gpu: Gpu) 
 
 def fate_of_scores(seq_len: int, dtype: str, heads: int, gpu: Gpu) -> str:
     """Whether S of one head, and S and P of many, fit in the GPU's L2, and what follows; as Markdown."""
+    s = f"S of one head in {dtype}"
     one, every = ITEM_BYTES[dtype] * seq_len**2, 2 * heads * ITEM_BYTES[dtype] * seq_len**2
     cache = f"L2, {moved(gpu.l2_bytes)}"
     if one > gpu.l2_bytes:
-        return f"**S of one head, {moved(one)}, does not fit in {cache}.** So S and P go through {gpu.hbm}."
+        return f"**{s}, {moved(one)}, does not fit in {cache}.** So S and P go through {gpu.hbm}."
     if every > gpu.l2_bytes:
         return (
-            f"S of one head, {moved(one)}, fits in {cache}. But one head is not alone: **S and P of {heads} heads, "
+            f"{s}, {moved(one)}, fits in {cache}. But one head is not alone: **S and P of {heads} heads, "
             f"{moved(every)}, do not fit.** So they go through {gpu.hbm}."
         )
     return f"At this N, S and P of {heads} heads, {moved(every)}, still fit in {cache}. Choose a larger N."
@@ -314,14 +315,6 @@ def trips(experiment: Experiment, trace: Trace) -> Iterator[Trip]:
         own = {name: own for own, name in experiment.entry.buffers.get(launch.kernel, {}).items()}
         buffer = own.get(term.buffer, term.buffer)
         yield Trip(number, launch.kernel, term, counted.get(f"{buffer}_ptr", 0))
-
-
-LONG = Experiment.of(
-    "attention_standard",
-    {"seq_len": 4096, "kv_len": 4096, "head_dim": 64, "dtype": "fp16", "block_m": 128, "block_n": 128},
-    "normal",
-)
-"""Standard attention at a size of practice; only its formula is used."""
 
 
 def share_of_scores(experiment: Experiment) -> float:

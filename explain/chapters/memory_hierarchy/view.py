@@ -32,7 +32,8 @@ def capacities(gpu: Gpu, logarithmic: bool) -> None:
         layout.header("Where does a number live?")
         layout.prose(
             f"The {gpu.name} computes in {gpu.sms} SMs. Each SM has its own registers and its own shared memory, which "
-            f"the papers call **SRAM**. All SMs share the L2 cache. {gpu.hbm} lies outside the chip.\n\n"
+            f"the papers call **SRAM**. All SMs share the L2 cache. All these are on the chip. {gpu.hbm} lies "
+            "outside it.\n\n"
             "A kernel runs in many copies, called programs. Each runs on one SM and may use "
             f"**{moved(gpu.shared_bytes)}** ({capacity(gpu.shared_bytes)}) of its "
             f"{moved(gpu.shared_bytes_sm)} of shared memory; the system keeps the rest. So a program takes "
@@ -54,8 +55,8 @@ def load_times(gpu: Gpu, logarithmic: bool) -> None:
     with layout.part(
         "How long does a load take?",
         f"{how if gpu.latencies else ''}A kernel hides much of the wait: other programs go on while one waits. "
-        f"It cannot hide the bytes: at most {moved(gpu.hbm_bytes_per_second)} pass between {gpu.hbm} and "
-        "the chip in a second. **The fewer bytes cross, the faster a kernel can be.**",
+        f"But the bytes still have to pass: at most {moved(gpu.hbm_bytes_per_second)} a second between {gpu.hbm} and "
+        "the chip. **The fewer bytes cross, the faster a kernel can be.**",
     ):
         if gpu.latencies:
             pictures.drawing(figures.times(gpu, _host_bytes(), logarithmic=logarithmic))
@@ -68,9 +69,9 @@ def standard_attention() -> tuple[Experiment, list[Trace]]:
     """Standard attention in the player, and every trip of its data to HBM."""
     with layout.part(
         "Follow the bytes of one run",
-        "S = QKᵀ / √d, P = softmax(S), O = PV. Standard attention does one after the other, each in a launch of its "
-        "own. Nothing stays on chip from one launch to the next: S and P go through HBM. Here are 64 tokens, to step "
-        "through.",
+        "S = QKᵀ / √d, P = softmax(S), O = PV. Standard attention does one after the other. Each of the three steps "
+        "is one launch. Nothing stays on chip from one launch to the next: S and P go through HBM. Here are 64 tokens, "
+        "to step through.",
     ):
         experiment = controls.controls(
             lessons.STANDARD,
@@ -80,16 +81,16 @@ def standard_attention() -> tuple[Experiment, list[Trace]]:
         )
     traces = stepper.stepper([experiment], key="standard attention", chapter="memory_hierarchy")
     if traces:
-        own, long = figures.share_of_scores(experiment), figures.share_of_scores(figures.LONG)
-        at = figures.LONG.values
+        own, long = figures.share_of_scores(experiment), figures.share_of_scores(lessons.LONG)
+        at = lessons.LONG.values
         with layout.part(
             "Every trip to HBM, counted",
             "Launch 1 writes S. Launch 2 reads S back, takes the softmax of its rows and writes P. Launch 3 reads P "
             "back. S and P have a row for each query and a column for each key. Each is written once, read once and "
-            f"thrown away.\n\nHere they are **{percent(own)}** of the bytes. Q, K, V and O are the rest: small tiles "
-            "read Q, K and V again and again. Larger tiles read them less often, S and P move as before. At "
-            f"N = {count(at['seq_len'])}, d = {at['head_dim']}, with tiles of {at['block_m']} × {at['block_n']}, S and "
-            f"P are **{percent(long)}**.",
+            f"thrown away.\n\nIn this run, in {experiment.values['dtype']}, they are **{percent(own)}** of the bytes. "
+            "Q, K, V and O are the rest: small tiles read Q, K and V again and again. Larger tiles read them less "
+            f"often, and S and P move as before. At N = {count(at['seq_len'])}, d = {at['head_dim']}, {at['dtype']}, "
+            f"with tiles of {at['block_m']} × {at['block_n']}, S and P are **{percent(long)}**.",
         ):
             wide, narrow = (figures.trips_picture(experiment, traces[0], narrow=one) for one in (False, True))
             pictures.drawing(wide, narrow)

@@ -176,7 +176,7 @@ QUESTIONS = (
         lambda runs: len(_rescales(runs)),
         _why_rescales,
         asked=lambda runs: "rescale" in runs[-1][0].entry.roles and len(runs) == 1,
-        hint="Count where a row has a sum and its maximum rises. The first time there is no old sum.",
+        hint="Count where a row's maximum rises. Leave out the first time: then there is no old sum.",
     ),
     Question[Runs](
         "forgotten",

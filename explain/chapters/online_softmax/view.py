@@ -33,6 +33,7 @@ def choose() -> tuple[str, bool]:
         every = (ELEMENT, TILE, ROWS, MERGED, TOPK)
         way = controls.pick("How to read the row", every, "read", wrap=True, label_visibility="collapsed")
         beside = way in (TILE, MERGED) and st.toggle("Wrong kernel beside it", key="beside", bind="query-params")
+    st.caption(f"Begin with *{ELEMENT}*, then *{TILE}*: the next chapters need these two. The others go further.")
     return way, bool(beside)
 
 

@@ -199,8 +199,8 @@ def bars(row: Row, name: str, dtype: str) -> str:
     subtracted = "" if row.m is None else " − m"
     with np.errstate(invalid="ignore"):
         weights = float(row.y.sum())
-    most = f"over {number(LARGEST[dtype])} it is ∞" if row.m is None else "never more"
-    tallest = f"tallest bar: {number(float(row.p.max()), 4)}, {most}"
+    most = f"Above {number(LARGEST[dtype])} it becomes ∞." if row.m is None else "It is never more."
+    tallest = f"tallest bar: {number(float(row.p.max()), 4)}. {most}"
     lines = (
         _line("x", "scores", row.x, "" if row.m is None else f"m = {logit(row.m)}", css_ink("max")),
         _line(f"exp(x{subtracted})", "p", row.p, f"ℓ = {number(row.total, 4)}", _ink(row.total, "sum"), tallest),

@@ -26,7 +26,7 @@ def two_kernels() -> Runs:
     with layout.part(
         "One row, two kernels",
         "The left kernel computes softmax as the formula says. The right one finds the row's maximum m first and "
-        "subtracts it.",
+        "subtracts it.\n\nA kernel reads the row in short pieces, called **tiles**, from the GPU's memory, HBM.",
     ):
         row = controls.controls(lessons.SAFE, ["inputs", "cols", "block_n", "dtype"], controls.ROW_PRESETS)
     pair = [lessons.naive_twin(row), row]
@@ -141,7 +141,8 @@ def cost(runs: Runs) -> None:
         "What it costs",
         f"Naive softmax reads the row twice, safe softmax three times.{here} Softmax does little arithmetic. On a GPU "
         "it spends most of its time on loads and stores, so each pass matters. The table has the accesses per element, "
-        "counted while the kernels ran. The bytes below it are those of safe softmax.",
+        "counted while the kernels ran. The bytes below it are those of safe softmax. **✓ formula = trace** means: a "
+        "formula gives the same bytes as the recorded run.",
     ):
         if traces:
             st.markdown(figures.access_table(list(zip(pair, traces, strict=True))))

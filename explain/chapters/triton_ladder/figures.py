@@ -10,18 +10,18 @@ from explain.figures.palette import css, css_ink
 from explain.figures.svg import button, line, picture, rect, text
 from explain.kept import kept
 
-LEFT, TOP, BETWEEN = 14.0, 22.0, 20.0
-"""Where the left pole stands, where the rungs begin, and the room between two of them for the lower one's fault."""
+LEFT, TOP, BETWEEN = 14.0, 22.0, 10.0
+"""Where the left pole stands, where the rungs begin, and the room between two of them."""
 
 
 @kept
 def ladder(outcomes: Sequence[Outcome], at: int, *, narrow: bool = False) -> str:
     """The rungs that could run, the first at the bottom; the rung `at` is filled, and a press chooses one.
 
-    An arrow is one trip of the row: to the right from memory to the chip, to the left back. The fault of a rung stands
-    between it and the next one. `narrow` is for a phone: what is new stands below a rung's name.
+    An arrow is one trip of the row: to the right from memory to the chip, to the left back. `narrow` is for a phone:
+    what is new and what limits it stand below a rung's name.
     """
-    wide, arrows, strip, high = (340.0, 250.0, 80.0, 52.0) if narrow else (700.0, 262.0, 130.0, 40.0)
+    wide, arrows, strip, high = (340.0, 250.0, 80.0, 70.0) if narrow else (720.0, 290.0, 120.0, 50.0)
     bottom = TOP + (high + BETWEEN) * len(outcomes) - BETWEEN + 4
     drawn = [line(x, TOP, x, bottom, opacity=0.8) for x in (LEFT, LEFT + wide)]
     drawn += [
@@ -31,7 +31,7 @@ def ladder(outcomes: Sequence[Outcome], at: int, *, narrow: bool = False) -> str
     for place, one in enumerate(reversed(outcomes)):
         y, index = TOP + (high + BETWEEN) * place, RUNGS.index(one.rung)
         reads = round(one.accesses) - 1
-        name, middle = f"{index + 1}. {one.rung.name}", y + high / 2 - (9 if narrow else 0)
+        name, middle = f"{index + 1}. {one.rung.name}", y + high / 2 - (20 if narrow else 0)
         ink, mark = ("right", "✓") if one.right else ("alarm", "✗")
         apart = (high - 6) / (reads + 1)
         parts = [
@@ -40,16 +40,16 @@ def ladder(outcomes: Sequence[Outcome], at: int, *, narrow: bool = False) -> str
             *(_arrow(LEFT + arrows, y + 3 + (i + 0.5) * apart, strip, back=i == reads) for i in range(reads + 1)),
         ]
         if not one.right:
-            told = LEFT + 44 + text_width(name, 17, bold=True)
-            parts.append(text(told, middle + 5, "wrong", bold=True, fill=css_ink("alarm")))
-        if narrow:
-            parts.append(text(LEFT + 36, middle + 27, f"new: {one.rung.new}", size=13))
-        else:
-            parts.append(text(LEFT + arrows + strip + 24, middle + 5, f"new: {one.rung.new}", size=15))
+            told, wrong = LEFT + 44 + text_width(name, 17, bold=True), "wrong on purpose" if one.on_purpose else "wrong"
+            parts.append(text(told, middle + 5, wrong, bold=True, fill=css_ink("alarm")))
+        left, first, apart_by = (LEFT + 36, middle + 25, 18) if narrow else (LEFT + arrows + strip + 24, middle - 4, 21)
+        said_of = [f"new: {one.rung.new}", *[f"limit: {one.rung.limit}"] * bool(one.rung.limit)]
+        if len(said_of) == 1 and not narrow:
+            first = middle + 5
+        for i, words in enumerate(said_of):
+            parts.append(text(left, first + apart_by * i, words, size=13 if narrow else 15, faint=i > 0))
         if index == at:
             parts.insert(0, rect(LEFT + 4, y, wide - 8, high, css("slate"), opacity=0.16))
-        if place:
-            drawn.append(text(LEFT + 36, y - 5, f"{index + 1}’s limit: {one.rung.limit} ↑", faint=True))
         result = "right on this row" if one.right else "wrong on this row"
         trips = f"{reads} read{'s' * (reads != 1)} + 1 write"
         said = f"{one.rung.name}: {', '.join(filter(None, (result, one.rung.limit, trips)))}"

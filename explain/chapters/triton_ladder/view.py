@@ -36,6 +36,15 @@ def choose_row(at: int) -> Experiment:
     return controls.controls(lessons.ONLINE, names, controls.ROW_PRESETS)
 
 
+def _break_rung_3(row: Experiment) -> None:
+    """A button for the input on which the naive rung overflows, and back."""
+    large = lessons.ONLINE.with_(inputs="edge")
+    label, to = (
+        ("Up to 89: rung 3 breaks", large) if row.inputs != large.inputs else ("Back to six numbers", lessons.ONLINE)
+    )
+    st.button(label, on_click=controls.choose, args=({"": to}, lambda _: lessons.ONLINE))
+
+
 def idea(at: int) -> None:
     """A rung's one idea; and its mistake, if it is wrong on purpose."""
     rung = ladder.RUNGS[at]
@@ -80,6 +89,7 @@ def climb(at: int) -> tuple[Experiment, Sequence[ladder.Outcome]]:
     """
     with layout.below_goal():
         row = choose_row(at)
+        _break_rung_3(row)
     rungs = [(one, one.experiment(row)) for one in ladder.RUNGS]
     found = zip(rungs, stepper.traces_of([own for _, own in rungs]), strict=True)
     outcomes = [ladder.outcome(one, own, trace) for (one, own), trace in found if trace is not None]

@@ -24,8 +24,8 @@ Remember = Callable[[Judgement], object]
 PICTURES: Jobs[TraceRun] = Jobs(most_running=8, most_kept=64)
 """Runs of our kernels, by puzzle, and by seed for a prediction."""
 DRAWN = 60
-"""A puzzle's picture shows its smallest case of so many scores, or elements of x: with several tiles and with several
-programs if possible."""
+"""A puzzle's picture shows its smallest case of so many scores, or elements of x: with several tiles, several
+programs and a last tile that is not full, if possible."""
 
 
 def picture(puzzle: Puzzle) -> Job[TraceRun]:
@@ -33,9 +33,10 @@ def picture(puzzle: Puzzle) -> Job[TraceRun]:
     if job := PICTURES.get(puzzle.name):
         return job
 
-    def order(experiment: Experiment) -> tuple[bool, bool, bool, int]:
+    def order(experiment: Experiment) -> tuple[bool, bool, bool, bool, int]:
         (rows, columns), p = experiment.entry.score_shape(experiment.values), experiment.values
-        return columns <= p.get("block_n", 0), rows <= p.get("block_m", 0), rows == 1, rows * columns
+        side = p.get("block_n", 1)
+        return columns <= side, rows <= p.get("block_m", 0), rows == 1, columns % side == 0, rows * columns
 
     case = min((one for one in puzzle.cases(seed=0) if order(one)[-1] >= DRAWN), key=order)
     return PICTURES.start(puzzle.name, functools.partial(_traced, case), "running our kernel")

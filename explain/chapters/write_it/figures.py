@@ -39,7 +39,7 @@ def path(here: str, solved: Collection[str], kept: str) -> str:
     """
     grouped = [(group, [*ones]) for group, ones in itertools.groupby(ladder().values(), key=lambda one: one.group)]
     groups = "".join(
-        f"<h2>{group}</h2><ol>{''.join(_stop(one.name, one, here, solved) for one in ones)}</ol>{_left_out(ones)}"
+        f"<h2>{group}</h2>{_left_out(ones)}<ol>{''.join(_stop(one.name, one, here, solved) for one in ones)}</ol>"
         for group, ones in grouped
     )
     at = f"{position(here)} of {len(ladder())}"
@@ -53,7 +53,7 @@ def path(here: str, solved: Collection[str], kept: str) -> str:
 
 
 def _left_out(ones: Sequence[Puzzle | Prediction]) -> str:
-    """Below the bugs: which number is left out, and why."""
+    """Above the bugs: which number is left out, and why."""
     bugs = any(isinstance(one, Puzzle) and one.exhibit for one in ones)
     return "".join(f"<p>{escape(said)}</p>" for said in nothing_to_fix()) if bugs else ""
 
@@ -191,10 +191,10 @@ def _said(value: float) -> str:
 def reach(trace: Trace, functions: Collection[str]) -> tuple[str, str]:
     """What one program touches: a sentence, and a picture of the buffers with the elements that it reads and writes.
 
-    The launch is the first that runs one of `functions`; the program is its middle one.
+    The launch is the first that runs one of `functions`; the program is its last one, which has the rest of a tile.
     """
     launch = next(one for one in trace.launches if trace.sources[one.source].function in functions)
-    program = launch.recorded[len(launch.recorded) // 2]
+    program = launch.recorded[-1]
     touched = {
         kind: _touched(trace, launch, program.first_step, program.steps, name)
         for name, kind in (("load", "reads"), ("store", "writes"))

@@ -35,6 +35,8 @@ MOST_BYTES = 4 * LONGEST
 """Of a file to follow: as many as an answer's characters may have."""
 JUDGED_S = 1.5
 """The longest wait for a verdict while the page is drawn. Most take less. A later one is followed."""
+YOUR_RUN = "Your run"
+"""The heading of the reader's kernel in the player."""
 NOT_HERE = "Kernels run on Linux only: Triton does not run on this machine. You can read the puzzles and their hints."
 
 
@@ -213,7 +215,11 @@ def _write(puzzle: Puzzle) -> None:
 
 def _follow_file(name: str, check: Callable[[str], None]) -> None:
     """On the reader's own machine: a file of theirs that is checked at each save."""
-    typed = st.text_input("Or a file of your own: checked at each save", key=f"file {name}", placeholder=f"~/{name}.py")
+    typed = st.text_input(
+        "Or the path of a file on this computer: it is checked each time you save it",
+        key=f"file {name}",
+        placeholder=f"~/{name}.py",
+    )
     if not typed:
         return
     path = Path(os.path.expanduser(typed))  # an unknown user's "~" stays as it is
@@ -254,7 +260,7 @@ def compare(puzzle: Puzzle | Prediction) -> None:
     found = job.result
     if not found.runs:
         return
-    layout.header("Your run")
+    layout.header(YOUR_RUN)
     ours, yours = (
         Run(run, {**view_of(run.trace, "interpreter"), "title": title})
         for run, title in zip(found.runs, ("our kernel", "your kernel"), strict=True)
@@ -295,6 +301,8 @@ def _verdict(job: Job[Judgement], puzzle: Puzzle) -> None:
             st.markdown(figures.difference(found.difference))
         if table := figures.traffic(found):
             st.markdown(table)
+        if found.runs:
+            st.markdown(f"[{YOUR_RUN} ↓](#{layout.anchor(YOUR_RUN)})")
 
 
 def _learned(puzzle: Puzzle | Prediction) -> None:

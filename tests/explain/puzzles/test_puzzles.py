@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import threading
@@ -25,10 +26,11 @@ from explain.puzzles.judge import Judge
 from explain.puzzles.kernels import KERNELS
 from explain.puzzles.predictions import Prediction
 from explain.puzzles.progress import Done
-from explain.puzzles.puzzles import Puzzle, nothing_to_fix, predictions, puzzles
+from explain.puzzles.puzzles import Puzzle, ladder, nothing_to_fix, predictions, puzzles
 from explain.run_experiment import run_traced
 from explain.sandbox.process import Ended, Watch
 from explain.trace.model import numbers
+from explain.ui import layout
 from explain.worker_process import Progress
 from kernels.inputs import PRESETS
 from kernels.museum import EXHIBITS
@@ -417,3 +419,13 @@ def test_a_prediction_that_is_no_number_is_refused(text: str, line: int | None) 
     with pytest.raises(AnswerError) as refused:
         answer_of(f"PUZZLE = 'predict_sum'\nSEED = 3\n{text}\n", "answer.py")
     assert refused.value.line == line
+
+
+@pytest.mark.parametrize("puzzle", [one for one in ladder().values() if not getattr(one, "exhibit", "")])
+def test_a_chapter_before_triton_says_after_which_one_its_kernels_can_be_written(puzzle):
+    triton, shown = contents.page_of("first_kernel"), layout._puzzles(puzzle.chapter, "")
+    title = re.search(rf"<summary>{re.escape(html.escape(puzzle.title))}([^<]*)</summary>", shown)
+    assert title
+    page = contents.page_of(puzzle.chapter)
+    early = page.kind == "chapter" and page.number < triton.number and isinstance(puzzle, Puzzle)
+    assert title[1] == (f" · after chapter {triton.number}" if early else "")

@@ -7,7 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from explain.chapters.attention import contexts, exercises, figures
+from explain import glossary
+from explain.chapters.attention import contexts, exercises, figures, view
 from explain.chapters.attention.heads import LAYER, SENTENCE, head, heads_that_differ, softmax, with_larger
 from explain.exercises import check
 from explain.figures import svg
@@ -70,11 +71,11 @@ def test_the_questions_answers_are_the_heads(number, token):
     shown = exercises.Shown(head(number), token)
     weights = shown.head.weights
     row = np.sort(weights[token])
-    tokens = list(enumerate(shown.head.tokens))
+    tokens = [f"“{token}”" for token in shown.head.tokens]
     right = {
         "ratio": str(row[-1] / row[-2]),
-        "sharpest": "{}: {}".format(*tokens[weights.max(axis=1).argmax()]),
-        "seen-most": "{}: {}".format(*tokens[weights.sum(axis=0).argmax()]),
+        "sharpest": tokens[weights.max(axis=1).argmax()],
+        "seen-most": tokens[weights.sum(axis=0).argmax()],
         "three-times-as-long": "2025",
     }
     assert right.keys() == {question.name for question in exercises.QUESTIONS}
@@ -101,3 +102,18 @@ def test_the_heads_that_look_elsewhere_are_counted():
     largest = [int(head(number).weights[8].argmax()) for number in HEADS_TO_SHOW]
     for best in set(largest):
         assert heads_that_differ(8, best) == len(largest) - largest.count(best)
+
+
+def test_the_page_opens_on_the_head_of_its_run_where_it_and_its_verb_find_each_other():
+    assert HEADS_TO_SHOW[0] == view.START_HEAD
+    shown = head(view.START_HEAD)
+    it, was = (shown.tokens.index(word) for word in (view.START, "was"))
+    assert (int(shown.weights[it].argmax()), int(shown.weights[was].argmax())) == (was, it)
+
+
+def test_the_first_players_words_are_one_sentence_of_the_glossary_each():
+    for name in view.WORDS:
+        term = glossary.find(name)
+        assert term is not None
+        assert term.plain.replace("\n", " ").startswith(term.brief)
+        assert term.brief.endswith(".")

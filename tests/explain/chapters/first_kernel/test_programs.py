@@ -65,7 +65,9 @@ def test_a_bad_call_names_the_argument(a, b, message):
 
 def test_each_line_of_the_loops_body_stands_beside_its_line_of_the_kernel():
     drawn = figures.side_by_side()
-    assert drawn.count("<code>") == 2 * len(figures.PARTS)
+    wide, narrow = drawn.split('<div class="narrow">')
+    assert wide.count("<code>") == narrow.count("<code>") == 2 * len(figures.PARTS)
+    assert (wide.count("<table"), narrow.count("<table")) == (1, 2)  # on a phone one listing below the other
     explained = set(re.findall(r">(tl[.]\w+|triton[.]\w+)</span>", drawn))
     assert explained == set(re.findall(r"(?:tl|triton)[.]\w+", re.sub(r'"[^"]*"', "", drawn)))
     with pytest.raises(ValueError, match="no line begins with"):

@@ -81,7 +81,7 @@ def test_larger_tiles_give_s_and_p_a_larger_share():
     here = memory.share_of_scores(lessons.STANDARD)
     assert here == pytest.approx(of_s / (of_s + 3 * of_q + 64 * 32))
     n, d, block = 4096, 64, 128
-    assert memory.share_of_scores(memory.LONG) == pytest.approx(4 * n / (4 * n + 3 * n * d / block + d))
+    assert memory.share_of_scores(lessons.LONG) == pytest.approx(4 * n / (4 * n + 3 * n * d / block + d))
 
 
 def test_each_element_of_q_is_read_once_a_tile_of_keys():

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from explain.chapters.attention.contexts import MODELS
 from explain.chapters.home import opening
 from explain.engine import engine
 from explain.experiment import Experiment
-from explain.figures.numbers import fixed, moved
+from explain.figures.numbers import fixed, moved, percent
 from explain.gpus import DEFAULT, GPUS
 from explain.lessons import OPENING, STANDARD
 from explain.player.files import joinable, modules
@@ -123,8 +124,8 @@ def test_the_bills_are_the_formulas_and_the_traces(packet, flash, standard):
         whole, tiled = map(sizes, bills["each"])
         assert {"s", "p"} <= whole.keys()
         assert {"s", "p"}.isdisjoint(tiled)
-        assert bills["times"] == f"{fixed(sum(whole.values()) / sum(tiled.values()), 1)} ×"
-    assert sizes(large["each"][0])["s"] == 2 * 4 * opening.LENGTHS[-1] ** 2
+        assert bills["share"] == percent(sum(tiled.values()) / sum(whole.values()))
+    assert sizes(large["each"][0])["s"] == 2 * 2 * opening.LENGTHS[-1] ** 2  # fp16, there and back
 
 
 def test_every_symbol_of_a_sentence_has_its_definition(packet):
@@ -138,16 +139,24 @@ def test_s_grows_with_the_square_of_n_and_outgrows_the_chip(packet):
     assert [size["tokens"] for size in sizes] == [64 * 2**i for i in range(12)]
     assert sizes[0]["tokens"] == OPENING.values["seq_len"]
     for size in sizes:
-        assert size["bytes"] == 4 * size["tokens"] ** 2
+        assert size["bytes"] == 2 * size["tokens"] ** 2  # fp16
         assert len(size["trips"]) == 4
     assert sizes[0]["bytes"] < packet["chip"]["bytes"] == chip < sizes[-1]["bytes"]
 
 
-def test_the_scenes_take_about_a_minute_and_the_insight_comes_within_thirty_seconds(packet):
+def test_one_heads_scores_have_the_same_bytes_in_the_opening_and_in_the_first_chapter():
+    shared = [model for model in MODELS if model.context in opening.LENGTHS]
+    assert shared
+    for model in shared:
+        assert opening.size(model.context)["bytes"] == model.score_bytes
+
+
+def test_there_is_time_to_read_each_scene_and_the_first_insight_comes_within_thirty_seconds(packet):
     scenes = packet["scenes"]
     assert 60 <= sum(scene["seconds"] for scene in scenes) <= 90
+    assert all(scene["seconds"] >= 6 for scene in scenes)
     names = [scene["name"] for scene in scenes]
-    until = sum(scene["seconds"] for scene in scenes[: names.index("larger") + 1])
+    until = sum(scene["seconds"] for scene in scenes[: names.index("scale") + 1])
     assert until + LOADING_S <= 30
     assert all(len(scene["sentence"].split()) <= 15 for scene in scenes)
 

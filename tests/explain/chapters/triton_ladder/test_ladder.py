@@ -9,7 +9,7 @@ import pytest
 
 from explain import lessons
 from explain.chapters.online_softmax import running_sum_demo
-from explain.chapters.triton_ladder import ladder
+from explain.chapters.triton_ladder import figures, ladder
 from explain.chapters.triton_ladder.ladder import RUNGS
 from explain.run_experiment import run_traced
 from explain.trace.model import numbers
@@ -32,6 +32,15 @@ def test_the_naive_rung_turns_wrong_on_large_numbers_and_the_wrong_one_right_on_
     large = lessons.ONLINE.with_(inputs="large_magnitude", cols=16, block_n=4)
     assert [one.rung.kernel for one in outcomes(large) if not one.right] == ["softmax_blocked_wrong", "softmax_naive"]
     assert all(one.right for one in outcomes(lessons.ONLINE.with_(block_n=8)))
+
+
+def test_the_button_breaks_rung_3_and_the_picture_says_which_rung_is_wrong_on_purpose():
+    found = outcomes(lessons.ONLINE.with_(inputs="edge"))
+    assert [at for at, one in enumerate(found, 1) if not one.right] == [2, 3]
+    for narrow in (False, True):
+        drawn = figures.ladder(found, 0, narrow=narrow)
+        assert drawn.count(">wrong on purpose</text>") == 2
+        assert all(f"limit: {one.rung.limit}" in drawn for one in found[:-1])
 
 
 def test_the_last_rungs_rows_rescale_at_tiles_of_their_own_on_the_notebooks_row():

@@ -86,7 +86,9 @@ def test_a_question_is_checked_shown_in_the_player_and_remembered(page: Page, vi
         merge.get_by_role("button", name="I am at the step").click()
         expect(merge.locator(".verdict")).to_be_visible()
     expect(merge.locator("[data-step]")).to_be_visible()
-    place = "() => { const at = {}; dispatchEvent(new CustomEvent('tilescope:where', { detail: at })); return at.steps }"
+    place = (
+        "() => { const at = {}; dispatchEvent(new CustomEvent('tilescope:where', { detail: at })); return at.steps }"
+    )
     own = int(merge.locator("[data-step]").get_attribute("data-step") or -1)
     run = int(merge.locator("[data-step]").get_attribute("data-run") or -1)
     merge.locator("[data-step]").click()

@@ -63,7 +63,7 @@ def climb(shown: Chosen | None) -> None:
     _rung(next(step for step in steps if step.rung.name == name), shown)
     if shown:
         if said := shown.readable:
-            with st.expander("Our readable kernel, the line beside the climb"):
+            with st.expander("Our readable kernel, and why exp2 gains more there and in Sweeps"):
                 prose("\n\n".join(said))
         with st.expander("How these times were measured, and what they count"):
             prose(METHOD + "\n".join(f"- {one}" for one in _counts(shown)))

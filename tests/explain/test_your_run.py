@@ -106,7 +106,7 @@ def test_the_page_your_kernel_lists_the_findings_of_its_run_too(checked_file):
     reader, name = test.session_state["reader of kernels"], "your_kernel.py"
     your_kernel.RUNS.start(f"{reader} {name}", lambda job: TraceFile(checked_file.read_bytes()), "test").wait(60)
     words = pages.texts(test.run())
-    assert "1 error, 1 hint: [step through it" in words
+    assert "1 error, 1 hint: [step through the run" in words
     assert len(test.button) == 2
     editor, _ = (one.proto for one in test.get("bidi_component"))
     assert json.loads(json.loads(editor.json)["errors"])[0]["row"] == 6

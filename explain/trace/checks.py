@@ -306,11 +306,7 @@ def mask_never_false(run: Run) -> Iterator[Finding]:
 
 
 def unused(run: Run) -> Iterator[Finding]:
-    """The compiler drops a load that nothing reads; the kernel perhaps meant to read it. In a run that was stopped a
-    later line may read it.
-    """
-    if run.trace.report.failure:
-        return
+    """The compiler drops a load that nothing reads; the kernel perhaps meant to read it."""
     loads = run.evidence.loads
     for accesses in run.sites(access for access in loads if access < len(run.steps)):
         if not any(loads[access].read for access in accesses):

@@ -488,7 +488,7 @@ def idle(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[str
         last = [one.experiment for one in readings if one.experiment.kernel == kernel and one.seconds][-1:]
         if gpu and last and last[0].entry.outer == "block_n" and (few := programs(last[0])) < gpu.sms:
             sentences.append(
-                f"Our **{name_of(kernel)}** is slow for a reason that is not its idea: it launches {fixed(few, 0)} "
+                f"Our **{name_of(kernel)}** is slow here: it launches {fixed(few, 0)} "
                 f"programs, one per head, on {gpu.sms} SMs, and each of them loads and stores O, m and ℓ at every "
                 "tile. The authors' CUDA kernel is written differently and is not timed here."
             )

@@ -153,7 +153,7 @@ def _why(job: Job[TraceFile] | None, function: str) -> reasons.Reason | None:
 
 
 def _findings(job: Job[TraceFile] | None) -> Sequence[Finding]:
-    return (job.result.trace.report.findings or ()) if job and job.result else ()
+    return (findings.of(job.result.trace.report) or ()) if job and job.result else ()
 
 
 def _key(name: str) -> str:

@@ -149,7 +149,7 @@ def play(runs: list[Run], *, step: int | None = None, told: bool = False) -> Non
     if example:
         step = first_growth(runs[0])
     for run, report in zip(runs, reports, strict=True):
-        if report.findings or not told:
+        if findings.of(report) or not told:
             findings.show(run, alone=len(runs) == 1)
     at, presses = findings.chosen(runs[0]) if len(runs) == 1 else (None, 0)
     if len(runs) == 1 and at is None:

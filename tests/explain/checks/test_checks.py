@@ -160,27 +160,6 @@ def test_of_two_loads_in_a_line_the_unused_one_is_named():
     assert "w_ptr" in found.words
 
 
-def test_a_load_that_a_later_line_would_have_read_is_not_blamed_when_the_run_stops_before(tmp_path):
-    path = tmp_path / "stops.py"
-    lines = """
-import torch, triton, triton.language as tl
-
-@triton.jit
-def stops_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
-    lanes = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + lanes)
-    y = x + unknown
-    tl.store(y_ptr + lanes, y)
-
-def main():
-    stops_kernel[(1,)](torch.randn(16), torch.zeros(16), BLOCK=16)
-"""
-    path.write_text(lines, encoding="utf-8")
-    report = checked(lambda evidence: record_file(path, "main", "all", lambda *_: None, evidence=evidence)).report
-    assert report.failure
-    assert report.findings == ()
-
-
 def test_the_sectors_of_each_access_are_judged_by_themselves():
     (found,) = findings(faults.sectors_of_the_load_alone)
     assert found.sort == "sectors"

@@ -179,6 +179,7 @@ export class Tour {
     if (caption) this.player.section.dataset.caption = at + 1;
     else delete this.player.section.dataset.caption;
     if (captions.length) this.tell();
+    this.player.transport.showClock();                     // whose arrow keys are the captions' now, or no more
     if (!caption) return;
     const told = box.querySelector(".told"), before = captions[at - 1];
     explain(told, caption.text, caption.terms);

@@ -115,10 +115,11 @@ export class Transport {
     const name = (what, words, keys) => {
       const button = player.$(`.buttons [data-do=${what}]`);
       button.setAttribute("aria-label", words);
-      button.title = `${words} · ${keys}`;
+      button.title = keys ? `${words} · ${keys}` : words;
     };
-    name("next", `Next ${clocks[level].says}`, "→");
-    name("previous", `Previous ${clocks[level].says}`, "←");
+    const turns = player.tour?.on;                         // then the arrows are the captions'
+    name("next", `Next ${clocks[level].says}`, turns ? "" : "→");
+    name("previous", `Previous ${clocks[level].says}`, turns ? "" : "←");
     name("nextCoarse", `Next ${coarser.says}`, "Shift →");
     name("previousCoarse", `Previous ${coarser.says}`, "Shift ←");
   }

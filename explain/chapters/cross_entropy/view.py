@@ -168,8 +168,8 @@ def backward(experiment: Experiment) -> None:
             "- **Liger's kernel** takes a part of the tokens at a time. It writes their logits to one small buffer, "
             "and puts dX in their place. Three matmuls are enough, because the gradient is computed in the forward "
             "pass.\n\n"
-            "Our fast kernel, `kernels/cross_entropy_fast.py`, goes the second way. Its docstring has the estimate "
-            "behind that choice."
+            "Our fast kernel, `kernels/cross_entropy_fast.py`, goes the second way: to write X to a buffer and read "
+            "it again takes less time than one more matmul, which recomputes it. The file begins with the estimate."
         )
 
 
@@ -193,8 +193,8 @@ def how_fast() -> None:
         "Use it when memory is short. If the logits fit, torch.compile is a little faster. A speedup above 1 means "
         "that ours is faster than the fastest other way. The last column is our memory ÷ the least of the others.\n\n"
         "V = 50,257 is odd. Matmuls over an odd number of columns were much slower than over a multiple of 64, so ours "
-        "computes such a multiple at once and the last columns by themselves. The docstring of "
-        "`kernels/cross_entropy_fast.py` has both times.",
+        "computes such a multiple at once and the last columns by themselves. The first lines of "
+        "`kernels/cross_entropy_fast.py` have both times.",
     ):
         st.markdown(figures.measured_table(found))
         st.caption(f"recorded · {found.where} · {found.method}{stale}")

@@ -15,7 +15,7 @@ from explain.chapters.three_numbers.shown import Shown
 from explain.counters.model import Counters
 from explain.engine import engine
 from explain.experiment import Experiment
-from explain.figures.numbers import NONE, duration, ratio
+from explain.figures.numbers import NONE, duration, number
 from explain.records.registry import Entry
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.charts import sourced
@@ -116,7 +116,7 @@ def ratios(choice: Choice, records: Sequence[Entry]) -> None:
             told, standard, flash, st.columns(3, gap="small"), strict=True
         ):
             with column.container(border=True, gap="small"):
-                st.metric(name, f"{ratio(a / b)} {better}" if a and b else NONE)
+                st.metric(name, f"{number(a / b, 2)} × {better}" if a and b else NONE)
                 st.caption(f"{unit(a)} → {unit(b)}. {why[0].upper()}{why[1:]}." if a and b else why)
         sourced(f"{one.source} · L2 cold")
         return

@@ -107,7 +107,7 @@ def check(question: Question[C], context: C, given: str) -> Verdict:
         case "number":
             assert isinstance(answer, int | float)
             right = _is_near(given, answer, question.tolerance)
-            shown = count(answer) if isinstance(answer, int) else number(answer, 4)
+            shown = count(answer) if isinstance(answer, int) else number(answer, _digits(question.tolerance))
             shown += f" {question.unit}" if question.unit else ""
             hint = _compared(typed_number(given)[0], answer, "Too small.", "Too large.")
         case "choice":
@@ -127,7 +127,7 @@ def check(question: Question[C], context: C, given: str) -> Verdict:
     if right:
         return Verdict(True, f"**Right.** {why.words}", step, run)
     words = " ".join(part for part in ("**Not quite.**", hint, question.hint_of(context)) if part)
-    told = Verdict(False, f"**Not quite{f': {shown}' if shown else ''}.** {why.words}", step, run)
+    told = Verdict(False, f"**Answer: {shown}.** {why.words}" if shown else f"**Answer:** {why.words}", step, run)
     return Verdict(False, words, None if question.kind == "step" else step, run, told)
 
 
@@ -173,6 +173,11 @@ def _is_near(given: str, answer: float, tolerance: float) -> bool:
         return False
     off = abs(value - answer)
     return off <= tolerance * abs(answer) or off <= min(half * (1 + 1e-9), 0.05 * abs(answer))
+
+
+def _digits(tolerance: float) -> int:
+    """The fewest significant digits with which every number is rounded by no more than the tolerance."""
+    return 1 - math.floor(math.log10(2 * tolerance))
 
 
 def set_to(run: tuple[Experiment, Trace], role: str) -> list[tuple[range, NDArray[Any]]]:

@@ -8,7 +8,7 @@ from explain.ui.gpu import gpu_choice
 with layout.chapter(__file__, goal=view.GOAL, words=view.words()):
     part, experiments = view.choose()
 runs = view.step_through(part, experiments)
-gpu = gpu_choice()
+gpu = gpu_choice("GPU, for the next three sections")
 view.programs(gpu)
 view.bandwidth(gpu)
 view.caches(gpu)

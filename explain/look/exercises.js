@@ -42,20 +42,12 @@ function stepInPlayer(run) {
   return place.steps?.[run] ?? null;
 }
 
-/** A button names its step as the player counts: two runs side by side have one count. */
-function nameStep(button) {
-  const place = { step: Number(button.dataset.step), run: Number(button.dataset.run), shown: null };
-  dispatchEvent(new CustomEvent("tilescope:place", { detail: place }));
-  if (place.shown !== null) button.textContent = `Show step ${place.shown.toLocaleString("en")}`;
-}
-
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".exercises");
   const { room, html } = data, totals = JSON.parse(data.totals);
   const leave = new AbortController();
   const on = (target, type, handler) => target.addEventListener(type, handler, { signal: leave.signal });
   if (root.shown !== html) redraw(root, html);
-  for (const button of root.querySelectorAll("[data-step]")) nameStep(button);
   const tally = root.querySelector(".tally");
 
   for (const item of root.querySelectorAll("[data-verdict=right]")) {

@@ -49,9 +49,14 @@ const NO_KEYS = [
   ["Swipe", "Touch: left for next, right for previous"],
 ];
 
+const FULL_SCREEN_KEYS = new Set(KEYS.filter(([, , action]) => action === "present").map(([key]) => key));
+
 /** These scroll the page until the player has the focus or fills the screen. */
 const SCROLL_KEYS = new Set(["PageDown", "PageUp", "Home", "End", " "]);
 const SCROLL_NOTE = "* After a click into the player, or at full screen. Elsewhere these keys scroll the page.";
+
+// The choice pressed last, for the player that it brings too.
+const CHOICE = (globalThis.tilescopeChoice ??= { pressed: null });
 
 /** Listens for the player's keys. */
 export function listenToKeys(player) {
@@ -92,29 +97,33 @@ function keyPressed(player, event) {
   event.preventDefault();
 }
 
-/** Keys pressed elsewhere on the page, where no control uses them, while the player or its bar is in sight. */
+/** Keys pressed elsewhere on the page, where no control uses them, and the player is meant. */
 function keyElsewhere(player, event) {
   const { target } = event;
   if (event.defaultPrevented || event.composedPath().includes(player.section)) return;
   if (SCROLL_KEYS.has(event.key) && !player.presenter.presenting) return;
   if (target.closest?.(TYPING)) return;
-  if (isInSight(player)) keyPressed(player, event);
+  if (isMeant(player, event)) keyPressed(player, event);
 }
 
 /** After a choice was pressed with the pointer, the arrows are the player's; reached with the keyboard, it keeps them. */
 function listenAfterChoices(player) {
-  let pressed = null;
   player.on(document, "click", ({ target, detail }) => {
-    pressed = detail ? target.closest?.("[role=radiogroup] > button") : null;
+    CHOICE.pressed = detail ? target.closest?.("[role=radiogroup] > button") : null;
   }, { capture: true });
   player.on(document, "keydown", (event) => {
-    if (event.target !== pressed || SCROLL_KEYS.has(event.key) || !isInSight(player)) return;
+    if (event.target !== CHOICE.pressed || SCROLL_KEYS.has(event.key) || !isMeant(player, event)) return;
     keyPressed(player, event);
     if (!event.defaultPrevented) return;
-    pressed = null;
+    CHOICE.pressed = null;
     event.stopPropagation();
     player.section.focus({ preventScroll: true });
   }, { capture: true });
+}
+
+/** Whether a key of the page is the player's: it is in sight, or the key fills the screen with it. */
+function isMeant(player, { key }) {
+  return FULL_SCREEN_KEYS.has(key.toLowerCase()) || isInSight(player);
 }
 
 /** Whether the middle of the player, or of the bar that stays below it, is in the window. */

@@ -351,7 +351,8 @@ class Player {
   where(t) {
     const visit = this.stories[0].visit(this.woven[0][t]);
     const tile = visit ? `, tile ${visit.ordinal + 1}` : "";
-    return `Step ${t} of ${this.length - 1}, line ${this.section.dataset.line}${tile}.`;
+    return this.transport.countsBeats ? `Beat ${this.beatAt(t)} of ${this.beats.length}${tile}.`
+      : `Step ${t} of ${this.length - 1}, line ${this.section.dataset.line}${tile}.`;
   }
 
   /** For screen readers: says the step once it rests. */
@@ -439,6 +440,11 @@ class Player {
     SPOTS.set(this.player, { ...spot, kernels: this.kernels, row: this.lanes[0].selection.row });
   }
 
+  /** The number of the beat at step t, from 1; 0 before the first. */
+  beatAt(t) {
+    return this.beats.findLastIndex(({ begin }) => begin <= t) + 1;
+  }
+
   pause() {
     this.transport.pause();
   }
@@ -522,13 +528,10 @@ class Player {
     });
     this.on(window, "resize", () => this.length && this.fit());
     this.on(window, "popstate", () => clearTimeout(this.settling)); // the address is of the next page now
-    // A chapter's questions ask for the step of each run, and for the place of a run's step in the player; and lead to
-    // one, out of a tour: its caption is of another step.
+    // A chapter's questions ask for the step of each run, and lead to one, out of a tour: its caption is of another
+    // step.
     this.on(window, "tilescope:where", ({ detail }) => {
       if (this.ready) detail.steps = this.woven.map((steps) => steps[this.step]);
-    });
-    this.on(window, "tilescope:place", ({ detail }) => {
-      if (this.ready) detail.shown = this.positionOf[detail.run]?.get(detail.step) ?? null;
     });
     this.on(window, "tilescope:go", ({ detail: { step, run } }) => {
       if (!this.ready) return;

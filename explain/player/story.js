@@ -487,9 +487,9 @@ export class Story {
 /** Whether the exponentials at step k are divided by ℓ already: loaded as such, set by a line that divides, or made from
  * L, as in a backward pass. */
 export function isNormalised(story, k) {
-  if (story.roles.gradient?.has(story.trace.source[k])) return true;
+  if (story.roles.gradient?.has(story.trace.source[k]) || story.roles.scores_gradient) return true;
   const set = story.changedAt("exponentials", story.programs[story.programAt[k]].first, k);
-  return set >= 0 && (Boolean(story.roles.scores_gradient) || /\bload\b|\//.test(story.text(set)));
+  return set >= 0 && /\bload\b|\//.test(story.text(set));
 }
 
 /** "NaN" if one of the numbers is, else "∞" if one is +∞, else "". */

@@ -179,6 +179,7 @@ export class Tour {
     if (caption) this.player.section.dataset.caption = at + 1;
     else delete this.player.section.dataset.caption;
     if (captions.length) this.tell();
+    this.player.transport.showClock();                     // whose arrow keys are the captions' now, or no more
     if (!caption) return;
     explain(box.querySelector(".told"), caption.text, caption.terms);
     box.querySelector(".of").textContent = `${at + 1} / ${captions.length}`;

@@ -70,7 +70,7 @@ export class Transport {
     const whose = one ? `${of[0] ? "left" : "right"}: ` : "";
     this.player.$(".timeline-key .rescaled").lastChild.textContent = `${whose}0 < α < 1`;
     const found = stories.map(({ firstOdd }) => firstOdd).find(Boolean);
-    this.oddWords = found ? `${found.what}, first in ${found.name} at step ${grouped(this.score.odd)}` : "";
+    this.oddWords = found ? `${found.what}, first in ${found.name}` : "";
     this.showClock();
   }
 
@@ -115,10 +115,11 @@ export class Transport {
     const name = (what, words, keys) => {
       const button = player.$(`.buttons [data-do=${what}]`);
       button.setAttribute("aria-label", words);
-      button.title = `${words} · ${keys}`;
+      button.title = keys ? `${words} · ${keys}` : words;
     };
-    name("next", `Next ${clocks[level].says}`, "→");
-    name("previous", `Previous ${clocks[level].says}`, "←");
+    const turns = player.tour?.on;                         // then the arrows are the captions'
+    name("next", `Next ${clocks[level].says}`, turns ? "" : "→");
+    name("previous", `Previous ${clocks[level].says}`, turns ? "" : "←");
     name("nextCoarse", `Next ${coarser.says}`, "Shift →");
     name("previousCoarse", `Previous ${coarser.says}`, "Shift ←");
   }
@@ -171,10 +172,9 @@ export class Transport {
     const { begin, last } = player.steps;
     const steps = last > begin ? `steps ${grouped(begin)}–${grouped(last)}` : `step ${grouped(t)}`;
     const step = `${steps} of ${grouped(player.length - 1)}`;
-    const beat = player.depth.shown === "idea" ? player.beats.findLastIndex((one) => one.begin <= t) + 1 : 0;
-    const place = beat ? `beat ${grouped(beat)} of ${grouped(player.beats.length)}` : step;
+    const place = this.countsBeats ? `${this.placeAt(t)} of ${grouped(player.beats.length)}` : step;
     this.range.setAttribute("aria-valuetext", place);
-    Object.assign(player.$(".count"), { textContent: place, title: beat ? step : "" });
+    Object.assign(player.$(".count"), { textContent: place, title: this.countsBeats ? step : "" });
     const between = story.visits.length ? `between ${story.tileName}s` : "";
     const side = player.stories.length > 1 ? "left: " : "";
     const ended = side && k === story.steps - 1;           // the other run goes on
@@ -183,16 +183,26 @@ export class Transport {
     if (this.oddWords) this.renderOdd(t);
   }
 
+  /** Idea counts beats, Code steps. */
+  get countsBeats() {
+    return this.player.depth.shown === "idea";
+  }
+
+  /** The place of step t as this depth counts: “beat 16” or “step 71”. */
+  placeAt(t) {
+    return this.countsBeats ? `beat ${grouped(this.player.beatAt(t))}` : `step ${grouped(t)}`;
+  }
+
   /** The button of the first NaN or ∞. At that step, or at one before that set one, it leads back to what was read. */
   renderOdd(t) {
     const { player } = this;
-    let words = this.oddWords;
+    let words = `${this.oddWords} at ${this.placeAt(this.score.odd)}`;
     this.oddAt = this.score.odd;
     if (t <= this.score.odd) player.stories.forEach((story, i) => {
       const from = sourceOfOdd(story, player.woven[i][t])?.of.find(({ odd, step }) => odd && step >= 0);
       if (!from) return;
       this.oddAt = player.positionOf[i].get(from.step);
-      words = `‹ from ${from.words}, step ${grouped(this.oddAt)}`;
+      words = `‹ from ${from.words}, ${this.placeAt(this.oddAt)}`;
     });
     player.$(".nan").textContent = words;
     player.$(".nan").setAttribute("aria-label", words);
@@ -229,7 +239,8 @@ export class Transport {
     const [story] = player.stories;
     const visit = story.visit(k);
     const tile = visit ? `, ${this.clocks.tile.name} ${visit.ordinal + 1}` : "";
-    const words = [`step ${grouped(t)}${tile}, line ${story.trace.line[k]}`];
+    const line = this.countsBeats ? "" : `, line ${story.trace.line[k]}`;
+    const words = [`${this.placeAt(t)}${tile}${line}`];
     if (player.watch.asks && t > player.step) return words[0];
     const near = (at) => Math.abs(this.xOf(at) - x) < NEAR_PX;
     const rescale = this.score.rescales.find(({ at }) => near(at));
@@ -242,35 +253,38 @@ export class Transport {
     return words.join("\n");
   }
 
-  /** Asks for a step's number, as the counter and the address have it, and goes there. */
+  /** Asks for the number of a step, or of a beat, as the counter has it, and goes there. */
   askStep() {
-    const { player } = this;
+    const { player, countsBeats } = this;
     player.pause();
+    const [unit, first, last, now] = countsBeats ? ["beat", 1, player.beats.length, player.beatAt(player.step)]
+      : ["step", 0, player.length - 1, player.step];
+    const Unit = countsBeats ? "Beat" : "Step";
     const input = element("input");
-    Object.assign(input, { type: "text", inputMode: "numeric", value: String(player.step), autocomplete: "off" });
-    input.setAttribute("aria-label", "Step number");
+    Object.assign(input, { type: "text", inputMode: "numeric", value: String(now), autocomplete: "off" });
+    input.setAttribute("aria-label", `${Unit} number`);
     const refusal = element("p", "refusal");
     refusal.setAttribute("role", "alert");
     const form = element("form", "go-to");
     const label = element("label");
-    label.append("Step ", input, ` of ${grouped(player.length - 1)}`);
+    label.append(`${Unit} `, input, ` of ${grouped(last)}`);
     const submit = element("button", "strong", "Go");
-    submit.setAttribute("aria-label", "Go to this step");
+    submit.setAttribute("aria-label", `Go to this ${unit}`);
     form.append(label, submit, refusal);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const text = input.value.trim().replaceAll(",", "");
-      const step = /^\d{1,9}$/.test(text) ? Number(text) : -1;
-      if (step < 0 || step >= player.length) {
-        const last = grouped(player.length - 1);
-        refusal.textContent = `There is no step ${input.value.trim() || "without a number"}. Enter 0 to ${last}.`;
+      const number = /^\d{1,9}$/.test(text) ? Number(text) : -1;
+      if (number < first || number > last) {
+        const said = input.value.trim() || "without a number";
+        refusal.textContent = `There is no ${unit} ${said}. Enter ${first} to ${grouped(last)}.`;
         input.select();
         return;
       }
       close(player.section);
-      player.go(step);
+      player.go(countsBeats ? player.beats[number - 1].at : number);
     });
-    const close = openDialog(player.section, "Go to step", form, "small");
+    const close = openDialog(player.section, `Go to ${unit}`, form, "small");
     input.focus();
     input.select();
   }

@@ -88,14 +88,22 @@ def equations(text: str, first_line: int = 1) -> dict[int, Equation]:
     except SyntaxError:
         return {}
     found: dict[int, Equation] = {}
-    for statement in ast.walk(tree):
-        if isinstance(statement, ast.stmt):
-            for variable, value in _assignments(statement):
-                try:
-                    found.setdefault(first_line + statement.lineno - 1, _Writer(variable).equation(value))
-                except _NoEquationError:
-                    continue
+    made = [(statement.lineno, *one) for statement in ast.walk(tree) if isinstance(statement, ast.stmt)
+            for one in _assignments(statement)]  # fmt: skip
+    divided = any(variable == "p" and _is_divided(value) for _, variable, value in made)
+    symbols = {**SYMBOLS, "p": ["mi", "P"]} if divided else SYMBOLS
+    for line, variable, value in made:
+        try:
+            found.setdefault(first_line + line - 1, _Writer(variable, symbols).equation(value))
+        except _NoEquationError:
+            continue
     return found
+
+
+def _is_divided(p: ast.expr) -> bool:
+    """Whether these exponentials are weights, already divided by ℓ: made from L, or loaded as such."""
+    names = [node.id for node in ast.walk(p) if isinstance(node, ast.Name)]
+    return any(name.startswith(("lse", "p_ptr")) for name in names)
 
 
 class _NoEquationError(Exception):
@@ -140,9 +148,9 @@ def _constant(text: str) -> _Part:
     return _Part(["mn", text], ["mn", text])
 
 
-def _symbol(name: str) -> Tree:
-    if name in SYMBOLS:
-        return SYMBOLS[name]
+def _symbol(name: str, symbols: Mapping[str, Tree]) -> Tree:
+    if name in symbols:
+        return symbols[name]
     if parts := re.fullmatch(r"([A-Za-z])_(\w+)", name):
         return _sub("ℓ" if parts[1] == "l" else parts[1], parts[2])
     return ["mi", name]
@@ -155,16 +163,18 @@ def _place(text: str, name: str) -> Tree:
 class _Writer:
     """Writes the formula assigned to one variable."""
 
-    def __init__(self, variable: str) -> None:
+    def __init__(self, variable: str, symbols: Mapping[str, Tree]) -> None:
         if variable.endswith(("_ptr", "_ptrs")):
             raise _NoEquationError
         self.variable = variable
+        self.symbols = symbols
 
     def equation(self, value: ast.expr) -> Equation:
         formula = self.part(value)
         # No equation holds between a variable and what it was before.
         sign = "←" if any(isinstance(node, ast.Name) and node.id == self.variable for node in ast.walk(value)) else "="
-        plain: Tree = ["mrow", ["mrow", {"q": self.variable}, _symbol(self.variable)], ["mo", sign], formula.plain]
+        own = ["mrow", {"q": self.variable}, _symbol(self.variable, self.symbols)]
+        plain: Tree = ["mrow", own, ["mo", sign], formula.plain]
         if not formula.filled and not _names_a_variable(formula.plain):
             return Equation(self.variable, plain, None)
         result = [["mo", "="], _place(self.variable, self.variable)]
@@ -217,7 +227,7 @@ class _Writer:
             raise _NoEquationError
         old = "old" if name == self.variable else ""
         place = f"{name}:{old}:{along}".rstrip(":")
-        return _Part(["mrow", {"q": name}, _symbol(name)], _place(place, name), filled=True)
+        return _Part(["mrow", {"q": name}, _symbol(name, self.symbols)], _place(place, name), filled=True)
 
     def transposed(self, node: ast.expr) -> _Part:
         part = self.part(node)

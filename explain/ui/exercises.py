@@ -14,7 +14,6 @@ import streamlit as st
 
 from explain import contents
 from explain.exercises import C, Question, Verdict, check, of_room
-from explain.figures.numbers import count
 from explain.ui import terms
 from explain.workers import WorkerError
 
@@ -122,7 +121,7 @@ def _item(room: str, question: Question[C], context: C, given: str, verdict: Ver
         go = ""
         if verdict.step is not None:
             to = f'data-step="{verdict.step}" data-run="{verdict.run}"'
-            go = f'<button type="button" {to}>Show step {count(verdict.step)}</button>'
+            go = f'<button type="button" {to}>Show it</button>'
         if verdict.answer:
             go += ' <button type="button" data-show>Show me the answer</button>'
         said = f'<p class="verdict" role="status" data-verdict="{state}">{inline(verdict.words)} {go}</p>'

@@ -11,7 +11,7 @@ from explain.ui.address import returned
 KEY, CHOSEN = "gpu", "the reader's GPU"
 
 
-def gpu_choice() -> Gpu:
+def gpu_choice(label: str = "GPU") -> Gpu:
     """A control that chooses a GPU, one for all pages, kept in the address. It starts with this machine's GPU if known.
 
     Streamlit forgets a control when the page changes, so the choice is kept in the session too.
@@ -25,7 +25,7 @@ def gpu_choice() -> Gpu:
     if chosen != st.query_params.get(KEY, own):
         st.query_params[KEY] = chosen
     st.segmented_control(
-        "GPU", GPUS, required=True, key=KEY, on_change=lambda: st.query_params.update({KEY: st.session_state[KEY]}),
+        label, GPUS, required=True, key=KEY, on_change=lambda: st.query_params.update({KEY: st.session_state[KEY]}),
         format_func=lambda name: f"{name} (this machine)" if name == here else name,
     )  # fmt: skip
     return GPUS[chosen]

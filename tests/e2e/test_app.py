@@ -220,6 +220,28 @@ def test_back_returns_to_the_exhibit_before_at_its_step(page: Page, visit):
     at(page, left)
 
 
+def test_a_view_chosen_with_the_mouse_leaves_the_keys_to_the_player_that_it_brings(page: Page, visit):
+    visit("decoding")
+    expect(player(page)).to_be_visible()
+    first = player(page).get_attribute("aria-label")
+    page.get_by_role("radio", name="Causal masks").click()
+    expect(player(page)).not_to_have_attribute("aria-label", first or "")
+    rests(page)
+    caption = int(player(page).get_attribute("data-caption") or 0)
+    page.keyboard.press("ArrowRight")
+    expect(player(page)).to_have_attribute("data-caption", str(caption + 1))
+
+
+def test_the_key_of_the_full_screen_brings_a_player_that_is_further_down(page: Page, visit):
+    visit("backward")
+    expect(player(page)).not_to_be_in_viewport(ratio=0.5)
+    page.keyboard.press("p")
+    expect(player(page)).to_be_in_viewport(ratio=0.9)
+    page.keyboard.press("Escape")  # the tour
+    page.keyboard.press("Escape")
+    expect(player(page)).not_to_be_in_viewport(ratio=0.9)
+
+
 # --- it fits, and it says what it cannot use ---
 
 

@@ -180,8 +180,28 @@ def test_hbm_has_the_numbers_that_a_launch_wrote_in_their_own_colour(opened):
     page = opened(one)
     for event, quantity in (("last write of s", "scores"), ("last write of y", "p"), ("last write of o", "acc")):
         step = step_of(trace, one.entry.roles, event)
+        page.keyboard.press("i")
         go(page, step)
+        page.keyboard.press("i")
         assert page.locator(".panel.idea .scene canvas").evaluate(IN_HBM)[quantity] > 100, quantity
+
+
+def test_idea_counts_beats_and_code_counts_steps_wherever_a_place_is_said(opened):
+    found = beats(run_of(lessons.OPENING).trace.trace, lessons.OPENING.entry.roles)
+    page = opened(lessons.OPENING, step=found[6].at)
+    counter = page.locator(".where .count")
+    expect(counter).to_have_text(f"beat 7 of {len(found)}")
+    counter.click()
+    box = page.get_by_role("textbox", name="Beat number")
+    expect(box).to_have_value("7")
+    box.fill(str(len(found) + 1))
+    page.keyboard.press("Enter")
+    expect(page.get_by_text(f"There is no beat {len(found) + 1}.")).to_be_visible()
+    box.fill("3")
+    page.keyboard.press("Enter")
+    expect(player(page)).to_have_attribute("data-step", str(found[2].at))
+    page.keyboard.press("i")
+    expect(counter).to_contain_text(f"step {found[2].at} of")
 
 
 def test_the_switch_keeps_the_step_and_the_beat_holds_it(opened):

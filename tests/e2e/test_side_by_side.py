@@ -132,6 +132,16 @@ def test_tiles_of_two_sizes_are_compared_where_both_have_seen_as_many_keys(opene
     expect(difference(page)).to_contain_text(re.compile("2–3.*0–3"))  # the columns of the two tiles
 
 
+def test_a_tile_that_both_runs_have_stands_at_the_same_place_in_both_pictures(opened, page: Page):
+    opened()
+    page.keyboard.press("i")
+    lanes = page.locator(".lane")
+    for symbol in ("Q", "S"):
+        terms = [lanes.nth(i).locator(".scene .term", has_text=re.compile(f"^{symbol}$")).first for i in (0, 1)]
+        places = [term.evaluate("({ style }) => [style.left, style.top].map(parseFloat)") for term in terms]
+        assert places[0] == pytest.approx(places[1], abs=1), symbol
+
+
 def test_equal_runs_are_said_to_be_equal(opened):
     page = opened("a.kernel=softmax_online&b.kernel=softmax_online")
     difference(page, "")

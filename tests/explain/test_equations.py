@@ -54,6 +54,14 @@ def test_flash_attention_reads_as_in_the_paper():
     }
 
 
+def test_weights_that_are_divided_already_are_p_without_a_tilde():
+    backward = of_kernel("backward.py", "flash_attention_backward_queries_kernel")
+    assert "P=exp(S−L) where visible, else 0" in backward
+    loaded = of_kernel("attention.py", "attention_values_kernel")
+    assert any("PV" in one for one in loaded)
+    assert not any("P~" in one for one in [*backward, *loaded])
+
+
 def test_a_wrong_kernel_has_its_own_wrong_equation():
     wrong = of_kernel("softmax.py", "softmax_blocked_wrong_kernel")
     assert "m_i=max(x)" in wrong

@@ -177,7 +177,7 @@ def right_and_wrong(question: Question[Any], context: Any) -> tuple[str, str]:
 
 
 def gives_away(hint: str, told: str) -> bool:
-    """Whether a hint has the answer, which stands between "Not quite: " and a full stop."""
+    """Whether a hint has the answer, which stands between "Answer: " and a full stop."""
     answer = told[told.index(": ") + 2 : told.index(".**")]
     return re.search(rf"(?<![\w.,]){re.escape(answer)}(?![\w,]|\.\d)", hint) is not None
 
@@ -228,6 +228,14 @@ def test_a_number_is_typed_in_many_ways(text, value):
 def test_a_number_may_be_rounded(given, right):
     question = Question[float]("alpha", "", "number", lambda run: run, lambda run: Why(f"{run}"))
     assert check(question, math.exp(-0.5), given).right is right
+
+
+@pytest.mark.parametrize(("tolerance", "told"), [(0.1, "1"), (0.05, "1"), (0.01, "0.999"), (0.0001, "0.9992")])
+def test_an_answer_is_told_with_the_digits_that_count(tolerance, told):
+    question = Question[float]("slope", "", "number", lambda run: run, lambda run: Why("So."), tolerance=tolerance)
+    answer = check(question, 0.9992, "2").answer
+    assert answer is not None
+    assert answer.words == f"**Answer: {told}.** So."
 
 
 def test_a_whole_number_is_exact():

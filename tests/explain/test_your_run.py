@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
+from functools import partial
 
 import pytest
 
 import start
 from explain import cli, contents, given, lessons, recordings
 from explain.chapters.your_kernel import view as your_kernel
+from explain.chapters.your_run import findings
 from explain.chapters.your_run import view as your_run
 from explain.trace import file as trace_file
+from explain.trace.checks import checked
 from explain.trace.file import TraceFile
 from explain.trace.model import Tile
+from explain.trace.python_file import record_file
 from tests import pages
 from tests.explain.test_player_wrapper import unpacked
 
@@ -47,6 +52,20 @@ def main():
     kernel[(3,)](torch.zeros(8), torch.zeros(8), B=4)
 """
 """A load that nothing uses, and in the last of three programs a store outside."""
+
+STOPS = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def stops_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + lanes)
+    y = x + unknown
+    tl.store(y_ptr + lanes, y)
+
+def main():
+    stops_kernel[(1,)](torch.randn(16), torch.zeros(16), BLOCK=16)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -106,10 +125,21 @@ def test_the_page_your_kernel_lists_the_findings_of_its_run_too(checked_file):
     reader, name = test.session_state["reader of kernels"], "your_kernel.py"
     your_kernel.RUNS.start(f"{reader} {name}", lambda job: TraceFile(checked_file.read_bytes()), "test").wait(60)
     words = pages.texts(test.run())
-    assert "1 error, 1 hint: [step through it" in words
+    assert "1 error, 1 hint: [step through the run" in words
     assert len(test.button) == 2
     editor, _ = (one.proto for one in test.get("bidi_component"))
     assert json.loads(json.loads(editor.json)["errors"])[0]["row"] == 6
+
+
+def test_a_load_is_not_called_unused_where_the_run_stopped_before_a_line_could_use_it(tmp_path):
+    path = tmp_path / "stops.py"
+    path.write_text(STOPS, encoding="utf-8")
+    record = partial(record_file, path, "main", "all", lambda *_: None)
+    report = checked(lambda evidence: record(evidence=evidence)).report
+    assert report.failure
+    assert [one.sort for one in report.findings] == ["unused"]
+    assert findings.of(report) == ()
+    assert findings.of(replace(report, failure=None)) == report.findings
 
 
 def test_a_run_that_failed_opens_at_its_step_with_what_it_printed(opened, folder):

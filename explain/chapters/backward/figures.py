@@ -106,8 +106,8 @@ def saved(like: Experiment) -> str:
     more = [one.matmul_flops / standard.matmul_flops for one in (flash, atomic)]
     return (
         f"At this size recomputing costs {number(more[0])} × the matmul FLOPs of standard attention's backward pass, "
-        f"or {number(more[1])} × with atomics. It moves {number(standard.bytes / flash.bytes)} × fewer bytes, "
-        f"or {number(standard.bytes / atomic.bytes)} × fewer, and keeps {number(standard.kept / flash.kept)} × less."
+        f"or {number(more[1])} × with atomics. It moves {number(standard.bytes / flash.bytes, 2)} × fewer bytes, "
+        f"or {number(standard.bytes / atomic.bytes, 2)} × fewer, and keeps {number(standard.kept / flash.kept)} × less."
     )
 
 

@@ -8,6 +8,7 @@ from explain import lessons
 from explain.chapters.backward import exercises, figures, sums
 from explain.chapters.backward.chain import Chain
 from explain.chapters.papers import flashattention
+from explain.chapters.papers.exercises import FIGURE_2
 from explain.engine import engine
 from explain.experiment import Experiment
 from explain.figures.numbers import count, number
@@ -36,8 +37,9 @@ def whole(formula: str) -> str:
 
 WORDS = (
     "Training needs gradients. The layers after attention send back dO: how the loss changes with each element of O. "
-    "The backward pass turns it into dQ, dK and dV.\n\n**First one row.** Its logits x become weights p. For each "
-    "weight dp comes back: how the loss changes with it. Each weight depends on every logit of its row. Its derivative "
+    "The backward pass turns it into dQ, dK and dV.\n\n**First one row.** Its logits x become weights p. The "
+    "layers after it send back one number dp for each weight: how the loss changes with that weight. Each "
+    "weight depends on every logit of its row. Its derivative "
     f"by its own logit is {whole('p (1 − p)')}. By the logit of another weight p′ it is {whole('−p p′')}. Summed over "
     f"all weights:\n\n{whole('ds = p dp − p Σ p dp')}\n\nThe sum is one number per row, δ:\n\n"
     f"**{whole('ds = p (dp − δ)')}, with {whole('δ = Σ p dp')}.**\n\n"
@@ -70,9 +72,9 @@ def kernels() -> tuple[Experiment, list[Trace]]:
     """The three backward kernels in the player, one at a time; the bytes of the chosen one."""
     formulas = "  \n".join(map(whole, METHOD))
     words = (
-        f"The whole method is that row, for tiles:\n\n{formulas}\n\n"
-        f"sm_scale comes back from {whole('S = QKᵀ · sm_scale')}. "
-        "δ needs no row of P: rowsum(P ∘ dP) = rowsum(dO ∘ O). And "
+        f"A kernel does the same for a whole tile:\n\n{formulas}\n\n"
+        f"dQ and dK have the factor sm_scale, because S has it: {whole('S = QKᵀ · sm_scale')}. "
+        "δ can be computed without P: rowsum(P ∘ dP) = rowsum(dO ∘ O). And "
         f"{whole('P = exp(S − L)')}: the forward pass left **{whole('L = m + ln ℓ')}**, one number per query. So the "
         "kernel needs no maximum and no N × N matrix.\n\nThe forward pass is not part of this run: O and L are given, "
         "as it leaves them, and so is P for the kernel that keeps it."
@@ -124,6 +126,7 @@ def the_bill() -> None:
         st.markdown(figures.bills(like))
         st.caption("one sequence, 16 heads, bf16, tiles of 64 × 64 · by formula, which the trace confirms to the byte")
     standard, flash = flashattention.FIGURE_2
+    low = flashattention.matmul_flops(flash) / 1e9 / flash.gflops
     with text:
         layout.prose(
             "Computing S a second time costs a matmul and the exponentials. Reading P back costs N² numbers, and "
@@ -132,9 +135,11 @@ def the_bill() -> None:
             "rest in the backward pass. There it saves memory and costs time. Here it saves both: a GPU does many "
             f"FLOPs in the time of one byte. The paper measured {number(standard.ms)} ms for standard attention and "
             f"{number(flash.ms)} ms for FlashAttention: forward and backward of GPT-2 medium, sequences of 1,024 "
-            f"tokens, on an A100. There recomputing took {number(flash.gflops)} GFLOP in place of "
-            f"{number(standard.gflops)}, and HBM moved {number(flash.hbm_gb)} GB in place of {number(standard.hbm_gb)}."
+            f"tokens, on an A100. HBM moved {number(flash.hbm_gb)} GB in place of {number(standard.hbm_gb)}. By "
+            f"the paper's own count recomputing took {number(flash.gflops)} GFLOP in place of "
+            f"{number(standard.gflops)}. That count is about {number(low, 2)} times too low."
         )
+        layout.chapter_link("papers", "Why that count is too low: The papers →", {"panel": FIGURE_2})
 
 
 def who_writes_dq(experiment: Experiment) -> None:

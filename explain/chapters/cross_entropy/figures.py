@@ -131,10 +131,17 @@ def measured_table(found: Measured) -> str:
         cells = [_cell(by_name[name].seconds, by_name[name].peak_bytes, by_name[name].why) for name in names]
         speedup, memory = case.speedup, case.memory
         rows.append(
-            (case.name, *cells, None if speedup is None else ratio(speedup), None if memory is None else ratio(memory))
+            (
+                case.vocab,
+                case.dim,
+                *cells,
+                None if speedup is None else ratio(speedup),
+                None if memory is None else ratio(memory),
+            )
         )
     columns: Columns = (
-        "layer",
+        Column("V"),
+        Column("d"),
         *map(Column, names),
         Column("speedup over the fastest other"),
         Column("memory ÷ the least"),

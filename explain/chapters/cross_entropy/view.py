@@ -14,7 +14,7 @@ from explain.chapters.cross_entropy.layers import ITEM_BYTES, LAYERS, TOKENS
 from explain.chapters.cross_entropy.states import loss_of, states
 from explain.chapters.flash_attention.figures import traffic_bars
 from explain.experiment import Experiment
-from explain.figures.numbers import count, moved, ratio
+from explain.figures.numbers import count, moved, number
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
@@ -123,8 +123,8 @@ def never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
             "All other bytes are the same.\n\n"
             "A matmul in tiles reads H once per tile of the vocabulary and W once per tile of tokens. Caches serve "
             f"most of these reads. What HBM must move at least is each input once, and X twice: "
-            f"{moved(least[0])} against {moved(least[1])}, {ratio(least[0] / least[1])} as much. What a GPU moves "
-            "lies between the two columns of the table."
+            f"{moved(least[0])} against {moved(least[1])}, about {number(least[0] / least[1], 2)} × as much. What a "
+            "GPU moves lies between the two columns of the table."
         )
         layout.chapter_link("three_numbers", "Three numbers shows what caches save →")
     with picture:
@@ -168,8 +168,8 @@ def backward(experiment: Experiment) -> None:
             "- **Liger's kernel** takes a part of the tokens at a time. It writes their logits to one small buffer, "
             "and puts dX in their place. Three matmuls are enough, because the gradient is computed in the forward "
             "pass.\n\n"
-            "Our fast kernel, `kernels/cross_entropy_fast.py`, goes the second way. Its docstring has the estimate "
-            "behind that choice."
+            "Our fast kernel, `kernels/cross_entropy_fast.py`, goes the second way: to write X to a buffer and read "
+            "it again takes less time than one more matmul, which recomputes it. The file begins with the estimate."
         )
 
 
@@ -193,8 +193,8 @@ def how_fast() -> None:
         "Use it when memory is short. If the logits fit, torch.compile is a little faster. A speedup above 1 means "
         "that ours is faster than the fastest other way. The last column is our memory ÷ the least of the others.\n\n"
         "V = 50,257 is odd. Matmuls over an odd number of columns were much slower than over a multiple of 64, so ours "
-        "computes such a multiple at once and the last columns by themselves. The docstring of "
-        "`kernels/cross_entropy_fast.py` has both times.",
+        "computes such a multiple at once and the last columns by themselves. The first lines of "
+        "`kernels/cross_entropy_fast.py` have both times.",
     ):
         st.markdown(figures.measured_table(found))
         st.caption(f"recorded · {found.where} · {found.method}{stale}")
@@ -204,8 +204,8 @@ def which_token_counts() -> None:
     """ignore_index, and the mean over no token."""
     with layout.part(
         "Tokens that do not count",
-        "A target of −100 says that a token does not count: padding, or a question that the model should not learn to "
-        "ask. Its loss is 0, and its dX is 0. The mean is over the tokens that count, not over all.\n\n"
+        "A target of −100 says that a token does not count: padding, or a prompt, which the model reads and need not "
+        "learn to write. Its loss is 0, and its dX is 0. The mean is over the tokens that count, not over all.\n\n"
         "If no token counts, the mean is 0 ÷ 0 = NaN, as in PyTorch. The gradients are 0.",
     ):
         st.markdown("Choose **More → Tokens that do not count** above, and look at the column of losses in the player.")

@@ -99,7 +99,7 @@ QUESTIONS = (
         _only_standard,
         _why_only,
         ("O", "P", "Q", "S"),
-        hint="Which number does standard attention store in HBM, while FlashAttention drops it on chip?",
+        hint="FlashAttention rounds P̃ too, for the second matmul. Which number does it keep in 32 bits?",
     ),
     Question[Shown](
         "factor",

@@ -262,13 +262,14 @@ def changed(outputs: Mapping[str, Output], same: Mapping[str, NDArray[np.bool_]]
                 svg.rect(x + query * CELL, y + down + 3, CELL + 0.3, 9, palette.css("max"))
                 for query in np.flatnonzero(unmoved[:queries])
             ]
-            words = (
-                f"{count(int(differs[unmoved].sum()))} of these differ" if unmoved.any() else "no query has the same m"
-            )
+            few = f"{count(int(differs[unmoved].sum()))} elements of these queries differ"
+            words = few if unmoved.any() else "no query has the same m"
             fill = palette.css_ink("max")
             parts.append(svg.text(x + across, y + down + 26, words, anchor="end", fill=fill))
         maps.append(svg.picture(x + across, y + down + 32, f"{name}: {total}", parts))
-    meant = {"acc": "this element differs"} | ({"max": "below: this query has the same m in both runs"} if same else {})
+    meant = {"acc": "this element differs"}
+    if same:
+        meant["max"] = "strip below the map: queries with the same m in both runs"
     legend = "".join(
         f'<span style="white-space:nowrap"><s style="display:inline-block;width:.8rem;height:.8rem;margin-right:.4rem;'
         f'background:{palette.css(hue)}"></s>{words}</span>'

@@ -16,6 +16,7 @@ from explain.chapters.exactness import exercises, figures
 from explain.chapters.exactness import orders as ways_to_compute
 from explain.chapters.exactness.figures import Way as Found
 from explain.chapters.exactness.orders import Way
+from explain.chapters.sweeps import masking
 from explain.engine import engine
 from explain.experiment import Experiment
 from explain.figures.numbers import count, number, ratio
@@ -116,9 +117,9 @@ def other_orders(experiment: Experiment) -> None:
     if ITEM_BYTES[experiment.values["dtype"]] == 2:
         same = {way.name: ways_to_compute.same_maximum(first, way) for way in others}
         rounds = (
-            "The main cause is m. A different tile size, or keys in reverse order, gives a different running maximum. "
-            "Then P̃ = exp(S − m) is a different number, and rounds differently. Where a query has the same m in both "
-            "runs, almost none of its elements change.\n\nThe second cause is the order of additions. "
+            "The main cause is the running maximum m. A different tile size, or keys in reverse order, gives a "
+            "different m. Then P̃ = exp(S − m) is a different number, and rounds differently. Where a query has the "
+            "same m in both runs, almost none of its elements change.\n\nThe second cause is the order of additions. "
         )
     words = (
         f"{rounds}Addition of floating-point numbers is not associative. fp16 shows it with small numbers; in fp32 the "
@@ -183,12 +184,24 @@ def base_2() -> None:
     with layout.part(
         "Why do fast kernels use exp2, and the number 1.44269504?",
         "exp(x) is 2 to the power of x · log₂ e, and log₂ e = 1.44269504… A GPU has a unit for powers of 2, so every "
-        "`tl.exp` is a multiplication by log₂ e and an `ex2`.\n\n`flash_attention_exp2` multiplies sm_scale by log₂ e "
-        "once. Its S then counts in powers of 2, and no exponential needs the multiplication. At the end lse = (m + "
-        "log₂ ℓ) · ln 2 is a natural logarithm again.",
+        f"`tl.exp` is a multiplication by log₂ e and an `ex2`.{_instructions()}\n\n`flash_attention_exp2` multiplies "
+        "sm_scale by log₂ e once. Its S then counts in powers of 2, and no exponential needs the multiplication. At "
+        "the end lse = (m + log₂ ℓ) · ln 2 is a natural logarithm again.",
     ):
         st.code(_difference_in_base_2(), language="diff", wrap_lines=True)
         st.caption("flash_attention → flash_attention_exp2: green lines are new, red lines are gone.")
+
+
+def _instructions() -> str:
+    """What an exponential of either base is compiled to, in words; empty where that is not recorded."""
+    each = [masking.per_exponential(kernel) for kernel in masking.BASES]
+    if not all(each):
+        return ""
+    return (
+        " Around it the compiler keeps very small results exact: a comparison and two more multiplications. With the "
+        f"subtraction of m that makes {each[0]} instructions per score. `tl.exp2` has {each[1]}: the subtraction and "
+        "the `ex2`."
+    )
 
 
 @functools.cache

@@ -181,9 +181,9 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> str:
         if (spill := counts.spill_written_bytes) and counts.l2_written_bytes == output + spill:
             stored = " and ".join(term.buffer for term in experiment.traffic.terms if term.written)
             return (
-                f"**{ratio((output + spill) / output)} the bytes of the output**, because the tile does not fit in "
-                f"the registers: at {sizes(experiment)}, {experiment.entry.title} wrote "
-                f"{count(output + spill)} bytes to L2. The kernel stores {count(output)} bytes of them in {stored}, "
+                f"**{experiment.entry.title} wrote {ratio((output + spill) / output)} the bytes of its output to L2**, "
+                f"because its tile does not fit in the registers: {count(output + spill)} bytes at {sizes(experiment)}."
+                f" The kernel stores {count(output)} bytes of them in {stored}, "
                 f"and {count(spill)} bytes are spilled registers: equal to the byte. Loading those again is not in "
                 "this sum."
             )

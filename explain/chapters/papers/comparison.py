@@ -26,8 +26,8 @@ def reproduced(ours: float, low: float, high: float) -> bool:
 
 def compared(what: str, ours: float, papers: float) -> str:
     """A ratio beside the paper's, and how they compare."""
-    close = f"reproduced {WITHIN}" if reproduced(ours, papers, papers) else "more" if ours > papers else "less"
-    return f"{what}: {ratio(ours)} here, {ratio(papers)} in the paper: {close}."
+    close = f"reproduced {WITHIN}" if reproduced(ours, papers, papers) else "not reproduced"
+    return f"{what}: {ratio(ours)} here and {ratio(papers)} in the paper, {close}."
 
 
 def short(record: Record) -> str:

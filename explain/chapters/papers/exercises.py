@@ -10,6 +10,7 @@ from explain.chapters.sweeps.analysis import slope
 from explain.exercises import Question, Why
 from explain.figures.numbers import count, duration, fixed, moved, number, percent, ratio, si
 from explain.records.model import Record
+from kernels.catalog import KERNELS
 
 SOFTMAX, FIGURE_2, THEOREM, TABLES, HIERARCHY = (
     "Softmax and top-k", "FlashAttention, figure 2", "Theorem 2", "Time and memory", "Memory hierarchy",
@@ -123,7 +124,7 @@ def _why_flops(shown: Shown) -> Why:
 QUESTIONS = (
     Question[Shown](
         "accesses",
-        "How many times as many accesses per element does *safe, then top-k* make as *online + top-k, fused*?",
+        f"How many times as many accesses per element does *{KERNELS[SPLIT].title}* make as *{KERNELS[FUSED].title}*?",
         "number",
         lambda shown: shown.accesses[SPLIT] / shown.accesses[FUSED],
         _why_accesses,

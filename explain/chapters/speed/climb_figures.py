@@ -305,7 +305,7 @@ def number(step: Step, peak: Limit | None, lower: Rung | None, spill: Spill | No
     if of_peak := share(step, peak):
         parts.append(f"{numbers.percent(of_peak)} of the peak")
     if step.gain and lower:
-        parts.append(f"{numbers.ratio(step.gain)} {lower.label}")
+        parts.append(f"{numbers.ratio(step.gain)} as fast as {lower.label}")
     said = [f"{', '.join(parts)}."]
     if step.slower:
         said.append("On this shape it is slower than the kernel before.")
@@ -423,6 +423,20 @@ def tensor_told(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
         return ""
     (first, low), (last, high) = known[0], known[-1]
     return f"From {first} to {last}: **{numbers.percent(low / 100)} → {numbers.percent(high / 100)}**."
+
+
+def shares_told(steps: Sequence[Step], peak: Limit | None, counted: Mapping[str, Point]) -> str:
+    """What each of the top kernel's shares is a share of, as a paragraph; markdown, empty unless both are known."""
+    top = steps[-1]
+    of_peak, point = share(top, peak), counted.get(top.rung.name)
+    cycles = point.counters.cold.tensor_active_percent if point and point.counters else None
+    if not of_peak or cycles is None:
+        return ""
+    return (
+        f"\n\n**A share of what?** {top.rung.label.capitalize()}: {numbers.percent(of_peak)} of the peak is a share of "
+        f"a large matmul's throughput. {numbers.percent(cycles / 100)} is a share of all cycles. *What the warps do* "
+        "shows a share of one program's time, at a smaller N."
+    )
 
 
 def stall_bars(kernels: Sequence[Waits]) -> str:

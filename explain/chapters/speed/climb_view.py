@@ -63,7 +63,7 @@ def climb(shown: Chosen | None) -> None:
     _rung(next(step for step in steps if step.rung.name == name), shown)
     if shown:
         if said := shown.readable:
-            with st.expander("Our readable kernel, the line beside the climb"):
+            with st.expander("Our readable kernel, and why exp2 gains more there and in Sweeps"):
                 prose("\n\n".join(said))
         with st.expander("How these times were measured, and what they count"):
             prose(METHOD + "\n".join(f"- {one}" for one in _counts(shown)))
@@ -227,6 +227,7 @@ def counted(shown: Chosen) -> None:
         f"wait. exp2 saves instructions; causal tiles save work only under a mask{masked}."
         "\n\nThe bars: in which share of the cycles the tensor cores multiply. fp32 does not use them. "
         f"{climb_figures.tensor_told(found, RUNGS)}"
+        f"{climb_figures.shares_told(shown.steps, shown.limit, found)}"
     )
     with part("What the hardware did", words):
         if bars := climb_figures.tensor_bars(found, RUNGS):
@@ -268,7 +269,9 @@ def _lanes(runs: tuple[Timeline, ...]) -> None:
     named = {run.key: run for run in runs}
     words, picture = sides("What the warps do, cycle by cycle")
     with words:
-        run = named[option("Run", {key: one.title for key, one in named.items()}, "run", next(iter(named)))]
+        plain = [one for one in runs if not one.overlaps]
+        first = next((one for one in runs if one.overlaps), runs[0])
+        run = named[option("Run", {key: one.title for key, one in named.items()}, "run", first.key)]
         programs = {str(one.program): one for one in run.programs}
         places = {number: f"program {number}, on SM {one.sm}" for number, one in programs.items()}
         number = option("Program", places, "program", next(iter(programs)))
@@ -277,6 +280,8 @@ def _lanes(runs: tuple[Timeline, ...]) -> None:
             "Where a softmax overlaps with a matmul of its own group or of the other, the tensor cores do not wait."
             f"\n\n{timeline.timeline_told(run, programs[number])}"
         )
+        if plain and run.overlaps:
+            prose(f"To compare, choose *{plain[0].title}*: there no softmax overlaps with a matmul.")
     with picture:
         name = f"timeline of {run.key}"
         chart(_lanes_figure(run, int(number)), name, alt=f"What the warps of {run.title} do over time")

@@ -144,6 +144,11 @@ class Timeline:
         return f"{short}, {shape}, {self.dtype}{', causal' if self.causal else ''}"
 
     @property
+    def overlaps(self) -> bool:
+        """Whether a softmax of one of its programs runs while a matmul does."""
+        return any((program.hidden or 0.0) >= 0.005 for program in self.programs)
+
+    @property
     def source(self) -> str:
         """Where its numbers come from, for a caption."""
         where = self.provenance

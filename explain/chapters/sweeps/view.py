@@ -231,8 +231,11 @@ def sweep_growth(shown: Shown) -> None:
         words, picture = layout.sides(f"Time {over}")
         with words:
             masked = _masked(readings) if sweep.axis == "causal" else ()
-            late = [*figures.idle(sweep, readings, shown.card), *(told for told, _ in masked)]
-            _grows(shown, "seconds", picture, late, figures.base_2(sweep, readings))
+            bases = figures.base_2(sweep, readings)
+            said = [*figures.idle(sweep, readings, shown.card), *bases]
+            _grows(shown, "seconds", picture, [told for told, _ in masked], said)
+            if bases:
+                layout.chapter_link("speed", "Why exp2 gains less in the climb: Speed →")
         for _, pair in masked:
             mask_cost("", pair)
     _misses(shown)

@@ -62,7 +62,7 @@ def hierarchy(
     predicted = (("predicted", _predicted(prediction)),) if prediction else ()
     more = held.format(amount(dirty)) if dirty else ""
     parts = [
-        text(left, 14, "arrow width ∝ bytes · press an arrow for its bytes", faint=True, size=12),
+        text(left, 14, "arrow width shows bytes · press an arrow for its bytes", faint=True, size=12),
         _box(left, tops[0], whole, box, "The programs, in the SMs' registers", css("slate")),
         _box(left, tops[1], l1, box, "L1, of each SM", COLOURS["l1"]),
         _box(beside, beneath, width - beside - left, box, "Shared memory, of each SM", COLOURS["shared"]),

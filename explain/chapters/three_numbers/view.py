@@ -15,7 +15,7 @@ from explain.chapters.three_numbers.shown import Shown
 from explain.counters.model import Counters
 from explain.engine import engine
 from explain.experiment import Experiment
-from explain.figures.numbers import NONE, duration, ratio
+from explain.figures.numbers import NONE, duration, number
 from explain.records.registry import Entry
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.charts import sourced
@@ -116,7 +116,7 @@ def ratios(choice: Choice, records: Sequence[Entry]) -> None:
             told, standard, flash, st.columns(3, gap="small"), strict=True
         ):
             with column.container(border=True, gap="small"):
-                st.metric(name, f"{ratio(a / b)} {better}" if a and b else NONE)
+                st.metric(name, f"{number(a / b, 2)} × {better}" if a and b else NONE)
                 st.caption(f"{unit(a)} → {unit(b)}. {why[0].upper()}{why[1:]}." if a and b else why)
         sourced(f"{one.source} · L2 cold")
         return
@@ -192,7 +192,7 @@ def hierarchy(choice: Choice, lead: DeltaGenerator) -> tuple[Shown, Sequence[Ent
 @repeated
 def gaps(choice: Choice, shown: Shown, records: Sequence[Entry]) -> None:
     """What each level counted, why neighbours differ, and the same on other GPUs."""
-    layout.header(f"Why the numbers differ: {figures.sizes_words(choice.experiment)}")
+    layout.header("Which numbers are equal, and why others differ")
     same, why = st.columns(2, gap="large")
     with same:
         layout.prose(figures.equal_words(shown.levels, shown.gaps))
@@ -215,7 +215,7 @@ def gaps(choice: Choice, shown: Shown, records: Sequence[Entry]) -> None:
 
 def terms(choice: Choice, shown: Shown) -> None:
     """The formula term by term; a pressed term is shown in the player."""
-    layout.header(f"The formula, term by term: {figures.sizes_words(choice.experiment)}")
+    layout.header("The formula, term by term")
     layout.prose(
         "Each term is a buffer, read or written. Press one: the player goes to its first load or store and marks all "
         "of them on the timeline. The player runs the same kernel at a small size: "

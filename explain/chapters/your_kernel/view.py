@@ -131,14 +131,17 @@ def _first_load(run: Run) -> int | None:
 def _state(job: Job[TraceFile], function: str) -> None:
     if job.running:
         running(job, "your kernel")
-    elif why := _why(job, function):
+        return
+    why = _why(job, function)
+    if why:
         line = f"**Line {why.line}:** " if why.line else ""
         st.error(f"{line}{why.words}", icon=":material/error:")
         if why.raw:
             st.code(why.raw, language=None, wrap_lines=True)
     if job.result:
-        told = findings.counted(_findings(job)) or "The checks found nothing"
-        st.markdown(f"{told}: [step through it ↓](#{layout.anchor(PLAYED)})")
+        nothing = "The lines before it passed the checks" if why else "The checks found nothing"
+        told = findings.counted(_findings(job)) or nothing
+        st.markdown(f"{told}: [step through the run ↓](#{layout.anchor(PLAYED)})")
 
 
 def _why(job: Job[TraceFile] | None, function: str) -> reasons.Reason | None:
@@ -150,7 +153,7 @@ def _why(job: Job[TraceFile] | None, function: str) -> reasons.Reason | None:
 
 
 def _findings(job: Job[TraceFile] | None) -> Sequence[Finding]:
-    return (job.result.trace.report.findings or ()) if job and job.result else ()
+    return (findings.of(job.result.trace.report) or ()) if job and job.result else ()
 
 
 def _key(name: str) -> str:

@@ -9,14 +9,23 @@ import streamlit as st
 from explain.figures.numbers import count
 from explain.outside import program_name
 from explain.player.component import Run
-from explain.trace.model import SORTS, Finding
+from explain.trace.model import SORTS, Finding, Report
 
 BUTTON = 104  # pixels: the words beside the buttons begin in one line
 
 
+def of(report: Report) -> Sequence[Finding] | None:
+    """What the checks found in a run; of one that stopped not the loads that nothing used: a later line may do so. None
+    if it was not checked.
+    """
+    if report.findings is None or not report.failure:
+        return report.findings
+    return tuple(one for one in report.findings if one.sort != "unused")
+
+
 def show(run: Run, *, alone: bool) -> None:
     """The findings of a run that was checked. Beside another run they have no buttons: two runs share no steps."""
-    found = run.trace.trace.report.findings
+    found = of(run.trace.trace.report)
     if found is None:
         return
     title = "" if alone else f"{run.view['title']}: "

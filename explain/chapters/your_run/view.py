@@ -140,15 +140,17 @@ def is_example(runs: Sequence[Run]) -> bool:
 
 def play(runs: list[Run], *, step: int | None = None, told: bool = False) -> None:
     """What the checks found; the runs in the player, at the step that failed or the first error, else at `step`; then
-    what each noted and printed, and where it stopped, unless the page has `told` that.
+    what each noted and printed, and where it stopped. `told`: the page says where it stopped, and that the checks found
+    nothing.
     """
     reports = [run.trace.trace.report for run in runs]
     worst = reports[0].worst
     example = is_example(runs)
     if example:
         step = first_growth(runs[0])
-    for run in runs:
-        findings.show(run, alone=len(runs) == 1)
+    for run, report in zip(runs, reports, strict=True):
+        if findings.of(report) or not told:
+            findings.show(run, alone=len(runs) == 1)
     at, presses = findings.chosen(runs[0]) if len(runs) == 1 else (None, 0)
     if len(runs) == 1 and at is None:
         at = step if worst is None else worst

@@ -55,6 +55,8 @@ def choose() -> tours.Tour | None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.download_button("Download the example", _text(tour), file_name=tour.file, icon=":material/download:")
             st.markdown(f"It plays below: the tour of {contents.page_of(tour.chapter).title}.")
+    else:
+        st.markdown(f"**Your tour plays below**: {count(len(tour.captions))} captions.")
     return tour
 
 

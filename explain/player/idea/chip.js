@@ -26,9 +26,10 @@ export const areRows = (columns) => columns.every(({ main, above }) => sides(mai
 
 /**
  * Places columns, each {main, above, state}, in a box {x, y, width, height}; `names` are those of the rows, if they
- * have any. Returns {places, names: the rows' where they have room, scale: {u, wide}}; a place is {item, column, x, y,
- * width, height, u, last: whether nothing stands below}. A cell is u high; where there is room it is `wide` times as
- * wide. The scale is the largest that fits, at most `limit`.
+ * have any. Returns {places, names: the rows' where they have room, scale: {u, wide}, shift: what moved them from the
+ * box's corner, free: the most that may}; a place is {item, column, x, y, width, height, u, last: whether nothing stands
+ * below}. A cell is u high; where there is room it is `wide` times as wide. The scale is the largest that fits, at most
+ * `limit`; they stand in the middle, or at its `shift`.
  */
 export function placeTiles(ctx, palette, columns, box, names, limit = {}) {
   const em = palette.size;
@@ -44,9 +45,10 @@ export function placeTiles(ctx, palette, columns, box, names, limit = {}) {
     [tried, wide] = [more, next];
   }
   const right = Math.max(...tried.places.map(({ x, width }) => x + width));
-  const shift = { x: Math.max(0, (box.x + box.width - right) / 2), y: (box.y + box.height - tried.bottom) / 2 };
-  for (const place of tried.places) (place.x += shift.x), (place.y += Math.max(0, shift.y));
-  return { places: tried.places, names: tried.named ? names : null, scale: { u, wide } };
+  const free = { x: Math.max(0, box.x + box.width - right), y: Math.max(0, box.y + box.height - tried.bottom) };
+  const shift = limit.shift ?? { x: free.x / 2, y: free.y / 2 };
+  for (const place of tried.places) (place.x += shift.x), (place.y += shift.y);
+  return { places: tried.places, names: tried.named ? names : null, scale: { u, wide }, shift, free };
 }
 
 /** The width of a column's tile at a cell of u, `wide` times as wide. */

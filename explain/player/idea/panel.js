@@ -86,19 +86,34 @@ export class IdeaPanel extends Panel {
     return panel?.items && panel.surface.visible ? panel : null;
   }
 
-  /** Places the tiles as large as they fit; beside a run that has a tile of the same shape, both at one scale. */
+  /** Places the tiles as large as they fit; beside a run that has a tile of the same shape, both at one scale, and that
+   * tile at one place. */
   arrange() {
     const { beside } = this;
     const same = (one, other) => one.role && one.role === other.role && !one.state && one.rows === other.rows
       && one.cols === other.cols;
     this.place({});
-    if (!beside || !this.items.some((one) => beside.items.some((other) => same(one, other)))) return;
+    const shared = beside && this.items.find((one) => beside.items.some((other) => same(one, other)));
+    if (!shared) return;
     const panels = [this, beside], least = (side) => Math.min(...panels.map(({ placed }) => placed.scale[side]));
     beside.place({});
     const u = least("u");
     for (const panel of panels) panel.place({ u });
     const wide = least("wide");
     for (const panel of panels) panel.place({ u, wide });
+    const twins = panels.map(({ placed }) => placed.places.find(({ item }) => same(item, shared)));
+    if (!twins.every(Boolean)) return;
+    const common = (side) => {                             // a place for both, or null
+      const starts = twins.map((twin, i) => twin[side] - panels[i].placed.shift[side]);
+      const least = Math.max(...starts), most = Math.min(...starts.map((at, i) => at + panels[i].placed.free[side]));
+      const middle = (twins[0][side] + twins[1][side]) / 2;
+      return least > most ? null : starts.map((at) => Math.max(least, Math.min(most, middle)) - at);
+    };
+    const [across, down] = [common("x"), common("y")];
+    panels.forEach((panel, i) => {
+      const { shift } = panel.placed;
+      panel.place({ u, wide, shift: { x: across?.[i] ?? shift.x, y: down?.[i] ?? shift.y } });
+    });
   }
 
   place(limit) {
@@ -117,10 +132,9 @@ export class IdeaPanel extends Panel {
 
   /** The picture's parts: {narrow, band: of HBM, inside: the box of the tiles, bottom: of the chip}. */
   area() {
-    const { surface: { width, height }, palette } = this;
+    const { surface: { width }, palette, narrow, beside } = this;
     const em = palette.size, pad = em * 0.8;
-    const { narrow } = this;
-    const own = this.bandOf(), { beside } = this;
+    const own = this.bandOf(), height = Math.min(this.surface.height, beside?.surface.height ?? Infinity);
     const band = beside ? { ...own, height: Math.max(own.height, beside.bandOf().height) } : own; // one floor for both
     const above = Math.max(em, palette.smallest) * 1.35;   // for the line “on chip”
     const told = narrow ? em * 1.8 : 0;                    // “HBM” and what was moved, in a line of its own
@@ -136,8 +150,9 @@ export class IdeaPanel extends Panel {
     const figure = figureOf(panels.flatMap(({ items }) => items));
     const sizes = panels.map(({ placed }) => (placed ? figureSize(ctx, palette, placed.places, figure) : 0));
     const size = Math.min(...sizes.filter(Boolean), 1e3) % 1e3;
-    const { band } = this.area();
-    return { figure, size, look: `${figure(1 / 3)} ${size} ${band.height} ${Object.values(this.placed.scale)}` };
+    const { band, bottom } = this.area();
+    const { scale, places: [{ x, y }] } = this.placed;
+    return { figure, size, look: `${figure(1 / 3)} ${size} ${bottom} ${band.height} ${Object.values(scale)} ${x} ${y}` };
   }
 
   paint() {

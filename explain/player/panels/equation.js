@@ -5,6 +5,14 @@ import { isFloat } from "../trace.js";
 import { dotted, element, elementOf, mathElement, reduced } from "../words.js";
 import { Panel } from "./panel.js";
 
+/** Whether a number stands right of an operator: a negative one is then in brackets. */
+function followsOperator(slot) {
+  let node = slot;
+  while (!node.previousElementSibling && node.parentElement?.localName === "mrow") node = node.parentElement;
+  const before = node.previousElementSibling;
+  return before?.localName === "mo" && /^[+−·/]$/.test(before.textContent);
+}
+
 export class EquationPanel extends Panel {
   constructor(lane) {
     super(lane, "equation");
@@ -63,7 +71,8 @@ export class EquationPanel extends Panel {
     worked.hidden = !readable;
     if (!readable) return "";
     for (const { slot, place, otherwise } of places) {
-      const text = this.number(place, k, context) ?? otherwise;
+      const found = this.number(place, k, context) ?? otherwise;
+      const text = found.startsWith("−") && followsOperator(slot) ? `(${found})` : found;
       if (slot.textContent !== text) slot.textContent = text;
     }
     const row = rowCount > 1 || this.view.row_labels ? this.lane.label("row", at.row) : "";

@@ -122,7 +122,7 @@ def test_the_readme_has_a_paragraph_for_the_file():
     written = runpy.run_path(str(ROOT / "scripts" / "write_figures.py"))["said"]
     said = written("benchmarks/results/cross_entropy.json", result())
     assert "loss and both gradients of 8,192 tokens" in said
-    assert "| V = 50,257, d = 2,048 | 50.0 ms, 3 GB |" in said
+    assert "| 50,257 | 2,048 | 50.0 ms, 3 GB |" in said
     assert "Median of 10." in said
 
 

@@ -99,7 +99,7 @@ def test_the_bytes_of_a_kernel_that_spills_add_up_as_they_are_shown():
     told = figures.spilled(PLANS["levels"], one)
     whole, output, spill = (int(n.replace(",", "")) for n in re.findall(r"([\d,]+) bytes", told))
     assert whole == output + spill
-    kernel = next(k for k, entry in KERNELS.items() if f", {entry.title} wrote" in told)
+    kernel = next(k for k, entry in KERNELS.items() if f"**{entry.title} wrote" in told)
     assert figures.spilled(PLANS["levels"], one, kernel) == told
     assert figures.spilled(PLANS["levels"], one, "softmax_naive") == ""
 

@@ -111,7 +111,7 @@ def test_what_is_slower_is_said_and_drawn_in_the_alarms_colour():
     picture = figures.climb(steps, (), PEAK, "2 × 16", "exp2")
     assert re.findall(r'fill="var\(--q-alarm\)">([^<]*)<', picture) == ["0.75 ×"]
     assert [step.rung.name for step in steps if step.slower] == ["exp2"]
-    assert "0.75 × bf16" in figures.number(steps[2], PEAK, RUNGS[1])
+    assert "0.75 × as fast as bf16" in figures.number(steps[2], PEAK, RUNGS[1])
 
 
 def test_the_picture_has_each_rung_to_press_its_number_and_its_share():

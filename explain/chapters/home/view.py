@@ -87,7 +87,7 @@ def _pictures() -> dict[str, str]:
 def tagline() -> None:
     """What Tilescope is and for whom, in a few sentences, and the two ways to begin."""
     first, online = contents.chapters()[0], contents.page_of("online_softmax")
-    film = sum(values.SECONDS.values())
+    film = round(sum(values.SECONDS.values()))
     minutes = 5 * math.ceil((film / 60 + (online.minutes or 0)) / 5)
     with st.container(key="tagline", horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.markdown(

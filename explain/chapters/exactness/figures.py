@@ -271,7 +271,7 @@ def changed(outputs: Mapping[str, Output], same: Mapping[str, NDArray[np.bool_]]
     if same:
         meant["max"] = "strip below the map: queries with the same m in both runs"
     legend = "".join(
-        f'<span style="white-space:nowrap"><s style="display:inline-block;width:.8rem;height:.8rem;margin-right:.4rem;'
+        f'<span style="display:inline-block"><s style="display:inline-block;width:.8rem;height:.8rem;margin-right:.4rem;'
         f'background:{palette.css(hue)}"></s>{words}</span>'
         for hue, words in meant.items()
     )

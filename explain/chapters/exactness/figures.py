@@ -271,8 +271,8 @@ def changed(outputs: Mapping[str, Output], same: Mapping[str, NDArray[np.bool_]]
     if same:
         meant["max"] = "strip below the map: queries with the same m in both runs"
     legend = "".join(
-        f'<span style="display:inline-block"><s style="display:inline-block;width:.8rem;height:.8rem;margin-right:.4rem;'
-        f'background:{palette.css(hue)}"></s>{words}</span>'
+        '<span style="display:inline-block"><s style="display:inline-block;width:.8rem;height:.8rem;'
+        f'margin-right:.4rem;background:{palette.css(hue)}"></s>{words}</span>'
         for hue, words in meant.items()
     )
     legend = f'<div style="display:flex;flex-wrap:wrap;gap:0 1.5rem">{legend}</div>'

@@ -176,7 +176,7 @@ def _is_near(given: str, answer: float, tolerance: float) -> bool:
 
 
 def _digits(tolerance: float) -> int:
-    """The fewest significant digits with which every number is rounded by no more than the tolerance."""
+    """So many significant digits that rounding moves no number by more than this share of it."""
     return 1 - math.floor(math.log10(2 * tolerance))
 
 

@@ -75,7 +75,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, Any, Any]:
-    """Half a million objects live from here to the end: the garbage collector need not look at them again and again."""
+    """Half a million objects live from here to the end. The garbage collector does not look at them again."""
     gc.disable()
     try:
         return (yield)

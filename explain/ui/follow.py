@@ -20,8 +20,9 @@ AT_ONCE_S = 0.3  # a job that ends within this time is shown without a second ru
 
 @contextmanager
 def waiting(words: str, what: Hashable) -> Iterator[bool]:
-    """A spinner over a block that makes `what` for all readers; True within it. It is quick once `what` was made: then
-    there is no spinner, since Streamlit starts a thread for each, and no True.
+    """For a block that makes `what` once for all readers, and is quick afterwards. Yields whether it is the first time.
+
+    The first time has a spinner. Streamlit starts a thread for each spinner, so later times have none.
     """
     if what in _MADE:
         yield False

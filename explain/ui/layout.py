@@ -108,7 +108,7 @@ def prose(text: str) -> None:
 
 @repeated
 def words(title: str, names: Iterable[str]) -> None:
-    """A box with the glossary's terms of these names, each in one sentence. Raises ValueError for another name."""
+    """A box that explains these terms of the glossary, each in one sentence. Raises ValueError for an unknown term."""
     told = []
     for name in names:
         term = glossary.find(name)

@@ -36,7 +36,7 @@ SECONDS = {
 }  # fmt: skip
 """How long each scene plays. The insight, *larger*, comes within half a minute; a reader who wants longer pauses."""
 LARGE = {"block_m": 128, "block_n": 128, "dtype": COMPUTED_DTYPE}
-"""Tiles as fast kernels choose them, for the bytes at the largest N."""
+"""What the bytes at the largest N are computed for: the tiles that fast kernels have, in COMPUTED_DTYPE."""
 
 SAID = {
     "token": ("token", "tokens"),

@@ -15,8 +15,9 @@ BUTTON = 104  # pixels: the words beside the buttons begin in one line
 
 
 def of(report: Report) -> Sequence[Finding] | None:
-    """What the checks found in a run; of one that stopped not the loads that nothing used: a later line may do so. None
-    if it was not checked.
+    """What the checks found in a run; None if it was not checked.
+
+    If the run stopped, a later line may still have used a load. So its unused loads are left out.
     """
     if report.findings is None or not report.failure:
         return report.findings

@@ -35,7 +35,7 @@ from explain.worker_process import PREFIX_BYTES, REPLY_BYTES, Progress, encode
 
 WARM_UP_SECONDS = 600  # importing torch and triton takes 4 s, half a minute from a cold disk, minutes on busy cores
 WATCH_SECONDS = 0.05  # how often limits and cancellation are checked
-REST = 10  # times what it took to find a worker's children: it reads all processes of the machine, 10 ms of a core
+REST = 40  # times what it took to find a worker's children: it reads all processes of the machine, 10 ms of a core
 OUTPUT_BYTES = 64 * 1024  # of what a worker prints, the last part is kept: the reason is there
 PLAIN_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV")
 

@@ -95,7 +95,7 @@ def test_a_file_is_checked_at_each_save(visit: Callable[[str], Page], tmp_path: 
     file = tmp_path / "mine.py"
     file.write_text(PUZZLE.starter())
     page = visit(f"write_it?puzzle={PUZZLE.name}")
-    page.get_by_label("Or the path of a file on this computer").fill(str(file))
+    page.get_by_label("the path of a file on this computer").fill(str(file))
     page.keyboard.press("Enter")
     expect(page.locator("[data-testid=stAlertContentError]")).to_have_count(1)
     file.write_text(TEXT)

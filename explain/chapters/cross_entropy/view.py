@@ -204,8 +204,9 @@ def which_token_counts() -> None:
     """ignore_index, and the mean over no token."""
     with layout.part(
         "Tokens that do not count",
-        "A target of −100 says that a token does not count: padding, or a prompt, which the model reads and need not "
-        "learn to write. Its loss is 0, and its dX is 0. The mean is over the tokens that count, not over all.\n\n"
+        "A target of −100 means: this token does not count. It is padding, or part of a prompt. The model reads a "
+        "prompt but does not learn to write it. Its loss is 0, and its dX is 0. The mean is over the tokens that "
+        "count, not over all.\n\n"
         "If no token counts, the mean is 0 ÷ 0 = NaN, as in PyTorch. The gradients are 0.",
     ):
         st.markdown("Choose **More → Tokens that do not count** above, and look at the column of losses in the player.")

@@ -216,7 +216,7 @@ def _write(puzzle: Puzzle) -> None:
 def _follow_file(name: str, check: Callable[[str], None]) -> None:
     """On the reader's own machine: a file of theirs that is checked at each save."""
     typed = st.text_input(
-        "Or the path of a file on this computer: it is checked each time you save it",
+        "Or give the path of a file on this computer. It is checked each time you save it.",
         key=f"file {name}",
         placeholder=f"~/{name}.py",
     )

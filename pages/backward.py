@@ -8,6 +8,7 @@ with layout.chapter(
     goal="see how a kernel computes dQ, dK and dV without the N × N matrix P, and what that costs.",
     words=view.WORDS,
 ):
+    view.chain_rule()
     view.one_row()
 experiment, traces = view.kernels()
 view.what_is_kept()

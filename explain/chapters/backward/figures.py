@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
@@ -12,16 +12,19 @@ from explain.chapters.backward.chain import Chain
 from explain.chapters.papers import flashattention
 from explain.experiment import Experiment
 from explain.figures import palette, svg
+from explain.figures.labels import text_width
 from explain.figures.lines import Line, chart, colour_of
 from explain.figures.numbers import count, fixed, moved, number, percent, scientific, si
 from explain.figures.tables import Column, markdown
 from explain.kept import kept
 from explain.source import functions
 from kernels.catalog import KERNELS
-from kernels.edits import source_of
-from kernels.museum import Exhibit
 
 BAR, HIGH = 110.0, 30.0
+METHOD = ("dV = Pᵀ dO", "dP = dO Vᵀ", "dS = P ∘ (dP − δ)", "dQ = dS K · sm_scale", "dK = dSᵀ Q · sm_scale")
+"""What a backward kernel computes for a tile, as its source says it."""
+LONGEST, APART = 56.0, 34.0
+"""Of that picture: the longest side of a matrix, and the space between two formulas."""
 
 
 def chain(row: Chain, *, narrow: bool = False) -> str:
@@ -70,8 +73,53 @@ def worked(row: Chain) -> str:
     return (
         f"For the largest weight: {fixed(float(row.p[i]), 3)} × ({fixed(float(row.dp[i]), 2)} − "
         f"{fixed(row.delta, 3)}) = **{fixed(float(row.ds[i]), 4)}**. Finite differences move one logit by ±0.0001 and "
-        f"compute the loss twice; the largest difference from them is {scientific(error)}."
+        f"compute the loss twice; the largest difference from them is {scientific(error)}.\n\n"
+        "The gradients of a row sum to 0: adding the same number to all logits changes no weight."
     )
+
+
+@kept
+def method(block_m: int, block_n: int, head_dim: int, *, narrow: bool = False) -> str:
+    """The formulas of a tile with their matrices as rectangles, all to one scale; a `narrow` one for a phone."""
+    queries, keys, scores = (block_m, head_dim), (block_n, head_dim), (block_m, block_n)
+    shapes = {
+        **dict.fromkeys(("Q", "dQ", "dO"), queries), **dict.fromkeys(("K", "V", "dK", "dV"), keys),
+        **dict.fromkeys(("P", "dP", "dS"), scores), "δ": (block_m, 1),
+    }  # fmt: skip
+    unit, width = LONGEST / max(block_m, block_n, head_dim), 370.0 if narrow else 800.0
+    high = LONGEST + 58
+    x, top, parts = 0.0, 0.0, []
+    for formula in METHOD:
+        drawn, end = _matrices(formula, shapes, unit, high)
+        if x and x + end > width:
+            x, top = 0.0, top + high
+        parts.append(f'<g transform="translate({x:.1f} {top:.1f})">{"".join(drawn)}</g>')
+        x += end + APART
+    return svg.picture(width, top + high, "; ".join(METHOD), parts, f"{1.1 * width:.0f}px")
+
+
+def _matrices(formula: str, shapes: Mapping[str, tuple[int, int]], unit: float, high: float) -> tuple[list[str], float]:
+    """A formula's matrices with name and shape, its operators between them; and where it ends."""
+    x, middle, parts = 0.0, high / 2 - 4, []
+    for word in re.findall(r"[()]|[^\s()]+", formula):
+        name = word.removesuffix("ᵀ")
+        if name not in shapes:
+            room = text_width(word, 16) + 10
+            parts.append(svg.text(x + room / 2, middle + 5, word, size=16, anchor="middle"))
+            x += room
+            continue
+        rows, columns = shapes[name] if name == word else shapes[name][::-1]
+        across, down, shape = unit * columns, unit * rows, f"{rows} × {columns}"
+        room = max(across, text_width(shape, svg.SMALL), text_width(word, 16, bold=True)) + 8
+        hue = palette.SYMBOLS.get(name, "slate")
+        left, upper = x + (room - across) / 2, middle - down / 2
+        parts += [
+            svg.rect(left, upper, across, down, palette.css(hue), opacity=0.45, stroke=palette.css(hue)),
+            svg.text(x + room / 2, upper - 6, word, size=16, anchor="middle", bold=True, fill=palette.css_ink(hue)),
+            svg.text(x + room / 2, upper + down + 14, shape, size=svg.SMALL, anchor="middle", faint=True),
+        ]
+        x += room
+    return parts, x
 
 
 @kept
@@ -84,8 +132,8 @@ def held(kernels: Sequence[str] = memory.KERNELS[:2]) -> go.Figure:
         lines.append(Line(ours, f"{KERNELS[kernel].short}, formula", colour_of(kernel)))
         papers = [(n, 1e6 * mb) for n, mb in zip(memory.LENGTHS, flashattention.TABLE_21[baseline], strict=False)]
         name = "PyTorch" if kernel == memory.KERNELS[0] else "FlashAttention"
-        lines.append(Line(papers, f"{name}, the paper", colour_of(kernel), dashed=True))
-    return chart("", lines, x="N, tokens", y="bytes in HBM", unit=" B", log=True, height=430)
+        lines.append(Line(papers, f"{name}, table 21 (forward + backward)", colour_of(kernel), dashed=True))
+    return chart("", lines, x="N, tokens", y="memory in use, bytes", unit=" B", log=True, height=430)
 
 
 def bills(like: Experiment) -> str:
@@ -104,18 +152,12 @@ def saved(like: Experiment) -> str:
     """The price and the gain of recomputing S, in words."""
     standard, flash, atomic = (memory.bill(kernel, like) for kernel in memory.KERNELS)
     more = [one.matmul_flops / standard.matmul_flops for one in (flash, atomic)]
+    fewer = [standard.bytes / one.bytes for one in (flash, atomic)]
     return (
-        f"At this size recomputing costs {number(more[0])} × the matmul FLOPs of standard attention's backward pass, "
-        f"or {number(more[1])} × with atomics. It moves {number(standard.bytes / flash.bytes, 2)} × fewer bytes, "
-        f"or {number(standard.bytes / atomic.bytes, 2)} × fewer, and keeps {number(standard.kept / flash.kept)} × less."
+        f"At this size recomputing costs {number(more[0])} × the matmul FLOPs of standard attention's backward pass "
+        f"({number(more[1])} × with atomics). It moves {number(fewer[0], 2)} × fewer bytes ({number(fewer[1], 2)} × "
+        f"with atomics) and keeps {number(standard.kept / flash.kept, 2)} × fewer."
     )
-
-
-@kept
-def changed(bug: Exhibit) -> str:
-    """The line that a bug changes, as a diff."""
-    found = bug.edit.diff(source_of(KERNELS[bug.base].module))
-    return "\n".join(f"{sign} {line.strip()}" for sign, _, line in found)
 
 
 def verdict(output: str, error: float, tolerance: float, passes: bool) -> str:

@@ -9,8 +9,11 @@ from explain.chapters.backward import exercises, figures, sums
 from explain.chapters.backward.chain import Chain
 from explain.chapters.papers import flashattention
 from explain.chapters.papers.exercises import FIGURE_2
+from explain.chapters.what_breaks.figures import changed_line
 from explain.engine import engine
 from explain.experiment import Experiment
+from explain.figures.formulas import formula
+from explain.figures.labels import unbroken
 from explain.figures.numbers import count, number
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
@@ -30,22 +33,22 @@ WAYS = {
 SIZES = {"seq_len": (512, 1024, 2048, 4096, 8192, 16384), "head_dim": (64, 128)}
 
 
-def whole(formula: str) -> str:
-    """A formula that stays in one line."""
-    return formula.replace(" ", "\u00a0")
-
-
 WORDS = (
     "Training needs gradients. The layers after attention send back dO: how the loss changes with each element of O. "
     "The backward pass turns it into dQ, dK and dV.\n\n**First one row.** Its logits x become weights p. The "
     "layers after it send back one number dp for each weight: how the loss changes with that weight. Each "
-    "weight depends on every logit of its row. Its derivative "
-    f"by its own logit is {whole('p (1 − p)')}. By the logit of another weight p′ it is {whole('−p p′')}. Summed over "
-    f"all weights:\n\n{whole('ds = p dp − p Σ p dp')}\n\nThe sum is one number per row, δ:\n\n"
-    f"**{whole('ds = p (dp − δ)')}, with {whole('δ = Σ p dp')}.**\n\n"
-    "The gradients of a row sum to 0: adding the same number to all logits changes no weight."
+    "weight depends on every logit of its row:"
 )
-METHOD = ("dV = Pᵀ dO", "dP = dO Vᵀ", "dS = P ∘ (dP − δ)", "dQ = dS K · sm_scale", "dK = dSᵀ Q · sm_scale")
+DERIVATIVES = ("∂p_i / ∂x_i = p_i (1 − p_i)", "∂p_j / ∂x_i = −p_j p_i   for j ≠ i")
+CHAIN = ("ds_i = Σ_j dp_j · ∂p_j / ∂x_i = p_i (dp_i − δ)", "δ = Σ_j p_j dp_j   one number per row")
+
+
+def chain_rule() -> None:
+    """Below the page's goal: the gradient of one logit, as the sum of its parts from every weight."""
+    with layout.below_goal():
+        st.markdown(formula(DERIVATIVES), unsafe_allow_html=True)
+        layout.prose("The gradient of a logit, ds, sums its effects on all weights:")
+        st.markdown(formula(CHAIN), unsafe_allow_html=True)
 
 
 @st.fragment
@@ -70,16 +73,17 @@ def one_row() -> None:
 
 def kernels() -> tuple[Experiment, list[Trace]]:
     """The three backward kernels in the player, one at a time; the bytes of the chosen one."""
-    formulas = "  \n".join(map(whole, METHOD))
     words = (
-        f"A kernel does the same for a whole tile:\n\n{formulas}\n\n"
-        f"dQ and dK have the factor sm_scale, because S has it: {whole('S = QKᵀ · sm_scale')}. "
-        "δ can be computed without P: rowsum(P ∘ dP) = rowsum(dO ∘ O). And "
-        f"{whole('P = exp(S − L)')}: the forward pass left **{whole('L = m + ln ℓ')}**, one number per query. So the "
-        "kernel needs no maximum and no N × N matrix.\n\nThe forward pass is not part of this run: O and L are given, "
-        "as it leaves them, and so is P for the kernel that keeps it."
+        "A kernel does the same for a whole tile. Its dS has ds of every query and key.\n\n"
+        f"**δ needs no P:** {unbroken('rowsum(P ∘ dP) = rowsum(dO ∘ O)')}.\n\n"
+        f"**P needs no maximum and no N × N matrix:** {unbroken('P = exp(S − L)')}. The forward pass left "
+        f"{unbroken('L = m + ln ℓ')}, one number per query.\n\n"
+        f"dQ and dK have the factor sm_scale, because S has it: {unbroken('S = QKᵀ · sm_scale')}.\n\n"
+        "The forward pass is not part of this run: O and L are given, as it leaves them. So is P for the kernel that "
+        "keeps it."
     )
     with layout.part("The kernels, tile by tile", words):
+        drawn = st.container()
         kernel = WAYS[controls.pick("Backward pass", WAYS, "way")]
         experiment = controls.controls(
             lessons.BACKWARD,
@@ -88,6 +92,9 @@ def kernels() -> tuple[Experiment, list[Trace]]:
             folded=["seq_len", "block_m", "block_n", "dtype"],
         ).through(kernel)
         st.caption(f"`{experiment.entry.module.replace('.', '/')}.py` · {experiment.entry.idea}")
+    tile = [int(experiment.values[name]) for name in ("block_m", "block_n", "head_dim")]
+    with drawn:
+        pictures.drawing(figures.method(*tile), figures.method(*tile, narrow=True))
     traces = stepper.stepper([experiment], key="backward", chapter="backward")
     if traces:
         stepper.traffic_table(experiment, traces[0])
@@ -126,7 +133,6 @@ def the_bill() -> None:
         st.markdown(figures.bills(like))
         st.caption("one sequence, 16 heads, bf16, tiles of 64 × 64 · by formula, which the trace confirms to the byte")
     standard, flash = flashattention.FIGURE_2
-    low = flashattention.matmul_flops(flash) / 1e9 / flash.gflops
     with text:
         layout.prose(
             "Computing S a second time costs a matmul and the exponentials. Reading P back costs N² numbers, and "
@@ -135,11 +141,9 @@ def the_bill() -> None:
             "rest in the backward pass. There it saves memory and costs time. Here it saves both: a GPU does many "
             f"FLOPs in the time of one byte. The paper measured {number(standard.ms)} ms for standard attention and "
             f"{number(flash.ms)} ms for FlashAttention: forward and backward of GPT-2 medium, sequences of 1,024 "
-            f"tokens, on an A100. HBM moved {number(flash.hbm_gb)} GB in place of {number(standard.hbm_gb)}. By "
-            f"the paper's own count recomputing took {number(flash.gflops)} GFLOP in place of "
-            f"{number(standard.gflops)}. That count is about {number(low, 2)} times too low."
+            f"tokens, on an A100. HBM moved {number(flash.hbm_gb)} GB in place of {number(standard.hbm_gb)}."
         )
-        layout.chapter_link("papers", "Why that count is too low: The papers →", {"panel": FIGURE_2})
+        layout.chapter_link("papers", "The paper's table beside ours: The papers →", {"panel": FIGURE_2})
 
 
 def who_writes_dq(experiment: Experiment) -> None:
@@ -192,10 +196,11 @@ def what_breaks() -> None:
     text, picture = layout.sides("What breaks the gradients and not O")
     with picture:
         bug = BUGS[controls.pick("Bug", BUGS, "bug", format_func=lambda name: BUGS[name].title)]
-        st.code(figures.changed(bug), language="diff", wrap_lines=True)
+        line, html = changed_line(bug)
+        st.markdown(html, unsafe_allow_html=True)
         st.markdown(verdict(bug.name))
         source = f" · from [{bug.source}]({bug.link})" if bug.link else ""
-        st.caption(f"{KERNELS[bug.base].module.replace('.', '/')}.py, on random normal numbers{source}")
+        st.caption(f"{KERNELS[bug.base].module.replace('.', '/')}.py, line {line} · on random normal numbers{source}")
     with text:
         layout.prose(
             "The forward pass does not run these lines, or does not use what they compute. A test of O passes, and "

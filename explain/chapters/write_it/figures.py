@@ -14,7 +14,7 @@ from explain.experiment import Experiment
 from explain.figures import svg, tables
 from explain.figures.labels import text_width
 from explain.figures.numbers import count, number
-from explain.figures.palette import SYMBOLS, css, css_ink
+from explain.figures.palette import css
 from explain.puzzles.command import never_stored, values
 from explain.puzzles.judge import Judgement
 from explain.puzzles.predictions import DIGITS, SIZES, Prediction
@@ -23,8 +23,6 @@ from explain.trace.model import Buffer, Launch, Trace
 
 PATH = Path(__file__).with_name("path.css").read_text(encoding="utf-8")
 TRAFFIC = ("bytes read", "bytes written", "FLOPs of whole tiles")
-SYMBOL = re.compile(rf"(?<![\w.])({'|'.join(SYMBOLS)})(?:_(new|[ij\d]))?(?![a-zA-Z_\[])")
-"""A quantity in an equation, and its index."""
 FILL = css("hbm")
 KIND, WIDE, LARGEST_CELL, HIGHEST, THINNEST = 52.0, 360.0, 14.0, 96.0, 10.0
 """Of the picture: the width of the word "writes" and of the buffers, the largest cell, the greatest and the least
@@ -72,25 +70,6 @@ def _stop(name: str, one: Puzzle | Prediction, here: str, solved: Collection[str
         f'<li class="{state}"><button data-press="{name}" aria-label="{escape(said)}" title="{escape(one.title)}"'
         f"{current}>{tick}{escape(one.label or one.title)}</button></li>"
     )
-
-
-def formula(lines: Sequence[str]) -> str:
-    """A puzzle's equations as HTML, one per line, each quantity in its hue; a condition stands below its equation."""
-    equations = [one for line in lines for one in line.split(",   ")]
-    return f'<div class="formula">{"".join(map(_equation, equations))}</div>'
-
-
-def _equation(line: str) -> str:
-    equation, _, condition = line.partition("   ")
-    said = escape(equation)
-    if "=" in equation:
-        said = SYMBOL.sub(lambda found: _symbol(*found.groups("")), said)
-    return f"<div>{said}{f'<small>{escape(condition)}</small>' if condition else ''}</div>"
-
-
-def _symbol(name: str, index: str) -> str:
-    below = f"<sub>{index}</sub>" if index else ""
-    return f'<b style="color:{css_ink(SYMBOLS[name])}">{name}{below}</b>'
 
 
 def headline(found: Judgement) -> str:

@@ -18,6 +18,7 @@ from explain.chapters.write_it import checks, figures, solved
 from explain.chapters.write_it.editor import editor
 from explain.engine import TraceRun, has_triton
 from explain.exercises import Runs, Verdict
+from explain.figures.formulas import formula
 from explain.jobs import Job
 from explain.player.component import Run, player
 from explain.player.view import view, view_of
@@ -74,7 +75,7 @@ def explain(puzzle: Puzzle | Prediction) -> None:
     st.header(puzzle.title, anchor=False)
     layout.prose(puzzle.goal)
     if puzzle.formula:
-        st.markdown(figures.formula(puzzle.formula), unsafe_allow_html=True)
+        st.markdown(formula(puzzle.formula), unsafe_allow_html=True)
     if not has_triton():
         st.info(NOT_HERE, icon=":material/info:")
     elif isinstance(puzzle, Puzzle):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 import numpy as np
@@ -60,7 +61,7 @@ def test_the_formula_of_memory_is_near_what_the_paper_measured(baseline):
 
 def test_the_method_on_the_page_is_that_of_the_kernel():
     told = " ".join(source_of("kernels.backward").split())
-    assert all(formula in told for formula in view.METHOD)
+    assert all(formula in told for formula in figures.METHOD)
 
 
 def test_a_bill_is_the_kernels_formula():
@@ -87,7 +88,9 @@ def test_a_bug_is_shown_with_its_line_and_its_verdict(name):
     app = page("backward", bug=BUGS[name].title)
     told = re.sub("<[^>]+>", "", " ".join(one.value for one in app.markdown))  # without the glossary's marks
     bug = BUGS[name]
-    assert any(bug.new in one.value and bug.old in one.value for one in app.code)
+    lines = re.findall(r'<code data-side="(\w+)">(.*?)</code>', " ".join(one.value for one in app.markdown))
+    for side, said in (("correct", bug.old), ("broken", bug.new)):
+        assert said in html.unescape("\n".join(line for name, line in lines if name == side))
     assert f"**{bug.title}.**" in told
     assert ("**Right here.**" if bug.harmless else "**Wrong:**") in told
 

@@ -1,0 +1,34 @@
+"""Formulas as HTML: a line for each equation, each quantity in its hue, indices below the line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from html import escape
+
+from explain.figures.palette import SYMBOLS, css_ink
+
+SYMBOL = re.compile(rf"(?<![\w.])({'|'.join([*SYMBOLS, 'Σ'])})(?:_(new|[ij\d]))?(?![a-zA-Z_\[])")
+"""A quantity in an equation, or a sum, and its index."""
+
+
+def formula(lines: Sequence[str]) -> str:
+    """Equations as HTML, one per line, each quantity in its hue; a condition stands below its equation.
+
+    Three spaces come before a condition, ",   " before another equation.
+    """
+    equations = [one for line in lines for one in line.split(",   ")]
+    return f'<div class="formula">{"".join(map(_equation, equations))}</div>'
+
+
+def _equation(line: str) -> str:
+    equation, _, condition = line.partition("   ")
+    said = escape(equation)
+    if "=" in equation:
+        said = SYMBOL.sub(lambda found: _symbol(*found.groups("")), said)
+    return f"<div>{said}{f'<small>{escape(condition)}</small>' if condition else ''}</div>"
+
+
+def _symbol(name: str, index: str) -> str:
+    said = f"{name}<sub>{index}</sub>" if index else name
+    return f'<b style="color:{css_ink(SYMBOLS[name])}">{said}</b>' if name in SYMBOLS else said

@@ -158,7 +158,9 @@ CONTEXTS: dict[str, Callable[[], Sequence[Any]]] = {
         decoding.Shown(decoding.MASKS, GPUS["T4"], runs(lessons.VERIFIED, lessons.top_left(lessons.VERIFIED))),
     ),
     "three_numbers": lambda: tuple(counted(kernel) for kernel in ("flash_attention", "attention_standard")),
-    "sweeps": lambda: tuple(swept(name) for name in ("Standard and flash, over N", "Softmax, over N")),
+    "sweeps": lambda: tuple(
+        swept(name) for name in ("Attention: length N from 128 to 16,384", "Softmax: length N from 256 to 131,072")
+    ),
     "speed": climbs,
     "papers": lambda: tuple(papers.Shown(panel, H200, {papers.SPLIT: 5.0, papers.FUSED: 1.0}) for panel in PANELS),
     "glossary": lambda: (glossary.TERMS,),

@@ -77,7 +77,7 @@ class Crossing:
             said += f" The curves cross at {x} ≈ {fixed(self.x, 0)} (interpolated)."
         if often:
             least, most = (ratio(extreme(before.values())) for extreme in (min, max))
-            said += f" At smaller {x} the lead changes: {least} to {most}."
+            said += f" Below that, sometimes one is lower and sometimes the other ({least} to {most})."
         return said
 
 

@@ -172,18 +172,22 @@ def _powers(first: int, last: int) -> list[int]:
 
 
 READY: Mapping[str, Sweep] = {
-    "Standard and flash, over N": Sweep.of(
+    "Attention: length N from 128 to 16,384": Sweep.of(
         (*PAIR, "flash_attention_exp2", "flash_attention_v1"), "seq_len", _powers(7, 14), HEAD
     ),
-    "Over d": Sweep.of(PAIR, "head_dim", _powers(5, 8), _without("head_dim", seq_len=4096)),
-    "Over the query tile": Sweep.of(ORDERS, "block_m", _powers(4, 7), _without("block_m", seq_len=4096)),
-    "Over the key tile": Sweep.of(ORDERS, "block_n", _powers(4, 7), _without("block_n", seq_len=4096)),
-    "Over the batch": Sweep.of(PAIR, "batch", _powers(0, 6), {**HEAD, "seq_len": 1024}),
-    "Three dtypes": Sweep.of(
+    "Attention: head dimension d from 32 to 256": Sweep.of(
+        PAIR, "head_dim", _powers(5, 8), _without("head_dim", seq_len=4096)
+    ),
+    "Attention: query tile from 16 to 128": Sweep.of(
+        ORDERS, "block_m", _powers(4, 7), _without("block_m", seq_len=4096)
+    ),
+    "Attention: key tile from 16 to 128": Sweep.of(ORDERS, "block_n", _powers(4, 7), _without("block_n", seq_len=4096)),
+    "Attention: batch from 1 to 64": Sweep.of(PAIR, "batch", _powers(0, 6), {**HEAD, "seq_len": 1024}),
+    "Attention: fp32, fp16, bf16": Sweep.of(
         PAIR, "dtype", ["fp32", "fp16", "bf16"], _without("dtype", seq_len=4096, block_m=64, block_n=64)
     ),
-    "With and without the causal mask": Sweep.of(PAIR, "causal", [False, True], {**HEAD, "seq_len": 8192}),
-    "Softmax, over N": Sweep.of(
+    "Attention: without and with the causal mask": Sweep.of(PAIR, "causal", [False, True], {**HEAD, "seq_len": 8192}),
+    "Softmax: length N from 256 to 131,072": Sweep.of(
         ("softmax_safe", "softmax_online", "softmax_row", "softmax_split", "softmax_topk"),
         "cols",
         _powers(8, 17),

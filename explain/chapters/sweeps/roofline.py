@@ -132,9 +132,9 @@ def nearest(points: Sequence[RooflinePoint], drawn: str = "") -> list[str]:
         if shares:
             roof, share = max(shares.items(), key=lambda pair: pair[1])
             limited = f"{roof} limits it" if share >= LIMITS else "under half, so it waits"
-            hidden = " (choose it to see it)" if roof in levels else ""
+            hidden = f" Choose {roof} above the chart to see that roof." if roof in levels else ""
             sentences.append(
-                f"**{name_of(kernel)}** reaches {percent(share)} of the roof of {roof}{hidden}: {limited}."
+                f"**{name_of(kernel)}** reaches {percent(share)} of the roof of {roof}: {limited}.{hidden}"
             )
     return sentences
 

@@ -34,6 +34,8 @@ from explain.ui.records import another_record, records_there
 from kernels.catalog import KERNELS, TAUGHT
 
 OWN = "Your own"
+WIDE = 1.6
+"""Of a picture, in columns of words: a table of kernels needs room."""
 FAMILIES: Mapping[str, tuple[tuple[str, ...], str, str]] = {
     "attention": (("attention_standard", "flash_attention"), "32, 64, 128, 256", "head_dim=32, block_m=16, block_n=16"),
     "softmax": (("softmax_safe", "softmax_online"), "64, 128, 256, 512", "rows=4"),
@@ -220,7 +222,7 @@ def sweep_growth(shown: Shown) -> None:
     levels = [level for level in LEVELS if any(level in reading.bytes for reading in readings)]
     over = figures.over(sweep.axis)
     if levels:
-        words, picture = layout.sides(f"Bytes {over}")
+        words, picture = layout.sides(f"Bytes {over}", WIDE)
         with words:
             level = _level(levels, picture)
             said, also = [], []
@@ -228,7 +230,7 @@ def sweep_growth(shown: Shown) -> None:
                 said, also = figures.kept(sweep, readings), figures.jumps(sweep, readings, shown.card)
             _grows(shown, level, picture, [*also, *figures.spills(sweep, readings)], said)
     if any(reading.seconds for reading in readings):
-        words, picture = layout.sides(f"Time {over}")
+        words, picture = layout.sides(f"Time {over}", WIDE)
         with words:
             masked = _masked(readings) if sweep.axis == "causal" else ()
             bases = figures.base_2(sweep, readings)
@@ -296,13 +298,13 @@ def _level(levels: Sequence[str], place: DeltaGenerator) -> str:
 @st.fragment
 def sweep_roofline(shown: Shown) -> None:
     """The limit of each kernel at one value of the axis: a memory level, or arithmetic."""
-    words, picture = layout.sides("Roofline")
+    words, picture = layout.sides("Roofline", WIDE)
     with words:
         layout.prose(
             "Two things limit a kernel's speed. Its arithmetic units have a highest rate: the flat roof. Its bytes "
             "arrive at a highest rate too: each level of memory has a slanted roof, its bandwidth × the **arithmetic "
-            "intensity**, the FLOPs per byte that passes there. At another level a kernel moves sideways: its speed is "
-            "the same, its bytes are others.\n\n"
+            "intensity**, the FLOPs per byte that passes there. Choose another level and the points move left or "
+            "right: the speed stays, the number of bytes changes.\n\n"
             "**Our rule**: a roof limits a kernel that reaches at least half of it. A kernel under half of every roof "
             "waits, for example its matmuls for its softmax."
         )

@@ -74,7 +74,7 @@ def test_a_figure_has_a_curve_and_its_theory_for_each_kernel(what):
 
 
 def test_values_that_are_no_numbers_are_bars():
-    sweep = READY["With and without the causal mask"]
+    sweep = READY["Attention: without and with the causal mask"]
     figure = figures.growth(sweep, measured(sweep, hbm=1.0), "hbm")
     assert [bar.type for bar in figure.data] == ["bar", "bar"]
     assert len(set(figure.data[0].x)) == 2
@@ -162,7 +162,7 @@ def test_the_rule_of_the_roofline_is_in_its_sentences():
         share = int(sentence.partition(" reaches ")[2].partition("%")[0])
         assert sentence.endswith("limits it." if share >= 100 * roofline.LIMITS else "under half, so it waits.")
     away = roofline.nearest(points, "hbm")
-    assert ["(choose it to see it)" in sentence for sentence in away] == [
+    assert ["to see that roof" in sentence for sentence in away] == [
         "roof of L2" in sentence or "shared memory" in sentence for sentence in away
     ]
     assert len(roofline.nearest(points)) == len({point.reading.experiment.kernel for point in points})
@@ -185,7 +185,7 @@ def test_one_point_alone_can_be_drawn():
 
 
 def test_a_drop_over_the_key_tile_is_told_as_a_drop_and_not_as_what_leaves_l2():
-    sweep, record = READY["Over the key tile"], registry.recorded()
+    sweep, record = READY["Attention: key tile from 16 to 128"], registry.recorded()
     assert record is not None
     found = model.recorded(sweep, record)
     assert "drops at BLOCK_N = 32" in figures.slopes(sweep, found, "hbm")

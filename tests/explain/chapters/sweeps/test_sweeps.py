@@ -28,13 +28,19 @@ SMALL = Sweep.of(PAIR, "seq_len", [32, 64, 128], {"head_dim": 16})
 # What a sweep is
 
 
+def test_a_ready_sweep_is_named_by_its_values():
+    for name, sweep in READY.items():
+        if sweep.numeric:
+            assert name.endswith(f" from {sweep.values[0]:,} to {sweep.values[-1]:,}")
+
+
 def test_all_kernels_of_a_value_come_before_the_next_value():
     assert [(e.kernel, e.values["seq_len"], e.values["head_dim"]) for e in SMALL.experiments] == [
         (kernel, n, 16) for n in (32, 64, 128) for kernel in PAIR
     ]
     assert SMALL.numeric
-    assert not READY["Three dtypes"].numeric
-    assert not READY["With and without the causal mask"].numeric
+    assert not READY["Attention: fp32, fp16, bf16"].numeric
+    assert not READY["Attention: without and with the causal mask"].numeric
 
 
 @pytest.mark.parametrize("sweep", READY.values(), ids=READY)
@@ -44,7 +50,7 @@ def test_a_sweep_survives_json_and_an_address(sweep):
 
 
 def test_a_value_that_one_kernel_cannot_take_is_left_out_for_it_alone():
-    sweep = READY["Softmax, over N"]
+    sweep = READY["Softmax: length N from 256 to 131,072"]
     assert sweep.left_out == (("softmax_row", 131072, "cols=131072: must be a whole number from 1 to 65,536"),)
     assert sum(e.values["cols"] == 131072 for e in sweep.experiments) == 4
 
@@ -366,7 +372,7 @@ def test_the_unit_whose_roof_counts_is_the_one_that_does_the_work():
 
 
 def test_the_formula_of_standard_attention_grows_with_the_square_and_crosses_flash():
-    sweep = READY["Standard and flash, over N"]
+    sweep = READY["Attention: length N from 128 to 16,384"]
     readings = [formula(e) for e in sweep.experiments]
     standard, flash = (analysis.numbers(analysis.curve(sweep, readings, kernel, "asked")) for kernel in PAIR)
     assert analysis.slope(standard) == pytest.approx(2, abs=0.05)

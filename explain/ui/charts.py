@@ -24,7 +24,7 @@ def image_format() -> None:
         pick("Save plots as", FORMATS, "image format", help=words)
 
 
-_FOLDED = re.compile(r", (?:driver|torch) [^;·]*\d{4}-\d\d-\d\d| · medians?\b[^·;]*?(?= ·|;|$)")
+_FOLDED = re.compile(r", (?:driver|torch) [^;·]*\d{4}-\d\d-\d\d|, read by [^;·]+| · medians?\b[^·;]*?(?= ·|;|$)")
 
 
 @repeated

@@ -478,9 +478,9 @@ def base_2(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
     times = ratio(both[0][at] / both[1][at])
     return [
         f"**{base}** is {times} as fast as **{plain}** {at_value(sweep.axis, int(at))}. Only the base differs: "
-        f"exp takes {each[0]} instructions per score, exp2 takes {each[1]} (SASS for sm_90). Both load the next "
-        "tile while they compute one. In the climb of *Speed* exp2 gains much less: that kernel loads nothing ahead, and its "
-        "warps wait for memory."
+        f"exp takes {each[0]} instructions per score, exp2 takes {each[1]} (SASS for sm_90). Both load the next tile "
+        "while they compute one. In the climb of *Speed* exp2 gains much less: that kernel loads nothing ahead, and "
+        "its warps wait for memory."
     ]
 
 

@@ -287,29 +287,36 @@ def caches_words(asked: int, l1: int | None, delivered: int) -> str:
     return f"{said}, about as much: the caches save almost nothing."
 
 
-def equal_words(found: Levels, between: Sequence[Gap]) -> str:
-    """The levels that agree to the byte, in a sentence for each direction; empty if none do."""
-    names = {level.key: level.name for level in found}
-    said = []
+def levels_table(found: Levels, between: Sequence[Gap]) -> str:
+    """Bytes read and written at each level: ✓ where they are those of the level before, to the byte, else ≠ with the
+    causes; as Markdown.
+    """
+    rows = []
     for written in (False, True):
-        chains: list[list[str]] = []
-        for gap in between:
-            if gap.written is written and not gap.bytes:
-                if not (chains and chains[-1][-1] == gap.above):
-                    chains.append([gap.above])
-                chains[-1].append(gap.below)
-        ways = "writes" if written else "reads"
-        said += [f"{' = '.join(names[key] for key in chain)} for {ways}" for chain in chains]
-    return f"Equal to the byte: {'; '.join(said)}." if said else ""
+        gap_to = {gap.below: gap for gap in between if gap.written is written}
+        cells = [_level_cell(level, gap_to.get(level.key), level.of(written)) for level in found]
+        rows.append((f"**{_written(written)}**", *cells))
+    marks = {"formula": "formula", "traced": "traced"}
+    heads = (f"{MARKS[marks.get(level.key, 'measured')]} {level.name}" for level in found)
+    return markdown(("", *heads), rows)
+
+
+def _level_cell(level: Level, gap: Gap | None, count: int | None) -> str | None:
+    if count is None or gap is None:
+        return None if count is None else amount(count)
+    if not gap.bytes:
+        return f":green[**✓**] {amount(count)}"
+    names = dict.fromkeys(cause.name for cause in gap.causes)
+    return f"**≠** {amount(count)}: {', '.join(names) or 'not explained'}"
 
 
 def _written(written: bool) -> str:
     return "written" if written else "read"
 
 
-def terms_table(traffic: Traffic, traced: Traced | None, chosen: str) -> str:
-    """The formula's terms as an HTML table of buttons; `data-press` is a term's key."""
-    rows = []
+def terms_table(traffic: Traffic, traced: Traced | None, small: Traffic, chosen: str) -> str:
+    """The formula's terms as an HTML table of buttons; `data-press` is a term's key. `small` is the player's run."""
+    rows, in_player = [], {key: term.bytes for key, term in terms_by_key(small).items()}
     seen = {key: _traced_of(traced, term) for key, term in terms_by_key(traffic).items()}
     for key, term in terms_by_key(traffic).items():
         way = "written" if term.written else "read"
@@ -321,13 +328,13 @@ def terms_table(traffic: Traffic, traced: Traced | None, chosen: str) -> str:
             f'aria-label="{"Stores" if term.written else "Loads"} of '
             f'{term.buffer}">{html.escape(term.buffer)}</button></th><td>{way}</td>'
             f"<td class=n>{term.elements:,}{times} × {term.item_bytes} B</td><td class=n>{term.bytes:,}</td><td "
-            f"class=n>{counted}</td>"
+            f"class=n>{counted}</td><td class=n>{in_player[key]:,}</td>"
             f"<td>{html.escape(term.why)}</td></tr>"
         )
     head = (
         "<tr><th>buffer</th><th>direction</th><th class=n>elements × times × size</th>"
         f"<th class=n>{MARKS['formula']} formula, bytes</th><th class=n>{MARKS['traced']} trace, bytes</th>"
-        "<th>why</th></tr>"
+        "<th class=n>in the player, bytes</th><th>why</th></tr>"
     )
     return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
 

@@ -67,30 +67,23 @@ def counted_here(experiment: Experiment, shown: Sequence[Entry]) -> Witness:
 
 @repeated
 def ways(chosen: Witness) -> None:
-    """The source of the counters, and the other possible sources in order."""
-    if chosen.counters is not None:
-        sourced(chosen.source)
-    else:
-        st.caption("formula only")
-    with st.expander("Where the numbers can come from"):
-        st.markdown(
-            "The page shows the first of these that is available:\n\n"
-            + "\n".join(f"1. {f'**{way}** (shown now)' if way == chosen.way else way}: {_WHAT[way]}." for way in WAYS)
-            + f"\n\n{chosen.why}"
-        )
-        if chosen.counters is not None:
-            copy = chosen.counters.copy
-            st.markdown(
-                f"To check the counters, a copy of {copy.copied_bytes:,} bytes was counted first: {copy.read_bytes:,} "
-                "read"
-                + (f" and {copy.written_bytes:,} written" if copy.written_bytes is not None else "")
-                + (
-                    f" at DRAM. Each count took {chosen.counters.passes or 'several'} passes. A counted run is never "
-                    "timed."
-                )
-            )
-            if chosen.counters.lacking:
-                st.markdown(f"This GPU has no counter for: {', '.join(chosen.counters.lacking)}.")
+    """The possible sources of the counters in order, and how those shown were checked."""
+    st.markdown(
+        "The page shows the first of these that is available:\n\n"
+        + "\n".join(f"1. {f'**{way}** (shown now)' if way == chosen.way else way}: {_WHAT[way]}." for way in WAYS)
+        + f"\n\n{chosen.why}"
+    )
+    if chosen.counters is None:
+        return
+    copy = chosen.counters.copy
+    written = f" and {copy.written_bytes:,} written" if copy.written_bytes is not None else ""
+    st.markdown(
+        f"To check the counters, a copy of {copy.copied_bytes:,} bytes was counted first: {copy.read_bytes:,} read"
+        f"{written} at DRAM. Each count took {chosen.counters.passes or 'several'} passes. A counted run is "
+        "never timed."
+    )
+    if chosen.counters.lacking:
+        st.markdown(f"This GPU has no counter for: {', '.join(chosen.counters.lacking)}.")
 
 
 @repeated
@@ -118,7 +111,8 @@ def ratios(choice: Choice, records: Sequence[Entry]) -> None:
             with column.container(border=True, gap="small"):
                 st.metric(name, f"{number(a / b, 2)} × {better}" if a and b else NONE)
                 st.caption(f"{unit(a)} → {unit(b)}. {why[0].upper()}{why[1:]}." if a and b else why)
-        sourced(f"{one.source} · L2 cold")
+        tile = " × ".join(str(pair[1].values[name]) for name in ("block_m", "block_n"))
+        sourced(f"{one.source} · L2 cold · tiles of {tile}")
         return
 
 
@@ -164,9 +158,18 @@ def hierarchy(choice: Choice, lead: DeltaGenerator) -> tuple[Shown, Sequence[Ent
     """
     drawn, told = st.columns([3, 2], gap="large")
     with lead:
-        records = records_choice()
+        source = st.container()
+        folded = st.expander("More: another GPU, and where the numbers can come from")
+        with folded:
+            records = records_choice()
         witness = counted_here(choice.experiment, records)
-        ways(witness)
+        with source:
+            if witness.counters:
+                sourced(witness.source)
+            else:
+                st.caption("formula only")
+        with folded:
+            ways(witness)
     shown = lab.shown(choice.experiment, traced_bytes(choice.experiment, choice.small_is_it), witness, warm=choice.warm)
     link = pictures.pressed("link", figures.LINKS, "dram")
     with drawn:
@@ -193,9 +196,10 @@ def hierarchy(choice: Choice, lead: DeltaGenerator) -> tuple[Shown, Sequence[Ent
 def gaps(choice: Choice, shown: Shown, records: Sequence[Entry]) -> None:
     """What each level counted, why neighbours differ, and the same on other GPUs."""
     layout.header("Which numbers are equal, and why others differ")
-    same, why = st.columns(2, gap="large")
+    same, why = st.columns([5, 3], gap="large")
     with same:
-        layout.prose(figures.equal_words(shown.levels, shown.gaps))
+        st.markdown(figures.levels_table(shown.levels, shown.gaps))
+        st.caption("Each level beside the one to its left: ✓ equal to the byte, ≠ with the reason.")
     with why:
         layout.prose(figures.cause_words(shown.gaps))
     with st.expander("Level by level: every difference, in bytes"):
@@ -218,12 +222,14 @@ def terms(choice: Choice, shown: Shown) -> None:
     layout.header("The formula, term by term")
     layout.prose(
         "Each term is a buffer, read or written. Press one: the player goes to its first load or store and marks all "
-        "of them on the timeline. The player runs the same kernel at a small size: "
-        f"**{figures.sizes_words(choice.small)}**."
+        f"of them on the timeline. The player runs the same kernel at **{figures.sizes_words(choice.small)}**; the "
+        "last column of bytes is that run's."
     )
     small = choice.small
     term = pictures.pressed("term", figures.terms_by_key(shown.traffic), "")
-    times = pictures.pressable(figures.terms_table(shown.traffic, shown.traced, term), "term")
+    times = pictures.pressable(figures.terms_table(shown.traffic, shown.traced, small.traffic, term), "term")
+    if shown.traced:
+        st.caption(f"{figures.MARKS['traced']} trace: {shown.traced.what} · {shown.traced.where}")
     stepper.stepper(
         [small],
         key="three numbers",

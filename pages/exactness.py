@@ -5,8 +5,8 @@ from explain.ui import layout
 
 beside = layout.chapter(
     __file__,
-    goal="know what “exact” means: no score is left out or approximated. The roundings differ, and the order of "
-    "additions.",
+    goal="know what “exact” means: no score is left out or approximated. Only the rounding and the order of the "
+    "additions differ.",
 )
 with beside:
     experiment = view.choose()

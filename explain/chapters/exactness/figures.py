@@ -24,8 +24,8 @@ from explain.source.functions import file_of
 from kernels.catalog import KERNELS
 from kernels.parameters import ITEM_BYTES
 
-CELL, SHOWN = 5.0, 64
-"""Of the maps of changed elements: a cell's side, the most queries and features shown."""
+CELL, SHOWN, NARROWEST = 5.0, 64, 320.0
+"""Of the maps of changed elements: a cell's side, the most queries and features shown, the room for their words."""
 
 
 TOLERANCE = (
@@ -126,8 +126,8 @@ def alike(outputs: Sequence[Output]) -> str:
     if not (min(medians) > 0 and max(largest) < math.inf):
         return "float64 shows how far off each of them is."
     return (
-        f"Their median errors lie within a factor of {number(max(medians) / min(medians))}, their largest errors "
-        f"within {number(max(largest) / min(largest))}."
+        f"The median errors differ by {percent(max(medians) / min(medians) - 1)} at most, the largest errors by a "
+        f"factor of {number(max(largest) / min(largest), 2)}."
     )
 
 
@@ -240,36 +240,37 @@ def changed(outputs: Mapping[str, Output], same: Mapping[str, NDArray[np.bool_]]
         return ""
     (_, first), *others = outputs.items()
     queries, features = (min(SHOWN, size) for size in first.result.shape[-2:])
-    across, down, x, y = queries * CELL, features * CELL, 18.0, 42.0
+    across, down, y = queries * CELL, features * CELL, 42.0
+    width = max(across, NARROWEST)
     maps = []
     for name, output in others:
         differs = (output.result != first.result)[0, 0]
         total = f"{count(output.changed_from(first))} of {count(first.error.size)} elements differ"
         dots = "".join(
-            f"M{x + query * CELL:.1f} {y + feature * CELL:.1f}h{CELL:g}v{CELL:g}h-{CELL:g}z"
+            f"M{query * CELL:.1f} {y + feature * CELL:.1f}h{CELL:g}v{CELL:g}h-{CELL:g}z"
             for feature, query in np.argwhere(differs[:queries, :features].T)
         )
         parts = [
-            svg.text(x, 16, name, size=15, bold=True),
-            svg.text(x, 34, total),
-            svg.rect(x, y, across, down, palette.css("slate"), opacity=0.12),
+            svg.text(0, 16, name, size=15, bold=True),
+            svg.text(0, 34, total),
+            svg.text(width, 34, f"features 0–{features - 1} ↓", anchor="end", faint=True),
+            svg.rect(0, y, across, down, palette.css("slate"), opacity=0.12),
             f'<path d="{dots}" fill="{palette.css("acc")}"/>',
-            svg.text(x, y + down + 26, f"query 0–{queries - 1} →", faint=True),
-            svg.text(4, y, f"feature 0–{features - 1} →", faint=True, turned=90),
+            svg.text(0, y + down + 26, f"queries 0–{queries - 1} →", faint=True),
         ]
         if (unmoved := same.get(name)) is not None:
             parts += [
-                svg.rect(x + query * CELL, y + down + 3, CELL + 0.3, 9, palette.css("max"))
+                svg.rect(query * CELL, y + down + 3, CELL + 0.3, 9, palette.css("max"))
                 for query in np.flatnonzero(unmoved[:queries])
             ]
-            few = f"{count(int(differs[unmoved].sum()))} elements of these queries differ"
+            few = f"same m → {count(int(differs[unmoved].sum()))} elements differ"
             words = few if unmoved.any() else "no query has the same m"
             fill = palette.css_ink("max")
-            parts.append(svg.text(x + across, y + down + 26, words, anchor="end", fill=fill))
-        maps.append(svg.picture(x + across, y + down + 32, f"{name}: {total}", parts))
+            parts.append(svg.text(width, y + down + 26, words, anchor="end", fill=fill))
+        maps.append(svg.picture(width, y + down + 32, f"{name}: {total}", parts))
     meant = {"acc": "this element differs"}
     if same:
-        meant["max"] = "strip below the map: queries with the same m in both runs"
+        meant["max"] = "this query has the same m in both runs"
     legend = "".join(
         '<span style="display:inline-block"><s style="display:inline-block;width:.8rem;height:.8rem;'
         f'margin-right:.4rem;background:{palette.css(hue)}"></s>{words}</span>'

@@ -59,14 +59,18 @@ def size_of_errors(experiment: Experiment, beside: DeltaGenerator) -> None:
             else "In float32 everything has 32 bits, so no kernel rounds to 16 bits."
         )
     )
-    layout.introduce(figures.verdict({dtype: [one.output for one in pair] for dtype, pair in found.items()}))
     with layout.below_goal():
         layout.chapter_link("side_by_side", "Side by side steps through both kernels →")
     told = (
         "The error of an element of O is its distance from the float64 result. The dot is the median error, the bar is "
         "the largest error. The kernels ran in Triton's interpreter, on the same rounded inputs."
     )
-    with layout.part("How large the errors are", told):
+    words, picture = layout.sides("How large the errors are")
+    with words:
+        layout.prose(told)
+        with st.container(key="verdict"):
+            layout.prose(figures.verdict({dtype: [one.output for one in pair] for dtype, pair in found.items()}))
+    with picture:
         drawing(*(figures.errors(found, narrow=narrow) for narrow in (False, True)))
         _table("numbers of dtypes", "dtype, kernel", {
             f"{dtype}, {one.name}": one.output for dtype, pair in found.items() for one in pair
@@ -126,7 +130,7 @@ def other_orders(experiment: Experiment) -> None:
         f"same happens from 2²⁴ on:\n\n{figures.not_associative()}\n\n"
         f"None of these results is *the* right one. {figures.alike([*found.values()])}"
     )
-    with layout.part("Other tile sizes and orders: other last bits, errors as small", words):
+    with layout.part("Another tile size changes the last bits, not the size of the error", words):
         if found:
             drawing(figures.changed(found, same))
             st.caption(f"O of head 0, against {first.name}: an element is coloured where any bit differs.")

@@ -57,7 +57,7 @@ def controls(
     keys = {name: address.key(name) for name in (*names, *folded)}
     current, error = _current(address, keys)
     parameters = {parameter.name: parameter for parameter in default.entry.parameters}
-    widths = [5 if name == "inputs" else 3.5 if parameters[name].kind == "flag" else 4 for name in names]
+    widths = [5 if name == "inputs" else 2.5 if parameters[name].kind == "flag" else 4 for name in names]
     row = a_row or [*widths, *[2.5] * bool(folded)]
     columns = [column for _ in range(0, len(names), a_row or len(names)) for column in _row(row)]
     places = dict(zip(names, columns, strict=False))

@@ -238,14 +238,15 @@ def faster(seconds: Mapping[str, Mapping[int, float]], setting: Mapping[str, Any
         f"{ratio(max(after))}: it saves the bytes of S and P. Time falls less than the bytes: "
         "the same matmuls remain."
     )
+    mixed = bool(before) and min(before.values()) < 1 < max(before.values())
     if found.x:
-        said += f" The curves cross{' for the last time' if max(before.values()) > 1 else ''} at N ≈ {found.x:,.0f}."
+        at = f"N ≈ {found.x:,.0f}"
+        said += f" Below {at} neither is always faster." if mixed else f" The curves cross at {at}."
     if before:
         longest = int(max(before))
         programs = setting["heads"] * -(-longest // setting["block_m"])
         least, most = (ratio(pick(before.values())) for pick in (min, max))
-        said += f"\n\nBelow, the speedup is {least} to {most}"
-        said += ": the lead changes." if min(before.values()) < 1 < max(before.values()) else "."
+        said += f"\n\n{'There' if mixed else 'Below,'} the speedup is {least} to {most}."
         if programs < gpu.sms:
             said += (
                 f" A program takes {setting['block_m']} queries of a head. So at N = {counted(longest)} FlashAttention "

@@ -7,6 +7,7 @@ Python sends the whole traces once; the browser draws every step, and Python nev
     {"id": …, "place": …, "step": first step, "depth": "idea" | "code" | null, "query": …, "height": …,
      "watch": "loads of k" (optional),
      "tour": that of `explain.tours.resolved` (optional), "caption": its caption to begin at, from 1 (optional),
+     "otherwise": the step to begin at where the reader has left the tour before (optional),
      "link": {"row": "15", "panels": "map,rows", …} (optional),
      "glossary": {name: its meaning}, "terms": {word: its definition},
      "runs": [{"view": …, "offset": …, "bytes": …, "error": … | null,
@@ -139,6 +140,7 @@ def player(
         begins = "step" not in link and not request
         caption = _number(link, "caption") or (1 if begins else None)
         more |= {"tour": dict(tour), "caption": caption}
+        more |= {"otherwise": step} if begins and step is not None else {}
     first = _number(link, "step")
     if first is None and caption is None:  # a caption has its own step
         first = step if step is not None or worked else 0

@@ -198,8 +198,10 @@ class Player {
     const toured = tour.set(caption - 1);
     if (packet.step !== null && !toured) LED.add(this.player); // who came to a step is not led at the next run either
     if (!toured || step !== null) {
-      const start = step ?? this.sameSpot();
+      const start = step ?? packet.otherwise ?? this.sameSpot();
       this.step = start === null ? this.worked() : this.clamp(start);
+      const { first } = this.comparison;                   // a step that was asked for shows the row that differs there
+      if (!left && first?.t === this.step) for (const { selection } of lanes) selection.row = first.row;
       this.held = step === null && start !== null ? this.step : null;
     }
     const { row, panels, watch, depth = toured ? null : packet.depth } = link ?? {};

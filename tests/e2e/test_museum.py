@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -30,6 +31,18 @@ def test_a_button_goes_to_the_first_difference_of_its_variable(page: Page, visit
         page.locator(".player").press("Home")
         expect(player).to_have_attribute("data-step", "0")
     assert len(steps) == 1
+
+
+def test_another_exhibit_opens_at_its_own_first_difference_after_the_tour_was_left(page: Page, visit):
+    visit("what_breaks")
+    player = page.get_by_test_id("player")
+    page.get_by_role("button", name="Go to the first difference").click()
+    expect(player).not_to_have_attribute("data-caption", re.compile("."))
+    page.locator(".st-key-exhibit").get_by_role("radio", name="Sum from 1?").click()
+    right, broken = (
+        TraceFile(recordings.path_of(one).read_bytes()).trace for one in compared(EXHIBITS["sum_from_one"])
+    )
+    expect(player).to_have_attribute("data-step", str(divergences(right, broken)[0].step))
 
 
 def test_the_game_answers(page: Page, visit):

@@ -12,12 +12,13 @@ from kernels.museum import EXHIBITS, Exhibit
 
 @dataclass(frozen=True)
 class Words:
-    """An exhibit in a newcomer's words: its title, also in two or three words, the bug in a sentence, the story after
-    it, as markdown, and what an input needs to show it.
+    """An exhibit in a newcomer's words: its title, also in two or three words, what it does to the result, the bug in a
+    sentence, the story after it, as markdown, and what an input needs to show it.
     """
 
     title: str
     short: str
+    symptom: str
     bug: str
     story: str
     needs: str

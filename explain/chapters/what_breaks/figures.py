@@ -57,11 +57,11 @@ def states(exhibit: Exhibit, right: Sequence[RunningState], broken: Sequence[Run
     end = max(1 if exhibit.harmless else MOST_STATES, (differ.index(True) if any(differ) else len(differ)) + 1)
     right, broken = (run[max(0, end - MOST_STATES) : end] for run in (right, broken))
     left, wide, high = 70.0, 104.0, 44.0
-    drawn = [text(left + wide * i + 6, 14, one.after, size=13, faint=True) for i, one in enumerate(right)]
-    drawn.append(text(0, 14, f"row {right[0].row}", size=13, faint=True))
+    drawn = [text(left + wide * i + 6, 14, one.after, size=14, faint=True) for i, one in enumerate(right)]
+    drawn.append(text(0, 14, f"row {right[0].row}", size=14, faint=True))
     for row, (name, run) in enumerate(zip(sides(exhibit), (right, broken), strict=True)):
         y = 22 + row * (high + 6)
-        drawn += [text(0, y + 18, name, bold=True), text(0, y + 36, "m, ℓ", size=13, faint=True)]
+        drawn += [text(0, y + 18, name, bold=True), text(0, y + 36, "m, ℓ", size=14, faint=True)]
         for i, (one, other) in enumerate(zip(run, right, strict=True)):
             x = left + wide * i
             drawn.append(rect(x, y, wide - 8, high, css("slate"), opacity=0.1))
@@ -73,7 +73,7 @@ def states(exhibit: Exhibit, right: Sequence[RunningState], broken: Sequence[Run
                 words, ink = f"{symbol} = {number(value)}", css_ink("alarm" if bad else hue)
                 drawn.append(text(x + 6, y + 18 + 18 * line, words, bold=not same, fill=ink))
     width = left + wide * max(MOST_STATES, len(right))  # every exhibit's has one height
-    return picture(width, 22 + 2 * (high + 6), "m and ℓ after each tile", drawn, f"{width / 14:.0f}rem")
+    return picture(width, 22 + 2 * (high + 6), "m and ℓ after each tile", drawn, f"{width / 13:.0f}rem")
 
 
 def _apart(one: float, other: float) -> bool:

@@ -82,7 +82,7 @@ def choose() -> Exhibit:
 
 
 def _label(place: int, exhibit: Exhibit) -> str:
-    return f"{place} · {WORDS[exhibit.name].short}"
+    return f"{place} · {WORDS[exhibit.name].short} :small[{WORDS[exhibit.name].symptom}]"
 
 
 def plaque(exhibit: Exhibit) -> DeltaGenerator:
@@ -252,7 +252,8 @@ def game(exhibit: Exhibit) -> None:
         + (
             "Try to make the changed kernel fail."
             if exhibit.harmless
-            else "The broken kernel must fail and the correct one pass. The input at the top does it: find another."
+            else "The broken kernel must fail and the correct one pass. The input at the top breaks it. Find a "
+            "second one."
         )
     )
     if not has_triton():

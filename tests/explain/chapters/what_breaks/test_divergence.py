@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from explain.chapters.what_breaks.divergence import compared, divergences, running_states
+from explain.chapters.what_breaks.exhibits import WORDS
 from explain.experiment import Experiment
 from explain.run_experiment import run_traced
 from explain.trace.model import Trace, Value, numbers
@@ -30,6 +32,20 @@ def test_every_exhibit_diverges_at_its_changed_line_or_after_it_and_reaches_the_
     for step in range(first.step):
         ours, theirs = right.changes(step), broken.changes(step)
         assert {n: _bits(v) for n, v in ours.items()} == {n: _bits(v) for n, v in theirs.items()}
+
+
+@pytest.mark.parametrize("exhibit", EXHIBITS.values(), ids=lambda exhibit: exhibit.name)
+def test_a_symptom_is_what_the_broken_run_shows(exhibit):
+    output = KERNELS[exhibit.base].roles["output"]
+    right, broken = (
+        [numbers(value) for step in range(trace.steps) if (value := trace.changes(step).get(output)) is not None]
+        for trace in map(traced, compared(exhibit))
+    )
+    new = any((np.isnan(b) & ~np.isnan(a)).any() for a, b in zip(right, broken, strict=True))
+    zero = any((~b.any(axis=-1) & a.any(axis=-1)).any() for a, b in zip(right, broken, strict=True))
+    symptom = WORDS[exhibit.name].symptom
+    assert (symptom == "O becomes NaN") == new
+    assert (symptom == "O becomes 0") == zero
 
 
 def _bits(value: Value) -> object:

@@ -6,13 +6,12 @@ from explain.ui import layout
 with layout.chapter(
     __file__,
     goal="turn any row of numbers into weights that sum to 1, without overflow, and count what that costs.",
-    words="The weight of x is exp(x) / ℓ, with ℓ = Σ exp(x) over its row. **Naive** softmax computes just that. "
-    "**Safe** softmax subtracts the row's maximum m first.",
     wide=2,
 ):
     charts = view.charts()
 with layout.below_goal():
     view.six_logits(charts)
+    layout.prose(view.FORMULA)
 runs = view.two_kernels()
 view.same_answer()
 view.overflow(runs)

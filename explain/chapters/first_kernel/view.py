@@ -91,7 +91,7 @@ def _launch(each: tuple[Program, ...], n: int, block: int) -> None:
     with layout.part(
         "Launch and program",
         f"A **launch** starts a kernel on a **grid** of programs. The square brackets hold the size of the grid: "
-        f"cdiv({n}, {block}) = ⌈{n} / {block}⌉ = {len(each)} programs. The comma makes it a tuple: a grid "
+        f"cdiv({n}, {block}) = ⌈{n} / {block}⌉ = {len(each)} programs. The comma makes it a tuple. A grid "
         "has one to three sizes, here one. PyTorch's loop is gone. The GPU may "
         "run the programs in any order, so no program may wait for the result of another.\n\n"
         f"A **program** is one run of the kernel. All {len(each)} run the same lines. `tl.program_id(0)` tells a "

@@ -15,7 +15,7 @@ from explain.chapters.home import figures
 from explain.chapters.home import opening as values
 from explain.engine import DeviceStatus, engine, has_triton
 from explain.player import files
-from explain.ui import exercises, layout, terms
+from explain.ui import exercises, layout
 from explain.ui.follow import once_known
 from explain.ui.pictures import drawing
 from explain.ui.repeat import repeated
@@ -85,23 +85,26 @@ def _pictures() -> dict[str, str]:
 
 @repeated
 def tagline() -> None:
-    """What Tilescope is and for whom, in a few sentences, and the two ways to begin."""
-    first, online = contents.chapters()[0], contents.page_of("online_softmax")
+    """What Tilescope is and for whom, in a few sentences, and three ways to begin."""
+    first = contents.chapters()[0]
+    online, flash = (contents.page_of(stem) for stem in ("online_softmax", "flash_attention"))
     film = round(sum(values.SECONDS.values()))
     minutes = 5 * math.ceil((film / 60 + (online.minutes or 0)) / 5)
-    with st.container(key="tagline", horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        st.markdown(
-            terms.marked(
-                "FlashAttention never writes its table of scores to GPU memory. Watch a real kernel do it on a real "
-                "sentence."
-            )
-            + f"\n\n:small[For you if you know PyTorch. No GPU is needed. The film below takes {film} seconds.]",
-            width="content",
-            unsafe_allow_html=True,
+    with st.container(key="tagline", gap="small"):
+        layout.prose(
+            "FlashAttention never writes its table of scores to GPU memory. Watch a real kernel do it on a real "
+            "sentence."
         )
-        with st.container(horizontal=True, width="content"):
-            layout.chapter_link(online.stem, f"{minutes} minutes: chapter {online.number} →")
-            layout.chapter_link(first.stem, "**Begin →**")
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+            st.markdown(
+                f":small[For you if you know PyTorch. No GPU is needed. The film takes {film} seconds.]",
+                width="content",
+                unsafe_allow_html=True,
+            )
+            with st.container(horizontal=True, width="content"):
+                layout.chapter_link(first.stem, f"**New to attention: chapter {first.number} →**")
+                layout.chapter_link(online.stem, f"{minutes} minutes: film and chapter {online.number} →")
+                layout.chapter_link(flash.stem, f"You know attention: chapter {flash.number} →")
 
 
 def step_of_an_old_link() -> None:
@@ -147,11 +150,7 @@ def doors() -> None:
 def where_to_start(made: Opening | None) -> None:
     """A card with a picture for each chapter; the pages of the lab and the tools, in words."""
     layout.header("The chapters")
-    flash = contents.page_of("flash_attention")
-    layout.prose(
-        "You can read each chapter on its own. If you know attention and its cost, begin at "
-        f"{flash.number}, {flash.title}."
-    )
+    layout.prose("You can read each chapter on its own.")
     _cards(contents.chapters(), _pictures() if made else {})
     layout.header("The lab")
     _cards(contents.of_kind("lab"))

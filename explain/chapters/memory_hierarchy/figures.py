@@ -56,7 +56,7 @@ def sizes(gpu: Gpu, *, narrow: bool = False) -> str:
     """
     side, top, gap = 330.0, 34.0, 24.0
     dot = side * math.sqrt(gpu.l2_bytes / gpu.hbm_bytes)
-    dot_x, dot_y = side - dot - 6, top + 6
+    dot_x, dot_y = side - dot - 6, top + side - dot - 6 if narrow else top + 6  # the lines leave HBM at once
     chip = (
         ("L2 cache", gpu.l2_bytes, 0),
         ("shared memory", gpu.shared_bytes_all, gpu.shared_bytes_sm),
@@ -68,12 +68,13 @@ def sizes(gpu: Gpu, *, narrow: bool = False) -> str:
     ground = high + unit * math.sqrt(max(size for _, size, _ in chip))
     corners = ((dot_x, x), (dot_x + dot, x + l2)) if narrow else ((dot_x + dot, x), (dot_x + dot, x))
     small = 14 if narrow else 17
-    name_x, name_y = (0.76 * side, top + 0.8 * side) if narrow else (side / 2, top + side / 2)  # beside the lines
+    name_x, name_y = side / 2, top + side / 2
     times_l2 = fixed(gpu.hbm_bytes / gpu.l2_bytes, 0)
+    corner = (dot_x + dot, dot_y - 10) if narrow else (dot_x - 8, dot_y + dot / 2 + 8)
     parts = [
         rect(0, top, side, side, HBM, opacity=0.35, stroke=HBM, title=f"{gpu.hbm}: {moved(gpu.hbm_bytes)}"),
         rect(dot_x, dot_y, dot, dot, CHIP, title=f"L2: {moved(gpu.l2_bytes)}"),
-        text(dot_x - 8, dot_y + dot / 2 + 8, f"L2 is this corner: 1 / {times_l2}", size=small, anchor="end"),
+        text(*corner, f"L2 is this corner: 1 / {times_l2}", size=small, anchor="end"),
         text(name_x, name_y, gpu.hbm, size=30, anchor="middle", bold=True),
         text(name_x, name_y + 36, moved(gpu.hbm_bytes), size=26, anchor="middle"),
         text(

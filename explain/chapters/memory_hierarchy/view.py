@@ -102,9 +102,9 @@ def tiled_reads(experiment: Experiment, traces: list[Trace]) -> None:
     """How often a tiled matmul reads each element."""
     with layout.part(
         "How do tiles save trips?",
-        "One program of launch 1 makes one tile of S. It needs a tile of Q and a tile of K, whole along d: it "
-        "loads both once, keeps them on chip, and uses each element many times. A row of Q is loaded again for "
-        "every tile of keys, a row of K for every tile of queries, so **larger tiles read less**. With tiles of 1 "
+        "One program of launch 1 makes one tile of S. It needs some rows of Q and some rows of K, each with all d "
+        "numbers. It loads both once, keeps them on chip, and uses each element many times. A row of Q is loaded again "
+        "for every tile of keys, a row of K for every tile of queries, so **larger tiles read less**. With tiles of 1 "
         "× 1 a row of Q would be loaded once for every key, and a row of K once for every query.",
     ):
         pictures.drawing(figures.matmul(experiment.values))

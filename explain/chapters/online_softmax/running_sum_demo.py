@@ -76,5 +76,5 @@ def table(row: np.ndarray, shift: float = 100.0) -> str:
             cells.append(f"{mark}[**{fixed(total, 4)}**]")
         written = update.written.replace(" ", "\u00a0")  # a formula does not break
         rows.append((f"**{written}**", *cells, update.fault or "right"))
-    columns = ("update", Column("sum of weights"), Column(f"row + {number(shift)}"), "what it does")
+    columns = ("update", Column("sum of weights"), Column(f"sum of weights, row + {number(shift)}"), "what it does")
     return markdown(columns, rows)

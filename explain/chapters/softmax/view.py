@@ -19,6 +19,10 @@ from explain.ui.address import asked
 from explain.ui.exercises import ask
 
 Runs = tuple[Sequence[Experiment], Sequence[Trace]]
+FORMULA = (
+    "The weight of x is exp(x) / ℓ, with ℓ = Σ exp(x) over its row. **Naive** softmax computes just that. **Safe** "
+    "softmax subtracts the row's maximum m first."
+)
 
 
 def two_kernels() -> Runs:

@@ -420,15 +420,15 @@ function written(pen, data, p) {
   const last = data.state(data.tiles - 1), start = data.row * data.dims;
   pen.text(`row ${data.row}: “${data.tokens[data.row]}”`, beside.x, beside.title, { weight: 600 });
   symbol(pen, "Õ", BEFORE, beside.m, "acc");
-  const largest = Math.max(...last.acc.map(Math.abs));     // one scale: the division shows
+  const largest = Math.max(...last.acc.map(Math.abs));
   bars(pen, last.acc, beside.m, largest);
   pen.faded(eased(p, 0.06, 0.14), () =>
     pen.text(`÷ ℓ = ${fixed(last.l)}`, beside.axis, beside.l + layout.small / 2, { size: layout.large, ink: "sum" }),
   );
   pen.faded(divided, () => {
-    symbol(pen, "O", "divided", beside.sum, "acc");
-    const row = data.arrays.o.subarray(start, start + data.dims);
-    bars(pen, row, beside.sum, largest);
+    const row = data.arrays.o.subarray(start, start + data.dims), own = Math.max(...row.map(Math.abs));
+    symbol(pen, "O", `drawn × ${Math.round(largest / own)}`, beside.sum, "acc");  // a scale of its own: else it is flat
+    bars(pen, row, beside.sum, own);
   });
   if (moved > 0) arrow(pen, [at.o, ...layout.away, layout.memory.o]);
   const numbers = `${data.tileShape.o} numbers, ${data.written}`;

@@ -97,7 +97,7 @@ def tagline() -> None:
         )
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             st.markdown(
-                f":small[For you if you know PyTorch. No GPU is needed. The film takes {film} seconds.]",
+                f":small[For PyTorch users. No GPU is needed. The film takes {film} seconds.]",
                 width="content",
                 unsafe_allow_html=True,
             )

@@ -17,7 +17,7 @@ const WIDE = {
     q: box(96, 148, 109, 218), k: box(221, 24, 218, 109), s: box(221, 148, 218, 218), said: [457, 172, 457, 208],
     dot: { q: 96, k: 168, each: 240, sum: 320 },
   },
-  scale: { x: 90, y: 530, chip: 340, most: 500, said: [660, 154], step: 46 },
+  scale: { x: 110, y: 530, chip: 430, most: 500, said: [660, 154], step: 46 },
   slider: box(660, 306, 480, 48),
   trips: { up: 131, down: 423, s: 210, p: 370, side: 124, list: [660, 30, 1000], step: 40 },
   tile: {

@@ -177,5 +177,6 @@ def _part(x: torch.Tensor) -> int:
     """
     row, matrix = (n * x.element_size() for n in (x.shape[1], x.numel()))
     usual = 3 * 2**13 if x.element_size() == 2 else LARGEST
-    ways = ((8 * sms(x) * 2**14, 2**14), (math.inf, usual), (math.inf, LARGEST))
+    small = 8 * sms(x) * 2**14 if row <= 2**19 else 0  # 64 parts of a row wait for each other too long
+    ways = ((small, 2**14), (math.inf, usual), (math.inf, LARGEST))
     return next(part for most, part in ways if matrix <= most and row + 16 <= sms(x) * part)

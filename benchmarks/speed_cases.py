@@ -294,7 +294,7 @@ def tuned(case: Case) -> Iterator[Variant]:
                 options = {"lanes": lanes, "warps": warps}
                 yield Variant("kernels.softmax_lanes:softmax_lanes", options)
         if columns >= 32768:
-            for part, warps in ((2**12, 2), (2**13, 2), (2**14, 2), (2**14, 4), (2**15, 4)):
+            for part, warps in ((2**13, 2), (2**14, 2), (2**14, 4), (3 * 2**13, 4), (2**15, 4)):
                 yield Variant("kernels.softmax_parts:softmax_parts", {"part": part, "warps": warps})
             for block_n, warps in ((2048, 2), (2048, 4), (4096, 4), (4096, 8), (8192, 8)):
                 yield Variant("kernels.softmax_fast:softmax_shared_row", {"block_n": block_n, "warps": warps})

@@ -32,8 +32,8 @@ def softmax(x: torch.Tensor) -> Launch:
 
     | rows                                          | kernel            | made for                     |
     |-----------------------------------------------|-------------------|------------------------------|
-    | 16 bits under 1k, odd to 384; 32 bits to 512  | softmax_lanes     | 1827983×35 fp16, 98381×570   |
-    | of 40 KB and more, up to 12 MiB in all        | softmax_parts     | 95×32768 bf16, 100×20000     |
+    | 16 bits under 1k, 32 bits to 512              | softmax_lanes     | 1827983×35 fp16, 98381×570   |
+    | of 40 KB and more, up to 128 MiB in all       | softmax_parts     | 95×32768 bf16, 802×15730     |
     | 16 bits, three fit an SM                      | softmax_staged    | 4096×12345 bf16              |
     | 32 bits over 16384, two fit an SM             | softmax_staged    | 4096×25001 fp32              |
     | 32 bits to 16384, others to 32768             | softmax_rows      | 4096×12345 fp32              |

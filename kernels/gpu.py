@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import torch
+from triton.runtime import driver
+
+CAPTURING = -1
 
 
 def sms(x: torch.Tensor) -> int:
@@ -31,3 +34,10 @@ def is_hopper(x: torch.Tensor) -> bool:
 def starts_early(x: torch.Tensor) -> bool:
     """Whether x's GPU can start a kernel before the one before it ends: sm_90 and later."""
     return x.is_cuda and torch.cuda.get_device_capability(x.device)[0] >= 9
+
+
+def stream(x: torch.Tensor) -> int:
+    """The current stream of x's GPU; `CAPTURING` while it records a graph; 0 in the interpreter."""
+    if not x.is_cuda:
+        return 0
+    return CAPTURING if torch.cuda.is_current_stream_capturing() else driver.active.get_current_stream(x.get_device())

@@ -4,6 +4,9 @@
 wait for the other parts of their rows, nothing is on its way. In shared memory a part keeps its 16 bits, as a whole row
 does in `softmax_staged.py`: an SM holds a dozen parts, so some arrive while others wait.
 
+Each program tells the others its part's (m, l) and waits for theirs. Pairs need not be cleared before a call: a call
+turns one bit of each, the phase. A program sees its own pair of the call before, so it knows what theirs will be.
+
 The interpreter cannot run Gluon; `softmax_shared_row` does the same arithmetic.
 """
 
@@ -16,40 +19,30 @@ import triton
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
-from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from kernels.attention import LOG2_E
-from kernels.gpu import sms, starts_early
+from kernels.gpu import CAPTURING, sms, stream
 from kernels.kept import Kept, prepared
 from kernels.softmax import check
 from kernels.softmax_fast import Launch, vectors
-from kernels.softmax_staged import LONGEST, _in_whole_vector
+from kernels.softmax_staged import _in_whole_vector
 
 LARGEST = 2**15  # bytes of a part
-FEW = 12 * 2**20
-"""Bytes of a matrix with rows so few that one program for each leaves SMs idle."""
-
-
-@gluon.jit
-def cleared_kernel(pairs_ptr, n_pairs, BLOCK: gl.constexpr, EARLY: gl.constexpr):
-    # Pairs that say "not yet". EARLY: the next kernel starts now, and waits before it touches them.
-    LAYOUT: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
-    if EARLY:
-        gdc_launch_dependents()
-    pairs = gl.program_id(0) * BLOCK + gl.arange(0, BLOCK, layout=LAYOUT)
-    gl.store(pairs_ptr + pairs, gl.zeros([BLOCK], gl.int64, LAYOUT), mask=pairs < n_pairs)
+FEW = 2**27
+"""Bytes of a matrix up to which rows of 40 KB are faster in parts than by a program each."""
 
 
 @gluon.jit
 def softmax_parts_kernel(
     x_ptr, y_ptr, pairs_ptr, stride_xm, stride_ym, n_cols, n_parts, log2_e,
     TILES: gl.constexpr, TILE: gl.constexpr, PARTS: gl.constexpr, VECTOR: gl.constexpr, EDGES: gl.constexpr,
-    WARPS: gl.constexpr, EARLY: gl.constexpr,
+    WARPS: gl.constexpr,
 ):  # fmt: skip
     # n_parts programs per row, each with TILES tiles of TILE columns. Columns are counted from the vector that the row
     # starts in: the row is lo ≤ column < hi, as in `softmax_fast.py`.
     LAYOUT: gl.constexpr = gl.BlockedLayout([VECTOR], [32], [WARPS], [0])
     ONE: gl.constexpr = gl.BlockedLayout([1], [32], [WARPS], [0])
+    EACH_WARP: gl.constexpr = gl.BlockedLayout([max(1, PARTS // 32)], [32], [WARPS], [0])  # all pairs in each warp
     row = (gl.program_id(0) // n_parts).to(gl.int64)
     part = gl.program_id(0) % n_parts
     first = part * (TILES * TILE)
@@ -65,6 +58,8 @@ def softmax_parts_kernel(
         cols = first + i * TILE + lanes
         async_copy.async_copy_global_to_shared(x_s.index(i), x_ptr + cols, mask=cols // VECTOR * VECTOR < hi)
     async_copy.commit_group()
+    pairs_ptr += row * n_parts
+    before = gl.load(pairs_ptr + part, volatile=True)
     if EDGES:  # the elements that the whole vectors leave out, stored one by one at the end
         edge = gl.arange(0, 2 * VECTOR, layout=ONE)
         at = gl.where(edge < VECTOR, edge, hi // VECTOR * VECTOR + edge - VECTOR)
@@ -77,57 +72,55 @@ def softmax_parts_kernel(
         if (start < lo) | (start + TILE > hi):
             cols = start + lanes
             x_s.index(i).store(gl.where((cols >= lo) & (cols < hi), x_s.index(i).load(LAYOUT), -float("inf")))
-    # m_j = max of this part, times log2 e: each lane's own first                   (TILE,)
-    m_lane = gl.full([TILE], -float("inf"), gl.float32, LAYOUT)
-    for i in range(TILES):
-        m_lane = gl.maximum(m_lane, x_s.index(i).load(LAYOUT).to(gl.float32))
-    m_j = gl.max(m_lane, axis=0) * log2_e
+    # m_j = max of this part: each lane's own first                                 (TILE,)
+    m_lane = x_s.index(0).load(LAYOUT)
+    for i in range(1, TILES):  # in 16 bits the GPU compares two at once
+        m_lane = gl.maximum(m_lane, x_s.index(i).load(LAYOUT)).to(x_ptr.dtype.element_ty)
+    m_j = gl.max(m_lane, axis=0).to(gl.float32)
     m_safe = gl.where(m_j == -float("inf"), 0.0, m_j)  # every element is −inf: −inf − −inf would be NaN
-    # l_j = Σ 2^(x · log2 e − m_j)
+    # l_j = Σ 2^((x − m_j) · log2 e). x · log2 e alone could overflow
     l_lane = gl.zeros([TILE], gl.float32, LAYOUT)
     for i in range(TILES):
-        l_lane += gl.exp2(x_s.index(i).load(LAYOUT).to(gl.float32) * log2_e - m_safe)
+        l_lane += gl.exp2((x_s.index(i).load(LAYOUT).to(gl.float32) - m_safe) * log2_e)
     l_j = gl.sum(l_lane, axis=0)
-    if EARLY:
-        gdc_wait()  # until the pairs are clear
-    pairs_ptr += row * n_parts
-    gl.atomic_xchg(pairs_ptr + part, _packed(m_j, l_j), sem="relaxed")
-    m_i, l_i = _joined(pairs_ptr, gl.arange(0, PARTS, layout=ONE), n_parts)
-    # y = 2^(x · log2 e − m) / l                                                    (TILE,)
+    phase = 1 - (before >> 31 & 1)
+    gl.atomic_xchg(pairs_ptr + part, _packed(m_j, l_j, phase), sem="relaxed")
+    m_i, l_i = _joined(pairs_ptr, gl.arange(0, PARTS, layout=EACH_WARP), n_parts, phase, log2_e)
+    # y = 2^((x − m) · log2 e) / l                                                  (TILE,)
     inverse = 1.0 / l_i
     for i in range(TILES):
         cols = first + i * TILE + lanes
-        y = gl.exp2(x_s.index(i).load(LAYOUT).to(gl.float32) * log2_e - m_i) * inverse
+        y = gl.exp2((x_s.index(i).load(LAYOUT).to(gl.float32) - m_i) * log2_e) * inverse
         gl.store(y_ptr + cols, y.to(y_ptr.dtype.element_ty), mask=_in_whole_vector(cols, lo, hi, VECTOR))
     if EDGES:
-        gl.store(y_ptr + at, (gl.exp2(x_edge * log2_e - m_i) * inverse).to(y_ptr.dtype.element_ty), mask=own)
+        gl.store(y_ptr + at, (gl.exp2((x_edge - m_i) * log2_e) * inverse).to(y_ptr.dtype.element_ty), mask=own)
 
 
 @gluon.jit
-def _packed(m_i, l_i):
-    """(m, l) as one 64-bit word, seen whole or not at all. Never 0, "not yet": l = 0 only beside m = −inf."""
+def _packed(m_i, l_i, phase):
+    """(m, l) as one 64-bit word, seen whole or not at all. l ≥ 0, so its sign, bit 31, is free for the phase."""
     high = m_i.to(gl.int32, bitcast=True).to(gl.int64) << 32
-    return high | (l_i.to(gl.int32, bitcast=True).to(gl.int64) & 0xFFFFFFFF)
+    return high | (l_i.to(gl.int32, bitcast=True).to(gl.int64) & 0x7FFFFFFF) | phase << 31
 
 
 @gluon.jit
-def _joined(pairs_ptr, parts, n_parts):
-    """Waits for every part of a row; the row's (m, l), base 2, with m = 0 and l = 1 for a row of −inf only."""
+def _joined(pairs_ptr, parts, n_parts, phase, log2_e):
+    """Waits for every part of a row; the row's (m, l), with m = 0 and l = 1 for a row of −inf only."""
     told = parts < n_parts
-    words = gl.load(pairs_ptr + parts, mask=told, other=1, volatile=True)
-    while gl.min(gl.where(words == 0, 0, 1), axis=0) == 0:
-        words = gl.load(pairs_ptr + parts, mask=told, other=1, volatile=True)
+    words = gl.load(pairs_ptr + parts, mask=told, other=phase << 31, volatile=True)
+    while gl.max(words >> 31 & 1 ^ phase, axis=0) != 0:
+        words = gl.load(pairs_ptr + parts, mask=told, other=phase << 31, volatile=True)
     m_j = gl.where(told, (words >> 32).to(gl.int32).to(gl.float32, bitcast=True), -float("inf"))
-    l_j = gl.where(told, words.to(gl.int32).to(gl.float32, bitcast=True), 0.0)
-    # m = max m_j,  l = Σ l_j 2^(m_j − m)
+    l_j = gl.where(told, (words & 0x7FFFFFFF).to(gl.int32).to(gl.float32, bitcast=True), 0.0)
+    # m = max m_j,  l = Σ l_j exp(m_j − m)
     m_i = gl.max(m_j, axis=0)
     m_i = gl.where(m_i == -float("inf"), 0.0, m_i)
-    l_i = gl.sum(l_j * gl.exp2(m_j - m_i), axis=0)
+    l_i = gl.sum(l_j * gl.exp2((m_j - m_i) * log2_e), axis=0)
     return m_i, gl.where(l_i == 0.0, 1.0, l_i)
 
 
 @Kept
-def softmax_parts(x: torch.Tensor, *, part: int | None = None, warps: int | None = None) -> Launch:
+def softmax_parts(x: torch.Tensor, *, part: int | None = None, warps: int = 4) -> Launch:
     """Softmax over the last axis of x (rows, cols), columns contiguous: a program for each `part` bytes of each row.
 
     The programs of a row wait for each other, so a GPU must hold all of them at once: it starts programs in their
@@ -140,31 +133,29 @@ def softmax_parts(x: torch.Tensor, *, part: int | None = None, warps: int | None
     n_rows, n_cols = x.shape
     vector, before = vectors(x)
     size = x.element_size()
-    usual, usual_warps = _part(x)
-    part, warps = part or usual, warps or usual_warps
+    part = part or _part(x)
     tile = warps * 32 * vector
     tiles = triton.cdiv(triton.cdiv(before + n_cols, triton.cdiv((before + n_cols) * size, part)), tile)  # even parts
     n_parts = triton.cdiv(before + n_cols, tiles * tile)
     if n_parts > sms(x):
         raise ValueError(f"part={part}: a row of {n_cols} has {n_parts} parts, and at most {sms(x)} run at once here")
-    early, n_pairs = starts_early(x), n_rows * n_parts
     constants = {
         "TILES": tiles, "TILE": tile, "PARTS": triton.next_power_of_2(n_parts), "VECTOR": vector, "EDGES": before > 0,
-        "WARPS": warps, "EARLY": early,
+        "WARPS": warps,
     }  # fmt: skip
     numbers = (x.stride(0), torch.empty_like(x).stride(0), n_cols, n_parts, LOG2_E)
-    cleared = prepared(
-        cleared_kernel, (triton.cdiv(n_pairs, 1024),), (n_pairs,), {"BLOCK": 1024, "EARLY": early}, num_warps=4
-    )
-    kernel = prepared(
-        softmax_parts_kernel, (n_pairs,), numbers, constants, num_warps=warps, maxnreg=64, launch_pdl=early
-    )
+    n_pairs = n_rows * n_parts
+    kernel = prepared(softmax_parts_kernel, (n_pairs,), numbers, constants, num_warps=warps, maxnreg=64)
+    pairs: dict[int, torch.Tensor] = {}  # of each stream: its calls follow each other
 
     def launch(x: torch.Tensor) -> torch.Tensor:
-        y = torch.empty_like(x)
-        pairs = torch.empty(n_pairs, dtype=torch.int64, device=x.device)
-        cleared(pairs)
-        kernel(x, y, pairs)
+        y, on = torch.empty_like(x), stream(x)
+        own = pairs.get(on)
+        if own is None:
+            own = torch.zeros(n_pairs, dtype=torch.int64, device=x.device)
+            if on != CAPTURING:  # a graph has its own, and clears them when it runs
+                pairs[on] = own
+        kernel(x, y, own)
         return y
 
     return launch
@@ -180,11 +171,12 @@ def refusal(x: torch.Tensor) -> str:
     return ""
 
 
-def _part(x: torch.Tensor) -> tuple[int, int]:
-    """Bytes of a part, and warps. Where the SMs hold the whole matrix at once, smaller parts start sooner: 180×51200
-    bf16 16.8 µs by 8 KiB, 17.9 by 32; 402×116758 60.6 and 57.9. On an H100, 57×32000 fp16 8.9 µs by 4 KiB, 10.4 by 8.
+def _part(x: torch.Tensor) -> int:
+    """Bytes of a part: 16 KiB where the SMs hold the whole matrix at once, by 8 programs each. Otherwise a larger part
+    waits for fewer others: 700×50257 bf16 43.1 µs by 24 KiB, 45.6 by 16; 153×129226 fp32 46.3 by 32 KiB, 48.1 by 24.
     """
     row, matrix = (n * x.element_size() for n in (x.shape[1], x.numel()))
-    large = (LARGEST, 4) if x.element_size() == 2 else (2**14, 4 if row <= 2**18 else 2)
-    ways = ((FEW, (2**12, 2)), (sms(x) * LONGEST, (2**13, 2)), (math.inf, large), (math.inf, (LARGEST, 4)))
-    return next(way for most, way in ways if matrix <= most and row + 16 <= sms(x) * way[0])
+    usual = 3 * 2**13 if x.element_size() == 2 else LARGEST
+    small = 8 * sms(x) * 2**14 if row <= 2**19 else 0  # 64 parts of a row wait for each other too long
+    ways = ((small, 2**14), (math.inf, usual), (math.inf, LARGEST))
+    return next(part for most, part in ways if matrix <= most and row + 16 <= sms(x) * part)

@@ -80,7 +80,7 @@ def _of_form(part: ast.expr, evidence: Evidence) -> Edits:
             yield ast.BinOp(part, ast.Sub(), right), f"{said(right)} is subtracted twice"
             turned = ast.BinOp(right, ast.Sub(), left)
             yield turned, f"`{own(turned)}` is upside down: its sign is wrong"
-        case ast.BinOp(left=left, op=ast.Div(), right=right):
+        case ast.BinOp(left=left, op=ast.Div(), right=right) if not evidence.divides:
             yield left, f"not divided by {said(right)}"
         case ast.BinOp(left=left, op=ast.BitAnd(), right=right):
             for kept, lost in ((left, right), (right, left)):
@@ -118,7 +118,8 @@ def _of_call(part: ast.Call, evidence: Evidence) -> Edits:
             yield kept, f"{what}: {said(lost)} is left out" if evidence.named(lost) else what
     if name == "where" and len(arguments) == 3:
         for kept in arguments[1:]:
-            yield kept, f"{said(arguments[0], 'case', 'that depends on')} is missing: always {said(kept)}"
+            if not isinstance(kept, ast.Constant):  # a lost case leaves what is computed
+                yield kept, f"{said(arguments[0], 'case', 'that depends on')} is not handled: always {said(kept)}"
     if name == "trans":
         yield arguments[0], f"{said(arguments[0])} is not transposed"
     if name == "gather":
@@ -245,8 +246,11 @@ def _rarer(part: ast.expr, evidence: Evidence) -> Edits:
                         ast.Call(func, [ast.Constant(axis)], []),
                         f"the program's place along axis {axis}: another axis",
                     )
+
+
+def _without_sign(part: ast.expr, evidence: Evidence) -> Edits:
     if isinstance(part, ast.Name) and _is_float(part, evidence):
-        yield _call("abs", part), f"the sign of {said(part)} is lost: abs"
+        yield _call("abs", part), f"the sign of {evidence.said(part)} is lost: abs"
 
 
 def _too_many(part: ast.expr, evidence: Evidence) -> Edits:
@@ -380,4 +384,6 @@ def _only_change(one: ast.AST, other: ast.AST) -> tuple[int, ast.expr | None]:
     return place, mine if isinstance(mine, ast.expr) else None
 
 
-EDITS: tuple[Callable[[ast.expr, Evidence], Edits], ...] = (_of_form, _other_variables, _constants, _rarer, _too_many)
+EDITS: tuple[Callable[[ast.expr, Evidence], Edits], ...] = (
+    _of_form, _other_variables, _rarer, _constants, _without_sign, _too_many,
+)  # fmt: skip

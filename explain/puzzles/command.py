@@ -290,8 +290,8 @@ def values(found: Difference) -> str:
 def smaller_cases(passed: int) -> str:
     """How many cases pass before the one that fails."""
     if not passed:
-        return "The smallest case fails"
-    return f"{passed} smaller case{'s pass' if passed > 1 else ' passes'}. This one fails"
+        return "The first case fails"
+    return f"{passed} case{'s pass' if passed > 1 else ' passes'}. This one fails"
 
 
 def _words_of(found: Judgement) -> str:

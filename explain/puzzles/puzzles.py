@@ -84,8 +84,8 @@ class Puzzle(Stop):
         return f"{signature}\n    pass  # write it here"
 
     def cases(self, seed: int) -> list[Experiment]:
-        """The experiments that an answer must pass, the smallest first. Their inputs come from this seed."""
-        found = sorted(self._cases(), key=_scores)
+        """The experiments that an answer must pass, the plainest first. Their inputs come from this seed."""
+        found = sorted(self._cases(), key=_plainness)
         return [replace(experiment, seed=seed) for experiment in found]
 
     def _cases(self) -> Iterator[Experiment]:
@@ -100,9 +100,10 @@ def _renamed(source: str, function: str, name: str) -> str:
     return function_in(source, function).replace(f"def {function}(", f"def {name}(", 1)
 
 
-def _scores(experiment: Experiment) -> int:
+def _plainness(experiment: Experiment) -> tuple[bool, bool, int]:
+    """The first case that fails should say most: numbers before −∞, several before a single one, few before many."""
     rows, cols = experiment.entry.score_shape(experiment.values)
-    return rows * cols
+    return "masked" in experiment.inputs, rows * cols == 1, rows * cols
 
 
 @functools.cache

@@ -26,7 +26,7 @@ from explain.trace.inline_ptx import inline_asm
 from explain.trace.language import LanguagePatches
 from explain.trace.libdevice import extern_elementwise
 from explain.trace.patches import replaced
-from explain.trace.types import QUICK
+from explain.trace.quick import QUICK
 
 SMALLEST_DOT = GPUTarget("cuda", 90, 32)
 NAN_BITS = 0x7FFF  # a GPU converts every NaN to this

@@ -278,6 +278,7 @@ _STATIC = {builtins.int: "x.to(tl.int32)", builtins.float: "x.to(tl.float32)"}
 _PYTHONS = {np.ufunc, type(np.sum), FunctionType, BuiltinFunctionType}
 _LIBRARIES = {"np": np, "math": math, "torch": torch, "torch.nn.functional": torch.nn.functional}
 _EXTREMES = {builtins.min: core.builtin_min, builtins.max: core.builtin_max}
+_OWN = (builtins.print, *_STATIC, *_EXTREMES)
 
 
 def call(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -299,7 +300,7 @@ def call(function: Any, *args: Any, **kwargs: Any) -> Any:
             if function.__module__ != libdevice.__name__:
                 raise
             raise Refused(f"libdevice.{function.__name__} takes no {error.args[0]}") from None
-    if function in (builtins.print, *_STATIC, *_EXTREMES):
+    if function in _OWN:
         return _python_function(function, args, kwargs)
     if type(function) in _PYTHONS and any(isinstance(arg, tl.tensor) for arg in args):
         _refuse_library(function)

@@ -220,7 +220,7 @@ _BAR = st.components.v2.component(
     js=files.module("fonts.js")
     + "".join((LOOK / name).read_text(encoding="utf-8") for name in ("large.js", "frame.js")),
 )
-_LISTS = (("", ("home", "chapter")), ("The lab", ("lab",)), ("Tools", ("tool",)), ("", ("own",)))
+_LISTS = (("", ("home", "chapter")), ("The lab", ("lab",)), ("Tools", ("tool", "own")))
 
 
 def bar(here: contents.Page) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from explain import ROOT, cli
+from explain import ROOT, app_process, cli
 from explain.commands import check, export, trace
 from explain.commands import run as run_command
 from explain.commands.arguments import parse_programs
@@ -166,7 +167,6 @@ def test_a_kernel_that_is_wrong_on_purpose_says_so(capsys):
         (["check", "softmax_online", "--at", "rows=3", "--out", "x"], "--at=rows=3"),
         (["check", "some.py", "--at", "n=3"], "--at=n=3"),
         (["check", "softmax_backward", "--at", "rows=3"], "softmax_backward"),
-        (["compile", "some.py"], "some.py"),
         (["measure", "some.py:main"], "there is no some.py"),
         (["compile", "some.py:main", "--set", "block_m=16"], "--set"),
     ],
@@ -293,6 +293,19 @@ def test_a_check_of_some_programs_finds_what_they_do(capsys, tmp_path):
         words = ("check", f"{tmp_path / 'mine.py'}:beyond", "--programs", programs, "--json")
         answer = json.loads(run(capsys, *words)[1])
         assert [one["element"] for one in answer["findings"] if one["error"] and one["buffer"] == "x_ptr"] == found
+
+
+def test_debug_says_that_its_port_is_taken_and_serves_nothing(capsys, tmp_path):
+    text = "\ndef beyond():\n    double_kernel[(2,)](torch.ones(8), torch.empty(7), 8, BLOCK=4)\n"
+    (tmp_path / "mine.py").write_text(FOREIGN + text)
+    with socket.socket() as other:
+        other.bind((app_process.HOST, 0))
+        other.listen()
+        port = str(other.getsockname()[1])
+        status, said, err = run(capsys, "debug", f"{tmp_path / 'mine.py'}:beyond", "--port", port)
+    assert status == 3
+    assert "1 error" in said
+    assert port in err
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib import metadata
 from typing import Any
 
 import pytest
 
-from explain import recordings
+from explain import cli, recordings
 from explain.chapters.flash_attention.tiles import recorded_grid, tile
+from explain.commands import compile as command
 from explain.compile import service
 from explain.compile.cost import LaunchCost, allocated, occupancy, too_large
 from explain.compile.service import COMPILE_WORKER, Answer, Compiler
@@ -261,3 +263,13 @@ def test_a_file_that_cannot_be_compiled_says_why(compiler, tmp_path, function, w
     (tmp_path / "mine.py").write_text(FOREIGN)
     with pytest.raises(WorkerError, match=words):
         compiler.compile_file(tmp_path / "mine.py", function, 90)
+
+
+def test_the_command_line_names_a_file_that_is_not_there(compiler, monkeypatch, capsys):
+    monkeypatch.setattr(command, "Compiler", lambda: compiler)
+    monkeypatch.setattr(command, "closing", nullcontext)
+    assert cli.main(["compile", "some.py"]) == 2
+    said = capsys.readouterr()
+    assert "some.py" in said.err
+    assert "Traceback" not in said.err
+    assert not said.out

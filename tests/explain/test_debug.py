@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -61,18 +60,6 @@ def test_it_serves_the_run_until_it_is_ended(mine):
     assert trace_file.read(out).report.worst == answer["step"]
     with pytest.raises(OSError, match="refused"):
         direct.open(answer["address"], timeout=10)
-
-
-def test_a_taken_port_is_said_and_nothing_is_served(mine):
-    with socket.socket() as other:
-        other.bind((app_process.HOST, 0))
-        other.listen()
-        port = str(other.getsockname()[1])
-        process = debug(f"{mine}:main", "--port", port)
-        said, errors = process.communicate(timeout=300)
-    assert process.returncode == 3
-    assert "1 error" in said
-    assert port in errors
 
 
 def test_without_a_screen_no_browser_is_opened(monkeypatch):

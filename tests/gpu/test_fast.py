@@ -164,7 +164,10 @@ def check_softmax(softmax, x: torch.Tensor) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("rows", [5, 1001])
-@pytest.mark.parametrize("cols", [1, 2, 7, 8, 24, 25, 35, 48, 52, 59, 64, 128, 129, 250, 384, 385, 512, 513, 990, 992])
+@pytest.mark.parametrize(
+    "cols",
+    [1, 2, 5, 7, 8, 9, 17, 24, 25, 35, 48, 52, 59, 64, 73, 83, 128, 129, 189, 250, 369, 384, 385, 512, 513, 990, 991],
+)
 def test_short_rows_by_a_few_lanes(cols, rows, dtype, poisoned):
     x = torch.randn(rows, cols, device="cuda").to(dtype)
     check_softmax(softmax_lanes.softmax_lanes, x)
@@ -195,6 +198,22 @@ def test_rows_in_parts_replayed_from_a_graph():
         y.fill_(torch.nan)
         graph.replay()
         torch.testing.assert_close(y.double(), torch.softmax(x.double(), dim=-1), rtol=8e-3, atol=1e-7)
+
+
+def test_rows_in_parts_on_two_streams_at_once():
+    """Each stream has its own pairs, so neither call sees the other's."""
+    x = torch.randn(300, 100_000, dtype=torch.bfloat16, device="cuda")
+    right = torch.softmax(x.double(), dim=-1)
+    streams = [torch.cuda.Stream() for _ in range(2)]
+    torch.cuda.synchronize()
+    found = []
+    for _ in range(20):
+        for stream in streams:
+            with torch.cuda.stream(stream):
+                found.append(softmax_parts.softmax_parts(x))
+    torch.cuda.synchronize()
+    torch.testing.assert_close(found[0].double(), right, rtol=8e-3, atol=1e-7)
+    assert all(torch.equal(one, found[0]) for one in found)
 
 
 @pytest.mark.parametrize("dq", ["again", "add", "tma"])

@@ -32,7 +32,7 @@ def shared_row(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:
 FAST: dict[str, tuple[str, Callable[..., Any]]] = {
     "softmax_rows": ("softmax_online", lambda x, p: softmax_rows(x, block_m=2)),
     "softmax_rows, one": ("softmax_online", lambda x, p: softmax_rows(x, block_m=1)),
-    "softmax_lanes": ("softmax_online", lambda x, p: softmax_lanes(x, lanes=4, warps=1)),
+    "softmax_lanes": ("softmax_online", lambda x, p: softmax_lanes(x)),
     "softmax_pipelined": ("softmax_online", lambda x, p: softmax_pipelined(x)),
     "softmax_two_reads": ("softmax_online", lambda x, p: softmax_two_reads(x, block_n=32, apart=2 * p["cols"])),
     "softmax_shared_row": ("softmax_online", shared_row),

@@ -80,18 +80,19 @@ def row_of(head: Head, token: int) -> str:
 
 
 @kept
-def matrices(head: Head, token: int) -> str:
-    """Q, K and V with a row for each token; the chosen token's rows are framed."""
+def matrices(head: Head, token: int, *, narrow: bool = False) -> str:
+    """Q, K and V with a row for each token; the chosen token's rows are framed. `narrow` fits a phone."""
     n, d = head.q.shape
-    names = widest(head.tokens) + 12
-    wide, high, gap = STRIP * d, 15, 26
+    names = widest(head.tokens, 12) + 12
+    strip, gap = (STRIP - 1, 14) if narrow else (STRIP, 26)
+    wide, high = strip * d, 15
     parts = [text(names - 12, 22 + high * (i + 0.8), name, anchor="end", size=12) for i, name in enumerate(head.tokens)]
     for at, (name, values) in enumerate((("Q", head.q), ("K", head.k), ("V", head.v))):
         x = names + at * (wide + gap)
         parts.append(text(x + wide / 2, 14, name, anchor="middle", bold=True))
-        parts.append(heat(values, x, 22, STRIP, high, "hbm", _largest(values)))
+        parts.append(heat(values, x, 22, strip, high, "hbm", _largest(values)))
         parts.append(rect(x - 1, 21 + high * token, wide + 2, high + 2, "none", stroke="currentColor"))
-    return picture(names + 3 * (wide + gap), 28 + high * n, "Q, K and V of the sentence", parts, WIDE)
+    return picture(names + 3 * (wide + gap) - gap + 2, 28 + high * n, "Q, K and V of the sentence", parts, WIDE)
 
 
 @kept
@@ -167,57 +168,67 @@ def heads(each: Sequence[Head], chosen: int) -> str:
 
 
 @kept
-def shapes(n: int, d: int) -> str:
-    """softmax(Q Kᵀ / √d) V as rectangles, all to one scale: N × d for Q, K, V and O, N × N for S and P."""
-    unit = 150 / max(n, d)
-    wide, narrow = max(unit * n, 1.0), max(unit * d, 1.0)
-    x, parts, middle = 20.0, [], 30 + 75.0
+def shapes(n: int, d: int, *, narrow: bool = False) -> str:
+    """softmax(Q Kᵀ / √d) V as rectangles, all to one scale: N × d for Q, K, V and O, N × N for S and P. `narrow`, for
+    a phone: in two lines.
+    """
+    side, start = (96.0, 2.0) if narrow else (150.0, 20.0)
+    long, short = (max(side * size / max(n, d), 1.0) for size in (n, d))
+    high = side + 76
+    x, parts, middle, right = start, [], 30 + side / 2, 0.0
     drawn = (
-        ("Q", narrow, wide, f"{count(n)} × {d}"), "×", ("Kᵀ", wide, narrow, f"{d} × {count(n)}"), "=",
-        ("S", wide, wide, f"{count(n)} × {count(n)}"), "softmax →",
-        ("P", wide, wide, f"{count(n)} × {count(n)}"), "×", ("V", narrow, wide, f"{count(n)} × {d}"), "=",
-        ("O", narrow, wide, f"{count(n)} × {d}"),
+        ("Q", short, long, f"{count(n)} × {d}"), "×", ("Kᵀ", long, short, f"{d} × {count(n)}"), "=",
+        ("S", long, long, f"{count(n)} × {count(n)}"), "softmax →",
+        ("P", long, long, f"{count(n)} × {count(n)}"), "×", ("V", short, long, f"{count(n)} × {d}"), "=",
+        ("O", short, long, f"{count(n)} × {d}"),
     )  # fmt: skip
     for one in drawn:
         if isinstance(one, str):
             room = text_width(one) + 16
             parts.append(text(x + room / 2, middle + 5, one, anchor="middle"))
-            x += room
+            x, right = x + room, max(right, x + room)
+            if narrow and one.startswith("softmax"):
+                x, middle = start, middle + high
             continue
         name, across, down, shape = one
         hue = SYMBOLS[name[0]]
         room = max(across, text_width(shape, 12))
         left = x + (room - across) / 2
         parts.append(rect(left, middle - down / 2, across, down, css(hue), opacity=0.45, stroke=css(hue), title=shape))
-        parts.append(text(x + room / 2, 18, name, anchor="middle", bold=True))
-        parts.append(text(x + room / 2, 206, shape, anchor="middle", size=12, faint=True))
-        x += room
-    return picture(x + 20, 214, f"The shapes of attention at N = {n}, d = {d}", parts, WIDE)
+        parts.append(text(x + room / 2, middle - side / 2 - 12, name, anchor="middle", bold=True))
+        parts.append(text(x + room / 2, middle + side / 2 + 26, shape, anchor="middle", size=12, faint=True))
+        x, right = x + room, max(right, x + room)
+    return picture(right + start, middle + side / 2 + 34, f"The shapes of attention at N = {n}, d = {d}", parts, WIDE)
 
 
 @kept
-def score_bytes(gpu: Gpu, tokens: int) -> str:
-    """The bytes of one head's S for each model, logarithmic, beside the GPU's memories; S of `tokens` tokens first."""
+def score_bytes(gpu: Gpu, tokens: int, *, narrow: bool = False) -> str:
+    """The bytes of one head's S for each model, logarithmic, beside the GPU's memories; S of `tokens` tokens first.
+    `narrow` fits a phone.
+    """
     rows = [Model("This sentence", tokens, "", ""), *MODELS]
     marks = (("shared memory of an SM", gpu.shared_bytes_sm), ("L2 cache", gpu.l2_bytes), (gpu.hbm, gpu.hbm_bytes))
     left, width, low, high = widest((one.name for one in rows), bold=True) + 32, 460.0, 2.0, 13.0
+    if narrow:
+        left, width = left - 16, 160.0
 
     def at(size: float) -> float:
         return left + width * (math.log10(size) - low) / (high - low)
 
     bottom = 66 + 40.0 * len(rows)
     parts = []
-    for i, (name, size) in enumerate(marks):
+    for i, (name, size) in enumerate(reversed(marks)):  # the words of the right ones pass above the left ones' lines
         x = at(size)
         parts.append(
-            path(f"M{x:.1f} {20 + 16 * i}V{bottom:.1f}", css("hbm" if name == gpu.hbm else "slate"), thick=2.5)
+            path(f"M{x:.1f} {22 + 16 * i}V{bottom:.1f}", css("hbm" if name == gpu.hbm else "slate"), thick=2.5)
         )
-        parts.append(text(x - 5, 16 + 16 * i, f"{name}, {moved(size)}", anchor="end", size=12))
+        said = f"{name}, {moved(size)}"
+        parts.append(text(max(x - 5, text_width(said, 12)), 16 + 16 * i, said, anchor="end", size=12))
     for power in range(3, int(high), 3):
         x = at(10**power)
         parts.append(line(x, 62, x, bottom, opacity=0.2))
         parts.append(text(x, bottom + 18, moved(10**power), anchor="middle", faint=True, size=12))
-    parts.append(text(left - 12, bottom + 18, "per line: × 1,000", anchor="end", faint=True, size=12))
+    parts.append(text(left - 12, bottom + 18, "× 1,000 per line", anchor="end", faint=True, size=12))
     for i, one in enumerate(rows):
         y = 66 + 40.0 * i
         over = one.score_bytes > gpu.hbm_bytes

@@ -64,7 +64,7 @@ def matrices(shown: Head, token: int) -> None:
         "what the token looks for. The **key** says what it offers. The **value** is what it passes on. The length of "
         f"a row is d = {d}, the **head dimension**. All tokens give the matrices Q, K and V, each N × d = {n} × {d}.",
     ):
-        pictures.drawing(figures.matrices(shown, token))
+        pictures.drawing(figures.matrices(shown, token), figures.matrices(shown, token, narrow=True))
 
 
 @repeated
@@ -139,7 +139,7 @@ def shapes(shown: Head) -> None:
         "```python\nP = torch.softmax(Q @ K.T / d**0.5, dim=-1)\nO = P @ V\n```",
     ):
         tokens = st.select_slider("Tokens, N", LENGTHS, n, key="tokens", bind="query-params", format_func=count)
-        pictures.drawing(figures.shapes(tokens, d))
+        pictures.drawing(figures.shapes(tokens, d), figures.shapes(tokens, d, narrow=True))
 
 
 @st.fragment
@@ -151,7 +151,7 @@ def too_many_scores(shown: Head) -> None:
     words, drawn = st.columns([1, 2], gap="large")
     with drawn:
         gpu = gpu_choice()
-        pictures.drawing(figures.score_bytes(gpu, n))
+        pictures.drawing(figures.score_bytes(gpu, n), figures.score_bytes(gpu, n, narrow=True))
         st.caption(f"S of one head in fp16: N² scores × {contexts.ITEM_BYTES} bytes. {figures.sources()}")
     with words.container(key="words: why N² hurts"):
         layout.prose(

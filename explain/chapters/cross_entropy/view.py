@@ -130,7 +130,7 @@ def never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
     with picture:
         st.markdown(f"**This run**: {count(fused.values['tokens'])} tokens, V = {count(fused.values['vocab'])}")
         both = [(title, one.traffic) for title, one in zip(titles, (standard, fused), strict=True)]
-        pictures.drawing(traffic_bars(both, figures.MOVED))
+        pictures.drawing(traffic_bars(both, figures.MOVED), traffic_bars(both, figures.MOVED, narrow=True))
         p = long[0].values
         st.markdown(
             f"**A training step**: {count(p['tokens'])} tokens, V = {count(p['vocab'])}, d = {count(p['dim'])}, "

@@ -141,31 +141,33 @@ def tiles(programs: Sequence[Program], chosen: int) -> str:
 
 
 @kept
-def offsets(program: Program) -> str:
-    """How a program finds its elements: program × BLOCK_N + lane = offsets."""
+def offsets(program: Program, *, narrow: bool = False) -> str:
+    """How a program finds its elements: program × BLOCK_N + lane = offsets. `narrow` fits a phone."""
     lanes = len(program.offsets)
     rows = (
         ("program × BLOCK_N", [f"{program.number} × {lanes}"] * lanes, "slate"),
         ("+ arange(0, BLOCK_N)", [str(lane) for lane in range(lanes)], "slate"),
         ("= offsets", [str(offset) for offset in program.offsets], CHOSEN),
     )
-    return _rows(rows, np.ones(lanes, bool), f"The offsets of program {program.number}")
+    return _rows(rows, np.ones(lanes, bool), f"The offsets of program {program.number}", narrow)
 
 
 @kept
-def pointers(program: Program, item_bytes: int) -> str:
-    """Where a program's elements of a are: the pointer, plus the offsets; in bytes, and what is there."""
+def pointers(program: Program, item_bytes: int, *, narrow: bool = False) -> str:
+    """Where a program's elements of a are: the pointer, plus the offsets; in bytes, and what is there. `narrow` fits a
+    phone.
+    """
     rows = (
         ("offsets", [str(offset) for offset in program.offsets], CHOSEN),
         ("a_ptr + offsets, in bytes", [f"+{offset * item_bytes}" for offset in program.offsets], "slate"),
         ("a", _values(program.a, program.mask), "hbm"),
     )
-    return _rows(rows, program.mask, f"The addresses that program {program.number} loads a from")
+    return _rows(rows, program.mask, f"The addresses that program {program.number} loads a from", narrow)
 
 
 @kept
-def masked(program: Program, n: int) -> str:
-    """The mask of a program, and what it adds and stores."""
+def masked(program: Program, n: int, *, narrow: bool = False) -> str:
+    """The mask of a program, and what it adds and stores. `narrow` fits a phone."""
     rows = (
         ("offsets", [str(offset) for offset in program.offsets], CHOSEN),
         (f"mask = offsets < {n}", ["on" if on else "off" for on in program.mask], "slate"),
@@ -173,7 +175,8 @@ def masked(program: Program, n: int) -> str:
         ("b, loaded", _values(program.b), "hbm"),
         ("c, stored", _values(program.c, program.mask), "acc"),
     )
-    return _rows(rows, program.mask, f"The lanes of program {program.number}: which are on, and what they store")
+    label = f"The lanes of program {program.number}: which are on, and what they store"
+    return _rows(rows, program.mask, label, narrow)
 
 
 def _values(tile: np.ndarray, mask: np.ndarray | None = None) -> list[str]:
@@ -182,17 +185,23 @@ def _values(tile: np.ndarray, mask: np.ndarray | None = None) -> list[str]:
     return [number(float(value)) if on else "" for value, on in zip(tile, mask, strict=True)]
 
 
-def _rows(rows: Sequence[tuple[str, Sequence[str], str]], mask: np.ndarray, label: str) -> str:
-    """Rows of one cell per lane, each with its name and hue; a lane that is off is dashed."""
-    left, parts = 170.0, []
+def _rows(rows: Sequence[tuple[str, Sequence[str], str]], mask: np.ndarray, label: str, narrow: bool) -> str:
+    """Rows of one cell per lane, each with its name and hue; a lane that is off is dashed. The name stands beside its
+    row, above it in a `narrow` picture.
+    """
+    left, pitch, parts = (0.0, 66.0, []) if narrow else (170.0, 42.0, [])
     for at, (name, cells, hue) in enumerate(rows):
-        y = 4 + 42.0 * at
-        parts.append(text(left - 12, y + 23, name, anchor="end", bold=True))
+        y = 4 + pitch * at
+        if narrow:
+            parts.append(text(0, y + 14, name, bold=True))
+            y += 22
+        else:
+            parts.append(text(left - 12, y + 23, name, anchor="end", bold=True))
         for lane, (words, on) in enumerate(zip(cells, mask, strict=True)):
             x = left + lane * CELL
             parts.append(_cell(x, y, 34, css(hue) if on else "none", words, on=bool(on)))
             parts.append(text(x + CELL / 2, y + 23, words, anchor="middle", faint=not on, size=13))
-    return picture(left + len(mask) * CELL + 4, 4 + 42.0 * len(rows), label, parts, "48rem")
+    return picture(left + len(mask) * CELL + 4, 4 + pitch * len(rows), label, parts, "48rem")
 
 
 def _cell(x: float, y: float, high: float, fill: str, title: str, *, on: bool, wide: float = CELL) -> str:

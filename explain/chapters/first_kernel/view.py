@@ -65,7 +65,7 @@ def _tile_pointer_mask(shown: Run) -> None:
         f"Its **offsets** are {first} to {end}: the numbers of the elements in its tile. Every line after this one "
         "works on the whole tile. The size of a tile is a power of two, and it is fixed when the kernel is compiled.",
     ):
-        pictures.drawing(figures.offsets(chosen))
+        pictures.drawing(figures.offsets(chosen), figures.offsets(chosen, narrow=True))
     item = ITEM_BYTES[p["dtype"]]
     with layout.part(
         "Pointer",
@@ -74,7 +74,7 @@ def _tile_pointer_mask(shown: Run) -> None:
         f"reads {count(int(first) * item)} bytes after the start of a. `tl.load` copies the tile from HBM onto the "
         "chip. `tl.store` copies a tile back.",
     ):
-        pictures.drawing(figures.pointers(chosen, item))
+        pictures.drawing(figures.pointers(chosen, item), figures.pointers(chosen, item, narrow=True))
     off = block - chosen.working
     with layout.part(
         "Mask",
@@ -84,7 +84,7 @@ def _tile_pointer_mask(shown: Run) -> None:
         f"{chosen.number}, {off} of {block} lanes are off. A kernel without a mask reads memory that is not its own, "
         "and may crash or give wrong numbers.",
     ):
-        pictures.drawing(figures.masked(chosen, n))
+        pictures.drawing(figures.masked(chosen, n), figures.masked(chosen, n, narrow=True))
 
 
 def _launch(each: tuple[Program, ...], n: int, block: int) -> None:

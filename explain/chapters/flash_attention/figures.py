@@ -408,11 +408,11 @@ def shares_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
 
 
 @kept
-def traffic_bars(runs: Sequence[tuple[str, Traffic]], groups: Sequence[Group]) -> str:
+def traffic_bars(runs: Sequence[tuple[str, Traffic]], groups: Sequence[Group], *, narrow: bool = False) -> str:
     """The groups' bytes by formula, as a bar under the title of each run; the bars have one scale. A group's reads and
-    writes stand in the order of the run; a part too small for its name has it below."""
+    writes stand in the order of the run; a part too small for its name has it below. `narrow` fits a phone."""
     totals = [formula.read_bytes + formula.written_bytes for _, formula in runs]
-    left, width, high, drawn = 2.0, 440.0, 94.0, []
+    left, width, high, drawn = 2.0, 290.0 if narrow else 440.0, 94.0, []
     for i, (title, formula) in enumerate(runs):
         x, y = left, high * i + 22
         drawn.append(text(left, y - 8, title, bold=True))
@@ -436,7 +436,7 @@ def traffic_bars(runs: Sequence[tuple[str, Traffic]], groups: Sequence[Group]) -
             drawn.append(path(f"M{middle:.1f} {y + 34}v3L{at:.1f} {y + 41}", "currentColor", thick=1, opacity=0.6))
             drawn.append(text(at, y + 54, words, anchor="middle", size=12, faint=True))
     label = f"HBM bytes of {' and '.join(title for title, _ in runs)}"
-    return picture(left + width + 100, high * len(runs), label, drawn, "46rem")
+    return picture(left + width + (80 if narrow else 100), high * len(runs), label, drawn, "46rem")
 
 
 @kept

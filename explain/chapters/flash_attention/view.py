@@ -83,7 +83,8 @@ def step_through(experiment: Experiment) -> Shown:
                 f"**N = {count(n)}**, d = {d}, {dtype}, tiles {m} × {k}  \n"
                 f"Standard attention moves **{more}** the bytes."
             )
-            pictures.drawing(figures.traffic_bars(both, figures.WITH_SCORES))
+            bars = (figures.traffic_bars(both, figures.WITH_SCORES, narrow=one) for one in (False, True))
+            pictures.drawing(*bars)
         st.caption(
             "formula · one head · all numbers of a bar are in the format named above it, L in fp32 · "
             "both bars of an N have one scale"
@@ -234,7 +235,8 @@ def loop_order(experiment: Experiment) -> Shown:
         "sets O and ℓ to 0 and m to −∞ in HBM. These writes are not counted here.",
     ):
         formulas = [(one.entry.title, one.traffic) for one in runs]
-        pictures.drawing(figures.traffic_bars(formulas, figures.GROUPS))
+        bars = (figures.traffic_bars(formulas, figures.GROUPS, narrow=one) for one in (False, True))
+        pictures.drawing(*bars)
         with st.expander("The same in numbers, by formula and by trace"):
             st.markdown(figures.shares_table(pairs))
     return Shown(ORDER, pairs)

@@ -124,12 +124,12 @@ def sizes_log(gpu: Gpu) -> str:
 
 
 @kept
-def times(gpu: Gpu, host_bytes: int, *, logarithmic: bool = False) -> str:
-    """The time of one load from each level as bars, if one register operation took a second."""
+def times(gpu: Gpu, host_bytes: int, *, logarithmic: bool = False, narrow: bool = False) -> str:
+    """The time of one load from each level as bars, if one register operation took a second. `narrow` fits a phone."""
     rows = levels(gpu, host_bytes)
     cycles = {level.key: gpu.latencies[level.key].cycles for level in rows if level.key in gpu.latencies}
     longest = max(cycles.values(), default=1.0)
-    left, width = widest((level.name for level in rows), bold=True) + 24, 300.0
+    left, width = widest((level.name for level in rows), bold=True) + 24, 160.0 if narrow else 300.0
     parts = []
     for i, level in enumerate(rows):
         y = 52 * i + 8

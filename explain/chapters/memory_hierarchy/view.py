@@ -59,7 +59,8 @@ def load_times(gpu: Gpu, logarithmic: bool) -> None:
         "the chip. **The fewer bytes cross, the faster a kernel can be.**",
     ):
         if gpu.latencies:
-            pictures.drawing(figures.times(gpu, _host_bytes(), logarithmic=logarithmic))
+            bars = (figures.times(gpu, _host_bytes(), logarithmic=logarithmic, narrow=one) for one in (False, True))
+            pictures.drawing(*bars)
             st.caption(figures.latency_sources(gpu))
         else:
             st.info(f"No latency of the {gpu.name} is published. Choose another GPU to see what a load costs.")

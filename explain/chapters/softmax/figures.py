@@ -33,21 +33,28 @@ SHIFTS = (-2000, -200, -100, -50, 0, 5, 8, 10, 20, 50, 80, 90, 100, 200, 2000)
 """What the page can add to all six logits."""
 
 
-def exponentials(row: np.ndarray) -> str:
+def exponentials(row: np.ndarray, *, narrow: bool = False) -> str:
     """exp(x) of a row's elements beside the largest float32 number, and exp(x − m), each as dots on its curve.
 
-    row: finite (cols,).
+    row: finite (cols,). `narrow`, for a phone: one below the other.
     """
-    wide, high, top, gap, over = 300.0, 200.0, 54.0, 70.0, 1.4
-    shifted, ground, parts = row - row.max(), top + high, []
+    wide, high, over = 300.0, 200.0, 1.4
+    across, down = (0.0, high + 100) if narrow else (wide + 70, 0.0)
+    shifted, parts = row - row.max(), []
     panels = (("Naive: exp(x)", row, LARGEST["fp32"], "largest float32"), ("Safe: exp(x − m)", shifted, 1.0, "1"))
     for at, (title, elements, limit, name) in enumerate(panels):
-        left, low = 20 + at * (wide + gap), float(elements.min()) - 0.5
+        left, low, top = 20 + at * across, float(elements.min()) - 0.5, 54 + at * down
+        ground = top + high
         unit = wide / (float(elements.max()) + 0.7 - low)
         hue = css("p")
 
         def place(
-            x: float, left: float = left, low: float = low, unit: float = unit, limit: float = limit
+            x: float,
+            left: float = left,
+            low: float = low,
+            unit: float = unit,
+            limit: float = limit,
+            ground: float = ground,
         ) -> tuple[float, float]:
             return left + unit * (x - low), ground - high / over * math.exp(x) / limit
 
@@ -55,22 +62,21 @@ def exponentials(row: np.ndarray) -> str:
         curve = " ".join("{:.1f},{:.1f}".format(*place(x)) for x in np.linspace(low, end, 60))
         y = ground - high / over
         parts += [
-            text(left, 20, title, bold=True),
+            text(left, top - 34, title, bold=True),
             f'<polyline points="{curve}" fill="none" stroke="{hue}" stroke-width="3"/>',
             line(left, ground, left + wide, ground),
             line(left, y, left + wide, y, stroke=css("slate"), opacity=1),
             text(left, y - 6, name, faint=True),
         ]
         for x in sorted({float(x) for x in elements}):
-            across, up = place(x)
+            middle, up = place(x)
             fits = math.exp(x) <= limit
             up = up if fits else top - 14  # above the picture: no float32 is there
-            parts.append(circle(across, up, 6, hue if fits else css("alarm"), title=f"exp({number(x)})"))
-            parts.append(text(across, ground + 20, number(x), anchor="middle"))
+            parts.append(circle(middle, up, 6, hue if fits else css("alarm"), title=f"exp({number(x)})"))
+            parts.append(text(middle, ground + 20, number(x), anchor="middle"))
             if not fits:
-                parts.append(text(across - 12, up + 5, "∞ ↑", anchor="end", bold=True, fill=css_ink("alarm")))
-    width = 40 + 2 * wide + gap
-    return picture(width, ground + 30, "exp(x) and exp(x − m) of the row", parts, "48rem")
+                parts.append(text(middle - 12, up + 5, "∞ ↑", anchor="end", bold=True, fill=css_ink("alarm")))
+    return picture(40 + wide + across, 84 + high + down, "exp(x) and exp(x − m) of the row", parts, "48rem")
 
 
 @dataclass(frozen=True)

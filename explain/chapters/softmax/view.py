@@ -44,7 +44,7 @@ def two_kernels() -> Runs:
             "computes exp(x − m). x − m is never above 0, so no exponential is above 1.",
         ):
             x: np.ndarray = row.make_inputs()["x"][0]
-            pictures.drawing(figures.exponentials(x))
+            pictures.drawing(figures.exponentials(x), figures.exponentials(x, narrow=True))
     return pair, traces
 
 

@@ -83,13 +83,13 @@ def headline(found: Judgement) -> str:
 
 
 def case(found: Judgement) -> str:
-    """A sentence about the smallest case that fails; empty if none does."""
+    """A sentence about the first case that fails; empty if none does."""
     one = found.failing
     if one is None or found.too_many_bytes:
         return ""
     before = f", after {found.passed} that pass" if found.passed else ""
     holds = one.preset.help.partition(":")[0]
-    return f"Smallest case that fails{before}: {_sizes(one)}. Inputs: {holds[0].lower()}{holds[1:]} (*{one.inputs}*)."
+    return f"First case that fails{before}: {_sizes(one)}. Inputs: {holds[0].lower()}{holds[1:]} (*{one.inputs}*)."
 
 
 _OFTEN_ONE = ("batch", "heads", "kv_heads")

@@ -78,12 +78,17 @@ def test_every_puzzle_is_at_the_end_of_a_chapter() -> None:
     assert {puzzle.chapter for puzzle in puzzles().values()} <= {page.stem for page in contents.pages()}
 
 
-def test_cases_bite_and_begin_small() -> None:
+def test_cases_bite_and_begin_plain() -> None:
     synthetic = {preset.name for preset in PRESETS.values() if not preset.sentence and preset.name != "notebook"}
     for puzzle in puzzles().values():
         cases = puzzle.cases(seed=1)
-        sizes = [np.prod(case.entry.score_shape(case.values)) for case in cases]
-        assert sizes == sorted(sizes)
+        plainness = [
+            ("masked" in case.inputs, size == 1, size)
+            for case in cases
+            for size in [np.prod(case.entry.score_shape(case.values))]
+        ]
+        assert plainness == sorted(plainness)
+        assert plainness[0][:2] == (False, False)  # several numbers, none of them −∞
         assert {case.values["dtype"] for case in cases} == set(ITEM_BYTES)
         assert {case.seed for case in cases} == {1}
         if not puzzle.name.startswith("backward"):  # 0 · ∞ is NaN in the specification too
@@ -145,12 +150,35 @@ def test_a_students_mistake_is_found_and_told_at_its_line(mistake: Mistake, judg
 @pytest.mark.parametrize("mistake", STOPPED, ids=lambda one: f"{one.puzzle}: {one.what}")
 def test_what_stops_a_kernel_is_told_at_its_line_in_words(mistake: Mistake) -> None:
     puzzle = puzzles()[mistake.puzzle]
-    case = puzzle.cases(seed=3)[0]
+    case = next(one for one in puzzle.cases(seed=3) if one.values["dtype"] != "fp32")  # some stop only there
     sent = [*runner._outputs(puzzle, "answer.py", mistake.text, [(case.values, case.make_inputs())])]
     said = json.loads(sent[0])
     pairs = zip(mistake.text.splitlines(), solved(puzzle).splitlines(), strict=False)
     assert said["line"] == next(number for number, (one, other) in enumerate(pairs, 1) if one != other)
     assert "Error:" not in said["message"]
+
+
+@pytest.mark.parametrize(
+    ("puzzle", "changes", "line", "cause"),
+    [
+        ("vector_add", {"c = a + b": "c = a - b"}, "c = a - b", "`b` is subtracted, not added"),
+        ("vector_add", {"tl.load(a_ptr": "tl.load(b_ptr"}, "a = tl.load(b_ptr", ""),
+        ("softmax_row", {"tl.exp(x - m_i)": "tl.exp(x)"}, "tl.exp(x)", "subtract the row's maximum first"),
+        ("softmax_row", {"y = p / l_i": "y = p"}, "y = p", "not divided by"),
+        ("softmax_row", {"tl.sum(": "tl.max("}, "tl.max(", "max in place of sum"),
+    ],
+    ids=["a sign", "another input", "no maximum", "no division", "another reduction"],
+)
+def test_a_usual_mistake_has_its_own_cause(puzzle, changes, line, cause, judge_here) -> None:
+    text = solved(puzzles()[puzzle])
+    for old, new in changes.items():
+        assert old in text, text
+        text = text.replace(old, new)
+    found = judge_here.judge(answer_of(text, "answer.py"))
+    assert found.difference is not None
+    assert line in found.difference.wrong.code
+    assert cause in found.difference.cause
+    assert "masked" not in found.failing.inputs  # it shows with plain numbers
 
 
 def test_each_puzzle_is_failed_in_three_ways() -> None:

@@ -433,9 +433,9 @@ def shares_told(steps: Sequence[Step], peak: Limit | None, counted: Mapping[str,
     if not of_peak or cycles is None:
         return ""
     return (
-        f"\n\n**A share of what?** {top.rung.label.capitalize()}: {numbers.percent(of_peak)} of the peak is a share of "
-        f"a large matmul's throughput. {numbers.percent(cycles / 100)} is a share of all cycles. *What the warps do* "
-        "shows a share of one program's time, at a smaller N."
+        f"\n\n**Two percentages**, both of {top.rung.label}: {numbers.percent(of_peak)} compares with a large matmul's "
+        f"speed. {numbers.percent(cycles / 100)} is the share of cycles in which the tensor cores work. *What the "
+        "warps do* has one program's time, at a smaller N."
     )
 
 

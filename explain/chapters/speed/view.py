@@ -20,7 +20,7 @@ from explain.device.measurement import Timing
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
 from explain.figures import lines
-from explain.figures.numbers import count
+from explain.figures.numbers import count, si
 from explain.figures.plot import kept
 from explain.gpus import DEFAULT, GPUS, Gpu, card
 from explain.records import registry
@@ -141,10 +141,27 @@ class Chosen:
     @cached_property
     def curve(self) -> go.Figure | None:
         """The kernels over the length; None if only one length was measured."""
-        cases = results.beside(self.case.without_rungs, (one.without_rungs for one in self.cases))
+        cases = self._along
         if len({one.along for one in cases}) < 2:
             return None
         return kept(kernels.curve(cases, [results.roof(one, self.record) for one in cases]))
+
+    @cached_property
+    def _along(self) -> list[Case]:
+        """The cases of the curve, without the climb's kernels."""
+        return results.beside(self.case.without_rungs, (one.without_rungs for one in self.cases))
+
+    @cached_property
+    def curve_told(self) -> str:
+        """What the curve says of our fastest kernel at its two ends; empty where one has no time."""
+        along, (first, *_, last) = TABLES[self.case.table].along, self._along
+        if not (first.ours and last.ours and first.ours.per_second and last.ours.per_second):
+            return ""
+        rates = [si(one.per_second, first.unit) for one in (first.ours, last.ours)]
+        return (
+            f"Higher is faster. Our fastest kernel goes from **{rates[0]}** at {along} = {count(first.along)} to "
+            f"**{rates[1]}** at {along} = {count(last.along)}."
+        )
 
     @cached_property
     def shapes(self) -> str:
@@ -290,6 +307,7 @@ def curve(shown: Chosen) -> None:
         return
     case, along = shown.case, TABLES[shown.case.table].along
     layout.header(f"Over {along}")
+    prose(shown.curve_told)
     name = f"speed of {case.table}, {case.dtype}{', causal' if case.causal else ''}"
     chart(shown.curve, name, partial(lines.as_csv, shown.curve), alt=f"Throughput of each kernel over {along}")
     ours = "our dispatcher picks one of our kernels · "

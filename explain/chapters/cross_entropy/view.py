@@ -45,8 +45,8 @@ WAYS_ON = """
 | Cut Cross-Entropy | It adds tiles of dH and dW in HBM. It skips tiles in which every P is too small to count. |
 | Liger's kernel | It takes a part of the tokens at a time. It writes their logits to one small buffer and puts dX in \
 their place. It computes the gradient in the forward pass, so three matmuls are enough. |
-| Ours, `kernels/cross_entropy_fast.py` | The second way. To write X to a buffer and read it again takes less time \
-than a matmul that recomputes it. The file begins with the estimate. |
+| Ours | The second way. To write X to a buffer and read it again takes less time than a matmul that recomputes it. \
+`kernels/cross_entropy_fast.py` begins with the estimate. |
 """
 """How kernels compute the gradients of a model's own d."""
 LENGTHS = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536)
@@ -148,13 +148,14 @@ def never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
             f"**A training step**: {count(p['tokens'])} tokens, V = {count(p['vocab'])}, d = {count(p['dim'])}, "
             f"{p['dtype']}: the least that HBM must move"
         )
-        pictures.drawing(traffic_bars(list(zip(titles, least, strict=True)), figures.TENSORS))
+        both = list(zip(titles, least, strict=True))
+        pictures.drawing(*(traffic_bars(both, figures.TENSORS, narrow=one) for one in (False, True)))
         st.markdown(figures.once_and_all(list(zip(titles, long, strict=True))))
         st.caption(f"formula · tiles {p['block_m']} × {p['block_n']}")
         v = fused.values
         with st.expander(f"The run in the player: {count(v['tokens'])} tokens, V = {count(v['vocab'])}"):
-            both = [(title, one.traffic) for title, one in zip(titles, (standard, fused), strict=True)]
-            pictures.drawing(traffic_bars(both, figures.MOVED))
+            own = [(title, one.traffic) for title, one in zip(titles, (standard, fused), strict=True)]
+            pictures.drawing(*(traffic_bars(own, figures.MOVED, narrow=one) for one in (False, True)))
             if traces:
                 stepper.traffic_table(experiment, traces[0])
 

@@ -18,7 +18,7 @@ from explain.figures.labels import text_width, widest
 from explain.figures.numbers import count, duration, moved, number, percent, ratio, si
 from explain.figures.palette import SYMBOLS, css, css_ink
 from explain.figures.svg import circle, line, path, picture, rect, text
-from explain.figures.tables import Column, markdown
+from explain.figures.tables import Column, Columns, markdown
 from explain.gpus import Gpu, card
 from explain.kept import kept
 from kernels.catalog import KERNELS
@@ -343,7 +343,7 @@ def measured_table(result: Result) -> str:
             _share(case.work / own, result), _share(copy, result),
             f"{best.label}: {ratio(own / best.seconds)}" if best and best.seconds else "–",
         ))  # fmt: skip
-    columns = (
+    columns: Columns = (
         *(Column(name, count) for name in TABLES["decode"].dimensions), "", Column("K and V", moved),
         Column("at least", duration), Column("flash_decode", duration),
         Column(f"of {si(_rate(result), 'B/s')}"), Column("a copy"), Column("time ÷ fastest library's"),

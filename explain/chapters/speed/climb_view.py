@@ -244,7 +244,7 @@ def counted(shown: Chosen) -> None:
                     "Each bar is the time of all warps of a kernel.\n\n"
                     f"**{last.kernel}**: {climb_figures.stalls_told(last)}"
                 )
-                drawing(shown.stall_bars)
+                drawing(*shown.stall_bars)
         with st.expander("Tensor cores and bytes of each kernel"):
             with st.container(key="numbers of counters"):
                 st.markdown(shown.counters_table)

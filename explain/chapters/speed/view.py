@@ -120,9 +120,9 @@ class Chosen:
         ]
 
     @cached_property
-    def stall_bars(self) -> str:
-        """Why warps wait, as a picture."""
-        return climb_figures.stall_bars(self.waits)
+    def stall_bars(self) -> tuple[str, str]:
+        """Why warps wait, as a picture, and for a phone."""
+        return climb_figures.stall_bars(self.waits), climb_figures.stall_bars(self.waits, narrow=True)
 
     @cached_property
     def counters_table(self) -> str:
@@ -155,9 +155,9 @@ class Chosen:
     def curve_told(self) -> str:
         """What the curve says of our fastest kernel at its two ends; empty where one has no time."""
         along, (first, *_, last) = TABLES[self.case.table].along, self._along
-        if not (first.ours and last.ours and first.ours.per_second and last.ours.per_second):
+        rates = [si(one.ours.per_second, one.unit) for one in (first, last) if one.ours and one.ours.per_second]
+        if len(rates) < 2:
             return ""
-        rates = [si(one.per_second, first.unit) for one in (first.ours, last.ours)]
         return (
             f"Higher is faster. Our fastest kernel goes from **{rates[0]}** at {along} = {count(first.along)} to "
             f"**{rates[1]}** at {along} = {count(last.along)}."
@@ -176,18 +176,18 @@ class Chosen:
 
 GOALS = {
     "The climb": "see what makes attention fast, one idea at a time, up to the hardware's limit.",
-    "Tuning": "see how much tile, warps and stages matter for one kernel, and what its first call costs.",
-    "Other kernels": "see the same ideas make softmax, the backward pass and decoding fast.",
+    "Tuning": "see how much tile, warps and stages matter for one source, and what its first call costs.",
+    "Other kernels": "see the same ideas make softmax, the backward pass and decoding fast, beside the libraries.",
 }
 TABS = {
     "The climb": (
         "If you only call attention, PyTorch's `F.scaled_dot_product_attention` is fast already. This is for readers "
         "who write kernels. **Press a bar** to see the kernel's code and what is new in it."
     ),
-    "Tuning": "One source, many settings of tile, warps and stages: which is fastest, and what does compiling cost?",
-    "Other kernels": "The same ideas in softmax, the backward pass and decoding, beside the libraries.",
+    "Tuning": "",
+    "Other kernels": "",
 }
-"""The page's tabs, what each is for, and what it is about."""
+"""The page's tabs, and what each says after its goal."""
 
 
 def introduce(tab: str) -> None:

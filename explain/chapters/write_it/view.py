@@ -181,6 +181,7 @@ def _write(puzzle: Puzzle) -> None:
     name = puzzle.name
 
     def check(text: str) -> None:
+        text = text.replace("\u00a0", " ")  # pasted from a web page
         st.session_state[f"text {name}"], st.session_state[f"refused {name}"] = text, None
         try:
             answer = answer_of(text, f"{name}.py")

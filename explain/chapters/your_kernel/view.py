@@ -77,6 +77,7 @@ def write(source: Source) -> None:
     job = RUNS.get(_key(name))
 
     def trace(text: str) -> None:
+        text = text.replace("\u00a0", " ")  # pasted from a web page
         RUNS.forget(_key(name))
         unlocked = own = address.own_machine()
 

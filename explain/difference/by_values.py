@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from explain.difference.evaluate import evaluate
+from explain.difference.evaluate import callee, evaluate
 from explain.difference.evidence import Evidence
 from explain.difference.replay import names_in, value_of
 from explain.figures.numbers import number
@@ -90,6 +90,32 @@ def _lost_nan(seen: Values) -> Said | None:
     if np.isnan(seen.a).all() and np.isfinite(seen.b).all():
         return "a NaN is lost: a number takes its place", "A has NaN there and B a number"
     return None
+
+
+def _exp_overflows(seen: Values) -> Said | None:
+    """exp of numbers from which nothing is subtracted, where A subtracts: ∞, or 0 for all."""
+    evidence = seen.evidence
+    if evidence.expression is None or not np.isfinite(seen.a).any():
+        return None
+    held = evidence.b.held(evidence.b.frame(evidence.wrong))
+    statement = value_of(evidence.b.statement(evidence.wrong.site))
+    if not any(_subtracts(part) for part in _exponentials(evidence.expression)):
+        return None
+    for part in _exponentials(statement) if statement is not None else ():
+        made = None if _subtracts(part) else evaluate(part, held)
+        if made is None or not (np.isposinf(made).any() or not np.any(made)):
+            continue
+        value, why = ("∞", "exp(89) is ∞") if np.isposinf(made).any() else ("0", "exp(−104) is 0")
+        return f"`{ast.unparse(part)}` is {value}: subtract the row's maximum first", f"{why} in float32"
+    return None
+
+
+def _exponentials(node: ast.AST) -> list[ast.expr]:
+    return [part for part in ast.walk(node) if isinstance(part, ast.Call) and callee(part) in ("exp", "exp2")]
+
+
+def _subtracts(node: ast.AST) -> bool:
+    return any(isinstance(part, ast.BinOp) and isinstance(part.op, ast.Sub) for part in ast.walk(node))
 
 
 def _overflow(seen: Values) -> Said | None:
@@ -201,6 +227,6 @@ def _of(sort: str, *rules: Rule) -> tuple[Rule, ...]:
     return tuple(lambda seen, rule=rule: rule(seen) if seen.sort == sort else None for rule in rules)
 
 
-SURE = _of("f", _lost_nan, _overflow, _finite_infinity, _rounded, _other_base)
+SURE = _of("f", _lost_nan, _exp_overflows, _overflow, _finite_infinity, _rounded, _other_base)
 ELSE = (*_of("f", _number_for_infinity, _factor, _sign, _special_case), *_of("i", _offset))
 UNDEFINED = _of("f", _undefined)

@@ -134,6 +134,18 @@ class Evidence:
         masks = any(np.asarray(held[name]).dtype.kind == "b" for name in names_in(node) if name in held)
         return masks or any(isinstance(part, ast.Compare) for part in (ast.walk(node) if node else ()))
 
+    @cached_property
+    def calls(self) -> set[str]:
+        """The names that B's statement calls."""
+        node = self.b.statement(self.wrong.site)
+        return {callee(part) for part in (ast.walk(node) if node else ()) if isinstance(part, ast.expr)} - {""}
+
+    @cached_property
+    def divides(self) -> bool:
+        """Whether B's statement has a division."""
+        node = self.b.statement(self.wrong.site)
+        return node is not None and any(isinstance(part, ast.Div) for part in ast.walk(node))
+
     def gives(self, expression: ast.expr) -> bool:
         """Whether an expression, on B's own values, is what B has."""
         return bool(self.samples) and all(

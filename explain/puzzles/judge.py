@@ -1,4 +1,4 @@
-"""Judges a reader's answer: right or not, the smallest case where it fails, and the first difference from our kernel.
+"""Judges a reader's answer: right or not, the first case where it fails, and the first difference from our kernel.
 
 The reader's code runs in a locked process of its own (`explain.sandbox`). It gets the inputs of each case but not how
 they were made. The verdict comes from another process, which never runs the reader's code.
@@ -39,7 +39,7 @@ LATE_SECONDS = 30
 
 @dataclass(frozen=True)
 class Judgement:
-    """What an answer is worth. `passed` of `cases` are right; the smallest that is not is `failing`.
+    """What an answer is worth. `passed` of `cases` are right; the first that is not is `failing`.
 
     `message` says in words what is wrong there, at `line` of the file if it is one line. `difference` is the first
     difference from our kernel, and `runs` the traces of ours and the reader's in that case, where they could be

@@ -26,7 +26,7 @@ from explain.puzzles.judge import Judge
 from explain.puzzles.kernels import KERNELS
 from explain.puzzles.predictions import Prediction
 from explain.puzzles.progress import Done
-from explain.puzzles.puzzles import Puzzle, ladder, nothing_to_fix, predictions, puzzles
+from explain.puzzles.puzzles import ORDINARY, Puzzle, ladder, nothing_to_fix, predictions, puzzles
 from explain.run_experiment import run_traced
 from explain.sandbox.process import Ended, Watch
 from explain.trace.model import numbers
@@ -83,7 +83,10 @@ def test_cases_bite_and_begin_small() -> None:
     for puzzle in puzzles().values():
         cases = puzzle.cases(seed=1)
         sizes = [np.prod(case.entry.score_shape(case.values)) for case in cases]
-        assert sizes == sorted(sizes)
+        plain = [case.inputs in ORDINARY for case in cases[:-1]]
+        assert plain == sorted(plain, reverse=True)  # ordinary numbers first
+        assert cases[0].entry.score_shape(cases[0].values)[1] > 1  # on one number many mistakes look alike
+        assert sizes[-1] == max(sizes)  # its bytes are compared
         assert {case.values["dtype"] for case in cases} == set(ITEM_BYTES)
         assert {case.seed for case in cases} == {1}
         if not puzzle.name.startswith("backward"):  # 0 · ∞ is NaN in the specification too
@@ -142,12 +145,48 @@ def test_a_students_mistake_is_found_and_told_at_its_line(mistake: Mistake, judg
     assert "Error:" not in told, told  # in words, not as a traceback's last line
 
 
+ADDS = """
+    o = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    a = tl.load(a_ptr + o, mask=o < n)
+    b = tl.load(b_ptr + o, mask=o < n)
+    tl.store(c_ptr + o, a + b, mask=o < n)
+"""
+DIVIDES = """
+    c = tl.arange(0, BLOCK_N)
+    x_ptr += tl.program_id(0) * stride_xm
+    x = tl.load(x_ptr + c * stride_xn, mask=c < n_cols, other=-float("inf")).to(tl.float32)
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(y_ptr + tl.program_id(0) * stride_ym + c * stride_yn, e / tl.sum(e, axis=0), mask=c < n_cols)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "old", "new", "cause"),
+    [
+        (ADDS, "a + b", "a - b", "`b` is subtracted, not added"),
+        (ADDS, "tl.load(a_ptr", "tl.load(b_ptr", "`a` is loaded from `b_ptr`; no line loads from `a_ptr`"),
+        (ADDS, "tl.load(b_ptr", "tl.load(a_ptr", "`b` is loaded from `a_ptr`; no line loads from `b_ptr`"),
+        (ADDS, "tl.program_id(0) * BLOCK_N + ", "", "no line reads `tl.program_id`"),
+        (DIVIDES, " - tl.max(x, axis=0)", "", ": subtract the row's maximum first"),
+        (DIVIDES, " / tl.sum(e, axis=0)", "", "not divided by"),
+        (DIVIDES, "tl.sum(e", "tl.max(e", "max in place of sum"),
+        (DIVIDES, "", "", "−∞ − −∞ is NaN: this case is not handled"),
+    ],
+)
+def test_the_cause_of_a_beginners_mistake_is_what_was_changed(body, old, new, cause, judge_here) -> None:
+    puzzle = puzzles()["vector_add" if body == ADDS else "softmax_row"]
+    head, _, _ = puzzle.starter().rpartition("\n    pass")
+    found = judge_here.judge(answer_of(head + body.replace(old, new, 1), "answer.py"))
+    assert found.difference is not None
+    assert cause in found.difference.cause
+
+
 @pytest.mark.parametrize("mistake", STOPPED, ids=lambda one: f"{one.puzzle}: {one.what}")
 def test_what_stops_a_kernel_is_told_at_its_line_in_words(mistake: Mistake) -> None:
     puzzle = puzzles()[mistake.puzzle]
-    case = puzzle.cases(seed=3)[0]
-    sent = [*runner._outputs(puzzle, "answer.py", mistake.text, [(case.values, case.make_inputs())])]
-    said = json.loads(sent[0])
+    cases = [(case.values, case.make_inputs()) for case in puzzle.cases(seed=3)]
+    sent = map(json.loads, runner._outputs(puzzle, "answer.py", mistake.text, cases))
+    said = next(one for one in sent if "line" in one)
     pairs = zip(mistake.text.splitlines(), solved(puzzle).splitlines(), strict=False)
     assert said["line"] == next(number for number, (one, other) in enumerate(pairs, 1) if one != other)
     assert "Error:" not in said["message"]
@@ -214,7 +253,7 @@ def test_an_answer_that_never_ends_is_stopped(judge) -> None:
 def test_an_element_that_nobody_stores_is_said_to_be_so(judge) -> None:
     mistake = next(one for one in MISTAKES if one.what == "every program takes the first tile")
     said = said_of(judge.judge(answer_of(mistake.text, "answer.py")), Path("answer.py"))
-    assert "1 element of c is never stored. What nobody stores is NaN here." in said
+    assert "38 elements of c are never stored. What nobody stores is NaN here." in said  # 70 − 32
 
 
 def test_the_bug_without_a_puzzle_is_named_on_the_path() -> None:

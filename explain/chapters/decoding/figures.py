@@ -339,12 +339,13 @@ def measured_table(result: Result) -> str:
     for case, own in _measured(result):
         copy, best = _copy(case), case.baselines[0] if case.baselines else None
         rows.append((
-            *case.shape, case.dtype, case.work, case.work / _rate(result), own,
+            *case.shape, case.work, case.work / _rate(result), own,
             _share(case.work / own, result), _share(copy, result),
             f"{best.label}: {ratio(own / best.seconds)}" if best and best.seconds else "–",
         ))  # fmt: skip
+    dtypes = ", ".join(dict.fromkeys(case.dtype for case, _ in _measured(result)))
     columns: Columns = (
-        *(Column(name, count) for name in TABLES["decode"].dimensions), "", Column("K and V", moved),
+        *(Column(name, count) for name in TABLES["decode"].dimensions), Column(f"K and V, {dtypes}", moved),
         Column("at least", duration), Column("flash_decode", duration),
         Column(f"of {si(_rate(result), 'B/s')}"), Column("a copy"), Column("time ÷ fastest library's"),
     )  # fmt: skip

@@ -82,7 +82,7 @@ def _of_form(part: ast.expr, evidence: Evidence) -> Edits:
             yield ast.BinOp(part, ast.Sub(), right), f"{said(right)} is subtracted twice"
             turned = ast.BinOp(right, ast.Sub(), left)
             yield turned, f"`{own(turned)}` is upside down: its sign is wrong"
-        case ast.BinOp(left=left, op=ast.Div(), right=right) if not evidence.divides:
+        case ast.BinOp(left=left, op=ast.Div(), right=right):
             yield left, f"not divided by {said(right)}"
         case ast.BinOp(left=left, op=ast.BitAnd(), right=right):
             for kept, lost in ((left, right), (right, left)):

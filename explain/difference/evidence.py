@@ -140,12 +140,6 @@ class Evidence:
         node = self.b.statement(self.wrong.site)
         return {callee(part) for part in (ast.walk(node) if node else ()) if isinstance(part, ast.expr)} - {""}
 
-    @cached_property
-    def divides(self) -> bool:
-        """Whether B's statement has a division."""
-        node = self.b.statement(self.wrong.site)
-        return node is not None and any(isinstance(part, ast.Div) for part in ast.walk(node))
-
     def gives(self, expression: ast.expr) -> bool:
         """Whether an expression, on B's own values, is what B has."""
         return bool(self.samples) and all(

@@ -64,7 +64,7 @@ def sources(layers: Sequence[Layer]) -> str:
 def states_table(found: Sequence[State]) -> str:
     """A token's state after each tile of the vocabulary, as a Markdown table."""
     rows = [(f"{one.first}–{one.last}", one.m, one.alpha, one.total, one.target) for one in found]
-    names = ("m", "α", "ℓ", "xₜ")
+    names = ("m", "α", "ℓ", "x_t")
     return markdown(("columns", *(Column(name, lambda value: fixed(value, 3)) for name in names)), rows)
 
 
@@ -78,7 +78,7 @@ def update(found: Sequence[State]) -> str:
 
 
 def loss_in_numbers(found: Loss) -> str:
-    """“loss = L − xₜ = 3.2000 − 1.1000 = 2.1000”: L and xₜ in so many decimals that their difference is the loss."""
+    """“loss = L − x_t = 3.2000 − 1.1000 = 2.1000”: L and x_t in so many decimals that their difference is the loss."""
     for decimals in range(3, 8):
         lse, target, loss = (fixed(value, decimals) for value in (found.lse, found.target, found.loss))
         if not isfinite(found.loss + found.target):
@@ -86,7 +86,7 @@ def loss_in_numbers(found: Loss) -> str:
         if abs(_read(lse) - _read(target) - _read(loss)) < 0.5 * 10**-decimals:
             break
     written = f"({target})" if found.target < 0 else target
-    return f"loss = L − xₜ = {lse} − {written} = {loss}"
+    return f"loss = L − x_t = {lse} − {written} = {loss}"
 
 
 def _read(written: str) -> float:

@@ -109,9 +109,9 @@ def online(experiment: Experiment, traces: Sequence[Trace]) -> None:
     shown = f" The last rescale of this token: {rescaled}." if rescaled else ""
     with layout.part(
         "The same m and ℓ as in online softmax",
-        "The loss of a token is −ln of its target's weight: **loss = L − xₜ**. xₜ is the target's logit. L is the "
-        "**logsumexp** of all its logits, L = m + ln ℓ. So the kernel needs no weight, only m, ℓ and xₜ. It finds "
-        f"them in one pass over the vocabulary.{shown}\n\nxₜ is −∞ until the target's tile comes.",
+        "The loss of a token is −ln of its target's weight: **loss = L − x_t**. x_t is the target's logit. L is the "
+        "**logsumexp** of all its logits, L = m + ln ℓ. So the kernel needs no weight, only m, ℓ and x_t. It finds "
+        f"them in one pass over the vocabulary.{shown}\n\nx_t is −∞ until the target's tile comes.",
     ):
         st.markdown(f"**Token {token}{word}**, after each tile of the vocabulary:\n\n{figures.states_table(found)}")
         st.markdown(figures.loss_in_numbers(loss))

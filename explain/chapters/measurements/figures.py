@@ -339,12 +339,12 @@ def _limits(shown: Sequence[Entry], unit: str) -> go.Figure:
         if roof.unit == unit
         for rate in (roof.per_second, specified(roof.level, one.record.gpu) or 0.0)
     )
-    step = 10.0 ** math.floor(math.log10(most))
-    step *= 1 if most < 5 * step else 2
+    decade = 10.0 ** (math.floor(math.log10(most)) - 1)
+    step = next(decade * size for size in (1, 2, 5, 10, 20, 50) if most < 4 * decade * size)
     marks = {step * place: si(step * place, unit) for place in range(math.floor(most / step) + 1)}
     figure.update_xaxes(
         title=f"{UNITS.get(unit, unit)} per second", tickvals=list(marks), ticktext=["0", *list(marks.values())[1:]],
-        range=[0, 1.5 * most], tickangle=0,
+        range=[0, 1.9 * most], tickangle=0,
     )  # fmt: skip
     figure.update_yaxes(autorange="reversed", ticksuffix="  ", showgrid=True, automargin=False)
     room = widest((roof_name(level) for one in shown for level in one.record.roofs), FONT) + 24

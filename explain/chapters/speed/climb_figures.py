@@ -370,7 +370,7 @@ SHADES: Mapping[str, float] = dict(
     zip((*(one for one in GROUPS if one not in HUES), EMPTY), (0.68, 0.36, 0.12, 0.04), strict=True)
 )
 """How dark the grey of each other wait is."""
-WIDTH, NARROW, STALL_ROW, BAR, AXIS = 700.0, 330.0, 46.0, 18.0, 40.0
+WIDTH, PHONE, STALL_ROW, BAR, AXIS = 700.0, 330.0, 46.0, 18.0, 40.0
 WORKING = GROUPS["issues, or is ready to"]
 
 
@@ -444,7 +444,7 @@ def stall_bars(kernels: Sequence[Waits], *, narrow: bool = False) -> str:
 
     `narrow` is for a phone.
     """
-    width, row, below = (NARROW, STALL_ROW + 16, 16) if narrow else (WIDTH, STALL_ROW, 0)
+    width, row, below = (PHONE, STALL_ROW + 16, 16) if narrow else (WIDTH, STALL_ROW, 0)
     divided = [one.by_group for one in kernels]
     shown = [group for group in (*GROUPS, EMPTY) if any(by_group[group] >= 0.005 for by_group in divided)]
     parts, top = _legend(shown, width)

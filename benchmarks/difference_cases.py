@@ -161,7 +161,7 @@ SECOND_HALF: tuple[tuple[Any, ...], ...] = (
     ("sum of the last tile", "softmax_safe", RENAME, {}, ROWS, "normal", "l_i = l_i + tl.sum(p, axis=0)",
      "l_i = tl.sum(p, axis=0)", "not added"),
     ("whole row: not shifted", "softmax_row", (), {}, {"rows": 3, "cols": 14, "block_n": 16}, "large_magnitude",
-     "p = tl.exp(x - m_i)", "p = tl.exp(x)", "not subtracted|overflow"),
+     "p = tl.exp(x - m_i)", "p = tl.exp(x)", "not subtracted|overflow|subtract the row.s maximum"),
     ("whole row: base 2", "softmax_row", RENAME, {}, {"rows": 3, "cols": 14, "block_n": 16}, "normal",
      "p = tl.exp(x - m_i)", "p = tl.exp2(x - m_i)", "base 2"),
     ("whole row: another row", "softmax_row", (), {}, {"rows": 3, "cols": 14, "block_n": 16}, "normal",

@@ -3,7 +3,9 @@
 from explain.chapters.cross_entropy import view
 from explain.ui import layout
 
-with layout.chapter(__file__, goal="compute a language model's loss without ever writing its logits to memory."):
+with layout.chapter(
+    __file__, goal="compute a language model's loss without ever writing its logits to memory.", words=view.INTRODUCED
+):
     way, chosen = view.choose()
 experiment, traces = view.step_through(way, chosen)
 view.largest_tensor()

@@ -3,12 +3,10 @@
 from explain.chapters.decoding import view
 from explain.chapters.decoding.exercises import PARTS, Shown
 from explain.ui import layout
-from explain.ui.gpu import gpu_choice
 
 with layout.chapter(__file__, goal=view.GOAL, words=view.words()):
-    part, experiments = view.choose()
+    part, gpu, experiments = view.choose()
 runs = view.step_through(part, experiments)
-gpu = gpu_choice("GPU, for the next three sections")
 view.programs(gpu)
 view.bandwidth(gpu)
 view.caches(gpu)

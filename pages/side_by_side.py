@@ -5,6 +5,6 @@ from explain.ui import layout, stepper
 
 with layout.chapter(__file__, goal="compare two runs, and find the first step where they differ."):
     left, right, ready = view.choose()
-    layout.introduce(ready.look if ready else view.ANY_TWO)
+    layout.introduce(f"{ready.look if ready else view.ANY_TWO} {view.MARK}")
 stepper.stepper([left, right], key="side by side", titles=pairs.titles([left, right]))
 view.how_to_read()

@@ -8,8 +8,9 @@ from explain.ui.gpu import gpu_choice
 
 with layout.chapter(
     __file__,
-    goal="see before it runs whether a tile fits: one that is too large spills its values to memory, and is "
-    "usually slower.",
+    goal="see, without a GPU, whether a tile fits on an SM.",
+    words="A tile that is too large spills its values to memory, and is usually slower. **Choose a larger BLOCK_M, "
+    "then a larger BLOCK_N, and watch the registers fill.**",
 ):
     gpu = gpu_choice()
     experiment = view.tile_choice()

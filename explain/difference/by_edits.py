@@ -20,6 +20,8 @@ from explain.difference.replay import value_of
 from explain.figures.numbers import number
 
 Edits = Iterator[tuple[ast.expr, str]]
+UNHANDLED = "is missing"
+"""What is said of a `where` that B lacks."""
 FARTHEST = 4
 """So many elements is the edge of a mask moved."""
 _SWAPPED = {"exp": "exp2", "exp2": "exp", "log": "log2", "log2": "log"}
@@ -80,7 +82,7 @@ def _of_form(part: ast.expr, evidence: Evidence) -> Edits:
             yield ast.BinOp(part, ast.Sub(), right), f"{said(right)} is subtracted twice"
             turned = ast.BinOp(right, ast.Sub(), left)
             yield turned, f"`{own(turned)}` is upside down: its sign is wrong"
-        case ast.BinOp(left=left, op=ast.Div(), right=right) if not evidence.divides:
+        case ast.BinOp(left=left, op=ast.Div(), right=right):
             yield left, f"not divided by {said(right)}"
         case ast.BinOp(left=left, op=ast.BitAnd(), right=right):
             for kept, lost in ((left, right), (right, left)):
@@ -111,6 +113,8 @@ def _of_call(part: ast.Call, evidence: Evidence) -> Edits:
     if name in _SWAPPED and isinstance(part.func, ast.Attribute):
         swapped = ast.Attribute(part.func.value, _SWAPPED[name], ast.Load())
         yield ast.Call(swapped, arguments, []), f"base 2 against base e: {_SWAPPED[name]} in place of {name}"
+    for like in evidence.calls.intersection(_CONFUSED.get(name, ())):
+        yield ast.Call(_function(like), arguments, part.keywords), f"{like} in place of {name}"
     if name in ("maximum", "minimum") and len(arguments) == 2:
         for kept, lost in (arguments, arguments[::-1]):
             what = "the maximum so far is not kept" if name == "maximum" else "a bound is missing"
@@ -118,8 +122,8 @@ def _of_call(part: ast.Call, evidence: Evidence) -> Edits:
             yield kept, f"{what}: {said(lost)} is left out" if evidence.named(lost) else what
     if name == "where" and len(arguments) == 3:
         for kept in arguments[1:]:
-            if not isinstance(kept, ast.Constant):  # a lost case leaves what is computed
-                yield kept, f"{said(arguments[0], 'case', 'that depends on')} is not handled: always {said(kept)}"
+            if kept not in _drops(part):
+                yield kept, _always(arguments[0], kept, evidence)
     if name == "trans":
         yield arguments[0], f"{said(arguments[0])} is not transposed"
     if name == "gather":
@@ -129,6 +133,17 @@ def _of_call(part: ast.Call, evidence: Evidence) -> Edits:
         other = ast.keyword("axis", ast.Constant(1 - axis))
         yield ast.Call(part.func, arguments[:1], [*rest, other]), f"{name} over the wrong axis"
         yield ast.Call(part.func, arguments[:1], rest), f"{name} over all axes, not over one"
+
+
+def _drops(where: ast.Call) -> list[ast.expr]:
+    """The number of a `where` that has a variable beside it: to keep it alone drops the variable."""
+    one, other = where.args[1:]
+    kept = [mine for mine, its in ((one, other), (other, one)) if not isinstance(its, ast.Constant)]
+    return [mine for mine in kept if isinstance(mine, ast.Constant)]
+
+
+def _always(condition: ast.expr, kept: ast.expr, evidence: Evidence) -> str:
+    return f"{evidence.said(condition, 'case', 'that depends on')} {UNHANDLED}: always {evidence.said(kept)}"
 
 
 def _axis(call: ast.Call) -> int | None:
@@ -234,6 +249,8 @@ def _rarer(part: ast.expr, evidence: Evidence) -> Edits:
                     "rounded down, not up: the last part is lost",
                 )
             if name == "where" and len(arguments) == 3:
+                for kept in _drops(part):
+                    yield kept, _always(arguments[0], kept, evidence)
                 turned_round = [arguments[0], arguments[2], arguments[1]]
                 yield ast.Call(func, turned_round, keywords), "the two cases of where are exchanged"
             if name == "dot":
@@ -246,11 +263,8 @@ def _rarer(part: ast.expr, evidence: Evidence) -> Edits:
                         ast.Call(func, [ast.Constant(axis)], []),
                         f"the program's place along axis {axis}: another axis",
                     )
-
-
-def _without_sign(part: ast.expr, evidence: Evidence) -> Edits:
     if isinstance(part, ast.Name) and _is_float(part, evidence):
-        yield _call("abs", part), f"the sign of {evidence.said(part)} is lost: abs"
+        yield _call("abs", part), f"the sign of {said(part)} is lost: abs"
 
 
 def _too_many(part: ast.expr, evidence: Evidence) -> Edits:
@@ -384,6 +398,4 @@ def _only_change(one: ast.AST, other: ast.AST) -> tuple[int, ast.expr | None]:
     return place, mine if isinstance(mine, ast.expr) else None
 
 
-EDITS: tuple[Callable[[ast.expr, Evidence], Edits], ...] = (
-    _of_form, _other_variables, _rarer, _constants, _without_sign, _too_many,
-)  # fmt: skip
+EDITS: tuple[Callable[[ast.expr, Evidence], Edits], ...] = (_of_form, _other_variables, _constants, _rarer, _too_many)

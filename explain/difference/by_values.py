@@ -92,26 +92,36 @@ def _lost_nan(seen: Values) -> Said | None:
     return None
 
 
+def _exp_overflows(seen: Values) -> Said | None:
+    """exp of numbers from which nothing is subtracted, where A subtracts: ∞, or 0 for all."""
+    evidence = seen.evidence
+    if evidence.expression is None or not np.isfinite(seen.a).any():
+        return None
+    held = evidence.b.held(evidence.b.frame(evidence.wrong))
+    statement = value_of(evidence.b.statement(evidence.wrong.site))
+    if not any(_subtracts(part) for part in _exponentials(evidence.expression)):
+        return None
+    for part in _exponentials(statement) if statement is not None else ():
+        made = None if _subtracts(part) else evaluate(part, held)
+        if made is None or not (np.isposinf(made).any() or not np.any(made)):
+            continue
+        value, why = ("∞", "exp(89) is ∞") if np.isposinf(made).any() else ("0", "exp(−104) is 0")
+        return f"`{ast.unparse(part)}` is {value}: subtract the row's maximum first", f"{why} in float32"
+    return None
+
+
+def _exponentials(node: ast.AST) -> list[ast.expr]:
+    return [part for part in ast.walk(node) if isinstance(part, ast.Call) and callee(part) in ("exp", "exp2")]
+
+
+def _subtracts(node: ast.AST) -> bool:
+    return any(isinstance(part, ast.BinOp) and isinstance(part.op, ast.Sub) for part in ast.walk(node))
+
+
 def _overflow(seen: Values) -> Said | None:
     a = seen.a[np.isinf(seen.b)]
     if a.size and np.isfinite(a).all() and np.abs(seen.a).max() > np.finfo(np.float16).max:
         return "overflow of a dtype", f"A has {number(a[0], 4)} there and B infinity"
-    return None
-
-
-def _exp_overflow(seen: Values) -> Said | None:
-    """exp of a large number is infinite; A's value is finite, since it subtracts the maximum first."""
-    evidence = seen.evidence
-    if not (np.isposinf(seen.b).any() and np.isfinite(seen.a[np.isposinf(seen.b)]).all()):
-        return None
-    held = evidence.b.held(evidence.b.frame(evidence.wrong))
-    for part in ast.walk(value_of(evidence.b.statement(evidence.wrong.site)) or ast.Pass()):
-        if isinstance(part, ast.Call) and callee(part) in ("exp", "exp2") and part.args:
-            power, made = evaluate(part.args[0], held), evaluate(part, held)
-            if power is not None and made is not None and np.isposinf(made).any() and np.isfinite(power).all():
-                code = ast.unparse(part)
-                said = f"`{code}` overflows: subtract the row's maximum first, then no exponent is above 0"
-                return said, f"the largest exponent is {number(float(np.max(power)), 4)}"
     return None
 
 
@@ -217,6 +227,6 @@ def _of(sort: str, *rules: Rule) -> tuple[Rule, ...]:
     return tuple(lambda seen, rule=rule: rule(seen) if seen.sort == sort else None for rule in rules)
 
 
-SURE = _of("f", _lost_nan, _exp_overflow, _overflow, _finite_infinity, _rounded, _other_base)
+SURE = _of("f", _lost_nan, _exp_overflows, _overflow, _finite_infinity, _rounded, _other_base)
 ELSE = (*_of("f", _number_for_infinity, _factor, _sign, _special_case), *_of("i", _offset))
 UNDEFINED = _of("f", _undefined)

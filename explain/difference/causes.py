@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explain.difference.by_edits import by_code, by_edits
+from explain.difference.by_edits import UNHANDLED, by_code, by_edits
 from explain.difference.by_values import ELSE, SURE, UNDEFINED, told_by
 from explain.difference.evidence import Evidence
 
@@ -24,7 +24,8 @@ def cause_of(evidence: Evidence, order: tuple[str, str] | None) -> tuple[str, st
         return sure
     edited = by_edits(evidence)
     if undefined := told_by(UNDEFINED, evidence):
-        return undefined if edited is None else (f"{undefined[0]}: {edited[0]}", undefined[1])
+        more = "" if edited is None else "this case is not handled" if UNHANDLED in edited[0] else edited[0]
+        return f"{undefined[0]}: {more}" if more else undefined[0], undefined[1]
     seen = told_by(ELSE, evidence)
     if edited is None and order is None and seen is None:
         edited = by_edits(replace(evidence, as_paired=True))

@@ -262,7 +262,8 @@ class _Comparison:
         if loop is not None and (bound := self.wrong_bound(loop[0])) is not None:
             return self.told(bound, counts, unstored)
         lost = None if loop else self.overwritten(event, other)
-        event, other = lost or (event, other)
+        misread = None if loop or lost else self.misread()
+        event, other = lost or misread or (event, other)
         wrong, right = loop or (event, other)
         index: tuple[int, ...] = ()
         elements = 1
@@ -270,6 +271,9 @@ class _Comparison:
             index, elements = most_different(other.value, event.value)
         if lost is not None:
             cause, why = _not_added(*lost, self.b)
+        elif misread is not None and other is not None:
+            theirs, ours = self.b.loaded[event.site].name, self.a.loaded[other.site].name
+            cause, why = f"`{event.name}` is loaded from `{theirs}`; no line loads from `{ours}`", ""
         elif loop is None:
             names = self.names_at(event, other or event)
             close = partial(alike, tolerance=SAME_ARITHMETIC)
@@ -279,6 +283,8 @@ class _Comparison:
                 cause = f"the launch passes another `{event.name}`" + (f": {cause}" if cause else "")
         else:
             cause, why = self.loops_apart(*loop)
+        if not cause and self.same_in_all_programs():
+            cause = "no line reads `tl.program_id`: every program computes the same elements"
         before = [one for one in self.b.events[: event.number] if one.value is not None and one.name]
         compared = sum(bool(self.equal(one)) for one in before) / len(before) if before else 1.0
         return Difference(
@@ -319,6 +325,23 @@ class _Comparison:
                 )
                 return wrong, right
         return None
+
+    def misread(self) -> tuple[Event, Event] | None:
+        """B's load and A's into variables of one name, where B never loads the input that A loads; else None."""
+        read = {memory.base for memory in self.b.loaded.values()}
+        for its, memory in self.a.loaded.items():
+            site = next((one for one in self.b.loaded if one[2] == its[2]), None)
+            if memory.base in read or site is None:
+                continue
+            mine, theirs = self.b.sites[site][0], self.a.sites[its][0]
+            if mine.value is not None and theirs.value is not None and mine.value.shape == theirs.value.shape:
+                return mine, theirs
+        return None
+
+    def same_in_all_programs(self) -> bool:
+        """Whether no program of B asks for its place, and A's do."""
+        ours, theirs = ("program_id" in "".join(one.text for one in run.trace.sources) for run in (self.a, self.b))
+        return ours and not theirs and any(launch.programs > 1 for launch in self.b.trace.launches)
 
     def names_at(self, event: Event, other: Event) -> dict[str, str]:
         """B's names of A's variables at an event. Of equal ones it is the variable that B's statement reads."""

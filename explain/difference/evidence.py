@@ -135,10 +135,10 @@ class Evidence:
         return masks or any(isinstance(part, ast.Compare) for part in (ast.walk(node) if node else ()))
 
     @cached_property
-    def divides(self) -> bool:
-        """Whether B's statement has a division."""
+    def calls(self) -> set[str]:
+        """The names that B's statement calls."""
         node = self.b.statement(self.wrong.site)
-        return any(isinstance(part, ast.Div) for part in (ast.walk(node) if node else ()))
+        return {callee(part) for part in (ast.walk(node) if node else ()) if isinstance(part, ast.expr)} - {""}
 
     def gives(self, expression: ast.expr) -> bool:
         """Whether an expression, on B's own values, is what B has."""

@@ -284,7 +284,8 @@ def values(found: Difference) -> str:
     yours = f"is **{wrong.said(DIGITS)}**" if wrong.shown else "is **not set**"
     ours = f", in our kernel **{right.said(DIGITS)}**" if right is not None and right.shown else ""
     more = f"; {count(found.elements - 1)} more of its elements differ" if found.elements > 1 else ""
-    return f"`{wrong.variable}{at}` {yours}{ours}{more}."
+    name = f"({wrong.variable})" if at and not wrong.variable.isidentifier() else wrong.variable
+    return f"`{name}{at}` {yours}{ours}{more}."
 
 
 def smaller_cases(passed: int) -> str:

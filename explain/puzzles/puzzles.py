@@ -84,8 +84,13 @@ class Puzzle(Stop):
         return f"{signature}\n    pass  # write it here"
 
     def cases(self, seed: int) -> list[Experiment]:
-        """The experiments that an answer must pass, the plainest first. Their inputs come from this seed."""
-        found = sorted(self._cases(), key=_plainness)
+        """The experiments that an answer must pass: ordinary numbers first, then hard ones, each from small to large;
+        the largest of all is the last. Their inputs come from this seed.
+
+        So what fails first tells most: on rows of one number, or of −∞, many mistakes look alike.
+        """
+        found = sorted(self._cases(), key=_hardness)
+        found.append(found.pop(found.index(max(found, key=_scores))))
         return [replace(experiment, seed=seed) for experiment in found]
 
     def _cases(self) -> Iterator[Experiment]:
@@ -100,10 +105,19 @@ def _renamed(source: str, function: str, name: str) -> str:
     return function_in(source, function).replace(f"def {function}(", f"def {name}(", 1)
 
 
-def _plainness(experiment: Experiment) -> tuple[bool, bool, int]:
-    """The first case that fails should say most: numbers before −∞, several before a single one, few before many."""
+ORDINARY = ("normal", "ascending", "descending", "constant", "notebook")
+"""Inputs that most answers get right."""
+
+
+def _hardness(experiment: Experiment) -> tuple[bool, bool, bool, int]:
+    _, cols = experiment.entry.score_shape(experiment.values)
+    few = experiment.inputs in ("constant", "notebook")
+    return experiment.inputs not in ORDINARY, cols == 1, few, _scores(experiment)
+
+
+def _scores(experiment: Experiment) -> int:
     rows, cols = experiment.entry.score_shape(experiment.values)
-    return "masked" in experiment.inputs, rows * cols == 1, rows * cols
+    return rows * cols
 
 
 @functools.cache

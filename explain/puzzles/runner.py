@@ -231,6 +231,8 @@ _SAID = {
     r"tl.max(x, axis=0).",
     r"Both operands must be same dtype\. Got (\w+) and (\w+)": r"tl.dot needs one dtype on both sides, and has \1 and "
     r"\2. p.to(v.dtype) converts.",
+    r"must have equal reduction dimensions": r"tl.dot multiplies M × K by K × N, and the two K differ here. "
+    r"tl.trans(k) exchanges the axes of k.",
     r"cannot access local variable '(\w+)'": r"\1 has no value yet on this line.",
     r"is not string": r'print in a kernel begins with a text: print("x", x).',
     r"(\w+)\(\) got an unexpected keyword argument '(\w+)'": r"\1 has no argument \2=.",

@@ -79,7 +79,7 @@ PLANS: Mapping[str, Plan] = {
         ),
         Plan(
             "levels",
-            "All kernels to learn from but the first, three sizes that do not fit into L2",
+            "Teaching kernels, three large sizes",
             tuple(experiment for kernel in MEASURED for experiment in sizes(kernel)),
         ),
         Plan("sweeps", "Sweeps: kernels over N, d, tile sizes, dtype, mask and batch", RECORDED),

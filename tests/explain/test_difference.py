@@ -128,7 +128,7 @@ def test_a_loop_that_goes_on_after_the_difference_does_not_end_early():
         ("softmax_safe", "softmax_safe", "normal", "l_i = l_i + tl.sum", "l_i = tl.sum",
          "the `l_i` so far is not added"),
         ("softmax_online", "softmax_online", "first_tile_masked", 'tl.where(m_new == -float("inf"), 0.0, m_new)',
-         "m_new", "a case that depends on `m_new` is not handled: always `m_new`"),
+         "m_new", "a case that depends on `m_new` is missing: always `m_new`"),
     ],
 )  # fmt: skip
 def test_a_secret_cause_is_in_the_readers_words(kernel, function, inputs, old, new, cause):

@@ -75,7 +75,7 @@ PLANTED = [
      "tiles = tl.cdiv(kv_len, BLOCK_N)", "tiles = kv_len // (BLOCK_N + 1)", "`tiles` is 2 too small"),
     ("cross_entropy_backward", "cross_entropy_dh_kernel", CROSS, "normal",
      "(p - tl.where(cols[None, :] == target[:, None], 1.0, 0.0))", "p",
-     "is not subtracted"),
+     "the case `cols[None, :] == target[:, None]` is missing"),
     ("cross_entropy_backward", "cross_entropy_dh_kernel", CROSS, "normal",
      "tl.exp(x - lse[:, None])", "tl.exp(lse[:, None] - x)", "upside down"),
     ("softmax_split", "softmax_merge_kernel", ROWS, "normal",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import isfinite
 
@@ -12,12 +13,13 @@ from explain.chapters.cross_entropy.states import Loss, State
 from explain.chapters.flash_attention.figures import Group
 from explain.experiment import Experiment
 from explain.figures.labels import text_width
-from explain.figures.numbers import aligned, count, fixed, moved, ratio
+from explain.figures.numbers import aligned, count, fixed, moved, percent, ratio
 from explain.figures.palette import css
 from explain.figures.svg import picture, rect, text
 from explain.figures.tables import Column, Columns, markdown
 from explain.kept import kept
 from kernels.parameters import ITEM_BYTES
+from kernels.traffic import Traffic
 
 MOVED: tuple[Group, ...] = (
     ({"H": ("h",), "W": ("w",)}, "hbm"),
@@ -25,6 +27,8 @@ MOVED: tuple[Group, ...] = (
     ({"X": ("x",)}, "scores"),
 )
 """What a forward pass moves: X are the logits."""
+TENSORS: tuple[Group, ...] = (({"H": ("h",)}, "hbm"), ({"W": ("w",)}, "hbm"), ({"X": ("x",)}, "scores"))
+"""The same without a few numbers per token, which no bar of a training step shows."""
 
 
 @kept
@@ -89,16 +93,19 @@ def _read(written: str) -> float:
     return float(written.replace("−", "-").replace(",", ""))
 
 
-def least_bytes(experiment: Experiment) -> int:
-    """The least bytes through HBM: each input once, results and logits each time that they move."""
-    terms = experiment.traffic.terms
-    inputs = {term.buffer: term.once for term in terms if not term.written and term.buffer != "x"}
-    return sum(inputs.values()) + sum(term.bytes for term in terms if term.written or term.buffer == "x")
+def least(experiment: Experiment) -> Traffic:
+    """The least that HBM must move: each input once, results and logits each time that they move."""
+    terms = {(term.buffer, term.written): replace(term, times=1) for term in experiment.traffic.terms}
+    return replace(experiment.traffic, terms=tuple(terms.values()))
+
+
+def _all_bytes(traffic: Traffic) -> int:
+    return traffic.read_bytes + traffic.written_bytes
 
 
 def once_and_all(pairs: Sequence[tuple[str, Experiment]]) -> str:
     """Each kernel's bytes: every load and store, and what HBM must move at least, as a Markdown table."""
-    rows = [(title, sum(term.bytes for term in one.traffic.terms), least_bytes(one)) for title, one in pairs]
+    rows = [(title, _all_bytes(one.traffic), _all_bytes(least(one))) for title, one in pairs]
 
     def gigabytes(size: int) -> str:
         return aligned(size, "B", "G")
@@ -129,13 +136,13 @@ def measured_table(found: Measured) -> str:
     for case in found.cases:
         by_name = {one.name: one for one in case.variants}
         cells = [_cell(by_name[name].seconds, by_name[name].peak_bytes, by_name[name].why) for name in names]
-        speedup, memory = case.speedup, case.memory
+        time, memory = case.time, case.memory
         rows.append(
             (
                 case.vocab,
                 case.dim,
                 *cells,
-                None if speedup is None else ratio(speedup),
+                None if time is None else ratio(time),
                 None if memory is None else ratio(memory),
             )
         )
@@ -143,8 +150,8 @@ def measured_table(found: Measured) -> str:
         Column("V"),
         Column("d"),
         *map(Column, names),
-        Column("speedup over the fastest other"),
-        Column("memory ÷ the least"),
+        Column("time ÷ the fastest other's"),
+        Column("memory ÷ the least other's"),
     )
     return markdown(columns, rows)
 
@@ -152,18 +159,29 @@ def measured_table(found: Measured) -> str:
 def concluded(found: Measured) -> str:
     """What the measured table says: our time and memory against each of the two best others, over all layers."""
 
-    def against(name: str, what: str) -> str:
+    def against(name: str, what: str) -> list[float]:
         pairs = [{one.name: getattr(one, what) for one in case.variants} for case in found.cases]
-        ratios = [pair[OURS] / pair[name] for pair in pairs if pair.get(OURS) and pair.get(name)]
-        low, high = (fixed(one, 2) for one in (min(ratios), max(ratios))) if ratios else ("", "")
-        return f"{low}–{high}\u00a0×" if low != high else f"{low}\u00a0×"
+        return [pair[OURS] / pair[name] for pair in pairs if pair.get(OURS) and pair.get(name)]
 
-    told = [
-        f"{against(name, 'seconds')} the time of {name} and {against(name, 'peak_bytes')} its memory"
-        for name in ("torch.compile", "Liger")
-        if any(one.name == name and one.seconds for case in found.cases for one in case.variants)
-    ]
-    return f"**Ours takes {'; '.join(told)}.**" if told else ""
+    told = []
+    for name in ("torch.compile", "Liger"):
+        times, sizes = against(name, "seconds"), against(name, "peak_bytes")
+        if times and sizes:
+            taken = _more(times) or f"{_from_to(times)} of the time"
+            held = f"{more} memory" if (more := _more(sizes)) else f"{_from_to(sizes)} of its memory"
+            told.append(f"Beside {name}, ours takes {taken}{' time' * bool(_more(times))} and {held}.")
+    return f"**{' '.join(told)}**" if told else ""
+
+
+def _more(ratios: Sequence[float]) -> str:
+    """ "3–11% more"; empty if any ratio is below 1."""
+    return f"{_from_to([one - 1 for one in ratios])} more" if min(ratios) >= 1 else ""
+
+
+def _from_to(shares: Sequence[float]) -> str:
+    """ "29–58%"."""
+    low, high = (percent(one) for one in (min(shares), max(shares)))
+    return high if low == high else f"{low.removesuffix('%')}–{high}"
 
 
 def _cell(seconds: float | None, peak: int | None, why: str) -> str:

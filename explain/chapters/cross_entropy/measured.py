@@ -39,20 +39,19 @@ class Case:
         return f"V = {count(self.vocab)}, d = {count(self.dim)}"
 
     @property
-    def speedup(self) -> float | None:
-        """The fastest other variant's time ÷ ours; None without both."""
+    def time(self) -> float | None:
+        """Our time ÷ the fastest other variant's; None without both."""
         return self._against("seconds")
 
     @property
     def memory(self) -> float | None:
         """Our peak memory ÷ the least of the others; None without both."""
-        least = self._against("peak_bytes")
-        return None if least is None else 1 / least
+        return self._against("peak_bytes")
 
     def _against(self, what: str) -> float | None:
         found = {one.name: getattr(one, what) for one in self.variants if getattr(one, what) is not None}
         own = found.pop(OURS, None)
-        return min(found.values()) / own if own and found else None
+        return own / min(found.values()) if own and found else None
 
 
 @dataclass(frozen=True)

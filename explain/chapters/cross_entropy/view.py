@@ -24,10 +24,14 @@ from kernels.inputs import labels
 
 FUSED, STANDARD, BACKWARD = "Without the logits", "Through the logits", "Backward"
 KERNEL_OF = {FUSED: "cross_entropy_fused", STANDARD: "cross_entropy_standard", BACKWARD: "cross_entropy_backward"}
+INTRODUCED = (
+    "A language model's last layer gives each token one **logit** for each entry of the vocabulary: X = H Wᵀ. A row of "
+    "H is a token, a row of W is an entry."
+)
 WORDS = {
-    FUSED: "One program holds a tile of tokens. It multiplies them with a tile of W, updates m and ℓ, picks the "
-    "target's logit if it is there, and drops the logits. Then comes the next tile of the vocabulary. Only the loss "
-    "and L go to memory: two numbers per token.",
+    FUSED: "One program holds a tile of tokens. It multiplies them with a tile of W and updates each token's running "
+    "max m and running sum ℓ. It picks the target's logit if it is there, and drops the logits. Then comes the next "
+    "tile of W. Only the loss and L = m + ln ℓ go to memory: two numbers per token.",
     STANDARD: "Two launches. The first multiplies H and W and writes every logit. The second reads them for m, ℓ and "
     "the target's logit. It computes the same loss.",
     BACKWARD: "The gradient of a logit is its weight P, minus 1 at the target. The forward pass kept no P. So P is "
@@ -35,6 +39,16 @@ WORDS = {
     "two programs write the same element.",
 }
 """What to see, for each kernel."""
+WAYS_ON = """
+| for d = 4,096 | what it does |
+|---|---|
+| Cut Cross-Entropy | It adds tiles of dH and dW in HBM. It skips tiles in which every P is too small to count. |
+| Liger's kernel | It takes a part of the tokens at a time. It writes their logits to one small buffer and puts dX in \
+their place. It computes the gradient in the forward pass, so three matmuls are enough. |
+| Ours | The second way. To write X to a buffer and read it again takes less time than a matmul that recomputes it. \
+`kernels/cross_entropy_fast.py` begins with the estimate. |
+"""
+"""How kernels compute the gradients of a model's own d."""
 LENGTHS = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536)
 LONG: Mapping[str, Any] = {
     "tokens": TOKENS,
@@ -49,16 +63,16 @@ TOKEN = 8
 
 
 def choose() -> tuple[str, Experiment]:
-    """The kernel and its input; the sizes open from a button."""
+    """The kernel and its input; the sizes open from a button. Below them, what to see."""
     way = controls.pick("Kernel", KERNEL_OF, "way", wrap=True, label_visibility="collapsed")
     folded = ("tokens", "vocab", "ignored", "block_m", "dtype")
     chosen = controls.controls(lessons.LOSS, ["inputs", "block_n"], controls.ROW_PRESETS, folded=folded)
+    layout.prose(WORDS[way])
     return way, chosen
 
 
 def step_through(way: str, chosen: Experiment) -> tuple[Experiment, list[Trace]]:
     """The kernel in the player."""
-    layout.introduce(WORDS[way])
     experiment = chosen.through(KERNEL_OF[way])
     return experiment, stepper.stepper([experiment], key="cross entropy", chapter="cross_entropy")
 
@@ -68,8 +82,8 @@ def largest_tensor() -> None:
     """The bytes of H, W and the logits in models' last layers, at the reader's number of tokens."""
     with layout.part(
         "When the logits are the largest tensor",
-        "A language model's last layer gives each token one **logit** for each entry of the vocabulary: X = H Wᵀ. H is "
-        "tokens × d, W is V × d, and X is tokens × V. The loss needs one number from each row of X.\n\n"
+        "In X = H Wᵀ, H is tokens × d, W is V × d, and X is tokens × V. V is the size of the vocabulary. The loss "
+        "needs one number from each row of X.\n\n"
         "X is larger than W as soon as there are more tokens than d: N · V against V · d. In the backward pass the "
         "gradient dX is as large again.\n\n**Move the tokens.** W stays, X grows.",
     ):
@@ -116,30 +130,34 @@ def never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
     titles = [KERNELS[KERNEL_OF[way]].title for way in (STANDARD, FUSED)]
     words, picture = layout.sides("What is never written")
     long = [Experiment.of(KERNEL_OF[way], LONG, "normal") for way in (STANDARD, FUSED)]
-    least = [figures.least_bytes(one) for one in long]
+    least = [figures.least(one) for one in long]
+    fewest = [one.read_bytes + one.written_bytes for one in least]
     with words:
         layout.prose(
             "Through the logits, X is written once and read once. Without them, X stays on chip, tile by tile. "
             "All other bytes are the same.\n\n"
             "A matmul in tiles reads H once per tile of the vocabulary and W once per tile of tokens. Caches serve "
             f"most of these reads. What HBM must move at least is each input once, and X twice: "
-            f"{moved(least[0])} against {moved(least[1])}, about {number(least[0] / least[1], 2)} × as much. What a "
+            f"**{moved(fewest[0])} against {moved(fewest[1])}, {number(fewest[0] / fewest[1], 2)} × as much**. What a "
             "GPU moves lies between the two columns of the table."
         )
         layout.chapter_link("three_numbers", "Three numbers shows what caches save →")
     with picture:
-        st.markdown(f"**This run**: {count(fused.values['tokens'])} tokens, V = {count(fused.values['vocab'])}")
-        both = [(title, one.traffic) for title, one in zip(titles, (standard, fused), strict=True)]
-        pictures.drawing(traffic_bars(both, figures.MOVED), traffic_bars(both, figures.MOVED, narrow=True))
         p = long[0].values
         st.markdown(
             f"**A training step**: {count(p['tokens'])} tokens, V = {count(p['vocab'])}, d = {count(p['dim'])}, "
-            f"{p['dtype']}, tiles {p['block_m']} × {p['block_n']}\n\n"
-            + figures.once_and_all(list(zip(titles, long, strict=True)))
+            f"{p['dtype']}: the least that HBM must move"
         )
-        st.caption("formula")
-        if traces:
-            stepper.traffic_table(experiment, traces[0])
+        both = list(zip(titles, least, strict=True))
+        pictures.drawing(*(traffic_bars(both, figures.TENSORS, narrow=one) for one in (False, True)))
+        st.markdown(figures.once_and_all(list(zip(titles, long, strict=True))))
+        st.caption(f"formula · tiles {p['block_m']} × {p['block_n']}")
+        v = fused.values
+        with st.expander(f"The run in the player: {count(v['tokens'])} tokens, V = {count(v['vocab'])}"):
+            own = [(title, one.traffic) for title, one in zip(titles, (standard, fused), strict=True)]
+            pictures.drawing(*(traffic_bars(own, figures.MOVED, narrow=one) for one in (False, True)))
+            if traces:
+                stepper.traffic_table(experiment, traces[0])
 
 
 @repeated
@@ -156,21 +174,18 @@ def backward(experiment: Experiment) -> None:
         "dW = dXᵀ H. With L, P is one exponential: exp(X − L) needs no second search for m and ℓ.\n\n"
         "X itself is recomputed by a matmul: once in the launch that holds tokens, once in the launch that holds rows "
         f"of W. That makes {both.traffic.flops_of('matmul') // forward_flops(experiment)} matmuls in place of 3. "
-        "It is the trade of FlashAttention's backward pass: more FLOPs, fewer bytes.",
+        "It is the trade of FlashAttention's backward pass: more FLOPs, fewer bytes.\n\n"
+        f"**Where is the limit?** The launch for dH keeps a tile's gradient on chip, tokens × d numbers. That works up "
+        f"to d = {wide.values['dim']}. A language model has d = {count(LONG['dim'])}. The second table has two ways to "
+        "go on.",
     ):
         st.markdown(figures.backward_table(forward, wide))
-        st.caption("formula, at the training step above")
-        layout.prose(
-            "**Where is the limit?** The launch for dH keeps a tile's gradient on chip, tokens × d numbers. That works "
-            "up to d = 256. A language model has d = 4,096. There are two ways to go on:\n\n"
-            "- **Cut Cross-Entropy** adds tiles of dH and dW in HBM, and skips tiles in which every P is too small to "
-            "count.\n"
-            "- **Liger's kernel** takes a part of the tokens at a time. It writes their logits to one small buffer, "
-            "and puts dX in their place. Three matmuls are enough, because the gradient is computed in the forward "
-            "pass.\n\n"
-            "Our fast kernel, `kernels/cross_entropy_fast.py`, goes the second way: to write X to a buffer and read "
-            "it again takes less time than one more matmul, which recomputes it. The file begins with the estimate."
+        p = wide.values
+        st.caption(
+            f"formula · {count(p['tokens'])} tokens, V = {count(p['vocab'])}, d = {p['dim']}: the largest d that this "
+            "kernel takes"
         )
+        st.markdown(WAYS_ON)
 
 
 def forward_flops(experiment: Experiment) -> int:
@@ -190,8 +205,8 @@ def how_fast() -> None:
         "How fast, in how much memory?",
         f"Loss and both gradients of {count(found.cases[0].tokens)} tokens. **Ours** is the fast kernel. "
         f"{figures.concluded(found)}\n\n"
-        "Use it when memory is short. If the logits fit, torch.compile is a little faster. A speedup above 1 means "
-        "that ours is faster than the fastest other way. The last column is our memory ÷ the least of the others.\n\n"
+        "Use it when memory is short. If the logits fit, torch.compile is a little faster. The last two columns divide "
+        "ours by the best of the others: above 1, ours takes more.\n\n"
         "V = 50,257 is odd. Matmuls over an odd number of columns were much slower than over a multiple of 64, so ours "
         "computes such a multiple at once and the last columns by themselves. The first lines of "
         "`kernels/cross_entropy_fast.py` have both times.",

@@ -11,13 +11,14 @@ from explain.chapters.decoding.cache import MODELS, Model
 from explain.chapters.decoding.masks import seen
 from explain.chapters.decoding.programs import DTYPE, KV_HEADS, LAYERS, PARAMETERS, Filled, splits_at_once
 from explain.chapters.decoding.savings import SPLITS, Saving
-from explain.chapters.speed.results import Case, Result
+from explain.chapters.speed.results import TABLES, Case, Result
+from explain.chapters.sweeps.figures import ticks
 from explain.figures import palette
 from explain.figures.labels import text_width, widest
 from explain.figures.numbers import count, duration, moved, number, percent, ratio, si
 from explain.figures.palette import SYMBOLS, css, css_ink
 from explain.figures.svg import circle, line, path, picture, rect, text
-from explain.figures.tables import Column, markdown
+from explain.figures.tables import Column, Columns, markdown
 from explain.gpus import Gpu, card
 from explain.kept import kept
 from kernels.catalog import KERNELS
@@ -30,6 +31,26 @@ SPLITS_SHOWN, TURNS_HIGH = 64, 170.0
 """The most splits on the axis of the keys that an SM reads, and the height of that picture."""
 ROWS_SHOWN = (1, 2048)
 """The fewest and the most rows on the axis of the bound."""
+
+
+@kept
+def idle_sms(gpu: Gpu, *, narrow: bool = False) -> str:
+    """Each SM as a square, solid where it has a program: without splits, then with as many splits as run at once."""
+    across, pitch, step = (22, 17.5, 15.0) if narrow else (66, 13.0, 11.0)
+    high = math.ceil(gpu.sms / across) * pitch
+    parts: list[str] = []
+    for i, splits in enumerate((1, splits_at_once(KV_HEADS, gpu))):
+        y, programs = i * (high + 34), KV_HEADS * splits
+        split = "One query, no split" if splits == 1 else f"Keys in {splits} splits"
+        parts.append(
+            text(0, y + 14, f"{split}: {programs} programs, {gpu.sms - programs} of {gpu.sms} SMs idle", bold=True)
+        )
+        for sm in range(gpu.sms):
+            told = f"SM {sm + 1}: {'a program' if sm < programs else 'idle'}"
+            x, top = 1 + sm % across * pitch, y + 22 + sm // across * pitch
+            parts.append(_square(x, top, step, SOLID if sm < programs else 0.0, told))
+    label = f"The {gpu.sms} SMs of the {gpu.name}, with one query"
+    return picture(across * pitch + 2, 2 * (high + 34) - 8, label, parts, "30rem" if narrow else "54rem")
 
 
 @kept
@@ -149,8 +170,7 @@ def bound_chart(bound: Bound, gpu: Gpu, *, narrow: bool = False) -> str:
         x, _ = at(2**power, flat)
         parts += [line(x, bottom, x, bottom + 5), text(x, bottom + 22, count(2**power), anchor="middle", faint=True)]
     parts.append(text(left + width / 2, bottom + 46, "rows that share each key = FLOPs per byte", anchor="middle"))
-    doubled = [flat * 2**k for k in range(int(math.log2(steepest / flat)) + 1)]
-    for seconds in (*(one for one in doubled if one < steepest / 1.4), steepest):
+    for seconds in ticks(floor, ceiling):
         x, y = at(ROWS_SHOWN[0], seconds)
         parts += [line(x - 5, y, x, y), text(x - 10, y + 5, duration(seconds), anchor="end", faint=True)]
     knee = at(ridge(gpu), flat)
@@ -185,7 +205,7 @@ def bound_words(bound: Bound, gpu: Gpu) -> str:
         f"The {gpu.name} can do {number(ridge(gpu))} in the time of one byte: "
         + (f"**{more}**." if bound.queries > 1 else "it waits for bytes nearly all the time.")
         + f"\n\nUp to **{count(free_queries(gpu))} queries** per head the bound stays the same.\n\n"
-        f"**All layers**: {LAYERS} × {duration(now)} = {duration(LAYERS * now)}. And the weights are read "
+        f"**All layers**: {LAYERS} × {si(now, 's', digits=4)} = {duration(LAYERS * now)}. And the weights are read "
         f"once: {PARAMETERS // 10**9}\u00a0billion × {ITEM_BYTES[DTYPE]} bytes ÷ {rate} = "
         f"{duration(seconds_of_weights(gpu))}."
     )
@@ -319,14 +339,15 @@ def measured_table(result: Result) -> str:
     for case, own in _measured(result):
         copy, best = _copy(case), case.baselines[0] if case.baselines else None
         rows.append((
-            case.words.replace(" ", "\u00a0"), case.work, case.work / _rate(result), own,
+            *case.shape, case.work, case.work / _rate(result), own,
             _share(case.work / own, result), _share(copy, result),
             f"{best.label}: {ratio(own / best.seconds)}" if best and best.seconds else "–",
         ))  # fmt: skip
-    columns = (
-        "shape", Column("K and V", moved), Column("at least", duration),
-        Column("flash_decode", duration), Column(f"of {si(_rate(result), 'B/s')}"), Column("a copy"),
-        Column("time ÷ fastest library's"),
+    dtypes = ", ".join(dict.fromkeys(case.dtype for case, _ in _measured(result)))
+    columns: Columns = (
+        *(Column(name, count) for name in TABLES["decode"].dimensions), Column(f"K and V, {dtypes}", moved),
+        Column("at least", duration), Column("flash_decode", duration),
+        Column(f"of {si(_rate(result), 'B/s')}"), Column("a copy"), Column("time ÷ fastest library's"),
     )  # fmt: skip
     return markdown(columns, rows)
 

@@ -23,6 +23,7 @@ from explain.records.code import stale_words
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
+from explain.ui.gpu import gpu_choice
 from kernels.parameters import ALIGNMENTS
 from kernels.traffic_decoding import merge_bytes
 
@@ -30,7 +31,7 @@ PRESETS = (
     "normal", "ascending", "descending", "constant", "one_hot", "spike_last_tile", "first_tile_masked",
     "last_tile_masked", "everything_masked",
 )  # fmt: skip
-GOAL = "see what one query changes: too few programs, keys in parts, bytes as the limit, and two causal masks."
+GOAL = "see why one query leaves most of the GPU idle, and how splitting the keys fills it."
 WORDS = (
     "A model that writes a text adds one token at a time. Its query attends to the keys and values of all tokens "
     "before it: the KV cache. Below the player: "
@@ -45,8 +46,8 @@ PROGRAMS, BOUND, CACHES, NO_HELP, MEASURED, LENGTHS_DIFFER = (
 )
 """The sections below the player."""
 JUMPS = {
-    "how many splits": PROGRAMS, "how fast": BOUND, "GQA and MQA": CACHES, "no help": NO_HELP, "measured": MEASURED,
-    "two causal masks": LENGTHS_DIFFER,
+    "how many splits": PROGRAMS, "how fast": BOUND, "GQA and MQA": CACHES,
+    "where FlashAttention does not help": NO_HELP, "measured on a GPU": MEASURED, "two causal masks": LENGTHS_DIFFER,
 }  # fmt: skip
 LENGTHS = [2**k for k in range(10, 18)]
 QUERIES = [2**k for k in range(9)]
@@ -59,21 +60,30 @@ def words() -> str:
     return f"{WORDS}{' · '.join(links)}."
 
 
-def choose() -> tuple[str, list[Experiment]]:
-    """What the player shows, and its runs: a few queries in parts, or the same run under both masks."""
-    view = controls.pick("In the player", (PARTS, MASKS), "view", wrap=True)
+def choose() -> tuple[str, Gpu, list[Experiment]]:
+    """What the player shows, the GPU of the page, and the player's runs; first the problem that they solve."""
+    with st.container(horizontal=True):
+        view = controls.pick("In the player", (PARTS, MASKS), "view", wrap=True, width="content")
+        with st.container(width="content"):
+            gpu = gpu_choice()
+    pictures.drawing(figures.idle_sms(gpu), figures.idle_sms(gpu, narrow=True))
+    return view, gpu, _runs(view)
+
+
+def _runs(view: str) -> list[Experiment]:
+    """A few queries in parts, or the same run under both masks."""
     if view == MASKS:
         p = lessons.VERIFIED.values
         layout.prose(
             f"Here are {p['seq_len']} queries and {p['kv_len']} keys, twice. The runs differ in one number, "
             f"`diagonal`: kv_len − seq_len = {p['kv_len'] - p['seq_len']}, or 0."
         )
-        return view, [lessons.VERIFIED, lessons.top_left(lessons.VERIFIED)]
+        return [lessons.VERIFIED, lessons.top_left(lessons.VERIFIED)]
     chosen = controls.controls(
         lessons.DECODED, ["inputs", "splits", "heads", "seq_len"], PRESETS,
         folded=["kv_len", "block_m", "block_n", "causal", "align", "dtype"],
     )  # fmt: skip
-    return view, [chosen]
+    return [chosen]
 
 
 def step_through(view: str, experiments: list[Experiment]) -> Runs:
@@ -95,13 +105,13 @@ def _parts(experiment: Experiment, trace: Trace) -> None:
     splits = f"{p['splits']} split{'s' * (p['splits'] > 1)}"
     with layout.part(
         "Each part is attention; then the parts are merged",
-        f"**Launch 1**: the keys in {splits}, a program each. A program attends to its own keys, as FlashAttention "
-        "does, and writes O and lse of its part. The keys of a part are read once for all "
+        f"**Launch 1** cuts the keys into {splits}. Each split has one program. It attends to its own keys, as "
+        "FlashAttention does, and writes O and lse of its part. The keys of a part are read once for all "
         f"{rows} rows. On a GPU the programs run **at the same time**, each on an SM. The player shows them one after "
         "the other.\n\n"
-        "**Launch 2**: a program reads the parts. The weights of each part sum to 1 already; lse = m + ln ℓ says "
-        "what their sum was before. So the merge is the rule of *Online softmax*: a part counts as one key with the "
-        "score lse. Its m is the largest lse so far, and L in HBM is lse of the whole row.\n\n"
+        "**Launch 2** merges: a program reads the parts. The weights of each part sum to 1 already; lse = m + ln ℓ "
+        "says what their sum was before. So the merge is the rule of *Online softmax*: a part counts as one key with "
+        "the score lse. Its m is the largest lse so far, and L in HBM is lse of the whole row.\n\n"
         f"The price: O and lse of each part go to HBM and back, **{moved(merge_bytes(p))}** here.",
     ):
         pictures.drawing(timeline.drawn(experiment), timeline.drawn(experiment, narrow=True))
@@ -242,8 +252,7 @@ def measured() -> None:
             st.info("No time is recorded. To measure: `python benchmarks/speed.py decode --out FILE`")
         else:
             st.markdown(figures.measured_table(result))
-            shape = "shape: batch × heads × heads of keys × keys × d"
-            st.caption(f"{shape} · a copy writes as many bytes as it reads · {result.source('decode')}")
+            st.caption(f"KV heads: heads of keys · a copy writes as many bytes as it reads · {result.source('decode')}")
             if stale := stale_words(result.stale):
                 st.caption(stale)
         layout.chapter_link("speed", "Its code, and what it took →", {"view": "Other kernels", "work": "Decode"})

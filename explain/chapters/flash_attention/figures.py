@@ -410,9 +410,9 @@ def shares_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
 @kept
 def traffic_bars(runs: Sequence[tuple[str, Traffic]], groups: Sequence[Group], *, narrow: bool = False) -> str:
     """The groups' bytes by formula, as a bar under the title of each run; the bars have one scale. A group's reads and
-    writes stand in the order of the run; a part too small for its name has it below. `narrow` fits a phone."""
+    writes stand in the order of the run; a part too small for its name has it below. `narrow` is for a phone."""
     totals = [formula.read_bytes + formula.written_bytes for _, formula in runs]
-    left, width, high, drawn = 2.0, 290.0 if narrow else 440.0, 94.0, []
+    left, width, high, drawn = 2.0, 236.0 if narrow else 440.0, 94.0, []
     for i, (title, formula) in enumerate(runs):
         x, y = left, high * i + 22
         drawn.append(text(left, y - 8, title, bold=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -166,12 +167,18 @@ def _format(quantity: str) -> Callable[[float], str]:
     return partial(fixed, decimals=1) if quantity.endswith("%") else partial(number, digits=4)
 
 
-@kept
-def spilled(plan: Plan, one: Entry, kernel: str = "") -> str:
-    """The plan's first kernel, or this `kernel`, that wrote its output and its spilled registers, nothing else, in a
-    sentence; Markdown.
+@dataclass(frozen=True)
+class Spilled:
+    """What a kernel wrote to L2 besides its output, in two short sentences, and to the byte; Markdown."""
 
-    Empty if the counters show no such kernel.
+    told: str
+    exact: str
+
+
+@kept
+def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
+    """The plan's first kernel, or this `kernel`, that wrote its output and its spilled registers, nothing else; None
+    if the counters show no such kernel.
     """
     for experiment in plan.experiments:
         point = one.record.point(experiment)
@@ -180,14 +187,16 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> str:
         counts, output = point.counters.cold, experiment.traffic.written_bytes
         if (spill := counts.spill_written_bytes) and counts.l2_written_bytes == output + spill:
             stored = " and ".join(term.buffer for term in experiment.traffic.terms if term.written)
-            return (
-                f"**{experiment.entry.title} wrote {ratio((output + spill) / output)} the bytes of its output to L2**, "
-                f"because its tile does not fit in the registers: {count(output + spill)} bytes at {sizes(experiment)}."
-                f" The kernel stores {count(output)} bytes of them in {stored}, "
-                f"and {count(spill)} bytes are spilled registers: equal to the byte. Loading those again is not in "
-                "this sum."
+            wide = experiment.values.get("head_dim")
+            at = f"d = {wide}" if wide else sizes(experiment)
+            return Spilled(
+                f"**At {at} the tile of {experiment.entry.title} does not fit in the registers.** Spilled registers "
+                f"are {moved(spill)} of the {moved(output + spill)} that it writes to L2.",
+                f"**Spilled, to the byte**: {experiment.entry.title} at {sizes(experiment)} wrote "
+                f"{count(output + spill)} bytes to L2. {count(output)} bytes are {stored}, {count(spill)} bytes are "
+                "spilled registers. Loading those again is not in this sum.",
             )
-    return ""
+    return None
 
 
 @kept
@@ -288,51 +297,60 @@ def most_used(record: Record) -> list[tuple[str, str, str]]:
 
 @kept
 def limits(shown: Sequence[Entry]) -> list[go.Figure]:
-    """The measured limits of each GPU as dots, a plot for each unit: a line marks the datasheet's rate."""
+    """The measured limits of each GPU as bars, a plot for each unit: a line marks the datasheet's rate."""
     units = dict.fromkeys(roof.unit for one in shown for roof in one.record.roofs.values())
     return [_limits(shown, unit) for unit in units]
 
 
 def _limits(shown: Sequence[Entry], unit: str) -> go.Figure:
-    figure, levels = plot(), set()
+    figure, levels, alone = plot(), set(), len(shown) == 1
     for place, one in enumerate(shown, start=1):
         roofs = [roof for roof in one.record.roofs.values() if roof.unit == unit]
         names = [roof_name(roof.level) for roof in roofs]
         levels |= set(names)
         stated = [specified(roof.level, one.record.gpu) for roof in roofs]
         told = [
-            f"\u2003<b>{si(roof.per_second, unit)}</b>"
+            f"\u2002<b>{si(roof.per_second, unit)}</b>"
             + (f" · {percent(roof.per_second / rate)} of {si(rate, unit)}" if rate else "")
             for roof, rate in zip(roofs, stated, strict=True)
         ]
-        beside = {"y": names, "orientation": "h", "offsetgroup": place}
-        if len(shown) == 1:
-            figure.add_scatter(
-                **beside, x=stated, mode="markers", name="datasheet", hoverinfo="skip",
-                marker={"symbol": "line-ns", "size": 24, "line": {"width": 3, "color": palette.mid("slate")}},
-            )  # fmt: skip
         rates = [roof.per_second for roof in roofs]
-        hues = [_hue(roof.level) if len(shown) == 1 else f"series-{place}" for roof in roofs]
-        figure.add_scatter(
-            **beside, x=rates, mode="markers", name=plain(one.label), showlegend=len(shown) > 1,
-            marker={"color": [palette.mid(hue) for hue in hues], "size": 14},
+        hues = [_hue(roof.level) if alone else f"series-{place}" for roof in roofs]
+        figure.add_bar(
+            y=names, x=rates, orientation="h", name=plain(one.label), showlegend=not alone,
+            marker={"color": [palette.mid(hue) for hue in hues]}, width=0.6 if alone else None,
+            text=None if alone else told, textposition="outside", cliponaxis=False,
             customdata=[roof.method for roof in roofs], hovertemplate="%{customdata}<extra>%{y}</extra>",
         )  # fmt: skip
-        figure.add_scatter(  # its text is clear of dot and line
-            **beside, x=[max(roof.per_second, rate or 0) for roof, rate in zip(roofs, stated, strict=True)],
-            mode="text", text=told, textposition="middle right", cliponaxis=False, showlegend=False, hoverinfo="skip",
-        )  # fmt: skip
-    every = [roof.per_second for one in shown for roof in one.record.roofs.values() if roof.unit == unit]
-    low, high = math.floor(math.log10(min(every))), math.ceil(math.log10(max(every)))
-    marks = {10.0**power: si(10.0**power, unit, digits=1) for power in range(low, high + 1)}
-    figure.update_xaxes(
-        **logarithmic(f"{UNITS.get(unit, unit)} per second", marks), range=[low - 0.1, high + 0.75 * (high - low)]
+        if alone:
+            figure.add_scatter(
+                y=names, x=stated, mode="markers", name="datasheet", hoverinfo="skip",
+                marker={"symbol": "line-ns", "size": 26, "line": {"width": 3, "color": palette.mid("slate")}},
+            )  # fmt: skip
+            figure.add_scatter(  # its text is clear of bar and line
+                y=names, x=[max(roof.per_second, rate or 0) for roof, rate in zip(roofs, stated, strict=True)],
+                mode="text", text=told, textposition="middle right", cliponaxis=False, showlegend=False,
+                hoverinfo="skip",
+            )  # fmt: skip
+    most = max(
+        rate
+        for one in shown
+        for roof in one.record.roofs.values()
+        if roof.unit == unit
+        for rate in (roof.per_second, specified(roof.level, one.record.gpu) or 0.0)
     )
+    decade = 10.0 ** (math.floor(math.log10(most)) - 1)
+    step = next(decade * size for size in (1, 2, 5, 10, 20, 50) if most < 4 * decade * size)
+    marks = {step * place: si(step * place, unit) for place in range(math.floor(most / step) + 1)}
+    figure.update_xaxes(
+        title=f"{UNITS.get(unit, unit)} per second", tickvals=list(marks), ticktext=["0", *list(marks.values())[1:]],
+        range=[0, 1.9 * most], tickangle=0,
+    )  # fmt: skip
     figure.update_yaxes(autorange="reversed", ticksuffix="  ", showgrid=True, automargin=False)
     room = widest((roof_name(level) for one in shown for level in one.record.roofs), FONT) + 24
     figure.update_layout(
-        meta=unit, height=110 + 32 * len(levels) * max(1, len(shown)), margin={"l": room, "r": 8, "t": 34, "b": 8},
-        scattermode="group", hovermode="closest", showlegend=True,
+        meta=unit, height=110 + 34 * len(levels) * max(1, len(shown)), margin={"l": room, "r": 8, "t": 34, "b": 8},
+        barmode="group", bargap=0.3, hovermode="closest", showlegend=True,
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "traceorder": "reversed"},
     )  # fmt: skip
     return figure

@@ -70,7 +70,8 @@ def limits(shown: Sequence[Entry]) -> None:
             "What each GPU can do at most",
             "Small kernels that do one thing: move bytes, multiply matrices, or compute exponentials. Their best rates "
             "are the roofs in the rooflines and the peaks of the speed page.\n\n"
-            "**The vertical mark** is the datasheet's rate, where it states one. No kernel reaches it.",
+            "The axis begins at 0. **The vertical mark** is the datasheet's rate, where it states one. No kernel "
+            "reaches it.",
         ):
             _cards(figures.most_used(shown[0].record))
             for figure in figures.limits(shown):
@@ -85,17 +86,17 @@ def limits(shown: Sequence[Entry]) -> None:
 @st.fragment
 def numbers(shown: Sequence[Entry]) -> None:
     """Every point of a plan, GPUs side by side; below it how they were measured, and what is missing."""
-    layout.header("Look a number up")
+    layout.header("Look up a number")
     spilled = _points(shown)
     told, folded = st.columns(2, gap="large")
     with told:
         if spilled:
-            layout.prose(spilled)
+            layout.prose(spilled.told)
         for one in shown:
             sourced(one.source)
     with folded:
         with st.expander("How they were measured"):
-            layout.prose(MEASURED)
+            layout.prose(MEASURED + (f"- {spilled.exact}\n" if spilled else ""))
         with st.expander("Versions, dates and methods"), st.container(key="numbers of records"):
             st.markdown(figures.about(shown), unsafe_allow_html=True)
         if missed := figures.missed_table(shown):
@@ -103,8 +104,8 @@ def numbers(shown: Sequence[Entry]) -> None:
                 st.markdown(missed, unsafe_allow_html=True)
 
 
-def _points(shown: Sequence[Entry]) -> str:
-    """Lets the reader choose a plan and shows its points. Returns a sentence on what a run wrote besides its output."""
+def _points(shown: Sequence[Entry]) -> figures.Spilled | None:
+    """Lets the reader choose a plan and shows its points. Returns what a run wrote besides its output."""
     plans = figures.plans(shown)
     opening = list(plans).index("levels") if "levels" in plans else 0
     places = st.columns([3, 2, 2 if len(shown) > 1 else 1], vertical_alignment="bottom")
@@ -112,7 +113,7 @@ def _points(shown: Sequence[Entry]) -> str:
         "Set", list(plans), index=opening, format_func=lambda name: plans[name].about, key="set", bind="query-params"
     )
     if not name:
-        return ""
+        return None
     measured, alone = ["", *figures.kernels(plans[name], shown)], len(shown) == 1
     kernel = places[1].selectbox(
         "Kernel",
@@ -127,7 +128,7 @@ def _points(shown: Sequence[Entry]) -> str:
     every = quantity is not None or places[2].toggle("Every column", key="every", bind="query-params")
     with st.container(key="numbers of points"):
         st.markdown(figures.points_table(plans[name], shown, quantity, every, kernel), unsafe_allow_html=True)
-    return "" if quantity else figures.spilled(plans[name], shown[0], kernel)
+    return None if quantity else figures.spilled(plans[name], shown[0], kernel)
 
 
 def counters_here() -> None:
@@ -195,7 +196,7 @@ def predictions() -> None:
     with layout.part(
         "Predicted times, and how wrong they are",
         "For a GPU without a record, the pages predict times:\n\n**overhead + max(bytes ÷ bandwidth, FLOPs ÷ peak)**"
-        "\n\nSMs without a program are left out. Bandwidth and peak are the GPU's specification. "
+        "\n\nThe model ignores idle SMs. Bandwidth and peak are the GPU's specification. "
         f"Overhead and two efficiencies are fitted to each kernel's own times on the {model.gpu}.\n\nA time that was "
         f"recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So a kernel that is slower "
         "than its model stays slower.\n\n**How wrong is it?** The chart predicts each of "

@@ -52,7 +52,8 @@ def run_sheet(page: contents.Page, tour: tours.Tour | None) -> None:
     told = f"About {page.minutes} minutes, without a tour: show the page from top to bottom, with the points below."
     if tour:
         minutes, seconds = divmod(round(60 * tour.minutes), 60)
-        told = f"Tour {minutes}:{seconds:02}; with questions, the chapter takes about {page.minutes} minutes. "
+        long = f"{minutes} minutes" if not seconds else f"{minutes}:{seconds:02} minutes"
+        told = f"The tour takes {long}, with questions about {page.minutes}. "
         told += "The clock starts when the player shows a caption; *Restart* sets it to 0."
     with st.container(horizontal=True):
         layout.chapter_link("home", "← Tilescope")

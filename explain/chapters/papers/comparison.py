@@ -26,8 +26,12 @@ def reproduced(ours: float, low: float, high: float) -> bool:
 
 def compared(what: str, ours: float, papers: float) -> str:
     """A ratio beside the paper's, and how they compare."""
-    close = f"reproduced {WITHIN}" if reproduced(ours, papers, papers) else "not reproduced"
-    return f"{what}: {ratio(ours)} here and {ratio(papers)} in the paper, {close}."
+    return f"{what}: {ratio(ours)} here and {ratio(papers)} in the paper {chip(reproduced(ours, papers, papers))}"
+
+
+def chip(close: bool, more: str = "") -> str:
+    """The verdict as a badge, in Markdown; `more` qualifies it."""
+    return f":green-badge[✓ reproduced {WITHIN}{more}]" if close else ":orange-badge[✗ not reproduced]"
 
 
 def short(record: Record) -> str:

@@ -73,7 +73,7 @@ class Figure:
     @property
     def brief(self) -> str:
         """The title in short, for a button."""
-        return f"{self.number} · {'top-5, ' * ('top' in self.title)}{count(self.batch)} rows"
+        return f"{self.number} · {'top-5, ' * ('top' in self.title)}{count(self.batch)}"
 
     @property
     def largest_bytes(self) -> int:

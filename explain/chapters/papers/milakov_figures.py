@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from explain.chapters.papers import milakov
-from explain.chapters.papers.comparison import HEIGHT, PAPER, WITHIN, Pair, billions, reproduced, seconds_of, short
+from explain.chapters.papers.comparison import HEIGHT, PAPER, Pair, billions, chip, reproduced, seconds_of, short
 from explain.chapters.papers.milakov import Figure, Said
 from explain.figures import numbers
 from explain.figures.lines import Line, chart, colour_of
@@ -36,19 +36,19 @@ def softmax_verdict(figure: milakov.Figure, record: Record) -> str:
     near = reproduced(ours, low, high)
     at, first = next(((cols, gain) for cols, gain in gained if cols >= said.at), gained[-1])
     result = f"{ratio(ours)} on rows of {count(v)}"
+    later = ""
     if near and not reproduced(first, low, high):
-        result = f"{ratio(first)} on rows of {count(at)}: not reproduced. {result}: reproduced {WITHIN}"
-    else:
-        result += f". {'Reproduced' if near else 'Not reproduced'} {WITHIN}"
+        result, later = f"{ratio(first)} on rows of {count(at)}, {result}", ", on longer rows"
     told = (
         f"**Paper**: {KERNELS[figure.fast[0]].short} is about {paper} × as fast as {KERNELS[figure.slow].short}, from "
-        f"{count(said.at)} elements in a row on.\n\n**Here**: {result}."
+        f"{count(said.at)} elements in a row on.\n\n**Here**: {result}. {chip(near, later)}"
     )
     known = card(record.gpu)
     if figure.number == 1 and begins and begins > said.at and known and known.l2_bytes > milakov.THEIR_L2_BYTES:
         told += (
-            f" The speedup begins at {count(begins)} elements: L2 holds {numbers.capacity(known.l2_bytes)}, "
-            f"theirs {numbers.capacity(milakov.THEIR_L2_BYTES)}."
+            f"\n\nOn the {short(record)} the speedup begins at {count(begins)} elements, not {count(said.at)}. Its L2 "
+            f"cache holds {numbers.capacity(known.l2_bytes)}; the paper's V100 has "
+            f"{numbers.capacity(milakov.THEIR_L2_BYTES)}."
         )
     return told
 

@@ -49,11 +49,11 @@ def softmax_and_top_k(chosen: Sequence[Entry]) -> None:
     """Milakov & Gimelshein: accesses per element, and figures 1 to 4."""
     words, pictures = layout.sides("Figures 1 to 4, beside what the paper says about them")
     with words:
-        figure = _FIGURES[pick("Figure", _FIGURES, "figure", wrap=True)]
+        figure = _FIGURES[pick("Figure · rows", _FIGURES, "figure", wrap=True)]
         _told(
             "Online softmax reads a row twice, safe softmax three times. Are fewer accesses faster?\n\n"
-            f"The paper measured on a {milakov.THEIR_GPU}. It prints curves without numbers. What is grey in "
-            "the speedup chart is what its sentences state, for the V that they name:\n\n"
+            f"The paper measured on a {milakov.THEIR_GPU}. It prints curves without numbers. V is the number of "
+            "elements in a row. The grey lines show what the paper says:\n\n"
             + "\n".join(f"- {said.words}, {said.where}" for said in figure.said)
             + "\n\n**What differs**\n\n"
             f"- *Program*: the paper's program has {milakov.THEIR_THREADS} threads per row, and each thread keeps its "

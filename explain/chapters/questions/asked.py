@@ -60,7 +60,7 @@ def _question(group: str, row: str) -> Question:
 
 
 def cards() -> dict[str, str]:
-    """Each group's questions as cards, in Markdown and HTML: the line, the question, its answer, the screen, sources.
+    """Each group's questions as cards, in Markdown and HTML: the question, the line, its answer, the screen, sources.
 
     A Markdown link to the screen would open it in another tab.
     """
@@ -71,7 +71,7 @@ def cards() -> dict[str, str]:
 def _card(one: Question) -> str:
     link = f'<a href="{escape(one.address)}" target="_self">{_screen(one)} →</a>'
     return (
-        f"<article>\n\n<div class=line>{_coloured(one.line)}</div>\n\n**{one.question}**\n\n{one.answer}\n\n"
+        f"<article>\n\n**{one.question}**\n\n<div class=line>{_coloured(one.line)}</div>\n\n{one.answer}\n\n"
         f"{link} :small[{one.sources}]\n\n</article>"
     )
 

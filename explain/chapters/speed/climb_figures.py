@@ -370,7 +370,7 @@ SHADES: Mapping[str, float] = dict(
     zip((*(one for one in GROUPS if one not in HUES), EMPTY), (0.68, 0.36, 0.12, 0.04), strict=True)
 )
 """How dark the grey of each other wait is."""
-WIDTH, STALL_ROW, BAR, AXIS = 700.0, 46.0, 18.0, 40.0
+WIDTH, PHONE, STALL_ROW, BAR, AXIS = 700.0, 330.0, 46.0, 18.0, 40.0
 WORKING = GROUPS["issues, or is ready to"]
 
 
@@ -433,29 +433,38 @@ def shares_told(steps: Sequence[Step], peak: Limit | None, counted: Mapping[str,
     if not of_peak or cycles is None:
         return ""
     return (
-        f"\n\n**A share of what?** {top.rung.label.capitalize()}: {numbers.percent(of_peak)} of the peak is a share of "
-        f"a large matmul's throughput. {numbers.percent(cycles / 100)} is a share of all cycles. *What the warps do* "
-        "shows a share of one program's time, at a smaller N."
+        f"\n\n**Two percentages**, both of {top.rung.label}: {numbers.percent(of_peak)} compares with a large matmul's "
+        f"speed. {numbers.percent(cycles / 100)} is the share of cycles in which the tensor cores work. *What the "
+        "warps do* has one program's time, at a smaller N."
     )
 
 
-def stall_bars(kernels: Sequence[Waits]) -> str:
-    """A bar per kernel: all of its warps' time, divided into GROUPS and EMPTY, in one order and the same colours."""
+def stall_bars(kernels: Sequence[Waits], *, narrow: bool = False) -> str:
+    """A bar per kernel: all of its warps' time, divided into GROUPS and EMPTY, in one order and the same colours.
+
+    `narrow` is for a phone.
+    """
+    width, row, below = (PHONE, STALL_ROW + 16, 16) if narrow else (WIDTH, STALL_ROW, 0)
     divided = [one.by_group for one in kernels]
     shown = [group for group in (*GROUPS, EMPTY) if any(by_group[group] >= 0.005 for by_group in divided)]
-    parts, top = _legend(shown)
+    parts, top = _legend(shown, width)
     for at, (one, by_group) in enumerate(zip(kernels, divided, strict=True)):
         name, stalls, tensor, _ = one
-        y, x = top + at * STALL_ROW, 0.0
-        parts.append(svg.text(0, y + 15, name, bold=True))
-        busy = f"a scheduler's {numbers.fixed(stalls.warps, 1)} warps issue in {numbers.percent(stalls.busy)} of cycles"
+        y, x = top + at * row + below, 0.0
+        parts.append(svg.text(0, y + 15 - below, name, bold=True))
+        who = "" if narrow else f"a scheduler's {numbers.fixed(stalls.warps, 1)} "
+        busy = f"{who}warps issue in {numbers.percent(stalls.busy)} of cycles"
         if tensor is not None:
             busy += f" · tensor pipe active in {numbers.fixed(tensor, 0)}%"
-        parts.append(svg.text(WIDTH, y + 15, busy, size=svg.SMALL, anchor="end", faint=True))
+        parts.append(
+            svg.text(
+                0 if narrow else width, y + 15, busy, size=svg.SMALL, anchor="start" if narrow else "end", faint=True
+            )
+        )
         whole = sum(by_group[group] for group in shown) or 1.0  # counted in several runs, so not exactly 1
         for group in shown:
             part, (colour, shade) = by_group[group], _look(group)
-            wide = WIDTH * part / whole
+            wide = width * part / whole
             if wide <= 0:
                 continue
             title = _stall_title(one, group)
@@ -470,14 +479,14 @@ def stall_bars(kernels: Sequence[Waits]) -> str:
                 ink = palette.letters(palette.fill(colour)) if shade == 1 else ""
                 parts.append(svg.text(x + wide / 2, y + 35.5, words, size=svg.SMALL, anchor="middle", fill=ink))
             x += wide
-    foot = top + STALL_ROW * len(kernels)
-    parts.append(svg.line(0, foot + 4, WIDTH, foot + 4))
+    foot = top + row * len(kernels)
+    parts.append(svg.line(0, foot + 4, width, foot + 4))
     for part, anchor, words in ((0.0, "start", ""), (0.5, "middle", " of the warps' time"), (1.0, "end", "")):
-        x = part * WIDTH
+        x = part * width
         parts.append(svg.line(x, foot, x, foot + 8))
         parts.append(svg.text(x, foot + 24, numbers.percent(part) + words, size=svg.SMALL, anchor=anchor, faint=True))
     label = f"What the warps of {', '.join(name for name, *_ in kernels)} spend their time on"
-    return svg.picture(WIDTH, foot + AXIS, label, parts, most="900px")
+    return svg.picture(width, foot + AXIS, label, parts, most="900px")
 
 
 def _look(group: str) -> tuple[str, float]:
@@ -485,11 +494,11 @@ def _look(group: str) -> tuple[str, float]:
     return ("slate", SHADES[group]) if group in SHADES else (HUES[group], 1.0)
 
 
-def _legend(groups: Sequence[str]) -> tuple[list[str], float]:
+def _legend(groups: Sequence[str], width: float) -> tuple[list[str], float]:
     parts, x, y = [], 0.0, 4.0
     for group in groups:
         wide = 36 + labels.text_width(group, svg.SMALL)
-        if x and x + wide > WIDTH:
+        if x and x + wide > width:
             x, y = 0.0, y + 20
         colour, shade = _look(group)
         edge = palette.css(colour) if group == EMPTY else "none"

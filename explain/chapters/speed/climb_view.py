@@ -26,8 +26,8 @@ from explain.ui.layout import header, part, prose, sides
 from explain.ui.pictures import drawing, pressable, pressed
 from kernels.digest import digest_of
 
-OPENING = "pipelined"
-"""The rung that the page opens on: a single new line."""
+OPENING = "bf16"
+"""The rung that the page opens on: the largest step, told in a sentence."""
 READABLE, BASE_2 = readable.KERNEL, readable.TWIN.name
 """The readable kernel that stands beside the climb, and the rung with the same arithmetic."""
 NOTABLE = 1.2
@@ -221,10 +221,15 @@ def counted(shown: Chosen) -> None:
     where, p = first.origin.provenance if first.origin else None, first.experiment.values
     sizes = f"batch {p['batch']}, {p['heads']} heads, N = {numbers.count(p['seq_len'])}, d = {p['head_dim']}"
     shape = sizes + ", causal" * p["causal"]
-    masked = "" if p["causal"] else ", not here"
+    tiles = (
+        "Causal tiles skip what the mask hides."
+        if p["causal"]
+        else "Causal tiles skip nothing without a mask, as here: they only save the comparison of each full tile with "
+        "the last key."
+    )
     words = (
         "A kernel is fast if its **tensor cores** are busy. Most kernels of the climb remove a "
-        f"wait. exp2 saves instructions; causal tiles save work only under a mask{masked}."
+        f"wait. exp2 saves instructions. {tiles}"
         "\n\nThe bars: in which share of the cycles the tensor cores multiply. fp32 does not use them. "
         f"{climb_figures.tensor_told(found, RUNGS)}"
         f"{climb_figures.shares_told(shown.steps, shown.limit, found)}"
@@ -239,7 +244,7 @@ def counted(shown: Chosen) -> None:
                     "Each bar is the time of all warps of a kernel.\n\n"
                     f"**{last.kernel}**: {climb_figures.stalls_told(last)}"
                 )
-                drawing(shown.stall_bars)
+                drawing(*shown.stall_bars)
         with st.expander("Tensor cores and bytes of each kernel"):
             with st.container(key="numbers of counters"):
                 st.markdown(shown.counters_table)
@@ -276,8 +281,9 @@ def _lanes(runs: tuple[Timeline, ...]) -> None:
         places = {number: f"program {number}, on SM {one.sm}" for number, one in programs.items()}
         number = option("Program", places, "program", next(iter(programs)))
         prose(
-            "The **producer** warp asks the TMA for tiles. **Consumer** warpgroups run the matmuls and the softmax. "
-            "Where a softmax overlaps with a matmul of its own group or of the other, the tensor cores do not wait."
+            "Violet and pink are matmuls, blue is softmax, grey is waiting. **Good: at every moment there is violet or "
+            "pink**, so the tensor cores work.\n\n"
+            "The **producer** warp asks the TMA for tiles. **Consumer** warpgroups run the matmuls and the softmax."
             f"\n\n{timeline.timeline_told(run, programs[number])}"
         )
         if plain and run.overlaps:

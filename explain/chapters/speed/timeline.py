@@ -370,8 +370,8 @@ def timeline_told(timeline: Timeline, program: Program) -> str:
         most = f"At most **{numbers.percent(program.hidden)}** of the softmax overlaps with a matmul."
         told += f" {most if program.hidden >= 0.005 else 'No softmax overlaps with a matmul.'}"
     marked = numbers.fixed(timeline.marked_us, 1)
-    told += f" The longest program takes {marked} µs, from its first instruction to its last, with the clock read."
+    told += f" The longest program takes {marked} µs. Reading the clock costs a little time too."
     if timeline.plain_us is None:
         return told
     plain = numbers.fixed(timeline.plain_us, 1)
-    return f"{told} A whole launch takes {plain} µs without reading the clock: it also starts and ends the programs."
+    return f"{told} A whole launch takes {plain} µs without it: a launch also starts and ends the programs."

@@ -20,7 +20,7 @@ from explain.device.measurement import Timing
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
 from explain.figures import lines
-from explain.figures.numbers import count
+from explain.figures.numbers import count, si
 from explain.figures.plot import kept
 from explain.gpus import DEFAULT, GPUS, Gpu, card
 from explain.records import registry
@@ -120,9 +120,9 @@ class Chosen:
         ]
 
     @cached_property
-    def stall_bars(self) -> str:
-        """Why warps wait, as a picture."""
-        return climb_figures.stall_bars(self.waits)
+    def stall_bars(self) -> tuple[str, str]:
+        """Why warps wait, as a picture, and for a phone."""
+        return climb_figures.stall_bars(self.waits), climb_figures.stall_bars(self.waits, narrow=True)
 
     @cached_property
     def counters_table(self) -> str:
@@ -141,10 +141,27 @@ class Chosen:
     @cached_property
     def curve(self) -> go.Figure | None:
         """The kernels over the length; None if only one length was measured."""
-        cases = results.beside(self.case.without_rungs, (one.without_rungs for one in self.cases))
+        cases = self._along
         if len({one.along for one in cases}) < 2:
             return None
         return kept(kernels.curve(cases, [results.roof(one, self.record) for one in cases]))
+
+    @cached_property
+    def _along(self) -> list[Case]:
+        """The cases of the curve, without the climb's kernels."""
+        return results.beside(self.case.without_rungs, (one.without_rungs for one in self.cases))
+
+    @cached_property
+    def curve_told(self) -> str:
+        """What the curve says of our fastest kernel at its two ends; empty where one has no time."""
+        along, (first, *_, last) = TABLES[self.case.table].along, self._along
+        rates = [si(one.ours.per_second, one.unit) for one in (first, last) if one.ours and one.ours.per_second]
+        if len(rates) < 2:
+            return ""
+        return (
+            f"Higher is faster. Our fastest kernel goes from **{rates[0]}** at {along} = {count(first.along)} to "
+            f"**{rates[1]}** at {along} = {count(last.along)}."
+        )
 
     @cached_property
     def shapes(self) -> str:
@@ -159,18 +176,18 @@ class Chosen:
 
 GOALS = {
     "The climb": "see what makes attention fast, one idea at a time, up to the hardware's limit.",
-    "Tuning": "see how much tile, warps and stages matter for one kernel, and what its first call costs.",
-    "Other kernels": "see the same ideas make softmax, the backward pass and decoding fast.",
+    "Tuning": "see how much tile, warps and stages matter for one source, and what its first call costs.",
+    "Other kernels": "see the same ideas make softmax, the backward pass and decoding fast, beside the libraries.",
 }
 TABS = {
     "The climb": (
         "If you only call attention, PyTorch's `F.scaled_dot_product_attention` is fast already. This is for readers "
         "who write kernels. **Press a bar** to see the kernel's code and what is new in it."
     ),
-    "Tuning": "One source, many settings of tile, warps and stages: which is fastest, and what does compiling cost?",
-    "Other kernels": "The same ideas in softmax, the backward pass and decoding, beside the libraries.",
+    "Tuning": "",
+    "Other kernels": "",
 }
-"""The page's tabs, what each is for, and what it is about."""
+"""The page's tabs, and what each says after its goal."""
 
 
 def introduce(tab: str) -> None:
@@ -290,6 +307,7 @@ def curve(shown: Chosen) -> None:
         return
     case, along = shown.case, TABLES[shown.case.table].along
     layout.header(f"Over {along}")
+    prose(shown.curve_told)
     name = f"speed of {case.table}, {case.dtype}{', causal' if case.causal else ''}"
     chart(shown.curve, name, partial(lines.as_csv, shown.curve), alt=f"Throughput of each kernel over {along}")
     ours = "our dispatcher picks one of our kernels · "

@@ -112,18 +112,17 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
                 "Launch", names, default=names[0], required=True, key=f"launch of {experiment.kernel}", wrap=True
             )
             at = names.index(str(chosen))
-        taken = capacity(reserved(gpu))
-        kept = f" CUDA keeps {taken} of each program's shared memory; the numbers include it." if reserved(gpu) else ""
         layout.prose(
             f"**{figures.verdict(answer.cost, gpu)}**\n\nRegisters belong to a thread, shared memory to a program."
-            f"{kept} What runs out first limits how many programs fit. **Occupancy** is the share of an SM's "
+            f" What runs out first limits how many programs fit. **Occupancy** is the share of an SM's "
             f"warp slots that these programs fill.\n\n{compiled(answer.cost.launches[at])}. A thread that needs "
             f"more than 255 registers **spills**: it stores the rest in local memory, which lies in {gpu.hbm} behind "
             "the caches, and loads it again."
         )
     with picture:
         drawing(sm(answer.cost.launches[at], gpu))
-        st.caption(source(answer))
+        taken = f"shared memory with the {capacity(reserved(gpu))} per program that CUDA keeps · " * bool(reserved(gpu))
+        st.caption(f"{taken}{source(answer)}")
     tiles_beside(experiment, gpu)
     listings = compiler().listings(experiment, gpu.compute_capability)
     instructions(experiment, gpu, listings[at] if at < len(listings) else None, at)

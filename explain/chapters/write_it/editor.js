@@ -57,7 +57,8 @@ function fit(root, verdict) {
   const top = root.getBoundingClientRect().top + main.scrollTop;
   const room = (innerHeight - top - BELOW - (verdict ? VERDICT : 0)) / editor.renderer.lineHeight;
   const lines = Math.max(SHORTEST_VIEW, Math.min(LONGEST_VIEW, Math.floor(room)));
-  editor.setOptions({ minLines: Math.min(lines, 22), maxLines: lines });
+  const most = innerWidth <= 640 ? LONGEST_VIEW : lines;   // on a phone the page scrolls, not the editor
+  editor.setOptions({ minLines: Math.min(lines, 22), maxLines: most });
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {

@@ -23,6 +23,11 @@ from explain.trace.model import Buffer, Launch, Trace
 
 PATH = Path(__file__).with_name("path.css").read_text(encoding="utf-8")
 TRAFFIC = ("bytes read", "bytes written", "FLOPs of whole tiles")
+BITING = {
+    "large_magnitude": "numbers of ±10,000", "everything_masked": "all −∞", "far_below_zero": "all near −5,000,000",
+    "one_hot": "one number far above the rest",
+}  # fmt: skip
+"""The inputs that break most kernels, as a reader says them."""
 FILL = css("hbm")
 KIND, WIDE, LARGEST_CELL, HIGHEST, THINNEST = 52.0, 360.0, 14.0, 96.0, 10.0
 """Of the picture: the width of the word "writes" and of the buffers, the largest cell, the greatest and the least
@@ -33,7 +38,7 @@ HEAD, BELOW, APART = 38.0, 14.0, 18.0
 def path(here: str, solved: Collection[str], kept: str) -> str:
     """The puzzles in their order and groups as HTML for `pressable`: those solved ticked, the present one marked.
 
-    `kept` says where the ticks are kept, as in "on this computer". On a narrow screen the list is folded.
+    `kept` says where the ticks are kept, as in "kept on this computer". On a narrow screen the list is folded.
     """
     grouped = [(group, [*ones]) for group, ones in itertools.groupby(ladder().values(), key=lambda one: one.group)]
     groups = "".join(
@@ -41,7 +46,7 @@ def path(here: str, solved: Collection[str], kept: str) -> str:
         for group, ones in grouped
     )
     at = f"{position(here)} of {len(ladder())}"
-    done = f"{len(solved)} of {len(ladder())} solved {kept}"
+    done = f"{len(solved)} of {len(ladder())} solved, {kept}"
     listed = f'<nav aria-label="Puzzles">{groups}</nav>'
     folded = f"<summary><b>Puzzle {at}</b>: {escape(ladder()[here].title)}<small>{done}</small></summary>"
     return (
@@ -122,8 +127,7 @@ def checked_on(puzzle: Puzzle) -> str:
     """What a check runs, in one sentence."""
     cases = puzzle.cases(seed=0)
     dtypes = ", ".join(dict.fromkeys(str(one.values["dtype"]) for one in cases))
-    biting = [one.replace("_", " ") for one in ("large_magnitude", "everything_masked", "far_below_zero", "one_hot")
-              if any(one == case.inputs for case in cases)]  # fmt: skip
+    biting = [words for one, words in BITING.items() if any(one == case.inputs for case in cases)]
     return f"A check runs {len(cases)} small cases: {dtypes}; several shapes; inputs such as {', '.join(biting)}."
 
 
@@ -193,7 +197,7 @@ def reach(trace: Trace, functions: Collection[str]) -> tuple[str, str]:
             x, line = x + wide + APART, max(line, high)
         y = top + line
     label = f"The elements that one program of {', '.join(functions)} reads and writes"
-    return _place(launch, program.id), svg.picture(KIND + WIDE, y, label, parts, f"{KIND + WIDE:g}px")
+    return _place(launch, program.id), svg.picture(KIND + WIDE + 2, y, label, parts, f"{KIND + WIDE:g}px")
 
 
 def _place(launch: Launch, program: Sequence[int]) -> str:

@@ -48,18 +48,25 @@ def columns() -> tuple[DeltaGenerator, DeltaGenerator, DeltaGenerator]:
 
 
 def chosen() -> Puzzle | Prediction:
-    """The puzzle that the address names."""
-    name = pressed("puzzle", ladder(), FIRST)
+    """The puzzle that the address names, at first the first unsolved one."""
+    first = st.session_state.setdefault("first puzzle", _first_unsolved())
+    name = pressed("puzzle", ladder(), first)
     if (asked := st.query_params.get("puzzle", name)) != name:
         controls.refuse(f"There is no puzzle *{asked}*: this is the first one.", "puzzle")
     return ladder()[name]
+
+
+def _first_unsolved() -> str:
+    """The first puzzle that the reader has not solved, or the first of all if there is none."""
+    done = _progress().puzzles
+    return next((name for name in ladder() if name not in done or not done[name].solved), FIRST)
 
 
 def path(puzzle: Puzzle | Prediction) -> None:
     """The path of puzzles, each a button; those that are solved have a tick."""
     known, own = _progress(), address.own_machine()
     done = [one for one, done in known.puzzles.items() if done.solved and one in ladder()]
-    pressable(figures.path(puzzle.name, done, "on this computer" if own else "in this browser"), "puzzle")
+    pressable(figures.path(puzzle.name, done, "kept on this computer" if own else "kept in this browser"), "puzzle")
     if not own:
         solved.keep(known)
     st.download_button(
@@ -175,6 +182,7 @@ def _write(puzzle: Puzzle) -> None:
     name = puzzle.name
 
     def check(text: str) -> None:
+        text = text.replace("\u00a0", " ")  # pasted from a web page
         st.session_state[f"text {name}"], st.session_state[f"refused {name}"] = text, None
         try:
             answer = answer_of(text, f"{name}.py")
@@ -343,7 +351,9 @@ def _hints(puzzle: Puzzle | Prediction) -> DeltaGenerator:
     row = st.container(horizontal=True, vertical_alignment="center")
     if read < total:
         row.button(f"Hint {read + 1} of {total}", on_click=more, key=f"hint {puzzle.name}", icon=":material/lightbulb:")
-    elif isinstance(puzzle, Puzzle) and st.toggle("The way from your kernel to ours", key=f"solution {puzzle.name}"):
+    elif isinstance(puzzle, Puzzle) and st.toggle(
+        "Show the differences between your kernel and ours", key=f"solution {puzzle.name}"
+    ):
         st.code("\n".join(way_to_ours(puzzle, st.session_state.get(f"text {puzzle.name}", ""))), language="diff")
     return row
 

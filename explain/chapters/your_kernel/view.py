@@ -27,12 +27,13 @@ EXAMPLE, RECORDED = (Path(__file__).with_name(name) for name in ("example.txt", 
 """The text that the editor begins with, and the trace of its run."""
 LISTING = 420  # pixels
 PLAYED = "Your run, line by line"
+OTHER_WAYS = "Other ways to load code, and the function to run"
 SECONDS = 20.0
 RUNS: Jobs[TraceFile] = Jobs(most_running=64, most_kept=200)
 HOW = (
     "Paste code, or edit the example: a Triton kernel, and a function without arguments that makes tensors and "
     "launches it. **Run** traces every line and checks it, and the player below opens on it.\n\n"
-    f"It runs on this server's CPU, for at most {SECONDS:g} s, so keep the tensors small: a few thousand elements. "
+    f"It runs on the CPU, for at most {SECONDS:g} s, so keep the tensors small: a few thousand elements. "
     "Your code cannot read other files there."
 )
 
@@ -50,14 +51,15 @@ def choose() -> Source:
     """The reader's file: the text that the editor begins with, or the path that they typed."""
     layout.introduce(HOW)
     with layout.below_goal():
-        dropped = st.file_uploader("Or upload a file", type="py", max_upload_size=1)
-        given = ""
-        if address.own_machine():
-            given = st.text_input(
-                "Or a file on this machine, read again at each run", placeholder="~/kernel.py or ~/kernel.py:main"
-            )
-        file, named = path.typed(given)
-        function = st.text_input("Function to run", "main", disabled=bool(named))
+        with st.expander(OTHER_WAYS):
+            dropped = st.file_uploader("Upload a file", type="py", max_upload_size=1)
+            given = ""
+            if address.own_machine():
+                given = st.text_input(
+                    "A file on this computer, read again at each run", placeholder="~/kernel.py or ~/kernel.py:main"
+                )
+            file, named = path.typed(given)
+            function = st.text_input("Function to run", "main", disabled=bool(named))
         if given.strip():
             try:
                 return Source(str(file), path.text_of(file), named or function, file)
@@ -70,11 +72,12 @@ def choose() -> Source:
 
 
 def write(source: Source) -> None:
-    """The editor, or the file on this machine, with the button that runs it; and how the run goes."""
+    """The editor, or the file on this computer, with the button that runs it; and how the run goes."""
     name, starter, function, file = source
     job = RUNS.get(_key(name))
 
     def trace(text: str) -> None:
+        text = text.replace("\u00a0", " ")  # pasted from a web page
         RUNS.forget(_key(name))
         unlocked = own = address.own_machine()
 
@@ -139,7 +142,7 @@ def _state(job: Job[TraceFile], function: str) -> None:
         if why.raw:
             st.code(why.raw, language=None, wrap_lines=True)
     if job.result:
-        nothing = "The lines before it passed the checks" if why else "The checks found nothing"
+        nothing = "The lines before it passed the checks" if why else "The checks found no fault"
         told = findings.counted(_findings(job)) or nothing
         st.markdown(f"{told}: [step through the run ↓](#{layout.anchor(PLAYED)})")
 

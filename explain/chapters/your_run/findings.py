@@ -31,7 +31,7 @@ def show(run: Run, *, alone: bool) -> None:
         return
     title = "" if alone else f"{run.view['title']}: "
     if not found:
-        st.caption(f"{title}The checks found nothing.")
+        st.caption(f"{title}The checks found no fault.")
         return
     ordered = sorted(found, key=lambda one: not one.error)
     st.markdown(f"{title}**{counted(found)}.**" + " Press a step: the player opens there." * alone)

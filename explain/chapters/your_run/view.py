@@ -25,7 +25,7 @@ MOST = 2
 EXAMPLE, SOURCE = (Path(__file__).with_name(name) for name in ("example.tilescope", "example.txt"))
 """The trace of SOURCE, which plays where no file was given."""
 OWN = "Record a run of your own"
-GOAL = "step through a run of your own kernel: every line, every value, every byte."
+GOAL = "open a run that you recorded, on any machine, and step through it."
 FILE = "rms_norm.py"
 GET = """**1. Get Tilescope**: the folder with `start.py` in it, as this app was started from. Triton needs Linux; on
 Windows, WSL has one. In that folder,

@@ -14,8 +14,8 @@ EXAMPLE = "online_softmax"
 """The chapter with the tour that plays where no file was given."""
 GOAL = "lead a class through a run, caption by caption, in your own words."
 FIELDS = "Every field of a tour file"
-HOW = """A **tour** is a text file. `[[run]]` names a kernel's run. Each `[[caption]]` names a step of it, and says one
-thing there.
+HOW = """Write your own captions for a run. A **tour** is a text file: it names a kernel's run, then each caption and
+the step where it stands.
 
 1. Download the example, the button beside this.
 2. Change its captions.
@@ -24,7 +24,7 @@ thing there.
 FIRST = """
 | field | what an author needs first |
 |---|---|
-| `inputs` | {presets} |
+| `[[run]]`, `[[caption]]` | a run of a kernel, and a caption at one of its steps |
 | `at` | a number, then an event: `first load of x`, `second rescale`, `third new maximum`, `last tile` |
 | `depth` | {depths} |
 | `text` | what the class reads, {words} words at most; `{{m_new}}` is the value of `m_new` at this step |
@@ -77,6 +77,8 @@ def _example_file(tour: tours.Tour) -> None:
         named = {"presets": presets, "depths": tours.DEPTHS}
         lists = {name: ", ".join(f"`{one}`" for one in values) for name, values in named.items()}
         st.markdown(FIRST.format(**lists, words=tours.MOST_WORDS))
+        with st.expander("`inputs`: the names of the inputs"):
+            st.markdown(lists["presets"])
     with code:
         st.code("[[caption]]".join(_text(tour).split("[[caption]]")[:2]).strip(), language="toml", wrap_lines=True)
 

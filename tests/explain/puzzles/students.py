@@ -69,7 +69,7 @@ STOPPED = (
     Mistake("flash", "two dtypes in a dot", "p.to(v.dtype)", "p"),
     Mistake("flash", "used before it is set", "acc = acc * alpha[:, None]", "o = o * alpha[:, None]"),
 )  # fmt: skip
-"""Common errors at which the first case stops: a puzzle may have several."""
+"""Common errors at which a case stops: a puzzle may have several."""
 
 MISTAKES = (
     Mistake("vector_add", "no mask", "mask=mask, other=0.0", "other=0.0"),

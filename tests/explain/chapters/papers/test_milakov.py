@@ -126,12 +126,13 @@ def test_a_record_without_these_points_draws_nothing():
 def test_the_verdict_begins_with_the_claim_and_its_own_length():
     told = milakov_figures.softmax_verdict(milakov.FIGURES[0], SHIPPED)
     gains = dict(milakov.gains(SHIPPED, milakov.FIGURES[0]))
-    paper, here = told.split("\n\n")
+    paper, here, begins = told.split("\n\n")
     assert paper.startswith("**Paper**: online softmax is about 1.3 × as fast as safe softmax, from 4,000 elements")
     assert here.startswith(
-        f"**Here**: {ratio(gains[4032])} on rows of 4,032: not reproduced. {ratio(gains[2064384])} on rows of "
-        "2,064,384: reproduced within 10%."
+        f"**Here**: {ratio(gains[4032])} on rows of 4,032, {ratio(gains[2064384])} on rows of 2,064,384. "
+        ":green-badge[✓ reproduced within 10%, on longer rows]"
     )
+    assert begins.startswith("On the H200 the speedup begins at 8,064 elements, not 4,000.")
 
 
 def test_speedups_are_drawn_around_1():

@@ -83,7 +83,7 @@ def row_of(head: Head, token: int) -> str:
 def matrices(head: Head, token: int, *, narrow: bool = False) -> str:
     """Q, K and V with a row for each token; the chosen token's rows are framed. `narrow` fits a phone."""
     n, d = head.q.shape
-    names = widest(head.tokens, 12) + 12
+    names = widest(head.tokens, 12) + 16
     strip, gap = (STRIP - 1, 14) if narrow else (STRIP, 26)
     wide, high = strip * d, 15
     parts = [text(names - 12, 22 + high * (i + 0.8), name, anchor="end", size=12) for i, name in enumerate(head.tokens)]
@@ -210,7 +210,7 @@ def score_bytes(gpu: Gpu, tokens: int, *, narrow: bool = False) -> str:
     marks = (("shared memory of an SM", gpu.shared_bytes_sm), ("L2 cache", gpu.l2_bytes), (gpu.hbm, gpu.hbm_bytes))
     left, width, low, high = widest((one.name for one in rows), bold=True) + 32, 460.0, 2.0, 13.0
     if narrow:
-        left, width = left - 16, 160.0
+        left, width = left - 12, 160.0
 
     def at(size: float) -> float:
         return left + width * (math.log10(size) - low) / (high - low)

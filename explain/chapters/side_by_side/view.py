@@ -13,7 +13,6 @@ from kernels.catalog import KERNELS
 
 LABELS = {"a.": "Left kernel", "b.": "Right kernel"}
 ANY_TWO = "Choose any two kernels and inputs. Both players step together, one tile visit after another."
-MARK = "**≠**, in pink, marks a value that differs."
 
 
 def choose() -> tuple[Experiment, Experiment, Pair | None]:

@@ -61,6 +61,8 @@ CACHED_BYTES = 500e6
 FORGETS_EVERY = 100
 """Files are forgotten at every so many runs: to look at all of them takes longer than to read one."""
 HEAD_START_S = 10.0
+RUN_SECONDS, TILE_SECONDS = 0.05, 0.003
+"""What a run in the interpreter takes, about: for itself, and for each tile of scores, whatever the tile's size."""
 NOT_RECORDED = (
     "This experiment is not among the recorded ones, and Triton runs on Linux only, so it cannot run here. "
     "The experiments that the chapters open on are recorded."
@@ -157,6 +159,7 @@ class Engine:
         Raises WorkerError.
         """
         must_be_a_kernel(experiment)
+        call |= {"expected": expected_seconds(experiment)}
         return self._ask({"kind": "experiment", "experiment": experiment.to_json(), "programs": programs}, out, call)
 
     def check(self, experiment: Experiment, **call: Any) -> dict[str, Any]:
@@ -185,6 +188,7 @@ class Engine:
     def output_to(self, experiment: Experiment, out: Path, *, reverse_keys: bool = False, **call: Any) -> None:
         """Runs in the interpreter and writes what `output` reads. Raises WorkerError."""
         must_be_a_kernel(experiment)
+        call |= {"expected": expected_seconds(experiment)}
         self._ask({"kind": "output", "experiment": experiment.to_json(), "reverse_keys": reverse_keys}, out, call)
 
     def trace_file(self, path: Path, function: str, out: Path | None, programs: object, **call: Any) -> dict[str, Any]:
@@ -273,6 +277,15 @@ class Engine:
         """Ends all workers."""
         self._traces.close()
         self._device.close()
+
+
+def expected_seconds(experiment: Experiment) -> float:
+    """About how long the interpreter needs for an experiment."""
+    p = experiment.values
+    rows, cols = experiment.entry.score_shape(p)
+    heads = p.get("batch", 1) * p.get("kv_heads" if experiment.entry.shares_keys else "heads", 1)
+    tiles = heads * -(-rows // p.get("block_m", 1)) * -(-cols // p.get("block_n", cols))
+    return float(RUN_SECONDS + TILE_SECONDS * tiles)
 
 
 def must_be_a_kernel(experiment: Experiment) -> None:

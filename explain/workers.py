@@ -21,7 +21,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,6 +35,8 @@ from explain.worker_process import PREFIX_BYTES, REPLY_BYTES, Progress, encode
 WARM_UP_SECONDS = 600  # importing torch and triton takes 4 s, half a minute from a cold disk, minutes on busy cores
 WATCH_SECONDS = 0.05  # how often limits and cancellation are checked
 REST = 40  # times what it took to find a worker's children: it reads all processes of the machine, 10 ms of a core
+PATIENCE = 10  # times as long as it is expected to run may a call wait, before quick ones no longer overtake it
+LONG_SECONDS = 1.0  # a call that is expected to run longer leaves a worker to the others
 OUTPUT_BYTES = 64 * 1024  # of what a worker prints, the last part is kept: the reason is there
 PLAIN_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV")
 
@@ -145,8 +146,17 @@ class WorkerSpec:
     own_environment: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class _Turn:
+    """A call that waits for a worker: when it is due, and whether it is expected to run long."""
+
+    due: float
+    long: bool
+
+
 class WorkerPool:
-    """`size` workers that answer calls from any thread, first come, first served.
+    """`size` workers that answer calls from any thread. Of equal calls the first is served first; a call that is
+    expected to be quick overtakes longer ones, as many as come within PATIENCE times their own time.
 
     One that is taken starts the next, if that has not started: a single reader needs no more than two. At most
     `at_once` of them work at a time, by default all; the others are spare, and all of these start. A spare one takes
@@ -162,7 +172,8 @@ class WorkerPool:
         self._ready = max(1, size - at_once)
         self._free: list[_Worker | None] = [None] * size  # None: this worker is not started
         self._busy = 0
-        self._waiting: deque[object] = deque()
+        self._long = 0  # of the busy ones
+        self._waiting: list[_Turn] = []
         self._changed = threading.Condition()
         self._closed = False
 
@@ -187,8 +198,10 @@ class WorkerPool:
         megabytes: float | None = None,
         progress: Progress | None = None,
         cancel: threading.Event | None = None,
+        expected: float = 0.0,
     ) -> dict[str, Any]:
         """The handler's answer to `request`. Waiting for a free, warm worker does not count against `seconds`.
+        `expected` is how many seconds it will take, about.
 
         `progress` is called in this thread; an exception it raises ends the run. The spec has the default limits.
         Raises a `WorkerError`; ValueError for a limit that is not finite and above 0; TypeError for a request
@@ -209,7 +222,8 @@ class WorkerPool:
             if self._closed:
                 raise WorkerUnavailable("the workers were closed.")
 
-        worker = self._take(check, poll=cancel is not None)
+        turn = _Turn(time.monotonic() + PATIENCE * expected, expected > LONG_SECONDS and self._at_once > 1)
+        worker = self._take(turn, check, poll=cancel is not None)
         try:
             while worker is not None and (worker.dead() or worker.stopped()):  # killed or halted while nobody used it
                 worker.end()
@@ -218,7 +232,7 @@ class WorkerPool:
             worker.wait_until_warm(check)
             return worker.run(number, message, seconds, megabytes, progress, check)
         finally:
-            self._give_back(worker)
+            self._give_back(worker, turn)
 
     def close(self) -> None:
         """Ends every worker, even a busy one: its call, and all later calls, raise `WorkerUnavailable`."""
@@ -238,22 +252,27 @@ class WorkerPool:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _take(self, check: Callable[[], None], poll: bool) -> _Worker | None:
-        ticket = object()
+    def _take(self, turn: _Turn, check: Callable[[], None], poll: bool) -> _Worker | None:
         with self._changed:
-            self._waiting.append(ticket)
+            self._waiting.append(turn)
             try:
                 check()
-                while not (self._waiting[0] is ticket and self._free and self._busy < self._at_once):
+                while not (self._next() is turn and self._free and self._busy < self._at_once):
                     self._changed.wait(WATCH_SECONDS if poll else None)
                     check()
                 self._busy += 1
+                self._long += turn.long
                 worker = self._free.pop(0)
                 self._start_next()
                 return worker
             finally:
-                self._waiting.remove(ticket)
+                self._waiting.remove(turn)
                 self._changed.notify_all()
+
+    def _next(self) -> _Turn | None:
+        """The call that is served next. The last worker is none for a long one."""
+        able = (turn for turn in self._waiting if not turn.long or self._long < self._at_once - 1)
+        return min(able, key=lambda turn: turn.due, default=None)
 
     def _another(self) -> _Worker | None:
         """A free worker that has started, if there is one; its place stays."""
@@ -264,7 +283,7 @@ class WorkerPool:
             worker, self._free[found] = self._free[found], None
             return worker
 
-    def _give_back(self, worker: _Worker | None) -> None:
+    def _give_back(self, worker: _Worker | None, turn: _Turn) -> None:
         place = 0
         if worker is not None and (self._closed or not worker.sound):
             place = len(self._free)  # behind those that are warm
@@ -276,6 +295,7 @@ class WorkerPool:
                     worker = _Worker(self.spec)
         with self._changed:
             self._busy -= 1
+            self._long -= turn.long
             self._free.insert(place, worker)
             self._changed.notify_all()
 

@@ -329,6 +329,30 @@ def test_threads_are_served_first_come_first_served(pool: WorkerPool) -> None:
     assert order == list(range(6))
 
 
+def test_a_quick_call_overtakes_longer_ones_and_a_long_one_leaves_a_worker_free() -> None:
+    done: list[str] = []
+    with WorkerPool(SPEC, size=2) as pool, ThreadPoolExecutor(5) as threads:
+        pool.call({"do": "echo"})
+
+        def call(name: str, expected: float, seconds: float) -> Future[None]:
+            waiting = len(pool._waiting) + pool._busy
+
+            def run() -> None:
+                pool.call({"do": "sleep", "seconds": seconds}, expected=expected)
+                done.append(name)
+
+            started = threads.submit(run)
+            assert eventually(lambda: len(pool._waiting) + pool._busy > waiting)
+            return started
+
+        calls = [call("long", 60.0, 3.0), call("second long", 60.0, 0.1)]
+        assert pool._busy == 1  # the other worker is free
+        calls += [call("holds it", 0.9, 1.0), call("later", 0.9, 0.1), call("quick", 0.0, 0.1)]
+        for one in calls:
+            one.result(timeout=60)
+    assert done == ["holds it", "quick", "later", "long", "second long"]
+
+
 def test_two_workers_work_at_once() -> None:
     with WorkerPool(SPEC, size=2) as pair, ThreadPoolExecutor(2) as threads:
         first, second = (threads.submit(sleep, pair) for _ in range(2))

@@ -270,7 +270,7 @@ class WorkerPool:
                 self._changed.notify_all()
 
     def _next(self) -> _Turn | None:
-        """The call that is served next. The last worker is none for a long one."""
+        """The call that is served next. A long call never gets the last worker."""
         able = (turn for turn in self._waiting if not turn.long or self._long < self._at_once - 1)
         return min(able, key=lambda turn: turn.due, default=None)
 

@@ -83,7 +83,7 @@ def tensor(self: Any, handle: Any, type: Any) -> None:
 
 
 def equal(self: Any, other: Any) -> bool:
-    """Takes the place of `dtype.__eq__`, which first unwraps constants."""
+    """Takes the place of `dtype.__eq__`, which unwraps constants before it compares."""
     return self is other or (self.name == other.name if type(other) is tl.dtype else _EQUAL(self, other))
 
 
@@ -240,7 +240,7 @@ def cast(self: Any, input: Any, dst_ty: Any, fp_downcast_rounding: Any = None) -
 
 
 def patch_attr(obj: Any, name: str, member: Any, builder: Any, scope: Any) -> None:
-    """Takes the place of `_patch_attr`, whose builtins are three calls each."""
+    """Takes the place of `_patch_attr`. There a builtin takes three calls, here one."""
     _PATCH_ATTR(obj, name, member, builder, scope)
     if getattr(member, "__code__", None) is _BUILTIN:
         setattr(obj, name, _direct(member.__wrapped__))

@@ -30,7 +30,7 @@ def compared(what: str, ours: float, papers: float) -> str:
 
 
 def chip(close: bool, more: str = "") -> str:
-    """The verdict as a badge, in Markdown; `more` qualifies it."""
+    """The verdict as a Markdown badge; `more` stands after it."""
     return f":green-badge[✓ reproduced {WITHIN}{more}]" if close else ":orange-badge[✗ not reproduced]"
 
 

@@ -6,8 +6,9 @@ A rerun sends every element of its page again; to make the elements and their te
 from __future__ import annotations
 
 import functools
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
@@ -21,28 +22,31 @@ from explain.kept import Call
 from explain.ui import terms
 
 MOST = 512
-"""The most calls kept for one function; then all are forgotten."""
+"""Calls kept for one function; the one unused for longest is forgotten first."""
+WAYS = 8
+"""Ways kept in which one call was drawn: they differ in the terms that the page had said before it."""
 P = ParamSpec("P")
 R = TypeVar("R", bound=DeltaGenerator | tuple[DeltaGenerator, ...] | None)
 
 
 @dataclass(frozen=True)
 class _Drawn:
-    """What a call sent, the places it took, the terms it explained first, and the containers it returned."""
+    """What a call sent, the places it took, the terms it asked for, and the containers it returned."""
 
     messages: list[ForwardMsg]
     places: int
-    terms: terms.Said
+    asked: list[terms.Asked]
     containers: Any
 
 
 def repeated(draw: Callable[P, R]) -> Callable[P, R]:
     """A function that draws from its values alone, without controls, fragments, session or address.
 
-    What it drew for the same values, at the same place of the same page, is sent again. It draws at the place where it
+    What it drew for the same values, at the same place of the same page, is sent again, if the page says the same of
+    its terms there for the first time. It draws at the place where it
     is called, and returns nothing, or one or more containers that it made.
     """
-    known: dict[Hashable, _Drawn] = {}
+    known: OrderedDict[Hashable, list[_Drawn]] = OrderedDict()
 
     @functools.wraps(draw)
     def once(*values: P.args, **named: P.kwargs) -> Any:
@@ -53,21 +57,24 @@ def repeated(draw: Callable[P, R]) -> Callable[P, R]:
         thread, said, path = ThreadState.get(), terms.said(), tuple(cursor.delta_path)
         if thread.delta_path and path[: len(thread.delta_path)] != thread.delta_path:
             return draw(*values, **named)  # outside the fragment that runs: Streamlit makes a container for it
-        call = path, thread.fragment_id, thread.active_script_hash, tuple(said.items()), Call(values, named)
-        if drawn := known.get(call):
-            for message in drawn.messages:
-                context.enqueue(message)
-            for _ in range(drawn.places):
-                cursor.lock_element()
-            said |= drawn.terms
-            return _each(drawn.containers, lambda one: one.within(place))
-        before, first = set(said), cursor.index
-        with _noted(context) as messages:
+        call = path, thread.fragment_id, thread.active_script_hash, Call(values, named)
+        ways = known.get(call, [])
+        for drawn in ways:
+            if said.again(drawn.asked):
+                with suppress(KeyError):  # forgotten meanwhile, in another reader's thread
+                    known.move_to_end(call)
+                for message in drawn.messages:
+                    context.enqueue(message)
+                for _ in range(drawn.places):
+                    cursor.lock_element()
+                return _each(drawn.containers, lambda one: one.within(place))
+        first = cursor.index
+        with _noted(context) as messages, said.noted() as asked:
             result = draw(*values, **named)
-        more = {term: text for term, text in said.items() if term not in before}
-        if len(known) >= MOST:
-            known.clear()
-        known[call] = _Drawn(messages, cursor.index - first, more, _each(result, _Container.of))
+        drawn = _Drawn(messages, cursor.index - first, asked, _each(result, _Container.of))
+        known[call] = [*ways[1 - WAYS :], drawn]
+        if len(known) > MOST:
+            known.popitem(last=False)
         return result
 
     return once

@@ -2,24 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
 import streamlit as st
 
 from explain import glossary
 
-_SAID = "the text that says each term first"
+_SAID = "the terms that the running page has said"
 
-Said = dict[str, str]
-"""The text that says each term first, by the term's name."""
+Asked = tuple[str, str, bool]
+"""A term's name, a text that says it, and whether the page says it first there."""
+
+
+class Said:
+    """The text in which a page says each term first."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, str] = {}
+        self._noted: list[Asked] | None = None
+
+    def first(self, term: str, text: str) -> bool:
+        """Whether the page says a term first in this text. If no text has said it yet, this one does now."""
+        first = self._first.setdefault(term, text) == text
+        if self._noted is not None:
+            self._noted.append((term, text, first))
+        return first
+
+    @contextmanager
+    def noted(self) -> Iterator[list[Asked]]:
+        """What is asked from here on."""
+        outer, mine = self._noted, list[Asked]()
+        self._noted = mine
+        try:
+            yield mine
+        finally:
+            self._noted = outer
+            if outer is not None:
+                outer += mine
+
+    def again(self, asked: Iterable[Asked]) -> bool:
+        """Asks the same again. Returns False, and says nothing, where an answer would be another one."""
+        said = self._first.copy()
+        if any((said.setdefault(term, text) == text) is not first for term, text, first in asked):
+            return False
+        self._first = said
+        if self._noted is not None:
+            self._noted += asked
+        return True
 
 
 def new_page() -> None:
     """Begins a page on which no term was said yet."""
-    st.session_state[_SAID] = {}
+    st.session_state[_SAID] = Said()
 
 
 def said() -> Said:
-    """The terms that the running page has explained so far. `marked` adds to it."""
-    found: Said = st.session_state.setdefault(_SAID, {})
+    """The terms that the running page has said so far. `marked` adds to it."""
+    found: Said = st.session_state.setdefault(_SAID, Said())
     return found
 
 
@@ -29,7 +69,4 @@ def marked(text: str) -> str:
     The same text has the same terms again: a fragment that runs alone changes no words.
     """
     page = said()
-    here = glossary.terms_in(text)
-    for term in here:
-        page.setdefault(term.name, text)
-    return glossary.marked(text, frozenset(term for term in here if page[term.name] != text))
+    return glossary.marked(text, frozenset(term for term in glossary.terms_in(text) if not page.first(term.name, text)))

@@ -66,3 +66,57 @@ def test_without_a_page_it_only_draws():
     beside("a tile")
     beside("a tile")
     assert DRAWN == ["a tile", "a tile"]
+
+
+def _after_other_words() -> None:
+    import streamlit as st
+
+    from explain.ui import terms
+    from tests.explain.test_repeat import beside
+
+    terms.new_page()
+    st.markdown(terms.marked(st.text_input("Words", "one")))
+    beside("a mask")
+    st.markdown(terms.marked("a mask again"))
+
+
+def test_words_before_it_matter_only_where_they_say_its_terms():
+    DRAWN.clear()
+    test = AppTest.from_function(_after_other_words).run()
+
+    def explained(before: str) -> bool:
+        test.text_input[0].set_value(before).run()
+        return "data-definition" in test.columns[0].markdown[0].value
+
+    assert explained("two")
+    assert test.markdown[-1].value == "a mask again"
+    assert DRAWN == ["a mask"]
+    assert not explained("one mask")
+    assert DRAWN == ["a mask"] * 2
+    assert explained("three")
+    assert not explained("a mask first")
+    assert DRAWN == ["a mask"] * 2
+
+
+def _one_of_many() -> None:
+    import streamlit as st
+
+    from tests.explain.test_repeat import alone
+
+    alone(st.text_input("Words", "a"))
+
+
+@repeated
+def alone(words: str) -> None:
+    """Words."""
+    DRAWN.append(words)
+    st.markdown(words)
+
+
+def test_the_call_unused_for_longest_is_forgotten_first(monkeypatch):
+    monkeypatch.setattr("explain.ui.repeat.MOST", 2)
+    DRAWN.clear()
+    test = AppTest.from_function(_one_of_many).run()
+    for words in "bacab":
+        test.text_input[0].set_value(words).run()
+    assert DRAWN == ["a", "b", "c", "b"]

@@ -51,7 +51,7 @@ def test_a_program_is_chosen_and_its_lanes_are_shown(page: Page, visit):
     programs.locator("[data-press='1']").focus()
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"program=1"))
-    for label in ("The offsets of program 1", "program 1 loads a from", "The lanes of program 1"):
+    for label in ("The offsets of program 1", "from which program 1 loads a", "The lanes of program 1"):
         expect(picture(page, label)).to_be_visible()
 
 

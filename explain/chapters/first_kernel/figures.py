@@ -162,7 +162,7 @@ def pointers(program: Program, item_bytes: int, *, narrow: bool = False) -> str:
         ("a_ptr + offsets, in bytes", [f"+{offset * item_bytes}" for offset in program.offsets], "slate"),
         ("a", _values(program.a, program.mask), "hbm"),
     )
-    return _rows(rows, program.mask, f"The addresses that program {program.number} loads a from", narrow)
+    return _rows(rows, program.mask, f"The addresses from which program {program.number} loads a", narrow)
 
 
 @kept

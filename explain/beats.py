@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,6 @@ from functools import cached_property, lru_cache
 from itertools import groupby, pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from explain.trace.model import KINDS as ACCESSES
 from explain.trace.model import Affine, Program, Scalar, Tile, Trace, Value, numbers
@@ -127,6 +126,7 @@ class _Run:
         self.first_steps = [program.first_step for program in self.programs]
         self.buffers = [trace.launch(step).buffers for step in self.first_steps]
         self.kinds: dict[tuple[str, int, int, bool], str | None] = {}
+        self.shapes: dict[tuple[int, int], tuple[int, bool]] = {}
         self.sets: list[list[str]] = [[] for _ in range(trace.steps)]  # by step
         self.set_at: dict[str, list[int]] = defaultdict(list)  # role → the steps that set it
         self.set_to: dict[str, list[Value]] = defaultdict(list)
@@ -154,7 +154,7 @@ class _Run:
         for p, program in enumerate(self.programs):
             steps = range(program.first_step, program.first_step + program.steps)
             tiles: list[int] = []  # the program's visits
-            for visit, stretch in groupby(steps, lambda step: visit_at[step]):
+            for visit, stretch in groupby(steps, visit_at.__getitem__):
                 if visit >= 0:
                     tiles.append(visit)
                 own = list(stretch)
@@ -174,7 +174,7 @@ class _Run:
         for step, event in zip(range(begin, end), events, strict=True):
             group = found[-1] if found else _Group("", begin, begin)
             if event is None:
-                if not group.names.keys().isdisjoint(self.sets[step]):
+                if (named := self.sets[step]) and not group.names.keys().isdisjoint(named):
                     group.end = step + 1
                 continue
             kind, names = event
@@ -193,11 +193,11 @@ class _Run:
 
     def event(self, step: int, in_tile: bool) -> tuple[str, list[str]] | None:
         """The kind of beat that a step belongs to, and the variables or buffers it is about."""
-        moved = slice(self.access_at[step], self.access_at[step + 1])
-        if kinds := self.access_kind[moved]:
+        begin, end = self.access_at[step], self.access_at[step + 1]
+        if begin < end:
             buffers = self.buffers[self.program_at(step)]
-            loads = all(ACCESSES[kind] == "load" for kind in kinds)
-            names = [buffers[index].name.removesuffix("_ptr") for index in self.access_buffer[moved]]
+            loads = all(ACCESSES[kind] == "load" for kind in self.access_kind[begin:end])
+            names = [buffers[index].name.removesuffix("_ptr") for index in self.access_buffer[begin:end]]
             return "load" if loads else "write", names
         for name in self.sets[step]:
             if (role := self.role_of.get(name)) and (kind := self.kind(role, step, in_tile)):
@@ -252,36 +252,37 @@ class _Run:
 
     # --- tile visits ---
 
-    def visits(self) -> NDArray[np.int64]:
+    def visits(self) -> list[int]:
         """The tile visit, or the pair merged in, that each step belongs to, counted over the run; −1 for none.
 
         A visit begins where a tile's coordinates are set, if its scores, exponentials or list follow; it ends where its
         loop's body is left.
         """
         steps = self.trace.steps
-        visit_at = np.full(steps, -1)
+        visit_at = [-1] * steps
         begins = sorted({step for role in (*_TILE, "other_at") for step in self.set_at[role]})
         content = ("scores", "exponentials", "other_max", "other_sum", *_GRADIENTS[1:])
         kept = [step for step in self.set_at["kept"] if self.read_at(step)]  # not its empty list
-        writes = np.array(sorted([step for role in content for step in self.set_at[role]] + kept))
+        writes = sorted([step for role in content for step in self.set_at[role]] + kept)
         found: list[int] = []
         for begin, next_begin in pairwise([*begins, steps]):
-            at = int(np.searchsorted(writes, begin))
+            at = bisect_left(writes, begin)
             if at < len(writes) and writes[at] < min(next_begin, self.program_end(begin)):
                 found.append(begin)
         for visit, (begin, next_begin) in enumerate(pairwise([*found, steps])):
-            visit_at[begin : self.leaves(begin, next_begin)] = visit
+            end = self.leaves(begin, next_begin)
+            visit_at[begin:end] = [visit] * (end - begin)
         return visit_at
 
     def leaves(self, begin: int, next_begin: int) -> int:
         """The end of the visit from `begin` on: after its loop's body, with the header that goes on to the next."""
         end = min(next_begin, self.program_end(begin))
         depth = self.depth
-        inside = self.indentation(begin)
+        inside, _ = self.shape(begin)
         for step in range(begin + 1, end):
-            if depth[step] > depth[begin] or (depth[step] == depth[begin] and self.indentation(step) >= inside):
+            if depth[step] > depth[begin] or (depth[step] == depth[begin] and self.shape(step)[0] >= inside):
                 continue
-            if any(not re.match(r"\s*(for|while)\b", self.text(later)) for later in range(step, end)):
+            if not all(self.shape(later)[1] for later in range(step, end)):
                 return step
             return end if end == next_begin else step  # only loop headers up to the next tile: still this loop
         return end
@@ -292,9 +293,13 @@ class _Run:
         at = self.line[step] - self.trace.sources[source].first_line
         return "".join(self.lines[source][at : at + 1])
 
-    def indentation(self, step: int) -> int:
-        text = self.text(step)
-        return len(text) - len(text.lstrip())
+    def shape(self, step: int) -> tuple[int, bool]:
+        """The line's indentation, and whether it begins a loop."""
+        line = self.source[step], self.line[step]
+        if line not in self.shapes:
+            text = self.text(step)
+            self.shapes[line] = len(text) - len(text.lstrip()), bool(re.match(r"\s*(for|while)\b", text))
+        return self.shapes[line]
 
     def program_of(self, step: int) -> Program:
         return self.programs[self.program_at(step)]

@@ -157,11 +157,21 @@ def body_of(runs: Sequence[Run]) -> Body:
     return _body(tuple(run.trace for run in runs), tuple(_checked(run) for run in runs))
 
 
+@dataclass(frozen=True)
+class _View:
+    """A run's view as JSON, the words of its title and badge, and whether its kernel is in the catalog."""
+
+    json: str
+    words: tuple[str, ...]
+    known: bool
+
+
 @kept
-def _checked(run: Run) -> str:
-    """The run's view as JSON. Raises ValueError."""
-    _check(run.view)
-    return json.dumps(dict(run.view), allow_nan=False)
+def _checked(run: Run) -> _View:
+    """The run's view as the player takes it. Raises ValueError."""
+    view = run.view
+    _check(view)
+    return _View(_compact(dict(view)), (view["title"], view["badge"]), "kernel" in view)
 
 
 _COMPONENT = st.components.v2.component("tilescope_player", js=scripts.loader(files.address()))
@@ -182,30 +192,28 @@ class Body:
 
 
 @lru_cache(maxsize=256)
-def _body(traces: tuple[TraceFile, ...], views: tuple[str, ...]) -> Body:
-    described, offset = [], 0
-    for trace, view in zip(traces, map(json.loads, views), strict=True):
-        described.append({"view": view, "offset": offset, "bytes": len(trace.data), **_described(trace)})
+def _body(traces: tuple[TraceFile, ...], views: tuple[_View, ...]) -> Body:
+    described, runs, offset = list(map(_described, traces)), [], 0
+    for trace, view, own in zip(traces, views, described, strict=True):
+        rest = _compact({"offset": offset, "bytes": len(trace.data), **own})
+        runs.append(f'{{"view":{view.json},{rest[1:]}')  # a long run's view is long: it is written once
         offset += len(trace.data)
-    head, data = (
-        _compact({"glossary": _glossary(described), "terms": _terms(described), "runs": described}),
-        b"".join(trace.data for trace in traces),
-    )
+    sources = [source for own, view in zip(described, views, strict=True) if view.known for source in own["sources"]]
+    words = {"glossary": _glossary(sources), "terms": _terms(views)}
+    head, data = f'{_compact(words)[:-1]},"runs":[{",".join(runs)}]}}', b"".join(trace.data for trace in traces)
     return Body(hashlib.sha256(head.encode() + data).hexdigest()[:16], head, data)
 
 
-def _glossary(described: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _glossary(sources: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """What the names in the catalog's kernels mean; in another kernel the same name may mean anything."""
-    sources = [source for run in described if "kernel" in run["view"] for source in run["sources"]]
     names = {token[1] for source in sources for line in source["lines"] for token in line if token[0] == "v"}
     found = {name: term for term in TERMS for name in term.code if name in names}
     return {name: f"{term.name[0].upper()}{term.name[1:]}. {term.plain}" for name, term in found.items()}
 
 
-def _terms(described: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _terms(views: Sequence[_View]) -> dict[str, str]:
     """The definitions of the glossary's words in the runs' titles and sources, and on the picture of a beat."""
-    written = [run["view"][part] for run in described for part in ("title", "badge")]
-    return words_in(" · ".join(["HBM, on chip", *written]))
+    return words_in(" · ".join(["HBM, on chip", *(words for view in views for words in view.words)]))
 
 
 def _compact(value: object) -> str:

@@ -8,7 +8,6 @@ with layout.chapter(
     __file__,
     goal="know what attention computes, and why the N × N scores of N tokens are a problem.",
     words=view.what_a_word_looks_at(shown, token),
-    wide=2,
 ):
     view.one_row(shown, token)
 view.matrices(shown, token)

@@ -6,7 +6,6 @@ from explain.ui import layout
 with layout.chapter(
     __file__,
     goal="see where a number lives on a GPU, what it costs to fetch, and why standard attention fetches so many.",
-    wide=2,
 ):
     gpu, logarithmic = view.choose()
     view.capacities(gpu, logarithmic)

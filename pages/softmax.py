@@ -4,9 +4,7 @@ from explain.chapters.softmax import view
 from explain.ui import layout
 
 with layout.chapter(
-    __file__,
-    goal="turn any row of numbers into weights that sum to 1, without overflow, and count what that costs.",
-    wide=2,
+    __file__, goal="turn any row of numbers into weights that sum to 1, without overflow, and count what that costs."
 ):
     charts = view.charts()
 with layout.below_goal():

@@ -10,7 +10,7 @@ with layout.chapter(
     __file__,
     goal="see, without a GPU, whether a tile fits on an SM.",
     words="A tile that is too large spills its values to memory, and is usually slower. **Choose a larger BLOCK_M, "
-    "then a larger BLOCK_N, and watch the registers fill.**",
+    "then a larger BLOCK_N: see how many programs still fit, and when registers spill.**",
 ):
     gpu = gpu_choice()
     experiment = view.tile_choice()

@@ -3,7 +3,7 @@
 from explain.chapters.what_breaks import view
 from explain.ui import layout
 
-with layout.chapter(__file__, goal=view.GOAL, wide=2):
+with layout.chapter(__file__, goal=view.GOAL):
     exhibit = view.choose()
     chain = view.plaque(exhibit)
 questions = view.run(exhibit, chain)

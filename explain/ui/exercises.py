@@ -32,9 +32,11 @@ def ask(room: str, questions: Sequence[Question[C]], context: C, shown: str) -> 
 
     `shown` names the context, such as the keys of its experiments: a verdict disappears when it changes.
     """
+    st.header("Things to try", anchor=False)
     if fitting := [question for question in questions if question.asked(context)]:
-        st.header("Things to try", anchor=False)
         st.fragment(_ask)(room, fitting, context, shown)
+    else:
+        st.caption("This page's questions are about another tab or choice.")
 
 
 def progress() -> None:

@@ -52,7 +52,7 @@ def style(page: contents.Page) -> str:
     return f"<style>.stApp {{ {palette.both_themes()} }}\n{TERMS}{_APP}{added}</style>"
 
 
-def chapter(file: str, goal: str = "", words: str = "", wide: float = 1.5) -> DeltaGenerator:
+def chapter(file: str, goal: str = "", words: str = "", wide: float = 2) -> DeltaGenerator:
     """Opens a page, given its `__file__`: its title, its goal in one sentence, a short introduction, the
     lecturer's notes for a second window. Returns the place beside them, `wide` times as wide, for the page's controls.
     """

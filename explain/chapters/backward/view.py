@@ -77,10 +77,10 @@ def kernels() -> tuple[Experiment, list[Trace]]:
         "A kernel does the same for a whole tile. Its dS has ds of every query and key.\n\n"
         f"**δ needs no P:** {unbroken('rowsum(P ∘ dP) = rowsum(dO ∘ O)')}.\n\n"
         f"**P needs no maximum and no N × N matrix:** {unbroken('P = exp(S − L)')}. The forward pass left "
-        f"{unbroken('L = m + ln ℓ')}, one number per query.\n\n"
+        f"{unbroken('L = m + ln ℓ')}, one number per query: `lse` in the code.\n\n"
         f"dQ and dK have the factor sm_scale, because S has it: {unbroken('S = QKᵀ · sm_scale')}.\n\n"
-        "The forward pass is not part of this run: O and L are given, as it leaves them. So is P for the kernel that "
-        "keeps it."
+        "The forward pass is not part of this run: O and L are given, as it leaves them. The kernel that "
+        "keeps P gets P too."
     )
     with layout.part("The kernels, tile by tile", words):
         drawn = st.container()
@@ -106,8 +106,8 @@ def what_is_kept() -> None:
     words = (
         "**Autograd keeps P**, because dS needs it: N² numbers per head. Its backward pass makes dP and dS of the same "
         "size. **FlashAttention keeps O and L.** It needs O anyway, and L is one number per query; δ is one more.\n\n"
-        "Solid lines are by formula: Q, K, V, O, their gradients, and what each kernel keeps. Circles are table 21 of "
-        "the FlashAttention paper, forward and backward together, on an A100, without mask and dropout."
+        "Solid lines are by formula: Q, K, V, O, their gradients, and what each kernel keeps. Open circles are "
+        "table 21 of the FlashAttention paper, forward and backward together, on an A100, without mask and dropout."
     )
     with layout.part("What is kept for the backward pass", words), st.container(key="chart kept"):
         p = flashattention.of_table("torch:flash_backward", 1024).values

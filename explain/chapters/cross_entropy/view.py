@@ -45,8 +45,8 @@ WAYS_ON = """
 | Cut Cross-Entropy | It adds tiles of dH and dW in HBM. It skips tiles in which every P is too small to count. |
 | Liger's kernel | It takes a part of the tokens at a time. It writes their logits to one small buffer and puts dX in \
 their place. It computes the gradient in the forward pass, so three matmuls are enough. |
-| Ours | The second way. To write X to a buffer and read it again takes less time than a matmul that recomputes it. \
-`kernels/cross_entropy_fast.py` begins with the estimate. |
+| Ours | Like Liger's kernel, it writes X to a buffer and reads it again. That takes less time than a matmul that \
+recomputes it. `kernels/cross_entropy_fast.py` begins with the estimate. |
 """
 """How kernels compute the gradients of a model's own d."""
 LENGTHS = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536)
@@ -138,8 +138,8 @@ def never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
             "All other bytes are the same.\n\n"
             "A matmul in tiles reads H once per tile of the vocabulary and W once per tile of tokens. Caches serve "
             f"most of these reads. What HBM must move at least is each input once, and X twice: "
-            f"**{moved(fewest[0])} against {moved(fewest[1])}, {number(fewest[0] / fewest[1], 2)} × as much**. What a "
-            "GPU moves lies between the two columns of the table."
+            f"**{moved(fewest[0])} against {moved(fewest[1])}, {number(fewest[0] / fewest[1], 2)} × as much**. A GPU "
+            "moves something between what the kernel asks for and that."
         )
         layout.chapter_link("three_numbers", "Three numbers shows what caches save →")
     with picture:

@@ -41,10 +41,9 @@ def idle_sms(gpu: Gpu, *, narrow: bool = False) -> str:
     parts: list[str] = []
     for i, splits in enumerate((1, splits_at_once(KV_HEADS, gpu))):
         y, programs = i * (high + 34), KV_HEADS * splits
-        split = "One query, no split" if splits == 1 else f"Keys in {splits} splits"
-        parts.append(
-            text(0, y + 14, f"{split}: {programs} programs, {gpu.sms - programs} of {gpu.sms} SMs idle", bold=True)
-        )
+        heads, of_all = ("heads", "") if narrow else ("heads of keys", f" of {gpu.sms}")
+        told = f"{KV_HEADS} {heads} × {splits} split{'s' * (splits > 1)} = {programs} programs"
+        parts.append(text(0, y + 14, f"{told}: {gpu.sms - programs}{of_all} SMs idle", bold=True))
         for sm in range(gpu.sms):
             told = f"SM {sm + 1}: {'a program' if sm < programs else 'idle'}"
             x, top = 1 + sm % across * pitch, y + 22 + sm // across * pitch

@@ -43,8 +43,9 @@ Every number in this app names one of three sources:
 
 ◉ **trace**: counted while the kernel's lines run in Triton's interpreter. Never a time.
 
-● **hardware**: measured on a GPU: now, or **recorded** before. This page has all the recorded ones, each with its GPU
-and date.
+● **hardware**: measured on a GPU: now, or **recorded** before. This page has what was recorded of the kernels that\
+ the chapters teach, each with its GPU and date. Speed, Cross entropy, Backward and Decoding show the times of fast\
+ kernels.
 """
 
 

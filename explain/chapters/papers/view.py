@@ -53,7 +53,7 @@ def softmax_and_top_k(chosen: Sequence[Entry]) -> None:
         _told(
             "Online softmax reads a row twice, safe softmax three times. Are fewer accesses faster?\n\n"
             f"The paper measured on a {milakov.THEIR_GPU}. It prints curves without numbers. V is the number of "
-            "elements in a row. The grey lines show what the paper says:\n\n"
+            "elements in a row. The dashed lines show what the paper says:\n\n"
             + "\n".join(f"- {said.words}, {said.where}" for said in figure.said)
             + "\n\n**What differs**\n\n"
             f"- *Program*: the paper's program has {milakov.THEIR_THREADS} threads per row, and each thread keeps its "

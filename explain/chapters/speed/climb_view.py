@@ -281,8 +281,8 @@ def _lanes(runs: tuple[Timeline, ...]) -> None:
         places = {number: f"program {number}, on SM {one.sm}" for number, one in programs.items()}
         number = option("Program", places, "program", next(iter(programs)))
         prose(
-            "Violet and pink are matmuls, blue is softmax, grey is waiting. **Good: at every moment there is violet or "
-            "pink**, so the tensor cores work.\n\n"
+            "Violet and pink are matmuls, blue is softmax, grey is waiting. **The aim: violet or pink at every "
+            "moment**, so that the tensor cores never wait.\n\n"
             "The **producer** warp asks the TMA for tiles. **Consumer** warpgroups run the matmuls and the softmax."
             f"\n\n{timeline.timeline_told(run, programs[number])}"
         )

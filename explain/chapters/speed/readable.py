@@ -79,11 +79,11 @@ def both(record: Record | None, case: Case) -> tuple[Point, Point] | None:
 def told(case: Case, steps: tuple[Step, ...], counted: Mapping[str, Point], record: Record | None) -> tuple[str, ...]:
     """Why the line is above the kernel with the same arithmetic, and why exp2 gains more there; markdown paragraphs.
 
-    Without the readable kernel's time there is nothing to explain: empty.
+    Empty if the line is not above it, as under the causal mask, or has no time.
     """
     own, at = setting(case), RUNGS.index(TWIN) + 1
     twin, seconds = steps[at - 1], case.seconds_of(KERNEL)
-    if own is None or not seconds or not twin.per_second:
+    if own is None or not seconds or not twin.per_second or case.work / seconds <= twin.per_second:
         return ()
     above, speeds = of_rung(TWIN), [number(one / 1e12) for one in (case.work / seconds, twin.per_second)]
     said = [

@@ -74,7 +74,7 @@ def _why_ratio(shown: Shown) -> Why:
 QUESTIONS = (
     Question[Shown](
         "largest-term",
-        "By the formula, what moves the most bytes? Equal numbers of bytes are one answer.",
+        "By the formula, what moves the most bytes? Buffers with equal bytes share one answer.",
         "choice",
         lambda shown: _named(_largest(shown)),
         _why_largest,

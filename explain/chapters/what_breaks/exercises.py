@@ -107,7 +107,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "elements",
-        "At the first difference: how many elements of this variable differ?",
+        "At the first difference one variable has other values than in the right run. How many of its elements differ?",
         "number",
         lambda shown: shown.found[0].elements,
         _why_elements,

@@ -167,6 +167,8 @@ def test_why_the_line_is_above_its_twin_is_told_with_the_records_times():
     assert readable.told(case(exp2=300e12), rungs.climb(case(exp2=300e12)), {}, there) == ()
     masked = dataclasses.replace(timed, causal=True)
     assert len(readable.told(masked, rungs.climb(masked), {}, there)) == 1
+    below = case(bf16=288e12, exp2=300e12, flash_attention_exp2=280e12)
+    assert readable.told(below, rungs.climb(below), {}, there) == ()
 
 
 def test_the_tensor_pipes_bars_are_as_long_as_what_was_counted():

@@ -116,8 +116,7 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
             f"**{figures.verdict(answer.cost, gpu)}**\n\nRegisters belong to a thread, shared memory to a program."
             f" What runs out first limits how many programs fit. **Occupancy** is the share of an SM's "
             f"warp slots that these programs fill.\n\n{compiled(answer.cost.launches[at])}. A thread that needs "
-            f"more than 255 registers **spills**: it stores the rest in local memory, which lies in {gpu.hbm} behind "
-            "the caches, and loads it again."
+            "more than 255 registers **spills**: it stores the rest in local memory and loads it again."
         )
     with picture:
         drawing(sm(answer.cost.launches[at], gpu))

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, TimeoutError, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from explain import cli, tours
 from explain.engine import engine
 from explain.slides import page_of
 from explain.ui.stepper import toured
-from tests.e2e.conftest import PATIENCE_MS
+from tests.e2e.conftest import PATIENCE_MS, rests
 from tests.e2e.text_sizes import LETTERS, SMALLEST, TEXT_PX
+from tests.e2e.waiting import until
 
 TOUR = "flash_attention"
 PRINTED = "side_by_side/1_standard_and_flash"
@@ -181,10 +181,8 @@ def test_panels_are_composed_and_the_text_grows_at_full_screen(page: Page, visit
     assert player(page).evaluate(size) == pytest.approx(before)
 
 
-AT_THE_END = """() => {
-  const main = document.querySelector("[data-testid=stMain]");
-  return main.scrollTop + main.clientHeight >= main.scrollHeight - 4;
-}"""
+SCROLLED = """() => document.querySelector("[data-testid=stMain]").scrollTop"""
+MOVED = f"""before => location.pathname.endsWith("/online_softmax") || ({SCROLLED})() !== before"""
 
 
 def test_one_clicker_goes_through_the_tour_to_the_chapters_end_and_to_the_next_chapter(page: Page, visit):
@@ -194,13 +192,12 @@ def test_one_clicker_goes_through_the_tour_to_the_chapters_end_and_to_the_next_c
     player(page).press("PageDown")
     expect(player(page)).not_to_have_attribute("data-caption", re.compile(""))
     for _ in range(60):
-        at_the_end = page.evaluate(AT_THE_END)
+        before = page.evaluate(SCROLLED)
         page.keyboard.press("PageDown")
-        if at_the_end:
-            with suppress(TimeoutError):  # the page may have grown before the press
-                page.wait_for_url(re.compile("/online_softmax"), timeout=20_000)
-                break
-        page.wait_for_timeout(150)
+        until(page, MOVED, arg=before)  # each press scrolls or turns the page, so that none is left over
+        rests(page)
+        if "/online_softmax" in page.url:
+            break
     expect(page).to_have_url(re.compile("/online_softmax"))
     caption(page, 1)
     page.keyboard.press("PageDown")

@@ -35,9 +35,9 @@ SIZES = {"seq_len": (512, 1024, 2048, 4096, 8192, 16384), "head_dim": (64, 128)}
 
 WORDS = (
     "Training needs gradients. The layers after attention send back dO: how the loss changes with each element of O. "
-    "The backward pass turns it into dQ, dK and dV.\n\n**First one row.** Its logits x become weights p. The "
-    "layers after it send back one number dp for each weight: how the loss changes with that weight. Each "
-    "weight depends on every logit of its row:"
+    "The backward pass turns it into dQ, dK and dV: how the loss changes with Q, K and V.\n\n**First one row.** Its "
+    "logits x become weights p. The layers after it send back one number dp for each weight: how the loss changes with "
+    "that weight. Each weight depends on every logit of its row:"
 )
 DERIVATIVES = ("∂p_i / ∂x_i = p_i (1 − p_i)", "∂p_j / ∂x_i = −p_j p_i   for j ≠ i")
 CHAIN = ("ds_i = Σ_j dp_j · ∂p_j / ∂x_i = p_i (dp_i − δ)", "δ = Σ_j p_j dp_j   one number per row")

@@ -52,7 +52,7 @@ def _quotients(shown: Shown) -> dict[str, float]:
 def _why_closest(shown: Shown) -> Why:
     each = ", ".join(f"{dtype} {ratio(one)}" for dtype, one in _quotients(shown).items())
     return Why(f"Largest error of standard attention ÷ that of FlashAttention-2: {each}. In 16 bits standard attention "
-               "also rounds S and P.")  # fmt: skip
+               "also rounds S.")  # fmt: skip
 
 
 def _changed(shown: Shown) -> dict[str, int]:
@@ -94,7 +94,8 @@ def _why_only(shown: Shown) -> Why:
 QUESTIONS = (
     Question[Shown](
         "cause",
-        "In 16 bits FlashAttention has the smaller median error. Which number does only standard attention round?",
+        "In 16 bits FlashAttention has the smaller median error. Which number does only standard attention round? "
+        "P and P̃ count as one.",
         "choice",
         _only_standard,
         _why_only,

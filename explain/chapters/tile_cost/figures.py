@@ -92,12 +92,6 @@ def _share(share: float) -> str:
     return percent(share, 0 if round(1000 * share) % 10 == 0 else 1)
 
 
-def compiled(launch: LaunchCost) -> str:
-    """What the bars do not say of a launch: registers and spills of a thread; Markdown."""
-    spills = launch.spills.replace("none", "nothing")
-    return f"Here each thread has **{launch.registers} registers** and spills {spills}"
-
-
 def tiles_table(known: Sequence[tuple[Experiment, LaunchCost]], chosen: Experiment, gpu: Gpu) -> str:
     """What each tile costs on the GPU, as Markdown; the chosen one in bold."""
     columns = ("tile", "programs per SM", "registers per thread", "spilled per thread", "shared memory per program")
@@ -135,6 +129,15 @@ def kinds(listing: Listing, *, narrow: bool = False) -> str:
         ]
     label = f"{name} instructions of {listing.kernel} by kind"
     return picture(KIND + longest + 100, ROW * (len(found) + 1), label, parts, "55rem")
+
+
+def matmuls_told(listing: Listing, gpu: Gpu) -> str:
+    """How the launch multiplies, in a sentence: what one instruction of this GPU's tensor cores takes."""
+    if not any(one.kind == "matmul" for one in listing.sass):
+        return "None of them is a matmul: the products are float arithmetic."
+    whole = gpu.compute_capability >= 90  # wgmma: four warps, operands in shared memory
+    takes = "one multiplies whole tiles" if whole else "one multiplies a small block of a tile, for one warp"
+    return f"Of the matmul instructions {takes}."
 
 
 def busiest(listing: Listing) -> tuple[int, int] | None:

@@ -9,7 +9,7 @@ import streamlit as st
 
 from explain.chapters.flash_attention import figures, tiles
 from explain.chapters.tile_cost import exercises
-from explain.chapters.tile_cost.figures import busiest_told, compiled, kinds, sm, tiles_table
+from explain.chapters.tile_cost.figures import busiest_told, kinds, matmuls_told, sm, tiles_table
 from explain.chapters.tile_cost.listing_view import listing
 from explain.compile.cost import LaunchCost, reserved
 from explain.compile.listing import Listing
@@ -115,8 +115,9 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
         layout.prose(
             f"**{figures.verdict(answer.cost, gpu)}**\n\nRegisters belong to a thread, shared memory to a program."
             f" What runs out first limits how many programs fit. **Occupancy** is the share of an SM's "
-            f"warp slots that these programs fill.\n\n{compiled(answer.cost.launches[at])}. A thread that needs "
-            "more than 255 registers **spills**: it stores the rest in local memory and loads it again."
+            f"warp slots that these programs fill.\n\nA thread has at most 255 registers, and the compiler may give "
+            f"it fewer: here **{answer.cost.launches[at].registers}**. What does not fit **spills**: the thread stores "
+            "it in local memory and loads it again."
         )
     with picture:
         drawing(sm(answer.cost.launches[at], gpu))
@@ -133,8 +134,8 @@ def instructions(experiment: Experiment, gpu: Gpu, known: Listing | None, at: in
     with words:
         layout.prose(
             "The compiler turns the kernel into instructions. **PTX** is what Triton writes. ptxas compiles it to "
-            "**SASS**, and the GPU runs that. One matmul instruction multiplies whole tiles, so there are few of them."
-            + (f"\n\n{busiest_told(known)}" if known and known.sass else "")
+            "**SASS**, and the GPU runs that."
+            + (f" {matmuls_told(known, gpu)}\n\n{busiest_told(known)}" if known and known.sass else "")
         )
     if known is None:
         with picture:

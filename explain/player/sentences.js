@@ -558,7 +558,8 @@ export class Telling {
     if (this.story.roles.accumulator)
       return this.say(sum === 0 ? "output = 0: no key was seen"
       : `the output is divided by ℓ = ${number(sum)}, once, at the end`);
-    return this.say(`P̃ ÷ ℓ, with ℓ = ${number(sum)}: these outputs sum to ${number(summed(now))}`);
+    const made = now.length === 1 ? `the output is ${number(now[0])}` : `these outputs sum to ${number(summed(now))}`;
+    return this.say(`P̃ ÷ ℓ, with ℓ = ${number(sum)}: ${made}`);
   }
 
   // --- any variable ---

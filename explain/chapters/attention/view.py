@@ -43,9 +43,9 @@ def what_a_word_looks_at(shown: Head, token: int) -> str:
         f"You see **head {shown.number}** of {len(HEADS_TO_SHOW)}. In {heads_that_differ(token, best)} of the other "
         f"{len(HEADS_TO_SHOW) - 1} heads “{word}” looks most at another token.\n\n"
         "**Press another token.**\n\n"
-        f"A strip is a query, a key or a value: {d} numbers, amber above 0 and grey below. They come from a real "
-        "language model, all-MiniLM-L6-v2, as it reads this sentence. It adds [CLS] and [SEP], which mark the "
-        "beginning and the end."
+        f"A strip is a query, a key or a value: {d} numbers, amber above 0 and grey below; of an output, pink above 0. "
+        "They come from a real language model, all-MiniLM-L6-v2, as it reads this sentence. It adds [CLS] and [SEP], "
+        "which mark the beginning and the end."
     )
 
 
@@ -169,9 +169,10 @@ def three_kernels(shown: Head) -> None:
     recorded = HEADS_TO_SHOW[0]
     layout.header("The same on a GPU, line by line")
     layout.prose(
-        "PyTorch runs S, P and O as three **kernels**. Press the → beside the caption, or the → key, to watch them on "
-        f"this sentence. This run is head {recorded}, in {lessons.ONE_TILE.values['dtype']}. A tile is 16 × 16, "
-        "because sizes are powers of two. Its last row and column are padding."
+        "Standard attention runs as three **kernels** here: one each for S, P and O. Press the → beside the caption, "
+        f"or the → key, to watch them on this sentence. This run is head {recorded}, in "
+        f"{lessons.ONE_TILE.values['dtype']}. A tile is 16 × 16, because sizes are powers of two. Its last row and "
+        "column are padding."
     )
     layout.words("Words for the player", WORDS)
     if shown.number != recorded:

@@ -84,6 +84,6 @@ PAIRS = (
         "Naive and safe",
         Experiment.of("softmax_naive", _LARGE_ROW, "large_magnitude"),
         Experiment.of("softmax_safe", _LARGE_ROW, "large_magnitude"),
-        "Numbers in the thousands. Left: exp overflows, and ∞ / ∞ is NaN. Right: the maximum is subtracted first.",
+        "Elements in the thousands. Left: exp overflows, and ∞ / ∞ is NaN. Right: the maximum is subtracted first.",
     ),
 )

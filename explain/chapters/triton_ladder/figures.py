@@ -10,7 +10,7 @@ from explain.figures.palette import css, css_ink
 from explain.figures.svg import button, line, picture, rect, text
 from explain.kept import kept
 
-LEFT, TOP, BETWEEN = 14.0, 22.0, 10.0
+LEFT, TOP, BETWEEN = 14.0, 22.0, 6.0
 """Where the left pole stands, where the rungs begin, and the room between two of them."""
 
 
@@ -21,7 +21,7 @@ def ladder(outcomes: Sequence[Outcome], at: int, *, narrow: bool = False) -> str
     An arrow is one trip of the row: to the right from memory to the chip, to the left back. `narrow` is for a phone:
     what is new and what limits it stand below a rung's name.
     """
-    wide, arrows, strip, high = (340.0, 250.0, 80.0, 70.0) if narrow else (720.0, 290.0, 120.0, 50.0)
+    wide, arrows, strip, high = (340.0, 250.0, 80.0, 70.0) if narrow else (720.0, 290.0, 120.0, 44.0)
     bottom = TOP + (high + BETWEEN) * len(outcomes) - BETWEEN + 4
     drawn = [line(x, TOP, x, bottom, opacity=0.8) for x in (LEFT, LEFT + wide)]
     drawn += [
@@ -40,8 +40,8 @@ def ladder(outcomes: Sequence[Outcome], at: int, *, narrow: bool = False) -> str
             *(_arrow(LEFT + arrows, y + 3 + (i + 0.5) * apart, strip, back=i == reads) for i in range(reads + 1)),
         ]
         if not one.right:
-            told, wrong = LEFT + 44 + text_width(name, 17, bold=True), "wrong on purpose" if one.on_purpose else "wrong"
-            parts.append(text(told, middle + 5, wrong, bold=True, fill=css_ink("alarm")))
+            told = LEFT + 44 + text_width(name, 17, bold=True)
+            parts.append(text(told, middle + 5, "wrong", bold=True, fill=css_ink("alarm")))
         left, first, apart_by = (LEFT + 36, middle + 25, 18) if narrow else (LEFT + arrows + strip + 24, middle - 4, 21)
         said_of = [f"new: {one.rung.new}", *[f"limit: {one.rung.limit}"] * bool(one.rung.limit)]
         if len(said_of) == 1 and not narrow:

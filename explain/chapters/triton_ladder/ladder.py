@@ -111,11 +111,6 @@ class Outcome:
     def right(self) -> bool:
         return self.error <= RIGHT_WITHIN
 
-    @property
-    def on_purpose(self) -> bool:
-        """Whether the kernel has a mistake that the next rung fixes."""
-        return bool(KERNELS[self.rung.kernel].wrong)
-
 
 @kept
 def outcome(rung: Rung, experiment: Experiment, trace: Trace) -> Outcome:

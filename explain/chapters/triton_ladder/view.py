@@ -46,10 +46,10 @@ def _break_rung_3(row: Experiment) -> None:
 
 
 def idea(at: int) -> None:
-    """A rung's one idea; and its mistake, if it is wrong on purpose."""
+    """A rung's one idea, and what goes wrong in it."""
     rung = ladder.RUNGS[at]
     entry = KERNELS[rung.kernel]
-    wrong = f" :red[**Wrong on purpose:** {entry.wrong}.]" if entry.wrong else ""
+    wrong = f" :red[**What goes wrong:** {entry.wrong}.]" if entry.wrong else ""
     layout.introduce(f"**{at + 1}. {entry.title}.** {rung.idea}{wrong}")
 
 

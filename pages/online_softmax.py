@@ -7,10 +7,7 @@ beside = layout.chapter(
     __file__,
     goal="find a row's maximum and its softmax sum in one pass, and know why the result is exact.",
     words="Keep the running max m and the running sum ℓ of the elements read so far. When m rises, multiply the old "
-    "sum by the rescale factor **α = exp(old m − new m)**. That corrects each of its terms:\n\n"
-    "**exp(x − old m) · α = exp(x − new m)**\n\n"
-    "Safe softmax reads the row three times: for m, for ℓ, for the weights y. "
-    "Online softmax reads it twice: one pass for m and ℓ together, a second one for y.",
+    "sum by the rescale factor **α = exp(old m − new m)**.",
 )
 with beside:
     way, wrong = view.choose()

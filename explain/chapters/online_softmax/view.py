@@ -34,6 +34,7 @@ def choose() -> tuple[str, bool]:
         way = controls.pick("How to read the row", every, "read", wrap=True, label_visibility="collapsed")
         beside = way in (TILE, MERGED) and st.toggle("Wrong kernel beside it", key="beside", bind="query-params")
     st.caption(f"Begin with *{ELEMENT}*, then *{TILE}*: the next chapters need these two. The others go further.")
+    layout.introduce("\n\n".join(words[way] for words in (WORDS, *[WRONG] * bool(beside))))
     return way, bool(beside)
 
 
@@ -52,8 +53,6 @@ def choose_row(way: str, beside: DeltaGenerator) -> Experiment:
 
 def run(way: str, beside: bool, row: Experiment) -> tuple[list[Experiment], list[Trace]]:
     """One or two kernels in the player; experiments, the right one last; traces."""
-    if words := "\n\n".join(words[way] for words in (WORDS, *[WRONG] * beside) if way in words):
-        layout.introduce(words)
     wrong = {TILE: lessons.wrong_twin, MERGED: lessons.added_twin}
     right = lessons.element_by_element(row) if way == ELEMENT else row
     experiments = [wrong[way](row), right] if beside else [right]
@@ -96,6 +95,8 @@ def _update(tiles: Sequence[history.Tile]) -> str:
 
 
 WORDS = {
+    ELEMENT: "Each term of the old sum is then right: **exp(x − old m) · α = exp(x − new m)**.\n\n"
+    "Safe softmax reads the row three times, online softmax twice: once for m and ℓ together, once for the weights y.",
     TILE: "The same update with a whole tile at a time: the tile's maximum and sum take the place of one element's. "
     "Any tile size gives the same m, and the same ℓ up to rounding.\n\n**To look for:** the tiles at which α is "
     "below 1, and the tiles at which nothing is rescaled.",

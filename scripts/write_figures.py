@@ -147,10 +147,12 @@ def injected(result: Result) -> Result:
 def waits(result: Result) -> Result:
     """How long a class waited, in words."""
     control, page = (f"p50 {_ms(one['p50_ms'])}, p95 {_ms(one['p95_ms'])}" for one in (result, result["first_page"]))
+    servers = result["processes"]
     return {
+        "server": f"{servers} server processes behind nginx" if servers > 1 else "one server process",
         "waits": f"A control answers after {control}; a page opens after {page}. In the middle the network is gone for "
         f"{result['blip_s']:g} s: sessions lost: {result['lost']}. Connections lost: {result['dropped']}, pages "
-        f"failed: {result['failed']} ({result['date'][:10]})."
+        f"failed: {result['failed']} ({result['date'][:10]}).",
     }
 
 

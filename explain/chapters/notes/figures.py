@@ -14,8 +14,9 @@ def lecture_hall() -> str:
     hall = results.load(HALL, dict, "python -m benchmarks.classroom_load")
     if hall is None:
         return ""
+    servers = "One server process" if hall["processes"] == 1 else f"{hall['processes']} server processes"
     said = (
-        f"One server, {hall['students']} students at once, each moves a control every {number(hall['period_s'])} s: "
+        f"{servers}, {hall['students']} students at once, each moves a control every {number(hall['period_s'])} s: "
         f"95% of them are answered within {fixed(hall['p95_ms'], 0)} ms, {hall['dropped']} are lost. Measured on "
         f"{hall['machine']}, {hall['date'][:10]}"
     )

@@ -206,14 +206,23 @@ def how_fast() -> None:
         "How fast, in how much memory?",
         f"Loss and both gradients of {count(found.cases[0].tokens)} tokens. **Ours** is the fast kernel. "
         f"{figures.concluded(found)}\n\n"
-        "Use it when memory is short. If the logits fit, torch.compile is a little faster. The last two columns divide "
-        "ours by the best of the others: above 1, ours takes more.\n\n"
+        "Use it when memory is short. If the logits fit, torch.compile is a little faster.\n\n"
         "V = 50,257 is odd. Matmuls over an odd number of columns were much slower than over a multiple of 64, so ours "
         "computes such a multiple at once and the last columns by themselves. The first lines of "
         "`kernels/cross_entropy_fast.py` have both times.",
     ):
-        st.markdown(figures.measured_table(found))
-        st.caption(f"recorded · {found.where} · {found.method}{stale}")
+        widest, *others = sorted({case.dim for case in found.cases}, reverse=True)
+        _bars(found, widest)
+        for dim in others:
+            with st.expander(f"The same for d = {count(dim)}"):
+                _bars(found, dim)
+        st.caption(f"recorded · {found.where} · {found.method} · the bars of a layer have one scale{stale}")
+
+
+def _bars(found: measured.Measured, dim: int) -> None:
+    """The measured layers with this d."""
+    cases = tuple(case for case in found.cases if case.dim == dim)
+    pictures.drawing(*(figures.measured_bars(cases, narrow=narrow) for narrow in (False, True)))
 
 
 def which_token_counts() -> None:

@@ -167,15 +167,16 @@ def backward(experiment: Experiment) -> None:
     sizes = {"dim": 256, "block_m": 128, "block_n": 128}
     forward, wide = (Experiment.of(KERNEL_OF[way], {**long, **sizes, "block_d": 256}, "normal")
                      for way in (FUSED, BACKWARD))  # fmt: skip
+    matmuls = both.traffic.flops_of("matmul") // forward_flops(experiment)
     with layout.part(
         "The backward pass recomputes P",
         "The gradient of the mean loss is **dX = (P − 1 at the target) ÷ tokens that count**. Then dH = dX W and "
-        "dW = dXᵀ H. The forward pass kept no P, but L. So P is one exponential: exp(X − L) needs no second search for "
-        "m and ℓ.\n\n"
+        "dW = dXᵀ H. The forward pass kept no P, but L. So P is one exponential, exp(X − L), without a second search "
+        "for m and ℓ.\n\n"
         "X itself is recomputed by a matmul: once in the launch that holds tokens, for dH, and once in the launch "
-        "that holds rows of W, for dW. No two programs of a launch write the same element.\n\n"
-        f"That makes {both.traffic.flops_of('matmul') // forward_flops(experiment)} matmuls in place of 3. "
-        "It is the trade of FlashAttention's backward pass: more FLOPs, fewer bytes.\n\n"
+        f"that holds rows of W, for dW. That makes {matmuls} matmuls "
+        "in place of 3. It is the trade of FlashAttention's backward pass: more FLOPs, fewer bytes. No two programs of "
+        "a launch write the same element.\n\n"
         f"**Where is the limit?** The launch for dH keeps a tile's gradient on chip, tokens × d numbers. That works up "
         f"to d = {wide.values['dim']}. A language model has d = {count(LONG['dim'])}. The second table has two ways to "
         "go on.",

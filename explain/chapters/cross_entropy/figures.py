@@ -8,16 +8,18 @@ from itertools import pairwise
 from math import isfinite
 
 from explain.chapters.cross_entropy.layers import Layer
-from explain.chapters.cross_entropy.measured import OURS, Measured
+from explain.chapters.cross_entropy.measured import OURS, Case, Measured
 from explain.chapters.cross_entropy.states import Loss, State
 from explain.chapters.flash_attention.figures import Group
 from explain.experiment import Experiment
 from explain.figures.labels import text_width
 from explain.figures.numbers import aligned, count, fixed, moved, percent, ratio
-from explain.figures.palette import css
+from explain.figures.palette import css, css_ink
+from explain.figures.palette import kernel as kernel_hue
 from explain.figures.svg import picture, rect, text
 from explain.figures.tables import Column, Columns, markdown
 from explain.kept import kept
+from kernels.catalog import KERNELS
 from kernels.parameters import ITEM_BYTES
 from kernels.traffic import Traffic
 
@@ -129,6 +131,36 @@ def backward_table(forward: Experiment, both: Experiment) -> str:
 
 
 @kept
+def measured_bars(cases: Sequence[Case], *, narrow: bool = False) -> str:
+    """Each variant's time and peak memory as bars; those of a layer have one scale, ours has its kernel's hue. `narrow`
+    fits a phone.
+    """
+    hue, y, parts = kernel_hue(KERNELS["fast:cross_entropy_parts"].hue), 34.0, []
+    left, width, room = (100.0, 52.0, 68.0) if narrow else (112.0, 180.0, 78.0)
+    times, sizes = left, left + width + room
+    parts += [text(times, 14, "time", faint=True), text(sizes, 14, "peak memory", faint=True)]
+    for case in cases:
+        parts.append(text(0, y, case.name, bold=True))
+        slowest, largest = (max(getattr(one, what) or 0 for one in case.variants) for what in ("seconds", "peak_bytes"))
+        for one in case.variants:
+            own = one.name == OURS
+            y += 22
+            parts.append(text(left - 10, y, one.name, anchor="end", bold=own, fill=css_ink(hue) if own else ""))
+            if one.seconds is None:
+                parts.append(text(left, y, one.why, faint=True))
+            for x, value, most, words in (
+                (times, one.seconds, slowest, _milliseconds),
+                (sizes, one.peak_bytes, largest, moved),
+            ):
+                if value:
+                    fill = css(hue if own else "slate")
+                    parts.append(rect(x, y - 13, width * value / most, 16, fill, opacity=0.85 if own else 0.45))
+                    parts.append(text(x + width * value / most + 6, y, words(value), bold=own))
+        y += 34
+    return picture(sizes + width + room, y - 20, "Time and peak memory of each variant", parts, "52rem")
+
+
+@kept
 def measured_table(found: Measured) -> str:
     """Milliseconds and peak memory of each variant at each size, as a Markdown table."""
     names = [one.name for one in found.cases[0].variants]
@@ -187,4 +219,8 @@ def _from_to(shares: Sequence[float]) -> str:
 def _cell(seconds: float | None, peak: int | None, why: str) -> str:
     if seconds is None:
         return why
-    return f"{fixed(1e3 * seconds, 1)} ms" + (f", {moved(peak)}" if peak else "")
+    return _milliseconds(seconds) + (f", {moved(peak)}" if peak else "")
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{fixed(1e3 * seconds, 1)} ms"

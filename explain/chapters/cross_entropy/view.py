@@ -29,14 +29,12 @@ INTRODUCED = (
     "H is a token, a row of W is an entry."
 )
 WORDS = {
-    FUSED: "One program holds a tile of tokens. It multiplies them with a tile of W and updates each token's running "
-    "max m and running sum ℓ. It picks the target's logit if it is there, and drops the logits. Then comes the next "
-    "tile of W. Only the loss and L = m + ln ℓ go to memory: two numbers per token.",
-    STANDARD: "Two launches. The first multiplies H and W and writes every logit. The second reads them for m, ℓ and "
-    "the target's logit. It computes the same loss.",
-    BACKWARD: "The gradient of a logit is its weight P, minus 1 at the target. The forward pass kept no P. So P is "
-    "recomputed: P = exp(X − L). One launch holds tokens and adds up dH. Another holds rows of W and adds up dW. No "
-    "two programs write the same element.",
+    FUSED: "A program holds a tile of tokens. For each tile of W it updates the running max m and the running sum ℓ, "
+    "and drops the logits.",
+    STANDARD: "Two launches. The first writes every logit. The second reads them for m, ℓ and the target's logit. The "
+    "loss is the same.",
+    BACKWARD: "The gradient of a logit is its weight P, minus 1 at the target. One launch for dH and one for dW "
+    "recompute P = exp(X − L).",
 }
 """What to see, for each kernel."""
 WAYS_ON = """
@@ -135,7 +133,8 @@ def never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
     with words:
         layout.prose(
             "Through the logits, X is written once and read once. Without them, X stays on chip, tile by tile. "
-            "All other bytes are the same.\n\n"
+            "All other bytes are the same: both read H, W and the targets, and write the loss and L, two numbers per "
+            "token.\n\n"
             "A matmul in tiles reads H once per tile of the vocabulary and W once per tile of tokens. Caches serve "
             f"most of these reads. What HBM must move at least is each input once, and X twice: "
             f"**{moved(fewest[0])} against {moved(fewest[1])}, {number(fewest[0] / fewest[1], 2)} × as much**. A GPU "
@@ -168,13 +167,16 @@ def backward(experiment: Experiment) -> None:
     sizes = {"dim": 256, "block_m": 128, "block_n": 128}
     forward, wide = (Experiment.of(KERNEL_OF[way], {**long, **sizes, "block_d": 256}, "normal")
                      for way in (FUSED, BACKWARD))  # fmt: skip
+    matmuls = both.traffic.flops_of("matmul") // forward_flops(experiment)
     with layout.part(
         "The backward pass recomputes P",
         "The gradient of the mean loss is **dX = (P − 1 at the target) ÷ tokens that count**. Then dH = dX W and "
-        "dW = dXᵀ H. With L, P is one exponential: exp(X − L) needs no second search for m and ℓ.\n\n"
-        "X itself is recomputed by a matmul: once in the launch that holds tokens, once in the launch that holds rows "
-        f"of W. That makes {both.traffic.flops_of('matmul') // forward_flops(experiment)} matmuls in place of 3. "
-        "It is the trade of FlashAttention's backward pass: more FLOPs, fewer bytes.\n\n"
+        "dW = dXᵀ H. The forward pass kept no P, but L. So P is one exponential, exp(X − L), without a second search "
+        "for m and ℓ.\n\n"
+        "X itself is recomputed by a matmul: once in the launch that holds tokens, for dH, and once in the launch "
+        f"that holds rows of W, for dW. That makes {matmuls} matmuls "
+        "in place of 3. It is the trade of FlashAttention's backward pass: more FLOPs, fewer bytes. No two programs of "
+        "a launch write the same element.\n\n"
         f"**Where is the limit?** The launch for dH keeps a tile's gradient on chip, tokens × d numbers. That works up "
         f"to d = {wide.values['dim']}. A language model has d = {count(LONG['dim'])}. The second table has two ways to "
         "go on.",
@@ -205,14 +207,23 @@ def how_fast() -> None:
         "How fast, in how much memory?",
         f"Loss and both gradients of {count(found.cases[0].tokens)} tokens. **Ours** is the fast kernel. "
         f"{figures.concluded(found)}\n\n"
-        "Use it when memory is short. If the logits fit, torch.compile is a little faster. The last two columns divide "
-        "ours by the best of the others: above 1, ours takes more.\n\n"
+        "Use it when memory is short. If the logits fit, torch.compile is a little faster.\n\n"
         "V = 50,257 is odd. Matmuls over an odd number of columns were much slower than over a multiple of 64, so ours "
         "computes such a multiple at once and the last columns by themselves. The first lines of "
         "`kernels/cross_entropy_fast.py` have both times.",
     ):
-        st.markdown(figures.measured_table(found))
-        st.caption(f"recorded · {found.where} · {found.method}{stale}")
+        widest, *others = sorted({case.dim for case in found.cases}, reverse=True)
+        _bars(found, widest)
+        for dim in others:
+            with st.expander(f"The same for d = {count(dim)}"):
+                _bars(found, dim)
+        st.caption(f"recorded · {found.where} · {found.method} · the bars of a layer have one scale{stale}")
+
+
+def _bars(found: measured.Measured, dim: int) -> None:
+    """The measured layers with this d."""
+    cases = tuple(case for case in found.cases if case.dim == dim)
+    pictures.drawing(*(figures.measured_bars(cases, narrow=narrow) for narrow in (False, True)))
 
 
 def which_token_counts() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from explain.chapters.three_numbers.byte_accounting import SPILLED, WITHIN, Cause, Check, Gap, Prediction, check, gaps
-from explain.chapters.three_numbers.levels import Level, Levels, Traced, amount, levels, own_bytes
+from explain.chapters.three_numbers.levels import WAVEFRONT, Level, Levels, Traced, amount, levels, own_bytes
 from explain.counters.model import Counters, Counts
 from explain.experiment import Experiment
 from explain.figures.labels import text_width
@@ -133,18 +133,14 @@ def _shared(level: Level, x: float, y: float, height: float, width: float, chose
     middle, centre, known = y + height / 2, x + width / 2, level.known
     told = amount(level.read) if level.read is not None else "not measured"
     bound = known and level.note.startswith("at most")
+    why = ("counted in cycles, not in bytes:", f"a cycle moves {WAVEFRONT} B at most") if bound else ("no formula",)
+    top = middle - 8 * len(why) - 4
     parts = [
-        text(centre, middle - 12, "loads + stores", anchor="middle", faint=True, size=12),
-        text(centre, middle + 8, "at most " * bound + told, anchor="middle", bold=known, faint=not known, size=13),
-        text(
-            centre,
-            middle + 28,
-            "an upper bound; no formula" if bound else "no formula",
-            anchor="middle",
-            faint=True,
-            size=12,
-        ),
+        text(centre, top, "loads + stores", anchor="middle", faint=True, size=12),
+        text(centre, top + 20, "at most " * bound + told, anchor="middle", bold=known, faint=not known, size=13),
     ]
+    for n, words in enumerate(why):
+        parts.append(text(centre, top + 40 + 16 * n, words, anchor="middle", faint=True, size=12))
     return _button("shared", LINKS["shared"], x, y + 4, width, height - 8, chosen, level, parts)
 
 

@@ -195,13 +195,12 @@ def hierarchy(choice: Choice, lead: DeltaGenerator) -> tuple[Shown, Sequence[Ent
 @repeated
 def gaps(choice: Choice, shown: Shown, records: Sequence[Entry]) -> None:
     """What each level counted, why neighbours differ, and the same on other GPUs."""
-    layout.header("Which numbers are equal, and why others differ")
-    same, why = st.columns([5, 3], gap="large")
-    with same:
+    with layout.part(
+        "Which numbers are equal, and why others differ",
+        "Each level beside the one to its left: ✓ equal to the byte, ≠ with the reason.\n\n"
+        + figures.cause_words(shown.gaps),
+    ):
         st.markdown(figures.levels_table(shown.levels, shown.gaps))
-        st.caption("Each level beside the one to its left: ✓ equal to the byte, ≠ with the reason.")
-    with why:
-        layout.prose(figures.cause_words(shown.gaps))
     with st.expander("Level by level: every difference, in bytes"):
         for written, column in zip((False, True), st.columns(2, gap="large"), strict=True):
             with column:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 
 import numpy as np
@@ -13,8 +14,10 @@ from explain.chapters.cross_entropy.layers import LAYERS
 from explain.chapters.cross_entropy.states import Loss, loss_of, states
 from explain.chapters.cross_entropy.view import KERNEL_OF, LONG
 from explain.experiment import Experiment
+from explain.figures.palette import css, kernel
 from explain.ui.stepper import lesson
 from kernels import reference
+from kernels.catalog import KERNELS
 from kernels.inputs import IGNORE_INDEX
 from tests.pages import page, texts
 
@@ -31,7 +34,7 @@ def test_each_view_opens_on_its_kernel(way):
 
 def test_an_address_chooses_the_sizes():
     opened = page("cross_entropy", inputs="normal", tokens="20", vocab="50", block_n="16", ignored="20")
-    assert [one.label for one in opened.expander] == ["The run in the player: 20 tokens, V = 50"]
+    assert "The run in the player: 20 tokens, V = 50" in [one.label for one in opened.expander]
     written = texts(opened)
     assert "after each tile of the vocabulary" in written
     assert "= 0.000" in written  # no token counts
@@ -109,6 +112,19 @@ def test_a_measured_layer_is_compared_with_the_best_of_the_others():
     assert "50.0 ms, 3 GB" in table
     assert "not installed" in table
     assert "0.91 ×" in table
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_the_bars_are_to_scale_and_ours_has_its_kernels_hue(narrow):
+    drawn = figures.measured_bars(measured.parsed(result()).cases, narrow=narrow)
+    bars = re.findall(r'<rect [^>]*? width="([\d.]+)"[^>]*? fill="([^"]+)"', drawn)
+    (time, own), (memory, also_own), *others = [(float(width), fill) for width, fill in bars]
+    times, sizes = others[::2], others[1::2]
+    assert [time / width for width, _ in times] == pytest.approx([50 / 60, 50 / 55], rel=1e-3)
+    assert [memory / width for width, _ in sizes] == pytest.approx([3 / 9, 3 / 8], rel=1e-3)
+    assert own == also_own == css(kernel(KERNELS["fast:cross_entropy_parts"].hue))
+    assert own not in [fill for _, fill in others]
+    assert "not installed" in drawn
 
 
 def test_the_table_is_concluded_with_ours_against_each_of_the_best_others():

@@ -313,6 +313,15 @@ def test_each_link_is_drawn_with_its_own_bytes(narrow):
         assert read in links[key]
 
 
+@pytest.mark.parametrize(("counted", "said"), [(None, True), (999, False)])
+def test_the_picture_says_why_shared_memorys_number_is_only_a_bound(counted, said):
+    experiment = COUNTED[0]
+    counts = replace(counts_of(experiment), shared_wavefronts=10)
+    found = levels(experiment.traffic, None, counts, "hardware", "", counted)
+    drawn = figures.hierarchy(found, None, None, "dram")
+    assert ("at most 1.3 kB" in drawn) == ("a cycle moves 128 B at most" in drawn) == said
+
+
 def test_what_the_caches_save_is_said_only_where_they_save_something():
     assert figures.caches_words(2_180, 2_180, 100).endswith("21.8 × less. The caches serve the rest.")
     told = figures.caches_words(6_640, 10_940, 6_630)  # FlashAttention-1, about

@@ -44,8 +44,6 @@ APART = 0.25
 """Two powers of growth that differ by less are the same."""
 APART_SEEN = 1.05
 """Bytes of a smaller ratio are one line in a chart."""
-PALE = 0.5
-"""The opacity of FlashAttention-1 beside the two kernels that the words compare."""
 LABEL_PIXELS = FONT + 5  # a label's height with its gap
 UNMEASURED = ("formula", "predicted")
 """The sources that have no theory beside them: they are one."""
@@ -189,7 +187,6 @@ def _lines(
     figure, unit = plot(), WHAT[what][1]
     drawn = "dash" if _source(readings) == "predicted" else "solid"
     covered, dotted = _covered(curves), False
-    beside = [kernel for kernel in curves if set(PAIR) <= set(curves) and KERNELS[kernel].outer == "block_n"]
     for kernel, other in covered.items():
         x, y = list(curves[kernel].items())[len(curves[kernel]) // 2]
         off = max(abs(y / curves[other][x] - 1) for x, y in curves[kernel].items())
@@ -203,13 +200,11 @@ def _lines(
             figure.add_scatter(
                 x=list(known), y=list(known.values()), mode="lines", hoverinfo="skip", showlegend=False,
                 line={"color": colour, "width": 1.5, "dash": "dot"},
-                opacity=PALE if kernel in beside else 1,
             )  # fmt: skip
             dotted = True
         figure.add_scatter(
             x=list(points), y=list(points.values()), name=name_of(kernel), mode="lines+markers", showlegend=False,
             line={"color": colour, "width": 8 if kernel in covered else 2, "dash": drawn},
-            opacity=0.6 if kernel in covered else PALE if kernel in beside else 1,
             marker={"symbol": symbol, "size": 8, "color": colour},
             customdata=[si(y, unit) for y in points.values()],
             hovertemplate=f"{AXES[sweep.axis][0]} = %{{x:,}}: %{{customdata}}<extra>{name_of(kernel)}</extra>",

@@ -47,6 +47,18 @@ def test_labels_at_one_height_move_apart():
     assert 20 + moved["a"] - moved["b"] == pytest.approx(2 * half)
 
 
+def test_a_kernels_line_marker_and_label_have_one_full_colour():
+    four = (*PAIR, "flash_attention_exp2", "flash_attention_v1")
+    sweep = Sweep.of(four, "seq_len", [64, 128, 256], {"head_dim": 64, "dtype": "fp16"})
+    figure = figures.growth(sweep, measured(sweep, hbm=1.0), "hbm")
+    labels = "".join(one.text for one in figure.layout.annotations)
+    for kernel in four:
+        (line,) = (one for one in figure.data if one.name == figures.name_of(kernel))
+        assert line.opacity is None
+        assert line.line.color == line.marker.color
+        assert f"color:{line.line.color}" in labels
+
+
 def test_a_theory_that_is_a_polynomial_is_stated_as_one():
     assert figures.polynomial("N", {x: 3 * x * x + 40 * x for x in (64.0, 128.0, 256.0)}) == "3 N² + 40 N"
     assert figures.polynomial("N", {64.0: 1.0, 128.0: 2.5, 256.0: 4.0}) == ""

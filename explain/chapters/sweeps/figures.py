@@ -15,7 +15,7 @@ from explain.chapters.sweeps.analysis import FITTED, FLAT, crossing, curve, jump
 from explain.chapters.sweeps.model import AXES, LEVELS, PAIR, SPILLED, Reading, Sweep, formula, once
 from explain.experiment import Experiment
 from explain.figures import palette
-from explain.figures.labels import spread, widest
+from explain.figures.labels import spread, widest, wrapped
 from explain.figures.lines import colour_of
 from explain.figures.numbers import capacity, count, duration, fixed, moved, percent, ratio, si
 from explain.figures.plot import FONT, logarithmic, plot
@@ -39,7 +39,8 @@ SYMBOLS = {
 SLATE = palette.mid("slate")
 TILES = ("block_m", "block_n")
 HEIGHT, TOP, BOTTOM = 440, 40, 64
-TITLE = 30  # a title's height
+TITLE, TITLE_WIDE = 30, 620
+"""A title's height, and how wide its lines are at most: the plot's buttons stand beside them."""
 APART = 0.25
 """Two powers of growth that differ by less are the same."""
 APART_SEEN = 1.05
@@ -93,10 +94,14 @@ def growth(sweep: Sweep, readings: Sequence[Reading], what: str) -> go.Figure:
 
 
 def titled(figure: go.Figure, words: str) -> None:
-    """Gives a figure its result as a title above it, and the room for that."""
+    """Gives a figure its result as a title above it, in lines beside the plot's buttons, and the room for that."""
+    size = FONT + 1
+    lines = wrapped(words, TITLE_WIDE, size, bold=True)
+    more = 1.3 * size * (len(lines) - 1)
+    font, pad = {"size": size}, {"t": 8 + more / 2}  # Plotly moves lines up by half of what they add
     figure.update_layout(
-        title={"text": words, "font": {"size": FONT + 1}, "x": 0.01, "y": 1, "yanchor": "top", "pad": {"t": 8}},
-        margin_t=figure.layout.margin.t + TITLE, height=figure.layout.height + TITLE,
+        title={"text": "<br>".join(lines), "font": font, "x": 0.01, "y": 1, "yanchor": "top", "pad": pad},
+        margin_t=figure.layout.margin.t + TITLE + more, height=figure.layout.height + TITLE + more,
     )  # fmt: skip
 
 

@@ -11,8 +11,9 @@ with layout.chapter(
 ):
     sweep = view.sweep_choice()
     shown = view.sweep_readings(sweep) if sweep else None
+    level = view.level_choice(shown) if shown else ""
 if shown and shown.readings:
-    view.sweep_growth(shown)
+    view.sweep_growth(shown, level)
     view.sweep_roofline(shown)
     view.sweep_points(shown)
 view.closing(shown)

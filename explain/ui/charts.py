@@ -60,7 +60,10 @@ def chart(figure: go.Figure, name: str, csv: Callable[[], str] | None = None, *,
 
 @repeated
 def plotted(figure: go.Figure, name: str, config: dict[str, Any], alt: str) -> None:
-    """Shows a plot."""
+    """Shows a plot; on a phone, where it would be cut, its title stands above it in lines."""
+    if title := figure.layout.title.text:
+        words = title.replace("<br>", " ")
+        st.markdown(f'<p class="narrow chart-title">{words}</p>', unsafe_allow_html=True)
     st.plotly_chart(figure, key=f"plot: {name}", config=config, alt=alt)
 
 

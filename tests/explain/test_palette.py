@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from explain import ROOT
+from explain.chapters.speed.results import DISPATCHERS, MEASURED_ONLY
 from explain.figures import palette
 from explain.glossary import TERMS
 
@@ -64,6 +65,15 @@ def test_a_mid_tone_is_seen_in_both_themes_and_letters_can_be_read_on_fills(name
 def test_kernels_are_told_apart_by_every_eye(sight):
     for one, other in itertools.combinations(palette.KERNELS, 2):
         assert difference(palette.mid(one), palette.mid(other), sight) > 10, (one, other)
+
+
+@pytest.mark.parametrize("sight", SIGHT)
+def test_lines_that_run_close_together_are_told_apart_from_afar(sight):
+    """FlashAttention-3 is a few percent above our dispatcher."""
+    ours, library = (
+        palette.mid(palette.kernel(MEASURED_ONLY[name][1])) for name in (DISPATCHERS[0], "FlashAttention-3")
+    )
+    assert difference(ours, library, sight) > 40
 
 
 def test_a_term_and_its_symbol_have_one_hue():

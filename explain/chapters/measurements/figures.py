@@ -21,7 +21,7 @@ from explain.gpus import card, specified
 from explain.kept import kept
 from explain.prediction import Model
 from explain.records.code import is_stale
-from explain.records.model import Point, Record, changed, roof_name, settings
+from explain.records.model import Point, Record, Roof, changed, roof_name, settings
 from explain.records.plans import PLANS, Plan
 from explain.records.registry import Entry
 from kernels.catalog import KERNELS
@@ -309,11 +309,7 @@ def _limits(shown: Sequence[Entry], unit: str) -> go.Figure:
         names = [roof_name(roof.level) for roof in roofs]
         levels |= set(names)
         stated = [specified(roof.level, one.record.gpu) for roof in roofs]
-        told = [
-            f"\u2002<b>{si(roof.per_second, unit)}</b>"
-            + (f" · {percent(roof.per_second / rate)} of {si(rate, unit)}" if rate else "")
-            for roof, rate in zip(roofs, stated, strict=True)
-        ]
+        told = [_told(roof, rate, alone) for roof, rate in zip(roofs, stated, strict=True)]
         rates = [roof.per_second for roof in roofs]
         hues = [_hue(roof.level) if alone else f"series-{place}" for roof in roofs]
         figure.add_bar(
@@ -324,7 +320,7 @@ def _limits(shown: Sequence[Entry], unit: str) -> go.Figure:
         )  # fmt: skip
         if alone:
             figure.add_scatter(
-                y=names, x=stated, mode="markers", name="datasheet", hoverinfo="skip",
+                y=names, x=stated, mode="markers", showlegend=False, hoverinfo="skip",
                 marker={"symbol": "line-ns", "size": 26, "line": {"width": 3, "color": palette.mid("slate")}},
             )  # fmt: skip
             figure.add_scatter(  # its text is clear of bar and line
@@ -344,16 +340,29 @@ def _limits(shown: Sequence[Entry], unit: str) -> go.Figure:
     marks = {step * place: si(step * place, unit) for place in range(math.floor(most / step) + 1)}
     figure.update_xaxes(
         title=f"{UNITS.get(unit, unit)} per second", tickvals=list(marks), ticktext=["0", *list(marks.values())[1:]],
-        range=[0, 1.9 * most], tickangle=0,
+        range=[0, 2.1 * most], tickangle=0,
     )  # fmt: skip
-    figure.update_yaxes(autorange="reversed", ticksuffix="  ", showgrid=True, automargin=False)
-    room = widest((roof_name(level) for one in shown for level in one.record.roofs), FONT) + 24
+    figure.update_yaxes(autorange="reversed", ticksuffix="  ", showgrid=not alone, automargin=False)
+    drawn = [roof for one in shown for roof in one.record.roofs.values()]
+    room = widest((roof_name(roof.level) for roof in drawn), FONT) + 24
+    if alone:  # before its bar a number cannot be taken for the datasheet's, whose mark stands behind the bar
+        said = {roof_name(roof.level): f"\u2002{si(roof.per_second, roof.unit)}" for roof in drawn}
+        figure.update_yaxes(tickvals=list(said), ticktext=[f"{name}<b>{rate}</b>" for name, rate in said.items()])
+        room += widest(said.values(), FONT, bold=True)
     figure.update_layout(
         meta=unit, height=110 + 34 * len(levels) * max(1, len(shown)), margin={"l": room, "r": 8, "t": 34, "b": 8},
         barmode="group", bargap=0.3, hovermode="closest", showlegend=True,
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "traceorder": "reversed"},
     )  # fmt: skip
     return figure
+
+
+def _told(roof: Roof, stated: float | None, alone: bool) -> str:
+    """What stands beside a bar: of one GPU the datasheet's rate, at its mark; of several, the bar's own number."""
+    rate, share = (si(stated, roof.unit), percent(roof.per_second / stated)) if stated else ("", "")
+    if alone:
+        return rate and f"\u2002datasheet: {rate}, {share} reached"
+    return f"\u2002<b>{si(roof.per_second, roof.unit)}</b>" + (rate and f" · {share} of {rate}")
 
 
 def _hue(level: str) -> str:

@@ -15,7 +15,7 @@ from explain.chapters.sweeps.analysis import FITTED, FLAT, crossing, curve, jump
 from explain.chapters.sweeps.model import AXES, LEVELS, PAIR, SPILLED, Reading, Sweep, formula, once
 from explain.experiment import Experiment
 from explain.figures import palette
-from explain.figures.labels import spread, widest
+from explain.figures.labels import spread, widest, wrapped
 from explain.figures.lines import colour_of
 from explain.figures.numbers import capacity, count, duration, fixed, moved, percent, ratio, si
 from explain.figures.plot import FONT, logarithmic, plot
@@ -39,13 +39,12 @@ SYMBOLS = {
 SLATE = palette.mid("slate")
 TILES = ("block_m", "block_n")
 HEIGHT, TOP, BOTTOM = 440, 40, 64
-TITLE = 30  # a title's height
+TITLE, TITLE_WIDE = 30, 620
+"""A title's height, and how wide its lines are at most: the plot's buttons stand beside them."""
 APART = 0.25
 """Two powers of growth that differ by less are the same."""
 APART_SEEN = 1.05
 """Bytes of a smaller ratio are one line in a chart."""
-PALE = 0.5
-"""The opacity of FlashAttention-1 beside the two kernels that the words compare."""
 LABEL_PIXELS = FONT + 5  # a label's height with its gap
 UNMEASURED = ("formula", "predicted")
 """The sources that have no theory beside them: they are one."""
@@ -95,10 +94,14 @@ def growth(sweep: Sweep, readings: Sequence[Reading], what: str) -> go.Figure:
 
 
 def titled(figure: go.Figure, words: str) -> None:
-    """Gives a figure its result as a title above it, and the room for that."""
+    """Gives a figure its result as a title above it, in lines beside the plot's buttons, and the room for that."""
+    size = FONT + 1
+    lines = wrapped(words, TITLE_WIDE, size, bold=True)
+    more = 1.3 * size * (len(lines) - 1)
+    font, pad = {"size": size}, {"t": 8 + more / 2}  # Plotly moves lines up by half of what they add
     figure.update_layout(
-        title={"text": words, "font": {"size": FONT + 1}, "x": 0.01, "y": 1, "yanchor": "top", "pad": {"t": 8}},
-        margin_t=figure.layout.margin.t + TITLE, height=figure.layout.height + TITLE,
+        title={"text": "<br>".join(lines), "font": font, "x": 0.01, "y": 1, "yanchor": "top", "pad": pad},
+        margin_t=figure.layout.margin.t + TITLE + more, height=figure.layout.height + TITLE + more,
     )  # fmt: skip
 
 
@@ -189,7 +192,6 @@ def _lines(
     figure, unit = plot(), WHAT[what][1]
     drawn = "dash" if _source(readings) == "predicted" else "solid"
     covered, dotted = _covered(curves), False
-    beside = [kernel for kernel in curves if set(PAIR) <= set(curves) and KERNELS[kernel].outer == "block_n"]
     for kernel, other in covered.items():
         x, y = list(curves[kernel].items())[len(curves[kernel]) // 2]
         off = max(abs(y / curves[other][x] - 1) for x, y in curves[kernel].items())
@@ -203,13 +205,11 @@ def _lines(
             figure.add_scatter(
                 x=list(known), y=list(known.values()), mode="lines", hoverinfo="skip", showlegend=False,
                 line={"color": colour, "width": 1.5, "dash": "dot"},
-                opacity=PALE if kernel in beside else 1,
             )  # fmt: skip
             dotted = True
         figure.add_scatter(
             x=list(points), y=list(points.values()), name=name_of(kernel), mode="lines+markers", showlegend=False,
             line={"color": colour, "width": 8 if kernel in covered else 2, "dash": drawn},
-            opacity=0.6 if kernel in covered else PALE if kernel in beside else 1,
             marker={"symbol": symbol, "size": 8, "color": colour},
             customdata=[si(y, unit) for y in points.values()],
             hovertemplate=f"{AXES[sweep.axis][0]} = %{{x:,}}: %{{customdata}}<extra>{name_of(kernel)}</extra>",

@@ -215,16 +215,23 @@ def _offer(sweep: Sweep, witness: str, state: State, have: str) -> None:
         st.button("Start over", icon=icon, type="tertiary", key="forget sweep", on_click=again, args=(sweep, witness))
 
 
-@st.fragment  # another level redraws this and nothing else
-def sweep_growth(shown: Shown) -> None:
-    """Bytes and time over the axis, each beside the crossing of two kernels and the powers of growth."""
+def level_choice(shown: Shown) -> str:
+    """The level at which bytes are shown, "" without bytes; a control if there are several."""
+    levels = [level for level in LEVELS if any(level in reading.bytes for reading in shown.readings)]
+    if len(levels) < 2:
+        return "".join(levels)
+    first = levels.index("hbm") if "hbm" in levels else 0
+    name = LEVELS.__getitem__
+    return str(st.selectbox("Bytes", levels, index=first, key="level", bind="query-params", format_func=name))
+
+
+def sweep_growth(shown: Shown, level: str) -> None:
+    """Bytes at this level and time over the axis, each beside the crossing of two kernels and the powers of growth."""
     sweep, readings = shown.sweep, shown.readings
-    levels = [level for level in LEVELS if any(level in reading.bytes for reading in readings)]
     over = figures.over(sweep.axis)
-    if levels:
+    if level:
         words, picture = layout.sides(f"Bytes {over}", WIDE)
         with words:
-            level = _level(levels, picture)
             said, also = [], []
             if level == "hbm":
                 said, also = figures.kept(sweep, readings), figures.jumps(sweep, readings, shown.card)
@@ -277,22 +284,6 @@ def _masked(readings: Sequence[Reading]) -> list[tuple[str, tuple[masking.Compil
             told = masking.timed(pair, seconds[plain] or 0.0, seconds[masked] or 0.0, p["seq_len"])
             found.append((told, pair))
     return found
-
-
-def _level(levels: Sequence[str], place: DeltaGenerator) -> str:
-    """The level at which bytes are shown; a control in `place` if there are several."""
-    if len(levels) == 1:
-        return levels[0]
-    return str(
-        place.selectbox(
-            "Bytes",
-            levels,
-            index=levels.index("hbm") if "hbm" in levels else 0,
-            key="level",
-            bind="query-params",
-            format_func=LEVELS.__getitem__,
-        )
-    )
 
 
 @st.fragment

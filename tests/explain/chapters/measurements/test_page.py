@@ -15,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 from explain.chapters.measurements import figures, view
 from explain.engine import DeviceStatus, Engine
+from explain.figures.numbers import si
 from explain.records import file, registry
 from explain.records.model import Point, Record
 from explain.records.plans import PLANS, sizes
@@ -197,3 +198,13 @@ def test_a_worker_killed_in_mid_measurement_costs_that_measurement(fake, monkeyp
     test = counted(fake, monkeypatch, 4)
     assert "abort" in test.error[0].value
     assert "| 1,000 | 1,000 |" in texts(counted(fake, monkeypatch, 0))
+
+
+def test_a_bars_number_stands_before_it_and_the_datasheets_at_its_own_mark():
+    for figure in figures.limits([registry.Entry("a", SHIPPED, registry.YOURS)]):
+        bars, marks, words = figure.data
+        before = dict(zip(figure.layout.yaxis.tickvals, figure.layout.yaxis.ticktext, strict=True))
+        assert bars.text is None
+        for name, rate, stated, told in zip(bars.y, bars.x, marks.x, words.text, strict=True):
+            assert before[name] == f"{name}<b>\u2002{si(rate, figure.layout.meta)}</b>"
+            assert (f"datasheet: {si(stated, figure.layout.meta)}," in told) if stated else told == ""

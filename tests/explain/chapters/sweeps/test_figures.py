@@ -12,6 +12,8 @@ from explain.chapters.sweeps.analysis import roofline_points, slope
 from explain.chapters.sweeps.model import READY, SPILLED, Reading, Sweep, formula
 from explain.experiment import Experiment
 from explain.figures import numbers
+from explain.figures.labels import text_width
+from explain.figures.plot import FONT
 from explain.gpus import card
 from explain.records import registry
 from explain.records.model import Roof
@@ -45,6 +47,29 @@ def test_labels_at_one_height_move_apart():
     moved = figures.shifts({"a": 20.0, "b": 0.0}, high=18.5)
     assert 20 + moved["a"] + half <= 18.5
     assert 20 + moved["a"] - moved["b"] == pytest.approx(2 * half)
+
+
+def test_a_long_title_has_lines_and_room_for_them():
+    short, long = (figures.growth(SWEEP, measured(asked=1.0), "seconds") for _ in "ab")
+    before = short.layout.height, short.layout.margin.t
+    figures.titled(long, "a title of many words " * 6)
+    lines = long.layout.title.text.split("<br>")
+    assert len(lines) > 1
+    assert all(text_width(line, FONT + 1, bold=True) <= figures.TITLE_WIDE for line in lines)
+    more = (len(lines) - 1) * FONT
+    assert long.layout.height - before[0] > more < long.layout.margin.t - before[1]
+
+
+def test_a_kernels_line_marker_and_label_have_one_full_colour():
+    four = (*PAIR, "flash_attention_exp2", "flash_attention_v1")
+    sweep = Sweep.of(four, "seq_len", [64, 128, 256], {"head_dim": 64, "dtype": "fp16"})
+    figure = figures.growth(sweep, measured(sweep, hbm=1.0), "hbm")
+    labels = "".join(one.text for one in figure.layout.annotations)
+    for kernel in four:
+        (line,) = (one for one in figure.data if one.name == figures.name_of(kernel))
+        assert line.opacity is None
+        assert line.line.color == line.marker.color
+        assert f"color:{line.line.color}" in labels
 
 
 def test_a_theory_that_is_a_polynomial_is_stated_as_one():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -97,6 +98,9 @@ def test_it_opens_on_what_the_gpu_recorded_bytes_time_and_roofline(here):
     said = texts(test)
     assert "NVIDIA H200" in said
     assert len(plots(test)) == 3
+    for spec in plots(test)[:2]:  # a phone's reader reads the whole title
+        title = json.loads(spec)["layout"]["title"]["text"].replace("<br>", " ")
+        assert f'<p class="narrow chart-title">{title}</p>' in [one.value for one in test.markdown]
     for level, name in (("hbm", "HBM"), ("shared", "shared memory")):
         shown = plots(page("sweeps", roof=name))[2]
         assert f"{name} {SHIPPED.roofs[level].per_second / 1e12:.3g} TB" in shown

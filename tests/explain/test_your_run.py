@@ -19,6 +19,7 @@ from explain.trace.checks import checked
 from explain.trace.file import TraceFile
 from explain.trace.model import Tile
 from explain.trace.python_file import record_file
+from explain.ui import layout
 from tests import pages
 from tests.explain.test_player_wrapper import unpacked
 
@@ -159,6 +160,12 @@ def test_a_dropped_file_is_shown_instead_of_the_given_one(opened, folder):
     assert "theirs" in test.error[0].value
 
 
+def test_a_file_that_is_no_trace_points_to_how_one_is_recorded_where_the_page_says_it(opened, folder):
+    pointer = f"](#{layout.anchor(your_run.OWN)})"
+    assert pointer in opened(folder / "mine.py")[0].error[0].value
+    assert pointer not in opened(folder / "mine.py", folder / "main.tilescope")[0].error[0].value
+
+
 def test_how_a_trace_is_made_is_said_to_a_reader_without_one(opened, folder):
     assert "explain debug" in " ".join(words.value for words in opened()[0].markdown)
     assert "explain debug" not in " ".join(words.value for words in opened(folder / "main.tilescope")[0].markdown)
@@ -182,6 +189,7 @@ def test_a_file_that_is_no_trace_is_named(opened, folder, name):
     assert files == [your_run.EXAMPLE.read_bytes()]  # and how to record one's own
     assert "explain trace" in " ".join(words.value for words in test.markdown)
     assert re.search(rf"\b{re.escape(name)}\b", test.error[0].value)
+    assert ("is not a trace file. A trace file ends in `.tilescope`" in test.error[0].value) == (name == "mine.py")
 
 
 def test_without_a_file_the_page_plays_its_example(opened):

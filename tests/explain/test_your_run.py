@@ -54,6 +54,17 @@ def main():
 """
 """A load that nothing uses, and in the last of three programs a store outside."""
 
+BOTH = """import torch, triton, triton.language as tl
+@triton.jit
+def kernel(x_ptr, y_ptr, B: tl.constexpr):
+    at = tl.arange(0, B)
+    tl.store(y_ptr + at, tl.load(x_ptr + at))
+
+def main():
+    kernel[(1,)](torch.zeros(8), torch.zeros(8), B=16)
+"""
+"""A load and a store outside, in one line."""
+
 STOPS = """
 import torch, triton, triton.language as tl
 
@@ -110,7 +121,7 @@ def test_findings_are_listed_errors_first_and_open_the_player_at_their_step(open
     assert [one.error for one in found].count(True) == 1
     error, hint = sorted(found, key=lambda one: not one.error)
     assert head["step"] == error.step
-    assert [button.label for button in test.button] == [f"Step {error.step}", f"Step {hint.step}"]
+    assert [button.label for button in test.button] == [f"Line {error.line}: store", f"Line {hint.line}: load"]
     words = pages.texts(test)
     assert "1 error, 1 hint" in words
     assert f"line {error.line} · program 2 · x_ptr[8]" in words
@@ -121,12 +132,19 @@ def test_findings_are_listed_errors_first_and_open_the_player_at_their_step(open
         assert (head["step"], head["reveal"]) == (one.step, presses)
 
 
+def test_findings_of_one_line_have_buttons_of_different_words(opened, tmp_path):
+    (tmp_path / "mine.py").write_text(BOTH)
+    assert cli.main(["check", f"{tmp_path / 'mine.py'}:main", "--out", str(tmp_path / "run.tilescope")]) == 1
+    test, _ = opened(tmp_path / "run.tilescope")
+    assert [button.label for button in test.button] == ["Line 5: load", "Line 5: store"]
+
+
 def test_the_page_your_kernel_lists_the_findings_of_its_run_too(checked_file):
     test = pages.page("your_kernel")
     reader, name = test.session_state["reader of kernels"], "your_kernel.py"
     your_kernel.RUNS.start(f"{reader} {name}", lambda job: TraceFile(checked_file.read_bytes()), "test").wait(60)
     words = pages.texts(test.run())
-    assert "1 error, 1 hint: [step through the run" in words
+    assert "1 error, 1 hint: [see them" in words
     assert len(test.button) == 2
     editor, _ = (one.proto for one in test.get("bidi_component"))
     assert json.loads(json.loads(editor.json)["errors"])[0]["row"] == 6

@@ -86,8 +86,8 @@ def choose() -> list[Run]:
             runs.append(Run(data, shown))
         except (OSError, TraceFileError, ParameterError) as error:
             refused.append((name, error))
-    for name, error in refused:
-        st.error(_why(name, error, guided=not runs), icon=":material/error:")
+    for name, why in refused:
+        st.error(_why(name, why, guided=not runs), icon=":material/error:")
     if not runs:
         _about_example()
         runs = [recorded(EXAMPLE)]

@@ -39,6 +39,8 @@ PANELS = (
 MOST_WORDS = 25
 MOST_CAPTIONS = 20
 MOST_MINUTES = 60
+MOST_FAULTS = 20
+"""Faults of one file that are told one by one."""
 
 DIGITS = 4
 """Of a number in a caption, as in the player's texts."""
@@ -87,7 +89,8 @@ class _Faults:
     def refuse(self) -> None:
         """Raises TourError if a fault was found."""
         if self.found:
-            raise TourError(self.file, *self.found)
+            more = len(self.found) - MOST_FAULTS
+            raise TourError(self.file, *self.found[:MOST_FAULTS], *[f"{more} more"] * (more > 0))
 
 
 @dataclass(frozen=True)

@@ -189,6 +189,14 @@ def test_all_faults_of_a_file_are_told_at_once():
     assert str(error.value).count("mine.toml: ") == len(about)
 
 
+def test_of_many_faults_the_first_are_told_and_the_others_counted():
+    unknown = "\n".join(f"field_{i} = {i}" for i in range(tours.MOST_FAULTS + 5))
+    with pytest.raises(tours.TourError) as error:
+        tours.parse(unknown + MINE, "mine.toml")
+    assert len(error.value.faults) == tours.MOST_FAULTS + 1
+    assert error.value.faults[-1] == "5 more"
+
+
 def test_all_that_a_run_does_not_have_is_told_at_once():
     second = MINE[MINE.index("[[caption]]") :].replace("second rescale", "first load of z")
     tour = tours.parse(MINE.replace('"l_i"', '"l_j"').replace("row = 0", "row = 4") + second, "mine.toml")

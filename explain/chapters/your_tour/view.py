@@ -64,9 +64,8 @@ def choose() -> tours.Tour | None:
 
 def _told(error: tours.TourError) -> str:
     """All faults of a file, as a Markdown list."""
-    number = len(error.faults)
     faults = "\n".join(f"- {fault[0].upper()}{fault[1:]}." for fault in error.faults)
-    return f"**{error.file}** has {count(number)} fault{'s' * (number != 1)}:\n\n{faults}"
+    return f"**{error.file}** cannot be played:\n\n{faults}"
 
 
 def _text(tour: tours.Tour) -> str:

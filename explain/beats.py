@@ -53,6 +53,7 @@ _GRADIENTS = ("row_gradient", "weights_gradient", "scores_gradient")
 _GRADIENT_SUMS = ("queries_gradient", "keys_gradient", "values_gradient")
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 _PLACES = {word: n for n, word in enumerate(ORDINALS)} | {"last": -1}
+_LARGEST_DROP = re.compile(r"largest drop of row (\d+)")
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,26 @@ def step_of(trace: Trace, roles: Mapping[str, str], event: str, other: Trace | N
     if found is None:
         raise ValueError(f"event {event!r}: does not happen in this run")
     return found
+
+
+def check_event(event: str) -> None:
+    """Raises ValueError for an event that has no meaning in any run, naming what is allowed."""
+    if event not in ("first difference", "first NaN") and not _LARGEST_DROP.fullmatch(event):
+        _parsed(event)
+
+
+def _parsed(event: str) -> tuple[int, str, int | None, str | None]:
+    """Which one it is, WHAT, R and NAME of an event `[first|second|…|last] WHAT [of NAME | of row R]`."""
+    match = re.fullmatch(r"(?:(\w+) )??([a-z_]+|new maximum)(?: of (?:row (\d+)|(\w+)))?", event)
+    ordinal, what, row, name = match.groups() if match else (None, "", None, None)
+    what = "new_max" if what == "new maximum" else what
+    if (ordinal or "first") not in _PLACES or what not in (*KINDS, "tile", *(("set",) if name else ())):
+        raise ValueError(
+            f"event {event!r}: allowed are [{'|'.join(_PLACES)}] ({'|'.join(KINDS)}|tile) [of NAME | of row R], "
+            f"[{'|'.join(_PLACES)}] set of VARIABLE, "
+            f"largest drop of row R, first NaN, first difference"
+        )
+    return _PLACES[ordinal or "first"], what, None if row is None else int(row), name
 
 
 @dataclass
@@ -319,33 +340,18 @@ class _Run:
             return self.difference(other)
         if event == "first NaN":
             return next((step for step in range(self.trace.steps) if self.sets_nan(step)), None)
-        if match := re.fullmatch(r"largest drop of row (\d+)", event):
+        if match := _LARGEST_DROP.fullmatch(event):
             drops = {beat.at: self.rescaled(beat, int(match[1])) for beat in self.of_kind("rescale", "merge")}
             smallest = min(drops.values(), default=1.0)
             return next((step for step, alpha in drops.items() if alpha == smallest < 1), None)
-        match = re.fullmatch(r"(?:(\w+) )??([a-z_]+|new maximum)(?: of (?:row (\d+)|(\w+)))?", event)
-        if not match:
-            raise self.unknown(event)
-        ordinal, what, row, name = match.groups()
-        what = "new_max" if what == "new maximum" else what
-        if (ordinal or "first") not in _PLACES or what not in (*KINDS, "tile", *(("set",) if name else ())):
-            raise self.unknown(event)
+        at, what, row, name = _parsed(event)
         if name and what in ("load", "write"):
             steps = self.accesses(what, name)
         elif name and what == "set":
             steps = [step for step in range(self.trace.steps) if name in self.sets[step]]
         else:
-            counted = self.counted(what, None if row is None else int(row))
-            steps = [beat.at for beat in counted if name is None or name in beat.names]
-        at = _PLACES[ordinal or "first"]
+            steps = [beat.at for beat in self.counted(what, row) if name is None or name in beat.names]
         return steps[at] if steps and at < len(steps) else None
-
-    def unknown(self, event: str) -> ValueError:
-        return ValueError(
-            f"event {event!r}: allowed are [{'|'.join(_PLACES)}] ({'|'.join(KINDS)}|tile) [of NAME | of row R], "
-            f"[{'|'.join(_PLACES)}] set of VARIABLE, "
-            f"largest drop of row R, first NaN, first difference"
-        )
 
     def of_kind(self, *kinds: str) -> list[Beat]:
         return [beat for beat in self.beats if beat.kind in kinds]

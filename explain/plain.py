@@ -66,20 +66,18 @@ def _parts(own: tuple[Any, ...], count: int) -> Any:
     return repeat(own[0], count) if own[-1] is Ellipsis else own
 
 
-def check(
-    given: Mapping[str, Any], allowed: Kinds, required: Sequence[str], where: str, error: type[ValueError] = ValueError
-) -> None:
-    """Raises `error`, beginning with `where`, for a field of a table that is missing, unknown or of another type."""
-    for name in required:
-        if name not in given:
-            raise error(f"{where}: {name} is missing")
+def faults(given: Mapping[str, Any], allowed: Kinds, required: Sequence[str]) -> dict[str, str]:
+    """What is wrong, by field: one of a table that is missing, unknown or of another type."""
+    found = {name: f"{name} is missing" for name in required if name not in given}
     for name, value in given.items():
         if name not in allowed:
-            raise error(f"{where}: {short(name)} is unknown; allowed are {', '.join(allowed)}")
+            found[name] = f"{short(name)} is unknown; allowed are {', '.join(allowed)}"
+            continue
         kinds = one if isinstance(one := allowed[name], tuple) else (one,)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             words = dict.fromkeys(_WORDS[kind] for kind in kinds if kind is not int or float not in kinds)
-            raise error(f"{where}: {name}={short(repr(value))}: must be {' or '.join(words)}")
+            found[name] = f"{name}={short(repr(value))}: must be {' or '.join(words)}"
+    return found
 
 
 def short(text: str) -> str:

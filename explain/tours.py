@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,12 +19,13 @@ from typing import Any, Literal
 import numpy as np
 
 from explain import given as own_files
-from explain.beats import step_of
+from explain import plain
+from explain.beats import check_event, step_of
 from explain.experiment import Experiment, ParameterError
 from explain.figures.labels import unbroken
 from explain.figures.numbers import number
 from explain.glossary import words_in
-from explain.plain import Kinds, check, short
+from explain.plain import Kinds, short
 from explain.trace.model import Affine, Tile, Trace, numbers
 
 ROOMS = Path(__file__).parent / "chapters"
@@ -37,6 +39,8 @@ PANELS = (
 MOST_WORDS = 25
 MOST_CAPTIONS = 20
 MOST_MINUTES = 60
+MOST_FAULTS = 20
+"""Faults of one file that are told one by one."""
 
 DIGITS = 4
 """Of a number in a caption, as in the player's texts."""
@@ -50,7 +54,43 @@ _CAPTION: Kinds = {
 
 
 class TourError(ValueError):
-    """A tour file cannot be used; the message names the file, the caption and what is allowed."""
+    """A tour file cannot be used: each of its faults names the caption and what is allowed; the message has them all,
+    a line each, with the file.
+    """
+
+    def __init__(self, file: str, *faults: str) -> None:
+        super().__init__(file, *faults)
+        self.file = file
+        self.faults = faults
+
+    def __str__(self) -> str:
+        return "\n".join(f"{self.file}: {fault}" for fault in self.faults)
+
+
+class _FaultError(ValueError):
+    """A fault of a tour file; the message is one of TourError's faults."""
+
+
+class _Faults:
+    """The faults of a file that are found so far, so that its author reads all of them at once."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.found: list[str] = []
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Keeps the fault that ends its block."""
+        try:
+            yield
+        except _FaultError as fault:
+            self.found.append(str(fault))
+
+    def refuse(self) -> None:
+        """Raises TourError if a fault was found."""
+        if self.found:
+            more = len(self.found) - MOST_FAULTS
+            raise TourError(self.file, *self.found[:MOST_FAULTS], *[f"{more} more"] * (more > 0))
 
 
 @dataclass(frozen=True)
@@ -94,7 +134,8 @@ def read(path: Path) -> Tour:
     try:
         return parse(path.read_text(encoding="utf-8"), path.name)
     except (OSError, UnicodeDecodeError) as error:
-        raise TourError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from None
+        why = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise TourError(str(path), f"cannot be read: {why}") from None
 
 
 @functools.cache
@@ -134,58 +175,83 @@ def given() -> Tour | None:
     try:
         files = own_files.files("tour")
     except ValueError as error:
-        raise TourError(str(error)) from None
+        raise TourError(*str(error).split(": ", 1)) from None
     return read(files[-1]) if files else None
 
 
 def parse(text: str, file: str) -> Tour:
-    """The tour in the text of a file. Raises TourError."""
+    """The tour in the text of a file. Raises TourError with every fault that needs no run to be found."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise TourError(f"{file} is not TOML: {error}") from None
-    check(data, _TOUR, ("title", "chapter", "run", "caption"), file, TourError)
-    runs, captions = data["run"], data["caption"]
-    if not 1 <= len(runs) <= 2:
-        raise TourError(f"{file}: has {len(runs)} runs; the player shows one, or two side by side")
-    if not 1 <= len(captions) <= MOST_CAPTIONS:
-        raise TourError(f"{file}: has {len(captions)} captions; from 1 to {MOST_CAPTIONS} are allowed")
-    experiments = tuple(_run(run, f"{file}: run {i}") for i, run in enumerate(runs, 1))
-    made = tuple(_caption(one, len(experiments), f"{file}: caption {i}") for i, one in enumerate(captions, 1))
-    return Tour(file, data["title"], data["chapter"], experiments, made)
+        raise TourError(file, f"is not TOML: {error}") from None
+    faults = _Faults(file)
+    wrong = plain.faults(data, _TOUR, ("title", "chapter", "run", "caption"))
+    faults.found += wrong.values()
+    runs, captions = ([] if name in wrong else data[name] for name in ("run", "caption"))
+    if "run" not in wrong and not 1 <= len(runs) <= 2:
+        faults.found.append(f"has {len(runs)} runs; the player shows one, or two side by side")
+    if "caption" not in wrong and not 1 <= len(captions) <= MOST_CAPTIONS:
+        faults.found.append(f"has {len(captions)} captions; from 1 to {MOST_CAPTIONS} are allowed")
+    experiments, made = [], []
+    for i, run in enumerate(runs, 1):
+        with faults.noted():
+            experiments.append(_run(run, f"run {i}"))
+    sides = SIDES[: len(runs)] or SIDES
+    for i, one in enumerate(captions[:MOST_CAPTIONS], 1):
+        where = f"caption {i}"
+        if not isinstance(one, dict):
+            faults.found.append(f"{where}: must be a table with at, text, say and minutes")
+        elif found := _faults_of(one, sides):
+            faults.found += (f"{where}: {fault}" for fault in found)
+        else:
+            made.append(_caption(one))
+    faults.refuse()
+    return Tour(file, data["title"], data["chapter"], tuple(experiments), tuple(made))
 
 
 def _run(given: object, where: str) -> Experiment:
     if not isinstance(given, dict) or "kernel" not in given:
-        raise TourError(f"{where}: must be a table with kernel, and its parameters, inputs and seed")
+        raise _FaultError(f"{where}: must be a table with kernel, and its parameters, inputs and seed")
     values = {name: value for name, value in given.items() if name not in ("kernel", "inputs", "seed")}
     try:
         return Experiment.of(given["kernel"], values, given.get("inputs"), given.get("seed", 0))
     except ParameterError as error:
-        raise TourError(f"{where}: {error}") from None
+        raise _FaultError(f"{where}: {error}") from None
 
 
-def _caption(given: object, runs: int, where: str) -> Caption:
-    if not isinstance(given, dict):
-        raise TourError(f"{where}: must be a table with at, text, say and minutes")
-    check(given, _CAPTION, ("at", "text", "say", "minutes"), where, TourError)
+def _faults_of(given: Mapping[str, Any], sides: Sequence[str]) -> list[str]:
+    """What is wrong with a caption's table."""
+    wrong = plain.faults(given, _CAPTION, ("at", "text", "say", "minutes"))
+    found, right = list(wrong.values()), {name: value for name, value in given.items() if name not in wrong}
+    if "at" in right:
+        try:
+            check_event(_spaced(right["at"]))
+        except ValueError as error:
+            found.append(f"at: {error}")
+    for name, allowed in (("depth", DEPTHS), ("side", sides), ("panels", PANELS)):
+        value = right.get(name, [])
+        for one in value if isinstance(value, list) else [value]:
+            if one not in allowed:
+                found.append(f"{name}={short(repr(one))}: must be one of {', '.join(allowed)}")
+    if "text" in right and (words := len(right["text"].split())) not in range(1, MOST_WORDS + 1):
+        found.append(f"text has {words} words; from 1 to {MOST_WORDS} are allowed")
+    if "minutes" in right and not 0 <= right["minutes"] <= MOST_MINUTES:
+        found.append(f"minutes={right['minutes']}: must be from 0 to {MOST_MINUTES}")
+    return found
+
+
+def _caption(given: Mapping[str, Any]) -> Caption:
+    """The caption of a table without faults."""
     values: dict[str, Any] = {
-        name: " ".join(value.split()) if isinstance(value, str) else value for name, value in given.items()
+        name: _spaced(value) if isinstance(value, str) else value for name, value in given.items()
     }
-    caption = Caption(**{**values, "panels": tuple(values.get("panels", ()))})
-    sides = SIDES[:runs]
-    for name, value, allowed in (
-        ("depth", caption.depth, DEPTHS),
-        ("side", caption.side, sides),
-        *(("panels", panel, PANELS) for panel in caption.panels),
-    ):
-        if value not in allowed:
-            raise TourError(f"{where}: {name}={short(repr(value))}: must be one of {', '.join(allowed)}")
-    if (words := len(caption.text.split())) not in range(1, MOST_WORDS + 1):
-        raise TourError(f"{where}: text has {words} words; from 1 to {MOST_WORDS} are allowed")
-    if not 0 <= caption.minutes <= MOST_MINUTES:
-        raise TourError(f"{where}: minutes={caption.minutes}: must be from 0 to {MOST_MINUTES}")
-    return caption
+    return Caption(**{**values, "panels": tuple(values.get("panels", ()))})
+
+
+def _spaced(text: str) -> str:
+    """The text with one space between words."""
+    return " ".join(text.split())
 
 
 def resolved(tour: Tour, traces: Sequence[Trace]) -> dict[str, Any]:
@@ -194,32 +260,34 @@ def resolved(tour: Tour, traces: Sequence[Trace]) -> dict[str, Any]:
     `step` counts in its own run; `row` and `column` are places in that step's tile; `terms` has the definitions of the
     text's terms.
 
-    Raises TourError for an event, a row, a column or a variable that its run does not have.
+    Raises TourError with each event, row, column, number and variable that its run does not have.
     """
-    captions = [
-        _resolved(tour, traces, caption, f"{tour.file}: caption {i}") for i, caption in enumerate(tour.captions, 1)
-    ]
+    faults = _Faults(tour.file)
+    captions = [_resolved(tour, traces, caption, f"caption {i}", faults) for i, caption in enumerate(tour.captions, 1)]
+    faults.refuse()
     return {"chapter": tour.chapter, "title": tour.title, "captions": captions}
 
 
-def _resolved(tour: Tour, traces: Sequence[Trace], caption: Caption, where: str) -> dict[str, Any]:
+def _resolved(tour: Tour, traces: Sequence[Trace], caption: Caption, where: str, faults: _Faults) -> dict[str, Any]:
+    """A caption as the player takes it; without the fields that have a fault."""
     run = SIDES.index(caption.side)
-    step = _step(tour, traces, caption, where)
-    row, column = (_place(tour, traces, caption, step, axis, where) for axis in ("row", "column"))
-    text = _filled(caption.text, traces[run], step, row or 0, where)
-    return {
+    found: dict[str, Any] = {
         "run": run,
-        "step": step,
-        "row": row,
-        "column": column,
         "depth": caption.depth,
         "panels": list(caption.panels),
-        "watch": _watched(traces, caption, where),
-        "text": text,
-        "terms": words_in(text),
         "say": caption.say,
         "minutes": caption.minutes,
     }
+    with faults.noted():
+        found["watch"] = _watched(traces, caption, where)
+    with faults.noted():
+        step = found["step"] = _step(tour, traces, caption, where)
+        for axis in ("row", "column"):
+            with faults.noted():
+                found[axis] = _place(tour, traces, caption, step, axis, where)
+        text = found["text"] = _filled(caption.text, traces[run], step, found.get("row") or 0, where)
+        found["terms"] = words_in(text)
+    return found
 
 
 def _step(tour: Tour, traces: Sequence[Trace], caption: Caption, where: str) -> int:
@@ -228,7 +296,7 @@ def _step(tour: Tour, traces: Sequence[Trace], caption: Caption, where: str) -> 
         other = traces[1 - run] if len(traces) == 2 else None
         return step_of(traces[run], tour.runs[run].entry.roles, caption.at, other)
     except ValueError as error:
-        raise TourError(f"{where}: at: {error}") from None
+        raise _FaultError(f"{where}: at: {error}") from None
 
 
 def _place(
@@ -242,11 +310,11 @@ def _place(
     experiment, state = tour.runs[run], traces[run].state(step)
     size = experiment.entry.score_shape(experiment.values)[axis == "column"]
     if not 0 <= wanted < size:
-        raise TourError(f"{where}: {axis}={wanted}: must be from 0 to {size - 1}")
+        raise _FaultError(f"{where}: {axis}={wanted}: must be from 0 to {size - 1}")
     held = state.get(experiment.entry.roles.get("rows" if axis == "row" else "cols", ""))
     tile = numbers(held).reshape(-1).tolist() if held is not None else [wanted]
     if wanted not in tile:
-        raise TourError(f"{where}: {axis}={wanted}: this step's tile has {axis}s {tile[0]} to {tile[-1]}")
+        raise _FaultError(f"{where}: {axis}={wanted}: this step's tile has {axis}s {tile[0]} to {tile[-1]}")
     return int(tile.index(wanted))
 
 
@@ -259,13 +327,13 @@ def _filled(text: str, trace: Trace, step: int, row: int, where: str) -> str:
         how, name, before = place.groups()
         value = trace.state(step - bool(before)).get(name)
         if not isinstance(value, Tile | Affine):
-            raise TourError(f"{where}: text: {place[0]}: no variable of numbers has this name at this step")
+            raise _FaultError(f"{where}: text: {place[0]}: no variable of numbers has this name at this step")
         held = value.numpy().astype(np.float64)
         line = held[row] if held.ndim == 2 else held.reshape(-1)
         if how:
             return number(float(getattr(line, how)()), DIGITS)
         if held.ndim > 1 and line.size > 1:
-            raise TourError(
+            raise _FaultError(
                 f"{where}: text: {place[0]}: is a tile; write {{sum {name}}}, {{min {name}}} or {{max {name}}}"
             )
         return number(float(line[row] if line.size > 1 else line[0]), DIGITS)
@@ -284,7 +352,7 @@ def _watched(traces: Sequence[Trace], caption: Caption, where: str) -> str:
         if count
     }
     if caption.watch and caption.watch not in known | moved:
-        raise TourError(
+        raise _FaultError(
             f"{where}: watch={caption.watch!r}: must be a variable of the kernel, such as "
             f"{', '.join(sorted(known)[:5])}, or one of {', '.join(sorted(moved))}"
         )

@@ -3,5 +3,6 @@
 from explain.chapters.questions import view
 from explain.ui import layout
 
-layout.chapter(__file__, goal="see short answers to questions from GitHub, and the pages that show why.")
-view.answers()
+with layout.chapter(__file__, goal="see short answers to questions from GitHub, and the pages that show why."):
+    words = view.search()
+view.answers(words)

@@ -295,7 +295,8 @@ def _number(link: Mapping[str, str], name: str) -> int | None:
 
 
 def _check(view: Mapping[str, Any]) -> None:
-    plain.check(view, _VIEW, ("title", "badge"), "view")
+    if wrong := plain.faults(view, _VIEW, ("title", "badge")):
+        raise ValueError(f"view: {'; '.join(wrong.values())}")
     shape = view.get("score_shape")
     if shape is not None and (len(shape) != 2 or not all(isinstance(side, int) and side > 0 for side in shape)):
         raise ValueError(f"view['score_shape']={shape!r} must be two positive integers")

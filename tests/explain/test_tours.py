@@ -146,7 +146,9 @@ def test_the_numbers_of_a_caption_are_the_runs():
         ('watch = "l_i"', 'colour = "red"', ("caption 1", "colour", "watch")),
         ("minutes = 2", "minutes = 200", ("caption 1", "200", "60")),
         ('"{l_i', f'"{"word " * 26}{{l_i', ("caption 1", "25")),
+        ("second rescale", "second resale", ("caption 1", "second resale", "rescale", "new_max")),
         ("[[run]]", "[[run", ("TOML",)),
+        ("second rescale", "second NaN", ("caption 1", "second NaN")),
     ],
 )
 def test_a_file_that_is_wrong_is_named_with_what_is_allowed(old, new, named):
@@ -160,8 +162,7 @@ def test_a_file_that_is_wrong_is_named_with_what_is_allowed(old, new, named):
 @pytest.mark.parametrize(
     ("old", "new", "named"),
     [
-        ("second rescale", "second resale", ("second resale", "rescale", "new_max")),
-        ("second rescale", "second NaN", ("second NaN",)),
+        ("second rescale", "first load of z", ("first load of z",)),
         ("row = 0", "row = 4", ("row=4", "0 to 0")),
         ("row = 0", "column = 3", ("column=3", "columns 1 to 1")),
         ('"l_i"', '"l_j"', ("l_j", "l_i", "loads of x")),
@@ -175,6 +176,34 @@ def test_what_a_run_does_not_have_is_named(old, new, named):
         tours.resolved(tour, [lesson(experiment.key)[1] for experiment in tour.runs])
     for word in ("mine.toml", "caption 1", *named):
         assert word in str(error.value)
+
+
+def test_all_faults_of_a_file_are_told_at_once():
+    second = MINE[MINE.index("[[caption]]") :].replace("minutes = 2", 'minutes = "2"')
+    wrong = MINE.replace("second rescale", "firts load of x").replace('say = "Say this."', "") + second
+    with pytest.raises(tours.TourError) as error:
+        tours.parse(wrong.replace("block_n = 1", "block_m = 1"), "mine.toml")
+    about = [fault.split(": ")[:2] for fault in error.value.faults]
+    assert about[0][0] == "run 1"
+    assert about[1:] == [["caption 1", "say is missing"], ["caption 1", "at"], ["caption 2", "minutes='2'"]]
+    assert str(error.value).count("mine.toml: ") == len(about)
+
+
+def test_of_many_faults_the_first_are_told_and_the_others_counted():
+    unknown = "\n".join(f"field_{i} = {i}" for i in range(tours.MOST_FAULTS + 5))
+    with pytest.raises(tours.TourError) as error:
+        tours.parse(unknown + MINE, "mine.toml")
+    assert len(error.value.faults) == tours.MOST_FAULTS + 1
+    assert error.value.faults[-1] == "5 more"
+
+
+def test_all_that_a_run_does_not_have_is_told_at_once():
+    second = MINE[MINE.index("[[caption]]") :].replace("second rescale", "first load of z")
+    tour = tours.parse(MINE.replace('"l_i"', '"l_j"').replace("row = 0", "row = 4") + second, "mine.toml")
+    with pytest.raises(tours.TourError) as error:
+        toured(tour)
+    about = [fault.split(": ")[:2] for fault in error.value.faults]
+    assert about == [["caption 1", "watch='l_j'"], ["caption 1", "row=4"], ["caption 2", "at"]]
 
 
 def test_a_tour_with_other_runs_is_not_played():
@@ -220,7 +249,9 @@ def test_an_own_tour_plays_on_its_page_and_in_its_chapter(works, tmp_path, monke
         assert not test.error
         assert len(head["tour"]["captions"]) == len(played["tour"]["captions"]) == 1
     else:
-        assert "mine.toml: caption 1" in test.error[0].value
+        assert "mine.toml" in test.error[0].value
+        assert "- Caption 1: at" in test.error[0].value
+        assert "Your file was not loaded." in " ".join(words.value for words in test.markdown)
         assert head["tour"]["title"] == played["tour"]["title"] != "Mine"  # the example, with the table of fields
         assert "`minutes`" in " ".join(words.value for words in test.markdown)
 

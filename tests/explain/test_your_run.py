@@ -19,6 +19,7 @@ from explain.trace.checks import checked
 from explain.trace.file import TraceFile
 from explain.trace.model import Tile
 from explain.trace.python_file import record_file
+from explain.ui import layout
 from tests import pages
 from tests.explain.test_player_wrapper import unpacked
 
@@ -52,6 +53,17 @@ def main():
     kernel[(3,)](torch.zeros(8), torch.zeros(8), B=4)
 """
 """A load that nothing uses, and in the last of three programs a store outside."""
+
+BOTH = """import torch, triton, triton.language as tl
+@triton.jit
+def kernel(x_ptr, y_ptr, B: tl.constexpr):
+    at = tl.arange(0, B)
+    tl.store(y_ptr + at, tl.load(x_ptr + at))
+
+def main():
+    kernel[(1,)](torch.zeros(8), torch.zeros(8), B=16)
+"""
+"""A load and a store outside, in one line."""
 
 STOPS = """
 import torch, triton, triton.language as tl
@@ -109,7 +121,7 @@ def test_findings_are_listed_errors_first_and_open_the_player_at_their_step(open
     assert [one.error for one in found].count(True) == 1
     error, hint = sorted(found, key=lambda one: not one.error)
     assert head["step"] == error.step
-    assert [button.label for button in test.button] == [f"Step {error.step}", f"Step {hint.step}"]
+    assert [button.label for button in test.button] == [f"Line {error.line}: store", f"Line {hint.line}: load"]
     words = pages.texts(test)
     assert "1 error, 1 hint" in words
     assert f"line {error.line} · program 2 · x_ptr[8]" in words
@@ -120,12 +132,19 @@ def test_findings_are_listed_errors_first_and_open_the_player_at_their_step(open
         assert (head["step"], head["reveal"]) == (one.step, presses)
 
 
+def test_findings_of_one_line_have_buttons_of_different_words(opened, tmp_path):
+    (tmp_path / "mine.py").write_text(BOTH)
+    assert cli.main(["check", f"{tmp_path / 'mine.py'}:main", "--out", str(tmp_path / "run.tilescope")]) == 1
+    test, _ = opened(tmp_path / "run.tilescope")
+    assert [button.label for button in test.button] == ["Line 5: load", "Line 5: store"]
+
+
 def test_the_page_your_kernel_lists_the_findings_of_its_run_too(checked_file):
     test = pages.page("your_kernel")
     reader, name = test.session_state["reader of kernels"], "your_kernel.py"
     your_kernel.RUNS.start(f"{reader} {name}", lambda job: TraceFile(checked_file.read_bytes()), "test").wait(60)
     words = pages.texts(test.run())
-    assert "1 error, 1 hint: [step through the run" in words
+    assert "1 error, 1 hint: [see them" in words
     assert len(test.button) == 2
     editor, _ = (one.proto for one in test.get("bidi_component"))
     assert json.loads(json.loads(editor.json)["errors"])[0]["row"] == 6
@@ -159,6 +178,12 @@ def test_a_dropped_file_is_shown_instead_of_the_given_one(opened, folder):
     assert "theirs" in test.error[0].value
 
 
+def test_a_file_that_is_no_trace_points_to_how_one_is_recorded_where_the_page_says_it(opened, folder):
+    pointer = f"](#{layout.anchor(your_run.OWN)})"
+    assert pointer in opened(folder / "mine.py")[0].error[0].value
+    assert pointer not in opened(folder / "mine.py", folder / "main.tilescope")[0].error[0].value
+
+
 def test_how_a_trace_is_made_is_said_to_a_reader_without_one(opened, folder):
     assert "explain debug" in " ".join(words.value for words in opened()[0].markdown)
     assert "explain debug" not in " ".join(words.value for words in opened(folder / "main.tilescope")[0].markdown)
@@ -182,6 +207,7 @@ def test_a_file_that_is_no_trace_is_named(opened, folder, name):
     assert files == [your_run.EXAMPLE.read_bytes()]  # and how to record one's own
     assert "explain trace" in " ".join(words.value for words in test.markdown)
     assert re.search(rf"\b{re.escape(name)}\b", test.error[0].value)
+    assert ("is not a trace file. A trace file ends in `.tilescope`" in test.error[0].value) == (name == "mine.py")
 
 
 def test_without_a_file_the_page_plays_its_example(opened):

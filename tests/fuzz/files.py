@@ -93,7 +93,8 @@ class Reader:
             self.read(data)
         except self.refuses as error:
             said = str(error)
-            if not 0 < len(said) <= LONGEST_SENTENCE or "Traceback" in said:
+            longest = max(map(len, said.split("\n")))  # a line may be each fault of a file
+            if not 0 < longest <= LONGEST_SENTENCE or "Traceback" in said:
                 wrong = f"it says {said[:200]!r}"
         except Exception as error:  # a page would show its traceback
             wrong = f"{type(error).__name__}: {error}"

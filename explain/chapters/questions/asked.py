@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 from explain import ROOT
 from explain.contents import Page, pages
 from explain.figures.palette import SYMBOLS, css_ink
+from explain.ui.terms import marked
 
 DOCUMENT = ROOT / "docs" / "questions.md"
 _SOURCES = re.compile(r" \((\[.+\))\)$")
@@ -59,20 +60,28 @@ def _question(group: str, row: str) -> Question:
     return Question(group, asked[: sources.start()], sources[1], address.strip("`"), answer, line, words)
 
 
-def cards() -> dict[str, str]:
-    """Each group's questions as cards, in Markdown and HTML: the question, the line, its answer, the screen, sources.
+def found(words: str) -> list[Question]:
+    """The questions that contain all these words, in the question, its answer or its line; all without words."""
+    wanted = words.casefold().split()
+    texts = {one: f"{one.question} {one.line} {one.answer}".replace("*", "").casefold() for one in questions()}
+    return [one for one, text in texts.items() if all(word in text for word in wanted)]
+
+
+def cards(words: str = "") -> dict[str, str]:
+    """Each group's questions that contain the words, as cards, in Markdown and HTML: the question, the line, its
+    answer, the screen, sources.
 
     A Markdown link to the screen would open it in another tab.
     """
-    groups = groupby(questions(), key=lambda one: one.group)
+    groups = groupby(found(words), key=lambda one: one.group)
     return {group: f'<div class="asked">\n\n{"".join(map(_card, some))}</div>' for group, some in groups}
 
 
 def _card(one: Question) -> str:
     link = f'<a href="{escape(one.address)}" target="_self">{_screen(one)} →</a>'
     return (
-        f"<article>\n\n**{one.question}**\n\n<div class=line>{_coloured(one.line)}</div>\n\n{one.answer}\n\n"
-        f"{link} :small[{one.sources}]\n\n</article>"
+        f"<article>\n\n**{marked(one.question)}**\n\n<div class=line>{_coloured(one.line)}</div>\n\n"
+        f"{marked(one.answer)}\n\n{link} :small[{one.sources}]\n\n</article>"
     )
 
 

@@ -60,7 +60,7 @@ def charts() -> tuple[DeltaGenerator, DeltaGenerator]:
 
 
 def _add(shift: int | None = None) -> None:
-    """Keeps in the address what is added to the logits: `shift`, by default the slider's value."""
+    """Keeps in the address what is added to the logits: `shift`, by default the pressed value."""
     st.query_params["add"] = _written(st.session_state["add"] if shift is None else shift)
 
 
@@ -81,7 +81,15 @@ def six_logits(charts: tuple[DeltaGenerator, DeltaGenerator]) -> None:
         st.button("Back to 0", on_click=_add, args=(0,))
     shifts = {str(shift): shift for shift in figures.SHIFTS}
     st.session_state["add"] = shifts.get((asked("add") or "").replace(",", ""), 0)
-    shift = st.select_slider("Add to all logits", figures.SHIFTS, format_func=_written, key="add", on_change=_add)
+    added = st.segmented_control(
+        "Add to all logits",
+        figures.SHIFTS,
+        format_func=_written,
+        key="add",
+        on_change=_add,
+        required=True,
+        width="stretch",
+    )
     dtype = controls.pick("Format", figures.LARGEST, "format", "fp32")
     with st.expander("Move the six logits"):
         sliders = [column for _ in range(3) for column in st.columns(2)]
@@ -93,7 +101,7 @@ def six_logits(charts: tuple[DeltaGenerator, DeltaGenerator]) -> None:
         temperature = st.select_slider(
             "Temperature: divide by", (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0), 1.0, key="temperature", bind="query-params"
         )
-    x = np.array(logits) / temperature + shift
+    x = np.array(logits) / temperature + (added or 0)
     for place, name, softmax in zip(charts, ("Naive", "Safe"), (figures.as_written, figures.safe), strict=True):
         place.html(figures.bars(softmax(x, dtype), name, dtype))
     with st.expander("Cross entropy of these logits"):

@@ -51,14 +51,14 @@ function made(root, words) {
   return editor;
 }
 
-/** As many lines as leave the buttons, and a verdict if there is one, on the first screen. */
+/** As many lines as leave the buttons on the first screen; with a verdict below, no empty lines after the text. */
 function fit(root, verdict) {
   const { editor } = root, main = root.closest(".stMain") ?? document.scrollingElement;
   const top = root.getBoundingClientRect().top + main.scrollTop;
   const room = (innerHeight - top - BELOW - (verdict ? VERDICT : 0)) / editor.renderer.lineHeight;
   const lines = Math.max(SHORTEST_VIEW, Math.min(LONGEST_VIEW, Math.floor(room)));
   const most = innerWidth <= 640 ? LONGEST_VIEW : lines;   // on a phone the page scrolls, not the editor
-  editor.setOptions({ minLines: Math.min(lines, 22), maxLines: most });
+  editor.setOptions({ minLines: verdict ? SHORTEST_VIEW : Math.min(lines, 22), maxLines: most });
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {

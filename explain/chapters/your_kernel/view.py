@@ -108,7 +108,8 @@ def write(source: Source) -> None:
             st.code(starter, "python", line_numbers=True, height=LISTING)
             st.button("Run", f"run {kept}", type="primary", on_click=trace, args=(starter,), disabled=busy)
         else:
-            editor(f"editor {kept}", kept, starter, errors, checks.judge, trace, busy=busy, label="Run")
+            told = bool(errors)  # their list and the player stand below: the editor leaves them room
+            editor(f"editor {kept}", kept, starter, errors, checks.judge, trace, busy=busy, verdict=told, label="Run")
 
 
 def play(source: Source) -> None:
@@ -143,8 +144,11 @@ def _state(job: Job[TraceFile], function: str) -> None:
             st.code(why.raw, language=None, wrap_lines=True)
     if job.result:
         nothing = "The lines before it passed the checks" if why else "The checks found no fault"
-        told = findings.counted(_findings(job)) or nothing
-        st.markdown(f"{told}: [step through the run ↓](#{layout.anchor(PLAYED)})")
+        found = _findings(job)
+        told, link = findings.counted(found) or nothing, "step through the run"
+        if found:  # their list stands above the player
+            link = "see it" if len(found) == 1 else "see them"
+        st.markdown(f"{told}: [{link} ↓](#{layout.anchor(PLAYED)})")
 
 
 def _why(job: Job[TraceFile] | None, function: str) -> reasons.Reason | None:

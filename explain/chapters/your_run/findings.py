@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import streamlit as st
@@ -9,9 +10,9 @@ import streamlit as st
 from explain.figures.numbers import count
 from explain.outside import program_name
 from explain.player.component import Run
-from explain.trace.model import SORTS, Finding, Report
+from explain.trace.model import SORTS, Finding, Report, Trace
 
-BUTTON = 104  # pixels: the words beside the buttons begin in one line
+BUTTON = 152  # pixels: the words beside the buttons begin in one line
 
 
 def of(report: Report) -> Sequence[Finding] | None:
@@ -34,19 +35,35 @@ def show(run: Run, *, alone: bool) -> None:
         st.caption(f"{title}The checks found no fault.")
         return
     ordered = sorted(found, key=lambda one: not one.error)
-    st.markdown(f"{title}**{counted(found)}.**" + " Press a step: the player opens there." * alone)
+    st.markdown(f"{title}**{counted(found)}.**" + " Press a line: the player opens at its step." * alone)
+    labels = _labels(run.trace.trace, ordered)
     for first in range(0, len(ordered), 2):
         for column, number in zip(st.columns(2, gap="large"), range(first, len(ordered)), strict=False):
             with column:
-                _show(run, number, ordered[number], alone=alone)
+                _show(run, number, ordered[number], labels[number] if alone else "")
 
 
-def _show(run: Run, number: int, one: Finding, *, alone: bool) -> None:
+def _show(run: Run, number: int, one: Finding, label: str) -> None:
     with st.container(horizontal=True):
-        if alone:
+        if label:
             key = f"finding {number} {hash(run.trace)}"
-            st.button(f"Step {count(one.step)}", key, on_click=_choose, args=(run, one.step), width=BUTTON)
+            st.button(label, key, on_click=_choose, args=(run, one.step), width=BUTTON)
         st.markdown(in_words(one), width="stretch")
+
+
+def _labels(trace: Trace, found: Sequence[Finding]) -> list[str]:
+    """The line of each finding and what it does with the finding's tensor: "Line 6: store". Where another finding has
+    the same, its step too.
+    """
+    labels = []
+    for one in found:
+        kinds = {access.kind: None for access in trace.accesses(one.step) if one.buffer in ("", access.buffer.name)}
+        labels.append(": ".join(filter(None, (f"Line {one.line}", ", ".join(kinds)))))
+    alike = Counter(labels)
+    return [
+        f"{label} · step {count(one.step)}" if alike[label] > 1 else label
+        for label, one in zip(labels, found, strict=True)
+    ]
 
 
 def chosen(run: Run) -> tuple[int | None, int]:

@@ -76,6 +76,7 @@ def choose() -> list[Run]:
         *((file.name, partial(_dropped, file.getvalue())) for file in dropped),
         *((path.name, partial(_read, path)) for path in given_here),
     ]
+    refused: list[tuple[str, Exception]] = []
     for name, opened in files[:MOST]:
         try:
             data = opened()
@@ -84,11 +85,21 @@ def choose() -> list[Run]:
                 shown["title"] += f" · {name}"
             runs.append(Run(data, shown))
         except (OSError, TraceFileError, ParameterError) as error:
-            st.error(f"**{name}** cannot be shown: {error}.", icon=":material/error:")
+            refused.append((name, error))
+    for name, why in refused:
+        st.error(_why(name, why, guided=not runs), icon=":material/error:")
     if not runs:
         _about_example()
         runs = [recorded(EXAMPLE)]
     return runs
+
+
+def _why(name: str, error: Exception, *, guided: bool) -> str:
+    """Why a file is not shown; for one that is no trace how to record one, where the page is `guided`: it has `how`."""
+    if not str(error).startswith("not a trace file"):
+        return f"**{name}** cannot be shown: {error}."
+    record = f"; record one as shown [below](#{layout.anchor(OWN)})" if guided else ""
+    return f"**{name}** is not a trace file. A trace file ends in `.tilescope`{record}."
 
 
 def how() -> None:

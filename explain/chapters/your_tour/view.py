@@ -37,7 +37,7 @@ def choose() -> tours.Tour | None:
     below what is wrong with a file. None if its run cannot be traced.
     """
     file = st.file_uploader("A tour file", type="toml")
-    tour, own = tours.named(EXAMPLE), None
+    tour, own, refused = tours.named(EXAMPLE), None, False
     try:
         if file is not None:
             st.session_state[stepper.OWN_TOUR] = tours.parse(file.getvalue().decode(errors="replace"), file.name)
@@ -45,19 +45,27 @@ def choose() -> tours.Tour | None:
         stepper.toured(own or tour)
         tour = own or tour
     except tours.TourError as error:
-        st.error(f"This tour cannot be played. {error}.", icon=":material/error:")
+        st.error(_told(error), icon=":material/error:")
         st.session_state.pop(stepper.OWN_TOUR, None)
-        own = None
+        own, refused = None, True
     except WorkerError as error:
         st.error(error.words, icon=":material/error:")
         return None
     if own is None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.download_button("Download the example", _text(tour), file_name=tour.file, icon=":material/download:")
-            st.markdown(f"It plays below: the tour of {contents.page_of(tour.chapter).title}.")
+            title = contents.page_of(tour.chapter).title
+            again = "Your file was not loaded. The example still plays below."
+            st.markdown(again if refused else f"It plays below: the tour of {title}.")
     else:
         st.markdown(f"**Your tour plays below**: {count(len(tour.captions))} captions.")
     return tour
+
+
+def _told(error: tours.TourError) -> str:
+    """All faults of a file, as a Markdown list."""
+    faults = "\n".join(f"- {fault[0].upper()}{fault[1:]}." for fault in error.faults)
+    return f"**{error.file}** cannot be played:\n\n{faults}"
 
 
 def _text(tour: tours.Tour) -> str:

@@ -11,7 +11,7 @@ from explain.chapters.questions import asked as questions
 from explain.chapters.speed import lengths
 from explain.records import registry
 from explain.ui.layout import anchor
-from tests.pages import opened, page
+from tests.pages import opened, page, texts
 
 
 def test_a_question_leads_to_a_page_and_names_its_source():
@@ -53,3 +53,28 @@ def test_the_page_jumps_to_each_group():
     test = page("questions")
     links = next(one.value for one in test.markdown if one.value.startswith("["))
     assert [f"[{one.value}](#{one.proto.anchor})" for one in test.header] == links.split(" · ")
+
+
+def test_a_search_shows_the_questions_with_all_its_words_and_is_kept_in_the_address():
+    every = questions.questions()
+    for words in ("lse", "LSE backpropagate", "zzz"):
+        test = page("questions", question=words)
+        shown = texts(test)
+        wanted = [
+            one for one in every
+            if all(word in f"{one.question} {one.line} {one.answer}".lower() for word in words.lower().split())
+        ]  # fmt: skip
+        assert shown.count("<article>") == len(wanted) < len(every)
+        assert bool(test.info) == (not wanted)
+
+
+def test_clearing_the_search_shows_every_question():
+    test = page("questions", question="lse")
+    test.button[0].click().run()
+    assert texts(test).count("<article>") == len(questions.questions())
+
+
+def test_each_term_has_its_definition_where_the_page_says_it_first():
+    shown = "\n".join(one.value for one in page("questions").markdown)
+    for word in ("LSE", "atomics", "splits"):
+        assert len(re.findall(rf'role="term"[^>]*>{word}<', shown)) == 1, word

@@ -271,19 +271,17 @@ class Opening {
 
   drawMoment() {
     const { story, playing } = this, [scene, passed] = story.at(this.time);
-    const { name, sentence, computed } = story.scenes[scene];
+    const { name, sentence } = story.scenes[scene];
     if (scene !== this.drawn) {
       this.drawn = scene;
       if (!AT_N.has(name)) story.chosen = null;
       explain(this.$(".sentence"), sentence, story.terms);
       this.lead(this.$(".code"), story.scenes[scene]);
-      this.$(".source span").textContent = computed
-        ? `Computed from the kernels’ formulas in ${story.formats.computed}. The recorded run has ${story.rows} tokens.`
-        : `Recorded from the real kernel, in ${story.formats.recorded}.`;
     }
     const [now, whole] = [this.time, story.seconds].map(clock);
     this.$(".place").textContent = `${scene + 1} / ${story.scenes.length} · ${now} of ${whole}`;
-    this.paint(this.surface, scene, passed);
+    const painted = this.paint(this.surface, scene, passed);
+    if (painted) this.tellSource(painted.computed);
     this.$(".sentence").ariaLive = playing ? "off" : "polite";
     this.$(".play").textContent = playing ? "Pause" : this.time < story.seconds - 2 * HELD ? "Play" : "Play again";
     const time = this.$(".time");
@@ -293,10 +291,20 @@ class Opening {
     Object.assign(this.section.dataset, { scene: name, time: this.time.toFixed(2), playing });
   }
 
-  /** Draws a scene; the words in the picture are its name. */
+  /** Where the numbers of the picture come from. */
+  tellSource(computed) {
+    if (computed === this.told) return;
+    const { formats, rows } = this.story;
+    this.told = computed;
+    this.$(".source span").textContent = computed
+      ? `Computed from the kernels’ formulas in ${formats.computed}. The recorded run has ${rows} tokens.`
+      : `Recorded from the real kernel, in ${formats.recorded}.`;
+  }
+
+  /** Draws a scene; the words in the picture are its name. Returns the pen that drew it; null where nothing shows. */
   paint(surface, scene, passed) {
     surface.measure();
-    if (!surface.visible || !surface.width) return;
+    if (!surface.visible || !surface.width) return null;
     const layout = layoutOf(surface), ctx = surface.clear();
     const unit = Math.min(surface.width / layout.width, surface.height / layout.height);
     this.unit = unit;
@@ -308,6 +316,7 @@ class Opening {
     surface.canvas.setAttribute("aria-label", pen.said.join(" · "));
     explainDrawn(surface.canvas.nextElementSibling, pen.terms.map(({ text, x, y, size, weight }) => ({ text, weight,
       definition: this.story.terms[text], left: this.left + x * unit, middle: y * unit, size: size * unit })));
+    return pen;
   }
 
   drawSlider(name) {

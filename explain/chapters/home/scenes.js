@@ -123,6 +123,7 @@ function oneScore(pen, data) {
 /** S and what the chip holds, as squares. Their areas are their bytes. */
 function scale(pen, data, p) {
   const { layout, palette } = pen, { x, y, chip: side, most, said, step } = layout.scale;
+  pen.computed = true;
   const start = data.sizes.findIndex(({ bytes }) => 8 * bytes > data.chip.bytes);   // S can be seen beside the chip
   const at = data.chosen ?? between(start, data.sizes.length - 1, eased(p, 0.06, 0.86));
   const shown = data.sizes[(data.shown = Math.round(at))];
@@ -159,6 +160,7 @@ const TRIP_TILES = 4;                                      // along a side
 /** S and P, N × N each, go down to HBM and come back, a tile at a time. */
 function trips(pen, data, p) {
   const { layout } = pen, { up, down, side, list, step } = layout.trips;
+  pen.computed = true;
   const shown = data.sizes[(data.shown = data.chosen ?? data.sizes.length - 1)];
   const at = TRIPS.map((_, i) => straight(p, 0.04 + 0.22 * i, 0.22 + 0.22 * i));
   hbm(pen, data, { empty: true });
@@ -494,6 +496,7 @@ function bills(pen, data, p) {
   const { layout, palette } = pen, { x, w, size, y, thick, big, times, said } = layout.bills;
   const large = eased(p, 0.5, 0.64), longer = large >= 0.5;
   const shown = data.bills[longer ? 1 : 0], [, flash] = shown.each;
+  pen.computed = longer;
   hbm(pen, data, { o: [...Array(data.programs).keys()], asides: trafficOf(pen, flash), longer });
   const shares = data.bills.map(({ each }) => {
     const most = Math.max(...each.map(({ bytes }) => bytes));

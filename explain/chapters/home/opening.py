@@ -239,7 +239,12 @@ def packet(run: Run, flash: Trace, standard: Trace) -> str:
         "row": run.row,
         "arrays": {name: _encoded(getattr(run, name)) for name in drawn},
         "sizes": [size(tokens) for tokens in LENGTHS],
-        "chip": {"name": chip.name, "bytes": chip.shared_bytes_all, "text": moved(chip.shared_bytes_all)},
+        "chip": {
+            "name": chip.name,
+            "sms": chip.sms,
+            "bytes": chip.shared_bytes_all,
+            "text": moved(chip.shared_bytes_all),
+        },
         "bills": [bills(p["seq_len"]), bills(LENGTHS[-1], **LARGE)],
         "formats": {"recorded": p["dtype"], "computed": COMPUTED_DTYPE},
         "item": ITEM_BYTES[COMPUTED_DTYPE],

@@ -120,7 +120,7 @@ function oneScore(pen, data) {
   sumOf(pen, sum, dot.sum);
 }
 
-/** S and what the chip holds, as squares. Their areas are their bytes. */
+/** S and all the shared memory, as squares. Their areas are their bytes. */
 function scale(pen, data, p) {
   const { layout, palette } = pen, { x, y, chip: side, most, said, step } = layout.scale;
   pen.computed = true;
@@ -137,7 +137,7 @@ function scale(pen, data, p) {
   if (bytes >= data.chip.bytes) drawChip();
   const larger = bytes >= data.chip.bytes, onS = pen.onFill("scores");
   named(`S  ${shown.s}`, sAt, layout.large, larger ? layout.large : sAt.h / 2, onS, larger ? onS : "scores");
-  named(`chip  ${data.chip.text}`, chipAt, layout.label, layout.label * 1.2, "text", larger ? onS : "text");
+  named(`shared memory  ${data.chip.text}`, chipAt, layout.label, layout.label * 1.2, "text", larger ? onS : "text");
 
   /** A square's caption: inside it, or right beside one that is too small. */
   function named(text, at, size, down, within, beside) {
@@ -146,11 +146,11 @@ function scale(pen, data, p) {
     pen.text(text, left, Math.min(top, y - size * 0.6), { size, weight: 600, ink: fits ? within : beside });
   }
 
-  const fit = shown.bytes > data.chip.bytes ? `S is ${shown.chips} the chip’s memory` : "S fits on the chip";
+  const fit = shown.bytes > data.chip.bytes ? `S is ${shown.chips} all the shared memory` : "S fits into the shared memory";
   pen.text(fit, said[0], said[1], { size: layout.large, weight: 600 });
   const each = `S: N × N numbers of ${data.item} bytes, ${data.formats.computed}`;
   pen.text(each, said[0], said[1] + step, { ink: "muted" });
-  pen.text(`chip: all shared memory of an ${data.chip.name}`, said[0], said[1] + 2 * step, { ink: "muted" });
+  pen.text(`shared memory: of all ${data.chip.sms} SMs of an ${data.chip.name}`, said[0], said[1] + 2 * step, { ink: "muted" });
 }
 
 const TRIPS = [["S to HBM", "s"], ["S back", "s"], ["P to HBM", "p"], ["P back", "p"]];

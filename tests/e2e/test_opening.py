@@ -105,11 +105,25 @@ def steps_and_scrubs_by_keyboard(page: Page, scenes: tuple[values.Scene, ...]) -
     expect(opening(page)).to_have_attribute("data-scene", scenes[3].name)
     assert time_of(page) == pytest.approx(ended[3], abs=0.1)
     scrub(page, ended[3] - 1)  # paused within a scene
-    page.keyboard.press("ArrowRight")  # plays the next scene to its end, and stops there
-    expect(opening(page)).to_have_attribute("data-scene", scenes[4].name)
-    expect(opening(page)).to_have_attribute("data-playing", "false")
-    assert time_of(page) == pytest.approx(ended[4], abs=0.1)
+    for forward in (lambda: page.keyboard.press("ArrowRight"), opening(page).get_by_role("button", name="Next").click):
+        at = next(i for i, scene in enumerate(scenes) if scene.name == opening(page).get_attribute("data-scene"))
+        forward()  # the next scene at its end, still paused
+        expect(opening(page)).to_have_attribute("data-scene", scenes[at + 1].name)
+        expect(opening(page)).to_have_attribute("data-playing", "false")
+        assert time_of(page) == pytest.approx(ended[at + 1], abs=0.1)
+    page.wait_for_timeout(300)
+    assert time_of(page) == pytest.approx(ended[5], abs=0.1)
     stage.focus()
+    page.keyboard.press("Space")
+    expect(opening(page)).to_have_attribute("data-playing", "true")
+    expect(opening(page)).to_have_attribute("data-scene", scenes[6].name)
+    for key, at in (("ArrowRight", 7), ("ArrowLeft", 6)):  # from the beginning of scene 6: on to 7, and back
+        page.keyboard.press(key)
+        expect(opening(page)).to_have_attribute("data-scene", scenes[at].name)
+        expect(opening(page)).to_have_attribute("data-playing", "true")
+        assert ended[at - 1] <= time_of(page) < ended[at] - 1
+    page.keyboard.press("Space")
+    expect(opening(page)).to_have_attribute("data-playing", "false")
     page.keyboard.press("Space")
     expect(opening(page)).to_have_attribute("data-playing", "true")
     page.keyboard.press("Space")

@@ -324,6 +324,25 @@ def test_at_full_screen_the_code_has_its_explanation_formula_and_state_in_sight(
     assert size >= TEXT_PX - 0.5, f"{text!r} has {size:.1f} px"
 
 
+def test_at_full_screen_one_rows_elements_have_numbers_and_its_code_the_free_height(offline: Page, tmp_path: Path):
+    page = offline
+    file = tmp_path / "tour.html"
+    file.write_text(page_of(tours.named("online_softmax"), engine())[1], encoding="utf-8")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(file.as_uri())
+    caption(page, 1)
+    page.evaluate("globalThis.drawn.length = 0")
+    page.keyboard.press("p")
+    until = "globalThis.drawn.map(([, text]) => text).filter((text) => /^−?0\\.\\d0$/.test(text)).length >= 6"
+    page.wait_for_function(until)  # of x in HBM; on chip they have three decimals
+    page.keyboard.press("i")
+    expect(player(page)).to_have_attribute("data-depth", "code")
+    code, line = page.locator(".code").bounding_box(), page.locator(".panel.equation").bounding_box()
+    assert code is not None
+    assert line is not None
+    assert code["height"] > line["height"]
+
+
 def test_the_command_line_writes_a_tour_as_a_page_and_as_slides(tmp_path: Path, capsys):
     html, pdf = tmp_path / "tour.html", tmp_path / "tour.pdf"
     assert cli.main(["tour", "online_softmax", "--html", str(html), "--pdf", str(pdf)]) == 0

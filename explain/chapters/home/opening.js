@@ -68,10 +68,15 @@ class Story {
     return [scene, Math.min(1, (time - this.starts[scene]) / this.scenes[scene].seconds)];
   }
 
+  /** The moment at which a scene is held: its end, or where its sentence is still to be seen. */
   heldAt(scene) {
-    return this.starts[scene] + this.scenes[scene].seconds - HELD;
+    const { name, seconds } = this.scenes[scene];
+    return this.starts[scene] + seconds * stillAt(name) - HELD;
   }
 }
+
+/** How much of a scene has passed in its still. */
+const stillAt = (name) => STILLS[name] ?? 1;
 
 /** 82 seconds are 1:22. */
 const clock = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
@@ -144,7 +149,6 @@ class Opening {
     sessionStorage.removeItem(LEFT_AT);
     this.time = Math.min(Number(left), seconds - HELD);
     this.wanted = left === null;                           // whether it plays when it is in sight
-    this.until = seconds;
     this.$(".time").max = seconds;
     this.$(".size input").max = sizes.length - 1;
     const mark = (start) => Object.assign(document.createElement("i"), { style: `left: ${(100 * start) / seconds}%` });
@@ -206,10 +210,10 @@ class Opening {
     return this.story.at(this.time)[0];
   }
 
-  play(until = this.story.seconds) {
+  play() {
     if (this.still.matches) return;
     if (this.time >= this.story.seconds - 2 * HELD) this.time = 0;
-    Object.assign(this, { until, wanted: true, playing: this.inSight && !document.hidden, last: null });
+    Object.assign(this, { wanted: true, playing: this.inSight && !document.hidden, last: null });
     if (this.playing) requestAnimationFrame((now) => this.frame(now));
     this.draw();
   }
@@ -227,7 +231,7 @@ class Opening {
   /** Comes into sight or leaves it: what does not show does not run. */
   seen(inSight) {
     this.inSight = inSight;
-    if (inSight && this.wanted && !this.playing) this.play(this.until);
+    if (inSight && this.wanted && !this.playing) this.play();
     if (!inSight) this.playing = false;
   }
 
@@ -236,8 +240,8 @@ class Opening {
     if (!this.last) performance.mark("opening moves");
     this.time += Math.min(0.1, (now - (this.last ?? now)) / 1000);
     this.last = now;
-    if (this.time >= this.until - HELD) {
-      this.time = this.until - HELD;
+    if (this.time >= this.story.seconds - HELD) {
+      this.time = this.story.seconds - HELD;
       return this.pause();
     }
     this.draw();
@@ -250,40 +254,38 @@ class Opening {
     this.pause();
   }
 
-  /** → plays the next scene to its end, or the rest of the last one. ← shows the end of the one before. */
+  /** → and ← go to the scene after or before. While it plays, it plays on from that scene's beginning; paused, it stays
+   * paused and shows that scene's still. */
   step(by) {
-    const { story, scene } = this;
-    if (by < 0) return this.show(story.heldAt(Math.max(0, scene - 1)));
-    const to = Math.min(story.scenes.length - 1, scene + 1);
-    if (to !== scene) this.time = story.starts[to];
-    else if (this.time >= story.heldAt(to) - HELD) return undefined;
-    return this.play(story.starts[to] + story.scenes[to].seconds);
+    const { story, scene, playing } = this, to = Math.max(0, Math.min(story.scenes.length - 1, scene + by));
+    if (!playing) return this.show(story.heldAt(to));
+    if (to === scene && by > 0) return undefined;          // the last scene plays to its end
+    this.time = story.starts[to];
+    return this.draw();
   }
 
   // --- drawing ---
 
   draw() {
     if (!this.palette) return;
-    const stillOf = ({ name }) => STILLS[name] ?? 1;
-    if (this.still.matches) this.stills.forEach((surface, i) => this.paint(surface, i, stillOf(this.story.scenes[i])));
+    const { scenes } = this.story;
+    if (this.still.matches) this.stills.forEach((surface, i) => this.paint(surface, i, stillAt(scenes[i].name)));
     else this.drawMoment();
   }
 
   drawMoment() {
     const { story, playing } = this, [scene, passed] = story.at(this.time);
-    const { name, sentence, computed } = story.scenes[scene];
+    const { name, sentence } = story.scenes[scene];
     if (scene !== this.drawn) {
       this.drawn = scene;
       if (!AT_N.has(name)) story.chosen = null;
       explain(this.$(".sentence"), sentence, story.terms);
       this.lead(this.$(".code"), story.scenes[scene]);
-      this.$(".source span").textContent = computed
-        ? `Computed from the kernels’ formulas in ${story.formats.computed}. The recorded run has ${story.rows} tokens.`
-        : `Recorded from the real kernel, in ${story.formats.recorded}.`;
     }
     const [now, whole] = [this.time, story.seconds].map(clock);
     this.$(".place").textContent = `${scene + 1} / ${story.scenes.length} · ${now} of ${whole}`;
-    this.paint(this.surface, scene, passed);
+    const painted = this.paint(this.surface, scene, passed);
+    if (painted) this.tellSource(painted.computed);
     this.$(".sentence").ariaLive = playing ? "off" : "polite";
     this.$(".play").textContent = playing ? "Pause" : this.time < story.seconds - 2 * HELD ? "Play" : "Play again";
     const time = this.$(".time");
@@ -293,10 +295,20 @@ class Opening {
     Object.assign(this.section.dataset, { scene: name, time: this.time.toFixed(2), playing });
   }
 
-  /** Draws a scene; the words in the picture are its name. */
+  /** Where the numbers of the picture come from. */
+  tellSource(computed) {
+    if (computed === this.told) return;
+    const { formats, rows } = this.story;
+    this.told = computed;
+    this.$(".source span").textContent = computed
+      ? `Computed from the kernels’ formulas in ${formats.computed}. The recorded run has ${rows} tokens.`
+      : `Recorded from the real kernel, in ${formats.recorded}.`;
+  }
+
+  /** Draws a scene; the words in the picture are its name. Returns the pen that drew it; null where nothing shows. */
   paint(surface, scene, passed) {
     surface.measure();
-    if (!surface.visible || !surface.width) return;
+    if (!surface.visible || !surface.width) return null;
     const layout = layoutOf(surface), ctx = surface.clear();
     const unit = Math.min(surface.width / layout.width, surface.height / layout.height);
     this.unit = unit;
@@ -308,6 +320,7 @@ class Opening {
     surface.canvas.setAttribute("aria-label", pen.said.join(" · "));
     explainDrawn(surface.canvas.nextElementSibling, pen.terms.map(({ text, x, y, size, weight }) => ({ text, weight,
       definition: this.story.terms[text], left: this.left + x * unit, middle: y * unit, size: size * unit })));
+    return pen;
   }
 
   drawSlider(name) {

@@ -26,10 +26,9 @@ Floats = NDArray[np.float32]
 
 LENGTHS = tuple(2**power for power in range(6, 18))
 """N on the slider: this sentence's 64 tokens to 131,072."""
-COMPUTED = ("scale", "trips", "bills")
-"""The scenes with the formulas' numbers, for more tokens than the run has."""
 COMPUTED_DTYPE = "fp16"
-"""The format of those numbers, as in the chapters: `lessons.LONG` and the bytes of S have it too."""
+"""The format of the formulas' numbers, for more tokens than the run has. The chapters have it too: `lessons.LONG` and
+the bytes of S."""
 SECONDS = {
     "sentence": 5, "scores": 3.5, "scale": 4.5, "trips": 4, "tile": 4, "row": 3, "larger": 4, "join": 6, "next": 8,
     "write": 6, "programs": 6, "bills": 9,
@@ -112,10 +111,7 @@ def run_of(trace: Trace, experiment: Experiment) -> Run:
 
 @dataclass(frozen=True)
 class Scene:
-    """One scene: what scenes.js draws, for how many seconds, its sentence, and the page, step and row of its line.
-
-    `computed`: its numbers are of the formulas, for more tokens than the run has.
-    """
+    """One scene: what scenes.js draws, for how many seconds, its sentence, and the page, step and row of its line."""
 
     name: str
     seconds: float
@@ -123,7 +119,6 @@ class Scene:
     page: str
     step: int
     row: int
-    computed: bool = False
 
     @property
     def link(self) -> str:
@@ -170,7 +165,7 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
         step = step_of(trace, experiment.entry.roles, event)
         own = trace.program(step).id[0] == row // block_m
         followed = row if own else trace.program(step).id[0] * block_m
-        return Scene(name, SECONDS[name], sentence, page, step, followed, name in COMPUTED)
+        return Scene(name, SECONDS[name], sentence, page, step, followed)
 
     return tuple(scene(*one) for one in told)
 
@@ -244,7 +239,12 @@ def packet(run: Run, flash: Trace, standard: Trace) -> str:
         "row": run.row,
         "arrays": {name: _encoded(getattr(run, name)) for name in drawn},
         "sizes": [size(tokens) for tokens in LENGTHS],
-        "chip": {"name": chip.name, "bytes": chip.shared_bytes_all, "text": moved(chip.shared_bytes_all)},
+        "chip": {
+            "name": chip.name,
+            "sms": chip.sms,
+            "bytes": chip.shared_bytes_all,
+            "text": moved(chip.shared_bytes_all),
+        },
         "bills": [bills(p["seq_len"]), bills(LENGTHS[-1], **LARGE)],
         "formats": {"recorded": p["dtype"], "computed": COMPUTED_DTYPE},
         "item": ITEM_BYTES[COMPUTED_DTYPE],

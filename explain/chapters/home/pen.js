@@ -4,11 +4,11 @@ import { write } from "../../player/surface.js";
 import { box } from "./layouts.js";
 
 /** What draws one moment: words, boxes, matrices. `said` collects the words that can be read, `terms` those of them
- * that `definitions` has, each definition once.
+ * that `definitions` has, each definition once. `computed`: the moment's numbers are the formulas', not the run's.
  */
 export class Pen {
   constructor(ctx, palette, pictures, layout, definitions) {
-    Object.assign(this, { ctx, palette, pictures, layout, definitions, said: [], terms: [] });
+    Object.assign(this, { ctx, palette, pictures, layout, definitions, said: [], terms: [], computed: false });
   }
 
   ink(quantity) {

@@ -120,9 +120,10 @@ function oneScore(pen, data) {
   sumOf(pen, sum, dot.sum);
 }
 
-/** S and what the chip holds, as squares. Their areas are their bytes. */
+/** S and all the shared memory, as squares. Their areas are their bytes. */
 function scale(pen, data, p) {
   const { layout, palette } = pen, { x, y, chip: side, most, said, step } = layout.scale;
+  pen.computed = true;
   const start = data.sizes.findIndex(({ bytes }) => 8 * bytes > data.chip.bytes);   // S can be seen beside the chip
   const at = data.chosen ?? between(start, data.sizes.length - 1, eased(p, 0.06, 0.86));
   const shown = data.sizes[(data.shown = Math.round(at))];
@@ -136,7 +137,7 @@ function scale(pen, data, p) {
   if (bytes >= data.chip.bytes) drawChip();
   const larger = bytes >= data.chip.bytes, onS = pen.onFill("scores");
   named(`S  ${shown.s}`, sAt, layout.large, larger ? layout.large : sAt.h / 2, onS, larger ? onS : "scores");
-  named(`chip  ${data.chip.text}`, chipAt, layout.label, layout.label * 1.2, "text", larger ? onS : "text");
+  named(`shared memory  ${data.chip.text}`, chipAt, layout.label, layout.label * 1.2, "text", larger ? onS : "text");
 
   /** A square's caption: inside it, or right beside one that is too small. */
   function named(text, at, size, down, within, beside) {
@@ -145,11 +146,11 @@ function scale(pen, data, p) {
     pen.text(text, left, Math.min(top, y - size * 0.6), { size, weight: 600, ink: fits ? within : beside });
   }
 
-  const fit = shown.bytes > data.chip.bytes ? `S is ${shown.chips} the chip’s memory` : "S fits on the chip";
+  const fit = shown.bytes > data.chip.bytes ? `S is ${shown.chips} all the shared memory` : "S fits into the shared memory";
   pen.text(fit, said[0], said[1], { size: layout.large, weight: 600 });
   const each = `S: N × N numbers of ${data.item} bytes, ${data.formats.computed}`;
   pen.text(each, said[0], said[1] + step, { ink: "muted" });
-  pen.text(`chip: all shared memory of an ${data.chip.name}`, said[0], said[1] + 2 * step, { ink: "muted" });
+  pen.text(`shared memory: of all ${data.chip.sms} SMs of an ${data.chip.name}`, said[0], said[1] + 2 * step, { ink: "muted" });
 }
 
 const TRIPS = [["S to HBM", "s"], ["S back", "s"], ["P to HBM", "p"], ["P back", "p"]];
@@ -159,6 +160,7 @@ const TRIP_TILES = 4;                                      // along a side
 /** S and P, N × N each, go down to HBM and come back, a tile at a time. */
 function trips(pen, data, p) {
   const { layout } = pen, { up, down, side, list, step } = layout.trips;
+  pen.computed = true;
   const shown = data.sizes[(data.shown = data.chosen ?? data.sizes.length - 1)];
   const at = TRIPS.map((_, i) => straight(p, 0.04 + 0.22 * i, 0.22 + 0.22 * i));
   hbm(pen, data, { empty: true });
@@ -494,6 +496,7 @@ function bills(pen, data, p) {
   const { layout, palette } = pen, { x, w, size, y, thick, big, times, said } = layout.bills;
   const large = eased(p, 0.5, 0.64), longer = large >= 0.5;
   const shown = data.bills[longer ? 1 : 0], [, flash] = shown.each;
+  pen.computed = longer;
   hbm(pen, data, { o: [...Array(data.programs).keys()], asides: trafficOf(pen, flash), longer });
   const shares = data.bills.map(({ each }) => {
     const most = Math.max(...each.map(({ bytes }) => bytes));

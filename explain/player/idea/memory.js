@@ -69,13 +69,17 @@ export function nameBand(ctx, palette, { places, groups, below }, y) {
   }
 }
 
-/** The numbers of a buffer's cells, if they have room there. `words` are the cells' colours; where `isFull` a cell is
- * filled with its own. False where they have no room. */
+/** The numbers of a buffer's cells, if they have room there, with one digit less where only that fits. `words` are the
+ * cells' colours; where `isFull` a cell is filled with its own. False where they have no room. */
 export function paintFigures(ctx, palette, { buffer, x, top, cell, wide }, { cells, values, words, largest }, isFull) {
   if (Math.min(cell, wide) < 2 * SMALLEST_PX) return false;
-  const texts = cells.map((at) => format(largest, CELL_DIGITS + 1)(values[at]));
-  const size = Math.min(palette.size * 1.1, cell * 0.8, (wide * FIGURES_SHARE - CELL_GAP_PX) / figureEms(ctx, texts, palette.font));
-  if (!cells.length || size < Math.max(SMALLEST_PX, palette.smallest)) return false;
+  const room = Math.min(wide * FIGURES_SHARE, wide - CELL_GAP_PX);
+  const told = [CELL_DIGITS + 1, CELL_DIGITS].map((digits) => cells.map((at) => format(largest, digits)(values[at])));
+  const sized = told.map((texts) => ({ texts, size: Math.min(palette.size * 1.1, cell * 0.8,
+    room / figureEms(ctx, texts, palette.font)) }));
+  const fitting = sized.find(({ size }) => size >= Math.max(SMALLEST_PX, palette.smallest));
+  if (!cells.length || !fitting) return false;
+  const { texts, size } = fitting;
   const corner = (at) => [x + (at % buffer.width) * wide + 1, top + Math.floor(at / buffer.width) * cell + 1];
   for (const at of cells.filter(isFull)) {
     ctx.fillStyle = palette.css(words[at]);

@@ -188,13 +188,15 @@ SCENES = (
     + """
 const data = new Story(given.packet), layout = layoutOf({ width: 1200, height: 560 });
 /** What a scene says at each of 100 moments: [{text, x, y}], in the layout's places. */
-const moments = (name) => Array.from({ length: 100 }, (_, i) => {
+const moments = (name) => penned(name).map(({ said }) => said);
+/** What a scene draws with at each of 100 moments. */
+const penned = (name) => Array.from({ length: 100 }, (_, i) => {
   const said = [], nowhere = () => {};
   const pen = { layout, palette: nothing, ctx: nothing, fill: () => "", onFill: () => "", width: () => 1, box: nowhere,
     rule: nowhere, slot: nowhere, cells: nowhere, faded: (there, draw) => there > 0 && draw(),
     text: (text, x, y) => said.push({ text, x, y }) };
   SCENES[name](pen, data, i / 99);
-  return said;
+  return Object.assign(pen, { said });
 });
 """
 )
@@ -223,8 +225,16 @@ def test_in_the_bills_a_kernel_has_its_total_and_its_whole_bar_from_the_first_mo
         assert len(totals.intersection(said)) == sum(bill["name"] in said for bill in packet["bills"][0]["each"])
 
 
-def test_a_scene_with_numbers_for_more_tokens_than_the_run_has_says_that_they_are_computed(packet):
-    longer = {size[name] for size in packet["sizes"][1:] for name in ("s", "all")} | {packet["bills"][1]["size"]}
-    body = "return given.packet.scenes.map(({ name }) => moments(name).flat().map(({ text }) => text));"
-    for scene, said in zip(packet["scenes"], evaluated(SCENES, body, packet=packet), strict=True):
-        assert scene["computed"] == any(number in text for number in longer for text in said), scene["name"]
+def test_a_moment_with_numbers_for_more_tokens_than_the_run_has_says_that_they_are_computed(packet):
+    longer = {size[name] for size in packet["sizes"][1:] for name in ("s", "all")}
+    recorded, computed = (bill["size"] for bill in packet["bills"])
+    body = """return given.packet.scenes.map(({ name }) => penned(name).map(({ computed = false, said }) =>
+      [computed, said.map(({ text }) => text)]));"""
+    names = [scene["name"] for scene in packet["scenes"]]
+    for name, moments in zip(names, evaluated(SCENES, body, packet=packet), strict=True):
+        if name == "bills":
+            assert [of_formulas for of_formulas, _ in moments] == [computed in said for _, said in moments]
+            assert [not of_formulas for of_formulas, _ in moments] == [recorded in said for _, said in moments]
+        else:
+            told = any(number in text for number in longer for _, said in moments for text in said)
+            assert {of_formulas for of_formulas, _ in moments} == {told}, name

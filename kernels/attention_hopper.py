@@ -160,7 +160,7 @@ def _this_tile_and_the_next(work, m_tiles, tile, taken, DEALT: gl.constexpr, SPL
 def _visits(
     tile, row, ROWS: gl.constexpr, work, sizes, BLOCK_N: gl.constexpr, CAUSAL: gl.constexpr, SPLIT: gl.constexpr
 ):  # fmt: skip
-    """How many tiles of keys these rows see, and the end of the last one; a row that sees none visits one, which is all
+    """How many tiles of keys these rows see, and how many come before; a row that sees none visits one, which is all
     hidden. SPLIT: those of its head that are in this program's share.
     """
     m_tiles, _heads, _group, _seq_len, _queries, kv_len, diagonal, _scale = sizes
@@ -168,13 +168,13 @@ def _visits(
     if CAUSAL and not SPLIT:
         keys = gl.minimum(kv_len, gl.maximum(row + ROWS + diagonal, 1))
     visits = gl.cdiv(keys, BLOCK_N)
-    end = visits
+    first = 0
     if SPLIT:
-        begin, after = _share(work[2] // m_tiles * visits, m_tiles)
-        before = tile // m_tiles * visits
-        end = gl.minimum(after - before, visits)
-        visits = end - gl.maximum(begin - before, 0)
-    return visits, end * BLOCK_N
+        begin, end = _share(work[2] // m_tiles * visits, m_tiles)
+        others = tile // m_tiles * visits  # of the heads before
+        first = gl.maximum(begin - others, 0)
+        visits = gl.minimum(end - others, visits) - first
+    return visits, first
 
 
 @gluon.jit
@@ -201,9 +201,9 @@ def _fetch(
     for taken in range(count):
         this, tile = _this_tile_and_the_next(work, sizes[0], tile, taken, CAUSAL, SPLIT)
         batch, head, kv_head, row = _tile(this, sizes, GROUPS * 64)
-        visits, end = _visits(this, row, GROUPS * 64, work, sizes, BLOCK_N, CAUSAL, SPLIT)
+        visits, first = _visits(this, row, GROUPS * 64, work, sizes, BLOCK_N, CAUSAL, SPLIT)
         for j in range(visits):
-            col = end - (j + 1) * BLOCK_N
+            col = (first + visits - 1 - j) * BLOCK_N
             place = fetched % STAGES
             phase = fetched // STAGES & 1
             mbarrier.wait(k_empty.index(place), phase ^ 1)
@@ -290,9 +290,9 @@ def _compute(
     for taken in range(count):
         this, tile = _this_tile_and_the_next(work, sizes[0], tile, taken, CAUSAL, SPLIT)
         batch, head, _kv_head, row = _tile(this, sizes, GROUPS * 64)
-        fetched, _end = _visits(this, row, GROUPS * 64, work, sizes, BLOCK_N, CAUSAL, SPLIT)
+        fetched, _first = _visits(this, row, GROUPS * 64, work, sizes, BLOCK_N, CAUSAL, SPLIT)
         row += C * 64
-        visits, end = _visits(this, row, 64, work, sizes, BLOCK_N, CAUSAL, SPLIT)
+        visits, first = _visits(this, row, 64, work, sizes, BLOCK_N, CAUSAL, SPLIT)
         if row >= seq_len:
             visits = 0
         for _hidden in range(visits, fetched):  # tiles that only another group sees
@@ -305,12 +305,7 @@ def _compute(
         if visits == 0:
             mbarrier.arrive(q_empty.index(C), count=1)
         else:
-            col = end - BLOCK_N
-            own = rows + row
-            earliest = row
-            if SPLIT:  # rows are the queries of one head after those of another
-                own = own % queries
-                earliest = 0
+            col = (first + visits - 1) * BLOCK_N
             # The first S, alone: there is no P̃ yet
             mbarrier.wait(k_full.index(used % STAGES), used // STAGES & 1)
             s = gl.zeros([64, BLOCK_N], gl.float32, S_LAYOUT)
@@ -320,7 +315,7 @@ def _compute(
             if visits == 1:  # Q has been read: the next one may come, long before it is needed
                 mbarrier.arrive(q_empty.index(C), count=1)
             if CAUSAL or col + BLOCK_N > kv_len:
-                s = _masked(s, own, col, kv_len, diagonal, CAUSAL)
+                s = _masked(s, _query(rows + row, queries, SPLIT), col, kv_len, diagonal, CAUSAL)
             # m = rowmax S,  P̃ = 2^((S − m) · scale · log2 e),  l = rowsum P̃
             m_i = gl.max(s, axis=1)
             m_safe = gl.where(m_i == -float("inf"), 0.0, m_i) * scale_log2
@@ -344,8 +339,8 @@ def _compute(
                 mbarrier.arrive(k_empty.index(used % STAGES), count=1)
                 if visit == visits - 1:
                     mbarrier.arrive(q_empty.index(C), count=1)
-                if CAUSAL and col + BLOCK_N - 1 > earliest + diagonal:
-                    s = _masked(s, own, col, kv_len, diagonal, CAUSAL)
+                if CAUSAL and col + BLOCK_N - 1 > (0 if SPLIT else row) + diagonal:
+                    s = _masked(s, _query(rows + row, queries, SPLIT), col, kv_len, diagonal, CAUSAL)
                 # m_new = max(m, rowmax S),  α = 2^((m − m_new) · scale · log2 e)
                 m_new = gl.maximum(m_i, gl.max(s, axis=1))
                 m_safe = gl.where(m_new == -float("inf"), 0.0, m_new) * scale_log2
@@ -365,21 +360,21 @@ def _compute(
             # lse = m · scale + ln l,  O / l
             l_i = gl.convert_layout(gl.sum(l_i, axis=1), gl.SliceLayout(1, S_LAYOUT))
             lse = m_i * scale_log2 + gl.log2(l_i)
-            first = (batch * heads + head).to(gl.int64) * seq_len + row
-            if SPLIT:
+            if SPLIT:  # in base 2, in its part's place
                 slots = (gl.num_programs(0) + work[2]) // m_tiles
                 slot = this % m_tiles * slots + gl.program_id(0) // m_tiles + this // m_tiles
-                first = slot.to(gl.int64) * (GROUPS * 64) + C * 64
+                at = slot.to(gl.int64) * (GROUPS * 64) + C * 64
             else:
                 lse *= 0.6931471805599453
-            gl.store(lse_ptr + first + rows, lse, mask=row + rows < seq_len)
+                at = (batch * heads + head).to(gl.int64) * seq_len + row
+            gl.store(lse_ptr + at + rows, lse, mask=row + rows < seq_len)
             inverse = gl.where(m_i == -float("inf"), 0.0, 1.0 / l_i)
             o = warpgroup_mma_wait(0, deps=o + (inverse,))
             mbarrier.arrive(v_empty.index(used % STAGES), count=1)
             used += 1
             for part in gl.static_range(PARTS):
                 if SPLIT:
-                    of_part = part_ptr + first * (FIRST + REST) + part * FIRST
+                    of_part = part_ptr + at * (FIRST + REST) + part * FIRST
                     _store_part(of_part, _times(o[part], inverse), FIRST + REST, seq_len - row)
                 else:
                     if part == 0 or not O_APART:
@@ -389,6 +384,14 @@ def _compute(
                     fence_async_shared()
                     tma.async_copy_shared_to_global(o_descs[part], [batch, head, row, part * FIRST], place)
     tma.store_wait(0)
+
+
+@gluon.jit
+def _query(rows, queries, SPLIT: gl.constexpr):
+    """Which query of its head each row is; SPLIT: rows are the queries of one head after those of another."""
+    if SPLIT:
+        rows = rows % queries
+    return rows
 
 
 @gluon.jit

@@ -42,7 +42,7 @@ WAYS = {
     64: (Way(1, 128, 2, 10, 1.5, 2), Way(2, 128, 1, 10, 1.45, 2), Way(3, 128, 1, 10, 1.8, 2)),
     80: (Way(1, 128, 1, 10, 1.3, 2), Way(2, 128, 1, 10, 1.6, 2), Way(3, 64, 1, 10, 1.15, 2)),
     96: (Way(1, 128, 1, 10, 1.3, 2), Way(2, 128, 1, 10, 1.65, 2), Way(3, 64, 1, 10, 1.3, 2)),
-    128: (Way(1, 128, 1, 10, 1.4, 2), Way(2, 128, 1, 10, 1.75, 2), Way(3, 64, 1, 10, 1.4, 2)),
+    128: (Way(1, 128, 1, 10, 1.4, 2), Way(2, 128, 1, 10, 1.75, 2), Way(3, 64, 1, 10, 1.6, 2)),
     144: (Way(1, 64, 2, 10, 1.6, 2), Way(2, 64, 1, 10, 1.2, 2)),
     160: (Way(1, 64, 2, 10, 1.6, 2), Way(2, 64, 1, 10, 1.3, 2)),
     192: (Way(1, 64, 1, 10, 1.1, 2), Way(2, 64, 1, 10, 1.5, 2)),
@@ -52,6 +52,7 @@ WAYS = {
 up to 64 rows: a second one would compute nothing.
 """
 BANDWIDTH = 3.9e6  # bytes in a µs, of an H200
+PARTS = 1.4e6  # bytes of parts in a µs, written and read again
 PACK = 4.0
 """µs of a copy of Q with the rows of a head together."""
 JOINED = 2**11
@@ -145,7 +146,8 @@ def _time(way: Way, q: torch.Tensor, call: _Call) -> float:
     heads = call.batch * call.kv_heads
     computes = way.visit * (UNALIGNED[way.groups] if q.shape[3] % 16 else 1.0)
     visit = max(computes, shares * way.keys * q.shape[3] * 2 * q.element_size() / BANDWIDTH)
-    launch = way.launch + (0 if _is_in_order(q, call) else PACK)
+    parts = (shares + heads) * call.group * call.seq_len * sum(_widths(q.shape[3])) * 4 / PARTS
+    launch = way.launch + parts + (0 if _is_in_order(q, call) else PACK)
     return launch + visit * (triton.cdiv(heads * visits, shares) + way.start * (1 + heads / shares))
 
 

@@ -106,7 +106,7 @@ BROKEN = [
     ("the top", "_compute", "if visits == 1:", "if False:"),
     ("the top", "_compute", "if visit == visits - 1:", "if False:"),
     ("the top", "_compute", "if CAUSAL or col + BLOCK_N > kv_len:", "if CAUSAL:"),
-    ("the top", "_compute", "col + BLOCK_N - 1 > earliest + diagonal", "col > earliest + diagonal"),
+    ("the top", "_compute", "col + BLOCK_N - 1 > (0 if SPLIT else row)", "col > (0 if SPLIT else row)"),
     ("the top", "_compute", "gl.sum(l_i, axis=1)", "gl.max(l_i, axis=1)"),
     ("the top", "_thread_sums", "_of_threads(p), axis=3", "_of_threads(p)[:, :, :, :1], axis=3"),
     ("the top", "_masked", "diagonal + 1 - col", "diagonal - col"),

@@ -45,6 +45,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+from triton.language.extra.cuda import gdc_launch_dependents
 
 from kernels.attention import LOG2_E, _Call
 from kernels.gpu import sms
@@ -93,7 +94,7 @@ programs, with one group or with tiles of 64 keys. Then a tile waits less for ot
 Relative to cuDNN's speed, one program and two: 15×40×257×40 causal 1.10 and 1.31, 2×25×257×64 1.21 and 1.51,
 1×12×1500×64 causal 1.08 and 1.23. For long rows three groups are faster.
 """
-REGISTERS = {(1, 2): (128, 232), (2, 1): (168, 240), (2, 2): (80, 104), (3, 1): (128, 160)}
+REGISTERS = {(1, 1): (128, 232), (1, 2): (128, 232), (2, 1): (168, 240), (2, 2): (80, 104), (3, 1): (128, 160)}
 """By groups and programs at once: registers of a thread as the program starts, and of a consumer then."""
 
 
@@ -110,39 +111,70 @@ Launch = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor
 @gluon.jit
 def _tile(tile, sizes, BLOCK_M: gl.constexpr):
     """Which rows and keys the tile has: (batch, head, kv head, first row)."""
-    m_tiles, heads, group, _seq_len, _kv_len, _diagonal, _scale = sizes
+    m_tiles, heads, group, _seq_len, _queries, _kv_len, _diagonal, _scale = sizes
     head = tile // m_tiles
     return head // heads, head % heads, head % heads // group, tile % m_tiles * BLOCK_M
 
 
 @gluon.jit
-def _first_tile(work, DEALT: gl.constexpr):
-    """How many tiles this program has, and the first of its list, if there are lists."""
-    counts_ptr, tiles_ptr, tiles = work
-    program, programs = gl.program_id(0), gl.num_programs(0)
-    if DEALT:
-        return gl.load(counts_ptr + program), gl.load(tiles_ptr + program)
-    return gl.cdiv(tiles - program, programs), 0
+def _share(visits, m_tiles):
+    """This program's share of all heads' tiles of keys: the first, and the one after the last. As many programs have
+    one share as a head has tiles of rows: each reads the same keys for its own rows, at about the same time.
+    """
+    share, shares = gl.program_id(0) // m_tiles, gl.num_programs(0) // m_tiles
+    each, more = visits // shares, visits % shares
+    return share * each + gl.minimum(share, more), (share + 1) * each + gl.minimum(share + 1, more)
 
 
 @gluon.jit
-def _this_tile_and_the_next(work, tile, taken, DEALT: gl.constexpr):
+def _first_tile(work, sizes, BLOCK_N: gl.constexpr, DEALT: gl.constexpr, SPLIT: gl.constexpr):
+    """How many tiles this program has, and the first of its list or of its share, if it has one."""
+    counts_ptr, tiles_ptr, tiles = work
+    program, programs = gl.program_id(0), gl.num_programs(0)
+    if SPLIT:
+        m_tiles, visits = sizes[0], gl.cdiv(sizes[5], BLOCK_N)
+        begin, end = _share(tiles // m_tiles * visits, m_tiles)
+        found = gl.cdiv(end, visits) - begin // visits, begin // visits * m_tiles + program % m_tiles
+    elif DEALT:
+        found = gl.load(counts_ptr + program), gl.load(tiles_ptr + program)
+    else:
+        found = gl.cdiv(tiles - program, programs), 0
+    return found
+
+
+@gluon.jit
+def _this_tile_and_the_next(work, m_tiles, tile, taken, DEALT: gl.constexpr, SPLIT: gl.constexpr):
     """The next one is loaded while this one is computed: the lists have a row more than tiles."""
     _counts_ptr, tiles_ptr, _tiles = work
     program, programs = gl.program_id(0), gl.num_programs(0)
-    if DEALT:
-        return tile, gl.load(tiles_ptr + (taken + 1) * programs + program)
-    return program + taken * programs, 0
+    if SPLIT:
+        found = tile, tile + m_tiles
+    elif DEALT:
+        found = tile, gl.load(tiles_ptr + (taken + 1) * programs + program)
+    else:
+        found = program + taken * programs, 0
+    return found
 
 
 @gluon.jit
-def _visits(row, ROWS: gl.constexpr, sizes, BLOCK_N: gl.constexpr, CAUSAL: gl.constexpr):
-    """How many tiles of keys these rows see; a row that sees none visits one, which is all hidden."""
-    _m_tiles, _heads, _group, _seq_len, kv_len, diagonal, _scale = sizes
+def _visits(
+    tile, row, ROWS: gl.constexpr, work, sizes, BLOCK_N: gl.constexpr, CAUSAL: gl.constexpr, SPLIT: gl.constexpr
+):  # fmt: skip
+    """How many tiles of keys these rows see, and how many come before; a row that sees none visits one, which is all
+    hidden. SPLIT: those of its head that are in this program's share.
+    """
+    m_tiles, _heads, _group, _seq_len, _queries, kv_len, diagonal, _scale = sizes
     keys = kv_len
-    if CAUSAL:
+    if CAUSAL and not SPLIT:
         keys = gl.minimum(kv_len, gl.maximum(row + ROWS + diagonal, 1))
-    return gl.cdiv(keys, BLOCK_N)
+    visits = gl.cdiv(keys, BLOCK_N)
+    first = 0
+    if SPLIT:
+        begin, end = _share(work[2] // m_tiles * visits, m_tiles)
+        others = tile // m_tiles * visits  # of the heads before
+        first = gl.maximum(begin - others, 0)
+        visits = gl.minimum(end - others, visits) - first
+    return visits, first
 
 
 @gluon.jit
@@ -159,19 +191,19 @@ def _copy(descs, places, place, barrier, batch, head, row, FIRST: gl.constexpr, 
 def _fetch(
     descs, places, barriers, work, sizes,
     FIRST: gl.constexpr, REST: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
-    GROUPS: gl.constexpr, O_APART: gl.constexpr,
+    SPLIT: gl.constexpr, GROUPS: gl.constexpr, O_APART: gl.constexpr,
 ):  # fmt: skip
     q_descs, k_descs, v_descs, _o_descs = descs
     q_s, k_s, v_s, _o_s = places
     q_full, q_empty, k_full, k_empty, v_full, v_empty = barriers
     fetched = 0  # tiles of keys so far
-    count, tile = _first_tile(work, CAUSAL)
+    count, tile = _first_tile(work, sizes, BLOCK_N, CAUSAL, SPLIT)
     for taken in range(count):
-        this, tile = _this_tile_and_the_next(work, tile, taken, CAUSAL)
+        this, tile = _this_tile_and_the_next(work, sizes[0], tile, taken, CAUSAL, SPLIT)
         batch, head, kv_head, row = _tile(this, sizes, GROUPS * 64)
-        visits = _visits(row, GROUPS * 64, sizes, BLOCK_N, CAUSAL)
+        visits, first = _visits(this, row, GROUPS * 64, work, sizes, BLOCK_N, CAUSAL, SPLIT)
         for j in range(visits):
-            col = (visits - 1 - j) * BLOCK_N
+            col = (first + visits - 1 - j) * BLOCK_N
             place = fetched % STAGES
             phase = fetched // STAGES & 1
             mbarrier.wait(k_empty.index(place), phase ^ 1)
@@ -235,14 +267,14 @@ def _times(o, factor):
 
 @gluon.jit
 def _compute(
-    descs, lse_ptr, places, barriers, work, sizes,
+    descs, lse_ptr, part_ptr, places, barriers, work, sizes,
     FIRST: gl.constexpr, REST: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
-    GROUPS: gl.constexpr, O_APART: gl.constexpr, C: gl.constexpr,
+    SPLIT: gl.constexpr, GROUPS: gl.constexpr, O_APART: gl.constexpr, C: gl.constexpr,
 ):  # fmt: skip
     q_descs, _k_descs, _v_descs, o_descs = descs
     q_s, k_s, v_s, o_s = places
     q_full, q_empty, k_full, k_empty, v_full, v_empty = barriers
-    _m_tiles, heads, _group, seq_len, kv_len, diagonal, scale_log2 = sizes
+    m_tiles, heads, _group, seq_len, queries, kv_len, diagonal, scale_log2 = sizes
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
         version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, BLOCK_N, 16]
     )
@@ -254,13 +286,13 @@ def _compute(
     dtype: gl.constexpr = q_descs[0].dtype
     rows = gl.arange(0, 64, layout=gl.SliceLayout(1, S_LAYOUT))
     used = 0  # tiles of keys so far
-    count, tile = _first_tile(work, CAUSAL)
+    count, tile = _first_tile(work, sizes, BLOCK_N, CAUSAL, SPLIT)
     for taken in range(count):
-        this, tile = _this_tile_and_the_next(work, tile, taken, CAUSAL)
+        this, tile = _this_tile_and_the_next(work, sizes[0], tile, taken, CAUSAL, SPLIT)
         batch, head, _kv_head, row = _tile(this, sizes, GROUPS * 64)
-        fetched = _visits(row, GROUPS * 64, sizes, BLOCK_N, CAUSAL)
+        fetched, _first = _visits(this, row, GROUPS * 64, work, sizes, BLOCK_N, CAUSAL, SPLIT)
         row += C * 64
-        visits = _visits(row, 64, sizes, BLOCK_N, CAUSAL)
+        visits, first = _visits(this, row, 64, work, sizes, BLOCK_N, CAUSAL, SPLIT)
         if row >= seq_len:
             visits = 0
         for _hidden in range(visits, fetched):  # tiles that only another group sees
@@ -273,7 +305,7 @@ def _compute(
         if visits == 0:
             mbarrier.arrive(q_empty.index(C), count=1)
         else:
-            col = (visits - 1) * BLOCK_N
+            col = (first + visits - 1) * BLOCK_N
             # The first S, alone: there is no P̃ yet
             mbarrier.wait(k_full.index(used % STAGES), used // STAGES & 1)
             s = gl.zeros([64, BLOCK_N], gl.float32, S_LAYOUT)
@@ -283,7 +315,7 @@ def _compute(
             if visits == 1:  # Q has been read: the next one may come, long before it is needed
                 mbarrier.arrive(q_empty.index(C), count=1)
             if CAUSAL or col + BLOCK_N > kv_len:
-                s = _masked(s, rows + row, col, kv_len, diagonal, CAUSAL)
+                s = _masked(s, _query(rows + row, queries, SPLIT), col, kv_len, diagonal, CAUSAL)
             # m = rowmax S,  P̃ = 2^((S − m) · scale · log2 e),  l = rowsum P̃
             m_i = gl.max(s, axis=1)
             m_safe = gl.where(m_i == -float("inf"), 0.0, m_i) * scale_log2
@@ -307,8 +339,8 @@ def _compute(
                 mbarrier.arrive(k_empty.index(used % STAGES), count=1)
                 if visit == visits - 1:
                     mbarrier.arrive(q_empty.index(C), count=1)
-                if CAUSAL and col + BLOCK_N - 1 > row + diagonal:
-                    s = _masked(s, rows + row, col, kv_len, diagonal, CAUSAL)
+                if CAUSAL and col + BLOCK_N - 1 > (0 if SPLIT else row) + diagonal:
+                    s = _masked(s, _query(rows + row, queries, SPLIT), col, kv_len, diagonal, CAUSAL)
                 # m_new = max(m, rowmax S),  α = 2^((m − m_new) · scale · log2 e)
                 m_new = gl.maximum(m_i, gl.max(s, axis=1))
                 m_safe = gl.where(m_new == -float("inf"), 0.0, m_new) * scale_log2
@@ -327,21 +359,47 @@ def _compute(
             o = _plus_values(o, p, v_s, used % STAGES, FIRST, REST, BLOCK_N)
             # lse = m · scale + ln l,  O / l
             l_i = gl.convert_layout(gl.sum(l_i, axis=1), gl.SliceLayout(1, S_LAYOUT))
-            lse = (m_i * scale_log2 + gl.log2(l_i)) * 0.6931471805599453
-            lse_ptrs = lse_ptr + (batch * heads + head).to(gl.int64) * seq_len + row + rows
-            gl.store(lse_ptrs, lse, mask=row + rows < seq_len)
+            lse = m_i * scale_log2 + gl.log2(l_i)
+            if SPLIT:  # in base 2, in its part's place
+                slots = (gl.num_programs(0) + work[2]) // m_tiles
+                slot = this % m_tiles * slots + gl.program_id(0) // m_tiles + this // m_tiles
+                at = slot.to(gl.int64) * (GROUPS * 64) + C * 64
+            else:
+                lse *= 0.6931471805599453
+                at = (batch * heads + head).to(gl.int64) * seq_len + row
+            gl.store(lse_ptr + at + rows, lse, mask=row + rows < seq_len)
             inverse = gl.where(m_i == -float("inf"), 0.0, 1.0 / l_i)
             o = warpgroup_mma_wait(0, deps=o + (inverse,))
             mbarrier.arrive(v_empty.index(used % STAGES), count=1)
             used += 1
             for part in gl.static_range(PARTS):
-                if part == 0 or not O_APART:
-                    tma.store_wait(0)  # the O before has left this place
-                place = _o_place(o_s, o_descs, C, part, FIRST, REST, O_APART)
-                place.reshape([64, (FIRST, REST)[part]]).store(_times(o[part], inverse).to(dtype))
-                fence_async_shared()
-                tma.async_copy_shared_to_global(o_descs[part], [batch, head, row, part * FIRST], place)
+                if SPLIT:
+                    of_part = part_ptr + at * (FIRST + REST) + part * FIRST
+                    _store_part(of_part, _times(o[part], inverse), FIRST + REST, seq_len - row)
+                else:
+                    if part == 0 or not O_APART:
+                        tma.store_wait(0)  # the O before has left this place
+                    place = _o_place(o_s, o_descs, C, part, FIRST, REST, O_APART)
+                    place.reshape([64, (FIRST, REST)[part]]).store(_times(o[part], inverse).to(dtype))
+                    fence_async_shared()
+                    tma.async_copy_shared_to_global(o_descs[part], [batch, head, row, part * FIRST], place)
     tma.store_wait(0)
+
+
+@gluon.jit
+def _query(rows, queries, SPLIT: gl.constexpr):
+    """Which query of its head each row is; SPLIT: rows are the queries of one head after those of another."""
+    if SPLIT:
+        rows = rows % queries
+    return rows
+
+
+@gluon.jit
+def _store_part(ptr, o, WIDTH: gl.constexpr, rows_left):
+    """A part of O, float32, where rows are WIDTH apart."""
+    rows = gl.arange(0, 64, layout=gl.SliceLayout(1, o.type.layout))
+    dims = gl.arange(0, o.shape[1], layout=gl.SliceLayout(0, o.type.layout))
+    gl.store(ptr + rows[:, None] * WIDTH + dims[None, :], o, mask=(rows < rows_left)[:, None])
 
 
 @gluon.jit
@@ -389,16 +447,18 @@ def _places(descs, COUNT: gl.constexpr, ROWS: gl.constexpr, FIRST: gl.constexpr,
 
 @gluon.jit
 def flash_attention_hopper_kernel(
-    q_desc, k_desc, v_desc, o_desc, q_rest, k_rest, v_rest, o_rest, lse_ptr, counts_ptr, tiles_ptr,
-    tiles, m_tiles, heads, group, seq_len, kv_len, diagonal, scale_log2,
+    q_desc, k_desc, v_desc, o_desc, q_rest, k_rest, v_rest, o_rest, lse_ptr, part_ptr, counts_ptr, tiles_ptr,
+    tiles, m_tiles, heads, group, seq_len, queries, kv_len, diagonal, scale_log2,
     FIRST: gl.constexpr, REST: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
-    GROUPS: gl.constexpr, O_APART: gl.constexpr, REGISTERS: gl.constexpr,
+    SPLIT: gl.constexpr, GROUPS: gl.constexpr, O_APART: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
+    if SPLIT:  # the kernel that joins starts now, and waits for this one
+        gdc_launch_dependents()
     q_descs, k_descs, v_descs, o_descs = (q_desc, q_rest), (k_desc, k_rest), (v_desc, v_rest), (o_desc, o_rest)
     q_s = _places(q_descs, GROUPS, 64, FIRST, REST)
     k_s = _places(k_descs, STAGES, BLOCK_N, FIRST, REST)
     v_s = _places(v_descs, STAGES, BLOCK_N, FIRST, REST)
-    o_s = _places(o_descs, GROUPS, 64, FIRST, REST if O_APART else 0)
+    o_s = q_s if SPLIT else _places(o_descs, GROUPS, 64, FIRST, REST if O_APART else 0)
     q_full = gl.allocate_shared_memory(gl.int64, [GROUPS, 1], mbarrier.MBarrierLayout())
     q_empty = gl.allocate_shared_memory(gl.int64, [GROUPS, 1], mbarrier.MBarrierLayout())
     k_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
@@ -418,40 +478,40 @@ def flash_attention_hopper_kernel(
     places = (q_s, k_s, v_s, o_s)
     barriers = (q_full, q_empty, k_full, k_empty, v_full, v_empty)
     work = (counts_ptr, tiles_ptr, tiles)
-    sizes = (m_tiles, heads, group, seq_len, kv_len, diagonal, scale_log2)
+    sizes = (m_tiles, heads, group, seq_len, queries, kv_len, diagonal, scale_log2)
     if GROUPS == 1:
         gl.warp_specialize(
             [
-                (_compute, (descs, lse_ptr, places, barriers, work, sizes,
-                            FIRST, REST, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART, 0)),
+                (_compute, (descs, lse_ptr, part_ptr, places, barriers, work, sizes,
+                            FIRST, REST, BLOCK_N, STAGES, CAUSAL, SPLIT, GROUPS, O_APART, 0)),
                 (_fetch, (descs, places, barriers, work, sizes,
-                          FIRST, REST, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART)),
+                          FIRST, REST, BLOCK_N, STAGES, CAUSAL, SPLIT, GROUPS, O_APART)),
             ],
             [1], [24],
         )  # fmt: skip
     elif GROUPS == 2:
         gl.warp_specialize(
             [
-                (_compute, (descs, lse_ptr, places, barriers, work, sizes,
-                            FIRST, REST, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART, 0)),
-                (_compute, (descs, lse_ptr, places, barriers, work, sizes,
-                            FIRST, REST, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART, 1)),
+                (_compute, (descs, lse_ptr, part_ptr, places, barriers, work, sizes,
+                            FIRST, REST, BLOCK_N, STAGES, CAUSAL, SPLIT, GROUPS, O_APART, 0)),
+                (_compute, (descs, lse_ptr, part_ptr, places, barriers, work, sizes,
+                            FIRST, REST, BLOCK_N, STAGES, CAUSAL, SPLIT, GROUPS, O_APART, 1)),
                 (_fetch, (descs, places, barriers, work, sizes,
-                          FIRST, REST, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART)),
+                          FIRST, REST, BLOCK_N, STAGES, CAUSAL, SPLIT, GROUPS, O_APART)),
             ],
             [4, 1], [REGISTERS, 24],
         )  # fmt: skip
     else:
         gl.warp_specialize(
             [
-                (_compute, (descs, lse_ptr, places, barriers, work, sizes,
-                            FIRST, REST, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART, 0)),
-                (_compute, (descs, lse_ptr, places, barriers, work, sizes,
-                            FIRST, REST, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART, 1)),
-                (_compute, (descs, lse_ptr, places, barriers, work, sizes,
-                            FIRST, REST, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART, 2)),
+                (_compute, (descs, lse_ptr, part_ptr, places, barriers, work, sizes,
+                            FIRST, REST, BLOCK_N, STAGES, CAUSAL, SPLIT, GROUPS, O_APART, 0)),
+                (_compute, (descs, lse_ptr, part_ptr, places, barriers, work, sizes,
+                            FIRST, REST, BLOCK_N, STAGES, CAUSAL, SPLIT, GROUPS, O_APART, 1)),
+                (_compute, (descs, lse_ptr, part_ptr, places, barriers, work, sizes,
+                            FIRST, REST, BLOCK_N, STAGES, CAUSAL, SPLIT, GROUPS, O_APART, 2)),
                 (_fetch, (descs, places, barriers, work, sizes,
-                          FIRST, REST, BLOCK_N, STAGES, CAUSAL, GROUPS, O_APART)),
+                          FIRST, REST, BLOCK_N, STAGES, CAUSAL, SPLIT, GROUPS, O_APART)),
             ],
             [4, 4, 1], [REGISTERS, REGISTERS, 32],
         )  # fmt: skip
@@ -493,19 +553,11 @@ def flash_attention_hopper(
     widths = _widths(q.shape[3])
     heads = call.batch * call.heads
 
-    def visits(groups: int, keys: int) -> tuple[int, ...]:
-        rows = groups * ROWS
-        return tile_visits(triton.cdiv(call.seq_len, rows), rows, call.kv_len, keys, call.diagonal if causal else None)
-
-    def time(way: Way) -> float:
-        visit = way.visit * (UNALIGNED[way.groups] if q.shape[3] % 16 else 1.0)
-        return way.launch + visit * longest(heads, visits(way.groups, way.keys), way.at_once * sms(q), way.start)
-
     own = [way for way in ways(q.shape[3]) if groups in (None, way.groups) and block_n in (None, way.keys)]
     asked = ways(q.shape[3])[0]._replace(
         **{name: asked for name, asked in (("groups", groups), ("keys", block_n)) if asked}
     )
-    way = min(own or [asked], key=time)
+    way = min(own or [asked], key=lambda way: _time(way, q, call))
     groups, block_n, programs = way.groups, way.keys, way.at_once * sms(q)
     most, apart = _room(widths, way)
     stages = stages or most
@@ -514,39 +566,62 @@ def flash_attention_hopper(
             f"stages={stages}: at least 2, since the next V is waited for before this one's place is given back"
         )
     shape, dtype, device = q.shape, q.dtype, q.device
-    gl_dtype = gl.float16 if dtype == torch.float16 else gl.bfloat16
-
-    def descriptors(width: int) -> list[TensorDescriptor]:
-        """Of Q, K, V and O, for tiles of so many features."""
-        found = []
-        for tensor, rows in ((q, ROWS), (k, block_n), (v, block_n), (o, ROWS)):
-            tile = [1, 1, rows, width]
-            layout = gl.NVMMASharedLayout.get_default_for(tile, gl_dtype)
-            found.append(TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), tile, layout))
-        return found
-
     o = torch.empty(shape, dtype=dtype, device=device)
-    m_tiles = len(visits(groups, block_n))
+    visits = _visits_of(way, call)
+    m_tiles = len(visits)
     # Without a mask all tiles are equally long: every program takes the next one.
     none = torch.empty(0, dtype=torch.int32, device=device)
-    counts, tiles = lists(heads, visits(groups, block_n), programs, device) if causal else (none, none)
+    counts, tiles = lists(heads, visits, programs, device) if causal else (none, none)
     scale_log2 = call.sm_scale * LOG2_E
     registers, consumers = REGISTERS[groups, way.at_once]
-    sizes = (heads * m_tiles, m_tiles, call.heads, call.group, call.seq_len, call.kv_len, call.diagonal, scale_log2)
+    sizes = (
+        heads * m_tiles, m_tiles, call.heads, call.group, call.seq_len, call.seq_len, call.kv_len, call.diagonal,
+        scale_log2,
+    )  # fmt: skip
     kernel = prepared(
         flash_attention_hopper_kernel, (min(programs, heads * m_tiles),), sizes,
         {"FIRST": widths[0], "REST": sum(widths[1:]), "BLOCK_N": block_n, "STAGES": stages, "CAUSAL": causal,
-         "GROUPS": groups, "O_APART": apart, "REGISTERS": consumers},
-        dict(enumerate([*descriptors(widths[0]), *descriptors(widths[-1])])), num_warps=4, maxnreg=registers,
+         "SPLIT": False, "GROUPS": groups, "O_APART": apart, "REGISTERS": consumers},
+        descriptors(q, k, v, o, widths, block_n), num_warps=4, maxnreg=registers,
     )  # fmt: skip
 
     def launch(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         o = torch.empty(shape, dtype=dtype, device=device)
         lse = torch.empty(shape[:3], dtype=torch.float32, device=device)
-        kernel(q, k, v, o, q, k, v, o, lse, counts, tiles)
+        kernel(q, k, v, o, q, k, v, o, lse, lse, counts, tiles)
         return o, lse
 
     return launch
+
+
+def descriptors(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, widths: tuple[int, ...], block_n: int
+) -> dict[int, TensorDescriptor]:
+    """Of tiles of Q, K, V and O, by place: of a head's first part, then of its last."""
+    found = []
+    for width, (tensor, rows) in itertools.product(
+        (widths[0], widths[-1]), ((q, ROWS), (k, block_n), (v, block_n), (o, ROWS))
+    ):
+        tile = [1, 1, rows, width]
+        layout = gl.NVMMASharedLayout.get_default_for(tile, gl.float16 if q.dtype == torch.float16 else gl.bfloat16)
+        found.append(TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), tile, layout))
+    return dict(enumerate(found))
+
+
+def time_of(q: torch.Tensor, call: _Call) -> float:
+    """µs that the kernel takes by its fastest way, about."""
+    return min(_time(way, q, call) for way in ways(q.shape[3]))
+
+
+def _time(way: Way, q: torch.Tensor, call: _Call) -> float:
+    visit = way.visit * (UNALIGNED[way.groups] if q.shape[3] % 16 else 1.0)
+    heads = call.batch * call.heads
+    return way.launch + visit * longest(heads, _visits_of(way, call), way.at_once * sms(q), way.start)
+
+
+def _visits_of(way: Way, call: _Call) -> tuple[int, ...]:
+    rows, diagonal = way.groups * ROWS, call.diagonal if call.constants["CAUSAL"] else None
+    return tile_visits(triton.cdiv(call.seq_len, rows), rows, call.kv_len, way.keys, diagonal)
 
 
 def ways(head_dim: int) -> tuple[Way, ...]:

@@ -321,13 +321,13 @@ _TAUGHT = (
     ),
     _backward(
         "flash_attention_backward", "FlashAttention-2 backward", "FlashAttention-2 backward",
-        "P again from one number per query; keys outside for dK and dV, queries outside for dQ: seven matmuls.",
+        "The outer loop runs over keys for dK and dV, over queries for dQ; P is recomputed in both: seven matmuls.",
         module="kernels.backward", formula=traffic_backward.flash_attention_backward, hue=2,
     ),
     _backward(
         "flash_attention_backward_atomic", "FlashAttention-2 backward, dQ by atomics",
         "FlashAttention-2 backward, atomic",
-        "Keys outside for all three; each tile adds its part of dQ in HBM: five matmuls, bits that change.",
+        "The outer loop runs over keys; each tile adds its part of dQ in HBM: five matmuls, bits that change.",
         module="kernels.backward_atomic", formula=traffic_backward.flash_attention_backward_atomic, hue=5,
         between=traffic_backward.between_additions,
     ),

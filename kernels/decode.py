@@ -23,10 +23,11 @@ from collections.abc import Callable
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_wait
 
 from kernels.attention import LOG2_E, _Call
 from kernels.attention_backward import multiple, multiples
-from kernels.gpu import shared_memory, sms
+from kernels.gpu import CAPTURING, shared_memory, sms, stream
 from kernels.kept import Kept, prepared
 
 MOST = 256  # queries a head
@@ -36,20 +37,25 @@ JOINED = 2**13
 
 @triton.jit
 def _joined(
-    part_o_ptr, part_lse_ptr, part, rows, dims, splits,
-    BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, SHARE: tl.constexpr, AT_ONCE: tl.constexpr,
+    part_o_ptr, part_lse_ptr, part, rows, inside, splits,
+    HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, SHARE: tl.constexpr,
+    AT_ONCE: tl.constexpr,
 ):  # fmt: skip
-    """O and lse of SHARE rows of a tile, from all its parts, joined as tiles are: AT_ONCE parts at once."""
+    """O and lse of SHARE rows of a tile, from all its parts, joined as tiles are: AT_ONCE parts at once. A part has
+    BLOCK_M rows, of which some are inside, of WIDTH features.
+    """
+    dims = tl.arange(0, BLOCK_D)
     m_i = tl.full((SHARE,), -float("inf"), tl.float32)
     l_i = tl.zeros((SHARE,), tl.float32)
     acc = tl.zeros((SHARE, BLOCK_D), tl.float32)
     for j in tl.range(0, splits, AT_ONCE):
         others = j + tl.arange(0, AT_ONCE)
-        told = (others < splits)[:, None]
+        told = (others < splits)[:, None] & inside[None, :]
         theirs = (part + others)[:, None] * BLOCK_M + rows[None, :]
-        o_ptrs = part_o_ptr + theirs[:, :, None] * BLOCK_D + dims[None, None, :]
+        o_ptrs = part_o_ptr + theirs[:, :, None] * WIDTH + dims[None, None, :]
+        known = told[:, :, None] & (dims < HEAD_DIM)[None, None, :]
         lse_j = tl.load(part_lse_ptr + theirs, mask=told, other=-float("inf"), cache_modifier=".cg")
-        o_j = tl.load(o_ptrs, mask=told[:, :, None], other=0.0, cache_modifier=".cg")
+        o_j = tl.load(o_ptrs, mask=known, other=0.0, cache_modifier=".cg")
         # m = max lse_j,  l = Σ 2^(lse_j − m),  O = Σ 2^(lse_j − m) O_j / l
         m_new = tl.maximum(m_i, tl.max(lse_j, axis=0))
         m_safe = tl.where(m_new == -float("inf"), 0.0, m_new)
@@ -128,16 +134,72 @@ def flash_decode_kernel(
     if share >= 0:
         while done < splits:
             done = tl.atomic_add(done_ptr, 0, sem="acquire")
+        # Each tells that it waits no more, and the last one leaves the count at 0 for the next call.
+        if tl.atomic_add(done_ptr, 1, sem="relaxed") == splits + BLOCK_M // SHARE - 1:
+            tl.atomic_xchg(done_ptr, 0, sem="relaxed")
         joined = share * SHARE + tl.arange(0, SHARE)
-        o, lse = _joined(part_o_ptr, part_lse_ptr, part, joined, dims, splits, BLOCK_M, BLOCK_D, SHARE, AT_ONCE)
         row = tl.program_id(1) % m_tiles * BLOCK_M + joined
         inside = row < group * seq_len
+        o, lse = _joined(
+            part_o_ptr, part_lse_ptr, part, joined, inside, splits, HEAD_DIM, BLOCK_D, BLOCK_M, BLOCK_D, SHARE, AT_ONCE
+        )
         head = kv_head * group + row // seq_len
         query = (row % seq_len).to(tl.int64)
         o_ptrs = o_ptr + batch * stride_ob + head[:, None] * stride_oh + query[:, None] * stride_om
         o_ptrs += dims[None, :] * stride_od
         tl.store(o_ptrs, o.to(o_ptr.dtype.element_ty), mask=inside[:, None] & (dims < HEAD_DIM)[None, :])
         tl.store(lse_ptr + (batch * kv_heads * group + head) * seq_len + query, lse, mask=inside)
+
+
+@triton.jit
+def pack_rows_kernel(
+    q_ptr, packed_ptr, stride_qb, stride_qh, stride_qm, heads, seq_len, rows,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, MULTIPLE: tl.constexpr,
+):  # fmt: skip
+    # Q with the rows of a head after those of the head before.
+    stride_qb, stride_qh, stride_qm = multiples(stride_qb, stride_qh, stride_qm, MULTIPLE)
+    row = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
+    dims = tl.arange(0, BLOCK_D)
+    head = row // seq_len
+    at = head // heads * stride_qb + head % heads * stride_qh + row % seq_len * stride_qm
+    inside = (row < rows)[:, None] & (dims < HEAD_DIM)[None, :]
+    q = tl.load(q_ptr + at[:, None] + dims[None, :], mask=inside)
+    tl.store(packed_ptr + row[:, None] * HEAD_DIM + dims[None, :], q, mask=inside)
+
+
+@triton.jit
+def _share_of(visit, each, more):
+    """The share that has this visit, where the first `more` shares have each + 1 visits."""
+    return tl.where(visit < more * (each + 1), visit // (each + 1), more + (visit - more * (each + 1)) // each)
+
+
+@triton.jit
+def join_parts_kernel(
+    part_o_ptr, part_lse_ptr, o_ptr, lse_ptr, rows, visits, each, more, slots,
+    HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, SHARE: tl.constexpr,
+    AT_ONCE: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
+    # One program: SHARE of a head's rows, from the parts of all shares that have keys of this head. Each of a head's
+    # tiles of rows has a place for `slots` parts.
+    head = tl.program_id(1)
+    first = _share_of(head * visits, each, more)
+    last = _share_of((head + 1) * visits - 1, each, more)
+    start = tl.program_id(0) * SHARE
+    part = (start // BLOCK_M * slots + first + head).to(tl.int64)
+    lanes = tl.arange(0, SHARE)
+    row = start + lanes
+    inside = row < rows
+    if EARLY:
+        gdc_wait()  # until all parts are there
+    o, lse = _joined(
+        part_o_ptr, part_lse_ptr, part, start % BLOCK_M + lanes, inside, last - first + 1,
+        HEAD_DIM, WIDTH, BLOCK_M, BLOCK_D, SHARE, AT_ONCE,
+    )  # fmt: skip
+    dims = tl.arange(0, BLOCK_D)
+    at = head.to(tl.int64) * rows + row
+    o_ptrs = o_ptr + at[:, None] * HEAD_DIM + dims[None, :]
+    tl.store(o_ptrs, o.to(o_ptr.dtype.element_ty), mask=inside[:, None] & (dims < HEAD_DIM)[None, :])
+    tl.store(lse_ptr + at, lse, mask=inside)
 
 
 @Kept
@@ -156,8 +218,8 @@ def flash_decode(
 ) -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]:
     """Attention of one or a few queries a head, each head's keys shared among `splits` programs.
 
-    Returns O (batch, heads, seq_len, head_dim) in the dtype of q, and lse (batch, heads, seq_len), natural logarithm,
-    float32. Raises ValueError naming the argument that does not fit.
+    Returns O (batch, heads, seq_len, head_dim), contiguous, in the dtype of q, and lse (batch, heads, seq_len), natural
+    logarithm, float32. Raises ValueError naming the argument that does not fit.
     """
     call = _Call.of(q, k, v, causal, sm_scale, None, 16, 16 if block_n is None else block_n)
     if call.seq_len > MOST:
@@ -180,24 +242,30 @@ def flash_decode(
     joining = 2 ** min(splits, sms(q)).bit_length() // 2 if q.is_cuda else 1
     share = max(1, block_m // joining)
     warps = warps or (8 if block_m == 128 else 4)
-    strides = (*q.stride(), *k.stride(), *v.stride(), *torch.empty_like(q).stride())
+    strides = (*q.stride(), *k.stride(), *v.stride(), *torch.empty(q.shape, device="meta").stride())
     sizes = (call.kv_heads, call.group, call.seq_len, call.kv_len, call.diagonal, call.sm_scale * LOG2_E)
     constants = {
         "HEAD_DIM": q.shape[3], "CAUSAL": causal and call.seq_len > 1, "MULTIPLE": multiple(k, v),
         "BLOCK_M": block_m, "BLOCK_D": block_d, "BLOCK_N": block_n, "STAGES": stages,
-        "SHARE": share, "AT_ONCE": max(1, min(64, JOINED // (share * block_d))),
+        "SHARE": share, "AT_ONCE": min(triton.next_power_of_2(splits), max(1, min(64, JOINED // (share * block_d)))),
     }  # fmt: skip
     numbers = (*strides, *sizes, m_tiles, splits)
     kernel = prepared(flash_decode_kernel, (splits, programs), numbers, constants, num_warps=warps)
     parts = (programs, splits, block_m)
+    counts: dict[int, torch.Tensor] = {}  # of each stream: its calls follow each other
 
     def launch(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        o = torch.empty_like(q)
+        o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
         lse, part_o, part_lse = (
             torch.empty(shape, dtype=torch.float32, device=q.device)
             for shape in (q.shape[:3], (*parts, block_d), parts)
         )
-        done = torch.zeros(programs, dtype=torch.int32, device=q.device)
+        on = stream(q)
+        done = counts.get(on)
+        if done is None:
+            done = torch.zeros(programs, dtype=torch.int32, device=q.device)
+            if on != CAPTURING:  # a graph has its own, and clears them when it runs
+                counts[on] = done
         kernel(q, k, v, o, lse, part_o, part_lse, done)
         return o, lse
 

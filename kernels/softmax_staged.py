@@ -36,8 +36,7 @@ def softmax_staged_kernel(
     TILES: gl.constexpr, TILE: gl.constexpr, VECTOR: gl.constexpr, EDGES: gl.constexpr, WARPS: gl.constexpr,
 ):  # fmt: skip
     # One row per program, in tiles of TILE. VECTOR elements are 16 bytes. Columns are counted from the vector that the
-    # row starts in: the
-    # row is lo ≤ column < hi, as in `softmax_fast.py`.
+    # row starts in: the row is lo ≤ column < hi, as in `softmax_fast.py`.
     LAYOUT: gl.constexpr = gl.BlockedLayout([VECTOR], [32], [WARPS], [0])
     ONE: gl.constexpr = gl.BlockedLayout([1], [32], [WARPS], [0])
     row = gl.program_id(0).to(gl.int64)
@@ -69,20 +68,23 @@ def softmax_staged_kernel(
     for i in range(TILES):
         m_lane = gl.maximum(m_lane, x_s.index(i).load(LAYOUT).to(gl.float32))
     m_i = gl.max(m_lane, axis=0)
-    m_i = gl.where(m_i == -float("inf"), 0.0, m_i) * log2_e  # every element is −inf: −inf − −inf would be NaN
+    m_i = gl.where(m_i == -float("inf"), 0.0, m_i)  # every element is −inf: −inf − −inf would be NaN
+    # The product of the largest numbers and log2 e overflows. Two different ones are 2¹⁰⁰ apart: any scale tells them.
+    scale = gl.where(gl.maximum(m_i, -m_i) < 1e38, log2_e, 1.0)
+    m_i *= scale
     # l = Σ 2^((x − m) · log2 e)
     l_lane = gl.zeros([TILE], gl.float32, LAYOUT)
     for i in range(TILES):
-        l_lane += gl.exp2(x_s.index(i).load(LAYOUT).to(gl.float32) * log2_e - m_i)
+        l_lane += gl.exp2(x_s.index(i).load(LAYOUT).to(gl.float32) * scale - m_i)
     l_i = gl.sum(l_lane, axis=0)
     inverse = 1.0 / gl.where(l_i == 0.0, 1.0, l_i)
     # y = 2^((x − m) · log2 e) / l                                                  (TILE,)
     for i in range(TILES):
-        y = gl.exp2(x_s.index(i).load(LAYOUT).to(gl.float32) * log2_e - m_i) * inverse
+        y = gl.exp2(x_s.index(i).load(LAYOUT).to(gl.float32) * scale - m_i) * inverse
         own_vector = _in_whole_vector(i * TILE + lanes, lo, hi, VECTOR)
         gl.store(y_ptr + i * TILE + lanes, y.to(y_ptr.dtype.element_ty), mask=own_vector)
     if EDGES:
-        gl.store(y_ptr + at, (gl.exp2(x_edge * log2_e - m_i) * inverse).to(y_ptr.dtype.element_ty), mask=own)
+        gl.store(y_ptr + at, (gl.exp2(x_edge * scale - m_i) * inverse).to(y_ptr.dtype.element_ty), mask=own)
 
 
 @gluon.jit

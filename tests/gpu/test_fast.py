@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from kernels import attention_hopper, dispatch, reference, softmax_lanes, softmax_parts
+from kernels import attention_hopper, attention_split, dispatch, reference, softmax_lanes, softmax_parts
 from kernels.attention import flash_attention
 from kernels.attention_backward_hopper import attention_backward_hopper
 from kernels.attention_backward_wide import attention_backward_wide
@@ -94,6 +94,58 @@ def test_each_way_on_hopper(head_dim, causal):
             torch.testing.assert_close(lse.double(), s.logsumexp(-1), rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("head_dim", [8, 16, 40, 64, 72, 96, 120, 128, 136, 160, 184, 192, 232, 256])
+def test_shared_keys_on_hopper(head_dim, causal):
+    """Each way: shares within a head and over several, fewer rows than a tile and several tiles, heads that share keys,
+    queries by rows. The same bits every time.
+    """
+    if torch.cuda.get_device_capability()[0] != 9:
+        pytest.skip("a Hopper GPU's own instructions")
+    torch.manual_seed(0)
+    for dtype, (batch, kv_heads, group, seq_len, kv_len) in zip(
+        (torch.bfloat16, torch.float16, torch.bfloat16, torch.float16),
+        ((1, 2, 1, 50, 5001), (2, 5, 7, 23, 2100), (30, 9, 2, 65, 300), (1, 1, 3, 1, 33)),
+        strict=True,
+    ):
+        q = torch.randn(batch, seq_len, group * kv_heads, head_dim, dtype=dtype, device="cuda").transpose(1, 2)
+        k, v = torch.randn(2, batch, kv_heads, kv_len, head_dim, dtype=dtype, device="cuda")
+        k[:, :, ::3] *= 4  # the maximum differs from part to part
+        keys, values = (x.double().repeat_interleave(group, dim=1) for x in (k, v))
+        s = q.double() @ keys.mT * head_dim**-0.5
+        if causal:
+            s.masked_fill_(~torch.ones_like(s, dtype=torch.bool).tril(kv_len - seq_len), -torch.inf)
+        o = torch.softmax(s, dim=-1) @ values
+        for way in attention_split.ways(head_dim):
+            attend = partial(attention_split.flash_attention_split, q, k, v, causal=causal, groups=way.groups)
+            first = attend()
+            torch.testing.assert_close(first[0].double(), o, rtol=2e-2, atol=4e-3)
+            torch.testing.assert_close(first[1].double(), s.logsumexp(-1), rtol=1e-5, atol=1e-4)
+            for _ in range(5):
+                assert all(map(torch.equal, attend(), first))
+
+
+def test_few_queries_replayed_from_a_graph_and_on_two_streams_at_once():
+    """Each graph and each stream counts its own programs, and a call leaves the counts at 0."""
+    q, k, v = (torch.randn(2, 4, n, 64, dtype=torch.bfloat16, device="cuda") for n in (3, 5000, 5000))
+    right = flash_decode(q, k, v)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = [flash_decode(q, k, v)]
+    for _ in range(20):
+        found[0][0].fill_(torch.nan)
+        graph.replay()
+        assert torch.equal(found[0][0], right[0])
+    streams = [torch.cuda.Stream() for _ in range(2)]
+    torch.cuda.synchronize()
+    for _ in range(20):
+        for stream in streams:
+            with torch.cuda.stream(stream):
+                found.append(flash_decode(q, k, v))
+    torch.cuda.synchronize()
+    assert all(torch.equal(o, right[0]) for o, _ in found)
+
+
 @pytest.mark.parametrize("softmax", [softmax_shared_row, softmax_two_reads, softmax_parts.softmax_parts])
 @pytest.mark.parametrize("cols", [65536, 100_003, 262144])
 def test_long_rows_are_right_and_the_same_every_time(softmax, cols):
@@ -124,6 +176,7 @@ def test_staged_rows(dtype, cols):
     x[1, : cols // 2] = -torch.inf
     x[2] = -torch.inf
     x[3, cols - 1] = torch.nan
+    x[4], x[5, 1:] = torch.finfo(dtype).min, torch.finfo(dtype).min
     y = softmax_staged(x)
     right = torch.softmax(x.double(), dim=-1)
     right[2] = 0

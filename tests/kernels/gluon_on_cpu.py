@@ -23,9 +23,12 @@ from triton.experimental.gluon._runtime import GluonJITFunction
 
 from kernels.kept import Kept
 
+MOST_STEPS = 100_000
+"""Steps of all jobs of one launch; no launch of the tests takes a tenth as many."""
+
 
 class Stuck(Exception):
-    """Every job waits for a barrier, and no copy is in flight."""
+    """Every job waits for a barrier, and no copy is in flight; or jobs ask for ever for what no other writes."""
 
 
 class _Ended(BaseException):
@@ -328,11 +331,15 @@ class Machine:
     def run(self, jobs: list[Job]) -> None:
         """The jobs, each a piece at a time, in any order, until all have ended. Some are slow, so others get ahead."""
         speed = {id(job): self.random.choice((1.0, 0.02)) for job in jobs}
+        steps = 0
         try:
             while not all(job.done for job in jobs):
+                steps += 1
+                if steps > MOST_STEPS:
+                    raise Stuck(f"no end after {MOST_STEPS} steps")
                 able = [job for job in jobs if not job.done and job.ready()]
                 if not able and not self.copies:
-                    raise Stuck
+                    raise Stuck("every job waits for a barrier, and no copy is in flight")
                 weights = [speed[id(job)] for job in able] + [1.0] * len(self.copies)
                 (at,) = self.random.choices(range(len(weights)), weights)
                 if at < len(able):
@@ -439,6 +446,7 @@ def _load(pointer: Pointer, mask: torch.Tensor | None = None, other: float = mat
 
 
 def _store(pointer: Pointer, values: torch.Tensor, mask: torch.Tensor) -> None:
+    mask = mask.expand_as(pointer.offset)
     _memory(pointer)[pointer.offset[mask]] = values[mask]
 
 

@@ -8,6 +8,9 @@ head. Each computes the softmax of its part. The last to finish join the parts b
 together** (grouped-query attention): the queries of all heads that share keys are rows of one tile, so the keys are
 read once for all of them.
 
+`attention_split.py` shares keys with the same rule, for more rows: the kernels that pack its Q and join its parts are
+here, where the interpreter can run them.
+
 A program that joins waits for those that still compute. A GPU starts programs in their order, and fewer wait than it
 has SMs, so the others always have a place.
 

@@ -81,8 +81,8 @@ def attention(
 
 
 def _rows_to_split(q: torch.Tensor) -> int:
-    """Rows of a kv head above which `flash_attention_split` is faster than `flash_decode`. It has tiles of 64 rows
-    where the other has 16, but does not pad 16 features with much arithmetic, nor 144 or 160 to 256.
+    """Rows of a kv head above which `flash_attention_split` is faster than `flash_decode`. Its tiles have 64 rows at
+    least, those of `flash_decode` 16. But `flash_decode` is slow with 16 features, and pads 144 or 160 to 256.
 
     2×48×4×16, 12 kv heads, 9365 keys: 45 → 20 µs; 2×112×1×160, 14 kv heads, 12490 keys: 84 → 73.
     """

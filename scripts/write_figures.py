@@ -197,9 +197,11 @@ def cross_entropy(result: Result) -> Result:
 
 
 def gpu_suite(result: Result) -> Result:
-    """How many tests ran on the GPU, and which of them failed."""
-    failed = [f"`{name.rpartition('/')[2]}`" for name, outcome in result["tests"].items() if outcome == "failed"]
-    said = f" Failed: {', '.join(failed)}." if failed else ""
+    """How many tests ran on the GPU, which of them failed, and which did not run."""
+    said = ""
+    for outcome in ("failed", "not run"):
+        named = [f"`{name.rpartition('/')[2]}`" for name, ended in result["tests"].items() if ended == outcome]
+        said += f" {outcome.capitalize()}: {', '.join(named)}." if named else ""
     return {"ran": result["passed"] + result["failed"], "missed": said, "on": _versions(result["where"])}
 
 

@@ -23,7 +23,7 @@ from triton.experimental.gluon._runtime import GluonJITFunction
 
 from kernels.kept import Kept
 
-MOST_STEPS = 100_000
+MOST_STEPS = 20_000
 """Steps of all jobs of one launch; no launch of the tests takes a tenth as many."""
 
 

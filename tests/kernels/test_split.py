@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from explain.trace.fidelity import interpreter_fidelity
-from kernels import attention_split, edits
+from kernels import attention_hopper, attention_split, edits
+from kernels.attention import _Call
 from kernels.attention_split import flash_attention_split
 from kernels.edits import Edit
 from tests.kernels.gluon_on_cpu import Stuck, on_cpu
@@ -100,6 +101,22 @@ def is_stuck_or_wrong(shape, causal) -> bool:
         return not is_right(shape, causal, 0)
     except (Stuck, AssertionError, IndexError):
         return True
+
+
+@pytest.mark.parametrize(
+    ("q", "kv_heads", "kv_len", "shares"),
+    [
+        ((1, 16, 137, 256), 16, 25444, True), ((3, 16, 103, 176), 16, 6799, True),
+        ((8, 128, 18, 192), 128, 2936, False), ((2, 64, 241, 96), 64, 3699, False),
+    ],
+)  # fmt: skip
+def test_keys_are_shared_where_whole_tiles_would_leave_sms_idle(q, kv_heads, kv_len, shares, monkeypatch):
+    for module in (attention_split, attention_hopper):
+        monkeypatch.setattr(module, "sms", lambda _: 132)
+    queries = torch.empty(q, dtype=torch.half, device="meta")
+    keys = torch.empty(q[0], kv_heads, kv_len, q[3], dtype=torch.half, device="meta")
+    call = _Call.of(queries, keys, keys, False, None, None, 16, 16)
+    assert (attention_split.time_of(queries, call) < attention_hopper.time_of(queries, call)) == shares
 
 
 def test_what_it_does_not_take_is_named():

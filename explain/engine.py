@@ -43,7 +43,7 @@ TRACE_WORKER = WorkerSpec(
     env=(("TRITON_INTERPRET", "1"), ("OMP_NUM_THREADS", "1"), ("CUDA_VISIBLE_DEVICES", "")),
     default_seconds=60,
     default_megabytes=4000,
-    nice=10,
+    nice=5,
 )
 DEVICE_WORKER = WorkerSpec(
     "device",

@@ -34,7 +34,7 @@ import psutil
 from websockets.exceptions import WebSocketException
 
 from benchmarks.report import finish, parser_of
-from benchmarks.tab import PageFailedError, Tab, open_socket
+from benchmarks.tab import PageFailedError, Tab, cookies_of, open_socket
 from explain import contents
 from tests.e2e.server import Server, running_app, running_hall
 
@@ -104,10 +104,11 @@ async def attend(
             for moment, deed in due:
                 await asyncio.sleep(max(0.0, start + moment - clock()))
                 if deed == "blip":
-                    before = tab.session
+                    before, cookies = tab.session, cookies_of(socket)
                     socket.transport.abort()
                     await asyncio.sleep(BLIP_S)
-                    socket = await stack.enter_async_context(open_socket(url, session=before, ssl=trust))
+                    again = open_socket(url, session=before, cookies=cookies, ssl=trust)
+                    socket = await stack.enter_async_context(again)
                     await tab.reconnect(socket)
                     tally.lost += tab.session != before
                 elif deed == "turn":

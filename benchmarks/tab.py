@@ -169,16 +169,23 @@ def _written(state: WidgetState) -> str:
     return ",".join(str(one) for one in getattr(value, "data", [value]))
 
 
-def open_socket(url: str, origin: str = "", session: str = "", **more: Any) -> connect:
+def open_socket(url: str, origin: str = "", session: str = "", cookies: str = "", **more: Any) -> connect:
     """A connection like a browser's: same origin, unless one is given, and subprotocol; no proxy. `session`: one that
-    was cut, to go on with.
+    was cut, to go on with; `cookies`: `cookies_of` its connection.
     """
     return connect(
         url.replace("http", "ws", 1) + "/_stcore/stream",
         origin=origin or url,  # type: ignore[arg-type]  # websockets has its own NewType of str
         subprotocols=["streamlit", "PLACEHOLDER_AUTH_TOKEN", *filter(None, [session])],  # type: ignore[list-item]
+        additional_headers={"Cookie": cookies} if cookies else None,
         compression=None,
         max_size=None,
         proxy=None,
         **more,
     )
+
+
+def cookies_of(socket: ClientConnection) -> str:
+    """What a browser keeps of a connection: behind a proxy, the process that has its session."""
+    given = socket.response.headers.get_all("Set-Cookie") if socket.response else []
+    return "; ".join(one.partition(";")[0] for one in given)

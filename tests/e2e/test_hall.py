@@ -18,6 +18,7 @@ from websockets.asyncio.client import connect
 from websockets.datastructures import Headers
 from websockets.exceptions import InvalidStatus
 
+from benchmarks.classroom_load import Lesson, hold
 from benchmarks.tab import Tab, open_socket
 from explain.nginx import nginx
 from tests.e2e.conftest import PATIENCE_MS
@@ -49,7 +50,7 @@ def ask(hall: Server, path: str, body: object = None, **headers: str) -> tuple[i
 
 def opened(hall: Server, cookie: str) -> connect:
     """A connection of a browser with this cookie."""
-    return open_socket(hall.url, ssl=hall.trust, additional_headers={"Cookie": cookie})
+    return open_socket(hall.url, ssl=hall.trust, cookies=cookie)
 
 
 def kept(headers: http.client.HTTPMessage | Headers) -> str:
@@ -82,6 +83,13 @@ def test_readers_are_spread_and_each_stays_at_its_process(hall: Server) -> None:
         again = {kept(ask(hall, path, Cookie=cookie)[1]) for path in ("/", "/_stcore/health", "/app/static/x") * 3}
         assert again == {""}, "it is told its process only when that changes"
     assert kept(ask(hall, "/", Cookie="tilescope_process=22")[1]) in cookies, "no other port of the machine"
+
+
+def test_a_class_goes_on_with_its_sessions_after_the_network_was_gone(hall: Server) -> None:
+    lesson = Lesson(students=8, period_s=1.0, duration_s=4.0, pages=("softmax",), ramp_s=0.5, blip=True)
+    found = in_a_thread(hold(hall, lesson))
+    assert (found["lost"], found["dropped"], found["failed"]) == (0, 0, 0)
+    assert found["reruns"] == 8 * 4
 
 
 def test_another_name_and_another_sites_page_are_refused(hall: Server) -> None:

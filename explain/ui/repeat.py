@@ -24,7 +24,7 @@ from explain.ui import terms
 MOST = 512
 """Calls kept for one function; the one unused for longest is forgotten first."""
 WAYS = 8
-"""Ways kept in which one call was drawn: they differ in the terms that the page had said before it."""
+"""Drawings kept of one call: each follows other terms that the page had said before."""
 P = ParamSpec("P")
 R = TypeVar("R", bound=DeltaGenerator | tuple[DeltaGenerator, ...] | None)
 

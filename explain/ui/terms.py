@@ -42,7 +42,7 @@ class Said:
                 outer += mine
 
     def again(self, asked: Iterable[Asked]) -> bool:
-        """Asks the same again. Returns False, and says nothing, where an answer would be another one."""
+        """Asks the same again. If an answer differs, returns False and changes nothing."""
         said = self._first.copy()
         if any((said.setdefault(term, text) == text) is not first for term, text, first in asked):
             return False

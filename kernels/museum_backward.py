@@ -38,7 +38,7 @@ BUGS: Mapping[str, Exhibit] = {
             "ds = tl.where(visible, p * dp, 0.0)",
             "normal",
             _TWO_TILES,
-            "Without δ each weight counts as if it were free. But the weights of a row sum to 1: one can only grow if "
+            "Without δ each weight may change alone. But the weights of a row sum to 1: one can only grow if "
             "others shrink. dV is right, since it needs no dS. Here dK is wrong, and dQ, of another launch, is right.",
             _HINTS,
             hidden_by="",

@@ -22,7 +22,7 @@ def vector_add_in_pytorch(a: torch.Tensor, b: torch.Tensor, block_n: int) -> tor
     """a + b, one tile at a time: what the Triton kernel does, as a loop."""
     c = torch.empty_like(a)
     n = a.numel()
-    for program in range(triton.cdiv(n, block_n)):
+    for program in range(-(-n // block_n)):  # ⌈n / block_n⌉ tiles
         offsets = program * block_n + torch.arange(block_n)
         mask = offsets < n
         a_tile = a[offsets[mask]]

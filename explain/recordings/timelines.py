@@ -173,7 +173,8 @@ def clock(launch: Any) -> float:
     """The SMs' clock in MHz, as reported by the driver while launches are queued."""
     import torch
 
-    device = f"--id={torch.cuda.current_device()}"
+    # By its UUID: PyTorch's numbers leave out the GPUs that CUDA_VISIBLE_DEVICES hides, the driver's do not.
+    device = f"--id=GPU-{torch.cuda.get_device_properties().uuid}"
     query = ["nvidia-smi", "--query-gpu=clocks.sm", "--format=csv,noheader,nounits", device]
     asked = None
     until = time.monotonic() + 0.3  # an idle GPU raises its clock within this time

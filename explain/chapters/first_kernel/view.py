@@ -21,8 +21,8 @@ Run = tuple[Experiment, Trace]
 
 TWO_SOURCES = (
     "Both columns add two vectors, tile by tile. A **tile** is a short piece of the vectors. PyTorch's loop "
-    "takes one tile after another; `cdiv` divides and rounds up: 27 elements in tiles of 8 are 4 tiles. In Triton you "
-    "write only the body of the loop: the **kernel**. The GPU runs it for all tiles, many at once."
+    "takes one tile after another. Their number is n / block_n, rounded up: 27 elements in tiles of 8 are 4 tiles. In "
+    "Triton you write only the body of the loop: the **kernel**. The GPU runs it for all tiles, many at once."
 )
 
 

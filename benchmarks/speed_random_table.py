@@ -12,18 +12,27 @@ from typing import Any
 
 from explain.figures.numbers import fixed, percent
 from explain.figures.tables import Column, Columns, markdown
+from kernels.parameters import ITEM_BYTES
 
-LARGE = 16 * 2**20
-"""Bytes of a softmax's input above which a copy is the bar."""
+LARGE = 32 * 2**20
+"""Bytes read and written in all, above which a copy of as many is a bar."""
+INTENSITY = 100
+"""FLOPs per byte of attention up to which bytes bound it: half of what a Hopper GPU's matmuls and HBM balance at."""
+BARS = {"copy": 0.85, "copy of as many bytes": 0.9}
+"""Shares of a copy's speed to reach; a library's speed is to be reached whole."""
 WAYS = {
     "softmax": ("kernels.dispatch:softmax", "torch.softmax", "copy", "QuACK"),
-    "attention": ("kernels.dispatch:attention", "torch.sdpa cudnn", "torch.sdpa flash", "FlashAttention-3"),
+    "attention": (
+        "kernels.dispatch:attention", "torch.sdpa cudnn", "torch.sdpa flash", "FlashAttention-3",
+        "copy of as many bytes",
+    ),
     "backward": ("kernels.dispatch:attention_backward", "torch.sdpa cudnn backward", "torch.sdpa flash backward"),
-}
+}  # fmt: skip
 """Of each table: our dispatcher, and what it is measured beside."""
 WORDS = {"softmax": "softmax", "attention": "attention forward", "backward": "attention backward"}
 LIBRARIES = {
-    "copy": "copy, above 16 MB", "torch.softmax": "torch", "QuACK": "QuACK", "FlashAttention-3": "FlashAttention-3",
+    "copy": "copy, above 16 MB", "copy of as many bytes": "copy, few queries above 32 MB",
+    "torch.softmax": "torch", "QuACK": "QuACK", "FlashAttention-3": "FlashAttention-3",
     **{f"torch.sdpa cudnn{way}": "cuDNN" for way in ("", " backward")},
     **{f"torch.sdpa flash{way}": "FlashAttention-2" for way in ("", " backward")},
 }  # fmt: skip
@@ -63,7 +72,7 @@ class Beside:
 def beside(result: dict[str, Any]) -> Iterator[Beside]:
     """Every comparison that the result has shapes for: on the GPU, and with a call's time on the host.
 
-    A copy is a bar above `LARGE` only, and 0.85 of its speed is.
+    A copy is a bar only on the GPU, and only where bytes bound the time.
     """
     for table, (ours, *baselines) in WAYS.items():
         own = [case for case in result["cases"] if case["case"]["table"] == table]
@@ -72,10 +81,20 @@ def beside(result: dict[str, Any]) -> Iterator[Beside]:
                 (theirs / mine, case["case"]["name"])
                 for case in own
                 if (mine := _time(case, _name(ours), host)) and (theirs := _time(case, baseline, host))
-                and (baseline != "copy" or case["case"]["work"] > 2 * LARGE)
+                and (baseline not in BARS or _bound_by_bytes(case["case"]))
             ]  # fmt: skip
-            if ratios and not (host and baseline == "copy"):
-                yield Beside(table, baseline, host, 0.85 if baseline == "copy" else 1.0, tuple(sorted(ratios)))
+            if ratios and not (host and baseline in BARS):
+                yield Beside(table, baseline, host, BARS.get(baseline, 1.0), tuple(sorted(ratios)))
+
+
+def _bound_by_bytes(case: dict[str, Any]) -> bool:
+    """Whether the bytes of the inputs and the output, each once, are many, and few FLOPs are done with each."""
+    if case["unit"] == "B/s":
+        return bool(case["work"] > LARGE)
+    batch, heads, seq_len, head_dim = case["shape"]
+    rows = heads * seq_len + (case["kv_heads"] or heads) * (case["keys"] or seq_len)
+    moved = 2 * batch * rows * head_dim * ITEM_BYTES[case["dtype"]]
+    return bool(moved > LARGE and case["work"] / moved <= INTENSITY)
 
 
 def untimed(result: dict[str, Any]) -> Iterator[str]:

@@ -51,7 +51,7 @@ def test_only_known_tables_are_drawn():
 
 @pytest.mark.parametrize("table", WAYS)
 def test_what_is_run_beside_our_dispatcher_is_what_the_benchmark_knows(table):
-    known = {one.function for one in variants(Case(table, (2, 2, 64, 64), "bf16", 1.0, "B/s"), tune=False)}
+    known = {one.function for one in variants(Case(table, (2, 2, 64, 64), "bf16", 1.0, "B/s", keys=128), tune=False)}
     assert set(WAYS[table]) <= known | {"QuACK"}
     assert WAYS[table][0].startswith("kernels.dispatch:")
 
@@ -60,7 +60,7 @@ def made(ours: float, theirs: float, host: float, work: float = 1e12):
     """A softmax case with seconds of ours, of torch's, and of our call on the host."""
     rows = [("torch.softmax", theirs, 0.0), (Variant(WAYS["softmax"][0]).name, ours, host)]
     return {
-        "case": {"table": "softmax", "name": f"softmax {ours}", "work": work},
+        "case": {"table": "softmax", "name": f"softmax {ours}", "work": work, "unit": "B/s"},
         "variants": [{"name": name, "seconds": s, "host_seconds": h} for name, s, h in rows],
     }
 
@@ -77,11 +77,23 @@ def test_the_share_won_the_geometric_mean_and_the_worst_first():
 
 
 def test_a_copy_is_a_bar_for_large_inputs_alone():
-    small, large = made(1.0, 1.0, 0.0, work=2 * LARGE), made(1.0, 1.0, 0.0, work=3 * LARGE)
+    small, large = made(1.0, 1.0, 0.0, work=LARGE), made(1.0, 1.0, 0.0, work=1.5 * LARGE)
     for case in (small, large):
         case["variants"].append({"name": "copy", "seconds": 0.9, "host_seconds": 0.0})
     (copy,) = (one for one in beside({"cases": [small, large]}) if one.baseline == "copy")
     assert (len(copy.ratios), copy.won) == (1, 1.0)
+
+
+@pytest.mark.parametrize(("queries", "keys", "bars"), [(1, 2**15, 1), (1, 2**10, 0), (256, 2**15, 0)])
+def test_a_copy_is_a_bar_for_few_queries_where_their_bytes_are_many_and_their_flops_few(queries, keys, bars):
+    case = {
+        "table": "attention", "name": "attention", "unit": "FLOP/s", "shape": [1, 8, queries, 128], "kv_heads": 8,
+        "keys": keys, "dtype": "bf16", "work": 4.0 * 8 * queries * keys * 128,
+    }  # fmt: skip
+    names = ("copy of as many bytes", Variant(WAYS["attention"][0]).name)
+    variants = [{"name": name, "seconds": 1.0, "host_seconds": 0.0} for name in names]
+    found = [one for one in beside({"cases": [{"case": case, "variants": variants}]}) if "copy" in one.baseline]
+    assert [(one.host, one.bar, one.won) for one in found] == [(False, 0.9, 1.0)] * bars
 
 
 @pytest.mark.parametrize("number", [0, 1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from typing import Any
 
 from streamlit.testing.v1 import AppTest
@@ -35,6 +36,13 @@ def texts(test: AppTest) -> str:
     """What is written on the page; a term's definition is not."""
     written = "\n".join(str(element.value) for element in [*test.markdown, *test.caption, *test.error])
     return re.sub(r"<span[^>]*>(.*?)</span>", r"\1", written)
+
+
+def codes(test: AppTest) -> list[str]:
+    """Each text that the page shows as code, without line numbers."""
+    written = "\n".join(element.value for element in test.markdown)
+    blocks = re.findall(r'<div class="text" tabindex="0">(.*?)</div>', written, re.DOTALL)
+    return [unescape(re.sub(r'<span class="linenos">.*?</span>|<[^>]+>', "", block)) for block in blocks]
 
 
 def measured_on(test: AppTest) -> ButtonGroup[str]:

@@ -24,8 +24,11 @@ PAGES = sorted((ROOT / "pages").glob("*.py"))
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_each_page_runs_alone(path):
-    assert page(path.stem).title[0].value
+def test_each_page_runs_alone_and_loads_no_highlighter_of_all_languages(path):
+    test = page(path.stem)
+    assert test.title[0].value
+    assert not test.code
+    assert not [words.value for words in test.markdown if "```" in words.value]
 
 
 def test_the_app_opens_on_the_real_sentence():

@@ -1,4 +1,4 @@
-// What is around every page: the bar with all pages, the keys that scroll, and the camera of the plots.
+// What is around every page: the bar with all pages, the keys that scroll, the camera of the plots, and code to copy.
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const bar = parentElement.querySelector("nav");
@@ -33,6 +33,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   leave.signal.addEventListener("abort", () => sheet.close());
   document.addEventListener("keydown", onward, { signal: leave.signal });
   document.addEventListener("click", photograph, { capture: true, signal: leave.signal });
+  document.addEventListener("click", copyCode, { signal: leave.signal });
   showPicturesLarge(leave.signal);
   return () => leave.abort();
 }
@@ -130,4 +131,16 @@ function save(blob, name) {
   const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(blob), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
+/** Copies the code beside the pressed button, without line numbers. A page over plain HTTP has no clipboard of its own,
+    but may copy what is selected. */
+function copyCode({ target }) {
+  const button = target.closest?.(".source .copy"), selection = getSelection();
+  if (!button) return;
+  selection.selectAllChildren(button.previousElementSibling);
+  const copied = document.execCommand("copy");
+  selection.removeAllRanges();
+  button.title = copied ? "Copied" : "Not copied: select the code and press Ctrl+C";
+  button.classList.toggle("copied", copied);
 }

@@ -19,6 +19,7 @@ from explain import ROOT, contents, data, glossary
 from explain.figures import palette
 from explain.player import files
 from explain.ui import terms
+from explain.ui.code import fenced
 from explain.ui.repeat import repeated
 
 LOOK = Path(__file__).parent.parent / "look"
@@ -103,7 +104,7 @@ def chapter_link(page: str, label: str, query: Mapping[str, str] | None = None) 
 @repeated
 def prose(text: str) -> None:
     """Words on a page, as Markdown. The page's first use of a term has its definition, to hover, focus or tap."""
-    st.markdown(terms.marked(text), unsafe_allow_html=True)
+    st.markdown(fenced(terms.marked(text)), unsafe_allow_html=True)
 
 
 @repeated
@@ -142,7 +143,7 @@ def document(name: str, label: str) -> None:
     """A file of docs/, folded away under `label`. Its links to other files are plain words."""
     text = (ROOT / "docs" / name).read_text(encoding="utf-8").partition("\n")[2]
     with st.expander(label):
-        st.markdown(re.sub(r"\[([^\]]+)\]\([\w.-]+\.md[^)]*\)", r"\1", text))
+        st.markdown(fenced(re.sub(r"\[([^\]]+)\]\([\w.-]+\.md[^)]*\)", r"\1", text)), unsafe_allow_html=True)
 
 
 @repeated
@@ -179,7 +180,7 @@ def closing(room: str, *works: str, exhibit: str = "") -> None:
     parts.append(["## Sources", "\n".join(f"- {work.strip()}" for work in linked)])
     # One element, where each heading and each st.expander would be one: each costs a page some milliseconds to open
     sections = "\n\n</section><section>\n\n".join("\n\n".join(part) for part in parts)
-    st.markdown(f'<div class="closing"><section>\n\n{sections}\n\n</section></div>', unsafe_allow_html=True)
+    st.markdown(fenced(f'<div class="closing"><section>\n\n{sections}\n\n</section></div>'), unsafe_allow_html=True)
 
 
 def _folded(title: str, words: str) -> str:

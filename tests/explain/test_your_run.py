@@ -165,7 +165,7 @@ def test_a_run_that_failed_opens_at_its_step_with_what_it_printed(opened, folder
     test, (head, files) = opened(folder / "fails.tilescope")
     failure = trace_file.read(files[0]).report.failure
     assert head["step"] == failure.step > 0
-    assert [code.value for code in test.code] == ["n is 5", failure.traceback]
+    assert pages.codes(test) == ["n is 5", failure.traceback.rstrip("\n")]
 
 
 def test_a_dropped_file_is_shown_instead_of_the_given_one(opened, folder):

@@ -18,6 +18,7 @@ from explain.figures.numbers import count, number
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.charts import plotted
+from explain.ui.code import show_code
 from explain.ui.exercises import ask
 from explain.workers import WorkerError
 from kernels.catalog import KERNELS
@@ -186,7 +187,7 @@ def gradient_of_lse() -> None:
         "So a kernel needs no new loop: it subtracts dL from δ once per query. Where a library ignores dL, the "
         "gradient is silently wrong.",
     ):
-        st.code(figures.with_dlse(), language="python")
+        show_code(figures.with_dlse(), "python")
         st.caption("kernels/backward.py, `attention_delta_kernel`")
 
 

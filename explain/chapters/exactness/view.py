@@ -24,6 +24,7 @@ from explain.output import Output
 from explain.source import functions
 from explain.ui import controls, layout
 from explain.ui.charts import plotted
+from explain.ui.code import show_code
 from explain.ui.exercises import ask
 from explain.ui.follow import waiting
 from explain.ui.pictures import drawing
@@ -192,7 +193,7 @@ def base_2() -> None:
         "sm_scale by log₂ e once. Its S then counts in powers of 2, and no exponential needs the multiplication. At "
         "the end lse = (m + log₂ ℓ) · ln 2 is a natural logarithm again.",
     ):
-        st.code(_difference_in_base_2(), language="diff", wrap_lines=True)
+        show_code(_difference_in_base_2(), "diff")
         st.caption("flash_attention → flash_attention_exp2: green lines are new, red lines are gone.")
 
 

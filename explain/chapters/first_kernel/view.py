@@ -12,6 +12,7 @@ from explain.figures.numbers import count
 from explain.gpus import DEFAULT, GPUS
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
+from explain.ui.code import show_code
 from explain.ui.exercises import ask
 from explain.ui.repeat import repeated
 from kernels.parameters import ITEM_BYTES
@@ -98,7 +99,7 @@ def _launch(each: tuple[Program, ...], n: int, block: int) -> None:
         "program its number, and from the number it knows which elements are its own. **Press a program** to see its "
         "elements; *Tile*, *Pointer* and *Mask* below follow it.",
     ):
-        st.code(figures.launch_line(), language="python", wrap_lines=True)
+        show_code(figures.launch_line(), "python")
         pictures.pressable(figures.tiles(each, _chosen(each).number), "program")
 
 

@@ -16,6 +16,7 @@ from explain.records import file, registry
 from explain.records.registry import Entry
 from explain.ui import layout
 from explain.ui.charts import chart, sourced
+from explain.ui.code import show_code
 from explain.ui.follow import on_request, once_known
 from explain.ui.repeat import repeated
 from kernels.catalog import KERNELS
@@ -176,7 +177,7 @@ def own_gpu(shown: Sequence[Entry]) -> None:
         "run it again; it continues. The pages find its file. To show it elsewhere, load it there with the button at "
         "the top of this page.",
     ):
-        st.code("python -m explain measure", language="bash")
+        show_code("python -m explain measure")
         counters_here()
         with st.container(horizontal=True):
             for one in shown:

@@ -21,6 +21,7 @@ from explain.gpus import specified
 from explain.records.code import is_stale
 from explain.records.results import ResultFileError
 from explain.ui.charts import chart, sourced
+from explain.ui.code import show_code
 from explain.ui.controls import option
 from explain.ui.layout import header, part, prose, sides
 from explain.ui.pictures import drawing, pressable, pressed
@@ -146,7 +147,7 @@ def _rung(step: Step, shown: Chosen | None) -> None:
                 st.caption(f"`{rung.place}`, from {lower.file} to {rung.file}: green is new, red is gone")
                 if rungs.news(rung).count("\n") > LINES:  # so its line may be out of sight
                     prose(f"The line that does it, {rung.line_number} in the file:")
-                    st.code(rung.line, language="python", wrap_lines=True)
+                    show_code(rung.line, "python")
             with changes:
                 _code(rungs.difference(rung), "diff")
                 st.caption("parameters and launch too")
@@ -170,9 +171,7 @@ def _with_mask(step: Step, shown: Chosen | None) -> str:
 
 def _code(text: str, language: str) -> None:
     """Code in a box of its own height; a long one scrolls."""
-    st.code(
-        text, language=language, height=520 if text.count("\n") > LINES else "content", wrap_lines=language == "diff"
-    )
+    show_code(text, language, height=520, wrap=language == "diff")
 
 
 def _go_to(label: str, icon: str, at: int) -> None:

@@ -29,6 +29,7 @@ from explain.records.model import Point, Record
 from explain.records.results import ResultFileError
 from explain.ui import layout
 from explain.ui.charts import chart, csv_download, sourced
+from explain.ui.code import show_code
 from explain.ui.compiling import once_compiled
 from explain.ui.controls import option, pick
 from explain.ui.exercises import ask
@@ -334,14 +335,14 @@ def _ideas(table: str) -> None:
         with words:
             prose(f"**{number}. {idea.name}.** {idea.sentence}")
         with line:
-            st.code(idea.line, language="python", wrap_lines=True)
+            show_code(idea.line, "python")
             st.caption(f"{kernel.file}, line {kernel.line_number(idea)}")
     traced_instead(kernel.gluon, kernel.twin)
     with st.expander(f"The code of {kernel.call}"):
-        st.code(kernel.source, language="python", height=520)
+        show_code(kernel.source, "python", height=520, wrap=False)
     if kernel.below:
         with st.expander(f"The difference from {kernel.below[1].removesuffix('_kernel')}"):
-            st.code(kernel.difference, language="diff", wrap_lines=True)
+            show_code(kernel.difference, "diff")
 
 
 def settings() -> None:

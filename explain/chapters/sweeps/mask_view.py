@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from explain.chapters.sweeps import masking
+from explain.ui.code import show_code
 from explain.ui.layout import part
 from explain.ui.pictures import drawing
 
@@ -14,5 +15,5 @@ def mask_cost(told: str, pair: tuple[masking.Compiled, masking.Compiled]) -> Non
     words = "\n\n".join(filter(None, [told, masking.explained(pair)]))
     with part("Why a tile costs more with the mask", words):
         drawing(masking.picture(pair))
-        st.code("\n".join(pair[1].guards), language="python", wrap_lines=True)
+        show_code("\n".join(pair[1].guards), "python")
         st.caption(masking.SOURCE)

@@ -12,6 +12,7 @@ from explain.chapters.triton_ladder import exercises, figures, ladder
 from explain.exercises import Runs
 from explain.experiment import Experiment
 from explain.ui import controls, layout, pictures, stepper
+from explain.ui.code import show_code
 from explain.ui.exercises import ask
 from explain.ui.repeat import repeated
 from kernels.catalog import KERNELS
@@ -113,7 +114,7 @@ def change(at: int) -> None:
     if at:
         below = ladder.RUNGS[at - 1]
         layout.header(f"Diff from “{below.name}”")
-        st.code(ladder.difference(below.kernel, ladder.RUNGS[at].kernel), language="diff", wrap_lines=True)
+        show_code(ladder.difference(below.kernel, ladder.RUNGS[at].kernel), "diff")
 
 
 def closing(row: Experiment, runs: Runs, outcomes: Sequence[ladder.Outcome]) -> None:

@@ -28,6 +28,7 @@ from explain.puzzles.judge import Judgement
 from explain.puzzles.predictions import LARGEST_SEED, Prediction
 from explain.puzzles.puzzles import Puzzle, ladder
 from explain.ui import address, controls, layout
+from explain.ui.code import show_code
 from explain.ui.follow import AT_ONCE_S, follow, running
 from explain.ui.pictures import drawing, pressable, pressed
 
@@ -354,7 +355,7 @@ def _hints(puzzle: Puzzle | Prediction) -> DeltaGenerator:
     elif isinstance(puzzle, Puzzle) and st.toggle(
         "Show the differences between your kernel and ours", key=f"solution {puzzle.name}"
     ):
-        st.code("\n".join(way_to_ours(puzzle, st.session_state.get(f"text {puzzle.name}", ""))), language="diff")
+        show_code("\n".join(way_to_ours(puzzle, st.session_state.get(f"text {puzzle.name}", ""))), "diff", wrap=False)
     return row
 
 

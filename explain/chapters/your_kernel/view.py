@@ -21,6 +21,7 @@ from explain.player.view import view_of
 from explain.trace.file import TraceFile
 from explain.trace.model import SORTS, Finding
 from explain.ui import address, layout
+from explain.ui.code import show_code
 from explain.ui.follow import AT_ONCE_S, follow, running
 
 EXAMPLE, RECORDED = (Path(__file__).with_name(name) for name in ("example.txt", "example.tilescope"))
@@ -105,7 +106,7 @@ def write(source: Source) -> None:
             st.caption(
                 f"{file} as it is now. Edit it in your own editor, then run it again. It may import from its folder."
             )
-            st.code(starter, "python", line_numbers=True, height=LISTING)
+            show_code(starter, "python", height=LISTING, wrap=False, numbers=True)
             st.button("Run", f"run {kept}", type="primary", on_click=trace, args=(starter,), disabled=busy)
         else:
             told = bool(errors)  # their list and the player stand below: the editor leaves them room
@@ -141,7 +142,7 @@ def _state(job: Job[TraceFile], function: str) -> None:
         line = f"**Line {why.line}:** " if why.line else ""
         st.error(f"{line}{why.words}", icon=":material/error:")
         if why.raw:
-            st.code(why.raw, language=None, wrap_lines=True)
+            show_code(why.raw)
     if job.result:
         nothing = "The lines before it passed the checks" if why else "The checks found no fault"
         found = _findings(job)

@@ -18,6 +18,7 @@ from explain.player.view import view_of
 from explain.trace.file import TraceFile, TraceFileError
 from explain.trace.model import Report
 from explain.ui import layout
+from explain.ui.code import show_code
 
 LARGEST_MB = 20
 LARGEST_INFLATED = 256 * 1024 * 1024  # bytes: a reader's file may not fill the server's memory
@@ -182,9 +183,9 @@ def _said(run: Run, report: Report, *, told: bool, printed: str = "") -> None:
         st.markdown("\n".join(f"- {note}" for note in report.notes))
     if report.output:
         st.caption(f"Printed: {printed}" if printed else f"Printed while {run.view['title']} ran")
-        st.code(report.output, language=None)
+        show_code(report.output)
     if report.failure and not told:
         left = stopped(report.failure.message)
         words = f"line {left.line}. {left.words}" if left else report.failure.message
         st.caption(f"{run.view['title']} stopped at step {count(report.failure.step)}: {words}")
-        st.code(report.failure.traceback, language=None)
+        show_code(report.failure.traceback)

@@ -7,6 +7,7 @@ import streamlit as st
 from explain import contents, tours
 from explain.figures.numbers import count
 from explain.ui import layout, stepper
+from explain.ui.code import show_code
 from explain.ui.controls import ATTENTION_PRESETS, ROW_PRESETS
 from explain.workers import WorkerError
 
@@ -88,7 +89,7 @@ def _example_file(tour: tours.Tour) -> None:
         with st.expander("`inputs`: the names of the inputs"):
             st.markdown(lists["presets"])
     with code:
-        st.code("[[caption]]".join(_text(tour).split("[[caption]]")[:2]).strip(), language="toml", wrap_lines=True)
+        show_code("[[caption]]".join(_text(tour).split("[[caption]]")[:2]).strip(), "toml")
 
 
 def play(tour: tours.Tour) -> None:

@@ -25,7 +25,7 @@ from tests.explain.chapters.speed import schedules
 from tests.explain.chapters.speed.test_results import GPU, RECORD, result_json, timed
 from tests.explain.chapters.speed.test_tuning import GRID
 from tests.explain.records import made
-from tests.pages import page, texts
+from tests.pages import codes, page, texts
 
 OTHERS = "Other kernels"
 
@@ -52,10 +52,14 @@ def test_the_climb_shows_the_rungs_beside_others_with_the_source(file):
 @pytest.mark.parametrize("rung", [RUNGS[0], rungs.BY_NAME["tma"], RUNGS[-1]], ids=lambda rung: rung.name)
 def test_a_rung_shows_its_idea_its_number_its_code_and_what_is_new(rung, file):
     test = page("speed", rung=rung.name)
-    said, code = texts(test), [one.value for one in test.code]
+    said, code = texts(test), codes(test)
     assert rung.idea.split(".")[0] in said
-    assert rung.source in code
-    assert (rungs.difference(rung) in code) == (rungs.news(rung) in code) == (rungs.below(rung) is not None)
+    assert rung.source.rstrip() in code
+    assert (
+        (rungs.difference(rung).rstrip() in code)
+        == (rungs.news(rung).rstrip() in code)
+        == (rungs.below(rung) is not None)
+    )
     assert ("532 TFLOP/s**, 66% of the peak" in said) == (rung.name == TOP)
     assert rung.twin.words in said  # a page that runs alone shows a link as its words
 
@@ -189,7 +193,7 @@ def test_without_a_result_it_says_how_to_make_one_and_still_explains(title, monk
     test = page("speed", view=OTHERS, work=title)
     assert speed.COMMAND in test.info[0].value
     assert not test.get("plotly_chart")
-    assert len(test.code) >= 3
+    assert len(codes(test)) >= 3
 
 
 def test_without_a_result_the_rungs_can_be_read_all_the_same(monkeypatch, tmp_path):
@@ -197,7 +201,7 @@ def test_without_a_result_the_rungs_can_be_read_all_the_same(monkeypatch, tmp_pa
     test = page("speed", rung="exp2")
     assert speed.COMMAND in test.info[0].value
     assert "TFLOP/s**" not in texts(test)
-    assert rungs.BY_NAME["exp2"].source in [one.value for one in test.code]
+    assert rungs.BY_NAME["exp2"].source.rstrip() in codes(test)
 
 
 def test_a_broken_file_is_said(file):
@@ -210,10 +214,10 @@ def test_a_broken_file_is_said(file):
 @pytest.mark.parametrize("kernel", kernels.of("softmax"), ids=lambda kernel: kernel.call)
 def test_each_kernel_shows_its_ideas_and_its_code(kernel, file):
     test = page("speed", view=OTHERS, work="Softmax", **{"softmax kernel": kernel.title})
-    shown = [code.value for code in test.code]
+    shown = codes(test)
     assert [idea.line for idea in kernel.ideas] == shown[: len(kernel.ideas)]
-    assert kernel.source in shown
-    assert (kernel.difference in shown) == bool(kernel.below)
+    assert kernel.source.rstrip() in shown
+    assert (kernel.difference.rstrip() in shown) == bool(kernel.below)
 
 
 class Gpu(Engine):

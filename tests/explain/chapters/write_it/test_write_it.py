@@ -13,7 +13,7 @@ from explain.puzzles.judge import Judgement
 from explain.puzzles.progress import Progress
 from explain.puzzles.puzzles import ladder, predictions, puzzles
 from explain.ui.address import is_loopback
-from tests.pages import page, texts
+from tests.pages import codes, page, texts
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_hints_unfold_one_by_one_then_the_solution(tmp_path, monkeypatch) -> Non
         test.button(key=f"hint {puzzle.name}").click().run()
         assert sum(f"**{number}.**" in texts(test) for number in range(1, 9)) == read
     test.toggle[0].set_value(True).run()
-    assert any(code.value.startswith("--- ") and "+" in code.value for code in test.code)
+    assert any(code.startswith("--- ") and "+" in code for code in codes(test))
 
 
 def test_bytes_and_flops_name_their_case_and_what_is_counted():

@@ -30,7 +30,7 @@ import psutil
 
 from benchmarks.classroom_load import every_page
 from benchmarks.report import finish, parser_of
-from benchmarks.tab import Tab, open_socket
+from explain.tab import Tab, open_socket
 from tests.e2e.server import running_app
 
 LIMIT_MS = 6.0

@@ -22,8 +22,8 @@ from typing import Any
 
 from benchmarks.classroom_load import bounded, every_page, resident_mib
 from benchmarks.report import finish, parser_of
-from benchmarks.tab import Tab, open_socket
 from explain.server import SESSIONS
+from explain.tab import Tab, open_socket
 from tests.e2e.server import Server, running_app
 
 AT_ONCE = 4

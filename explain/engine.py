@@ -55,7 +55,7 @@ DEVICE_WORKER = WorkerSpec(
 )
 CACHED = ("*.tilescope", "*.npz")
 """The kinds of files in the cache: traces and outputs."""
-CACHED_FILES = 5_000
+CACHED_FILES = 20_000
 CACHED_BYTES = 500e6
 """What the cache keeps of each kind of file: the newest, so many of them and in all so large."""
 FORGETS_EVERY = 100

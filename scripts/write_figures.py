@@ -147,12 +147,18 @@ def injected(result: Result) -> Result:
 def waits(result: Result) -> Result:
     """How long a class waited, in words."""
     control, page = (f"p50 {_ms(one['p50_ms'])}, p95 {_ms(one['p95_ms'])}" for one in (result, result["first_page"]))
-    servers = result["processes"]
+    servers, rehearsed = result["processes"], ""
+    if minutes := result.get("rehearsed_minutes"):
+        rehearsed = (
+            f"Before, {minutes} minutes of `python -m explain rehearse` recorded {result['rehearsed_runs']:,} runs; in "
+            f"the lesson {result['recorded_runs']:,} more were recorded. "
+        )
     return {
+        "rehearsal": f" --rehearsed {minutes}" * bool(minutes),
         "server": f"{servers} server processes behind nginx" if servers > 1 else "one server process",
-        "waits": f"A control answers after {control}; a page opens after {page}. In the middle the network is gone for "
-        f"{result['blip_s']:g} s: sessions lost: {result['lost']}. Connections lost: {result['dropped']}, pages "
-        f"failed: {result['failed']} ({result['date'][:10]}).",
+        "waits": f"{rehearsed}A control answers after {control}; a page opens after {page}. In the middle the network "
+        f"is gone for {result['blip_s']:g} s: sessions lost: {result['lost']}. Connections lost: {result['dropped']}, "
+        f"pages failed: {result['failed']} ({result['date'][:10]}).",
     }
 
 

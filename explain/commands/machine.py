@@ -1,4 +1,4 @@
-"""`doctor` and `hall`: what this machine has, and serving a lecture hall from it."""
+"""`doctor`, `hall` and `rehearse`: what this machine has, and serving a lecture hall from it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from explain import doctor as looking
+from explain.app_process import AppError
 from explain.commands.arguments import command, whole
 from explain.commands.console import FAILED, complain, ended_by_sigterm, print_json
 from explain.engine import scratch
@@ -26,6 +27,10 @@ def add_to(commands: Any) -> None:
         "--certificate", type=Path, metavar="FILE", help="for NAME, PEM, with its chain; default: makes one"
     )
     parser.add_argument("--key", type=Path, metavar="FILE", help="the certificate's key, PEM")
+    help = "Record beforehand what a class will ask for: moves every control of every page (docs/hall.md)."
+    parser = commands.add_parser("rehearse", help=help, description=help)
+    parser.set_defaults(command=rehearsed)
+    parser.add_argument("--minutes", type=whole, default=10, metavar="N", help="how long (10)")
 
 
 def doctor(parsed: argparse.Namespace) -> int:
@@ -52,3 +57,17 @@ def hall(parsed: argparse.Namespace) -> int:
     except HallError as error:
         return complain(str(error), FAILED)
     raise AssertionError("serve ends by an error only")
+
+
+def rehearsed(parsed: argparse.Namespace) -> int:
+    """Rehearses a lecture; the recorded runs stay in the cache."""
+    from explain.rehearsal import rehearse  # other commands start without Streamlit
+
+    try:
+        with ended_by_sigterm():
+            rehearse(parsed.minutes, lambda said: print(said, flush=True))
+    except KeyboardInterrupt:  # what was recorded until then stays
+        return 0
+    except AppError as error:
+        return complain(str(error), FAILED)
+    return 0

@@ -53,5 +53,5 @@ def source(answer: Answer) -> str:
         return ""
     record = registry.recorded()
     timed = record.provenance.triton if record else answer.cost.triton
-    other = f" · the kernels timed in this app: triton {timed}; their registers can differ"
+    other = f". The kernels timed in this app: triton {timed}; their registers can differ"
     return provenance(answer.cost, answer.origin) + other * (timed != answer.cost.triton)

@@ -149,8 +149,9 @@ def document(name: str, label: str) -> None:
 @repeated
 def sides(heading: str, wide: float = 2) -> tuple[DeltaGenerator, DeltaGenerator]:
     """A heading; returns the column for its words, and the place for their picture, `wide` times as wide."""
-    header(heading)
     column, picture = st.columns([1, wide], gap="large")
+    with column:
+        header(heading)
     return column.container(key=f"words: {heading}"), picture
 
 

@@ -19,8 +19,8 @@ from websockets.datastructures import Headers
 from websockets.exceptions import InvalidStatus
 
 from benchmarks.classroom_load import Lesson, hold
-from benchmarks.tab import Tab, open_socket
 from explain.nginx import nginx
+from explain.tab import Tab, open_socket
 from tests.e2e.conftest import PATIENCE_MS
 from tests.e2e.server import Server, running_hall
 from tests.e2e.waiting import PATIENCE_S, in_a_thread, until

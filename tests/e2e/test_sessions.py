@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from benchmarks.tab import Tab, open_socket
+from explain.tab import Tab, open_socket
 from tests.e2e.server import Server
 from tests.e2e.waiting import in_a_thread
 

@@ -26,9 +26,9 @@ from urllib.parse import quote
 import psutil
 from streamlit.proto.Alert_pb2 import Alert
 
-from benchmarks.tab import Tab, open_socket
 from explain.engine import Engine
 from explain.experiment import Experiment
+from explain.tab import Tab, open_socket
 from tests.e2e.server import Server, running_app
 from tests.faults.digest import digest_of
 from tests.faults.worker import A_KIND, FAULTS, NOTHING

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explain.experiment import Experiment
+from explain.lessons import EXACT
 from explain.output import Floats
 from kernels.parameters import ITEM_BYTES, ORDERS, whole_number
 
@@ -86,10 +87,14 @@ def merges(experiment: Experiment) -> Iterator[Way]:
 
 
 def by_dtype(experiment: Experiment) -> Iterator[tuple[str, Experiment, Experiment]]:
-    """(dtype, FlashAttention-2, standard attention) for each dtype; each has inputs of its own precision."""
+    """(dtype, FlashAttention-2, standard attention) for each dtype; each has inputs of its own precision.
+
+    Standard attention keeps the chapter's tile: a tile that a reader chooses is FlashAttention's.
+    """
     for dtype in ITEM_BYTES:
         changed = experiment.with_(dtype=dtype)
-        yield dtype, flash(changed), standard(changed)
+        tile = {name: EXACT.values[name] for name in ("block_m", "block_n")}
+        yield dtype, flash(changed), standard(changed.with_(**tile))
 
 
 def shipped(experiment: Experiment, merged: Experiment) -> Iterator[Way]:

@@ -64,7 +64,8 @@ def size_of_errors(experiment: Experiment, beside: DeltaGenerator) -> None:
         layout.chapter_link("side_by_side", "Side by side steps through both kernels →")
     told = (
         "The error of an element of O is its distance from the float64 result. The dot is the median error, the bar is "
-        "the largest error. The kernels ran in Triton's interpreter, on the same rounded inputs."
+        "the largest error. The kernels ran in Triton's interpreter, on the same rounded inputs. A tile chosen above "
+        "is FlashAttention's."
     )
     words, picture = layout.sides("How large the errors are")
     with words:

@@ -283,14 +283,14 @@ class Opening {
       this.lead(this.$(".code"), story.scenes[scene]);
     }
     const [now, whole] = [this.time, story.seconds].map(clock);
-    this.$(".place").textContent = `${scene + 1} / ${story.scenes.length} · ${now} of ${whole}`;
+    this.$(".place").textContent = `${now} of ${whole}`;
     const painted = this.paint(this.surface, scene, passed);
     if (painted) this.tellSource(painted.computed);
     this.$(".sentence").ariaLive = playing ? "off" : "polite";
     this.$(".play").textContent = playing ? "Pause" : this.time < story.seconds - 2 * HELD ? "Play" : "Play again";
     const time = this.$(".time");
     time.value = this.time;
-    time.ariaValueText = `${Math.round(this.time)} of ${story.seconds} seconds: ${sentence}`;
+    time.ariaValueText = `Scene ${scene + 1} of ${story.scenes.length}, ${Math.round(this.time)} of ${story.seconds} seconds: ${sentence}`;
     this.drawSlider(name);
     Object.assign(this.section.dataset, { scene: name, time: this.time.toFixed(2), playing });
   }

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from explain import glossary
 from explain.beats import ORDINALS, beats, step_of
 from explain.experiment import Experiment
-from explain.figures.numbers import count, fixed, moved, percent, ratio
+from explain.figures.numbers import count, moved, percent, ratio
 from explain.gpus import DEFAULT, GPUS
 from explain.lessons import OPENING, STANDARD
 from explain.trace.model import Trace, numbers
@@ -131,9 +131,6 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
     p, roles, row = OPENING.values, OPENING.entry.roles, run.row
     block_m, block_n = p["block_m"], p["block_n"]
     tile = int((run.alpha[1:, row] < 1).argmax()) + 1
-    old, shrink, new, total = (
-        fixed(float(x[row]), 3) for x in (run.l[tile - 1], run.alpha[tile], run.added[tile], run.l[tile])
-    )
     programs = -(-p["seq_len"] // block_m)
     dot = f"first set of {roles['scores']}"  # before the mask
     told: Sequence[tuple[str, Experiment, str, str]] = (
@@ -150,7 +147,7 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
         ("larger", OPENING, f"{ORDINALS[tile]} set of {roles['rescale']}",
          "A larger score comes. The old sum used the old maximum: multiply it by α."),
         ("join", OPENING, f"first rescale of row {row}",
-         f"The new terms join the sum ℓ: {old} × {shrink} + {new} = {total}."),
+         "The old sum ℓ shrinks by α, and the new terms join it."),
         ("next", OPENING, f"second drop of row {row}", "The tile is dropped. The next comes. m, ℓ and Õ stay."),
         ("write", OPENING, "first write of o",
          "After the last tile, O\xa0=\xa0Õ\xa0÷\xa0ℓ is written to HBM, once."),

@@ -58,7 +58,7 @@ function sentence(pen, data, p) {
     pen.box(box(x - 4, y - 3, w + 8, h + 6), null, { stroke: pen.palette.text, radius: 3 });
   }
   const small = { size: layout.small, ink: "muted" };
-  ["yellow: above 0", "grey: below 0"].forEach((text, i) => pen.text(text, ...layout.colours[i], small));
+  ["yellow: positive", "grey: negative"].forEach((text, i) => pen.text(text, ...layout.colours[i], small));
   const gap = pen.width(" ", token);
   let { x, y } = words;
   data.tokens.forEach((text, i) => {

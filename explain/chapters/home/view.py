@@ -88,8 +88,7 @@ def tagline() -> None:
     """What Tilescope is and for whom, in a few sentences, and three ways to begin."""
     first = contents.chapters()[0]
     online, flash = (contents.page_of(stem) for stem in ("online_softmax", "flash_attention"))
-    film = round(sum(values.SECONDS.values()))
-    minutes = 5 * math.ceil((film / 60 + (online.minutes or 0)) / 5)
+    minutes = 5 * math.ceil((sum(values.SECONDS.values()) / 60 + (online.minutes or 0)) / 5)
     with st.container(key="tagline", gap="small"):
         layout.prose(
             "FlashAttention never writes its table of scores to GPU memory. Watch a real kernel do it on a real "
@@ -97,7 +96,7 @@ def tagline() -> None:
         )
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             st.markdown(
-                f":small[For PyTorch users. No GPU is needed. The film takes {film} seconds.]",
+                ":small[For PyTorch users. No GPU is needed. The film takes about a minute.]",
                 width="content",
                 unsafe_allow_html=True,
             )

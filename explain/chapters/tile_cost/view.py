@@ -114,15 +114,16 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
             at = names.index(str(chosen))
         layout.prose(
             f"**{figures.verdict(answer.cost, gpu)}**\n\nRegisters belong to a thread, shared memory to a program."
-            f" What runs out first limits how many programs fit. **Occupancy** is the share of an SM's "
+            " The first resource to run out sets how many programs fit. **Occupancy** is the share of an SM's "
             f"warp slots that these programs fill.\n\nA thread has at most 255 registers, and the compiler may give "
             f"it fewer: here **{answer.cost.launches[at].registers}**. What does not fit **spills**: the thread stores "
             "it in local memory and loads it again."
         )
     with picture:
         drawing(sm(answer.cost.launches[at], gpu))
-        taken = f"shared memory with the {capacity(reserved(gpu))} per program that CUDA keeps · " * bool(reserved(gpu))
-        st.caption(f"{taken}{source(answer)}")
+        if kept := reserved(gpu):
+            st.caption(f"Shared memory includes the {capacity(kept)} that CUDA keeps for each program.")
+        st.caption(source(answer))
     tiles_beside(experiment, gpu)
     listings = compiler().listings(experiment, gpu.compute_capability)
     instructions(experiment, gpu, listings[at] if at < len(listings) else None, at)

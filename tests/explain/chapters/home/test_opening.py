@@ -95,12 +95,6 @@ def test_the_followed_row_is_the_one_that_shrinks_most_in_the_first_tile_that_sh
     assert run.alpha[first, run.row] == own.min() < 1
 
 
-def test_the_calculation_in_words_is_the_runs(packet, run):
-    said = next(scene["sentence"] for scene in packet["scenes"] if scene["name"] == "join")
-    for value in (run.l[0], run.alpha[1], run.added[1], run.l[1]):
-        assert fixed(float(value[run.row]), 3) in said
-
-
 def test_a_run_without_a_rescale_is_refused():
     flat = OPENING.with_(inputs="constant")
     with pytest.raises(ValueError, match="rescaled"):

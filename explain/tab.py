@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,8 @@ from websockets.asyncio.client import ClientConnection, connect
 
 FINISHED = (ForwardMsg.FINISHED_SUCCESSFULLY, ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY)
 PATIENCE_S = 30.0  # a longer wait counts as a lost connection
+NEXT = 3
+"""So many other choices of a control are tried at random."""
 
 
 class PageFailedError(Exception):
@@ -69,6 +72,16 @@ class Tab:
         if control.name:
             self._query = urlencode({**dict(parse_qsl(self._query)), control.name: _written(state)})
         await self.rerun(control.fragment)
+
+    async def move_at_random(self, rng: random.Random) -> None:
+        """Moves one of the page's controls to one of its next choices; a page without any runs again. Raises as
+        `rerun`.
+        """
+        able = [control for control in self.controls.values() if len(control.states) > 1]
+        if able:
+            await self.move(rng.choice(rng.choice(able).states[1 : NEXT + 1]))
+        else:
+            await self.rerun()
 
     async def rerun(self, fragment: str = "") -> None:
         """Asks for a run of the page, as a control does, and receives all of its messages.

@@ -9,7 +9,7 @@ import hashlib
 import importlib
 import re
 import webbrowser
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -27,12 +27,11 @@ from explain import contents, door, scripts
 from explain.player import files
 from explain.room import Room
 
-CHUNKS = (
-    "BidiComponent", "serialization", "recordbatch", "_arrayReduce", "Html", "purify.es", "PageLink", "rehype-raw",
-    "hastscript", "web-namespaces",
-)  # fmt: skip
-"""The files of Streamlit's that a first page needs. It would ask for them one after another, as parts of the page
-come."""
+PARTS = ("BidiComponent", "recordbatch", "Html", "PageLink", "rehype-raw")
+"""The files of Streamlit's for the parts that each page has. It would ask for them, and then for what they import, one
+after another, as the parts of the page come."""
+CONTROLS = ("LinkButton", "ButtonGroup", "Selectbox", "Checkbox")
+"""The same for what chapters have beside them."""
 PLAYER_AFTER_S = 2.0
 """The first page needs the cores until then."""
 SESSIONS = 2000
@@ -44,6 +43,7 @@ COLLECT_AFTER = (50_000, 20, 50)
 that. By default it looks after 700 objects, and often at all that a class has in memory, which stops every reader."""
 _LATER = ("explain.chapters.flash_attention.view", "pandas")
 """The player, and with it nearly all that a chapter imports; and what Plotly imports at a page's first plot."""
+_IMPORTED = re.compile(r'(?:from|import)"\./([^"]+)"')
 _BASE = """<script>
   const base = new URL(".", location).href;
   window.__streamlit = { BACKEND_BASE_URL: base, MAIN_PAGE_BASE_URL: base };
@@ -61,15 +61,15 @@ def routes() -> list[Route]:
     """
     static = Path(st.__file__).with_name("static")
     html = static.joinpath("index.html").read_text(encoding="utf-8")
-    chunks = (file.relative_to(static).as_posix() for name in CHUNKS for file in static.glob(f"static/js/{name}.*.js"))
-    preloads = "".join(map(_preload, chunks))
-    html = html.replace("<head>", f"<head>{_BASE}{_STILL}", 1).replace("</head>", f"{preloads}</head>", 1)
+    html = html.replace("<head>", f"<head>{_BASE}{_STILL}", 1)
 
     headers = {"Cache-Control": "no-cache", "Content-Security-Policy": _policy(html)}
 
-    def page_of(script: Callable[[], str]) -> Callable[[Request], Response]:
+    def page_of(script: Callable[[], str], *parts: str) -> Callable[[Request], Response]:
+        preloads = "".join(map(_preload, _files(static / "static" / "js", parts, html)))
+
         def page(_: Request) -> Response:
-            return HTMLResponse(html.replace("</head>", f"{_preload(script())}</head>", 1), headers=headers)
+            return HTMLResponse(html.replace("</head>", f"{preloads}{_preload(script())}</head>", 1), headers=headers)
 
         return page
 
@@ -77,9 +77,21 @@ def routes() -> list[Route]:
         new = MOVED[request.url.path.rpartition("/")[2]]
         return RedirectResponse(f"./{new}?{request.url.query}".rstrip("?"))
 
-    shown = [Route(f"/{one.stem}", page_of(files.address)) for one in contents.pages() if one.kind != "home"]
-    home = Route("/", page_of(lambda: importlib.import_module("explain.chapters.home.view").SCRIPT))
+    other = page_of(files.address, *PARTS, *CONTROLS)
+    shown = [Route(f"/{one.stem}", other) for one in contents.pages() if one.kind != "home"]
+    home = Route("/", page_of(lambda: importlib.import_module("explain.chapters.home.view").SCRIPT, *PARTS))
     return [home, *shown, *(Route(f"/{old}", moved) for old in MOVED), scripts.route()]
+
+
+def _files(folder: Path, parts: Iterable[str], known: str) -> list[str]:
+    """The scripts of these parts, and all that they import, that the HTML does not name already."""
+    found: list[str] = []
+    waiting = [file.name for part in parts for file in folder.glob(f"{part}.*.js")]
+    while waiting:
+        if (name := waiting.pop()) not in known and (file := f"static/js/{name}") not in found:
+            found.append(file)
+            waiting += _IMPORTED.findall((folder / name).read_text(encoding="utf-8"))
+    return found
 
 
 def _preload(file: str) -> str:

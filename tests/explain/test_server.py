@@ -1,5 +1,10 @@
 """The server's own routes: each page but home gets Streamlit's HTML, told where the server is."""
 
+import re
+from pathlib import Path
+
+import pytest
+import streamlit as st
 from starlette.requests import Request
 
 from explain import contents, server
@@ -19,3 +24,15 @@ def test_an_old_address_leads_to_its_page_with_its_query():
         assert f"/{new}" in routes
         request = Request({"type": "http", "path": f"/{old}", "query_string": b"caption=2", "headers": []})
         assert routes[f"/{old}"].endpoint(request).headers["location"] == f"./{new}?caption=2"
+
+
+@pytest.mark.parametrize(("path", "parts"), [("/", server.PARTS), ("/softmax", (*server.PARTS, *server.CONTROLS))])
+def test_a_page_asks_for_all_scripts_of_its_parts_at_once(path, parts):
+    routes = {route.path: route for route in server.routes()}
+    html = routes[path].endpoint(None).body.decode()
+    scripts = Path(st.__file__).parent / "static" / "static" / "js"
+    named = [file for file in scripts.glob("*.js") if file.name in html]
+    assert {part for part in parts if any(file.name.startswith(f"{part}.") for file in named)} == set(parts)
+    imported = {name for file in named for name in re.findall(r'from"\./([\w.-]+\.js)"', file.read_text("utf-8"))}
+    assert not [name for name in imported if name not in html]
+    assert len(re.findall(r"modulepreload", html)) < 0.4 * len(list(scripts.glob("*.js")))

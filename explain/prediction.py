@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explain.experiment import Experiment
-from explain.figures.numbers import percent, ratio
+from explain.figures.numbers import ratio
 from explain.gpus import GPUS, Gpu, known_as
 from explain.records.model import Record
 from kernels.traffic import tiles
@@ -93,7 +93,7 @@ class Model:
     @property
     def errors(self) -> str:
         """The median and the worst error in words."""
-        return f"half are off by at most {percent(self.median - 1)}, the worst by {ratio(self.worst.factor)}"
+        return f"half are within {ratio(self.median)}, the worst is {ratio(self.worst.factor)} off"
 
     @property
     def worst(self) -> Predicted:

@@ -8,8 +8,12 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from explain.figures.labels import wrapped
+
 FONT = 16
 """The size of every text in a plot, in pixels: it is read on a projector too."""
+TITLE, TITLE_WIDE = 30, 620
+"""A title's height, and how wide its lines are at most: the plot's buttons stand beside them."""
 _TEXT = {"font": {"size": FONT}}
 _AXIS = {"tickfont": {"size": FONT}, "title": _TEXT, "automargin": True}
 _LAYOUT = {**_TEXT, "xaxis": _AXIS, "yaxis": _AXIS, "legend": _TEXT, "hoverlabel": _TEXT}
@@ -30,6 +34,18 @@ def logarithmic(title: str, marks: Mapping[float, str]) -> dict[str, Any]:
         "type": "log", "title": {"text": f"{title} (log scale)"}, "tickvals": list(marks),
         "ticktext": list(marks.values()), "tickangle": 0,
     }  # fmt: skip
+
+
+def titled(figure: go.Figure, words: str) -> None:
+    """Gives a figure its result as a title above it, in lines beside the plot's buttons, and the room for that."""
+    size = FONT + 1
+    lines = wrapped(words, TITLE_WIDE, size, bold=True)
+    more = 1.3 * size * (len(lines) - 1)
+    font, pad = {"size": size}, {"t": 8 + more / 2}  # Plotly moves lines up by half of what they add
+    figure.update_layout(
+        title={"text": "<br>".join(lines), "font": font, "x": 0.01, "y": 1, "yanchor": "top", "pad": pad},
+        margin_t=figure.layout.margin.t + TITLE + more, height=figure.layout.height + TITLE + more,
+    )  # fmt: skip
 
 
 class _Kept(go.Figure):  # type: ignore[misc]  # Plotly has no types

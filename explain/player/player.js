@@ -305,12 +305,16 @@ class Player {
     this.section.drawMs = performance.now() - started;     // benchmarks/player.py reads it
   }
 
-  /** Why run i follows another row than the run beside it; "" where it does not. */
+  /** Why run i follows another row than the run beside it, or how far it is when that one has ended; "" else. */
   waiting(i, t) {
     const { lanes: [left, right], stories, woven } = this;
     if (!right || left.row === right.row) return "";
     const [ended, other] = [i, 1 - i].map((j) => woven[j][t] === stories[j].steps - 1);
-    const { row } = this.lanes[1 - i];
+    const { row } = this.lanes[1 - i], launches = stories[i].trace.header.launches.length;
+    if (other && !ended && launches > 1) {
+      const { programs, programAt } = stories[i];
+      return `launch ${programs[programAt[woven[i][t]]].launch + 1} of ${launches}`;
+    }
     return ended ? "finished" : other || row === null || this.lanes[i].row === null ? "" : `no row ${row} in this tile`;
   }
 

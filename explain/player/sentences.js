@@ -261,9 +261,10 @@ export class Telling {
     return `${named(one, word, data[0], last)}${beyond}`;
   }
 
-  /** What a score is called: a loss's is a logit. */
+  /** What a score is called: a loss's is a logit, that of a softmax alone an element. */
   get score() {
-    return this.story.view.roles?.target ? "logit" : "score";
+    const { roles, axes } = this.story.view;
+    return roles?.target ? "logit" : axes?.length ? "score" : "element";
   }
 
   scoresMade(value) {

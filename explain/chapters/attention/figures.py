@@ -109,7 +109,7 @@ def score_map(head: Head, token: int, *, narrow: bool = False) -> str:
     largest, below = _largest(head.scores), 8 + high * n
     parts.append(heat(head.scores, names, 8, wide, high, "scores", largest))
     y = 8 + high * token
-    veil = 0 if narrow else 0.6
+    veil = 0 if narrow else 0.3  # its numbers are read on it
     parts.append(rect(names - 1, y - 1, wide * n + 2, high + 2, "var(--ground)", opacity=veil, stroke="currentColor"))
     for j, (name, score) in enumerate(zip(head.tokens, head.scores[token], strict=True)):
         x = names + wide * (j + 0.5)

@@ -107,7 +107,7 @@ def weights(shown: Head, token: int) -> None:
         st.caption(
             f"{words[raised]}: {fixed(float(row[raised]), 2)} + {number(more)} = {fixed(float(row[raised]) + more, 2)} "
             f"· its weight {percent(float(shown.weights[token, raised]), 1)} → {percent(float(after[raised]), 1)} · "
-            f"sum of all weights {fixed(float(after.sum()), 4)} · dashed: before"
+            f"sum of all weights {fixed(float(after.sum()), 4)} · dashed: without your change"
         )
 
 

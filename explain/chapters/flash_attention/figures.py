@@ -55,7 +55,10 @@ def tanks(p: Mapping[str, Any], gpu: Gpu, cost: LaunchCost | None) -> tuple[str,
         every = most == MOST_REGISTERS * REGISTER_BYTES * threads
         full = f"{MOST_REGISTERS} registers × {threads} threads" if every else bytes_on_chip(most)
         contents = [(part.name, part.bytes, css(HUES.get(part.quantity, part.quantity)), part.shape) for part in own]
-        tank = [text(0, 16, name, bold=True), text(LEFT + TANK, 16, f"full: {full}", size=13, anchor="end", faint=True)]
+        tank = [
+            text(0, 16, name, bold=True),
+            text(LEFT + TANK, 16, f"the most of one program: {full}", size=13, anchor="end", faint=True),
+        ]
         tank += _tank(26, most, contents, "formula")
         if cost is not None:
             spilled = cost.spill_store_bytes * WARP * cost.num_warps if place == "registers" else 0
@@ -316,7 +319,7 @@ def reads_chart(rows: Sequence[Reads]) -> str:
     x = [left + step * i for i in range(len(rows))]
     y = [top + high * (up - math.log2(count)) / (up - low) for count in theorem]
     drawn = [
-        text(left, 16, "bytes read of K and V; both axes: × 2 a step", faint=True),
+        text(left, 16, "bytes read of K and V; both axes: log scale", faint=True),
         line(left - 24, top + high + 24, x[-1] + 60, top + high + 24, opacity=0.6),
         line(x[0], y[0], x[-1], y[-1], stroke=CHIP, opacity=1),
         text((x[1] + x[2]) / 2 + 18, (y[1] + y[2]) / 2 - 6, "8 N² d² / M: twice the tile, half the bytes"),

@@ -52,6 +52,8 @@ def tile(
     return Experiment.of(kernel, {**sizes, "block_m": block_m, "block_n": block_n}, "normal")
 
 
+COMPARED = ((32, 32), (64, 64), (128, 64), (128, 128))
+"""BLOCK_M and BLOCK_N of the tiles in the table of the tile-cost page."""
 MASKED: tuple[tuple[Experiment, Experiment], ...] = tuple(
     (one.with_(heads=16, kv_heads=16), one.with_(heads=16, kv_heads=16, causal=True))
     for one in (
@@ -123,6 +125,10 @@ def listed() -> Iterator[tuple[Experiment, int]]:
     """The tiles and compute capabilities with shipped instructions."""
     for capability in sorted({gpu.compute_capability for gpu in GPUS.values()}, reverse=True):
         yield compiled_as("flash_attention", opening("flash_attention")), capability
+    for block_m, block_n in COMPARED:
+        other = opening("flash_attention") | {"block_m": block_m, "block_n": block_n}
+        if other != opening("flash_attention"):
+            yield compiled_as("flash_attention", other), 90
     for pair in MASKED:
         for experiment in pair:
             yield experiment, 90

@@ -310,7 +310,7 @@ function followed(pen, data, j, motion, formula) {
   pen.box(box(at.axis, top, long(kept), at.thick), pen.fill("sum"), { radius: 3 });
   const joined = box(at.axis + long(kept), top, long(added * add), at.thick);
   pen.faded(0.55, () => pen.box(joined, pen.fill("sum"), { radius: 3 }));
-  const sum = add === 1 ? after.l : shrink === 1 ? kept : before.l;
+  const sum = add === 1 ? after.l : shrink > 0.5 ? before.l * alpha : before.l;
   if (sum > 0) pen.text(fixed(sum), at.value, at.l, { ink: "sum", weight: 600 });
   if (formula) pen.faded(formula.there, () => sumOf(pen, formula.parts));
 

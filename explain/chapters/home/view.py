@@ -92,7 +92,7 @@ def tagline() -> None:
     with st.container(key="tagline", gap="small"):
         layout.prose(
             "FlashAttention never writes its table of scores to GPU memory. Watch a real kernel do it on a real "
-            "sentence."
+            "paragraph."
         )
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             st.markdown(

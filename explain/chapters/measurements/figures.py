@@ -15,7 +15,7 @@ from explain.experiment import Experiment
 from explain.figures import palette
 from explain.figures.labels import widest
 from explain.figures.numbers import NONE, count, duration, fixed, grouped, moved, number, percent, ratio, si
-from explain.figures.plot import FONT, logarithmic, plot
+from explain.figures.plot import FONT, logarithmic, plot, titled
 from explain.figures.tables import Column, markdown, plain
 from explain.gpus import card, specified
 from explain.kept import kept
@@ -340,7 +340,7 @@ def _limits(shown: Sequence[Entry], unit: str) -> go.Figure:
     marks = {step * place: si(step * place, unit) for place in range(math.floor(most / step) + 1)}
     figure.update_xaxes(
         title=f"{UNITS.get(unit, unit)} per second", tickvals=list(marks), ticktext=["0", *list(marks.values())[1:]],
-        range=[0, 2.1 * most], tickangle=0,
+        range=[0, (1.6 if alone else 2.1) * most], tickangle=0,
     )  # fmt: skip
     figure.update_yaxes(autorange="reversed", ticksuffix="  ", showgrid=not alone, automargin=False)
     drawn = [roof for one in shown for roof in one.record.roofs.values()]
@@ -354,6 +354,10 @@ def _limits(shown: Sequence[Entry], unit: str) -> go.Figure:
         barmode="group", bargap=0.3, hovermode="closest", showlegend=True,
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "traceorder": "reversed"},
     )  # fmt: skip
+    stated_rates = [(roof, specified(roof.level, shown[0].record.gpu)) for roof in drawn if roof.unit == unit]
+    shares = [f"{roof_name(roof.level)}: {percent(roof.per_second / rate)}" for roof, rate in stated_rates if rate]
+    if alone and shares:
+        titled(figure, f"{shares[0]} of the datasheet's rate")
     return figure
 
 
@@ -361,7 +365,7 @@ def _told(roof: Roof, stated: float | None, alone: bool) -> str:
     """What stands beside a bar: of one GPU the datasheet's rate, at its mark; of several, the bar's own number."""
     rate, share = (si(stated, roof.unit), percent(roof.per_second / stated)) if stated else ("", "")
     if alone:
-        return rate and f"\u2002datasheet: {rate}, {share} reached"
+        return rate and f"\u2002{share} of {rate}"
     return f"\u2002<b>{si(roof.per_second, roof.unit)}</b>" + (rate and f" · {share} of {rate}")
 
 

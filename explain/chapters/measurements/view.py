@@ -33,12 +33,13 @@ MEASURED = """
   counters are not trusted, and nothing is counted.
 - **Time**: the median of many calls, after the first. The first call compiles; the page *Speed* shows what that costs.
 - **DRAM ÷ formula**: under 100%, L2 served the rest. Over 100%, something was read again.
-- **Spilled registers** go through L1 and L2 to DRAM: such a kernel writes more than its formula.
+- **Spilled registers** go through L1 to L2, and on to DRAM when L2 is full: such a kernel writes more than its
+  formula.
 """
 
 
 SOURCES = """
-Every number in this app names one of three sources:
+Every byte and every time in this app names its source:
 
 ○ **formula**: computed from the sizes.
 
@@ -47,11 +48,13 @@ Every number in this app names one of three sources:
 ● **hardware**: measured on a GPU: now, or **recorded** before. This page has what was recorded of the kernels that\
  the chapters teach, each with its GPU and date. Speed, Cross entropy, Backward and Decoding show the times of fast\
  kernels.
+
+Where nothing was measured, **compiler** is what a compiler says of a kernel, and **predicted** is a model's time.
 """
 
 
 def headline(shown: Sequence[Entry]) -> None:
-    """The three sources of a number; how many experiments the first record has, on what, when."""
+    """The sources of a number; how many experiments the first record has, on what, when."""
     _cards(figures.made(shown[0]) if shown else [])
     layout.introduce(SOURCES)
 
@@ -72,8 +75,8 @@ def limits(shown: Sequence[Entry]) -> None:
             "What each GPU can do at most",
             "Small kernels that do one thing: move bytes, multiply matrices, or compute exponentials. Their best rates "
             "are the roofs in the rooflines and the peaks of the speed page.\n\n"
-            "The axis begins at 0. **The vertical mark** is the datasheet's rate, where it states one. No kernel "
-            "reaches it.",
+            "**The vertical mark** is the datasheet's rate, where it states one, with the share of it that is "
+            "reached. No kernel reaches all of it.",
         ):
             _cards(figures.most_used(shown[0].record))
             for figure in figures.limits(shown):
@@ -141,12 +144,12 @@ def counters_here() -> None:
 def _counters_here(status: DeviceStatus) -> None:
     if not status.available:
         st.markdown(
-            f":gray[●] No counters can be read here. {status.reason} The numbers on this page were measured "
+            f"No counters can be read here. {status.reason} The numbers on this page were measured "
             "elsewhere; each says where."
         )
         return
     gpu = status.gpu or "GPU"
-    st.markdown(f":green[●] **{gpu}** is here. Count one kernel to see whether its counters can be read.")
+    st.markdown(f"**{gpu}** is here. Count one kernel to see whether its counters can be read.")
     job = on_request(
         "Count one kernel now",
         "counters sample",

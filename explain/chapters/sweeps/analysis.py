@@ -77,7 +77,7 @@ class Crossing:
             said += f" The curves cross at {x} ≈ {fixed(self.x, 0)} (interpolated)."
         if often:
             least, most = (ratio(extreme(before.values())) for extreme in (min, max))
-            said += f" Below that, sometimes one is lower and sometimes the other ({least} to {most})."
+            said += f" Below that either may be lower; the ratio is {least} to {most}."
         return said
 
 

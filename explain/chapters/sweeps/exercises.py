@@ -61,7 +61,7 @@ def _why_slope(shown: Shown) -> Why:
     (x, y), (far, more) = points
     return Why(
         f"{_short(_second(shown))} moves {moved(y)} at {_axis(shown)} = {count(int(x))} and {moved(more)} at "
-        f"{count(int(far))}: {ratio(far / x)} the value, {ratio(more / y)} the bytes. Slope of the last points on "
+        f"{count(int(far))}: {ratio(far / x)} the value, {ratio(more / y)} the bytes. Slope of the last two points on "
         f"logarithmic axes: {fixed(_slope(shown), 2)}."
     )
 
@@ -114,7 +114,7 @@ QUESTIONS = (
         "slope",
         lambda shown: (
             f"The bytes {_where(shown)} of {_short(_second(shown))} grow with a power of {_axis(shown)}. Which power, "
-            "over the last points?"
+            "over the last two points?"
         ),
         "number",
         _slope,

@@ -15,10 +15,10 @@ from explain.chapters.sweeps.analysis import FITTED, FLAT, crossing, curve, jump
 from explain.chapters.sweeps.model import AXES, LEVELS, PAIR, SPILLED, Reading, Sweep, formula, once
 from explain.experiment import Experiment
 from explain.figures import palette
-from explain.figures.labels import spread, widest, wrapped
+from explain.figures.labels import spread, widest
 from explain.figures.lines import colour_of
 from explain.figures.numbers import capacity, count, duration, fixed, moved, percent, ratio, si
-from explain.figures.plot import FONT, logarithmic, plot
+from explain.figures.plot import FONT, logarithmic, plot, titled
 from explain.figures.tables import Column, csv_of, markdown
 from explain.gpus import Gpu
 from explain.prediction import programs
@@ -39,8 +39,6 @@ SYMBOLS = {
 SLATE = palette.mid("slate")
 TILES = ("block_m", "block_n")
 HEIGHT, TOP, BOTTOM = 440, 40, 64
-TITLE, TITLE_WIDE = 30, 620
-"""A title's height, and how wide its lines are at most: the plot's buttons stand beside them."""
 APART = 0.25
 """Two powers of growth that differ by less are the same."""
 APART_SEEN = 1.05
@@ -91,18 +89,6 @@ def growth(sweep: Sweep, readings: Sequence[Reading], what: str) -> go.Figure:
     figure = _lines(sweep, readings, curves, what) if sweep.numeric else _bars(sweep, curves, what)
     titled(figure, takeaway(sweep, readings, what))
     return figure
-
-
-def titled(figure: go.Figure, words: str) -> None:
-    """Gives a figure its result as a title above it, in lines beside the plot's buttons, and the room for that."""
-    size = FONT + 1
-    lines = wrapped(words, TITLE_WIDE, size, bold=True)
-    more = 1.3 * size * (len(lines) - 1)
-    font, pad = {"size": size}, {"t": 8 + more / 2}  # Plotly moves lines up by half of what they add
-    figure.update_layout(
-        title={"text": "<br>".join(lines), "font": font, "x": 0.01, "y": 1, "yanchor": "top", "pad": pad},
-        margin_t=figure.layout.margin.t + TITLE + more, height=figure.layout.height + TITLE + more,
-    )  # fmt: skip
 
 
 def takeaway(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
@@ -453,8 +439,8 @@ def kept(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
         f"**{name_of(kernel)}** up to {AXES[sweep.axis][0]} = {fixed(value, 0)}" for kernel, value in until.items()
     )
     return [
-        f"These kernels move at least {percent(1 - 1 / APART_SEEN)} fewer bytes than the theory, which counts every "
-        f"element once per launch: {named}. L2 still holds a part."
+        "The theory counts every element once per launch. L2 still holds a part, so these move at least "
+        f"{percent(1 - 1 / APART_SEEN)} less: {named}."
     ]
 
 

@@ -63,7 +63,8 @@ def _kinds(shown: Shown) -> dict[str, int]:
 
 def _beside_matmul(shown: Shown) -> float:
     kinds = _kinds(shown)
-    return sum(kinds.values()) / kinds["matmul"] - 1
+    others, matmuls = sum(kinds.values()) - kinds["matmul"], kinds["matmul"]
+    return others / matmuls if others % matmuls else others // matmuls  # a whole number has to be exact
 
 
 def _why_beside_matmul(shown: Shown) -> Why:

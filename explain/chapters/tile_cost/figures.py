@@ -42,6 +42,7 @@ def sm(launch: LaunchCost, gpu: Gpu) -> str:
         limits = [one for one, allowed in fits.by_limit.items() if allowed == fits.programs]
         full = name in limits
         share = _share(used / whole[name]) + full * (": the limit" if len(limits) == 1 else ": a limit")
+        share += ", the occupancy" * (name == "warps")
         wide = max(widest([f"{name} {share}"], bold=True), widest([said], 13))
         x = min(x, WIDE - EDGE - wide)
         return [text(x, y - 24, f"{name} {share}", bold=full), text(x, y - 7, said, size=13, faint=True)]
@@ -58,9 +59,14 @@ def sm(launch: LaunchCost, gpu: Gpu) -> str:
             if fits.by_limit[name] and each > widest([str(program)]) + 8:
                 parts.append(text(at + each / 2, y + TALL / 2 + 5, str(program), anchor="middle", bold=True))
         if each * programs < wide - widest(["free"]) - 16:
-            parts.append(
-                text((x + each * programs + x + wide) / 2, y + TALL / 2 + 5, "free", anchor="middle", faint=True)
-            )
+            full, room_left = fits.by_limit[name] == programs, wide - each * programs - 16
+            ways = (["too small for one more"], ["too small", "for one more"]) if full else ()
+            lines = next((lines for lines in ways if widest(lines) < room_left), ["free"])
+            parts += [
+                text((x + each * programs + x + wide) / 2, y + TALL / 2 + 5 + 20 * (i - (len(lines) - 1) / 2), line,
+                     anchor="middle", faint=True)
+                for i, line in enumerate(lines)
+            ]  # fmt: skip
         x += wide + GAP
     x, y = EDGE, y + TALL + 58
     for name in SLOTS:
@@ -136,8 +142,7 @@ def matmuls_told(listing: Listing, gpu: Gpu) -> str:
     if not any(one.kind == "matmul" for one in listing.sass):
         return "None of them is a matmul: the products are float arithmetic."
     whole = gpu.compute_capability >= 90  # wgmma: four warps, operands in shared memory
-    takes = "one multiplies whole tiles" if whole else "one multiplies a small block of a tile, for one warp"
-    return f"Of the matmul instructions {takes}."
+    return f"One matmul instruction multiplies small matrices, for {'four warps' if whole else 'one warp'} at once."
 
 
 def busiest(listing: Listing) -> tuple[int, int] | None:

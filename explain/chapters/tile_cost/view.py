@@ -26,7 +26,6 @@ from kernels.catalog import KERNELS, TAUGHT
 from kernels.parameters import Value
 
 OPENING = "flash_attention"
-SHOWN_TILES = ((32, 32), (64, 64), (128, 64), (128, 128))
 _SHORT = {"block_m": "BLOCK_M", "block_n": "BLOCK_N", "head_dim": "d"}
 """Labels that stay on one line above their narrow boxes."""
 READING = """
@@ -102,6 +101,12 @@ def tile_report(experiment: Experiment, gpu: Gpu) -> None:
 
 def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
     if answer is None or answer.cost is None:
+        layout.header(f"What the programs use of an SM of the {gpu.name}")
+        layout.prose(
+            "This tile was not compiled beforehand. Compile it here: that takes some seconds and no GPU. Or choose a "
+            "tile of the table."
+        )
+        tiles_beside(experiment, gpu)
         return
     names = [f"{number}. {launch.kernel}" for number, launch in enumerate(answer.cost.launches, start=1)]
     at = 0
@@ -159,12 +164,12 @@ def instructions(experiment: Experiment, gpu: Gpu, known: Listing | None, at: in
 def tiles_beside(experiment: Experiment, gpu: Gpu) -> None:
     """What the recorded tiles of other sizes cost on the same GPU, the chosen one in bold; nothing without them."""
     known: list[tuple[Experiment, LaunchCost]] = []
-    for block_m, block_n in SHOWN_TILES:
+    for block_m, block_n in tiles.COMPARED:
         one = experiment.with_(block_m=block_m, block_n=block_n) if "block_m" in experiment.values else experiment
         answer = compiler().look(one, gpu.compute_capability)
         if answer and answer.cost:
             known.append((one, answer.cost.launches[0]))
-    if len(dict.fromkeys(one for one, _ in known)) != len(SHOWN_TILES):
+    if len(dict.fromkeys(one for one, _ in known)) != len(tiles.COMPARED):
         return
     words, table = layout.sides("The same kernel with other tiles")
     with words:

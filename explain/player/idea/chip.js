@@ -4,6 +4,7 @@ import { CELL_LARGEST, format, number, times } from "../numbers.js";
 import { drawCells, figureEms, widest, write, writeAll } from "../surface.js";
 
 const LARGEST_EM = 8.5, LARGEST_ROW_EM = 13;               // the most that a cell takes; where each tile is one row
+const LEAST_ROW_EM = 1.4;                                  // the height of a tile that is one row
 const SMALLEST_FIGURE_PX = 10;
 const NAMED_EM = 2;                                        // above a tile, for its name
 const BETWEEN_EM = 1.5, BETWEEN_SHARE = 0.018;             // between two tiles; at most, of the width
@@ -11,6 +12,7 @@ const BARS_EM = 2.6, BARS_SHARE = 0.03, STATE_EM = 4.8;    // a column of m, α 
 const LEAST_BAR_PX = 2;
 export const MOST_FIGURES = 6;                                    // rows of state with numbers; more are bars
 const STATE_DIGITS = 4;
+export const ROW_DIGITS = [STATE_DIGITS, 3, 2];            // of a row's numbers: the most that have room
 const DEEPEST = 6;                                         // in cells: the least room for the head's dimensions
 const WIDEST = 2.2;                                        // a cell's width by its height, to fill the chip
 const ASIDE_EM = 1.4;                                      // right of an upper tile, for what moves to it
@@ -86,35 +88,36 @@ function aligned(columns, symbols, em, box, { u, wide, named }) {
 
 /** Tiles of one row each, in as many lines as they need. A tile stands below a tile, a number below a number. */
 function inLines(columns, symbols, em, box, u) {
+  const high = Math.max(u, em * LEAST_ROW_EM);              // a long row is not a hair
   let x = box.x, y = box.y + em * NAMED_EM, line = 0, fits = true, above = [], own = [];
   const gap = tileGap(em, box);
   const places = columns.map((column, i) => {
     const width = widthOf(column, u, u, em, box), slot = Math.max(width, symbols[i]);
     if (x > box.x && x + slot > box.x + box.width) {
       [x, above, own] = [box.x, own, []];
-      (y += u + em * (NAMED_EM + 0.6)), line++;
+      (y += high + em * (NAMED_EM + 0.6)), line++;
     }
     x = above.find((one) => one.x >= x && one.column.state === column.state)?.x ?? x;
     fits &&= x + slot <= box.x + box.width;
-    const place = { column, item: column.main, x: x + (slot - width) / 2, y, width, height: u, u, line };
+    const place = { column, item: column.main, x: x + (slot - width) / 2, y, width, height: high, u: high, line };
     own.push(place);
     x += slot + gap * (column.state && columns[i + 1]?.state ? 0.4 : 1);
     return place;
   });
   const isBelow = (one, place) => one.line > place.line && one.x < place.x + place.width && one.x + one.width > place.x;
   for (const place of places) place.last = !places.some((one) => isBelow(one, place));
-  return { places, bottom: y + u, fits: fits && y + u <= box.y + box.height };
+  return { places, bottom: y + high, fits: fits && y + high <= box.y + box.height };
 }
 
 /** The format of all numbers in a picture of these items: whole numbers, or the same decimals in each. A number that
  * has overflowed the others has an exponent. */
-export function figureOf(items) {
+export function figureOf(items, digits = STATE_DIGITS) {
   const shown = items.filter(({ now, rows, state }) => now && (!state || rows <= MOST_FIGURES));
   const all = shown.flatMap(({ now }) => Array.from(now)).filter(Number.isFinite);
   if (all.every(Number.isInteger)) return (x) => number(x, true);
   const largest = (values) => values.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
   const fits = (x) => Math.abs(x) < CELL_LARGEST, most = largest(all.filter(fits));
-  const [plain, huge] = [most, largest(all)].map((size) => format(size || 1, STATE_DIGITS));
+  const [plain, huge] = [most, largest(all)].map((size) => format(size || 1, digits));
   return (x) => (most && fits(x) ? plain : huge)(x);
 }
 

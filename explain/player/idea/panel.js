@@ -9,7 +9,7 @@ import { PairsTree } from "../panels/pairs.js";
 import { widest, write } from "../surface.js";
 import { explainDrawn, termOf } from "../terms.js";
 import { element } from "../words.js";
-import { MOST_FIGURES, areRows, figureOf, figureSize, nameRows, paintTile, placeTiles, sides, symbolPlace,
+import { MOST_FIGURES, ROW_DIGITS, areRows, figureOf, figureSize, nameRows, paintTile, placeTiles, sides, symbolPlace,
   wordPlace } from "./chip.js";
 import { drawContents, loadedContents, paintContents, writtenContents } from "./contents.js";
 import { bufferSymbolPlace, hbmWords, nameBand, paintFigures, paintWays, placeBand } from "./memory.js";
@@ -147,9 +147,15 @@ export class IdeaPanel extends Panel {
    */
   figuresNow() {
     const { surface: { ctx }, palette, beside } = this, panels = beside ? [this, beside] : [this];
-    const figure = figureOf(panels.flatMap(({ items }) => items));
-    const sizes = panels.map(({ placed }) => (placed ? figureSize(ctx, palette, placed.places, figure) : 0));
-    const size = Math.min(...sizes.filter(Boolean), 1e3) % 1e3;
+    const items = panels.flatMap((panel) => panel.items);
+    const written = (digits) => {
+      const figure = figureOf(items, digits);
+      const sizes = panels.map(({ placed }) => (placed ? figureSize(ctx, palette, placed.places, figure) : 0));
+      return { figure, size: Math.min(...sizes.filter(Boolean), 1e3) % 1e3 };
+    };
+    const rows = areRows(this.placed.places.map(({ column }) => column));
+    const ways = ROW_DIGITS.slice(0, rows ? undefined : 1).map(written);
+    const { figure, size } = ways.find((way) => way.size) ?? ways[0];
     const { band, bottom } = this.area();
     const { scale, places: [{ x, y }] } = this.placed;
     return { figure, size, look: `${figure(1 / 3)} ${size} ${bottom} ${band.height} ${Object.values(scale)} ${x} ${y}` };

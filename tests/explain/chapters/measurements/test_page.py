@@ -207,4 +207,4 @@ def test_a_bars_number_stands_before_it_and_the_datasheets_at_its_own_mark():
         assert bars.text is None
         for name, rate, stated, told in zip(bars.y, bars.x, marks.x, words.text, strict=True):
             assert before[name] == f"{name}<b>\u2002{si(rate, figure.layout.meta)}</b>"
-            assert (f"datasheet: {si(stated, figure.layout.meta)}," in told) if stated else told == ""
+            assert (f"% of {si(stated, figure.layout.meta)}" in told) if stated else told == ""

@@ -13,7 +13,7 @@ from explain.chapters.sweeps.model import READY, SPILLED, Reading, Sweep, formul
 from explain.experiment import Experiment
 from explain.figures import numbers
 from explain.figures.labels import text_width
-from explain.figures.plot import FONT
+from explain.figures.plot import FONT, TITLE_WIDE, titled
 from explain.gpus import card
 from explain.records import registry
 from explain.records.model import Roof
@@ -52,10 +52,10 @@ def test_labels_at_one_height_move_apart():
 def test_a_long_title_has_lines_and_room_for_them():
     short, long = (figures.growth(SWEEP, measured(asked=1.0), "seconds") for _ in "ab")
     before = short.layout.height, short.layout.margin.t
-    figures.titled(long, "a title of many words " * 6)
+    titled(long, "a title of many words " * 6)
     lines = long.layout.title.text.split("<br>")
     assert len(lines) > 1
-    assert all(text_width(line, FONT + 1, bold=True) <= figures.TITLE_WIDE for line in lines)
+    assert all(text_width(line, FONT + 1, bold=True) <= TITLE_WIDE for line in lines)
     more = (len(lines) - 1) * FONT
     assert long.layout.height - before[0] > more < long.layout.margin.t - before[1]
 

@@ -230,9 +230,10 @@ def loop_order(experiment: Experiment) -> Shown:
     with layout.part(
         "What the order costs",
         "**Outer loop over keys:** each column visits the same rows again. So O, m and ℓ of a row are read from HBM "
-        "and written back once per tile of keys. After the last tile lse is written instead of m and ℓ.\n\n**Outer loop over queries:** O, m and ℓ stay on chip until they "
-        "are done. The price: K and V are read once per tile of queries.\n\nBefore the launch, FlashAttention-1 also "
-        "sets O and ℓ to 0 and m to −∞ in HBM. These writes are not counted here.",
+        "and written back once per tile of keys. After the last tile lse is written instead of m and ℓ.\n\n"
+        "**Outer loop over queries:** O, m and ℓ stay on chip until they are done. The price: K and V are read once "
+        "per tile of queries.\n\nBefore the launch, FlashAttention-1 also sets O and ℓ to 0 and m to −∞ in HBM. These "
+        "writes are not counted here.",
     ):
         formulas = [(one.entry.title, one.traffic) for one in runs]
         bars = (figures.traffic_bars(formulas, figures.GROUPS, narrow=one) for one in (False, True))

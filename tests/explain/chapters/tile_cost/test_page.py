@@ -87,7 +87,7 @@ def test_a_tile_is_compiled_on_a_click_and_can_be_stopped(monkeypatch):
 
 
 def test_a_recorded_cost_without_instructions_offers_to_compile_them():
-    test = page("tile_cost", block_m="128")
+    test = page("tile_cost", block_m="32")
     assert any(b.key == "compile tile" for b in test.button)
 
 

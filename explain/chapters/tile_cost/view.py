@@ -97,6 +97,9 @@ def _plain(value: Value) -> str:
 def tile_report(experiment: Experiment, gpu: Gpu) -> None:
     """A tile's compiled launches, occupancy and instructions; or the progress of the compilation."""
     once_compiled(experiment, gpu, lambda answer: _tile_report(experiment, gpu, answer))
+    answer = compiler().look(experiment, gpu.compute_capability)
+    if answer is None or answer.cost is None:
+        tiles_beside(experiment, gpu)
 
 
 def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
@@ -106,7 +109,6 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
             "This tile was not compiled beforehand. Compile it here: that takes some seconds and no GPU. Or choose a "
             "tile of the table."
         )
-        tiles_beside(experiment, gpu)
         return
     names = [f"{number}. {launch.kernel}" for number, launch in enumerate(answer.cost.launches, start=1)]
     at = 0

@@ -121,7 +121,7 @@ export function figureOf(items, digits = STATE_DIGITS) {
   return (x) => (most && fits(x) ? plain : huge)(x);
 }
 
-/** The size of the figures in all tiles that have room for them; 0 where none has. */
+/** The size of the figures in all tiles that have room for them, 0 where none has; and whether all have it. */
 export function figureSize(ctx, palette, places, figure) {
   const sizes = places.filter(({ item, column }) => item.now && !column.state).map(({ item, width, height }) => {
     const [high, wide] = sides(item);
@@ -130,7 +130,8 @@ export function figureSize(ctx, palette, places, figure) {
     const texts = Array.from(item.now, item.whole ? (v) => number(v, true) : figure);
     return Math.min(palette.size * 2, ch * 0.7, (cw * 0.84) / figureEms(ctx, texts, palette.font));
   });
-  return Math.min(...sizes.filter((size) => size >= Math.max(SMALLEST_FIGURE_PX, palette.smallest)), 1e3) % 1e3;
+  const roomy = sizes.filter((size) => size >= Math.max(SMALLEST_FIGURE_PX, palette.smallest));
+  return { size: Math.min(...roomy, 1e3) % 1e3, everywhere: roomy.length === sizes.length };
 }
 
 /** Draws one placed matrix, its numbers as colours, and as figures where they fit. `look`: {data, opacity, note,
@@ -197,7 +198,7 @@ function paintState(ctx, palette, { item, x, y, width, height, u }, { data, figu
   const { ink, fill } = palette.quantity[item.quantity] ?? { ink: palette.text, fill: palette.muted };
   ctx.fillStyle = palette.ground;
   ctx.fillRect(x, y, width, height);
-  if (item.rows <= MOST_FIGURES) {
+  if (item.rows <= MOST_FIGURES && u >= stateSize(palette, u, width)) { // else they would lie on each other
     const style = { font: palette.font, align: "center" };
     const size = stateSize(palette, u, width);
     const before = Math.max(palette.smallest, size * 0.62);

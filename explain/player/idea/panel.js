@@ -150,12 +150,14 @@ export class IdeaPanel extends Panel {
     const items = panels.flatMap((panel) => panel.items);
     const written = (digits) => {
       const figure = figureOf(items, digits);
-      const sizes = panels.map(({ placed }) => (placed ? figureSize(ctx, palette, placed.places, figure) : 0));
-      return { figure, size: Math.min(...sizes.filter(Boolean), 1e3) % 1e3 };
+      const found = panels.filter(({ placed }) => placed)
+        .map(({ placed }) => figureSize(ctx, palette, placed.places, figure));
+      const size = Math.min(...found.map((one) => one.size).filter(Boolean), 1e3) % 1e3;
+      return { figure, size, everywhere: found.every((one) => one.everywhere) };
     };
     const rows = areRows(this.placed.places.map(({ column }) => column));
     const ways = ROW_DIGITS.slice(0, rows ? undefined : 1).map(written);
-    const { figure, size } = ways.find((way) => way.size) ?? ways[0];
+    const { figure, size } = ways.find((way) => way.size && way.everywhere) ?? ways.find((way) => way.size) ?? ways[0];
     const { band, bottom } = this.area();
     const { scale, places: [{ x, y }] } = this.placed;
     return { figure, size, look: `${figure(1 / 3)} ${size} ${bottom} ${band.height} ${Object.values(scale)} ${x} ${y}` };

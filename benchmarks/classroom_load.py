@@ -239,11 +239,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
         cache = Path(folder)
         rehearsed = rehearse(cache, options.rehearsed)
-        with (
-            running_app(cache=cache)
-            if options.processes == 1
-            else running_hall(options.processes, cache=cache) as server
-        ):
+        alone = options.processes == 1
+        serving = running_app(cache=cache) if alone else running_hall(options.processes, cache=cache)
+        with serving as server:
             result = asyncio.run(hold(server, lesson))
         recorded = runs_in(cache) - rehearsed
     served = result["dropped"] == result["failed"] == result["lost"] == 0 and result["p95_ms"] is not None

@@ -150,7 +150,10 @@ _MOVABLE = ("selectbox", "button_group", "checkbox", "number_input", "slider")
 
 
 def _states(kind: str, element: Any, kept: WidgetState | None) -> list[dict[str, Any]]:
-    """What an element can be at, as fields of WidgetState, the present one first: `kept`, or what the server says."""
+    """The states that an element can have, as fields of WidgetState. The first is its present one.
+
+    That is `kept`, if there is one, else what the server says.
+    """
     given = element.set_value
     match kind:
         case "selectbox":
@@ -177,7 +180,7 @@ def _states(kind: str, element: Any, kept: WidgetState | None) -> list[dict[str,
 
 
 def _written(state: WidgetState) -> str:
-    """A control's state as a browser writes it into the address."""
+    """A control's state, written as a browser writes it into the address."""
     value = getattr(state, state.WhichOneof("value") or "")
     return ",".join(str(one) for one in getattr(value, "data", [value]))
 

@@ -36,7 +36,7 @@ def show_code(
 
 
 def fenced(words: str) -> str:
-    """Markdown whose fenced blocks are shown as `show_code` shows them."""
+    """The same Markdown, with each fenced block coloured as in `show_code`."""
     return _FENCED.sub(lambda block: _block(block[2], block[1] or "text"), words)
 
 

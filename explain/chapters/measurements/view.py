@@ -54,7 +54,7 @@ Where nothing was measured, **compiler** is what a compiler says of a kernel, an
 
 
 def headline(shown: Sequence[Entry]) -> None:
-    """The sources of a number; how many experiments the first record has, on what, when."""
+    """Where numbers come from; how many experiments the first record has, on which GPU and when."""
     _cards(figures.made(shown[0]) if shown else [])
     layout.introduce(SOURCES)
 

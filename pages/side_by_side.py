@@ -3,8 +3,9 @@
 from explain.chapters.side_by_side import pairs, view
 from explain.ui import layout, stepper
 
-with layout.chapter(__file__, goal="compare two runs, and find the first step where they differ (≠)."):
+with layout.chapter(__file__, goal="step two runs together; ≠ marks what differs."):
     left, right, ready = view.choose()
     layout.introduce(ready.look if ready else view.ANY_TWO)
-stepper.stepper([left, right], key="side by side", titles=pairs.titles([left, right]))
+traces = stepper.stepper([left, right], key="side by side", titles=pairs.titles([left, right]))
 view.how_to_read()
+view.closing([left, right], traces)

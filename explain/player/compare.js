@@ -196,6 +196,7 @@ export class Comparison {
       : unrecorded ? "The recorded programs do not differ up to rounding, but the bytes or FLOPs of all programs do."
       : "Not compared: the runs have different lines, and their variables have no known roles.";
     box.dataset.comparable = comparable;
+    button.textContent = this.first || !comparable ? "First difference" : "No difference";
     button.title = this.first ? "Go to the first difference · D" : this.equal;
   }
 
@@ -207,7 +208,7 @@ export class Comparison {
     const word = stories[0].view.row_labels?.[index[0]];
     const element = index.length ? `[${index.join(",")}]` : "";
     const [a, b] = [left, right].map((x) => (typeof x === "number" ? number(x) : x));
-    const called = code ? name : symbol ?? this.symbolOf(name, steps[0]);
+    const called = (!code && symbol) || this.called(name, steps[0]);
     const where = !there || here === there ? here || there : `left: ${here}; right: ${there}`;
     const inside = [where, word !== undefined && `row “${word}”`].filter(Boolean).join(", ");
     const says = only ? `the ${only.side} ${only.verb[0]} ${called} ${only.verb[1]} HBM, the ${only.other} never does`
@@ -215,10 +216,10 @@ export class Comparison {
     return `First difference: ${says}${inside && ` (${inside})`}.${note}`;
   }
 
-  /** How a variable is written in Idea, by its role in the left run; its name where it has none. */
-  symbolOf(name, step) {
-    const [story] = this.player.stories, { roles = {} } = story.view;
-    const role = Object.keys(roles).find((one) => name.split(" / ").includes(roles[one]));
+  /** A variable's name in Code; in Idea the symbol of its role in the left run, if it has one. */
+  called(name, step) {
+    const { stories: [story], depth } = this.player, { roles = {} } = story.view;
+    const role = depth.shown !== "code" && Object.keys(roles).find((one) => name.split(" / ").includes(roles[one]));
     return role ? roleSymbol(story, role, step) : name;
   }
 
@@ -426,13 +427,15 @@ export class Comparison {
     return player.picked(0, { row: first.row, col: 0 });
   }
 
-  /** Before the lanes are drawn: the rows, cells and roles that differ at this step. */
+  /** Before the lanes are drawn: the rows, cells, roles and moved bytes that differ at this step. */
   render(t) {
     const { lanes, stories, woven } = this.player;
     if (stories.length < 2) return;
     const steps = woven.map((own) => own[t]);
     const keys = steps.map((k, i) => this.stretchOf[i][k]);
-    const marks = { rows: new Set(), cells: new Set(), roles: new Set(), said: [] };
+    const [moved, other] = stories.map((story, i) => story.traffic(steps[i]));
+    const marks = { rows: new Set(), cells: new Set(), roles: new Set(), said: [],
+      moved: moved.map((bytes, way) => bytes !== other[way]) };
     if (keys[0] === keys[1] && isVisit(keys[0])) {
       for (const held of this.quantities) {
         const both = this.pair(held, steps, keys[0]);
@@ -443,13 +446,14 @@ export class Comparison {
         if (BY_ROW.includes(role)) for (const { row } of found) marks.rows.add(row);
         if (role === "scores") for (const { row, across } of found) marks.cells.add(`${row},${across}`);
         const unit = BY_ROW.includes(role) ? "row" : "element";
-        marks.said.push(`${stories[0].view.roles[role]} in ${counted(found.length, unit)}`);
+        marks.said.push(`${this.called(stories[0].view.roles[role], steps[0])} in ${
+          counted(found.length, unit)} of this tile`);
       }
     }
     for (const { row, name, set } of this.joined) {
       if (!set.every((step, i) => this.holds(stories[i], step, steps[i]))) continue;
       marks.rows.add(row);
-      marks.said.push(`${name} in 1 row`);
+      marks.said.push(`${this.called(name, steps[0])} in 1 row`);
     }
     const isWrong = lanes.some(({ view }) => view.wrong);    // then the other one is right: only what is wrong is marked
     lanes.forEach((lane) => (lane.marks = isWrong && !lane.view.wrong ? null : marks));

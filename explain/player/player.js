@@ -315,7 +315,7 @@ class Player {
       const { programs, programAt } = stories[i];
       return `launch ${programs[programAt[woven[i][t]]].launch + 1} of ${launches}`;
     }
-    return ended ? "finished" : other || row === null || this.lanes[i].row === null ? "" : `no row ${row} in this tile`;
+    return ended ? "finished" : other || row === null || this.lanes[i].row === null ? "" : `row ${row} is in another tile`;
   }
 
   /** The step to open on: the first difference of two runs; in one the sum after the first rescale, or its second

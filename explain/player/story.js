@@ -449,6 +449,17 @@ export class Story {
     }
   }
 
+  /** The bytes that all programs have read and written up to step k: [read, written]. */
+  traffic(k) {
+    const total = (counted) => this.programs.reduce((sum, { first, end }) => {
+      const at = Math.min(end - 1, k);
+      if (at < first) return sum;
+      const row = counted.subarray(at * this.bufferCount, (at + 1) * this.bufferCount);
+      return sum + row.reduce((all, n) => all + n, 0);
+    }, 0);
+    return [total(this.read), total(this.written)];
+  }
+
   // --- events worth a mark ---
 
   /** The steps of rescales that shrink something: how many rows have α < 1 and ℓ > 0 before. */

@@ -17,8 +17,8 @@ export function stretches(story) {
 }
 
 /** The stretches of two runs under common keys. Runs of other launches have other programs, so there the first visits
- * of the same tile of S meet. A run with more passes over the same tiles waits in those that the other makes too. Both
- * as far as both runs make them in the same order.
+ * of the same tile of S meet. A run with more passes over the same tiles waits in those that the other makes too, and
+ * one with larger tiles until the other has read as far. All as far as both runs make them in the same order.
  */
 export function stretchesOfBoth(stories) {
   const parts = stories.map(stretches);
@@ -40,10 +40,13 @@ export function stretchesOfBoth(stories) {
     };
     return underCommonKeys(marked(first), order(launches));
   }
-  if (passes[0] === passes[1]) return parts;
+  const tiles = parts.map((part, i) => [...part].flatMap(([key, steps]) => (isVisit(key) ? [corner(i, steps)] : [])));
+  const [one, other] = tiles.map((corners) => [...new Set(corners)].sort().join("; "));
+  if (passes[0] === passes[1] && one === other) return parts;
   const deed = (i, key, steps) => [isVisit(key) && corner(i, steps), ...beatsOf(stories[i], steps)
     .map(({ kind }) => kind)].join();
-  return underCommonKeys(marked(deed), order(passes), true) ?? parts;
+  const most = passes[0] === passes[1] ? tiles.map(({ length }) => length) : passes;
+  return underCommonKeys(marked(deed), order(most), true) ?? parts;
 }
 
 /** Two lists of stretches {key, steps, mark}: those of the same mark get the same key. With `all`, null if a visit of

@@ -20,6 +20,7 @@ from explain.chapters.flash_attention import exercises as flash
 from explain.chapters.flash_attention import tiles
 from explain.chapters.memory_hierarchy import exercises as memory
 from explain.chapters.papers import exercises as papers
+from explain.chapters.side_by_side.pairs import PAIRS
 from explain.chapters.softmax.exercises import Shown as TwoSoftmaxes
 from explain.chapters.speed import exercises as speed
 from explain.chapters.speed import results
@@ -128,6 +129,7 @@ CONTEXTS: dict[str, Callable[[], Sequence[Any]]] = {
         runs(lessons.added_twin(lessons.MERGED), lessons.MERGED),
         runs(lessons.TOPK),
     ),
+    "side_by_side": lambda: tuple(runs(pair.left, pair.right) for pair in PAIRS),
     "triton_ladder": lambda: (climbed(lessons.ONLINE, "softmax_online"), climbed(ASCENDING, "softmax_row")),
     "memory_hierarchy": lambda: tuple(
         memory.Shown(GPUS[gpu], one, trace)

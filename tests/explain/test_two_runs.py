@@ -48,6 +48,16 @@ def test_a_run_waits_in_the_pass_that_only_the_other_makes():
     assert "left: tile 1 of 2, pass 1 of 2; right: tile 1 of 2, pass 2 of 3" in found["told"]
 
 
+def test_a_run_with_larger_tiles_waits_until_the_other_has_read_as_many_keys():
+    pair = PAIR["Two tile sizes"]
+    tiles = ran("compare.js", SHARED, pair.left, pair.right)
+    assert tiles == [[[row, col], [row, col]] for row in (0, 8) for col in (0, 8)]
+    seen = """
+      const last = (i, step) => stories[i].tile(step)?.cols.at(-1) ?? -1;
+      return Array.from(woven[0], (step, t) => [last(0, step), last(1, woven[1][t])]);"""
+    assert all(left <= right for left, right in ran("compare.js", WOVEN + seen, pair.left, pair.right))
+
+
 def test_the_first_access_to_a_buffer_of_one_run_counts_a_load_too():
     found = first_difference("Loop order")
     assert found["name"] == "o_hbm"

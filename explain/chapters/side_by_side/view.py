@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
-from explain.chapters.side_by_side import pairs
+from explain.chapters.side_by_side import exercises, pairs
 from explain.chapters.side_by_side.pairs import PAIRS, Pair
 from explain.experiment import Experiment
+from explain.trace.model import Trace
 from explain.ui import controls, layout
+from explain.ui.exercises import ask
 from explain.ui.repeat import repeated
 from kernels.catalog import KERNELS
 
@@ -50,16 +54,24 @@ def how_to_read() -> None:
     """What the marks mean, and how two runs of different length step together."""
     with layout.part(
         "How two runs step together",
-        "Both runs start each tile together. The shorter one waits on its last line of the tile.",
+        "Both runs start a tile of S together. The one that ends it first waits for the other. A run with larger tiles "
+        "waits until the other has read the same columns.",
         wide=1,
     ):
         layout.prose(
-            "**≠** marks what differs by more than rounding: a byte count, m, α, ℓ, a score or the output. In the map "
-            "of S such a score has a cut corner. A maximum or a sum is compared only where both runs have read the "
-            "same columns of the row."
+            "**≠** marks what differs: bytes moved so far, and m, α, ℓ, scores and outputs that differ by more than "
+            "rounding. In the map of S such a score has a cut corner. m and ℓ are compared only where both runs have "
+            "read the same columns of the row."
         )
         layout.prose(
             "**First difference** (key D) goes to the first value that differs, or to the first access to a buffer in "
             "HBM that only one run uses. Steps are not time: both runs advance line by line, whatever a line costs."
         )
         layout.chapter_link("your_run", "Two trace files of your own →")
+
+
+def closing(experiments: Sequence[Experiment], traces: Sequence[Trace]) -> None:
+    """Questions about the two runs, if both are of one family."""
+    if traces and len({experiment.entry.family for experiment in experiments}) == 1:
+        runs = list(zip(experiments, traces, strict=True))
+        ask("side_by_side", exercises.QUESTIONS, runs, str([experiment.key for experiment in experiments]))

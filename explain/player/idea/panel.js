@@ -385,17 +385,11 @@ export class IdeaPanel extends Panel {
     return box;
   }
 
-  /** “12,288 B read” and “0 B written”: the run's traffic so far. */
+  /** “12,288 B read” and “0 B written”: the run's traffic so far, with a ≠ where that of the run beside differs. */
   traffic() {
-    const { story } = this;
-    const { k } = this.scene;
-    const total = (counted) => story.programs.reduce((sum, { first, end }) => {
-      const at = Math.min(end - 1, k);
-      if (at < first) return sum;
-      const row = counted.subarray(at * story.bufferCount, (at + 1) * story.bufferCount);
-      return sum + row.reduce((all, n) => all + n, 0);
-    }, 0);
-    return [`${bytes(total(story.read))} read`, `${bytes(total(story.written))} written`];
+    const { lane: { marks } } = this;
+    const moved = this.story.traffic(this.scene.k);
+    return ["read", "written"].map((way, i) => `${marks?.moved[i] ? "≠ " : ""}${bytes(moved[i])} ${way}`);
   }
 
   markRow(ctx) {
@@ -418,8 +412,10 @@ export class IdeaPanel extends Panel {
     for (const { item, x, y, width, height } of marks ? this.placed.places : []) {
       if (!item.here || !marks.roles.has(item.role)) continue;
       ctx.strokeRect(x - 2, y - 2, width + 4, height + 4);
-      const size = Math.max(palette.size, palette.smallest);
-      write(ctx, "≠", x + width / 2, y + height + size * 0.9, { size, weight: 700, font: palette.font, align: "center",
+      const size = Math.max(palette.size, palette.smallest), middle = { x: x + width / 2, y: y + height + 2 };
+      ctx.fillStyle = palette.raised;                      // on the frame, where no word stands
+      ctx.fillRect(middle.x - size * 0.5, middle.y - size * 0.45, size, size * 0.9);
+      write(ctx, "≠", middle.x, middle.y, { size, weight: 700, font: palette.font, align: "center",
         colour: palette.alarm });
     }
   }

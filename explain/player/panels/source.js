@@ -85,7 +85,7 @@ export class SourcePanel extends Panel {
     for (const row of this.lit) row.classList.remove("now");
     this.lit.forEach((row) => row.removeAttribute("aria-current"));
     const rows = this.listings[source].children;
-    this.place(rows);
+    const isNew = this.place(rows);
     const last = spans?.[line] ?? line;
     this.lit = Array.from({ length: last - line + 1 }, (_, i) => rows[line - first_line + i]).filter(Boolean);
     this.lit.forEach((row) => row.classList.add("now"));
@@ -93,7 +93,7 @@ export class SourcePanel extends Panel {
     if (!here) return;
     here.setAttribute("aria-current", "step");
     this.placeChip(k, this.lit.at(-1));
-    if (this.lane.moved) this.scrollTo(here, this.lit.at(-1));
+    if (this.lane.moved || isNew) this.scrollTo(here, this.lit.at(-1));
   }
 
   /** Puts what the line set and read beside it, never over it, as far as there is room. */
@@ -111,11 +111,12 @@ export class SourcePanel extends Panel {
     row.append(this.chip);
   }
 
-  /** Measures the lines of a listing once for each layout: to measure at each step would force a layout. */
+  /** Measures the lines of a listing once for each layout, and says whether it did: to measure at each step would force
+   * a layout. */
   place(rows) {
     if (this.placedFor !== this.lane.stamp) this.places.clear();
     this.placedFor = this.lane.stamp;
-    if (this.places.has(rows[0])) return;
+    if (this.places.has(rows[0])) return false;
     this.chip.remove();                                    // the lines without it
     this.high = this.code.clientHeight;
     this.scrolled = this.code.scrollTop;
@@ -125,6 +126,7 @@ export class SourcePanel extends Panel {
       this.places.set(row, { top: row.offsetTop, height: row.offsetHeight, width,
         room: right - (text.lastChild ? lastLineEnd(text).right : 0) });
     }
+    return true;
   }
 
   /** What the chip may hold, the most important first: [{made, width}]. */
@@ -197,9 +199,10 @@ export class SourcePanel extends Panel {
 
   scrollTo(first, last) {
     const { top } = this.places.get(first), end = this.places.get(last);
-    const bottom = end.top + end.height, margin = this.high * 0.28;
-    if (top >= this.scrolled + margin * 0.6 && bottom <= this.scrolled + this.high - margin) return;
-    const to = (this.scrolled = Math.max(0, top - margin));
+    const bottom = end.top + end.height, free = this.high - (bottom - top);
+    const above = Math.max(0, Math.min(this.high * 0.28, free / 2)); // in the middle, where only the statement fits
+    if (top >= this.scrolled + above * 0.6 && bottom <= this.scrolled + this.high - above) return;
+    const to = (this.scrolled = Math.max(0, top - above));
     // In the frame that shows the step, not before: scrolling forces a layout.
     cancelAnimationFrame(this.scrolling);
     this.scrolling = requestAnimationFrame(() => (this.code.scrollTop = this.scrolled = to));

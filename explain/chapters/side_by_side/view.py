@@ -41,11 +41,11 @@ def _show(pair: Pair) -> None:
 
 def _side(prefix: str, start: Experiment) -> Experiment:
     """One side's kernel and parameters."""
-    name, more = st.columns([3, 2], vertical_alignment="bottom")
-    with name:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
         kernel = controls.kernel(LABELS[prefix], start.kernel, f"{prefix}kernel")
+        more = st.popover("Input, sizes")
     presets = controls.ATTENTION_PRESETS if KERNELS[kernel].family == "attention" else controls.ROW_PRESETS
-    with more.popover("Input, sizes", width="stretch"):
+    with more:
         return controls.controls(pairs.opening(kernel), pairs.controls_of(kernel), presets, prefix=prefix, a_row=2)
 
 

@@ -386,8 +386,8 @@ def _rung(number: int, name: str) -> Kernel:
     short, idea = _RUNGS[name]
     skips = number > ORDER.index("causal")  # from this rung on, tiles hidden by the mask are not computed
     return _for_speed(
-        f"rung:{name}", f"Rung {number}: {short}", short, idea, f"kernels.rungs.{name}", kind="rung", call="attention",
-        formula=library_traffic.rung if skips else library_traffic.rung_over_all_keys,
+        f"rung:{name}", f"Attention rung {number}: {short}", short, idea, f"kernels.rungs.{name}", kind="rung",
+        call="attention", formula=library_traffic.rung if skips else library_traffic.rung_over_all_keys,
         check=parameters.check_hopper if name in GLUON else parameters.check_library, hue=0 if name in GLUON else 2,
     )  # fmt: skip
 

@@ -29,7 +29,7 @@ def records_choice(*beside: Callable[[], None]) -> list[Entry]:
     if options and not set(st.session_state.get(key) or ()) & set(options):
         before = [one for one in st.session_state.get(SHOWN, ()) if one in options]
         st.session_state[key] = before or [next(iter(options))]
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with st.container(horizontal=True, vertical_alignment="bottom", key="records"):
         if options:
             st.pills(
                 "Measured on",

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import plotly.graph_objects as go
 
+from explain.chapters.three_numbers.levels import recorded_trace
 from explain.counters.model import TOLERANCE, CopyCheck, Counters, total
 from explain.experiment import Experiment
 from explain.figures import palette
-from explain.figures.labels import widest
+from explain.figures.labels import text_width, unbroken, widest, wrapped
 from explain.figures.numbers import NONE, count, duration, fixed, grouped, moved, number, percent, ratio, si
 from explain.figures.plot import FONT, logarithmic, plot, titled
 from explain.figures.tables import Column, markdown, plain
-from explain.gpus import card, specified
+from explain.gpus import GPUS, card, specified
 from explain.kept import kept
 from explain.prediction import Model
 from explain.records.code import is_stale
@@ -54,31 +56,34 @@ def _tensor(point: Point) -> float | None:
 
 
 def _of_formula(point: Point) -> float | None:
-    """The bytes that DRAM read with a cold L2, in percent of the formula's."""
+    """The bytes read from HBM with a cold L2, in percent of the formula's."""
     read = point.counters.cold.dram_read_bytes if point.counters else None
     return None if read is None else 100 * read / point.experiment.traffic.read_bytes
 
 
 QUANTITIES: Mapping[str, Quantity] = {
     "time, µs": lambda point: 1e3 * point.timing.median_ms if point.timing else None,
-    "DRAM read, L2 cold, MB": _counted("dram_read_bytes"),
-    "DRAM ÷ formula, %": _of_formula,
-    "DRAM read, L2 warm, MB": _counted("dram_read_bytes", warm=True),
-    "DRAM written + left in L2, MB": _written,
+    "HBM read, L2 cold, MB": _counted("dram_read_bytes"),
+    "HBM ÷ formula, %": _of_formula,
+    "HBM read, L2 warm, MB": _counted("dram_read_bytes", warm=True),
+    "HBM written, or left in L2, MB": _written,
     "L2 → SM read, MB": _counted("l2_read_bytes"),
     "SM → L2 written, MB": _counted("l2_written_bytes"),
     "requested at L1, MB": _counted("l1_bytes"),
-    "spilled registers, stored and loaded, MB": _counted("spilled_bytes"),
+    "registers spilled, MB": _counted("spilled_bytes"),
     "tensor cores busy, %": _tensor,
     "memory held, MB": lambda point: None if point.peak_bytes is None else point.peak_bytes / 1e6,
 }
 """The quantities of a point, by name with unit."""
-FORMULA = "formula: read, MB"
-FIRST = ("time, µs", FORMULA, "DRAM read, L2 cold, MB", "DRAM ÷ formula, %")
+KERNEL, SIZES, FORMULA, DATE = "kernel", "sizes", "formula: read, MB", "measured on"
+FIRST = ("time, µs", FORMULA, "HBM read, L2 cold, MB", "HBM ÷ formula, %")
 """The quantities that a table of one record begins with."""
+HEADING = 95
+"""How wide a line of a heading is at most, in pixels: the numbers below are short."""
 _WORDS = {
-    "batch": "batch {}", "heads": "{} heads", "seq_len": "N = {}", "head_dim": "d = {}", "k": "K = {}", "dtype": "{}",
-    "causal": "causal", "block_m": "BLOCK_M {}", "block_n": "BLOCK_N {}",
+    "batch": "batch {}", "heads": "{} heads", "kv_heads": "{} KV heads", "seq_len": "N = {}", "kv_len": "{} keys",
+    "head_dim": "d = {}", "k": "K = {}", "dtype": "{}", "block_m": "BLOCK_M {}", "block_n": "BLOCK_N {}",
+    "block_d": "BLOCK_D {}", "splits": "{} splits", "tokens": "{} tokens", "vocab": "V = {}", "dim": "d = {}",
 }  # fmt: skip
 """How a reader says a parameter's value; a softmax's rows and cols are one shape."""
 
@@ -104,22 +109,19 @@ def kernels(plan: Plan, shown: Sequence[Entry]) -> list[str]:
 def rows(
     plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str = ""
 ) -> list[dict[str, str | float | None]]:
-    """The plan's experiments in the records, of one `kernel` or of all: every quantity of a single record, or one
-    `quantity` of each record.
+    """The plan's experiments in the records, of one `kernel` or of all, kernel after kernel: every quantity of a single
+    record, or one `quantity` of each record.
     """
     table: list[dict[str, str | float | None]] = []
-    for experiment in plan.experiments:
-        if kernel not in ("", experiment.kernel):
-            continue
+    _, own_sizes = _words(plan, shown, kernel)
+    for experiment, own in own_sizes.items():
         points = [one.record.point(experiment) for one in shown]
-        if not any(points):
-            continue
-        formula = experiment.traffic
-        row: dict[str, str | float | None] = {"kernel": experiment.entry.title}
-        row["sizes"] = sizes(experiment)
-        row[FORMULA] = formula.read_bytes / 1e6
+        row: dict[str, str | float | None] = {KERNEL: experiment.entry.title}
+        row[SIZES] = own
+        row[FORMULA] = experiment.traffic.read_bytes / 1e6
         if quantity is None:
             row |= {name: value(points[0]) if points[0] else None for name, value in QUANTITIES.items()}
+            row[DATE] = _date(shown[0].record, points[0])
         else:
             value = QUANTITIES[quantity]
             row |= {
@@ -131,35 +133,91 @@ def rows(
     return [{name: value for name, value in row.items() if name in known} for row in table]
 
 
+def _measured(plan: Plan, shown: Sequence[Entry], kernel: str) -> list[Experiment]:
+    """The plan's experiments in any of the records, of one `kernel` or of all, kernel after kernel."""
+    there = [one for one in plan.experiments if any(entry.record.point(one) for entry in shown)]
+    order = kernels(plan, shown)
+    return sorted((one for one in there if kernel in ("", one.kernel)), key=lambda one: order.index(one.kernel))
+
+
+def _date(record: Record, point: Point | None) -> str | None:
+    """The day of a measurement, in one piece."""
+    if point is None:
+        return None
+    return (point.origin.provenance if point.origin else record.provenance).date.replace("-", "‑")
+
+
+@kept
+def in_every_row(plan: Plan, shown: Sequence[Entry], kernel: str = "") -> str:
+    """The sizes that all rows share, as words; "" if there are none."""
+    return ", ".join(_words(plan, shown, kernel)[0])
+
+
+def _words(plan: Plan, shown: Sequence[Entry], kernel: str) -> tuple[list[str], dict[Experiment, str]]:
+    """The sizes that all rows share, and each row's own: no two rows of a kernel say the same."""
+    there = _measured(plan, shown, kernel)
+    values: dict[str, set[object]] = {}
+    for one in there:
+        for name, value in one.values.items():
+            values.setdefault(name, set()).add(value)
+    said = [_sizes(one, {name for name, found in values.items() if len(found) > 1}) for one in there]
+    shared = [words for words in said[0] if all(words in other for other in said)] if len(said) > 1 else []
+    own = (", ".join([words for words in one if words not in shared] or one) for one in said)
+    return shared, dict(zip(there, own, strict=True))
+
+
 def sizes(experiment: Experiment) -> str:
     """An experiment's sizes as a reader says them: "4,096 × 8,192, BLOCK_N 4,096"."""
+    return ", ".join(_sizes(experiment))
+
+
+def _sizes(experiment: Experiment, varied: Collection[str] = ()) -> list[str]:
+    """The sizes that differ from the kernel's defaults, and those `varied`, each as words; without those that follow
+    from others.
+    """
     values, own = experiment.values, changed(experiment)
-    shape = [f"{count(values['rows'])} × {count(values['cols'])}"] if "rows" in values else []
-    said = [_WORDS[name].format(count(v) if isinstance(v, int) else v) for name, v in own.items() if name in _WORDS]
-    return ", ".join(shape + said)
+    said = [f"{count(values['rows'])} × {count(values['cols'])}"] if "rows" in values else []
+    for parameter in experiment.entry.parameters:
+        name, value = parameter.name, values[parameter.name]
+        if name in ("rows", "cols") or (name not in own and (name not in varied or callable(parameter.default))):
+            continue
+        if isinstance(value, bool):
+            said.append(name if value else f"not {name}")
+        else:
+            words = _WORDS.get(name, f"{name} {{}}")
+            said.append(words.format(count(value) if isinstance(value, int) else value))
+    return said
 
 
 @kept
 def points_table(plan: Plan, shown: Sequence[Entry], quantity: str | None, every: bool = True, kernel: str = "") -> str:
-    """`rows` as Markdown; a kernel's name stands in its first row. Of a single record it has the columns of `FIRST`
-    unless `every` is asked for.
+    """`rows` as Markdown; where all kernels are asked for, each one's name stands in its first row. Of a single record
+    it has the columns of `FIRST` unless `every` is asked for.
     """
     table = rows(plan, shown, quantity, kernel)
     names = list(dict.fromkeys(name for row in table for name in row))
     if quantity is None:
-        first = [name for name in ("kernel", "sizes", *FIRST) if name in names]
-        names = [*first, *(name for name in names if every and name not in first)]
+        more = [name for name in names if every and name not in (KERNEL, SIZES, *FIRST, DATE)]
+        names = [name for name in (KERNEL, SIZES, *FIRST, *more, DATE) if name in names]
+    names = [name for name in names if not (kernel and name == KERNEL)]
     columns = [
-        name if name in ("kernel", "sizes")
-        else Column(plain(name), _format(quantity or name))
+        name if name in (KERNEL, SIZES, DATE)
+        else Column("<br>".join(map(plain, wrapped(name, HEADING, FONT, bold=True))), _format(quantity or name))
         for name in names
     ]  # fmt: skip
-    before = [None, *(row["kernel"] for row in table)]
-    cells = [
-        ["" if row["kernel"] == last else f"**{row['kernel']}**", *(row.get(name) for name in names[1:])]
-        for row, last in zip(table, before, strict=False)
-    ]
-    return markdown(columns, cells)
+    cells = []
+    for row, above in zip(table, [{}, *table], strict=False):
+        begins = row[KERNEL] != above.get(KERNEL)
+        own = _marked(str(row[SIZES]), "" if begins else str(above[SIZES]))
+        cells.append(row | {KERNEL: f"**{row[KERNEL]}**" if begins else "", SIZES: own})
+    return markdown(columns, [[row.get(name) for name in names] for row in cells])
+
+
+def _marked(sizes: str, above: str) -> str:
+    """A row's sizes, bold where the row `above` differs; lines break between two of them only."""
+    known = above.split(", ")
+    words = ((one, one.replace(" ", "&nbsp;")) for one in sizes.split(", "))
+    return ", ".join(f"<b>{shown}</b>" if above and one not in known else shown for one, shown in words)
 
 
 def _format(quantity: str) -> Callable[[float], str]:
@@ -169,7 +227,7 @@ def _format(quantity: str) -> Callable[[float], str]:
 
 @dataclass(frozen=True)
 class Spilled:
-    """What a kernel wrote to L2 besides its output, in two short sentences, and to the byte; Markdown."""
+    """The row that wrote most spilled registers, in short sentences, and one to the byte; Markdown."""
 
     told: str
     exact: str
@@ -177,26 +235,35 @@ class Spilled:
 
 @kept
 def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
-    """The plan's first kernel, or this `kernel`, that wrote its output and its spilled registers, nothing else; None
-    if the counters show no such kernel.
+    """What the plan's kernels, or this `kernel`, wrote to L2 besides their output; None if nothing was spilled.
+
+    `exact` is of the largest spill that is the whole difference, "" if there is none.
     """
-    for experiment in plan.experiments:
-        point = one.record.point(experiment)
-        if point is None or point.counters is None or kernel not in ("", experiment.kernel):
-            continue
-        counts, output = point.counters.cold, experiment.traffic.written_bytes
-        if (spill := counts.spill_written_bytes) and counts.l2_written_bytes == output + spill:
+    _, own = _words(plan, [one], kernel)
+    found = [
+        (point.counters.cold.spill_written_bytes, point.counters.cold.l2_written_bytes, experiment)
+        for experiment in own
+        if (point := one.record.point(experiment)) and point.counters
+    ]
+    most = sorted(((s, w, e) for s, w, e in found if s and w), key=lambda row: -row[0])
+    if not most:
+        return None
+    spill, wrote, worst = most[0]
+    told = (
+        f"**Registers spill in {count(len(most))} of {count(len(found))} counted rows.** Most in {worst.entry.title} "
+        f"at {own[worst]}: of the {moved(wrote)} that it writes to L2, {moved(spill)} are spilled "
+        "registers."
+    )
+    for spill, wrote, experiment in most:
+        if wrote == (output := experiment.traffic.written_bytes) + spill:
             stored = " and ".join(term.buffer for term in experiment.traffic.terms if term.written)
-            wide = experiment.values.get("head_dim")
-            at = f"d = {wide}" if wide else sizes(experiment)
             return Spilled(
-                f"**At {at} the tile of {experiment.entry.title} does not fit in the registers.** Spilled registers "
-                f"are {moved(spill)} of the {moved(output + spill)} that it writes to L2.",
-                f"**Spilled, to the byte**: {experiment.entry.title} at {sizes(experiment)} wrote "
-                f"{count(output + spill)} bytes to L2. {count(output)} bytes are {stored}, {count(spill)} bytes are "
-                "spilled registers. Loading those again is not in this sum.",
+                told,
+                f"**Spilled, to the byte**: {experiment.entry.title} at {own[experiment]} wrote {count(wrote)} bytes "
+                f"to L2. {count(output)} bytes are {stored}, {count(spill)} bytes are spilled registers. Loading "
+                "those again is not in this sum.",
             )
-    return None
+    return Spilled(told, "")
 
 
 @kept
@@ -243,6 +310,33 @@ def _facts(one: Entry) -> dict[str, str]:
 
 
 @kept
+def sources_table(example: Experiment, shown: Sequence[Entry], model: Model | None) -> str:
+    """The sources of numbers, what each counts or measures, and what it says of one run, as Markdown."""
+    traced = recorded_trace(example)
+    found = ((one, point) for one in shown if (point := one.record.point(example)))
+    one, point = next(found, (None, None))
+    read = point.counters.cold.dram_read_bytes if point and point.counters else None
+    facts = (
+        duration(point.seconds) if point and point.seconds else None,
+        f"{moved(read)} from HBM" if read else None,
+        f"on {plain(one.record.gpu)}" if one else None,
+    )
+    guesses = ((gpu, model.seconds(example, gpu)) for gpu in GPUS.values() if gpu.name != model.gpu) if model else ()
+    guess = next((f"{duration(seconds)} on an {gpu.name}" for gpu, seconds in guesses if seconds is not None), None)
+    rows = (
+        ("○&nbsp;**formula**", "bytes and FLOPs, computed from the sizes", f"{moved(example.traffic.read_bytes)} read"),
+        ("◉&nbsp;**trace**", "each load and store, counted in Triton's interpreter; never a time",
+         traced and f"{moved(traced.of(False))} read"),
+        ("●&nbsp;**hardware**", "times, errors and bytes, measured on a GPU: now, or **recorded** before",
+         ", ".join(filter(None, facts)) or None),
+        ("**compiler**", "registers and shared memory of a kernel, before it runs",
+         "[What does a tile cost?](./tile_cost)"),
+        ("○&nbsp;**predicted**", "a time on a GPU without a record, from a model", guess),
+    )  # fmt: skip
+    return markdown(("source", "what it counts or measures", "example"), rows)
+
+
+@kept
 def made(one: Entry) -> list[tuple[str, str, str]]:
     """What was measured: name, how many, and on what, how or when."""
     points = list(one.record.points.values())
@@ -273,8 +367,15 @@ def missed_table(shown: Sequence[Entry]) -> str:
     return markdown(("record", "kernel", "sizes", "why"), rows)
 
 
+NARROWEST = 450
+"""The width of a plot's axis at least, in pixels; on a phone it scrolls."""
 UNITS = {"B/s": "bytes", "FLOP/s": "FLOPs"}
 """What a roof's unit counts."""
+_PAIRS = {
+    "B/s": ("shared", "hbm", "Shared memory delivers {} as many bytes per second as HBM"),
+    "FLOP/s": ("matmul bf16", "exp", "A bf16 matmul runs {} as many FLOPs per second as exponentials"),
+}
+"""Of each unit: the limit of the longest bar, one to compare it with, and what their ratio says."""
 
 
 @kept
@@ -304,6 +405,7 @@ def limits(shown: Sequence[Entry]) -> list[go.Figure]:
 
 def _limits(shown: Sequence[Entry], unit: str) -> go.Figure:
     figure, levels, alone = plot(), set(), len(shown) == 1
+    ends: list[tuple[str, float]] = []
     for place, one in enumerate(shown, start=1):
         roofs = [roof for roof in one.record.roofs.values() if roof.unit == unit]
         names = [roof_name(roof.level) for roof in roofs]
@@ -311,6 +413,8 @@ def _limits(shown: Sequence[Entry], unit: str) -> go.Figure:
         stated = [specified(roof.level, one.record.gpu) for roof in roofs]
         told = [_told(roof, rate, alone) for roof, rate in zip(roofs, stated, strict=True)]
         rates = [roof.per_second for roof in roofs]
+        marks = [max(rate, known or 0) for rate, known in zip(rates, stated, strict=True)]
+        ends += zip(told, marks if alone else rates, strict=True)
         hues = [_hue(roof.level) if alone else f"series-{place}" for roof in roofs]
         figure.add_bar(
             y=names, x=rates, orientation="h", name=plain(one.label), showlegend=not alone,
@@ -324,23 +428,16 @@ def _limits(shown: Sequence[Entry], unit: str) -> go.Figure:
                 marker={"symbol": "line-ns", "size": 26, "line": {"width": 3, "color": palette.mid("slate")}},
             )  # fmt: skip
             figure.add_scatter(  # its text is clear of bar and line
-                y=names, x=[max(roof.per_second, rate or 0) for roof, rate in zip(roofs, stated, strict=True)],
-                mode="text", text=told, textposition="middle right", cliponaxis=False, showlegend=False,
-                hoverinfo="skip",
+                y=names, x=marks, mode="text", text=told, textposition="middle right", cliponaxis=False,
+                showlegend=False, hoverinfo="skip",
             )  # fmt: skip
-    most = max(
-        rate
-        for one in shown
-        for roof in one.record.roofs.values()
-        if roof.unit == unit
-        for rate in (roof.per_second, specified(roof.level, one.record.gpu) or 0.0)
-    )
+    most = max(end for _, end in ends)
     decade = 10.0 ** (math.floor(math.log10(most)) - 1)
-    step = next(decade * size for size in (1, 2, 5, 10, 20, 50) if most < 4 * decade * size)
-    marks = {step * place: si(step * place, unit) for place in range(math.floor(most / step) + 1)}
+    step = next(decade * size for size in (1, 2, 2.5, 5, 10, 20, 25, 50) if most < 4 * decade * size)
+    ticks = {step * place: si(step * place, unit) for place in range(math.floor(most / step) + 1)}
     figure.update_xaxes(
-        title=f"{UNITS.get(unit, unit)} per second", tickvals=list(marks), ticktext=["0", *list(marks.values())[1:]],
-        range=[0, (1.6 if alone else 2.1) * most], tickangle=0,
+        title=f"{UNITS.get(unit, unit)} per second", tickvals=list(ticks), ticktext=["0", *list(ticks.values())[1:]],
+        range=[0, 1.02 * most], tickangle=0,
     )  # fmt: skip
     figure.update_yaxes(autorange="reversed", ticksuffix="  ", showgrid=not alone, automargin=False)
     drawn = [roof for one in shown for roof in one.record.roofs.values()]
@@ -349,16 +446,27 @@ def _limits(shown: Sequence[Entry], unit: str) -> go.Figure:
         said = {roof_name(roof.level): f"\u2002{si(roof.per_second, roof.unit)}" for roof in drawn}
         figure.update_yaxes(tickvals=list(said), ticktext=[f"{name}<b>{rate}</b>" for name, rate in said.items()])
         room += widest(said.values(), FONT, bold=True)
+    spare = max(  # what words need beyond the end of the axis, in the narrowest plot
+        text_width(re.sub("</?b>", "", words), FONT, bold=not alone) - (1 - end / most) * NARROWEST
+        for words, end in ends
+    )
     figure.update_layout(
-        meta=unit, height=110 + 34 * len(levels) * max(1, len(shown)), margin={"l": room, "r": 8, "t": 34, "b": 8},
+        meta=unit, height=110 + 34 * len(levels) * max(1, len(shown)),
+        margin={"l": room, "r": 16 + max(0, spare), "t": 4 if alone else 34, "b": 8},
         barmode="group", bargap=0.3, hovermode="closest", showlegend=True,
-        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "traceorder": "reversed"},
+        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
     )  # fmt: skip
-    stated_rates = [(roof, specified(roof.level, shown[0].record.gpu)) for roof in drawn if roof.unit == unit]
-    shares = [f"{roof_name(roof.level)}: {percent(roof.per_second / rate)}" for roof, rate in stated_rates if rate]
-    if alone and shares:
-        titled(figure, f"{shares[0]} of the datasheet's rate")
+    if alone:
+        titled(figure, _compared(shown[0].record, unit))
     return figure
+
+
+def _compared(record: Record, unit: str) -> str:
+    """What the bars of a unit show first, in one sentence: the fastest beside the one that costs most."""
+    high, low, words = _PAIRS.get(unit, ("", "", ""))
+    if not {high, low} <= set(record.roofs):
+        return f"{UNITS.get(unit, unit)} per second"
+    return words.format(ratio(record.roofs[high].per_second / record.roofs[low].per_second))
 
 
 def _told(roof: Roof, stated: float | None, alone: bool) -> str:
@@ -404,7 +512,7 @@ def roofs_table(shown: Sequence[Entry]) -> str:
 def copy_words(copy: CopyCheck) -> str:
     """The result of the copy check in words."""
     if copy.read_bytes is None:
-        return "no DRAM bytes counted"
+        return "no HBM bytes counted"
     parts = [f"read {_off(copy.read_bytes, copy.copied_bytes)}"]
     if copy.written_bytes is not None:
         parts.append(f"written {_off(copy.written_bytes, copy.copied_bytes)}")
@@ -416,8 +524,8 @@ def counts_table(counters: Counters, formula_read: int, formula_written: int) ->
     rows = [
         (name, formula, *(getattr(counts, field) for counts in (counters.cold, counters.warm)))
         for name, formula, field in (
-            ("read: by formula, and at DRAM", formula_read, "dram_read_bytes"),
-            ("written: by formula, and at DRAM during the run", formula_written, "dram_written_bytes"),
+            ("read: by formula, and from HBM", formula_read, "dram_read_bytes"),
+            ("written: by formula, and to HBM during the run", formula_written, "dram_written_bytes"),
             ("written, still dirty in L2", None, "dirty_bytes"),
             ("read by the SMs from L2", None, "l2_read_bytes"),
             ("written by the SMs to L2", None, "l2_written_bytes"),
@@ -457,12 +565,30 @@ def _listed(values: set[str]) -> str:
 
 
 @kept
-def prediction_table(model: Model) -> str:
-    """The model's error for each kernel, with the efficiencies that were fitted, as Markdown."""
-    rows = []
-    for kernel, (overhead, e_bytes, e_flops) in model.fitted.items():
+def least_predictable(model: Model) -> str:
+    """The kernel with the largest median error, in a sentence; Markdown."""
+    errors = _errors(model)
+    kernel = next(iter(errors))
+    return unbroken(
+        f"The kernel with the largest median error, {ratio(errors[kernel][1])}, is **{KERNELS[kernel].title}**."
+    )
+
+
+def _errors(model: Model) -> dict[str, tuple[int, float, float]]:
+    """Of each kernel how many times, their median error and the worst; the largest median error first."""
+    errors = {}
+    for kernel in model.fitted:
         factors = [point.factor for point in model.points if point.experiment.kernel == kernel]
-        errors = (len(factors), float(np.median(factors)), max(factors))
+        errors[kernel] = (len(factors), float(np.median(factors)), max(factors))
+    return dict(sorted(errors.items(), key=lambda item: -item[1][1]))
+
+
+@kept
+def prediction_table(model: Model) -> str:
+    """The model's error for each kernel, the worst first, with the efficiencies that were fitted, as Markdown."""
+    rows = []
+    for kernel, errors in _errors(model).items():
+        overhead, e_bytes, e_flops = model.fitted[kernel]
         rows.append((KERNELS[kernel].title, *errors, duration(overhead), percent(e_bytes), percent(e_flops)))
     columns = (
         "kernel", Column("times"), Column("median error", ratio), Column("worst error", ratio), Column("overhead", str),
@@ -471,17 +597,25 @@ def prediction_table(model: Model) -> str:
     return markdown(columns, rows)
 
 
+_FAMILIES = {
+    "softmax": ("softmax", "circle"),
+    "attention": ("attention", "diamond"),
+    "loss": ("cross entropy", "square"),
+}
+"""The families that are measured: name and symbol in a chart."""
+
+
 @kept
 def predicted_chart(model: Model) -> go.Figure:
     """Each recorded time over the time that the model predicts without it; on the diagonal both are equal."""
     figure = plot()
-    families = {"softmax": "series-1", "attention": "series-2"}
-    for family, hue in families.items():
+    for place, (family, (name, symbol)) in enumerate(_FAMILIES.items(), start=1):
         own = [point for point in model.points if point.experiment.entry.family == family]
         figure.add_scatter(
-            x=[point.seconds for point in own], y=[point.measured for point in own], mode="markers", name=family,
-            marker={"color": palette.mid(hue), "size": 9, "opacity": 0.7},
-            text=[f"{KERNELS[p.experiment.kernel].short}, {settings(p.experiment)}: {ratio(p.factor)}" for p in own],
+            x=[point.seconds for point in own], y=[point.measured for point in own], mode="markers",
+            name=name,
+            marker={"color": palette.mid(f"series-{place}"), "size": 9, "opacity": 0.7, "symbol": symbol},
+            text=[f"{p.experiment.entry.title}, {sizes(p.experiment)}: {ratio(p.factor)}" for p in own],
             hovertemplate="%{text} off<extra></extra>",
         )  # fmt: skip
     low, high = (edge(s for p in model.points for s in (p.measured, p.seconds)) for edge in (min, max))
@@ -490,20 +624,19 @@ def predicted_chart(model: Model) -> go.Figure:
         line={"color": palette.mid("slate"), "dash": "dash", "width": 1},
     )  # fmt: skip
     marks = [10.0**power for power in range(-6, 1) if low / 3 < 10.0**power < 3 * high]
-    worst = max(model.points, key=lambda point: point.factor)
+    worst, off = model.worst, f"{ratio(model.worst.factor)} off"
     figure.add_annotation(
-        x=math.log10(worst.seconds), y=math.log10(worst.measured), ax=0, ay=-70, arrowhead=2,
-        arrowcolor=palette.mid("slate"),
-        text=f"{KERNELS[worst.experiment.kernel].short}: {ratio(worst.factor)} off", font={"size": FONT},
+        x=math.log10(worst.seconds), y=math.log10(worst.measured), ax=0, arrowhead=2,
+        ay=-60 if worst.measured > worst.seconds else 60, arrowcolor=palette.mid("slate"), font={"size": FONT},
+        text="<br>".join([*wrapped(worst.experiment.entry.title, 260, FONT), off]),
     )  # fmt: skip
     edges = [math.log10(low / 1.5), math.log10(1.5 * high)]
     texts = {mark: duration(mark) for mark in marks}
-    figure.update_xaxes(**logarithmic("predicted time", texts), range=edges, constrain="domain")
-    figure.update_yaxes(
-        **logarithmic("measured time", texts), range=edges, scaleanchor="x", scaleratio=1, constrain="domain"
-    )
+    figure.update_xaxes(**logarithmic("predicted time", texts), range=edges)
+    figure.update_yaxes(**logarithmic("measured time", texts), range=edges)
     figure.update_layout(
-        height=520, margin={"l": 8, "r": 8, "t": 36, "b": 8}, hovermode="closest",
+        height=480, margin={"l": 8, "r": 8, "t": 36, "b": 8}, hovermode="closest",
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
     )  # fmt: skip
+    titled(figure, f"Half of the predicted times are within {ratio(model.median)} of the measured ones")
     return figure

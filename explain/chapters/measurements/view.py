@@ -10,9 +10,11 @@ import streamlit as st
 from explain.chapters.measurements import figures
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
+from explain.figures.labels import unbroken
 from explain.gpus import card
 from explain.prediction import fitted
 from explain.records import file, registry
+from explain.records.plans import sizes
 from explain.records.registry import Entry
 from explain.ui import layout
 from explain.ui.charts import chart, sourced
@@ -27,36 +29,41 @@ SAMPLE = Experiment.of("softmax_online", {"rows": 4096, "cols": 8192, "block_n":
 
 OPENING = "flash_attention"
 """The kernel that the table of one record opens on, where the set has it."""
+EXAMPLE = sizes(OPENING)[0]
+"""The run that every source says something of."""
 MEASURED = """
 - **L2 cold**: the cache holds none of the inputs when the run begins. **L2 warm**: the same kernel has just run.
 - **Copy check**: first, a copy of 1 GiB is counted. Its bytes are known. If the count is off by more than 0.1%, the
   counters are not trusted, and nothing is counted.
 - **Time**: the median of many calls, after the first. The first call compiles; the page *Speed* shows what that costs.
-- **DRAM ÷ formula**: under 100%, L2 served the rest. Over 100%, something was read again.
-- **Spilled registers** go through L1 to L2, and on to DRAM when L2 is full: such a kernel writes more than its
-  formula.
+- **HBM**: the counters call it *dram*.
+- **HBM ÷ formula**: under 100%, L2 served the rest. Over 100%, something was read again.
+- **Registers spilled**: bytes stored and loaded again. They go through L1 to L2, and on to HBM when L2 is full: such a
+  kernel writes more than its formula.
 """
 
 
-SOURCES = """
-Every byte and every time in this app names its source:
+INTRODUCTION = """
+Every byte and every time in this app names its source. The table has the five sources, and what each says of one run.
 
-○ **formula**: computed from the sizes.
-
-◉ **trace**: counted while the kernel's lines run in Triton's interpreter. Never a time.
-
-● **hardware**: measured on a GPU: now, or **recorded** before. This page has what was recorded of the kernels that\
- the chapters teach, each with its GPU and date. Speed, Cross entropy, Backward and Decoding show the times of fast\
- kernels.
-
-Where nothing was measured, **compiler** is what a compiler says of a kernel, and **predicted** is a model's time.
+This page has the recorded measurements of the kernels that the chapters teach. Fast kernels are timed in\
+ [Speed](./speed), [Cross entropy](./cross_entropy), [Backward](./backward) and [Decoding](./decoding).
 """
 
 
 def headline(shown: Sequence[Entry]) -> None:
     """Where numbers come from; how many experiments the first record has, on which GPU and when."""
+    layout.introduce(INTRODUCTION)
     _cards(figures.made(shown[0]) if shown else [])
-    layout.introduce(SOURCES)
+    _sources(shown)
+
+
+@repeated
+def _sources(shown: Sequence[Entry]) -> None:
+    record = registry.recorded()
+    with st.container(key="numbers of sources", gap="small"):
+        st.markdown(figures.sources_table(EXAMPLE, shown, fitted(record) if record else None))
+        st.caption(f"Each example: {EXAMPLE.entry.title}, {figures.sizes(EXAMPLE)}")
 
 
 @repeated
@@ -76,7 +83,7 @@ def limits(shown: Sequence[Entry]) -> None:
             "Small kernels that do one thing: move bytes, multiply matrices, or compute exponentials. Their best rates "
             "are the roofs in the rooflines and the peaks of the speed page.\n\n"
             "**The vertical mark** is the datasheet's rate, where it states one, with the share of it that is "
-            "reached. No kernel reaches all of it.",
+            "reached.",
         ):
             _cards(figures.most_used(shown[0].record))
             for figure in figures.limits(shown):
@@ -101,7 +108,7 @@ def numbers(shown: Sequence[Entry]) -> None:
             sourced(one.source)
     with folded:
         with st.expander("How they were measured"):
-            layout.prose(MEASURED + (f"- {spilled.exact}\n" if spilled else ""))
+            layout.prose(MEASURED + (f"- {spilled.exact}\n" if spilled and spilled.exact else ""))
         with st.expander("Versions, dates and methods"), st.container(key="numbers of records"):
             st.markdown(figures.about(shown), unsafe_allow_html=True)
         if missed := figures.missed_table(shown):
@@ -131,6 +138,8 @@ def _points(shown: Sequence[Entry]) -> figures.Spilled | None:
     if len(shown) > 1:
         quantity = places[2].selectbox("Quantity", list(figures.QUANTITIES), key="quantity", bind="query-params")
     every = quantity is not None or places[2].toggle("Every column", key="every", bind="query-params")
+    if shared := figures.in_every_row(plans[name], shown, kernel):
+        st.caption(f"In every row: {shared}")
     with st.container(key="numbers of points"):
         st.markdown(figures.points_table(plans[name], shown, quantity, every, kernel), unsafe_allow_html=True)
     return None if quantity else figures.spilled(plans[name], shown[0], kernel)
@@ -200,13 +209,17 @@ def predictions() -> None:
         return
     with layout.part(
         "Predicted times, and how wrong they are",
-        "For a GPU without a record, the pages predict times:\n\n**overhead + max(bytes ÷ bandwidth, FLOPs ÷ peak)**"
-        "\n\nThe model ignores idle SMs. Bandwidth and peak are the GPU's specification. "
-        f"Overhead and two efficiencies are fitted to each kernel's own times on the {model.gpu}.\n\nA time that was "
-        f"recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So a kernel that is slower "
-        "than its model stays slower.\n\n**How wrong is it?** The chart predicts each of "
-        f"{len(model.points)} recorded times from the kernel's other times: {model.errors}. A kernel with one time "
-        "only is left out. On another GPU the error is not measured: no other was recorded.",
+        "For a GPU without a record, the pages predict times:\n\n**overhead + max(bytes ÷ bandwidth, FLOPs ÷ peak) ÷ "
+        "busy**\n\n"
+        "- bandwidth and peak: the GPU's specification\n"
+        "- busy: the share of the SMs that have a program\n"
+        f"- overhead, and the share of bandwidth and peak that is reached: fitted to each kernel's times on the "
+        f"{model.gpu}\n\n"
+        f"A time that was recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So a kernel that "
+        "is slower than its model stays slower.\n\n"
+        f"**How wrong is it?** Each of {len(model.points)} recorded times is predicted from the kernel's other times: "
+        f"{unbroken(model.errors)}. {figures.least_predictable(model)}\n\nOn another GPU the error is not "
+        "measured: no other was recorded.",
     ):
         chart(figures.predicted_chart(model), "predicted and measured times")
         with st.expander("Each kernel's error, and what was fitted"), st.container(key="numbers of predictions"):

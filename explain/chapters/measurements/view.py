@@ -35,7 +35,7 @@ MEASURED = """
 - **L2 cold**: the cache holds none of the inputs when the run begins. **L2 warm**: the same kernel has just run.
 - **Copy check**: first, a copy of 1 GiB is counted. Its bytes are known. If the count is off by more than 0.1%, the
   counters are not trusted, and nothing is counted.
-- **Time**: the median of many calls, after the first. The first call compiles; the page *Speed* shows what that costs.
+- **Time**: the median of many calls, after the first. The first call compiles; [Speed](./speed) shows what that costs.
 - **HBM**: the counters call it *dram*.
 - **HBM ÷ formula**: under 100%, L2 served the rest. Over 100%, something was read again.
 - **Registers spilled**: bytes stored and loaded again. They go through L1 to L2, and on to HBM when L2 is full: such a
@@ -81,7 +81,7 @@ def limits(shown: Sequence[Entry]) -> None:
         with layout.part(
             "What each GPU can do at most",
             "Small kernels that do one thing: move bytes, multiply matrices, or compute exponentials. Their best rates "
-            "are the roofs in the rooflines and the peaks of the speed page.\n\n"
+            "are the roofs in [Sweeps and roofline](./sweeps) and the peaks in [Speed](./speed).\n\n"
             "**The vertical mark** is the datasheet's rate, where it states one, with the share of it that is "
             "reached.",
         ):

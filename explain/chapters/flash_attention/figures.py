@@ -142,21 +142,31 @@ def _rim(y: float) -> list[str]:
 
 
 def verdict(cost: Cost, gpu: Gpu) -> str:
-    """Whether the tile runs on the GPU, and its price, in a sentence or two."""
-    if refused := " ".join(filter(None, (too_large(launch, gpu) for launch in cost.launches))):
-        return refused
+    """Whether the tile runs on the GPU, in bold, and what it spills, as Markdown."""
     worst = max(cost.launches, key=lambda launch: launch.spill_store_bytes)
+    spilled = _spilled(worst, gpu) if worst.spill_store_bytes else "Nothing spills."
+    if refused := " ".join(filter(None, (too_large(launch, gpu) for launch in cost.launches))):
+        return f"**{refused}**\n\n{spilled}"
     fewest = min((occupancy(launch, gpu) for launch in cost.launches), key=lambda fits: fits.programs)
-    spilled = ""
-    if worst.spill_store_bytes:
-        spilled = (
-            f" There are too few registers, so each thread spills to local memory: {worst.spills}. Local memory lies "
-            f"in {gpu.hbm} behind the caches. The traffic formula does not count these bytes."
-        )
     count = f"{fewest.programs} programs" if fewest.programs != 1 else "one program"
     limits = [name for name, fits in fewest.by_limit.items() if fits == fewest.programs]
     limit = f"The limit: {limits[0]}." if len(limits) == 1 else f"The limits: {' and '.join(limits)}."
-    return f"An SM of the {gpu.name} holds {count} at a time. {limit}{spilled or ' Nothing spills.'}"
+    return f"**An SM of the {gpu.name} holds {count} at a time.** {limit} {spilled}"
+
+
+def _spilled(launch: LaunchCost, gpu: Gpu) -> str:
+    """What a thread of the launch spills, why, and what these bytes leave out."""
+    most = min(MOST_REGISTERS, gpu.register_bytes_sm // launch.num_warps // WARP // REGISTER_BYTES)
+    why = (
+        f"A thread has {launch.registers} registers, the most that are allowed"
+        if launch.registers >= most
+        else f"ptxas gives a thread {launch.registers} of the {most} registers that are allowed, and states no reason"
+    )
+    return (
+        f"{why}. The other values spill to local memory, in {gpu.hbm} behind the caches: {launch.spills} per "
+        "thread. Each instruction is counted once; in a loop it moves its bytes in every iteration. The traffic "
+        "formula leaves them out."
+    )
 
 
 @kept

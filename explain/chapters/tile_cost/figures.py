@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from explain.compile.cost import REGISTER_BYTES, LaunchCost, allocated, occupancy
+from explain.compile.cost import REGISTER_BYTES, REGISTER_UNIT, WARP, LaunchCost, Occupancy, allocated, occupancy
 from explain.compile.listing import LABEL, Listing, counts
 from explain.experiment import Experiment
 from explain.figures.labels import widest
@@ -17,15 +17,18 @@ from explain.gpus import Gpu
 
 STORES = ("registers", "shared memory")
 SLOTS = ("warps", "programs")
-WIDE, TALL, GAP, EDGE = 760.0, 132.0, 20.0, 16.0
+TALL, GAP, EDGE = 132.0, 20.0, 16.0
 
 
-def sm(launch: LaunchCost, gpu: Gpu) -> str:
+def sm(launch: LaunchCost, gpu: Gpu, *, narrow: bool = False) -> str:
     """An SM as a box, and its programs in it, in two tints: the parts that each has of the register file, of the shared
     memory, of the places for warps and for programs. The stores are to scale; the one that is used up is the limit.
 
-    Where no program fits, one is drawn, and what is too small for it is in the alarm's colour.
+    Where no program fits, one is drawn in outlines; what is too small for it is in the alarm's colour. `narrow`
+    is for a phone: the stores stand below each other.
     """
+    rows = [[name] for name in (*STORES, *SLOTS)] if narrow else [STORES, SLOTS]
+    across, tall = (340.0, 72.0) if narrow else (760.0, TALL)
     fits = occupancy(launch, gpu)
     programs = max(fits.programs, 1)
     own = allocated(launch, gpu)
@@ -33,8 +36,10 @@ def sm(launch: LaunchCost, gpu: Gpu) -> str:
         "registers": gpu.register_bytes_sm // REGISTER_BYTES, "shared memory": gpu.shared_bytes_sm,
         "warps": gpu.warps_sm, "programs": gpu.programs_sm,
     }  # fmt: skip
-    room = {"registers": gpu.register_bytes_sm, "shared memory": gpu.shared_bytes_sm}
-    parts, x, y = [text(EDGE, 28, _holds(fits.programs, gpu), size=16, bold=True)], EDGE, 88.0
+    room = {"registers": gpu.register_bytes_sm, "shared memory": gpu.shared_bytes_sm, **{n: whole[n] for n in SLOTS}}
+    parts = [text(EDGE, 28, f"One SM of the {gpu.name}: {_holds(fits.programs)}", size=16, bold=True)]
+    if not fits.programs:
+        parts.append(text(EDGE, 48, "Drawn: what one program would take.", faint=True))
 
     def heading(name: str, x: float, y: float) -> list[str]:
         used, unit = programs * own[name], " B" if name == "shared memory" else ""
@@ -42,55 +47,76 @@ def sm(launch: LaunchCost, gpu: Gpu) -> str:
         limits = [one for one, allowed in fits.by_limit.items() if allowed == fits.programs]
         full = name in limits
         share = _share(used / whole[name]) + full * (": the limit" if len(limits) == 1 else ": a limit")
-        share += ", the occupancy" * (name == "warps")
+        share += ", the occupancy" * (name == "warps" and bool(fits.programs))
         wide = max(widest([f"{name} {share}"], bold=True), widest([said], 13))
-        x = min(x, WIDE - EDGE - wide)
+        x = min(x, across - EDGE - wide)
         return [text(x, y - 24, f"{name} {share}", bold=full), text(x, y - 7, said, size=13, faint=True)]
 
-    for name in STORES:
-        wide = (WIDE - 2 * EDGE - GAP) * room[name] / sum(room.values())
-        parts += heading(name, x, y)
-        parts.append(rect(x, y, wide, TALL, css("slate"), opacity=0.1, stroke=css("slate")))
+    def store(name: str, x: float, y: float, wide: float) -> list[str]:
+        drawn = [rect(x, y, wide, tall, css("slate"), opacity=0.1, stroke=css("slate"))]
         each = wide * own[name] / whole[name]
         for program in range(programs if each else 0):
             at = x + program * each
-            fill, tint = _fill(program, fits.by_limit[name])
-            parts.append(rect(at, y, min(each, wide) - 1, TALL, fill, opacity=tint))
-            if fits.by_limit[name] and each > widest([str(program)]) + 8:
-                parts.append(text(at + each / 2, y + TALL / 2 + 5, str(program), anchor="middle", bold=True))
+            drawn.append(_part(program, fits, name, (at, y, min(each, wide) - 1, tall)))
+            if fits.programs and each > widest([str(program)]) + 8:
+                drawn.append(text(at + each / 2, y + tall / 2 + 5, str(program), anchor="middle", bold=True))
         if each * programs < wide - widest(["free"]) - 16:
             full, room_left = fits.by_limit[name] == programs, wide - each * programs - 16
             ways = (["too small for one more"], ["too small", "for one more"]) if full else ()
             lines = next((lines for lines in ways if widest(lines) < room_left), ["free"])
-            parts += [
-                text((x + each * programs + x + wide) / 2, y + TALL / 2 + 5 + 20 * (i - (len(lines) - 1) / 2), line,
+            drawn += [
+                text((x + each * programs + x + wide) / 2, y + tall / 2 + 5 + 20 * (i - (len(lines) - 1) / 2), line,
                      anchor="middle", faint=True)
                 for i, line in enumerate(lines)
             ]  # fmt: skip
-        x += wide + GAP
-    x, y = EDGE, y + TALL + 58
-    for name in SLOTS:
-        parts += heading(name, x, y)
-        side = (WIDE - 2 * EDGE - GAP) / sum(whole[slots] for slots in SLOTS)
-        for slot in range(whole[name]):
-            program = slot // max(own[name], 1)
-            fill, tint = _fill(program, fits.by_limit[name]) if program < programs else (css("slate"), 0.12)
-            parts.append(rect(x + slot * side, y, side - 1.5, 18, fill, opacity=tint))
-        x += whole[name] * side + GAP
-    high = y + 18 + EDGE
-    frame = rect(1, 1, WIDE - 2, high - 2, "none", stroke=css("slate"))
+        return drawn
+
+    def slots(name: str, x: float, y: float, wide: float) -> list[str]:
+        side = wide / whole[name]
+        places = [(x + slot * side, y, side - 1.5, 18.0) for slot in range(whole[name])]
+        return [
+            _part(slot // own[name], fits, name, place) if slot < own[name] * programs
+            else rect(*place, css("slate"), opacity=0.12)
+            for slot, place in enumerate(places)
+        ]  # fmt: skip
+
+    y = 88.0 if fits.programs else 112.0
+    for row in rows:
+        x, stores = EDGE, row[0] in STORES
+        scale = max(room[name] for name in STORES) if narrow and stores else sum(room[name] for name in row)
+        for name in row:
+            wide = (across - 2 * EDGE - GAP * (len(row) - 1)) * room[name] / scale
+            parts += heading(name, x, y) + (store if stores else slots)(name, x, y, wide)
+            x += wide + GAP
+        y += (tall if stores else 18) + 58
+    high = y - 58 + EDGE
+    frame = rect(1, 1, across - 2, high - 2, "none", stroke=css("slate"))
     label = f"{fits.programs} programs of {launch.kernel} per SM of the {gpu.name}, limited by {fits.limit}"
-    return picture(WIDE, high, label, [frame, *parts], f"{1.25 * WIDE:.0f}px")
+    return picture(across, high, label, [frame, *parts], f"{1.25 * across:.0f}px")
 
 
-def _holds(programs: int, gpu: Gpu) -> str:
-    said = f"{programs} program{'s' * (programs != 1)} at a time" if programs else "no program fits"
-    return f"One SM of the {gpu.name}: {said}"
+def _holds(programs: int) -> str:
+    return f"{programs} program{'s' * (programs != 1)} at a time" if programs else "no program fits"
 
 
-def _fill(program: int, fits: int) -> tuple[str, float]:
-    """A program's colour and opacity: two tints in turn, or the alarm's if it does not fit."""
-    return (css("slate"), (0.6, 0.4)[program % 2]) if fits else (css("alarm"), 1)
+def registers_told(launch: LaunchCost, gpu: Gpu) -> str:
+    """The registers that a thread and a program take, as a calculation."""
+    threads, taken = WARP * launch.num_warps, allocated(launch, gpu)["registers"]
+    each = f"{launch.registers} registers"
+    if launch.registers * threads < taken:
+        each = f"{launch.registers} registers, in steps of {REGISTER_UNIT // WARP}: {taken // threads}"
+    return f"Registers belong to a thread. Here it takes {each} × {threads} threads = {count(taken)} per program."
+
+
+def _part(program: int, fits: Occupancy, name: str, place: tuple[float, float, float, float]) -> str:
+    """A program's part of a store or of its slots: two tints in turn. Of one that does not fit it is an outline, or, of
+    what is too small for it, in the alarm's colour.
+    """
+    if not fits.by_limit[name]:
+        return rect(*place, css("alarm"))
+    if not fits.programs:
+        return rect(*place, "none", stroke=css("slate"), dashed=name in STORES)
+    return rect(*place, css("slate"), opacity=(0.6, 0.4)[program % 2])
 
 
 def _share(share: float) -> str:

@@ -9,7 +9,7 @@ import streamlit as st
 
 from explain.chapters.flash_attention import figures, tiles
 from explain.chapters.tile_cost import exercises
-from explain.chapters.tile_cost.figures import busiest_told, kinds, matmuls_told, sm, tiles_table
+from explain.chapters.tile_cost.figures import busiest_told, kinds, matmuls_told, registers_told, sm, tiles_table
 from explain.chapters.tile_cost.listing_view import listing
 from explain.compile.cost import LaunchCost, reserved
 from explain.compile.listing import Listing
@@ -28,10 +28,10 @@ from kernels.parameters import Value
 OPENING = "flash_attention"
 _SHORT = {"block_m": "BLOCK_M", "block_n": "BLOCK_N", "head_dim": "d"}
 """Labels that stay on one line above their narrow boxes."""
+COUNTS = "Counts are not times: an instruction in a loop is counted once, and runs in every iteration."
 READING = """
 - A line that calls a function, such as `tl.max`, has the instructions of that function too.
 - The compiler moves instructions, so neighbours may come from lines far apart.
-- The counts are of the program text: an instruction in a loop counts once, and runs once per iteration.
 """
 
 
@@ -106,8 +106,10 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
     if answer is None or answer.cost is None:
         layout.header(f"What the programs use of an SM of the {gpu.name}")
         layout.prose(
-            "This tile was not compiled beforehand. Compile it here: that takes some seconds and no GPU. Or choose a "
-            "tile of the table."
+            "The compiler works on this tile. Its numbers appear here when it is done."
+            if answer and answer.working
+            else "This tile was not compiled beforehand. Compile it here: that takes some seconds and no GPU. "
+            "Or choose a tile of the table."
         )
         return
     names = [f"{number}. {launch.kernel}" for number, launch in enumerate(answer.cost.launches, start=1)]
@@ -120,14 +122,12 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
             )
             at = names.index(str(chosen))
         layout.prose(
-            f"**{figures.verdict(answer.cost, gpu)}**\n\nRegisters belong to a thread, shared memory to a program."
-            " The first resource to run out sets how many programs fit. **Occupancy** is the share of an SM's "
-            f"warp slots that these programs fill.\n\nA thread has at most 255 registers, and the compiler may give "
-            f"it fewer: here **{answer.cost.launches[at].registers}**. What does not fit **spills**: the thread stores "
-            "it in local memory and loads it again."
+            f"{figures.verdict(answer.cost, gpu)}\n\n{registers_told(answer.cost.launches[at], gpu)} Shared memory "
+            "belongs to a program as a whole.\n\nThe first resource to run out sets how many programs fit. "
+            "**Occupancy** is the share of an SM's warp slots that these programs fill."
         )
     with picture:
-        drawing(sm(answer.cost.launches[at], gpu))
+        drawing(*(sm(answer.cost.launches[at], gpu, narrow=narrow) for narrow in (False, True)))
         if kept := reserved(gpu):
             st.caption(f"Shared memory includes the {capacity(kept)} that CUDA keeps for each program.")
         st.caption(source(answer))
@@ -143,7 +143,7 @@ def instructions(experiment: Experiment, gpu: Gpu, known: Listing | None, at: in
         layout.prose(
             "The compiler turns the kernel into instructions. **PTX** is what Triton writes. ptxas compiles it to "
             "**SASS**, and the GPU runs that."
-            + (f" {matmuls_told(known, gpu)}\n\n{busiest_told(known)}" if known and known.sass else "")
+            + (f" {matmuls_told(known, gpu)}\n\n{COUNTS}\n\n{busiest_told(known)}" if known and known.sass else "")
         )
     if known is None:
         with picture:

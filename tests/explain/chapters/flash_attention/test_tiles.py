@@ -173,10 +173,12 @@ def test_the_compilers_numbers_stand_beside_the_formula():
     assert "spills" not in shared
     assert "+ 16 KiB: the next K and V" in shared
     assert "255 per thread" in registers
-    assert "4 programs at a time. The limit: registers." in flash.verdict(calm, gpu)
+    assert "4 programs at a time.** The limit: registers." in flash.verdict(calm, gpu)
     assert spilled.launches[0].spills == "120 B stored, 140 B loaded"
     assert calm.launches[0].spills == "none"
     assert spilled.launches[0].spills in flash.verdict(spilled, gpu)
+    assert "255 registers, the most that are allowed" in flash.verdict(spilled, gpu)
+    assert "64 of the 255 registers" in flash.verdict(cost(registers=64, spill_store_bytes=120), gpu)
     assert "300,000 of the 232,448" in flash.verdict(cost(shared_bytes=300000), gpu)
     drawn = flash.grid({(64, 64): calm, (128, 128): spilled}, gpu, (64, 64))
     assert drawn.count(">not compiled<") == 14

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from explain.chapters.tile_cost import figures
 from explain.compile import service
 from explain.compile.listing import counts
 from explain.compile.service import Answer
+from explain.figures.palette import css
+from explain.gpus import GPUS
 from explain.ui import compiling
 from kernels.catalog import TAUGHT
 from kernels.museum import EXHIBITS
@@ -81,6 +84,7 @@ def test_a_tile_is_compiled_on_a_click_and_can_be_stopped(monkeypatch):
     experiment = tiles.compiled_as("softmax_tiled", {**tiles.opening("softmax_tiled"), "block_m": 8})
     assert slow.asked == [(experiment, 90)]
     assert "3 s" in texts(test)
+    assert "Compile it here" not in texts(test)
     next(b for b in test.button if b.key == "stop compiling").click().run()
     test.run()
     assert test.error
@@ -121,3 +125,25 @@ def test_what_the_compiler_refuses_is_said(monkeypatch):
     slow.now = Answer(error="Triton could not compile this kernel for sm_90: too large")
     test.run()
     assert "sm_90: too large" in test.error[0].value
+
+
+def test_where_no_program_fits_the_picture_shows_what_one_would_take_and_no_occupancy():
+    known = service.compiler().look(tiles.tile(128, 128), 75)
+    assert known
+    assert known.cost
+    for narrow in (False, True):
+        drawn = figures.sm(known.cost.launches[0], GPUS["T4"], narrow=narrow)
+        assert "no program fits" in drawn
+        assert "the occupancy" not in drawn
+        assert drawn.count(css("alarm")) == 1  # the shared memory
+        assert "stroke-dasharray" in drawn  # the registers
+
+
+def test_the_registers_of_a_program_are_a_calculation():
+    known = service.compiler().look(tiles.tile(64, 64), 90)
+    assert known
+    assert known.cost
+    (launch,) = known.cost.launches
+    assert "128 registers × 128 threads = 16,384 per" in figures.registers_told(launch, GPUS["H200"])
+    odd = figures.registers_told(replace(launch, registers=122), GPUS["H200"])
+    assert "122 registers, in steps of 8: 128 × 128 threads = 16,384 per" in odd

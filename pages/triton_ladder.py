@@ -5,7 +5,7 @@ from explain.ui import layout
 
 with layout.chapter(
     __file__,
-    goal="climb from a softmax for short rows to online softmax on tiles. Each kernel is a rung with one new idea.",
+    goal="build online softmax, one kernel at a time. Each kernel adds one idea.",
     words="**Press a rung** to step through its kernel. Read from the bottom: each rung fixes a fault of the one "
     "below. An arrow is one trip of the row between memory and the chip. ✓ means: right for this input.",
 ):

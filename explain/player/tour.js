@@ -182,7 +182,7 @@ export class Tour {
     this.player.transport.showClock();                     // whose arrow keys are the captions' now, or no more
     if (!caption) return;
     explain(box.querySelector(".told"), caption.text, caption.terms);
-    box.querySelector(".of").textContent = `${at + 1} / ${captions.length}`;
+    box.querySelector(".of").textContent = `caption ${at + 1} of ${captions.length}`;
     box.querySelector("[data-do=previous]").disabled = at === 0;
     const button = box.querySelector("[data-do=next]"), after = this.onward ? `Next: ${this.onward.title} →` : "Done";
     button.textContent = this.last ? after : "Next";

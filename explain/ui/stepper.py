@@ -143,7 +143,7 @@ def traffic_table(experiment: Experiment, trace: Trace) -> None:
     mark = ":green[✓ formula = trace]" if agree else ":red[✗ formula ≠ trace]"
     matmuls = f", {count(matmul)} of them in matmuls" if (matmul := traffic.flops_of("matmul")) else ""
     several = f", {rows_of} rows" if (rows_of := experiment.values.get("rows", 1)) > 1 else ""
-    st.markdown(f"HBM{several}: {said}. FLOPs: **{count(traffic.flops)}**{matmuls}. {mark}")
+    st.markdown(f"HBM{several}: {said}. FLOPs, masked lanes too: **{count(traffic.flops)}**{matmuls}. {mark}")
     folded = f"<details><summary>Each buffer's bytes</summary>\n\n{markdown(columns, rows)}\n\n</details>"
     st.markdown(folded, unsafe_allow_html=True)
     if not agree:

@@ -45,6 +45,7 @@ ARROWS = """(() => {
   also("clearRect", (all) => Object.assign(all, { words: [], ways: [], boxes: [] }));
   also("strokeRect", (all, x, y, width, height) => all.boxes.push([width, height]));
   globalThis.boxes = (canvas) => drawn.get(canvas).boxes;
+  globalThis.wordsOf = (canvas) => drawn.get(canvas).words.map(({ text }) => text);
   also("beginPath", (all) => Object.assign(all, { path: [], bends: false }));
   for (const name of ["moveTo", "lineTo"]) also(name, (all, x, y) => all.path.push([x, y]));
   also("arcTo", (all, x, y) => (all.path.push([x, y]), (all.bends = true)));
@@ -184,6 +185,14 @@ def test_hbm_has_the_numbers_that_a_launch_wrote_in_their_own_colour(opened):
         go(page, step)
         page.keyboard.press("i")
         assert page.locator(".panel.idea .scene canvas").evaluate(IN_HBM)[quantity] > 100, quantity
+
+
+@pytest.mark.parametrize(("event", "told"), [("first load of x", "84"), ("first exponentials", "84.00")])
+def test_a_number_in_hbm_has_the_digits_that_it_has_on_chip(opened, event, told):
+    one = lessons.SAFE
+    page = opened(one, step=step_of(run_of(one).trace.trace, one.entry.roles, event))
+    words = page.locator(".panel.idea .scene canvas").evaluate("wordsOf")
+    assert [word for word in words if word.startswith("84")] == [told, told]
 
 
 def test_idea_counts_beats_and_code_counts_steps_wherever_a_place_is_said(opened):

@@ -22,6 +22,15 @@ def test_the_address_holds_the_rung(page: Page, visit) -> None:
     expect(page.locator(".player")).to_have_attribute("data-caption", "1")  # each rung has a tour
 
 
+def test_the_button_leads_to_rung_3_as_it_breaks_with_a_tour_from_the_beginning(page: Page, visit) -> None:
+    visit("triton_ladder?rung=Online")
+    expect(page.locator(".player")).to_have_attribute("data-caption", "1")
+    page.get_by_role("button", name="Up to 89: rung 3 breaks").click()
+    expect(page.locator(".player .title")).to_have_text("Naive softmax")
+    expect(page.locator(".player")).to_have_attribute("data-caption", "1")
+    page.wait_for_url("**inputs=edge**")
+
+
 def test_the_end_of_a_rungs_tour_leads_to_the_next_rung(page: Page, visit) -> None:
     tour = tours.named("triton_ladder/4_three_passes")
     visit(f"triton_ladder?rung=Three+passes&caption={len(tour.captions)}")

@@ -10,4 +10,4 @@ from tests.e2e.waiting import in_a_thread
 def test_no_control_of_softmax_ends_in_an_error(app: Server) -> None:
     """Raises PageFailedError where a rerun shows an exception."""
     costs = in_a_thread(rerun_costs(app.url, app.process, "softmax", rounds=1))
-    assert {"x0", "Format", "Elements in a row"} <= set(costs)
+    assert {"x0", "Format", "Row length"} <= set(costs)

@@ -38,12 +38,16 @@ def choose_row(at: int) -> Experiment:
 
 
 def _break_rung_3(row: Experiment) -> None:
-    """A button for the input on which the naive rung overflows, and back."""
+    """A button that leads to the naive rung with the input on which it overflows, and one back to the first input."""
     large = lessons.ONLINE.with_(inputs="edge")
-    label, to = (
-        ("Up to 89: rung 3 breaks", large) if row.inputs != large.inputs else ("Back to six numbers", lessons.ONLINE)
-    )
-    st.button(label, on_click=controls.choose, args=({"": to}, lambda _: lessons.ONLINE))
+    there = row.inputs == large.inputs
+
+    def choose() -> None:
+        controls.choose({"": lessons.ONLINE if there else large}, lambda _: lessons.ONLINE)
+        if not there:
+            st.query_params["rung"] = next(one.name for one in ladder.RUNGS if one.kernel == "softmax_naive")
+
+    st.button("Back to six numbers" if there else "Up to 89: rung 3 breaks", on_click=choose)
 
 
 def idea(at: int) -> None:

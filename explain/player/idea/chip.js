@@ -114,7 +114,7 @@ function inLines(columns, symbols, em, box, u) {
 export function figureOf(items, digits = STATE_DIGITS) {
   const shown = items.filter(({ now, rows, state }) => now && (!state || rows <= MOST_FIGURES));
   const all = shown.flatMap(({ now }) => Array.from(now)).filter(Number.isFinite);
-  if (all.every(Number.isInteger)) return (x) => number(x, true);
+  if (all.every(Number.isInteger)) return Object.assign((x) => number(x, true), { whole: true });
   const largest = (values) => values.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
   const fits = (x) => Math.abs(x) < CELL_LARGEST, most = largest(all.filter(fits));
   const [plain, huge] = [most, largest(all)].map((size) => format(size || 1, digits));

@@ -69,12 +69,15 @@ export function nameBand(ctx, palette, { places, groups, below }, y) {
   }
 }
 
-/** The numbers of a buffer's cells, if they have room there, with one digit less where only that fits. `words` are the
- * cells' colours; where `isFull` a cell is filled with its own. False where they have no room. */
-export function paintFigures(ctx, palette, { buffer, x, top, cell, wide }, { cells, values, words, largest }, isFull) {
+/** The numbers of a buffer's cells, if they have room there: as on chip, by `figure`, else with as many digits as fit.
+ * `words` are the cells' colours; where `isFull` a cell is filled with its own. False where they have no room. */
+export function paintFigures(ctx, palette, place, { cells, values, words, largest, figure }, isFull) {
+  const { buffer, x, top, cell, wide } = place;
   if (Math.min(cell, wide) < 2 * SMALLEST_PX) return false;
   const room = Math.min(wide * FIGURES_SHARE, wide - CELL_GAP_PX);
-  const told = [CELL_DIGITS + 1, CELL_DIGITS].map((digits) => cells.map((at) => format(largest, digits)(values[at])));
+  const asOnChip = !figure.whole || cells.every((at) => Number.isInteger(values[at]));
+  const formats = [CELL_DIGITS + 1, CELL_DIGITS].map((digits) => format(largest, digits));
+  const told = [...(asOnChip ? [figure] : []), ...formats].map((one) => cells.map((at) => one(values[at])));
   const sized = told.map((texts) => ({ texts, size: Math.min(palette.size * 1.1, cell * 0.8,
     room / figureEms(ctx, texts, palette.font)) }));
   const fitting = sized.find(({ size }) => size >= Math.max(SMALLEST_PX, palette.smallest));

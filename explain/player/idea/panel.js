@@ -307,7 +307,7 @@ export class IdeaPanel extends Panel {
       const col = cell % buffer.width, row = Math.floor(cell / buffer.width);
       return full && row >= full.top && row <= full.bottom && col >= full.left && col <= full.right;
     };
-    paintFigures(ctx, palette, place, { ...held, words, largest }, isFull);
+    paintFigures(ctx, palette, place, { ...held, words, largest, figure: this.figures.figure }, isFull);
     frameBuffer(ctx, palette, place);
   }
 
@@ -335,7 +335,8 @@ export class IdeaPanel extends Panel {
     ctx.fillRect(x, top, width * wide, height * cell);
     ctx.imageSmoothingEnabled = cell < 1;
     ctx.drawImage(image, x, top, width * wide, height * cell);
-    paintFigures(ctx, palette, place, { ...held, words, largest: look.largest }, () => true);
+    const { figure } = this.figures, { largest } = look;
+    paintFigures(ctx, palette, place, { ...held, words, largest, figure }, () => true);
     frameBuffer(ctx, palette, place, false, palette.quantity.hbm.fill);
   }
 

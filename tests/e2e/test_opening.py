@@ -14,8 +14,8 @@ from explain.lessons import OPENING, STANDARD
 from tests.e2e.waiting import until
 
 FIRST_MOTION_MS = 2_000
-NUMBERS = re.compile(r"(?<![\w.,])[−-]?\d[\d,]*(?:\.\d+)?")
-"""Without the digits of a name, as in fp16."""
+NUMBERS = re.compile(r"(?<![\w.,-])[−-]?\d[\d,]*(?:\.\d+)?")
+"""Without the digits of a name, as in fp16 and FlashAttention-2."""
 MOST_NUMBERS = 12
 
 
@@ -181,6 +181,20 @@ def takes_n_from_its_slider(page: Page, scenes: tuple[values.Scene, ...]) -> Non
     assert said(page) != small
     slider.press("ArrowLeft")
     expect(slider).to_have_attribute("aria-valuetext", re.compile("^65,536 "))
+
+
+def test_f_fills_the_screen_with_the_film_and_leaves_it(page: Page, visit):
+    opened(page, visit)
+    full = "Boolean(document.fullscreenElement)"
+    for leave in (lambda: page.keyboard.press("f"), opening(page).get_by_role("button", name="Full screen").click):
+        page.keyboard.press("f")
+        page.wait_for_function(full)
+        box = opening(page).bounding_box()
+        assert box
+        assert box["width"] == page.evaluate("innerWidth")
+        leave()
+        page.wait_for_function(f"!{full}")
+        expect(opening(page)).to_have_attribute("data-playing", "false")
 
 
 def test_a_scene_leads_to_its_step_and_back(page: Page, visit, scenes):

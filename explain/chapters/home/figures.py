@@ -20,6 +20,12 @@ def about(minutes: int) -> str:
     return f"about {_HALF_HOURS[halves - 1]}"
 
 
+def in_minutes(minutes: float) -> str:
+    """A short length of time as one says it: "about a minute", "about 2 minutes"."""
+    whole = max(1, round(minutes))
+    return "about a minute" if whole == 1 else f"about {whole} minutes"
+
+
 def verified() -> str:
     """How many experiments on a GPU are within their tolerance; "" without a record."""
     record = recordings.measured("verification-h200")

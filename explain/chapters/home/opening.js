@@ -13,6 +13,7 @@ const NUDGE = 1;                                           // seconds that an ar
 const IN_SIGHT = 0.3;                                      // of the stage
 const AT_N = new Set(["scale", "trips"]);                  // the scenes with N on a slider
 const USES_ARROWS = "input, textarea, select, [contenteditable], [role=slider], [role=radiogroup], [role=dialog]";
+const TAKES_LETTERS = "input:not([type=range]), textarea, select, [contenteditable]";
 const USES_SPACE = `${USES_ARROWS}, a, button, summary, .term, [role=button]`;
 // One opening per mount; Streamlit calls again with new data or theme.
 const OPENINGS = new WeakMap();
@@ -336,6 +337,12 @@ class Opening {
     slider.querySelector("span").textContent = `N = ${n}`;
   }
 
+  /** Fills the screen, or leaves it. */
+  fill() {
+    if (document.fullscreenElement) document.exitFullscreen();
+    else this.section.requestFullscreen().catch(() => {});  // not allowed: it stays in the page
+  }
+
   // --- input ---
 
   listen() {
@@ -343,6 +350,8 @@ class Opening {
     press(".play", () => this.toggle());
     press(".back", () => this.step(-1));
     press(".on", () => this.step(1));
+    this.$(".full").hidden = !document.fullscreenEnabled;
+    press(".full", () => this.fill());
     press(".stage", (event) => event.target.closest(".size, .term") || this.toggle());
     this.on(this.$(".time"), "input", (event) => this.show(Number(event.target.value)));
     this.on(this.$(".time"), "keydown", (event) => this.nudge(event));
@@ -371,13 +380,19 @@ class Opening {
     this.show(this.time + by);
   }
 
-  /** The arrows step and Space plays from anywhere while the stage is in sight, but where something else uses them. */
+  /** The arrows step, Space plays and F fills the screen from anywhere while the stage is in sight, but where something
+   * else uses them. */
   key(event) {
-    const by = { ArrowRight: 1, ArrowLeft: -1, " ": 0 }[event.key], still = this.still.matches;
+    const by = { ArrowRight: 1, ArrowLeft: -1, " ": 0, f: "fill" }[event.key], still = this.still.matches;
     const other = event.ctrlKey || event.metaKey || event.altKey || event.shiftKey || event.defaultPrevented;
     if (by === undefined || other || !this.inSight || (still && !by)) return;
-    if (event.composedPath()[0].closest?.(by ? USES_ARROWS : USES_SPACE)) return;
+    const target = event.composedPath()[0];
+    if (target.closest?.(by === "fill" ? TAKES_LETTERS : by ? USES_ARROWS : USES_SPACE)) return;
     event.preventDefault();
+    if (by === "fill") {
+      this.fill();
+      return;
+    }
     if (!still) {
       if (by) this.step(by);
       else this.toggle();

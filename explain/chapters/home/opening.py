@@ -111,7 +111,10 @@ def run_of(trace: Trace, experiment: Experiment) -> Run:
 
 @dataclass(frozen=True)
 class Scene:
-    """One scene: what scenes.js draws, for how many seconds, its sentence, and the page, step and row of its line."""
+    """One scene: what scenes.js draws, for how many seconds, its sentence, and the page, step and row of its line.
+
+    `row` is counted in the tile.
+    """
 
     name: str
     seconds: float
@@ -147,13 +150,13 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
         ("larger", OPENING, f"{ORDINALS[tile]} set of {roles['rescale']}",
          "A larger score comes. The old sum used the old maximum: multiply it by α."),
         ("join", OPENING, f"first rescale of row {row}",
-         "The old sum ℓ shrinks by α, and the new terms join it."),
+         "The old sum ℓ is multiplied by α, and the new terms join it."),
         ("next", OPENING, f"second drop of row {row}", "The tile is dropped. The next comes. m, ℓ and Õ stay."),
         ("write", OPENING, "first write of o",
          "After the last tile, O\xa0=\xa0Õ\xa0÷\xa0ℓ is written to HBM, once."),
         ("programs", OPENING, "last scores",
          f"The same run again, all {programs} programs at once: the whole S never exists."),
-        ("bills", OPENING, "last write of o", "The same result, up to rounding. S never goes to HBM."),
+        ("bills", OPENING, "first write of o", "The same result, up to rounding. S never goes to HBM."),
     )  # fmt: skip
     traces = {OPENING: (flash, "flash_attention"), STANDARD: (standard, "memory_hierarchy")}
 
@@ -161,8 +164,7 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
         trace, page = traces[experiment]
         step = step_of(trace, experiment.entry.roles, event)
         own = trace.program(step).id[0] == row // block_m
-        followed = row if own else trace.program(step).id[0] * block_m
-        return Scene(name, SECONDS[name], sentence, page, step, followed)
+        return Scene(name, SECONDS[name], sentence, page, step, row % block_m if own else 0)
 
     return tuple(scene(*one) for one in told)
 

@@ -136,13 +136,15 @@ function scale(pen, data, p) {
   pen.box(sAt, pen.fill("scores"));
   if (bytes >= data.chip.bytes) drawChip();
   const larger = bytes >= data.chip.bytes, onS = pen.onFill("scores");
-  named(`S  ${shown.s}`, sAt, layout.large, larger ? layout.large : sAt.h / 2, onS, larger ? onS : "scores");
+  named(`S  ${shown.s}`, sAt, layout.large, larger ? layout.large : sAt.h / 2, onS, "scores");
   named(`shared memory  ${data.chip.text}`, chipAt, layout.label, layout.label * 1.2, "text", larger ? onS : "text");
 
-  /** A square's caption: inside it, or right beside one that is too small. */
+  /** A square's caption: inside it, right beside one that is too small, or above one that the chip covers. */
   function named(text, at, size, down, within, beside) {
-    const fits = pen.width(text, size, 600) + size < at.w;
-    const [left, top] = fits ? [at.x + size / 2, at.y + down] : [at.x + at.w + 8, at.y + at.h - size * 0.6];
+    const covered = at === sAt && larger && sAt.h - chipAt.h < 2 * size;
+    const fits = pen.width(text, size, 600) + size < at.w && !covered;
+    const outside = covered ? [at.x, at.y - size] : [at.x + at.w + 8, at.y + at.h - size * 0.6];
+    const [left, top] = fits ? [at.x + size / 2, at.y + down] : outside;
     pen.text(text, left, Math.min(top, y - size * 0.6), { size, weight: 600, ink: fits ? within : beside });
   }
 
@@ -518,6 +520,7 @@ function bills(pen, data, p) {
     if (i > 0) pen.text(`${shown.share} of the bytes`, x, times, { size: big, weight: 600 });
   }));
   pen.text(shown.size, x, size, { size: layout.large, weight: 600 });
+  pen.text(`${flash.name}, matrix by matrix`, x, layout.hbm.y - layout.small * 0.85, { size: layout.small, weight: 600 });
   const why = ["K and V are read once for each tile of queries.", "Requested by the kernels, caches not counted."];
   pen.faded(eased(p, 0.7, 0.78), () =>
     why.forEach((text, i) => pen.text(text, x, said + i * layout.label * 1.5, { ink: "muted" })),

@@ -88,15 +88,16 @@ def tagline() -> None:
     """What Tilescope is and for whom, in a few sentences, and three ways to begin."""
     first = contents.chapters()[0]
     online, flash = (contents.page_of(stem) for stem in ("online_softmax", "flash_attention"))
-    minutes = 5 * math.ceil((sum(values.SECONDS.values()) / 60 + (online.minutes or 0)) / 5)
+    film = sum(values.SECONDS.values()) / 60
+    minutes = 5 * math.ceil((film + (online.minutes or 0)) / 5)
     with st.container(key="tagline", gap="small"):
         layout.prose(
-            "FlashAttention never writes its table of scores to GPU memory. Watch a real kernel do it on a real "
-            "paragraph."
+            "FlashAttention computes attention without writing the scores to GPU memory. Watch a real kernel run on a "
+            "real paragraph."
         )
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             st.markdown(
-                ":small[For PyTorch users. No GPU is needed. The film takes about a minute.]",
+                f":small[For PyTorch users. No GPU is needed. The film takes {figures.in_minutes(film)}.]",
                 width="content",
                 unsafe_allow_html=True,
             )

@@ -138,9 +138,14 @@ export class OutputPanel extends Panel {
     return change.first !== step ? 0.5 + lane.phase / 2 : lane.phase;
   }
 
+  /** A row of the tile as a row of the whole matrix, between two tiles too. */
+  rowOf(row) {
+    const { lane, story } = this;
+    return (lane.tile ?? story.tile(lane.step))?.rows[row] ?? row;
+  }
+
   caption(row) {
-    const { lane, change } = this;
-    const name = `row ${lane.tile?.rows[row] ?? row}`;
+    const { change } = this, name = `row ${this.rowOf(row)}`;
     return change ? `${name}: before × ${number(change.alpha[row])} (α) + this tile` : name;
   }
 
@@ -152,7 +157,7 @@ export class OutputPanel extends Panel {
   told(at) {
     if (this.mapped) return toldOfCell(this, this.outputs, this.group, at, this.view.roles.output, "f32");
     if (!this.array) return null;
-    const row = this.lane.tile?.rows[at.row] ?? at.row;
+    const row = this.rowOf(at.row);
     const word = this.view.row_labels?.[row];
     const value = this.array.data[at.row * this.array.shape[1] + at.col];
     const named = word === undefined ? "" : ` “${word}”`;

@@ -95,6 +95,10 @@ def test_the_followed_row_is_the_one_that_shrinks_most_in_the_first_tile_that_sh
     assert run.alpha[first, run.row] == own.min() < 1
 
 
+def test_every_link_names_a_row_of_its_tile(packet):
+    assert all(0 <= scene["row"] < OPENING.values["block_m"] for scene in packet["scenes"])
+
+
 def test_a_run_without_a_rescale_is_refused():
     flat = OPENING.with_(inputs="constant")
     with pytest.raises(ValueError, match="rescaled"):
@@ -217,6 +221,24 @@ def test_in_the_bills_a_kernel_has_its_total_and_its_whole_bar_from_the_first_mo
     for said in evaluated(SCENES, body, packet=packet):
         totals = {bill["total"] for bills in packet["bills"] for bill in bills["each"]}
         assert len(totals.intersection(said)) == sum(bill["name"] in said for bill in packet["bills"][0]["each"])
+
+
+def test_the_bytes_beside_hbm_are_named_after_their_kernel(packet):
+    body = "return moments('bills').map((said) => said.map(({ text }) => text));"
+    for said in evaluated(SCENES, body, packet=packet):
+        assert f"{OPENING.entry.short}, matrix by matrix" in said
+
+
+def test_the_bytes_of_s_are_never_where_the_chip_covers_them(packet):
+    body = """return data.sizes.map((shown, chosen) => {
+        const said = [], boxes = [];
+        const pen = { layout, palette: nothing, ctx: nothing, fill: () => "", onFill: () => "", width: () => 1,
+          box: (at) => boxes.push(at), text: (text, x, y) => said.push({ text, y }) };
+        SCENES.scale(pen, Object.assign(data, { chosen }), 1);
+        const chip = boxes.at(-1), { y } = said.find(({ text }) => text === `S  ${shown.s}`);
+        return shown.bytes < data.chip.bytes || y + layout.large / 2 <= chip.y;
+      });"""
+    assert all(evaluated(SCENES, body, packet=packet))
 
 
 def test_a_moment_with_numbers_for_more_tokens_than_the_run_has_says_that_they_are_computed(packet):

@@ -35,6 +35,13 @@ def test_a_length_of_time_is_said_in_half_hours(minutes, like):
         figures.about(600)
 
 
+@pytest.mark.parametrize(
+    ("minutes", "said"), [(0.3, "about a minute"), (1.05, "about a minute"), (1.6, "about 2 minutes")]
+)
+def test_the_films_length_is_said_in_minutes(minutes, said):
+    assert figures.in_minutes(minutes) == said
+
+
 def test_an_old_link_to_a_step_leads_to_the_same_step_of_the_chapter():
     test = opened("main.py", step="330")
     assert test.query_params["step"] == "330"

@@ -102,7 +102,8 @@ UNALIGNED = {1: 1.4, 2: 1.1, 3: 1.0}
 """How much longer a visit takes where rows are not a multiple of 32 bytes, by groups: the tiles of keys arrive slower,
 and the fewer groups share one, the longer they wait.
 """
-
+FEW = 0.75
+"""How much shorter a visit is where one group has all rows, and the others nothing to compute."""
 
 Launch = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """q, k and v to O and lse"""
@@ -614,7 +615,7 @@ def time_of(q: torch.Tensor, call: _Call) -> float:
 
 
 def _time(way: Way, q: torch.Tensor, call: _Call) -> float:
-    visit = way.visit * (UNALIGNED[way.groups] if q.shape[3] % 16 else 1.0)
+    visit = way.visit * (UNALIGNED[way.groups] if q.shape[3] % 16 else 1.0) * (FEW if call.seq_len <= ROWS else 1.0)
     heads = call.batch * call.heads
     return way.launch + visit * longest(heads, _visits_of(way, call), way.at_once * sms(q), way.start)
 

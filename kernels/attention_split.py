@@ -15,6 +15,8 @@ A causal mask aligns the last query with the last key. A hidden V must be finite
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import triton
 
@@ -75,10 +77,9 @@ def flash_attention_split(
     """
     call = _Call.of(q, k, v, causal, sm_scale, None, 16, 16)
     rows, heads = call.group * call.seq_len, call.batch * call.kv_heads
-    packed = (call.batch, call.kv_heads, rows, q.shape[3])
     if refused := refusal(q, k, v, call.sm_scale):
         raise ValueError(refused)
-    of_groups = q.reshape(packed)
+    of_groups = packed_like(q, call)
     widths = _widths(q.shape[3])
     width = sum(widths)
     own = [way for way in ways(q.shape[3]) if groups in (None, way.groups)]
@@ -107,19 +108,12 @@ def flash_attention_split(
          "AT_ONCE": most, "EARLY": early},
         num_warps=4, launch_pdl=early,
     )  # fmt: skip
-    pack = prepared(
-        pack_rows_kernel, (triton.cdiv(heads * rows, 16),), (*q.stride()[:3], call.heads, call.seq_len, heads * rows),
-        {"HEAD_DIM": q.shape[3], "BLOCK_D": block_d, "BLOCK_M": 16, "MULTIPLE": multiple(q)},
-    )  # fmt: skip
-    in_order = _is_in_order(q, call)
+    pack = packer(q, call)
     shape, dtype, device, parts = q.shape, q.dtype, q.device, (m_tiles * slots, block_m)
     none = torch.empty(0, dtype=torch.int32, device=device)
 
     def launch(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        if not in_order:
-            pack(q, of_q := torch.empty(shape, dtype=dtype, device=device))
-            q = of_q
-        q = q.view(packed)
+        q = pack(q)
         o = torch.empty(shape, dtype=dtype, device=device)
         lse, part_o, part_lse = (
             torch.empty(size, dtype=torch.float32, device=device) for size in (shape[:3], (*parts, width), parts)
@@ -148,8 +142,39 @@ def _time(way: Way, q: torch.Tensor, call: _Call) -> float:
     computes = way.visit * (UNALIGNED[way.groups] if q.shape[3] % 16 else 1.0)
     visit = max(computes, shares * way.keys * q.shape[3] * 2 * q.element_size() / BANDWIDTH)
     parts = (shares + heads) * call.group * call.seq_len * sum(_widths(q.shape[3])) * 4 / PARTS
-    launch = way.launch + parts + (0 if _is_in_order(q, call) else PACK)
+    launch = way.launch + parts + time_to_pack(q, call)
     return launch + visit * (triton.cdiv(heads * visits, shares) + way.start * (1 + heads / shares))
+
+
+def packed_like(q: torch.Tensor, call: _Call) -> torch.Tensor:
+    """Q with the queries of all heads that share keys as rows of one head: its shape and strides, not its numbers."""
+    packed = (call.batch, call.kv_heads, call.group * call.seq_len, q.shape[3])
+    return q.view(packed) if _is_in_order(q, call) else q.new_empty(packed)
+
+
+def packer(q: torch.Tensor, call: _Call) -> Callable[[torch.Tensor], torch.Tensor]:
+    """A function of q: its queries, `packed_like`. A view where heads follow each other in memory, else moved by a
+    kernel: PyTorch's copy takes twice as long.
+    """
+    packed = packed_like(q, call).shape
+    if _is_in_order(q, call):
+        return lambda q: q.view(packed)
+    rows = call.batch * call.heads * call.seq_len
+    pack = prepared(
+        pack_rows_kernel, (triton.cdiv(rows, 16),), (*q.stride()[:3], call.heads, call.seq_len, rows),
+        {"HEAD_DIM": q.shape[3], "BLOCK_D": triton.next_power_of_2(q.shape[3]), "BLOCK_M": 16, "MULTIPLE": multiple(q)},
+    )  # fmt: skip
+
+    def moved(q: torch.Tensor) -> torch.Tensor:
+        pack(q, of_q := torch.empty(packed, dtype=q.dtype, device=q.device))
+        return of_q
+
+    return moved
+
+
+def time_to_pack(q: torch.Tensor, call: _Call) -> float:
+    """µs that `packer`'s function takes, about."""
+    return 0.0 if _is_in_order(q, call) else PACK
 
 
 def _is_in_order(q: torch.Tensor, call: _Call) -> bool:

@@ -7,6 +7,7 @@ elsewhere they are a guess, and the answer is right all the same.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -66,27 +67,52 @@ def attention(
     scale = call.sm_scale
     on_hopper = is_hopper(q) and not attention_hopper.refusal(q, k, v, scale)
     packs = not causal and _tiles(call, packed=True) < 0.9 * _tiles(call, packed=False) and _is_cheap_to_pack(q, call)
-    shape = (call.batch, call.kv_heads, call.group * call.seq_len, q.shape[3]) if packs else q.shape
-    if on_hopper and call.seq_len <= MOST and call.kv_len >= 2048 and call.group * call.seq_len > _rows_to_split(q):
-        whole = _Call.of(q.reshape(shape), k, v, causal, scale, None, 16, 16)
-        if attention_split.time_of(q, call) < attention_hopper.time_of(q, whole):
+    if on_hopper and call.seq_len <= MOST and call.kv_len >= 2048 and _rows(call) > _rows_to_split(q, call):
+        whole, packed = _times_of_whole_tiles(q, k, v, call, causal)
+        packs = packed < whole
+        if attention_split.time_of(q, call) < min(whole, packed):
             return attention_split.flash_attention_split.prepare(q, k, v, causal=causal, sm_scale=scale)
-    if call.seq_len <= MOST and _has_few_queries(q, call, causal):
+    elif call.seq_len <= MOST and _has_few_queries(q, call, causal):
         return flash_decode.prepare(q, k, v, causal=causal, sm_scale=scale)
+    if on_hopper and packs:
+        pack = attention_split.packer(q, call)
+        packed_q = attention_split.packed_like(q, call)
+        launch = attention_hopper.flash_attention_hopper.prepare(packed_q, k, v, causal=causal, sm_scale=scale)
+        return lambda q, k, v: _unpacked(launch(pack(q), k, v), q.shape)
     if on_hopper:
-        launch = attention_hopper.flash_attention_hopper.prepare(q.reshape(shape), k, v, causal=causal, sm_scale=scale)
-        return (lambda q, k, v: _unpacked(launch(q.reshape(shape), k, v), q.shape)) if packs else launch
+        return attention_hopper.flash_attention_hopper.prepare(q, k, v, causal=causal, sm_scale=scale)
     tile: dict[str, Any] = {"block_m": tile_side(q), "block_n": tile_side(q)}
     return lambda q, k, v: _contiguous(flash_attention_exp2(q, k, v, causal=causal, sm_scale=scale, **tile))
 
 
-def _rows_to_split(q: torch.Tensor) -> int:
-    """Rows of a kv head above which `flash_attention_split` is faster than `flash_decode`. Its tiles have 64 rows at
-    least, those of `flash_decode` 16. But `flash_decode` is slow with 16 features, and pads 144 or 160 to 256.
+def _rows(call: _Call) -> int:
+    """Rows of a kv head: the queries of all heads that share it."""
+    return call.group * call.seq_len
 
-    2×48×4×16, 12 kv heads, 9365 keys: 45 → 20 µs; 2×112×1×160, 14 kv heads, 12490 keys: 84 → 73.
+
+def _rows_to_split(q: torch.Tensor, call: _Call) -> int:
+    """Rows of a kv head above which tiles of 64 rows are faster than those of 16 of `flash_decode`. But that kernel is
+    slow with 16 features and where heads fill the SMs, and pads 144 or 160 to 256.
+
+    2×48×4×16, 12 kv heads, 9365 keys: 45 → 20 µs; 6×64×9×96, 3707 keys: 167 → 140; 2×112×1×160, 14 kv heads, 12490
+    keys: 84 → 73.
     """
-    return 0 if q.shape[3] <= 16 else 4 if 128 < q.shape[3] <= 160 else 16
+    if q.shape[3] <= 16 or call.batch * call.kv_heads >= sms(q):
+        return 0
+    return 4 if 128 < q.shape[3] <= 160 else 16
+
+
+def _times_of_whole_tiles(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, call: _Call, causal: bool
+) -> tuple[float, float]:
+    """µs of `flash_attention_hopper`, about: with each head's queries in tiles of their own, and with those of all
+    heads that share keys.
+    """
+    whole = attention_hopper.time_of(q, call)
+    if causal or call.group == 1:
+        return whole, math.inf
+    shared = _Call.of(attention_split.packed_like(q, call), k, v, causal, call.sm_scale, None, 16, 16)
+    return whole, attention_hopper.time_of(q, shared) + attention_split.time_to_pack(q, call)
 
 
 def _has_few_queries(q: torch.Tensor, call: _Call, causal: bool) -> bool:
@@ -104,7 +130,7 @@ def _has_few_queries(q: torch.Tensor, call: _Call, causal: bool) -> bool:
 
 def _tiles(call: _Call, *, packed: bool) -> int:
     """Tiles of 128 rows; packed: without a mask, queries of all heads that share keys are rows of one tile."""
-    rows = call.seq_len * (call.group if packed else 1)
+    rows = _rows(call) if packed else call.seq_len
     return call.batch * (call.kv_heads if packed else call.heads) * triton.cdiv(rows, 128)
 
 

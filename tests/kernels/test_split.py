@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from explain.trace.fidelity import interpreter_fidelity
-from kernels import attention_hopper, attention_split, edits
+from kernels import attention_hopper, attention_split, dispatch, edits
 from kernels.attention import _Call
 from kernels.attention_split import flash_attention_split
 from kernels.edits import Edit
@@ -117,6 +119,41 @@ def test_keys_are_shared_where_whole_tiles_would_leave_sms_idle(q, kv_heads, kv_
     keys = torch.empty(q[0], kv_heads, kv_len, q[3], dtype=torch.half, device="meta")
     call = _Call.of(queries, keys, keys, False, None, None, 16, 16)
     assert (attention_split.time_of(queries, call) < attention_hopper.time_of(queries, call)) == shares
+
+
+@pytest.mark.parametrize(
+    ("q", "kv_heads", "kv_len", "by_rows", "kernel"),
+    [
+        ((1, 16, 137, 256), 16, 25444, True, "split"),
+        ((2, 40, 59, 128), 40, 2425, False, "whole"),  # each SM has a head
+        ((2, 28, 200, 128), 4, 10312, False, "split"),
+        ((3, 64, 40, 128), 8, 2399, True, "packed"),  # moving Q pays
+        ((6, 64, 9, 96), 64, 3707, False, "whole"),  # few rows, but more heads than SMs
+        ((1, 16, 4, 128), 16, 9000, False, "decode"),
+        ((1, 4, 2, 128), 1, 9000, False, "decode"),
+    ],
+)
+def test_few_queries_go_to_the_kernel_that_takes_the_least_time(q, kv_heads, kv_len, by_rows, kernel, monkeypatch):
+    batch, heads, rows, head_dim = q
+    for module in (attention_split, attention_hopper, dispatch):
+        monkeypatch.setattr(module, "sms", lambda _: 132)
+    monkeypatch.setattr(dispatch, "is_hopper", lambda _: True)
+
+    chosen = []
+
+    def prepare(name):
+        def noted(queries, *_, **__):
+            chosen.append("packed" if name == "whole" and tuple(queries.shape) != q else name)
+
+        return SimpleNamespace(prepare=noted)
+
+    monkeypatch.setattr(attention_split, "flash_attention_split", prepare("split"))
+    monkeypatch.setattr(attention_hopper, "flash_attention_hopper", prepare("whole"))
+    monkeypatch.setattr(dispatch, "flash_decode", prepare("decode"))
+    queries = torch.empty((batch, rows, heads, head_dim) if by_rows else q, dtype=torch.half, device="meta")
+    keys = torch.empty(batch, kv_heads, kv_len, head_dim, dtype=torch.half, device="meta")
+    dispatch.attention.prepare(queries.transpose(1, 2) if by_rows else queries, keys, keys)
+    assert chosen == [kernel]
 
 
 def test_what_it_does_not_take_is_named():

@@ -314,7 +314,9 @@ def _power(points: Sequence[tuple[float, float]]) -> float | None:
 
 
 def _jumps(points: Sequence[tuple[float, float]]) -> bool:
-    return jump(dict(points), len(points)) is not None
+    """Whether one step follows no power and is tenfold or more: a curve that only bends still has a slope."""
+    found = jump(dict(points), len(points))
+    return found is not None and found[1] > 10
 
 
 def tables_verdict(record: Record) -> str:

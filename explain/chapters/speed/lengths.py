@@ -87,8 +87,8 @@ def _crossing(seconds: Mapping[str, Mapping[int, float]]) -> Crossing | None:
 
 def answer(times: Times) -> str:
     """From which N on FlashAttention is faster, and why; markdown."""
-    found = times.crossing
-    faster = found.told("**FlashAttention**", "is faster than **standard attention**", "N") if found else ""
+    found, names = times.crossing, ("**FlashAttention**", "**standard attention**")
+    faster = found.told(*names, "is faster", "takes … as long", "N") if found else ""
     return (
         f"{faster}\n\nStandard attention needs three launches, FlashAttention one. On long sequences FlashAttention "
         "also saves the bytes of S and P."

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from statistics import linear_regression
+from statistics import linear_regression, median
 
 from explain.chapters.sweeps.model import Reading, Sweep
 from explain.figures.numbers import fixed, ratio
@@ -15,34 +15,41 @@ from kernels.parameters import Value
 
 FITTED = 4
 """Points at the far end that a slope is fitted to; there, terms that do not grow no longer matter."""
-JUMP = 3.0
-"""How much steeper a jump is than the steps beside it, as a power of x."""
+FITS = 0.15
+"""How far a point may lie off a fitted power, as a share of it: further off, the curve has no power."""
 FLAT = 0.1
 """The largest power of x that still counts as flat."""
 
 
+def _last(points: Mapping[float, float], fitted: int) -> list[tuple[float, float]]:
+    return sorted((x, y) for x, y in points.items() if x > 0 and y > 0)[-fitted:]
+
+
 def slope(points: Mapping[float, float], fitted: int = FITTED) -> float | None:
     """The exponent p of y ~ x^p, by least squares on the logarithms of the last `fitted`. None for under two."""
-    last = sorted((x, y) for x, y in points.items() if x > 0 and y > 0)[-fitted:]
+    last = _last(points, fitted)
     if len(last) < 2:
         return None
     return linear_regression([math.log(x) for x, _ in last], [math.log(y) for _, y in last]).slope
 
 
-def jump(points: Mapping[float, float], fitted: int = FITTED) -> float | None:
-    """The x at which y jumps, among the last `fitted` points: no power of x describes such a curve.
+def jump(points: Mapping[float, float], fitted: int = FITTED) -> tuple[float, float] | None:
+    """Where the last `fitted` points follow no power of x, and by what factor y changes in the step to there.
 
-    A jump is a step that is steeper than its neighbours by more than JUMP, or steeper than x where all others are flat.
-    It may lead down. None without one.
+    They follow a power if each is within FITS of the fitted one: then None. Else the step is the one with a power
+    furthest from the median step's; the steeper of two.
     """
-    last = sorted((x, y) for x, y in points.items() if x > 0 and y > 0)[-fitted:]
-    steps = [math.log(b / a) / math.log(x / w) for (w, a), (x, b) in itertools.pairwise(last)]
-    for at, one in enumerate(steps):
-        beside = steps[max(at - 1, 0) : at] + steps[at + 1 : at + 2]
-        alone = abs(one) > 1 and all(abs(other) < FLAT for other in steps[:at] + steps[at + 1 :])
-        if beside and (alone or all(abs(one) - abs(other) > JUMP for other in beside)):
-            return last[at + 1][0]
-    return None
+    last = _last(points, fitted)
+    if len(last) < 3:
+        return None
+    xs, ys = ([math.log(one) for one in ones] for ones in zip(*last, strict=True))
+    line = linear_regression(xs, ys)
+    if max(abs(y - line.slope * x - line.intercept) for x, y in zip(xs, ys, strict=True)) < math.log1p(FITS):
+        return None
+    steps = [(d - c) / (b - a) for (a, c), (b, d) in itertools.pairwise(zip(xs, ys, strict=True))]
+    middle = median(steps)
+    at = max(range(len(steps)), key=lambda one: (round(abs(steps[one] - middle), 9), abs(steps[one])))
+    return last[at + 1][0], last[at + 1][1] / last[at][1]
 
 
 @dataclass(frozen=True)
@@ -58,26 +65,29 @@ class Crossing:
     x: float | None
     ratios: Mapping[float, float]
 
-    def told(self, subject: str, does: str, x: str, exact: bool = False, known: str = "measured") -> str:
+    def told(
+        self, subject: str, other: str, does: str, costs: str, x: str, exact: bool = False, known: str = "measured"
+    ) -> str:
         """The same in a sentence, markdown.
 
-        `subject` is the lower curve, `does` says what "below" means: "is faster than …". `exact`: x has no values
-        between the known ones. `known`: how the values were found.
+        `subject` is the lower curve, `other` the higher. `does` says what "below" means: "is faster"; `costs` what
+        their ratio counts: "takes … as long". `exact`: x has no values between the known ones. `known`: how the values
+        were found.
         """
         last = max(self.ratios)
         if self.first is None:
-            return f"Up to {x} = {fixed(last, 0)} there is no {x} from which {subject} always {does}."
+            return f"Up to {x} = {fixed(last, 0)} there is no {x} from which {subject} always {does} than {other}."
         start = f"From **{x} = {fixed(self.first, 0)}** on, " if self.x else ""
         after = [one for at, one in self.ratios.items() if at >= self.first]
         span = " to ".join(dict.fromkeys(map(ratio, (min(after), max(after)))))
-        said = f"{start}{subject} {does}: {span}, at every {known} {x} up to {fixed(last, 0)}."
-        before = {at: one for at, one in self.ratios.items() if at < self.first}
-        often = any(one > 1 for one in before.values())
+        said = f"{start}{subject} {does} than {other}: {span}, at every {known} {x} up to {fixed(last, 0)}."
+        before = [one for at, one in self.ratios.items() if at < self.first]
         if self.x and not exact:
             said += f" The curves cross at {x} ≈ {fixed(self.x, 0)} (interpolated)."
-        if often:
-            least, most = (ratio(extreme(before.values())) for extreme in (min, max))
-            said += f" Below that either may be lower; the ratio is {least} to {most}."
+        if any(one > 1 for one in before):
+            least, most = (fixed(extreme(before), 2) for extreme in (min, max))
+            span = costs.replace("…", f"{least} to {most} times")
+            said += f" Below that neither always wins: {other} {span} as {subject}."
         return said
 
 

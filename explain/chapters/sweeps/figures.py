@@ -17,7 +17,7 @@ from explain.experiment import Experiment
 from explain.figures import palette
 from explain.figures.labels import spread, widest
 from explain.figures.lines import colour_of
-from explain.figures.numbers import capacity, count, duration, fixed, moved, percent, ratio, si
+from explain.figures.numbers import count, duration, fixed, moved, percent, ratio, si
 from explain.figures.plot import FONT, logarithmic, plot, titled
 from explain.figures.tables import Column, csv_of, markdown
 from explain.gpus import Gpu
@@ -200,8 +200,15 @@ def _lines(
             customdata=[si(y, unit) for y in points.values()],
             hovertemplate=f"{AXES[sweep.axis][0]} = %{{x:,}}: %{{customdata}}<extra>{name_of(kernel)}</extra>",
         )  # fmt: skip
-        if what == "hbm" and KERNELS[kernel].outer == "block_n" and (at := _rise(numbers(points))):
-            note(figure, at, numbers(points)[at], "Q, O, m, ℓ no longer stay in L2 →", shift=(-10, 11), xanchor="right")
+        if what == "hbm" and (leaves := _leaves_l2(sweep, kernel, numbers(points))):
+            note(
+                figure,
+                leaves[1],
+                numbers(points)[leaves[1]],
+                "Q, O, m, ℓ no longer stay in L2 →",
+                shift=(-10, 11),
+                xanchor="right",
+            )
     low, high = _decades([y for points in curves.values() for y in points.values()])
     pixels = (HEIGHT - TOP - BOTTOM) / max(high - low, 1e-9)
     right = max(float(value) for points in curves.values() for value in points)
@@ -345,22 +352,25 @@ def polynomial(x: str, points: Mapping[float, float]) -> str:
 
 
 def _power(x: str, points: Mapping[float, float]) -> str:
-    """A curve's growth as a power of x, or the x at which it jumps or drops; empty for fewer than two points."""
-    if (at := jump(points)) is not None:
-        return f"{'jumps' if _rises(points, at) else 'drops'} at {x} = {fixed(at, 0)}"
+    """A curve's growth as a power of x; where it follows none, its most unlike step. Empty for under two points."""
     power = slope(points)
+    if (found := jump(points)) and power is not None:
+        at, times = found
+        before = max(one for one in points if one < at)
+        step = math.log(times) / math.log(at / before)
+        flatter = abs(step) < abs(power) and step * power >= 0
+        words = "bends" if flatter else f"{'jumps' if times > 1 else 'drops to'} {ratio(times)}"
+        return f"{words} at {x} = {fixed(at, 0)}"
     return "" if power is None else "flat" if abs(power) < FLAT else _raised(x, power)
 
 
-def _rise(points: Mapping[float, float]) -> float | None:
-    """The x at which a curve jumps up; None without one."""
-    at = jump(points)
-    return at if at is not None and _rises(points, at) else None
-
-
-def _rises(points: Mapping[float, float], at: float) -> bool:
-    """Whether a curve is higher at a point than before it."""
-    return points[at] > points[max(x for x in points if x < at)]
+def _leaves_l2(sweep: Sweep, kernel: str, points: Mapping[float, float]) -> tuple[float, float] | None:
+    """The values before and at which bytes at HBM jump, of a kernel that uses more again there; None elsewhere."""
+    found = jump(points) if sweep.numeric and KERNELS[kernel].outer == "block_n" else None
+    if found is None or found[1] < 1:
+        return None
+    before, at = max(one for one in points if one < found[0]), found[0]
+    return (before, at) if once(sweep.at(kernel, int(at))) > once(sweep.at(kernel, int(before))) else None
 
 
 def slope_note(sweep: Sweep, readings: Sequence[Reading]) -> str:
@@ -381,9 +391,11 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
         if found:
             known_as = {"seconds": "is faster", "asked": "requests fewer bytes"}
             does = known_as.get(what, f"moves fewer bytes {LEVELS.get(what, '')}")
-            subject, x = f"**{name_of(below)}**", AXES[sweep.axis][0]
-            does += f" than **{name_of(above)}**"
-            sentences.append(found.told(subject, does, x, exact=sweep.axis in TILES, known=known))
+            cost = {"seconds": "takes … as long", "asked": "requests … as many bytes"}.get(
+                what, "moves … as many bytes"
+            )
+            subject, other, x = f"**{name_of(below)}**", f"**{name_of(above)}**", AXES[sweep.axis][0]
+            sentences.append(found.told(subject, other, does, cost, x, exact=sweep.axis in TILES, known=known))
     return sentences
 
 
@@ -409,16 +421,16 @@ def jumps(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[st
     sentences, x = [], AXES[sweep.axis][0]
     for kernel in sweep.kernels if gpu and sweep.numeric else ():
         found = numbers(curve(sweep, readings, kernel, "hbm"))
-        at = _rise(found)
-        if at is None or gpu is None or KERNELS[kernel].outer != "block_n":
+        leaves = _leaves_l2(sweep, kernel, found)
+        if leaves is None or gpu is None:
             continue
-        last = max(one for one in found if one < at)
-        before, after = (moved(_again(sweep.at(kernel, int(one)), gpu)) for one in (last, at))
+        before, after = (moved(_again(sweep.at(kernel, int(one)), gpu)) for one in leaves)
+        last, at = (f"{x} = {fixed(one, 0)}" for one in leaves)
         sentences.append(
-            f"**{name_of(kernel)}** uses Q, O, m and ℓ again for every tile of keys: {before} at {x} = "
-            f"{fixed(last, 0)}, {after} at {fixed(at, 0)}. L2 holds {capacity(gpu.l2_bytes)} ({moved(gpu.l2_bytes)}), "
-            f"and K and V pass through it as well. So from {x} = {fixed(at, 0)} on they do not stay in L2, "
-            "and most of them come from HBM each time."
+            f"**{name_of(kernel)}** moves {ratio(found[leaves[1]] / found[leaves[0]])} the bytes at {at} as at {last}. "
+            f"It uses Q, O, m and ℓ again for every tile of keys: {before} at {last}, {after} at {at}. K and V pass "
+            f"through L2 as well, and L2 holds {moved(gpu.l2_bytes)}. So from {at} on most of Q, O, m and ℓ come from "
+            "HBM each time."
         )
     return sentences
 
@@ -463,10 +475,9 @@ def base_2(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
     plain, base = (name_of(kernel) for kernel in masking.BASES)
     times = ratio(both[0][at] / both[1][at])
     return [
-        f"**{base}** is {times} as fast as **{plain}** {at_value(sweep.axis, int(at))}. Only the base differs: "
-        f"exp takes {each[0]} instructions per score, exp2 takes {each[1]} (SASS for sm_90). Both load the next tile "
-        "while they compute one. In the climb of *Speed* exp2 gains much less: that kernel loads nothing ahead, and "
-        "its warps wait for memory."
+        f"exp2(x) is 2ˣ: the GPU has an instruction for it, and eˣ = exp2(x · log₂e). **{base}** multiplies by log₂e "
+        f"once, within `sm_scale`. So exp takes {each[0]} instructions per score, exp2 takes {each[1]} (SASS for "
+        f"sm_90). **{base}** is {times} as fast as **{plain}** {at_value(sweep.axis, int(at))}."
     ]
 
 

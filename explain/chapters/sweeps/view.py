@@ -232,10 +232,10 @@ def sweep_growth(shown: Shown, level: str) -> None:
     if level:
         words, picture = layout.sides(f"Bytes {over}", WIDE)
         with words:
-            said, also = [], []
+            said = figures.spills(sweep, readings)
             if level == "hbm":
-                said, also = figures.kept(sweep, readings), figures.jumps(sweep, readings, shown.card)
-            _grows(shown, level, picture, [*also, *figures.spills(sweep, readings)], said)
+                said = [*figures.jumps(sweep, readings, shown.card), *figures.kept(sweep, readings), *said]
+            _grows(shown, level, picture, [], said)
     if any(reading.seconds for reading in readings):
         words, picture = layout.sides(f"Time {over}", WIDE)
         with words:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
 import pytest
 
@@ -213,8 +214,26 @@ def test_a_drop_over_the_key_tile_is_told_as_a_drop_and_not_as_what_leaves_l2():
     sweep, record = READY["Attention: key tile from 16 to 128"], registry.recorded()
     assert record is not None
     found = model.recorded(sweep, record)
-    assert "drops at BLOCK_N = 32" in figures.slopes(sweep, found, "hbm")
+    assert re.search("drops to 0\\.[0-9]+ × at BLOCK_N = 32", figures.slopes(sweep, found, "hbm"))
     assert "grows as" not in figures.takeaway(sweep, found, "hbm")
     drawn = figures.growth(sweep, found, "hbm")
     assert not any("no longer stay" in (one.text or "") for one in drawn.layout.annotations)
     assert figures.jumps(sweep, found, card(record.gpu)) == []
+
+
+def test_a_jump_over_the_query_tile_is_not_told_as_what_leaves_l2():
+    sweep, record = READY["Attention: query tile from 16 to 128"], registry.recorded()
+    assert record is not None
+    found = model.recorded(sweep, record)
+    assert "jumps" in figures.slopes(sweep, found, "hbm")
+    assert figures.jumps(sweep, found, card(record.gpu)) == []
+
+
+def test_a_kernel_that_wins_only_from_a_length_on_is_told_with_both_sides_below_it():
+    times = {64: (0.9, 1.0), 128: (1.2, 1.0), 256: (0.8, 1.0), 512: (3.0, 1.0)}
+    readings = [
+        Reading(e, "hardware", {}, 1, times[e.values["seq_len"]][PAIR.index(e.kernel)], "", "")
+        for e in SWEEP.experiments
+    ]
+    (sentence,) = figures.crossings(SWEEP, readings, ["seconds"])
+    assert "**standard attention** takes 0.80 to 1.20 times as long as **FlashAttention-2**" in sentence

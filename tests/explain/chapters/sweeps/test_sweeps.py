@@ -309,14 +309,25 @@ def test_a_slope_is_that_of_the_far_end():
 def test_a_step_that_no_power_describes_is_a_jump(power):
     points = {2.0**i: 2.0 ** (i * power) for i in range(8)}
     assert analysis.jump(points) is None
-    assert analysis.jump({x: y * (1000 if x >= 64 else 1) for x, y in points.items()}) == 64
+    found = analysis.jump({x: y * (1000 if x >= 64 else 1) for x, y in points.items()})
+    assert found is not None
+    assert list(found) == pytest.approx([64, 1000 * 2**power])
     assert analysis.jump({1.0: 1.0, 2.0: 1e9}) is None
 
 
-def test_one_drop_between_flat_stretches_is_no_power():
-    """FlashAttention-1's bytes over the key tile, about."""
-    assert analysis.jump({16.0: 174.0, 32.0: 55.0, 64.0: 55.0, 128.0: 54.0}) == 32
-    assert analysis.jump({16.0: 1.0, 32.0: 2.2, 64.0: 4.0, 128.0: 8.0}) is None
+@pytest.mark.parametrize(
+    ("ys", "at"),
+    [
+        ((174, 55, 55, 54), 32),  # about FlashAttention-1's bytes over the key tile
+        ((52, 52, 82, 54), 64),  # and over the query tile: up and down again is not flat
+        ((17, 34, 73, 446), 128),  # about FlashAttention-2's over d
+        ((1, 2.2, 4, 8), None),
+        ((54, 55, 54, 55), None),
+    ],
+)
+def test_a_power_is_told_only_of_points_that_follow_it(ys, at):
+    found = analysis.jump({2.0 ** (4 + i): float(y) for i, y in enumerate(ys)})
+    assert (found and found[0]) == at
 
 
 def test_curves_cross_between_two_points_below_the_first_or_never():

@@ -5,9 +5,9 @@ from explain.ui import layout
 
 with layout.chapter(
     __file__,
-    goal="see how bytes and time scale, from which N one kernel beats another, and what limits each kernel.",
-    words="N is the length of a sequence in tokens. A **sweep** runs the same kernels at many lengths N, or with other "
-    "sizes, and draws what changes.",
+    goal="see how bytes and time scale, where one kernel beats another, and what limits each kernel.",
+    words="A **sweep** runs the same kernels many times and changes one parameter: a length, a head dimension, a tile. "
+    "All others stay fixed.",
 ):
     sweep = view.sweep_choice()
     shown = view.sweep_readings(sweep) if sweep else None

@@ -1,18 +1,16 @@
-"""Questions about a sweep's readings: how bytes and times grow, and where two kernels cross."""
+"""Questions about a sweep's readings: bytes beyond the last point, the rate reached, and two intensities."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from explain.chapters.sweeps.analysis import crossing, curve, numbers, slope
-from explain.chapters.sweeps.figures import APART_SEEN
-from explain.chapters.sweeps.model import AXES, Reading, Sweep
+from explain.chapters.sweeps.analysis import FLAT, curve, jump, numbers, slope
+from explain.chapters.sweeps.figures import at_value, name_of
+from explain.chapters.sweeps.model import AXES, PAIR, Reading, Sweep
 from explain.exercises import Question, Why
-from explain.figures.numbers import count, duration, fixed, moved, ratio
-from kernels.catalog import KERNELS
-
-NEVER = "none of these"
+from explain.figures.numbers import count, duration, fixed, moved, number, ratio, si
+from kernels.parameters import Value
 
 
 @dataclass(frozen=True)
@@ -32,118 +30,153 @@ def _where(shown: Shown) -> str:
     return "at DRAM" if _level(shown) == "hbm" else "requested"
 
 
-def _values(shown: Shown, kernel: str, what: str) -> dict[float, float]:
-    return numbers(curve(shown.sweep, shown.readings, kernel, what))
+def _steepest(shown: Shown) -> tuple[str, float] | None:
+    """The kernel with bytes that grow with the highest power of the axis, and that power; None without one."""
+    powers = {}
+    for kernel in shown.sweep.kernels if shown.sweep.numeric else ():
+        points = numbers(curve(shown.sweep, shown.readings, kernel, _level(shown)))
+        power = slope(points)
+        if len(points) > 2 and jump(points) is None and power is not None and power > FLAT:
+            powers[kernel] = power
+    return max(powers.items(), key=lambda one: one[1], default=None)
 
 
-def _second(shown: Shown) -> str:
-    """The kernel that the sweep compares with its first one."""
-    return shown.sweep.kernels[min(1, len(shown.sweep.kernels) - 1)]
-
-
-def _axis(shown: Shown) -> str:
-    return AXES[shown.sweep.axis][0]
-
-
-def _short(kernel: str) -> str:
-    return KERNELS[kernel].short
-
-
-def _slope(shown: Shown) -> float:
-    found = slope(_values(shown, _second(shown), _level(shown)))
+def _grown(shown: Shown) -> tuple[str, float, float, float]:
+    """That kernel, its power, its last value, and its bytes there."""
+    found = _steepest(shown)
     if found is None:
-        raise ValueError("The readings have too few points for a slope.")
-    return found
+        raise ValueError("No kernel's bytes follow one power.")
+    kernel, power = found
+    x, size = max(numbers(curve(shown.sweep, shown.readings, kernel, _level(shown))).items())
+    return kernel, power, x, size
 
 
-def _why_slope(shown: Shown) -> Why:
-    points = sorted(_values(shown, _second(shown), _level(shown)).items())[-2:]
-    (x, y), (far, more) = points
-    return Why(
-        f"{_short(_second(shown))} moves {moved(y)} at {_axis(shown)} = {count(int(x))} and {moved(more)} at "
-        f"{count(int(far))}: {ratio(far / x)} the value, {ratio(more / y)} the bytes. Slope of the last two points on "
-        f"logarithmic axes: {fixed(_slope(shown), 2)}."
+def _unit(size: float) -> tuple[float, str]:
+    return next((one for one in ((1e9, "GB"), (1e6, "MB")) if size >= one[0]), (1e3, "kB"))
+
+
+def _asked_beyond(shown: Shown) -> str:
+    kernel, _, x, size = _grown(shown)
+    symbol = AXES[shown.sweep.axis][0]
+    return (
+        f"Take the bytes {_where(shown)} of {name_of(kernel)}. How many {_unit(size)[1]} are they at {symbol} = "
+        f"{count(int(2 * x))}, twice its largest value here, if they grow as over the last points?"
     )
 
 
-def _fewest(shown: Shown) -> dict[str, float]:
-    """Bytes of each kernel at the last value that all of them have."""
-    curves = {kernel: curve(shown.sweep, shown.readings, kernel, _level(shown)) for kernel in shown.sweep.kernels}
-    common = [value for value in shown.sweep.values if all(value in one for one in curves.values())]
-    return {kernel: one[common[-1]] for kernel, one in curves.items()} if common else {}
+def _beyond(shown: Shown) -> float:
+    _, power, _, size = _grown(shown)
+    return float(size * 2**power / _unit(size)[0])
 
 
-def _least(shown: Shown) -> list[str]:
-    """The kernel with the fewest bytes, and those that a reader cannot tell from it."""
-    sizes = _fewest(shown)
-    return [kernel for kernel, size in sizes.items() if size < APART_SEEN * min(sizes.values())]
+def _why_beyond(shown: Shown) -> Why:
+    _, power, x, size = _grown(shown)
+    symbol = AXES[shown.sweep.axis][0]
+    return Why(
+        f"At {symbol} = {count(int(x))} they are {moved(size)}. They grow as {symbol} to the power {fixed(power, 2)}: "
+        f"twice {symbol} is {ratio(2**power)} the bytes, {moved(size * 2**power)}."
+    )
 
 
-def _choices(shown: Shown) -> list[str]:
-    least = _least(shown)
-    groups = [least if one == least[0] else [one] for one in _fewest(shown) if one not in least[1:]]
-    return [" and ".join(map(_short, group)) for group in groups]
+def _pair(shown: Shown) -> tuple[str, ...]:
+    """The two kernels that the sweep compares."""
+    return PAIR if set(PAIR) <= set(shown.sweep.kernels) else shown.sweep.kernels[:2]
 
 
-def _why_fewest(shown: Shown) -> Why:
-    each = ", ".join(f"{_short(kernel)} {moved(size)}" for kernel, size in _fewest(shown).items())
-    return Why(f"Bytes {_where(shown)} at the last value: {each}.")
+def _last(shown: Shown) -> tuple[Value, list[Reading]] | None:
+    """The last value at which the pair both have bytes, and their readings there; None without one."""
+    for value in reversed(shown.sweep.values):
+        there = {r.experiment.kernel: r for r in shown.readings if r.experiment.values[shown.sweep.axis] == value}
+        found = [there[kernel] for kernel in _pair(shown) if kernel in there and there[kernel].bytes.get(_level(shown))]
+        if len(found) == 2:
+            return value, found
+    return None
 
 
-def _first_faster(shown: Shown) -> str:
-    slow, fast = (_values(shown, kernel, "seconds") for kernel in shown.sweep.kernels[:2])
-    found = crossing(slow, fast)
-    return NEVER if found is None or found.first is None else count(int(found.first))
+def _at_last(shown: Shown) -> tuple[str, Reading, Reading]:
+    """Where both are compared, in words, and their readings."""
+    found = _last(shown)
+    if found is None:
+        raise ValueError("The readings have no value with bytes of both kernels.")
+    value, (one, other) = found
+    return at_value(shown.sweep.axis, value), one, other
 
 
-def _why_faster(shown: Shown) -> Why:
-    slow, fast = shown.sweep.kernels[:2]
-    times = [_values(shown, kernel, "seconds") for kernel in (slow, fast)]
-    common = [x for x in times[0] if x in times[1]]
-    each = "; ".join(f"{count(int(x))}: {duration(times[0][x])} and {duration(times[1][x])}" for x in common)
-    return Why(f"{_short(slow)} and {_short(fast)} at {_axis(shown)} = {each}.")
+def _asked_rate(shown: Shown) -> str:
+    at, one, _ = _at_last(shown)
+    return f"At which rate does {name_of(one.experiment.kernel)} move its bytes {_where(shown)} {at}, in GB/s?"
 
 
-def _timed(shown: Shown) -> bool:
-    pair = shown.sweep.kernels[:2]
-    return len(pair) == 2 and shown.sweep.numeric and all(_values(shown, one, "seconds") for one in pair)
+def _rate(shown: Shown) -> float:
+    _, one, _ = _at_last(shown)
+    if one.seconds is None:
+        raise ValueError("This point has no time.")
+    return one.bytes[_level(shown)] / one.seconds / 1e9
+
+
+def _why_rate(shown: Shown) -> Why:
+    _, one, _ = _at_last(shown)
+    size = one.bytes[_level(shown)]
+    return Why(f"{moved(size)} ÷ {duration(one.seconds or 0.0)} = {si(_rate(shown) * 1e9, 'B/s')}.")
+
+
+def _intensities(shown: Shown) -> tuple[float, float]:
+    _, one, other = _at_last(shown)
+    return one.flops / one.bytes[_level(shown)], other.flops / other.bytes[_level(shown)]
+
+
+def _asked_intensity(shown: Shown) -> str:
+    at, one, other = _at_last(shown)
+    kernels = [name_of(reading.experiment.kernel) for reading in (one, other)]
+    return (
+        f"The arithmetic intensity is FLOPs ÷ bytes. Divide the intensity of {kernels[1]} by that of {kernels[0]}, "
+        f"{at} and for bytes {_where(shown)}: what is the ratio?"
+    )
+
+
+def _why_intensity(shown: Shown) -> Why:
+    _, *both = _at_last(shown)
+    each = [
+        f"{name_of(one.experiment.kernel)}: {si(one.flops, 'FLOP')} ÷ {moved(one.bytes[_level(shown)])} = "
+        f"{number(intensity)} FLOP/B"
+        for one, intensity in zip(both, _intensities(shown), strict=True)
+    ]
+    first, second = _intensities(shown)
+    return Why(f"{'; '.join(each)}. The ratio is {number(second / first)}.")
 
 
 QUESTIONS = (
     Question[Shown](
-        "slope",
-        lambda shown: (
-            f"The bytes {_where(shown)} of {_short(_second(shown))} grow with a power of {_axis(shown)}. Which power, "
-            "over the last two points?"
-        ),
+        "beyond",
+        _asked_beyond,
         "number",
-        _slope,
-        _why_slope,
+        _beyond,
+        _why_beyond,
+        tolerance=0.05,
+        asked=lambda shown: _steepest(shown) is not None,
+        hint="Read the power p in the column “fitted”. Twice the value is 2 to the power p times the bytes.",
+    ),
+    Question[Shown](
+        "rate",
+        _asked_rate,
+        "number",
+        _rate,
+        _why_rate,
+        unit="GB/s",
+        tolerance=0.05,
+        asked=lambda shown: (found := _last(shown)) is not None and bool(found[1][0].seconds),
+        hint="Divide the bytes by the time of one call. 1 MB ÷ 1 ms is 1 GB/s. Point at a curve, or open the "
+        "table of all points.",
+    ),
+    Question[Shown](
+        "intensity",
+        _asked_intensity,
+        "number",
+        lambda shown: _intensities(shown)[1] / _intensities(shown)[0],
+        _why_intensity,
         tolerance=0.1,
-        asked=lambda shown: shown.sweep.numeric and len(_values(shown, _second(shown), _level(shown))) > 1,
-        hint="Take the last two points. The power is log(ratio of the bytes) ÷ log(ratio of the values).",
-    ),
-    Question[Shown](
-        "fewest",
-        lambda shown: f"At the largest {_axis(shown)}, which kernel moves the fewest bytes {_where(shown)}?",
-        "choice",
-        lambda shown: " and ".join(map(_short, _least(shown))),
-        _why_fewest,
-        _choices,
-        asked=lambda shown: len(shown.sweep.kernels) > 1 and bool(_fewest(shown)),
-        hint="Compare the curves at their right ends.",
-    ),
-    Question[Shown](
-        "faster",
-        lambda shown: (
-            f"From which {_axis(shown)} on is {_short(shown.sweep.kernels[1])} faster than "
-            f"{_short(shown.sweep.kernels[0])}, at every larger value?"
-        ),
-        "choice",
-        _first_faster,
-        _why_faster,
-        lambda shown: [*(count(int(value)) for value in shown.sweep.values), NEVER],
-        asked=_timed,
-        hint="Find where the two times cross for the last time.",
+        asked=lambda shown: _last(shown) is not None,
+        hint="The table of all points has the FLOPs and the bytes of both. Where the FLOPs are nearly equal, the bytes "
+        "decide: half of the bytes is twice the intensity.",
     ),
 )

@@ -50,7 +50,8 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
         # Along the roof and above it, at its left end.
         decades = math.log10(right / left)
         slant = math.atan2((HEIGHT - TOP - BOTTOM) / (high - low), PLOT / decades)
-        words = f"{LEVEL_NAMES[level]} {si(speed, 'B/s')}"
+        fastest = max((name for name in MEMORY_ROOFS[level] if name in roofs), key=lambda name: roofs[name].per_second)
+        words = f"{roof_name(fastest)} {si(speed, 'B/s')}"
         x = left * 10 ** (decades * (0.03 + widest([words], FONT) / 2 * math.cos(slant) / PLOT))
         note(figure, x, x * speed, words, shift=(-16 * math.sin(slant), 16 * math.cos(slant)),
              xanchor="center", textangle=-math.degrees(slant))  # fmt: skip
@@ -78,11 +79,6 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
     moved = shifts(heights, high=roof - LABEL_PIXELS)  # below the roof's own label
     for kernel, end in ends.items():
         note(figure, end.intensity, end.flops_per_second, name_of(kernel), shift=(14, moved[kernel]), leader=True)
-    for x, anchor, side in ((0.0, "left", "← bandwidth limits"), (1.0, "right", "arithmetic limits →")):
-        figure.add_annotation(
-            x=x, xref="x domain", xanchor=anchor, y=0.01, yref="y domain", yanchor="bottom", text=side,
-            showarrow=False, font={"size": FONT},
-        )  # fmt: skip
     marks = ticks(low, high)
     figure.update_xaxes(
         **logarithmic("arithmetic intensity, FLOPs per byte", {10.0**one: f"{10.0**one:,g}" for one in range(-3, 8)}),
@@ -93,6 +89,18 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
     )  # fmt: skip
     figure.update_layout(height=HEIGHT, margin={"l": 8, "r": 48, "t": TOP, "b": BOTTOM}, hovermode="closest")
     return figure
+
+
+def takeaway(points: Sequence[RooflinePoint]) -> str:
+    """The picture's result in one line: the kernel closest to a roof that is drawn, and its share of that roof."""
+    known = [point for point in points if point.roof]
+    if not known:
+        return "Throughput over arithmetic intensity"
+    best = max(known, key=lambda point: point.flops_per_second / (point.roof or 1.0))
+    memory = best.roof == best.memory
+    roof = LEVEL_NAMES[best.level] if memory else _unit_name(compute_roof_name(best.reading))
+    share = percent(best.flops_per_second / (best.roof or 1.0))
+    return f"{name_of(best.reading.experiment.kernel)} comes closest to its roof here: {share} of {roof}"
 
 
 def roofline_table(points: Sequence[RooflinePoint]) -> str:
@@ -131,7 +139,7 @@ def nearest(points: Sequence[RooflinePoint], drawn: str = "") -> list[str]:
             shares[_unit_name(compute_roof_name(own[0].reading))] = own[0].flops_per_second / own[0].compute
         if shares:
             roof, share = max(shares.items(), key=lambda pair: pair[1])
-            limited = f"{roof} limits it" if share >= LIMITS else "under half, so it waits"
+            limited = f"{roof} limits it" if share >= LIMITS else "under half, so no roof limits it"
             hidden = f" Choose {roof} above the chart to see that roof." if roof in levels else ""
             sentences.append(
                 f"**{name_of(kernel)}** reaches {percent(share)} of the roof of {roof}: {limited}.{hidden}"

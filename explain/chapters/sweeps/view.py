@@ -19,6 +19,7 @@ from explain.chapters.sweeps.runner import State, runner
 from explain.engine import engine
 from explain.experiment import ParameterError
 from explain.figures.numbers import fixed
+from explain.figures.plot import titled
 from explain.gpus import Gpu, card
 from explain.plain import made, plain
 from explain.prediction import NOT_PREDICTED, Model, fitted
@@ -292,12 +293,13 @@ def sweep_roofline(shown: Shown) -> None:
     words, picture = layout.sides("Roofline", WIDE)
     with words:
         layout.prose(
-            "Two things limit a kernel's speed. Its arithmetic units have a highest rate: the flat roof. Its bytes "
-            "arrive at a highest rate too: each level of memory has a slanted roof, its bandwidth × the **arithmetic "
-            "intensity**, the FLOPs per byte that passes there. Choose another level and the points move left or "
-            "right: the speed stays, the number of bytes changes.\n\n"
-            "**Our rule**: a roof limits a kernel that reaches at least half of it. A kernel under half of every roof "
-            "waits, for example its matmuls for its softmax."
+            "A point is a kernel. It cannot lie above a roof. The flat roof is the highest rate of the arithmetic "
+            "units. The slanted roof is the bandwidth of a level of memory × the **arithmetic intensity**, the FLOPs "
+            "per byte that passes there. At another level the speed is the same and the number of bytes is not: the "
+            "points move left or right.\n\n"
+            "**Our rule**: a roof limits a kernel that reaches at least half of it. Under half of every roof, neither "
+            "bandwidth nor arithmetic limits the kernel. Its time is **latency**: warps wait for loads, for a barrier "
+            "or for the step before, such as a softmax that needs its scores."
         )
         _roofline_at_a_value(shown, picture)
 
@@ -331,7 +333,7 @@ def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator) -> None:
     names = {name: level for level, name in roofline.LEVEL_NAMES.items() if level in there}
     level = names[pick("Bytes at", names, "roof", place=across)]
     layout.prose("\n".join(f"- {sentence}" for sentence in roofline.nearest(points, level)))
-    layout.chapter_link("speed", "What such a kernel waits for: Speed →")
+    layout.chapter_link("speed", "What the warps wait for, measured: Speed →")
     packed = _packed([point.reading for point in points])
     with picture:
         chart(_roofline(packed, json.dumps([roof.__dict__ for roof in shown.roofs.values()]), level), "roofline",
@@ -400,7 +402,9 @@ def _growth(sweep: str, readings: str, what: str) -> tuple[go.Figure, str]:
 def _roofline(readings: str, roofs: str, level: str) -> go.Figure:
     known = {roof["level"]: Roof(**roof) for roof in json.loads(roofs)}
     points = [point for point in roofline_points(_unpacked(readings), known) if point.level == level]
-    return roofline.roofline(points, known)
+    figure = roofline.roofline(points, known)
+    titled(figure, roofline.takeaway(points))
+    return figure
 
 
 def _measure_roofs() -> None:

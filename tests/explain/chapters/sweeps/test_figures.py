@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from explain.chapters.sweeps import figures, model, roofline
+from explain.chapters.sweeps import exercises, figures, model, roofline
 from explain.chapters.sweeps.analysis import roofline_points, slope
 from explain.chapters.sweeps.model import READY, SPILLED, Reading, Sweep, formula
 from explain.experiment import Experiment
@@ -167,7 +167,7 @@ def test_the_file_has_every_point_and_says_what_is_not_known():
 
 @pytest.mark.parametrize(
     ("level", "rate", "said"),
-    [("shared", 30e12, "shared memory 30 TB/s"), ("l2", 9e12, "L2 9 TB/s"), ("hbm", 4e12, "HBM 4 TB/s")],
+    [("shared", 30e12, "shared memory 30 TB/s"), ("l2", 9e12, "L2 9 TB/s"), ("hbm", 4e12, "HBM, read 4 TB/s")],
 )
 def test_the_roofline_has_each_kernel_under_the_roofs_of_one_level(level, rate, said):
     points = roofline_points(measured(shared=4.0, l2=1.0, hbm=0.1)[-2:], ROOFS)
@@ -186,13 +186,24 @@ def test_the_rule_of_the_roofline_is_in_its_sentences():
     points = roofline_points(measured(shared=4.0, l2=1.0, hbm=0.1)[-2:], ROOFS)
     for sentence in roofline.nearest(points):
         share = int(sentence.partition(" reaches ")[2].partition("%")[0])
-        assert sentence.endswith("limits it." if share >= 100 * roofline.LIMITS else "under half, so it waits.")
+        assert sentence.endswith(
+            "limits it." if share >= 100 * roofline.LIMITS else "under half, so no roof limits it."
+        )
     away = roofline.nearest(points, "hbm")
     assert ["to see that roof" in sentence for sentence in away] == [
         "roof of L2" in sentence or "shared memory" in sentence for sentence in away
     ]
     assert len(roofline.nearest(points)) == len({point.reading.experiment.kernel for point in points})
     assert f"| {100e12 / 7e14:.0%} |" in roofline.roofline_table(points)
+
+
+def test_the_roofline_says_which_kernel_comes_closest_and_what_hbm_roof_was_reached_by():
+    roofs = {**ROOFS, "hbm write": Roof("hbm write", 3e12, "B/s", "w")}
+    points = [one for one in roofline_points(measured(hbm=0.1)[-2:], roofs) if one.level == "hbm"]
+    figure = roofline.roofline(points, roofs)
+    assert "HBM, read 4 TB/s" in [note.text for note in figure.layout.annotations]
+    best = max(points, key=lambda one: one.flops_per_second / (one.roof or 1.0))
+    assert roofline.takeaway(points).startswith(figures.name_of(best.reading.experiment.kernel))
 
 
 def test_without_roofs_the_points_are_drawn_alone():
@@ -237,3 +248,20 @@ def test_a_kernel_that_wins_only_from_a_length_on_is_told_with_both_sides_below_
     ]
     (sentence,) = figures.crossings(SWEEP, readings, ["seconds"])
     assert "**standard attention** takes 0.80 to 1.20 times as long as **FlashAttention-2**" in sentence
+
+
+def test_bytes_beyond_the_sweep_are_asked_only_where_they_follow_a_power():
+    record = registry.recorded()
+    assert record is not None
+    (beyond,) = (one for one in exercises.QUESTIONS if one.name == "beyond")
+    for name, asked in (
+        ("Attention: length N from 128 to 16,384", True),
+        ("Attention: head dimension d from 32 to 256", False),
+        ("Attention: fp32, fp16, bf16", False),
+    ):
+        shown = exercises.Shown(READY[name], model.recorded(READY[name], record))
+        assert beyond.asked(shown) == asked
+    exact = exercises.Shown(SWEEP, measured(hbm=1.0))
+    sizes = [formula(SWEEP.at(PAIR[0], n)).bytes["asked"] for n in (512, 1024)]
+    assert beyond.answer(exact) == pytest.approx(sizes[1] / 1e6, rel=beyond.tolerance)
+    assert str(round(sizes[1] / 1e6)) not in beyond.prompt_of(exact)

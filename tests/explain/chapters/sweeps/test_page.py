@@ -19,7 +19,7 @@ from explain.chapters.sweeps.runner import Runner
 from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment
 from explain.records import file, registry
-from explain.records.model import Point, Roof
+from explain.records.model import Point, Roof, roof_name
 from explain.workers import WorkerTimeout
 from tests.explain.records import made
 from tests.explain.records.made import SHIPPED, WHERE
@@ -103,7 +103,7 @@ def test_it_opens_on_what_the_gpu_recorded_bytes_time_and_roofline(here):
         assert f'<p class="narrow chart-title">{title}</p>' in [one.value for one in test.markdown]
     for level, name in (("hbm", "HBM"), ("shared", "shared memory")):
         shown = plots(page("sweeps", roof=name))[2]
-        assert f"{name} {SHIPPED.roofs[level].per_second / 1e12:.3g} TB" in shown
+        assert f"{roof_name(level)} {SHIPPED.roofs[level].per_second / 1e12:.3g} TB" in shown
     assert f"matmuls in bf16 reach {SHIPPED.roofs['matmul bf16'].per_second / 1e12:.3g} TFLOP" in said
     assert "exp takes 6 instructions per score, exp2 takes 2" in said
 
@@ -187,7 +187,7 @@ def test_a_gpu_here_is_measured_and_so_are_its_roofs(here):
     assert "made for this test" not in texts(test)
     press(test, "Measure this GPU's roofs")
     assert "made for this test" in texts(test)
-    assert "HBM 3 TB" in plots(test)[2]
+    assert "HBM, read 3 TB" in plots(test)[2]
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,7 @@ with layout.chapter(
     words="A **sweep** runs the same kernels many times and changes one parameter: a length, a head dimension, a tile. "
     "All others stay fixed.",
 ):
-    sweep = view.sweep_choice()
-    shown = view.sweep_readings(sweep) if sweep else None
-    level = view.level_choice(shown) if shown else ""
+    shown, level = view.choices()
 if shown and shown.readings:
     view.sweep_growth(shown, level)
     view.sweep_roofline(shown)

@@ -186,16 +186,9 @@ def _lines(
              shift=(6, -12), yanchor="top", align="left")  # fmt: skip
     for kernel, points in curves.items():
         colour, symbol = _look(sweep, kernel)
-        known = theory(sweep, readings, kernel, what)
-        if known:
-            figure.add_scatter(
-                x=list(known), y=list(known.values()), mode="lines", hoverinfo="skip", showlegend=False,
-                line={"color": colour, "width": 1.5, "dash": "dot"},
-            )  # fmt: skip
-            dotted = True
         figure.add_scatter(
             x=list(points), y=list(points.values()), name=name_of(kernel), mode="lines+markers", showlegend=False,
-            line={"color": colour, "width": 8 if kernel in covered else 2, "dash": drawn},
+            line={"color": colour, "width": 9 if kernel in covered else 3, "dash": drawn},
             marker={"symbol": symbol, "size": 8, "color": colour},
             customdata=[si(y, unit) for y in points.values()],
             hovertemplate=f"{AXES[sweep.axis][0]} = %{{x:,}}: %{{customdata}}<extra>{name_of(kernel)}</extra>",
@@ -209,6 +202,14 @@ def _lines(
                 shift=(-10, 11),
                 xanchor="right",
             )
+    for kernel in curves:  # over the curves: a wide one would hide it
+        known = theory(sweep, readings, kernel, what)
+        if known:
+            figure.add_scatter(
+                x=list(known), y=list(known.values()), mode="lines", hoverinfo="skip", showlegend=False,
+                line={"color": _look(sweep, kernel)[0], "width": 2, "dash": "dot"},
+            )  # fmt: skip
+            dotted = True
     low, high = _decades([y for points in curves.values() for y in points.values()])
     pixels = (HEIGHT - TOP - BOTTOM) / max(high - low, 1e-9)
     right = max(float(value) for points in curves.values() for value in points)
@@ -231,8 +232,8 @@ def _lines(
     )
     if dotted:
         figure.add_scatter(
-            x=[None], y=[None], mode="lines", line={"color": SLATE, "width": 1.5, "dash": "dot"},
-            name="dotted, in each kernel's colour: theory, " + THEORY.get(what, "the formula"),
+            x=[None], y=[None], mode="lines", line={"color": SLATE, "width": 2, "dash": "dot"},
+            name=f"dotted: theory, {THEORY.get(what, 'the formula')}",
         )  # fmt: skip
     around = {"l": 8, "r": _room(labels.values()), "t": TOP, "b": BOTTOM}
     figure.update_layout(height=HEIGHT, margin=around, hovermode="closest", legend={"orientation": "h", "y": 1.1})
@@ -376,6 +377,8 @@ def _leaves_l2(sweep: Sweep, kernel: str, points: Mapping[float, float]) -> tupl
 def slope_note(sweep: Sweep, readings: Sequence[Reading]) -> str:
     """How slopes were fitted, and what dashed lines mean."""
     fitted = f"fitted: least squares over the last {min(FITTED, len(sweep.values))} points"
+    if _source(readings) not in UNMEASURED:
+        fitted += "; a dotted line that is not seen lies on its curve"
     return f"dashed: predicted, not measured; {fitted}" if _source(readings) == "predicted" else fitted
 
 

@@ -100,7 +100,7 @@ def takeaway(points: Sequence[RooflinePoint]) -> str:
     memory = best.roof == best.memory
     roof = LEVEL_NAMES[best.level] if memory else _unit_name(compute_roof_name(best.reading))
     share = percent(best.flops_per_second / (best.roof or 1.0))
-    return f"{name_of(best.reading.experiment.kernel)} comes closest to its roof here: {share} of {roof}"
+    return f"Closest to its roof: {name_of(best.reading.experiment.kernel)}, at {share} of {roof}"
 
 
 def roofline_table(points: Sequence[RooflinePoint]) -> str:

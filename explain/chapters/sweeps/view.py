@@ -75,9 +75,18 @@ class Shown:
         return _packed(self.readings)
 
 
-def sweep_choice() -> Sweep | None:
-    """A ready-made sweep or the reader's own, kept in the address; shows the error and returns None if wrong."""
-    chosen = st.selectbox("Sweep", [*READY, OWN], key="sweep", bind="query-params")
+def choices() -> tuple[Shown | None, str]:
+    """The reader chooses a sweep and, beside it, a level of bytes; below, a source. Returns its readings, the level."""
+    which, bytes_at = st.columns([3, 2])
+    sweep = sweep_choice(which)
+    shown = sweep_readings(sweep) if sweep else None
+    with bytes_at:
+        return shown, level_choice(shown) if shown else ""
+
+
+def sweep_choice(place: DeltaGenerator) -> Sweep | None:
+    """A ready-made sweep, chosen in `place`, or the reader's own; shows the error and returns None if wrong."""
+    chosen = place.selectbox("Sweep", [*READY, OWN], key="sweep", bind="query-params")
     if chosen != OWN:
         return READY[str(chosen)]
     which, among = st.columns([1, 3])

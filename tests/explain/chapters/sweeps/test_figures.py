@@ -203,7 +203,7 @@ def test_the_roofline_says_which_kernel_comes_closest_and_what_hbm_roof_was_reac
     figure = roofline.roofline(points, roofs)
     assert "HBM, read 4 TB/s" in [note.text for note in figure.layout.annotations]
     best = max(points, key=lambda one: one.flops_per_second / (one.roof or 1.0))
-    assert roofline.takeaway(points).startswith(figures.name_of(best.reading.experiment.kernel))
+    assert f": {figures.name_of(best.reading.experiment.kernel)}, at " in roofline.takeaway(points)
 
 
 def test_without_roofs_the_points_are_drawn_alone():

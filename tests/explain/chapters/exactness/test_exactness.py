@@ -16,8 +16,10 @@ from explain.experiment import Experiment
 from explain.figures.numbers import scientific
 from explain.output import Output
 from explain.run_experiment import run_output, run_traced
+from explain.trace.recorder import recording
 from explain.workers import WorkerFailed
 from kernels.catalog import KERNELS
+from kernels.launch import launcher, tensors
 
 
 @functools.cache
@@ -161,6 +163,20 @@ def test_the_map_has_a_dot_for_each_element_with_other_bits():
     first, *others = runs.values()
     drawn = figures.changed(runs)
     assert drawn.count(f"h{figures.CELL:g}v") == sum(one.changed_from(first) for one in others)
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
+def test_an_output_has_the_bits_of_a_recorded_run_but_records_nothing(monkeypatch, dtype):
+    ways = [*exactness.ways(lessons.EXACT.with_(dtype=dtype)), *exactness.merges(lessons.JOINED.with_(dtype=dtype))]
+    for experiment in (way.experiment for way in ways if not way.reverse_keys):
+        p, entry = experiment.values, experiment.entry
+        launch = launcher(entry, p, tensors(p, experiment.make_inputs(), "cpu"))
+        with recording([]):
+            recorded = launch()[entry.outputs[0]]
+        with monkeypatch.context() as patch:
+            patch.setattr("explain.trace.recorder.Recorder.__init__", lambda *_: pytest.fail("it records"))
+            result, _, _ = run_output(experiment, False)
+        np.testing.assert_array_equal(result, recorded.float().numpy())
 
 
 def test_a_worker_writes_what_the_engine_reads():

@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 import random
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
+from greenlet import greenlet
 from triton.experimental.gluon._runtime import GluonJITFunction
 
 from kernels.kept import Kept
@@ -142,22 +142,19 @@ class Matmul:
 
 
 class Job:
-    """A function in a thread of its own, which runs only when it is stepped."""
+    """A function that runs only when it is stepped, from where it paused: a greenlet, which Playwright brings along."""
 
     def __init__(self, machine: Machine, function: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         self.machine, self.function, self.arguments = machine, function, arguments
-        self.go, self.back = threading.Semaphore(0), threading.Semaphore(0)
         self.ready: Callable[[], bool] = lambda: True
         self.failure: BaseException | None = None
         self.done = self.ended = False
         self.program = machine.program
         self.products: list[Matmul] = []
         self.leaving: list[Callable[[], None]] = []  # what the copy engine has not read yet
-        threading.Thread(target=self._run, daemon=True).start()
+        self.itself = greenlet(self._run)
 
     def _run(self) -> None:
-        self.machine.here.job = self
-        self.go.acquire()
         try:
             if not self.ended:
                 self.function(*self.arguments)
@@ -165,18 +162,17 @@ class Job:
         except BaseException as failure:
             self.failure = failure
         self.done = True
-        self.back.release()
 
     def step(self) -> None:
         """Runs it until it pauses or ends."""
-        self.go.release()
-        self.back.acquire()
+        before, self.machine.job = self.machine.job, self
+        self.itself.switch()
+        self.machine.job = before
 
     def pause(self, ready: Callable[[], bool]) -> None:
         """Called by the job: lets others run, and continues when stepped again, once it is ready."""
         self.ready = ready
-        self.back.release()
-        self.go.acquire()
+        self.itself.parent.switch()
         if self.ended:
             raise _Ended
 
@@ -185,7 +181,7 @@ class Machine:
     """One SM: Gluon's names as a kernel's module uses them, and the jobs that run."""
 
     def __init__(self, seed: int) -> None:
-        self.here = threading.local()
+        self.job: Any = None  # the one that runs
         self.random = random.Random(seed)
         self.copies: list[Callable[[], None]] = []
         self.on_their_way: list[Callable[[], None]] = []
@@ -233,22 +229,21 @@ class Machine:
         }  # fmt: skip
 
     def program_id(self, axis: int) -> torch.Tensor:
-        job = getattr(self.here, "job", None)
-        return torch.tensor((job.program if job else self.program)[axis])
+        return torch.tensor((self.job.program if self.job else self.program)[axis])
 
     def load(self, pointer: Pointer, mask: Any = None, other: float = math.nan, volatile: bool = False) -> Any:
         """A volatile load sees what other programs have written meanwhile."""
         if volatile:
-            self.here.job.pause(lambda: True)
+            self.job.pause(lambda: True)
         return _load(pointer, mask, other)
 
     def wait(self, barrier: Barrier | Barriers, parity: int) -> None:
         one, odd = _one(barrier), int(parity)
-        self.here.job.pause(lambda: one.phases & 1 != odd)
+        self.job.pause(lambda: one.phases & 1 != odd)
 
     def arrive(self, barrier: Barrier | Barriers, count: int) -> None:
         _one(barrier).come(count)
-        self.here.job.pause(lambda: True)
+        self.job.pause(lambda: True)
 
     def fetch(self, desc: Descriptor, corner: Sequence[int], barrier: Barrier | Barriers, place: Shared) -> None:
         def arrive() -> None:
@@ -270,7 +265,7 @@ class Machine:
         self, desc: Descriptor, corner: Sequence[int], place: Shared, put: Callable[[Any, torch.Tensor], Any]
     ) -> None:
         """The copy engine reads the place at any time until it is waited for."""
-        part, job = desc.base[desc.part(corner)], self.here.job
+        part, job = desc.base[desc.part(corner)], self.job
         read = False
 
         def come() -> None:
@@ -285,7 +280,7 @@ class Machine:
 
     def left(self, pendings: int) -> None:
         """All but the latest copies have read their places."""
-        leaving = self.here.job.leaving
+        leaving = self.job.leaving
         for come in leaving[: max(0, len(leaving) - pendings)]:
             come()
             leaving.remove(come)
@@ -305,12 +300,12 @@ class Machine:
         product = Matmul(a, b, acc if use_acc else 0.0)
         if self.random.random() < 0.5:
             product.compute()
-        self.here.job.products.append(product)
-        self.here.job.pause(lambda: True)
+        self.job.products.append(product)
+        self.job.pause(lambda: True)
         return product
 
     def finish(self, pendings: int, deps: Sequence[Any]) -> Any:
-        products = self.here.job.products
+        products = self.job.products
         while len(products) > pendings:
             product = products.pop(0)
             product.compute()

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from html import unescape
 from typing import Any
 
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import ButtonGroup
 
 from explain import ROOT
 
+# For each test of a page Streamlit would look through all installed packages again.
+manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
+
+
+def of(file: str) -> AppTest:
+    """The page that this file of the project makes, not run yet."""
+    return AppTest.from_file(str(ROOT / file), default_timeout=300)
+
 
 def opened(file: str, **query: str) -> AppTest:
     """The page that this file of the project makes at an address. Neither now nor later may a run show an exception."""
-    test = AppTest.from_file(str(ROOT / file), default_timeout=300)
+    test = of(file)
     run = test._run
 
     def checked(*moved: Any, **limits: Any) -> AppTest:

@@ -13,6 +13,7 @@ from streamlit.runtime.state.query_params import QueryParams
 from streamlit.testing.v1 import AppTest
 
 from explain import ROOT
+from tests import pages
 from tests.fuzz.found import Found
 
 PAGES = sorted(path.stem for path in (ROOT / "pages").glob("*.py"))
@@ -80,8 +81,7 @@ def _noted() -> Iterator[set[str]]:
 
 
 def _opened(page: str) -> AppTest:
-    file = "main.py" if page == "home" else f"pages/{page}.py"  # home leads to other pages, by the navigation
-    return AppTest.from_file(str(ROOT / file), default_timeout=300)
+    return pages.of("main.py" if page == "home" else f"pages/{page}.py")  # home leads to others, by the navigation
 
 
 def _moves(test: AppTest, rng: random.Random) -> Iterator[str]:

@@ -158,9 +158,9 @@ class WorkerPool:
     """`size` workers that answer calls from any thread. Of equal calls the first is served first; a call that is
     expected to be quick overtakes longer ones, as many as come within PATIENCE times their own time.
 
-    One that is taken starts the next, if that has not started: a single reader needs no more than two. At most
-    `at_once` of them work at a time, by default all; the others are spare, and all of these start. A spare one takes
-    the place of a worker that ended, so that the next call need not wait for a new process.
+    One that is taken starts the next as soon as it is warm, if that has not started: a single reader needs no more than
+    two. At most `at_once` of them work at a time, by default all; the others are spare, and all of these start. A spare
+    one takes the place of a worker that ended, so that the next call need not wait for a new process.
     """
 
     def __init__(self, spec: WorkerSpec, size: int = 1, at_once: int | None = None) -> None:
@@ -230,6 +230,8 @@ class WorkerPool:
                 worker = self._another()
             worker = worker or _Worker(self.spec)
             worker.wait_until_warm(check)
+            with self._changed:  # not before: while both import, each takes twice as long
+                self._start_next()
             return worker.run(number, message, seconds, megabytes, progress, check)
         finally:
             self._give_back(worker, turn)
@@ -262,9 +264,7 @@ class WorkerPool:
                     check()
                 self._busy += 1
                 self._long += turn.long
-                worker = self._free.pop(0)
-                self._start_next()
-                return worker
+                return self._free.pop(0)
             finally:
                 self._waiting.remove(turn)
                 self._changed.notify_all()

@@ -492,7 +492,7 @@
         const fresh = [themed, plots, running, document.fonts.status, document.body.textContent.length, sizes].join(" ");
         if (fresh !== state || running !== "notRunning" || !themed || plots.some(isHalfDrawn)) [state, last] = [fresh, now];
         if (now - last >= quiet || now - begun > limit) resolve(now - begun <= limit);
-        else setTimeout(look, 70);
+        else setTimeout(look, 50);
       };
       const noFrame = setTimeout(resolve, limit / 5, false);
       requestAnimationFrame(() => (clearTimeout(noFrame), look()));

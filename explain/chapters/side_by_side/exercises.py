@@ -12,6 +12,7 @@ from explain.beats import beats
 from explain.exercises import Question, Runs, Why
 from explain.experiment import Experiment
 from explain.figures.numbers import count, number, ratio
+from explain.kept import kept
 from explain.trace.model import Trace, numbers
 
 Run = tuple[Experiment, Trace]
@@ -21,6 +22,7 @@ _VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}
 # Bytes
 
 
+@kept
 def _moved(run: Run) -> tuple[int, int]:
     """The bytes that all programs read and write."""
     launches = run[1].launches
@@ -43,6 +45,7 @@ def _why_times(runs: Runs) -> Why:
 # Buffers that only the left run has
 
 
+@kept
 def _alone(runs: Runs) -> Sequence[int]:
     """The left run's steps that touch a buffer in HBM that the right run never touches."""
     left, right = (trace for _, trace in runs)
@@ -63,6 +66,7 @@ def _why_alone(runs: Runs) -> Why:
 # Tiles of a row
 
 
+@kept
 def _tiles(run: Run) -> list[tuple[int, int]]:
     """First and last column of each tile that adds to ℓ of row 0, in order."""
     experiment, trace = run
@@ -108,6 +112,7 @@ def _why_tiles(runs: Runs) -> Why:
 # The weights of a row
 
 
+@kept
 def _weights(run: Run) -> NDArray[np.float64]:
     """What a softmax kernel writes of row 0, by column."""
     experiment, trace = run

@@ -438,7 +438,7 @@ def jumps(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[st
     return sentences
 
 
-def kept(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
+def served_by_l2(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
     """The N up to which a kernel moves fewer bytes at HBM than theory: L2 still has what was used before."""
     if not sweep.numeric or sweep.axis in TILES or _source(readings) in UNMEASURED:
         return []

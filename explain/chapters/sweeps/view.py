@@ -12,7 +12,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from explain.chapters.sweeps import exercises, figures, masking, roofline
-from explain.chapters.sweeps.analysis import roofline_points
+from explain.chapters.sweeps.analysis import RooflinePoint, roofline_points
 from explain.chapters.sweeps.mask_view import mask_cost
 from explain.chapters.sweeps.model import AXES, LEVELS, READY, Reading, Sweep, predicted, recorded
 from explain.chapters.sweeps.runner import State, runner
@@ -21,10 +21,12 @@ from explain.experiment import ParameterError
 from explain.figures.numbers import fixed
 from explain.figures.plot import titled
 from explain.gpus import Gpu, card
+from explain.kept import kept
 from explain.plain import made, plain
 from explain.prediction import NOT_PREDICTED, Model, fitted
 from explain.records import registry
 from explain.records.model import Roof
+from explain.records.registry import Entry
 from explain.ui import layout
 from explain.ui.charts import chart, csv_download, image_format, sourced
 from explain.ui.controls import in_words, pick, refuse
@@ -33,6 +35,7 @@ from explain.ui.follow import follow, on_request
 from explain.ui.gpu import gpu_choice
 from explain.ui.records import another_record, records_there
 from kernels.catalog import KERNELS, TAUGHT
+from kernels.parameters import Value
 
 OWN = "Your own"
 WIDE = 1.6
@@ -45,9 +48,10 @@ FAMILIES: Mapping[str, tuple[tuple[str, ...], str, str]] = {
 """Defaults of the reader's own sweep: kernels, values and fixed parameters, small enough for the interpreter."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Shown:
     """What a page shows of a sweep: the readings so far of `total` points, their source, and that GPU's name and roofs.
+    Of a record there is one for all readers, equal to itself alone: what is made of it is made once.
 
     `runs` is the witness that can be run here for more of them, empty for what was recorded.
     """
@@ -168,9 +172,7 @@ def sweep_readings(sweep: Sweep) -> Shown:
     if silent := ", ".join(one.label for key, one in there.items() if key not in records):
         st.caption(f"{silent}: no data for this sweep.")
     if witness in records:
-        record = records[witness].record
-        found, total = recorded(sweep, record), len(sweep.experiments)
-        return Shown(sweep, found, total, records[witness].source, "", record.gpu, record.roofs)
+        return _of_record(sweep, records[witness])
     if witness == "predicted" and (model := _model()):
         gpu = gpu_choice()
         found = predicted(sweep, model, gpu)
@@ -191,6 +193,13 @@ def sweep_readings(sweep: Sweep) -> Shown:
     if witness == "hardware":
         return Shown(sweep, state.readings, state.total, f"hardware · {sources}", witness, here, _roofs_kept())
     return Shown(sweep, state.readings, state.total, sources, witness)
+
+
+@kept
+def _of_record(sweep: Sweep, entry: Entry) -> Shown:
+    record = entry.record
+    found, total = recorded(sweep, record), len(sweep.experiments)
+    return Shown(sweep, found, total, entry.source, "", record.gpu, record.roofs)
 
 
 def _model() -> Model | None:
@@ -242,18 +251,13 @@ def sweep_growth(shown: Shown, level: str) -> None:
     if level:
         words, picture = layout.sides(f"Bytes {over}", WIDE)
         with words:
-            said = figures.spills(sweep, readings)
-            if level == "hbm":
-                said = [*figures.jumps(sweep, readings, shown.card), *figures.kept(sweep, readings), *said]
-            _grows(shown, level, picture, [], said)
+            _grows(shown, level, picture, [])
     if any(reading.seconds for reading in readings):
         words, picture = layout.sides(f"Time {over}", WIDE)
         with words:
             masked = _masked(readings) if sweep.axis == "causal" else ()
-            bases = figures.base_2(sweep, readings)
-            said = [*figures.idle(sweep, readings, shown.card), *bases]
-            _grows(shown, "seconds", picture, [told for told, _ in masked], said)
-            if bases:
+            _grows(shown, "seconds", picture, [told for told, _ in masked])
+            if _told(shown, "seconds").bases:
                 layout.chapter_link("speed", "Why exp2 gains less in the climb: Speed →")
         for _, pair in masked:
             mask_cost("", pair)
@@ -261,18 +265,48 @@ def sweep_growth(shown: Shown, level: str) -> None:
     sourced(_source(shown))
 
 
-def _grows(shown: Shown, what: str, picture: DeltaGenerator, also: Sequence[str], said: Sequence[str]) -> None:
-    """The words and slopes of one quantity, what is `said` of it, `also` folded away, and its curves in `picture`."""
-    for sentence in (*figures.crossings(shown.sweep, shown.readings, [what]), *said):
+@dataclass(frozen=True)
+class Told:
+    """What is said of one quantity of a sweep: in the open, of exp2 and exp (`bases`), below its table, folded away."""
+
+    open: Sequence[str]
+    bases: Sequence[str]
+    note: str
+    origin: str
+
+
+@kept
+def _told(shown: Shown, what: str) -> Told:
+    sweep, readings = shown.sweep, shown.readings
+    bases: Sequence[str] = ()
+    if what == "seconds":
+        bases = figures.base_2(sweep, readings)
+        said = figures.idle(sweep, readings, shown.card)
+    else:
+        said = figures.spills(sweep, readings)
+        if what == "hbm":
+            said = [*figures.jumps(sweep, readings, shown.card), *figures.served_by_l2(sweep, readings), *said]
+    return Told(
+        [*figures.crossings(sweep, readings, [what]), *said, *bases],
+        bases,
+        figures.slope_note(sweep, readings),
+        figures.origin(sweep, readings, what),
+    )
+
+
+def _grows(shown: Shown, what: str, picture: DeltaGenerator, also: Sequence[str]) -> None:
+    """The words and slopes of one quantity, `also` folded away, and its curves in `picture`."""
+    told = _told(shown, what)
+    for sentence in told.open:
         layout.prose(sentence)
     figure, table = _growth(shown.sweep.key, shown.packed, what)
     if table:
         with st.container(key=f"numbers of {what}"):
             st.markdown(table, unsafe_allow_html=True)
-        st.caption(figures.slope_note(shown.sweep, shown.readings))
-    if origin := figures.origin(shown.sweep, shown.readings, what):
+        st.caption(told.note)
+    if told.origin:
         with st.expander("Where the theory comes from"):
-            layout.prose(f"Every element is read or written once per launch.\n\n{origin}")
+            layout.prose(f"Every element is read or written once per launch.\n\n{told.origin}")
     if also:
         with st.expander("Why a curve bends, jumps or lies high"):
             layout.prose("\n\n".join(also))
@@ -334,7 +368,8 @@ def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator) -> None:
             key=f"roofline of {shown.sweep.key}",
             format_func=functools.partial(figures.category, shown.sweep.axis),
         )
-    points = roofline_points([r for r in shown.readings if r.experiment.values[shown.sweep.axis] == value], shown.roofs)
+    at = _at(shown, value)
+    points = at.points
     if not points:
         st.info("No bytes were counted here, so the arithmetic intensity is unknown.")
         return
@@ -343,25 +378,54 @@ def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator) -> None:
     level = names[pick("Bytes at", names, "roof", place=across)]
     layout.prose("\n".join(f"- {sentence}" for sentence in roofline.nearest(points, level)))
     layout.chapter_link("speed", "What the warps wait for, measured: Speed →")
-    packed = _packed([point.reading for point in points])
     with picture:
-        chart(_roofline(packed, json.dumps([roof.__dict__ for roof in shown.roofs.values()]), level), "roofline",
-            shown.csv)  # fmt: skip
+        chart(_roofline(at.packed, at.roofs, level), "roofline", shown.csv)
         with st.expander("Each kernel's share of each roof"), st.container(key="numbers of the roofline"):
-            st.markdown(roofline.roofline_table(points))
+            st.markdown(at.shares)
         if shown.roofs:
             with st.expander("How the roofs were measured"):
-                st.markdown(roofline.roofs_table(shown.roofs))
+                st.markdown(at.measured)
         other = roofline.other_rate(points, shown.roofs)
         roofs = f"roofs: micro-benchmarks{other and f'; {other}'}"
         sourced(f"{_source(shown)} · FLOPs: formula, softmax included; bytes: L2 cold; {roofs}")
 
 
+@dataclass(frozen=True)
+class At:
+    """The roofline's points at one value of the axis; points and roofs as JSON, the key of a cached drawing; and the
+    tables of the shares of each roof, and of how the roofs were measured.
+    """
+
+    points: Sequence[RooflinePoint]
+    packed: str
+    roofs: str
+    shares: str
+    measured: str
+
+
+@kept
+def _at(shown: Shown, value: Value) -> At:
+    readings = [one for one in shown.readings if one.experiment.values[shown.sweep.axis] == value]
+    points = roofline_points(readings, shown.roofs)
+    return At(
+        points,
+        _packed([point.reading for point in points]),
+        json.dumps([roof.__dict__ for roof in shown.roofs.values()]),
+        roofline.roofline_table(points) if points else "",
+        roofline.roofs_table(shown.roofs) if shown.roofs else "",
+    )
+
+
 def sweep_points(shown: Shown) -> None:
     """Every point as a table, and as CSV."""
     with st.expander(f"All {len(shown.readings)} points"), st.container(key="numbers of the sweep"):
-        st.markdown(figures.points_table(shown.sweep, shown.readings))
+        st.markdown(_points_table(shown))
     csv_download("All points as CSV", shown.csv, f"tilescope-sweep-{shown.sweep.axis}", key="csv of the sweep")
+
+
+@kept
+def _points_table(shown: Shown) -> str:
+    return figures.points_table(shown.sweep, shown.readings)
 
 
 def closing(shown: Shown | None) -> None:

@@ -9,8 +9,8 @@ from explain.ui.gpu import gpu_choice
 with layout.chapter(
     __file__,
     goal="see, without a GPU, whether a tile fits on an SM.",
-    words="A tile that is too large spills its values to memory, and is usually slower. **Choose BLOCK_M 128, "
-    "then BLOCK_N 128: see how many programs still fit, and when registers spill.**",
+    words="A larger tile reads K and V fewer times. But fewer programs fit on an SM, and in the end registers spill. "
+    "**Choose BLOCK_M 128, then BLOCK_N 128: see how many programs still fit, and when registers spill.**",
 ):
     gpu = gpu_choice()
     experiment = view.tile_choice()

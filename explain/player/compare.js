@@ -196,7 +196,7 @@ export class Comparison {
       : unrecorded ? "The recorded programs do not differ up to rounding, but the bytes or FLOPs of all programs do."
       : "Not compared: the runs have different lines, and their variables have no known roles.";
     box.dataset.comparable = comparable;
-    button.textContent = this.first || !comparable ? "First difference" : "No difference";
+    button.textContent = this.first || !comparable ? "First difference" : "No value differs";
     button.title = this.first ? "Go to the first difference · D" : this.equal;
   }
 
@@ -242,6 +242,20 @@ export class Comparison {
     const since = this.parts.map((part) => part.get(key)?.[0]);
     if (since.some((step) => step === undefined)) return null;
     const set = stories.map((story, i) => story.changedAt(held[i], since[i], steps[i]));
+    if (set.some((step) => step < 0) || !this.alike(held, set)) return null;
+    const values = stories.map((story, i) => placed(story, held[i], steps[i]));
+    return values.every(Boolean) ? { values, set } : null;
+  }
+
+  /** The same, of runs that are not in a stretch of both, where each has set the quantity in its visit of the same
+   * tile: one run may be in another pass. */
+  pairOfTile(held, steps) {
+    const { stories } = this.player;
+    const visits = stories.map((story, i) => story.visit(steps[i]));
+    if (!visits.every(Boolean)) return null;
+    const [left, right] = stories.map((story, i) => story.tile(steps[i]));
+    if (!left || !right || left.rows[0] !== right.rows[0] || left.cols[0] !== right.cols[0]) return null;
+    const set = stories.map((story, i) => story.changedAt(held[i], visits[i].begin, steps[i]));
     if (set.some((step) => step < 0) || !this.alike(held, set)) return null;
     const values = stories.map((story, i) => placed(story, held[i], steps[i]));
     return values.every(Boolean) ? { values, set } : null;
@@ -436,19 +450,18 @@ export class Comparison {
     const [moved, other] = stories.map((story, i) => story.traffic(steps[i]));
     const marks = { rows: new Set(), cells: new Set(), roles: new Set(), said: [],
       moved: moved.map((bytes, way) => bytes !== other[way]) };
-    if (keys[0] === keys[1] && isVisit(keys[0])) {
-      for (const held of this.quantities) {
-        const both = this.pair(held, steps, keys[0]);
-        const [role] = held;
-        const found = both ? differing(...both.values, this.bounds(role)) : [];
-        if (!found.length) continue;
-        for (const one of held) marks.roles.add(one);
-        if (BY_ROW.includes(role)) for (const { row } of found) marks.rows.add(row);
-        if (role === "scores") for (const { row, across } of found) marks.cells.add(`${row},${across}`);
-        const unit = BY_ROW.includes(role) ? "row" : "element";
-        marks.said.push(`${this.called(stories[0].view.roles[role], steps[0])} in ${
-          counted(found.length, unit)} of this tile`);
-      }
+    const together = keys[0] === keys[1] && isVisit(keys[0]);
+    for (const held of this.quantities) {
+      const both = together ? this.pair(held, steps, keys[0]) : this.pairOfTile(held, steps);
+      const [role] = held;
+      const found = both ? differing(...both.values, this.bounds(role)) : [];
+      if (!found.length) continue;
+      for (const one of held) marks.roles.add(one);
+      if (BY_ROW.includes(role)) for (const { row } of found) marks.rows.add(row);
+      if (role === "scores") for (const { row, across } of found) marks.cells.add(`${row},${across}`);
+      const unit = BY_ROW.includes(role) ? "row" : "element";
+      marks.said.push(`${this.called(stories[0].view.roles[role], steps[0])} in ${
+        counted(found.length, unit)} of this tile`);
     }
     for (const { row, name, set } of this.joined) {
       if (!set.every((step, i) => this.holds(stories[i], step, steps[i]))) continue;

@@ -70,7 +70,7 @@ QUANTITIES: Mapping[str, Quantity] = {
     "L2 → SM read, MB": _counted("l2_read_bytes"),
     "SM → L2 written, MB": _counted("l2_written_bytes"),
     "requested at L1, MB": _counted("l1_bytes"),
-    "registers spilled, MB": _counted("spilled_bytes"),
+    "spills, stored + loaded, MB": _counted("spilled_bytes"),
     "tensor cores busy, %": _tensor,
     "memory held, MB": lambda point: None if point.peak_bytes is None else point.peak_bytes / 1e6,
 }

@@ -43,6 +43,10 @@ MEASURED = """
 """
 
 
+BESIDE = (
+    "HBM ÷ formula: under 100%, L2 served the rest. The formula counts every load of a teaching kernel; of a rung or a "
+    "library kernel, each tensor once."
+)
 INTRODUCTION = """
 Every byte and every time in this app names its source. The table has the five sources, and what each says of one run.
 
@@ -142,6 +146,8 @@ def _points(shown: Sequence[Entry]) -> figures.Spilled | None:
         st.caption(f"In every row: {shared}")
     with st.container(key="numbers of points"):
         st.markdown(figures.points_table(plans[name], shown, quantity, every, kernel), unsafe_allow_html=True)
+    if quantity is None:
+        st.caption(BESIDE)
     return None if quantity else figures.spilled(plans[name], shown[0], kernel)
 
 

@@ -16,7 +16,6 @@ from explain.kept import kept
 from explain.trace.model import Trace, numbers
 
 Run = tuple[Experiment, Trace]
-_VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}
 
 
 # Bytes
@@ -47,19 +46,20 @@ def _why_times(runs: Runs) -> Why:
 
 @kept
 def _alone(runs: Runs) -> Sequence[int]:
-    """The left run's steps that touch a buffer in HBM that the right run never touches."""
+    """The left run's steps that read a buffer in HBM that the right run does not have."""
     left, right = (trace for _, trace in runs)
     shared = {buffer.name for launch in right.launches for buffer in launch.buffers}
-    return [step for step in range(left.steps) if any(one.buffer.name not in shared for one in left.accesses(step))]
+    reads = [[one for one in left.accesses(step) if one.kind == "load"] for step in range(left.steps)]
+    return [step for step, found in enumerate(reads) if any(one.buffer.name not in shared for one in found)]
 
 
 def _why_alone(runs: Runs) -> Why:
     (_, left), (_, right) = runs
     shared = {buffer.name for launch in right.launches for buffer in launch.buffers}
     step = _alone(runs)[0]
-    one = next(one for one in left.accesses(step) if one.buffer.name not in shared)
+    one = next(one for one in left.accesses(step) if one.kind == "load" and one.buffer.name not in shared)
     name = one.buffer.name.removesuffix("_ptr")
-    return Why(f"Line {left.line(step)} of the left run {_VERBS[one.kind]} {count(one.bytes)} bytes of `{name}`. The "
+    return Why(f"Line {left.line(step)} of the left run reads {count(one.bytes)} bytes of `{name}`. The "
                f"right run has no such buffer: what it needs stays on chip.", step)  # fmt: skip
 
 
@@ -173,7 +173,7 @@ QUESTIONS = (
     ),
     Question[Runs](
         "alone",
-        "Find a step at which the left run reads or writes something in HBM that the right run does not have there.",
+        "Find a step at which the left run reads something from HBM that the right run does not have there.",
         "step",
         _alone,
         _why_alone,

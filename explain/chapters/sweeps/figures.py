@@ -41,6 +41,8 @@ TILES = ("block_m", "block_n")
 HEIGHT, TOP, BOTTOM = 440, 40, 64
 APART = 0.25
 """Two powers of growth that differ by less are the same."""
+AGAIN = 1.2
+"""How many times every element a kernel moves at HBM, at least, where a later pass comes from there again."""
 APART_SEEN = 1.05
 """Bytes of a smaller ratio are one line in a chart."""
 LABEL_PIXELS = FONT + 5  # a label's height with its gap
@@ -98,6 +100,10 @@ def takeaway(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
     curves = {kernel: points for kernel in pair if (points := curve(sweep, readings, kernel, what))}
     if not curves:
         return name
+    best = fastest(sweep, readings) if what == "seconds" else {}
+    if best:
+        kernel = next(kernel for kernel in reversed([*pair, *best]) if kernel in best and kernel in pair)
+        return f"{name}: {name_of(kernel)} is fastest {at_value(sweep.axis, best[kernel])}"
     powers = {}
     if sweep.numeric and what != "seconds":
         known = {kernel: numbers(points) for kernel, points in curves.items()}
@@ -333,10 +339,10 @@ def slopes(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
         if found:
             rows.append((name_of(kernel), known or None, f"**{found}**"))
     if _source(readings) in UNMEASURED:
-        return markdown((WHAT[what][0], Column("fitted")), [(kernel, found) for kernel, _, found in rows])
+        return markdown((WHAT[what][0], Column("fitted growth")), [(kernel, found) for kernel, _, found in rows])
     unit = ", bytes" if any(known and "<sup>" not in known for _, known, _ in rows) else ""
     unit = ", FLOPs" if what == "seconds" else unit
-    return markdown((WHAT[what][0], Column(f"theory{unit}"), Column("fitted")), rows)
+    return markdown((WHAT[what][0], Column(f"theory{unit}"), Column("fitted growth")), rows)
 
 
 def polynomial(x: str, points: Mapping[float, float]) -> str:
@@ -383,10 +389,14 @@ def slope_note(sweep: Sweep, readings: Sequence[Reading]) -> str:
 
 
 def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -> list[str]:
-    """A sentence for each of `whats`: from where on the second kernel stays below the first."""
-    if not sweep.numeric or len(sweep.kernels) < 2:
+    """A sentence for each of `whats`: from where on the second kernel stays below the first; their ratio at each value
+    of an axis that is no number.
+    """
+    if len(sweep.kernels) < 2:
         return []
     above, below = PAIR if set(PAIR) <= set(sweep.kernels) else sweep.kernels[:2]
+    if not sweep.numeric:
+        return [told for what in whats if (told := _ratios(sweep, readings, above, below, what))]
     how = {"formula": "computed", "trace": "traced", "predicted": "predicted"}
     sentences, known = [], how.get(_source(readings), "measured")
     for what in whats:
@@ -402,6 +412,16 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
     return sentences
 
 
+def _ratios(sweep: Sweep, readings: Sequence[Reading], above: str, below: str, what: str) -> str:
+    """One kernel's time or bytes ÷ another's, at each value of an axis that is no number."""
+    more, less = (curve(sweep, readings, kernel, what) for kernel in (above, below))
+    each = ", ".join(
+        f"{ratio(more[v] / less[v])} {at_value(sweep.axis, v)}" for v in sweep.values if v in more and v in less
+    )
+    unit = "Time" if what == "seconds" else "Bytes"
+    return each and f"{unit} of **{name_of(above)}** ÷ {unit.lower()} of **{name_of(below)}**: {each}."
+
+
 def spills(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
     """A sentence for each kernel with register spills: where, and how many bytes."""
     sentences = []
@@ -412,11 +432,47 @@ def spills(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
             where = " and ".join(filter(None, [", ".join(map(said, list(found)[:-1])), said(list(found)[-1])]))
             most = f"{'up to ' if len(found) > 1 else ''}{si(found[worst], 'B')}"
             place = at_value(sweep.axis, worst) if sweep.axis == "causal" else f"at {AXES[sweep.axis][0]} = {where}"
-            sentences.append(
-                f"{place[0].upper()}{place[1:]}, **{name_of(kernel)}** spills registers to local memory: {most}. The "
-                "caches serve most of it; the rest goes to HBM."
-            )
+            told = f"{_begins(place)}, **{name_of(kernel)}** spills registers to local memory: {most}."
+            if at_hbm := curve(sweep, readings, kernel, "hbm").get(worst):
+                more = max(0, at_hbm - once(sweep.at(kernel, worst)))
+                share = percent(min(1.0, more / found[worst]))
+                at = _begins(at_value(sweep.axis, worst))
+                told += f" {at}, {share} of these bytes reach HBM; the caches serve the rest."
+            sentences.append(told)
     return sentences
+
+
+def fastest(sweep: Sweep, readings: Sequence[Reading]) -> dict[str, Value]:
+    """Each kernel's fastest tile in a sweep over one side of the tile; none in another sweep."""
+    curves = {kernel: curve(sweep, readings, kernel, "seconds") for kernel in sweep.kernels if sweep.axis in TILES}
+    return {kernel: min(points, key=points.__getitem__) for kernel, points in curves.items() if len(points) > 1}
+
+
+def passes(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
+    """The kernels that move more at HBM than every element once, at the last value: their later passes come from there
+    again. Not those that spill, or whose jump has a sentence of its own.
+    """
+    if not sweep.numeric or _source(readings) in UNMEASURED:
+        return []
+    again, last = {}, sweep.values[-1]
+    for kernel in sweep.kernels:
+        found = curve(sweep, readings, kernel, "hbm")
+        if last not in found or curve(sweep, readings, kernel, SPILLED).get(last):
+            continue
+        more = found[last] / once(sweep.at(kernel, last))
+        if more > AGAIN and _leaves_l2(sweep, kernel, numbers(found)) is None:
+            again[kernel] = more
+    if not again:
+        return []
+    named = " and ".join(f"**{name_of(kernel)}** {ratio(more)}" for kernel, more in again.items())
+    return [
+        f"{_begins(at_value(sweep.axis, last))}, these move more than the theory, {named}: at least one pass over the "
+        "data comes from HBM again."
+    ]
+
+
+def _begins(sentence: str) -> str:
+    return sentence[0].upper() + sentence[1:]
 
 
 def jumps(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[str]:

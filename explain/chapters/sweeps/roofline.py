@@ -139,7 +139,7 @@ def nearest(points: Sequence[RooflinePoint], drawn: str = "") -> list[str]:
             shares[_unit_name(compute_roof_name(own[0].reading))] = own[0].flops_per_second / own[0].compute
         if shares:
             roof, share = max(shares.items(), key=lambda pair: pair[1])
-            limited = f"{roof} limits it" if share >= LIMITS else "under half, so no roof limits it"
+            limited = f"{roof} limits it" if share >= LIMITS else "under half, so no roof drawn here limits it"
             hidden = f" Choose {roof} above the chart to see that roof." if roof in levels else ""
             sentences.append(
                 f"**{name_of(kernel)}** reaches {percent(share)} of the roof of {roof}: {limited}.{hidden}"

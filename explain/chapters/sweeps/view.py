@@ -281,11 +281,14 @@ def _told(shown: Shown, what: str) -> Told:
     bases: Sequence[str] = ()
     if what == "seconds":
         bases = figures.base_2(sweep, readings)
-        said = figures.idle(sweep, readings, shown.card)
+        best = ", ".join(f"**{figures.name_of(kernel)}** {figures.at_value(sweep.axis, value)}"
+            for kernel, value in figures.fastest(sweep, readings).items())  # fmt: skip
+        said = [*([f"Fastest: {best}."] if best else []), *figures.idle(sweep, readings, shown.card)]
     else:
         said = figures.spills(sweep, readings)
         if what == "hbm":
-            said = [*figures.jumps(sweep, readings, shown.card), *figures.served_by_l2(sweep, readings), *said]
+            said = [*figures.jumps(sweep, readings, shown.card), *figures.served_by_l2(sweep, readings),
+                *figures.passes(sweep, readings), *said]  # fmt: skip
     return Told(
         [*figures.crossings(sweep, readings, [what]), *said, *bases],
         bases,
@@ -295,9 +298,9 @@ def _told(shown: Shown, what: str) -> Told:
 
 
 def _grows(shown: Shown, what: str, picture: DeltaGenerator, also: Sequence[str]) -> None:
-    """The words and slopes of one quantity, `also` folded away, and its curves in `picture`."""
+    """The words and slopes of one quantity, what is `also` said of it, and its curves in `picture`."""
     told = _told(shown, what)
-    for sentence in told.open:
+    for sentence in (*told.open, *also):
         layout.prose(sentence)
     figure, table = _growth(shown.sweep.key, shown.packed, what)
     if table:
@@ -307,9 +310,6 @@ def _grows(shown: Shown, what: str, picture: DeltaGenerator, also: Sequence[str]
     if told.origin:
         with st.expander("Where the theory comes from"):
             layout.prose(f"Every element is read or written once per launch.\n\n{told.origin}")
-    if also:
-        with st.expander("Why a curve bends, jumps or lies high"):
-            layout.prose("\n\n".join(also))
     with picture:
         name = "time" if what == "seconds" else f"bytes {LEVELS[what]}"
         over = figures.axis_title(shown.sweep.axis)
@@ -340,16 +340,16 @@ def sweep_roofline(shown: Shown) -> None:
             "units. The slanted roof is the bandwidth of a level of memory × the **arithmetic intensity**, the FLOPs "
             "per byte that passes there. At another level the speed is the same and the number of bytes is not: the "
             "points move left or right.\n\n"
-            "**Our rule**: a roof limits a kernel that reaches at least half of it. Under half of every roof, neither "
-            "bandwidth nor arithmetic limits the kernel. Its time is **latency**: warps wait for loads, for a barrier "
-            "or for the step before, such as a softmax that needs its scores."
+            "**Our rule**: a roof limits a kernel that reaches at least half of it. Under half of every roof, "
+            "something else limits it: **latency**, where warps wait for loads, for a barrier or for the step before, "
+            "or instructions other than matmuls, which have no roof here."
         )
         _roofline_at_a_value(shown, picture)
 
 
 def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator) -> None:
     values = list(dict.fromkeys(reading.experiment.values[shown.sweep.axis] for reading in shown.readings
-        if reading.seconds))  # fmt: skip
+        if reading.seconds and reading.bytes))  # fmt: skip
     if not values:
         layout.prose(
             "A roofline needs times and counters from a GPU. Choose a recorded GPU, or run the sweep on a machine "

@@ -104,7 +104,18 @@ def test_values_that_are_no_numbers_are_bars():
     figure = figures.growth(sweep, measured(sweep, hbm=1.0), "hbm")
     assert [bar.type for bar in figure.data] == ["bar", "bar"]
     assert len(set(figure.data[0].x)) == 2
-    assert figures.crossings(sweep, measured(sweep, hbm=1.0), ["hbm"]) == []
+    [told] = figures.crossings(sweep, measured(sweep, hbm=1.0), ["hbm"])
+    above, below = (figures.curve(sweep, measured(sweep, hbm=1.0), kernel, "hbm") for kernel in PAIR)
+    assert all(figures.ratio(above[value] / below[value]) in told for value in sweep.values)
+
+
+def test_a_sweep_over_the_tile_names_the_fastest_of_each_kernel():
+    sweep = READY["Attention: query tile from 16 to 128"]
+    readings = measured(sweep, hbm=1.0)
+    for kernel, best in figures.fastest(sweep, readings).items():
+        times = figures.curve(sweep, readings, kernel, "seconds")
+        assert times[best] == min(times.values())
+    assert figures.fastest(SWEEP, measured(asked=1.0)) == {}
 
 
 def test_where_two_kernels_cross_is_said_with_how_far_apart_they_end():

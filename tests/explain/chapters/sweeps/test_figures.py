@@ -9,7 +9,7 @@ import re
 import pytest
 
 from explain.chapters.sweeps import exercises, figures, model, roofline
-from explain.chapters.sweeps.analysis import roofline_points, slope
+from explain.chapters.sweeps.analysis import curve, roofline_points, slope
 from explain.chapters.sweeps.model import READY, SPILLED, Reading, Sweep, formula
 from explain.experiment import Experiment
 from explain.figures import numbers
@@ -90,11 +90,11 @@ def test_a_figure_has_a_curve_and_its_theory_for_each_kernel(what):
     dotted = [line for line in figure.data if line.line.dash == "dot" and line.x[0] is not None]
     curves = [line for line in figure.data if line.mode == "lines+markers"]
     assert len(dotted) == len(curves) == 2
-    for theory, curve in zip(dotted, curves, strict=True):
-        assert list(theory.y) == pytest.approx(list(curve.y))  # as these readings were made
+    for theory, drawn in zip(dotted, curves, strict=True):
+        assert list(theory.y) == pytest.approx(list(drawn.y))  # as these readings were made
     labels = [note.text.partition("</span> ")[2] for note in figure.layout.annotations]
     assert [label for label in labels if label] == [*map(figures.name_of, PAIR)]
-    powers = [slope(dict(zip(map(float, curve.x), curve.y, strict=True))) for curve in curves]
+    powers = [slope(dict(zip(map(float, drawn.x), drawn.y, strict=True))) for drawn in curves]
     table = figures.slopes(SWEEP, measured(asked=1.0), what)
     assert all(f"**N<sup>{power:.2f}</sup>**" in table for power in powers)
 
@@ -105,15 +105,15 @@ def test_values_that_are_no_numbers_are_bars():
     assert [bar.type for bar in figure.data] == ["bar", "bar"]
     assert len(set(figure.data[0].x)) == 2
     [told] = figures.crossings(sweep, measured(sweep, hbm=1.0), ["hbm"])
-    above, below = (figures.curve(sweep, measured(sweep, hbm=1.0), kernel, "hbm") for kernel in PAIR)
-    assert all(figures.ratio(above[value] / below[value]) in told for value in sweep.values)
+    above, below = (curve(sweep, measured(sweep, hbm=1.0), kernel, "hbm") for kernel in PAIR)
+    assert all(numbers.ratio(above[value] / below[value]) in told for value in sweep.values)
 
 
 def test_a_sweep_over_the_tile_names_the_fastest_of_each_kernel():
     sweep = READY["Attention: query tile from 16 to 128"]
     readings = measured(sweep, hbm=1.0)
     for kernel, best in figures.fastest(sweep, readings).items():
-        times = figures.curve(sweep, readings, kernel, "seconds")
+        times = curve(sweep, readings, kernel, "seconds")
         assert times[best] == min(times.values())
     assert figures.fastest(SWEEP, measured(asked=1.0)) == {}
 

@@ -103,7 +103,7 @@ UNALIGNED = {1: 1.4, 2: 1.1, 3: 1.0}
 and the fewer groups share one, the longer they wait.
 """
 FEW = 0.75
-"""How much shorter a visit is where one group has all rows, and the others nothing to compute."""
+"""A visit's share of its usual time where one group has all rows, and the others nothing to compute."""
 
 Launch = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """q, k and v to O and lse"""

@@ -375,7 +375,7 @@ _PAIRS = {
     "B/s": ("shared", "hbm", "Shared memory delivers {} as many bytes per second as HBM"),
     "FLOP/s": ("matmul bf16", "exp", "A bf16 matmul runs {} as many FLOPs per second as exponentials"),
 }
-"""Of each unit: the limit of the longest bar, one to compare it with, and what their ratio says."""
+"""By unit: the limit with the longest bar, a limit to compare it with, and the sentence about their ratio."""
 
 
 @kept

@@ -31,7 +31,7 @@ def _where(shown: Shown) -> str:
 
 
 def _steepest(shown: Shown) -> tuple[str, float] | None:
-    """The kernel with bytes that grow with the highest power of the axis, and that power; None without one."""
+    """The kernel with the fastest growing bytes, and their power of the axis; None if no curve follows a power."""
     powers = {}
     for kernel in shown.sweep.kernels if shown.sweep.numeric else ():
         points = numbers(curve(shown.sweep, shown.readings, kernel, _level(shown)))

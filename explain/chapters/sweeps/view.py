@@ -80,7 +80,7 @@ class Shown:
 
 
 def choices() -> tuple[Shown | None, str]:
-    """The reader chooses a sweep and, beside it, a level of bytes; below, a source. Returns its readings, the level."""
+    """Controls for the sweep, its source and the level of bytes. Returns what that source has, and the level."""
     which, bytes_at = st.columns([3, 2])
     sweep = sweep_choice(which)
     shown = sweep_readings(sweep) if sweep else None
@@ -89,7 +89,7 @@ def choices() -> tuple[Shown | None, str]:
 
 
 def sweep_choice(place: DeltaGenerator) -> Sweep | None:
-    """A ready-made sweep, chosen in `place`, or the reader's own; shows the error and returns None if wrong."""
+    """A sweep: ready-made, chosen in `place`, or the reader's own. Of a wrong one it shows the error; then None."""
     chosen = place.selectbox("Sweep", [*READY, OWN], key="sweep", bind="query-params")
     if chosen != OWN:
         return READY[str(chosen)]

@@ -112,7 +112,9 @@ def test_values_that_are_no_numbers_are_bars():
 def test_a_sweep_over_the_tile_names_the_fastest_of_each_kernel():
     sweep = READY["Attention: query tile from 16 to 128"]
     readings = measured(sweep, hbm=1.0)
-    for kernel, best in figures.fastest(sweep, readings).items():
+    found = figures.fastest(sweep, readings)
+    assert set(found) == set(sweep.kernels)
+    for kernel, best in found.items():
         times = curve(sweep, readings, kernel, "seconds")
         assert times[best] == min(times.values())
     assert figures.fastest(SWEEP, measured(asked=1.0)) == {}

@@ -45,7 +45,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
-from triton.language.extra.cuda import gdc_launch_dependents
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from kernels.attention import LOG2_E, _Call
 from kernels.gpu import sms
@@ -192,7 +192,7 @@ def _copy(descs, places, place, barrier, batch, head, row, FIRST: gl.constexpr, 
 def _fetch(
     descs, places, barriers, work, sizes,
     FIRST: gl.constexpr, REST: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
-    SPLIT: gl.constexpr, GROUPS: gl.constexpr, O_APART: gl.constexpr,
+    SPLIT: gl.constexpr, GROUPS: gl.constexpr, O_APART: gl.constexpr, PACKED: gl.constexpr,
 ):  # fmt: skip
     q_descs, k_descs, v_descs, _o_descs = descs
     q_s, k_s, v_s, _o_s = places
@@ -210,6 +210,8 @@ def _fetch(
             mbarrier.wait(k_empty.index(place), phase ^ 1)
             _copy(k_descs, k_s, place, k_full.index(place), batch, kv_head, col, FIRST, REST)
             if j == 0:
+                if PACKED:
+                    gdc_wait()  # until the kernel that packs Q has ended
                 for c in gl.static_range(GROUPS):
                     mbarrier.wait(q_empty.index(c), (taken & 1) ^ 1)
                     _copy(q_descs, q_s, c, q_full.index(c), batch, head, row + c * 64, FIRST, REST)
@@ -451,7 +453,7 @@ def flash_attention_hopper_kernel(
     q_desc, k_desc, v_desc, o_desc, q_rest, k_rest, v_rest, o_rest, lse_ptr, part_ptr, counts_ptr, tiles_ptr,
     tiles, m_tiles, heads, group, seq_len, queries, kv_len, diagonal, scale_log2,
     FIRST: gl.constexpr, REST: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
-    SPLIT: gl.constexpr, GROUPS: gl.constexpr, O_APART: gl.constexpr, REGISTERS: gl.constexpr,
+    SPLIT: gl.constexpr, GROUPS: gl.constexpr, O_APART: gl.constexpr, REGISTERS: gl.constexpr, PACKED: gl.constexpr,
 ):  # fmt: skip
     if SPLIT:  # the kernel that joins starts now, and waits for this one
         gdc_launch_dependents()
@@ -486,7 +488,7 @@ def flash_attention_hopper_kernel(
                 (_compute, (descs, lse_ptr, part_ptr, places, barriers, work, sizes,
                             FIRST, REST, BLOCK_N, STAGES, CAUSAL, SPLIT, GROUPS, O_APART, 0)),
                 (_fetch, (descs, places, barriers, work, sizes,
-                          FIRST, REST, BLOCK_N, STAGES, CAUSAL, SPLIT, GROUPS, O_APART)),
+                          FIRST, REST, BLOCK_N, STAGES, CAUSAL, SPLIT, GROUPS, O_APART, PACKED)),
             ],
             [1], [24],
         )  # fmt: skip
@@ -498,7 +500,7 @@ def flash_attention_hopper_kernel(
                 (_compute, (descs, lse_ptr, part_ptr, places, barriers, work, sizes,
                             FIRST, REST, BLOCK_N, STAGES, CAUSAL, SPLIT, GROUPS, O_APART, 1)),
                 (_fetch, (descs, places, barriers, work, sizes,
-                          FIRST, REST, BLOCK_N, STAGES, CAUSAL, SPLIT, GROUPS, O_APART)),
+                          FIRST, REST, BLOCK_N, STAGES, CAUSAL, SPLIT, GROUPS, O_APART, PACKED)),
             ],
             [4, 1], [REGISTERS, 24],
         )  # fmt: skip
@@ -512,7 +514,7 @@ def flash_attention_hopper_kernel(
                 (_compute, (descs, lse_ptr, part_ptr, places, barriers, work, sizes,
                             FIRST, REST, BLOCK_N, STAGES, CAUSAL, SPLIT, GROUPS, O_APART, 2)),
                 (_fetch, (descs, places, barriers, work, sizes,
-                          FIRST, REST, BLOCK_N, STAGES, CAUSAL, SPLIT, GROUPS, O_APART)),
+                          FIRST, REST, BLOCK_N, STAGES, CAUSAL, SPLIT, GROUPS, O_APART, PACKED)),
             ],
             [4, 4, 1], [REGISTERS, REGISTERS, 32],
         )  # fmt: skip
@@ -530,10 +532,12 @@ def flash_attention_hopper(
     block_n: int | None = None,
     stages: int | None = None,
     groups: int | None = None,
+    packed: bool = False,
 ) -> Launch:
     """FlashAttention forward on Hopper: float16 or bfloat16, head_dim a multiple of 8 and contiguous, other strides
     multiples of 8, sm_scale > 0.
 
+    `packed`: the kernel before this one is `attention_split.packer`'s, and may still run when this one starts.
     Returns O and lse as `flash_attention` does. Raises ValueError naming the argument that this kernel does not take.
 
     A tile has sides that are powers of two, so a head has one or two parts, each for one matmul. The copy engine pads
@@ -582,8 +586,8 @@ def flash_attention_hopper(
     kernel = prepared(
         flash_attention_hopper_kernel, (min(programs, heads * m_tiles),), sizes,
         {"FIRST": widths[0], "REST": sum(widths[1:]), "BLOCK_N": block_n, "STAGES": stages, "CAUSAL": causal,
-         "SPLIT": False, "GROUPS": groups, "O_APART": apart, "REGISTERS": consumers},
-        descriptors(q, k, v, o, widths, block_n), num_warps=4, maxnreg=registers,
+         "SPLIT": False, "GROUPS": groups, "O_APART": apart, "REGISTERS": consumers, "PACKED": packed},
+        descriptors(q, k, v, o, widths, block_n), num_warps=4, maxnreg=registers, launch_pdl=packed,
     )  # fmt: skip
 
     def launch(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

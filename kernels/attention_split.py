@@ -56,8 +56,8 @@ compute nothing.
 """
 BANDWIDTH = 3.9e6  # bytes in a µs
 PARTS = 1.4e6  # bytes of parts in a µs, written and read again
-PACK = 4.0
-"""µs of a copy of Q with the rows of a head together."""
+PACK = 2.5
+"""µs of a copy of Q with the rows of a head together, beside which the kernel starts."""
 JOINED = 2**11
 """Elements of O that a program loads at once when it joins parts."""
 
@@ -87,7 +87,7 @@ def flash_attention_split(
     block_m, m_tiles, visits, shares = _shape(way, q, call)
     stages = next(n for n in (4, 3, 2) if 2 * width * (block_m + 2 * n * way.keys) <= ROOM // way.at_once)
     registers, consumers = REGISTERS[way.groups, way.at_once]
-    slots = shares + heads
+    slots, packed = shares + heads, not _is_in_order(q, call)
     sizes = (
         heads * m_tiles, m_tiles, call.kv_heads, 1, rows, call.seq_len, call.kv_len, call.diagonal,
         call.sm_scale * LOG2_E,
@@ -95,8 +95,8 @@ def flash_attention_split(
     kernel = prepared(
         flash_attention_hopper_kernel, (shares * m_tiles,), sizes,
         {"FIRST": widths[0], "REST": sum(widths[1:]), "BLOCK_N": way.keys, "STAGES": stages, "CAUSAL": causal,
-         "SPLIT": True, "GROUPS": way.groups, "O_APART": False, "REGISTERS": consumers},
-        descriptors(of_groups, k, v, of_groups, widths, way.keys), num_warps=4, maxnreg=registers,
+         "SPLIT": True, "GROUPS": way.groups, "O_APART": False, "REGISTERS": consumers, "PACKED": packed},
+        descriptors(of_groups, k, v, of_groups, widths, way.keys), num_warps=4, maxnreg=registers, launch_pdl=packed,
     )  # fmt: skip
     each, more = divmod(heads * visits, shares)
     block_d, early = triton.next_power_of_2(width), starts_early(q)
@@ -162,7 +162,8 @@ def packer(q: torch.Tensor, call: _Call) -> Callable[[torch.Tensor], torch.Tenso
     rows = call.batch * call.heads * call.seq_len
     pack = prepared(
         pack_rows_kernel, (triton.cdiv(rows, 16),), (*q.stride()[:3], call.heads, call.seq_len, rows),
-        {"HEAD_DIM": q.shape[3], "BLOCK_D": triton.next_power_of_2(q.shape[3]), "BLOCK_M": 16, "MULTIPLE": multiple(q)},
+        {"HEAD_DIM": q.shape[3], "BLOCK_D": triton.next_power_of_2(q.shape[3]), "BLOCK_M": 16, "MULTIPLE": multiple(q),
+         "EARLY": starts_early(q)},
     )  # fmt: skip
 
     def moved(q: torch.Tensor) -> torch.Tensor:

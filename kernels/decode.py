@@ -26,7 +26,7 @@ from collections.abc import Callable
 import torch
 import triton
 import triton.language as tl
-from triton.language.extra.cuda import gdc_wait
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from kernels.attention import LOG2_E, _Call
 from kernels.attention_backward import multiple, multiples
@@ -157,9 +157,11 @@ def flash_decode_kernel(
 @triton.jit
 def pack_rows_kernel(
     q_ptr, packed_ptr, stride_qb, stride_qh, stride_qm, heads, seq_len, rows,
-    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, MULTIPLE: tl.constexpr,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, MULTIPLE: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     # Q with the rows of a head after those of the head before.
+    if EARLY:  # the kernel that reads them starts now, and waits for this one
+        gdc_launch_dependents()
     stride_qb, stride_qh, stride_qm = multiples(stride_qb, stride_qh, stride_qm, MULTIPLE)
     row = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
     dims = tl.arange(0, BLOCK_D)

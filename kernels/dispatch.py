@@ -75,9 +75,10 @@ def attention(
     elif call.seq_len <= MOST and _has_few_queries(q, call, causal):
         return flash_decode.prepare(q, k, v, causal=causal, sm_scale=scale)
     if on_hopper and packs:
-        pack = attention_split.packer(q, call)
-        packed_q = attention_split.packed_like(q, call)
-        launch = attention_hopper.flash_attention_hopper.prepare(packed_q, k, v, causal=causal, sm_scale=scale)
+        pack, packed_q = attention_split.packer(q, call), attention_split.packed_like(q, call)
+        launch = attention_hopper.flash_attention_hopper.prepare(
+            packed_q, k, v, causal=causal, sm_scale=scale, packed=attention_split.time_to_pack(q, call) > 0
+        )
         return lambda q, k, v: _unpacked(launch(pack(q), k, v), q.shape)
     if on_hopper:
         return attention_hopper.flash_attention_hopper.prepare(q, k, v, causal=causal, sm_scale=scale)

@@ -4,9 +4,9 @@
 
 `bytes` are those of every array once, `FLOPs` the formula's, bandwidth and peak the GPU's specification. `busy` is the
 share of the SMs that have a program. Overhead and the two efficiencies are fitted to the kernel's own points in the
-record. The model assumes that they are the same on every GPU. A point of the record keeps what the model misses: its
-recorded time is scaled by the model's ratio of the two GPUs, so kernels differ as they do in the record. The model's
-error is that of each recorded point, predicted without it.
+record. Neither efficiency can be above 1. The model assumes that they are the same on every GPU. A point of the record
+keeps what the model misses: its recorded time is scaled by the model's ratio of the two GPUs, so kernels differ as they
+do in the record. The model's error is that of each recorded point, predicted without it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,27 @@ from kernels.traffic import tiles
 Floats = NDArray[np.float64]
 
 NOT_PREDICTED = "No prediction for the {}: Triton does not use its tensor cores, and the recorded matmuls ran on them."
-_OVERHEADS = np.geomspace(2e-6, 4e-5, 10)
-_EFFICIENCIES = np.geomspace(0.01, 1.2, 24)
-_GRID = np.stack(np.meshgrid(_OVERHEADS, _EFFICIENCIES, _EFFICIENCIES, indexing="ij"), -1).reshape(-1, 3)
+_OVERHEADS = np.geomspace(1e-6, 1e-3, 16)
+_EFFICIENCIES = np.geomspace(0.005, 1.0, 36)
+_AXES = np.meshgrid(_OVERHEADS, _EFFICIENCIES, _EFFICIENCIES, indexing="ij")
+_GRID = np.stack(_AXES, -1).reshape(-1, 3)
 """The candidates of the fit, shape (choices, 3): overhead in seconds, e_bytes, e_flops."""
+_WITHOUT = [axis.ravel() == bound for axis, bound in zip(_AXES, (_OVERHEADS[0], 1.0, 1.0), strict=True)]
+"""For each of the three, the candidates where it costs least."""
+_AS_GOOD = 0.01
+"""Fits are equally good if their mean relative errors differ by less."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A kernel's overhead in seconds and its shares of bandwidth and peak. `needed` says of each whether the recorded
+    times need it: without it they are fitted worse.
+    """
+
+    overhead: float
+    e_bytes: float
+    e_flops: float
+    needed: tuple[bool, ...]
 
 
 @dataclass(frozen=True)
@@ -51,10 +68,10 @@ class Predicted:
 
 @dataclass(frozen=True)
 class Model:
-    """The fitted (overhead, e_bytes, e_flops) of each kernel, on which GPU, and the predicted points of its record."""
+    """The fit of each kernel, on which GPU, and the predicted points of its record."""
 
     gpu: str
-    fitted: Mapping[str, tuple[float, float, float]]
+    fitted: Mapping[str, Fit]
     points: Sequence[Predicted]
 
     def seconds(self, experiment: Experiment, gpu: Gpu) -> float | None:
@@ -69,9 +86,9 @@ class Model:
         return own if recorded is None else recorded * own / self._modelled(experiment, GPUS[self.gpu])
 
     def _modelled(self, experiment: Experiment, gpu: Gpu) -> float:
-        overhead, e_bytes, e_flops = self.fitted[experiment.kernel]
+        fit = self.fitted[experiment.kernel]
         memory, compute = _ideal(experiment, gpu)
-        return overhead + max(memory / e_bytes, compute / e_flops)
+        return fit.overhead + max(memory / fit.e_bytes, compute / fit.e_flops)
 
     @functools.cached_property
     def _recorded(self) -> Mapping[str, float]:
@@ -111,7 +128,7 @@ def fitted(record: Record) -> Model | None:
             timed[point.experiment.kernel].append((point.experiment, point.timing.median_ms / 1e3))
     if name is None or all(len(own) < 2 for own in timed.values()):
         return None
-    best: dict[str, tuple[float, float, float]] = {}
+    best: dict[str, Fit] = {}
     points: list[Predicted] = []
     for kernel, own in timed.items():
         if len(own) < 2:
@@ -122,11 +139,21 @@ def fitted(record: Record) -> Model | None:
         tried: Floats = overhead + np.maximum(ideal[:, 0] / e_bytes, ideal[:, 1] / e_flops)  # (choices, points)
         errors = np.abs(np.log(tried / measured))
         total = errors.sum(axis=1)
-        best[kernel] = tuple(_GRID[np.argmin(total)].tolist())
+        enough = total.min() + _AS_GOOD * len(own)
+        needed = tuple(bool(total[without].min() > enough) for without in _WITHOUT)
+        chosen = _GRID[_chosen(total, len(own))].tolist()
+        best[kernel] = Fit(chosen[0], chosen[1], chosen[2], needed)
         for at, (experiment, seconds) in enumerate(own):
-            without = tried[np.argmin(total - errors[:, at]), at]
-            points.append(Predicted(experiment, seconds, float(without)))
+            without = _chosen(total - errors[:, at], len(own) - 1)
+            points.append(Predicted(experiment, seconds, float(tried[without, at])))
     return Model(name, best, tuple(points))
+
+
+def _chosen(total: Floats, times: int) -> np.intp:
+    """Of the candidates that fit so many times as well as the best one does, given the sums of their errors: the one
+    with the smallest shares. Where bytes and FLOPs explain the times equally well, both then count on another GPU.
+    """
+    return np.argmin(np.where(total <= total.min() + _AS_GOOD * times, _GRID[:, 1] * _GRID[:, 2], np.inf))
 
 
 def _ideal(experiment: Experiment, gpu: Gpu) -> tuple[float, float]:
@@ -153,5 +180,8 @@ def programs(experiment: Experiment) -> float:
         return math.inf
     if experiment.entry.family == "loss":
         return tiles(p["tokens"], p["block_m"])
+    if experiment.entry.shares_keys:
+        rows = p["seq_len"] * p["heads"] // p["kv_heads"]
+        return p["batch"] * p["kv_heads"] * p["splits"] * tiles(rows, p["block_m"])
     heads: int = p["batch"] * p["heads"]
     return heads if experiment.entry.outer == "block_n" else heads * tiles(p["seq_len"], p["block_m"])

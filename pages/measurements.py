@@ -13,9 +13,9 @@ with layout.chapter(
     view.headline(shown)
 if shown:
     view.numbers(shown)
-    view.limits(shown)
+    view.roofs(shown)
     view.own_gpu(shown)
-    view.predictions()
-    layout.closing("measurements")
+    view.predicted()
+    view.closing(shown)
 else:
     st.info("There is no GPU record here. Run `python -m explain measure` on a machine with an NVIDIA GPU to make one.")

@@ -18,6 +18,8 @@ from explain.chapters.decoding import exercises as decoding
 from explain.chapters.exactness import exercises as exactness
 from explain.chapters.flash_attention import exercises as flash
 from explain.chapters.flash_attention import tiles
+from explain.chapters.measurements import exercises as measurements
+from explain.chapters.measurements.view import EXAMPLE
 from explain.chapters.memory_hierarchy import exercises as memory
 from explain.chapters.papers import exercises as papers
 from explain.chapters.side_by_side.pairs import PAIRS
@@ -159,6 +161,7 @@ CONTEXTS: dict[str, Callable[[], Sequence[Any]]] = {
         decoding.Shown(decoding.PARTS, GPUS["H200"], runs(lessons.DECODED)),
         decoding.Shown(decoding.MASKS, GPUS["T4"], runs(lessons.VERIFIED, lessons.top_left(lessons.VERIFIED))),
     ),
+    "measurements": lambda: (measurements.run_of(H200, EXAMPLE),),
     "three_numbers": lambda: tuple(counted(kernel) for kernel in ("flash_attention", "attention_standard")),
     "sweeps": lambda: tuple(
         swept(name) for name in ("Attention: length N from 128 to 16,384", "Softmax: length N from 256 to 131,072")

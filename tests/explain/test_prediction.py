@@ -11,7 +11,7 @@ from explain.chapters.sweeps.model import PAIR
 from explain.device.measurement import Timing
 from explain.experiment import Experiment
 from explain.gpus import GPUS
-from explain.prediction import fitted
+from explain.prediction import fitted, programs
 from explain.records.model import Point, Record
 from tests.explain.records.made import SHIPPED
 
@@ -87,3 +87,26 @@ def test_the_shipped_record_is_predicted_with_a_known_error():
     assert 0.95 * len(timed) <= len(model.points) <= len(timed)
     assert 1 < model.median < 1.25
     assert model.worst.factor > model.median
+
+
+def test_what_is_fitted_is_no_bound_of_the_search_and_no_share_is_above_1():
+    model = fitted(SHIPPED)
+    assert model is not None
+    for kernel, fit in model.fitted.items():
+        assert not fit.needed[0] or 1e-6 < fit.overhead < 1e-3, kernel
+        assert max(fit.e_bytes, fit.e_flops) < 1, kernel
+
+
+def test_a_part_that_explains_no_time_is_not_needed():
+    model = fitted(record())
+    assert model is not None
+    fit = model.fitted["softmax_online"]
+    assert fit.needed == (True, False, False)  # its FLOPs grow as its bytes do: either explains the times
+    assert fit.overhead == pytest.approx(8e-6, rel=0.4)
+    assert fit.e_bytes == pytest.approx(0.5, rel=0.1)
+
+
+def test_the_programs_of_flash_decoding_share_its_keys():
+    run = Experiment.of("flash_decoding", {"heads": 32, "kv_heads": 8, "splits": 16, "seq_len": 1, "kv_len": 8192})
+    assert programs(run) == 8 * 16
+    assert programs(run.with_(batch=2)) == 2 * 8 * 16

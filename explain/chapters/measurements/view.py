@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from explain.chapters.measurements import figures
+from explain.chapters.measurements import exercises, limits, points, predictions, records
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
 from explain.figures.labels import unbroken
@@ -19,6 +20,7 @@ from explain.records.registry import Entry
 from explain.ui import layout
 from explain.ui.charts import chart, sourced
 from explain.ui.code import show_code
+from explain.ui.exercises import ask
 from explain.ui.follow import on_request, once_known
 from explain.ui.repeat import repeated
 from kernels.catalog import KERNELS
@@ -37,15 +39,18 @@ MEASURED = """
   counters are not trusted, and nothing is counted.
 - **Time**: the median of many calls, after the first. The first call compiles; [Speed](./speed) shows what that costs.
 - **HBM**: the counters call it *dram*.
-- **HBM ÷ formula**: under 100%, L2 served the rest. Over 100%, something was read again.
 - **Registers spilled**: bytes stored and loaded again. They go through L1 to L2, and on to HBM when L2 is full: such a
   kernel writes more than its formula.
 """
 
 
 BESIDE = (
-    "HBM ÷ formula: under 100%, L2 served the rest. The formula counts every load of a teaching kernel; of a rung or a "
-    "library kernel, each tensor once."
+    "Every load: the sum of a teaching kernel's loads. Each tensor once: the least that has to be read. HBM ÷ each "
+    "tensor once: over 100%, HBM delivered something again; under 100%, L2 still held what an earlier launch wrote."
+)
+FITTED = (
+    "Overhead: the time that does not grow with bytes and FLOPs; – where the times show none. A share with ≥ may be "
+    "larger: the times are fitted as well without it. No share can be above 100%."
 )
 INTRODUCTION = """
 Every byte and every time in this app names its source. The table has the five sources, and what each says of one run.
@@ -58,45 +63,55 @@ This page has the recorded measurements of the kernels that the chapters teach. 
 def headline(shown: Sequence[Entry]) -> None:
     """Where numbers come from; how many experiments the first record has, on which GPU and when."""
     layout.introduce(INTRODUCTION)
-    _cards(figures.made(shown[0]) if shown else [])
+    boxes = _cards(records.made(shown[0])) if shown else ()
+    if points.OUTDATED in points.plans(shown):
+        boxes[-1].button("Show these rows", type="tertiary", icon=":material/arrow_downward:", on_click=_show_outdated)
     _sources(shown)
+
+
+def _show_outdated() -> None:
+    st.session_state["set"] = points.OUTDATED
 
 
 @repeated
 def _sources(shown: Sequence[Entry]) -> None:
     record = registry.recorded()
     with st.container(key="numbers of sources", gap="small"):
-        st.markdown(figures.sources_table(EXAMPLE, shown, fitted(record) if record else None))
-        st.caption(f"Each example: {EXAMPLE.entry.title}, {figures.sizes(EXAMPLE)}")
+        st.markdown(records.sources_table(EXAMPLE, shown, fitted(record) if record else None))
+        st.caption(f"Each example: {EXAMPLE.entry.title}, {points.sizes(EXAMPLE)}")
 
 
 @repeated
-def _cards(facts: Sequence[tuple[str, str, str]]) -> None:
-    """Numbers beside each other, each with its name above and its meaning below."""
-    for (name, value, meaning), column in zip(facts, st.columns(3, gap="small"), strict=False):
-        with column.container(border=True, gap="small", height="stretch"):
-            st.metric(name, value)
-            st.caption(meaning)
+def _cards(facts: Sequence[tuple[str, str, str]]) -> tuple[DeltaGenerator, ...]:
+    """Numbers beside each other, each with its name above and its meaning below. Returns their boxes."""
+    columns = st.columns(3, gap="small")
+    boxes = tuple(column.container(border=True, gap="small", height="stretch") for column in columns)
+    for (name, value, meaning), box in zip(facts, boxes, strict=False):
+        box.metric(name, value)
+        box.caption(meaning)
+    return boxes
 
 
-def limits(shown: Sequence[Entry]) -> None:
+def roofs(shown: Sequence[Entry]) -> None:
     """The measured limits of each GPU, beside the datasheet's."""
-    if any(one.record.roofs for one in shown):
-        with layout.part(
-            "What each GPU can do at most",
-            "Small kernels that do one thing: move bytes, multiply matrices, or compute exponentials. Their best rates "
-            "are the roofs in [Sweeps and roofline](./sweeps) and the peaks in [Speed](./speed).\n\n"
-            "**The vertical mark** is the datasheet's rate, where it states one, with the share of it that is "
-            "reached.",
-        ):
-            _cards(figures.most_used(shown[0].record))
-            for figure in figures.limits(shown):
-                chart(figure, f"limits in {figure.layout.meta}", alt=f"measured limits in {figure.layout.meta}")
-            with st.expander("How each limit was measured"), st.container(key="numbers of roofs"):
-                layout.prose(figures.fp16_beside_bf16(shown))
-                st.markdown(figures.roofs_table(shown), unsafe_allow_html=True)
-                sources = {known.source for one in shown if (known := card(one.record.gpu))}
-                st.caption("; ".join(f"datasheet: {source}" for source in sorted(sources)))
+    if not any(one.record.roofs for one in shown):
+        return
+    with layout.part(
+        "What each GPU can do at most",
+        "Small kernels that do one thing: move bytes, multiply matrices, or compute exponentials. Their best rates "
+        "are the roofs in [Sweeps and roofline](./sweeps) and the peaks in [Speed](./speed).\n\n"
+        "**The vertical mark** is the datasheet's rate, where it states one, with the share of it that is reached.",
+    ):
+        _cards(limits.most_used(shown[0].record))
+    figures = limits.bars(shown)
+    for figure, column in zip(figures, st.columns(len(figures), gap="large"), strict=True):
+        with column:
+            chart(figure, f"limits in {figure.layout.meta}", alt=f"measured limits in {figure.layout.meta}")
+    with st.expander("How each limit was measured"), st.container(key="numbers of roofs"):
+        layout.prose(limits.fp16_beside_bf16(shown))
+        st.markdown(limits.roofs_table(shown), unsafe_allow_html=True)
+        sources = {known.source for one in shown if (known := card(one.record.gpu))}
+        st.caption("; ".join(f"datasheet: {source}" for source in sorted(sources)))
 
 
 @st.fragment
@@ -114,15 +129,15 @@ def numbers(shown: Sequence[Entry]) -> None:
         with st.expander("How they were measured"):
             layout.prose(MEASURED + (f"- {spilled.exact}\n" if spilled and spilled.exact else ""))
         with st.expander("Versions, dates and methods"), st.container(key="numbers of records"):
-            st.markdown(figures.about(shown), unsafe_allow_html=True)
-        if missed := figures.missed_table(shown):
+            st.markdown(records.about(shown), unsafe_allow_html=True)
+        if missed := records.missed_table(shown):
             with st.expander("Failed measurements, and why"):
                 st.markdown(missed, unsafe_allow_html=True)
 
 
-def _points(shown: Sequence[Entry]) -> figures.Spilled | None:
+def _points(shown: Sequence[Entry]) -> points.Spilled | None:
     """Lets the reader choose a plan and shows its points. Returns what a run wrote besides its output."""
-    plans = figures.plans(shown)
+    plans = points.plans(shown)
     opening = list(plans).index("levels") if "levels" in plans else 0
     places = st.columns([3, 2, 2 if len(shown) > 1 else 1], vertical_alignment="bottom")
     name = places[0].selectbox(
@@ -130,7 +145,7 @@ def _points(shown: Sequence[Entry]) -> figures.Spilled | None:
     )
     if not name:
         return None
-    measured, alone = ["", *figures.kernels(plans[name], shown)], len(shown) == 1
+    measured, alone = ["", *points.kernels(plans[name], shown)], len(shown) == 1
     kernel = places[1].selectbox(
         "Kernel",
         measured,
@@ -140,15 +155,15 @@ def _points(shown: Sequence[Entry]) -> figures.Spilled | None:
     )
     quantity = None
     if len(shown) > 1:
-        quantity = places[2].selectbox("Quantity", list(figures.QUANTITIES), key="quantity", bind="query-params")
+        quantity = places[2].selectbox("Quantity", list(points.QUANTITIES), key="quantity", bind="query-params")
     every = quantity is not None or places[2].toggle("Every column", key="every", bind="query-params")
-    if shared := figures.in_every_row(plans[name], shown, kernel):
+    if shared := points.in_every_row(plans[name], shown, kernel):
         st.caption(f"In every row: {shared}")
     with st.container(key="numbers of points"):
-        st.markdown(figures.points_table(plans[name], shown, quantity, every, kernel), unsafe_allow_html=True)
+        st.markdown(points.points_table(plans[name], shown, quantity, every, kernel), unsafe_allow_html=True)
     if quantity is None:
         st.caption(BESIDE)
-    return None if quantity else figures.spilled(plans[name], shown[0], kernel)
+    return None if quantity else points.spilled(plans[name], shown[0], kernel)
 
 
 def counters_here() -> None:
@@ -179,10 +194,10 @@ def _counters_here(status: DeviceStatus) -> None:
         st.warning(f"{said.why} The recorded measurements stay on the page.", icon=":material/warning:")
     else:
         formula = SAMPLE.traffic
-        st.markdown(figures.counts_table(counters, formula.read_bytes, formula.written_bytes))
+        st.markdown(records.counts_table(counters, formula.read_bytes, formula.written_bytes))
         st.caption(
             f"hardware · {counters.provenance.gpu}, {counters.method} · `{' '.join(SAMPLE.to_arguments())}` · copy "
-            f"check {figures.copy_words(counters.copy)}"
+            f"check {records.copy_words(counters.copy)}"
             + (f" · not by CUPTI: {counters.fallback}" if counters.fallback else "")
         )
 
@@ -209,10 +224,11 @@ def own_gpu(shown: Sequence[Entry]) -> None:
                 )
 
 
-def predictions() -> None:
+def predicted() -> None:
     """The model that predicts times for GPUs without a record, and its error on the shipped record."""
     if (record := registry.recorded()) is None or (model := fitted(record)) is None:
         return
+    timed = sum(point.timing is not None for point in record.points.values())
     with layout.part(
         "Predicted times, and how wrong they are",
         "For a GPU without a record, the pages predict times:\n\n**overhead + max(bytes ÷ bandwidth, FLOPs ÷ peak) ÷ "
@@ -223,11 +239,22 @@ def predictions() -> None:
         f"{model.gpu}\n\n"
         f"A time that was recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So a kernel that "
         "is slower than its model stays slower.\n\n"
-        f"**How wrong is it?** Each of {len(model.points)} recorded times is predicted from the kernel's other times: "
-        f"{unbroken(model.errors)}. {figures.least_predictable(model)}\n\nOn another GPU the error is not "
-        "measured: no other was recorded.",
+        f"**How wrong is it?** {len(model.points)} of {timed} recorded times are predicted, each from its kernel's "
+        "other times: "
+        f"{unbroken(model.errors)}. {predictions.least_predictable(model)}\n\n"
+        f"{predictions.unpredicted(model, record)}\n\n"
+        "On another GPU the error is not measured: no other was recorded.",
     ):
-        chart(figures.predicted_chart(model), "predicted and measured times")
+        chart(predictions.predicted_chart(model), "predicted and measured times")
         with st.expander("Each kernel's error, and what was fitted"), st.container(key="numbers of predictions"):
-            st.markdown(figures.prediction_table(model))
-            st.caption("The best of a grid of values. Above 100% of the bandwidth: L2 delivers a part of the bytes.")
+            st.caption(FITTED)
+            st.markdown(predictions.prediction_table(model))
+
+
+def closing(shown: Sequence[Entry]) -> None:
+    """Things to try, sources."""
+    for one in shown:
+        if (run := exercises.run_of(one.record, EXAMPLE)) is not None:
+            ask("measurements", exercises.QUESTIONS, run, f"{one.key} {EXAMPLE.key}")
+            break
+    layout.closing("measurements")

@@ -21,8 +21,8 @@ from kernels.traffic import Term, Traffic
 
 COLOURS = {**dict.fromkeys(("formula", "traced", "l1", "l2", "shared"), css("slate")), "dram": css("hbm")}
 """The colour of each level in every picture here."""
-MARKS = {"formula": "○", "predicted": "○", "traced": "◉", "measured": "●"}
-"""The mark of each source, the same everywhere on the page; its bars are outlined, half filled, filled."""
+MARKS = {"formula": "○", "traced": "◉", "measured": "●", "compiled": "■", "predicted": "□"}
+"""The mark of each source on every page; bars of the first three are outlined, half filled, filled."""
 WORDS = {"formula": "formula", "predicted": "predicted", "traced": "trace", "measured": "hardware"}
 """The name of each source, as the page introduces it."""
 BAR = 26.0
@@ -350,7 +350,7 @@ def buffers_table(key: str, traffic: Traffic, traced: Traced | None, prediction:
         return ""  # the compiler decides what goes there, so there is no formula
     if prediction and prediction.parts and key == "dram":
         rows = [(f"`{part.term.buffer}`", amount(part.bytes), part.words) for part in prediction.parts]
-        return markdown(("buffer", Column(f"{MARKS['formula']} predicted reads"), "why"), rows)
+        return markdown(("buffer", Column(f"{MARKS['predicted']} predicted reads"), "why"), rows)
     columns = (
         "buffer",
         "direction",
@@ -384,8 +384,8 @@ def _signed(count: int) -> str:
 def prediction_words(check: Check) -> str:
     """Predicted and counted DRAM reads in a sentence, with the reason for a miss."""
     words = (
-        f"DRAM reads, L2 cold: ○ predicted **{check.prediction.read:,} B**, ● hardware "
-        f"**{check.measured:,} B** "
+        f"DRAM reads, L2 cold: {MARKS['predicted']} predicted **{check.prediction.read:,} B**, "
+        f"{MARKS['measured']} hardware **{check.measured:,} B** "
         f"({percent(abs(check.off), 2)} {'more' if check.off > 0 else 'less'})"
     )
     if check.met:

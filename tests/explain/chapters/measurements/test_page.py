@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explain.chapters.measurements import figures, view
+from explain.chapters.measurements import exercises, limits, points, predictions, records, view
 from explain.engine import DeviceStatus, Engine
 from explain.figures.labels import text_width
 from explain.figures.numbers import duration, moved, si
@@ -61,34 +61,34 @@ def test_what_is_recorded_is_shown_with_its_gpu_and_its_numbers():
     said = texts(test)
     assert "NVIDIA H200" in said
     plan = PLANS["levels"]
-    table = figures.rows(plan, [registry.Entry("a", SHIPPED, registry.YOURS)], None)
+    table = points.rows(plan, [registry.Entry("a", SHIPPED, registry.YOURS)], None)
     assert len(table) == len([one for one in plan.experiments if SHIPPED.point(one)]) > 0
     first = SHIPPED.point(plan.experiments[0])
     read = first.counters.cold.dram_read_bytes
     assert read is not None
     row = next(row for row in table if row["kernel"] == KERNELS[plan.experiments[0].kernel].title)
     assert row["HBM read, L2 cold, MB"] == read / 1e6
-    share = 100 * read / plan.experiments[0].traffic.read_bytes
+    share = 100 * read / points.once(plan.experiments[0])
     date = first.origin.provenance.date.replace("-", "‑")
-    numbers = f"| 94.02 | 268.4 | {read / 1e6:.1f} | {share:.1f} | {date} |"
-    assert any(line.startswith("| **Naive softmax** |") and line.endswith(numbers) for line in said.splitlines())
+    numbers = f"| 94.02 | 268.4 | 134.2 | {read / 1e6:.1f} | {share:.1f} | {date} |"
+    assert any(line.startswith("| **Naive softmax**<br>") and line.endswith(numbers) for line in said.splitlines())
 
 
 def test_no_two_rows_of_a_kernel_look_alike():
     shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
-    for plan in figures.plans(shown).values():
-        for kernel in ("", *figures.kernels(plan, shown)):
-            named = [(row["kernel"], row["sizes"]) for row in figures.rows(plan, shown, None, kernel)]
+    for plan in points.plans(shown).values():
+        for kernel in ("", *points.kernels(plan, shown)):
+            named = [(row["kernel"], row["sizes"]) for row in points.rows(plan, shown, None, kernel)]
             assert len(set(named)) == len(named)
             assert all(own for _, own in named)
 
 
 def test_what_varies_stands_in_the_rows_and_what_does_not_above_them():
     shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
-    shared = figures.in_every_row(PLANS["sweeps"], shown, "flash_attention").split(", ")
+    shared = points.in_every_row(PLANS["sweeps"], shown, "flash_attention").split(", ")
     assert "16 heads" in shared
     assert "d = 64" not in shared
-    rows = [str(row["sizes"]).split(", ") for row in figures.rows(PLANS["sweeps"], shown, None, "flash_attention")]
+    rows = [str(row["sizes"]).split(", ") for row in points.rows(PLANS["sweeps"], shown, None, "flash_attention")]
     assert {"d = 32", "d = 64", "d = 128", "BLOCK_M 16", "BLOCK_N 128", "fp32", "bf16", "causal", "not causal"} <= {
         words for row in rows for words in row
     }
@@ -96,7 +96,7 @@ def test_what_varies_stands_in_the_rows_and_what_does_not_above_them():
 
 
 def test_what_differs_from_the_row_above_is_bold():
-    one, two, _, *_ = figures.points_table(
+    one, two, _, *_ = points.points_table(
         PLANS["sweeps"], [registry.Entry("a", SHIPPED, registry.YOURS)], None, False, "flash_attention"
     ).splitlines()[2:]
     assert "<b>" not in one
@@ -105,7 +105,7 @@ def test_what_differs_from_the_row_above_is_bold():
 
 def test_each_source_says_something_of_the_same_run():
     shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
-    _, _, formula, trace, hardware, _, predicted = figures.sources_table(
+    _, _, formula, trace, hardware, _, predicted = records.sources_table(
         view.EXAMPLE, shown, fitted(SHIPPED)
     ).splitlines()
     assert moved(view.EXAMPLE.traffic.read_bytes) in formula
@@ -115,7 +115,7 @@ def test_each_source_says_something_of_the_same_run():
     assert point.seconds
     assert duration(point.seconds) in hardware
     assert " on an A100 " in predicted
-    bare = figures.sources_table(view.EXAMPLE, [], None).splitlines()
+    bare = records.sources_table(view.EXAMPLE, [], None).splitlines()
     assert bare[4].endswith("| – |")
     assert bare[6].endswith("| – |")
 
@@ -123,19 +123,19 @@ def test_each_source_says_something_of_the_same_run():
 def test_every_predicted_time_is_drawn_and_the_worst_kernel_is_named():
     model = fitted(SHIPPED)
     assert model is not None
-    points = [trace for trace in figures.predicted_chart(model).data if trace.mode == "markers"]
+    points = [trace for trace in predictions.predicted_chart(model).data if trace.mode == "markers"]
     assert sum(len(trace.x) for trace in points) == len(model.points)
     assert len({trace.marker.symbol for trace in points}) == len(points)
-    rows = figures.prediction_table(model).splitlines()[2:]
+    rows = predictions.prediction_table(model).splitlines()[2:]
     medians = [float(row.split("|")[3].split()[0]) for row in rows]
     assert medians == sorted(medians, reverse=True)
-    said = figures.least_predictable(model).replace("\u00a0", " ")
+    said = predictions.least_predictable(model).replace("\u00a0", " ")
     assert rows[0].split("|")[1].strip() in said
     assert rows[0].split("|")[3].strip() in said
 
 
 def test_tensor_cores_are_told_of_kernels_with_a_matmul_only():
-    busy = figures.QUANTITIES["tensor cores busy, %"]
+    busy = points.QUANTITIES["tensor cores busy, %"]
     softmax, attention = (SHIPPED.point(sizes(kernel)[0]) for kernel in ("softmax_naive", "flash_attention"))
     assert softmax is not None
     assert attention is not None
@@ -149,39 +149,126 @@ def test_one_kernel_can_be_chosen():
     test = page("measurements")
     for kernel, other in ((view.OPENING, "softmax_safe"), ("softmax_safe", view.OPENING)):
         said = texts(choose_kernel(test, kernel))
-        assert figures.points_table(PLANS["levels"], shown, None, False, kernel) in said
-        assert figures.points_table(PLANS["levels"], shown, None, False, other) not in said
+        assert points.points_table(PLANS["levels"], shown, None, False, kernel) in said
+        assert points.points_table(PLANS["levels"], shown, None, False, other) not in said
 
 
 def test_every_heading_has_its_unit():
     shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
-    head = html.unescape(figures.points_table(PLANS["levels"], shown, None).splitlines()[0]).replace("<br>", " ")
-    assert head.startswith(f"| kernel | sizes | {' | '.join(figures.FIRST)} | ")
+    head = html.unescape(points.points_table(PLANS["levels"], shown, None).splitlines()[0]).replace("<br>", " ")
+    assert head.startswith(f"| kernel, sizes | {' | '.join(points.FIRST)} | ")
     assert head.endswith(" | measured on |")
-    assert all(f"| {name} |" in head for name in figures.QUANTITIES)
-    heads = figures.points_table(PLANS["levels"], shown, None).splitlines()[0].split("|")
+    assert all(f"| {name} |" in head for name in points.QUANTITIES)
+    heads = points.points_table(PLANS["levels"], shown, None).splitlines()[0].split("|")
     assert max(cell.count("<br>") for cell in heads) <= 2
+
+
+STALE = sizes("softmax_naive")[1]
+
+
+def with_one_out_of_date() -> Record:
+    """The shipped record's levels, all of today's code except one."""
+    dated = []
+    for one in PLANS["levels"].experiments:
+        if (point := SHIPPED.point(one)) and point.origin:
+            code = "older" if one == STALE else one.entry.code
+            dated.append(replace(point, origin=replace(point.origin, code=code)))
+    return replace(SHIPPED, points={point.experiment.key: point for point in dated})
+
+
+def test_what_is_out_of_date_is_marked_and_can_be_seen_alone():
+    one = registry.Entry("a", with_one_out_of_date(), registry.YOURS)
+    fresh = registry.Entry("b", other(), registry.YOURS)
+    assert points.plans([one])[points.OUTDATED].experiments == (STALE,)
+    assert points.OUTDATED not in points.plans([fresh])
+    marked = [":orange[" in line for line in points.points_table(PLANS["levels"], [one], None).splitlines()[2:]]
+    kernels = [row["kernel"] for row in points.rows(PLANS["levels"], [one], None)]
+    assert marked.count(True) == 1
+    assert kernels[marked.index(True)] == STALE.entry.title
+    beside = points.points_table(PLANS["levels"], [fresh, one], next(iter(points.QUANTITIES)), kernel="softmax_naive")
+    assert beside.count(":orange[on 2]") == 1
+
+
+def test_a_press_shows_the_rows_that_are_out_of_date(monkeypatch):
+    record = with_one_out_of_date()
+    monkeypatch.setattr(registry, "recorded", lambda: record)
+    test = page("measurements")
+    next(button for button in test.button if button.label == "Show these rows").click().run()
+    shown = [registry.Entry("a", record, registry.RECORDED)]
+    table = points.points_table(points.plans(shown)[points.OUTDATED], shown, None, False)
+    assert table in texts(test)
+
+
+def test_every_load_is_told_of_teaching_kernels_only_and_every_tensor_once_of_all():
+    shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
+    taught = points.rows(PLANS["levels"], shown, None, "flash_attention_v1")[0]
+    rung = points.rows(PLANS["rungs"], shown, None, "rung:tma")[0]
+    assert points.LOADS not in rung
+    run = sizes("flash_attention_v1")[0]
+    assert taught[points.LOADS] == run.traffic.read_bytes / 1e6
+    p = run.values
+    tensor = p["batch"] * p["heads"] * p["seq_len"]
+    once = tensor * (3 * 2 + 4) * p["head_dim"] + 2 * 4 * tensor  # Q, K, V in bf16, Õ in float32; m and ℓ
+    assert taught[points.ONCE] == once / 1e6
+    assert rung[points.ONCE]
+
+
+def test_times_without_a_second_one_of_their_kernel_are_named():
+    model = fitted(SHIPPED)
+    assert model is not None
+    said = predictions.unpredicted(model, SHIPPED).replace("\u00a0", " ")
+    timed = [point for point in SHIPPED.points.values() if point.timing]
+    assert len(timed) > len(model.points)
+    assert said.count("**") == 2 * (len(timed) - len(model.points))
+    kept = {key: point for key, point in SHIPPED.points.items() if point.experiment.kernel in model.fitted}
+    assert predictions.unpredicted(model, replace(SHIPPED, points=kept)) == ""
+
+
+def test_no_share_above_100_percent_and_no_overhead_where_none_shows():
+    model = fitted(SHIPPED)
+    assert model is not None
+    for row in predictions.prediction_table(model).splitlines()[2:]:
+        *_, overhead, bandwidth, peak = (cell.strip() for cell in row.strip("|").split("|"))
+        fit = next(fit for name, fit in model.fitted.items() if KERNELS[name].title == row.split("|")[1].strip())
+        assert (overhead == "–") == (not fit.needed[0])
+        for cell, needed in ((bandwidth, fit.needed[1]), (peak, fit.needed[2])):
+            assert cell.startswith("≥") != needed
+            assert 0 < float(cell.removeprefix("≥ ").removesuffix("%")) <= 100
+
+
+def test_the_questions_are_answered_from_the_record():
+    run, point = exercises.run_of(SHIPPED, view.EXAMPLE), SHIPPED.point(view.EXAMPLE)
+    assert run is not None
+    assert point is not None
+    assert point.seconds
+    formula, read = view.EXAMPLE.traffic, point.counters.cold.dram_read_bytes
+    assert read
+    least = points.once(view.EXAMPLE) / SHIPPED.roofs["hbm"].per_second
+    rate = formula.flops_of("matmul") / point.seconds / SHIPPED.roofs["matmul bf16"].per_second
+    answers = [question.answer(run) for question in exercises.QUESTIONS]
+    assert answers == pytest.approx([100 * (1 - read / formula.read_bytes), point.seconds / least, 100 * rate])
+    assert exercises.run_of(replace(SHIPPED, roofs={}), view.EXAMPLE) is None
 
 
 def test_the_bytes_of_a_kernel_that_spills_add_up_as_they_are_shown():
     one = registry.Entry("a", SHIPPED, registry.YOURS)
-    told = figures.spilled(PLANS["levels"], one)
+    told = points.spilled(PLANS["levels"], one)
     assert told
     whole, output, spill = (int(n.replace(",", "")) for n in re.findall(r"([\d,]+) bytes", told.exact))
     assert whole == output + spill
-    assert figures.spilled(PLANS["levels"], one, "softmax_naive") is None
+    assert points.spilled(PLANS["levels"], one, "softmax_naive") is None
 
 
 def test_the_row_that_spills_most_is_the_one_that_is_named():
     one = registry.Entry("a", SHIPPED, registry.YOURS)
     for plan in ("levels", "sweeps", "rungs"):
-        for kernel in figures.kernels(PLANS[plan], [one]):
+        for kernel in points.kernels(PLANS[plan], [one]):
             spilled = {
                 e: point.counters.cold.spill_written_bytes or 0
                 for e in PLANS[plan].experiments
                 if e.kernel == kernel and (point := SHIPPED.point(e)) and point.counters
             }
-            told = figures.spilled(PLANS[plan], one, kernel)
+            told = points.spilled(PLANS[plan], one, kernel)
             assert (told is not None) == any(spilled.values())
             if told:
                 assert f"{moved(max(spilled.values()))} are spilled" in told.told
@@ -225,7 +312,7 @@ def test_without_any_record_the_page_says_how_to_make_one(monkeypatch):
 def test_text_of_a_file_is_text():
     where = replace(made.WHERE, gpu="<img src=x> | **G** [a](b)")
     shown = [registry.Entry("a", made.record(where=where), registry.YOURS)]
-    drawn = figures.about(shown)
+    drawn = records.about(shown)
     assert "<img" not in drawn
     assert "**G**" not in drawn
     assert "](b)" not in drawn
@@ -283,7 +370,7 @@ def test_a_worker_killed_in_mid_measurement_costs_that_measurement(fake, monkeyp
 
 
 def test_a_bars_number_stands_before_it_and_the_datasheets_at_its_own_mark():
-    for figure in figures.limits([registry.Entry("a", SHIPPED, registry.YOURS)]):
+    for figure in limits.bars([registry.Entry("a", SHIPPED, registry.YOURS)]):
         bars, marks, words = figure.data
         before = dict(zip(figure.layout.yaxis.tickvals, figure.layout.yaxis.ticktext, strict=True))
         assert bars.text is None
@@ -295,11 +382,11 @@ def test_a_bars_number_stands_before_it_and_the_datasheets_at_its_own_mark():
 def test_a_longest_bar_fills_its_axis_and_its_words_have_room_beside_it():
     alone = registry.Entry("a", SHIPPED, registry.YOURS)
     for shown in ([alone], [alone, registry.Entry("b", SHIPPED, registry.YOURS)]):
-        for figure in figures.limits(shown):
+        for figure in limits.bars(shown):
             drawn = [trace for trace in figure.data if trace.x]
             longest = max(end for trace in drawn for end in trace.x if end)
             assert longest > 0.95 * figure.layout.xaxis.range[1]
             for trace in drawn:
                 for end, words in zip(trace.x, trace.text or (), strict=False):
-                    spare = (1 - end / longest) * figures.NARROWEST + figure.layout.margin.r
+                    spare = (1 - end / longest) * limits.NARROWEST + figure.layout.margin.r
                     assert text_width(re.sub("<.*?>", "", words), FONT) < spare

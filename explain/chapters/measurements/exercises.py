@@ -1,0 +1,109 @@
+"""Questions about one recorded run: what the caches serve, and how far it is from the limits of HBM and of a matmul."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explain.chapters.measurements.points import once, sizes
+from explain.exercises import Question, Why
+from explain.experiment import Experiment
+from explain.figures.numbers import count, duration, moved, number, percent, ratio, si
+from explain.records.model import Record
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A recorded run: the bytes that it read from HBM, its time, and the GPU's measured limits, each per second."""
+
+    experiment: Experiment
+    gpu: str
+    read: int
+    seconds: float
+    bandwidth: float
+    peak: float
+
+    @property
+    def words(self) -> str:
+        """The run in words."""
+        return f"**{self.experiment.entry.title}** at {sizes(self.experiment)}"
+
+
+def run_of(record: Record, experiment: Experiment) -> Shown | None:
+    """The run as the record has it; None where the record lacks its time, its bytes or a limit."""
+    point, hbm, matmul = record.point(experiment), record.roofs.get("hbm"), record.roofs.get("matmul bf16")
+    read = point.counters.cold.dram_read_bytes if point and point.counters else None
+    if not (point and read and point.seconds and hbm and matmul):
+        return None
+    return Shown(experiment, record.gpu, read, point.seconds, hbm.per_second, matmul.per_second)
+
+
+def _served(shown: Shown) -> float:
+    return 100 * (1 - shown.read / shown.experiment.traffic.read_bytes)
+
+
+def _why_served(shown: Shown) -> Why:
+    loads = shown.experiment.traffic.read_bytes
+    return Why(f"The loads are {moved(loads)}, and HBM delivers {moved(shown.read)}: {percent(shown.read / loads, 1)}. "
+               f"The caches serve the other {number(_served(shown))}%.")  # fmt: skip
+
+
+def _slower(shown: Shown) -> float:
+    return shown.seconds * shown.bandwidth / once(shown.experiment)
+
+
+def _why_slower(shown: Shown) -> Why:
+    least = once(shown.experiment) / shown.bandwidth
+    return Why(f"{moved(once(shown.experiment))} ÷ {si(shown.bandwidth, 'B/s')} = {duration(least)}. The run takes "
+               f"{duration(shown.seconds)}, {ratio(_slower(shown))} as long.")  # fmt: skip
+
+
+def _flops(shown: Shown) -> int:
+    return shown.experiment.traffic.flops_of("matmul")
+
+
+def _rate(shown: Shown) -> float:
+    return 100 * _flops(shown) / shown.seconds / shown.peak
+
+
+def _why_rate(shown: Shown) -> Why:
+    reached = _flops(shown) / shown.seconds
+    return Why(f"{count(_flops(shown))} FLOPs ÷ {duration(shown.seconds)} = {si(reached, 'FLOP/s')}, of "
+               f"{si(shown.peak, 'FLOP/s')}: {number(_rate(shown))}%.")  # fmt: skip
+
+
+QUESTIONS = (
+    Question[Shown](
+        "served",
+        lambda shown: f"{shown.words}, L2 cold: which share of its loads do the caches serve?",
+        "number",
+        _served,
+        _why_served,
+        unit="%",
+        tolerance=0.02,
+        hint="The table has the bytes of every load and those read from HBM. What HBM does not read, a cache serves.",
+    ),
+    Question[Shown](
+        "slower",
+        lambda shown: (
+            f"Suppose the same run only read each tensor once, as fast as HBM of the {shown.gpu} can. How many times "
+            "as long does it really take?"
+        ),
+        "number",
+        _slower,
+        _why_slower,
+        tolerance=0.05,
+        hint="Divide the bytes of each tensor once by the measured limit of HBM. The table has the time of the run.",
+    ),
+    Question[Shown](
+        "rate",
+        lambda shown: (
+            f"Its matmuls are {si(_flops(shown), 'FLOP')}s. Which share of the measured bf16 matmul rate does it reach?"
+        ),
+        "number",
+        _rate,
+        _why_rate,
+        unit="%",
+        tolerance=0.03,
+        hint="Divide the FLOPs by the time of the run, then by the measured limit of a bf16 matmul.",
+    ),
+)

@@ -1,0 +1,273 @@
+"""The measured points of a plan as a table: what is known of each, and what spills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from explain.counters.model import total
+from explain.experiment import Experiment
+from explain.figures.labels import wrapped
+from explain.figures.numbers import count, fixed, moved, number
+from explain.figures.plot import FONT
+from explain.figures.tables import Column, markdown, plain
+from explain.kept import kept
+from explain.records.code import is_stale
+from explain.records.model import Point, Record, changed
+from explain.records.plans import PLANS, Plan
+from explain.records.registry import Entry
+
+Quantity = Callable[[Point], float | None]
+
+
+def _counted(name: str, warm: bool = False) -> Quantity:
+    """A count in MB, with a cold L2 unless `warm`."""
+
+    def value(point: Point) -> float | None:
+        if point.counters is None:
+            return None
+        count = getattr(point.counters.warm if warm else point.counters.cold, name)
+        return None if count is None else count / 1e6
+
+    return value
+
+
+def _written(point: Point) -> float | None:
+    counts = point.counters.cold if point.counters else None
+    written = total(counts.dram_written_bytes, counts.dirty_bytes) if counts else None
+    return None if written is None else written / 1e6
+
+
+def _tensor(point: Point) -> float | None:
+    """How busy the tensor cores were, in percent; None for a kernel without a matmul."""
+    has_matmul = point.experiment.traffic.flops_of("matmul") > 0
+    return point.counters.cold.tensor_active_percent if point.counters and has_matmul else None
+
+
+def once(experiment: Experiment) -> int:
+    """The bytes of every tensor that the run reads, each once."""
+    read: dict[str, int] = {}
+    for term in experiment.traffic.terms:
+        if not term.written:
+            read[term.buffer] = max(term.once, read.get(term.buffer, 0))
+    return sum(read.values())
+
+
+def _of_once(point: Point) -> float | None:
+    """The bytes read from HBM with a cold L2, in percent of every tensor once."""
+    read = point.counters.cold.dram_read_bytes if point.counters else None
+    return None if read is None else 100 * read / once(point.experiment)
+
+
+QUANTITIES: Mapping[str, Quantity] = {
+    "time, µs": lambda point: 1e3 * point.timing.median_ms if point.timing else None,
+    "HBM read, L2 cold, MB": _counted("dram_read_bytes"),
+    "HBM ÷ each tensor once, %": _of_once,
+    "HBM read, L2 warm, MB": _counted("dram_read_bytes", warm=True),
+    "HBM written, or left in L2, MB": _written,
+    "L2 → SM read, MB": _counted("l2_read_bytes"),
+    "SM → L2 written, MB": _counted("l2_written_bytes"),
+    "requested at L1, MB": _counted("l1_bytes"),
+    "spills, stored + loaded, MB": _counted("spilled_bytes"),
+    "tensor cores busy, %": _tensor,
+    "memory held, MB": lambda point: None if point.peak_bytes is None else point.peak_bytes / 1e6,
+}
+"""The quantities of a point, by name with unit."""
+KERNEL, SIZES, OUTDATED, DATE = "kernel", "sizes", "out of date", "measured on"
+LOADS, ONCE = "formula: every load, MB", "formula: each tensor once, MB"
+FIRST = ("time, µs", LOADS, ONCE, "HBM read, L2 cold, MB", "HBM ÷ each tensor once, %")
+"""The quantities that a table of one record begins with."""
+HEADING = 95
+"""How wide a line of a heading is at most, in pixels: the numbers below are short."""
+_WORDS = {
+    "batch": "batch {}", "heads": "{} heads", "kv_heads": "{} KV heads", "seq_len": "N = {}", "kv_len": "{} keys",
+    "head_dim": "d = {}", "k": "K = {}", "dtype": "{}", "block_m": "BLOCK_M {}", "block_n": "BLOCK_N {}",
+    "block_d": "BLOCK_D {}", "splits": "{} splits", "tokens": "{} tokens", "vocab": "V = {}", "dim": "d = {}",
+}  # fmt: skip
+"""How a reader says a parameter's value; a softmax's rows and cols are one shape."""
+
+
+@kept
+def plans(shown: Sequence[Entry]) -> dict[str, Plan]:
+    """The plans that any record has an experiment of, by name; one more has what is out of date in any of them."""
+    stale = [point.experiment for one in shown for point in one.record.points.values() if is_stale(point)]
+    every = [*PLANS.values(), Plan(OUTDATED, "Out of date: the kernel changed since", tuple(dict.fromkeys(stale)))]
+    return {
+        plan.name: plan
+        for plan in every
+        if any(one.record.point(experiment) for experiment in plan.experiments for one in shown)
+    }
+
+
+@kept
+def kernels(plan: Plan, shown: Sequence[Entry]) -> list[str]:
+    """The names of the kernels that the plan measured in any of the records."""
+    there = (one.kernel for one in plan.experiments if any(entry.record.point(one) for entry in shown))
+    return list(dict.fromkeys(there))
+
+
+@kept
+def rows(
+    plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str = ""
+) -> list[dict[str, str | float | None]]:
+    """The plan's experiments in the records, of one `kernel` or of all, kernel after kernel: every quantity of a single
+    record, or one `quantity` of each record.
+    """
+    table: list[dict[str, str | float | None]] = []
+    _, own_sizes = _words(plan, shown, kernel)
+    for experiment, own in own_sizes.items():
+        points = [one.record.point(experiment) for one in shown]
+        row: dict[str, str | float | None] = {KERNEL: experiment.entry.title}
+        row[SIZES] = own
+        row[LOADS] = experiment.traffic.read_bytes / 1e6 if experiment.entry.steppable else None
+        row[ONCE] = once(experiment) / 1e6
+        if quantity is None:
+            row |= {name: value(points[0]) if points[0] else None for name, value in QUANTITIES.items()}
+            row[DATE] = _date(shown[0].record, points[0])
+        else:
+            value = QUANTITIES[quantity]
+            row |= {
+                f"{number}. {one.label}" if len(shown) > 1 else one.label: value(point) if point else None
+                for number, (one, point) in enumerate(zip(shown, points, strict=True), start=1)
+            }
+        stale = [str(number) for number, point in enumerate(points, start=1) if point and is_stale(point)]
+        row[OUTDATED] = (f"on {' and '.join(stale)}" if len(shown) > 1 else "kernel changed") if stale else None
+        table.append(row)
+    known = {name for row in table for name, value in row.items() if value is not None}
+    return [{name: value for name, value in row.items() if name in known} for row in table]
+
+
+def _measured(plan: Plan, shown: Sequence[Entry], kernel: str) -> list[Experiment]:
+    """The plan's experiments in any of the records, of one `kernel` or of all, kernel after kernel."""
+    there = [one for one in plan.experiments if any(entry.record.point(one) for entry in shown)]
+    order = kernels(plan, shown)
+    return sorted((one for one in there if kernel in ("", one.kernel)), key=lambda one: order.index(one.kernel))
+
+
+def _date(record: Record, point: Point | None) -> str | None:
+    """The day of a measurement, in one piece."""
+    if point is None:
+        return None
+    return (point.origin.provenance if point.origin else record.provenance).date.replace("-", "‑")
+
+
+@kept
+def in_every_row(plan: Plan, shown: Sequence[Entry], kernel: str = "") -> str:
+    """The sizes that all rows share, as words; "" if there are none."""
+    return ", ".join(_words(plan, shown, kernel)[0])
+
+
+def _words(plan: Plan, shown: Sequence[Entry], kernel: str) -> tuple[list[str], dict[Experiment, str]]:
+    """The sizes that all rows share, and each row's own: no two rows of a kernel say the same."""
+    there = _measured(plan, shown, kernel)
+    values: dict[str, set[object]] = {}
+    for one in there:
+        for name, value in one.values.items():
+            values.setdefault(name, set()).add(value)
+    said = [_sizes(one, {name for name, found in values.items() if len(found) > 1}) for one in there]
+    shared = [words for words in said[0] if all(words in other for other in said)] if len(said) > 1 else []
+    own = (", ".join([words for words in one if words not in shared] or one) for one in said)
+    return shared, dict(zip(there, own, strict=True))
+
+
+def sizes(experiment: Experiment) -> str:
+    """An experiment's sizes as a reader says them: "4,096 × 8,192, BLOCK_N 4,096"."""
+    return ", ".join(_sizes(experiment))
+
+
+def _sizes(experiment: Experiment, varied: Collection[str] = ()) -> list[str]:
+    """The sizes that differ from the kernel's defaults, and those `varied`, each as words; without those that follow
+    from others.
+    """
+    values, own = experiment.values, changed(experiment)
+    said = [f"{count(values['rows'])} × {count(values['cols'])}"] if "rows" in values else []
+    for parameter in experiment.entry.parameters:
+        name, value = parameter.name, values[parameter.name]
+        if name in ("rows", "cols") or (name not in own and (name not in varied or callable(parameter.default))):
+            continue
+        if isinstance(value, bool):
+            said.append(name if value else f"not {name}")
+        else:
+            words = _WORDS.get(name, f"{name} {{}}")
+            said.append(words.format(count(value) if isinstance(value, int) else value))
+    return said
+
+
+@kept
+def points_table(plan: Plan, shown: Sequence[Entry], quantity: str | None, every: bool = True, kernel: str = "") -> str:
+    """`rows` as Markdown; where all kernels are asked for, each one's name stands in its first row, above the sizes. Of
+    a single record it has the columns of `FIRST` unless `every` is asked for.
+    """
+    table = rows(plan, shown, quantity, kernel)
+    names = list(dict.fromkeys(name for row in table for name in row if name not in (KERNEL, SIZES, OUTDATED, DATE)))
+    if quantity is None:
+        names = [*(name for name in FIRST if name in names), *(n for n in names if every and n not in FIRST)]
+    words = [name for name in (OUTDATED, DATE) if any(name in row for row in table)]
+    columns: list[str | Column] = [
+        SIZES if kernel else f"{KERNEL}, {SIZES}",
+        *(Column("<br>".join(map(plain, wrapped(name, HEADING, FONT, bold=True))), _format(quantity or name))
+          for name in names),
+        *words,
+    ]  # fmt: skip
+    cells = []
+    for row, above in zip(table, [{}, *table], strict=False):
+        begins = row[KERNEL] != above.get(KERNEL)
+        own = _marked(str(row[SIZES]), "" if begins else str(above[SIZES]))
+        title = f"**{row[KERNEL]}**<br>" if begins and not kernel else ""
+        stale = {OUTDATED: f":orange[{row[OUTDATED]}]"} if row.get(OUTDATED) else {}
+        cells.append(row | stale | {SIZES: f"{title}{own}"})
+    return markdown(columns, [[row.get(name) for name in (SIZES, *names, *words)] for row in cells])
+
+
+def _marked(sizes: str, above: str) -> str:
+    """A row's sizes, bold where the row `above` differs; lines break between two of them only."""
+    known = above.split(", ")
+    words = ((one, one.replace(" ", "&nbsp;")) for one in sizes.split(", "))
+    return ", ".join(f"<b>{shown}</b>" if above and one not in known else shown for one, shown in words)
+
+
+def _format(quantity: str) -> Callable[[float], str]:
+    """A percentage has one decimal, every other quantity four digits."""
+    return partial(fixed, decimals=1) if quantity.endswith("%") else partial(number, digits=4)
+
+
+@dataclass(frozen=True)
+class Spilled:
+    """The row that wrote most spilled registers, in short sentences, and one to the byte; Markdown."""
+
+    told: str
+    exact: str
+
+
+@kept
+def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
+    """What the plan's kernels, or this `kernel`, wrote to L2 besides their output; None if nothing was spilled.
+
+    `exact` is of the largest spill that is the whole difference, "" if there is none.
+    """
+    _, own = _words(plan, [one], kernel)
+    found = [
+        (point.counters.cold.spill_written_bytes, point.counters.cold.l2_written_bytes, experiment)
+        for experiment in own
+        if (point := one.record.point(experiment)) and point.counters
+    ]
+    most = sorted(((s, w, e) for s, w, e in found if s and w), key=lambda row: -row[0])
+    if not most:
+        return None
+    spill, wrote, worst = most[0]
+    told = (
+        f"**Registers spill in {count(len(most))} of {count(len(found))} counted rows.** Most in {worst.entry.title} "
+        f"at {own[worst]}: of the {moved(wrote)} that it writes to L2, {moved(spill)} are spilled "
+        "registers."
+    )
+    for spill, wrote, experiment in most:
+        if wrote == (output := experiment.traffic.written_bytes) + spill:
+            stored = " and ".join(term.buffer for term in experiment.traffic.terms if term.written)
+            return Spilled(
+                told,
+                f"**Spilled, to the byte**: {experiment.entry.title} at {own[experiment]} wrote {count(wrote)} bytes "
+                f"to L2. {count(output)} bytes are {stored}, {count(spill)} bytes are spilled registers. Loading "
+                "those again is not in this sum.",
+            )
+    return Spilled(told, "")

@@ -1,0 +1,176 @@
+"""Where the numbers come from: the sources, each record's facts, what could not be measured, this machine's counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from explain.chapters.three_numbers.figures import MARKS
+from explain.chapters.three_numbers.levels import recorded_trace
+from explain.counters.model import TOLERANCE, CopyCheck, Counters
+from explain.experiment import Experiment
+from explain.figures.numbers import NONE, count, duration, moved, percent
+from explain.figures.tables import Column, markdown, plain
+from explain.gpus import GPUS
+from explain.kept import kept
+from explain.prediction import Model
+from explain.records.code import is_stale
+from explain.records.model import Point, Record, settings
+from explain.records.registry import Entry
+
+
+@kept
+def about(shown: Sequence[Entry]) -> str:
+    """The facts of each record, one column per record, as Markdown."""
+    facts = [_facts(one) for one in shown]
+    rows = [(f"**{name}**", *(fact[name] for fact in facts)) for name in facts[0]]
+    known = [row for row in rows if any(cell != NONE for cell in row[1:])]
+    return markdown(("record", *(plain(one.label) for one in shown)), known)
+
+
+def _facts(one: Entry) -> dict[str, str]:
+    record, where = one.record, one.record.provenance
+    points = list(record.points.values())
+    counted = [point.counters for point in points if point.counters]
+    origins = {point.origin for point in points if point.origin}
+    commits = {origin.commit for origin in origins} | ({record.commit} if not origins else set())
+    codes = [point.origin.code if point.origin else "" for point in points]
+    older = sum(map(is_stale, points))
+    unknown = f", unknown for {count(codes.count(''))}" if "" in codes else ""
+    lacking = {name for counters in counted for name in counters.lacking}
+    return {
+        "GPU": plain(where.gpu),
+        "driver": plain(where.driver),
+        "CUDA": plain(where.cuda),
+        "torch": plain(where.torch),
+        "triton": plain(where.triton),
+        "Python": plain(where.python),
+        "measured on": _listed({origin.provenance.date for origin in origins} or {where.date}),
+        "commit of Tilescope": _listed({_short(commit) for commit in commits}),
+        "measurements": (
+            f"{count(len(points))} experiments: {count(sum(point.timing is not None for point in points))} timed, "
+            f"{count(len(counted))} counted"
+        ),
+        "could not be measured": f"{count(len(missed(record)))}",
+        "kernel changed since": f"{count(older)}{unknown}",
+        "counters read by": _listed({counters.method for counters in counted}),
+        "why not CUPTI": _listed({counters.fallback for counters in counted if counters.fallback}),
+        "passes per count": _listed({str(counters.passes) for counters in counted if counters.passes}),
+        "copy check": _copies(counted),
+        "counters that this chip lacks": _listed(lacking),
+        "timing method": _methods({point.timing.method for point in points if point.timing}),
+    }
+
+
+@kept
+def sources_table(example: Experiment, shown: Sequence[Entry], model: Model | None) -> str:
+    """The sources of numbers, what each counts or measures, and what it says of one run, as Markdown."""
+    traced = recorded_trace(example)
+    found = ((one, point) for one in shown if (point := one.record.point(example)))
+    one, point = next(found, (None, None))
+    read = point.counters.cold.dram_read_bytes if point and point.counters else None
+    facts = (
+        duration(point.seconds) if point and point.seconds else None,
+        f"{moved(read)} from HBM" if read else None,
+        f"on {plain(one.record.gpu)}" if one else None,
+    )
+    guesses = ((gpu, model.seconds(example, gpu)) for gpu in GPUS.values() if gpu.name != model.gpu) if model else ()
+    guess = next((f"{duration(seconds)} on an {gpu.name}" for gpu, seconds in guesses if seconds is not None), None)
+    rows = (
+        ("formula", "formula", "bytes and FLOPs, computed from the sizes",
+         f"{moved(example.traffic.read_bytes)} of loads"),
+        ("traced", "trace", "each load and store, counted in Triton's interpreter; never a time",
+         traced and f"{moved(traced.of(False))} of loads"),
+        ("measured", "hardware", "times, errors and bytes, measured on a GPU: now, or **recorded** before",
+         ", ".join(filter(None, facts)) or None),
+        ("compiled", "compiler", "registers and shared memory of a kernel, before it runs",
+         "[What does a tile cost?](./tile_cost)"),
+        ("predicted", "predicted", "a time on a GPU without a record, from a model", guess),
+    )  # fmt: skip
+    marked = [(f"{MARKS[source]}&nbsp;**{name}**", *said) for source, name, *said in rows]
+    return markdown(("source", "what it counts or measures", "example"), marked)
+
+
+@kept
+def made(one: Entry) -> list[tuple[str, str, str]]:
+    """What was measured: name, how many, and on what, how or when."""
+    points = list(one.record.points.values())
+    timed, counted = (sum(map(bool, (getattr(p, of) for p in points))) for of in ("timing", "counters"))
+    stale = sum(map(is_stale, points))
+    dates = sorted({p.origin.provenance.date for p in points if p.origin} or {one.record.provenance.date})
+    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}".replace("-", "‑")  # a date does not break
+    return [
+        ("experiments timed", count(timed), f"on {plain(one.record.gpu)}, {plain(when)}"),
+        ("counted by the GPU", count(counted), "in runs of their own: counting slows a run"),
+        ("out of date", count(stale), "their kernels changed since" if stale else "no kernel changed since ✓"),
+    ]
+
+
+def missed(record: Record) -> list[Point]:
+    """The points with missing data."""
+    return [point for point in record.points.values() if point.why]
+
+
+@kept
+def missed_table(shown: Sequence[Entry]) -> str:
+    """The measurements that failed, and why, as Markdown; empty if none did."""
+    rows = [
+        (plain(one.label), f"`{point.experiment.kernel}`", plain(settings(point.experiment)), plain(point.why))
+        for one in shown
+        for point in missed(one.record)
+    ]
+    return markdown(("record", "kernel", "sizes", "why"), rows)
+
+
+def copy_words(copy: CopyCheck) -> str:
+    """The result of the copy check in words."""
+    if copy.read_bytes is None:
+        return "no HBM bytes counted"
+    parts = [f"read {_off(copy.read_bytes, copy.copied_bytes)}"]
+    if copy.written_bytes is not None:
+        parts.append(f"written {_off(copy.written_bytes, copy.copied_bytes)}")
+    return f"{'passed' if copy.passed else 'failed'}: {copy.copied_bytes // 2**30} GiB {', '.join(parts)} off"
+
+
+def counts_table(counters: Counters, formula_read: int, formula_written: int) -> str:
+    """One experiment's counts, L2 cold and warm, beside the formula, as Markdown."""
+    rows = [
+        (name, formula, *(getattr(counts, field) for counts in (counters.cold, counters.warm)))
+        for name, formula, field in (
+            ("loads, by formula; read from HBM", formula_read, "dram_read_bytes"),
+            ("stores, by formula; written to HBM during the run", formula_written, "dram_written_bytes"),
+            ("written, still dirty in L2", None, "dirty_bytes"),
+            ("read by the SMs from L2", None, "l2_read_bytes"),
+            ("written by the SMs to L2", None, "l2_written_bytes"),
+        )
+    ]
+    return markdown(("bytes", Column("formula"), Column("L2 cold"), Column("L2 warm")), rows)
+
+
+def _copies(counted: Sequence[Counters]) -> str:
+    copies = {counters.copy for counters in counted}
+    if not copies:
+        return NONE
+    worst = max(copies, key=lambda copy: abs((copy.read_bytes or 0) - copy.copied_bytes))
+    return f"{copy_words(worst)}; at most {percent(TOLERANCE, 1)} allowed"
+
+
+def _off(counted: int, copied: int) -> str:
+    return percent(abs(counted - copied) / copied, 3)
+
+
+def _short(commit: str) -> str:
+    """A commit's first ten digits; says whether the checkout had local changes."""
+    return commit if len(commit) < 40 else f"{commit[:10]}{', with local changes' if commit.endswith('+') else ''}"
+
+
+def _methods(methods: set[str]) -> str:
+    """The phrases that all methods share, once, and then what some add."""
+    parts = [method.partition("; ") for method in sorted(methods)]
+    phrases = [[*first.split(", "), *filter(None, [rest])] for first, _, rest in parts]
+    shared = [one for one in phrases[0] if all(one in other for other in phrases)] if phrases else []
+    extra = dict.fromkeys(one for own in phrases for one in own if one not in shared)
+    return plain(", ".join(shared) + (f"; some: {'; '.join(extra)}" if extra else "")) or NONE
+
+
+def _listed(values: set[str]) -> str:
+    return "; ".join(plain(value) for value in sorted(values)) or NONE

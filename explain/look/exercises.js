@@ -3,20 +3,21 @@
 // rooms.
 
 const KEPT = "tilescope.progress";                         // {room: [names of the questions answered right]}
+const ABOUT = "tilescope.about";                           // {room: {name: what the right answer was about}}
 const CHANGED = "tilescope:progress";
 
-function progress() {
+function progress(key = KEPT) {
   try {
-    return JSON.parse(localStorage.getItem(KEPT)) ?? {};
+    return JSON.parse(localStorage.getItem(key)) ?? {};
   } catch {
     return {};                                             // no storage, or not ours
   }
 }
 
-function keep(all) {
+function keep(all, key = KEPT) {
   try {
-    if (all) localStorage.setItem(KEPT, JSON.stringify(all));
-    else localStorage.removeItem(KEPT);
+    if (all) localStorage.setItem(key, JSON.stringify(all));
+    else localStorage.removeItem(key);
   } catch { /* private windows have no storage */ }
   dispatchEvent(new CustomEvent(CHANGED));
 }
@@ -48,19 +49,22 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const leave = new AbortController();
   const on = (target, type, handler) => target.addEventListener(type, handler, { signal: leave.signal });
   if (root.shown !== html) redraw(root, html);
-  const tally = root.querySelector(".tally");
+  const tally = root.querySelector(".tally"), about = root.querySelector("ol")?.dataset.about;
 
   for (const item of root.querySelectorAll("[data-verdict=right]")) {
     const { name } = item.closest("li").dataset;
-    const all = progress();
+    const all = progress(), known = progress(ABOUT);
+    if (known[room]?.[name] !== about) keep({ ...known, [room]: { ...known[room], [name]: about } }, ABOUT);
     if (!all[room]?.includes(name)) keep({ ...all, [room]: [...(all[room] ?? []), name] });
   }
 
   function show() {
-    const all = progress();
+    const all = progress(), known = progress(ABOUT)[room] ?? {};
     writeCounts(totals, all);
-    for (const item of root.querySelectorAll("li")) {
-      item.toggleAttribute("data-done", all[room]?.includes(item.dataset.name) ?? false);
+    for (const item of root.querySelectorAll("li")) {     // ticked while the page shows what the answer was about
+      const { name } = item.dataset;
+      const done = all[room]?.includes(name) && (known[name] ?? about) === about;
+      item.toggleAttribute("data-done", done ?? false);
     }
     const rooms = room ? [room] : Object.keys(totals);
     const of = rooms.reduce((sum, one) => sum + totals[one], 0);
@@ -99,8 +103,10 @@ export default function ({ data, parentElement, setTriggerValue }) {
   return () => leave.abort();
 }
 
-/** Draws the questions again; text that was typed and not yet checked stays, and so does the focus. */
+/** Draws the questions again. The focus stays, and so does text that was typed and not yet checked, while the questions
+    are about the same. */
 function redraw(root, html) {
+  const about = () => root.querySelector("ol")?.dataset.about, before = about();
   const draft = (item) => [item.dataset.name, item.querySelector("input[type=text]")?.value];
   const drafts = new Map([...root.querySelectorAll("li")].map(draft));
   const held = document.activeElement?.closest?.(".exercises li");
@@ -111,7 +117,7 @@ function redraw(root, html) {
   root.shown = html;
   for (const item of root.querySelectorAll("li")) {
     const field = item.querySelector("input[type=text]");
-    if (field && !field.value) field.value = drafts.get(item.dataset.name) ?? "";
+    if (field && !field.value && about() === before) field.value = drafts.get(item.dataset.name) ?? "";
     if (item.dataset.name === name) item.querySelector(part)?.focus({ preventScroll: true });
   }
 }

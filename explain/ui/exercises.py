@@ -85,7 +85,7 @@ def _ask(room: str, questions: Sequence[Question[Any]], context: Any, shown: str
         if known != shown:
             given, verdict = "", ""
         items.append(_item(room, question, context, given, verdict))
-    html = f"<ol>{''.join(items)}</ol>"
+    html = f'<ol data-about="{escape(shown)}">{"".join(items)}</ol>'
     _COMPONENT(key=key, data={"totals": _totals(), "room": room, "html": html}, on_checked_change=checked)
 
 

@@ -165,17 +165,19 @@ def provenance(cost: Cost, origin: str) -> str:
 
 
 def _recorded(experiment: Experiment, capability: int) -> Cost | None:
-    return _records().get(key_of(experiment, capability))
+    codes, costs = _records()
+    cost = costs.get(key_of(experiment, capability))
+    fresh = cost is not None and codes.get(cost.kernel) == KERNELS[cost.kernel].code
+    return cost if fresh else None
 
 
 @functools.cache
-def _records() -> dict[str, Cost]:
+def _records() -> tuple[dict[str, str], dict[str, Cost]]:
+    """The digest of each kernel's code as it was compiled, and the shipped costs by key."""
     record = recordings.measured(RECORDED) or {"code": {}, "costs": []}
     costs = [made(Cost, cost) for cost in record["costs"]]
-    return {
-        json.dumps([cost.kernel, cost.parameters, cost.capability], sort_keys=True): cost
-        for cost in costs
-        if record["code"].get(cost.kernel) == KERNELS[cost.kernel].code
+    return record["code"], {
+        json.dumps([cost.kernel, cost.parameters, cost.capability], sort_keys=True): cost for cost in costs
     }
 
 

@@ -1,4 +1,4 @@
-"""The compiler's costs for the FlashAttention chapter's opening tiles, and the instructions for the tile-cost page's.
+"""The compiler's costs for FlashAttention's tiles and every kernel's opening tile, and the instructions of some.
 
 Needs no GPU; takes some minutes.
 """
@@ -16,6 +16,7 @@ from explain.compile.service import RECORDED, Compiler, listing_path
 from explain.plain import plain
 from explain.records import results
 from explain.records.code import measured_code
+from explain.records.model import settings
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -31,13 +32,8 @@ def run(parsed: argparse.Namespace) -> int:
                 data = packed(compiler.listings(experiment, capability))
                 listing_path(experiment, capability).write_bytes(data)
             costs.append(plain(cost))
-            p, launch = experiment.values, cost.launches[0]
-            print(
-                f"sm_{capability} {p['dtype']} d={p['head_dim']} {p['block_m']}×{p['block_n']}: "
-                f"{launch.shared_bytes:,} B shared, {launch.registers} registers, "
-                f"{launch.spill_store_bytes} B spilled, {launch.seconds} s",
-                flush=True,
-            )
+            spilled = sum(launch.spill_store_bytes for launch in cost.launches)
+            print(f"sm_{capability} {experiment.kernel} {settings(experiment)}: {spilled} B spilled", flush=True)
     code = measured_code(cost["kernel"] for cost in costs)
     head = json.dumps(code, indent=1).removesuffix("\n}")
     lines = ",\n  ".join(json.dumps(cost) for cost in costs)  # one cost per line

@@ -36,7 +36,7 @@ def cache(tmp_path_factory):
 def compiler(monkeypatch, cache, compile_workers):
     """A compiler with a cache of its own, and nothing recorded."""
     monkeypatch.setenv("TILESCOPE_CACHE", str(cache))
-    monkeypatch.setattr(service, "_records", dict)
+    monkeypatch.setattr(service, "_records", lambda: ({}, {}))
     made = Compiler()
     made._pool = compile_workers
     return made

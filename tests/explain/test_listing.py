@@ -137,7 +137,7 @@ def test_a_file_of_listings_gives_them_back():
 @pytest.fixture
 def compiler(monkeypatch, tmp_path, compile_workers):
     monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
-    monkeypatch.setattr(service, "_records", dict)
+    monkeypatch.setattr(service, "_records", lambda: ({}, {}))
     made = Compiler()
     made._pool = compile_workers
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -108,22 +109,26 @@ def compiled_as(kernel: str, chosen: Mapping[str, Value]) -> Experiment:
     return Experiment.of(kernel, {**sizes, **chosen}, "normal")
 
 
-def recorded_grid() -> Iterator[tuple[Experiment, int]]:
-    """The tiles and compute capabilities with shipped costs."""
-    for block_m in SIDES:
-        for block_n in SIDES:
-            for capability in sorted({gpu.compute_capability for gpu in GPUS.values()}, reverse=True):
-                yield tile(block_m, block_n), capability
-            yield tile(block_m, block_n, head_dim=128), 90
-            yield tile(block_m, block_n, head_dim=32, dtype="fp32"), 90
-    for pair in MASKED:
-        for experiment in pair:
-            yield experiment, 90
+CAPABILITIES = tuple(sorted({gpu.compute_capability for gpu in GPUS.values()}, reverse=True))
+
+
+def recorded_grid() -> tuple[tuple[Experiment, int], ...]:
+    """The tiles and compute capabilities with shipped costs, each once: of FlashAttention many, of each kernel the one
+    that the tile-cost page opens on.
+    """
+    found: list[tuple[Experiment, int]] = []
+    for block_m, block_n in itertools.product(SIDES, SIDES):
+        found += [(tile(block_m, block_n), capability) for capability in CAPABILITIES]
+        found += [(tile(block_m, block_n, head_dim=128), 90), (tile(block_m, block_n, head_dim=32, dtype="fp32"), 90)]
+    found += [(experiment, 90) for pair in MASKED for experiment in pair]
+    openings = (compiled_as(name, opening(name)) for name, entry in KERNELS.items() if entry.steppable)
+    found += itertools.product(openings, CAPABILITIES)
+    return tuple(dict.fromkeys(found))
 
 
 def listed() -> Iterator[tuple[Experiment, int]]:
     """The tiles and compute capabilities with shipped instructions."""
-    for capability in sorted({gpu.compute_capability for gpu in GPUS.values()}, reverse=True):
+    for capability in CAPABILITIES:
         yield compiled_as("flash_attention", opening("flash_attention")), capability
     for block_m, block_n in COMPARED:
         other = opening("flash_attention") | {"block_m": block_m, "block_n": block_n}

@@ -6,13 +6,9 @@ from explain.chapters.tile_cost import view
 from explain.ui import layout
 from explain.ui.gpu import gpu_choice
 
-with layout.chapter(
-    __file__,
-    goal="see, without a GPU, whether a tile fits on an SM.",
-    words="A larger tile reads K and V fewer times. But fewer programs fit on an SM, and in the end registers spill. "
-    "**Choose BLOCK_M 128, then BLOCK_N 128: see how many programs still fit, and when registers spill.**",
-):
+with layout.chapter(__file__, goal="see, without a GPU, whether a tile fits on an SM."):
     gpu = gpu_choice()
     experiment = view.tile_choice()
+    view.introduce(experiment)
 view.tile_report(experiment, gpu)
 view.closing(experiment, gpu)

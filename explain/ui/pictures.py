@@ -63,12 +63,13 @@ table { border-collapse: collapse; width: 100%; font-size: .875rem; font-variant
 th, td { text-align: left; padding: .3rem .6rem; vertical-align: top;
   border-bottom: 1px solid color-mix(in srgb, currentColor 18%, transparent) }
 thead th { font-weight: 400; opacity: .72 }
-th button { font: 600 .875rem var(--st-code-font); color: inherit; background: none; border: 0; padding: 0;
-  border-radius: 2px; text-decoration: underline dotted 1px; text-underline-offset: .25em }
+th button { font: 600 .875rem var(--st-code-font); white-space: nowrap; color: inherit; background: none; border: 0;
+  padding: 0; border-radius: 2px; text-decoration: underline dotted 1px; text-underline-offset: .25em }
 th button:focus-visible { outline: 2px solid var(--st-primary-color); outline-offset: 2px }
 .n { text-align: right; white-space: nowrap }
 tr[data-press]:hover { background: color-mix(in srgb, currentColor 6%, transparent) }
-@media (max-width: 640px) { td:last-child { min-width: 12rem } }
+@media (max-width: 640px) { td:last-child:not(.n) { min-width: 12rem } th, td { padding: .3rem .2rem }
+  thead .n { white-space: normal } }
 tr.on { background: color-mix(in srgb, var(--st-primary-color) 16%, transparent) }
 """,
     js="""

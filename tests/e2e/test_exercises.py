@@ -109,3 +109,23 @@ def test_a_card_counts_the_questions_of_its_chapter(page: Page, visit):
     assert mark.evaluate(counted) != before
     page.locator(".exercises [data-forget]").click()
     until(page, f"({counted})(document.querySelector('[data-progress=online_softmax]')) === {before!r}")
+
+
+def test_answers_and_ticks_belong_to_what_the_page_shows(page: Page, visit):
+    visit("tile_cost")
+    warps, scores = question(page, "warps"), question(page, "scores-per-thread")
+    warps.locator("input").fill("16")
+    warps.get_by_text("Check").click()
+    expect(warps).to_have_attribute("data-done", "")
+    scores.locator("input").fill("5")
+    page.get_by_role("button", name="Choose 128 × 128").click()
+    expect(page.get_by_text("Registers spill.")).to_be_visible()
+    rests(page)
+    expect(page.locator(".exercises li[data-done]")).to_have_count(0)
+    expect(warps.locator("input")).to_have_value("")
+    expect(scores.locator("input")).to_have_value("")
+    scores.locator("input").fill("7")
+    page.get_by_role("button", name="Choose 64 × 64").click()
+    expect(page.get_by_text("Nothing spills.")).to_be_visible()
+    expect(warps).to_have_attribute("data-done", "")
+    expect(page.locator(".exercises .tally")).to_contain_text("1 of 4 answered")

@@ -14,7 +14,7 @@ from explain.chapters.flash_attention.algorithm import shortened
 from explain.chapters.flash_attention.tiles import MOST_REGISTERS, NUM_WARPS, SIDES, Reads, capacity, parts
 from explain.chapters.flash_attention.visits import Visits
 from explain.chapters.sweeps.analysis import crossing
-from explain.compile.cost import REGISTER_BYTES, WARP, Cost, LaunchCost, occupancy, too_large
+from explain.compile.cost import REGISTER_BYTES, REGISTER_UNIT, WARP, Cost, LaunchCost, allocated, occupancy, too_large
 from explain.experiment import Experiment
 from explain.figures.labels import spread, text_width, wrapped
 from explain.figures.numbers import capacity as bytes_on_chip
@@ -142,9 +142,10 @@ def _rim(y: float) -> list[str]:
 
 
 def verdict(cost: Cost, gpu: Gpu) -> str:
-    """Whether the tile runs on the GPU, in bold, and what it spills, as Markdown."""
-    worst = max(cost.launches, key=lambda launch: launch.spill_store_bytes)
-    spilled = _spilled(worst, gpu) if worst.spill_store_bytes else "Nothing spills."
+    """Whether the tile runs on the GPU, in bold, what limits its programs, and whether it spills, as Markdown."""
+    spilling = [f"`{launch.kernel}`" for launch in cost.launches if launch.spill_store_bytes]
+    where = f" in {' and '.join(spilling)}" if len(cost.launches) > 1 else ""
+    spilled = f"Registers spill{where}." if spilling else "Nothing spills."
     if refused := " ".join(filter(None, (too_large(launch, gpu) for launch in cost.launches))):
         return f"**{refused}**\n\n{spilled}"
     fewest = min((occupancy(launch, gpu) for launch in cost.launches), key=lambda fits: fits.programs)
@@ -154,18 +155,25 @@ def verdict(cost: Cost, gpu: Gpu) -> str:
     return f"**An SM of the {gpu.name} holds {count} at a time.** {limit} {spilled}"
 
 
-def _spilled(launch: LaunchCost, gpu: Gpu) -> str:
-    """What a thread of the launch spills, why, and what these bytes leave out."""
+def registers_told(launch: LaunchCost, gpu: Gpu) -> str:
+    """The registers that a thread and a program of the launch take, as a calculation, and what a thread spills."""
+    threads, taken = WARP * launch.num_warps, allocated(launch, gpu)["registers"]
+    each = f"{launch.registers} registers"
+    if launch.registers * threads < taken:
+        each = f"{launch.registers} registers, in steps of {REGISTER_UNIT // WARP}: {taken // threads}"
+    said = f"Registers belong to a thread. Here it takes {each} × {threads} threads = {counted(taken)} per program."
+    if not launch.spill_store_bytes:
+        return said
     most = min(MOST_REGISTERS, gpu.register_bytes_sm // launch.num_warps // WARP // REGISTER_BYTES)
     why = (
-        f"A thread has {launch.registers} registers, the most that are allowed"
+        f"A thread may have {most} registers, and this one has them all."
         if launch.registers >= most
-        else f"ptxas gives a thread {launch.registers} of the {most} registers that are allowed, and states no reason"
+        else f"A thread may have {most} registers; ptxas gives it {launch.registers} and states no reason."
     )
     return (
-        f"{why}. The other values spill to local memory, in {gpu.hbm} behind the caches: {launch.spills} per "
-        "thread. Each instruction is counted once; in a loop it moves its bytes in every iteration. The traffic "
-        "formula leaves them out."
+        f"{said}\n\n{why} The other values spill to local memory, in {gpu.hbm} behind the caches: {launch.spills} per "
+        "thread. Each instruction is counted once; in a loop it moves its bytes in every iteration. These bytes come "
+        "on top of those of the tensors."
     )
 
 

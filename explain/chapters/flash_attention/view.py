@@ -180,7 +180,7 @@ def _tile_cost(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
         with column:
             pictures.drawing(picture)
     if answer and cost:
-        st.markdown(figures.verdict(cost, gpu))
+        st.markdown(f"{figures.verdict(cost, gpu)}\n\n{figures.registers_told(cost.launches[0], gpu)}")
         st.caption(source(answer))
 
 

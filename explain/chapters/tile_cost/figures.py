@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from explain.compile.cost import REGISTER_BYTES, REGISTER_UNIT, WARP, LaunchCost, Occupancy, allocated, occupancy
-from explain.compile.listing import LABEL, Listing, counts
+from explain.compile.cost import REGISTER_BYTES, LaunchCost, Occupancy, allocated, occupancy
+from explain.compile.listing import FILLS, LABEL, Listing, counts
 from explain.experiment import Experiment
 from explain.figures.labels import widest
-from explain.figures.numbers import capacity, count, percent
-from explain.figures.palette import css
+from explain.figures.numbers import NONE, capacity, count, duration, percent
+from explain.figures.palette import css, css_ink
 from explain.figures.svg import picture, rect, text
-from explain.figures.tables import markdown
 from explain.gpus import Gpu
 
 STORES = ("registers", "shared memory")
@@ -23,6 +22,7 @@ TALL, GAP, EDGE = 132.0, 20.0, 16.0
 def sm(launch: LaunchCost, gpu: Gpu, *, narrow: bool = False) -> str:
     """An SM as a box, and its programs in it, in two tints: the parts that each has of the register file, of the shared
     memory, of the places for warps and for programs. The stores are to scale; the one that is used up is the limit.
+    Registers that spill have the alarm's tint.
 
     Where no program fits, one is drawn in outlines; what is too small for it is in the alarm's colour. `narrow`
     is for a phone: the stores stand below each other.
@@ -32,6 +32,7 @@ def sm(launch: LaunchCost, gpu: Gpu, *, narrow: bool = False) -> str:
     fits = occupancy(launch, gpu)
     programs = max(fits.programs, 1)
     own = allocated(launch, gpu)
+    spilling = {"registers"} if launch.spill_store_bytes else set()
     whole = {
         "registers": gpu.register_bytes_sm // REGISTER_BYTES, "shared memory": gpu.shared_bytes_sm,
         "warps": gpu.warps_sm, "programs": gpu.programs_sm,
@@ -47,7 +48,7 @@ def sm(launch: LaunchCost, gpu: Gpu, *, narrow: bool = False) -> str:
         limits = [one for one, allowed in fits.by_limit.items() if allowed == fits.programs]
         full = name in limits
         share = _share(used / whole[name]) + full * (": the limit" if len(limits) == 1 else ": a limit")
-        share += ", the occupancy" * (name == "warps" and bool(fits.programs))
+        share += ", the occupancy" * (name == "warps" and bool(fits.programs)) + "; they spill" * (name in spilling)
         wide = max(widest([f"{name} {share}"], bold=True), widest([said], 13))
         x = min(x, across - EDGE - wide)
         return [text(x, y - 24, f"{name} {share}", bold=full), text(x, y - 7, said, size=13, faint=True)]
@@ -57,7 +58,7 @@ def sm(launch: LaunchCost, gpu: Gpu, *, narrow: bool = False) -> str:
         each = wide * own[name] / whole[name]
         for program in range(programs if each else 0):
             at = x + program * each
-            drawn.append(_part(program, fits, name, (at, y, min(each, wide) - 1, tall)))
+            drawn.append(_part(program, fits, name, (at, y, min(each, wide) - 1, tall), name in spilling))
             if fits.programs and each > widest([str(program)]) + 8:
                 drawn.append(text(at + each / 2, y + tall / 2 + 5, str(program), anchor="middle", bold=True))
         if each * programs < wide - widest(["free"]) - 16:
@@ -99,24 +100,17 @@ def _holds(programs: int) -> str:
     return f"{programs} program{'s' * (programs != 1)} at a time" if programs else "no program fits"
 
 
-def registers_told(launch: LaunchCost, gpu: Gpu) -> str:
-    """The registers that a thread and a program take, as a calculation."""
-    threads, taken = WARP * launch.num_warps, allocated(launch, gpu)["registers"]
-    each = f"{launch.registers} registers"
-    if launch.registers * threads < taken:
-        each = f"{launch.registers} registers, in steps of {REGISTER_UNIT // WARP}: {taken // threads}"
-    return f"Registers belong to a thread. Here it takes {each} × {threads} threads = {count(taken)} per program."
-
-
-def _part(program: int, fits: Occupancy, name: str, place: tuple[float, float, float, float]) -> str:
-    """A program's part of a store or of its slots: two tints in turn. Of one that does not fit it is an outline, or, of
-    what is too small for it, in the alarm's colour.
+def _part(
+    program: int, fits: Occupancy, name: str, place: tuple[float, float, float, float], spills: bool = False
+) -> str:  # fmt: skip
+    """A program's part of a store or of its slots: two tints in turn, the alarm's where it spills. Of one that does not
+    fit it is an outline, or, of what is too small for it, in the alarm's full colour.
     """
     if not fits.by_limit[name]:
         return rect(*place, css("alarm"))
     if not fits.programs:
         return rect(*place, "none", stroke=css("slate"), dashed=name in STORES)
-    return rect(*place, css("slate"), opacity=(0.6, 0.4)[program % 2])
+    return rect(*place, css("alarm" if spills else "slate"), opacity=(0.6, 0.4)[program % 2] / (1 + spills))
 
 
 def _share(share: float) -> str:
@@ -124,18 +118,40 @@ def _share(share: float) -> str:
     return percent(share, 0 if round(1000 * share) % 10 == 0 else 1)
 
 
-def tiles_table(known: Sequence[tuple[Experiment, LaunchCost]], chosen: Experiment, gpu: Gpu) -> str:
-    """What each tile costs on the GPU, as Markdown; the chosen one in bold."""
-    columns = ("tile", "programs per SM", "registers per thread", "spilled per thread", "shared memory per program")
+def tiles_table(
+    known: Sequence[tuple[Experiment, LaunchCost]], chosen: Experiment, gpu: Gpu, seconds: Mapping[str, float]
+) -> str:
+    """What each tile costs on the GPU, as an HTML table of buttons; a press chooses "64x32": BLOCK_M and BLOCK_N.
+
+    `seconds` are recorded times by the experiment's key; without any there is no column for them.
+    """
+    heads = [
+        "programs<br>per SM", "registers<br>per thread", "spilled per thread,<br>stored + loaded",
+        "shared memory<br>per program", *(["time of<br>one call"] if seconds else []),
+    ]  # fmt: skip
     rows = []
     for one, launch in known:
-        mark = "**" if one == chosen else ""
-        cells = (
-            f"{one.values['block_m']} × {one.values['block_n']}", str(occupancy(launch, gpu).programs),
-            str(launch.registers), launch.spills, capacity(allocated(launch, gpu)["shared memory"]),
-        )  # fmt: skip
-        rows.append([f"{mark}{cell}{mark}" for cell in cells])
-    return markdown(columns, rows)
+        sides = f"{one.values['block_m']} × {one.values['block_n']}"
+        key, programs = sides.replace(" × ", "x"), occupancy(launch, gpu).programs
+        cells = [
+            str(programs) if programs else _alarming("too large"), str(launch.registers),
+            _alarming(f"{count(launch.spill_store_bytes)} + {count(launch.spill_load_bytes)} B")
+            if launch.spill_store_bytes else launch.spills,
+            capacity(allocated(launch, gpu)["shared memory"]),
+        ]  # fmt: skip
+        if seconds:
+            cells.append(duration(seconds[one.key]) if one.key in seconds else NONE)
+        rows.append(
+            f'<tr data-press="{key}"{" class=on" * (one == chosen)}><th><button data-press="{key}" '
+            f'aria-pressed="{str(one == chosen).lower()}" aria-label="Choose {sides}">{sides}</button></th>'
+            f"{''.join(f'<td class=n>{cell}</td>' for cell in cells)}</tr>"
+        )
+    head = "".join(f"<th class=n>{name}</th>" for name in heads)
+    return f"<table><thead><tr><th>tile</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _alarming(words: str) -> str:
+    return f'<b style="color: {css_ink("alarm")}">{words}</b>'
 
 
 KIND, LONGEST, NARROW, ROW = 156.0, 470.0, 84.0, 26.0
@@ -143,7 +159,8 @@ KIND, LONGEST, NARROW, ROW = 156.0, 470.0, 84.0, 26.0
 
 
 def kinds(listing: Listing, *, narrow: bool = False) -> str:
-    """The launch's SASS by kind as bars, most first, each with its number and share; PTX where there is no SASS.
+    """The launch's SASS by kind as bars in the listing's colours, most first, each with its number and share; PTX where
+    there is no SASS.
 
     `narrow` is for a phone.
     """
@@ -155,7 +172,7 @@ def kinds(listing: Listing, *, narrow: bool = False) -> str:
         y, wide = place * ROW, max(longest * number / most, 2.0)
         parts += [
             text(KIND - 12, y + 17, kind, anchor="end"),
-            rect(KIND, y + 3, wide, ROW - 9, css("slate")),
+            rect(KIND, y + 3, wide, ROW - 9, FILLS[kind], stroke=css("slate")),
             text(KIND + wide + 8, y + 17, f"{count(number)}", bold=True),
             text(KIND + wide + 16 + widest([count(number)], bold=True), y + 17, _share(number / every), faint=True),
         ]

@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
+from urllib.parse import urlencode
 
 import streamlit as st
 
 from explain.chapters.flash_attention import figures, tiles
 from explain.chapters.tile_cost import exercises
-from explain.chapters.tile_cost.figures import busiest_told, kinds, matmuls_told, registers_told, sm, tiles_table
+from explain.chapters.tile_cost.figures import busiest_told, kinds, matmuls_told, sm, tiles_table
 from explain.chapters.tile_cost.listing_view import listing
+from explain.chapters.tile_cost.times import recorded_times
 from explain.compile.cost import LaunchCost, reserved
 from explain.compile.listing import Listing
 from explain.compile.service import Answer, compiler
+from explain.engine import has_triton
 from explain.experiment import Experiment, ParameterError
 from explain.figures.numbers import capacity
-from explain.gpus import Gpu
+from explain.gpus import Gpu, known_as
+from explain.records import registry
 from explain.ui import layout
+from explain.ui.charts import sourced
 from explain.ui.compiling import offer, once_compiled, source
 from explain.ui.controls import labels_of
 from explain.ui.exercises import ask
-from explain.ui.pictures import drawing
+from explain.ui.pictures import drawing, pressable
 from kernels.catalog import KERNELS, TAUGHT
 from kernels.parameters import Value
 
 OPENING = "flash_attention"
-_SHORT = {"block_m": "BLOCK_M", "block_n": "BLOCK_N", "head_dim": "d"}
+_SHORT = {"block_m": "BLOCK_M", "block_n": "BLOCK_N", "block_d": "BLOCK_D", "head_dim": "d"}
 """Labels that stay on one line above their narrow boxes."""
 COUNTS = "Counts are not times: an instruction in a loop is counted once, and runs in every iteration."
+LESS_OFTEN = {
+    "block_m": "A larger BLOCK_M reads K and V less often.",
+    "block_n": "A larger BLOCK_N reads Q and O less often.",
+}
+"""What a larger tile saves in attention's forward pass, by the tile of the outer loop."""
 READING = """
 - A line that calls a function, such as `tl.max`, has the instructions of that function too.
 - The compiler moves instructions, so neighbours may come from lines far apart.
@@ -39,6 +50,8 @@ def tile_choice() -> Experiment:
     """Controls for a kernel and its compile-time parameters, kept in the address; a wrong value is reported."""
     kernels = [name for name, entry in KERNELS.items() if entry.steppable]
     query = st.query_params
+    if pressed := query.pop("tile", ""):  # a row of the table below
+        query["block_m"], _, query["block_n"] = pressed.partition("x")
     kernel = query.get("kernel", OPENING)
     refused = "" if kernel in kernels else f"kernel={kernel}: must be one of {', '.join(TAUGHT)}"
     kernel = kernel if kernel in kernels else OPENING
@@ -94,6 +107,24 @@ def _plain(value: Value) -> str:
     return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
 
 
+def introduce(experiment: Experiment) -> None:
+    """What a larger tile of this kernel brings and costs, and what to try first."""
+    sides = [_SHORT[name] for name in ("block_m", "block_n") if name in experiment.values]
+    saved = _saved(experiment)
+    tried = f"Choose {' 128, then '.join(sides)} 128" if saved else f"Choose a larger {' or '.join(sides) or 'dtype'}"
+    layout.introduce(
+        f"{saved} A larger tile needs more of an SM. So fewer programs fit, and in the end registers spill. "
+        f"**{tried}: see how many programs still fit, and when registers spill.**"
+    )
+
+
+def _saved(experiment: Experiment) -> str:
+    """What a larger tile of the outer loop saves, in a sentence; "" where it saves no loads."""
+    entry = experiment.entry
+    forward = entry.family == "attention" and not entry.gradient and not entry.shares_keys
+    return LESS_OFTEN[entry.outer] if forward else ""
+
+
 def tile_report(experiment: Experiment, gpu: Gpu) -> None:
     """A tile's compiled launches, occupancy and instructions; or the progress of the compilation."""
     once_compiled(experiment, gpu, lambda answer: _tile_report(experiment, gpu, answer))
@@ -105,12 +136,7 @@ def tile_report(experiment: Experiment, gpu: Gpu) -> None:
 def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
     if answer is None or answer.cost is None:
         layout.header(f"What the programs use of an SM of the {gpu.name}")
-        layout.prose(
-            "The compiler works on this tile. Its numbers appear here when it is done."
-            if answer and answer.working
-            else "This tile was not compiled beforehand. Compile it here: that takes some seconds and no GPU. "
-            "Or choose a tile of the table."
-        )
+        layout.prose(_not_compiled(experiment, gpu, working=bool(answer and answer.working)))
         return
     names = [f"{number}. {launch.kernel}" for number, launch in enumerate(answer.cost.launches, start=1)]
     at = 0
@@ -122,9 +148,9 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
             )
             at = names.index(str(chosen))
         layout.prose(
-            f"{figures.verdict(answer.cost, gpu)}\n\n{registers_told(answer.cost.launches[at], gpu)} Shared memory "
-            "belongs to a program as a whole.\n\nThe first resource to run out sets how many programs fit. "
-            "**Occupancy** is the share of an SM's warp slots that these programs fill."
+            f"{figures.verdict(answer.cost, gpu)}\n\n{figures.registers_told(answer.cost.launches[at], gpu)}\n\n"
+            "Shared memory belongs to a program as a whole. The first resource to run out sets how many programs "
+            "fit. **Occupancy** is the share of an SM's warp slots that these programs fill."
         )
     with picture:
         drawing(*(sm(answer.cost.launches[at], gpu, narrow=narrow) for narrow in (False, True)))
@@ -134,6 +160,22 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
     tiles_beside(experiment, gpu)
     listings = compiler().listings(experiment, gpu.compute_capability)
     instructions(experiment, gpu, listings[at] if at < len(listings) else None, at)
+
+
+def _not_compiled(experiment: Experiment, gpu: Gpu, *, working: bool) -> str:
+    """What a reader can do about a tile without compiled numbers, as Markdown."""
+    if working:
+        return "The compiler works on this tile. Its numbers appear here when it is done."
+    start = tiles.compiled_as(experiment.kernel, tiles.opening(experiment.kernel))
+    query = urlencode({"kernel": experiment.kernel, "gpu": gpu.name})
+    ready = compiler().look(start, gpu.compute_capability)
+    back = f" Or [go to the tile of this kernel that is compiled](./tile_cost?{query})." if ready else ""
+    return (
+        "This tile is not compiled yet. **Press the button below**: it takes some seconds and needs no GPU. Then its "
+        f"programs per SM, its registers, its spills and its instructions stand here.{back}"
+        if has_triton()
+        else f"This tile was not compiled beforehand, and Triton, which would compile it, runs on Linux only.{back}"
+    )
 
 
 def instructions(experiment: Experiment, gpu: Gpu, known: Listing | None, at: int) -> None:
@@ -164,24 +206,40 @@ def instructions(experiment: Experiment, gpu: Gpu, known: Listing | None, at: in
 
 
 def tiles_beside(experiment: Experiment, gpu: Gpu) -> None:
-    """What the recorded tiles of other sizes cost on the same GPU, the chosen one in bold; nothing without them."""
-    known: list[tuple[Experiment, LaunchCost]] = []
-    for block_m, block_n in tiles.COMPARED:
-        one = experiment.with_(block_m=block_m, block_n=block_n) if "block_m" in experiment.values else experiment
-        answer = compiler().look(one, gpu.compute_capability)
-        if answer and answer.cost:
-            known.append((one, answer.cost.launches[0]))
-    if len(dict.fromkeys(one for one, _ in known)) != len(tiles.COMPARED):
+    """What other tiles of the kernel cost on the same GPU, and their recorded times: a press chooses one. Nothing where
+    no other tile is compiled.
+    """
+    if not {"block_m", "block_n"} <= experiment.values.keys():
         return
+    known: list[tuple[Experiment, LaunchCost]] = []
+    own = experiment.values["block_m"], experiment.values["block_n"]
+    for block_m, block_n in sorted({*tiles.COMPARED, own}):
+        with suppress(ParameterError):  # this kernel cannot have it
+            one = experiment.with_(block_m=block_m, block_n=block_n)
+            answer = compiler().look(one, gpu.compute_capability)
+            if answer and answer.cost:
+                known.append((one, answer.cost.launches[0]))
+    compiled = [one for one, _ in known]
+    if not {*compiled} - {experiment}:
+        return
+    records = (one for one in registry.entries()[0] if known_as(one.record.gpu) == gpu.name)
+    times = next(filter(None, (recorded_times(compiled, experiment, record) for record in records)), None)
     words, table = layout.sides("The same kernel with other tiles")
     with words:
-        layout.prose("A larger BLOCK_M reads K and V less often. But its programs take more, so fewer fit on an SM.")
-        layout.chapter_link(
-            "flash_attention", "The bytes that a tile moves: FlashAttention →",
-            {"view": "Tile sizes"},
-        )  # fmt: skip
-    with table, st.container(key="numbers of tiles"):
-        st.markdown(tiles_table(known, experiment, gpu))
+        saved = _saved(experiment)
+        layout.prose(
+            f"{saved} A program with a larger tile takes more of an SM, so fewer fit. **Press a row to choose its "
+            "tile.**"
+        )
+        if saved:
+            link = "The bytes that a tile moves: FlashAttention →"
+            layout.chapter_link("flash_attention", link, {"view": "Tile sizes"})
+    with table:
+        pressable(tiles_table(known, experiment, gpu, times.seconds if times else {}), "tile")
+        if times:
+            sourced(f"time of one call at {times.sizes} · {times.source}")
+        else:
+            st.caption(f"No time of these tiles was recorded on the {gpu.name}.")
 
 
 def closing(experiment: Experiment, gpu: Gpu) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -176,9 +177,15 @@ def test_the_compilers_numbers_stand_beside_the_formula():
     assert "4 programs at a time.** The limit: registers." in flash.verdict(calm, gpu)
     assert spilled.launches[0].spills == "120 B stored, 140 B loaded"
     assert calm.launches[0].spills == "none"
-    assert spilled.launches[0].spills in flash.verdict(spilled, gpu)
-    assert "255 registers, the most that are allowed" in flash.verdict(spilled, gpu)
-    assert "64 of the 255 registers" in flash.verdict(cost(registers=64, spill_store_bytes=120), gpu)
+    assert "Nothing spills." in flash.verdict(calm, gpu)
+    assert "Registers spill." in flash.verdict(spilled, gpu)
+    twice = replace(spilled, launches=(*calm.launches, *spilled.launches))
+    assert "Registers spill in `k`." in flash.verdict(twice, gpu)
+    assert "spill" not in flash.registers_told(calm.launches[0], gpu)
+    (launch,) = spilled.launches
+    assert launch.spills in flash.registers_told(launch, gpu)
+    assert "may have 255 registers, and this one has them all" in flash.registers_told(launch, gpu)
+    assert "ptxas gives it 64 " in flash.registers_told(replace(launch, registers=64), gpu)
     assert "300,000 of the 232,448" in flash.verdict(cost(shared_bytes=300000), gpu)
     drawn = flash.grid({(64, 64): calm, (128, 128): spilled}, gpu, (64, 64))
     assert drawn.count(">not compiled<") == 14

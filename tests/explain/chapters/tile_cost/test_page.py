@@ -10,18 +10,21 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from explain.chapters.flash_attention import figures as flash
 from explain.chapters.flash_attention import tiles
-from explain.chapters.tile_cost import figures
+from explain.chapters.tile_cost import figures, times, view
 from explain.compile import service
-from explain.compile.listing import counts
+from explain.compile.listing import FILLS, counts
 from explain.compile.service import Answer
 from explain.figures.palette import css
 from explain.gpus import GPUS
+from explain.records import registry
 from explain.ui import compiling
 from kernels.catalog import TAUGHT
 from kernels.museum import EXHIBITS
 from kernels.museum_backward import BUGS
 from tests.explain.chapters.flash_attention.test_page import Slow
+from tests.explain.records.made import SHIPPED
 from tests.pages import page, texts
 
 
@@ -73,6 +76,56 @@ def test_it_opens_on_the_kinds_of_instruction_and_lists_them_on_demand():
     most, *rest = sorted(kinds.values(), reverse=True)
     assert wide == pytest.approx([figures.LONGEST, *(max(figures.LONGEST * n / most, 2) for n in rest)], abs=0.1)
     assert f">{kinds['matmul']:,}</text>" in texts(test)
+    fills = re.findall(r'<rect[^>]*fill="([^"]+)"', figures.kinds(known))
+    assert fills == [FILLS[kind] for kind in sorted(kinds, key=lambda kind: -kinds[kind])]  # those of the listing
+
+
+@pytest.mark.parametrize("kernel", ["vector_add", "softmax_online", "attention_standard", "cross_entropy_backward"])
+def test_every_kernel_opens_on_a_compiled_tile(monkeypatch, kernel):
+    monkeypatch.setattr(service, "has_triton", lambda: False)
+    said = texts(page("tile_cost", kernel=kernel, gpu="T4"))
+    assert "of the T4 holds" in said or "of shared memory that one program may have on the T4" in said
+    assert "K and V less often" not in said or kernel == "attention_standard"
+
+
+def test_a_tile_without_numbers_says_what_to_do(monkeypatch):
+    tile = {"kernel": "softmax_tiled", "block_m": "8"}
+    assert "Press the button" in texts(page("tile_cost", **tile))
+    monkeypatch.setattr(view, "has_triton", lambda: False)
+    said = texts(page("tile_cost", **tile))
+    assert "Press the button" not in said
+    assert "(./tile_cost?kernel=softmax_tiled&gpu=H200)" in said
+
+
+def test_a_pressed_row_chooses_its_tile():
+    test = page("tile_cost", tile="128x128", causal="false")
+    chosen = {box.label: box.value for box in test.selectbox}
+    assert (chosen["BLOCK_M"], chosen["BLOCK_N"]) == (128, 128)
+    assert "tile" not in test.query_params
+    (table,) = [one for one in test.get("bidi_component") if "data-press" in (one.proto.json or "")]
+    rows = re.findall('<tr data-press="(.*?)"( class=on)?', json.loads(table.proto.json)["html"])
+    assert rows == [(f"{m}x{n}", " class=on" * ((m, n) == (128, 128))) for m, n in tiles.COMPARED]
+    assert "block_m=24: must be" in texts(page("tile_cost", tile="24x32"))
+
+
+def test_recorded_times_are_of_one_size_and_have_the_chosen_tile():
+    known = [tiles.tile(m, n) for m, n in tiles.COMPARED]
+    entry = registry.Entry("a", SHIPPED, registry.RECORDED)
+    for chosen in known:
+        found = times.recorded_times(known, chosen, entry)
+        assert found is not None
+        assert chosen.key in found.seconds
+        measured = {point.seconds: point.experiment for point in SHIPPED.points.values() if point.seconds}
+        runs = {key: measured[seconds].values for key, seconds in found.seconds.items()}
+        assert len(runs) > 1
+        assert len({(p["batch"], p["heads"], p["seq_len"], p["kv_len"]) for p in runs.values()}) == 1
+        for tile in known:
+            names = ("block_m", "block_n", "head_dim", "dtype", "causal")
+            assert tile.key not in runs or all(runs[tile.key][name] == tile.values[name] for name in names)
+    fp32 = [tile.with_(dtype="fp32", head_dim=256) for tile in known[:1]]
+    assert times.recorded_times(fp32, fp32[0], entry) is None
+    drawn = figures.tiles_table([], known[0], GPUS["H200"], {})
+    assert "time" not in drawn
 
 
 def test_a_tile_is_compiled_on_a_click_and_can_be_stopped(monkeypatch):
@@ -144,6 +197,19 @@ def test_the_registers_of_a_program_are_a_calculation():
     assert known
     assert known.cost
     (launch,) = known.cost.launches
-    assert "128 registers × 128 threads = 16,384 per" in figures.registers_told(launch, GPUS["H200"])
-    odd = figures.registers_told(replace(launch, registers=122), GPUS["H200"])
+    assert "128 registers × 128 threads = 16,384 per" in flash.registers_told(launch, GPUS["H200"])
+    odd = flash.registers_told(replace(launch, registers=122), GPUS["H200"])
     assert "122 registers, in steps of 8: 128 × 128 threads = 16,384 per" in odd
+
+
+def test_registers_that_spill_have_the_alarms_tint_in_words_too():
+    drawn = {}
+    for side in (64, 128):
+        known = service.compiler().look(tiles.tile(side, side), 90)
+        assert known
+        assert known.cost
+        drawn[side] = figures.sm(known.cost.launches[0], GPUS["H200"])
+    assert css("alarm") not in drawn[64]
+    assert "they spill" not in drawn[64]
+    assert drawn[128].count(css("alarm")) == 2  # two programs
+    assert "they spill" in drawn[128]

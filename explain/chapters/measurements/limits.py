@@ -18,7 +18,7 @@ from explain.kept import kept
 from explain.records.model import Record, Roof, roof_name
 from explain.records.registry import Entry
 
-NARROWEST = 450
+NARROWEST = 320
 """The width of a plot's axis at least, in pixels; on a phone it scrolls."""
 UNITS = {"B/s": "bytes", "FLOP/s": "FLOPs"}
 """What a roof's unit counts."""

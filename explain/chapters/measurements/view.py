@@ -52,6 +52,8 @@ FITTED = (
     "Overhead: the time that does not grow with bytes and FLOPs; – where the times show none. A share with ≥ may be "
     "larger: the times are fitted as well without it. No share can be above 100%."
 )
+ONE_GPU = "**The vertical mark** is the datasheet's rate, where it states one, with the share of it that is reached."
+MORE_GPUS = "**The percentage** is the share of the datasheet's rate that is reached, where it states one."
 INTRODUCTION = """
 Every byte and every time in this app names its source. The table has the five sources, and what each says of one run.
 
@@ -100,11 +102,13 @@ def roofs(shown: Sequence[Entry]) -> None:
         "What each GPU can do at most",
         "Small kernels that do one thing: move bytes, multiply matrices, or compute exponentials. Their best rates "
         "are the roofs in [Sweeps and roofline](./sweeps) and the peaks in [Speed](./speed).\n\n"
-        "**The vertical mark** is the datasheet's rate, where it states one, with the share of it that is reached.",
+        + (ONE_GPU if len(shown) == 1 else MORE_GPUS),
     ):
         _cards(limits.most_used(shown[0].record))
     figures = limits.bars(shown)
-    for figure, column in zip(figures, st.columns(len(figures), gap="large"), strict=True):
+    with st.container(key="limits"):
+        columns = st.columns(len(figures), gap="large")
+    for figure, column in zip(figures, columns, strict=True):
         with column:
             chart(figure, f"limits in {figure.layout.meta}", alt=f"measured limits in {figure.layout.meta}")
     with st.expander("How each limit was measured"), st.container(key="numbers of roofs"):

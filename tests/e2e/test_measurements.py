@@ -31,3 +31,17 @@ def test_a_file_is_refused_or_compared_and_goes_along_to_other_pages(page: Page,
     expect(page.locator("input[type=file]")).to_have_count(0)
     page.get_by_role("link", name="Three numbers", exact=True).first.click()
     expect(page.get_by_text("Other 9 · your file").first).to_be_visible()
+
+
+def test_every_column_scrolls_in_its_own_box_beside_the_sizes(page: Page, app_url: str):
+    page.set_viewport_size({"width": 1440, "height": 1200})
+    page.goto(f"{app_url}/measurements?every=true")  # a session without another GPU's file
+    box = page.locator(".st-key-numbers-of-points div:has(> table)")
+    expect(box.locator("th", has_text="spills").first).to_be_attached()
+    sizes = box.locator("tbody tr").first.locator("td").first
+    left = "cell => cell.getBoundingClientRect().left"
+    before = sizes.evaluate(left)
+    assert box.evaluate("box => { box.scrollLeft = 1e6; return box.scrollLeft }") > 100
+    assert sizes.evaluate(left) == before
+    expect(box.locator("th").last).to_be_in_viewport(ratio=0.9)
+    assert page.evaluate("document.querySelector('.stMain').scrollWidth <= innerWidth")

@@ -21,7 +21,7 @@ from explain.records.model import settings
 
 def run(parsed: argparse.Namespace) -> int:
     """Compiles every tile and writes explain/recordings/tile-costs.json and *.listing.gz; the exit status."""
-    listings = list(listed())
+    listings = set(listed())
     for old in results.RECORDINGS.glob("*.listing.gz"):
         old.unlink()
     costs: list[dict[str, Any]] = []

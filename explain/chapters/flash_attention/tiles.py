@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from explain.compile.cost import REGISTER_BYTES, WARP
 from explain.experiment import Experiment
 from explain.gpus import GPUS, Gpu
-from kernels.catalog import KERNELS
+from kernels.catalog import KERNELS, TAUGHT
 from kernels.parameters import ITEM_BYTES, WHOLE_ROW_TILE, Value, next_power_of_two
 
 SIDES = (16, 32, 64, 128)
@@ -109,34 +109,38 @@ def compiled_as(kernel: str, chosen: Mapping[str, Value]) -> Experiment:
     return Experiment.of(kernel, {**sizes, **chosen}, "normal")
 
 
+FORWARD = tuple(
+    name
+    for name, entry in KERNELS.items()
+    if entry.kind == "taught" and entry.family == "attention" and not (entry.gradient or entry.shares_keys)
+)
+"""The kernels of attention's forward pass with a tile of queries and a tile of keys."""
 CAPABILITIES = tuple(sorted({gpu.compute_capability for gpu in GPUS.values()}, reverse=True))
 
 
 def recorded_grid() -> tuple[tuple[Experiment, int], ...]:
     """The tiles and compute capabilities with shipped costs, each once: of FlashAttention many, of each kernel the one
-    that the tile-cost page opens on.
+    that the tile-cost page opens on, and of attention's forward kernels those that it compares.
     """
     found: list[tuple[Experiment, int]] = []
     for block_m, block_n in itertools.product(SIDES, SIDES):
         found += [(tile(block_m, block_n), capability) for capability in CAPABILITIES]
         found += [(tile(block_m, block_n, head_dim=128), 90), (tile(block_m, block_n, head_dim=32, dtype="fp32"), 90)]
     found += [(experiment, 90) for pair in MASKED for experiment in pair]
-    openings = (compiled_as(name, opening(name)) for name, entry in KERNELS.items() if entry.steppable)
-    found += itertools.product(openings, CAPABILITIES)
+    others = [compiled_as(name, opening(name)) for name, entry in KERNELS.items() if entry.steppable]
+    others += [one.with_(block_m=m, block_n=n) for one in others if one.kernel in FORWARD for m, n in COMPARED]
+    found += itertools.product(others, CAPABILITIES)
     return tuple(dict.fromkeys(found))
 
 
-def listed() -> Iterator[tuple[Experiment, int]]:
-    """The tiles and compute capabilities with shipped instructions."""
-    for capability in CAPABILITIES:
-        yield compiled_as("flash_attention", opening("flash_attention")), capability
-    for block_m, block_n in COMPARED:
-        other = opening("flash_attention") | {"block_m": block_m, "block_n": block_n}
-        if other != opening("flash_attention"):
-            yield compiled_as("flash_attention", other), 90
-    for pair in MASKED:
-        for experiment in pair:
-            yield experiment, 90
+def listed() -> tuple[tuple[Experiment, int], ...]:
+    """The tiles and compute capabilities with shipped instructions, each once."""
+    own = compiled_as("flash_attention", opening("flash_attention"))
+    found = [(own, capability) for capability in CAPABILITIES]
+    found += [(own.with_(block_m=block_m, block_n=block_n), 90) for block_m, block_n in COMPARED]
+    found += [(experiment, 90) for pair in MASKED for experiment in pair]
+    found += [(compiled_as(name, opening(name)), 90) for name in TAUGHT]
+    return tuple(dict.fromkeys(found))
 
 
 def parts(p: Mapping[str, Any]) -> list[Part]:

@@ -120,9 +120,7 @@ def introduce(experiment: Experiment) -> None:
 
 def _saved(experiment: Experiment) -> str:
     """What a larger tile of the outer loop saves, in a sentence; "" where it saves no loads."""
-    entry = experiment.entry
-    forward = entry.family == "attention" and not entry.gradient and not entry.shares_keys
-    return LESS_OFTEN[entry.outer] if forward else ""
+    return LESS_OFTEN[experiment.entry.outer] if experiment.entry.base in tiles.FORWARD else ""
 
 
 def tile_report(experiment: Experiment, gpu: Gpu) -> None:

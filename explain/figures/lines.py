@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from explain.figures import palette
 from explain.figures.labels import spread, widest
 from explain.figures.numbers import count, number, power
-from explain.figures.plot import FONT, logarithmic, plot
+from explain.figures.plot import END, FONT, logarithmic, plot
 from explain.figures.tables import csv_of
 from kernels.catalog import KERNELS
 
@@ -89,6 +89,7 @@ def chart(
         figure.add_annotation(
             x=1, xref="x domain", xshift=12, y=end, yref="y domain", xanchor="left", yanchor="middle", showarrow=False,
             align="left", text=f"<span style='color:{line.colour}'>{mark}</span> {line.label}", font={"size": FONT},
+            name=END,
         )  # fmt: skip
     room = 28 + widest((f"● {line.label}" for line in drawn), FONT)
     figure.update_layout(

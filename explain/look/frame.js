@@ -1,6 +1,6 @@
 // What is around every page: the bar with all pages, the keys that scroll, the camera of the plots, and code to copy.
 
-export default function ({ data, parentElement, setTriggerValue }) {
+export default function ({ data, parentElement, setStateValue, setTriggerValue }) {
   const bar = parentElement.querySelector("nav");
   if (bar.dataset.shown !== data.html) {
     bar.innerHTML = data.html;
@@ -25,6 +25,14 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const outside = (event) => event.composedPath().includes(bar) || open(false);
   for (const type of ["pointerdown", "focusin"]) document.addEventListener(type, outside, { signal: leave.signal });
   letTheKeysScroll();
+  const phone = matchMedia("(max-width: 640px)");                          // its plots are drawn anew
+  const tell = () => {
+    if (phone.matches === (bar.dataset.narrow === "true")) return;
+    bar.dataset.narrow = String(phone.matches);
+    setStateValue("narrow", phone.matches);
+  };
+  tell();
+  phone.addEventListener("change", tell, { signal: leave.signal });
   stayAtTheSection(leave.signal);
   const turn = () => setTriggerValue("page", bar.querySelector("[rel=next]")?.dataset.page);
   const onward = (event) => atTheEnd(event) && turn();

@@ -9,6 +9,8 @@ from typing import Any
 import plotly.graph_objects as go
 import streamlit as st
 
+from explain.figures.phone import narrowed
+from explain.ui import layout
 from explain.ui.controls import pick
 from explain.ui.repeat import repeated
 
@@ -52,19 +54,22 @@ def chart(figure: go.Figure, name: str, csv: Callable[[], str] | None = None, *,
         "modeBarButtonsToRemove": NEEDLESS,
         "toImageButtonOptions": {"format": chosen, "filename": stem, "scale": 2 if chosen == "png" else 1},
     }
-    with st.container(key=f"chart {stem}", gap=None):  # on a phone it keeps a readable width, and scrolls
+    with st.container(key=f"chart {stem}", gap=None):
         plotted(figure, name, config, alt or name)
         if csv:
             csv_download("CSV", csv, stem, key=f"csv: {name}", help="The numbers of this plot", type="tertiary")
 
 
-@repeated
 def plotted(figure: go.Figure, name: str, config: dict[str, Any], alt: str) -> None:
-    """Shows a plot; on a phone, where it would be cut, its title stands above it in lines."""
-    if title := figure.layout.title.text:
-        words = title.replace("<br>", " ")
-        st.markdown(f'<p class="narrow chart-title">{words}</p>', unsafe_allow_html=True)
-    st.plotly_chart(figure, key=f"plot: {name}", config=config, alt=alt)
+    """Shows a plot; in a phone's window the narrow one, below its title."""
+    _plotted(figure, name, config, alt, layout.narrow())
+
+
+@repeated
+def _plotted(figure: go.Figure, name: str, config: dict[str, Any], alt: str, narrow: bool) -> None:
+    if narrow and (title := figure.layout.title.text):
+        st.markdown(f"**{title.replace('<br>', ' ')}**")
+    st.plotly_chart(narrowed(figure) if narrow else figure, key=f"plot: {name}", config=config, alt=alt)
 
 
 def csv_download(label: str, csv: Callable[[], str], stem: str, **looks: Any) -> None:

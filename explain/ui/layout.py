@@ -227,8 +227,14 @@ _LISTS = (("", ("home", "chapter")), ("The lab", ("lab",)), ("Tools", ("tool", "
 
 def bar(here: contents.Page) -> str | None:
     """The bar above every page: all pages, `here` marked, the ones beside it. Returns a page's stem when chosen."""
-    chosen = _BAR(key="bar", data={"html": _bar_html(here)}, on_page_change=lambda: None).page
+    data = {"html": _bar_html(here)}
+    chosen = _BAR(key="bar", data=data, on_page_change=lambda: None, on_narrow_change=lambda: None).page
     return str(chosen) if chosen else None
+
+
+def narrow() -> bool:
+    """Whether the reader's window is as narrow as a phone: the bar says so once it stands."""
+    return bool(st.session_state.get("bar", {}).get("narrow"))
 
 
 @lru_cache

@@ -28,7 +28,10 @@ from kernels.traffic import tiles
 
 Floats = NDArray[np.float64]
 
-NOT_PREDICTED = "No prediction for the {}: Triton does not use its tensor cores, and the recorded matmuls ran on them."
+NOT_PREDICTED = (
+    "No prediction for the {}: Triton uses tensor cores from compute capability 8.0 on, and this GPU has an older one. "
+    "The recorded 16-bit matmuls ran on tensor cores, so their times say nothing about it."
+)
 _OVERHEADS = np.geomspace(1e-6, 1e-3, 16)
 _EFFICIENCIES = np.geomspace(0.005, 1.0, 36)
 _AXES = np.meshgrid(_OVERHEADS, _EFFICIENCIES, _EFFICIENCIES, indexing="ij")
@@ -75,15 +78,18 @@ class Model:
     points: Sequence[Predicted]
 
     def seconds(self, experiment: Experiment, gpu: Gpu) -> float | None:
-        """The predicted time of one call; None for a kernel without two points in the record, or if it would run on
-        tensor cores on one of the two GPUs only.
-        """
-        if experiment.kernel not in self.fitted or _on_tensor_cores(experiment, gpu) != _on_tensor_cores(
-            experiment, GPUS[self.gpu]
-        ):
+        """The predicted time of one call; None where it is refused."""
+        if self.refusal(experiment, gpu):
             return None
         own, recorded = self._modelled(experiment, gpu), self._recorded.get(experiment.key)
         return own if recorded is None else recorded * own / self._modelled(experiment, GPUS[self.gpu])
+
+    def refusal(self, experiment: Experiment, gpu: Gpu) -> str:
+        """Why it predicts no time, a sentence; "" where it predicts one."""
+        if experiment.kernel not in self.fitted:
+            return f"No prediction of {experiment.entry.title}: the {self.gpu}'s record has less than two of its times."
+        both = _on_tensor_cores(experiment, gpu) == _on_tensor_cores(experiment, GPUS[self.gpu])
+        return "" if both else NOT_PREDICTED.format(gpu.name)
 
     def _modelled(self, experiment: Experiment, gpu: Gpu) -> float:
         fit = self.fitted[experiment.kernel]

@@ -11,21 +11,25 @@ from explain.ui.address import returned
 KEY, CHOSEN = "gpu", "the reader's GPU"
 
 
-def gpu_choice(label: str = "GPU") -> Gpu:
+def gpu_choice(label: str = "GPU", without: str = "") -> Gpu:
     """A control that chooses a GPU, one for all pages, kept in the address. It starts with this machine's GPU if known.
 
-    Streamlit forgets a control when the page changes, so the choice is kept in the session too.
+    Streamlit forgets a control when the page changes, so the choice is kept in the session too. A part of a page that
+    has nothing to say of one GPU is `without` it, and leaves the other pages' choice as it is.
     """
+    options = [name for name in GPUS if name != without]
     status = engine().device_if_known()
     here = known_as(status.gpu) if status else None
-    own = here or DEFAULT
+    own = next(one for one in (here, DEFAULT, *options) if one in options)
     kept = own if returned() else st.session_state.get(CHOSEN, own)
     asked = st.query_params.get(KEY, kept)
-    chosen = st.session_state[KEY] = st.session_state[CHOSEN] = asked if asked in GPUS else own
+    chosen = st.session_state[KEY] = asked if asked in options else own
+    if asked != without:
+        st.session_state[CHOSEN] = chosen
     if chosen != st.query_params.get(KEY, own):
         st.query_params[KEY] = chosen
     st.segmented_control(
-        label, GPUS, required=True, key=KEY, on_change=lambda: st.query_params.update({KEY: st.session_state[KEY]}),
+        label, options, required=True, key=KEY, on_change=lambda: st.query_params.update({KEY: st.session_state[KEY]}),
         format_func=lambda name: f"{name} (this machine)" if name == here else name,
     )  # fmt: skip
     return GPUS[chosen]

@@ -27,16 +27,20 @@ _COMPONENT = st.components.v2.component(
 )
 
 
-def ask(room: str, questions: Sequence[Question[C]], context: C, shown: str) -> None:
+def ask(
+    room: str, questions: Sequence[Question[C]], context: C, shown: str,
+    otherwise: str = "This page's questions are about another tab or choice.",
+) -> None:  # fmt: skip
     """Shows the questions that fit `context`, checks answers, and explains them.
 
-    `shown` names the context, such as the keys of its experiments: a verdict disappears when it changes.
+    `shown` names the context, such as the keys of its experiments: a verdict disappears when it changes. Where none
+    fits, `otherwise` says where there are some.
     """
     st.header("Things to try", anchor=False)
     if fitting := [question for question in questions if question.asked(context)]:
         st.fragment(_ask)(room, fitting, context, shown)
     else:
-        st.caption("This page's questions are about another tab or choice.")
+        st.caption(otherwise)
 
 
 def progress() -> None:

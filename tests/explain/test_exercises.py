@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -104,8 +105,10 @@ def counted(kernel: str) -> three_numbers.Shown:
     return three_numbers.Shown(experiment, lab.shown(experiment, recorded_trace(experiment), seen, warm=False))
 
 
-def swept(name: str) -> sweeps.Shown:
-    return sweeps.Shown(READY[name], recorded(READY[name], H200))
+def swept(name: str) -> tuple[sweeps.Shown, ...]:
+    """A sweep as it was recorded, and with its times alone, as a prediction has them."""
+    found = recorded(READY[name], H200)
+    return sweeps.Shown(READY[name], found), sweeps.Shown(READY[name], [replace(one, bytes={}) for one in found])
 
 
 def climbs() -> tuple[speed.Shown, ...]:
@@ -163,8 +166,9 @@ CONTEXTS: dict[str, Callable[[], Sequence[Any]]] = {
     ),
     "measurements": lambda: (measurements.run_of(H200, EXAMPLE),),
     "three_numbers": lambda: tuple(counted(kernel) for kernel in ("flash_attention", "attention_standard")),
-    "sweeps": lambda: tuple(
-        swept(name) for name in ("Attention: length N from 128 to 16,384", "Softmax: length N from 256 to 131,072")
+    "sweeps": lambda: (
+        *swept("Attention: length N from 128 to 16,384"),
+        *swept("Softmax: length N from 256 to 131,072"),
     ),
     "speed": climbs,
     "papers": lambda: tuple(papers.Shown(panel, H200, {papers.SPLIT: 5.0, papers.FUSED: 1.0}) for panel in PANELS),

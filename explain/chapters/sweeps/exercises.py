@@ -1,4 +1,4 @@
-"""Questions about a sweep's readings: bytes beyond the last point, the rate reached, and two intensities."""
+"""Questions about a sweep's readings: bytes or time beyond the last point, the rate reached, intensities, speedup."""
 
 from __future__ import annotations
 
@@ -22,12 +22,20 @@ class Shown:
 
 
 def _level(shown: Shown) -> str:
-    """Bytes at HBM where they were counted, else the bytes requested."""
-    return "hbm" if any("hbm" in reading.bytes for reading in shown.readings) else "asked"
+    """Bytes at HBM where they were counted, else the bytes requested; the time of a source without bytes."""
+    return next((one for one in ("hbm", "asked") if any(one in r.bytes for r in shown.readings)), "seconds")
 
 
 def _where(shown: Shown) -> str:
     return "at DRAM" if _level(shown) == "hbm" else "requested"
+
+
+def _size(shown: Shown, reading: Reading) -> float | None:
+    return reading.seconds if (level := _level(shown)) == "seconds" else reading.bytes.get(level)
+
+
+def _said(shown: Shown, size: float) -> str:
+    return duration(size) if _level(shown) == "seconds" else moved(size)
 
 
 def _steepest(shown: Shown) -> tuple[str, float] | None:
@@ -51,30 +59,37 @@ def _grown(shown: Shown) -> tuple[str, float, float, float]:
     return kernel, power, x, size
 
 
-def _unit(size: float) -> tuple[float, str]:
-    return next((one for one in ((1e9, "GB"), (1e6, "MB")) if size >= one[0]), (1e3, "kB"))
+def _unit(shown: Shown, size: float) -> tuple[float, str]:
+    units = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+    if _level(shown) == "seconds":
+        units = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+    return next((one for one in units if size >= one[0]), units[-1])
 
 
 def _asked_beyond(shown: Shown) -> str:
     kernel, _, x, size = _grown(shown)
     symbol = AXES[shown.sweep.axis][0]
+    beyond = f"at {symbol} = {count(int(2 * x))}, twice its largest value here"
+    unit = _unit(shown, size)[1]
+    if _level(shown) == "seconds":
+        return f"How many {unit} does {name_of(kernel)} take {beyond}, if its time grows as over the last points?"
     return (
-        f"Take the bytes {_where(shown)} of {name_of(kernel)}. How many {_unit(size)[1]} are they at {symbol} = "
-        f"{count(int(2 * x))}, twice its largest value here, if they grow as over the last points?"
+        f"Take the bytes {_where(shown)} of {name_of(kernel)}. How many {unit} are they {beyond}, if they grow as over "
+        "the last points?"
     )
 
 
 def _beyond(shown: Shown) -> float:
     _, power, _, size = _grown(shown)
-    return float(size * 2**power / _unit(size)[0])
+    return float(size * 2**power / _unit(shown, size)[0])
 
 
 def _why_beyond(shown: Shown) -> Why:
     _, power, x, size = _grown(shown)
     symbol = AXES[shown.sweep.axis][0]
     return Why(
-        f"At {symbol} = {count(int(x))} they are {moved(size)}. They grow as {symbol} to the power {fixed(power, 2)}: "
-        f"twice {symbol} is {ratio(2**power)} the bytes, {moved(size * 2**power)}."
+        f"{_said(shown, size)} at {symbol} = {count(int(x))}. The growth is {symbol} to the power {fixed(power, 2)}: "
+        f"twice {symbol} is {ratio(2**power)} as much, {_said(shown, size * 2**power)}."
     )
 
 
@@ -84,10 +99,10 @@ def _pair(shown: Shown) -> tuple[str, ...]:
 
 
 def _last(shown: Shown) -> tuple[Value, list[Reading]] | None:
-    """The last value at which the pair both have bytes, and their readings there; None without one."""
+    """The last value at which the pair both have bytes, or times, and their readings there; None without one."""
     for value in reversed(shown.sweep.values):
         there = {r.experiment.kernel: r for r in shown.readings if r.experiment.values[shown.sweep.axis] == value}
-        found = [there[kernel] for kernel in _pair(shown) if kernel in there and there[kernel].bytes.get(_level(shown))]
+        found = [there[kernel] for kernel in _pair(shown) if kernel in there and _size(shown, there[kernel])]
         if len(found) == 2:
             return value, found
     return None
@@ -145,6 +160,28 @@ def _why_intensity(shown: Shown) -> Why:
     return Why(f"{'; '.join(each)}. The ratio is {number(second / first)}.")
 
 
+def _has_bytes(shown: Shown) -> bool:
+    return _level(shown) != "seconds" and _last(shown) is not None
+
+
+def _asked_speedup(shown: Shown) -> str:
+    at, one, other = _at_last(shown)
+    kernels = [name_of(reading.experiment.kernel) for reading in (one, other)]
+    return f"Divide the time of {kernels[0]} by that of {kernels[1]} {at}: what is the ratio?"
+
+
+def _speedup(shown: Shown) -> float:
+    _, one, other = _at_last(shown)
+    if not one.seconds or not other.seconds:
+        raise ValueError("These points have no times.")
+    return one.seconds / other.seconds
+
+
+def _why_speedup(shown: Shown) -> Why:
+    _, one, other = _at_last(shown)
+    return Why(f"{duration(one.seconds or 0.0)} ÷ {duration(other.seconds or 0.0)} = {number(_speedup(shown))}.")
+
+
 QUESTIONS = (
     Question[Shown](
         "beyond",
@@ -154,7 +191,7 @@ QUESTIONS = (
         _why_beyond,
         tolerance=0.05,
         asked=lambda shown: _steepest(shown) is not None,
-        hint="Read the power p in the column “fitted”. Twice the value is 2 to the power p times the bytes.",
+        hint="Read the power p in the column “fitted growth”. Twice the value is 2 to the power p times as much.",
     ),
     Question[Shown](
         "rate",
@@ -164,7 +201,7 @@ QUESTIONS = (
         _why_rate,
         unit="GB/s",
         tolerance=0.05,
-        asked=lambda shown: (found := _last(shown)) is not None and bool(found[1][0].seconds),
+        asked=lambda shown: _has_bytes(shown) and bool(_at_last(shown)[1].seconds),
         hint="Divide the bytes by the time of one call. 1 MB ÷ 1 ms is 1 GB/s. Point at a curve, or open the "
         "table of all points.",
     ),
@@ -175,8 +212,18 @@ QUESTIONS = (
         lambda shown: _intensities(shown)[1] / _intensities(shown)[0],
         _why_intensity,
         tolerance=0.1,
-        asked=lambda shown: _last(shown) is not None,
+        asked=_has_bytes,
         hint="The table of all points has the FLOPs and the bytes of both. Where the FLOPs are nearly equal, the bytes "
         "decide: half of the bytes is twice the intensity.",
+    ),
+    Question[Shown](
+        "speedup",
+        _asked_speedup,
+        "number",
+        _speedup,
+        _why_speedup,
+        tolerance=0.05,
+        asked=lambda shown: _level(shown) == "seconds" and _last(shown) is not None,
+        hint="Point at the last point of each curve, or open the table of all points.",
     ),
 )

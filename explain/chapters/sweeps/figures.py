@@ -18,7 +18,7 @@ from explain.figures import palette
 from explain.figures.labels import spread, widest
 from explain.figures.lines import colour_of
 from explain.figures.numbers import count, duration, fixed, moved, percent, ratio, si
-from explain.figures.plot import FONT, logarithmic, plot, titled
+from explain.figures.plot import END, FONT, logarithmic, plot, titled
 from explain.figures.tables import Column, csv_of, markdown
 from explain.gpus import Gpu
 from explain.prediction import programs
@@ -41,14 +41,18 @@ TILES = ("block_m", "block_n")
 HEIGHT, TOP, BOTTOM = 440, 40, 64
 APART = 0.25
 """Two powers of growth that differ by less are the same."""
-AGAIN = 1.2
-"""How many times every element a kernel moves at HBM, at least, where a later pass comes from there again."""
+MOSTLY, PARTLY = 0.6, 0.4
+"""The least shares that are told as a cause, and as a part of it."""
+WHOLE, NEAR = 5e-4, 0.05
+"""A power this close to a whole one is whole, or about that."""
 APART_SEEN = 1.05
 """Bytes of a smaller ratio are one line in a chart."""
 LABEL_PIXELS = FONT + 5  # a label's height with its gap
 UNMEASURED = ("formula", "predicted")
 """The sources that have no theory beside them: they are one."""
-THEORY: Mapping[str, str] = {"seconds": "FLOPs, scaled to the last point", "hbm": "every element once per launch"}
+THEORY: Mapping[str, str] = {
+    "seconds": "FLOPs, scaled to the last point that spills no registers", "hbm": "every element once per launch"
+}  # fmt: skip
 """What a theoretical curve is; elsewhere it is the formula."""
 WHAT: Mapping[str, tuple[str, str]] = {"seconds": ("time of one call", "s"),
     **{k: (f"bytes {v}", "B") for k, v in LEVELS.items()}}  # fmt: skip
@@ -151,7 +155,7 @@ def _grows(x: str, power: float) -> str:
     if abs(power) < FLAT:
         return "is flat"
     whole = round(power)
-    near = {1: x, 2: f"{x}²"}.get(whole) if abs(power - whole) < 0.05 else None
+    near = {1: x, 2: f"{x}²"}.get(whole) if abs(power - whole) < NEAR else None
     return f"{'grows' if power > 0 else 'falls'} as {near or _raised(x, power)}"
 
 
@@ -159,7 +163,7 @@ def theory(sweep: Sweep, readings: Sequence[Reading], kernel: str, what: str) ->
     """The theoretical curve of a kernel, at the measured values.
 
     Of bytes: the formula; at HBM every element once, as if L2 held all that is used again. Of time: the FLOPs by
-    formula, scaled to meet the last point, since theory has their power and not their price.
+    formula, scaled to meet the last point that spills no registers, since theory has their power and not their price.
     """
     measured = curve(sweep, readings, kernel, what)
     if not measured or what == "shared" or _source(readings) in UNMEASURED:
@@ -167,8 +171,9 @@ def theory(sweep: Sweep, readings: Sequence[Reading], kernel: str, what: str) ->
     experiments = {value: sweep.at(kernel, value) for value in measured}
     if what == "seconds":
         flops = {value: float(formula(e).flops) for value, e in experiments.items()}
-        last = list(measured)[-1]
-        return {value: measured[last] * count / flops[last] for value, count in flops.items()}
+        spilled = curve(sweep, readings, kernel, SPILLED)
+        at = next((value for value in reversed(measured) if not spilled.get(value)), None)
+        return {} if at is None else {value: measured[at] * count / flops[at] for value, count in flops.items()}
     return {value: float(once(e) if what == "hbm" else formula(e).bytes["asked"]) for value, e in experiments.items()}
 
 
@@ -184,12 +189,6 @@ def _lines(
     figure, unit = plot(), WHAT[what][1]
     drawn = "dash" if _source(readings) == "predicted" else "solid"
     covered, dotted = _covered(curves), False
-    for kernel, other in covered.items():
-        x, y = list(curves[kernel].items())[len(curves[kernel]) // 2]
-        off = max(abs(y / curves[other][x] - 1) for x, y in curves[kernel].items())
-        same = f"the same {'time' if what == 'seconds' else 'bytes'}" + (f", within {percent(off, 1)}" if off else "")
-        note(figure, float(x), y, f"{name_of(kernel)} and {name_of(other)}:<br>{same}",
-             shift=(6, -12), yanchor="top", align="left")  # fmt: skip
     for kernel, points in curves.items():
         colour, symbol = _look(sweep, kernel)
         figure.add_scatter(
@@ -223,7 +222,8 @@ def _lines(
     labels = {kernel: name_of(kernel) for kernel in curves}
     for kernel, shift in shifts({kernel: math.log10(y) * pixels for kernel, y in ends.items()}).items():
         colour, symbol = _look(sweep, kernel)
-        note(figure, right, ends[kernel], f"{coloured(SYMBOLS[symbol], colour)} {labels[kernel]}", shift=(9, shift))
+        note(figure, right, ends[kernel], f"{coloured(SYMBOLS[symbol], colour)} {labels[kernel]}", shift=(9, shift),
+             name=END)  # fmt: skip
     xs = [math.log10(float(value)) for value in sweep.values if float(value) > 0]
     margin = 0.03 * max(max(xs) - min(xs), 0.1)
     every = 1 + len(xs) // 7  # as many words as there is room for
@@ -255,6 +255,18 @@ def _covered(curves: Mapping[str, Mapping[Value, float]]) -> dict[str, str]:
         for other in names[at + 1 :]
         if all(abs(y / curves[other].get(x, math.inf) - 1) < 0.05 for x, y in curves[one].items())
     }
+
+
+def covered(sweep: Sweep, readings: Sequence[Reading], what: str) -> list[str]:
+    """A sentence for each kernel with a curve that another one covers: they are the same, within a share."""
+    curves = {kernel: curve(sweep, readings, kernel, what) for kernel in sweep.kernels if sweep.numeric}
+    does = "take the same time" if what == "seconds" else "move the same bytes"
+    sentences = []
+    for kernel, other in _covered({kernel: points for kernel, points in curves.items() if points}).items():
+        off = max(abs(y / curves[other][x] - 1) for x, y in curves[kernel].items())
+        within = f", within {percent(off, 1)}" if off else ""
+        sentences.append(f"**{name_of(kernel)}** and **{name_of(other)}** {does}{within}: one curve covers the other.")
+    return sentences
 
 
 def _bars(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str) -> go.Figure:
@@ -315,47 +327,70 @@ def coloured(text: str, colour: str) -> str:
     return f'<span style="color:{colour}">{text}</span>'
 
 
-FITTED_TO = (
-    "The times recorded on the {} are what the prediction starts from, so on it they are the same numbers. Choose "
-    "another GPU."
-)
-
-
 def _raised(x: str, power: float) -> str:
-    """ "N^1.98"; a whole power has no decimals."""
-    return f"{x}<sup>{fixed(power, 0 if abs(power - round(power)) < 5e-4 else 2)}</sup>"
+    """ "N^1.98"; a whole power has no decimals, and 1 is not written."""
+    whole = abs(power - round(power)) < WHOLE
+    return x if whole and round(power) == 1 else f"{x}<sup>{fixed(power, 0 if whole else 2)}</sup>"
 
 
 # In words
 
 
 def slopes(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
-    """Each kernel's growth as a power of the axis, by theory and as fitted; a Markdown table."""
+    """Each kernel's growth as a power of the axis, by theory and as fitted; a Markdown table.
+
+    At HBM there are two theories: each element once, and each load and store, as if no cache served any.
+    """
     x, rows = AXES[sweep.axis][0], []
     for kernel in sweep.kernels:
-        found = _power(x, numbers(curve(sweep, readings, kernel, what)))
-        stated = numbers(theory(sweep, readings, kernel, what))
-        known = (what != "seconds" and polynomial(x, stated)) or _power(x, stated)
-        if found:
-            rows.append((name_of(kernel), known or None, f"**{found}**"))
+        measured = curve(sweep, readings, kernel, what)
+        if found := _power(x, numbers(measured)):
+            asked = {value: float(formula(sweep.at(kernel, value)).bytes["asked"]) for value in measured}
+            theories = [theory(sweep, readings, kernel, what), *([asked] if what == "hbm" else [])]
+            known = (_law(x, numbers(one), sizes=what != "seconds") or None for one in theories)
+            rows.append((name_of(kernel), *known, f"**{found}**"))
     if _source(readings) in UNMEASURED:
-        return markdown((WHAT[what][0], Column("fitted growth")), [(kernel, found) for kernel, _, found in rows])
-    unit = ", bytes" if any(known and "<sup>" not in known for _, known, _ in rows) else ""
-    unit = ", FLOPs" if what == "seconds" else unit
-    return markdown((WHAT[what][0], Column(f"theory{unit}"), Column("fitted growth")), rows)
+        return markdown((WHAT[what][0], Column("fitted growth")), [(row[0], row[-1]) for row in rows])
+    each = {"seconds": ("theory, FLOPs",), "hbm": ("theory: each element once", "theory: each load and store")}
+    columns = map(Column, (*each.get(what, ("theory",)), "fitted growth"))
+    return markdown((WHAT[what][0], *columns), rows)
+
+
+def _law(x: str, points: Mapping[float, float], sizes: bool) -> str:
+    """A theory: of `sizes` the number of bytes, exact where it is a polynomial; else a power, "about" a whole one."""
+    power = slope(points)
+    if power is None:
+        return ""
+    if sizes and (told := polynomial(x, points)):
+        return told
+    whole = round(power)
+    if jump(points) is not None or not whole or abs(power - whole) >= NEAR:
+        return _power(x, points)
+    last, y = max(points.items())
+    if sizes and whole in (1, 2):
+        return f"≈ {_term(float(f'{y / last**whole:.3g}'), x, whole)}"
+    return f"{'about ' if abs(power - whole) >= WHOLE else ''}{_raised(x, whole)}"
+
+
+def _term(factor: float, x: str, power: int) -> str:
+    """ "128 N²"; from 100,000 on in units, "143 MB × batch"."""
+    if not power:
+        return moved(factor)
+    of = f"{x}{'²' * (power == 2)}"
+    return f"{moved(factor)} × {of}" if factor >= 1e5 else f"{fixed(factor, 0)} {of}"
 
 
 def polynomial(x: str, points: Mapping[float, float]) -> str:
-    """The curve as "a x² + b x", if it is exactly that with whole a and b; else nothing. Markdown."""
+    """A number of bytes as "a x² + b x" or "b x + c", if it is exactly that with whole factors; else nothing."""
     if len(points) < 3:
         return ""
     (x1, y1), *_, (x2, y2) = points.items()
-    a = (y2 / x2 - y1 / x1) / (x2 - x1)
-    b = y1 / x1 - a * x1
-    if any(abs(a * at * at + b * at - y) > 1e-9 * y for at, y in points.items()) or a != round(a) or b != round(b):
-        return ""
-    terms = [f"{fixed(factor, 0)} {x}{power}" for factor, power in ((a, "²"), (b, "")) if factor]
-    return " + ".join(terms)
+    a, b = (y2 / x2 - y1 / x1) / (x2 - x1), (y2 - y1) / (x2 - x1)
+    for factors in ({2: a, 1: y1 / x1 - a * x1}, {1: b, 0: y1 - b * x1}):
+        off = (abs(sum(one * at**power for power, one in factors.items()) - y) / y for at, y in points.items())
+        if max(off) < 1e-9 and all(one >= 0 and one == round(one) for one in factors.values()):
+            return " + ".join(_term(one, x, power) for power, one in factors.items() if one)
+    return ""
 
 
 def _power(x: str, points: Mapping[float, float]) -> str:
@@ -436,8 +471,8 @@ def spills(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
             if at_hbm := curve(sweep, readings, kernel, "hbm").get(worst):
                 more = max(0, at_hbm - once(sweep.at(kernel, worst)))
                 share = percent(min(1.0, more / found[worst]))
-                at = _begins(at_value(sweep.axis, worst))
-                told += f" {at}, {share} of these bytes reach HBM; the caches serve the rest."
+                at = f"{_begins(at_value(sweep.axis, worst))}, " if len(found) > 1 else ""
+                told += f" {at}{share} of these bytes reach HBM; the caches serve the rest."
             sentences.append(told)
     return sentences
 
@@ -448,27 +483,36 @@ def fastest(sweep: Sweep, readings: Sequence[Reading]) -> dict[str, Value]:
     return {kernel: min(points, key=points.__getitem__) for kernel, points in curves.items() if len(points) > 1}
 
 
-def passes(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
-    """The kernels that move more at HBM than every element once, at the last value: their later passes come from there
-    again. Not those that spill, or whose jump has a sentence of its own.
+def fastest_told(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
+    """`fastest` as a sentence."""
+    best = fastest(sweep, readings).items()
+    each = ", ".join(f"**{name_of(kernel)}** {at_value(sweep.axis, value)}" for kernel, value in best)
+    return [f"Fastest: {each}."] if each else []
+
+
+def again_at_hbm(sweep: Sweep, readings: Sequence[Reading], kernel: str, value: Value) -> float | None:
+    """The share that passes HBM of what a kernel moves beyond every element once; None if it moves little more, or
+    spills.
     """
-    if not sweep.numeric or _source(readings) in UNMEASURED:
-        return []
-    again, last = {}, sweep.values[-1]
+    at_hbm = curve(sweep, readings, kernel, "hbm").get(value)
+    if at_hbm is None or _source(readings) in UNMEASURED or curve(sweep, readings, kernel, SPILLED).get(value):
+        return None
+    least, asked = once(sweep.at(kernel, value)), formula(sweep.at(kernel, value)).bytes["asked"]
+    return min(1.0, max(0.0, (at_hbm - least) / (asked - least))) if asked > APART_SEEN * least else None
+
+
+def again(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
+    """Where the elements come from that a kernel moves again, at the last value: HBM, the caches, or both."""
+    where: dict[str, list[str]] = {"from HBM": [], "partly from HBM": [], "from the caches": []}
     for kernel in sweep.kernels:
-        found = curve(sweep, readings, kernel, "hbm")
-        if last not in found or curve(sweep, readings, kernel, SPILLED).get(last):
-            continue
-        more = found[last] / once(sweep.at(kernel, last))
-        if more > AGAIN and _leaves_l2(sweep, kernel, numbers(found)) is None:
-            again[kernel] = more
-    if not again:
-        return []
-    named = " and ".join(f"**{name_of(kernel)}** {ratio(more)}" for kernel, more in again.items())
-    return [
-        f"{_begins(at_value(sweep.axis, last))}, these move more than the theory, {named}: at least one pass over the "
-        "data comes from HBM again."
-    ]
+        found = again_at_hbm(sweep, readings, kernel, sweep.values[-1])
+        if found is not None:
+            share = round(found, 2)  # as it is read
+            place = "from HBM" if share >= MOSTLY else "partly from HBM" if share >= PARTLY else "from the caches"
+            where[place].append(f"**{name_of(kernel)}** ({percent(share)})")
+    told = "; ".join(f"{place} in {', '.join(kernels)}" for place, kernels in where.items() if kernels)
+    at = _begins(at_value(sweep.axis, sweep.values[-1]))
+    return [f"{at}, elements that a kernel needs again come {told}. In brackets: HBM's share."] if told else []
 
 
 def _begins(sentence: str) -> str:
@@ -485,11 +529,12 @@ def jumps(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[st
             continue
         before, after = (moved(_again(sweep.at(kernel, int(one)), gpu)) for one in leaves)
         last, at = (f"{x} = {fixed(one, 0)}" for one in leaves)
+        shares = {f"{x} = {fixed(one, 0)}": again_at_hbm(sweep, readings, kernel, int(one)) for one in leaves}
+        served = " and ".join(f"{percent(share)} at {place}" for place, share in shares.items() if share is not None)
         sentences.append(
             f"**{name_of(kernel)}** moves {ratio(found[leaves[1]] / found[leaves[0]])} the bytes at {at} as at {last}. "
             f"It uses Q, O, m and ℓ again for every tile of keys: {before} at {last}, {after} at {at}. K and V pass "
-            f"through L2 as well, and L2 holds {moved(gpu.l2_bytes)}. So from {at} on most of Q, O, m and ℓ come from "
-            "HBM each time."
+            f"through L2 as well, and L2 holds {moved(gpu.l2_bytes)}. HBM serves {served} of what is used again."
         )
     return sentences
 
@@ -555,6 +600,22 @@ def idle(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[str
     return sentences
 
 
+def missing(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
+    """A sentence for each point that is missing or incomplete: what was asked, why it is not there, what to choose."""
+    sentences = []
+    for kernel, value, error in sweep.left_out:
+        name = AXES[error.parameter][0] if error.parameter in AXES else error.parameter
+        sentences.append(f"**{name_of(kernel)}** was asked for {at_value(sweep.axis, value)} and cannot run there: its "
+            f"{name} {error.allowed}. Choose other values, or leave this kernel out.")  # fmt: skip
+    for one in readings:
+        if one.why:
+            at = at_value(sweep.axis, one.experiment.values[sweep.axis])
+            sentences.append(
+                f"**{name_of(one.experiment.kernel)}** was asked for {at} and has no full answer: {one.why}"
+            )
+    return sentences
+
+
 def points_table(sweep: Sweep, readings: Sequence[Reading]) -> str:
     """Every point, as Markdown."""
     levels = [level for level in LEVELS if any(level in reading.bytes for reading in readings)]
@@ -591,8 +652,8 @@ def note(
     figure: go.Figure, x: float, y: float, words: str, *, shift: tuple[float, float] = (0, 0), leader: bool = False,
     **more: Any,
 ) -> None:  # fmt: skip
-    """Words at a point of log-log axes, by default on its right. `leader`: a line joins both if they are apart."""
-    if leader and abs(shift[1]) > LABEL_PIXELS / 2:
+    """Words at a point of log-log axes, by default on its right. `leader`: a line joins both."""
+    if leader:
         line = {"arrowhead": 0, "arrowwidth": 1, "arrowcolor": SLATE}
         more |= {"showarrow": True, "ax": 4 * shift[0], "ay": -shift[1], **line}
         shift = (0, 0)

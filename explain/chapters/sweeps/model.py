@@ -11,6 +11,7 @@ from typing import Any
 from explain.counters.model import Counts
 from explain.experiment import Experiment, ParameterError, text_of
 from explain.gpus import Gpu
+from explain.kept import kept
 from explain.prediction import Model
 from explain.records.model import Point, Record
 from kernels.parameters import Parameter, Value
@@ -98,14 +99,14 @@ class Sweep:
         return Experiment.of(kernel, {**held, self.axis: value}, "normal")
 
     @functools.cached_property
-    def _cells(self) -> tuple[tuple[Experiment, ...], tuple[tuple[str, Value, str], ...]]:
+    def _cells(self) -> tuple[tuple[Experiment, ...], tuple[tuple[str, Value, ParameterError], ...]]:
         found, out = [], []
         for value in self.values:  # outside: what is there of a sweep under way can be compared
             for kernel in self.kernels:
                 try:
                     found.append(self.at(kernel, value))
                 except ParameterError as error:
-                    out.append((kernel, value, str(error)))
+                    out.append((kernel, value, error))
         return tuple(found), tuple(out)
 
     @property
@@ -114,7 +115,7 @@ class Sweep:
         return self._cells[0]
 
     @property
-    def left_out(self) -> tuple[tuple[str, Value, str], ...]:
+    def left_out(self) -> tuple[tuple[str, Value, ParameterError], ...]:
         """(kernel, value, why) of each impossible point."""
         return self._cells[1]
 
@@ -218,6 +219,7 @@ class Reading:
     source: str
 
 
+@functools.lru_cache(maxsize=2048)
 def formula(experiment: Experiment) -> Reading:
     """The reading of the formula."""
     traffic = experiment.traffic
@@ -227,6 +229,8 @@ def formula(experiment: Experiment) -> Reading:
 
 def once(experiment: Experiment) -> int:
     """Bytes if every element is read or written once: the minimum at HBM for arrays far larger than L2."""
+    if experiment.values.get("causal"):  # its formula adds up what each tile loads; the last query sees all keys
+        experiment = experiment.with_(causal=False)
     return sum(term.elements * term.item_bytes for term in experiment.traffic.terms)
 
 
@@ -239,6 +243,7 @@ def of_point(point: Point) -> Reading:
     return Reading(point.experiment, "hardware", _levels(counts), flops, point.seconds, point.why, source)
 
 
+@kept
 def predicted(sweep: Sweep, model: Model, gpu: Gpu) -> tuple[Reading, ...]:
     """The sweep's times on a GPU, predicted; kernels that the model does not know are left out."""
     times = ((experiment, model.seconds(experiment, gpu)) for experiment in sweep.experiments)

@@ -9,11 +9,22 @@ from functools import partial
 import plotly.graph_objects as go
 
 from explain.chapters.sweeps.analysis import MEMORY_ROOFS, RooflinePoint, compute_roof_name, memory_roof
-from explain.chapters.sweeps.figures import BOTTOM, LABEL_PIXELS, SLATE, TOP, name_of, note, shifts, ticks
+from explain.chapters.sweeps.figures import (
+    BOTTOM,
+    LABEL_PIXELS,
+    MOSTLY,
+    PARTLY,
+    SLATE,
+    TOP,
+    name_of,
+    note,
+    shifts,
+    ticks,
+)  # fmt: skip
 from explain.figures.labels import widest
 from explain.figures.lines import colour_of
 from explain.figures.numbers import grouped, percent, si
-from explain.figures.plot import FONT, logarithmic, plot
+from explain.figures.plot import END, FONT, logarithmic, plot
 from explain.figures.tables import Column, markdown
 from explain.records.model import Roof, roof_name
 
@@ -21,8 +32,6 @@ LEVEL_NAMES: Mapping[str, str] = {"hbm": "HBM", "l2": "L2", "shared": "shared me
 HEIGHT = 500
 PLOT = 740
 """About how wide the plot is, in pixels: the slope of a roof's label follows from it."""
-LIMITS = 0.5
-"""A roof limits a kernel that reaches this share of it or more."""
 
 
 def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: float = 9.0) -> go.Figure:
@@ -45,28 +54,26 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
     for level, speed in bandwidths.items():
         figure.add_scatter(
             x=[left, top / speed], y=[left * speed, top], mode="lines", showlegend=False, hoverinfo="skip",
-            line={"color": SLATE, "width": 2},
+            line={"color": SLATE, "width": 2}, name=(words := _memory_words(level, speed, roofs)),
         )  # fmt: skip
         # Along the roof and above it, at its left end.
         decades = math.log10(right / left)
         slant = math.atan2((HEIGHT - TOP - BOTTOM) / (high - low), PLOT / decades)
-        fastest = max((name for name in MEMORY_ROOFS[level] if name in roofs), key=lambda name: roofs[name].per_second)
-        words = f"{roof_name(fastest)} {si(speed, 'B/s')}"
         x = left * 10 ** (decades * (0.03 + widest([words], FONT) / 2 * math.cos(slant) / PLOT))
         note(figure, x, x * speed, words, shift=(-16 * math.sin(slant), 16 * math.cos(slant)),
-             xanchor="center", textangle=-math.degrees(slant))  # fmt: skip
+             xanchor="center", textangle=-math.degrees(slant), name=END)  # fmt: skip
     for name, peak in peaks.items():
         start = min([peak / speed for speed in bandwidths.values()] or [left])
         figure.add_scatter(
             x=[start, right], y=[peak, peak], mode="lines", line={"color": SLATE, "width": 2}, showlegend=False,
-            hoverinfo="skip"
+            hoverinfo="skip", name=(words := f"{_unit_name(name)} {si(peak, 'FLOP/s')}"),
         )  # fmt: skip
-        note(figure, right, peak, f"{_unit_name(name)} {si(peak, 'FLOP/s')}", xanchor="right", yanchor="top")
+        note(figure, right, peak, words, xanchor="right", yanchor="bottom", name=END)
     ends: dict[str, RooflinePoint] = {}
     for kernel, own in _by_kernel(points).items():
         figure.add_scatter(
             x=[point.intensity for point in own], y=[point.flops_per_second for point in own], mode="markers",
-            showlegend=False, marker={"color": colour_of(kernel), "size": 15},
+            showlegend=False, marker={"color": colour_of(kernel), "size": 15}, name=name_of(kernel) + _share(own[-1]),
             customdata=[[LEVEL_NAMES[p.level], si(p.intensity, "FLOP/B"), si(p.flops_per_second, "FLOP/s"), _share(p)]
             for p in own],
             hovertemplate="%{customdata[0]}: %{customdata[1]}, %{customdata[2]}%{customdata[3]}"
@@ -77,8 +84,11 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
     roof = math.log10(max(peaks.values(), default=math.inf)) * pixels
     heights = {kernel: math.log10(end.flops_per_second) * pixels for kernel, end in ends.items()}
     moved = shifts(heights, high=roof - LABEL_PIXELS)  # below the roof's own label
+    crowded = any(abs(shift) > LABEL_PIXELS / 2 for shift in moved.values())
     for kernel, end in ends.items():
-        note(figure, end.intensity, end.flops_per_second, name_of(kernel), shift=(14, moved[kernel]), leader=True)
+        words = name_of(kernel) + (f": {percent(end.flops_per_second / end.roof)}" if end.roof else "")
+        note(figure, end.intensity, end.flops_per_second, words, shift=(14, moved[kernel]), leader=crowded,
+             name=END)  # fmt: skip
     marks = ticks(low, high)
     figure.update_xaxes(
         **logarithmic("arithmetic intensity, FLOPs per byte", {10.0**one: f"{10.0**one:,g}" for one in range(-3, 8)}),
@@ -87,8 +97,13 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
     figure.update_yaxes(
         **logarithmic("throughput", {mark: si(mark, "FLOP/s", digits=1) for mark in marks}), range=[low, high]
     )  # fmt: skip
-    figure.update_layout(height=HEIGHT, margin={"l": 8, "r": 48, "t": TOP, "b": BOTTOM}, hovermode="closest")
+    figure.update_layout(height=HEIGHT, margin={"l": 8, "r": 96, "t": TOP, "b": BOTTOM}, hovermode="closest")
     return figure
+
+
+def _memory_words(level: str, speed: float, roofs: Mapping[str, Roof]) -> str:
+    fastest = max((name for name in MEMORY_ROOFS[level] if name in roofs), key=lambda name: roofs[name].per_second)
+    return f"{roof_name(fastest)} {si(speed, 'B/s')}"
 
 
 def takeaway(points: Sequence[RooflinePoint]) -> str:
@@ -139,7 +154,9 @@ def nearest(points: Sequence[RooflinePoint], drawn: str = "") -> list[str]:
             shares[_unit_name(compute_roof_name(own[0].reading))] = own[0].flops_per_second / own[0].compute
         if shares:
             roof, share = max(shares.items(), key=lambda pair: pair[1])
-            limited = f"{roof} limits it" if share >= LIMITS else "under half, so no roof drawn here limits it"
+            share = round(share, 2)  # as it is read
+            limited = f"{roof} {'limits' if share >= MOSTLY else 'partly limits'} it"
+            limited = limited if share >= PARTLY else f"under {percent(PARTLY)}, so no roof here limits it"
             hidden = f" Choose {roof} above the chart to see that roof." if roof in levels else ""
             sentences.append(
                 f"**{name_of(kernel)}** reaches {percent(share)} of the roof of {roof}: {limited}.{hidden}"

@@ -21,7 +21,7 @@ from typing import Any
 from explain.chapters.sweeps.model import Reading, Sweep, formula, of_point
 from explain.engine import Engine, cache_folder, code_version, engine, forget_oldest, has_triton
 from explain.experiment import Experiment
-from explain.figures.numbers import count
+from explain.figures.numbers import si
 from explain.jobs import Job, Jobs
 from explain.plain import made, plain
 from explain.workers import WorkerCancelled, WorkerError, WorkerUnavailable
@@ -128,7 +128,10 @@ class Runner:
         flops = formula(experiment).flops
         source = "trace, Triton's interpreter"
         if flops > TRACED_FLOPS:
-            why = f"too large to trace: {count(flops)} FLOPs, at most {count(TRACED_FLOPS)} are traced"
+            why = (
+                f"it is too large to trace: it needs {si(flops, 'FLOP')}, and at most {si(TRACED_FLOPS, 'FLOP')} are "
+                "traced. Choose smaller values, or the source Formula."
+            )
             return Reading(experiment, "trace", {}, flops, None, why, source)
         try:
             traffic = self._engine.check(experiment, cancel=cancel)["traffic"]

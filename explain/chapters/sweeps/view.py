@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,17 +15,16 @@ from explain.chapters.sweeps.analysis import RooflinePoint, roofline_points
 from explain.chapters.sweeps.mask_view import mask_cost
 from explain.chapters.sweeps.model import AXES, LEVELS, READY, Reading, Sweep, predicted, recorded
 from explain.chapters.sweeps.runner import State, runner
+from explain.chapters.sweeps.steps import steps
 from explain.engine import engine
 from explain.experiment import ParameterError
-from explain.figures.numbers import fixed
+from explain.figures.numbers import fixed, percent
 from explain.figures.plot import titled
 from explain.gpus import Gpu, card
 from explain.kept import kept
-from explain.plain import made, plain
-from explain.prediction import NOT_PREDICTED, Model, fitted
+from explain.prediction import Model, fitted
 from explain.records import registry
 from explain.records.model import Roof
-from explain.records.registry import Entry
 from explain.ui import layout
 from explain.ui.charts import chart, csv_download, image_format, sourced
 from explain.ui.controls import in_words, pick, refuse
@@ -41,17 +39,25 @@ OWN = "Your own"
 WIDE = 1.6
 """Of a picture, in columns of words: a table of kernels needs room."""
 FAMILIES: Mapping[str, tuple[tuple[str, ...], str, str]] = {
-    "attention": (("attention_standard", "flash_attention"), "32, 64, 128, 256", "head_dim=32, block_m=16, block_n=16"),
-    "softmax": (("softmax_safe", "softmax_online"), "64, 128, 256, 512", "rows=4"),
-    "loss": (("cross_entropy_standard", "cross_entropy_fused"), "64, 128, 256, 512", "dim=32"),
-}
-"""Defaults of the reader's own sweep: kernels, values and fixed parameters, small enough for the interpreter."""
+    "attention": (
+        ("attention_standard", "flash_attention"), "128, 256, 512, 1024", "head_dim=32, block_m=64, block_n=64"
+    ),
+    "softmax": (("softmax_safe", "softmax_online"), "256, 512, 1024, 2048, 4096", "rows=16"),
+    "loss": (
+        ("cross_entropy_standard", "cross_entropy_fused"),
+        "256, 512, 1024, 2048, 4096",
+        "tokens=64, dim=32, block_m=64, block_n=64",
+    ),
+}  # fmt: skip
+"""Defaults of the reader's own sweep: kernels, values and fixed parameters. The interpreter takes seconds for all of
+them, and the second kernel moves clearly fewer bytes.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Shown:
     """What a page shows of a sweep: the readings so far of `total` points, their source, and that GPU's name and roofs.
-    Of a record there is one for all readers, equal to itself alone: what is made of it is made once.
+    There is one for all readers (`_shown`), equal to itself alone: what is made of it is made once.
 
     `runs` is the witness that can be run here for more of them, empty for what was recorded.
     """
@@ -73,10 +79,8 @@ class Shown:
         """The readings, one line each."""
         return figures.as_csv(self.sweep, self.readings)
 
-    @functools.cached_property
-    def packed(self) -> str:
-        """The readings as JSON, the key of a cached drawing."""
-        return _packed(self.readings)
+
+_shown = kept(Shown)
 
 
 def choices() -> tuple[Shown | None, str]:
@@ -93,7 +97,7 @@ def sweep_choice(place: DeltaGenerator) -> Sweep | None:
     chosen = place.selectbox("Sweep", [*READY, OWN], key="sweep", bind="query-params")
     if chosen != OWN:
         return READY[str(chosen)]
-    which, among = st.columns([1, 3])
+    which, among = st.columns([3, 5])
     with which:
         family = pick("Family", FAMILIES, "family")
     start, some_values, some_held = FAMILIES[family]
@@ -145,9 +149,9 @@ def sweep_readings(sweep: Sweep) -> Shown:
     names = {
         **{key: one.label for key, one in records.items()},
         **({"hardware": f"{here}, this machine"} if here else {}),
-        **({"predicted": "Predicted for a GPU you choose"} if _model() else {}),
         "formula": "Formula",
         "trace": "Trace, in this machine's interpreter",
+        **({"predicted": "Predicted for a GPU you choose"} if _model() else {}),
     }
     if st.session_state.get("witness") not in names:
         st.session_state["witness"] = asked if (asked := st.query_params.get("witness")) in names else next(iter(names))
@@ -172,16 +176,11 @@ def sweep_readings(sweep: Sweep) -> Shown:
     if silent := ", ".join(one.label for key, one in there.items() if key not in records):
         st.caption(f"{silent}: no data for this sweep.")
     if witness in records:
-        return _of_record(sweep, records[witness])
+        record = records[witness].record
+        found, total = recorded(sweep, record), len(sweep.experiments)
+        return _shown(sweep, found, total, records[witness].source, "", record.gpu, record.roofs)
     if witness == "predicted" and (model := _model()):
-        gpu = gpu_choice()
-        found = predicted(sweep, model, gpu)
-        layout.prose(f"**Predicted, not measured.** Of the recorded times, {model.errors}.")
-        if gpu.name == model.gpu:
-            st.info(figures.FITTED_TO.format(gpu.name), icon=":material/info:")
-        if not found:
-            st.info(NOT_PREDICTED.format(gpu.name), icon=":material/info:")
-        return Shown(sweep, found, len(sweep.experiments), f"{gpu.name}, {model.told}", "", gpu.name)
+        return _predicted(sweep, model)
     if witness != "formula":
         follow(
             lambda: _progress(sweep, witness),
@@ -191,15 +190,20 @@ def sweep_readings(sweep: Sweep) -> Shown:
     state = runner().look(sweep, witness)  # after `follow`: what ends in between is then shown, not missed
     sources = " and ".join(dict.fromkeys(reading.source for reading in state.readings))
     if witness == "hardware":
-        return Shown(sweep, state.readings, state.total, f"hardware · {sources}", witness, here, _roofs_kept())
-    return Shown(sweep, state.readings, state.total, sources, witness)
+        return _shown(sweep, state.readings, state.total, f"hardware · {sources}", witness, here, _roofs_kept())
+    return _shown(sweep, state.readings, state.total, sources, witness)
 
 
-@kept
-def _of_record(sweep: Sweep, entry: Entry) -> Shown:
-    record = entry.record
-    found, total = recorded(sweep, record), len(sweep.experiments)
-    return Shown(sweep, found, total, entry.source, "", record.gpu, record.roofs)
+def _predicted(sweep: Sweep, model: Model) -> Shown:
+    """The times on a GPU that the reader chooses, not the one whose times are known; says why a time is missing."""
+    gpu = gpu_choice(without=model.gpu)
+    for why in dict.fromkeys(model.refusal(one, gpu) for one in sweep.experiments):
+        if why:
+            st.info(f"{why} Choose another GPU or another sweep.", icon=":material/info:")
+    found = predicted(sweep, model, gpu)
+    if found:
+        layout.prose(f"**Predicted, not measured.** Tested on the {model.gpu}'s recorded times: {model.errors}.")
+    return _shown(sweep, found, len(sweep.experiments), f"{gpu.name}, {model.told}", "", gpu.name)
 
 
 def _model() -> Model | None:
@@ -245,75 +249,93 @@ def level_choice(shown: Shown) -> str:
 
 
 def sweep_growth(shown: Shown, level: str) -> None:
-    """Bytes at this level and time over the axis, each beside the crossing of two kernels and the powers of growth."""
+    """Bytes at this level and time over the axis: what they show in words, beside the curves and their growth."""
     sweep, readings = shown.sweep, shown.readings
     over = figures.over(sweep.axis)
     if level:
         words, picture = layout.sides(f"Bytes {over}", WIDE)
-        with words:
-            _grows(shown, level, picture, [])
+        _grows(shown, level, words, picture)
     if any(reading.seconds for reading in readings):
         words, picture = layout.sides(f"Time {over}", WIDE)
+        _grows(shown, "seconds", words, picture)
+        masked = _masked(readings) if sweep.axis == "causal" else ()
         with words:
-            masked = _masked(readings) if sweep.axis == "causal" else ()
-            _grows(shown, "seconds", picture, [told for told, _ in masked])
-            if _told(shown, "seconds").bases:
+            for told, _ in masked:
+                layout.prose(told)
+            if _quantity(shown, "seconds").bases:
                 layout.chapter_link("speed", "Why exp2 gains less in the climb: Speed →")
         for _, pair in masked:
             mask_cost("", pair)
-    _misses(shown)
+    if lines := figures.missing(sweep, readings):
+        with st.expander("1 point is missing" if len(lines) == 1 else f"{len(lines)} points are missing or incomplete"):
+            st.markdown("\n".join(f"- {line}" for line in lines))
     sourced(_source(shown))
 
 
 @dataclass(frozen=True)
-class Told:
-    """What is said of one quantity of a sweep: in the open, of exp2 and exp (`bases`), below its table, folded away."""
+class Quantity:
+    """One quantity of a sweep: its chart; what is said of it, and of exp2 and exp (`bases`); the tables of its growth
+    and of its steps; the note below, and where its theory comes from.
+    """
 
-    open: Sequence[str]
+    chart: go.Figure
+    said: Sequence[str]
     bases: Sequence[str]
+    growth: str
+    steps: str
     note: str
     origin: str
 
 
 @kept
-def _told(shown: Shown, what: str) -> Told:
-    sweep, readings = shown.sweep, shown.readings
+def _quantity(shown: Shown, what: str) -> Quantity:
+    sweep, readings, gpu = shown.sweep, shown.readings, shown.card
     bases: Sequence[str] = ()
     if what == "seconds":
         bases = figures.base_2(sweep, readings)
-        best = ", ".join(f"**{figures.name_of(kernel)}** {figures.at_value(sweep.axis, value)}"
-            for kernel, value in figures.fastest(sweep, readings).items())  # fmt: skip
-        said = [*([f"Fastest: {best}."] if best else []), *figures.idle(sweep, readings, shown.card)]
+        more = [*figures.fastest_told(sweep, readings), *figures.idle(sweep, readings, gpu)]
     else:
-        said = figures.spills(sweep, readings)
+        more = figures.spills(sweep, readings)
         if what == "hbm":
-            said = [*figures.jumps(sweep, readings, shown.card), *figures.served_by_l2(sweep, readings),
-                *figures.passes(sweep, readings), *said]  # fmt: skip
-    return Told(
-        [*figures.crossings(sweep, readings, [what]), *said, *bases],
+            more = [*figures.jumps(sweep, readings, gpu), *figures.served_by_l2(sweep, readings),
+                *figures.again(sweep, readings), *more]  # fmt: skip
+    first = figures.crossings(sweep, readings, [what]), figures.covered(sweep, readings, what)
+    return Quantity(
+        figures.growth(sweep, readings, what),
+        [sentence for some in (*first, more, bases) for sentence in some],
         bases,
+        figures.slopes(sweep, readings, what) if sweep.numeric else "",
+        steps(sweep, readings, what, gpu) if what in ("seconds", "hbm") else "",
         figures.slope_note(sweep, readings),
         figures.origin(sweep, readings, what),
     )
 
 
-def _grows(shown: Shown, what: str, picture: DeltaGenerator, also: Sequence[str]) -> None:
-    """The words and slopes of one quantity, what is `also` said of it, and its curves in `picture`."""
-    told = _told(shown, what)
-    for sentence in (*told.open, *also):
-        layout.prose(sentence)
-    figure, table = _growth(shown.sweep.key, shown.packed, what)
-    if table:
-        with st.container(key=f"numbers of {what}"):
-            st.markdown(table, unsafe_allow_html=True)
-        st.caption(told.note)
-    if told.origin:
-        with st.expander("Where the theory comes from"):
-            layout.prose(f"Every element is read or written once per launch.\n\n{told.origin}")
+def _grows(shown: Shown, what: str, words: DeltaGenerator, picture: DeltaGenerator) -> None:
+    """One quantity: its sentences in `words`; its curves, their growth and their steps in `picture`."""
+    of = _quantity(shown, what)
+    with words:
+        for sentence in of.said:
+            layout.prose(sentence)
     with picture:
         name = "time" if what == "seconds" else f"bytes {LEVELS[what]}"
         over = figures.axis_title(shown.sweep.axis)
-        chart(figure, f"{name} over {shown.sweep.axis}", shown.csv, alt=f"{name} over {over}")
+        chart(of.chart, f"{name} over {shown.sweep.axis}", shown.csv, alt=f"{name} over {over}")
+        if of.growth:
+            with st.container(key=f"numbers of {what}"):
+                st.markdown(of.growth, unsafe_allow_html=True)
+            st.caption(of.note)
+        if of.steps:
+            opened = shown.sweep.axis in figures.TILES  # theory is flat there: the steps are what there is to see
+            with (
+                st.expander("What changes where the curve has a step", expanded=opened),
+                st.container(key=f"numbers of steps, {what}"),
+            ):
+                st.markdown(of.steps)
+                st.caption("Formula, the GPU's counters, and the compiler's registers and shared memory where known.")
+        if of.origin:
+            with st.expander("Where the theory comes from"):
+                layout.prose(f"Every element is read or written once per launch.\n\n{of.origin}")
 
 
 def _masked(readings: Sequence[Reading]) -> list[tuple[str, tuple[masking.Compiled, masking.Compiled]]]:
@@ -333,29 +355,31 @@ def _masked(readings: Sequence[Reading]) -> list[tuple[str, tuple[masking.Compil
 @st.fragment
 def sweep_roofline(shown: Shown) -> None:
     """The limit of each kernel at one value of the axis: a memory level, or arithmetic."""
+    values = list(dict.fromkeys(reading.experiment.values[shown.sweep.axis] for reading in shown.readings
+        if reading.seconds and reading.bytes))  # fmt: skip
+    if not values:
+        layout.header("Roofline")
+        layout.prose(
+            "A roofline needs times and counters from a GPU: choose a sweep that was recorded, or run this one on a "
+            f"machine with a GPU. [{next(iter(READY))}](./sweeps) has one."
+        )
+        return
     words, picture = layout.sides("Roofline", WIDE)
     with words:
         layout.prose(
             "A point is a kernel. It cannot lie above a roof. The flat roof is the highest rate of the arithmetic "
             "units. The slanted roof is the bandwidth of a level of memory × the **arithmetic intensity**, the FLOPs "
-            "per byte that passes there. At another level the speed is the same and the number of bytes is not: the "
-            "points move left or right.\n\n"
-            "**Our rule**: a roof limits a kernel that reaches at least half of it. Under half of every roof, "
-            "something else limits it: **latency**, where warps wait for loads, for a barrier or for the step before, "
+            "per byte that passes there. The percent at a point is its share of the lowest roof above it. At another "
+            "level the speed is the same and the number of bytes is not: the points move left or right.\n\n"
+            f"**Our rule**: a roof limits a kernel that reaches at least {percent(figures.MOSTLY)} of it, and partly "
+            f"limits one from {percent(figures.PARTLY)} on. Under {percent(figures.PARTLY)} of every roof, something "
+            "else limits it: **latency**, where warps wait for loads, for a barrier or for the step before, "
             "or instructions other than matmuls, which have no roof here."
         )
-        _roofline_at_a_value(shown, picture)
+        _roofline_at_a_value(shown, picture, values)
 
 
-def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator) -> None:
-    values = list(dict.fromkeys(reading.experiment.values[shown.sweep.axis] for reading in shown.readings
-        if reading.seconds and reading.bytes))  # fmt: skip
-    if not values:
-        layout.prose(
-            "A roofline needs times and counters from a GPU. Choose a recorded GPU, or run the sweep on a machine "
-            "with one."
-        )
-        return
+def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator, values: Sequence[Value]) -> None:
     if shown.runs == "hardware" and not shown.roofs:
         _measure_roofs()
     value = values[-1]
@@ -379,7 +403,7 @@ def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator) -> None:
     layout.prose("\n".join(f"- {sentence}" for sentence in roofline.nearest(points, level)))
     layout.chapter_link("speed", "What the warps wait for, measured: Speed →")
     with picture:
-        chart(_roofline(at.packed, at.roofs, level), "roofline", shown.csv)
+        chart(_roofline(shown, value, level), "roofline", shown.csv)
         with st.expander("Each kernel's share of each roof"), st.container(key="numbers of the roofline"):
             st.markdown(at.shares)
         if shown.roofs:
@@ -392,13 +416,9 @@ def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator) -> None:
 
 @dataclass(frozen=True)
 class At:
-    """The roofline's points at one value of the axis; points and roofs as JSON, the key of a cached drawing; and the
-    tables of the shares of each roof, and of how the roofs were measured.
-    """
+    """The roofline's points at one value of the axis; the tables of their shares of each roof, and of the roofs."""
 
     points: Sequence[RooflinePoint]
-    packed: str
-    roofs: str
     shares: str
     measured: str
 
@@ -407,13 +427,16 @@ class At:
 def _at(shown: Shown, value: Value) -> At:
     readings = [one for one in shown.readings if one.experiment.values[shown.sweep.axis] == value]
     points = roofline_points(readings, shown.roofs)
-    return At(
-        points,
-        _packed([point.reading for point in points]),
-        json.dumps([roof.__dict__ for roof in shown.roofs.values()]),
-        roofline.roofline_table(points) if points else "",
-        roofline.roofs_table(shown.roofs) if shown.roofs else "",
-    )
+    shares = roofline.roofline_table(points) if points else ""
+    return At(points, shares, roofline.roofs_table(shown.roofs) if shown.roofs else "")
+
+
+@kept
+def _roofline(shown: Shown, value: Value, level: str) -> go.Figure:
+    points = [point for point in _at(shown, value).points if point.level == level]
+    figure = roofline.roofline(points, shown.roofs)
+    titled(figure, roofline.takeaway(points))
+    return figure
 
 
 def sweep_points(shown: Shown) -> None:
@@ -432,21 +455,9 @@ def closing(shown: Shown | None) -> None:
     """Things to try, sources."""
     if shown and shown.readings:
         about = exercises.Shown(shown.sweep, shown.readings)
-        ask("sweeps", exercises.QUESTIONS, about, f"{shown.sweep.key} {shown.source} {len(shown.readings)}")
+        there = f"The questions compare two kernels: choose two, or open [{next(iter(READY))}](./sweeps)."
+        ask("sweeps", exercises.QUESTIONS, about, f"{shown.sweep.key} {shown.source} {len(shown.readings)}", there)
     layout.closing("sweeps")
-
-
-def _misses(shown: Shown) -> None:
-    """The missing points, and why they are missing."""
-    named = figures.name_of
-    lines = [f"{named(kernel)} at {figures.said(value)}: {why}" for kernel, value, why in shown.sweep.left_out]
-    for reading in shown.readings:
-        if reading.why:
-            at = figures.said(reading.experiment.values[shown.sweep.axis])
-            lines.append(f"{figures.name_of(reading.experiment.kernel)} at {at}: {reading.why}")
-    if lines:
-        with st.expander("1 point is missing" if len(lines) == 1 else f"{len(lines)} points are missing or incomplete"):
-            st.markdown("\n".join(f"- {line}" for line in lines))
 
 
 def _source(shown: Shown) -> str:
@@ -454,30 +465,6 @@ def _source(shown: Shown) -> str:
     held = ", ".join(f"{name} = {figures.said(value)}" for name, value in shown.sweep.fixed)
     some = f" · {len(shown.readings)} of {shown.total} points" if len(shown.readings) < shown.total else ""
     return f"{shown.source}{some} · {held}"
-
-
-def _packed(readings: Sequence[Reading]) -> str:
-    return json.dumps(plain(readings))
-
-
-def _unpacked(packed: str) -> list[Reading]:
-    return [made(Reading, reading) for reading in json.loads(packed)]
-
-
-@st.cache_resource(max_entries=128, show_spinner=False)  # a figure that is only drawn is not copied
-def _growth(sweep: str, readings: str, what: str) -> tuple[go.Figure, str]:
-    """The curves, and the table of their slopes if the axis is numeric."""
-    of, known = Sweep.from_json(json.loads(sweep)), _unpacked(readings)
-    return figures.growth(of, known, what), figures.slopes(of, known, what) if of.numeric else ""
-
-
-@st.cache_resource(max_entries=128, show_spinner=False)
-def _roofline(readings: str, roofs: str, level: str) -> go.Figure:
-    known = {roof["level"]: Roof(**roof) for roof in json.loads(roofs)}
-    points = [point for point in roofline_points(_unpacked(readings), known) if point.level == level]
-    figure = roofline.roofline(points, known)
-    titled(figure, roofline.takeaway(points))
-    return figure
 
 
 def _measure_roofs() -> None:

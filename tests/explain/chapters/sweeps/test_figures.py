@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
+from dataclasses import replace
 
 import pytest
 
-from explain.chapters.sweeps import exercises, figures, model, roofline
+from explain.chapters.sweeps import exercises, figures, model, roofline, steps
 from explain.chapters.sweeps.analysis import curve, roofline_points, slope
 from explain.chapters.sweeps.model import READY, SPILLED, Reading, Sweep, formula
 from explain.experiment import Experiment
@@ -76,6 +77,8 @@ def test_a_kernels_line_marker_and_label_have_one_full_colour():
 def test_a_theory_that_is_a_polynomial_is_stated_as_one():
     assert figures.polynomial("N", {x: 3 * x * x + 40 * x for x in (64.0, 128.0, 256.0)}) == "3 N² + 40 N"
     assert figures.polynomial("N", {64.0: 1.0, 128.0: 2.5, 256.0: 4.0}) == ""
+    assert figures.polynomial("d", {x: 3 * x + 512 for x in (64.0, 128.0, 256.0)}) == "3 d + 512 B"
+    assert figures.polynomial("batch", {x: 142_606_336 * x for x in (1.0, 2.0, 4.0)}) == "143 MB × batch"
 
 
 def test_no_two_kernels_are_called_alike():
@@ -153,6 +156,55 @@ def test_registers_that_spill_are_named_with_where_and_how_much():
         assert said in sentence
 
 
+def test_the_theory_of_time_meets_the_last_point_that_spills_nothing():
+    readings = []
+    for one in measured():
+        spills = one.experiment.values["seq_len"] > 128
+        readings.append(replace(one, bytes={SPILLED: int(spills)}, seconds=(one.seconds or 0.0) * (9 if spills else 1)))
+    for kernel in PAIR:
+        known = figures.theory(SWEEP, readings, kernel, "seconds")
+        times = curve(SWEEP, readings, kernel, "seconds")
+        assert known[128] == times[128]
+        assert known[512] == pytest.approx(times[512] / 9)
+    all_spill = [replace(reading, bytes={SPILLED: 1}) for reading in readings]
+    assert figures.theory(SWEEP, all_spill, PAIR[0], "seconds") == {}
+
+
+@pytest.mark.parametrize(
+    ("share", "said"), [(0.3, "come from the caches"), (0.5, "partly from HBM"), (0.7, "come from HBM")]
+)
+def test_where_elements_come_from_again_is_told_by_their_share(share, said):
+    readings = []
+    for one in measured(asked=1.0):
+        least, asked = model.once(one.experiment), one.bytes["asked"]
+        readings.append(replace(one, bytes={"hbm": round(least + share * (asked - least))}))
+    (sentence,) = figures.again(SWEEP, readings)
+    assert said in sentence
+    assert sentence.count(numbers.percent(share)) == len(PAIR)
+
+
+def test_a_step_over_the_tile_is_shown_with_what_changes_there():
+    record, sweep = registry.recorded(), READY["Attention: query tile from 16 to 128"]
+    assert record is not None
+    found = model.recorded(sweep, record)
+    table = steps.steps(sweep, found, "seconds", card(record.gpu))
+    times = curve(sweep, found, "flash_attention", "seconds")
+    (row,) = (line for line in table.splitlines() if "FlashAttention-2 | 64 → 128" in line)
+    assert numbers.ratio(times[128] / times[64]) in row
+    assert "1,024 → 512" in row  # the programs, of 16 heads and 4,096 queries
+    assert "FLOPs" not in table  # they stay
+    assert steps.steps(sweep, [formula(e) for e in sweep.experiments], "seconds", None) == ""
+    assert steps.steps(SWEEP, measured(asked=1.0), "seconds", None) == ""  # they follow a power
+
+
+def test_a_missing_point_is_told_with_what_was_asked_and_what_is_allowed():
+    sweep = READY["Softmax: length N from 256 to 131,072"]
+    (sentence,) = figures.missing(sweep, [])
+    for said in ("whole-row softmax", "at N = 131,072", "its N must be a whole number from 1 to 65,536"):
+        assert said in sentence
+    assert "cols" not in sentence
+
+
 def test_tiles_cross_at_a_tile_that_was_measured():
     tiles = Sweep.of(["flash_attention_v1", "flash_attention"], "block_m", [16, 32, 64], {"seq_len": 256})
     times = {("flash_attention_v1", 16): 1.0, ("flash_attention", 16): 1.1}
@@ -198,10 +250,9 @@ def test_the_roofline_has_each_kernel_under_the_roofs_of_one_level(level, rate, 
 def test_the_rule_of_the_roofline_is_in_its_sentences():
     points = roofline_points(measured(shared=4.0, l2=1.0, hbm=0.1)[-2:], ROOFS)
     for sentence in roofline.nearest(points):
-        share = int(sentence.partition(" reaches ")[2].partition("%")[0])
-        assert sentence.endswith(
-            "limits it." if share >= 100 * roofline.LIMITS else "under half, so no roof limits it."
-        )
+        share = int(sentence.partition(" reaches ")[2].partition("%")[0]) / 100
+        assert ("no roof" in sentence) == (share < figures.PARTLY)
+        assert ("partly limits it" in sentence) == (figures.PARTLY <= share < figures.MOSTLY)
     away = roofline.nearest(points, "hbm")
     assert ["to see that roof" in sentence for sentence in away] == [
         "roof of L2" in sentence or "shared memory" in sentence for sentence in away
@@ -261,6 +312,16 @@ def test_a_kernel_that_wins_only_from_a_length_on_is_told_with_both_sides_below_
     ]
     (sentence,) = figures.crossings(SWEEP, readings, ["seconds"])
     assert "**standard attention** takes 0.80 to 1.20 times as long as **FlashAttention-2**" in sentence
+
+
+def test_a_source_with_times_alone_has_questions_about_them():
+    shown = exercises.Shown(SWEEP, measured())
+    asked = {one.name: one for one in exercises.QUESTIONS if one.asked(shown)}
+    assert set(asked) == {"beyond", "speedup"}
+    last = [one.seconds or 0.0 for one in measured()[-2:]]
+    assert asked["speedup"].answer(shown) == last[0] / last[1]
+    assert "takes" not in asked["beyond"].prompt_of(shown)
+    assert " take at N = 1,024" in asked["beyond"].prompt_of(shown)
 
 
 def test_bytes_beyond_the_sweep_are_asked_only_where_they_follow_a_power():

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explain.chapters.sweeps import figures
 from explain.chapters.sweeps import view as ui
 from explain.chapters.sweeps.model import LEVELS, READY, RECORDED, formula
 from explain.chapters.sweeps.runner import Runner
@@ -98,9 +97,6 @@ def test_it_opens_on_what_the_gpu_recorded_bytes_time_and_roofline(here):
     said = texts(test)
     assert "NVIDIA H200" in said
     assert len(plots(test)) == 3
-    for spec in plots(test)[:2]:  # a phone's reader reads the whole title
-        title = json.loads(spec)["layout"]["title"]["text"].replace("<br>", " ")
-        assert f'<p class="narrow chart-title">{title}</p>' in [one.value for one in test.markdown]
     for level, name in (("hbm", "HBM"), ("shared", "shared memory")):
         shown = plots(page("sweeps", roof=name))[2]
         assert f"{roof_name(level)} {SHIPPED.roofs[level].per_second / 1e12:.3g} TB" in shown
@@ -137,10 +133,29 @@ def test_a_readers_own_file_has_a_say_where_it_has_points_of_the_sweep(here):
     assert "Test 1 · your file: " in texts(other)
 
 
-def test_a_prediction_for_the_gpu_that_it_starts_from_says_so(here):
-    told = {gpu: [info.value for info in page("sweeps", witness="predicted", gpu=gpu).info] for gpu in ("H200", "A100")}
-    assert figures.FITTED_TO.format("H200") in told["H200"]
-    assert not any("recorded on the" in words for words in told["A100"])
+def test_a_prediction_is_of_a_gpu_without_a_record_and_says_why_there_is_none(here):
+    for gpu in ("H200", "A100"):
+        test = page("sweeps", witness="predicted", gpu=gpu)
+        assert "Predicted, not measured" in texts(test)
+        assert "H200" not in test.button_group(key="gpu").options
+        assert len(plots(test)) == 1
+    old = page("sweeps", witness="predicted", gpu="T4")
+    assert not plots(old)
+    assert ["compute capability 8.0" in info.value for info in old.info] == [True]
+    softmax = page("sweeps", witness="predicted", gpu="T4", sweep="Softmax: length N from 256 to 131,072")
+    assert plots(softmax)
+    assert not softmax.info
+
+
+def test_a_phone_has_narrow_plots_below_their_titles(here):
+    wide = page("sweeps")
+    titles = [json.loads(spec)["layout"]["title"]["text"].replace("<br>", " ") for spec in plots(wide)]
+    wide.session_state["bar"] = {"narrow": True}
+    wide.run()
+    said = [one.value for one in wide.markdown]
+    for title, spec in zip(titles, plots(wide), strict=True):
+        assert f"**{title}**" in said
+        assert not json.loads(spec)["layout"].get("title", {}).get("text")
 
 
 def test_another_level_changes_the_bytes(here):
@@ -164,7 +179,8 @@ def test_a_sweep_is_run_and_drawn(here):
     said = texts(test)
     assert "4 of 4 points" in said
     assert len(plots(test)) == 1
-    assert f"{formula(Experiment.of('flash_attention', {'seq_len': 64})).bytes['asked']:,}" in said
+    own = Experiment.of("flash_attention", {"seq_len": 64, "block_m": 64, "block_n": 64})
+    assert f"{formula(own).bytes['asked']:,}" in said
     assert page("sweeps", **SMALL).get("plotly_chart")  # another session has it too
 
 

@@ -51,7 +51,9 @@ def test_a_sweep_survives_json_and_an_address(sweep):
 
 def test_a_value_that_one_kernel_cannot_take_is_left_out_for_it_alone():
     sweep = READY["Softmax: length N from 256 to 131,072"]
-    assert sweep.left_out == (("softmax_row", 131072, "cols=131072: must be a whole number from 1 to 65,536"),)
+    ((kernel, value, error),) = sweep.left_out
+    assert (kernel, value, error.parameter) == ("softmax_row", 131072, "cols")
+    assert "from 1 to 65,536" in error.allowed
     assert sum(e.values["cols"] == 131072 for e in sweep.experiments) == 4
 
 
@@ -89,6 +91,11 @@ def test_reading_every_element_once_is_the_least_there_can_be():
     assert once(flash) < formula(flash).bytes["asked"]
     standard = flash.through("attention_standard")
     assert once(standard) == 4 * q + 4 * (2 * 256 * 256 * 2)  # and S and P, written and read
+
+
+def test_a_causal_kernel_needs_no_more_bytes_once_than_without_its_mask():
+    flash = Experiment.of("flash_attention", {"seq_len": 256})
+    assert once(flash.with_(causal=True)) == once(flash)
 
 
 # Running one
@@ -233,7 +240,7 @@ def test_a_point_too_large_to_trace_says_so_and_is_not_run(tmp_path):
     sweep = Sweep.of(["flash_attention"], "seq_len", [64, 16384], {"head_dim": 64, "block_m": 64, "block_n": 64})
     state = ran(Runner(engine := Fake(), tmp_path), sweep)
     assert [e.values["seq_len"] for e in engine.asked] == [64]
-    assert state.readings[1].why
+    assert "Choose smaller values" in state.readings[1].why
     assert not state.readings[1].bytes
 
 

@@ -10,6 +10,7 @@ from explain.chapters.sweeps.figures import at_value, name_of
 from explain.chapters.sweeps.model import AXES, PAIR, Reading, Sweep
 from explain.exercises import Question, Why
 from explain.figures.numbers import count, duration, fixed, moved, number, ratio, si
+from explain.kept import kept
 from kernels.parameters import Value
 
 
@@ -38,6 +39,7 @@ def _said(shown: Shown, size: float) -> str:
     return duration(size) if _level(shown) == "seconds" else moved(size)
 
 
+@kept
 def _steepest(shown: Shown) -> tuple[str, float] | None:
     """The kernel with the fastest growing bytes, and their power of the axis; None if no curve follows a power."""
     powers = {}
@@ -98,6 +100,7 @@ def _pair(shown: Shown) -> tuple[str, ...]:
     return PAIR if set(PAIR) <= set(shown.sweep.kernels) else shown.sweep.kernels[:2]
 
 
+@kept
 def _last(shown: Shown) -> tuple[Value, list[Reading]] | None:
     """The last value at which the pair both have bytes, or times, and their readings there; None without one."""
     for value in reversed(shown.sweep.values):

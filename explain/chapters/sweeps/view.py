@@ -32,6 +32,7 @@ from explain.ui.exercises import ask
 from explain.ui.follow import follow, on_request
 from explain.ui.gpu import gpu_choice
 from explain.ui.records import another_record, records_there
+from explain.ui.repeat import repeated
 from kernels.catalog import KERNELS, TAUGHT
 from kernels.parameters import Value
 
@@ -272,7 +273,7 @@ def sweep_growth(shown: Shown, level: str) -> None:
     sourced(_source(shown))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Quantity:
     """One quantity of a sweep: its chart; what is said of it, and of exp2 and exp (`bases`); the tables of its growth
     and of its steps; the note below, and where its theory comes from.
@@ -315,27 +316,29 @@ def _grows(shown: Shown, what: str, words: DeltaGenerator, picture: DeltaGenerat
     """One quantity: its sentences in `words`; its curves, their growth and their steps in `picture`."""
     of = _quantity(shown, what)
     with words:
-        for sentence in of.said:
-            layout.prose(sentence)
+        layout.prose("\n\n".join(of.said))
     with picture:
         name = "time" if what == "seconds" else f"bytes {LEVELS[what]}"
         over = figures.axis_title(shown.sweep.axis)
-        chart(of.chart, f"{name} over {shown.sweep.axis}", shown.csv, alt=f"{name} over {over}")
-        if of.growth:
-            with st.container(key=f"numbers of {what}"):
-                st.markdown(of.growth, unsafe_allow_html=True)
-            st.caption(of.note)
-        if of.steps:
-            opened = shown.sweep.axis in figures.TILES  # theory is flat there: the steps are what there is to see
-            with (
-                st.expander("What changes where the curve has a step", expanded=opened),
-                st.container(key=f"numbers of steps, {what}"),
-            ):
-                st.markdown(of.steps)
-                st.caption("Formula, the GPU's counters, and the compiler's registers and shared memory where known.")
-        if of.origin:
-            with st.expander("Where the theory comes from"):
-                layout.prose(f"Every element is read or written once per launch.\n\n{of.origin}")
+        chart(of.chart, f"{name} over {shown.sweep.axis}", alt=f"{name} over {over}")
+        _explained(of, what, shown.sweep.axis in figures.TILES)  # theory is flat there, so the steps are opened
+
+
+@repeated
+def _explained(of: Quantity, what: str, opened: bool) -> None:
+    """How a quantity grows, what changes at its steps, and where its theory comes from."""
+    if of.growth:
+        with st.container(key=f"numbers of {what}"):
+            st.markdown(of.growth, unsafe_allow_html=True)
+        st.caption(of.note)
+    if of.steps:
+        steps_of = st.expander("What changes where the curve has a step", expanded=opened)
+        with steps_of, st.container(key=f"numbers of steps, {what}"):
+            st.markdown(of.steps)
+            st.caption("Formula, the GPU's counters, and the compiler's registers and shared memory where known.")
+    if of.origin:
+        with st.expander("Where the theory comes from"):
+            layout.prose(f"Every element is read or written once per launch.\n\n{of.origin}")
 
 
 def _masked(readings: Sequence[Reading]) -> list[tuple[str, tuple[masking.Compiled, masking.Compiled]]]:
@@ -355,8 +358,7 @@ def _masked(readings: Sequence[Reading]) -> list[tuple[str, tuple[masking.Compil
 @st.fragment
 def sweep_roofline(shown: Shown) -> None:
     """The limit of each kernel at one value of the axis: a memory level, or arithmetic."""
-    values = list(dict.fromkeys(reading.experiment.values[shown.sweep.axis] for reading in shown.readings
-        if reading.seconds and reading.bytes))  # fmt: skip
+    values = _values(shown)
     if not values:
         layout.header("Roofline")
         layout.prose(
@@ -392,51 +394,71 @@ def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator, values: Sequence
             key=f"roofline of {shown.sweep.key}",
             format_func=functools.partial(figures.category, shown.sweep.axis),
         )
-    at = _at(shown, value)
-    points = at.points
+    points = _points(shown, value)
     if not points:
         st.info("No bytes were counted here, so the arithmetic intensity is unknown.")
         return
     there = {level for point in points if (level := point.level)}
     names = {name: level for level, name in roofline.LEVEL_NAMES.items() if level in there}
     level = names[pick("Bytes at", names, "roof", place=across)]
-    layout.prose("\n".join(f"- {sentence}" for sentence in roofline.nearest(points, level)))
+    of = _roofline(shown, value, level)
+    layout.prose(of.nearest)
     layout.chapter_link("speed", "What the warps wait for, measured: Speed →")
     with picture:
-        chart(_roofline(shown, value, level), "roofline", shown.csv)
-        with st.expander("Each kernel's share of each roof"), st.container(key="numbers of the roofline"):
-            st.markdown(at.shares)
-        if shown.roofs:
-            with st.expander("How the roofs were measured"):
-                st.markdown(at.measured)
-        other = roofline.other_rate(points, shown.roofs)
-        roofs = f"roofs: micro-benchmarks{other and f'; {other}'}"
-        sourced(f"{_source(shown)} · FLOPs: formula, softmax included; bytes: L2 cold; {roofs}")
+        chart(of.chart, "roofline")
+        _shares(of)
+        sourced(f"{_source(shown)} · FLOPs: formula, softmax included; bytes: L2 cold; {of.source}")
 
 
-@dataclass(frozen=True)
-class At:
-    """The roofline's points at one value of the axis; the tables of their shares of each roof, and of the roofs."""
+@dataclass(frozen=True, eq=False)
+class Roofline:
+    """The roofline of a level at one value of the axis: its chart, the nearest roof of each kernel in words, the tables
+    of the shares of each roof and of the roofs, and how both were measured.
+    """
 
-    points: Sequence[RooflinePoint]
+    chart: go.Figure
+    nearest: str
     shares: str
     measured: str
+    source: str
 
 
 @kept
-def _at(shown: Shown, value: Value) -> At:
+def _values(shown: Shown) -> Sequence[Value]:
+    """The values of the axis that have a point in a roofline."""
+    known = (reading for reading in shown.readings if reading.seconds and reading.bytes)
+    return list(dict.fromkeys(reading.experiment.values[shown.sweep.axis] for reading in known))
+
+
+@kept
+def _points(shown: Shown, value: Value) -> Sequence[RooflinePoint]:
     readings = [one for one in shown.readings if one.experiment.values[shown.sweep.axis] == value]
-    points = roofline_points(readings, shown.roofs)
-    shares = roofline.roofline_table(points) if points else ""
-    return At(points, shares, roofline.roofs_table(shown.roofs) if shown.roofs else "")
+    return roofline_points(readings, shown.roofs)
 
 
 @kept
-def _roofline(shown: Shown, value: Value, level: str) -> go.Figure:
-    points = [point for point in _at(shown, value).points if point.level == level]
-    figure = roofline.roofline(points, shown.roofs)
+def _roofline(shown: Shown, value: Value, level: str) -> Roofline:
+    every, roofs = _points(shown, value), shown.roofs
+    points = [point for point in every if point.level == level]
+    figure = roofline.roofline(points, roofs)
     titled(figure, roofline.takeaway(points))
-    return figure
+    other = roofline.other_rate(every, roofs)
+    return Roofline(
+        figure,
+        "\n".join(f"- {sentence}" for sentence in roofline.nearest(every, level)),
+        roofline.roofline_table(every),
+        roofline.roofs_table(roofs) if roofs else "",
+        f"roofs: micro-benchmarks{other and f'; {other}'}",
+    )
+
+
+@repeated
+def _shares(of: Roofline) -> None:
+    with st.expander("Each kernel's share of each roof"), st.container(key="numbers of the roofline"):
+        st.markdown(of.shares)
+    if of.measured:
+        with st.expander("How the roofs were measured"):
+            st.markdown(of.measured)
 
 
 def sweep_points(shown: Shown) -> None:
@@ -454,10 +476,20 @@ def _points_table(shown: Shown) -> str:
 def closing(shown: Shown | None) -> None:
     """Things to try, sources."""
     if shown and shown.readings:
-        about = exercises.Shown(shown.sweep, shown.readings)
         there = f"The questions compare two kernels: choose two, or open [{next(iter(READY))}](./sweeps)."
-        ask("sweeps", exercises.QUESTIONS, about, f"{shown.sweep.key} {shown.source} {len(shown.readings)}", there)
+        ask(
+            "sweeps",
+            exercises.QUESTIONS,
+            _about(shown),
+            f"{shown.sweep.key} {shown.source} {len(shown.readings)}",
+            there,
+        )
     layout.closing("sweeps")
+
+
+@kept
+def _about(shown: Shown) -> exercises.Shown:
+    return exercises.Shown(shown.sweep, shown.readings)
 
 
 def _source(shown: Shown) -> str:

@@ -95,6 +95,19 @@ def test_a_sweep_is_cancelled_and_resumed_and_keeps_what_it_had(page: Page, visi
     assert len({(row["kernel"], row["seq_len"]) for row in after}) == len(after) > len(before)
 
 
+def test_a_phone_has_plots_that_fit_with_their_labels_below(page: Page, visit):
+    page.set_viewport_size({"width": 420, "height": 900})
+    visit("sweeps?witness=formula")
+    plot = page.get_by_test_id("stPlotlyChart").first
+    expect(plot.locator(".legendtext").first).to_be_visible()
+    box = plot.locator(".main-svg").first.bounding_box()
+    assert box
+    assert 0 <= box["x"] < box["x"] + box["width"] <= 420
+    page.set_viewport_size({"width": 1440, "height": 900})
+    expect(plot.locator(".annotation-text").first).to_be_visible()
+    expect(plot.locator(".legendtext")).to_have_count(0)
+
+
 def test_a_plot_is_saved_as_a_picture_without_a_connection(page: Page, visit):
     visit("sweeps?witness=formula&image+format=PNG")
     plot = page.get_by_test_id("stPlotlyChart").first

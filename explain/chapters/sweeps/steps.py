@@ -15,7 +15,7 @@ from explain.compile.cost import occupancy
 from explain.compile.service import compiler
 from explain.experiment import Experiment, ParameterError
 from explain.figures.numbers import count, fixed, moved, number, percent, ratio, si
-from explain.figures.tables import markdown
+from explain.figures.tables import Column, markdown
 from explain.gpus import Gpu
 from explain.prediction import programs
 from kernels.traffic import tiles
@@ -49,14 +49,15 @@ def steps(sweep: Sweep, readings: Sequence[Reading], what: str, gpu: Gpu | None)
         )
         for kernel, (start, end), times, before, after in found
     )  # fmt: skip
-    return markdown(("kernel", x, "time" if what == "seconds" else "bytes", *varied), rows)
+    columns = map(Column, (x, "time" if what == "seconds" else "bytes", *varied))
+    return markdown(("kernel", *columns), rows)
 
 
 def _changed(name: str, before: Facts, after: Facts) -> str:
-    """ "1,024 → 512"; "" of what stays."""
+    """ "1,024 → 512" in two lines; "" of what stays."""
     if name not in before or name not in after or _ratio(before[name][0], after[name][0]) < SAME:
         return ""
-    return f"{before[name][1]} → {after[name][1]}"
+    return f"{before[name][1]}<br>→ {after[name][1]}"
 
 
 def _large(points: Mapping[float, float]) -> list[Step]:

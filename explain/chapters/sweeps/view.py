@@ -334,7 +334,7 @@ def _explained(of: Quantity, what: str, opened: bool) -> None:
     if of.steps:
         steps_of = st.expander("What changes where the curve has a step", expanded=opened)
         with steps_of, st.container(key=f"numbers of steps, {what}"):
-            st.markdown(of.steps)
+            st.markdown(of.steps, unsafe_allow_html=True)
             st.caption("Formula, the GPU's counters, and the compiler's registers and shared memory where known.")
     if of.origin:
         with st.expander("Where the theory comes from"):

@@ -191,7 +191,7 @@ def test_a_step_over_the_tile_is_shown_with_what_changes_there():
     times = curve(sweep, found, "flash_attention", "seconds")
     (row,) = (line for line in table.splitlines() if "FlashAttention-2 | 64 → 128" in line)
     assert numbers.ratio(times[128] / times[64]) in row
-    assert "1,024 → 512" in row  # the programs, of 16 heads and 4,096 queries
+    assert "1,024<br>→ 512" in row  # the programs, of 16 heads and 4,096 queries
     assert "FLOPs" not in table  # they stay
     assert steps.steps(sweep, [formula(e) for e in sweep.experiments], "seconds", None) == ""
     assert steps.steps(SWEEP, measured(asked=1.0), "seconds", None) == ""  # they follow a power

@@ -24,7 +24,7 @@ def gpu_choice(label: str = "GPU", without: str = "") -> Gpu:
     kept = own if returned() else st.session_state.get(CHOSEN, own)
     asked = st.query_params.get(KEY, kept)
     chosen = st.session_state[KEY] = asked if asked in options else own
-    if asked != without:
+    if asked == chosen and (not without or KEY in st.query_params):
         st.session_state[CHOSEN] = chosen
     if chosen != st.query_params.get(KEY, own):
         st.query_params[KEY] = chosen

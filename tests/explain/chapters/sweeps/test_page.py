@@ -19,6 +19,7 @@ from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment
 from explain.records import file, registry
 from explain.records.model import Point, Roof, roof_name
+from explain.ui.gpu import CHOSEN
 from explain.workers import WorkerTimeout
 from tests.explain.records import made
 from tests.explain.records.made import SHIPPED, WHERE
@@ -139,6 +140,10 @@ def test_a_prediction_is_of_a_gpu_without_a_record_and_says_why_there_is_none(he
         assert "Predicted, not measured" in texts(test)
         assert "H200" not in test.button_group(key="gpu").options
         assert len(plots(test)) == 1
+    first = page("sweeps", witness="predicted")
+    assert CHOSEN not in first.session_state  # other pages open on their own GPU
+    first.button_group(key="gpu").set_value("H100").run()
+    assert first.session_state[CHOSEN] == "H100"
     old = page("sweeps", witness="predicted", gpu="T4")
     assert not plots(old)
     assert ["compute capability 8.0" in info.value for info in old.info] == [True]

@@ -95,7 +95,7 @@ def looks(theme: Theme, other: Theme, view: int, *, every_view: bool, same_layou
     can miss the theme. It moves nothing, so two widths are enough in the other one.
     """
     if not every_view:
-        return [(1440, theme), (420, theme), (420, other)]
+        return [(1440, theme), (420, theme)]
     if view == 0:
         return [(1440, theme), (1920, theme), (1280, theme), (420, theme), (420, other), (1440, other)]
     rest: list[Look] = [(1440, other), (1440, theme), (1920, theme), (1280, theme), (420, theme)]

@@ -15,7 +15,7 @@ from kernels.catalog import TAUGHT, Kernel
 from kernels.inputs import PRESETS, Arrays, Preset, check_fit
 from kernels.parameters import ParameterError, Value, whole_number
 from kernels.recipes import preset_of
-from kernels.traffic import Traffic
+from kernels.traffic import Term, Traffic
 
 __all__ = ["Experiment", "ParameterError"]
 
@@ -82,6 +82,13 @@ class Experiment:
     def traffic(self) -> Traffic:
         """What it must move and compute, by its kernel's formula."""
         return _traffic(self)
+
+    @property
+    def whole_terms(self) -> tuple[Term, ...]:
+        """The formula's terms with each tensor's own elements. Under a causal mask they add up what each tile loads; the
+        last query sees all keys.
+        """
+        return (self.with_(causal=False) if self.values.get("causal") else self).traffic.terms
 
     def make_inputs(self) -> Arrays:
         """The arrays that its kernel takes, float32 holding values of the experiment's dtype."""

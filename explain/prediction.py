@@ -164,11 +164,10 @@ def _chosen(total: Floats, times: int) -> np.intp:
 
 def _ideal(experiment: Experiment, gpu: Gpu) -> tuple[float, float]:
     """Seconds of the bytes and of the FLOPs at full bandwidth and peak, on the SMs that have a program."""
-    traffic = experiment.traffic
-    size = sum(term.elements * term.item_bytes for term in traffic.terms)
+    size = sum(term.once for term in experiment.whole_terms)
     peak = gpu.tensor_flops_per_second if _on_tensor_cores(experiment, gpu) else gpu.fp32_flops_per_second
     busy = min(1.0, programs(experiment) / gpu.sms)
-    return size / gpu.hbm_bytes_per_second / busy, traffic.flops / peak / busy
+    return size / gpu.hbm_bytes_per_second / busy, experiment.traffic.flops / peak / busy
 
 
 def _on_tensor_cores(experiment: Experiment, gpu: Gpu) -> bool:

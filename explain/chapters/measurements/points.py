@@ -48,7 +48,7 @@ def _tensor(point: Point) -> float | None:
 def once(experiment: Experiment) -> int:
     """The bytes of every tensor that the run reads, each once."""
     read: dict[str, int] = {}
-    for term in experiment.traffic.terms:
+    for term in experiment.whole_terms:
         if not term.written:
             read[term.buffer] = max(term.once, read.get(term.buffer, 0))
     return sum(read.values())

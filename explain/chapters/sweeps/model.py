@@ -229,9 +229,7 @@ def formula(experiment: Experiment) -> Reading:
 
 def once(experiment: Experiment) -> int:
     """Bytes if every element is read or written once: the minimum at HBM for arrays far larger than L2."""
-    if experiment.values.get("causal"):  # its formula adds up what each tile loads; the last query sees all keys
-        experiment = experiment.with_(causal=False)
-    return sum(term.elements * term.item_bytes for term in experiment.traffic.terms)
+    return sum(term.once for term in experiment.whole_terms)
 
 
 def of_point(point: Point) -> Reading:

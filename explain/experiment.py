@@ -85,8 +85,8 @@ class Experiment:
 
     @property
     def whole_terms(self) -> tuple[Term, ...]:
-        """The formula's terms with each tensor's own elements. Under a causal mask they add up what each tile loads; the
-        last query sees all keys.
+        """The formula's terms with each tensor's own elements. Under a causal mask they add up what each tile loads;
+        the last query sees all keys.
         """
         return (self.with_(causal=False) if self.values.get("causal") else self).traffic.terms
 

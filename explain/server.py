@@ -9,7 +9,7 @@ import hashlib
 import importlib
 import re
 import webbrowser
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from streamlit.runtime import Runtime, app_session
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
 from streamlit.runtime.pages_manager import PagesManager
+from streamlit.runtime.state import SafeSessionState
 
 from explain import contents, door, scripts
 from explain.player import files
@@ -144,8 +145,27 @@ def _expect_a_hall() -> None:
     kept = MemorySessionStorage(SESSIONS, st.get_option("server.disconnectedSessionTTL"))
     Runtime.instance()._session_mgr._session_storage = kept  # type: ignore[attr-defined]
     app_session._populate_theme_msg = _made_once(app_session._populate_theme_msg)
+    SafeSessionState.filtered_state = property(_State)  # type: ignore[assignment, method-assign]
     if st.get_option("server.fileWatcherType") == "none":  # it looks at all modules for each reader who is back: 90 ms
         AppSession.register_file_watchers = _watch_nothing  # type: ignore[method-assign, assignment]
+
+
+class _State(Mapping[str, Any]):
+    """A session's values, each read when it is asked for. Streamlit reads all of them for each control that is drawn,
+    to look for the control's own.
+    """
+
+    def __init__(self, state: SafeSessionState) -> None:
+        self._state = state
+
+    def __getitem__(self, name: str) -> Any:
+        return self._state[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._state._state.filtered_state)
+
+    def __len__(self) -> int:
+        return len(self._state._state.filtered_state)
 
 
 def _made_once(populate: Callable[..., None]) -> Callable[..., None]:

@@ -17,12 +17,12 @@ def returned() -> bool:
     return context is not None and context.is_history_navigation
 
 
-def asked(name: str) -> str | None:
-    """The value of `name` in the page's address, None without one. A number may have a hyphen or a minus sign there:
-    "-200" and "−200" are the same.
+def query() -> dict[str, str]:
+    """The values in the page's address, by name, read at once: Streamlit takes a while for each question.
+
+    A number may have a hyphen or a minus sign there: "-200" and "−200" are the same.
     """
-    value = st.query_params.get(name)
-    return None if value is None else value.replace("−", "-")
+    return {name: value.replace("−", "-") for name, value in st.query_params.to_dict().items()}
 
 
 def here() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from explain import data
 from explain.experiment import Experiment, ParameterError
-from explain.ui.address import asked, here, returned
+from explain.ui.address import here, query, returned
 from explain.ui.repeat import repeated
 from kernels.catalog import KERNELS, TAUGHT
 from kernels.inputs import PRESETS
@@ -59,11 +60,9 @@ def controls(
     parameters = {parameter.name: parameter for parameter in default.entry.parameters}
     widths = [5 if name == "inputs" else 2.5 if parameters[name].kind == "flag" else 4 for name in names]
     row = a_row or [*widths, *[2.5] * bool(folded)]
-    columns = [column for _ in range(0, len(names), a_row or len(names)) for column in _row(row)]
-    places = dict(zip(names, columns, strict=False))
-    if folded:
-        with columns[len(names)], st.container(key=f"folded {state}"):
-            places |= dict.fromkeys(folded, st.popover("More", width="stretch"))
+    behind = f"folded {state}" if folded else ""
+    columns = [column for _ in range(0, len(names), a_row or len(names)) for column in _row(row, behind)]
+    places = dict(zip(names, columns, strict=False)) | dict.fromkeys(folded, columns[-1])
     for name, place in places.items():
         with place:
             if name == "inputs":
@@ -82,9 +81,13 @@ def controls(
 
 
 @repeated
-def _row(widths: int | Sequence[float]) -> tuple[DeltaGenerator, ...]:
-    """Places for controls, beside each other."""
-    return tuple(st.columns(widths))
+def _row(widths: int | Sequence[float], folded: str) -> tuple[DeltaGenerator, ...]:
+    """Places for controls, beside each other; then, if it has a key, what opens from a button in the last of them."""
+    columns = st.columns(widths)
+    if not folded:
+        return tuple(columns)
+    with columns[-1], st.container(key=folded):
+        return (*columns, st.popover("More", width="stretch"))
 
 
 def _current(address: _Address, keys: Mapping[str, str]) -> tuple[Experiment, ParameterError | None]:
@@ -94,15 +97,14 @@ def _current(address: _Address, keys: Mapping[str, str]) -> tuple[Experiment, Pa
     """
     current, error = address.current()
     memory, shown = address.memory, f"{address.state}: shown"
-    known = all(key in st.session_state for key in keys.values())
-    if known and memory.get(shown) == current:
-        chosen = {name: st.session_state[key] for name, key in keys.items()}
-        if not chosen.items() <= _choices(current).items():
-            try:
-                current, error = _fits_screen(_changed(current, chosen)), None
-                address.choose(current)
-            except ParameterError as refused:
-                memory[address.state], error = (current, None), refused
+    chosen = {name: st.session_state.get(key, ...) for name, key in keys.items()}
+    known = ... not in chosen.values()
+    if known and memory.get(shown) == current and not chosen.items() <= _choices(current).items():
+        try:
+            current, error = _fits_screen(_changed(current, chosen)), None
+            address.choose(current)
+        except ParameterError as refused:
+            memory[address.state], error = (current, None), refused
     if not known or memory.get(shown) != current:
         choices = _choices(current)
         st.session_state.update({key: choices[name] for name, key in keys.items()})
@@ -199,16 +201,16 @@ class _Address:
 
     def current(self) -> tuple[Experiment, ParameterError | None]:
         """The session's experiment, or the address's if that has changed (a link, Back); and the address's error."""
-        found = {name: asked(f"{self.prefix}{name}") for name in self.default.to_query()}
-        query = {name: value for name, value in found.items() if value is not None}
-        given = {name: value for name, value in query.items() if (name, value) != ("kernel", self.default.kernel)}
+        found = query()
+        own = {name: found[key] for name in self.default.to_query() if (key := f"{self.prefix}{name}") in found}
+        given = {name: value for name, value in own.items() if (name, value) != ("kernel", self.default.kernel)}
         state, memory = self.state, self.memory
         # Streamlit forgets controls and address when the page changes.
         arrived = self.key("inputs") not in st.session_state
         if state in memory and arrived and not given and not returned():
             self.choose(memory[state][0])
         elif state not in memory or given != memory[f"{state}: address"]:
-            memory[state], memory[f"{state}: address"] = self._parse(query), given
+            memory[state], memory[f"{state}: address"] = self._parse(own), given
         experiment, error = memory[state]
         return experiment, error
 
@@ -222,26 +224,26 @@ class _Address:
         That is each value that differs from `default` or is in the address already; all values for another preset,
         which has its own defaults.
         """
-        own, known = experiment.to_query(), self.default.to_query()
+        own, known, there = experiment.to_query(), self.default.to_query(), query()
         preset = experiment.inputs != self.default.inputs
-        query = {
+        kept = {
             name: value
             for name, value in own.items()
-            if f"{self.prefix}{name}" in st.query_params
+            if f"{self.prefix}{name}" in there
             or (bool(self.prefix) if name == "kernel" else preset or value != known[name])
         }
         self.memory[self.state] = experiment, None
         self.memory[f"{self.state}: address"] = {
-            name: value for name, value in query.items() if (name, value) != ("kernel", self.default.kernel)
+            name: value for name, value in kept.items() if (name, value) != ("kernel", self.default.kernel)
         }
-        return {f"{self.prefix}{name}": value for name, value in query.items()}
+        return {f"{self.prefix}{name}": value for name, value in kept.items()}
 
-    def _parse(self, query: Mapping[str, str]) -> tuple[Experiment, ParameterError | None]:
+    def _parse(self, asked: Mapping[str, str]) -> tuple[Experiment, ParameterError | None]:
         default = self.default
-        another = query.get("kernel", default.kernel) != default.kernel
+        another = asked.get("kernel", default.kernel) != default.kernel
         own = {} if another else {n: v for n, v in default.to_query().items() if n not in (*_SIZES, "inputs", "seed")}
         try:
-            experiment = Experiment.from_query({**own, **query}, default)
+            experiment = Experiment.from_query({**own, **asked}, default)
             if experiment.kernel != default.kernel:
                 raise ParameterError("kernel", experiment.kernel, f"this page shows {default.kernel}")
             return _fits_screen(experiment), None
@@ -257,11 +259,12 @@ def choose(experiments: Mapping[str, Experiment], default: Callable[[str], Exper
     _write(chosen)
 
 
-def _write(query: Mapping[str, str]) -> None:
+def _write(chosen: Mapping[str, str]) -> None:
     """Writes the page's address at once, so Back undoes it at once, without the old run's step and caption."""
-    if any(st.query_params.get(name) != value for name, value in query.items()):
-        old = {name: "" for name in ("step", "caption") if name in st.query_params}
-        st.query_params.update({**query, **old})
+    there = st.query_params.to_dict()
+    if not chosen.items() <= there.items():
+        old = dict.fromkeys({"step", "caption"} & there.keys(), "")
+        st.query_params.update(dict(chosen) | old)
 
 
 def _largest(experiment: Experiment) -> Mapping[str, int]:
@@ -283,8 +286,13 @@ def _fits_screen(experiment: Experiment) -> Experiment:
 
 def _preset(current: Experiment, presets: Sequence[str], key: str) -> None:
     options = list(presets) if current.inputs in presets else [current.inputs, *presets]
-    told = "\n".join(f"- **{_title(name)}**: {preset_of(name).help}" for name in options)
-    st.selectbox(LABELS["inputs"], options, key=key, format_func=_title, help=told)
+    st.selectbox(LABELS["inputs"], options, key=key, format_func=_title, help=_told(tuple(options)))
+
+
+@functools.lru_cache
+def _told(presets: Sequence[str]) -> str:
+    """What each of them is, as a list."""
+    return "\n".join(f"- **{_title(name)}**: {preset_of(name).help}" for name in presets)
 
 
 def _title(preset: str) -> str:

@@ -38,7 +38,7 @@ def ask(
     """
     st.header("Things to try", anchor=False)
     if fitting := [question for question in questions if question.asked(context)]:
-        st.fragment(_ask)(room, fitting, context, shown)
+        _ask(room, fitting, context, shown)
     else:
         st.caption(otherwise)
 
@@ -62,6 +62,7 @@ def _totals() -> str:
     return json.dumps({page.stem: total for page in contents.pages() if (total := len(of_room(page.stem)))})
 
 
+@st.fragment
 def _ask(room: str, questions: Sequence[Question[Any]], context: Any, shown: str) -> None:
     key = f"exercises {room}"
     verdicts: dict[str, tuple[str, str, Verdict | str]] = st.session_state.setdefault(f"{key}: verdicts", {})

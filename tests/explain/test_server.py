@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import streamlit as st
 from starlette.requests import Request
+from streamlit.runtime.state import SafeSessionState, SessionState
 
 from explain import contents, server
 
@@ -36,3 +37,23 @@ def test_a_page_asks_for_all_scripts_of_its_parts_at_once(path, parts):
     imported = {name for file in named for name in re.findall(r'from"\./([\w.-]+\.js)"', file.read_text("utf-8"))}
     assert not [name for name in imported if name not in html]
     assert len(re.findall(r"modulepreload", html)) < 0.4 * len(list(scripts.glob("*.js")))
+
+
+def test_a_control_finds_its_own_value_as_among_all_of_the_session(monkeypatch):
+    state = SafeSessionState(SessionState(), lambda: None)
+    state["cleared"], state["chosen"] = None, 3
+    known = state.filtered_state
+    monkeypatch.setattr(SafeSessionState, "filtered_state", property(server._State))
+    monkeypatch.setattr(SessionState, "filtered_state", property(lambda _: pytest.fail("read all")))
+    found = state.filtered_state
+    assert {name: found[name] for name in known if name in found} == known
+    assert "another" not in found
+
+
+def test_all_values_of_a_session_are_still_to_be_had(monkeypatch):
+    state = SafeSessionState(SessionState(), lambda: None)
+    state["chosen"] = 3
+    known = state.filtered_state
+    monkeypatch.setattr(SafeSessionState, "filtered_state", property(server._State))
+    assert dict(state.filtered_state) == known
+    assert len(state.filtered_state) == 1

@@ -93,6 +93,7 @@ def largest_tensor() -> None:
         st.caption(f"16 bits: {ITEM_BYTES} bytes per number. {figures.sources(LAYERS)}")
 
 
+@repeated
 def online(experiment: Experiment, traces: Sequence[Trace]) -> None:
     """One token's m and ℓ over the tiles of the vocabulary, from the trace, and its loss."""
     if not traces or experiment.kernel == KERNEL_OF[BACKWARD]:
@@ -122,6 +123,7 @@ def online(experiment: Experiment, traces: Sequence[Trace]) -> None:
             )
 
 
+@repeated
 def never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
     """The bytes with and without the logits: this run, by formula and trace, and a training step's, by formula."""
     fused, standard = (experiment.through(KERNEL_OF[way]) for way in (FUSED, STANDARD))
@@ -197,6 +199,7 @@ def forward_flops(experiment: Experiment) -> int:
     return Experiment.of(KERNEL_OF[FUSED], own, experiment.inputs, experiment.seed).traffic.flops_of("matmul")
 
 
+@repeated
 def how_fast() -> None:
     """Times and peak memory, where the committed file has them."""
     found = measured.measured()
@@ -226,6 +229,7 @@ def _bars(found: measured.Measured, dim: int) -> None:
     pictures.drawing(*(figures.measured_bars(cases, narrow=narrow) for narrow in (False, True)))
 
 
+@repeated
 def which_token_counts() -> None:
     """ignore_index, and the mean over no token."""
     with layout.part(

@@ -24,6 +24,7 @@ from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
 from explain.ui.gpu import gpu_choice
+from explain.ui.repeat import repeated
 from kernels.parameters import ALIGNMENTS
 from kernels.traffic_decoding import merge_bytes
 
@@ -98,6 +99,7 @@ def step_through(view: str, experiments: list[Experiment]) -> Runs:
     return tuple(zip(experiments, traces, strict=False))
 
 
+@repeated
 def _parts(experiment: Experiment, trace: Trace) -> None:
     """The two launches in words, over time, and in bytes."""
     p = experiment.values
@@ -198,6 +200,7 @@ def caches(gpu: Gpu) -> None:
             st.markdown(figures.caches_table(tokens))
 
 
+@repeated
 def no_help() -> None:
     """Where FlashAttention saves nothing."""
     long = 8192
@@ -238,6 +241,7 @@ def both_masks() -> None:
         )
 
 
+@repeated
 def measured() -> None:
     """The fast kernel's committed times."""
     result = load()

@@ -164,6 +164,7 @@ def merging_orders() -> None:
         layout.prose(words)
 
 
+@repeated
 def growth() -> None:
     """The error over many tiles of keys."""
     found = {dtype: ways_to_compute.long_rows(dtype) for dtype in ("fp32", "fp16")}
@@ -185,6 +186,7 @@ def growth() -> None:
         )
 
 
+@repeated
 def base_2() -> None:
     """Why log₂ e is folded into the scale, and the lines that do it."""
     with layout.part(

@@ -20,6 +20,7 @@ from explain.plain import made
 from explain.trace.model import Trace
 from explain.ui.follow import on_request
 from explain.ui.layout import prose
+from explain.ui.repeat import repeated
 
 
 def on_device(experiment: Experiment, trace: Trace) -> None:
@@ -44,7 +45,9 @@ def on_device(experiment: Experiment, trace: Trace) -> None:
         _show(*job.result)
 
 
+@repeated
 def _recorded_on_device(experiment: Experiment) -> None:
+    """What the shipped record says of it."""
     record = recordings.measured("verification-h200")
     if record is not None and record["opening"]["experiment"] == experiment.to_json():
         _show(made(Measurement, record["opening"]), record["states"], source="recorded")

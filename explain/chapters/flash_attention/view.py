@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from explain import lessons
@@ -17,10 +19,12 @@ from explain.figures.numbers import count, ratio
 from explain.gpus import Gpu, known_as
 from explain.prediction import fitted
 from explain.records import registry
+from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.compiling import once_compiled, source
 from explain.ui.exercises import ask
 from explain.ui.gpu import gpu_choice
+from explain.ui.repeat import repeated
 from kernels.edits import source_of
 from kernels.parameters import ITEM_BYTES
 
@@ -62,6 +66,16 @@ def choose(*folded: str) -> Experiment:
 def step_through(experiment: Experiment) -> Shown:
     """One run in the player, its bytes counted twice, and the same kernel on the GPU."""
     traces = stepper.stepper([experiment], key="flash attention", chapter="flash_attention")
+    _bytes(experiment, traces)
+    if traces:
+        gpu_view.on_device(experiment, traces[0])
+    _faster_from()
+    return Shown(STEP, tuple(zip([experiment], traces, strict=False)))
+
+
+@repeated
+def _bytes(experiment: Experiment, traces: Sequence[Trace]) -> None:
+    """The bytes of standard attention and of FlashAttention, at this run's N and at a long text's."""
     words, picture = layout.sides("HBM bytes: standard attention and FlashAttention")
     with words:
         layout.prose(
@@ -91,10 +105,6 @@ def step_through(experiment: Experiment) -> Shown:
         )
         if traces:
             stepper.traffic_table(experiment, traces[0])
-    if traces:
-        gpu_view.on_device(experiment, traces[0])
-    _faster_from()
-    return Shown(STEP, tuple(zip([experiment], traces, strict=False)))
 
 
 @st.fragment

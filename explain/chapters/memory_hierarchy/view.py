@@ -14,6 +14,7 @@ from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
 from explain.ui.gpu import gpu_choice
+from explain.ui.repeat import repeated
 
 HEADS = 16
 """How many heads the sizes of S and P are also given for."""
@@ -45,6 +46,7 @@ def capacities(gpu: Gpu, logarithmic: bool) -> None:
         pictures.drawing(figures.sizes(gpu), figures.sizes(gpu, narrow=True))
 
 
+@repeated
 def load_times(gpu: Gpu, logarithmic: bool) -> None:
     """How long a load from each level takes."""
     how = (
@@ -82,23 +84,30 @@ def standard_attention() -> tuple[Experiment, list[Trace]]:
         )
     traces = stepper.stepper([experiment], key="standard attention", chapter="memory_hierarchy")
     if traces:
-        own, long = figures.share_of_scores(experiment), figures.share_of_scores(lessons.LONG)
-        at = lessons.LONG.values
-        with layout.part(
-            "Every trip to HBM, counted",
-            "Launch 1 writes S. Launch 2 reads S back, takes the softmax of its rows and writes P. Launch 3 reads P "
-            "back. S and P have a row for each query and a column for each key. Each is written once, read once and "
-            f"thrown away.\n\nIn this run, in {experiment.values['dtype']}, they are **{percent(own)}** of the bytes. "
-            "Q, K, V and O are the rest: small tiles read Q, K and V again and again. Larger tiles read them less "
-            f"often, and S and P move as before. At N = {count(at['seq_len'])}, d = {at['head_dim']}, {at['dtype']}, "
-            f"with tiles of {at['block_m']} × {at['block_n']}, S and P are **{percent(long)}**.",
-        ):
-            wide, narrow = (figures.trips_picture(experiment, traces[0], narrow=one) for one in (False, True))
-            pictures.drawing(wide, narrow)
-            st.markdown(figures.trips_total(experiment, traces[0]))
+        _trips(experiment, traces[0])
     return experiment, traces
 
 
+@repeated
+def _trips(experiment: Experiment, trace: Trace) -> None:
+    """Every trip to HBM, and which share of the bytes S and P are."""
+    own, long = figures.share_of_scores(experiment), figures.share_of_scores(lessons.LONG)
+    at = lessons.LONG.values
+    with layout.part(
+        "Every trip to HBM, counted",
+        "Launch 1 writes S. Launch 2 reads S back, takes the softmax of its rows and writes P. Launch 3 reads P "
+        "back. S and P have a row for each query and a column for each key. Each is written once, read once and "
+        f"thrown away.\n\nIn this run, in {experiment.values['dtype']}, they are **{percent(own)}** of the bytes. "
+        "Q, K, V and O are the rest: small tiles read Q, K and V again and again. Larger tiles read them less "
+        f"often, and S and P move as before. At N = {count(at['seq_len'])}, d = {at['head_dim']}, {at['dtype']}, "
+        f"with tiles of {at['block_m']} × {at['block_n']}, S and P are **{percent(long)}**.",
+    ):
+        wide, narrow = (figures.trips_picture(experiment, trace, narrow=one) for one in (False, True))
+        pictures.drawing(wide, narrow)
+        st.markdown(figures.trips_total(experiment, trace))
+
+
+@repeated
 def tiled_reads(experiment: Experiment, traces: list[Trace]) -> None:
     """How often a tiled matmul reads each element."""
     with layout.part(

@@ -15,7 +15,7 @@ from explain.experiment import Experiment
 from explain.figures.numbers import count, number
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
-from explain.ui.address import asked
+from explain.ui.address import query
 from explain.ui.exercises import ask
 
 Runs = tuple[Sequence[Experiment], Sequence[Trace]]
@@ -80,7 +80,7 @@ def six_logits(charts: tuple[DeltaGenerator, DeltaGenerator]) -> None:
         st.button("+ 100: naive breaks", on_click=_add, args=(100,), type="primary")
         st.button("Back to 0", on_click=_add, args=(0,))
     shifts = {str(shift): shift for shift in figures.SHIFTS}
-    st.session_state["add"] = shifts.get((asked("add") or "").replace(",", ""), 0)
+    st.session_state["add"] = shifts.get(query().get("add", "").replace(",", ""), 0)
     added = st.segmented_control(
         "Add to all logits",
         figures.SHIFTS,

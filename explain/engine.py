@@ -314,8 +314,12 @@ def nvidia_driver() -> bool:
 
 def cache_folder() -> Path:
     """The folder of the traces and outputs made on this machine; the variable TILESCOPE_CACHE names another place."""
-    folder = os.environ.get("TILESCOPE_CACHE") or platformdirs.user_cache_dir("tilescope", appauthor=False)
-    return Path(folder) / "traces"
+    return Path(os.environ.get("TILESCOPE_CACHE") or _users_cache()) / "traces"
+
+
+@functools.cache
+def _users_cache() -> str:
+    return platformdirs.user_cache_dir("tilescope", appauthor=False)
 
 
 @functools.cache

@@ -157,8 +157,17 @@ def of(chapter: str) -> tuple[Tour, ...]:
 
 def through(experiments: Sequence[Experiment], chapter: str) -> Tour | None:
     """The tour through these runs: the chapter's own, else another chapter's; None without one."""
-    found = [tour for tour in shipped() if tour.runs == tuple(experiments)]
+    found = _by_runs().get(tuple(experiments), ())
     return min(found, key=lambda tour: tour.chapter != chapter, default=None)
+
+
+@functools.cache
+def _by_runs() -> Mapping[tuple[Experiment, ...], list[Tour]]:
+    """The shipped tours through the same runs."""
+    found: dict[tuple[Experiment, ...], list[Tour]] = {}
+    for tour in shipped():
+        found.setdefault(tour.runs, []).append(tour)
+    return found
 
 
 def named(target: str) -> Tour:

@@ -11,6 +11,4 @@ with layout.chapter(
     view.capacities(gpu, logarithmic)
 view.load_times(gpu, logarithmic)
 view.scores(gpu)
-experiment, traces = view.standard_attention()
-view.tiled_reads(experiment, traces)
-view.closing(gpu, experiment, traces)
+view.one_run(gpu)

@@ -17,8 +17,10 @@ from explain.compile.service import Answer, compiler
 from explain.experiment import Experiment
 from explain.figures.numbers import count, ratio
 from explain.gpus import Gpu, known_as
+from explain.kept import kept
 from explain.prediction import fitted
 from explain.records import registry
+from explain.records.model import Record
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.compiling import once_compiled, source
@@ -116,7 +118,24 @@ def _faster_from() -> None:
     told, picture = st.columns([1, 2], gap="large")
     with told:
         gpu = gpu_choice()
-    records = [one.record for one in registry.entries()[0] if known_as(one.record.gpu) == gpu.name]
+    records = tuple(one.record for one in registry.entries()[0] if known_as(one.record.gpu) == gpu.name)
+    if (found := _lengths(gpu, records, recorded)) is None:
+        return
+    answer, drawn, source = found
+    with told:
+        layout.prose(answer)
+        layout.chapter_link("sweeps", "Sweeps: the bytes and times of every N →")
+    with picture:
+        if drawn:
+            pictures.drawing(*drawn)
+        st.caption(source)
+
+
+@kept
+def _lengths(gpu: Gpu, records: Sequence[Record], recorded: Record) -> tuple[str, Sequence[str], str] | None:
+    """From which N on FlashAttention is faster, its pictures, and where the times come from: the first of `records`
+    that has them, else a prediction from `recorded`; None without either.
+    """
     measured = next(filter(None, map(lengths.of, records)), None)
     model = fitted(recorded)
     if measured is not None:
@@ -127,15 +146,9 @@ def _faster_from() -> None:
         answer = lengths.predicted_answer(seconds, gpu)
         source = f"{model.told}. To measure your own GPU: `python -m explain measure`"
     else:
-        return
-    with told:
-        layout.prose(answer)
-        layout.chapter_link("sweeps", "Sweeps: the bytes and times of every N →")
-    with picture:
-        if seconds:
-            wide, narrow = (figures.crossing_chart(seconds, measured is None, narrow=one) for one in (False, True))
-            pictures.drawing(wide, narrow)
-        st.caption(source)
+        return None
+    both = (False, True) if seconds else ()
+    return answer, [figures.crossing_chart(seconds, measured is None, narrow=one) for one in both], source
 
 
 def choose_tile() -> tuple[Experiment, Gpu]:

@@ -68,6 +68,14 @@ def load_times(gpu: Gpu, logarithmic: bool) -> None:
             st.info(f"No latency of the {gpu.name} is published. Choose another GPU to see what a load costs.")
 
 
+@st.fragment  # its controls redraw this and nothing above
+def one_run(gpu: Gpu) -> None:
+    """One run of standard attention, and what the page says and asks about it."""
+    experiment, traces = standard_attention()
+    tiled_reads(experiment, traces)
+    closing(gpu, experiment, traces)
+
+
 def standard_attention() -> tuple[Experiment, list[Trace]]:
     """Standard attention in the player, and every trip of its data to HBM."""
     with layout.part(

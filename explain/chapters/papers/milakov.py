@@ -6,6 +6,7 @@ The paper prints curves without numbers. Its measurements are given here as its 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -106,6 +107,7 @@ LARGER_K: tuple[Said, ...] = tuple(_said(**one) for one in _DATA["larger_k"])
 """The speedup of the fused kernel by K; the paper does not say at which V."""
 
 
+@functools.cache
 def experiment(kernel: str, batch: int, cols: int, k: int = K) -> Experiment:
     """One point: a float32 matrix, batch × cols; one program per row; tiles as long as the row, up to LARGEST_TILE."""
     given: dict[str, object] = {"rows": batch, "cols": cols}
@@ -117,6 +119,7 @@ def experiment(kernel: str, batch: int, cols: int, k: int = K) -> Experiment:
     return Experiment.of(kernel, given, "normal")
 
 
+@functools.cache
 def counting(kernel: str) -> Experiment:
     """The run that is traced for the accesses: one row of 64 elements in four tiles."""
     given: dict[str, object] = {"rows": 1, "cols": 64, "block_n": 16}

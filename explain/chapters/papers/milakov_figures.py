@@ -13,6 +13,7 @@ from explain.figures.lines import Line, chart, colour_of
 from explain.figures.numbers import count, duration, number, percent, ratio, si
 from explain.figures.tables import Column, markdown
 from explain.gpus import card
+from explain.kept import kept
 from explain.records.model import Record
 from kernels.catalog import KERNELS
 
@@ -24,6 +25,7 @@ def _label(records: Mapping[str, Record], kernel: str, name: str) -> str:
     return KERNELS[kernel].short + (f", {name}" if len(records) > 1 else "")
 
 
+@kept
 def softmax_verdict(figure: milakov.Figure, record: Record) -> str:
     """The last speedup that the paper states for a figure, beside ours; Markdown, "" if it was not measured."""
     said = figure.said[-1]
@@ -148,6 +150,7 @@ def _kept(record: Record) -> tuple[int | None, int | None, int | None]:
     return once, again, near
 
 
+@kept
 def knee_words(record: Record) -> str:
     """From which V on online softmax is faster, which cache stops holding the rows there, and the longest rows that
     fit L2; a Markdown list."""

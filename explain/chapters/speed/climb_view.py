@@ -9,7 +9,7 @@ import streamlit as st
 
 from explain.chapters.speed import climb_figures, readable, results, rungs, timeline
 from explain.chapters.speed.results import TABLES, Case, Limit, Variant
-from explain.chapters.speed.rungs import BY_NAME, RUNGS, Step
+from explain.chapters.speed.rungs import BY_NAME, RUNGS, Rung, Step
 from explain.chapters.speed.timeline import Timeline
 from explain.chapters.speed.view import METHOD, Chosen, time_here, traced_instead
 from explain.chapters.sweeps import masking
@@ -25,6 +25,7 @@ from explain.ui.code import show_code
 from explain.ui.controls import option
 from explain.ui.layout import header, part, prose, sides
 from explain.ui.pictures import drawing, pressable, pressed
+from explain.ui.repeat import repeated
 from kernels.digest import digest_of
 
 OPENING = "bf16"
@@ -63,13 +64,19 @@ def climb(shown: Chosen | None) -> None:
         sourced(f"{case.named} · {shown.result.source(shown.case.table)}")
     _rung(next(step for step in steps if step.rung.name == name), shown)
     if shown:
-        if said := shown.readable:
-            with st.expander("Our readable kernel, and why exp2 gains more there and in Sweeps"):
-                prose("\n\n".join(said))
-        with st.expander("How these times were measured, and what they count"):
-            prose(METHOD + "\n".join(f"- {one}" for one in _counts(shown)))
-        if shown.case.causal:
-            _masked(shown)
+        _more(shown)
+
+
+@repeated
+def _more(shown: Chosen) -> None:
+    """Below the climb: the readable kernel, how the times were measured, and what a causal mask costs."""
+    if said := shown.readable:
+        with st.expander("Our readable kernel, and why exp2 gains more there and in Sweeps"):
+            prose("\n\n".join(said))
+    with st.expander("How these times were measured, and what they count"):
+        prose(METHOD + "\n".join(f"- {one}" for one in _counts(shown)))
+    if shown.case.causal:
+        _masked(shown)
 
 
 def _columns(wide: str, steps: tuple[Step, ...], libraries: tuple[Variant, ...], peak: Limit | None, name: str) -> None:
@@ -140,22 +147,28 @@ def _rung(step: Step, shown: Chosen | None) -> None:
         prose(f"**Accepts.** {rung.takes}")
         traced_instead(rung.gluon, rung.twin)
     with code:
-        if lower:
-            new, changes, whole = st.tabs(["What is new", "All changes", "The whole kernel"])
-            with new:
-                _code(rungs.news(rung), "diff")
-                st.caption(f"`{rung.place}`, from {lower.file} to {rung.file}: green is new, red is gone")
-                if rungs.news(rung).count("\n") > LINES:  # so its line may be out of sight
-                    prose(f"The line that does it, {rung.line_number} in the file:")
-                    show_code(rung.line, "python")
-            with changes:
-                _code(rungs.difference(rung), "diff")
-                st.caption("parameters and launch too")
-        else:
-            (whole,) = st.tabs(["The whole kernel"])
-        with whole:
-            _code(rung.source, "python")
-            st.caption("without its imports")
+        _code_of(rung, lower)
+
+
+@repeated
+def _code_of(rung: Rung, lower: Rung | None) -> None:
+    """A rung's code: what is new in it, all that changes from the rung below, the whole kernel."""
+    if lower:
+        new, changes, whole = st.tabs(["What is new", "All changes", "The whole kernel"])
+        with new:
+            _code(rungs.news(rung), "diff")
+            st.caption(f"`{rung.place}`, from {lower.file} to {rung.file}: green is new, red is gone")
+            if rungs.news(rung).count("\n") > LINES:  # so its line may be out of sight
+                prose(f"The line that does it, {rung.line_number} in the file:")
+                show_code(rung.line, "python")
+        with changes:
+            _code(rungs.difference(rung), "diff")
+            st.caption("parameters and launch too")
+    else:
+        (whole,) = st.tabs(["The whole kernel"])
+    with whole:
+        _code(rung.source, "python")
+        st.caption("without its imports")
 
 
 def _with_mask(step: Step, shown: Chosen | None) -> str:
@@ -189,7 +202,6 @@ def _timed_here(experiment: Experiment, case: Case) -> None:
         st.caption(f"hardware · {gpu}, now · {timing.method}; not interleaved with the other kernels")
 
 
-@st.fragment
 def under_the_roofline(shown: Chosen) -> None:
     """The timed rungs under the GPU's roofs."""
     if shown.roofline is None or shown.record is None:
@@ -208,6 +220,7 @@ def under_the_roofline(shown: Chosen) -> None:
         sourced(f"FLOPs and bytes: formula, {shown.case.words} · times: {times} · {measured}")
 
 
+@repeated
 def counted(shown: Chosen) -> None:
     """What the GPU counted of the rungs: tensor-core use, bytes, and why warps wait; or how to count it."""
     found = shown.counted

@@ -36,6 +36,7 @@ from explain.ui.exercises import ask
 from explain.ui.follow import on_request, once_known
 from explain.ui.layout import chapter_link, part, prose, sides
 from explain.ui.pictures import drawing
+from explain.ui.repeat import repeated
 from kernels.catalog import KERNELS
 
 METHOD = """
@@ -284,6 +285,7 @@ def _forget() -> None:
         st.query_params.pop(f"{OTHERS}{name}", None)
 
 
+@repeated
 def _bars(shown: Chosen) -> None:
     """The case's variants as bars."""
     case, limit, result = shown.case, shown.limit, shown.result
@@ -316,6 +318,7 @@ def curve(shown: Chosen) -> None:
     sourced(ours * dispatched + shown.result.source(case.table))
 
 
+@repeated
 def shapes(shown: Chosen) -> None:
     """Every shape of the table, as speedups."""
     with st.expander("Every shape, as speedups"), st.container(key="numbers of speed"):

@@ -15,6 +15,7 @@ import streamlit as st
 from explain import contents
 from explain.exercises import C, Question, Verdict, check, of_room
 from explain.ui import terms
+from explain.ui.repeat import repeated
 from explain.workers import WorkerError
 
 _LOOK = Path(__file__).parent.parent / "look"
@@ -36,7 +37,7 @@ def ask(
     `shown` names the context, such as the keys of its experiments: a verdict disappears when it changes. Where none
     fits, `otherwise` says where there are some.
     """
-    st.header("Things to try", anchor=False)
+    _heading()
     if fitting := [question for question in questions if question.asked(context)]:
         _ask(room, fitting, context, shown)
     else:
@@ -60,6 +61,11 @@ def mark(room: str) -> str:
 def _totals() -> str:
     """Each room's number of questions, as JSON: for a mapping within the data Streamlit would import pandas."""
     return json.dumps({page.stem: total for page in contents.pages() if (total := len(of_room(page.stem)))})
+
+
+@repeated
+def _heading() -> None:
+    st.header("Things to try", anchor=False)
 
 
 @st.fragment

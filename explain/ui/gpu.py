@@ -22,11 +22,12 @@ def gpu_choice(label: str = "GPU", without: str = "") -> Gpu:
     here = known_as(status.gpu) if status else None
     own = next(one for one in (here, DEFAULT, *options) if one in options)
     kept = own if returned() else st.session_state.get(CHOSEN, own)
-    asked = st.query_params.get(KEY, kept)
-    chosen = st.session_state[KEY] = asked if asked in options else own
-    if asked == chosen and (not without or KEY in st.query_params):
+    asked = st.query_params.get(KEY)
+    wanted = kept if asked is None else asked
+    chosen = st.session_state[KEY] = wanted if wanted in options else own
+    if wanted == chosen and (not without or asked is not None):
         st.session_state[CHOSEN] = chosen
-    if chosen != st.query_params.get(KEY, own):
+    if chosen != (own if asked is None else asked):
         st.query_params[KEY] = chosen
     st.segmented_control(
         label, options, required=True, key=KEY, on_change=lambda: st.query_params.update({KEY: st.session_state[KEY]}),

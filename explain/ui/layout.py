@@ -152,7 +152,7 @@ def sides(heading: str, wide: float = 2) -> tuple[DeltaGenerator, DeltaGenerator
     column, picture = st.columns([1, wide], gap="large")
     with column:
         header(heading)
-    return column.container(key=f"words: {heading}"), picture
+    return column, picture
 
 
 @repeated

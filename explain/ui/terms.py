@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.runtime.scriptrunner_utils.script_run_context import ScriptRunContext
 
 from explain import glossary
 
@@ -52,15 +55,28 @@ class Said:
         return True
 
 
+class _Run(threading.local):
+    """The run that a thread is in, and what its page has said. Each part of a page asks, and the session is slow."""
+
+    context: ScriptRunContext | None = None
+    said = Said()
+
+
+_RUN = _Run()
+
+
 def new_page() -> None:
     """Begins a page on which no term was said yet."""
-    st.session_state[_SAID] = Said()
+    _RUN.context, _RUN.said = get_script_run_ctx(), Said()
+    st.session_state[_SAID] = _RUN.said
 
 
 def said() -> Said:
     """The terms that the running page has said so far. `marked` adds to it."""
-    found: Said = st.session_state.setdefault(_SAID, Said())
-    return found
+    context = get_script_run_ctx(suppress_warning=True)
+    if context is None or context is not _RUN.context:
+        _RUN.context, _RUN.said = context, st.session_state.setdefault(_SAID, Said())
+    return _RUN.said
 
 
 def marked(text: str) -> str:

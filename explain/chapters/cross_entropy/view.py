@@ -199,12 +199,14 @@ def forward_flops(experiment: Experiment) -> int:
     return Experiment.of(KERNEL_OF[FUSED], own, experiment.inputs, experiment.seed).traffic.flops_of("matmul")
 
 
-@repeated
 def how_fast() -> None:
     """Times and peak memory, where the committed file has them."""
-    found = measured.measured()
-    if found is None:
-        return
+    if found := measured.measured():
+        _how_fast(found)
+
+
+@repeated
+def _how_fast(found: measured.Measured) -> None:
     stale = f" :orange[{found.stale}]" if found.stale else ""
     with layout.part(
         "How fast, in how much memory?",

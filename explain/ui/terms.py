@@ -23,6 +23,7 @@ class Said:
 
     def __init__(self) -> None:
         self._first: dict[str, str] = {}
+        self._above: dict[str, str] | None = None
         self._noted: list[Asked] | None = None
 
     def first(self, term: str, text: str) -> bool:
@@ -31,6 +32,12 @@ class Said:
         if self._noted is not None:
             self._noted.append((term, text, first))
         return first
+
+    def last_part(self) -> None:
+        """The page's last part begins, for the first time or again: nothing of it has been said yet."""
+        if self._above is None:
+            self._above = self._first.copy()
+        self._first = self._above.copy()
 
     @contextmanager
     def noted(self) -> Iterator[list[Asked]]:

@@ -86,6 +86,19 @@ def test_a_page_says_each_definition_once(monkeypatch):
     assert definitions()["m_i"] in terms.marked(second)
 
 
+def test_a_pages_last_part_says_its_terms_first_again_in_other_words(monkeypatch):
+    from explain.ui import terms
+
+    monkeypatch.setattr("streamlit.session_state", {})
+    terms.new_page()
+    assert terms.marked("A tile.") != "A tile."
+    for words in ("The running max is 3. One tile.", "The running max is 4. One tile."):
+        terms.said().last_part()
+        told = terms.marked(words)
+        assert definitions()["m_i"] in told
+        assert told.endswith("One tile.")
+
+
 def test_a_common_word_is_a_term_only_in_bold():
     assert carried("Each value of a key press; the **value** of a **key**.") == ["**value**", "**key**"]
 

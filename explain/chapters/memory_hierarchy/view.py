@@ -11,7 +11,7 @@ from explain.experiment import Experiment
 from explain.figures.numbers import capacity, count, moved, number, percent
 from explain.gpus import LIMITS, Gpu
 from explain.trace.model import Trace
-from explain.ui import controls, layout, pictures, stepper
+from explain.ui import controls, layout, pictures, stepper, terms
 from explain.ui.exercises import ask
 from explain.ui.gpu import gpu_choice
 from explain.ui.repeat import repeated
@@ -71,6 +71,7 @@ def load_times(gpu: Gpu, logarithmic: bool) -> None:
 @st.fragment  # its controls redraw this and nothing above
 def one_run(gpu: Gpu) -> None:
     """One run of standard attention, and what the page says and asks about it."""
+    terms.said().last_part()
     experiment, traces = standard_attention()
     tiled_reads(experiment, traces)
     closing(gpu, experiment, traces)

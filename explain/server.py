@@ -145,6 +145,7 @@ def _expect_a_hall() -> None:
     kept = MemorySessionStorage(SESSIONS, st.get_option("server.disconnectedSessionTTL"))
     Runtime.instance()._session_mgr._session_storage = kept  # type: ignore[attr-defined]
     app_session._populate_theme_msg = _made_once(app_session._populate_theme_msg)
+    app_session._populate_config_msg = _made_once(app_session._populate_config_msg)
     SafeSessionState.filtered_state = property(_State)  # type: ignore[assignment, method-assign]
     if st.get_option("server.fileWatcherType") == "none":  # it looks at all modules for each reader who is back: 90 ms
         AppSession.register_file_watchers = _watch_nothing  # type: ignore[method-assign, assignment]
@@ -169,13 +170,13 @@ class _State(Mapping[str, Any]):
 
 
 def _made_once(populate: Callable[..., None]) -> Callable[..., None]:
-    """Streamlit's theme, read from the settings once. Each answer has it, and it took a fifth of a class's reruns."""
-    made: dict[str, Any] = {}
+    """Some of Streamlit's settings, read once. Each answer has them, and its theme took a fifth of a class's reruns."""
+    made: dict[tuple[str, ...], Any] = {}
 
-    def once(message: Any, section: str = "theme") -> None:
+    def once(message: Any, *section: str) -> None:
         if section not in made:
-            populate(theme := type(message)(), section)
-            made[section] = theme
+            populate(settings := type(message)(), *section)
+            made[section] = settings
         if made[section].ByteSize():  # a section without settings stays unset
             message.MergeFrom(made[section])
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import streamlit as st
 from starlette.requests import Request
+from streamlit.proto.NewSession_pb2 import Config, CustomThemeConfig
+from streamlit.runtime import app_session
 from streamlit.runtime.state import SafeSessionState, SessionState
 
 from explain import contents, server
@@ -37,6 +39,22 @@ def test_a_page_asks_for_all_scripts_of_its_parts_at_once(path, parts):
     imported = {name for file in named for name in re.findall(r'from"\./([\w.-]+\.js)"', file.read_text("utf-8"))}
     assert not [name for name in imported if name not in html]
     assert len(re.findall(r"modulepreload", html)) < 0.4 * len(list(scripts.glob("*.js")))
+
+
+@pytest.mark.parametrize(
+    ("populate", "message", "section"),
+    [
+        (app_session._populate_config_msg, Config, ()),
+        (app_session._populate_theme_msg, CustomThemeConfig, ()),
+        (app_session._populate_theme_msg, CustomThemeConfig, ("theme.dark",)),
+    ],
+)
+def test_settings_that_were_read_once_are_as_streamlit_reads_them(populate, message, section):
+    populate(read := message(), *section)
+    once = server._made_once(populate)
+    for _ in range(2):
+        once(found := message(), *section)
+        assert found == read
 
 
 def test_a_control_finds_its_own_value_as_among_all_of_the_session(monkeypatch):

@@ -6,7 +6,7 @@ Imports neither torch nor triton.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,17 +42,16 @@ def standard(experiment: Experiment) -> Experiment:
     return experiment.through("attention_standard")
 
 
-def ways(experiment: Experiment) -> Iterator[Way]:
+@functools.lru_cache(maxsize=128)
+def ways(experiment: Experiment) -> Sequence[Way]:
     """FlashAttention-2 in several orders of addition, the experiment's own tiles first."""
     own = flash(experiment)
     block_n = whole_number(own.values["block_n"])
-    yield Way(f"FlashAttention-2, tiles of {block_n} keys", own)
-    for other in ANOTHER_ORDER:
-        if other != block_n:
-            yield Way(f"tiles of {other} keys", own.with_(block_n=other))
+    found = [Way(f"FlashAttention-2, tiles of {block_n} keys", own)]
+    found += [Way(f"tiles of {other} keys", own.with_(block_n=other)) for other in ANOTHER_ORDER if other != block_n]
     if not own.values["causal"]:
-        yield Way("keys in reverse order", own, reverse_keys=True)
-    yield Way("exp2 instead of exp", experiment.through("flash_attention_exp2"))
+        found.append(Way("keys in reverse order", own, reverse_keys=True))
+    return (*found, Way("exp2 instead of exp", experiment.through("flash_attention_exp2")))
 
 
 @functools.lru_cache(maxsize=128)
@@ -77,24 +76,22 @@ def _running_maximum(way: Way) -> Floats:
     return seen[:, ends][:, order]
 
 
-def merges(experiment: Experiment) -> Iterator[Way]:
+@functools.lru_cache(maxsize=128)
+def merges(experiment: Experiment) -> Sequence[Way]:
     """The same softmax by parallel tiles, its pairs (m, ℓ) merged in each order."""
-    for order in ORDERS:
-        yield Way(
-            order,
-            Experiment.of("softmax_split", {**experiment.values, "order": order}, experiment.inputs, experiment.seed),
-        )
+    split = experiment.through("softmax_split")
+    return tuple(Way(order, split.with_(order=order)) for order in ORDERS)
 
 
-def by_dtype(experiment: Experiment) -> Iterator[tuple[str, Experiment, Experiment]]:
+@functools.lru_cache(maxsize=128)
+def by_dtype(experiment: Experiment) -> Sequence[tuple[str, Experiment, Experiment]]:
     """(dtype, FlashAttention-2, standard attention) for each dtype; each has inputs of its own precision.
 
     Standard attention keeps the chapter's tile: a tile that a reader chooses is FlashAttention's.
     """
-    for dtype in ITEM_BYTES:
-        changed = experiment.with_(dtype=dtype)
-        tile = {name: EXACT.values[name] for name in ("block_m", "block_n")}
-        yield dtype, flash(changed), standard(changed.with_(**tile))
+    tile = {name: EXACT.values[name] for name in ("block_m", "block_n")}
+    each = [experiment.with_(dtype=dtype) for dtype in ITEM_BYTES]
+    return tuple((one.values["dtype"], flash(one), standard(one.with_(**tile))) for one in each)
 
 
 def shipped(experiment: Experiment, merged: Experiment) -> Iterator[Way]:

@@ -179,17 +179,23 @@ def hierarchy(choice: Choice, lead: DeltaGenerator) -> tuple[Shown, Sequence[Ent
             for narrow in (False, True)
         )
         pictures.pressable(f"<div class=wide>{wide}</div><div class=narrow>{narrow}</div>", "link")
-    asked, delivered = shown.levels.formula.read, shown.levels.dram.read
     with told:
-        if asked and delivered:
-            layout.prose(figures.caches_words(asked, shown.levels.l1.read, delivered))
-        layout.prose(f"**{figures.LINKS[link]}**: {figures.link_words(link, shown.levels)}")
-        st.markdown(figures.buffers_table(link, shown.traffic, shown.traced, shown.prediction))
-        if shown.check:
-            layout.prose(figures.prediction_words(shown.check))
-        if witness.counters:
-            layout.prose(figures.heat_words(witness.counters))
+        _link(link, shown, witness.counters)
     return shown, records
+
+
+@repeated
+def _link(link: str, shown: Shown, counters: Counters | None) -> None:
+    """What the caches save, and the bytes of one link, buffer by buffer."""
+    asked, delivered = shown.levels.formula.read, shown.levels.dram.read
+    if asked and delivered:
+        layout.prose(figures.caches_words(asked, shown.levels.l1.read, delivered))
+    layout.prose(f"**{figures.LINKS[link]}**: {figures.link_words(link, shown.levels)}")
+    st.markdown(figures.buffers_table(link, shown.traffic, shown.traced, shown.prediction))
+    if shown.check:
+        layout.prose(figures.prediction_words(shown.check))
+    if counters:
+        layout.prose(figures.heat_words(counters))
 
 
 @repeated

@@ -120,6 +120,7 @@ def _bytes_bars(filled: Filled, y: float, width: float) -> Iterable[str]:
         yield rect(0, top + 7, width * size / filled.cache_bytes, 12, colour, title=f"{words}: {moved(size)}")
 
 
+@kept
 def sms_words(filled: Filled, gpu: Gpu) -> str:
     """How full the GPU is, how many splits run at once, and what the merge costs."""
     unsplit = filled.batch * KV_HEADS
@@ -190,6 +191,7 @@ def bound_chart(bound: Bound, gpu: Gpu, *, narrow: bool = False) -> str:
     return picture(left + width + 24, bottom + 56, label, parts, "28rem" if narrow else "52rem")
 
 
+@kept
 def bound_words(bound: Bound, gpu: Gpu) -> str:
     """The least time, and what so many queries cost beside one."""
     one = Bound(1, bound.kv_len)
@@ -249,6 +251,7 @@ def _beyond(model: Model, tokens: int) -> str:
     return f"\u00a0· trained for {count(model.context)}" if tokens > model.context else ""
 
 
+@kept
 def caches_words(tokens: int, gpu: Gpu) -> str:
     """The largest and the smallest cache in numbers: how many fit, and how long one takes to read."""
     by_kind = {model.kind: model for model in MODELS}
@@ -263,6 +266,7 @@ def caches_words(tokens: int, gpu: Gpu) -> str:
     return "\n\n".join(rows)
 
 
+@kept
 def caches_table(tokens: int) -> str:
     """Each model's numbers and their source, as Markdown."""
     rows = [
@@ -316,6 +320,7 @@ def masks(seq_len: int, kv_len: int, *, narrow: bool = False) -> str:
     return picture(width, height, label, parts, "28rem" if narrow else "56rem")
 
 
+@kept
 def masks_words(seq_len: int, kv_len: int) -> str:
     """What the two masks do with these lengths."""
     first, last = ([seen(query, seq_len, kv_len, one) for one in ALIGNMENTS] for query in (0, seq_len - 1))

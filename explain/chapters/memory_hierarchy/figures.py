@@ -246,6 +246,7 @@ def scores_table(seq_len: int, head_dim: int, dtype: str, heads: int, gpu: Gpu) 
     return markdown(("what", Column("Q, K, V and O"), Column("S and P"), Column("S and P ÷ the rest")), rows)
 
 
+@kept
 def fate_of_scores(seq_len: int, dtype: str, heads: int, gpu: Gpu) -> str:
     """Whether S of one head, and S and P of many, fit in the GPU's L2, and what follows; as Markdown."""
     s = f"S of one head in {dtype}"

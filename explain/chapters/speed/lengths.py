@@ -17,6 +17,7 @@ from explain.experiment import Experiment
 from explain.figures import labels, numbers, palette, svg, tables
 from explain.figures.tables import Column
 from explain.gpus import Gpu
+from explain.kept import kept
 from explain.prediction import NOT_PREDICTED, Model
 from explain.records.model import Record
 from kernels.parameters import Values
@@ -113,6 +114,7 @@ def predicted_answer(times: Mapping[str, Mapping[int, float]], gpu: Gpu) -> str:
     return f"Predicted for the {gpu.name}: **FlashAttention** is faster than **standard attention** {start}."
 
 
+@kept
 def table(times: Times) -> str:
     """Every length, as markdown."""
     duration = numbers.duration

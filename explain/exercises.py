@@ -165,14 +165,16 @@ def typed_number(text: str) -> tuple[float, float]:
 
 
 def _is_near(given: str, answer: float, tolerance: float) -> bool:
-    """Whether a typed number is the answer: exact for an int; else within the tolerance, or rounded to its digits."""
+    """Whether a typed number is the answer: exact for an int; else within the tolerance, or rounded to its digits, if
+    that is no coarser than 5%, or 5 tolerances.
+    """
     value, half = typed_number(given)
     if value == answer or (math.isnan(value) and math.isnan(answer)):
         return True
     if isinstance(answer, int) or not math.isfinite(answer) or not math.isfinite(value):
         return False
     off = abs(value - answer)
-    return off <= tolerance * abs(answer) or off <= min(half * (1 + 1e-9), 0.05 * abs(answer))
+    return off <= tolerance * abs(answer) or off <= min(half * (1 + 1e-9), min(0.05, 5 * tolerance) * abs(answer))
 
 
 def _digits(tolerance: float) -> int:

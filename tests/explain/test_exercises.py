@@ -241,6 +241,12 @@ def test_a_number_may_be_rounded(given, right):
     assert check(question, math.exp(-0.5), given).right is right
 
 
+@pytest.mark.parametrize(("given", "right"), [("2.09", True), ("2.1", True), ("2", False), ("2.0", False)])
+def test_a_question_may_ask_for_more_digits(given, right):
+    question = Question[float]("ratio", "", "number", lambda run: run, lambda run: Why(f"{run}"), tolerance=0.005)
+    assert check(question, 172_032 / 82_176, given).right is right
+
+
 @pytest.mark.parametrize(("tolerance", "told"), [(0.1, "1"), (0.05, "1"), (0.01, "0.999"), (0.0001, "0.9992")])
 def test_an_answer_is_told_with_the_digits_that_count(tolerance, told):
     question = Question[float]("slope", "", "number", lambda run: run, lambda run: Why("So."), tolerance=tolerance)

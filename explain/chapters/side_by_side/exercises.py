@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,15 @@ from explain.exercises import Question, Runs, Why
 from explain.experiment import Experiment
 from explain.figures.numbers import count, number, ratio
 from explain.kept import kept
-from explain.trace.model import Trace, numbers
+from explain.trace.model import Access, Trace, numbers
 
 Run = tuple[Experiment, Trace]
 
 
 # Bytes
+
+_EXACT = 0.005
+"""The largest relative error of the ratio: two runs may differ by a few percent."""
 
 
 @kept
@@ -45,21 +48,22 @@ def _why_times(runs: Runs) -> Why:
 
 
 @kept
-def _alone(runs: Runs) -> Sequence[int]:
-    """The left run's steps that read a buffer in HBM that the right run does not have."""
+def _alone(runs: Runs) -> Mapping[int, Access]:
+    """The left run's reads of a buffer in HBM that the right run does not have, by step; the first of each step."""
     left, right = (trace for _, trace in runs)
-    shared = {buffer.name for launch in right.launches for buffer in launch.buffers}
-    reads = [[one for one in left.accesses(step) if one.kind == "load"] for step in range(left.steps)]
-    return [step for step, found in enumerate(reads) if any(one.buffer.name not in shared for one in found)]
+    known = {buffer.name for launch in right.launches for buffer in launch.buffers}
+    alone: dict[int, Access] = {}
+    for step in range(left.steps):
+        for one in left.accesses(step):
+            if one.kind == "load" and one.buffer.name not in known:
+                alone.setdefault(step, one)
+    return alone
 
 
 def _why_alone(runs: Runs) -> Why:
-    (_, left), (_, right) = runs
-    shared = {buffer.name for launch in right.launches for buffer in launch.buffers}
-    step = _alone(runs)[0]
-    one = next(one for one in left.accesses(step) if one.kind == "load" and one.buffer.name not in shared)
-    name = one.buffer.name.removesuffix("_ptr")
-    return Why(f"Line {left.line(step)} of the left run reads {count(one.bytes)} bytes of `{name}`. The "
+    step, read = next(iter(_alone(runs).items()))
+    name = read.buffer.name.removesuffix("_ptr")
+    return Why(f"Line {runs[0][1].line(step)} of the left run reads {count(read.bytes)} bytes of `{name}`. The "
                f"right run has no such buffer: what it needs stays on chip.", step)  # fmt: skip
 
 
@@ -164,10 +168,12 @@ def _sums_apart(runs: Runs) -> bool:
 QUESTIONS = (
     Question[Runs](
         "bytes",
-        "Divide the bytes that the left run moves to and from HBM by those of the right run.",
+        "Divide the bytes that the left run moves to and from HBM by those of the right run. "
+        f"Your answer may be {_EXACT:.1%} off.",
         "number",
         _times,
         _why_times,
+        tolerance=_EXACT,
         asked=lambda runs: sum(_moved(runs[0])) != sum(_moved(runs[1])),
         hint="Press End. Add what each run has read and written.",
     ),
@@ -175,7 +181,7 @@ QUESTIONS = (
         "alone",
         "Find a step at which the left run reads something from HBM that the right run does not have there.",
         "step",
-        _alone,
+        lambda runs: list(_alone(runs)),
         _why_alone,
         asked=lambda runs: bool(_alone(runs)),
         hint="Compare the names of the buffers below both chips.",

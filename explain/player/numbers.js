@@ -6,7 +6,7 @@ const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 const SIGNIFICANT = 4;
 const SMALLEST = 1e-3, LARGEST = 1e6;                      // beyond them text has an exponent
 const LARGEST_WHOLE = 1e7;
-export const CELL_LARGEST = 1e4;                          // beyond it, or below
+const CELL_LARGEST = 1e4;                                 // beyond it, or below
 const CELL_SMALLEST = 0.01;                                // this, the largest number of a picture has an exponent
 const DTYPE_DIGITS = { f64: 16, f32: 8, bf16: 4, f16: 5 };
 const GROUPED = new Intl.NumberFormat("en-US");
@@ -57,6 +57,15 @@ export function format(largest, digits, whole = false) {
   const one = (1).toFixed(decimals), rounded = (x) => x.toFixed(decimals).replace(/^-(?=[0.]+$)/, "");
   const text = (x) => (decimals && x !== 1 && rounded(x) === one ? x.toFixed(decimals + 1) : rounded(x));
   return (x) => special(x) ?? (x === 0 ? "0" : minus(text(x)));
+}
+
+/** The format of numbers that stand together on chip and in HBM: as `format`, but only the numbers that overflow the
+ * others have an exponent. */
+export function mixed(numbers, digits) {
+  const fits = (x) => Math.abs(x) < CELL_LARGEST;
+  const most = numbers.reduce((most, x) => (fits(x) ? Math.max(most, Math.abs(x)) : most), 0);
+  const [plain, huge] = [most || 1, CELL_LARGEST].map((size) => format(size, digits));
+  return (x) => (fits(x) ? plain : huge)(x);
 }
 
 /** Each different pattern of digits in texts, to measure: in the player's fonts all digits are equally wide. */

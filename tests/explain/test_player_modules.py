@@ -53,6 +53,39 @@ def test_ordinals():
     assert said == ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "111th", "112th"]
 
 
+def test_only_a_number_that_overflows_the_others_has_an_exponent():
+    rows = ([4994.3, 267.0, -16_310.0, math.nan], [0.5, -2.25, 1.0, 0.0])
+    body = "return given.rows.map((row) => row.map((x) => x ?? NaN).map(mixed(row.map((x) => x ?? NaN), 4)));"
+    said = ran("numbers.js", body, rows=[[None if x != x else x for x in row] for row in rows])
+    assert said == [["4994", "267", "−1.6e4", "NaN"], ["0.500", "−2.250", "1.000", "0"]]
+
+
+BAND = """
+const ctx = { set font(font) { this.size = parseFloat(font.match(/([\\d.]+)px/)[1]); },
+  measureText(text) { return { width: text.length * this.size * 0.5 }; } };
+const buffers = given.buffers.map(([name, rows, cols]) =>
+  ({ name, matrices: 1, rows, cols, width: cols, height: rows }));
+const palette = { size: 14, smallest: 0, font: "sans" };
+const band = placeBand(ctx, palette, buffers, { x: 0, ...given.room }, {});
+return [band.shapes.map(({ text }) => text), new Set(band.places.map(({ top }) => top)).size, band.height];
+"""
+
+
+@pytest.mark.parametrize(
+    ("buffers", "width", "shapes", "lines"),
+    [
+        ([("q", 64, 32), ("k", 64, 32), ("s", 64, 64)], 560, ["64 × 32", "64 × 32", "64 × 64"], 1),
+        ([("q", 64, 32), ("k", 64, 32), ("lse", 64, 1)], 560, ["Q, K 64 × 32 · L 64 × 1"], 1),
+        ([("x", 1, 8), ("y", 1, 8)], 500, ["each 1 × 8"], 2),
+        ([("x", 1, 2), ("y", 1, 2)], 1400, ["1 × 2", "1 × 2"], 1),
+    ],
+)
+def test_a_shape_in_hbm_says_what_has_it_and_buffers_take_lines_where_they_are_narrow(buffers, width, shapes, lines):
+    said, tops, height = ran("idea/memory.js", BAND, buffers=buffers, room={"width": width, "height": 110})
+    assert (said, tops) == (shapes, lines)
+    assert height <= 110 * 1.1 + 1
+
+
 def test_a_clock_goes_to_the_next_stop_and_stays_at_neither():
     body = "return given.asked.map(([t, direction]) => tick({ stops: [0, 4, 9] }, t, direction, 12));"
     asked = {(0, 1): 4, (4, 1): 9, (5, 1): 9, (9, 1): 11, (11, -1): 9, (9, -1): 4, (5, -1): 4, (0, -1): 0}

@@ -1,12 +1,13 @@
 // The tiles on chip as matrices: row beside row, or, where each is one row, one after the other as words in lines.
 
-import { CELL_LARGEST, format, number, times } from "../numbers.js";
+import { mixed, number, times } from "../numbers.js";
 import { drawCells, figureEms, widest, write, writeAll } from "../surface.js";
 
 const LARGEST_EM = 8.5, LARGEST_ROW_EM = 13;               // the most that a cell takes; where each tile is one row
 const LEAST_ROW_EM = 1.4;                                  // the height of a tile that is one row
 const SMALLEST_FIGURE_PX = 10;
-const NAMED_EM = 2;                                        // above a tile, for its name
+const NAMED_EM = 2, APART_LINES_EM = 0.6;                  // above a tile, for its name; between two lines
+const ROUNDING_PX = 0.01, TRIES = 9;                       // of a scale: what counts as room, how many are tried
 const BETWEEN_EM = 1.5, BETWEEN_SHARE = 0.018;             // between two tiles; at most, of the width
 const BARS_EM = 2.6, BARS_SHARE = 0.03, STATE_EM = 4.8;    // a column of m, α or ℓ: bars, numbers
 const LEAST_BAR_PX = 2;
@@ -38,19 +39,46 @@ export function placeTiles(ctx, palette, columns, box, names, limit = {}) {
   const flows = areRows(columns);
   const symbols = columns.map(({ main }) => widest(ctx, [main.symbol], em * 1.3, palette.font));
   const wordy = names ? widest(ctx, names, smallOf(palette), palette.font) + em * 0.7 : 0;
-  const attempt = flows ? (u) => inLines(columns, symbols, em, box, u)
-    : (u, wide = 1) => aligned(columns, symbols, em, box, { u, wide, named: u >= smallOf(palette) * 1.05 ? wordy : 0 });
-  let u = Math.min(em * (flows ? LARGEST_ROW_EM : LARGEST_EM), limit.u ?? Infinity), tried = attempt(u), wide = 1;
-  while (!tried.fits && u > 0.5) tried = attempt((u *= 0.97));
-  const most = flows ? 1 : Math.min(WIDEST, limit.wide ?? WIDEST);
-  for (let next = 1.03, more; next <= most && (more = attempt(u, next)).fits; next *= 1.03) {
-    [tried, wide] = [more, next];
-  }
+  const attempt = flows ? (scale) => inLines(columns, symbols, em, box, scale)
+    : ({ u, wide }) => aligned(columns, symbols, em, box, { u, wide, named: u >= smallOf(palette) * 1.05 ? wordy : 0 });
+  const scale = limit.wide ? limit : (flows ? scaleInLines : scaleAligned)(attempt, em, box, limit, columns.length);
+  const tried = attempt(scale);
   const right = Math.max(...tried.places.map(({ x, width }) => x + width));
   const free = { x: Math.max(0, box.x + box.width - right), y: Math.max(0, box.y + box.height - tried.bottom) };
   const shift = limit.shift ?? { x: free.x / 2, y: free.y / 2 };
   for (const place of tried.places) (place.x += shift.x), (place.y += shift.y);
-  return { places: tried.places, names: tried.named ? names : null, scale: { u, wide }, shift, free };
+  return { places: tried.places, names: tried.named ? names : null, scale, shift, free };
+}
+
+/** The largest scale {u, wide} at which tiles beside each other fit: first as high as fit, then as wide. */
+function scaleAligned(attempt, em, box, limit) {
+  let u = Math.min(em * LARGEST_EM, limit.u ?? Infinity), wide = 1;
+  while (!attempt({ u, wide }).fits && u > 0.5) u *= 0.97;
+  while (wide * 1.03 <= WIDEST && attempt({ u, wide: wide * 1.03 }).fits) wide *= 1.03;
+  return { u, wide };
+}
+
+/** The scale {u, wide} at which tiles of one row each have the largest cells, in as many lines as that takes. Numbers
+ * need width more than height. */
+function scaleInLines(attempt, em, box, limit, most) {
+  let best = { u: limit.u ?? 0.5, wide: 1 };
+  const worth = ({ u, wide }) => u ** 1.5 * wide;
+  for (let lines = 1; lines <= most; lines++) {
+    const high = (box.height + em * APART_LINES_EM) / lines - em * (NAMED_EM + APART_LINES_EM);
+    if (limit.u > high + ROUNDING_PX) break;
+    const u = Math.min(em * LARGEST_ROW_EM, limit.u ?? high);
+    let [low, top] = [limit.u ? 1 : 0, WIDEST], wide = WIDEST;
+    for (let tries = 0; tries < TRIES && worth({ u, wide: top }) > worth(best) && wide > low; tries++) {
+      const scale = { u: u * Math.min(1, wide), wide: Math.max(1, wide) }, tried = attempt(scale);
+      if (!tried.fits || tried.lines >= lines) top = wide;
+      else {
+        low = wide;
+        if (worth(scale) > worth(best)) best = scale;
+      }
+      wide = (low + top) / 2;
+    }
+  }
+  return best;
 }
 
 /** The width of a column's tile at a cell of u, `wide` times as wide. */
@@ -87,15 +115,15 @@ function aligned(columns, symbols, em, box, { u, wide, named }) {
 }
 
 /** Tiles of one row each, in as many lines as they need. A tile stands below a tile, a number below a number. */
-function inLines(columns, symbols, em, box, u) {
+function inLines(columns, symbols, em, box, { u, wide }) {
   const high = Math.max(u, em * LEAST_ROW_EM);              // a long row is not a hair
   let x = box.x, y = box.y + em * NAMED_EM, line = 0, fits = true, above = [], own = [];
   const gap = tileGap(em, box);
   const places = columns.map((column, i) => {
-    const width = widthOf(column, u, u, em, box), slot = Math.max(width, symbols[i]);
+    const width = widthOf(column, u, u, em, box, wide), slot = Math.max(width, symbols[i]);
     if (x > box.x && x + slot > box.x + box.width) {
       [x, above, own] = [box.x, own, []];
-      (y += high + em * (NAMED_EM + 0.6)), line++;
+      (y += high + em * (NAMED_EM + APART_LINES_EM)), line++;
     }
     x = above.find((one) => one.x >= x && one.column.state === column.state)?.x ?? x;
     fits &&= x + slot <= box.x + box.width;
@@ -106,19 +134,14 @@ function inLines(columns, symbols, em, box, u) {
   });
   const isBelow = (one, place) => one.line > place.line && one.x < place.x + place.width && one.x + one.width > place.x;
   for (const place of places) place.last = !places.some((one) => isBelow(one, place));
-  return { places, bottom: y + high, fits: fits && y + high <= box.y + box.height };
+  return { places, bottom: y + high, lines: line, fits: fits && y + high <= box.y + box.height + ROUNDING_PX };
 }
 
-/** The format of all numbers in a picture of these items: whole numbers, or the same decimals in each. A number that
- * has overflowed the others has an exponent. */
+/** The format of all numbers in a picture of these items: whole numbers, or the same decimals in each. */
 export function figureOf(items, digits = STATE_DIGITS) {
   const shown = items.filter(({ now, rows, state }) => now && (!state || rows <= MOST_FIGURES));
   const all = shown.flatMap(({ now }) => Array.from(now)).filter(Number.isFinite);
-  if (all.every(Number.isInteger)) return Object.assign((x) => number(x, true), { whole: true });
-  const largest = (values) => values.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
-  const fits = (x) => Math.abs(x) < CELL_LARGEST, most = largest(all.filter(fits));
-  const [plain, huge] = [most, largest(all)].map((size) => format(size || 1, digits));
-  return (x) => (most && fits(x) ? plain : huge)(x);
+  return all.every(Number.isInteger) ? Object.assign((x) => number(x, true), { whole: true }) : mixed(all, digits);
 }
 
 /** The size of the figures in all tiles that have room for them, 0 where none has; and whether all have it. */
@@ -134,8 +157,8 @@ export function figureSize(ctx, palette, places, figure) {
   return { size: Math.min(...roomy, 1e3) % 1e3, everywhere: roomy.length === sizes.length };
 }
 
-/** Draws one placed matrix, its numbers as colours, and as figures where they fit. `look`: {data, opacity, note,
- * figure, size, old: what a row of state had before}. */
+/** Draws one placed matrix, its numbers as colours, and as figures where they fit. `look`: {data: as colours and bars
+ * show it, on the way to the item's numbers, opacity, note, figure, size, old: what a row of state had before}. */
 export function paintTile(ctx, palette, cells, place, look) {
   const { item, column, x, y, width, height } = place;
   const { data, opacity } = look;
@@ -161,13 +184,14 @@ export function paintTile(ctx, palette, cells, place, look) {
 /** A matrix as a heat map. */
 function paintMatrix(ctx, palette, cells, { item, x, y, width, height }, { data, figure, size }) {
   const [high, wide] = sides(item);
-  const at = (r, c) => (item.turned ? data[c * item.cols + r] : data[r * item.cols + c]);
-  const values = Array.from({ length: high * wide }, (_, i) => at(Math.floor(i / wide), i % wide));
+  const at = (r, c) => (item.turned ? c * item.cols + r : r * item.cols + c);
+  const cellsOf = (of) => Array.from({ length: high * wide }, (_, i) => of[at(Math.floor(i / wide), i % wide)]);
+  const values = cellsOf(item.now);                        // a digit never moves: each is a number of the run
   const ramp = palette[item.ramp];
   // A sum grows from tile to tile, and gradients are mostly far below the largest: by the root the small are seen too.
   const shade = item.root ? (v) => Math.sign(v) * Math.sqrt(Math.abs(v) * item.largest)
     : item.ramp === "reads" ? Math.abs : (v) => v;
-  const pixels = Int32Array.from(values, (v) => palette.pixel(shade(v), ramp, item.largest, item.diverging));
+  const pixels = Int32Array.from(cellsOf(data), (v) => palette.pixel(shade(v), ramp, item.largest, item.diverging));
   drawCells(ctx, cells, pixels, wide, x, y, width, height);
   const cw = width / wide, ch = height / high, [first] = values;
   if (!Number.isFinite(first) && values.every((v) => Object.is(v, first))) {
@@ -202,7 +226,7 @@ function paintState(ctx, palette, { item, x, y, width, height, u }, { data, figu
     const style = { font: palette.font, align: "center" };
     const size = stateSize(palette, u, width);
     const before = Math.max(palette.smallest, size * 0.62);
-    data.forEach((v, r) => {
+    item.now.forEach((v, r) => {
       const was = old && old[r] !== v && Number.isFinite(old[r]) ? `${figure(old[r])} →` : "";
       const told = was && u >= size + before * 1.8 && widest(ctx, [was], before, palette.font) < width - 4;
       const middle = y + (r + 0.5) * u, centre = x + width / 2;
@@ -220,8 +244,9 @@ function paintState(ctx, palette, { item, x, y, width, height, u }, { data, figu
     ctx.fillStyle = r >= item.inside ? palette.faint : wrong ? palette.alarm : fill;
     ctx.fillRect(x + width * from - (v < 0 && from > 0 ? long : 0), y + r * u + u * 0.12, long, u * 0.76);
     const size = Math.min(u * 0.9, width * 0.4);
-    if (wrong && size >= SMALLEST_FIGURE_PX * 0.7) write(ctx, figure(v), x + width / 2, y + (r + 0.5) * u, { size,
-      weight: 700, font: palette.font, align: "center", colour: palette.ground });
+    const told = wrong && size >= Math.max(SMALLEST_FIGURE_PX * 0.7, palette.smallest);
+    if (told) write(ctx, figure(v), x + width / 2, y + (r + 0.5) * u, { size, weight: 700, font: palette.font,
+      align: "center", colour: palette.ground });
   });
   if (zero > 0 && zero < 1) {
     ctx.fillStyle = palette.muted;

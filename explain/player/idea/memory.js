@@ -1,51 +1,75 @@
 // HBM below the chip: its buffers, all at one scale, and the way of each tile between there and its place on chip.
 
 import { bufferSymbol } from "../beat_words.js";
-import { format, times } from "../numbers.js";
+import { mixed, times } from "../numbers.js";
 import { CELL_DIGITS, CELL_GAP_PX, SMALLEST_PX } from "../pictures/array.js";
-import { figureEms, widest, write, writeAll } from "../surface.js";
+import { figureEms, line, widest, write, writeAll } from "../surface.js";
 
 const BIGGEST_EM = 3.6;                                    // of an element
-const WIDEST_CELL_OF_HBM = 2.2;                            // its width by its height, to fill the band
+const WIDEST_CELL_OF_HBM = 2.2, WIDEST_OF_ROW = 3;         // its width by its height, to fill the band; of one row
+const LINES_SHARE = 1.1;                                   // of the band's height, for several lines
 const LEAST_WORDS_PX = 14;
 const FIGURES_SHARE = 0.84;                                 // of a cell's width, so that numbers stand apart
 const BUFFER_GAP_EM = 1.4, WAYS_EM = 1.5;                         // between two buffers; above them, for what moves
+const LINES_EM = 0.6;                                      // between two lines of buffers
+const LINES_GAIN = 2, ROWS_GAIN = 1.5;                     // how much wider their cells must be; those of one row
 const CORNER_EM = 0.5, APART_EM = 0.5;
 
 /** The size of a word in HBM. */
 export const hbmWords = ({ size, smallest }) => Math.max(LEAST_WORDS_PX, size * 0.86, smallest);
 
-/** Places buffers side by side in a band {x, width, height}, the name of each at its left: {places, groups, below,
- * height}; a place is {buffer, symbol, x, top, cell, wide: a cell's width}, from the band's top. A shape is written
- * below its buffer; where that has no room, once below neighbours of one shape. */
+/** Places buffers side by side in a band {x, width, height}, the name of each at its left; in several lines where that
+ * makes them much wider: {places, shapes, below, height}; a place is {buffer, symbol, x, top, cell, wide: a cell's
+ * width}, from the band's top. A shape is written below its buffer; where that has no room, all of them in one line. */
 export function placeBand(ctx, palette, buffers, band, view) {
-  const em = palette.size, line = Math.max(LEAST_WORDS_PX, em, palette.smallest) * 1.25;
-  const gap = em * BUFFER_GAP_EM, ways = em * WAYS_EM;
+  const em = palette.size, told = Math.max(LEAST_WORDS_PX, em, palette.smallest) * 1.25;
+  const gap = em * BUFFER_GAP_EM, ways = em * WAYS_EM, between = em * LINES_EM;
   const symbols = buffers.map(({ name }) => bufferSymbol(name, view));
   const named = symbols.map((symbol) => widest(ctx, [symbol], Math.max(em, palette.smallest) * 1.1, palette.font) + 6);
-  const tallest = Math.max(...buffers.map(({ height }) => height));
-  const widthAt = (cell) => buffers.reduce((sum, { width }, b) => sum + width * cell + named[b] + gap, -gap);
-  let cell = Math.min(em * BIGGEST_EM, (band.height - ways - line) / tallest);
-  while (widthAt(cell) > band.width && cell > 1e-3) cell *= 0.97;
-  let wide = cell;
-  while (wide * 1.03 <= cell * WIDEST_CELL_OF_HBM && widthAt(wide * 1.03) <= band.width) wide *= 1.03;
-  let right = band.x + Math.max(0, (band.width - widthAt(wide)) / 2);
-  const places = buffers.map((buffer, b) => {
-    const x = right + named[b];
-    right = x + buffer.width * wide + gap;
-    return { buffer, symbol: symbols[b], x, top: ways, cell, wide };
+  const [most, gain] = buffers.every(({ height }) => height === 1) ? [WIDEST_OF_ROW, ROWS_GAIN]
+    : [WIDEST_CELL_OF_HBM, LINES_GAIN];
+  const laid = (count) => {
+    const per = Math.ceil(buffers.length / count), starts = buffers.flatMap((_, b) => (b % per ? [] : [b]));
+    const lines = starts.map((b) => [...buffers.keys()].slice(b, b + per));
+    const tallest = lines.map((own) => Math.max(...own.map((b) => buffers[b].height)));
+    const first = Math.max(...starts.map((b) => named[b])); // all lines begin below each other
+    const widthAt = (cell) => Math.max(...lines.map((own) => own.reduce((sum, b, i) =>
+      sum + (i ? gap + named[b] : first) + buffers[b].width * cell, 0)));
+    const high = band.height * (count > 1 ? LINES_SHARE : 1) - ways - told - between * (lines.length - 1);
+    let cell = Math.max(0, Math.min(em * BIGGEST_EM, high / tallest.reduce((sum, tall) => sum + tall)));
+    while (widthAt(cell) > band.width && cell > 1e-3) cell *= 0.97;
+    let wide = cell;
+    while (cell && wide * 1.03 <= cell * most && widthAt(wide * 1.03) <= band.width) wide *= 1.03;
+    return { lines, tallest, first, cell, wide, left: band.x + Math.max(0, (band.width - widthAt(wide)) / 2) };
+  };
+  const { lines, tallest, first, cell, wide, left } = [2, 3].map(laid).reduce((best, next) =>
+    (next.wide > gain * best.wide ? next : best), laid(1));
+  let top = ways;
+  const places = lines.flatMap((own, l) => {
+    let right = left;
+    const placed = own.map((b, i) => {
+      const x = right + (i ? gap + named[b] : first);
+      right = x + buffers[b].width * wide;
+      return { buffer: buffers[b], symbol: symbols[b], x, top, cell, wide };
+    });
+    top += tallest[l] * cell + between;
+    return placed;
   });
-  const shapes = buffers.map(({ matrices, rows, cols }) => times([...(matrices > 1 ? [matrices] : []), rows, cols]));
-  const own = shapes.every((shape, b) => widest(ctx, [shape], hbmWords(palette), palette.font)
-    <= buffers[b].width * wide + gap);
-  const groups = [];
-  places.forEach(({ buffer: { width }, x }, b) => {
-    const shape = shapes[b], end = x + width * wide;
-    if (!own && groups.at(-1)?.shape === shape) Object.assign(groups.at(-1), { right: end, each: "each " });
-    else groups.push({ shape, left: x, right: end, each: "" });
-  });
-  const below = ways + tallest * cell;
-  return { places, groups, below, height: below + line };
+  const below = top - between;
+  return { places, shapes: shapesOf(ctx, palette, places, gap, band), below, height: below + told };
+}
+
+/** The shapes of placed buffers: {text, middle: across}, each below its own, or all in one line. */
+function shapesOf(ctx, palette, places, gap, band) {
+  const room = (text) => widest(ctx, [text], hbmWords(palette), palette.font);
+  const own = places.map(({ buffer: { matrices, rows, cols, width }, x, wide }) =>
+    ({ text: times([...(matrices > 1 ? [matrices] : []), rows, cols]), middle: x + (width * wide) / 2 }));
+  const fits = ({ text }, i) => room(text) <= places[i].buffer.width * places[i].wide + gap;
+  if (places.every(({ top }) => top === places[0].top) && own.every(fits)) return own;
+  const shapes = [...new Set(own.map(({ text }) => text))];
+  const of = (shape) => places.filter((_, i) => own[i].text === shape).map(({ symbol }) => symbol).join(", ");
+  const text = shapes.length > 1 ? shapes.map((shape) => `${of(shape)} ${shape}`).join(" · ") : `each ${shapes[0]}`;
+  return room(text) <= band.width ? [{ text, middle: band.x + band.width / 2 }] : [];
 }
 
 /** Where a buffer's symbol stands, at its left: {left, middle, size}. */
@@ -55,29 +79,30 @@ export function bufferSymbolPlace(ctx, { size: em, smallest, font }, { symbol, x
   return { left, middle: top + Math.min((buffer.height * cell) / 2, em), size };
 }
 
-/** The buffers' symbols, and below them each shape once. */
-export function nameBand(ctx, palette, { places, groups, below }, y) {
-  const { size: em, smallest, font } = palette;
+/** The buffers' symbols, and below them their shapes. */
+export function nameBand(ctx, palette, { places, shapes, below }, y) {
+  const { font, text: colour, muted } = palette, small = hbmWords(palette);
   for (const place of places) {
     const { left, middle, size } = bufferSymbolPlace(ctx, palette, place);
-    write(ctx, place.symbol, left, y + middle, { size, weight: 650, font, colour: palette.text });
+    write(ctx, place.symbol, left, y + middle, { size, weight: 650, font, colour });
   }
-  const small = { size: hbmWords(palette), font, align: "center", colour: palette.muted };
-  for (const { shape, each, left, right } of groups) {
-    if (widest(ctx, [each + shape], small.size, font) > right - left + em * BUFFER_GAP_EM) continue;
-    write(ctx, each + shape, (left + right) / 2, y + below + small.size * 0.85, small);
+  for (const { text, middle } of shapes) {
+    write(ctx, text, middle, y + below + small * 0.85, { size: small, font, align: "center", colour: muted });
   }
 }
 
-/** The numbers of a buffer's cells, if they have room there: as on chip, by `figure`, else with as many digits as fit.
- * `words` are the cells' colours; where `isFull` a cell is filled with its own. False where they have no room. */
-export function paintFigures(ctx, palette, place, { cells, values, words, largest, figure }, isFull) {
+/** The formats of a buffer's numbers, all that the run has there, where those on chip have no room. */
+export const shorterFigures = (numbers) => [CELL_DIGITS + 1, CELL_DIGITS].map((digits) => mixed(numbers, digits));
+
+/** The numbers of a buffer's cells, if they have room there: as on chip, by `figure`, else by the first of `shorter`
+ * that fits. `words` are the cells' colours; where `isFull` a cell is filled with its own. False where they have no
+ * room. */
+export function paintFigures(ctx, palette, place, { cells, values, words, figure, shorter }, isFull) {
   const { buffer, x, top, cell, wide } = place;
   if (Math.min(cell, wide) < 2 * SMALLEST_PX) return false;
   const room = Math.min(wide * FIGURES_SHARE, wide - CELL_GAP_PX);
   const asOnChip = !figure.whole || cells.every((at) => Number.isInteger(values[at]));
-  const formats = [CELL_DIGITS + 1, CELL_DIGITS].map((digits) => format(largest, digits));
-  const told = [...(asOnChip ? [figure] : []), ...formats].map((one) => cells.map((at) => one(values[at])));
+  const told = [...(asOnChip ? [figure] : []), ...shorter].map((one) => cells.map((at) => one(values[at])));
   const sized = told.map((texts) => ({ texts, size: Math.min(palette.size * 1.1, cell * 0.8,
     room / figureEms(ctx, texts, palette.font)) }));
   const fitting = sized.find(({ size }) => size >= Math.max(SMALLEST_PX, palette.smallest));
@@ -94,15 +119,21 @@ export function paintFigures(ctx, palette, place, { cells, values, words, larges
   return true;
 }
 
-/** A line from each tile in HBM to the same tile on chip, in the way that it moves: up from the tile, along between
- * chip and HBM, and to the tile from below, or from its side where others of `places` stand below it. No name is in its
- * way. */
-export function paintWays(ctx, palette, moves, along, places) {
+/** A line from each tile in HBM to the same tile on chip, in the way that it moves: up from the tile, behind what
+ * stands above it in the `band`, along between chip and HBM, and to the tile from below, or from its side where others
+ * of `places` stand below it. No name is in its way. */
+export function paintWays(ctx, palette, moves, along, places, band) {
   ctx.strokeStyle = ctx.fillStyle = palette.quantity.hbm.fill;
   ctx.lineWidth = palette.size * 0.14;
   moves.forEach(({ box, place, store }, i) => {
     const apart = palette.size * APART_EM, y = along + apart * (i - (moves.length - 1) / 2);
-    const start = { x: box.x + box.width / 2, y: box.y - (store ? 2 : 0) };
+    const tip = { x: box.x + box.width / 2, y: box.y - (store ? 2 : 0) }, start = { ...tip };
+    const above = band.map(({ buffer, x, top, cell, wide }) => ({ x, top, right: x + buffer.width * wide,
+      bottom: top + buffer.height * cell })).filter((one) => one.x < tip.x && one.right > tip.x && one.bottom < box.y);
+    for (const { top, bottom } of above.sort((a, b) => b.top - a.top)) {
+      line(ctx, tip.x, start.y, tip.x, bottom);
+      start.y = top;
+    }
     const middle = place.y + place.height / 2;
     const lower = places.filter((other) => other.y >= place.y + place.height);
     const clear = (x) => lower.every((other) => x < other.x || x > other.x + other.width);
@@ -124,8 +155,8 @@ export function paintWays(ctx, palette, moves, along, places) {
     });
     ctx.lineTo(end.x, end.y);
     ctx.stroke();
-    const [tip, before] = store ? [start, points[1]] : [end, points.at(-2)];
-    arrowhead(ctx, tip, Math.sign(tip.x - before.x), Math.sign(tip.y - before.y), palette.size * 0.6);
+    const [head, before] = store ? [tip, points[1]] : [end, points.at(-2)];
+    arrowhead(ctx, head, Math.sign(head.x - before.x), Math.sign(head.y - before.y), palette.size * 0.6);
   });
 }
 

@@ -12,7 +12,8 @@ import { element } from "../words.js";
 import { MOST_FIGURES, ROW_DIGITS, areRows, figureOf, figureSize, nameRows, paintTile, placeTiles, sides, symbolPlace,
   wordPlace } from "./chip.js";
 import { drawContents, loadedContents, paintContents, writtenContents } from "./contents.js";
-import { bufferSymbolPlace, hbmWords, nameBand, paintFigures, paintWays, placeBand } from "./memory.js";
+import { bufferSymbolPlace, hbmWords, nameBand, paintFigures, paintWays, placeBand,
+  shorterFigures } from "./memory.js";
 import { Scenes } from "./scene.js";
 import { paintWhole, placeWhole } from "./whole.js";
 
@@ -87,7 +88,7 @@ export class IdeaPanel extends Panel {
   }
 
   /** Places the tiles as large as they fit; beside a run that has a tile of the same shape, both at one scale, and that
-   * tile at one place. */
+   * tile at one height. */
   arrange() {
     const { beside } = this;
     const same = (one, other) => one.role && one.role === other.role && !one.state && one.rows === other.rows
@@ -103,17 +104,11 @@ export class IdeaPanel extends Panel {
     for (const panel of panels) panel.place({ u, wide });
     const twins = panels.map(({ placed }) => placed.places.find(({ item }) => same(item, shared)));
     if (!twins.every(Boolean)) return;
-    const common = (side) => {                             // a place for both, or null
-      const starts = twins.map((twin, i) => twin[side] - panels[i].placed.shift[side]);
-      const least = Math.max(...starts), most = Math.min(...starts.map((at, i) => at + panels[i].placed.free[side]));
-      const middle = (twins[0][side] + twins[1][side]) / 2;
-      return least > most ? null : starts.map((at) => Math.max(least, Math.min(most, middle)) - at);
-    };
-    const [across, down] = [common("x"), common("y")];
-    panels.forEach((panel, i) => {
-      const { shift } = panel.placed;
-      panel.place({ u, wide, shift: { x: across?.[i] ?? shift.x, y: down?.[i] ?? shift.y } });
-    });
+    const tops = panels.map(({ placed }, i) => twins[i].y - placed.shift.y);
+    const highest = Math.max(...tops), lowest = Math.min(...panels.map(({ placed }, i) => tops[i] + placed.free.y));
+    if (highest > lowest) return;
+    const y = Math.max(highest, Math.min(lowest, (twins[0].y + twins[1].y) / 2));
+    panels.forEach((panel, i) => panel.place({ u, wide, shift: { x: panel.placed.shift.x, y: y - tops[i] } }));
   }
 
   place(limit) {
@@ -137,9 +132,9 @@ export class IdeaPanel extends Panel {
     const own = this.bandOf(), height = Math.min(this.surface.height, beside?.surface.height ?? Infinity);
     const band = beside ? { ...own, height: Math.max(own.height, beside.bandOf().height) } : own; // one floor for both
     const above = Math.max(em, palette.smallest) * 1.35;   // for the line “on chip”
-    const told = narrow ? em * 1.8 : 0;                    // “HBM” and what was moved, in a line of its own
+    const told = narrow ? em * 1.5 : 0;                    // “HBM” and what was moved, in a line of its own
     const inside = { x: pad, y: pad * 0.4 + above, width: width - 2 * pad, height: height - band.height - told - above
-      - pad * 2.2 };
+      - pad * 1.5 };
     return { narrow, band, inside, bottom: inside.y + inside.height + pad };
   }
 
@@ -277,7 +272,7 @@ export class IdeaPanel extends Panel {
     };
     this.ways = boxes.map((move) => ({ store: move.store, box: boxOf(move),
       place: this.placed.places.find(({ item }) => item.variable === move.name) }));
-    paintWays(ctx, palette, this.ways.filter(({ place }) => place), y + em * 0.75, this.placed.places);
+    paintWays(ctx, palette, this.ways.filter(({ place }) => place), y + em * 0.75, this.placed.places, places);
     const symbols = places.map((place) => ({ text: place.symbol, name: place.buffer.name, weight: 650,
       ...bufferSymbolPlace(ctx, palette, place) }));
     return [{ text: "HBM", left, middle, size: quiet.size, weight: 650 }, ...symbols];
@@ -296,10 +291,10 @@ export class IdeaPanel extends Panel {
     if (written.has(buffer)) return this.paintWritten(ctx, place, written.get(buffer));
     const held = loaded.get(buffer);
     if (!held) return this.paintReads(ctx, place, isRead && touched);
-    const { image, words, largest } = surface.remember(`contents ${launch} ${buffer.name}`, lane.stamp, () => {
+    const { image, words, shorter } = surface.remember(`contents ${launch} ${buffer.name}`, lane.stamp, () => {
       const { shade, ramp, diverging, largest } = this.scenes.lookOf(held);
       const colourOf = (x) => palette.pixel(shade(x), palette[ramp], largest, diverging);
-      return { largest, ...drawContents(buffer, held, colourOf) };
+      return { shorter: shorterFigures(held.values), ...drawContents(buffer, held, colourOf) };
     });
     const full = isRead ? touched : null;
     paintContents(ctx, palette, place, image, full);
@@ -307,7 +302,7 @@ export class IdeaPanel extends Panel {
       const col = cell % buffer.width, row = Math.floor(cell / buffer.width);
       return full && row >= full.top && row <= full.bottom && col >= full.left && col <= full.right;
     };
-    paintFigures(ctx, palette, place, { ...held, words, largest, figure: this.figures.figure }, isFull);
+    paintFigures(ctx, palette, place, { ...held, words, figure: this.figures.figure, shorter }, isFull);
     frameBuffer(ctx, palette, place);
   }
 
@@ -328,15 +323,16 @@ export class IdeaPanel extends Panel {
   paintWritten(ctx, place, written) {
     const { palette, surface, lane, scene: { launch, k } } = this;
     const { buffer, x, top, cell, wide } = place, { width, height } = buffer;
-    const look = surface.remember(`written ${launch} ${buffer.name}`, lane.stamp, () => this.scenes.lookOf(written));
+    const look = surface.remember(`written ${launch} ${buffer.name}`, lane.stamp, () => (
+      { ...this.scenes.lookOf(written), shorter: shorterFigures(written.values) }));
     const colourOf = (value) => palette.pixel(look.shade(value), palette[look.ramp], look.largest, look.diverging);
     const held = written.upTo(k), { image, words } = drawContents(buffer, held, colourOf);
     ctx.fillStyle = palette.css(palette.reads[0]);
     ctx.fillRect(x, top, width * wide, height * cell);
     ctx.imageSmoothingEnabled = cell < 1;
     ctx.drawImage(image, x, top, width * wide, height * cell);
-    const { figure } = this.figures, { largest } = look;
-    paintFigures(ctx, palette, place, { ...held, words, largest, figure }, () => true);
+    const { figure } = this.figures, { shorter } = look;
+    paintFigures(ctx, palette, place, { ...held, words, figure, shorter }, () => true);
     frameBuffer(ctx, palette, place, false, palette.quantity.hbm.fill);
   }
 
@@ -454,7 +450,8 @@ export class IdeaPanel extends Panel {
       strip.dataset.key = key;
       const title = element("li", "place", this.placeName(beat));
       strip.replaceChildren(title, ...here.map((one) => {
-        const item = element("li"), button = element("button", "", beatName(story, one));
+        const item = element("li"), button = element("button");
+        button.append(element("span", "", beatName(story, one)));
         button.type = "button";
         button.dataset.at = one.at;
         button.dataset.kind = one.kind;

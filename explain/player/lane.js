@@ -110,7 +110,8 @@ export class Lane {
     root.classList.toggle("one-row", most === 1);          // then the picture has the state's numbers
     root.classList.toggle("one-number", most === 1 && columns === 1);
     root.style.setProperty("--need", `${3.6 + (most === 1 ? 1.2 : most) * ROW_EM}em`);
-    this.$(".lane-title").replaceChildren(this.view.title ?? "", element("span", "apart"));
+    this.$(".lane-title").replaceChildren(element("span", "name", this.view.title ?? ""), element("span", "program"),
+      element("span", "apart"));
   }
 
   /** Where there is no room for both, one tab shows the state, the other the memory. */
@@ -163,6 +164,7 @@ export class Lane {
   // --- once per size, once per step ---
 
   measure() {
+    if (this.beside) this.fitTitle();
     return [...this.panels.values()].map((panel) => panel.measure()).some(Boolean);
   }
 
@@ -195,13 +197,41 @@ export class Lane {
       panel.write(this.step);
       panel.writeHead();
     }
+    if (this.beside) this.nameProgram();
     if (this.glowing) this.showGlow();
+  }
+
+  /** A program's name: what it owns, or its place in the grid; after its kernel, where the run has several launches. */
+  programName(p) {
+    const { programs, trace: { header: { launches, sources } } } = this.story, { id, launch } = programs[p];
+    const axes = id.filter((_, axis) => launches[launch].grid[axis] > 1);
+    const own = this.view.program_names?.[id.join(",")] ?? (axes.length ? axes.join(", ") : "0");
+    return launches.length > 1 ? `${sources[launches[launch].source].function} · ${own}` : own;
+  }
+
+  /** Says beside the title which program runs, where there are several. */
+  nameProgram() {
+    const { programs, programAt } = this.story, box = this.$(".lane-title .program");
+    const own = programs.length > 1 ? this.programName(programAt[this.step]) : "";
+    const name = /^\d/.test(own) ? `${this.view.pick_program || "program"} ${own}` : own;
+    if (box.textContent === name) return;
+    box.textContent = name;
+    this.fitTitle();
+  }
+
+  /** Leaves the program out of a title that has no room for it. */
+  fitTitle() {
+    const title = this.$(".lane-title"), program = this.$(".program");
+    program.hidden = false;
+    program.hidden = title.scrollHeight > title.clientHeight + 1;
   }
 
   /** Says beside the title why this run follows another row; "" for nothing. */
   waits(why) {
     const box = this.$(".lane-title .apart");
-    if (box.textContent !== why) box.textContent = why;
+    if (box.textContent === why) return;
+    box.textContent = why;
+    this.fitTitle();
   }
 
   animate(panels) {

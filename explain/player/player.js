@@ -18,6 +18,7 @@ import { Tour, printsAsSlides } from "./tour.js";
 import { Transport } from "./transport.js";
 import { Watch } from "./watch.js";
 import { weave } from "./weave.js";
+import { element } from "./words.js";
 
 const SETTLED_MS = 400;
 const SAID_MS = 300;
@@ -213,23 +214,15 @@ class Player {
   }
 
   buildPicker(view) {
-    const [{ programs, trace }] = this.stories;
+    const [{ programs }] = this.stories, [lane] = this.lanes;
     const picker = this.$(".picker");
     picker.hidden = programs.length < 2;
     const word = view.pick_program || "program";
     picker.querySelector("span").textContent = word;
     picker.firstElementChild.setAttribute("aria-label", `${word}: the grid`);
     picker.querySelector("select").setAttribute("aria-label", word);
-    const names = view.program_names ?? {};
-    const { launches, sources } = trace.header;
-    picker.querySelector("select").replaceChildren(...programs.map(({ id, launch }, p) => {
-      const option = document.createElement("option");
-      option.value = p;
-      const axes = id.filter((_, axis) => launches[launch].grid[axis] > 1);
-      const own = names[id.join(",")] ?? (axes.length ? axes.join(", ") : "0");
-      option.textContent = launches.length > 1 ? `${sources[launches[launch].source].function} · ${own}` : own;
-      return option;
-    }));
+    picker.querySelector("select").replaceChildren(...programs.map((_, p) =>
+      Object.assign(element("option", "", lane.programName(p)), { value: p })));
   }
 
   // --- theme and size ---

@@ -54,8 +54,7 @@ export class Transport {
     const at = (step) => positionOf[0].get(step);
     this.clocks = clocksOf(this.player);
     const odd = Math.min(...stories.map((s, i) => (s.firstOdd ? positionOf[i].get(s.firstOdd.step) : Infinity)));
-    const marks = (s, i) => s.rescales.map(({ step, rows, of }) => ({ at: positionOf[i].get(step), share: rows / of,
-      rows, of }));
+    const marks = (s, i) => s.rescales.map(({ step, rows, of }) => ({ at: positionOf[i].get(step), rows, of }));
     this.score = {
       length,
       programs: story.programs.map((program) => at(program.first)),
@@ -103,6 +102,7 @@ export class Transport {
     const { player, clocks, level } = this;
     const coarser = clocks[this.coarser];
     player.section.dataset.clock = clocks[level].name;
+    player.$(".tour .unit").textContent = clocks[level].name.replace("every ", "");
     const keys = CHOICES[player.depth.shown].filter((key) => clocks[key]);
     player.$(".clock").replaceChildren(...keys.map((key) => {
       const { name, says } = clocks[key];
@@ -248,7 +248,7 @@ export class Transport {
     const moves = this.watched, change = this.changeWords();
     if (moves.some(near)) words.push(change);
     if (words.length > 1) return words.join("\n");
-    if (this.score.rescales.length) words.push("orange: 0 < α < 1, taller in more rows");
+    if (this.score.rescales.length) words.push("orange: a rescale, 0 < α < 1 in one row or more");
     if (moves.length) words.push(`▾: ${change}`);
     return words.join("\n");
   }

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.conftest import rests
+from tests.e2e.text_sizes import LETTERS
 from tests.e2e.waiting import until
 
 KERNELS = "&a.kernel=softmax_split_wrong&b.kernel=softmax_split"
@@ -134,14 +136,55 @@ def test_tiles_of_two_sizes_are_compared_where_both_have_seen_as_many_keys(opene
     expect(difference(page)).to_contain_text(re.compile("2–3.*0–3"))  # the columns of the two tiles
 
 
-def test_a_tile_that_both_runs_have_stands_at_the_same_place_in_both_pictures(opened, page: Page):
+def test_a_tile_that_both_runs_have_is_as_large_and_as_high_in_both_pictures(opened, page: Page):
     opened()
     page.keyboard.press("i")
     lanes = page.locator(".lane")
-    for symbol in ("Q", "S"):
-        terms = [lanes.nth(i).locator(".scene .term", has_text=re.compile(f"^{symbol}$")).first for i in (0, 1)]
-        places = [term.evaluate("({ style }) => [style.left, style.top].map(parseFloat)") for term in terms]
-        assert places[0] == pytest.approx(places[1], abs=1), symbol
+
+    def place(symbol: str, i: int) -> list[float]:
+        term = lanes.nth(i).locator(".scene .term", has_text=re.compile(f"^{symbol}$")).first  # the later is HBM's
+        return term.evaluate("({ style }) => [style.left, style.top].map(parseFloat)")
+
+    apart = []
+    for i in (0, 1):
+        (q, high), (s, _) = place("Q", i), place("S", i)
+        apart.append([s - q, high])
+    assert apart[0] == pytest.approx(apart[1], abs=1)
+
+
+def test_at_full_screen_each_run_says_its_beat_and_its_cells_have_the_numbers_of_the_run(opened, page: Page):
+    opened("a.kernel=softmax_blocked_wrong&b.kernel=softmax_online")
+    page.evaluate(f"() => {{{LETTERS}}}")
+    player(page).press("i")
+    page.keyboard.press("f")
+
+    def drawn(motion: Literal["reduce", "no-preference"]) -> set[str]:
+        """All that the pictures say in the first two tiles."""
+        page.emulate_media(reduced_motion=motion)
+        page.keyboard.press("Home")
+        page.evaluate("drawn.length = 0")
+        for _ in range(12):
+            page.keyboard.press("ArrowRight")
+            page.wait_for_timeout(700 if motion == "no-preference" else 50)
+        return {text for _, text in page.evaluate("drawn.splice(0)")}
+
+    still = drawn("reduce")
+    assert {"−0.300", "0.200", "0.800"} <= still  # of x in HBM
+    for i in (0, 1):
+        beats = page.locator(".beats").nth(i)
+        expect(beats).to_contain_text("Tile 2 of 3")
+        expect(beats.locator("[aria-current]")).to_be_visible()
+    assert drawn("no-preference") <= still  # no digit is on its way from one number to another
+    page.keyboard.press("f")
+
+
+def test_each_run_names_the_program_that_it_is_in(opened, page: Page):
+    opened()
+    names = page.locator(".lane-title .program")
+    expect(names.first).to_have_text("attention_scores_kernel · 0, 0")
+    expect(names.last).to_have_text(re.compile("^Query tile 0 · tokens 0–15$"))
+    player(page).press("End")
+    expect(names.first).to_have_text(re.compile("^attention_values_kernel"))
 
 
 def test_equal_runs_are_said_to_be_equal(opened):

@@ -101,6 +101,7 @@ def test_keys_turn_the_captions_and_the_run_sheet_follows(page: Page, app_url: s
 
     player(page).press("p")  # at full screen a step on leaves the caption, and a button leads back
     bar = page.locator(".tour")
+    expect(bar.locator(".unit")).to_have_text("line")
     bar.get_by_role("button", name="Next step").click()
     expect(player(page)).to_have_attribute("data-step", str(steps[0] + 1))
     caption(page, 1)
@@ -335,8 +336,8 @@ def test_at_full_screen_one_rows_elements_have_numbers_and_its_code_the_free_hei
     caption(page, 1)
     page.evaluate("globalThis.drawn.length = 0")
     page.keyboard.press("p")
-    until = "globalThis.drawn.map(([, text]) => text).filter((text) => /^−?0\\.\\d0$/.test(text)).length >= 6"
-    page.wait_for_function(until)  # of x in HBM; on chip they have three decimals
+    elements = "new Set(globalThis.drawn.map(([, text]) => text).filter((text) => /^−?0\\.\\d00$/.test(text)))"
+    page.wait_for_function(f"{elements}.size >= 6")  # of x in HBM; on chip there is one
     page.keyboard.press("i")
     expect(player(page)).to_have_attribute("data-depth", "code")
     code, line = page.locator(".code").bounding_box(), page.locator(".panel.equation").bounding_box()

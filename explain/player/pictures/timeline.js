@@ -5,7 +5,7 @@ import { NOWHERE, line } from "../surface.js";
 export const TIMELINE_INSET = 9;                           // half the width of the range input's thumb
 
 /**
- * score: {length, starts: [of a program or launch], visits: [start], rescales: [{at, share}], watched: [at],
+ * score: {length, starts: [of a program or launch], visits: [start], rescales: [{at}], watched: [at],
  * odd: at | null}; `veiled` hides the future. Returns xOf(step).
  */
 export function paintTimeline(surface, palette, score, at, stamp, veiled = false) {
@@ -31,10 +31,7 @@ export function paintTimeline(surface, palette, score, at, stamp, veiled = false
   });
   const events = (pen) => {
     pen.fillStyle = palette.quantity.alpha.fill;
-    for (const { at: step, share } of score.rescales) {
-      const tall = 4 + share * (bottom - middle - 8);
-      pen.fillRect(xOf(step) - 1.25, bottom - tall, 2.5, tall);
-    }
+    for (const { at: step } of score.rescales) pen.fillRect(xOf(step) - 1.25, middle + 5, 2.5, bottom - middle - 5);
     if (score.odd !== null) {
       pen.fillStyle = palette.css(palette.nan);
       pen.fillRect(xOf(score.odd) - 1.5, top, 3, bottom - top);

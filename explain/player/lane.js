@@ -37,6 +37,11 @@ const SHORT_SOURCE = 14;                                   // lines
 const FEW_VARIABLES = 12;
 const ROW_EM = 2.3;                                        // the most height a row of state takes
 
+// Of two runs' scales: a quantity, and the roles that have it; how many times as large one's may be as the other's.
+const SCALES = [["sum", "running_sum", "new_sum"], ["accumulator", "accumulator"], ["output", "output"],
+  ["p", "exponentials"]];
+const MOST_APART = 8;
+
 export class Lane {
   /** `root` is the cloned template; `select` is called with {row, col} or {step} when a picture is clicked. */
   constructor(root, story, annotations, select) {
@@ -153,12 +158,24 @@ export class Lane {
     };
   }
 
-  /** Where the accumulator is the output itself, it has the scale of the other run's output: equal numbers, equal
-   * colours. */
+  /** Gives a quantity of two runs one scale, so that equal numbers look equal; not where one run's would hardly be seen
+   * then. Where the accumulator is the output itself, it has the scale of the other run's output. */
   shareScale(other) {
-    const { roles } = this.story;
     this.beside = other;
-    if (other?.story.roles.output && roles.accumulator && !roles.output) this.ranges.accumulator = other.ranges.output;
+    if (!other) return;
+    const { ranges, story: { roles } } = this, theirs = other.ranges, named = (names) =>
+      [roles, other.story.roles].every((own) => names.some((name) => own[name]));
+    for (const [name, ...of] of SCALES) {
+      if (!named(of)) continue;
+      const [low, high] = [ranges[name], theirs[name]].sort((one, next) => one - next);
+      if (high <= MOST_APART * low) ranges[name] = theirs[name] = high;
+    }
+    if (named(["running_max", "new_max"])) {
+      const both = [Math.min(ranges.max[0], theirs.max[0]), Math.max(ranges.max[1], theirs.max[1])];
+      const wide = ([low, high]) => high - low;
+      if (wide(both) <= MOST_APART * Math.min(wide(ranges.max), wide(theirs.max))) ranges.max = theirs.max = both;
+    }
+    if (other.story.roles.output && roles.accumulator && !roles.output) ranges.accumulator = theirs.output;
   }
 
   // --- once per size, once per step ---

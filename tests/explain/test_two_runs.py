@@ -88,3 +88,25 @@ def test_the_captions_of_two_runs_follow_the_timeline(tour):
         stops=stops,
     )
     assert at == sorted(at)
+
+
+def test_equal_numbers_look_equal_in_both_runs_unless_one_run_would_hardly_be_seen():
+    shared = ran(
+        "lane.js",
+        """
+        const lane = (ranges) => ({
+          ranges: { max: [0, 4], p: 1, accumulator: 1, output: 1, ...ranges },
+          story: { roles: { running_sum: "l", running_max: "m" } },
+        });
+        return given.pairs.map((pair) => {
+          const lanes = pair.map(lane);
+          lanes.forEach((one, i) => Lane.prototype.shareScale.call(one, lanes[1 - i]));
+          return lanes.map(({ ranges: { sum, max, p } }) => [sum, max, p]);
+        });
+        """,
+        pairs=[[{"sum": 4, "p": 2}, {"sum": 12, "max": [-2, 3]}], [{"sum": 4}, {"sum": 1e30, "max": [0, 100]}]],
+    )
+    assert shared == [
+        [[12, [-2, 4], 2], [12, [-2, 4], 1]],  # p is no role of theirs: each keeps its own
+        [[4, [0, 4], 1], [1e30, [0, 100], 1]],
+    ]

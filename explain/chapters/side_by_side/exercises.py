@@ -175,7 +175,7 @@ QUESTIONS = (
         _why_times,
         tolerance=_EXACT,
         asked=lambda runs: sum(_moved(runs[0])) != sum(_moved(runs[1])),
-        hint="Press End. Add what each run has read and written.",
+        hint="In Idea, press ⏭ below the picture. Add what each run has read and written.",
     ),
     Question[Runs](
         "alone",
@@ -202,7 +202,7 @@ QUESTIONS = (
         _sum,
         _why_sum,
         asked=_sums_apart,
-        hint="Press End and add the numbers of y.",
+        hint="Press ⏭ below the picture and add the numbers of y.",
     ),
     Question[Runs](
         "nan",
@@ -211,6 +211,6 @@ QUESTIONS = (
         _nans,
         _why_nans,
         asked=lambda runs: _are_weights(runs) and _nans(runs) > 0,
-        hint="Press End and count them in y.",
+        hint="Press ⏭ below the picture and count them in y.",
     ),
 )

@@ -41,7 +41,7 @@ export function placeTiles(ctx, palette, columns, box, names, limit = {}) {
   const wordy = names ? widest(ctx, names, smallOf(palette), palette.font) + em * 0.7 : 0;
   const attempt = flows ? (scale) => inLines(columns, symbols, em, box, scale)
     : ({ u, wide }) => aligned(columns, symbols, em, box, { u, wide, named: u >= smallOf(palette) * 1.05 ? wordy : 0 });
-  const scale = limit.wide ? limit : (flows ? scaleInLines : scaleAligned)(attempt, em, box, limit, columns.length);
+  const scale = limit.wide ? limit : (flows ? scaleInLines : scaleAligned)(attempt, em, box, limit, columns);
   const tried = attempt(scale);
   const right = Math.max(...tried.places.map(({ x, width }) => x + width));
   const free = { x: Math.max(0, box.x + box.width - right), y: Math.max(0, box.y + box.height - tried.bottom) };
@@ -59,11 +59,12 @@ function scaleAligned(attempt, em, box, limit) {
 }
 
 /** The scale {u, wide} at which tiles of one row each have the largest cells, in as many lines as that takes. Numbers
- * need width more than height. */
-function scaleInLines(attempt, em, box, limit, most) {
+ * need width more than height; a single number has its name below it. */
+function scaleInLines(attempt, em, box, limit, columns) {
   let best = { u: limit.u ?? 0.5, wide: 1 };
-  const worth = ({ u, wide }) => u ** 1.5 * wide;
-  for (let lines = 1; lines <= most; lines++) {
+  const single = columns.every(({ main }) => sides(main)[1] === 1), height = single ? 2 : 1.5;
+  const worth = ({ u, wide }) => u ** height * wide;
+  for (let lines = 1; lines <= columns.length; lines++) {
     const high = (box.height + em * APART_LINES_EM) / lines - em * (NAMED_EM + APART_LINES_EM);
     if (limit.u > high + ROUNDING_PX) break;
     const u = Math.min(em * LARGEST_ROW_EM, limit.u ?? high);

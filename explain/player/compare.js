@@ -261,6 +261,16 @@ export class Comparison {
     return values.every(Boolean) ? { values, set } : null;
   }
 
+  /** The same, of numbers of rows that stand since an earlier visit of each program. */
+  pairStanding(held, steps) {
+    const { stories } = this.player;
+    const set = stories.map((story, i) => story.changedAt(held[i], story.programs[story.programAt[steps[i]]].first,
+      steps[i]));
+    if (!BY_ROW.includes(held[0]) || set.some((step) => step < 0) || !this.alike(held, set)) return null;
+    const values = stories.map((story, i) => placed(story, held[i], steps[i]));
+    return values.every(Boolean) ? { values, set } : null;
+  }
+
   /** The first difference of any variable, of two runs of the same lines: {t, row, said}; null where there is none. */
   firstByStep() {
     const { stories } = this.player;
@@ -452,7 +462,8 @@ export class Comparison {
       moved: moved.map((bytes, way) => bytes !== other[way]) };
     const together = keys[0] === keys[1] && isVisit(keys[0]);
     for (const held of this.quantities) {
-      const both = together ? this.pair(held, steps, keys[0]) : this.pairOfTile(held, steps);
+      const both = (together ? this.pair(held, steps, keys[0]) : this.pairOfTile(held, steps))
+        ?? this.pairStanding(held, steps);
       const [role] = held;
       const found = both ? differing(...both.values, this.bounds(role)) : [];
       if (!found.length) continue;

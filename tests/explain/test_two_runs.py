@@ -110,3 +110,20 @@ def test_equal_numbers_look_equal_in_both_runs_unless_one_run_would_hardly_be_se
         [[12, [-2, 4], 2], [12, [-2, 4], 1]],  # p is no role of theirs: each keeps its own
         [[4, [0, 4], 1], [1e30, [0, 100], 1]],
     ]
+
+
+def test_a_sum_that_differs_stays_marked_while_another_pass_reads_it():
+    marked = ran(
+        "compare.js",
+        f"""{WOVEN}
+        const lanes = [{{ view: {{}} }}, {{ view: {{}} }}];
+        const player = {{ stories, woven, positionOf, depth: {{ shown: "idea" }}, $: nothing, lanes }};
+        const comparison = new Comparison(player);
+        comparison.load();
+        return Array.from(woven[0], (_, t) => (comparison.render(t), lanes[0].marks.roles.has("running_sum")));
+        """,
+        PAIR["Naive and safe"].left,
+        PAIR["Naive and safe"].right,
+    )
+    assert any(marked)
+    assert all(marked[marked.index(True) :])

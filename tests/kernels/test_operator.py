@@ -64,7 +64,8 @@ def test_what_does_not_fit_is_named_through_the_operator():
 def test_queries_of_heads_that_share_keys_are_rows_of_one_tile(by_rows, monkeypatch):
     seen = []
 
-    def prepare(q, k, v, **options):
+    def prepare(q, k, v, packed=False, **options):
+        assert not packed  # Q is a view: no kernel packs it
         seen.append(tuple(q.shape))
         return lambda q, k, v: flash_attention_exp2(q, k, v, **options)
 

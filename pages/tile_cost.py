@@ -9,6 +9,6 @@ from explain.ui.gpu import gpu_choice
 with layout.chapter(__file__, goal="see, without a GPU, whether a tile fits on an SM."):
     gpu = gpu_choice()
     experiment = view.tile_choice()
-    view.introduce(experiment)
+    view.introduce(experiment, gpu)
 view.tile_report(experiment, gpu)
 view.closing(experiment, gpu)

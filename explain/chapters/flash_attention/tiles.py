@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from explain.compile.cost import REGISTER_BYTES, WARP
-from explain.experiment import Experiment
+from explain.experiment import Experiment, ParameterError
 from explain.gpus import GPUS, Gpu
+from explain.records import plans
 from kernels.catalog import KERNELS, TAUGHT
 from kernels.parameters import ITEM_BYTES, WHOLE_ROW_TILE, Value, next_power_of_two
 
@@ -55,6 +57,8 @@ def tile(
 
 COMPARED = ((32, 32), (64, 64), (128, 64), (128, 128))
 """BLOCK_M and BLOCK_N of the tiles in the table of the tile-cost page."""
+WIDE = (1024, 4096, 16384)
+"""BLOCK_N there of a kernel without a tile of queries or tokens: of a softmax, of the vector addition."""
 MASKED: tuple[tuple[Experiment, Experiment], ...] = tuple(
     (one.with_(heads=16, kv_heads=16), one.with_(heads=16, kv_heads=16, causal=True))
     for one in (
@@ -109,6 +113,23 @@ def compiled_as(kernel: str, chosen: Mapping[str, Value]) -> Experiment:
     return Experiment.of(kernel, {**sizes, **chosen}, "normal")
 
 
+def compared(experiment: Experiment) -> tuple[Experiment, ...]:
+    """The tiles in the table of the tile-cost page: this one, and those that differ in their sides only."""
+    own = {name: experiment.values[name] for name in settings(experiment.kernel)}
+    matmul = experiment.entry.family in ("attention", "loss")
+    sides = [{"block_m": m, "block_n": n} for m, n in COMPARED] if matmul else [{"block_n": n} for n in WIDE]
+    found = {experiment}
+    for one in sides:
+        with suppress(ParameterError):  # this kernel cannot have it
+            found.add(compiled_as(experiment.kernel, {**own, **one}))
+    return tuple(sorted(found, key=lambda one: [one.values[name] for name in sides_of(one.kernel)]))
+
+
+def sides_of(kernel: str) -> list[str]:
+    """The parameters that are the sides of a kernel's tile in that table: BLOCK_M, BLOCK_N."""
+    return [name for name in ("block_m", "block_n") if name in settings(kernel)]
+
+
 FORWARD = tuple(
     name
     for name, entry in KERNELS.items()
@@ -120,7 +141,8 @@ CAPABILITIES = tuple(sorted({gpu.compute_capability for gpu in GPUS.values()}, r
 
 def recorded_grid() -> tuple[tuple[Experiment, int], ...]:
     """The tiles and compute capabilities with shipped costs, each once: of FlashAttention many, of each kernel the one
-    that the tile-cost page opens on, and of attention's forward kernels those that it compares.
+    that the tile-cost page opens on, and of the taught kernels those that it compares with that one: for Hopper, and
+    of attention's forward kernels and of those without a matmul, which compile fast, for every GPU.
     """
     found: list[tuple[Experiment, int]] = []
     for block_m, block_n in itertools.product(SIDES, SIDES):
@@ -128,8 +150,11 @@ def recorded_grid() -> tuple[tuple[Experiment, int], ...]:
         found += [(tile(block_m, block_n, head_dim=128), 90), (tile(block_m, block_n, head_dim=32, dtype="fp32"), 90)]
     found += [(experiment, 90) for pair in MASKED for experiment in pair]
     others = [compiled_as(name, opening(name)) for name, entry in KERNELS.items() if entry.steppable]
-    others += [one.with_(block_m=m, block_n=n) for one in others if one.kernel in FORWARD for m, n in COMPARED]
-    found += itertools.product(others, CAPABILITIES)
+    beside = [tile for one in others if one.kernel in TAUGHT for tile in compared(one)]
+    fast = [one for one in beside if one.kernel in FORWARD or one.entry.family in ("softmax", "vector")]
+    found += itertools.product([*others, *fast], CAPABILITIES)
+    found += [(one, 90) for one in beside]
+    found.append((plans.sizes("flash_attention")[0], 90))  # the run that Measurements shows each source of
     return tuple(dict.fromkeys(found))
 
 

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+from explain.chapters.flash_attention.tiles import sides_of
+from explain.chapters.tile_cost.times import Times
 from explain.compile.cost import REGISTER_BYTES, LaunchCost, Occupancy, allocated, occupancy
 from explain.compile.listing import FILLS, LABEL, Listing, counts
 from explain.experiment import Experiment
 from explain.figures.labels import widest
-from explain.figures.numbers import NONE, capacity, count, duration, percent
+from explain.figures.numbers import NONE, capacity, count, duration, moved, percent
 from explain.figures.palette import css, css_ink
-from explain.figures.svg import picture, rect, text
+from explain.figures.svg import line, picture, rect, text
 from explain.gpus import Gpu
 
 STORES = ("registers", "shared memory")
 SLOTS = ("warps", "programs")
 TALL, GAP, EDGE = 132.0, 20.0, 16.0
+ALIKE = 0.03
+"""By which share the times of two tiles differ at most where none is called faster."""
+OVER = 1.5
+"""The most that is drawn of a program that is too large for a store, as a multiple of the store."""
 
 
 def sm(launch: LaunchCost, gpu: Gpu, *, narrow: bool = False) -> str:
@@ -24,8 +30,8 @@ def sm(launch: LaunchCost, gpu: Gpu, *, narrow: bool = False) -> str:
     memory, of the places for warps and for programs. The stores are to scale; the one that is used up is the limit.
     Registers that spill have the alarm's tint.
 
-    Where no program fits, one is drawn in outlines; what is too small for it is in the alarm's colour. `narrow`
-    is for a phone: the stores stand below each other.
+    Where no program fits, one is drawn in outlines; what is too small for it is in the alarm's colour, and the program
+    sticks out of it, past a dashed line. `narrow` is for a phone: the stores stand below each other.
     """
     rows = [[name] for name in (*STORES, *SLOTS)] if narrow else [STORES, SLOTS]
     across, tall = (340.0, 72.0) if narrow else (760.0, TALL)
@@ -38,13 +44,15 @@ def sm(launch: LaunchCost, gpu: Gpu, *, narrow: bool = False) -> str:
         "warps": gpu.warps_sm, "programs": gpu.programs_sm,
     }  # fmt: skip
     room = {"registers": gpu.register_bytes_sm, "shared memory": gpu.shared_bytes_sm, **{n: whole[n] for n in SLOTS}}
+    over = {name: min(max(own[name] / whole[name], 1.0), OVER) for name in room}
+    unit = {"registers": ", 4 B each", "shared memory": " B"}
     parts = [text(EDGE, 28, f"One SM of the {gpu.name}: {_holds(fits.programs)}", size=16, bold=True)]
     if not fits.programs:
         parts.append(text(EDGE, 48, "Drawn: what one program would take.", faint=True))
 
     def heading(name: str, x: float, y: float) -> list[str]:
-        used, unit = programs * own[name], " B" if name == "shared memory" else ""
-        said = f"{programs} × {count(own[name])} = {count(used)} of {count(whole[name])}{unit}"
+        used = programs * own[name]
+        said = f"{programs} × {count(own[name])} = {count(used)} of {count(whole[name])}{unit.get(name, '')}"
         limits = [one for one, allowed in fits.by_limit.items() if allowed == fits.programs]
         full = name in limits
         share = _share(used / whole[name]) + full * (": the limit" if len(limits) == 1 else ": a limit")
@@ -55,12 +63,19 @@ def sm(launch: LaunchCost, gpu: Gpu, *, narrow: bool = False) -> str:
 
     def store(name: str, x: float, y: float, wide: float) -> list[str]:
         drawn = [rect(x, y, wide, tall, css("slate"), opacity=0.1, stroke=css("slate"))]
-        each = wide * own[name] / whole[name]
+        each = min(wide * own[name] / whole[name], wide * over[name])
+        numbered = fits.programs and each > widest(map(str, range(programs))) + 8
         for program in range(programs if each else 0):
             at = x + program * each
-            drawn.append(_part(program, fits, name, (at, y, min(each, wide) - 1, tall), name in spilling))
-            if fits.programs and each > widest([str(program)]) + 8:
+            drawn.append(_part(program, fits, name, (at, y, each - 1, tall), name in spilling))
+            if numbered:
                 drawn.append(text(at + each / 2, y + tall / 2 + 5, str(program), anchor="middle", bold=True))
+        if over[name] > 1:
+            said = f"{count(whole[name])}{unit.get(name, '')}: all there is"
+            drawn += [
+                line(x + wide, y, x + wide, y + tall + 4, opacity=0.9, thick=1.5, dash="5 4"),
+                text(x + wide, y + tall + 17, said, size=13, anchor="end"),
+            ]
         if each * programs < wide - widest(["free"]) - 16:
             full, room_left = fits.by_limit[name] == programs, wide - each * programs - 16
             ways = (["too small for one more"], ["too small", "for one more"]) if full else ()
@@ -84,12 +99,13 @@ def sm(launch: LaunchCost, gpu: Gpu, *, narrow: bool = False) -> str:
     y = 88.0 if fits.programs else 112.0
     for row in rows:
         x, stores = EDGE, row[0] in STORES
-        scale = max(room[name] for name in STORES) if narrow and stores else sum(room[name] for name in row)
+        needed = {name: room[name] * (over[name] if stores else 1) for name in room}
+        scale = max(needed[name] for name in STORES) if narrow and stores else sum(needed[name] for name in row)
         for name in row:
             wide = (across - 2 * EDGE - GAP * (len(row) - 1)) * room[name] / scale
             parts += heading(name, x, y) + (store if stores else slots)(name, x, y, wide)
-            x += wide + GAP
-        y += (tall if stores else 18) + 58
+            x += wide * needed[name] / room[name] + GAP
+        y += (tall if stores else 18) + 58 + 10 * (stores and max(over[name] for name in row) > 1)
     high = y - 58 + EDGE
     frame = rect(1, 1, across - 2, high - 2, "none", stroke=css("slate"))
     label = f"{fits.programs} programs of {launch.kernel} per SM of the {gpu.name}, limited by {fits.limit}"
@@ -119,35 +135,75 @@ def _share(share: float) -> str:
 
 
 def tiles_table(
-    known: Sequence[tuple[Experiment, LaunchCost]], chosen: Experiment, gpu: Gpu, seconds: Mapping[str, float]
-) -> str:
-    """What each tile costs on the GPU, as an HTML table of buttons; a press chooses "64x32": BLOCK_M and BLOCK_N.
+    known: Mapping[Experiment, LaunchCost], chosen: Experiment, gpu: Gpu, times: Times | None
+) -> str:  # fmt: skip
+    """What each tile costs on the GPU, as an HTML table of buttons; a press chooses "64x32": the tile's sides.
 
-    `seconds` are recorded times by the experiment's key; without any there is no column for them.
+    Without recorded times there is no column for them.
     """
     heads = [
         "programs<br>per SM", "registers<br>per thread", "spilled per thread,<br>stored + loaded",
-        "shared memory<br>per program", *(["time of<br>one call"] if seconds else []),
+        "shared memory<br>per program", *(["time of<br>one call"] if times else []),
     ]  # fmt: skip
     rows = []
-    for one, launch in known:
-        sides = f"{one.values['block_m']} × {one.values['block_n']}"
-        key, programs = sides.replace(" × ", "x"), occupancy(launch, gpu).programs
+    for one, launch in known.items():
+        sides, programs = sides_told(one), occupancy(launch, gpu).programs
+        key = "x".join(str(one.values[name]) for name in sides_of(one.kernel))
         cells = [
             str(programs) if programs else _alarming("too large"), str(launch.registers),
             _alarming(f"{count(launch.spill_store_bytes)} + {count(launch.spill_load_bytes)} B")
             if launch.spill_store_bytes else launch.spills,
             capacity(allocated(launch, gpu)["shared memory"]),
         ]  # fmt: skip
-        if seconds:
-            cells.append(duration(seconds[one.key]) if one.key in seconds else NONE)
+        if times:
+            cells.append(duration(times.runs[one.key][1]) if one.key in times.runs else NONE)
         rows.append(
             f'<tr data-press="{key}"{" class=on" * (one == chosen)}><th><button data-press="{key}" '
             f'aria-pressed="{str(one == chosen).lower()}" aria-label="Choose {sides}">{sides}</button></th>'
             f"{''.join(f'<td class=n>{cell}</td>' for cell in cells)}</tr>"
         )
     head = "".join(f"<th class=n>{name}</th>" for name in heads)
-    return f"<table><thead><tr><th>tile</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    what = " × ".join(name.upper() for name in sides_of(chosen.kernel))
+    return f"<table><thead><tr><th>{what}</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def sides_told(experiment: Experiment) -> str:
+    """A tile's sides in words: "64 × 32"; one side alone where the kernel has one."""
+    return " × ".join(count(int(experiment.values[name])) for name in sides_of(experiment.kernel))
+
+
+def larger_told(known: Mapping[Experiment, LaunchCost], chosen: Experiment, gpu: Gpu, times: Times) -> str:
+    """What a larger tile brings and costs, in sentences with the formula's loads, the programs that fit and the times:
+    of the chosen tile and the next larger one, or the next smaller one. Markdown; "" without two such times.
+    """
+    timed = [one for one in known if one.key in times.runs]
+    pairs = [(a, b) for a in timed for b in timed if a != b and inside(a, b)]
+    own = [pair for pair in pairs if pair[0] == chosen] or [pair for pair in pairs if pair[1] == chosen][::-1] or pairs
+    if not own:
+        return ""
+    small, large = own[0]
+    (before, slow), (after, fast) = times.runs[small.key], times.runs[large.key]
+    loads = before.traffic.read_bytes, after.traffic.read_bytes
+    brings = (
+        f"loads {moved(loads[1])} by formula, not {moved(loads[0])}"
+        if loads[1] != loads[0]
+        else f"loads the same {moved(loads[1])} by formula"
+    )
+    programs = [occupancy(known[one], gpu).programs for one in (small, large)]
+    fit = f"{programs[1]} {'program fits' if programs[1] == 1 else 'programs fit'} on an SM"
+    fit += f", not {programs[0]}" if programs[1] != programs[0] else ", as before"
+    spill = " Its registers spill." if known[large].spill_store_bytes > known[small].spill_store_bytes else ""
+    worth = "A larger tile is not free." if fast > slow else "Here the larger tile is worth its cost."
+    worth = "The times hardly differ." if abs(fast / slow - 1) < ALIKE else worth
+    return (
+        f"**A tile of {sides_told(large)} instead of {sides_told(small)}** {brings}. {fit}.{spill} One call takes "
+        f"**{duration(fast)}**, not {duration(slow)}. {worth}"
+    )
+
+
+def inside(small: Experiment, large: Experiment) -> bool:
+    """Whether no side of the tile `small` is longer than that of `large`."""
+    return all(small.values[name] <= large.values[name] for name in sides_of(small.kernel))
 
 
 def _alarming(words: str) -> str:
@@ -183,7 +239,8 @@ def kinds(listing: Listing, *, narrow: bool = False) -> str:
 def matmuls_told(listing: Listing, gpu: Gpu) -> str:
     """How the launch multiplies, in a sentence: what one instruction of this GPU's tensor cores takes."""
     if not any(one.kind == "matmul" for one in listing.sass):
-        return "None of them is a matmul: the products are float arithmetic."
+        products = ": the products are float arithmetic" if "tl.dot(" in listing.source else ""
+        return f"None of them is a matmul{products}."
     whole = gpu.compute_capability >= 90  # wgmma: four warps, operands in shared memory
     return f"One matmul instruction multiplies small matrices, for {'four warps' if whole else 'one warp'} at once."
 

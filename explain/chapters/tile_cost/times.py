@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from explain.chapters.flash_attention import tiles
@@ -18,30 +18,40 @@ Setting = tuple[tuple[str, Value], ...]
 
 @dataclass(frozen=True)
 class Times:
-    """The seconds of one call by the compiled tile's key, the sizes that all these calls share, and their record."""
+    """What was timed of each tile, by the compiled tile's key: the run and its seconds; the sizes that all these runs
+    share, and their record.
+    """
 
-    seconds: Mapping[str, float]
+    runs: Mapping[str, tuple[Experiment, float]]
     sizes: str
     source: str
 
 
-def recorded_times(compiled: Sequence[Experiment], chosen: Experiment, one: Entry) -> Times | None:
-    """The times that a record has of these tiles of a kernel, at the sizes at which it has the `chosen` one and most
-    others; of several such sizes the largest. None if it has no time.
+def recorded_times(compiled: Collection[Experiment], one: Entry) -> Times | None:
+    """The times that a record has of these tiles of a kernel, which differ in their sides only. All are of one problem,
+    whichever tile is chosen: the one with times of most tiles, then the largest. None if none of these has a time.
     """
-    kernel, names = compiled[0].kernel, tiles.settings(compiled[0].kernel).keys()
-    wanted = {_setting(tile, names): tile.key for tile in compiled}
-    runs: dict[Setting, dict[str, tuple[Experiment, float]]] = defaultdict(dict)
+    any_tile = next(iter(compiled))
+    kernel, sides = any_tile.kernel, tiles.sides_of(any_tile.kernel)
+    same = tiles.settings(kernel).keys() - sides
+    problems: dict[Setting, dict[Setting, tuple[Experiment, float]]] = defaultdict(dict)
     for point in one.record.points.values():
         run = point.experiment
-        if run.kernel == kernel and point.seconds and not is_stale(point) and (key := wanted.get(_setting(run, names))):
-            runs[_setting(run, run.values.keys() - names)][key] = run, point.seconds
+        if run.kernel != kernel or not point.seconds or is_stale(point):
+            continue
+        if _setting(run, same) == _setting(any_tile, same):
+            problems[_setting(run, run.values.keys() - sides)][_setting(run, sides)] = run, point.seconds
+    most = max(problems.values(), key=lambda own: (len(own), _flops(own)), default={})
+    runs = {tile.key: most[side] for tile in compiled if (side := _setting(tile, sides)) in most}
     if not runs:
         return None
-    most = max(runs.values(), key=lambda own: (chosen.key in own, len(own), next(iter(own.values()))[0].traffic.flops))
-    first, *others = (sizes(run).split(", ") for run, _ in most.values())
-    shared = [words for words in first if all(words in other for other in others)]
-    return Times({key: seconds for key, (_, seconds) in most.items()}, ", ".join(shared), one.source)
+    first, *others = (sizes(run).split(", ") for run, _ in runs.values())
+    shared = [words for words in first if not words.startswith("BLOCK_") and all(words in other for other in others)]
+    return Times(runs, ", ".join(shared), one.source)
+
+
+def _flops(runs: Mapping[Setting, tuple[Experiment, float]]) -> int:
+    return next(iter(runs.values()))[0].traffic.flops
 
 
 def _setting(experiment: Experiment, names: Collection[str]) -> Setting:

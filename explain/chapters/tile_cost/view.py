@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 
@@ -11,7 +10,16 @@ import streamlit as st
 
 from explain.chapters.flash_attention import figures, tiles
 from explain.chapters.tile_cost import exercises
-from explain.chapters.tile_cost.figures import busiest_told, kinds, matmuls_told, sm, tiles_table
+from explain.chapters.tile_cost.figures import (
+    busiest_told,
+    inside,
+    kinds,
+    larger_told,
+    matmuls_told,
+    sides_told,
+    sm,
+    tiles_table,
+)  # fmt: skip
 from explain.chapters.tile_cost.listing_view import listing
 from explain.chapters.tile_cost.times import recorded_times
 from explain.compile.cost import LaunchCost, reserved
@@ -35,6 +43,7 @@ OPENING = "flash_attention"
 _SHORT = {"block_m": "BLOCK_M", "block_n": "BLOCK_N", "block_d": "BLOCK_D", "head_dim": "d"}
 """Labels that stay on one line above their narrow boxes."""
 COUNTS = "Counts are not times: an instruction in a loop is counted once, and runs in every iteration."
+HEADS = ". Compiled for one head, a constant for Triton: with more heads the registers can differ"
 LESS_OFTEN = {
     "block_m": "A larger BLOCK_M reads K and V less often.",
     "block_n": "A larger BLOCK_N reads Q and O less often.",
@@ -50,11 +59,11 @@ def tile_choice() -> Experiment:
     """Controls for a kernel and its compile-time parameters, kept in the address; a wrong value is reported."""
     kernels = [name for name, entry in KERNELS.items() if entry.steppable]
     query = st.query_params
-    if pressed := query.pop("tile", ""):  # a row of the table below
-        query["block_m"], _, query["block_n"] = pressed.partition("x")
     kernel = query.get("kernel", OPENING)
     refused = "" if kernel in kernels else f"kernel={kernel}: must be one of {', '.join(TAUGHT)}"
     kernel = kernel if kernel in kernels else OPENING
+    if pressed := query.pop("tile", ""):  # a row of the table below
+        query.update(zip(tiles.sides_of(kernel), pressed.split("x"), strict=False))
     allowed, start = tiles.settings(kernel), tiles.opening(kernel)
     columns = st.columns([5, *[2] * len(allowed)], vertical_alignment="bottom")
     with columns[0]:
@@ -107,14 +116,15 @@ def _plain(value: Value) -> str:
     return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
 
 
-def introduce(experiment: Experiment) -> None:
-    """What a larger tile of this kernel brings and costs, and what to try first."""
-    sides = [_SHORT[name] for name in ("block_m", "block_n") if name in experiment.values]
-    saved = _saved(experiment)
-    tried = f"Choose {' 128, then '.join(sides)} 128" if saved else f"Choose a larger {' or '.join(sides) or 'dtype'}"
+def introduce(experiment: Experiment, gpu: Gpu) -> None:
+    """What a larger tile of this kernel brings and costs, and which of those with a known cost to try first."""
+    larger = [sides_told(one) for one in _known(experiment, gpu) if one != experiment and inside(experiment, one)]
+    sides = " × ".join(_SHORT[name] for name in tiles.sides_of(experiment.kernel))
+    see = "see how many programs still fit, and whether registers spill"
+    tried = f" **Choose {sides} = {', then '.join(larger)}: {see}.**" if larger else ""
     layout.introduce(
-        f"{saved} A larger tile needs more of an SM. So fewer programs fit, and in the end registers spill. "
-        f"**{tried}: see how many programs still fit, and when registers spill.**"
+        f"{_saved(experiment)} A larger tile needs more of an SM. So fewer programs fit, and in the end registers "
+        f"spill.{tried}"
     )
 
 
@@ -154,7 +164,7 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
         drawing(*(sm(answer.cost.launches[at], gpu, narrow=narrow) for narrow in (False, True)))
         if kept := reserved(gpu):
             st.caption(f"Shared memory includes the {capacity(kept)} that CUDA keeps for each program.")
-        st.caption(source(answer))
+        st.caption(source(answer) + HEADS * (experiment.values.get("heads") == 1))
     tiles_beside(experiment, gpu)
     listings = compiler().listings(experiment, gpu.compute_capability)
     instructions(experiment, gpu, listings[at] if at < len(listings) else None, at)
@@ -203,39 +213,37 @@ def instructions(experiment: Experiment, gpu: Gpu, known: Listing | None, at: in
             layout.prose(READING)
 
 
+def _known(experiment: Experiment, gpu: Gpu) -> dict[Experiment, LaunchCost]:
+    """The tiles that the page compares with this one, and what is known of their first launch's cost."""
+    answers = {one: compiler().look(one, gpu.compute_capability) for one in tiles.compared(experiment)}
+    return {one: answer.cost.launches[0] for one, answer in answers.items() if answer and answer.cost}
+
+
 def tiles_beside(experiment: Experiment, gpu: Gpu) -> None:
     """What other tiles of the kernel cost on the same GPU, and their recorded times: a press chooses one. Nothing where
     no other tile is compiled.
     """
-    if not {"block_m", "block_n"} <= experiment.values.keys():
-        return
-    known: list[tuple[Experiment, LaunchCost]] = []
-    own = experiment.values["block_m"], experiment.values["block_n"]
-    for block_m, block_n in sorted({*tiles.COMPARED, own}):
-        with suppress(ParameterError):  # this kernel cannot have it
-            one = experiment.with_(block_m=block_m, block_n=block_n)
-            answer = compiler().look(one, gpu.compute_capability)
-            if answer and answer.cost:
-                known.append((one, answer.cost.launches[0]))
-    compiled = [one for one, _ in known]
-    if not {*compiled} - {experiment}:
+    known = _known(experiment, gpu)
+    if not {*known} - {experiment}:
         return
     records = (one for one in registry.entries()[0] if known_as(one.record.gpu) == gpu.name)
-    times = next(filter(None, (recorded_times(compiled, experiment, record) for record in records)), None)
+    times = next(filter(None, (recorded_times(known, record) for record in records)), None)
     words, table = layout.sides("The same kernel with other tiles")
     with words:
-        saved = _saved(experiment)
+        told = larger_told(known, experiment, gpu, times) if times else ""
         layout.prose(
-            f"{saved} A program with a larger tile takes more of an SM, so fewer fit. **Press a row to choose its "
-            "tile.**"
+            f"{told or 'A program with a larger tile takes more of an SM, so fewer fit.'}\n\n"
+            "**Press a row to choose its tile.**"
         )
-        if saved:
+        if _saved(experiment):
             link = "The bytes that a tile moves: FlashAttention →"
             layout.chapter_link("flash_attention", link, {"view": "Tile sizes"})
     with table:
-        pressable(tiles_table(known, experiment, gpu, times.seconds if times else {}), "tile")
         if times:
-            sourced(f"time of one call at {times.sizes} · {times.source}")
+            st.caption(f"Times of one call: {times.sizes}")
+        pressable(tiles_table(known, experiment, gpu, times), "tile")
+        if times:
+            sourced(times.source)
         else:
             st.caption(f"No time of these tiles was recorded on the {gpu.name}.")
 

@@ -16,6 +16,7 @@ from explain.chapters.tile_cost import figures, times, view
 from explain.compile import service
 from explain.compile.listing import FILLS, counts
 from explain.compile.service import Answer
+from explain.figures.numbers import duration, moved
 from explain.figures.palette import css
 from explain.gpus import GPUS
 from explain.records import registry
@@ -108,24 +109,69 @@ def test_a_pressed_row_chooses_its_tile():
     assert "block_m=24: must be" in texts(page("tile_cost", tile="24x32"))
 
 
-def test_recorded_times_are_of_one_size_and_have_the_chosen_tile():
-    known = [tiles.tile(m, n) for m, n in tiles.COMPARED]
+def test_recorded_times_are_of_one_problem_whichever_tile_is_chosen():
     entry = registry.Entry("a", SHIPPED, registry.RECORDED)
-    for chosen in known:
-        found = times.recorded_times(known, chosen, entry)
+    problems = set()
+    for own in [*tiles.COMPARED, (16, 16), (256, 64)]:  # the record has the last two of a smaller problem only
+        known = tiles.compared(tiles.tile(*own))
+        assert tiles.tile(*own) in known
+        found = times.recorded_times(known, entry)
         assert found is not None
-        assert chosen.key in found.seconds
-        measured = {point.seconds: point.experiment for point in SHIPPED.points.values() if point.seconds}
-        runs = {key: measured[seconds].values for key, seconds in found.seconds.items()}
+        runs = {key: run.values for key, (run, _) in found.runs.items()}
         assert len(runs) > 1
-        assert len({(p["batch"], p["heads"], p["seq_len"], p["kv_len"]) for p in runs.values()}) == 1
+        problems |= {(p["batch"], p["heads"], p["seq_len"], p["kv_len"]) for p in runs.values()}
         for tile in known:
             names = ("block_m", "block_n", "head_dim", "dtype", "causal")
             assert tile.key not in runs or all(runs[tile.key][name] == tile.values[name] for name in names)
+    assert len(problems) == 1
     fp32 = [tile.with_(dtype="fp32", head_dim=256) for tile in known[:1]]
-    assert times.recorded_times(fp32, fp32[0], entry) is None
-    drawn = figures.tiles_table([], known[0], GPUS["H200"], {})
-    assert "time" not in drawn
+    assert times.recorded_times(fp32, entry) is None
+    assert "time" not in figures.tiles_table({}, fp32[0], GPUS["H200"], None)
+
+
+@pytest.mark.parametrize("kernel", ["flash_attention", "flash_attention_v1", "attention_standard"])
+def test_what_a_larger_tile_brings_is_told_with_the_times_of_two_tiles(kernel):
+    chosen, larger = (tiles.tile(block_m, 64, kernel=kernel) for block_m in (64, 128))
+    known = view._known(chosen, GPUS["H200"])
+    found = times.recorded_times(known, registry.Entry("a", SHIPPED, registry.RECORDED))
+    assert found
+    (_, slow), (after, fast) = (found.runs[tile.key] for tile in (chosen, larger))
+    told = figures.larger_told(known, chosen, GPUS["H200"], found)
+    for words in (moved(after.traffic.read_bytes), duration(slow), duration(fast)):
+        assert words in told
+    assert ("not free" in told) == (fast > 1.03 * slow)
+    one = replace(found, runs={chosen.key: found.runs[chosen.key]})
+    assert figures.larger_told(known, chosen, GPUS["H200"], one) == ""
+
+
+@pytest.mark.parametrize("kernel", TAUGHT)
+def test_the_invitation_names_larger_tiles_that_are_compiled(kernel):
+    experiment = tiles.compiled_as(kernel, tiles.opening(kernel))
+    said = texts(page("tile_cost", kernel=kernel))
+    known = view._known(experiment, GPUS["H200"])
+    larger = [one for one in known if one != experiment and figures.inside(experiment, one)]
+    assert ("**Choose " in said) == bool(larger)
+    assert all(figures.sides_told(one) in said for one in larger)
+
+
+def test_where_no_tile_is_larger_there_is_no_invitation_and_without_a_cost_the_table_stays():
+    assert "**Choose " not in texts(page("tile_cost", kernel="softmax_online", block_n="16384"))
+    unknown = page("tile_cost", kernel="softmax_online", block_n="8192")
+    assert "Press the button" in texts(unknown)
+    assert "BLOCK_N = 16,384:" in texts(unknown)
+    (table,) = [one for one in unknown.get("bidi_component") if "data-press" in (one.proto.json or "")]
+    assert re.findall('<tr data-press="(.*?)"', json.loads(table.proto.json)["html"]) == ["1024", "4096", "16384"]
+    pressed = page("tile_cost", kernel="softmax_online", tile="4096")
+    assert {box.label: box.value for box in pressed.selectbox}["BLOCK_N"] == 4096
+
+
+def test_only_a_kernel_with_a_dot_has_products():
+    for kernel, products in (("vector_add", False), ("softmax_online", False), ("attention_standard", True)):
+        known = service.compiler().listings(tiles.compiled_as(kernel, tiles.opening(kernel)), 90)[0]
+        sass = tuple(one for one in known.sass if one.kind != "matmul")
+        told = figures.matmuls_told(replace(known, sass=sass), GPUS["H200"])
+        assert told.startswith("None of them is a matmul")
+        assert ("products" in told) == products
 
 
 def test_a_tile_is_compiled_on_a_click_and_can_be_stopped(monkeypatch):
@@ -190,6 +236,8 @@ def test_where_no_program_fits_the_picture_shows_what_one_would_take_and_no_occu
         assert "the occupancy" not in drawn
         assert drawn.count(css("alarm")) == 1  # the shared memory
         assert "stroke-dasharray" in drawn  # the registers
+        assert "65,536 B: all there is" in drawn
+        assert "all there is" not in figures.sm(known.cost.launches[0], GPUS["H200"], narrow=narrow)
 
 
 def test_the_registers_of_a_program_are_a_calculation():

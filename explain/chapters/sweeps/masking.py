@@ -108,13 +108,13 @@ def timed(pair: tuple[Compiled, Compiled], plain: float, masked: float, seq_len:
 def explained(pair: tuple[Compiled, Compiled]) -> str:
     """What the compiler's output says of the mask's cost; markdown."""
     before, after = pair
-    more = ratio(len(after.loop) / len(before.loop))
+    heads, more = before.experiment.values["heads"], ratio(len(after.loop) / len(before.loop))
     spills = after.launch.spill_store_bytes
     return (
         f"The compiler shows what a tile costs. The loop over the keys has **{count(len(before.loop))}** instructions "
         f"without the mask and **{count(len(after.loop))}** with it: {more}. **{count(after.guarding)}** of them come "
         "from the lines that keep a NaN in a hidden V out of the result. The rest of the mask compares positions. "
-        f"Registers per thread: {before.launch.registers} → {after.launch.registers}; "
+        f"Registers per thread, compiled for {heads} heads: {before.launch.registers} → {after.launch.registers}; "
         + (f"each thread spills {count(spills)} B." if spills else "none spill.")
     )
 

@@ -74,7 +74,7 @@ def sm(launch: LaunchCost, gpu: Gpu, *, narrow: bool = False) -> str:
             said = f"{count(whole[name])}{unit.get(name, '')}: all there is"
             drawn += [
                 line(x + wide, y, x + wide, y + tall + 4, opacity=0.9, thick=1.5, dash="5 4"),
-                text(x + wide, y + tall + 17, said, size=13, anchor="end"),
+                text(max(x, x + wide - widest([said], 13)), y + tall + 17, said, size=13),
             ]
         if each * programs < wide - widest(["free"]) - 16:
             full, room_left = fits.by_limit[name] == programs, wide - each * programs - 16

@@ -29,7 +29,7 @@ class Times:
 
 def recorded_times(compiled: Collection[Experiment], one: Entry) -> Times | None:
     """The times that a record has of these tiles of a kernel, which differ in their sides only. All are of one problem,
-    whichever tile is chosen: the one with times of most tiles, then the largest. None if none of these has a time.
+    whichever tile is chosen: the one with times of most tiles, then the largest. None if it has no two of these.
     """
     any_tile = next(iter(compiled))
     kernel, sides = any_tile.kernel, tiles.sides_of(any_tile.kernel)
@@ -43,7 +43,7 @@ def recorded_times(compiled: Collection[Experiment], one: Entry) -> Times | None
             problems[_setting(run, run.values.keys() - sides)][_setting(run, sides)] = run, point.seconds
     most = max(problems.values(), key=lambda own: (len(own), _flops(own)), default={})
     runs = {tile.key: most[side] for tile in compiled if (side := _setting(tile, sides)) in most}
-    if not runs:
+    if len(runs) < 2:
         return None
     first, *others = (sizes(run).split(", ") for run, _ in runs.values())
     shared = [words for words in first if not words.startswith("BLOCK_") and all(words in other for other in others)]

@@ -245,7 +245,7 @@ def tiles_beside(experiment: Experiment, gpu: Gpu) -> None:
         if times:
             sourced(times.source)
         else:
-            st.caption(f"No time of these tiles was recorded on the {gpu.name}.")
+            st.caption(f"No two of these tiles were timed at the same sizes on the {gpu.name}.")
 
 
 def closing(experiment: Experiment, gpu: Gpu) -> None:

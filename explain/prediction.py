@@ -113,6 +113,10 @@ class Model:
             f"{len(self.points)} recorded times, with that time left out: {self.errors}"
         )
 
+    def within(self, factor: float) -> float:
+        """The share of the predictions that are off by at most this factor."""
+        return sum(point.factor <= factor for point in self.points) / len(self.points)
+
     @property
     def errors(self) -> str:
         """The median and the worst error in words."""

@@ -17,12 +17,14 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _PREFIXES = {"P": 1e15, "T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3, "µ": 1e-6, "n": 1e-9}
 
 
-def number(value: float, digits: int = 3) -> str:
-    """ "27.3", "3,480", "−0.5", and below 0.001 or from 1,000,000 on "7.1 × 10⁻⁴". Zeros at the end are dropped."""
+def number(value: float, digits: int = 3, *, zeros: bool = False) -> str:
+    """ "27.3", "3,480", "−0.5", and below 0.001 or from 1,000,000 on "7.1 × 10⁻⁴". Zeros at the end are dropped; with
+    `zeros` they are kept, for numbers under each other.
+    """
     if special := _special(value):
         return special
     if _is_readable(value):
-        return _plain(value, digits)
+        return fixed(value, _decimals(value, digits)) if zeros and value else _plain(value, digits)
     mantissa, exponent = _split(value, digits)
     return f"{_stripped(mantissa)} × {power(exponent)}"
 

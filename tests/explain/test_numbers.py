@@ -32,6 +32,11 @@ def test_a_number_as_text(value, text):
     assert numbers.number(value) == text
 
 
+@pytest.mark.parametrize(("value", "text"), [(0.5, "0.5000"), (100, "100.0"), (12_345.6, "12,346"), (0, "0")])
+def test_numbers_under_each_other_keep_their_zeros(value, text):
+    assert numbers.number(value, 4, zeros=True) == text
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(4.2e12, "4.2 TB/s"), (999.9e9, "1 TB/s"), (3.1e-4, "310 µB/s"), (64, "64 B/s"), (0, "0 B/s"), (1e15, "1 PB/s")],

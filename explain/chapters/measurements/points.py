@@ -229,7 +229,7 @@ def _marked(sizes: str, above: str) -> str:
 
 def _format(quantity: str) -> Callable[[float], str]:
     """A percentage has one decimal, every other quantity four digits."""
-    return partial(fixed, decimals=1) if quantity.endswith("%") else partial(number, digits=4)
+    return partial(fixed, decimals=1) if quantity.endswith("%") else partial(number, digits=4, zeros=True)
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,13 @@ from kernels.catalog import KERNELS
 
 @kept
 def unpredicted(model: Model, record: Record) -> str:
-    """Which recorded times are not predicted, and why, in a sentence of Markdown; "" if all are."""
+    """Which recorded times are not predicted, and why, as a list in Markdown; "" if all are."""
     timed = (point.experiment for point in record.points.values() if point.timing)
     titles = [one.entry.title for one in timed if one.kernel not in model.fitted]
     if not titles:
         return ""
-    names = " and ".join(f"**{title}**" for title in titles)
-    return unbroken(f"Not predicted: {names}. Each has one recorded time, and a prediction needs another.")
+    names = "\n".join(f"- **{title}**" for title in titles)
+    return unbroken(f"Not predicted, because a kernel with one recorded time has no other to learn from:\n\n{names}")
 
 
 @kept
@@ -94,7 +94,7 @@ def predicted_chart(model: Model) -> go.Figure:
     low, high = (edge(s for p in model.points for s in (p.measured, p.seconds)) for edge in (min, max))
     figure.add_scatter(
         x=[low, high], y=[low, high], mode="lines", name="predicted = measured", hoverinfo="skip",
-        line={"color": palette.mid("slate"), "dash": "dash", "width": 1},
+        line={"color": palette.mid("slate"), "dash": "dash", "width": 2},
     )  # fmt: skip
     marks = [10.0**power for power in range(-6, 1) if low / 3 < 10.0**power < 3 * high]
     worst, off = model.worst, f"{ratio(model.worst.factor)} off"

@@ -6,16 +6,24 @@ from collections.abc import Sequence
 
 from explain.chapters.three_numbers.figures import MARKS
 from explain.chapters.three_numbers.levels import recorded_trace
+from explain.compile.cost import allocated
+from explain.compile.service import compiler
 from explain.counters.model import TOLERANCE, CopyCheck, Counters
 from explain.experiment import Experiment
-from explain.figures.numbers import NONE, count, duration, moved, percent
+from explain.figures.numbers import NONE, capacity, count, duration, moved, percent
 from explain.figures.tables import Column, markdown, plain
-from explain.gpus import GPUS
+from explain.gpus import GPUS, card
 from explain.kept import kept
 from explain.prediction import Model
 from explain.records.code import is_stale
 from explain.records.model import Point, Record, settings
 from explain.records.registry import Entry
+
+OLDER = ": their kernels changed since. They stay as numbers of the older kernels until they are measured again"
+LOCAL = (
+    "<br>With local changes: files of the checkout had been edited since that commit. So each measurement also keeps a "
+    "digest of its kernel's code, and a kernel counts as changed where this digest differs"
+)
 
 
 @kept
@@ -45,7 +53,8 @@ def _facts(one: Entry) -> dict[str, str]:
         "triton": plain(where.triton),
         "Python": plain(where.python),
         "measured on": _listed({origin.provenance.date for origin in origins} or {where.date}),
-        "commit of Tilescope": _listed({_short(commit) for commit in commits}),
+        "commit of Tilescope": _listed({_short(commit) for commit in commits})
+        + LOCAL * any(commit.endswith("+") for commit in commits),
         "measurements": (
             f"{count(len(points))} experiments: {count(sum(point.timing is not None for point in points))} timed, "
             f"{count(len(counted))} counted"
@@ -83,26 +92,40 @@ def sources_table(example: Experiment, shown: Sequence[Entry], model: Model | No
         ("measured", "hardware", "times, errors and bytes, measured on a GPU: now, or **recorded** before",
          ", ".join(filter(None, facts)) or None),
         ("compiled", "compiler", "registers and shared memory of a kernel, before it runs",
-         "[What does a tile cost?](./tile_cost)"),
+         _compiled(example, shown)),
         ("predicted", "predicted", "a time on a GPU without a record, from a model", guess),
     )  # fmt: skip
     marked = [(f"{MARKS[source]}&nbsp;**{name}**", *said) for source, name, *said in rows]
     return markdown(("source", "what it counts or measures", "example"), marked)
 
 
+def _compiled(example: Experiment, shown: Sequence[Entry]) -> str | None:
+    """The compiler's answer for the run's first launch, for the first GPU that it is known for."""
+    gpus = filter(None, (card(one.record.gpu) for one in shown))
+    answers = ((gpu, compiler().look(example, gpu.compute_capability)) for gpu in gpus)
+    gpu, cost = next(((gpu, answer.cost) for gpu, answer in answers if answer and answer.cost), (None, None))
+    if gpu is None or cost is None:
+        return None
+    launch = cost.launches[0]
+    return (
+        f"{count(launch.registers)} registers per thread and {capacity(allocated(launch, gpu)['shared memory'])} of "
+        f"shared memory per program, by triton {plain(cost.triton)}"
+    )
+
+
 @kept
-def made(one: Entry) -> list[tuple[str, str, str]]:
-    """What was measured: name, how many, and on what, how or when."""
+def made(one: Entry) -> str:
+    """How many experiments a record has, on which GPU and when, in a line of Markdown."""
     points = list(one.record.points.values())
     timed, counted = (sum(map(bool, (getattr(p, of) for p in points))) for of in ("timing", "counters"))
     stale = sum(map(is_stale, points))
     dates = sorted({p.origin.provenance.date for p in points if p.origin} or {one.record.provenance.date})
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}".replace("-", "‑")  # a date does not break
-    return [
-        ("experiments timed", count(timed), f"on {plain(one.record.gpu)}, {plain(when)}"),
-        ("counted by the GPU", count(counted), "in runs of their own: counting slows a run"),
-        ("out of date", count(stale), "their kernels changed since" if stale else "no kernel changed since ✓"),
-    ]
+    return (
+        f"**{count(timed)}** experiments timed on {plain(one.record.gpu)}, {plain(when)} · **{count(counted)}** "
+        "counted by the GPU, in runs of their own: counting slows a run · "
+        + (f"**{count(stale)}** out of date{OLDER}" if stale else "no kernel changed since ✓")
+    )
 
 
 def missed(record: Record) -> list[Point]:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from functools import partial
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from explain.chapters.measurements import exercises, limits, points, predictions, records
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
 from explain.figures.labels import unbroken
+from explain.figures.numbers import percent
 from explain.gpus import card
 from explain.prediction import fitted
 from explain.records import file, registry
@@ -52,12 +52,15 @@ FITTED = (
     "Overhead: the time that does not grow with bytes and FLOPs; – where the times show none. A share with ≥ may be "
     "larger: the times are fitted as well without it. No share can be above 100%."
 )
+NEAR = 2
+"""The factor that the share of good predictions is told for."""
 ONE_GPU = "**The vertical mark** is the datasheet's rate, where it states one, with the share of it that is reached."
 MORE_GPUS = "**The percentage** is the share of the datasheet's rate that is reached, where it states one."
 INTRODUCTION = """
 Every byte and every time in this app names its source. The table has the five sources, and what each says of one run.
 
-This page has the recorded measurements of the kernels that the chapters teach. Fast kernels are timed in\
+This page has the recorded measurements of the kernels that the chapters teach and, to compare with, of PyTorch's\
+ kernels and of fast ones, such as FlashAttention for Hopper. Benchmarks against other libraries are in\
  [Speed](./speed), [Cross entropy](./cross_entropy), [Backward](./backward) and [Decoding](./decoding).
 """
 
@@ -65,10 +68,9 @@ This page has the recorded measurements of the kernels that the chapters teach. 
 def headline(shown: Sequence[Entry]) -> None:
     """Where numbers come from; how many experiments the first record has, on which GPU and when."""
     layout.introduce(INTRODUCTION)
-    boxes = _cards(records.made(shown[0])) if shown else ()
-    if points.OUTDATED in points.plans(shown):
-        boxes[-1].button("Show these rows", type="tertiary", icon=":material/arrow_downward:", on_click=_show_outdated)
     _sources(shown)
+    if shown:
+        st.caption(records.made(shown[0]))
 
 
 def _show_outdated() -> None:
@@ -84,14 +86,12 @@ def _sources(shown: Sequence[Entry]) -> None:
 
 
 @repeated
-def _cards(facts: Sequence[tuple[str, str, str]]) -> tuple[DeltaGenerator, ...]:
-    """Numbers beside each other, each with its name above and its meaning below. Returns their boxes."""
-    columns = st.columns(3, gap="small")
-    boxes = tuple(column.container(border=True, gap="small", height="stretch") for column in columns)
-    for (name, value, meaning), box in zip(facts, boxes, strict=False):
+def _cards(facts: Sequence[tuple[str, str, str]]) -> None:
+    """Numbers beside each other, each with its name above and its meaning below."""
+    for (name, value, meaning), column in zip(facts, st.columns(3, gap="small"), strict=False):
+        box = column.container(border=True, gap="small", height="stretch")
         box.metric(name, value)
         box.caption(meaning)
-    return boxes
 
 
 def roofs(shown: Sequence[Entry]) -> None:
@@ -121,7 +121,10 @@ def roofs(shown: Sequence[Entry]) -> None:
 @st.fragment
 def numbers(shown: Sequence[Entry]) -> None:
     """Every point of a plan, GPUs side by side; below it how they were measured, and what is missing."""
-    layout.header("Look up a number")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        layout.header("Look up a number")
+        if points.OUTDATED in points.plans(shown):
+            st.button("Show what is out of date", type="tertiary", icon=":material/history:", on_click=_show_outdated)
     spilled = _points(shown)
     told, folded = st.columns(2, gap="large")
     with told:
@@ -245,7 +248,8 @@ def predicted() -> None:
         "is slower than its model stays slower.\n\n"
         f"**How wrong is it?** {len(model.points)} of {timed} recorded times are predicted, each from its kernel's "
         "other times: "
-        f"{unbroken(model.errors)}. {predictions.least_predictable(model)}\n\n"
+        f"{unbroken(model.errors)}. {percent(model.within(NEAR))} are within {NEAR} ×. "
+        f"{predictions.least_predictable(model)}\n\n"
         f"{predictions.unpredicted(model, record)}\n\n"
         "On another GPU the error is not measured: no other was recorded.",
     ):

@@ -14,6 +14,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explain.chapters.measurements import exercises, limits, points, predictions, records, view
+from explain.compile.service import compiler
 from explain.engine import DeviceStatus, Engine
 from explain.figures.labels import text_width
 from explain.figures.numbers import duration, moved, si
@@ -105,7 +106,7 @@ def test_what_differs_from_the_row_above_is_bold():
 
 def test_each_source_says_something_of_the_same_run():
     shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
-    _, _, formula, trace, hardware, _, predicted = records.sources_table(
+    _, _, formula, trace, hardware, compiled, predicted = records.sources_table(
         view.EXAMPLE, shown, fitted(SHIPPED)
     ).splitlines()
     assert moved(view.EXAMPLE.traffic.read_bytes) in formula
@@ -114,9 +115,15 @@ def test_each_source_says_something_of_the_same_run():
     assert point
     assert point.seconds
     assert duration(point.seconds) in hardware
+    known = compiler().look(view.EXAMPLE, 90)
+    assert known
+    assert known.cost
+    assert f"{known.cost.launches[0].registers} registers per thread" in compiled
+    assert known.cost.triton in compiled
     assert " on an A100 " in predicted
     bare = records.sources_table(view.EXAMPLE, [], None).splitlines()
     assert bare[4].endswith("| – |")
+    assert bare[5].endswith("| – |")
     assert bare[6].endswith("| – |")
 
 
@@ -193,7 +200,7 @@ def test_a_press_shows_the_rows_that_are_out_of_date(monkeypatch):
     record = with_one_out_of_date()
     monkeypatch.setattr(registry, "recorded", lambda: record)
     test = page("measurements")
-    next(button for button in test.button if button.label == "Show these rows").click().run()
+    next(button for button in test.button if button.label == "Show what is out of date").click().run()
     shown = [registry.Entry("a", record, registry.RECORDED)]
     table = points.points_table(points.plans(shown)[points.OUTDATED], shown, None, False)
     assert table in texts(test)
@@ -219,6 +226,7 @@ def test_times_without_a_second_one_of_their_kernel_are_named():
     said = predictions.unpredicted(model, SHIPPED).replace("\u00a0", " ")
     timed = [point for point in SHIPPED.points.values() if point.timing]
     assert len(timed) > len(model.points)
+    assert said.count("\n- **") == said.count("**") / 2
     assert said.count("**") == 2 * (len(timed) - len(model.points))
     kept = {key: point for key, point in SHIPPED.points.items() if point.experiment.kernel in model.fitted}
     assert predictions.unpredicted(model, replace(SHIPPED, points=kept)) == ""
@@ -227,6 +235,8 @@ def test_times_without_a_second_one_of_their_kernel_are_named():
 def test_no_share_above_100_percent_and_no_overhead_where_none_shows():
     model = fitted(SHIPPED)
     assert model is not None
+    assert model.within(model.median) >= 0.5
+    assert model.within(model.worst.factor) == 1 > model.within(0.99 * model.worst.factor)
     for row in predictions.prediction_table(model).splitlines()[2:]:
         *_, overhead, bandwidth, peak = (cell.strip() for cell in row.strip("|").split("|"))
         fit = next(fit for name, fit in model.fitted.items() if KERNELS[name].title == row.split("|")[1].strip())

@@ -177,7 +177,7 @@ def _not_compiled(experiment: Experiment, gpu: Gpu, *, working: bool) -> str:
     start = tiles.compiled_as(experiment.kernel, tiles.opening(experiment.kernel))
     query = urlencode({"kernel": experiment.kernel, "gpu": gpu.name})
     ready = compiler().look(start, gpu.compute_capability)
-    back = f" Or [go to the tile of this kernel that is compiled](./tile_cost?{query})." if ready else ""
+    back = f" Or [go to a tile of this kernel that is compiled](./tile_cost?{query})." if ready else ""
     return (
         "This tile is not compiled yet. **Press the button below**: it takes some seconds and needs no GPU. Then its "
         f"programs per SM, its registers, its spills and its instructions stand here.{back}"
@@ -193,7 +193,7 @@ def instructions(experiment: Experiment, gpu: Gpu, known: Listing | None, at: in
         layout.prose(
             "The compiler turns the kernel into instructions. **PTX** is what Triton writes. ptxas compiles it to "
             "**SASS**, and the GPU runs that."
-            + (f" {matmuls_told(known, gpu)}\n\n{COUNTS}\n\n{busiest_told(known)}" if known and known.sass else "")
+            + (f" {matmuls_told(known, gpu)}\n\n{busiest_told(known)}" if known and known.sass else "")
         )
     if known is None:
         with picture:
@@ -202,6 +202,7 @@ def instructions(experiment: Experiment, gpu: Gpu, known: Listing | None, at: in
         return
     with picture:
         drawing(kinds(known), kinds(known, narrow=True))
+        st.caption(COUNTS)
         if known.error:
             st.caption(known.error)
     with words:

@@ -37,6 +37,8 @@ from kernels.catalog import KERNELS, TAUGHT
 from kernels.parameters import Value
 
 OWN = "Your own"
+CHOSEN = "sources of sweeps"
+"""In the session: the source that the reader chose for ready-made sweeps (True), and for an own one (False)."""
 WIDE = 1.6
 """Of a picture, in columns of words: a table of kernels needs room."""
 FAMILIES: Mapping[str, tuple[tuple[str, ...], str, str]] = {
@@ -141,7 +143,8 @@ def sweep_choice(place: DeltaGenerator) -> Sweep | None:
 def sweep_readings(sweep: Sweep) -> Shown:
     """The reader chooses a source; returns its readings so far. Missing points can be run, followed and cancelled here.
 
-    Sources are "hardware", "formula", "trace", and each record by its key.
+    Sources are "hardware", "formula", "trace", and each record by its key. The last choice for a ready-made sweep, and
+    that for an own one, stay where another sweep lacks this source.
     """
     there = records_there()
     records = {key: one for key, one in there.items() if recorded(sweep, one.record)}
@@ -154,24 +157,27 @@ def sweep_readings(sweep: Sweep) -> Shown:
         "trace": "Trace, in this machine's interpreter",
         **({"predicted": "Predicted for a GPU you choose"} if _model() else {}),
     }
-    if st.session_state.get("witness") not in names:
-        st.session_state["witness"] = asked if (asked := st.query_params.get("witness")) in names else next(iter(names))
+    ready = sweep in READY.values()
+    if "witness" not in st.session_state:  # the page opens
+        st.session_state[CHOSEN] = {ready: st.query_params.get("witness")}
+    chosen = st.session_state[CHOSEN].get(ready)
+    st.session_state["witness"] = chosen if chosen in names else next(iter(names))
     with (
         st.expander(f"Source: {names[st.session_state['witness']]}"),
         st.container(horizontal=True, vertical_alignment="bottom"),
     ):
-        chosen = st.segmented_control(
+        witness = st.segmented_control(
             "Source",
             list(names),
             required=True,
             key="witness",
+            on_change=lambda: choose_source(ready, st.session_state["witness"]),
             format_func=names.__getitem__,
             wrap=True,
             width="content",
         )
         another_record()
         image_format()
-    witness = str(chosen)
     if st.query_params.get("witness") != witness:
         st.query_params["witness"] = witness
     if silent := ", ".join(one.label for key, one in there.items() if key not in records):
@@ -193,6 +199,11 @@ def sweep_readings(sweep: Sweep) -> Shown:
     if witness == "hardware":
         return _shown(sweep, state.readings, state.total, f"hardware · {sources}", witness, here, _roofs_kept())
     return _shown(sweep, state.readings, state.total, sources, witness)
+
+
+def choose_source(ready: bool, key: str) -> None:
+    """Sets the source of the `ready`-made sweeps, or of the reader's own."""
+    st.session_state[CHOSEN][ready] = key
 
 
 def _predicted(sweep: Sweep, model: Model) -> Shown:
@@ -355,17 +366,35 @@ def _masked(readings: Sequence[Reading]) -> list[tuple[str, tuple[masking.Compil
     return found
 
 
-@st.fragment
 def sweep_roofline(shown: Shown) -> None:
-    """The limit of each kernel at one value of the axis: a memory level, or arithmetic."""
-    values = _values(shown)
-    if not values:
-        layout.header("Roofline")
-        layout.prose(
-            "A roofline needs times and counters from a GPU: choose a sweep that was recorded, or run this one on a "
-            f"machine with a GPU. [{next(iter(READY))}](./sweeps) has one."
-        )
+    """The limit of each kernel at one value of the axis: a memory level, or arithmetic; or a way to one that has it."""
+    if values := _values(shown):
+        _roofline_of(shown, values)
         return
+    layout.header("Roofline")
+    layout.prose("A roofline needs times and counters from a GPU. The source chosen here has none.")
+    for name, sweep in {"this sweep": shown.sweep, **dict([next(iter(READY.items()))])}.items():
+        if key := _with_roofline(sweep):
+            label = f"Show the record of {name}"
+            st.button(label, icon=":material/table_chart:", key="show record", on_click=_show, args=(name, sweep, key))
+            return
+
+
+def _with_roofline(sweep: Sweep) -> str | None:
+    """The key of the first record with times and counters of this sweep; None without one."""
+    records = ((key, recorded(sweep, one.record)) for key, one in records_there().items())
+    return next((key for key, found in records if any(one.seconds and one.bytes for one in found)), None)
+
+
+def _show(name: str, sweep: Sweep, key: str) -> None:
+    """Chooses this sweep and its record; `name` is that of a ready-made one, or of the one that is shown."""
+    if name in READY:
+        st.session_state["sweep"] = name
+    choose_source(sweep in READY.values(), key)
+
+
+@st.fragment
+def _roofline_of(shown: Shown, values: Sequence[Value]) -> None:
     words, picture = layout.sides("Roofline", WIDE)
     with words:
         layout.prose(

@@ -105,6 +105,33 @@ def test_it_opens_on_what_the_gpu_recorded_bytes_time_and_roofline(here):
     assert "exp takes 6 instructions per score, exp2 takes 2" in said
 
 
+def source(test: AppTest) -> str:
+    return str(test.button_group(key="witness").value)
+
+
+def test_a_sweep_of_ones_own_leaves_the_source_of_the_recorded_ones_alone(here):
+    test = page("sweeps")
+    first, recorded = next(iter(READY)), source(test)
+    test.selectbox(key="sweep").select(ui.OWN).run()
+    assert source(test) == "formula"
+    test.button_group(key="witness").set_value("trace").run()
+    test.selectbox(key="sweep").select(first).run()
+    assert source(test) == recorded
+    assert len(plots(test)) == 3
+    test.selectbox(key="sweep").select(ui.OWN).run()
+    assert source(test) == "trace"
+
+
+@pytest.mark.parametrize("start", [{}, {"sweep": ui.OWN}, {"sweep": list(READY)[2]}])
+def test_a_source_without_a_roofline_has_a_button_to_a_record_that_has_one(here, start):
+    test = page("sweeps", witness="formula", **start)
+    assert len(plots(test)) == 1
+    test.button(key="show record").click().run()
+    assert len(plots(test)) == 3
+    assert test.selectbox(key="sweep").value == (next(iter(READY)) if ui.OWN in start.values() else
+        start.get("sweep", next(iter(READY))))  # fmt: skip
+
+
 @pytest.mark.parametrize("sweep", READY)
 def test_every_ready_sweep_can_be_shown(here, sweep):
     test = page("sweeps", sweep=sweep)

@@ -17,7 +17,7 @@ from explain.experiment import Experiment
 from explain.figures import palette
 from explain.figures.labels import spread, widest
 from explain.figures.lines import colour_of
-from explain.figures.numbers import count, duration, fixed, moved, percent, ratio, si
+from explain.figures.numbers import count, duration, fixed, grouped, moved, percent, ratio, si
 from explain.figures.plot import END, FONT, logarithmic, plot, titled
 from explain.figures.tables import Column, csv_of, markdown
 from explain.gpus import Gpu
@@ -502,17 +502,41 @@ def again_at_hbm(sweep: Sweep, readings: Sequence[Reading], kernel: str, value: 
 
 
 def again(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
-    """Where the elements come from that a kernel moves again, at the last value: HBM, the caches, or both."""
-    where: dict[str, list[str]] = {"from HBM": [], "partly from HBM": [], "from the caches": []}
+    """What HBM sees, at the last value, of the loads and stores beyond every element once; and what passes it between
+    the launches of a kernel.
+    """
+    where: dict[str, list[str]] = {"reach HBM": [], "reach HBM in part": [], "stay in the caches": []}
+    between = []
     for kernel in sweep.kernels:
         found = again_at_hbm(sweep, readings, kernel, sweep.values[-1])
         if found is not None:
             share = round(found, 2)  # as it is read
-            place = "from HBM" if share >= MOSTLY else "partly from HBM" if share >= PARTLY else "from the caches"
-            where[place].append(f"**{name_of(kernel)}** ({percent(share)})")
+            place = list(where)[0 if share >= MOSTLY else 1 if share >= PARTLY else 2]
+            at_hbm = "" if place == "reach HBM" else " at HBM"
+            where[place].append(f"**{name_of(kernel)}** ({percent(share)}{at_hbm})")
+            if handed := _handed_over(sweep.at(kernel, sweep.values[-1])):
+                between.append(
+                    f"**{name_of(kernel)}** also moves {' and '.join(handed)} through HBM, from one launch to the next:"
+                    " the theory counts that."
+                )
     told = "; ".join(f"{place} in {', '.join(kernels)}" for place, kernels in where.items() if kernels)
     at = _begins(at_value(sweep.axis, sweep.values[-1]))
-    return [f"{at}, elements that a kernel needs again come {told}. In brackets: HBM's share."] if told else []
+    first = f"A kernel loads or stores some elements more than once. {at}, these repeats {told}."
+    return [" ".join([first, *between])] if told else []
+
+
+def _handed_over(experiment: Experiment) -> list[str]:
+    """The buffers that one launch writes and a later one reads."""
+    if experiment.entry.outer == "block_n":  # one launch, which reads back what it writes
+        return []
+    terms = experiment.whole_terms
+    written = {term.buffer for term in terms if term.written}
+    return list(dict.fromkeys(_symbol(term.buffer) for term in terms if not term.written and term.buffer in written))
+
+
+def _symbol(buffer: str) -> str:
+    """ "S", "P"; m and ℓ stay small."""
+    return {"m": "m", "l": "ℓ"}.get(buffer, buffer.upper())
 
 
 def _begins(sentence: str) -> str:
@@ -602,17 +626,23 @@ def idle(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[str
 
 def missing(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
     """A sentence for each point that is missing or incomplete: what was asked, why it is not there, what to choose."""
-    sentences = []
-    for kernel, value, error in sweep.left_out:
-        name = AXES[error.parameter][0] if error.parameter in AXES else error.parameter
-        sentences.append(f"**{name_of(kernel)}** was asked for {at_value(sweep.axis, value)} and cannot run there: its "
-            f"{name} {error.allowed}. Choose other values, or leave this kernel out.")  # fmt: skip
+    sentences = left_out(sweep)
     for one in readings:
         if one.why:
             at = at_value(sweep.axis, one.experiment.values[sweep.axis])
             sentences.append(
                 f"**{name_of(one.experiment.kernel)}** was asked for {at} and has no full answer: {one.why}"
             )
+    return sentences
+
+
+def left_out(sweep: Sweep) -> list[str]:
+    """A sentence for each point that a kernel cannot take: why, and what to choose."""
+    sentences = []
+    for kernel, value, error in sweep.left_out:
+        name = AXES[error.parameter][0] if error.parameter in AXES else error.parameter
+        sentences.append(f"**{name_of(kernel)}** cannot run {at_value(sweep.axis, value)} and is left out there: its "
+            f"{name} {grouped(error.allowed)}. Choose other values, or leave this kernel out.")  # fmt: skip
     return sentences
 
 

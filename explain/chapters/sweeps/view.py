@@ -27,7 +27,7 @@ from explain.records import registry
 from explain.records.model import Roof
 from explain.ui import layout
 from explain.ui.charts import chart, csv_download, image_format, sourced
-from explain.ui.controls import in_words, pick, refuse
+from explain.ui.controls import in_words, pick
 from explain.ui.exercises import ask
 from explain.ui.follow import follow, on_request
 from explain.ui.gpu import gpu_choice
@@ -133,9 +133,12 @@ def sweep_choice(place: DeltaGenerator) -> Sweep | None:
     try:
         sweep = Sweep.from_query({"kernels": ",".join(kernels), "over": axis or "", "values": listed, "fixed": fixed})
     except ParameterError as error:
-        refuse(in_words(error, {"kernels": "Kernels", "over": "Over"}), "sweep", over)
+        place = {"kernels": among, "axis": over, axis: values}.get(error.parameter, held)
+        place.markdown(f":red[{in_words(error, {'kernels': 'Kernels', 'axis': 'Over'}, largest={})}]")
         kept: Sweep | None = st.session_state.get(f"{family}: last sweep")  # what is below stays
         return kept
+    for told in figures.left_out(sweep):
+        values.caption(told)
     st.session_state[f"{family}: last sweep"] = sweep
     return sweep
 
@@ -160,13 +163,13 @@ def sweep_readings(sweep: Sweep) -> Shown:
     ready = sweep in READY.values()
     if "witness" not in st.session_state:  # the page opens
         st.session_state[CHOSEN] = {ready: st.query_params.get("witness")}
-    chosen = st.session_state[CHOSEN].get(ready)
-    st.session_state["witness"] = chosen if chosen in names else next(iter(names))
+    before = st.session_state[CHOSEN].get(ready)
+    st.session_state["witness"] = before if before in names else next(iter(names))
     with (
         st.expander(f"Source: {names[st.session_state['witness']]}"),
         st.container(horizontal=True, vertical_alignment="bottom"),
     ):
-        witness = st.segmented_control(
+        chosen = st.segmented_control(
             "Source",
             list(names),
             required=True,
@@ -178,6 +181,7 @@ def sweep_readings(sweep: Sweep) -> Shown:
         )
         another_record()
         image_format()
+    witness = str(chosen)
     if st.query_params.get("witness") != witness:
         st.query_params["witness"] = witness
     if silent := ", ".join(one.label for key, one in there.items() if key not in records):

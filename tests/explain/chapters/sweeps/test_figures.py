@@ -171,7 +171,7 @@ def test_the_theory_of_time_meets_the_last_point_that_spills_nothing():
 
 
 @pytest.mark.parametrize(
-    ("share", "said"), [(0.3, "come from the caches"), (0.5, "partly from HBM"), (0.7, "come from HBM")]
+    ("share", "said"), [(0.3, "stay in the caches"), (0.5, "reach HBM in part"), (0.7, "reach HBM in")]
 )
 def test_where_elements_come_from_again_is_told_by_their_share(share, said):
     readings = []
@@ -181,6 +181,8 @@ def test_where_elements_come_from_again_is_told_by_their_share(share, said):
     (sentence,) = figures.again(SWEEP, readings)
     assert said in sentence
     assert sentence.count(numbers.percent(share)) == len(PAIR)
+    assert "**standard attention** also moves S and P through HBM" in sentence
+    assert sentence.count("from one launch to the next") == 1  # FlashAttention-2 has one launch
 
 
 def test_a_step_over_the_tile_is_shown_with_what_changes_there():

@@ -254,6 +254,19 @@ def test_what_cannot_be_swept_is_said_and_nothing_is_run(here, query, words):
     assert not [button for button in test.button if button.label.startswith("Run")]
 
 
+def test_a_wrong_value_is_told_with_the_limit_of_its_parameter(here):
+    said = texts(page("sweeps", **{**SMALL, "attention values": "100, 300, abc"}))
+    assert "whole number from 1 to 1,073,741,824" in said
+
+
+def test_a_value_that_a_kernel_cannot_take_is_told_with_the_reason_before_anything_runs(here):
+    test = page("sweeps", **{**SMALL, "attention values": "64, 100000000"})
+    (told,) = (one.value for one in test.caption if "is left out there" in one.value)
+    assert "**standard attention** cannot run at N = 100,000,000" in told
+    assert "at most 65,536" in told
+    assert [button for button in test.button if button.label == "Run 3 points"]
+
+
 def test_a_record_without_some_points_says_how_many_there_are(here, monkeypatch):
     some = {key: point for key, point in SHIPPED.points.items() if '"seq_len":128' in key}
     monkeypatch.setattr(registry, "recorded", lambda: replace(SHIPPED, points=some))

@@ -11,8 +11,8 @@ import plotly.graph_objects as go
 from explain.figures.labels import widest, wrapped
 from explain.figures.plot import END, TITLE
 
-WIDTH, SIZE = 350, 13
-"""The plot's width and the size of its text, in pixels."""
+WIDTH, SIZE, DOT = 350, 13, 9
+"""The plot's width, the size of its text and of its largest points, in pixels."""
 
 
 def narrowed(figure: go.Figure) -> go.Figure:
@@ -29,6 +29,8 @@ def narrowed(figure: go.Figure) -> go.Figure:
     layout.annotations = notes
     rows = 0
     for line in small.data:
+        if line.type == "scatter" and isinstance(line.marker.size, int | float):
+            line.marker.size = min(line.marker.size, DOT)
         if line.name and layout.showlegend is not False and line.showlegend is not False:
             line.name = _broken(line.name, WIDTH - 60)
             rows += line.name.count("<br>") + 1

@@ -679,13 +679,14 @@ def as_csv(sweep: Sweep, readings: Sequence[Reading]) -> str:
 
 
 def note(
-    figure: go.Figure, x: float, y: float, words: str, *, shift: tuple[float, float] = (0, 0), leader: bool = False,
-    **more: Any,
+    figure: go.Figure, x: float, y: float, words: str, *, shift: tuple[float, float] = (0, 0),
+    leader: tuple[float, float] | None = None, **more: Any,
 ) -> None:  # fmt: skip
-    """Words at a point of log-log axes, by default on its right. `leader`: a line joins both."""
+    """Words at a point of log-log axes, by default on its right; or at the end of a `leader`, a line to there."""
     if leader:
+        to = dict(zip(("ax", "ay"), map(math.log10, leader), strict=True))
         line = {"arrowhead": 0, "arrowwidth": 1, "arrowcolor": SLATE}
-        more |= {"showarrow": True, "ax": 4 * shift[0], "ay": -shift[1], **line}
+        more |= {"showarrow": True, "axref": "x", "ayref": "y", **to, **line}
         shift = (0, 0)
     place = {"x": math.log10(x), "y": math.log10(y), "xanchor": "left", "yanchor": "middle", "showarrow": False}
     figure.add_annotation(

@@ -31,7 +31,8 @@ from explain.records.model import Roof, roof_name
 LEVEL_NAMES: Mapping[str, str] = {"hbm": "HBM", "l2": "L2", "shared": "shared memory"}
 HEIGHT = 500
 PLOT = 740
-"""About how wide the plot is, in pixels: the slope of a roof's label follows from it."""
+"""About how wide the plot is, in pixels: the slope of a roof's label follows from it, and what a label reaches."""
+DOT = 15
 
 
 def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: float = 9.0) -> go.Figure:
@@ -48,7 +49,8 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
     levels = {point.level for point in points}
     bandwidths = {level: speed for level in MEMORY_ROOFS if level in levels and (speed := memory_roof(level, roofs))}
     # Where the roof bends is in sight.
-    left = min([min(intensities) / 3, *(top / speed / 4 for speed in bandwidths.values())])
+    below = 10.0 ** math.floor(math.log10(min(intensities)))  # a mark left of every point
+    left = min([min(intensities) / 3, 0.95 * below, *(top / speed / 4 for speed in bandwidths.values())])
     right = max([room * max(intensities), *(2 * top / speed for speed in bandwidths.values())])
     low, high = math.log10(min(speeds)) - 0.5, math.log10(top) + 0.2
     for level, speed in bandwidths.items():
@@ -73,7 +75,7 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
     for kernel, own in _by_kernel(points).items():
         figure.add_scatter(
             x=[point.intensity for point in own], y=[point.flops_per_second for point in own], mode="markers",
-            showlegend=False, marker={"color": colour_of(kernel), "size": 15}, name=name_of(kernel) + _share(own[-1]),
+            showlegend=False, marker={"color": colour_of(kernel), "size": DOT}, name=name_of(kernel) + _share(own[-1]),
             customdata=[[LEVEL_NAMES[p.level], si(p.intensity, "FLOP/B"), si(p.flops_per_second, "FLOP/s"), _share(p)]
             for p in own],
             hovertemplate="%{customdata[0]}: %{customdata[1]}, %{customdata[2]}%{customdata[3]}"
@@ -84,14 +86,23 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
     roof = math.log10(max(peaks.values(), default=math.inf)) * pixels
     heights = {kernel: math.log10(end.flops_per_second) * pixels for kernel, end in ends.items()}
     moved = shifts(heights, high=roof - LABEL_PIXELS)  # below the roof's own label
-    crowded = any(abs(shift) > LABEL_PIXELS / 2 for shift in moved.values())
+    across = PLOT / math.log10(right / left)
+    places = {kernel: math.log10(end.intensity) * across for kernel, end in ends.items()}
+    labels = {
+        kernel: name_of(kernel) + (f": {percent(end.flops_per_second / end.roof)}" if end.roof else "")
+        for kernel, end in ends.items()
+    }
+    column = None
+    if _crowded(labels, places, heights, moved):  # then one column on the right of all points
+        column = 10 ** ((max(places.values()) + 36) / across)
     for kernel, end in ends.items():
-        words = name_of(kernel) + (f": {percent(end.flops_per_second / end.roof)}" if end.roof else "")
-        note(figure, end.intensity, end.flops_per_second, words, shift=(14, moved[kernel]), leader=crowded,
+        at = (column, end.flops_per_second * 10 ** (moved[kernel] / pixels)) if column else None
+        note(figure, end.intensity, end.flops_per_second, labels[kernel], shift=(14, moved[kernel]), leader=at,
              name=END)  # fmt: skip
     marks = ticks(low, high)
+    decades_seen = range(math.ceil(math.log10(left)), math.floor(math.log10(right)) + 1)
     figure.update_xaxes(
-        **logarithmic("arithmetic intensity, FLOPs per byte", {10.0**one: f"{10.0**one:,g}" for one in range(-3, 8)}),
+        **logarithmic("arithmetic intensity, FLOPs per byte", {10.0**one: f"{10.0**one:,g}" for one in decades_seen}),
         range=[math.log10(left), math.log10(right)],
     )  # fmt: skip
     figure.update_yaxes(
@@ -99,6 +110,22 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
     )  # fmt: skip
     figure.update_layout(height=HEIGHT, margin={"l": 8, "r": 96, "t": TOP, "b": BOTTOM}, hovermode="closest")
     return figure
+
+
+def _crowded(
+    labels: Mapping[str, str], xs: Mapping[str, float], ys: Mapping[str, float], moved: Mapping[str, float]
+) -> bool:
+    """Whether a label that begins at its point, in pixels, is moved away from it or runs over another point."""
+    return any(
+        abs(moved[one]) > LABEL_PIXELS / 2
+        or any(
+            0 <= xs[other] - xs[one] < 14 + DOT + widest([words], FONT)
+            and abs(ys[one] + moved[one] - ys[other]) < (LABEL_PIXELS + DOT) / 2
+            for other in labels
+            if other != one
+        )
+        for one, words in labels.items()
+    )
 
 
 def _memory_words(level: str, speed: float, roofs: Mapping[str, Roof]) -> str:

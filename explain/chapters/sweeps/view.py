@@ -134,7 +134,8 @@ def sweep_choice(place: DeltaGenerator) -> Sweep | None:
         sweep = Sweep.from_query({"kernels": ",".join(kernels), "over": axis or "", "values": listed, "fixed": fixed})
     except ParameterError as error:
         place = {"kernels": among, "axis": over, axis: values}.get(error.parameter, held)
-        place.markdown(f":red[{in_words(error, {'kernels': 'Kernels', 'axis': 'Over'}, largest={})}]")
+        names = {"kernels": "Kernels", "axis": "Over", **{name: symbol for name, (symbol, _) in AXES.items()}}
+        place.markdown(f":red[{in_words(error, names, largest={})}]")
         kept: Sweep | None = st.session_state.get(f"{family}: last sweep")  # what is below stays
         return kept
     for told in figures.left_out(sweep):

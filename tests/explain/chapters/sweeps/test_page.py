@@ -241,10 +241,10 @@ def test_a_gpu_here_is_measured_and_so_are_its_roofs(here):
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ({"attention values": "32, many"}, "seq_len: many."),
+        ({"attention values": "32, many"}, "N: many."),
         ({"attention values": ""}, "24 values"),
         ({"attention held": "head_dim"}, "name=value"),
-        ({"attention held": "head_dim=3"}, "head_dim: 3."),
+        ({"attention held": "head_dim=3"}, "d: 3."),
         ({"attention held": "sky=blue"}, "sky: blue."),
     ],
 )

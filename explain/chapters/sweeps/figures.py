@@ -22,7 +22,7 @@ from explain.figures.plot import END, FONT, logarithmic, plot, titled
 from explain.figures.tables import Column, csv_of, markdown
 from explain.gpus import Gpu
 from explain.prediction import programs
-from kernels.catalog import KERNELS
+from kernels.catalog import KERNELS, TAUGHT
 from kernels.parameters import Value
 
 SYMBOLS = {
@@ -34,6 +34,10 @@ SYMBOLS = {
     "star": "★",
     "cross": "✚",
     "triangle-down": "▼",
+    "triangle-left": "◄",
+    "triangle-right": "►",
+    "pentagon": "⬟",
+    "hexagon": "⬢",
 }
 """Plotly's names of markers, and the characters for them in text."""
 SLATE = palette.mid("slate")
@@ -51,7 +55,7 @@ LABEL_PIXELS = FONT + 5  # a label's height with its gap
 UNMEASURED = ("formula", "predicted")
 """The sources that have no theory beside them: they are one."""
 THEORY: Mapping[str, str] = {
-    "seconds": "FLOPs, scaled to the last point that spills no registers", "hbm": "every element once per launch"
+    "seconds": "FLOPs, scaled to a measured point", "hbm": "every element once per launch"
 }  # fmt: skip
 """What a theoretical curve is; elsewhere it is the formula."""
 WHAT: Mapping[str, tuple[str, str]] = {"seconds": ("time of one call", "s"),
@@ -190,7 +194,7 @@ def _lines(
     drawn = "dash" if _source(readings) == "predicted" else "solid"
     covered, dotted = _covered(curves), False
     for kernel, points in curves.items():
-        colour, symbol = _look(sweep, kernel)
+        colour, symbol = _look(kernel)
         figure.add_scatter(
             x=list(points), y=list(points.values()), name=name_of(kernel), mode="lines+markers", showlegend=False,
             line={"color": colour, "width": 9 if kernel in covered else 3, "dash": drawn},
@@ -198,7 +202,7 @@ def _lines(
             customdata=[si(y, unit) for y in points.values()],
             hovertemplate=f"{AXES[sweep.axis][0]} = %{{x:,}}: %{{customdata}}<extra>{name_of(kernel)}</extra>",
         )  # fmt: skip
-        if what == "hbm" and (leaves := _leaves_l2(sweep, kernel, numbers(points))):
+        if what == "hbm" and (leaves := leaves_l2(sweep, kernel, numbers(points))):
             note(
                 figure,
                 leaves[1],
@@ -212,7 +216,7 @@ def _lines(
         if known:
             figure.add_scatter(
                 x=list(known), y=list(known.values()), mode="lines", hoverinfo="skip", showlegend=False,
-                line={"color": _look(sweep, kernel)[0], "width": 2, "dash": "dot"},
+                line={"color": _look(kernel)[0], "width": 2, "dash": "dot"},
             )  # fmt: skip
             dotted = True
     low, high = _decades([y for points in curves.values() for y in points.values()])
@@ -221,7 +225,7 @@ def _lines(
     ends = {kernel: list(points.values())[-1] for kernel, points in curves.items()}
     labels = {kernel: name_of(kernel) for kernel in curves}
     for kernel, shift in shifts({kernel: math.log10(y) * pixels for kernel, y in ends.items()}).items():
-        colour, symbol = _look(sweep, kernel)
+        colour, symbol = _look(kernel)
         note(figure, right, ends[kernel], f"{coloured(SYMBOLS[symbol], colour)} {labels[kernel]}", shift=(9, shift),
              name=END)  # fmt: skip
     xs = [math.log10(float(value)) for value in sweep.values if float(value) > 0]
@@ -274,12 +278,14 @@ def _bars(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str) 
     for kernel, points in curves.items():
         figure.add_bar(
             x=[category(sweep.axis, value) for value in points], y=list(points.values()), name=name_of(kernel),
-            marker={"color": _look(sweep, kernel)[0]},
+            marker={"color": _look(kernel)[0]},
             text=[si(y, unit) for y in points.values()], textposition="outside", cliponaxis=False,
             hovertemplate=f"{AXES[sweep.axis][0]} = %{{x}}: %{{text}}<extra>{name_of(kernel)}</extra>",
         )  # fmt: skip
     figure.update_xaxes(title_text=axis_title(sweep.axis), type="category")
-    figure.update_yaxes(title_text=WHAT[what][0], rangemode="tozero", showticklabels=False)  # each bar has its number
+    figure.update_yaxes(
+        title_text=WHAT[what][0], rangemode="tozero", showticklabels=False, showgrid=False
+    )  # each bar has its number
     figure.update_layout(
         height=HEIGHT, barmode="group", margin={"l": 8, "r": 8, "t": 40, "b": BOTTOM},
         legend={"orientation": "h", "y": 1.12}
@@ -303,8 +309,10 @@ def _room(labels: Iterable[str]) -> float:
     return 46 + widest((re.sub(r"<.*?>", "", label) for label in labels), size=FONT)
 
 
-def _look(sweep: Sweep, kernel: str) -> tuple[str, str]:
-    return colour_of(kernel), list(SYMBOLS)[sweep.kernels.index(kernel)]
+def _look(kernel: str) -> tuple[str, str]:
+    """A kernel's colour and its marker, the same in every sweep."""
+    family = [name for name, entry in TAUGHT.items() if entry.family == KERNELS[kernel].family]
+    return colour_of(kernel), list(SYMBOLS)[family.index(kernel)]
 
 
 def _decades(ys: Iterable[float]) -> tuple[float, float]:
@@ -406,7 +414,7 @@ def _power(x: str, points: Mapping[float, float]) -> str:
     return "" if power is None else "flat" if abs(power) < FLAT else _raised(x, power)
 
 
-def _leaves_l2(sweep: Sweep, kernel: str, points: Mapping[float, float]) -> tuple[float, float] | None:
+def leaves_l2(sweep: Sweep, kernel: str, points: Mapping[float, float]) -> tuple[float, float] | None:
     """The values before and at which bytes at HBM jump, of a kernel that uses more again there; None elsewhere."""
     found = jump(points) if sweep.numeric and KERNELS[kernel].outer == "block_n" else None
     if found is None or found[1] < 1:
@@ -415,12 +423,19 @@ def _leaves_l2(sweep: Sweep, kernel: str, points: Mapping[float, float]) -> tupl
     return (before, at) if once(sweep.at(kernel, int(at))) > once(sweep.at(kernel, int(before))) else None
 
 
-def slope_note(sweep: Sweep, readings: Sequence[Reading]) -> str:
-    """How slopes were fitted, and what dashed lines mean."""
+def slope_note(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
+    """How slopes were fitted, where theory of time meets its curve, and what dashed lines mean."""
     fitted = f"fitted: least squares over the last {min(FITTED, len(sweep.values))} points"
-    if _source(readings) not in UNMEASURED:
-        fitted += "; a dotted line that is not seen lies on its curve"
-    return f"dashed: predicted, not measured; {fitted}" if _source(readings) == "predicted" else fitted
+    if _source(readings) == "predicted":
+        return f"dashed: predicted, not measured; {fitted}"
+    if _source(readings) in UNMEASURED:
+        return fitted
+    fitted += "; a dotted line that is not seen lies on its curve"
+    if what != "seconds":
+        return fitted
+    spilled = any(reading.bytes.get(SPILLED) for reading in readings)
+    without = " without register spills: values that do not fit in registers go to slow memory" if spilled else ""
+    return f"{fitted}; theory of time meets each curve at its last point{without}"
 
 
 def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -> list[str]:
@@ -548,7 +563,7 @@ def jumps(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[st
     sentences, x = [], AXES[sweep.axis][0]
     for kernel in sweep.kernels if gpu and sweep.numeric else ():
         found = numbers(curve(sweep, readings, kernel, "hbm"))
-        leaves = _leaves_l2(sweep, kernel, found)
+        leaves = leaves_l2(sweep, kernel, found)
         if leaves is None or gpu is None:
             continue
         before, after = (moved(_again(sweep.at(kernel, int(one)), gpu)) for one in leaves)
@@ -685,8 +700,7 @@ def note(
     """Words at a point of log-log axes, by default on its right; or at the end of a `leader`, a line to there."""
     if leader:
         to = dict(zip(("ax", "ay"), map(math.log10, leader), strict=True))
-        line = {"arrowhead": 0, "arrowwidth": 1, "arrowcolor": SLATE}
-        more |= {"showarrow": True, "axref": "x", "ayref": "y", **to, **line}
+        more |= {"showarrow": True, "axref": "x", "ayref": "y", "arrowhead": 0, "arrowwidth": 1, **to}
         shift = (0, 0)
     place = {"x": math.log10(x), "y": math.log10(y), "xanchor": "left", "yanchor": "middle", "showarrow": False}
     figure.add_annotation(

@@ -98,7 +98,7 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
     for kernel, end in ends.items():
         at = (column, end.flops_per_second * 10 ** (moved[kernel] / pixels)) if column else None
         note(figure, end.intensity, end.flops_per_second, labels[kernel], shift=(14, moved[kernel]), leader=at,
-             name=END)  # fmt: skip
+             arrowcolor=colour_of(kernel), name=END)  # fmt: skip
     marks = ticks(low, high)
     decades_seen = range(math.ceil(math.log10(left)), math.floor(math.log10(right)) + 1)
     figure.update_xaxes(

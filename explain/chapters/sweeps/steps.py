@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from explain.chapters.flash_attention.tiles import tile
 from explain.chapters.sweeps import masking
 from explain.chapters.sweeps.analysis import curve, jump, numbers
-from explain.chapters.sweeps.figures import TILES, name_of
+from explain.chapters.sweeps.figures import TILES, leaves_l2, name_of
 from explain.chapters.sweeps.model import AXES, SPILLED, Reading, Sweep
 from explain.compile.cost import occupancy
 from explain.compile.service import compiler
@@ -22,15 +22,18 @@ from kernels.traffic import tiles
 
 STEP = 1.15
 """The least ratio that is a step over the side of a tile, where theory is flat."""
+EXPLAINS = 0.5
+"""The least share of a step, on a logarithmic scale, that explains it."""
 SAME = 1.02
 """Numbers of a smaller ratio are the same."""
 Step = tuple[float, float]
 Facts = Mapping[str, tuple[float, str]]
+Found = tuple[str, Step, float, Facts, Facts]
 
 
-def steps(sweep: Sweep, readings: Sequence[Reading], what: str, gpu: Gpu | None) -> str:
-    """What changes with each step of a kernel's time or of its bytes on a GPU, as a Markdown table; "" without one."""
-    found: list[tuple[str, Step, float, Facts, Facts]] = []
+def _found(sweep: Sweep, readings: Sequence[Reading], what: str, gpu: Gpu | None) -> list[Found]:
+    """Each step of a kernel's time or bytes on a GPU: its ratio, and the facts before and after it."""
+    found = []
     for kernel in sweep.kernels if sweep.numeric else ():
         own = {r.experiment.values[sweep.axis]: r for r in readings if r.experiment.kernel == kernel}
         points = numbers(curve(sweep, readings, kernel, what))
@@ -39,6 +42,35 @@ def steps(sweep: Sweep, readings: Sequence[Reading], what: str, gpu: Gpu | None)
             if before.witness == "hardware":
                 times = points[step[1]] / points[step[0]]
                 found.append((kernel, step, times, _facts(before, what, gpu), _facts(after, what, gpu)))
+    return found
+
+
+def unexplained(sweep: Sweep, readings: Sequence[Reading], what: str, gpu: Gpu | None) -> list[str]:
+    """A sentence for each step that the columns of `steps` do not explain.
+
+    Time needs a fact that changes. Bytes at HBM need requested bytes that account for EXPLAINS of the step, or the L2
+    that a kernel's tiles leave there.
+    """
+    sentences = []
+    for kernel, step, times, before, after in _found(sweep, readings, what, gpu):
+        start = f"**{name_of(kernel)}**, {AXES[sweep.axis][0]} {fixed(step[0], 0)} → {fixed(step[1], 0)}"
+        told = f"{start}: the columns above do not explain this {'jump' if times > 1 else 'drop'}"
+        if what == "seconds":
+            if not any(_changed(name, before, after) for name in before):
+                sentences.append(f"{told}.")
+        elif (
+            "requested bytes" in before
+            and leaves_l2(sweep, kernel, numbers(curve(sweep, readings, kernel, what))) != step
+        ):
+            asked = after["requested bytes"][0] / before["requested bytes"][0]
+            if math.log(asked) / math.log(times) < EXPLAINS:
+                sentences.append(f"{told}: {ratio(times)} the bytes at HBM for {ratio(asked)} the requested bytes.")
+    return sentences
+
+
+def steps(sweep: Sweep, readings: Sequence[Reading], what: str, gpu: Gpu | None) -> str:
+    """What changes with each step of a kernel's time or of its bytes on a GPU, as a Markdown table; "" without one."""
+    found = _found(sweep, readings, what, gpu)
     names = dict.fromkeys(name for *_, before, after in found for name in before if name in after)
     varied = [name for name in names if any(_changed(name, before, after) for *_, before, after in found)]
     x = AXES[sweep.axis][0]

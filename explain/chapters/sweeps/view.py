@@ -15,7 +15,7 @@ from explain.chapters.sweeps.analysis import RooflinePoint, roofline_points
 from explain.chapters.sweeps.mask_view import mask_cost
 from explain.chapters.sweeps.model import AXES, LEVELS, READY, Reading, Sweep, predicted, recorded
 from explain.chapters.sweeps.runner import State, runner
-from explain.chapters.sweeps.steps import steps
+from explain.chapters.sweeps.steps import steps, unexplained
 from explain.engine import engine
 from explain.experiment import ParameterError
 from explain.figures.numbers import fixed, percent
@@ -39,6 +39,8 @@ from kernels.parameters import Value
 OWN = "Your own"
 CHOSEN = "sources of sweeps"
 """In the session: the source that the reader chose for ready-made sweeps (True), and for an own one (False)."""
+OPENED = 2
+"""The paragraphs about bytes that are not folded away."""
 WIDE = 1.6
 """Of a picture, in columns of words: a table of kernels needs room."""
 FAMILIES: Mapping[str, tuple[tuple[str, ...], str, str]] = {
@@ -280,7 +282,7 @@ def sweep_growth(shown: Shown, level: str) -> None:
             for told, _ in masked:
                 layout.prose(told)
             if _quantity(shown, "seconds").bases:
-                layout.chapter_link("speed", "Why exp2 gains less in the climb: Speed →")
+                layout.chapter_link("speed", "Why exp2 gains less in the ladder of kernels on Speed →")
         for _, pair in masked:
             mask_cost("", pair)
     if lines := figures.missing(sweep, readings):
@@ -291,15 +293,18 @@ def sweep_growth(shown: Shown, level: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Quantity:
-    """One quantity of a sweep: its chart; what is said of it, and of exp2 and exp (`bases`); the tables of its growth
-    and of its steps; the note below, and where its theory comes from.
+    """One quantity of a sweep: its chart; what is said of it, folded away (`more`), and of exp2 and exp (`bases`); the
+    tables of its growth and of its steps, and the steps that this one does not explain; the note below, and where its
+    theory comes from.
     """
 
     chart: go.Figure
     said: Sequence[str]
+    more: Sequence[str]
     bases: Sequence[str]
     growth: str
     steps: str
+    unexplained: Sequence[str]
     note: str
     origin: str
 
@@ -308,22 +313,27 @@ class Quantity:
 def _quantity(shown: Shown, what: str) -> Quantity:
     sweep, readings, gpu = shown.sweep, shown.readings, shown.card
     bases: Sequence[str] = ()
+    said = list(figures.crossings(sweep, readings, [what]))
+    same = figures.covered(sweep, readings, what)
     if what == "seconds":
         bases = figures.base_2(sweep, readings)
-        more = [*figures.fastest_told(sweep, readings), *figures.idle(sweep, readings, gpu)]
+        said += [*same, *figures.fastest_told(sweep, readings), *figures.idle(sweep, readings, gpu), *bases]
+    elif what == "hbm":
+        said += [*figures.again(sweep, readings), *figures.spills(sweep, readings), *same,
+            *figures.jumps(sweep, readings, gpu), *figures.served_by_l2(sweep, readings)]  # fmt: skip
     else:
-        more = figures.spills(sweep, readings)
-        if what == "hbm":
-            more = [*figures.jumps(sweep, readings, gpu), *figures.served_by_l2(sweep, readings),
-                *figures.again(sweep, readings), *more]  # fmt: skip
-    first = figures.crossings(sweep, readings, [what]), figures.covered(sweep, readings, what)
+        said += [*figures.spills(sweep, readings), *same]
+    opened = len(said) if what == "seconds" else OPENED
+    stepped = what in ("seconds", "hbm")
     return Quantity(
         figures.growth(sweep, readings, what),
-        [sentence for some in (*first, more, bases) for sentence in some],
+        said[:opened],
+        said[opened:],
         bases,
         figures.slopes(sweep, readings, what) if sweep.numeric else "",
-        steps(sweep, readings, what, gpu) if what in ("seconds", "hbm") else "",
-        figures.slope_note(sweep, readings),
+        steps(sweep, readings, what, gpu) if stepped else "",
+        unexplained(sweep, readings, what, gpu) if stepped else (),
+        figures.slope_note(sweep, readings, what),
         figures.origin(sweep, readings, what),
     )
 
@@ -333,6 +343,9 @@ def _grows(shown: Shown, what: str, words: DeltaGenerator, picture: DeltaGenerat
     of = _quantity(shown, what)
     with words:
         layout.prose("\n\n".join(of.said))
+        if of.more:
+            with st.expander("More about these bytes"):
+                layout.prose("\n\n".join(of.more))
     with picture:
         name = "time" if what == "seconds" else f"bytes {LEVELS[what]}"
         over = figures.axis_title(shown.sweep.axis)
@@ -351,6 +364,8 @@ def _explained(of: Quantity, what: str, opened: bool) -> None:
         steps_of = st.expander("What changes where the curve has a step", expanded=opened)
         with steps_of, st.container(key=f"numbers of steps, {what}"):
             st.markdown(of.steps, unsafe_allow_html=True)
+            for told in of.unexplained:
+                st.markdown(told)
             st.caption("Formula, the GPU's counters, and the compiler's registers and shared memory where known.")
     if of.origin:
         with st.expander("Where the theory comes from"):

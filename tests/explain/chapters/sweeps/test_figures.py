@@ -199,6 +199,39 @@ def test_a_step_over_the_tile_is_shown_with_what_changes_there():
     assert steps.steps(SWEEP, measured(asked=1.0), "seconds", None) == ""  # they follow a power
 
 
+def test_a_step_that_no_column_explains_is_told_so():
+    record = registry.recorded()
+    assert record is not None
+    found = {}
+    for name, sweep in READY.items():
+        readings = model.recorded(sweep, record)
+        found[name] = steps.unexplained(sweep, readings, "hbm", card(record.gpu))
+    rows = found["Attention: query tile from 16 to 128"]
+    assert "BLOCK_M 32 → 64: the columns above do not explain this jump" in rows[0]
+    assert not found["Attention: length N from 128 to 16,384"]  # O no longer stays in L2
+    assert not found["Softmax: length N from 256 to 131,072"]  # registers spill
+
+
+def test_a_kernel_has_one_symbol_in_every_sweep_and_no_other_of_its_family_has_it():
+    for family in ("attention", "softmax", "loss"):
+        kernels = [name for name, entry in TAUGHT.items() if entry.family == family]
+        assert len({figures._look(kernel)[1] for kernel in kernels}) == len(kernels)
+
+
+def test_a_label_that_would_run_over_another_point_stands_right_of_all_points():
+    first, last = roofline_points(measured(hbm=1.0), ROOFS)[-2:]
+    for times, crowded in ((1, True), (30, False)):
+        points = [
+            replace(first, intensity=20.0, flops_per_second=1e13),
+            replace(last, intensity=40.0, flops_per_second=times * 1e13),
+        ]
+        names = [figures.name_of(kernel) for kernel in PAIR]
+        every = roofline.roofline(points, ROOFS).layout.annotations
+        labels = [one for one in every if one.text.partition(":")[0] in names]
+        assert [bool(one.showarrow) for one in labels] == [crowded] * 2
+        assert all(10**one.ax > 40 for one in labels if one.showarrow)
+
+
 def test_a_missing_point_is_told_with_what_was_asked_and_what_is_allowed():
     sweep = READY["Softmax: length N from 256 to 131,072"]
     (sentence,) = figures.missing(sweep, [])

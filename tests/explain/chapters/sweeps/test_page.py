@@ -190,6 +190,15 @@ def test_a_phone_has_narrow_plots_below_their_titles(here):
         assert not json.loads(spec)["layout"].get("title", {}).get("text")
 
 
+def test_the_first_paragraphs_about_bytes_are_open_and_no_other_is_lost(here):
+    test = page("sweeps")
+    (folded,) = (one for one in test.expander if one.label == "More about these bytes")
+    inside = "".join(one.value for one in folded.markdown)
+    assert "one curve covers the other" in inside
+    assert "L2 still holds a part" in inside
+    assert "these repeats" in texts(test).replace(inside, "")
+
+
 def test_another_level_changes_the_bytes(here):
     hbm, asked = page("sweeps"), page("sweeps", level=LEVELS["asked"])
     assert plots(hbm)[0] != plots(asked)[0]

@@ -27,6 +27,7 @@ TERMS, _APP = ((LOOK / name).read_text(encoding="utf-8") for name in ("terms.css
 """The app's style sheet; TERMS is the part for terms with a definition."""
 
 _OPENING = "the column of the page's title and goal"
+_RATIO = re.compile(r"(?<=\d) ×(?! ?\d)")
 _ARXIV = re.compile(r"(?<!\[)arXiv (\d{4}\.\d{4,5})")
 
 
@@ -103,8 +104,11 @@ def chapter_link(page: str, label: str, query: Mapping[str, str] | None = None) 
 
 @repeated
 def prose(text: str) -> None:
-    """Words on a page, as Markdown. The page's first use of a term has its definition, to hover, focus or tap."""
-    st.markdown(fenced(terms.marked(text)), unsafe_allow_html=True)
+    """Words on a page, as Markdown. The page's first use of a term has its definition, to hover, focus or tap.
+
+    A ratio, "1.93 ×", stays in one line.
+    """
+    st.markdown(_RATIO.sub("\u00a0×", fenced(terms.marked(text))), unsafe_allow_html=True)
 
 
 @repeated

@@ -199,6 +199,13 @@ def test_the_first_paragraphs_about_bytes_are_open_and_no_other_is_lost(here):
     assert "these repeats" in texts(test).replace(inside, "")
 
 
+def test_a_ratio_in_words_has_no_line_break_before_its_sign(here):
+    said = [one.value for one in page("sweeps").markdown if "moves fewer bytes" in one.value]
+    assert said
+    assert "\u00a0×" in said[0]
+    assert not [one for one in said if " ×" in one]
+
+
 def test_another_level_changes_the_bytes(here):
     hbm, asked = page("sweeps"), page("sweeps", level=LEVELS["asked"])
     assert plots(hbm)[0] != plots(asked)[0]

@@ -530,10 +530,9 @@ def again(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
             at_hbm = "" if place == "reach HBM" else " at HBM"
             where[place].append(f"**{name_of(kernel)}** ({percent(share)}{at_hbm})")
             if handed := _handed_over(sweep.at(kernel, sweep.values[-1])):
-                between.append(
-                    f"**{name_of(kernel)}** also moves {' and '.join(handed)} through HBM, from one launch to the next:"
-                    " the theory counts that."
-                )
+                theory = ": the theory counts that" if sweep.numeric else ""
+                moves = f"moves {' and '.join(handed)} through HBM, from one launch to the next{theory}"
+                between.append(f"**{name_of(kernel)}** also {moves}.")
     told = "; ".join(f"{place} in {', '.join(kernels)}" for place, kernels in where.items() if kernels)
     at = _begins(at_value(sweep.axis, sweep.values[-1]))
     first = f"A kernel loads or stores some elements more than once. {at}, these repeats {told}."

@@ -66,6 +66,9 @@ MOVE = """async (address) => {
   }
 }"""
 
+# An evaluation has no time limit of its own.
+LATE = f"""new Promise((_, fail) => setTimeout(fail, {PATIENCE_MS}, new Error("the page does not come to rest")))"""
+
 # Streamlit fades what a run may replace, and each frame of that is drawn: a twelfth of what a page costs that is moved to.
 WITHOUT_FADES = """{
   const still = new CSSStyleSheet();
@@ -186,7 +189,7 @@ def visit(page: Page, app: Server) -> Callable[[str], Page]:
 def move(page: Page, app: Server, address: str) -> None:
     """Moves to an address of the app where that is open, else loads it."""
     if page.url.startswith(app.url):
-        page.evaluate(MOVE, f"/{address}")
+        page.evaluate(f"(address) => Promise.race([({MOVE})(address), {LATE}])", f"/{address}")
     else:
         page.goto(f"{app.url}/{address}")
 

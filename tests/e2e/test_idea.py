@@ -304,7 +304,7 @@ def test_it_fits_the_window_is_touched_with_a_finger_and_its_pictures_are_still(
         until(page, "document.documentElement.scrollHeight <= innerHeight")
         picture = page.locator(".idea canvas")
         page.keyboard.press("ArrowRight")
-        page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+        page.wait_for_timeout(200)  # for the frame that shows the step
         still = picture.evaluate("canvas => canvas.toDataURL()")
         page.wait_for_timeout(700)
         assert picture.evaluate("canvas => canvas.toDataURL()") == still

@@ -45,7 +45,7 @@ WITHIN_WINDOW = """(player, scrolled) => new Promise((resolve) => {
     if (scrolled) player.scrollIntoView({ block: "end" });      // again while the page grows
     const within = box().top >= 0 && box().bottom <= innerHeight + 0.5;
     if (within || performance.now() > end) resolve(within ? "" : `from ${box().top} to ${box().bottom} px`);
-    else requestAnimationFrame(look);
+    else setTimeout(look, 50);                              // a busy browser may draw no frame
   };
   look();
 })"""

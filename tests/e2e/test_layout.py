@@ -110,6 +110,7 @@ def test_layout(page: Page, dressed: tuple[str, Browser], app: Server, stem: str
     # By turns: the page before was left in this theme, and to turn it costs as much as a look.
     theme, other = THEMES if (STEMS.index(stem) % 2 == 0) == every_view else THEMES[::-1]
     wear(page, (1440, theme))
+    settled(page)  # a window that is no phone's any more has the page draw its plots anew
     found: list[str] = []
     with watched(page, app):
         move(page, app, "" if stem == "home" else stem)

@@ -82,7 +82,7 @@ def controls(
 
 @repeated
 def _row(widths: int | Sequence[float], folded: str) -> tuple[DeltaGenerator, ...]:
-    """Places for controls, beside each other; then, if it has a key, what opens from a button in the last of them."""
+    """Places for controls in one row. With a key, the last of them has a button that opens one more place."""
     columns = st.columns(widths)
     if not folded:
         return tuple(columns)

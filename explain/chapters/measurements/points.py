@@ -73,7 +73,7 @@ QUANTITIES: Mapping[str, Quantity] = {
     "tensor cores busy, %": _tensor,
     "memory held, MB": lambda point: None if point.peak_bytes is None else point.peak_bytes / 1e6,
 }
-"""The quantities of a point, by name with unit."""
+"""The quantities of a point: each name has the unit."""
 KERNEL, SIZES, OUTDATED, DATE = "kernel", "sizes", "out of date", "measured on"
 LOADS, ONCE = "formula: every load, MB", "formula: each tensor once, MB"
 FIRST = ("time, µs", LOADS, ONCE, "HBM read, L2 cold, MB", "HBM ÷ each tensor once, %")

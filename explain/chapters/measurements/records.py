@@ -1,4 +1,4 @@
-"""Where the numbers come from: the sources, each record's facts, what could not be measured, this machine's counts."""
+"""Tables of the five sources, of each record, of failed measurements, and of what this machine counts."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ def choose_source(ready: bool, key: str) -> None:
 
 
 def _predicted(sweep: Sweep, model: Model) -> Shown:
-    """The times on a GPU that the reader chooses, not the one whose times are known; says why a time is missing."""
+    """Predicted times on the GPU that the reader chooses among those without a record; says why a time is missing."""
     gpu = gpu_choice(without=model.gpu)
     for why in dict.fromkeys(model.refusal(one, gpu) for one in sweep.experiments):
         if why:

@@ -82,3 +82,15 @@ def test_the_keys_scroll_a_page_that_was_just_opened(page: Page, app: Server, st
             if page.evaluate(f"{TOP} === 0"):
                 break
         assert page.evaluate(f"{TOP} === 0")
+
+
+def test_back_right_after_a_control_has_been_used(page: Page, visit) -> None:
+    """Two runs are asked for at once; the second refers to what the browser has from the page before."""
+    visit("online_softmax")
+    visit("speed")
+    for width, pause_ms in ((420, 1_000), (1440, 10)):
+        page.set_viewport_size({"width": width, "height": 900})  # plots are drawn anew for a phone: the page runs
+        page.wait_for_timeout(pause_ms)
+    page.go_back(wait_until="commit")
+    expect(page.get_by_role("heading", name="Online softmax", level=1)).to_be_visible()
+    expect(page.get_by_role("dialog")).to_have_count(0)

@@ -15,6 +15,7 @@ from explain.figures.numbers import NONE, capacity, count, duration, moved, perc
 from explain.figures.palette import css, css_ink
 from explain.figures.svg import line, picture, rect, text
 from explain.gpus import Gpu
+from explain.kept import kept
 
 STORES = ("registers", "shared memory")
 SLOTS = ("warps", "programs")
@@ -134,6 +135,7 @@ def _share(share: float) -> str:
     return percent(share, 0 if round(1000 * share) % 10 == 0 else 1)
 
 
+@kept
 def tiles_table(
     known: Mapping[Experiment, LaunchCost], chosen: Experiment, gpu: Gpu, times: Times | None
 ) -> str:  # fmt: skip
@@ -172,6 +174,7 @@ def sides_told(experiment: Experiment) -> str:
     return " × ".join(count(int(experiment.values[name])) for name in sides_of(experiment.kernel))
 
 
+@kept
 def larger_told(known: Mapping[Experiment, LaunchCost], chosen: Experiment, gpu: Gpu, times: Times) -> str:
     """What a larger tile brings and costs, in sentences with the formula's loads, the programs that fit and the times:
     of the chosen tile and the next larger one, or the next smaller one. Markdown; "" without two such times.

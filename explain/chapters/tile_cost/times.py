@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from explain.chapters.flash_attention import tiles
 from explain.chapters.measurements.points import sizes
 from explain.experiment import Experiment
+from explain.kept import kept
 from explain.records.code import is_stale
 from explain.records.registry import Entry
 from kernels.parameters import Value
@@ -27,6 +28,7 @@ class Times:
     source: str
 
 
+@kept
 def recorded_times(compiled: Collection[Experiment], one: Entry) -> Times | None:
     """The times that a record has of these tiles of a kernel, which differ in their sides only. All are of one problem,
     whichever tile is chosen: the one with times of most tiles, then the largest. None if it has no two of these.

@@ -22,7 +22,7 @@ from explain.chapters.tile_cost.figures import (
 )  # fmt: skip
 from explain.chapters.tile_cost.listing_view import listing
 from explain.chapters.tile_cost.times import recorded_times
-from explain.compile.cost import LaunchCost, reserved
+from explain.compile.cost import Cost, LaunchCost, reserved
 from explain.compile.listing import Listing
 from explain.compile.service import Answer, compiler
 from explain.engine import has_triton
@@ -36,6 +36,7 @@ from explain.ui.compiling import offer, once_compiled, source
 from explain.ui.controls import labels_of
 from explain.ui.exercises import ask
 from explain.ui.pictures import drawing, pressable
+from explain.ui.repeat import repeated
 from kernels.catalog import KERNELS, TAUGHT
 from kernels.parameters import Value
 
@@ -155,19 +156,30 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
                 "Launch", names, default=names[0], required=True, key=f"launch of {experiment.kernel}", wrap=True
             )
             at = names.index(str(chosen))
-        layout.prose(
-            f"{figures.verdict(answer.cost, gpu)}\n\n{figures.registers_told(answer.cost.launches[at], gpu)}\n\n"
-            "Shared memory belongs to a program as a whole. The first resource to run out sets how many programs "
-            "fit. **Occupancy** is the share of an SM's warp slots that these programs fill."
-        )
+        _use_told(answer.cost, gpu, at)
     with picture:
-        drawing(*(sm(answer.cost.launches[at], gpu, narrow=narrow) for narrow in (False, True)))
-        if kept := reserved(gpu):
-            st.caption(f"Shared memory includes the {capacity(kept)} that CUDA keeps for each program.")
-        st.caption(source(answer) + HEADS * (experiment.values.get("heads") == 1))
+        _use_drawn(answer, gpu, at, HEADS * (experiment.values.get("heads") == 1))
     tiles_beside(experiment, gpu)
     listings = compiler().listings(experiment, gpu.compute_capability)
     instructions(experiment, gpu, listings[at] if at < len(listings) else None, at)
+
+
+@repeated
+def _use_told(cost: Cost, gpu: Gpu, at: int) -> None:
+    layout.prose(
+        f"{figures.verdict(cost, gpu)}\n\n{figures.registers_told(cost.launches[at], gpu)}\n\n"
+        "Shared memory belongs to a program as a whole. The first resource to run out sets how many programs "
+        "fit. **Occupancy** is the share of an SM's warp slots that these programs fill."
+    )
+
+
+@repeated
+def _use_drawn(answer: Answer, gpu: Gpu, at: int, note: str) -> None:
+    assert answer.cost is not None
+    drawing(*(sm(answer.cost.launches[at], gpu, narrow=narrow) for narrow in (False, True)))
+    if kept := reserved(gpu):
+        st.caption(f"Shared memory includes the {capacity(kept)} that CUDA keeps for each program.")
+    st.caption(source(answer) + note)
 
 
 def _not_compiled(experiment: Experiment, gpu: Gpu, *, working: bool) -> str:

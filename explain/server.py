@@ -18,6 +18,7 @@ import streamlit as st
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
+from streamlit import config
 from streamlit.runtime import Runtime, app_session
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
@@ -144,11 +145,19 @@ def _expect_a_hall() -> None:
     for it."""
     kept = MemorySessionStorage(SESSIONS, st.get_option("server.disconnectedSessionTTL"))
     Runtime.instance()._session_mgr._session_storage = kept  # type: ignore[attr-defined]
+    config.get_option = _setting
     app_session._populate_theme_msg = _made_once(app_session._populate_theme_msg)
     app_session._populate_config_msg = _made_once(app_session._populate_config_msg)
     SafeSessionState.filtered_state = property(_State)  # type: ignore[assignment, method-assign]
     if st.get_option("server.fileWatcherType") == "none":  # it looks at all modules for each reader who is back: 90 ms
         AppSession.register_file_watchers = _watch_nothing  # type: ignore[method-assign, assignment]
+
+
+def _setting(key: str) -> Any:
+    """The value of one of Streamlit's settings, without the lock that its own function takes. Each message asks for
+    settings, so the threads of a class would wait for each other.
+    """
+    return config.get_config_options()[key].value
 
 
 class _State(Mapping[str, Any]):

@@ -5,6 +5,7 @@ docs/trace-format.md specifies the file format; `explain.trace.file` reads and w
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -470,7 +471,7 @@ class Trace:
     def _span(self, step: int) -> int:
         if not 0 <= step < self.steps:
             raise IndexError(f"step {step}: allowed are 0 to {self.steps - 1}")
-        return int(np.searchsorted(self._starts, step, side="right")) - 1
+        return bisect_right(self._starts, step) - 1
 
     @cached_property
     def _entries(self) -> list[int]:

@@ -1,11 +1,13 @@
 """The server's own routes: each page but home gets Streamlit's HTML, told where the server is."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import streamlit as st
 from starlette.requests import Request
+from streamlit import config
 from streamlit.proto.NewSession_pb2 import Config, CustomThemeConfig
 from streamlit.runtime import app_session
 from streamlit.runtime.state import SafeSessionState, SessionState
@@ -55,6 +57,13 @@ def test_settings_that_were_read_once_are_as_streamlit_reads_them(populate, mess
     for _ in range(2):
         once(found := message(), *section)
         assert found == read
+
+
+def test_a_setting_is_read_without_waiting_for_other_threads():
+    assert all(server._setting(key) == st.get_option(key) for key in config.get_config_options())
+    key = "global.minCachedMessageSize"  # of each message
+    with ThreadPoolExecutor() as threads, config._config_lock:
+        assert threads.submit(server._setting, key).result(timeout=10) > 0
 
 
 def test_a_control_finds_its_own_value_as_among_all_of_the_session(monkeypatch):

@@ -499,6 +499,8 @@ class _Worker:
             self._popen.wait(timeout=1)
 
     def _find_children(self) -> None:
+        if not _has_children(self._popen.pid):
+            return
         with suppress(psutil.Error):  # the children of a dead process cannot be found, so the last ones are kept
             self._children = self._process.children(recursive=True) or self._children
 
@@ -544,6 +546,14 @@ def _step_back(pid: int, nice: int) -> None:
         os.setpriority(os.PRIO_PROCESS, pid, max(nice, os.getpriority(os.PRIO_PROCESS, 0)))
     with suppress(OSError):
         Path(f"/proc/{pid}/autogroup").write_text(str(nice))
+
+
+def _has_children(pid: int) -> bool:
+    """Whether a process has children; True where Linux does not tell."""
+    try:
+        return any((task / "children").read_bytes() for task in Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return True
 
 
 def _memory(processes: list[psutil.Process], shared: bool = False) -> int:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -13,7 +14,7 @@ from explain import lessons, recordings
 from explain.beats import beats, step_of
 from explain.chapters.what_breaks.divergence import compared
 from explain.experiment import Experiment
-from explain.figures.numbers import number
+from explain.figures.numbers import fixed, number
 from explain.player.component import Run
 from explain.player.export import standalone_html
 from explain.player.view import view
@@ -332,6 +333,44 @@ def test_at_full_screen_no_text_of_any_panel_is_smaller_than_a_thirtieth_of_the_
             assert size >= TEXT_PX - 0.5, f"{depth}, panel {panel}: {text!r} has {size:.1f} px"
         page.keyboard.press("i")
     page.set_viewport_size({"width": 1440, "height": 900})
+
+
+def test_at_full_screen_a_tile_of_a_few_rows_and_the_running_state_keep_their_numbers(opened):
+    trace = run_of(lessons.ROWS).trace.trace
+    rescale = [step for step in range(trace.steps) if "alpha" in trace.changes(step)][2]
+    page = opened(lessons.ROWS, step=rescale)
+    for size in ((1440, 900), (1920, 1080)):
+        page.set_viewport_size({"width": size[0], "height": size[1]})
+        page.keyboard.press("p")
+        for depth, name in (("idea", "x"), ("code", "alpha")):
+            expect(player(page)).to_have_attribute("data-depth", depth)
+            values = np.ravel(numbers(trace.state(rescale)[name]))
+            picture = page.locator(".idea canvas" if depth == "idea" else ".rows canvas")
+            page.wait_for_timeout(200)  # for the frame of the new size
+            told = {fixed(float(value), 3) for value in values if np.isfinite(value)}
+            assert told <= {*picture.evaluate("canvas => wordsOf(canvas)")}, (size, depth)
+            page.keyboard.press("i")
+        page.keyboard.press("p")
+    page.set_viewport_size({"width": 1440, "height": 900})
+
+
+def test_the_columns_of_a_top_k_stand_in_hbm_below_their_weights(opened):
+    trace = run_of(lessons.TOPK).trace.trace
+    page = opened(lessons.TOPK, step=trace.steps - 1)
+    k = int(lessons.TOPK.values["k"])
+    columns = [str(int(column)) for column in np.ravel(numbers(trace.history("top_i")[-1][1]))[:k]]
+    words = page.locator(".idea canvas").evaluate("canvas => wordsOf(canvas)")
+    assert any(words[at : at + k] == columns for at in range(len(words))), words
+
+
+def test_online_softmax_opens_with_its_whole_player_in_the_window(page: Page, app: Server):
+    move(page, app, "questions")
+    page.evaluate("[sessionStorage, localStorage].forEach((storage) => storage.clear())")
+    move(page, app, "online_softmax")
+    expect(player(page)).to_have_attribute("data-depth", "idea")
+    box = player(page).bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] <= 900
 
 
 def test_a_first_reader_gets_idea_a_link_to_a_step_code_and_the_choice_is_kept(page: Page, app: Server):

@@ -16,6 +16,7 @@ const STATE_DIGITS = 4;
 export const ROW_DIGITS = [STATE_DIGITS, 3, 2];            // of a row's numbers: the most that have room
 const DEEPEST = 6;                                         // in cells: the least room for the head's dimensions
 const WIDEST = 2.2;                                        // a cell's width by its height, to fill the chip
+const TIGHT = { named: 1.7, apart: 0.25, widest: 3.5 };    // the same for lines of several rows
 const ASIDE_EM = 1.4;                                      // right of an upper tile, for what moves to it
 
 /** A matrix's height and width in cells, as it stands. */
@@ -24,8 +25,18 @@ export const sides = ({ rows, cols, turned }) => (turned ? [cols, rows] : [rows,
 /** The size of a shape or a note. */
 const smallOf = ({ size, smallest }) => Math.max(size * 0.82, smallest);
 
+/** Whether each column has so many rows, and none stands above it. */
+const have = (rows, columns) => columns.every(({ main, above }) => sides(main)[0] === rows && !above);
+
 /** Whether each column is one row, so that they can stand in lines. */
-export const areRows = (columns) => columns.every(({ main, above }) => sides(main)[0] === 1 && !above);
+export const areRows = (columns) => have(1, columns);
+
+/** Whether columns stand in lines below each other: each is one row; or, at full screen, where letters are large, each
+ * has the same few rows. */
+function areInLines(columns, { smallest }) {
+  const [rows] = sides(columns[0].main);
+  return rows <= (smallest ? MOST_FIGURES : 1) && have(rows, columns);
+}
 
 /**
  * Places columns, each {main, above, state}, in a box {x, y, width, height}; `names` are those of the rows, if they
@@ -36,11 +47,11 @@ export const areRows = (columns) => columns.every(({ main, above }) => sides(mai
  */
 export function placeTiles(ctx, palette, columns, box, names, limit = {}) {
   const em = palette.size;
-  const flows = areRows(columns);
+  const flows = areInLines(columns, palette);
   const symbols = columns.map(({ main }) => widest(ctx, [main.symbol], em * 1.3, palette.font));
   const wordy = names ? widest(ctx, names, smallOf(palette), palette.font) + em * 0.7 : 0;
-  const attempt = flows ? (scale) => inLines(columns, symbols, em, box, scale)
-    : ({ u, wide }) => aligned(columns, symbols, em, box, { u, wide, named: u >= smallOf(palette) * 1.05 ? wordy : 0 });
+  const attempt = ({ u, wide }) => (flows ? inLines : aligned)(columns, symbols, em, box,
+    { u, wide, named: !areRows(columns) && u >= smallOf(palette) ? wordy : 0 });
   const scale = limit.wide ? limit : (flows ? scaleInLines : scaleAligned)(attempt, em, box, limit, columns);
   const tried = attempt(scale);
   const right = Math.max(...tried.places.map(({ x, width }) => x + width));
@@ -58,17 +69,18 @@ function scaleAligned(attempt, em, box, limit) {
   return { u, wide };
 }
 
-/** The scale {u, wide} at which tiles of one row each have the largest cells, in as many lines as that takes. Numbers
+/** The scale {u, wide} at which tiles of the same rows have the largest cells, in as many lines as that takes. Numbers
  * need width more than height; a single number has its name below it. */
 function scaleInLines(attempt, em, box, limit, columns) {
+  const [rows] = sides(columns[0].main), { named, apart, widest } = spacing(rows);
   let best = { u: limit.u ?? 0.5, wide: 1 };
-  const single = columns.every(({ main }) => sides(main)[1] === 1), height = single ? 2 : 1.5;
+  const single = rows === 1 && columns.every(({ main }) => sides(main)[1] === 1), height = single ? 2 : 1.5;
   const worth = ({ u, wide }) => u ** height * wide;
   for (let lines = 1; lines <= columns.length; lines++) {
-    const high = (box.height + em * APART_LINES_EM) / lines - em * (NAMED_EM + APART_LINES_EM);
+    const high = ((box.height + em * apart) / lines - em * (named + apart)) / rows;
     if (limit.u > high + ROUNDING_PX) break;
     const u = Math.min(em * LARGEST_ROW_EM, limit.u ?? high);
-    let [low, top] = [limit.u ? 1 : 0, WIDEST], wide = WIDEST;
+    let [low, top] = [limit.u ? 1 : 0, widest], wide = widest;
     for (let tries = 0; tries < TRIES && worth({ u, wide: top }) > worth(best) && wide > low; tries++) {
       const scale = { u: u * Math.min(1, wide), wide: Math.max(1, wide) }, tried = attempt(scale);
       if (!tried.fits || tried.lines >= lines) top = wide;
@@ -81,6 +93,9 @@ function scaleInLines(attempt, em, box, limit, columns) {
   }
   return best;
 }
+
+/** The room of lines of tiles with so many rows: above each tile, between two lines, and the widest cell. */
+const spacing = (rows) => (rows > 1 ? TIGHT : { named: NAMED_EM, apart: APART_LINES_EM, widest: WIDEST });
 
 /** The width of a column's tile at a cell of u, `wide` times as wide. */
 function widthOf({ main, state }, u, along, em, box, wide = 1) {
@@ -115,27 +130,30 @@ function aligned(columns, symbols, em, box, { u, wide, named }) {
   return { places, bottom, named, fits: right <= box.x + box.width && bottom <= box.y + box.height };
 }
 
-/** Tiles of one row each, in as many lines as they need. A tile stands below a tile, a number below a number. */
-function inLines(columns, symbols, em, box, { u, wide }) {
-  const high = Math.max(u, em * LEAST_ROW_EM);              // a long row is not a hair
-  let x = box.x, y = box.y + em * NAMED_EM, line = 0, fits = true, above = [], own = [];
+/** Tiles of the same rows, in as many lines as they need, with `named` pixels for the rows' names at the left of each.
+ * A tile stands below a tile, a number below a number. */
+function inLines(columns, symbols, em, box, { u, wide, named }) {
+  const [rows] = sides(columns[0].main), left = box.x + named, room = spacing(rows);
+  const row = rows > 1 ? u : Math.max(u, em * LEAST_ROW_EM), high = rows * row; // a long row is not a hair
+  let x = left, y = box.y + em * room.named, line = 0, fits = true, above = [], own = [];
   const gap = tileGap(em, box);
   const places = columns.map((column, i) => {
     const width = widthOf(column, u, u, em, box, wide), slot = Math.max(width, symbols[i]);
-    if (x > box.x && x + slot > box.x + box.width) {
-      [x, above, own] = [box.x, own, []];
-      (y += high + em * (NAMED_EM + APART_LINES_EM)), line++;
+    if (x > left && x + slot > box.x + box.width) {
+      [x, above, own] = [left, own, []];
+      (y += high + em * (room.named + room.apart)), line++;
     }
     x = above.find((one) => one.x >= x && one.column.state === column.state)?.x ?? x;
     fits &&= x + slot <= box.x + box.width;
-    const place = { column, item: column.main, x: x + (slot - width) / 2, y, width, height: high, u: high, line };
+    const place = { column, item: column.main, x: x + (slot - width) / 2, y, width, height: high, u: row, line };
     own.push(place);
     x += slot + gap * (column.state && columns[i + 1]?.state ? 0.4 : 1);
     return place;
   });
   const isBelow = (one, place) => one.line > place.line && one.x < place.x + place.width && one.x + one.width > place.x;
   for (const place of places) place.last = !places.some((one) => isBelow(one, place));
-  return { places, bottom: y + high, lines: line, fits: fits && y + high <= box.y + box.height + ROUNDING_PX };
+  const bottom = y + high;
+  return { places, bottom, named, lines: line, fits: fits && bottom <= box.y + box.height + ROUNDING_PX };
 }
 
 /** The format of all numbers in a picture of these items: whole numbers, or the same decimals in each. */
@@ -152,7 +170,8 @@ export function figureSize(ctx, palette, places, figure) {
     const cw = width / wide, ch = height / high;
     if (ch < SMALLEST_FIGURE_PX || cw < 2 * SMALLEST_FIGURE_PX) return 0;
     const texts = Array.from(item.now, item.whole ? (v) => number(v, true) : figure);
-    return Math.min(palette.size * 2, ch * 0.7, (cw * 0.84) / figureEms(ctx, texts, palette.font));
+    const tall = Math.max(ch * 0.7, Math.min(palette.smallest, ch));
+    return Math.min(palette.size * 2, tall, (cw * 0.84) / figureEms(ctx, texts, palette.font));
   });
   const roomy = sizes.filter((size) => size >= Math.max(SMALLEST_FIGURE_PX, palette.smallest));
   return { size: Math.min(...roomy, 1e3) % 1e3, everywhere: roomy.length === sizes.length };
@@ -296,15 +315,17 @@ function nameTile(ctx, palette, place, { note = "" }) {
   });
 }
 
-/** The names of the rows, left of the first tile; where they have no room, the followed row's, if it has. */
+/** The names of the rows, left of each line's first tile; where they have no room, the followed row's, if it has. */
 export function nameRows(ctx, palette, { names, places }, { selected, own }) {
-  const { x, y, u } = places[0], right = x - palette.size * 0.7;
   const style = { size: smallOf(palette), font: palette.font, align: "right" };
   const named = names ?? { [selected]: own }, size = style.size * 1.08; // bold is wider
-  if (!names && (!own || widest(ctx, [own], size, palette.font) > right - palette.size)) return;
-  for (const [r, name] of Object.entries(named)) {
-    const follows = Number(r) === selected;
-    write(ctx, name, right, y + (Number(r) + 0.5) * u, { ...style, weight: follows ? 650 : 400,
-      colour: follows ? palette.text : palette.muted });
+  for (const { x, y, u } of places.filter(({ line }, i) => line !== places[i - 1]?.line)) {
+    const right = x - palette.size * 0.7;
+    if (!names && (!own || widest(ctx, [own], size, palette.font) > right - palette.size)) return;
+    for (const [r, name] of Object.entries(named)) {
+      const follows = Number(r) === selected;
+      write(ctx, name, right, y + (Number(r) + 0.5) * u, { ...style, weight: follows ? 650 : 400,
+        colour: follows ? palette.text : palette.muted });
+    }
   }
 }

@@ -36,10 +36,10 @@ export function loadedContents({ story, buffers, launch }) {
 }
 
 /** What a launch has written of a buffer up to a step. `stores`: [{step, cells, data}] in order; `values` is of all of
- * them, for the scale; `name` the variable that they store. */
+ * them, for the scale; `name` the variable that they store; `whole` whether its numbers are integers, such as columns. */
 class Written {
-  constructor(buffer, name) {
-    Object.assign(this, { name, stores: [], size: buffer.width * buffer.height, next: 0, k: -1 });
+  constructor(buffer, name, whole) {
+    Object.assign(this, { name, whole, stores: [], size: buffer.width * buffer.height, next: 0, k: -1 });
   }
 
   get values() {
@@ -70,11 +70,11 @@ export function writtenContents({ story, scenes, buffers, launch }) {
         const value = store && name ? scenes.held(name, step, program)?.value : null;
         const { data: offsets } = t.value(t.access_value[at]);
         const had = out.get(buffer);
-        if (!value || !isFloat(value.dtype) || value.data.length !== offsets.length || (had && had.name !== name)) {
+        if (!value || value.data.length !== offsets.length || (had && had.name !== name)) {
           unknown.add(buffer);
           return;
         }
-        if (!had) out.set(buffer, new Written(buffer, name));
+        if (!had) out.set(buffer, new Written(buffer, name, !isFloat(value.dtype)));
         const mask = t.access_mask[at] < 0 ? null : t.value(t.access_mask[at]).data;
         const cells = Array.from(offsets, (offset, j) => (mask && !mask[j] ? -1 : buffer.cellOf[offset]));
         out.get(buffer).stores.push({ step, cells, data: value.data });

@@ -1,7 +1,7 @@
 // HBM below the chip: its buffers, all at one scale, and the way of each tile between there and its place on chip.
 
 import { bufferSymbol } from "../beat_words.js";
-import { mixed, times } from "../numbers.js";
+import { mixed, number, times } from "../numbers.js";
 import { CELL_DIGITS, CELL_GAP_PX, SMALLEST_PX } from "../pictures/array.js";
 import { figureEms, line, widest, write, writeAll } from "../surface.js";
 
@@ -93,6 +93,9 @@ export function nameBand(ctx, palette, { places, shapes, below }, y) {
 
 /** The formats of a buffer's numbers, all that the run has there, where those on chip have no room. */
 export const shorterFigures = (numbers) => [CELL_DIGITS + 1, CELL_DIGITS].map((digits) => mixed(numbers, digits));
+
+/** The format of a buffer's integers. */
+export const wholeFigure = Object.assign((x) => number(x, true), { whole: true });
 
 /** The numbers of a buffer's cells, if they have room there: as on chip, by `figure`, else by the first of `shorter`
  * that fits. `words` are the cells' colours; where `isFull` a cell is filled with its own. False where they have no

@@ -12,8 +12,8 @@ import { element } from "../words.js";
 import { MOST_FIGURES, ROW_DIGITS, areRows, figureOf, figureSize, nameRows, paintTile, placeTiles, sides, symbolPlace,
   wordPlace } from "./chip.js";
 import { drawContents, loadedContents, paintContents, writtenContents } from "./contents.js";
-import { bufferSymbolPlace, hbmWords, nameBand, paintFigures, paintWays, placeBand,
-  shorterFigures } from "./memory.js";
+import { bufferSymbolPlace, hbmWords, nameBand, paintFigures, paintWays, placeBand, shorterFigures,
+  wholeFigure } from "./memory.js";
 import { Scenes } from "./scene.js";
 import { paintWhole, placeWhole } from "./whole.js";
 
@@ -323,15 +323,17 @@ export class IdeaPanel extends Panel {
   paintWritten(ctx, place, written) {
     const { palette, surface, lane, scene: { launch, k } } = this;
     const { buffer, x, top, cell, wide } = place, { width, height } = buffer;
-    const look = surface.remember(`written ${launch} ${buffer.name}`, lane.stamp, () => (
-      { ...this.scenes.lookOf(written), shorter: shorterFigures(written.values) }));
+    const look = surface.remember(`written ${launch} ${buffer.name}`, lane.stamp, () => ({
+      ...this.scenes.lookOf(written), shorter: shorterFigures(written.values),
+      ...(written.whole ? { largest: Infinity, figure: wholeFigure, shorter: [] } : {}), // a column has no shade
+    }));
     const colourOf = (value) => palette.pixel(look.shade(value), palette[look.ramp], look.largest, look.diverging);
     const held = written.upTo(k), { image, words } = drawContents(buffer, held, colourOf);
     ctx.fillStyle = palette.css(palette.reads[0]);
     ctx.fillRect(x, top, width * wide, height * cell);
     ctx.imageSmoothingEnabled = cell < 1;
     ctx.drawImage(image, x, top, width * wide, height * cell);
-    const { figure } = this.figures, { shorter } = look;
+    const { figure, shorter } = { ...this.figures, ...look };
     paintFigures(ctx, palette, place, { ...held, words, figure, shorter }, () => true);
     frameBuffer(ctx, palette, place, false, palette.quantity.hbm.fill);
   }

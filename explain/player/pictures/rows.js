@@ -19,7 +19,7 @@ export function paintRows(surface, palette, state, selected, phase = 1, glowing 
   const smallest = Math.max(SMALLEST_FIGURES, palette.smallest);
   const fitting = Math.max(smallest, surface.height / (1.12 * rows + 1.9));
   const wanted = rows === 1 ? palette.size * Math.min(1.3, Math.max(0.88, surface.width / palette.size / 30))
-    : Math.min(0.88 * palette.size, fitting);
+    : palette.smallest || Math.min(0.88 * palette.size, fitting); // at full screen larger digits have no room
   const size = Math.max(wanted, palette.smallest);
   const head = size * 1.9;
   // Where the digits may not shrink further, the rows around the followed one.

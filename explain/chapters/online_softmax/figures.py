@@ -31,9 +31,9 @@ def growth(tiles: Sequence[Tile], kept: int = 0, *, narrow: bool = False) -> str
     if not values.size or not all(math.isfinite(one.total) for one in shown):
         return ""
     left, room = (62.0, 324.0) if narrow else (80.0, 760.0)
-    wide, high, low = max(room / max(len(shown), 3), 44.0), 64.0, 96.0
+    wide, high, low = max(room / max(len(shown), 3), 44.0), 64.0, 84.0
     size, names = 13.0 if narrow or wide < 70 else 17.0, 13.0 if narrow else 17.0
-    top, ground = 24.0, 234.0
+    top, ground = 24.0, 222.0
     least, most = min(0.0, float(values.min())), max(0.0, float(values.max()))
     unit = high / ((most - least) or 1.0)
     zero = top + most * unit

@@ -3,7 +3,8 @@
 const PICTURES = ".stPlotlyChart, svg[role=img]", LEAST_WIDTH = 280;
 const CORNERS = '<svg viewBox="0 0 20 20"><path d="M3 8V3h5M12 3h5v5M17 12v5h-5M8 17H3v-5"/></svg>';
 
-/** A plot's own full-screen button, a button over each picture, and the key L show it large. */
+/** A plot's own full-screen button, a button over each picture, and the key L show it large; so does the key F on a page
+ * without a player. */
 function showPicturesLarge(signal) {
   const button = document.createElement("button");
   Object.assign(button, { className: "enlarge", innerHTML: CORNERS, title: "Large · L", hidden: true, tabIndex: -1 });
@@ -24,9 +25,10 @@ function showPicturesLarge(signal) {
     showLarge(own || plot);
   };
   const key = (event) => {
-    const { key, ctrlKey, metaKey, altKey, defaultPrevented } = event;
+    const { ctrlKey, metaKey, altKey, defaultPrevented } = event, key = event.key.toLowerCase();
     const typing = event.composedPath()[0].matches?.("input, textarea, select, [contenteditable]");
-    if (!button.isConnected || key.toLowerCase() !== "l" || ctrlKey || metaKey || altKey || defaultPrevented || typing) return;
+    if (!button.isConnected || ctrlKey || metaKey || altKey || defaultPrevented || typing) return;
+    if (key !== "l" && (key !== "f" || shadows().some((root) => root.querySelector(".player")))) return;
     const picture = over?.isConnected ? over : inSight();
     if (picture) showLarge(picture);
   };
@@ -44,9 +46,11 @@ function isPicture(element) {
     && element.getBoundingClientRect().width >= LEAST_WIDTH;
 }
 
+/** What the page's components are made of. */
+const shadows = () => [...document.querySelectorAll(".stMain *")].map(({ shadowRoot }) => shadowRoot).filter(Boolean);
+
 /** The picture that takes most of the window, if nothing lies over it. */
 function inSight() {
-  const roots = [...document.querySelectorAll(".stMain *")].map((element) => element.shadowRoot).filter(Boolean);
   const seen = (picture) => {
     const { left, right, top, bottom } = picture.getBoundingClientRect();
     const [from, to] = [Math.max(top, 0), Math.min(bottom, innerHeight)];
@@ -54,7 +58,7 @@ function inSight() {
     const host = picture.getRootNode().host ?? picture;
     return shown && (host.contains(shown) || shown.contains(host)) ? (to - from) * (right - left) : 0;
   };
-  const pictures = [document, ...roots].flatMap((root) => [...root.querySelectorAll(PICTURES)]).filter(isPicture);
+  const pictures = [document, ...shadows()].flatMap((root) => [...root.querySelectorAll(PICTURES)]).filter(isPicture);
   return pictures.map((picture) => [seen(picture), picture]).filter(([area]) => area).sort(([a], [b]) => b - a)[0]?.[1];
 }
 
@@ -67,7 +71,7 @@ function showLarge(picture) {
   dialog.addEventListener("close", () => dialog.remove());
   dialog.addEventListener("keydown", (event) => {
     event.stopPropagation();                                 // no page turns behind it
-    if (event.key.toLowerCase() === "l") dialog.close();
+    if (["l", "f"].includes(event.key.toLowerCase())) dialog.close();
   });
   document.querySelector(".stApp").append(dialog);
   dialog.showModal();

@@ -185,7 +185,7 @@ def larger_told(known: Mapping[Experiment, LaunchCost], chosen: Experiment, gpu:
     if not own:
         return ""
     small, large = own[0]
-    (before, slow), (after, fast) = times.runs[small.key], times.runs[large.key]
+    (before, of_small), (after, of_large) = times.runs[small.key], times.runs[large.key]
     loads = before.traffic.read_bytes, after.traffic.read_bytes
     brings = (
         f"loads {moved(loads[1])} by formula, not {moved(loads[0])}"
@@ -196,11 +196,11 @@ def larger_told(known: Mapping[Experiment, LaunchCost], chosen: Experiment, gpu:
     fit = f"{programs[1]} {'program fits' if programs[1] == 1 else 'programs fit'} on an SM"
     fit += f", not {programs[0]}" if programs[1] != programs[0] else ", as before"
     spill = " Its registers spill." if known[large].spill_store_bytes > known[small].spill_store_bytes else ""
-    worth = "A larger tile is not free." if fast > slow else "Here the larger tile is worth its cost."
-    worth = "The times hardly differ." if abs(fast / slow - 1) < ALIKE else worth
+    worth = "A larger tile is not free." if of_large > of_small else "Here the larger tile is worth its cost."
+    worth = "The times hardly differ." if abs(of_large / of_small - 1) < ALIKE else worth
     return (
         f"**A tile of {sides_told(large)} instead of {sides_told(small)}** {brings}. {fit}.{spill} One call takes "
-        f"**{duration(fast)}**, not {duration(slow)}. {worth}"
+        f"**{duration(of_large)}**, not {duration(of_small)}. {worth}"
     )
 
 

@@ -186,16 +186,37 @@ def _not_compiled(experiment: Experiment, gpu: Gpu, *, working: bool) -> str:
     """What a reader can do about a tile without compiled numbers, as Markdown."""
     if working:
         return "The compiler works on this tile. Its numbers appear here when it is done."
-    start = tiles.compiled_as(experiment.kernel, tiles.opening(experiment.kernel))
-    query = urlencode({"kernel": experiment.kernel, "gpu": gpu.name})
-    ready = compiler().look(start, gpu.compute_capability)
-    back = f" Or [go to a tile of this kernel that is compiled](./tile_cost?{query})." if ready else ""
+    start = _start(experiment)
+    back = f" Or [go to a tile of this kernel that is compiled]({_link(start, gpu)})."
+    back *= bool(compiler().look(start, gpu.compute_capability))
     return (
         "This tile is not compiled yet. **Press the button below**: it takes some seconds and needs no GPU. Then its "
         f"programs per SM, its registers, its spills and its instructions stand here.{back}"
         if has_triton()
         else f"This tile was not compiled beforehand, and Triton, which would compile it, runs on Linux only.{back}"
     )
+
+
+def _without_instructions(experiment: Experiment, gpu: Gpu) -> str:
+    """What a reader can do about a tile with a compiled cost and without instructions, as Markdown."""
+    start = _start(experiment)
+    there = f"[a tile of this kernel that has them]({_link(start, gpu)})"
+    there *= bool(compiler().listings(start, gpu.compute_capability))
+    none = "The instructions of this tile are not recorded."
+    if has_triton():
+        press = "**Press the button below**: it takes some seconds and needs no GPU. They then appear here."
+        return f"{none} {press}{there and f' Or go to {there}.'}"
+    return f"{none} Triton, which would compile it, runs on Linux only.{there and f' Go to {there}.'}"
+
+
+def _start(experiment: Experiment) -> Experiment:
+    """The tile on which the page opens for this kernel."""
+    return tiles.compiled_as(experiment.kernel, tiles.opening(experiment.kernel))
+
+
+def _link(tile: Experiment, gpu: Gpu) -> str:
+    """The page's address for a kernel's first tile."""
+    return f"./tile_cost?{urlencode({'kernel': tile.kernel, 'gpu': gpu.name})}"
 
 
 def instructions(experiment: Experiment, gpu: Gpu, known: Listing | None, at: int) -> None:
@@ -209,8 +230,9 @@ def instructions(experiment: Experiment, gpu: Gpu, known: Listing | None, at: in
         )
     if known is None:
         with picture:
-            st.markdown("The numbers above were compiled beforehand, without the instructions of this tile.")
-            offer(experiment, gpu)
+            layout.prose(_without_instructions(experiment, gpu))
+            if has_triton():
+                offer(experiment, gpu)
         return
     with picture:
         drawing(kinds(known), kinds(known, narrow=True))

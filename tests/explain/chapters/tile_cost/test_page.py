@@ -135,11 +135,11 @@ def test_what_a_larger_tile_brings_is_told_with_the_times_of_two_tiles(kernel):
     known = view._known(chosen, GPUS["H200"])
     found = times.recorded_times(known, registry.Entry("a", SHIPPED, registry.RECORDED))
     assert found
-    (_, slow), (after, fast) = (found.runs[tile.key] for tile in (chosen, larger))
+    (_, of_small), (after, of_large) = (found.runs[tile.key] for tile in (chosen, larger))
     told = figures.larger_told(known, chosen, GPUS["H200"], found)
-    for words in (moved(after.traffic.read_bytes), duration(slow), duration(fast)):
+    for words in (moved(after.traffic.read_bytes), duration(of_small), duration(of_large)):
         assert words in told
-    assert ("not free" in told) == (fast > 1.03 * slow)
+    assert ("not free" in told) == (of_large > 1.03 * of_small)
     one = replace(found, runs={chosen.key: found.runs[chosen.key]})
     assert figures.larger_told(known, chosen, GPUS["H200"], one) == ""
 
@@ -189,9 +189,16 @@ def test_a_tile_is_compiled_on_a_click_and_can_be_stopped(monkeypatch):
     assert test.error
 
 
-def test_a_recorded_cost_without_instructions_offers_to_compile_them():
-    test = page("tile_cost", block_m="32")
+def test_a_recorded_cost_without_instructions_says_how_to_get_them(monkeypatch):
+    tile = {"kernel": "flash_attention_v1", "block_m": "128", "block_n": "128"}
+    test = page("tile_cost", **tile)
+    assert "Press the button below" in texts(test)
     assert any(b.key == "compile tile" for b in test.button)
+    monkeypatch.setattr(view, "has_triton", lambda: False)
+    test = page("tile_cost", **tile)
+    assert "Press the button" not in texts(test)
+    assert not any(b.key == "compile tile" for b in test.button)
+    assert "(./tile_cost?kernel=flash_attention_v1&gpu=H200)" in texts(test)
 
 
 def test_every_kernel_and_every_broken_one_can_be_chosen_and_the_address_says_which():

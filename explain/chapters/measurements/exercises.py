@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from explain.chapters.measurements.points import once, sizes
+from explain.chapters.measurements.points import sizes, tensors_once
 from explain.exercises import Question, Why
 from explain.experiment import Experiment
 from explain.figures.numbers import count, duration, moved, number, percent, ratio, si
@@ -48,12 +48,13 @@ def _why_served(shown: Shown) -> Why:
 
 
 def _slower(shown: Shown) -> float:
-    return shown.seconds * shown.bandwidth / once(shown.experiment)
+    return shown.seconds * shown.bandwidth / tensors_once(shown.experiment)
 
 
 def _why_slower(shown: Shown) -> Why:
-    least = once(shown.experiment) / shown.bandwidth
-    return Why(f"{moved(once(shown.experiment))} ÷ {si(shown.bandwidth, 'B/s')} = {duration(least)}. The run takes "
+    least = tensors_once(shown.experiment) / shown.bandwidth
+    read = moved(tensors_once(shown.experiment))
+    return Why(f"{read} ÷ {si(shown.bandwidth, 'B/s')} = {duration(least)}. The run takes "
                f"{duration(shown.seconds)}, {ratio(_slower(shown))} as long.")  # fmt: skip
 
 

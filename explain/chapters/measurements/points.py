@@ -45,7 +45,7 @@ def _tensor(point: Point) -> float | None:
     return point.counters.cold.tensor_active_percent if point.counters and has_matmul else None
 
 
-def once(experiment: Experiment) -> int:
+def tensors_once(experiment: Experiment) -> int:
     """The bytes of every tensor that the run reads, each once."""
     read: dict[str, int] = {}
     for term in experiment.whole_terms:
@@ -57,7 +57,7 @@ def once(experiment: Experiment) -> int:
 def _of_once(point: Point) -> float | None:
     """The bytes read from HBM with a cold L2, in percent of every tensor once."""
     read = point.counters.cold.dram_read_bytes if point.counters else None
-    return None if read is None else 100 * read / once(point.experiment)
+    return None if read is None else 100 * read / tensors_once(point.experiment)
 
 
 QUANTITIES: Mapping[str, Quantity] = {
@@ -121,7 +121,7 @@ def rows(
         row: dict[str, str | float | None] = {KERNEL: experiment.entry.title}
         row[SIZES] = own
         row[LOADS] = experiment.traffic.read_bytes / 1e6 if experiment.entry.steppable else None
-        row[ONCE] = once(experiment) / 1e6
+        row[ONCE] = tensors_once(experiment) / 1e6
         if quantity is None:
             row |= {name: value(points[0]) if points[0] else None for name, value in QUANTITIES.items()}
             row[DATE] = _date(shown[0].record, points[0])

@@ -227,7 +227,7 @@ def formula(experiment: Experiment) -> Reading:
     return Reading(experiment, "formula", {"asked": asked}, traffic.flops, None, "", "formula")
 
 
-def once(experiment: Experiment) -> int:
+def once_per_launch(experiment: Experiment) -> int:
     """Bytes if every element is read or written once: the minimum at HBM for arrays far larger than L2."""
     return sum(term.once for term in experiment.whole_terms)
 

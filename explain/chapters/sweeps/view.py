@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from explain.chapters.sweeps import exercises, figures, masking, roofline
+from explain.chapters.sweeps import exercises, figures, masking, roofline, sentences
 from explain.chapters.sweeps.analysis import RooflinePoint, roofline_points
 from explain.chapters.sweeps.mask_view import mask_cost
 from explain.chapters.sweeps.model import AXES, LEVELS, READY, Reading, Sweep, predicted, recorded
@@ -140,8 +140,9 @@ def sweep_choice(place: DeltaGenerator) -> Sweep | None:
         place.markdown(f":red[{in_words(error, names, largest={})}]")
         kept: Sweep | None = st.session_state.get(f"{family}: last sweep")  # what is below stays
         return kept
-    for told in figures.left_out(sweep):
-        values.caption(told)
+    if sweep not in READY.values():  # a ready-made one says it below its charts
+        for told in sentences.left_out(sweep):
+            values.caption(f"{told} Choose other values, or leave this kernel out.")
     st.session_state[f"{family}: last sweep"] = sweep
     return sweep
 
@@ -285,7 +286,8 @@ def sweep_growth(shown: Shown, level: str) -> None:
                 layout.chapter_link("speed", "Why exp2 gains less in the ladder of kernels on Speed →")
         for _, pair in masked:
             mask_cost("", pair)
-    if lines := figures.missing(sweep, readings):
+    left_out = sentences.left_out(sweep) if sweep in READY.values() else []  # an own one says it at its controls
+    if lines := [*left_out, *sentences.missing(sweep, readings)]:
         with st.expander("1 point is missing" if len(lines) == 1 else f"{len(lines)} points are missing or incomplete"):
             st.markdown("\n".join(f"- {line}" for line in lines))
     sourced(_source(shown))
@@ -313,16 +315,16 @@ class Quantity:
 def _quantity(shown: Shown, what: str) -> Quantity:
     sweep, readings, gpu = shown.sweep, shown.readings, shown.card
     bases: Sequence[str] = ()
-    said = list(figures.crossings(sweep, readings, [what]))
-    same = figures.covered(sweep, readings, what)
+    said = list(sentences.crossings(sweep, readings, [what]))
+    same = sentences.covered(sweep, readings, what)
     if what == "seconds":
-        bases = figures.base_2(sweep, readings)
-        said += [*same, *figures.fastest_told(sweep, readings), *figures.idle(sweep, readings, gpu), *bases]
+        bases = sentences.base_2(sweep, readings)
+        said += [*same, *sentences.fastest_told(sweep, readings), *sentences.idle(sweep, readings, gpu), *bases]
     elif what == "hbm":
-        said += [*figures.again(sweep, readings), *figures.spills(sweep, readings), *same,
-            *figures.jumps(sweep, readings, gpu), *figures.served_by_l2(sweep, readings)]  # fmt: skip
+        said += [*sentences.again(sweep, readings), *sentences.spills(sweep, readings), *same,
+            *sentences.jumps(sweep, readings, gpu), *sentences.served_by_l2(sweep, readings)]  # fmt: skip
     else:
-        said += [*figures.spills(sweep, readings), *same]
+        said += [*sentences.spills(sweep, readings), *same]
     opened = len(said) if what == "seconds" else OPENED
     stepped = what in ("seconds", "hbm")
     return Quantity(
@@ -333,8 +335,8 @@ def _quantity(shown: Shown, what: str) -> Quantity:
         figures.slopes(sweep, readings, what) if sweep.numeric else "",
         steps(sweep, readings, what, gpu) if stepped else "",
         unexplained(sweep, readings, what, gpu) if stepped else (),
-        figures.slope_note(sweep, readings, what),
-        figures.origin(sweep, readings, what),
+        sentences.slope_note(sweep, readings, what),
+        sentences.origin(sweep, readings, what),
     )
 
 

@@ -69,7 +69,7 @@ def test_what_is_recorded_is_shown_with_its_gpu_and_its_numbers():
     assert read is not None
     row = next(row for row in table if row["kernel"] == KERNELS[plan.experiments[0].kernel].title)
     assert row["HBM read, L2 cold, MB"] == read / 1e6
-    share = 100 * read / points.once(plan.experiments[0])
+    share = 100 * read / points.tensors_once(plan.experiments[0])
     date = first.origin.provenance.date.replace("-", "‑")
     numbers = f"| 94.02 | 268.4 | 134.2 | {read / 1e6:.1f} | {share:.1f} | {date} |"
     assert any(line.startswith("| **Naive softmax**<br>") and line.endswith(numbers) for line in said.splitlines())
@@ -253,7 +253,7 @@ def test_the_questions_are_answered_from_the_record():
     assert point.seconds
     formula, read = view.EXAMPLE.traffic, point.counters.cold.dram_read_bytes
     assert read
-    least = points.once(view.EXAMPLE) / SHIPPED.roofs["hbm"].per_second
+    least = points.tensors_once(view.EXAMPLE) / SHIPPED.roofs["hbm"].per_second
     rate = formula.flops_of("matmul") / point.seconds / SHIPPED.roofs["matmul bf16"].per_second
     answers = [question.answer(run) for question in exercises.QUESTIONS]
     assert answers == pytest.approx([100 * (1 - read / formula.read_bytes), point.seconds / least, 100 * rate])

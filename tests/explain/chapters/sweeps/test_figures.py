@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from explain.chapters.sweeps import exercises, figures, model, roofline, steps
+from explain.chapters.sweeps import exercises, figures, model, roofline, sentences, steps
 from explain.chapters.sweeps.analysis import curve, roofline_points, slope
 from explain.chapters.sweeps.model import READY, SPILLED, Reading, Sweep, formula
 from explain.experiment import Experiment
@@ -107,7 +107,7 @@ def test_values_that_are_no_numbers_are_bars():
     figure = figures.growth(sweep, measured(sweep, hbm=1.0), "hbm")
     assert [bar.type for bar in figure.data] == ["bar", "bar"]
     assert len(set(figure.data[0].x)) == 2
-    [told] = figures.crossings(sweep, measured(sweep, hbm=1.0), ["hbm"])
+    [told] = sentences.crossings(sweep, measured(sweep, hbm=1.0), ["hbm"])
     above, below = (curve(sweep, measured(sweep, hbm=1.0), kernel, "hbm") for kernel in PAIR)
     assert all(numbers.ratio(above[value] / below[value]) in told for value in sweep.values)
 
@@ -124,12 +124,12 @@ def test_a_sweep_over_the_tile_names_the_fastest_of_each_kernel():
 
 
 def test_where_two_kernels_cross_is_said_with_how_far_apart_they_end():
-    (bytes_said, time_said) = figures.crossings(SWEEP, measured(asked=1.0), ["asked", "seconds"])
+    (bytes_said, time_said) = sentences.crossings(SWEEP, measured(asked=1.0), ["asked", "seconds"])
     ends = [formula(SWEEP.at(kernel, 512)) for kernel in PAIR]
     times = numbers.ratio(ends[0].bytes["asked"] / ends[1].bytes["asked"])
     assert f" to {times}, " in bytes_said
     assert bytes_said != time_said
-    assert figures.crossings(Sweep.of(PAIR[::-1], "seq_len", [64, 128]), [], ["asked"]) == []
+    assert sentences.crossings(Sweep.of(PAIR[::-1], "seq_len", [64, 128]), [], ["asked"]) == []
 
 
 def test_a_crossing_between_two_points_is_said_with_its_place():
@@ -140,7 +140,7 @@ def test_a_crossing_between_two_points_is_said_with_its_place():
         for r in readings
         for n in [r.experiment.values["seq_len"]]
     ]  # fmt: skip
-    (sentence,) = figures.crossings(SWEEP, slow, ["seconds"])
+    (sentence,) = sentences.crossings(SWEEP, slow, ["seconds"])
     assert "**N = 128**" in sentence  # the first measured length, and the interpolated crossing beside it
     assert "N ≈ 100" in sentence
 
@@ -151,7 +151,7 @@ def test_registers_that_spill_are_named_with_where_and_how_much():
         else 0}, 1, 1.0, "", "")
         for e in SWEEP.experiments
     ]  # fmt: skip
-    (sentence,) = figures.spills(SWEEP, readings)
+    (sentence,) = sentences.spills(SWEEP, readings)
     for said in ("N = 256 and 512", "**FlashAttention-2**", "up to 3 GB"):
         assert said in sentence
 
@@ -176,9 +176,9 @@ def test_the_theory_of_time_meets_the_last_point_that_spills_nothing():
 def test_where_elements_come_from_again_is_told_by_their_share(share, said):
     readings = []
     for one in measured(asked=1.0):
-        least, asked = model.once(one.experiment), one.bytes["asked"]
+        least, asked = model.once_per_launch(one.experiment), one.bytes["asked"]
         readings.append(replace(one, bytes={"hbm": round(least + share * (asked - least))}))
-    (sentence,) = figures.again(SWEEP, readings)
+    (sentence,) = sentences.again(SWEEP, readings)
     assert said in sentence
     assert sentence.count(numbers.percent(share)) == len(PAIR)
     assert "**standard attention** also moves S and P through HBM" in sentence
@@ -232,9 +232,9 @@ def test_a_label_that_would_run_over_another_point_stands_right_of_all_points():
         assert all(10**one.ax > 40 for one in labels if one.showarrow)
 
 
-def test_a_missing_point_is_told_with_what_was_asked_and_what_is_allowed():
+def test_a_point_that_is_left_out_is_told_with_what_was_asked_and_what_is_allowed():
     sweep = READY["Softmax: length N from 256 to 131,072"]
-    (sentence,) = figures.missing(sweep, [])
+    (sentence,) = sentences.left_out(sweep)
     for said in ("whole-row softmax", "at N = 131,072", "its N must be a whole number from 1 to 65,536"):
         assert said in sentence
     assert "cols" not in sentence
@@ -248,7 +248,7 @@ def test_tiles_cross_at_a_tile_that_was_measured():
         "", "")
         for e in tiles.experiments
     ]  # fmt: skip
-    (sentence,) = figures.crossings(tiles, readings, ["seconds"])
+    (sentence,) = sentences.crossings(tiles, readings, ["seconds"])
     assert "**BLOCK_M = 32**" in sentence
     assert "≈" not in sentence
 
@@ -328,7 +328,7 @@ def test_a_drop_over_the_key_tile_is_told_as_a_drop_and_not_as_what_leaves_l2():
     assert "grows as" not in figures.takeaway(sweep, found, "hbm")
     drawn = figures.growth(sweep, found, "hbm")
     assert not any("no longer stay" in (one.text or "") for one in drawn.layout.annotations)
-    assert figures.jumps(sweep, found, card(record.gpu)) == []
+    assert sentences.jumps(sweep, found, card(record.gpu)) == []
 
 
 def test_a_jump_over_the_query_tile_is_not_told_as_what_leaves_l2():
@@ -336,7 +336,7 @@ def test_a_jump_over_the_query_tile_is_not_told_as_what_leaves_l2():
     assert record is not None
     found = model.recorded(sweep, record)
     assert "jumps" in figures.slopes(sweep, found, "hbm")
-    assert figures.jumps(sweep, found, card(record.gpu)) == []
+    assert sentences.jumps(sweep, found, card(record.gpu)) == []
 
 
 def test_a_kernel_that_wins_only_from_a_length_on_is_told_with_both_sides_below_it():
@@ -345,7 +345,7 @@ def test_a_kernel_that_wins_only_from_a_length_on_is_told_with_both_sides_below_
         Reading(e, "hardware", {}, 1, times[e.values["seq_len"]][PAIR.index(e.kernel)], "", "")
         for e in SWEEP.experiments
     ]
-    (sentence,) = figures.crossings(SWEEP, readings, ["seconds"])
+    (sentence,) = sentences.crossings(SWEEP, readings, ["seconds"])
     assert "**standard attention** takes 0.80 to 1.20 times as long as **FlashAttention-2**" in sentence
 
 

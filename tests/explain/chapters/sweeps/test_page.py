@@ -283,6 +283,12 @@ def test_a_value_that_a_kernel_cannot_take_is_told_with_the_reason_before_anythi
     assert [button for button in test.button if button.label == "Run 3 points"]
 
 
+def test_a_point_that_is_left_out_is_told_once(here):
+    own = {**SMALL, "attention values": "64, 100000000"}
+    for query in ({"sweep": "Softmax: length N from 256 to 131,072"}, {**own, "witness": "formula"}):
+        assert texts(page("sweeps", **query)).count("is left out there") == 1, query
+
+
 def test_a_record_without_some_points_says_how_many_there_are(here, monkeypatch):
     some = {key: point for key, point in SHIPPED.points.items() if '"seq_len":128' in key}
     monkeypatch.setattr(registry, "recorded", lambda: replace(SHIPPED, points=some))

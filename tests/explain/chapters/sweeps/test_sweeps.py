@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from explain.chapters.sweeps import analysis
 from explain.chapters.sweeps import runner as running
-from explain.chapters.sweeps.model import READY, RECORDED, Reading, Sweep, formula, once
+from explain.chapters.sweeps.model import READY, RECORDED, Reading, Sweep, formula, once_per_launch
 from explain.chapters.sweeps.runner import Runner, State
 from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment, ParameterError
@@ -87,15 +87,15 @@ def test_what_is_recorded_is_every_point_of_the_ready_sweeps_once():
 def test_reading_every_element_once_is_the_least_there_can_be():
     flash = Experiment.of("flash_attention", {"seq_len": 256, "heads": 2, "head_dim": 64, "dtype": "fp16"})
     q = 2 * 256 * 64 * 2
-    assert once(flash) == 4 * q + 2 * 256 * 4  # Q, K, V, O and lse
-    assert once(flash) < formula(flash).bytes["asked"]
+    assert once_per_launch(flash) == 4 * q + 2 * 256 * 4  # Q, K, V, O and lse
+    assert once_per_launch(flash) < formula(flash).bytes["asked"]
     standard = flash.through("attention_standard")
-    assert once(standard) == 4 * q + 4 * (2 * 256 * 256 * 2)  # and S and P, written and read
+    assert once_per_launch(standard) == 4 * q + 4 * (2 * 256 * 256 * 2)  # and S and P, written and read
 
 
 def test_a_causal_kernel_needs_no_more_bytes_once_than_without_its_mask():
     flash = Experiment.of("flash_attention", {"seq_len": 256})
-    assert once(flash.with_(causal=True)) == once(flash)
+    assert once_per_launch(flash.with_(causal=True)) == once_per_launch(flash)
 
 
 # Running one

@@ -1,0 +1,300 @@
+"""What a sweep shows, in sentences: where kernels cross, what repeats, spills and jumps, what is missing, and why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from explain.chapters.sweeps import masking
+from explain.chapters.sweeps.analysis import FITTED, crossing, curve, numbers
+from explain.chapters.sweeps.figures import (
+    MOSTLY,
+    PARTLY,
+    TILES,
+    UNMEASURED,
+    at_value,
+    covered_by,
+    fastest,
+    leaves_l2,
+    name_of,
+    said,
+    source_of,
+)
+from explain.chapters.sweeps.model import AXES, LEVELS, PAIR, SPILLED, Reading, Sweep, formula, once_per_launch
+from explain.experiment import Experiment
+from explain.figures.numbers import fixed, grouped, moved, percent, ratio, si
+from explain.gpus import Gpu
+from explain.prediction import programs
+from kernels.parameters import Value
+
+APART_SEEN = 1.05
+"""Bytes of a smaller ratio are one line in a chart."""
+
+
+def origin(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
+    """Where each theory comes from, as a Markdown list: the sum of its powers of N, each as transfers."""
+    if what != "hbm" or sweep.axis != "seq_len" or len(sweep.values) < 2 or source_of(readings) in UNMEASURED:
+        return ""
+    kernels: dict[str, list[str]] = {}
+    for kernel in sweep.kernels:
+        kernels.setdefault(_transfers(sweep, kernel), []).append(name_of(kernel))
+    return "\n".join(f"- **{', '.join(names)}**: {lines}" for lines, names in kernels.items())
+
+
+def _transfers(sweep: Sweep, kernel: str) -> str:
+    """A kernel's bytes at HBM, every element once, as a sum: "128 N² = 4 × 16 N² × 2 B: S written, …"."""
+    last, before = (sweep.at(kernel, value).traffic.terms for value in sweep.values[-1:-3:-1])
+    n, step = float(sweep.values[-1]), math.log(float(sweep.values[-1]) / float(sweep.values[-2]))
+    groups: dict[tuple[int, float, int], list[str]] = {}
+    for term, smaller in zip(last, before, strict=True):
+        power = round(math.log(term.elements / smaller.elements) / step)
+        words = f"{term.buffer.upper()} {'written' if term.written else 'read'}"
+        groups.setdefault((power, term.elements / n**power, term.item_bytes), []).append(words)
+    return "; plus ".join(
+        f"{fixed(len(names) * each * size, 0)} {(x := 'N' + '²' * (power == 2))} = {len(names)} × "
+        f"{fixed(each, 0)} {x} × {size} B ({', '.join(names)})"
+        for (power, each, size), names in sorted(groups.items(), reverse=True)
+    )
+
+
+def covered(sweep: Sweep, readings: Sequence[Reading], what: str) -> list[str]:
+    """A sentence for each kernel with a curve that another one covers: they are the same, within a share."""
+    curves = {kernel: curve(sweep, readings, kernel, what) for kernel in sweep.kernels if sweep.numeric}
+    does = "take the same time" if what == "seconds" else "move the same bytes"
+    sentences = []
+    for kernel, other in covered_by({kernel: points for kernel, points in curves.items() if points}).items():
+        off = max(abs(y / curves[other][x] - 1) for x, y in curves[kernel].items())
+        within = f", within {percent(off, 1)}" if off else ""
+        sentences.append(f"**{name_of(kernel)}** and **{name_of(other)}** {does}{within}: one curve covers the other.")
+    return sentences
+
+
+def slope_note(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
+    """How slopes were fitted, where theory of time meets its curve, and what dashed lines mean."""
+    fitted = f"fitted: least squares over the last {min(FITTED, len(sweep.values))} points"
+    if source_of(readings) == "predicted":
+        return f"dashed: predicted, not measured; {fitted}"
+    if source_of(readings) in UNMEASURED:
+        return fitted
+    fitted += "; a dotted line that is not seen lies on its curve"
+    if what != "seconds":
+        return fitted
+    spilled = any(reading.bytes.get(SPILLED) for reading in readings)
+    without = " without register spills: values that do not fit in registers go to slow memory" if spilled else ""
+    return f"{fitted}; theory of time meets each curve at its last point{without}"
+
+
+def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -> list[str]:
+    """A sentence for each of `whats`: from where on the second kernel stays below the first; their ratio at each value
+    of an axis that is no number.
+    """
+    if len(sweep.kernels) < 2:
+        return []
+    above, below = PAIR if set(PAIR) <= set(sweep.kernels) else sweep.kernels[:2]
+    if not sweep.numeric:
+        return [told for what in whats if (told := _ratios(sweep, readings, above, below, what))]
+    how = {"formula": "computed", "trace": "traced", "predicted": "predicted"}
+    sentences, known = [], how.get(source_of(readings), "measured")
+    for what in whats:
+        found = crossing(*(numbers(curve(sweep, readings, kernel, what)) for kernel in (above, below)))
+        if found:
+            known_as = {"seconds": "is faster", "asked": "requests fewer bytes"}
+            does = known_as.get(what, f"moves fewer bytes {LEVELS.get(what, '')}")
+            cost = {"seconds": "takes … as long", "asked": "requests … as many bytes"}.get(
+                what, "moves … as many bytes"
+            )
+            subject, other, x = f"**{name_of(below)}**", f"**{name_of(above)}**", AXES[sweep.axis][0]
+            sentences.append(found.told(subject, other, does, cost, x, exact=sweep.axis in TILES, known=known))
+    return sentences
+
+
+def _ratios(sweep: Sweep, readings: Sequence[Reading], above: str, below: str, what: str) -> str:
+    """One kernel's time or bytes ÷ another's, at each value of an axis that is no number."""
+    more, less = (curve(sweep, readings, kernel, what) for kernel in (above, below))
+    each = ", ".join(
+        f"{ratio(more[v] / less[v])} {at_value(sweep.axis, v)}" for v in sweep.values if v in more and v in less
+    )
+    unit = "Time" if what == "seconds" else "Bytes"
+    return each and f"{unit} of **{name_of(above)}** ÷ {unit.lower()} of **{name_of(below)}**: {each}."
+
+
+def spills(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
+    """A sentence for each kernel with register spills: where, and how many bytes."""
+    sentences = []
+    for kernel in sweep.kernels:
+        found = {value: count for value, count in curve(sweep, readings, kernel, SPILLED).items() if count}
+        if found:
+            worst = max(found, key=lambda value: found[value])
+            where = " and ".join(filter(None, [", ".join(map(said, list(found)[:-1])), said(list(found)[-1])]))
+            most = f"{'up to ' if len(found) > 1 else ''}{si(found[worst], 'B')}"
+            place = at_value(sweep.axis, worst) if sweep.axis == "causal" else f"at {AXES[sweep.axis][0]} = {where}"
+            told = f"{_begins(place)}, **{name_of(kernel)}** spills registers to local memory: {most}."
+            if at_hbm := curve(sweep, readings, kernel, "hbm").get(worst):
+                more = max(0, at_hbm - once_per_launch(sweep.at(kernel, worst)))
+                share = percent(min(1.0, more / found[worst]))
+                at = f"{_begins(at_value(sweep.axis, worst))}, " if len(found) > 1 else ""
+                told += f" {at}{share} of these bytes reach HBM; the caches serve the rest."
+            sentences.append(told)
+    return sentences
+
+
+def fastest_told(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
+    """`fastest` as a sentence."""
+    best = fastest(sweep, readings).items()
+    each = ", ".join(f"**{name_of(kernel)}** {at_value(sweep.axis, value)}" for kernel, value in best)
+    return [f"Fastest: {each}."] if each else []
+
+
+def again_at_hbm(sweep: Sweep, readings: Sequence[Reading], kernel: str, value: Value) -> float | None:
+    """The share that passes HBM of what a kernel moves beyond every element once; None if it moves little more, or
+    spills.
+    """
+    at_hbm = curve(sweep, readings, kernel, "hbm").get(value)
+    if at_hbm is None or source_of(readings) in UNMEASURED or curve(sweep, readings, kernel, SPILLED).get(value):
+        return None
+    least, asked = once_per_launch(sweep.at(kernel, value)), formula(sweep.at(kernel, value)).bytes["asked"]
+    return min(1.0, max(0.0, (at_hbm - least) / (asked - least))) if asked > APART_SEEN * least else None
+
+
+def again(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
+    """What HBM sees, at the last value, of the loads and stores beyond every element once; and what passes it between
+    the launches of a kernel.
+    """
+    where: dict[str, list[str]] = {"reach HBM": [], "reach HBM in part": [], "stay in the caches": []}
+    between = []
+    for kernel in sweep.kernels:
+        found = again_at_hbm(sweep, readings, kernel, sweep.values[-1])
+        if found is not None:
+            share = round(found, 2)  # as it is read
+            place = list(where)[0 if share >= MOSTLY else 1 if share >= PARTLY else 2]
+            at_hbm = "" if place == "reach HBM" else " at HBM"
+            where[place].append(f"**{name_of(kernel)}** ({percent(share)}{at_hbm})")
+            if handed := _handed_over(sweep.at(kernel, sweep.values[-1])):
+                theory = ": the theory counts that" if sweep.numeric else ""
+                moves = f"moves {' and '.join(handed)} through HBM, from one launch to the next{theory}"
+                between.append(f"**{name_of(kernel)}** also {moves}.")
+    told = "; ".join(f"{place} in {', '.join(kernels)}" for place, kernels in where.items() if kernels)
+    at = _begins(at_value(sweep.axis, sweep.values[-1]))
+    first = f"A kernel loads or stores some elements more than once. {at}, these repeats {told}."
+    return [" ".join([first, *between])] if told else []
+
+
+def _handed_over(experiment: Experiment) -> list[str]:
+    """The buffers that one launch writes and a later one reads."""
+    if experiment.entry.outer == "block_n":  # one launch, which reads back what it writes
+        return []
+    terms = experiment.whole_terms
+    written = {term.buffer for term in terms if term.written}
+    return list(dict.fromkeys(_symbol(term.buffer) for term in terms if not term.written and term.buffer in written))
+
+
+def _symbol(buffer: str) -> str:
+    """ "S", "P"; m and ℓ stay small."""
+    return {"m": "m", "l": "ℓ"}.get(buffer, buffer.upper())
+
+
+def _begins(sentence: str) -> str:
+    return sentence[0].upper() + sentence[1:]
+
+
+def jumps(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[str]:
+    """A sentence for each kernel with an outer loop over keys and a jump at HBM: what it reuses, beside `gpu`'s L2."""
+    sentences, x = [], AXES[sweep.axis][0]
+    for kernel in sweep.kernels if gpu and sweep.numeric else ():
+        found = numbers(curve(sweep, readings, kernel, "hbm"))
+        leaves = leaves_l2(sweep, kernel, found)
+        if leaves is None or gpu is None:
+            continue
+        before, after = (moved(_again(sweep.at(kernel, int(one)), gpu)) for one in leaves)
+        last, at = (f"{x} = {fixed(one, 0)}" for one in leaves)
+        shares = {f"{x} = {fixed(one, 0)}": again_at_hbm(sweep, readings, kernel, int(one)) for one in leaves}
+        served = " and ".join(f"{percent(share)} at {place}" for place, share in shares.items() if share is not None)
+        sentences.append(
+            f"**{name_of(kernel)}** moves {ratio(found[leaves[1]] / found[leaves[0]])} the bytes at {at} as at {last}. "
+            f"It uses Q, O, m and ℓ again for every tile of keys: {before} at {last}, {after} at {at}. K and V pass "
+            f"through L2 as well, and L2 holds {moved(gpu.l2_bytes)}. HBM serves {served} of what is used again."
+        )
+    return sentences
+
+
+def served_by_l2(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
+    """The N up to which a kernel moves fewer bytes at HBM than theory: L2 still has what was used before."""
+    if not sweep.numeric or sweep.axis in TILES or source_of(readings) in UNMEASURED:
+        return []
+    until: dict[str, float] = {}
+    for kernel in sweep.kernels:
+        found = numbers(curve(sweep, readings, kernel, "hbm"))
+        theory = {value: once_per_launch(sweep.at(kernel, int(value))) for value in found}
+        below = [value for value, size in found.items() if APART_SEEN * size < theory[value]]
+        if below:
+            until[kernel] = max(below)
+    if not until:
+        return []
+    named = ", ".join(
+        f"**{name_of(kernel)}** up to {AXES[sweep.axis][0]} = {fixed(value, 0)}" for kernel, value in until.items()
+    )
+    return [
+        "The theory counts every element once per launch. L2 still holds a part, so these move at least "
+        f"{percent(1 - 1 / APART_SEEN)} less: {named}."
+    ]
+
+
+def _again(experiment: Experiment, gpu: Gpu) -> int:
+    """The bytes that a kernel uses between two uses of the same element, at most."""
+    entry, p = experiment.entry, experiment.values
+    traffic = entry.formula(p)
+    return max(entry.between(p, traffic, term, gpu.sms) for term in traffic.terms)
+
+
+def base_2(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
+    """Why FlashAttention-2 in base 2 is faster at the last value: the instructions of one exponential, by SASS."""
+    if not sweep.numeric:
+        return []
+    both = [numbers(curve(sweep, readings, kernel, "seconds")) for kernel in masking.BASES]
+    each = [masking.per_exponential(kernel) for kernel in masking.BASES]
+    at = max((x for x in both[0] if x in both[1]), default=None)
+    if at is None or not all(each) or source_of(readings) in UNMEASURED or both[1][at] >= both[0][at]:
+        return []
+    plain, base = (name_of(kernel) for kernel in masking.BASES)
+    times = ratio(both[0][at] / both[1][at])
+    return [
+        f"exp2(x) is 2ˣ: the GPU has an instruction for it, and eˣ = exp2(x · log₂e). **{base}** multiplies by log₂e "
+        f"once, within `sm_scale`. So exp takes {each[0]} instructions per score, exp2 takes {each[1]} (SASS for "
+        f"sm_90). **{base}** is {times} as fast as **{plain}** {at_value(sweep.axis, int(at))}."
+    ]
+
+
+def idle(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[str]:
+    """A sentence for each kernel with an outer loop over keys and fewer programs than `gpu` has SMs, at the last
+    value."""
+    sentences = []
+    for kernel in sweep.kernels:
+        last = [one.experiment for one in readings if one.experiment.kernel == kernel and one.seconds][-1:]
+        if gpu and last and last[0].entry.outer == "block_n" and (few := programs(last[0])) < gpu.sms:
+            sentences.append(
+                f"Our **{name_of(kernel)}** is slow here: it launches {fixed(few, 0)} "
+                f"programs, one per head, on {gpu.sms} SMs, and each of them loads and stores O, m and ℓ at every "
+                "tile. The authors' CUDA kernel is written differently and is not timed here."
+            )
+    return sentences
+
+
+def missing(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
+    """A sentence for each reading that is incomplete: what was asked, why it is not there."""
+    return [
+        f"**{name_of(one.experiment.kernel)}** was asked for "
+        f"{at_value(sweep.axis, one.experiment.values[sweep.axis])} and has no full answer: {one.why}"
+        for one in readings
+        if one.why
+    ]
+
+
+def left_out(sweep: Sweep) -> list[str]:
+    """A sentence for each point that a kernel cannot take, and why."""
+    sentences = []
+    for kernel, value, error in sweep.left_out:
+        name = AXES[error.parameter][0] if error.parameter in AXES else error.parameter
+        at = at_value(sweep.axis, value)
+        why = f"its {name} {grouped(error.allowed)}."
+        sentences.append(f"**{name_of(kernel)}** cannot run {at} and is left out there: {why}")
+    return sentences

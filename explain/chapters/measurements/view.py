@@ -39,14 +39,14 @@ MEASURED = """
   counters are not trusted, and nothing is counted.
 - **Time**: the median of many calls, after the first. The first call compiles; [Speed](./speed) shows what that costs.
 - **HBM**: the counters call it *dram*.
-- **Registers spilled**: bytes stored and loaded again. They go through L1 to L2, and on to HBM when L2 is full: such a
-  kernel writes more than its formula.
+- **Registers spilled**: bytes stored and loaded again. They go through L1 to L2, and on to HBM when L2 is full. A
+  kernel that spills writes more than its formula says.
 """
 
 
 BESIDE = (
     "Every load: the sum of a teaching kernel's loads. Each tensor once: the least that has to be read. HBM ÷ each "
-    "tensor once: over 100%, HBM delivered something again; under 100%, L2 still held what an earlier launch wrote."
+    "tensor once: above 100%, HBM delivered something again. Below 100%, L2 still held what an earlier launch wrote."
 )
 FITTED = (
     "Overhead: the time that does not grow with bytes and FLOPs; – where the times show none. A share with ≥ may be "
@@ -54,7 +54,7 @@ FITTED = (
 )
 NEAR = 2
 """The factor that the share of good predictions is told for."""
-ONE_GPU = "**The vertical mark** is the datasheet's rate, where it states one, with the share of it that is reached."
+ONE_GPU = "**The vertical mark** is the datasheet's rate, where it states one. The percentage is the share reached."
 MORE_GPUS = "**The percentage** is the share of the datasheet's rate that is reached, where it states one."
 INTRODUCTION = """
 Every byte and every time in this app names its source. The table has the five sources, and what each says of one run.

@@ -107,7 +107,7 @@ WORDS = {
     "**m = max(m₁, m₂)**\n\n**ℓ = ℓ₁ exp(m₁ − m) + ℓ₂ exp(m₂ − m)**\n\n"
     "The first factor is α, `alpha` in the code; the second is `beta`. One of the two is always 1.\n\n"
     "The merge is associative and commutative. So every order gives the same m, and the same ℓ up to rounding. "
-    "T tiles take T − 1 merges: in a line one after another, as a tree in ⌈log₂ T⌉ launches.",
+    "T tiles take T − 1 merges. In a line each waits for the one before. A tree takes ⌈log₂ T⌉ launches.",
     TOPK: "Algorithm 4 of Milakov & Gimelshein: beside m and ℓ the kernel keeps the K largest elements. After one "
     "pass it divides only those: y = exp(x − m) / ℓ. It never writes the other weights, so it needs no second pass. "
     "Of equal elements the one further left comes first, and −∞ is never listed.",

@@ -76,7 +76,7 @@ def slope_note(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
         return f"dashed: predicted, not measured; {fitted}"
     if source_of(readings) in UNMEASURED:
         return fitted
-    fitted += "; a dotted line that is not seen lies on its curve"
+    fitted += "; a dotted line that you do not see lies on its curve"
     if what != "seconds":
         return fitted
     spilled = any(reading.bytes.get(SPILLED) for reading in readings)
@@ -173,7 +173,7 @@ def again(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
                 theory = ": the theory counts that" if sweep.numeric else ""
                 moves = f"moves {' and '.join(handed)} through HBM, from one launch to the next{theory}"
                 between.append(f"**{name_of(kernel)}** also {moves}.")
-    told = "; ".join(f"{place} in {', '.join(kernels)}" for place, kernels in where.items() if kernels)
+    told = ". They ".join(f"{place} in {', '.join(kernels)}" for place, kernels in where.items() if kernels)
     at = _begins(at_value(sweep.axis, sweep.values[-1]))
     first = f"A kernel loads or stores some elements more than once. {at}, these repeats {told}."
     return [" ".join([first, *between])] if told else []
@@ -209,8 +209,9 @@ def jumps(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[st
         last, at = (f"{x} = {fixed(one, 0)}" for one in leaves)
         shares = {f"{x} = {fixed(one, 0)}": again_at_hbm(sweep, readings, kernel, int(one)) for one in leaves}
         served = " and ".join(f"{percent(share)} at {place}" for place, share in shares.items() if share is not None)
+        times = ratio(found[leaves[1]] / found[leaves[0]])
         sentences.append(
-            f"**{name_of(kernel)}** moves {ratio(found[leaves[1]] / found[leaves[0]])} the bytes at {at} as at {last}. "
+            f"**{name_of(kernel)}** moves {times} as many bytes at {at} as at {last}. "
             f"It uses Q, O, m and ℓ again for every tile of keys: {before} at {last}, {after} at {at}. K and V pass "
             f"through L2 as well, and L2 holds {moved(gpu.l2_bytes)}. HBM serves {served} of what is used again."
         )

@@ -423,11 +423,11 @@ def _roofline_of(shown: Shown, values: Sequence[Value]) -> None:
             "A point is a kernel. It cannot lie above a roof. The flat roof is the highest rate of the arithmetic "
             "units. The slanted roof is the bandwidth of a level of memory × the **arithmetic intensity**, the FLOPs "
             "per byte that passes there. The percent at a point is its share of the lowest roof above it. At another "
-            "level the speed is the same and the number of bytes is not: the points move left or right.\n\n"
+            "level the speed stays and the number of bytes changes, so the points move left or right.\n\n"
             f"**Our rule**: a roof limits a kernel that reaches at least {percent(figures.MOSTLY)} of it, and partly "
             f"limits one from {percent(figures.PARTLY)} on. Under {percent(figures.PARTLY)} of every roof, something "
-            "else limits it: **latency**, where warps wait for loads, for a barrier or for the step before, "
-            "or instructions other than matmuls, which have no roof here."
+            "else limits it. It can be **latency**: warps wait for loads, for a barrier or for the step before. It can "
+            "be instructions other than matmuls: they have no roof here."
         )
         _roofline_at_a_value(shown, picture, values)
 

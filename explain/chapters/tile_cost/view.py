@@ -44,7 +44,7 @@ OPENING = "flash_attention"
 _SHORT = {"block_m": "BLOCK_M", "block_n": "BLOCK_N", "block_d": "BLOCK_D", "head_dim": "d"}
 """Labels that stay on one line above their narrow boxes."""
 COUNTS = "Counts are not times: an instruction in a loop is counted once, and runs in every iteration."
-HEADS = ". Compiled for one head, a constant for Triton: with more heads the registers can differ"
+HEADS = ". Compiled for one head. The number of heads is a constant for Triton, so with more the registers can differ"
 LESS_OFTEN = {
     "block_m": "A larger BLOCK_M reads K and V less often.",
     "block_n": "A larger BLOCK_N reads Q and O less often.",

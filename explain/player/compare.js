@@ -3,7 +3,7 @@
 // always differs from one over the whole row.
 
 import { bufferSymbol, roleSymbol } from "./beat_words.js";
-import { counted, number, range, times } from "./numbers.js";
+import { counted, grouped, number, range, times } from "./numbers.js";
 import { isFloat } from "./trace.js";
 import { isVisit, stretchesOfBoth, stretchOrder } from "./weave.js";
 import { element, largestFinite } from "./words.js";
@@ -200,7 +200,8 @@ export class Comparison {
     button.title = this.first ? "Go to the first difference · D" : this.equal;
   }
 
-  /** The first difference in words: with the symbols of Idea, or with the names and lines of Code. */
+  /** The first difference in words: with the symbols of Idea, or with the names and lines of Code. Elsewhere than at
+   * its own step it says at which. */
   told() {
     const { stories, depth } = this.player, code = depth.shown === "code";
     const { name, symbol, index, left, right, steps, only, note = "" } = this.first;
@@ -208,12 +209,20 @@ export class Comparison {
     const word = stories[0].view.row_labels?.[index[0]];
     const element = index.length ? `[${index.join(",")}]` : "";
     const [a, b] = [left, right].map((x) => (typeof x === "number" ? number(x) : x));
-    const called = (!code && symbol) || this.called(name, steps[0]);
+    const called = (code ? "" : symbol) || `${this.called(name, steps[0])}${code && symbol && symbol.toLowerCase()
+      !== name ? ` (${symbol})` : ""}`;
     const where = !there || here === there ? here || there : `left: ${here}; right: ${there}`;
     const inside = [where, word !== undefined && `row “${word}”`].filter(Boolean).join(", ");
     const says = only ? `the ${only.side} ${only.verb[0]} ${called} ${only.verb[1]} HBM, the ${only.other} never does`
       : `${called}${element}${typeof left === "number" ? " =" : ""} ${a} on the left, ${b} on the right`;
-    return `First difference: ${says}${inside && ` (${inside})`}.${note}`;
+    return `First difference${this.elsewhere()}: ${says}${inside && ` (${inside})`}.${note}`;
+  }
+
+  /** “, at beat 6”, where another beat or step is shown; "" at its own. */
+  elsewhere() {
+    const { player, player: { steps, transport } } = this, { t } = this.first;
+    if (!steps || (t >= steps.begin && t <= steps.last)) return "";
+    return transport.countsBeats ? `, at beat ${player.beatAt(t)}` : `, at step ${grouped(t)}`;
   }
 
   /** A variable's name in Code; in Idea the symbol of its role in the left run, if it has one. */

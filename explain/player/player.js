@@ -298,17 +298,20 @@ class Player {
     this.section.drawMs = performance.now() - started;     // benchmarks/player.py reads it
   }
 
-  /** Why run i follows another row than the run beside it, or how far it is when that one has ended; "" else. */
+  /** That run i has finished before the run beside it; else why it follows another row than that one, or how far it is
+   * when that one has ended; "" else. */
   waiting(i, t) {
     const { lanes: [left, right], stories, woven } = this;
-    if (!right || left.row === right.row) return "";
+    if (!right) return "";
     const [ended, other] = [i, 1 - i].map((j) => woven[j][t] === stories[j].steps - 1);
+    if (ended && !other) return "finished";
+    if (left.row === right.row) return "";
     const { row } = this.lanes[1 - i], launches = stories[i].trace.header.launches.length;
     if (other && !ended && launches > 1) {
       const { programs, programAt } = stories[i];
       return `launch ${programs[programAt[woven[i][t]]].launch + 1} of ${launches}`;
     }
-    return ended ? "finished" : other || row === null || this.lanes[i].row === null ? "" : `row ${row} is in another tile`;
+    return other || row === null || this.lanes[i].row === null ? "" : `row ${row} is in another tile`;
   }
 
   /** The step to open on: the first difference of two runs; in one the sum after the first rescale, or its second

@@ -76,6 +76,39 @@ def test_idea_says_the_symbol_and_code_the_name_and_the_line(depth, said):
     assert ("line" in told) == (depth == "code")
 
 
+@pytest.mark.parametrize(("depth", "unit"), [("idea", ", at beat 7"), ("code", ", at step 1,234")])
+def test_elsewhere_the_first_difference_says_at_which_step_it_is(depth, unit):
+    body = """
+      const player = { transport: { countsBeats: given.depth === "idea" }, beatAt: () => 7 };
+      const told = (begin, last) => Comparison.prototype.elsewhere.call(
+        { player: { ...player, steps: { begin, last } }, first: { t: 1234 } });
+      return [told(1230, 1240), told(0, 1233), told(1235, 1300)];
+    """
+    assert ran("compare.js", body, depth=depth) == ["", unit, unit]
+
+
+def test_in_code_the_first_difference_names_the_symbol_of_idea_where_it_is_another_word():
+    assert "reads o_hbm (O so far) from HBM" in first_difference("Loop order", "code")["told"]
+    assert "writes s to HBM" in first_difference("Standard and flash", "code")["told"]
+
+
+FINISHED = f"""{WOVEN}
+const lanes = stories.map(() => ({{ row: 0 }}));
+return woven[0].length && Array.from(woven[0], (_, t) => [0, 1].map((i) =>
+  Player.prototype.waiting.call({{ stories, woven, lanes }}, i, t)));
+"""
+
+
+def test_a_run_that_has_finished_says_so_while_the_other_goes_on():
+    pair = PAIR["Standard and flash"]
+    said = ran("player.js", FINISHED, pair.left, pair.right)
+    ends = [right == "finished" for _, right in said]
+    first = ends.index(True)
+    assert all(ends[first:-1])
+    assert said[-1] == ["", ""]
+    assert not any(left for left, _ in said)
+
+
 @pytest.mark.parametrize("tour", tours.of("side_by_side"), ids=lambda tour: tour.title)
 def test_the_captions_of_two_runs_follow_the_timeline(tour):
     traces = [engine().trace(run).trace for run in tour.runs]

@@ -1,5 +1,6 @@
 // The counters under the panels, and the list of loads or stores behind each.
 
+import { bufferSymbol } from "./beat_words.js";
 import { buttonOf, openDialog } from "./dialog.js";
 import { bytes, counted, grouped } from "./numbers.js";
 import { element } from "./words.js";
@@ -25,7 +26,7 @@ export class Counters {
   }
 
   /** The tables of a launch: bytes read and written by buffer, and FLOPs; each cell: this program so far / all
-   * programs. */
+   * programs of its launch, and a cell that a run of several launches has in each: / all launches. */
   tabulate(entry, k) {
     const { story, tables } = entry;
     const { launch } = story.programs[story.programAt[k]];
@@ -33,9 +34,15 @@ export class Counters {
     entry.launch = launch;
     const { buffers, totals, programs } = story.launchAt(k);
     const sum = (list) => list.reduce((a, b) => a + b, 0);
-    const all = programs === 1 ? [] : [element("span", "", ` / all ${grouped(programs)} programs`)];
+    const { launches } = story.trace.header, several = launches.length > 1;
+    const run = (of) => (several ? sum(launches.map(of)) : null);
+    const words = [
+      ...(programs === 1 && !several ? [] : [`all ${counted(programs, "program")}${several
+        ? ` of launch ${launch + 1} of ${launches.length}` : ""}`]),
+      ...(several ? ["all launches"] : []),
+    ].map((text) => element("span", "", ` / ${text}`));
     const beside = this.counted.length > 1 ? " · ≠: left and right differ" : "";
-    entry.scope.replaceChildren("this program so far", ...all, ` · source: trace${beside}`);
+    entry.scope.replaceChildren("this program so far", ...words, ` · source: trace${beside}`);
     const fill = (table, title, heads, rows, explain) => {
       table.replaceChildren();
       const head = table.insertRow();
@@ -43,10 +50,11 @@ export class Counters {
       return rows.map(([name, numbers]) => {
         const row = table.insertRow();
         row.append(Object.assign(element("th", "", name), { scope: "row" }));
-        return numbers.map((total, column) => {
+        return numbers.map(([total, ofRun = null], column) => {
           const now = element("b");
           now.dataset.most = grouped(total);               // it is as wide as that: nothing moves while it counts
-          const parts = [now, ...(programs === 1 ? [] : [element("span", "of", ` / ${grouped(total)}`)])];
+          const of = [...(programs === 1 && !several ? [] : [total]), ...(ofRun === null ? [] : [ofRun])];
+          const parts = [now, ...(of.length ? [element("span", "of", ` / ${of.map(grouped).join(" / ")}`)] : [])];
           row.insertCell().append(...(explain ? [explain(name, column, parts)] : parts));
           return now;
         });
@@ -59,13 +67,21 @@ export class Counters {
       button.append(...parts);
       return button;
     };
-    const [read, written] = fill(tables[0], "HBM bytes", [...names, "all"], [
-      ["read", [...totals.read_bytes, sum(totals.read_bytes)]],
-      ["written", [...totals.written_bytes, sum(totals.written_bytes)]],
-    ], opener);
-    const [flops] = fill(tables[1], "FLOPs", FLOP_KINDS, [["done", FLOP_KINDS.map((kind) => totals.flops[kind])]]);
+    const bytesOf = (key) => [...totals[key].map((total) => [total]),
+      [sum(totals[key]), run((one) => sum(one.totals[key]))]];
+    const heads = names.map((name) => this.headOf(story, name));
+    const [read, written] = fill(tables[0], "HBM bytes", [...heads, "all"],
+      [["read", bytesOf("read_bytes")], ["written", bytesOf("written_bytes")]], opener);
+    const [flops] = fill(tables[1], "FLOPs", FLOP_KINDS, [["done", FLOP_KINDS.map((kind) =>
+      [totals.flops[kind], run((one) => one.totals.flops[kind])])]]);
     entry.names = names;
     entry.cells = { read, written, flops };
+  }
+
+  /** A buffer's name in the code, and the symbol that Idea has for it where that is another word: “lse = L”. */
+  headOf({ view }, name) {
+    const symbol = bufferSymbol(name, view);
+    return symbol.toLowerCase() === name.toLowerCase() ? name : `${name} = ${symbol}`;
   }
 
   render(t) {

@@ -8,6 +8,7 @@ const SMALLEST = 1e-3, LARGEST = 1e6;                      // beyond them text h
 const LARGEST_WHOLE = 1e7;
 const CELL_LARGEST = 1e4;                                 // beyond it, or below
 const CELL_SMALLEST = 0.01;                                // this, the largest number of a picture has an exponent
+const BRIEF_LARGEST = 1e3;
 const DTYPE_DIGITS = { f64: 16, f32: 8, bf16: 4, f16: 5 };
 const GROUPED = new Intl.NumberFormat("en-US");
 
@@ -66,6 +67,13 @@ export function mixed(numbers, digits) {
   const most = numbers.reduce((most, x) => (fits(x) ? Math.max(most, Math.abs(x)) : most), 0);
   const [plain, huge] = [most || 1, CELL_LARGEST].map((size) => format(size, digits));
   return (x) => (fits(x) ? plain : huge)(x);
+}
+
+/** The shortest format of numbers that stand together: two digits, and from 1,000 on one digit and an exponent. */
+export function briefest(numbers) {
+  const fits = (x) => Math.abs(x) < BRIEF_LARGEST;
+  const plain = format(numbers.reduce((most, x) => (fits(x) ? Math.max(most, Math.abs(x)) : most), 0) || 1, 2);
+  return (x) => special(x) ?? (fits(x) ? plain(x) : minus(x.toExponential(0).replace("e+", "e")));
 }
 
 /** Each different pattern of digits in texts, to measure: in the player's fonts all digits are equally wide. */

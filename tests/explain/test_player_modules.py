@@ -60,6 +60,27 @@ def test_only_a_number_that_overflows_the_others_has_an_exponent():
     assert said == [["4994", "267", "−1.6e4", "NaN"], ["0.500", "−2.250", "1.000", "0"]]
 
 
+def test_the_shortest_figures_of_numbers_of_any_size_are_at_most_four_characters():
+    numbers = [0.0, 0.04, -0.52, 1.0, -42.7, 999.0, -1436.0, 9908.0, -16_310.0, 3.4e9]
+    said = ran("numbers.js", "return given.numbers.map(briefest(given.numbers));", numbers=numbers)
+    assert said == ["0", "0", "−1", "1", "−43", "999", "−1e3", "1e4", "−2e4", "3e9"]
+
+
+def test_ways_between_chip_and_hbm_cross_only_where_they_must():
+    rising = [(1, 0), (6, 9), (2, 4), (3, 7)]
+    body = "return given.ways.map((ways) => stacked(ways.map(([from, to]) => ({ from, to }))));"
+    (best, turned) = ran("idea/memory.js", body, ways=[rising, [(0, 5), (5, 0)]])
+    ends = [(way["from"], way["to"]) for way in best]
+    assert sorted(ends) == sorted(rising)
+
+    def crosses(x: int, way: tuple[int, int]) -> bool:
+        return min(way) < x < max(way)
+
+    pairs = [(upper, lower) for i, upper in enumerate(ends) for lower in ends[i + 1 :]]
+    assert not any(crosses(upper[0], lower) or crosses(lower[1], upper) for upper, lower in pairs)
+    assert len(turned) == 2
+
+
 BAND = """
 const ctx = { set font(font) { this.size = parseFloat(font.match(/([\\d.]+)px/)[1]); },
   measureText(text) { return { width: text.length * this.size * 0.5 }; } };

@@ -1,12 +1,12 @@
 // The tiles on chip as matrices: row beside row, or, where each is one row, one after the other as words in lines.
 
-import { mixed, number, times } from "../numbers.js";
+import { briefest, mixed, number, times } from "../numbers.js";
 import { drawCells, figureEms, widest, write, writeAll } from "../surface.js";
 
 const LARGEST_EM = 8.5, LARGEST_ROW_EM = 13;               // the most that a cell takes; where each tile is one row
 const LEAST_ROW_EM = 1.4;                                  // the height of a tile that is one row
-const SMALLEST_FIGURE_PX = 10;
-const NAMED_EM = 2, APART_LINES_EM = 0.6;                  // above a tile, for its name; between two lines
+const SMALLEST_FIGURE_PX = 10, BRIEF_GAP_PX = 6;           // between the shortest figures of two cells
+const NAMED_EM = 1.75, APART_LINES_EM = 0.45;                 // above a tile, for its name; between two lines
 const ROUNDING_PX = 0.01, TRIES = 9;                       // of a scale: what counts as room, how many are tried
 const BETWEEN_EM = 1.5, BETWEEN_SHARE = 0.018;             // between two tiles; at most, of the width
 const BARS_EM = 2.6, BARS_SHARE = 0.03, STATE_EM = 4.8;    // a column of m, α or ℓ: bars, numbers
@@ -14,10 +14,11 @@ const LEAST_BAR_PX = 2;
 export const MOST_FIGURES = 6;                                    // rows of state with numbers; more are bars
 const STATE_DIGITS = 4;
 export const ROW_DIGITS = [STATE_DIGITS, 3, 2];            // of a row's numbers: the most that have room
+const CHIP_FIGURES_SHARE = 0.84, DIGITS_COUNT = 4;         // of a cell's width; how much it counts that they fit
 const DEEPEST = 6;                                         // in cells: the least room for the head's dimensions
 const WIDEST = 2.2;                                        // a cell's width by its height, to fill the chip
 const TIGHT = { named: 1.7, apart: 0.25, widest: 3.5 };    // the same for lines of several rows
-const ASIDE_EM = 1.4;                                      // right of an upper tile, for what moves to it
+const ASIDE_EM = 1.1;                                      // right of an upper tile, for what moves to it
 
 /** A matrix's height and width in cells, as it stands. */
 export const sides = ({ rows, cols, turned }) => (turned ? [cols, rows] : [rows, cols]);
@@ -51,8 +52,10 @@ export function placeTiles(ctx, palette, columns, box, names, limit = {}) {
   const symbols = columns.map(({ main }) => widest(ctx, [main.symbol], em * 1.3, palette.font));
   const wordy = names ? widest(ctx, names, smallOf(palette), palette.font) + em * 0.7 : 0;
   const attempt = ({ u, wide }) => (flows ? inLines : aligned)(columns, symbols, em, box,
-    { u, wide, named: !areRows(columns) && u >= smallOf(palette) ? wordy : 0 });
-  const scale = limit.wide ? limit : (flows ? scaleInLines : scaleAligned)(attempt, em, box, limit, columns);
+    { u, wide, named: !areRows(columns) && u >= smallOf(palette) * 1.05 ? wordy : 0 });
+  const found = () => (flows ? scaleInLines(attempt, em, box, limit, columns, roomOf(ctx, palette, columns))
+    : scaleAligned(attempt, em, box, limit));
+  const scale = limit.wide ? limit : found();
   const tried = attempt(scale);
   const right = Math.max(...tried.places.map(({ x, width }) => x + width));
   const free = { x: Math.max(0, box.x + box.width - right), y: Math.max(0, box.y + box.height - tried.bottom) };
@@ -69,13 +72,20 @@ function scaleAligned(attempt, em, box, limit) {
   return { u, wide };
 }
 
+/** The width of a cell in which the largest number of each tile has its figures, whatever the step. */
+function roomOf(ctx, palette, columns) {
+  const texts = columns.filter(({ state }) => !state).map(({ main: { largest, diverging } }) =>
+    mixed([largest], ROW_DIGITS.at(-1))(diverging ? -largest : largest));
+  return (Math.max(SMALLEST_FIGURE_PX, palette.smallest) * figureEms(ctx, texts, palette.font)) / CHIP_FIGURES_SHARE;
+}
+
 /** The scale {u, wide} at which tiles of the same rows have the largest cells, in as many lines as that takes. Numbers
- * need width more than height; a single number has its name below it. */
-function scaleInLines(attempt, em, box, limit, columns) {
+ * need width more than height; a single number has its name below it. Cells need `room` for digits. */
+function scaleInLines(attempt, em, box, limit, columns, room) {
   const [rows] = sides(columns[0].main), { named, apart, widest } = spacing(rows);
   let best = { u: limit.u ?? 0.5, wide: 1 };
   const single = rows === 1 && columns.every(({ main }) => sides(main)[1] === 1), height = single ? 2 : 1.5;
-  const worth = ({ u, wide }) => u ** height * wide;
+  const worth = ({ u, wide }) => u ** height * wide * Math.min(1, (u * wide) / room) ** DIGITS_COUNT;
   for (let lines = 1; lines <= columns.length; lines++) {
     const high = ((box.height + em * apart) / lines - em * (named + apart)) / rows;
     if (limit.u > high + ROUNDING_PX) break;
@@ -163,18 +173,31 @@ export function figureOf(items, digits = STATE_DIGITS) {
   return all.every(Number.isInteger) ? Object.assign((x) => number(x, true), { whole: true }) : mixed(all, digits);
 }
 
-/** The size of the figures in all tiles that have room for them, 0 where none has; and whether all have it. */
-export function figureSize(ctx, palette, places, figure) {
-  const sizes = places.filter(({ item, column }) => item.now && !column.state).map(({ item, width, height }) => {
-    const [high, wide] = sides(item);
-    const cw = width / wide, ch = height / high;
-    if (ch < SMALLEST_FIGURE_PX || cw < 2 * SMALLEST_FIGURE_PX) return 0;
-    const texts = Array.from(item.now, item.whole ? (v) => number(v, true) : figure);
+/** The figures of a placed matrix, {texts, size}: as all others by `figure`, else where that has no room as short as
+ * they can be; null where these have none. The size is at most `limit`. */
+function figuresOf(ctx, palette, { item, width, height }, figure, limit = palette.size * 2) {
+  const [high, wide] = sides(item);
+  const cw = width / wide, ch = height / high, least = Math.max(SMALLEST_FIGURE_PX, palette.smallest);
+  if (ch < SMALLEST_FIGURE_PX || cw < 2 * SMALLEST_FIGURE_PX) return null;
+  const sized = (told, room) => {
+    const texts = Array.from(item.now, told);
     const tall = Math.max(ch * 0.7, Math.min(palette.smallest, ch));
-    return Math.min(palette.size * 2, tall, (cw * 0.84) / figureEms(ctx, texts, palette.font));
-  });
-  const roomy = sizes.filter((size) => size >= Math.max(SMALLEST_FIGURE_PX, palette.smallest));
-  return { size: Math.min(...roomy, 1e3) % 1e3, everywhere: roomy.length === sizes.length };
+    const size = Math.min(limit, tall, room / figureEms(ctx, texts, palette.font));
+    return { texts, short: told !== usual, size };
+  };
+  const usual = item.whole ? (v) => number(v, true) : figure, own = sized(usual, cw * CHIP_FIGURES_SHARE);
+  if (own.size >= least) return own;
+  const brief = sized(briefest(Array.from(item.now)), cw - BRIEF_GAP_PX);
+  return brief.size >= least ? brief : null;
+}
+
+/** The size of the figures in all tiles that have room for them, 0 where none has; and whether all have it as they
+ * are. */
+export function figureSize(ctx, palette, places, figure) {
+  const shown = places.filter(({ item, column }) => item.now && !column.state);
+  const told = shown.map((place) => figuresOf(ctx, palette, place, figure));
+  const sizes = told.filter(Boolean).map(({ size }) => size);
+  return { size: Math.min(...sizes, 1e3) % 1e3, everywhere: told.every((one) => one && !one.short) };
 }
 
 /** Draws one placed matrix, its numbers as colours, and as figures where they fit. `look`: {data: as colours and bars
@@ -202,7 +225,8 @@ export function paintTile(ctx, palette, cells, place, look) {
 }
 
 /** A matrix as a heat map. */
-function paintMatrix(ctx, palette, cells, { item, x, y, width, height }, { data, figure, size }) {
+function paintMatrix(ctx, palette, cells, place, { data, figure, size }) {
+  const { item, x, y, width, height } = place;
   const [high, wide] = sides(item);
   const at = (r, c) => (item.turned ? c * item.cols + r : r * item.cols + c);
   const cellsOf = (of) => Array.from({ length: high * wide }, (_, i) => of[at(Math.floor(i / wide), i % wide)]);
@@ -219,12 +243,11 @@ function paintMatrix(ctx, palette, cells, { item, x, y, width, height }, { data,
       weight: 700, font: palette.font, align: "center", colour: palette.inkOn(pixels[0]) });
     return;
   }
-  if (!size || ch < size) return;
-  const texts = values.map(item.whole ? (v) => number(v, true) : figure);
-  if (cw < figureEms(ctx, texts, palette.font) * size) return;
-  writeAll(ctx, texts.map((text, i) => ({ text, x: x + ((i % wide) + 0.5) * cw,
-    y: y + (Math.floor(i / wide) + 0.5) * ch, colour: palette.inkOn(pixels[i]) })), { size, font: palette.font,
-    align: "center" });
+  const told = size && figuresOf(ctx, palette, place, figure, size);
+  if (!told) return;
+  writeAll(ctx, cellsOf(told.texts).map((text, i) => ({ text, x: x + ((i % wide) + 0.5) * cw,
+    y: y + (Math.floor(i / wide) + 0.5) * ch, colour: palette.inkOn(pixels[i]) })), { size: told.size,
+    font: palette.font, align: "center" });
 }
 
 const stateSize = (palette, u, width) => Math.max(palette.smallest, Math.min(palette.size * 2, u * 0.6, width / 3.4));

@@ -1,7 +1,7 @@
 // HBM below the chip: its buffers, all at one scale, and the way of each tile between there and its place on chip.
 
 import { bufferSymbol } from "../beat_words.js";
-import { mixed, number, times } from "../numbers.js";
+import { briefest, mixed, number, times } from "../numbers.js";
 import { CELL_DIGITS, CELL_GAP_PX, SMALLEST_PX } from "../pictures/array.js";
 import { figureEms, line, widest, write, writeAll } from "../surface.js";
 
@@ -9,19 +9,21 @@ const BIGGEST_EM = 3.6;                                    // of an element
 const WIDEST_CELL_OF_HBM = 2.2, WIDEST_OF_ROW = 3;         // its width by its height, to fill the band; of one row
 const LINES_SHARE = 1.1;                                   // of the band's height, for several lines
 const LEAST_WORDS_PX = 14;
-const FIGURES_SHARE = 0.84;                                 // of a cell's width, so that numbers stand apart
+const FIGURES_SHARE = 0.84, FIGURES_HIGH = 0.8;            // of a cell's width, so that numbers stand apart; height
 const BUFFER_GAP_EM = 1.4, WAYS_EM = 1.5;                         // between two buffers; above them, for what moves
 const LINES_EM = 0.6;                                      // between two lines of buffers
 const LINES_GAIN = 2, ROWS_GAIN = 1.5;                     // how much wider their cells must be; those of one row
-const CORNER_EM = 0.5, APART_EM = 0.5;
+const CORNER_EM = 0.5, APART_EM = 0.5, ALL_APART_EM = 1;   // between two ways; between the first and the last
+const MOST_ORDERED = 6;                                     // ways
 
 /** The size of a word in HBM. */
 export const hbmWords = ({ size, smallest }) => Math.max(LEAST_WORDS_PX, size * 0.86, smallest);
 
-/** Places buffers side by side in a band {x, width, height}, the name of each at its left; in several lines where that
- * makes them much wider: {places, shapes, below, height}; a place is {buffer, symbol, x, top, cell, wide: a cell's
- * width}, from the band's top. A shape is written below its buffer; where that has no room, all of them in one line. */
-export function placeBand(ctx, palette, buffers, band, view) {
+/** Places buffers side by side in a band {x, width, height}, in an `order`, the name of each at its left; in several
+ * lines where that makes them much wider: {places, shapes, below, height}; a place is {buffer, symbol, x, top, cell,
+ * wide: a cell's width}, from the band's top. A shape is written below its buffer; where that has no room, all of them
+ * in one line. */
+export function placeBand(ctx, palette, buffers, band, view, order = [...buffers.keys()]) {
   const em = palette.size, told = Math.max(LEAST_WORDS_PX, em, palette.smallest) * 1.25;
   const gap = em * BUFFER_GAP_EM, ways = em * WAYS_EM, between = em * LINES_EM;
   const symbols = buffers.map(({ name }) => bufferSymbol(name, view));
@@ -29,14 +31,15 @@ export function placeBand(ctx, palette, buffers, band, view) {
   const [most, gain] = buffers.every(({ height }) => height === 1) ? [WIDEST_OF_ROW, ROWS_GAIN]
     : [WIDEST_CELL_OF_HBM, LINES_GAIN];
   const laid = (count) => {
-    const per = Math.ceil(buffers.length / count), starts = buffers.flatMap((_, b) => (b % per ? [] : [b]));
-    const lines = starts.map((b) => [...buffers.keys()].slice(b, b + per));
+    const per = Math.ceil(buffers.length / count), starts = order.flatMap((_, at) => (at % per ? [] : [at]));
+    const lines = starts.map((at) => order.slice(at, at + per));
     const tallest = lines.map((own) => Math.max(...own.map((b) => buffers[b].height)));
-    const first = Math.max(...starts.map((b) => named[b])); // all lines begin below each other
+    const first = Math.max(...starts.map((at) => named[order[at]])); // all lines begin below each other
     const widthAt = (cell) => Math.max(...lines.map((own) => own.reduce((sum, b, i) =>
       sum + (i ? gap + named[b] : first) + buffers[b].width * cell, 0)));
     const high = band.height * (count > 1 ? LINES_SHARE : 1) - ways - told - between * (lines.length - 1);
-    let cell = Math.max(0, Math.min(em * BIGGEST_EM, high / tallest.reduce((sum, tall) => sum + tall)));
+    const least = most === WIDEST_OF_ROW ? palette.smallest / FIGURES_HIGH : 0; // a figure has room in a row
+    let cell = Math.max(least, Math.min(em * BIGGEST_EM, high / tallest.reduce((sum, tall) => sum + tall)));
     while (widthAt(cell) > band.width && cell > 1e-3) cell *= 0.97;
     let wide = cell;
     while (cell && wide * 1.03 <= cell * most && widthAt(wide * 1.03) <= band.width) wide *= 1.03;
@@ -55,6 +58,7 @@ export function placeBand(ctx, palette, buffers, band, view) {
     top += tallest[l] * cell + between;
     return placed;
   });
+  places.sort((one, other) => buffers.indexOf(one.buffer) - buffers.indexOf(other.buffer));
   const below = top - between;
   return { places, shapes: shapesOf(ctx, palette, places, gap, band), below, height: below + told };
 }
@@ -92,7 +96,8 @@ export function nameBand(ctx, palette, { places, shapes, below }, y) {
 }
 
 /** The formats of a buffer's numbers, all that the run has there, where those on chip have no room. */
-export const shorterFigures = (numbers) => [CELL_DIGITS + 1, CELL_DIGITS].map((digits) => mixed(numbers, digits));
+export const shorterFigures = (numbers) => [...[CELL_DIGITS + 1, CELL_DIGITS].map((digits) => mixed(numbers, digits)),
+  briefest(numbers)];
 
 /** The format of a buffer's integers. */
 export const wholeFigure = Object.assign((x) => number(x, true), { whole: true });
@@ -106,7 +111,7 @@ export function paintFigures(ctx, palette, place, { cells, values, words, figure
   const room = Math.min(wide * FIGURES_SHARE, wide - CELL_GAP_PX);
   const asOnChip = !figure.whole || cells.every((at) => Number.isInteger(values[at]));
   const told = [...(asOnChip ? [figure] : []), ...shorter].map((one) => cells.map((at) => one(values[at])));
-  const sized = told.map((texts) => ({ texts, size: Math.min(palette.size * 1.1, cell * 0.8,
+  const sized = told.map((texts) => ({ texts, size: Math.min(palette.size * 1.1, cell * FIGURES_HIGH,
     room / figureEms(ctx, texts, palette.font)) }));
   const fitting = sized.find(({ size }) => size >= Math.max(SMALLEST_PX, palette.smallest));
   if (!cells.length || !fitting) return false;
@@ -122,31 +127,47 @@ export function paintFigures(ctx, palette, place, { cells, values, words, figure
   return true;
 }
 
+const orders = (list) => (list.length < 2 ? [list]
+  : list.flatMap((one, i) => orders(list.toSpliced(i, 1)).map((others) => [one, ...others])));
+
+/** The ways {from: the place across below, to: above}, from the highest to the lowest, as they cross each other least
+ * where each has a height of its own; more than MOST_ORDERED as they are. */
+export function stacked(ways) {
+  if (ways.length > MOST_ORDERED) return ways;
+  const isWithin = (x, { from, to }) => x > Math.min(from, to) && x < Math.max(from, to);
+  const crossings = (order) => order.reduce((sum, upper, i) => order.slice(i + 1).reduce((own, lower) =>
+    own + isWithin(upper.from, lower) + isWithin(lower.to, upper), sum), 0);
+  return orders(ways).reduce((best, next) => (crossings(next) < crossings(best) ? next : best));
+}
+
 /** A line from each tile in HBM to the same tile on chip, in the way that it moves: up from the tile, behind what
  * stands above it in the `band`, along between chip and HBM, and to the tile from below, or from its side where others
  * of `places` stand below it. No name is in its way. */
 export function paintWays(ctx, palette, moves, along, places, band) {
   ctx.strokeStyle = ctx.fillStyle = palette.quantity.hbm.fill;
   ctx.lineWidth = palette.size * 0.14;
-  moves.forEach(({ box, place, store }, i) => {
-    const apart = palette.size * APART_EM, y = along + apart * (i - (moves.length - 1) / 2);
-    const tip = { x: box.x + box.width / 2, y: box.y - (store ? 2 : 0) }, start = { ...tip };
+  const ways = moves.map(({ box, place, store }) => {
+    const lower = places.filter((other) => other.y >= place.y + place.height);
+    const clear = (x) => lower.every((other) => x < other.x || x > other.x + other.width);
+    const side = place.x + place.width, next = Math.min(...lower.map(({ x }) => x).filter((x) => x > side));
+    const far = palette.size * 0.75, right = side + Math.min(far, (next - side) / 2), left = place.x - far;
+    const to = place.last ? place.x + place.width / 2 : clear(right) ? right : left;
+    return { box, place, store, from: box.x + box.width / 2, to };
+  });
+  if (!ways.length) return;
+  stacked(ways).forEach(({ box, place, store, from, to }, i) => {
+    const apart = palette.size * Math.min(APART_EM, ALL_APART_EM / (moves.length - 1));
+    const y = along + apart * (i - (moves.length - 1) / 2);
+    const tip = { x: from, y: box.y - (store ? 2 : 0) }, start = { ...tip };
     const above = band.map(({ buffer, x, top, cell, wide }) => ({ x, top, right: x + buffer.width * wide,
       bottom: top + buffer.height * cell })).filter((one) => one.x < tip.x && one.right > tip.x && one.bottom < box.y);
     for (const { top, bottom } of above.sort((a, b) => b.top - a.top)) {
       line(ctx, tip.x, start.y, tip.x, bottom);
       start.y = top;
     }
-    const middle = place.y + place.height / 2;
-    const lower = places.filter((other) => other.y >= place.y + place.height);
-    const clear = (x) => lower.every((other) => x < other.x || x > other.x + other.width);
-    const side = place.x + place.width, next = Math.min(...lower.map(({ x }) => x).filter((x) => x > side));
-    const far = palette.size * 0.75, right = side + Math.min(far, (next - side) / 2), left = place.x - far;
-    const aside = clear(right) ? right : left;
-    const under = { x: place.x + place.width / 2, y: place.y + place.height + 3 };
-    const end = place.last ? under : { x: aside === right ? side + 3 : place.x - 3, y: middle };
-    const bends = place.last ? [{ x: start.x, y }, { x: end.x, y }]
-      : [{ x: start.x, y }, { x: aside, y }, { x: aside, y: middle }];
+    const middle = place.y + place.height / 2, edge = to > place.x ? place.x + place.width + 3 : place.x - 3;
+    const end = place.last ? { x: to, y: place.y + place.height + 3 } : { x: edge, y: middle };
+    const bends = [{ x: from, y }, { x: to, y }, ...(place.last ? [] : [{ x: to, y: middle }])];
     const points = [start, ...bends, end];
     ctx.beginPath();
     ctx.moveTo(start.x, start.y);

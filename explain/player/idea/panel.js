@@ -17,7 +17,7 @@ import { bufferSymbolPlace, hbmWords, nameBand, paintFigures, paintWays, placeBa
 import { Scenes } from "./scene.js";
 import { paintWhole, placeWhole } from "./whole.js";
 
-const HBM_SHARE = 0.3;                                     // of the picture's height, at most
+const HBM_SHARE = 0.3, HBM_SHARE_NARROW = 0.25;            // of the picture's height, at most
 const LEAST_GRID_PX = 4;                                   // narrower tiles would be a veil of lines
 const READ_OPACITY = 0.55;                                 // of what the beat reads, over the counts
 const NARROW_EM = 40, TRAFFIC_EM = 8.5;                    // of the picture's width
@@ -118,7 +118,19 @@ export class IdeaPanel extends Panel {
     const hasRoom = ({ state, main }) => !state || main.rows > MOST_FIGURES;
     const drawn = narrow && !areRows(columns) ? columns.filter(hasRoom) : columns;
     this.placed = placeTiles(ctx, palette, drawn, inside, names, limit);
-    this.whole = scene.whole && placeWhole(ctx, palette, this.placed.places, scene.whole);
+    const onChip = this.onChip(), free = palette.size;
+    const head = { left: onChip.left + widest(ctx, [onChip.told], onChip.size, palette.font) + free,
+      right: inside.x + inside.width, middle: onChip.middle };
+    this.whole = scene.whole && placeWhole(ctx, palette, this.placed.places, scene.whole, head);
+  }
+
+  /** The words above the tiles: {text: the term, told: with the bytes, left, middle, size}. */
+  onChip() {
+    const { palette, scene } = this, size = hbmWords(palette);
+    const held = itemsOf(scene.columns).filter((item) => item.here);
+    const total = held.reduce((sum, { rows, cols, itemBytes }) => sum + rows * cols * itemBytes, 0);
+    return { text: "on chip", told: `on chip · ${bytes(total)}`, left: palette.size * 0.8,
+      middle: Math.max(palette.size, size * 0.8), size };
   }
 
   get narrow() {
@@ -128,7 +140,7 @@ export class IdeaPanel extends Panel {
   /** The picture's parts: {narrow, band: of HBM, inside: the box of the tiles, bottom: of the chip}. */
   area() {
     const { surface: { width }, palette, narrow, beside } = this;
-    const em = palette.size, pad = em * 0.8;
+    const em = palette.size, pad = em * (narrow ? 0.4 : 0.8);
     const own = this.bandOf(), height = Math.min(this.surface.height, beside?.surface.height ?? Infinity);
     const band = beside ? { ...own, height: Math.max(own.height, beside.bandOf().height) } : own; // one floor for both
     const above = Math.max(em, palette.smallest) * 1.35;   // for the line “on chip”
@@ -169,10 +181,8 @@ export class IdeaPanel extends Panel {
     ctx.roundRect(1, 1, surface.width - 2, bottom - 1, em * 0.6);
     ctx.fill();
     const quiet = { size: hbmWords(palette), font: palette.font, colour: palette.muted };
-    const held = itemsOf(scene.columns).filter((item) => item.here);
-    const total = held.reduce((sum, { rows, cols, itemBytes }) => sum + rows * cols * itemBytes, 0);
-    const onChip = { text: "on chip", left: em * 0.8, middle: Math.max(em, quiet.size * 0.8), size: quiet.size };
-    write(ctx, `on chip · ${bytes(total)}`, onChip.left, onChip.middle, quiet);
+    const onChip = this.onChip();
+    write(ctx, onChip.told, onChip.left, onChip.middle, quiet);
     const hbm = this.paintHbm(ctx, quiet, band, bottom, narrow);
     const { row, rows } = lane.at, [first] = this.placed.places;
     const followed = rows > 1 && first.item.here && first.item.rows === rows;
@@ -231,11 +241,11 @@ export class IdeaPanel extends Panel {
 
   /** The buffers of the launch in their band. */
   bandOf() {
-    const { surface, palette, lane, narrow, scene: { launch, hbm } } = this, { width, height } = surface;
+    const { surface, palette, lane, narrow, scenes, scene: { launch, hbm } } = this, { width, height } = surface;
     return surface.remember(`band ${launch}`, `${lane.stamp} ${width} ${height}`, () => {
       const x = palette.size * (narrow ? 0.8 : TRAFFIC_EM);
       return placeBand(surface.ctx, palette, hbm.buffers, { x, width: width - x - palette.size,
-        height: height * HBM_SHARE }, lane.view);
+        height: height * (narrow ? HBM_SHARE_NARROW : HBM_SHARE) }, lane.view, scenes.order(launch));
     });
   }
 

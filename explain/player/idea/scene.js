@@ -68,6 +68,23 @@ export class Scenes {
     return this.launches.get(launch);
   }
 
+  /** The order in which a launch's buffers stand in HBM: as its kernel has them, but those that one beat moves in the
+   * order of their tiles on chip, where their ways cross least. */
+  order(launch) {
+    const { beats, programs } = this.story, { columns, hbm } = this.launched(launch);
+    const own = columns.map((column) => [...this.named(column), ...(column.above ? [[, this.roles[column.above]]] : [])]
+      .map(([, name]) => name));
+    const placeOf = (name) => own.findIndex((names) => names.includes(name));
+    const out = [...hbm.buffers.keys()], first = programs.findIndex((program) => program.launch === launch);
+    for (const { begin, end } of beats.filter(({ program }) => program === first)) {
+      const moved = new Map(this.accesses(begin, end).filter(({ name }) => placeOf(name) >= 0)
+        .map(({ buffer, name }) => [buffer, placeOf(name)]));
+      const buffers = [...moved.keys()], places = buffers.map((one) => out.indexOf(one)).sort((a, b) => a - b);
+      buffers.sort((one, other) => moved.get(one) - moved.get(other)).forEach((one, i) => (out[places[i]] = one));
+    }
+    return out;
+  }
+
   /** Whether a launch's programs set m and ℓ before the first tile: else each tile has its own. */
   begins(launch) {
     const { beats, programs } = this.story;

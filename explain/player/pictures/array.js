@@ -1,6 +1,6 @@
 // A small dense array as a heat map.
 
-import { format } from "../numbers.js";
+import { briefest, format } from "../numbers.js";
 import { NOWHERE, figureEms, writeAll } from "../surface.js";
 
 export const CELL_DIGITS = 3, CELL_GAP_PX = 4, SMALLEST_PX = 9;   // of the numbers in a heat map's cells
@@ -32,13 +32,13 @@ export function paintArray(surface, palette, array) {
   ctx.lineWidth = 1;
   ctx.strokeRect(0.5, 0.5, cw * cols - 1, ch * rows - 1);
   if (cw >= 27 && ch >= 12) {
-    const texts = Array.from(data, format(largest, CELL_DIGITS, whole));
-    const size = Math.min(palette.size * 0.85, ch * 0.66, (cw - CELL_GAP_PX) / figureEms(ctx, texts, palette.font));
+    const told = [format(largest, CELL_DIGITS, whole), briefest(Array.from(data))].map((one) => Array.from(data, one));
+    const fitting = told.map((texts) => ({ texts, size: Math.min(palette.size * 0.85, ch * 0.66,
+      (cw - CELL_GAP_PX) / figureEms(ctx, texts, palette.font)) }))
+      .find(({ size }) => size >= Math.max(SMALLEST_PX, palette.smallest));
     const place = (i) => ({ x: ((i % cols) + 0.5) * cw, y: (Math.floor(i / cols) + 0.5) * ch });
-    const figures = texts.map((text, i) => ({ text, ...place(i), colour: palette.inkOn(words[i]) }));
-    if (size >= Math.max(SMALLEST_PX, palette.smallest)) {
-      writeAll(ctx, figures, { size, font: palette.font, align: "center" });
-    }
+    const figures = (fitting?.texts ?? []).map((text, i) => ({ text, ...place(i), colour: palette.inkOn(words[i]) }));
+    writeAll(ctx, figures, { size: fitting?.size, font: palette.font, align: "center" });
   }
   if (selected >= 0 && rows > 1) {
     ctx.strokeStyle = palette.text;

@@ -23,7 +23,7 @@ export function paintStrip(surface, palette, { lines, labels, selected }) {
   const block = head + lines.length * lineHeight + 5;
   const roomy = wraps * block <= surface.height + 6;
   const columns = roomy ? Math.ceil(count / wraps) : count;
-  const cw = Math.min(room / columns, 60);
+  const cw = Math.min(room / columns, Math.max(60, size * ems + CELL_GAP_PX));
   for (let wrap = 0; wrap < (roomy ? wraps : 1); wrap++) {
     const top = wrap * block;
     lines.forEach((line, l) => {

@@ -9,6 +9,8 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from explain.chapters.side_by_side.pairs import PAIRS
+from explain.engine import engine
 from tests.e2e.conftest import rests
 from tests.e2e.text_sizes import LETTERS
 from tests.e2e.waiting import until
@@ -176,6 +178,67 @@ def test_at_full_screen_each_run_says_its_beat_and_its_cells_have_the_numbers_of
         expect(beats.locator("[aria-current]")).to_be_visible()
     assert drawn("no-preference") <= still  # no digit is on its way from one number to another
     page.keyboard.press("f")
+
+
+def test_at_full_screen_code_has_several_lines_and_its_counters_say_that_they_are_of_one_program(opened, page: Page):
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    opened()
+    page.keyboard.press("f")
+    for i in (0, 1):
+        code = page.locator(".lane .code").nth(i)
+        lines = code.evaluate("box => box.clientHeight / parseFloat(getComputedStyle(box).lineHeight)")
+        assert lines >= 5
+        heading = page.locator(".count-of").nth(i).locator("th").first
+        assert "this program" in heading.evaluate("box => getComputedStyle(box, '::after').content")
+    page.get_by_role("button", name="Last step").click()
+    expect(page.locator(".lane-title .apart").last).to_have_text("")  # both end there
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".lane-title .apart").last).to_have_text("finished")
+    page.keyboard.press("f")
+
+
+def test_at_full_screen_digits_of_any_size_and_the_whole_s_that_is_never_stored_are_drawn(opened, page: Page):
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    opened()
+    page.evaluate(f"() => {{{LETTERS}}}")
+    page.keyboard.press("f")
+    page.keyboard.press("i")
+    page.keyboard.press("ArrowRight")
+    assert any("never whole in memory" in text for _, text in page.evaluate("drawn.splice(0)"))
+    page.keyboard.press("f")
+    press_pair(page, "Naive and safe")
+    difference(page, "p")
+    page.locator(".player").focus()
+    page.keyboard.press("f")
+    page.keyboard.press("Home")
+    page.evaluate("drawn.length = 0")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    drawn = {text for _, text in page.evaluate("drawn.splice(0)")}
+    assert {"4994", "267", "9767", "−1436"} <= drawn  # on chip
+    assert {"5e3", "1e4", "−1e3", "−2e4"} <= drawn  # in HBM, where a cell has no room for more
+    page.keyboard.press("f")
+
+
+def test_totals_are_of_the_launch_and_of_the_run_as_their_words_say(opened, page: Page):
+    launches = engine().trace(PAIRS[0].left).trace.launches
+    opened()
+    player(page).press("Home")
+    last = page.locator(".count-of").first.locator("table").first.locator("tr:nth-child(2) .of").last
+    of_launches = [sum(launch.read_bytes.values()) for launch in launches]
+    expect(last).to_have_text(f" / {of_launches[0]:,} / {sum(of_launches):,}")
+    expect(page.locator(".scope").first).to_contain_text(f"of launch 1 of {len(launches)} / all launches")
+    expect(page.locator(".scope").last).not_to_contain_text("launch")
+    expect(page.locator(".count-of").last.locator("th", has_text="lse = L")).to_be_visible()
+
+
+def test_after_a_switch_of_depth_the_keys_are_the_players(opened, page: Page):
+    opened()
+    for depth in ("idea", "code"):
+        before = int(player(page).get_attribute("data-step") or 0)
+        page.locator(f".depth [data-depth={depth}]").click()
+        page.keyboard.press("ArrowRight")
+        expect(player(page)).not_to_have_attribute("data-step", str(before))
 
 
 def test_each_run_names_the_program_that_it_is_in(opened, page: Page):

@@ -312,7 +312,7 @@ export function symbolPlace(ctx, palette, { item, column, x, y, width, height })
   const wide = widest(ctx, [item.symbol], full * 1.08, palette.font);
   const fit = column.state ? Math.min(1, Math.max((width + gap) / wide, palette.smallest / full)) : 1; // beside others
   const size = full * fit, symbol = wide * fit;
-  if (item !== column.main) return { left: x - em * 0.5 - symbol, middle: y + Math.min(size * 0.6, height / 2), size };
+  if (item !== column.main) return { left: x - em * 0.5 - symbol, middle: y + Math.min(size * 0.6, height - size / 2), size };
   const isOne = sides(item).every((side) => side === 1); // a single number needs no shape
   const shape = column.state || !item.here || isOne ? "" : times(sides(item));
   const word = column.state || isOne ? "" : item.word;     // of a single number it stands inside

@@ -13,11 +13,13 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Error, Locator, Page, ViewportSize, expect
 
 from explain import contents
+from explain.chapters.side_by_side.pairs import PAIRS, Pair
 from tests.e2e.conftest import PATIENCE_MS, WITHOUT_FADES, move, watched
 from tests.e2e.fonts import NoFontsError, only
 from tests.e2e.server import Server
@@ -192,6 +194,30 @@ def test_the_players_other_faces(page: Page, app: Server) -> None:
             settled(page)
             # The presenter's panels fill the window; the headings above the player are off the screen.
             found += [f"{mode} / {width}: {named(fault)}" for fault in faults(page) if fault["kind"] != "heading"]
+    assert not found, "\n".join(found)
+
+
+@ONE_FONT_SET
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+def test_two_runs_at_full_screen(page: Page, app: Server, pair: Pair) -> None:
+    wear(page, (1440, "light"))
+    runs = zip("ab", (pair.left, pair.right), strict=True)
+    asked = {f"{side}.{name}": value for side, run in runs for name, value in run.to_query().items()}
+    move(page, app, f"side_by_side?{urlencode(asked)}&step=30&depth=code")
+    player = page.get_by_test_id("player")
+    expect(player).to_be_visible()
+    player.locator("[data-do=present]").first.click()
+    expect(player).to_have_class(re.compile("presenting"))
+    found: list[str] = []
+    for depth in ("code", "idea"):
+        expect(player).to_have_attribute("data-depth", depth)
+        for look in ((1920, "light"), (1440, "dark"), (420, "light")):
+            wear(page, look)
+            settled(page)
+            found += [f"{depth} / {look}: {named(fault)}" for fault in faults(page) if fault["kind"] != "heading"]
+        wear(page, (1440, "light"))
+        player.press("i")
+    player.press("Escape")
     assert not found, "\n".join(found)
 
 

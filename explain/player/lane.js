@@ -55,6 +55,7 @@ export class Lane {
     this.beat = null;                                      // that holds the step; in two runs, that this one waits on
     this.beside = null;                                    // the lane of the other run
     this.otherProgram = null;                              // its values stand beside those of the step
+    this.finished = false;                                 // whether only the run beside it goes on
     this.hides = false;                                    // whether a question is open: no later step is shown
     this.phase = 1;                                        // how far a movement has got; 1: at rest
     this.glowing = this.pinned = null;                     // names of variables, highlighted everywhere

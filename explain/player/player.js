@@ -276,6 +276,7 @@ class Player {
     this.lanes.forEach((lane, i) => {
       lane.beat = beat?.of[i];
       lane.hides = this.watch.hides(t);
+      lane.finished = this.hasFinished(i);
       lane.render(this.woven[i][t], this.palette, this.stamp, { motion, followed: i ? this.lanes[0].row : null });
     });
     for (const lane of this.lanes) lane.write();
@@ -298,16 +299,21 @@ class Player {
     this.section.drawMs = performance.now() - started;     // benchmarks/player.py reads it
   }
 
-  /** That run i has finished before the run beside it; else why it follows another row than that one, or how far it is
-   * when that one has ended; "" else. */
+  /** Whether run i has ended before what is shown, while the run beside it goes on. */
+  hasFinished(i) {
+    const { positionOf, stories, steps } = this;
+    return stories.length > 1 && positionOf[i].get(stories[i].steps - 1) < steps.begin;
+  }
+
+  /** That run i has finished; else why it follows another row than the run beside it, or how far it is when that one
+   * has ended; "" else. */
   waiting(i, t) {
     const { lanes: [left, right], stories, woven } = this;
-    if (!right) return "";
-    const [ended, other] = [i, 1 - i].map((j) => woven[j][t] === stories[j].steps - 1);
-    if (ended && !other) return "finished";
-    if (left.row === right.row) return "";
+    if (this.hasFinished(i)) return "finished";
+    if (!right || left.row === right.row) return "";
+    const other = woven[1 - i][t] === stories[1 - i].steps - 1;
     const { row } = this.lanes[1 - i], launches = stories[i].trace.header.launches.length;
-    if (other && !ended && launches > 1) {
+    if (other && launches > 1) {
       const { programs, programAt } = stories[i];
       return `launch ${programs[programAt[woven[i][t]]].launch + 1} of ${launches}`;
     }

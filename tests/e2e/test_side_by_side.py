@@ -191,25 +191,37 @@ def test_at_full_screen_code_has_several_lines_and_its_counters_say_that_they_ar
         heading = page.locator(".count-of").nth(i).locator("th").first
         assert "this program" in heading.evaluate("box => getComputedStyle(box, '::after').content")
     page.get_by_role("button", name="Last step").click()
-    expect(page.locator(".lane-title .apart").last).to_have_text("")  # both end there
-    page.keyboard.press("ArrowLeft")
     expect(page.locator(".lane-title .apart").last).to_have_text("finished")
+    page.keyboard.press("i")
+    expect(page.locator(".idea .says").last).to_have_text("Finished: the other run goes on.")
+    expect(page.locator(".idea .says").first).to_contain_text("Writes")
     page.keyboard.press("f")
 
 
-def test_at_full_screen_digits_of_any_size_and_the_whole_s_that_is_never_stored_are_drawn(opened, page: Page):
-    page.set_viewport_size({"width": 1920, "height": 1080})
-    opened()
+def at_full_screen_in_idea(page: Page) -> None:
+    """Remembers from now on what the pictures say, in `drawn`."""
     page.evaluate(f"() => {{{LETTERS}}}")
     page.keyboard.press("f")
-    page.keyboard.press("i")
+    expect(player(page)).to_have_class(re.compile("presenting"))
+    if player(page).get_attribute("data-depth") == "code":
+        page.keyboard.press("i")
+    keeps_its_size(page)
+
+
+def test_at_full_screen_the_whole_s_that_is_never_stored_is_drawn(opened, page: Page):
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    at_full_screen_in_idea(opened())
     page.keyboard.press("ArrowRight")
     assert any("never whole in memory" in text for _, text in page.evaluate("drawn.splice(0)"))
     page.keyboard.press("f")
-    press_pair(page, "Naive and safe")
-    difference(page, "p")
-    page.locator(".player").focus()
-    page.keyboard.press("f")
+
+
+def test_at_full_screen_numbers_of_any_size_have_digits(opened, page: Page):
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    pair = next(pair for pair in PAIRS if pair.name == "Naive and safe")
+    runs = zip("ab", (pair.left, pair.right), strict=True)
+    asked = [f"{side}.{name}={value}" for side, run in runs for name, value in run.to_query().items()]
+    at_full_screen_in_idea(opened("&".join(asked)))
     page.keyboard.press("Home")
     page.evaluate("drawn.length = 0")
     page.keyboard.press("ArrowRight")

@@ -93,19 +93,18 @@ def test_in_code_the_first_difference_names_the_symbol_of_idea_where_it_is_anoth
 
 
 FINISHED = f"""{WOVEN}
-const lanes = stories.map(() => ({{ row: 0 }}));
-return woven[0].length && Array.from(woven[0], (_, t) => [0, 1].map((i) =>
-  Player.prototype.waiting.call({{ stories, woven, lanes }}, i, t)));
+return Array.from(woven[0], (_, t) => [0, 1].map((i) => Player.prototype.hasFinished.call(
+  {{ stories, positionOf, steps: {{ begin: t, last: t }} }}, i)));
 """
 
 
 def test_a_run_that_has_finished_says_so_while_the_other_goes_on():
     pair = PAIR["Standard and flash"]
     said = ran("player.js", FINISHED, pair.left, pair.right)
-    ends = [right == "finished" for _, right in said]
-    first = ends.index(True)
-    assert all(ends[first:-1])
-    assert said[-1] == ["", ""]
+    idle = [right for _, right in said]
+    assert idle == sorted(idle)
+    steps = engine().trace(pair.right).trace.steps
+    assert steps <= idle.index(True) < len(idle)
     assert not any(left for left, _ in said)
 
 

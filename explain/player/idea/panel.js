@@ -57,6 +57,7 @@ export class IdeaPanel extends Panel {
     this.beat = beat;
     if (!beat || !surface.visible) return;
     this.scene = this.scenes.of(beat, lane.hides ? k : beat.end - 1);
+    if (lane.finished) this.scene.moves = [];
     const items = this.scene.columns.flatMap(({ main, above, state }) => [{ ...main, state },
       ...(above ? [above] : [])]);
     this.items = items.filter(({ whole }) => !whole);
@@ -434,7 +435,8 @@ export class IdeaPanel extends Panel {
   write() {
     const { story, lane, beat, scene } = this;
     if (!beat || !scene || !this.surface.visible) return;
-    const text = lane.hides ? lane.sentence() : beatSentence(story, beat, lane.at.row);
+    const text = lane.finished ? "Finished: the other run goes on."
+      : lane.hides ? lane.sentence() : beatSentence(story, beat, lane.at.row);
     if (this.says.textContent !== text) this.says.textContent = text;
     this.writeStrip();
     this.tree?.show(scene.k);

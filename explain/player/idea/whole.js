@@ -21,20 +21,21 @@ export function placeWhole(ctx, palette, places, shape, head) {
   const left = keys.x + keys.width + em * RIGHT_OF_KEYS_EM, room = values.x - noted - left;
   const wide = (tile.width * shape[1]) / tile.item.cols, high = (tile.height * shape[0]) / tile.item.rows;
   const told = [`S is ${times(shape)}:`, "never whole in memory"], narrower = [told[0], "never whole", "in memory"];
-  for (const lines of [told, narrower, [told.join(" ")]]) {
+  const placed = (lines) => {
     const long = widest(ctx, lines, size, palette.font), beside = lines.length > 1 ? em * WORDS_APART_EM + long : 0;
-    if (!beside && long > head.right - head.left) continue;
+    if (!beside && long > head.right - head.left) return null;
     const scale = Math.min((room - beside) / wide, keys.height / high);
     const outline = { width: wide * scale, height: high * scale };
     const [rows, cols] = [tile.height * scale, tile.width * scale];
-    if (Math.min(...Object.values(outline)) < em * LEAST_WHOLE_EM || Math.min(rows, cols) < LEAST_TILE_PX) continue;
-    if (lines.length * size * WORDS_LINE_EM > keys.height) continue;
+    if (Math.min(...Object.values(outline)) < em * LEAST_WHOLE_EM || Math.min(rows, cols) < LEAST_TILE_PX) return null;
+    if (lines.length * size * WORDS_LINE_EM > keys.height) return null;
     const x = left + (room - beside - outline.width) / 2, y = keys.y + (keys.height - outline.height) / 2;
     const words = beside ? { lines, left: x + outline.width + em * WORDS_APART_EM, middle: y + outline.height / 2 }
       : { lines, left: head.right - long, middle: head.middle };
     return { x, y, ...outline, rows, cols, words, size };
-  }
-  return null;
+  };
+  const [wider, narrow] = [told, narrower].map(placed);
+  return (narrow?.width > (wider?.width ?? 0) ? narrow : wider) ?? placed([told.join(" ")]);
 }
 
 /** Draws the whole S in its place, as the tiles that never stand in memory together, and the tile at row `top` and

@@ -14,12 +14,12 @@ import os
 import shutil
 import tempfile
 import threading
-import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 from zipfile import BadZipFile
 
 import platformdirs
@@ -61,7 +61,7 @@ CACHED_BYTES = 500e6
 FORGETS_EVERY = 100
 """Files are forgotten at every so many runs: to look at all of them takes longer than to read one."""
 HEAD_START_S = 10.0
-RUN_SECONDS, TILE_SECONDS = 0.05, 0.003
+RUN_SECONDS, TILE_SECONDS = 0.02, 0.00125
 """What a run in the interpreter takes, about: for itself, and for each tile of scores, whatever the tile's size."""
 NOT_RECORDED = (
     "This experiment is not among the recorded ones, and Triton runs on Linux only, so it cannot run here. "
@@ -99,7 +99,8 @@ class Engine:
         self._probing: Job[DeviceStatus] | None = None
         self._probing_lock = threading.Lock()
         self._asked_to_warm = threading.Lock()  # the first caller takes it and keeps it
-        self._making = [threading.Lock() for _ in range(64)]
+        self._making: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()  # by name: who makes it
+        self._choosing = threading.Lock()
         self._made = itertools.count()
 
     def warm(self) -> None:
@@ -135,7 +136,11 @@ class Engine:
         """
         key, kind = name.rsplit(".", 1)
         cached = cache_folder() / f"{_digest(key, code_version())}.{kind}"
-        with self._making[zlib.crc32(name.encode()) % len(self._making)]:  # a whole class asks for it at one time
+        if (found := read(cached)) is not None:
+            return found
+        with self._choosing:
+            making = self._making.setdefault(name, threading.Lock())
+        with making:  # a whole class asks for it at one time
             if (found := read(cached)) is not None:
                 return found
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -100,6 +101,32 @@ def test_a_class_that_asks_for_one_run_at_once_makes_it_once(making):
         runs = list(students.map(one.trace, [lessons.OPENING] * 8))
     assert len(made) == 1
     assert {run.origin for run in runs} == {"interpreter"}
+
+
+def test_nobody_waits_for_what_others_make(making):
+    one, made = making
+    one.trace(lessons.OPENING)
+    ends = threading.Event()
+
+    def make(path):
+        ends.wait(60)
+        path.write_bytes(b"made")
+
+    def read(path):
+        return path.read_bytes() if path.exists() else None
+
+    with ThreadPoolExecutor(200) as others:
+        waiting = [others.submit(one._made_once, f"{number}.npz", read, make) for number in range(200)]
+        begun = time.monotonic()
+        try:
+            one.trace(lessons.OPENING)
+            assert one._made_once("another.npz", read, lambda path: path.write_bytes(b"at once")) == b"at once"
+            took = time.monotonic() - begun
+        finally:
+            ends.set()
+    assert took < 20
+    assert [each.result() for each in waiting] == [b"made"] * 200
+    assert len(made) == 1
 
 
 def test_a_trace_is_made_again_after_the_code_has_changed(making, monkeypatch):

@@ -73,15 +73,17 @@ LIMITS = "NVIDIA CUDA C++ Programming Guide, technical specifications per comput
 
 
 def _measured(name: str) -> dict[str, Latency]:
-    """The latencies recorded of a GPU; none without a record."""
-    record = recordings.measured(f"latency-{name.lower()}") or {"levels": {}}
-    words = "measured on an {gpu}, {date} (python -m explain record latency)"
-    return {level: Latency(said["cycles"], words.format(**record)) for level, said in record["levels"].items()}
+    """The latencies recorded of a GPU, named as in its file; none without a record."""
+    record = recordings.measured(f"latency-{name}") or {"levels": {}}
+    words = "measured on an {gpu}, {date} (python -m explain record latency --name {name})"
+    return {
+        level: Latency(said["cycles"], words.format(**record, name=name)) for level, said in record["levels"].items()
+    }
 
 
 def _gpu(latencies: Sequence[Mapping[str, Any]] = (), **fields: Any) -> Gpu:
     published = {one["level"]: Latency(one["cycles"], one["source"]) for one in latencies}
-    return Gpu(**fields, latencies=published or _measured(fields["name"]))
+    return Gpu(**fields, latencies=published or _measured(fields["name"].lower()))
 
 
 GPUS: Mapping[str, Gpu] = {gpu["name"]: _gpu(**gpu) for gpu in data(__file__)["gpu"]}

@@ -6,7 +6,8 @@
 share of the SMs that have a program. Overhead and the two efficiencies are fitted to the kernel's own points in the
 record. Neither efficiency can be above 1. The model assumes that they are the same on every GPU. A point of the record
 keeps what the model misses: its recorded time is scaled by the model's ratio of the two GPUs, so kernels differ as they
-do in the record. The model's error is that of each recorded point, predicted without it.
+do in the record. The model's error is measured on other GPUs that have a record, and on its own: each recorded point is
+predicted without it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from explain.experiment import Experiment
 from explain.figures.numbers import ratio
-from explain.gpus import GPUS, Gpu, known_as
+from explain.gpus import GPUS, Gpu, card, known_as
 from explain.records.model import Record
 from kernels.traffic import tiles
 
@@ -57,7 +58,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Predicted:
-    """One recorded point: its measured seconds, and those predicted from the kernel's other points."""
+    """One recorded point: its measured seconds, and those predicted without it."""
 
     experiment: Experiment
     measured: float
@@ -69,13 +70,59 @@ class Predicted:
         return max(self.seconds / self.measured, self.measured / self.seconds)
 
 
+@dataclass(frozen=True, eq=False)
+class Test:
+    """A model's predictions of one GPU's recorded times; `left_out`: the model learned from that GPU's other times."""
+
+    gpu: str
+    points: Sequence[Predicted]
+    left_out: bool = False
+
+    @property
+    def median(self) -> float:
+        """The median error, a factor ≥ 1."""
+        return float(np.median([point.factor for point in self.points]))
+
+    @property
+    def worst(self) -> Predicted:
+        """The point with the largest error."""
+        return max(self.points, key=lambda point: point.factor)
+
+    def within(self, factor: float) -> float:
+        """The share of the predictions that are off by at most this factor."""
+        return sum(point.factor <= factor for point in self.points) / len(self.points)
+
+    @property
+    def told(self) -> str:
+        """What was predicted, and the median and the worst error, in a sentence."""
+        times = f"the {self.gpu}'s {len(self.points)} recorded times"
+        which = f"each of {times}, with that time left out" if self.left_out else times
+        return f"Tested on {which}: half are within {ratio(self.median)}, the worst is {ratio(self.worst.factor)} off"
+
+
 @dataclass(frozen=True)
 class Model:
-    """The fit of each kernel, on which GPU, and the predicted points of its record."""
+    """The fit of each kernel, on which GPU, the predicted points of its record, and the records of other GPUs."""
 
     gpu: str
     fitted: Mapping[str, Fit]
     points: Sequence[Predicted]
+    others: Sequence[Record] = ()
+
+    @functools.cached_property
+    def tests(self) -> Sequence[Test]:
+        """The model's tests: on each other GPU, of the sizes that both records have; last on its own record."""
+        elsewhere = (Test(gpu.name, self._beside(record, gpu)) for record in self.others if (gpu := card(record.gpu)))
+        return [*(one for one in elsewhere if one.points and one.gpu != self.gpu), Test(self.gpu, self.points, True)]
+
+    def _beside(self, record: Record, gpu: Gpu) -> Sequence[Predicted]:
+        """The times of another GPU's record that it predicts."""
+        timed = ((point.experiment, point.seconds) for point in record.points.values())
+        return [
+            Predicted(one, measured, seconds)
+            for one, measured in timed
+            if measured and (seconds := self.seconds(one, gpu))
+        ]
 
     def seconds(self, experiment: Experiment, gpu: Gpu) -> float | None:
         """The predicted time of one call; None where it is refused."""
@@ -100,37 +147,26 @@ class Model:
     def _recorded(self) -> Mapping[str, float]:
         return {point.experiment.key: point.measured for point in self.points}
 
-    @property
-    def median(self) -> float:
-        """The median error, a factor ≥ 1."""
-        return float(np.median([point.factor for point in self.points]))
+    def test(self, experiments: Iterable[Experiment]) -> Test:
+        """The test of predictions like these: on another GPU, if all of them are scaled from recorded times; else on
+        the times left out.
+        """
+        return self.tests[0 if all(one.key in self._recorded for one in experiments) else -1]
 
-    @property
-    def told(self) -> str:
-        """Where a predicted number comes from and how wrong it may be, for a caption."""
-        return (
-            f"predicted · the {self.gpu}'s recorded times, scaled by a model of both GPUs. Tested on each of the "
-            f"{len(self.points)} recorded times, with that time left out: {self.errors}"
-        )
-
-    def within(self, factor: float) -> float:
-        """The share of the predictions that are off by at most this factor."""
-        return sum(point.factor <= factor for point in self.points) / len(self.points)
-
-    @property
-    def errors(self) -> str:
-        """The median and the worst error in words."""
-        return f"half are within {ratio(self.median)}, the worst is {ratio(self.worst.factor)} off"
-
-    @property
-    def worst(self) -> Predicted:
-        """The point with the largest error."""
-        return max(self.points, key=lambda point: point.factor)
+    def told(self, experiments: Iterable[Experiment]) -> str:
+        """Where these predicted times come from and how wrong they may be, for a caption."""
+        tested = self.test(experiments).told
+        return f"predicted · the {self.gpu}'s recorded times, scaled by a model of both GPUs. {tested}"
 
 
 @functools.lru_cache(maxsize=8)
-def fitted(record: Record) -> Model | None:
-    """The model of a record; None if its GPU's specification is unknown, or no kernel was timed twice."""
+def fitted(*records: Record) -> Model | None:
+    """The model of the first record, tested on the others; None without a record, if its GPU's specification is
+    unknown, or if no kernel was timed twice.
+    """
+    if not records:
+        return None
+    record, *others = records
     name = known_as(record.gpu)
     timed = defaultdict(list)
     for point in record.points.values():
@@ -156,7 +192,7 @@ def fitted(record: Record) -> Model | None:
         for at, (experiment, seconds) in enumerate(own):
             without = _chosen(total - errors[:, at], len(own) - 1)
             points.append(Predicted(experiment, seconds, float(tried[without, at])))
-    return Model(name, best, tuple(points))
+    return Model(name, best, points, others)
 
 
 def _chosen(total: Floats, times: int) -> np.intp:

@@ -1,4 +1,4 @@
-"""The available records: the one shipped with Tilescope, and those measured on this machine."""
+"""The available records: those shipped with Tilescope, and those measured on this machine."""
 
 from __future__ import annotations
 
@@ -13,14 +13,20 @@ from explain.engine import cache_folder
 from explain.records import file
 from explain.records.model import Record
 
-SHIPPED = recordings.FOLDER / "h200.json"
+SHIPPED = tuple(recordings.FOLDER / name for name in ("h200.json", "h100-80gb-hbm3.json"))
+"""The files of the shipped records. Pages open on the first one, and predictions start from it."""
 RECORDED, HERE, YOURS = "recorded", "measured on this machine", "your file"
 
 
 @functools.cache
+def shipped() -> tuple[Record, ...]:
+    """The shipped records."""
+    return tuple(file.load(path) for path in SHIPPED if path.exists())
+
+
 def recorded() -> Record | None:
-    """The shipped record of an H200; None if there is none."""
-    return file.load(SHIPPED) if SHIPPED.exists() else None
+    """The first shipped record; None if there is none."""
+    return next(iter(shipped()), None)
 
 
 def own_folder() -> Path:
@@ -44,8 +50,8 @@ class Entry:
 
     @property
     def label(self) -> str:
-        """Its name in a control."""
-        return f"{self.record.gpu.removeprefix('NVIDIA ')} · {self.origin}"
+        """Its name in a control: "NVIDIA H100 80GB HBM3" is called "H100"."""
+        return f"{re.sub(r'^NVIDIA | [0-9]+GB HBM[^ ]+$', '', self.record.gpu)} · {self.origin}"
 
     @property
     def source(self) -> str:
@@ -63,8 +69,7 @@ def entries() -> tuple[list[Entry], dict[str, str]]:
             found.append(Entry(f"here:{path.name}", _loaded(path, status.st_mtime_ns, status.st_size), HERE))
         except (file.RecordFileError, OSError) as error:
             refused[path.name] = str(error)
-    if record := recorded():
-        found.append(Entry(f"recorded:{SHIPPED.name}", record, RECORDED))
+    found += [Entry(f"recorded:{file_name(record.gpu)}", record, RECORDED) for record in shipped()]
     return found, refused
 
 

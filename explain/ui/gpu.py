@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import streamlit as st
 
 from explain.engine import engine
@@ -11,15 +13,14 @@ from explain.ui.address import returned
 KEY, CHOSEN = "gpu", "the reader's GPU"
 
 
-def gpu_choice(label: str = "GPU", without: str = "") -> Gpu:
+def gpu_choice(label: str = "GPU", without: Collection[str] = ()) -> Gpu:
     """A control that chooses a GPU, one for all pages, kept in the address. It starts with this machine's GPU if known.
 
     Streamlit forgets a control when the page changes, so the choice is kept in the session too. A part of a page that
-    has nothing to say of one GPU is `without` it, and leaves the other pages' choice as it is.
+    has nothing to say of some GPUs is `without` them, and leaves the other pages' choice as it is.
     """
-    options = [name for name in GPUS if name != without]
-    status = engine().device_if_known()
-    here = known_as(status.gpu) if status else None
+    options = [name for name in GPUS if name not in without]
+    here = _here()
     own = next(one for one in (here, DEFAULT, *options) if one in options)
     kept = own if returned() else st.session_state.get(CHOSEN, own)
     asked = st.query_params.get(KEY)
@@ -34,3 +35,15 @@ def gpu_choice(label: str = "GPU", without: str = "") -> Gpu:
         format_func=lambda name: f"{name} (this machine)" if name == here else name,
     )  # fmt: skip
     return GPUS[chosen]
+
+
+def chosen_instead() -> str | None:
+    """The GPU that the reader chose, on this page or another one, instead of the one that pages start with."""
+    chosen = st.query_params.get(KEY) or st.session_state.get(CHOSEN)
+    return None if chosen == (_here() or DEFAULT) else chosen
+
+
+def _here() -> str | None:
+    """This machine's GPU; None if it is not known."""
+    status = engine().device_if_known()
+    return known_as(status.gpu) if status else None

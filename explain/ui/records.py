@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import streamlit as st
 
+from explain.gpus import known_as
 from explain.records import file, registry
 from explain.records.registry import Entry
 from explain.ui.address import here
+from explain.ui.gpu import chosen_instead
 
 SHOWN, YOURS = "records shown", "records of yours"
 
@@ -28,7 +30,7 @@ def records_choice(*beside: Callable[[], None]) -> list[Entry]:
     key = choice()
     if options and not set(st.session_state.get(key) or ()) & set(options):
         before = [one for one in st.session_state.get(SHOWN, ()) if one in options]
-        st.session_state[key] = before or [next(iter(options))]
+        st.session_state[key] = before or [opening(options)]
     with st.container(horizontal=True, vertical_alignment="bottom", key="records"):
         if options:
             st.pills(
@@ -46,6 +48,13 @@ def records_choice(*beside: Callable[[], None]) -> list[Entry]:
     chosen = [options[one] for one in options if one in (st.session_state.get(key) or ())]
     st.session_state[SHOWN] = [one.key for one in chosen]
     return chosen
+
+
+def opening(records: Mapping[str, Entry]) -> str:
+    """The key of the record that a page opens on: the first one, or of the GPU that the reader chose instead."""
+    chosen = chosen_instead()
+    own = (key for key, one in records.items() if chosen and known_as(one.record.gpu) == chosen)
+    return next(own, next(iter(records)))
 
 
 def records_there() -> dict[str, Entry]:

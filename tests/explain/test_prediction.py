@@ -11,7 +11,8 @@ from explain.chapters.sweeps.model import PAIR
 from explain.device.measurement import Timing
 from explain.experiment import Experiment
 from explain.gpus import GPUS
-from explain.prediction import fitted, programs
+from explain.prediction import Model, fitted, programs
+from explain.records import registry
 from explain.records.model import Point, Record
 from tests.explain.records.made import SHIPPED
 
@@ -32,15 +33,15 @@ def record(factors: dict[int, float] | None = None) -> Record:
 
 def test_a_gpu_that_follows_the_model_is_predicted():
     model = fitted(record())
-    assert model.worst.factor < 1.2
+    assert model.tests[0].worst.factor < 1.2
     assert len(model.points) == len(RUNS)
 
 
 def test_no_point_is_fitted_to_itself():
     plain, slowed = fitted(record()), fitted(record({3: 10.0}))
     assert slowed.points[3].seconds == plain.points[3].seconds
-    assert slowed.worst.experiment == RUNS[3]
-    assert slowed.worst.factor == pytest.approx(10, rel=0.2)
+    assert slowed.tests[0].worst.experiment == RUNS[3]
+    assert slowed.tests[0].worst.factor == pytest.approx(10, rel=0.2)
 
 
 def test_another_gpu_scales_with_its_bandwidth():
@@ -85,8 +86,51 @@ def test_the_shipped_record_is_predicted_with_a_known_error():
     model = fitted(SHIPPED)
     timed = [point for point in SHIPPED.points.values() if isinstance(point.timing, Timing)]
     assert 0.95 * len(timed) <= len(model.points) <= len(timed)
-    assert 1 < model.median < 1.25
-    assert model.worst.factor > model.median
+    (left_out,) = model.tests
+    assert 1 < left_out.median < 1.25
+    assert left_out.worst.factor > left_out.median
+
+
+def test_another_gpus_record_tests_the_model():
+    model = fitted(*registry.shipped())
+    assert model is not None
+    elsewhere, own = model.tests
+    other = registry.shipped()[1]
+    assert (elsewhere.gpu, own.gpu) == ("H100", "H200")
+    for one in elsewhere.points:
+        assert one.measured == other.point(one.experiment).seconds
+        assert one.seconds == model.seconds(one.experiment, GPUS["H100"])
+    timed = [point for point in other.points.values() if point.timing]
+    assert 0.95 * len(timed) <= len(elsewhere.points) <= len(timed)
+    assert 1 < elsewhere.median < 1.15
+    assert elsewhere.worst.factor < 2
+    assert elsewhere.told in model.told(own.experiment for own in own.points)
+    assert own.told in model.told([Experiment.of("flash_attention", {"seq_len": 96})])  # scaled from no recorded time
+
+
+def test_a_wrong_bandwidth_of_the_other_gpu_is_seen(monkeypatch):
+    def largest() -> float:
+        """The error of the softmax that moves most bytes: HBM limits it."""
+        points = Model(model.gpu, model.fitted, model.points, model.others).tests[0].points
+        own = [point for point in points if point.experiment.kernel == "softmax_row"]
+        return max(own, key=lambda point: point.experiment.traffic.read_bytes).factor
+
+    model = fitted(*registry.shipped())
+    assert model is not None
+    right = GPUS["H100"]
+    assert largest() < 1.1
+    for wrong in (0.7, 1.4):
+        gpu = replace(right, hbm_bytes_per_second=wrong * right.hbm_bytes_per_second)
+        monkeypatch.setattr("explain.prediction.card", {"NVIDIA H100 80GB HBM3": gpu}.get)
+        assert largest() > 1.25
+
+
+def test_a_record_alone_or_twice_is_tested_on_the_times_left_out():
+    for records in ((SHIPPED,), (SHIPPED, SHIPPED)):
+        (only,) = fitted(*records).tests
+        assert only.left_out
+        assert "with that time left out" in fitted(*records).told(RUNS)
+    assert fitted() is None
 
 
 def test_what_is_fitted_is_no_bound_of_the_search_and_no_share_is_above_1():

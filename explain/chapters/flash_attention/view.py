@@ -112,14 +112,14 @@ def _bytes(experiment: Experiment, traces: Sequence[Trace]) -> None:
 @st.fragment
 def _faster_from() -> None:
     """From which N on FlashAttention is faster on the chosen GPU: recorded there, or predicted."""
-    if (recorded := registry.recorded()) is None:
+    if not (shipped := registry.shipped()):
         return
     layout.header("From which length N is FlashAttention faster?")
     told, picture = st.columns([1, 2], gap="large")
     with told:
         gpu = gpu_choice()
     records = tuple(one.record for one in registry.entries()[0] if known_as(one.record.gpu) == gpu.name)
-    if (found := _lengths(gpu, records, recorded)) is None:
+    if (found := _lengths(gpu, records, shipped)) is None:
         return
     answer, drawn, source = found
     with told:
@@ -132,19 +132,20 @@ def _faster_from() -> None:
 
 
 @kept
-def _lengths(gpu: Gpu, records: Sequence[Record], recorded: Record) -> tuple[str, Sequence[str], str] | None:
+def _lengths(gpu: Gpu, records: Sequence[Record], shipped: Sequence[Record]) -> tuple[str, Sequence[str], str] | None:
     """From which N on FlashAttention is faster, its pictures, and where the times come from: the first of `records`
-    that has them, else a prediction from `recorded`; None without either.
+    that has them, else a prediction from the `shipped` ones; None without either.
     """
     measured = next(filter(None, map(lengths.of, records)), None)
-    model = fitted(recorded)
+    model = fitted(*shipped)
     if measured is not None:
         seconds, source = measured.medians, measured.source
         answer = figures.faster(seconds, measured.setting, gpu)
     elif model is not None:
         seconds = lengths.predicted(model, gpu)
         answer = lengths.predicted_answer(seconds, gpu)
-        source = f"{model.told}. To measure your own GPU: `python -m explain measure`"
+        told = model.told(one for kernel in seconds for one in lengths.experiments(kernel))
+        source = f"{told}. To measure your own GPU: `python -m explain measure`"
     else:
         return None
     both = (False, True) if seconds else ()

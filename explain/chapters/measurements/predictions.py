@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Callable
 
 import numpy as np
 import plotly.graph_objects as go
@@ -13,10 +15,16 @@ from explain.figures.labels import unbroken, wrapped
 from explain.figures.numbers import duration, percent, ratio
 from explain.figures.plot import FONT, logarithmic, plot, titled
 from explain.figures.tables import Column, markdown
+from explain.gpus import GPUS
 from explain.kept import kept
-from explain.prediction import Model
+from explain.prediction import Model, Predicted, Test
 from explain.records.model import Record
 from kernels.catalog import KERNELS
+
+NEAR = 2
+"""The factor that the share of good predictions is told for."""
+FAR = 1.25
+"""The factor from which on a prediction counts as off."""
 
 
 @kept
@@ -31,42 +39,74 @@ def unpredicted(model: Model, record: Record) -> str:
 
 
 @kept
-def least_predictable(model: Model) -> str:
-    """The kernel with the largest median error, in a sentence; Markdown."""
-    errors = _errors(model)
-    kernel = next(iter(errors))
+def told(model: Model, test: Test) -> str:
+    """A test's errors, its kernel with the largest median error, and why times on another GPU are off; Markdown."""
+    kernel, (_, median, _) = next(iter(_errors(test).items()))
+    sizes = "Sizes without a recorded time" if test.left_out else f"Sizes recorded on the {model.gpu}"
     return unbroken(
-        f"The kernel with the largest median error, {ratio(errors[kernel][1])}, is **{KERNELS[kernel].title}**."
+        f"**{sizes}.** {test.told}. {percent(test.within(NEAR))} are within {NEAR} ×. The kernel with the largest "
+        f"median error, {ratio(median)}, is **{KERNELS[kernel].title}**."
+        f"{'' if test.left_out else _too_long(model, test)}"
     )
 
 
-def _errors(model: Model) -> dict[str, tuple[int, float, float]]:
+def _too_long(model: Model, test: Test) -> str:
+    """How often a prediction for another GPU is off and too long, and what of both GPUs it took for the reason."""
+    off = [point for point in test.points if point.factor > FAR]
+    own = {point.experiment: point.measured for point in model.points}
+    long = [point for point in off if point.seconds > point.measured and point.experiment in own]
+    if not long:
+        return ""
+
+    def of_own(seconds: Callable[[Predicted], float]) -> str:
+        return ratio(float(np.median([seconds(point) / own[point.experiment] for point in long])))
+
+    bandwidths = ratio(GPUS[model.gpu].hbm_bytes_per_second / GPUS[test.gpu].hbm_bytes_per_second)
+    return (
+        f" {len(off)} times are more than {ratio(FAR)} off. {len(long)} of them are predicted too long: "
+        f"{of_own(lambda point: point.seconds)} the {model.gpu}'s time (median). Measured, they take "
+        f"{of_own(lambda point: point.measured)}. The {model.gpu} has {bandwidths} the bandwidth: the model lets "
+        "bandwidth limit these kernels more than it does."
+    )
+
+
+def untested(model: Model) -> str:
+    """For which GPUs the model's error is not measured, in a sentence."""
+    if len(model.tests) == 1:
+        return "On another GPU the error is not measured: no other was recorded."
+    capabilities = sorted({GPUS[test.gpu].compute_capability for test in model.tests})
+    known = " and ".join(f"{one // 10}.{one % 10}" for one in capabilities)
+    return f"These GPUs have compute capability {known}. On GPUs with another one the error is not measured."
+
+
+def _errors(test: Test) -> dict[str, tuple[int, float, float]]:
     """Of each kernel how many times, their median error and the worst; the largest median error first."""
-    errors = {}
-    for kernel in model.fitted:
-        factors = [point.factor for point in model.points if point.experiment.kernel == kernel]
-        errors[kernel] = (len(factors), float(np.median(factors)), max(factors))
+    factors = defaultdict(list)
+    for point in test.points:
+        factors[point.experiment.kernel].append(point.factor)
+    errors = {kernel: (len(own), float(np.median(own)), max(own)) for kernel, own in factors.items()}
     return dict(sorted(errors.items(), key=lambda item: -item[1][1]))
 
 
 @kept
 def prediction_table(model: Model) -> str:
-    """The model's error for each kernel, the worst first, with what was fitted, as Markdown: no overhead where no time
-    shows one, "≥" before a share that the times do not need.
+    """The errors of each of the model's tests for each kernel, the worst first, with what was fitted, as Markdown: no
+    overhead where no time shows one, "≥" before a share that the times do not need.
     """
-    rows = []
-    for kernel, errors in _errors(model).items():
+    tests, rows = [_errors(test) for test in model.tests], []
+    for kernel in dict.fromkeys(kernel for errors in tests for kernel in errors):
         fit = model.fitted[kernel]
         overhead, *shares = fit.needed
         both = [
             f"{'' if needed else '≥ '}{percent(share, 0 if share >= 0.1 else 1)}"
             for needed, share in zip(shares, (fit.e_bytes, fit.e_flops), strict=True)
         ]
-        rows.append((KERNELS[kernel].title, *errors, duration(fit.overhead) if overhead else None, *both))
-    columns = (
-        "kernel", Column("times"), Column("median error", ratio), Column("worst error", ratio), Column("overhead", str),
-        Column("of the bandwidth", str), Column("of the peak", str),
-    )  # fmt: skip
+        found = (one for errors in tests for one in errors.get(kernel, (None,) * 3))
+        rows.append((KERNELS[kernel].title, *found, duration(fit.overhead) if overhead else None, *both))
+    columns: list[str | Column] = ["kernel"]
+    for test in model.tests:
+        columns += [Column(f"{test.gpu}: times"), Column("median error", ratio), Column("worst error", ratio)]
+    columns += [Column("overhead", str), Column("of the bandwidth", str), Column("of the peak", str)]
     return markdown(columns, rows)
 
 
@@ -79,11 +119,11 @@ _FAMILIES = {
 
 
 @kept
-def predicted_chart(model: Model) -> go.Figure:
-    """Each recorded time over the time that the model predicts without it; on the diagonal both are equal."""
+def predicted_chart(test: Test) -> go.Figure:
+    """Each recorded time of a test over the time that is predicted without it; on the diagonal both are equal."""
     figure = plot()
     for place, (family, (name, symbol)) in enumerate(_FAMILIES.items(), start=1):
-        own = [point for point in model.points if point.experiment.entry.family == family]
+        own = [point for point in test.points if point.experiment.entry.family == family]
         figure.add_scatter(
             x=[point.seconds for point in own], y=[point.measured for point in own], mode="markers",
             name=name,
@@ -91,13 +131,13 @@ def predicted_chart(model: Model) -> go.Figure:
             text=[f"{p.experiment.entry.title}, {sizes(p.experiment)}: {ratio(p.factor)}" for p in own],
             hovertemplate="%{text} off<extra></extra>",
         )  # fmt: skip
-    low, high = (edge(s for p in model.points for s in (p.measured, p.seconds)) for edge in (min, max))
+    low, high = (edge(s for p in test.points for s in (p.measured, p.seconds)) for edge in (min, max))
     figure.add_scatter(
         x=[low, high], y=[low, high], mode="lines", name="predicted = measured", hoverinfo="skip",
         line={"color": palette.mid("slate"), "dash": "dash", "width": 2},
     )  # fmt: skip
     marks = [10.0**power for power in range(-6, 1) if low / 3 < 10.0**power < 3 * high]
-    worst, off = model.worst, f"{ratio(model.worst.factor)} off"
+    worst, off = test.worst, f"{ratio(test.worst.factor)} off"
     figure.add_annotation(
         x=math.log10(worst.seconds), y=math.log10(worst.measured), ax=0, arrowhead=2,
         ay=-60 if worst.measured > worst.seconds else 60, arrowcolor=palette.mid("slate"), font={"size": FONT},
@@ -111,5 +151,5 @@ def predicted_chart(model: Model) -> go.Figure:
         height=480, margin={"l": 8, "r": 8, "t": 36, "b": 8}, hovermode="closest",
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
     )  # fmt: skip
-    titled(figure, f"Half of the predicted times are within {ratio(model.median)} of the measured ones")
+    titled(figure, f"{test.gpu}: half of the predicted times are within {ratio(test.median)} of the measured ones")
     return figure

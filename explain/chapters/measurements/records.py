@@ -82,7 +82,8 @@ def sources_table(example: Experiment, shown: Sequence[Entry], model: Model | No
         f"{moved(read)} from HBM" if read else None,
         f"on {plain(one.record.gpu)}" if one else None,
     )
-    guesses = ((gpu, model.seconds(example, gpu)) for gpu in GPUS.values() if gpu.name != model.gpu) if model else ()
+    recorded = {test.gpu for test in model.tests} if model else set()
+    guesses = ((gpu, model.seconds(example, gpu)) for gpu in GPUS.values() if gpu.name not in recorded) if model else ()
     guess = next((f"{duration(seconds)} on an {gpu.name}" for gpu, seconds in guesses if seconds is not None), None)
     rows = (
         ("formula", "formula", "bytes and FLOPs, computed from the sizes",

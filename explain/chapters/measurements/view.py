@@ -10,8 +10,6 @@ import streamlit as st
 from explain.chapters.measurements import exercises, limits, points, predictions, records
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
-from explain.figures.labels import unbroken
-from explain.figures.numbers import percent
 from explain.gpus import card
 from explain.prediction import fitted
 from explain.records import file, registry
@@ -52,8 +50,6 @@ FITTED = (
     "Overhead: the time that does not grow with bytes and FLOPs; – where the times show none. A share with ≥ may be "
     "larger: the times are fitted as well without it. No share can be above 100%."
 )
-NEAR = 2
-"""The factor that the share of good predictions is told for."""
 ONE_GPU = "**The vertical mark** is the datasheet's rate, where it states one. The percentage is the share reached."
 MORE_GPUS = "**The percentage** is the share of the datasheet's rate that is reached, where it states one."
 INTRODUCTION = """
@@ -79,9 +75,8 @@ def _show_outdated() -> None:
 
 @repeated
 def _sources(shown: Sequence[Entry]) -> None:
-    record = registry.recorded()
     with st.container(key="numbers of sources", gap="small"):
-        st.markdown(records.sources_table(EXAMPLE, shown, fitted(record) if record else None))
+        st.markdown(records.sources_table(EXAMPLE, shown, fitted(*registry.shipped())))
         st.caption(f"Each example: {EXAMPLE.entry.title}, {points.sizes(EXAMPLE)}")
 
 
@@ -232,10 +227,10 @@ def own_gpu(shown: Sequence[Entry]) -> None:
 
 
 def predicted() -> None:
-    """The model that predicts times for GPUs without a record, and its error on the shipped record."""
-    if (record := registry.recorded()) is None or (model := fitted(record)) is None:
+    """The model that predicts times for GPUs without a record, and its errors on each shipped record."""
+    if (record := registry.recorded()) is None or (model := fitted(*registry.shipped())) is None:
         return
-    timed = sum(point.timing is not None for point in record.points.values())
+    tests = "\n\n".join(predictions.told(model, test) for test in model.tests)
     with layout.part(
         "Predicted times, and how wrong they are",
         "For a GPU without a record, the pages predict times:\n\n**overhead + max(bytes ÷ bandwidth, FLOPs ÷ peak) ÷ "
@@ -246,14 +241,11 @@ def predicted() -> None:
         f"{model.gpu}\n\n"
         f"A time that was recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So a kernel that "
         "is slower than its model stays slower.\n\n"
-        f"**How wrong is it?** {len(model.points)} of {timed} recorded times are predicted, each from its kernel's "
-        "other times: "
-        f"{unbroken(model.errors)}. {percent(model.within(NEAR))} are within {NEAR} ×. "
-        f"{predictions.least_predictable(model)}\n\n"
-        f"{predictions.unpredicted(model, record)}\n\n"
-        "On another GPU the error is not measured: no other was recorded.",
+        f"**How wrong is it?**\n\n{tests}\n\n{predictions.untested(model)}\n\n"
+        f"{predictions.unpredicted(model, record)}",
     ):
-        chart(predictions.predicted_chart(model), "predicted and measured times")
+        for test in model.tests:
+            chart(predictions.predicted_chart(test), f"predicted and measured times, {test.gpu}")
         with st.expander("Each kernel's error, and what was fitted"), st.container(key="numbers of predictions"):
             st.caption(FITTED)
             st.markdown(predictions.prediction_table(model))

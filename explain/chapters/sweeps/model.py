@@ -244,9 +244,10 @@ def of_point(point: Point) -> Reading:
 @kept
 def predicted(sweep: Sweep, model: Model, gpu: Gpu) -> tuple[Reading, ...]:
     """The sweep's times on a GPU, predicted; kernels that the model does not know are left out."""
-    times = ((experiment, model.seconds(experiment, gpu)) for experiment in sweep.experiments)
+    times = [(experiment, model.seconds(experiment, gpu)) for experiment in sweep.experiments]
+    told = model.told(one for one, seconds in times if seconds is not None)
     return tuple(
-        Reading(one, "predicted", {}, formula(one).flops, seconds, "", model.told)
+        Reading(one, "predicted", {}, formula(one).flops, seconds, "", told)
         for one, seconds in times
         if seconds is not None
     )

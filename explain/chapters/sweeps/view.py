@@ -20,7 +20,7 @@ from explain.engine import engine
 from explain.experiment import ParameterError
 from explain.figures.numbers import fixed, percent
 from explain.figures.plot import titled
-from explain.gpus import Gpu, card
+from explain.gpus import Gpu, card, known_as
 from explain.kept import kept
 from explain.prediction import Model, fitted
 from explain.records import registry
@@ -31,7 +31,7 @@ from explain.ui.controls import in_words, pick
 from explain.ui.exercises import ask
 from explain.ui.follow import follow, on_request
 from explain.ui.gpu import gpu_choice
-from explain.ui.records import another_record, records_there
+from explain.ui.records import another_record, opening, records_there
 from explain.ui.repeat import repeated
 from kernels.catalog import KERNELS, TAUGHT
 from kernels.parameters import Value
@@ -168,7 +168,7 @@ def sweep_readings(sweep: Sweep) -> Shown:
     if "witness" not in st.session_state:  # the page opens
         st.session_state[CHOSEN] = {ready: st.query_params.get("witness")}
     before = st.session_state[CHOSEN].get(ready)
-    st.session_state["witness"] = before if before in names else next(iter(names))
+    st.session_state["witness"] = before if before in names else opening(records) if records else next(iter(names))
     with (
         st.expander(f"Source: {names[st.session_state['witness']]}"),
         st.container(horizontal=True, vertical_alignment="bottom"),
@@ -215,21 +215,24 @@ def choose_source(ready: bool, key: str) -> None:
 
 
 def _predicted(sweep: Sweep, model: Model) -> Shown:
-    """Predicted times on the GPU that the reader chooses among those without a record; says why a time is missing."""
-    gpu = gpu_choice(without=model.gpu)
+    """Predicted times on the GPU that the reader chooses among those without a shipped record of the sweep; says why a
+    time is missing.
+    """
+    measured = (known_as(record.gpu) for record in registry.shipped() if recorded(sweep, record))
+    gpu = gpu_choice(without={model.gpu, *filter(None, measured)})
     for why in dict.fromkeys(model.refusal(one, gpu) for one in sweep.experiments):
         if why:
             st.info(f"{why} Choose another GPU or another sweep.", icon=":material/info:")
     found = predicted(sweep, model, gpu)
     if found:
-        layout.prose(f"**Predicted, not measured.** Tested on the {model.gpu}'s recorded times: {model.errors}.")
-    return _shown(sweep, found, len(sweep.experiments), f"{gpu.name}, {model.told}", "", gpu.name)
+        layout.prose(f"**Predicted, not measured.** {model.test(one.experiment for one in found).told}.")
+    source = f"{gpu.name}, {next((one.source for one in found), '')}"
+    return _shown(sweep, found, len(sweep.experiments), source, "", gpu.name)
 
 
 def _model() -> Model | None:
-    """The model that predicts times, fitted to the shipped record; None without one."""
-    record = registry.recorded()
-    return fitted(record) if record else None
+    """The model that predicts times, fitted to a shipped record; None without one."""
+    return fitted(*registry.shipped())
 
 
 def _progress(sweep: Sweep, witness: str) -> None:

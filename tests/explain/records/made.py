@@ -9,8 +9,8 @@ from explain.experiment import Experiment
 from explain.records import file, registry
 from explain.records.model import Origin, Point, Record, Roof
 
-SHIPPED = file.load(registry.SHIPPED)
-"""Not made up: the record that comes with the app."""
+SHIPPED = file.load(registry.SHIPPED[0])
+"""Not made up: the first record that comes with the app."""
 WHERE = Provenance("NVIDIA Test 1", "1", "13.0", "2", "3", "3.11", "2026-01-01")
 EXPERIMENT = Experiment.of("softmax_online")
 TIMING = Timing(80.0, 1.0, 0.9, 1.1, 50, "fake")

@@ -6,15 +6,15 @@ import hashlib
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from explain.experiment import Experiment
+from explain.gpus import card
 from explain.plain import made as made_of
 from explain.plain import plain
-from explain.records import file
+from explain.records import file, registry
 from explain.records.model import Point
 from tests.explain.records import made
 
@@ -148,12 +148,11 @@ def test_a_count_that_an_older_tilescope_did_not_know_is_none():
     assert point.counters.cold.time_ns == 1000
 
 
-def test_the_shipped_record_is_whole_and_its_copies_passed():
-    from explain.records import registry
-
-    record = registry.recorded()
-    assert record.gpu == "NVIDIA H200"
-    assert Path(registry.SHIPPED).name == registry.file_name(record.gpu)
+@pytest.mark.parametrize("path", registry.SHIPPED, ids=lambda path: path.stem)
+def test_a_shipped_record_is_whole_and_its_copies_passed(path):
+    record = file.load(path)
+    assert path.name == registry.file_name(record.gpu)
+    assert card(record.gpu) is not None
     counted = [point.counters for point in record.points.values() if point.counters]
     assert len(counted) >= 39
     assert all(one.copy.passed for one in counted)

@@ -17,7 +17,8 @@ from explain.chapters.memory_hierarchy import figures as memory
 from explain.compile.cost import Cost, LaunchCost
 from explain.experiment import Experiment
 from explain.figures import numbers
-from explain.gpus import GPUS, known_as
+from explain.gpus import GPUS, card, known_as
+from explain.records import registry
 from explain.run_experiment import run_traced
 from explain.trace.model import Scalar, Trace
 
@@ -130,7 +131,12 @@ def test_latencies_rise_from_level_to_level_and_name_their_source():
         ]
         assert cycles == sorted(cycles)
         assert all(latency.source for latency in gpu.latencies.values())
-    assert "python -m explain record latency" in GPUS["H200"].latencies["hbm"].source
+    for record in registry.shipped():
+        known = card(record.gpu)
+        assert known is not None
+        for latency in known.latencies.values():
+            assert latency.source.startswith(f"measured on an {record.gpu}, ")
+            assert f"python -m explain record latency --name {known.name.lower()}" in latency.source
 
 
 def test_a_gpu_is_known_by_its_drivers_name():

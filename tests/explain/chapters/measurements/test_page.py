@@ -17,8 +17,9 @@ from explain.chapters.measurements import exercises, limits, points, predictions
 from explain.compile.service import compiler
 from explain.engine import DeviceStatus, Engine
 from explain.figures.labels import text_width
-from explain.figures.numbers import duration, moved, si
+from explain.figures.numbers import duration, moved, ratio, si
 from explain.figures.plot import FONT
+from explain.gpus import GPUS
 from explain.prediction import fitted
 from explain.records import file, registry
 from explain.records.model import Point, Record
@@ -128,17 +129,27 @@ def test_each_source_says_something_of_the_same_run():
 
 
 def test_every_predicted_time_is_drawn_and_the_worst_kernel_is_named():
-    model = fitted(SHIPPED)
+    model = fitted(*registry.shipped())
     assert model is not None
-    points = [trace for trace in predictions.predicted_chart(model).data if trace.mode == "markers"]
-    assert sum(len(trace.x) for trace in points) == len(model.points)
-    assert len({trace.marker.symbol for trace in points}) == len(points)
+    for test in model.tests:
+        points = [trace for trace in predictions.predicted_chart(test).data if trace.mode == "markers"]
+        assert sum(len(trace.x) for trace in points) == len(test.points)
+        assert len({trace.marker.symbol for trace in points}) == len(points)
     rows = predictions.prediction_table(model).splitlines()[2:]
+    assert len(rows) == len(model.fitted)
     medians = [float(row.split("|")[3].split()[0]) for row in rows]
     assert medians == sorted(medians, reverse=True)
-    said = predictions.least_predictable(model).replace("\u00a0", " ")
+    said = predictions.told(model, model.tests[0]).replace("\u00a0", " ")
     assert rows[0].split("|")[1].strip() in said
     assert rows[0].split("|")[3].strip() in said
+
+
+def test_what_is_predicted_too_long_is_told_with_both_gpus_bandwidths():
+    model = fitted(*registry.shipped())
+    assert model is not None
+    elsewhere, own = (predictions.told(model, test).replace("\u00a0", " ") for test in model.tests)
+    assert f"{ratio(GPUS['H200'].hbm_bytes_per_second / GPUS['H100'].hbm_bytes_per_second)} the bandwidth" in elsewhere
+    assert "bandwidth" not in own
 
 
 def test_tensor_cores_are_told_of_kernels_with_a_matmul_only():
@@ -198,7 +209,7 @@ def test_what_is_out_of_date_is_marked_and_can_be_seen_alone():
 
 def test_a_press_shows_the_rows_that_are_out_of_date(monkeypatch):
     record = with_one_out_of_date()
-    monkeypatch.setattr(registry, "recorded", lambda: record)
+    monkeypatch.setattr(registry, "shipped", lambda: (record,))
     test = page("measurements")
     next(button for button in test.button if button.label == "Show what is out of date").click().run()
     shown = [registry.Entry("a", record, registry.RECORDED)]
@@ -235,8 +246,9 @@ def test_times_without_a_second_one_of_their_kernel_are_named():
 def test_no_share_above_100_percent_and_no_overhead_where_none_shows():
     model = fitted(SHIPPED)
     assert model is not None
-    assert model.within(model.median) >= 0.5
-    assert model.within(model.worst.factor) == 1 > model.within(0.99 * model.worst.factor)
+    (left_out,) = model.tests
+    assert left_out.within(left_out.median) >= 0.5
+    assert left_out.within(left_out.worst.factor) == 1 > left_out.within(0.99 * left_out.worst.factor)
     for row in predictions.prediction_table(model).splitlines()[2:]:
         *_, overhead, bandwidth, peak = (cell.strip() for cell in row.strip("|").split("|"))
         fit = next(fit for name, fit in model.fitted.items() if KERNELS[name].title == row.split("|")[1].strip())
@@ -285,6 +297,15 @@ def test_the_row_that_spills_most_is_the_one_that_is_named():
                 assert f"in {sum(map(bool, spilled.values()))} of {len(spilled)} counted" in told.told
 
 
+def test_every_shipped_record_can_be_shown_and_the_chosen_gpus_is_at_once():
+    every = {f"recorded:{path.name}" for path in registry.SHIPPED}
+    for query, first in ({}, registry.SHIPPED[0]), ({"gpu": "H100"}, registry.SHIPPED[1]):
+        test = page("measurements", **query)
+        assert test.pills[0].value == [f"recorded:{first.name}"]
+        assert f"recorded · {file.load(first).gpu}" in texts(test)
+        assert set(every) == {entry.key for entry in registry.entries()[0]}
+
+
 def test_a_readers_file_is_compared_and_gone_when_it_is_forgotten():
     test = bring(page("measurements"), file.written(other()))
     assert test.pills[0].value == ["recorded:h200.json", registry.uploaded(file.written(other())).key]
@@ -300,7 +321,7 @@ def test_a_file_that_cannot_be_believed_is_refused_with_the_reason():
     data = file.written(other())
     test = bring(page("measurements"), data.replace(b"4096", b"4095", 1))
     assert [error.value for error in test.error if "gpu.json" in error.value]
-    assert len(test.pills[0].options) == 1
+    assert len(test.pills[0].options) == len(registry.SHIPPED)
 
 
 def test_a_file_of_this_machine_comes_first_and_a_broken_one_is_named():
@@ -308,14 +329,14 @@ def test_a_file_of_this_machine_comes_first_and_a_broken_one_is_named():
     file.save(registry.own_folder() / "other-9.json", other())
     (registry.own_folder() / "half.json").write_bytes(b'{"format": "tilescope-record"')
     test = page("measurements")
-    assert [option.partition(" ·")[0] for option in test.pills[0].options] == ["Other 9", "H200"]
+    assert [option.partition(" ·")[0] for option in test.pills[0].options] == ["Other 9", "H200", "H100"]
     assert test.pills[0].value == ["here:other-9.json"]
     assert "NVIDIA Other 9" in texts(test)
     assert "half.json" in test.warning[0].value
 
 
 def test_without_any_record_the_page_says_how_to_make_one(monkeypatch):
-    monkeypatch.setattr(registry, "recorded", lambda: None)
+    monkeypatch.setattr(registry, "shipped", tuple)
     assert "python -m explain measure" in page("measurements").info[0].value
 
 

@@ -15,6 +15,7 @@ from explain.chapters.speed.rungs import CLIMB, RUNGS, TOP
 from explain.counters.stalls import Stalls
 from explain.engine import DeviceStatus, Engine
 from explain.experiment import Experiment
+from explain.gpus import known_as
 from explain.records import registry
 from explain.records.model import Origin, Point
 from explain.ui import follow
@@ -161,15 +162,19 @@ def test_settings_are_shown_as_timed_or_as_compiled(file, monkeypatch, tmp_path)
 
 def test_a_first_call_is_shown_from_a_record(file, monkeypatch):
     monkeypatch.undo()
-    measured = lengths.of(registry.recorded())
-    flash = measured.by_kernel["flash_attention"][measured.lengths[0]]
-    said = texts(page("speed", view="Tuning"))
-    assert f"**{float(f'{flash.first_call_ms / flash.median_ms:.1g}'):,.0f}**" in said
+    for record in registry.shipped():
+        measured = lengths.of(record)
+        flash = measured.by_kernel["flash_attention"][measured.lengths[0]]
+        said = texts(page("speed", view="Tuning", gpu=str(known_as(record.gpu))))
+        assert f"**{float(f'{flash.first_call_ms / flash.median_ms:.1g}'):,.0f}**" in said
+        assert f"recorded · {record.gpu}" in said
 
 
-def test_the_crossing_is_answered_from_a_record():
-    measured = lengths.of(registry.recorded())
-    said = texts(page("flash_attention"))
+@pytest.mark.parametrize("record", registry.shipped(), ids=lambda record: record.gpu)
+def test_the_crossing_is_answered_from_a_record(record):
+    measured = lengths.of(record)
+    said = texts(page("flash_attention", gpu=str(known_as(record.gpu))))
+    assert f"recorded · {record.gpu}" in said
     assert f"**N = {measured.crossing.first:,.0f}**" in said
     assert f"N ≈ {measured.crossing.x:,.0f}" in said
 

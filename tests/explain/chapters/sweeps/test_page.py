@@ -161,16 +161,29 @@ def test_a_readers_own_file_has_a_say_where_it_has_points_of_the_sweep(here):
     assert "Test 1 · your file: " in texts(other)
 
 
+def test_the_page_opens_on_the_record_of_the_gpu_that_the_reader_chose(here):
+    assert source(page("sweeps")) == source(page("sweeps", gpu="H200")) == "recorded:h200.json"
+    test = page("sweeps", gpu="H100")
+    assert source(test) == "recorded:h100-80gb-hbm3.json"
+    assert "recorded · NVIDIA H100" in texts(test)
+    assert len(plots(test)) == 3
+    assert source(page("sweeps", gpu="A100")) == "recorded:h200.json"
+
+
 def test_a_prediction_is_of_a_gpu_without_a_record_and_says_why_there_is_none(here):
     for gpu in ("H200", "A100"):
         test = page("sweeps", witness="predicted", gpu=gpu)
         assert "Predicted, not measured" in texts(test)
-        assert "H200" not in test.button_group(key="gpu").options
+        assert not {"H200", "H100"} & set(test.button_group(key="gpu").options)
+        assert "Tested on the H100's" in texts(test)
         assert len(plots(test)) == 1
     first = page("sweeps", witness="predicted")
     assert CHOSEN not in first.session_state  # other pages open on their own GPU
-    first.button_group(key="gpu").set_value("H100").run()
-    assert first.session_state[CHOSEN] == "H100"
+    first.button_group(key="gpu").set_value("RTX 4090").run()
+    assert first.session_state[CHOSEN] == "RTX 4090"
+    own = page("sweeps", witness="predicted", sweep=ui.OWN)  # of sizes that no record has
+    assert "H100" in own.button_group(key="gpu").options
+    assert "with that time left out" in texts(own)
     old = page("sweeps", witness="predicted", gpu="T4")
     assert not plots(old)
     assert ["compute capability 8.0" in info.value for info in old.info] == [True]
@@ -213,7 +226,7 @@ def test_another_level_changes_the_bytes(here):
 
 
 def test_without_any_record_the_formula_speaks_and_the_roofline_says_what_it_needs(here, monkeypatch):
-    monkeypatch.setattr(registry, "recorded", lambda: None)
+    monkeypatch.setattr(registry, "shipped", tuple)
     test = page("sweeps")
     assert len(plots(test)) == 1  # without times there is no roofline
     assert "N<sup>2.00</sup>" in texts(test)
@@ -291,5 +304,5 @@ def test_a_point_that_is_left_out_is_told_once(here):
 
 def test_a_record_without_some_points_says_how_many_there_are(here, monkeypatch):
     some = {key: point for key, point in SHIPPED.points.items() if '"seq_len":128' in key}
-    monkeypatch.setattr(registry, "recorded", lambda: replace(SHIPPED, points=some))
+    monkeypatch.setattr(registry, "shipped", lambda: (replace(SHIPPED, points=some),))
     assert "4 of 32 points" in texts(page("sweeps"))

@@ -137,13 +137,16 @@ def predicted_chart(test: Test) -> go.Figure:
         line={"color": palette.mid("slate"), "dash": "dash", "width": 2},
     )  # fmt: skip
     marks = [10.0**power for power in range(-6, 1) if low / 3 < 10.0**power < 3 * high]
-    worst, off = test.worst, f"{ratio(test.worst.factor)} off"
-    figure.add_annotation(
-        x=math.log10(worst.seconds), y=math.log10(worst.measured), ax=0, arrowhead=2,
-        ay=-60 if worst.measured > worst.seconds else 60, arrowcolor=palette.mid("slate"), font={"size": FONT},
-        text="<br>".join([*wrapped(worst.experiment.entry.title, 260, FONT), off]),
-    )  # fmt: skip
     edges = [math.log10(low / 1.5), math.log10(1.5 * high)]
+    worst, off = test.worst, f"{ratio(test.worst.factor)} off"
+    above = worst.measured > worst.seconds  # the corner on its side of the diagonal is empty
+    near, far = (edges[0] + share * (edges[1] - edges[0]) for share in (0.03, 0.97))
+    figure.add_annotation(
+        x=math.log10(worst.seconds), y=math.log10(worst.measured), arrowhead=2, arrowcolor=palette.mid("slate"),
+        axref="x", ax=near if above else far, xanchor="left" if above else "right",
+        ayref="y", ay=far if above else near, yanchor="top" if above else "bottom",
+        text="<br>".join([*wrapped(worst.experiment.entry.title, 180, FONT), off]), font={"size": FONT},
+    )  # fmt: skip
     texts = {mark: duration(mark) for mark in marks}
     figure.update_xaxes(**logarithmic("predicted time", texts), range=edges)
     figure.update_yaxes(**logarithmic("measured time", texts), range=edges)
@@ -151,5 +154,6 @@ def predicted_chart(test: Test) -> go.Figure:
         height=480, margin={"l": 8, "r": 8, "t": 36, "b": 8}, hovermode="closest",
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
     )  # fmt: skip
-    titled(figure, f"{test.gpu}: half of the predicted times are within {ratio(test.median)} of the measured ones")
+    how = f"{test.gpu}, each time left out" if test.left_out else test.gpu
+    titled(figure, f"{how}: half of the predicted times are within {ratio(test.median)}")
     return figure

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import pairwise
 from typing import Any
 
 from explain.chapters.flash_attention.algorithm import shortened
@@ -282,7 +281,7 @@ def crossing_chart(seconds: Mapping[str, Mapping[int, float]], predicted: bool, 
 
     Both axes are logarithmic. Predicted speedups are dashed. `narrow` is for a phone: every second N, the longest last.
     """
-    top, high, step, row = 40.0, 200.0, 62.0 if narrow else 92.0, 24.0
+    top, high, step, row = 48.0, 200.0, 62.0 if narrow else 92.0, 24.0
     if narrow:
         seconds = {name: {n: own[n] for n in [*own][::-2][::-1]} for name, own in seconds.items()}
     (standard, slow), (flash, fast) = seconds.items()
@@ -307,13 +306,17 @@ def crossing_chart(seconds: Mapping[str, Mapping[int, float]], predicted: bool, 
         text(left - apart, height(1.0) + 5, "1: equal", anchor="end", faint=True),
         f'<polyline points="{points}" fill="none" stroke="{css(hue)}" stroke-width="3"{dashes}/>',
     ]
-    following = dict(pairwise(gains))
-    for n, at in x.items():
-        steep = gains.get(following.get(n, 0), 0.0) > 1.3 * gains[n]  # the next point's line would cross its number
-        above = gains[n] >= 1 and not steep
+    y = [height(gain) for gain in gains.values()]
+    for number, (n, at) in enumerate(x.items()):
+        beside = {-8: y[max(number - 1, 0)], 8: y[min(number + 1, len(y) - 1)]}
+        rises = {side: (y[number] - other) / step for side, other in beside.items()}
+        higher, lower = ([side for side, rise in rises.items() if sign * rise > 0.4] for sign in (1, -1))
+        above = bool(lower) or (gains[n] >= 1 and not higher)  # a steep line crosses a number on its side of the dot
+        aside = -higher[0] if higher and lower else 0
+        anchor = {-8: "end", 0: "middle", 8: "start"}[aside]
         drawn += [
             circle(at, height(gains[n]), 6, css(hue), title=f"N = {counted(n)}: {ratio(gains[n])}"),
-            text(at, height(gains[n]) + (-12 if above else 24), ratio(gains[n]), anchor="middle", bold=True),
+            text(at + aside, height(gains[n]) + (-12 if above else 24), ratio(gains[n]), anchor=anchor, bold=True),
             text(at, base + row, counted(n), anchor="middle"),
             text(
                 at, base + 2 * row, duration(slow[n]), anchor="middle", fill=css_ink(kernel_hue(KERNELS[standard].hue))

@@ -267,6 +267,21 @@ def test_each_quoted_line_is_in_the_kernel():
     assert [n for n, *_ in paper.ALGORITHM] == ["1–2", *map(str, range(3, 14)), "14–15"]
 
 
+def test_no_steep_line_crosses_the_number_of_a_speedup():
+    seconds = {"attention_standard": {128: 1.0, 256: 2.0, 512: 4.0, 1024: 4.0}, "flash_attention": dict.fromkeys(
+        (128, 256, 512, 1024), 1.0
+    )}  # fmt: skip
+    drawn = flash.crossing_chart(seconds, predicted=False)
+    dots = [tuple(map(float, dot)) for dot in re.findall(r'<circle[^>]*cx="([\d.]+)" cy="([\d.]+)"', drawn)]
+    numbers = [
+        (float(x), float(y), "end" if 'text-anchor="end"' in rest else "middle")
+        for x, y, rest in re.findall(r'<text x="([\d.]+)" y="([\d.]+)"([^>]*)>[\d.]+ ×<', drawn)
+    ]
+    assert [anchor for *_, anchor in numbers] == ["middle", "end", "middle", "middle"]
+    assert [y < dot for (_, y, _), (_, dot) in zip(numbers, dots, strict=True)] == [False, True, True, True]
+    assert numbers[1][0] < dots[1][0]
+
+
 def test_from_which_length_on_is_said_with_what_the_shorter_ones_have():
     seconds = {"attention_standard": {128: 2.0, 256: 3.0, 512: 8.0}, "flash_attention": {128: 1.9, 256: 4.0, 512: 4.0}}
     said = flash.faster(seconds, {"heads": 4, "block_m": 64}, GPUS["H200"])

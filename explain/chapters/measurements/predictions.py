@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from explain.chapters.measurements.points import sizes
 from explain.figures import palette
 from explain.figures.labels import unbroken, wrapped
-from explain.figures.numbers import duration, percent, ratio
+from explain.figures.numbers import count, duration, percent, ratio
 from explain.figures.plot import FONT, logarithmic, plot, titled
 from explain.figures.tables import Column, markdown
 from explain.gpus import GPUS
@@ -105,7 +105,8 @@ def prediction_table(model: Model) -> str:
         rows.append((KERNELS[kernel].title, *found, duration(fit.overhead) if overhead else None, *both))
     columns: list[str | Column] = ["kernel"]
     for test in model.tests:
-        columns += [Column(f"{test.gpu}: times"), Column("median error", ratio), Column("worst error", ratio)]
+        formats = {"times": count, "median error": ratio, "worst error": ratio}
+        columns += [Column(f"{test.gpu}: {name}", form) for name, form in formats.items()]
     columns += [Column("overhead", str), Column("of the bandwidth", str), Column("of the peak", str)]
     return markdown(columns, rows)
 

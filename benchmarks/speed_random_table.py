@@ -98,12 +98,14 @@ def _bound_by_bytes(case: dict[str, Any]) -> bool:
 
 
 def untimed(result: dict[str, Any]) -> Iterator[str]:
-    """Who has no time, in how many shapes, and why: numbers in the reason are N. Ours with the shapes."""
+    """Who has no time, in how many shapes, and why: the reason's first sentence, with N for its numbers. Ours with the
+    shapes.
+    """
     for table, (ours, *baselines) in WAYS.items():
         own = [case for case in result["cases"] if case["case"]["table"] == table]
         for name in (_name(ours), *baselines):
             missed = [
-                (re.sub(r"\b\d+\b", "N", row["why"]), case["case"]["name"])
+                (re.sub(r"\b\d+\b", "N", re.split(r"\.\s|\n", row["why"])[0]), case["case"]["name"])
                 for case in own for row in case["variants"] if row["name"] == name and "seconds" not in row
             ]  # fmt: skip
             for why, count in Counter(why for why, _ in missed).most_common():

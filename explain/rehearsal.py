@@ -27,6 +27,8 @@ READERS = 4
 """Of one app: while a run is recorded for one of them, the pages of the others run."""
 MOVES = 12
 """At random on one page: a minute, for a reader who moves a control every five seconds."""
+FIRST_S = 10.0
+"""What a visit is taken to last, before there was one."""
 PATIENCE_S = 120.0
 GONE = (PageFailedError, WebSocketException, OSError)  # TimeoutError is an OSError
 
@@ -34,7 +36,8 @@ Say = Callable[[str], object]
 
 
 def rehearse(minutes: float, say: Say = print) -> None:
-    """Rehearses for so many minutes: first each choice of each control of each page, then moves at random.
+    """Rehearses for so many minutes: first each choice of each control of each page, then moves at random, most of them
+    on the pages that make a reader wait.
 
     Starts an app for each two cores, on this machine alone; `say` is told what is done. Raises
     `explain.app_process.AppError`.
@@ -55,29 +58,35 @@ def _kept() -> int:
 
 async def _attend(urls: Sequence[str], end: float, say: Say) -> None:
     unread = iter(["" if page.kind == "home" else page.stem for page in contents.pages()])
+    lasted = {page.stem: FIRST_S for page in contents.pages() if page.kind != "home"}
     readers = [(url, seed) for seed, url in enumerate([*urls] * READERS)]
-    moves = await asyncio.gather(*(_read(url, unread, random.Random(seed), end, say) for url, seed in readers))
+    moves = await asyncio.gather(*(_read(url, unread, lasted, random.Random(seed), end, say) for url, seed in readers))
     say(f"{sum(moves):,} choices at random")
 
 
-async def _read(url: str, unread: Iterator[str], rng: random.Random, end: float, say: Say) -> int:
+async def _read(
+    url: str, unread: Iterator[str], lasted: dict[str, float], rng: random.Random, end: float, say: Say
+) -> int:
     """One reader: every choice of each page that no other has read, then random ones until `end`; how many these were.
 
-    A page that fails, or an app that ends, ends the visit alone.
+    A page is visited in proportion to the seconds that its last visit `lasted`: where choices wait for runs, there is
+    most to record. A page that fails, or an app that ends, ends the visit alone.
     """
     for page in unread:
         with suppress(*GONE):
             await _sweep(url, page, end)
             say(page or "home")
-    moves, pages = 0, [page.stem for page in contents.pages() if page.kind != "home"]
-    while time.monotonic() < end:
+    moves = 0
+    while (begun := time.monotonic()) < end:
+        (page,) = rng.choices([*lasted], [*lasted.values()])
         try:
             async with open_socket(url) as socket:
-                tab = await _opened(socket, rng.choice(pages))
+                tab = await _opened(socket, page)
                 for _ in range(MOVES):
                     if time.monotonic() < end:
                         await tab.move_at_random(rng)
                         moves += 1
+            lasted[page] = time.monotonic() - begun
         except GONE:
             await asyncio.sleep(1)
     return moves

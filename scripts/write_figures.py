@@ -179,6 +179,11 @@ def mutants(result: Result) -> Result:
     return {"each": each, "missed": f"Not found: {'; '.join(missed)}. " if missed else ""}
 
 
+def any_shape(result: Result) -> Result:
+    """The speed on random shapes, as a table."""
+    return {"table": "\n".join(speed_random_table.lines(dict(result)))}
+
+
 def verification(result: Result) -> Result:
     """The experiments on a GPU within tolerance."""
     right = [row for row in result["kernels"].values() if not row["wrong_on_purpose"]]
@@ -237,7 +242,8 @@ FIELDS: Mapping[str, Callable[[Result], Result]] = {
     "mutants": mutants,
     "player": player,
     "speed": lambda result: {"table": "\n".join(speed_table.lines(dict(result)))},
-    "speed_random": lambda result: {"table": "\n".join(speed_random_table.lines(dict(result)))},
+    "speed_random": any_shape,
+    "speed_random_h100": any_shape,
     "verification-h200": verification,
     "cases_gpu": cases,
     "cases_cpu": cases,

@@ -100,7 +100,7 @@ def measure(parsed: argparse.Namespace) -> dict[str, Any]:
     crowded = [
         one for one in single if "out of memory" in errors.get(_key(one["case"], *one["variants"]), {}).get("why", "")
     ]
-    errors |= {_key(a["case"], a["variant"]): a for a in run("check", crowded, 1, deadline)}  # there was no room for it
+    errors |= {_key(a["case"], a["variant"]): a for a in run("check", crowded, 1, deadline)}  # now alone on the GPU
     for task in tasks:
         task["variants"] = [v for v in task["variants"] if errors.get(_key(task["case"], v), {}).get("right")]
     print(f"checked after {time.monotonic() + parsed.seconds - deadline:.0f} s", file=sys.stderr, flush=True)

@@ -94,7 +94,7 @@ class Test:
 
     @property
     def told(self) -> str:
-        """What was predicted, and the median and the worst error, in a sentence."""
+        """A sentence: which times were predicted, the median error and the worst."""
         times = f"the {self.gpu}'s {len(self.points)} recorded times"
         which = f"each of {times}, with that time left out" if self.left_out else times
         return f"Tested on {which}: half are within {ratio(self.median)}, the worst is {ratio(self.worst.factor)} off"
@@ -116,7 +116,7 @@ class Model:
         return [*(one for one in elsewhere if one.points and one.gpu != self.gpu), Test(self.gpu, self.points, True)]
 
     def _beside(self, record: Record, gpu: Gpu) -> Sequence[Predicted]:
-        """The times of another GPU's record that it predicts."""
+        """The recorded times of another GPU, each with its prediction; those without one are left out."""
         timed = ((point.experiment, point.seconds) for point in record.points.values())
         return [
             Predicted(one, measured, seconds)

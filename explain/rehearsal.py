@@ -28,7 +28,7 @@ READERS = 4
 MOVES = 12
 """At random on one page: a minute, for a reader who moves a control every five seconds."""
 FIRST_S = 10.0
-"""What a visit is taken to last, before there was one."""
+"""How long a page's first visit is assumed to take."""
 PATIENCE_S = 120.0
 GONE = (PageFailedError, WebSocketException, OSError)  # TimeoutError is an OSError
 

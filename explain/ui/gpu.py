@@ -38,7 +38,7 @@ def gpu_choice(label: str = "GPU", without: Collection[str] = ()) -> Gpu:
 
 
 def chosen_instead() -> str | None:
-    """The GPU that the reader chose, on this page or another one, instead of the one that pages start with."""
+    """The GPU that the reader chose, on any page; None if it is the one that pages start with."""
     chosen = st.query_params.get(KEY) or st.session_state.get(CHOSEN)
     return None if chosen == (_here() or DEFAULT) else chosen
 

@@ -40,7 +40,7 @@ def unpredicted(model: Model, record: Record) -> str:
 
 @kept
 def told(model: Model, test: Test) -> str:
-    """A test's errors, its kernel with the largest median error, and why times on another GPU are off; Markdown."""
+    """A test's errors, the kernel with the largest median error, and why another GPU's times are off; Markdown."""
     kernel, (_, median, _) = next(iter(_errors(test).items()))
     sizes = "Sizes without a recorded time" if test.left_out else f"Sizes recorded on the {model.gpu}"
     return unbroken(
@@ -51,7 +51,7 @@ def told(model: Model, test: Test) -> str:
 
 
 def _too_long(model: Model, test: Test) -> str:
-    """How often a prediction for another GPU is off and too long, and what of both GPUs it took for the reason."""
+    """How many predictions for another GPU are off, how many of these are too long, and why; Markdown."""
     off = [point for point in test.points if point.factor > FAR]
     own = {point.experiment: point.measured for point in model.points}
     long = [point for point in off if point.seconds > point.measured and point.experiment in own]

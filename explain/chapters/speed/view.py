@@ -397,7 +397,7 @@ FIRST = lengths.experiments("flash_attention")[0]
 
 
 def first_call() -> None:
-    """What a kernel's first call costs: in a shipped record, with this machine's compiler, and on its GPU."""
+    """What a kernel's first call costs: as recorded, with this machine's compiler, and on this machine's GPU."""
     here = _here()
     chosen = chosen_instead()
     records = sorted(registry.shipped(), key=lambda record: known_as(record.gpu) != chosen)

@@ -231,7 +231,7 @@ def _predicted(sweep: Sweep, model: Model) -> Shown:
 
 
 def _model() -> Model | None:
-    """The model that predicts times, fitted to a shipped record; None without one."""
+    """The model that predicts times, fitted to the first shipped record; None if none is shipped."""
     return fitted(*registry.shipped())
 
 

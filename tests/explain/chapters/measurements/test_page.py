@@ -303,7 +303,7 @@ def test_every_shipped_record_can_be_shown_and_the_chosen_gpus_is_at_once():
         test = page("measurements", **query)
         assert test.pills[0].value == [f"recorded:{first.name}"]
         assert f"recorded · {file.load(first).gpu}" in texts(test)
-        assert set(every) == {entry.key for entry in registry.entries()[0]}
+        assert every == {entry.key for entry in registry.entries()[0]}
 
 
 def test_a_readers_file_is_compared_and_gone_when_it_is_forgotten():

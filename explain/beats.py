@@ -18,6 +18,7 @@ from itertools import groupby, pairwise
 
 import numpy as np
 
+from explain.kept import kept
 from explain.trace.model import KINDS as ACCESSES
 from explain.trace.model import Affine, Program, Scalar, Tile, Trace, Value, numbers
 
@@ -74,6 +75,7 @@ class Beat:
     names: tuple[str, ...]
 
 
+@kept
 def beats(trace: Trace, roles: Mapping[str, str]) -> tuple[Beat, ...]:
     """The beats of a trace, in order: every step is in exactly one. Without roles there are none.
 

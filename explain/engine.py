@@ -56,8 +56,8 @@ DEVICE_WORKER = WorkerSpec(
 CACHED = ("*.tilescope", "*.npz")
 """The kinds of files in the cache: traces and outputs."""
 CACHED_FILES = 20_000
-CACHED_BYTES = 500e6
-"""What the cache keeps of each kind of file: the newest, so many of them and in all so large."""
+CACHED_BYTES = 1e9
+"""What the cache keeps of each kind of file: those used last, so many of them and in all so large."""
 FORGETS_EVERY = 100
 """Files are forgotten at every so many runs: to look at all of them takes longer than to read one."""
 HEAD_START_S = 10.0
@@ -137,6 +137,8 @@ class Engine:
         key, kind = name.rsplit(".", 1)
         cached = cache_folder() / f"{_digest(key, code_version())}.{kind}"
         if (found := read(cached)) is not None:
+            with suppress(OSError):  # a cache that cannot be written
+                os.utime(cached)  # a file's time says when it was last used
             return found
         with self._choosing:
             making = self._making.setdefault(name, threading.Lock())
@@ -340,7 +342,7 @@ def _digest(*texts: str) -> str:
 
 
 def forget_oldest(folder: Path, pattern: str, most: int, most_bytes: float = math.inf) -> None:
-    """Keeps the newest files of this pattern: at most `most`, and at most `most_bytes` in all."""
+    """Keeps the files of this pattern with the latest times: at most `most`, and at most `most_bytes` in all."""
     files = []
     for path in folder.glob(pattern):
         with suppress(FileNotFoundError):  # another process has just forgotten it

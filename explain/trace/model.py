@@ -5,7 +5,8 @@ docs/trace-format.md specifies the file format; `explain.trace.file` reads and w
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -402,11 +403,11 @@ class Trace:
 
     def state(self, step: int) -> dict[str, Value]:
         """Every variable of the running function after `step`."""
-        entry = self._entries[step]
-        state: dict[str, Value] = {}
-        for k in range(entry, step + 1):
-            if self._entries[k] == entry:
-                state.update(self.changes(k))
+        end = int(self.columns.change_at[step + 1])
+        state = {}
+        for name, places in self._settings.get(self._entries[step], {}).items():
+            if at := bisect_left(places, end):
+                state[name] = self.values[self.columns.change_value[places[at - 1]]]
         return state
 
     def history(self, name: str) -> list[tuple[int, Value]]:
@@ -474,25 +475,30 @@ class Trace:
         return bisect_right(self._starts, step) - 1
 
     @cached_property
+    def _settings(self) -> dict[int, dict[str, list[int]]]:
+        """For each function call, by the step that entered it: the places in the changes where it set each variable."""
+        c = self.columns
+        steps = np.repeat(np.arange(self.steps), np.diff(c.change_at)).tolist()
+        settings: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for place, (step, name) in enumerate(zip(steps, c.change_name.tolist(), strict=True)):
+            settings[self._entries[step]][self.names[name][1]].append(place)
+        return settings
+
+    @cached_property
     def _entries(self) -> list[int]:
         return list(self._entry_steps())
 
     def _entry_steps(self) -> Iterator[int]:
         """For each step, the step that entered its function call: the `def` line, which sets the arguments."""
         c, stack = self.columns, [0]
-        for step in range(self.steps):
-            depth = int(c.depth[step])
-            entered = depth >= len(stack) or self._is_entry(step)
+        first_lines = np.array([source.first_line for source in self.sources], np.int64)
+        at_def = (c.line == first_lines[c.source]).tolist() if self.steps else []
+        sets = (np.diff(c.change_at) > 0).tolist()
+        for step, depth in enumerate(c.depth.tolist()):
+            # the body of a one-line function is also on its def line, but sets nothing
+            enters = at_def[step] and (step == 0 or sets[step] or not at_def[step - 1])
+            entered = depth >= len(stack) or enters
             del stack[depth + (not entered) :]
             if entered:
                 stack.append(step)
             yield stack[depth]
-
-    def _is_entry(self, step: int) -> bool:
-        c = self.columns
-        at_def = c.line[step] == self.source(step).first_line
-        # the body of a one-line function is also on its def line, but sets nothing
-        return bool(at_def and (step == 0 or c.change_at[step + 1] > c.change_at[step] or not self._at_def(step - 1)))
-
-    def _at_def(self, step: int) -> bool:
-        return bool(self.columns.line[step] == self.source(step).first_line)

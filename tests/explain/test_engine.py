@@ -137,6 +137,19 @@ def test_a_trace_is_made_again_after_the_code_has_changed(making, monkeypatch):
     assert len(made) == 2
 
 
+def test_a_run_that_is_used_again_is_forgotten_last(making):
+    one, _ = making
+    one.trace(lessons.OPENING)
+    (used,) = engine.cache_folder().glob("*.tilescope")
+    unused = used.with_name("unused.tilescope")
+    unused.write_bytes(b"")
+    for path, written in ((used, 1000), (unused, 2000)):
+        os.utime(path, (written, written))
+    one.trace(lessons.OPENING)
+    engine.forget_oldest(used.parent, "*.tilescope", 1)
+    assert [*used.parent.glob("*.tilescope")] == [used]
+
+
 def test_a_trace_of_another_experiment_is_not_taken(making):
     one, _ = making
     with pytest.raises(WorkerError, match="missing or damaged"):

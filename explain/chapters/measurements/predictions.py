@@ -65,8 +65,8 @@ def _too_long(model: Model, test: Test) -> str:
     return (
         f" {len(off)} times are more than {ratio(FAR)} off. {len(long)} of them are predicted too long: "
         f"{of_own(lambda point: point.seconds)} the {model.gpu}'s time (median). Measured, they take "
-        f"{of_own(lambda point: point.measured)}. The {model.gpu} has {bandwidths} the bandwidth: the model lets "
-        "bandwidth limit these kernels more than it does."
+        f"{of_own(lambda point: point.measured)}. The {model.gpu} has {bandwidths} the bandwidth: the model "
+        "assumes that bandwidth limits these kernels more than it does."
     )
 
 

@@ -78,8 +78,10 @@ def _tiles(run: Run) -> list[tuple[int, int]]:
     sums = {roles[role] for role in ("running_sum", "new_sum") if role in roles}
     found = {}
     for beat in beats(trace, roles):
+        if beat.tile < 0 or sums.isdisjoint(beat.names):
+            continue
         state = trace.state(beat.at)
-        if beat.tile < 0 or not sums & set(beat.names) or not {roles["rows"], roles["cols"]} <= set(state):
+        if not {roles["rows"], roles["cols"]} <= set(state):
             continue
         rows, cols = (np.atleast_1d(numbers(state[roles[role]])) for role in ("rows", "cols"))
         if 0 in rows:

@@ -30,7 +30,7 @@ def add_to(commands: Any) -> None:
     help = "Record beforehand what a class will ask for: moves every control of every page (docs/hall.md)."
     parser = commands.add_parser("rehearse", help=help, description=help)
     parser.set_defaults(command=rehearsed)
-    parser.add_argument("--minutes", type=whole, default=10, metavar="N", help="how long (10)")
+    parser.add_argument("--minutes", type=whole, default=30, metavar="N", help="how long (30)")
 
 
 def doctor(parsed: argparse.Namespace) -> int:

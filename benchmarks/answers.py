@@ -33,7 +33,7 @@ from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from benchmarks.classroom_load import bounded, cpu_seconds, milliseconds, share_two_cores
+from benchmarks.classroom_load import bounded, cpu_seconds, milliseconds, share_cores
 from benchmarks.report import finish, parser_of
 from tests.e2e.server import Server, running_hall, running_room
 
@@ -170,7 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=bounded(int, 1, 64), default=1, help="above 1: behind nginx (docs/hall.md)")
     parser.add_argument("--limit-s", type=bounded(float, 0.1, 60), default=3.0, help="until a histogram is complete")
     options: argparse.Namespace = parser.parse_args(arguments)
-    cores = share_two_cores()
+    cores = share_cores()
     alone = options.processes == 1
     with running_room(None, ADDRESS) if alone else running_hall(options.processes) as server:
         enter, lecturer = (in_room if alone else in_hall)(server)

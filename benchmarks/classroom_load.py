@@ -2,15 +2,15 @@
 
     python -m benchmarks.classroom_load --students 300 --duration-s 600 --blip --out classroom.json
 
-Starts the app with `streamlit run app.py` on a free port, on two cores that it shares with the students. Each student
-speaks Streamlit's protocol over a websocket, as a browser does: opens a page, keeps the large messages, moves a control
-every period (± a quarter), to one of its next choices or back, and goes to another page every --stay-s. Students arrive
-during --ramp-s. To step through a kernel asks the server for nothing. A latency runs from the moment when a rerun is
-due until the script has finished and all its messages have arrived. A late answer therefore counts in full, although
-its student asks less often. The cache of recorded runs is empty at the beginning. --rehearsed fills it: so many minutes
-of `python -m explain rehearse`, as a lecturer lets it run the day before. With --blip the network is gone for BLIP_S in
-the middle of the lesson: all connections are cut at once, and each student goes on with the same session, or has lost
-it.
+Starts the app with `streamlit run app.py` on a free port, on --cores cores that it shares with the students. Each
+student speaks Streamlit's protocol over a websocket, as a browser does: opens a page, keeps the large messages, moves a
+control every period (± a quarter), to one of its next choices or back, and goes to another page every --stay-s.
+Students arrive during --ramp-s. To step through a kernel asks the server for nothing. A latency runs from the moment
+when a rerun is due until the script has finished and all its messages have arrived. A late answer therefore counts in
+full, although its student asks less often. The cache of recorded runs is empty at the beginning. --rehearsed fills it:
+so many minutes of `python -m explain rehearse`, as a lecturer lets it run the day before. With --blip the network is
+gone for BLIP_S in the middle of the lesson: all connections are cut at once, and each student goes on with the same
+session, or has lost it.
 
 Prints one JSON object. Exits with 1 if the 95th percentile exceeds --p95-ms, that of opened pages FIRST_P95_MS, a
 connection or a session was lost, a page failed, or no rerun finished.
@@ -206,11 +206,12 @@ def resident_mib(processes: Sequence[psutil.Process]) -> float:
     return float(round(sum(process.memory_info().rss for process in processes) / 2**20, 1))
 
 
-def share_two_cores() -> int | None:
-    """Restricts this process, and the app it starts, to CORES cores; returns how many, None if the system cannot."""
+def share_cores(most: int = CORES) -> int | None:
+    """Restricts this process, and the app it starts, to at most so many cores; how many they are, None if the system
+    cannot."""
     if sys.platform == "darwin":
         return None
-    cores = psutil.Process().cpu_affinity()[:CORES]
+    cores = psutil.Process().cpu_affinity()[:most]
     psutil.Process().cpu_affinity(cores)
     return len(cores)
 
@@ -225,6 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--ramp-s", type=bounded(float, 0, 600), default=RAMP_S, help="seconds until all have come")
     parser.add_argument("--stay-s", type=bounded(float, 1, 3600), default=STAY_S, help="seconds on a page")
     parser.add_argument("--rehearsed", type=bounded(int, 0, 60), default=0, help="minutes of a rehearsal before (0)")
+    parser.add_argument("--cores", type=bounded(int, 1, 256), default=CORES, help="for the hall and its students")
     parser.add_argument("--blip", action="store_true", help="cut all connections once")
     parser.add_argument("--page", action="append", default=[], help="path with optional query; default: all pages")
     parser.add_argument("--p95-ms", type=bounded(float, 1, 60_000), default=300.0, help="limit of the 95th percentile")
@@ -235,7 +237,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.students, options.period_s, options.duration_s, tuple(options.page), options.ramp_s, options.stay_s,
         options.blip,
     )  # fmt: skip
-    cores = share_two_cores()
+    cores = share_cores(options.cores)
     with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
         cache = Path(folder)
         rehearsed = rehearse(cache, options.rehearsed)

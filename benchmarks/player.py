@@ -29,7 +29,7 @@ from typing import Any
 import psutil
 from playwright.sync_api import Browser, Page, ViewportSize, WebSocket
 
-from benchmarks.classroom_load import RAMP_S, Tally, attend, cpu_seconds, share_two_cores
+from benchmarks.classroom_load import RAMP_S, Tally, attend, cpu_seconds, share_cores
 from benchmarks.report import chrome, finish, parser_of
 from explain.engine import HEAD_START_S
 from explain.player.view import view
@@ -283,7 +283,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=5, help="fresh servers to open the chapter on")
     parser.add_argument("--students", type=int, default=STUDENTS)
     options = parser.parse_args(arguments)
-    cores = share_two_cores()
+    cores = share_cores()
     lectures: dict[str, dict[str, Any]] = {}
     with chrome() as browser:
         browser_version = browser.version

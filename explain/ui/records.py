@@ -29,8 +29,9 @@ def records_choice(*beside: Callable[[], None]) -> list[Entry]:
     options = records_there()
     key = choice()
     if options and not set(st.session_state.get(key) or ()) & set(options):
-        before = [one for one in st.session_state.get(SHOWN, ()) if one in options]
-        st.session_state[key] = before or [opening(options)]
+        gpu, before = _shown_before()
+        kept = [one for one in before if one in options and gpu == chosen_instead()]
+        st.session_state[key] = kept or [opening(options)]
     with st.container(horizontal=True, vertical_alignment="bottom", key="records"):
         if options:
             st.pills(
@@ -46,8 +47,14 @@ def records_choice(*beside: Callable[[], None]) -> list[Entry]:
         for draw in beside:
             draw()
     chosen = [options[one] for one in options if one in (st.session_state.get(key) or ())]
-    st.session_state[SHOWN] = [one.key for one in chosen]
+    st.session_state[SHOWN] = chosen_instead(), [one.key for one in chosen]
     return chosen
+
+
+def _shown_before() -> tuple[str | None, list[str]]:
+    """The GPU that the reader had chosen when a page last showed records, and the records' keys."""
+    before: tuple[str | None, list[str]] = st.session_state.get(SHOWN, (None, []))
+    return before
 
 
 def opening(records: Mapping[str, Entry]) -> str:
@@ -90,7 +97,7 @@ def _load(yours: dict[str, Entry]) -> None:
             return
         yours[one.key] = one
         st.session_state["record taken"] = brought.file_id
-        st.session_state[SHOWN] = [*st.session_state.get(SHOWN, ()), one.key]
+        st.session_state[SHOWN] = chosen_instead(), [*_shown_before()[1], one.key]
         st.session_state.pop(choice(), None)  # chosen again, with this one
         st.rerun()
     if yours and st.button("Forget my files", icon=":material/delete:"):

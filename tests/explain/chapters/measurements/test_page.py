@@ -24,12 +24,14 @@ from explain.prediction import fitted
 from explain.records import file, registry
 from explain.records.model import Point, Record
 from explain.records.plans import PLANS, sizes
+from explain.ui import records as choice
+from explain.ui.gpu import CHOSEN
 from explain.workers import WorkerSpec
 from kernels.catalog import KERNELS
 from tests.explain.device.fake_worker import WHERE
 from tests.explain.records import made
 from tests.explain.records.made import SHIPPED
-from tests.pages import page, texts
+from tests.pages import measured_on, of, page, texts
 
 COUNT = "Count one kernel now"
 FAKE = WorkerSpec("device", "tests.explain.device.fake_worker:handle", default_seconds=120, address_space_limit=False)
@@ -51,6 +53,14 @@ def bring(test: AppTest, data: bytes) -> AppTest:
     test.file_uploader[0].set_value(("gpu.json", data, "application/json"))
     test.run()
     return test
+
+
+@pytest.mark.parametrize(("gpu", "shows"), [(None, "h100-80gb-hbm3"), ("H100", "h200")])
+def test_records_chosen_before_are_shown_again_until_the_reader_chooses_another_gpu(gpu, shows) -> None:
+    test = of("pages/measurements.py")
+    test.session_state[choice.SHOWN] = gpu, ["recorded:h200.json"]
+    test.session_state[CHOSEN] = "H100"
+    assert measured_on(test.run()).value == [f"recorded:{shows}.json"]
 
 
 def choose_kernel(test: AppTest, kernel: str) -> AppTest:

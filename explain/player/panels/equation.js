@@ -5,6 +5,9 @@ import { isFloat } from "../trace.js";
 import { dotted, element, elementOf, mathElement, reduced } from "../words.js";
 import { Panel } from "./panel.js";
 
+const SMALLEST = 0.69;                                        // of a formula's size at full screen: that of the text
+const SPARE_PX = 2;                                        // pixels that the sizes of a narrower font may differ by
+
 /** Whether a number stands right of an operator: a negative one is then in brackets. */
 function followsOperator(slot) {
   let node = slot;
@@ -42,6 +45,14 @@ export class EquationPanel extends Panel {
     box.dataset.shown = key;
     const where = this.fill(formula, changed, k);
     this.head(`Line ${line}`, "", where);
+    if (this.root.closest(".presenting")) this.narrow(formula.root);
+  }
+
+  /** At full screen nobody scrolls: a formula that is wider than its panel is drawn smaller. */
+  narrow(root) {
+    root.style.removeProperty("--narrow");
+    const { clientWidth, scrollWidth } = this.box, share = (clientWidth - SPARE_PX) / scrollWidth;
+    if (scrollWidth > clientWidth) root.style.setProperty("--narrow", Math.max(SMALLEST, share));
   }
 
   build({ plain, numbers }) {

@@ -5,7 +5,7 @@ import { isFloat } from "../trace.js";
 import { dotted, element, elementOf, mathElement, reduced } from "../words.js";
 import { Panel } from "./panel.js";
 
-const SMALLEST = 0.69;                                        // of a formula's size at full screen: that of the text
+const FORMULA_LEAST = 0.69;                                // of a formula's size at full screen: that of the text
 const SPARE_PX = 2;                                        // pixels that the sizes of a narrower font may differ by
 
 /** Whether a number stands right of an operator: a negative one is then in brackets. */
@@ -52,7 +52,7 @@ export class EquationPanel extends Panel {
   narrow(root) {
     root.style.removeProperty("--narrow");
     const { clientWidth, scrollWidth } = this.box, share = (clientWidth - SPARE_PX) / scrollWidth;
-    if (scrollWidth > clientWidth) root.style.setProperty("--narrow", Math.max(SMALLEST, share));
+    if (scrollWidth > clientWidth) root.style.setProperty("--narrow", Math.max(FORMULA_LEAST, share));
   }
 
   build({ plain, numbers }) {

@@ -6,7 +6,6 @@ import { dotted, element, elementOf, mathElement, reduced } from "../words.js";
 import { Panel } from "./panel.js";
 
 const FORMULA_LEAST = 0.69;                                // of a formula's size at full screen: that of the text
-const SPARE_PX = 2;                                        // pixels that the sizes of a narrower font may differ by
 
 /** Whether a number stands right of an operator: a negative one is then in brackets. */
 function followsOperator(slot) {
@@ -48,11 +47,16 @@ export class EquationPanel extends Panel {
     if (this.root.closest(".presenting")) this.narrow(formula.root);
   }
 
-  /** At full screen nobody scrolls: a formula that is wider than its panel is drawn smaller. */
+  /**
+   * At full screen nobody scrolls: a formula that is wider than its panel is drawn smaller. Characters are as wide as
+   * whole pixels, so one turn may not be enough.
+   */
   narrow(root) {
     root.style.removeProperty("--narrow");
-    const { clientWidth, scrollWidth } = this.box, share = (clientWidth - SPARE_PX) / scrollWidth;
-    if (scrollWidth > clientWidth) root.style.setProperty("--narrow", Math.max(FORMULA_LEAST, share));
+    for (let share = 1, turn = 0; turn < 3 && this.box.scrollWidth > this.box.clientWidth; turn++) {
+      share = Math.max(FORMULA_LEAST, (share * this.box.clientWidth) / this.box.scrollWidth);
+      root.style.setProperty("--narrow", share);
+    }
   }
 
   build({ plain, numbers }) {

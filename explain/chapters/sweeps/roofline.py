@@ -29,6 +29,8 @@ from explain.figures.tables import Column, markdown
 from explain.records.model import Roof, roof_name
 
 LEVEL_NAMES: Mapping[str, str] = {"hbm": "HBM", "l2": "L2", "shared": "shared memory"}
+EXPONENTIALS = "exp"
+"""The roof of the units of exponentials. A kernel's FLOPs are more than exponentials, so it limits none by itself."""
 HEIGHT = 500
 PLOT = 740
 """About how wide the plot is, in pixels: the slope of a roof's label follows from it, and what a label reaches."""
@@ -67,8 +69,9 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
     for name, peak in peaks.items():
         start = min([peak / speed for speed in bandwidths.values()] or [left])
         figure.add_scatter(
-            x=[start, right], y=[peak, peak], mode="lines", line={"color": SLATE, "width": 2}, showlegend=False,
-            hoverinfo="skip", name=(words := f"{_unit_name(name)} {si(peak, 'FLOP/s')}"),
+            x=[start, right], y=[peak, peak], mode="lines", showlegend=False, hoverinfo="skip",
+            line={"color": SLATE, "width": 2, "dash": "dash" if name == EXPONENTIALS else "solid"},
+            name=(words := f"{_unit_name(name)} {si(peak, 'FLOP/s')}"),
         )  # fmt: skip
         note(figure, right, peak, words, xanchor="right", yanchor="bottom", name=END)
     ends: dict[str, RooflinePoint] = {}
@@ -185,8 +188,10 @@ def nearest(points: Sequence[RooflinePoint], drawn: str = "") -> list[str]:
             limited = f"{roof} {'limits' if share >= MOSTLY else 'partly limits'} it"
             limited = limited if share >= PARTLY else f"under {percent(PARTLY)}, so no roof here limits it"
             hidden = f" Choose {roof} above the chart to see that roof." if roof in levels else ""
+            drawn_at = next((p.flops_per_second / p.roof for p in own if p.level == drawn and p.roof), share)
+            chart = f", {shown} of the one in the chart" if (shown := percent(drawn_at)) != percent(share) else ""
             sentences.append(
-                f"**{name_of(kernel)}** reaches {percent(share)} of the roof of {roof}: {limited}.{hidden}"
+                f"**{name_of(kernel)}** reaches {percent(share)} of the roof of {roof}{chart}: {limited}.{hidden}"
             )
     return sentences
 
@@ -210,7 +215,7 @@ def roofs_table(roofs: Mapping[str, Roof]) -> str:
 def _compute_roofs(points: Sequence[RooflinePoint]) -> list[str]:
     names = dict.fromkeys(compute_roof_name(point.reading) for point in points)
     softmax = any(point.reading.experiment.entry.family == "softmax" for point in points)
-    return [*names, *(["exp"] if softmax else [])]
+    return [*names, *([EXPONENTIALS] if softmax else [])]
 
 
 def _unit_name(roof: str) -> str:

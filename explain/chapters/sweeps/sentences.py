@@ -80,8 +80,8 @@ def slope_note(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
     if what != "seconds":
         return fitted
     spilled = any(reading.bytes.get(SPILLED) for reading in readings)
-    without = " without register spills: values that do not fit in registers go to slow memory" if spilled else ""
-    return f"{fitted}; theory of time meets each curve at its last point{without}"
+    without = " without register spills (a value that does not fit in registers goes to slow memory)" if spilled else ""
+    return f"{fitted}; the theory of time is drawn through each curve's last point{without}"
 
 
 def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -> list[str]:
@@ -128,11 +128,11 @@ def spills(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
             where = " and ".join(filter(None, [", ".join(map(said, list(found)[:-1])), said(list(found)[-1])]))
             most = f"{'up to ' if len(found) > 1 else ''}{si(found[worst], 'B')}"
             place = at_value(sweep.axis, worst) if sweep.axis == "causal" else f"at {AXES[sweep.axis][0]} = {where}"
-            told = f"{_begins(place)}, **{name_of(kernel)}** spills registers to local memory: {most}."
+            told = f"{begins(place)}, **{name_of(kernel)}** spills registers to local memory: {most}."
             if at_hbm := curve(sweep, readings, kernel, "hbm").get(worst):
                 more = max(0, at_hbm - once_per_launch(sweep.at(kernel, worst)))
                 share = percent(min(1.0, more / found[worst]))
-                at = f"{_begins(at_value(sweep.axis, worst))}, " if len(found) > 1 else ""
+                at = f"{begins(at_value(sweep.axis, worst))}, " if len(found) > 1 else ""
                 told += f" {at}{share} of these bytes reach HBM; the caches serve the rest."
             sentences.append(told)
     return sentences
@@ -168,13 +168,14 @@ def again(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
             share = round(found, 2)  # as it is read
             place = list(where)[0 if share >= MOSTLY else 1 if share >= PARTLY else 2]
             at_hbm = "" if place == "reach HBM" else " at HBM"
-            where[place].append(f"**{name_of(kernel)}** ({percent(share)}{at_hbm})")
+            known = f" ({percent(share)}{at_hbm})" if share else ""
+            where[place].append(f"**{name_of(kernel)}**{known}")
             if handed := _handed_over(sweep.at(kernel, sweep.values[-1])):
                 theory = ": the theory counts that" if sweep.numeric else ""
                 moves = f"moves {' and '.join(handed)} through HBM, from one launch to the next{theory}"
-                between.append(f"**{name_of(kernel)}** also {moves}.")
+                between.append(begins(f"**{name_of(kernel)}** also {moves}."))
     told = ". They ".join(f"{place} in {', '.join(kernels)}" for place, kernels in where.items() if kernels)
-    at = _begins(at_value(sweep.axis, sweep.values[-1]))
+    at = begins(at_value(sweep.axis, sweep.values[-1]))
     first = f"A kernel loads or stores some elements more than once. {at}, these repeats {told}."
     return [" ".join([first, *between])] if told else []
 
@@ -193,8 +194,10 @@ def _symbol(buffer: str) -> str:
     return {"m": "m", "l": "ℓ"}.get(buffer, buffer.upper())
 
 
-def _begins(sentence: str) -> str:
-    return sentence[0].upper() + sentence[1:]
+def begins(sentence: str) -> str:
+    """The sentence with a capital letter at its start, also of a name in bold such as **online softmax**."""
+    first = 2 if sentence.startswith("**") else 0
+    return sentence[:first] + sentence[first : first + 1].upper() + sentence[first + 1 :]
 
 
 def jumps(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[str]:

@@ -126,7 +126,7 @@ def _facts(reading: Reading, what: str, gpu: Gpu | None) -> Facts:
             facts[name] = size[level], moved(size[level]) if size[level] else "none"
     if what == "hbm" and size.get("asked"):
         missed = size["hbm"] / size["asked"]
-        facts["not served by a cache"] = missed, percent(missed, 1)
+        facts["HBM bytes ÷ requested bytes"] = missed, percent(missed, 1)
     return facts
 
 

@@ -328,6 +328,7 @@ def _quantity(shown: Shown, what: str) -> Quantity:
             *sentences.jumps(sweep, readings, gpu), *sentences.served_by_l2(sweep, readings)]  # fmt: skip
     else:
         said += [*sentences.spills(sweep, readings), *same]
+    said = [sentences.begins(one) for one in said]
     opened = len(said) if what == "seconds" else OPENED
     stepped = what in ("seconds", "hbm")
     return Quantity(
@@ -344,13 +345,17 @@ def _quantity(shown: Shown, what: str) -> Quantity:
 
 
 def _grows(shown: Shown, what: str, words: DeltaGenerator, picture: DeltaGenerator) -> None:
-    """One quantity: its sentences in `words`; its curves, their growth and their steps in `picture`."""
+    """One quantity: its sentences and its theory's source in `words`; its curves, their growth and their steps in
+    `picture`."""
     of = _quantity(shown, what)
     with words:
         layout.prose("\n\n".join(of.said))
         if of.more:
             with st.expander("More about these bytes"):
                 layout.prose("\n\n".join(of.more))
+        if of.origin:
+            with st.expander("Where the theory comes from"):
+                layout.prose(f"Every element is read or written once per launch.\n\n{of.origin}")
     with picture:
         name = "time" if what == "seconds" else f"bytes {LEVELS[what]}"
         over = figures.axis_title(shown.sweep.axis)
@@ -360,7 +365,7 @@ def _grows(shown: Shown, what: str, words: DeltaGenerator, picture: DeltaGenerat
 
 @repeated
 def _explained(of: Quantity, what: str, opened: bool) -> None:
-    """How a quantity grows, what changes at its steps, and where its theory comes from."""
+    """How a quantity grows, and what changes at its steps."""
     if of.growth:
         with st.container(key=f"numbers of {what}"):
             st.markdown(of.growth, unsafe_allow_html=True)
@@ -372,9 +377,6 @@ def _explained(of: Quantity, what: str, opened: bool) -> None:
             for told in of.unexplained:
                 st.markdown(told)
             st.caption("Formula, the GPU's counters, and the compiler's registers and shared memory where known.")
-    if of.origin:
-        with st.expander("Where the theory comes from"):
-            layout.prose(f"Every element is read or written once per launch.\n\n{of.origin}")
 
 
 def _masked(readings: Sequence[Reading]) -> list[tuple[str, tuple[masking.Compiled, masking.Compiled]]]:
@@ -418,19 +420,24 @@ def _show(name: str, sweep: Sweep, key: str) -> None:
     choose_source(sweep in READY.values(), key)
 
 
+EXPONENTIALS_ALONE = " The dashed line counts exponentials alone, and no percent is a share of it."
+
+
 @st.fragment
 def _roofline_of(shown: Shown, values: Sequence[Value]) -> None:
+    softmax = any(one.experiment.entry.family == "softmax" for one in shown.readings)
     words, picture = layout.sides("Roofline", WIDE)
     with words:
         layout.prose(
             "A point is a kernel. It cannot lie above a roof. The flat roof is the highest rate of the arithmetic "
             "units. The slanted roof is the bandwidth of a level of memory × the **arithmetic intensity**, the FLOPs "
-            "per byte that passes there. The percent at a point is its share of the lowest roof above it. At another "
-            "level the speed stays and the number of bytes changes, so the points move left or right.\n\n"
+            "per byte that passes there. The percent of a kernel is its share of the lowest of these roofs. At another "
+            "level the speed stays and the number of bytes changes, so the points move left or right."
+            f"{EXPONENTIALS_ALONE if softmax else ''}\n\n"
             f"**Our rule**: a roof limits a kernel that reaches at least {percent(figures.MOSTLY)} of it, and partly "
             f"limits one from {percent(figures.PARTLY)} on. Under {percent(figures.PARTLY)} of every roof, something "
             "else limits it. It can be **latency**: warps wait for loads, for a barrier or for the step before. It can "
-            "be instructions other than matmuls: they have no roof here."
+            f"be instructions other than {'these' if softmax else 'matmuls'}: this chart has no roof for them."
         )
         _roofline_at_a_value(shown, picture, values)
 
@@ -499,7 +506,7 @@ def _roofline(shown: Shown, value: Value, level: str) -> Roofline:
     other = roofline.other_rate(every, roofs)
     return Roofline(
         figure,
-        "\n".join(f"- {sentence}" for sentence in roofline.nearest(every, level)),
+        "\n".join(f"- {sentences.begins(one)}" for one in roofline.nearest(every, level)),
         roofline.roofline_table(every),
         roofline.roofs_table(roofs) if roofs else "",
         f"roofs: micro-benchmarks{other and f'; {other}'}",

@@ -181,7 +181,7 @@ def test_where_elements_come_from_again_is_told_by_their_share(share, said):
     (sentence,) = sentences.again(SWEEP, readings)
     assert said in sentence
     assert sentence.count(numbers.percent(share)) == len(PAIR)
-    assert "**standard attention** also moves S and P through HBM" in sentence
+    assert "**Standard attention** also moves S and P through HBM" in sentence
     assert sentence.count("from one launch to the next") == 1  # FlashAttention-2 has one launch
 
 

@@ -39,6 +39,7 @@ from kernels.parameters import Value
 OWN = "Your own"
 CHOSEN = "sources of sweeps"
 """In the session: the source that the reader chose for ready-made sweeps (True), and for an own one (False)."""
+OPEN = "source box open"
 OPENED = 2
 """The paragraphs about bytes that are not folded away."""
 WIDE = 1.6
@@ -167,10 +168,11 @@ def sweep_readings(sweep: Sweep) -> Shown:
     ready = sweep in READY.values()
     if "witness" not in st.session_state:  # the page opens
         st.session_state[CHOSEN] = {ready: st.query_params.get("witness")}
+        st.session_state[OPEN] = False
     before = st.session_state[CHOSEN].get(ready)
     st.session_state["witness"] = before if before in names else opening(records) if records else next(iter(names))
     with (
-        st.expander(f"Source: {names[st.session_state['witness']]}"),
+        st.expander(f"Source: {names[st.session_state['witness']]}", expanded=st.session_state[OPEN]),
         st.container(horizontal=True, vertical_alignment="bottom"),
     ):
         chosen = st.segmented_control(
@@ -178,7 +180,7 @@ def sweep_readings(sweep: Sweep) -> Shown:
             list(names),
             required=True,
             key="witness",
-            on_change=lambda: choose_source(ready, st.session_state["witness"]),
+            on_change=lambda: _choose_another(ready),
             format_func=names.__getitem__,
             wrap=True,
             width="content",
@@ -207,6 +209,12 @@ def sweep_readings(sweep: Sweep) -> Shown:
     if witness == "hardware":
         return _shown(sweep, state.readings, state.total, f"hardware · {sources}", witness, here, _roofs_kept())
     return _shown(sweep, state.readings, state.total, sources, witness)
+
+
+def _choose_another(ready: bool) -> None:
+    """Takes the source that the reader chose. Its box stays open: who compares sources chooses again."""
+    choose_source(ready, st.session_state["witness"])
+    st.session_state[OPEN] = True
 
 
 def choose_source(ready: bool, key: str) -> None:

@@ -41,6 +41,8 @@ TILES = ("block_m", "block_n")
 HEIGHT, TOP, BOTTOM = 440, 40, 64
 APART = 0.25
 """Two powers of growth that differ by less are the same."""
+HIDDEN = 0.075
+"""Where two curves differ by less, a line of 3 pixels covers the other: a decade is about 95 pixels high."""
 MOSTLY, PARTLY = 0.6, 0.4
 """The least shares that are told as a cause, and as a part of it."""
 WHOLE, NEAR = 5e-4, 0.05
@@ -228,7 +230,7 @@ def covered_by(curves: Mapping[str, Mapping[Value, float]]) -> dict[str, str]:
         one: other
         for at, one in enumerate(names)
         for other in names[at + 1 :]
-        if all(abs(y / curves[other].get(x, math.inf) - 1) < 0.05 for x, y in curves[one].items())
+        if all(abs(y / curves[other].get(x, math.inf) - 1) < HIDDEN for x, y in curves[one].items())
     }
 
 

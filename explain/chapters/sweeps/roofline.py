@@ -97,7 +97,15 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
     }
     column = None
     if _crowded(labels, places, heights, moved):  # then one column on the right of all points
-        column = 10 ** ((max(places.values()) + 36) / across)
+        edge = max(places.values()) + 36
+        column = 10 ** (edge / across)
+        flat = [math.log10(peak) * pixels for peak in peaks.values()]
+        rises = [step * LABEL_PIXELS / 8 for step in sorted(range(-16, 17), key=abs)]
+        free = [rise for rise in rises if not any(
+            -LABEL_PIXELS / 2 < heights[one] + moved[one] + rise - line < 1.5 * LABEL_PIXELS
+            for one in ends for line in flat)]  # fmt: skip
+        rise = min(free or [0.0], key=lambda rise: _struck(places, heights, moved, edge, rise))
+        moved = {kernel: shift + rise for kernel, shift in moved.items()}
     for kernel, end in ends.items():
         at = (column, end.flops_per_second * 10 ** (moved[kernel] / pixels)) if column else None
         note(figure, end.intensity, end.flops_per_second, labels[kernel], shift=(14, moved[kernel]), leader=at,
@@ -113,6 +121,21 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
     )  # fmt: skip
     figure.update_layout(height=HEIGHT, margin={"l": 8, "r": 96, "t": TOP, "b": BOTTOM}, hovermode="closest")
     return figure
+
+
+def _struck(
+    xs: Mapping[str, float], ys: Mapping[str, float], moved: Mapping[str, float], edge: float, rise: float
+) -> float:
+    """By how many pixels in all the lines from points to their labels, in a column at `edge`, come too close to other
+    points or cross their lines."""
+
+    def above(one: str, other: str) -> float:
+        """By how much one's line passes the other point on the side of its label; below 0 the two lines cross."""
+        line = ys[one] + (xs[other] - xs[one]) / (edge - xs[one]) * (moved[one] + rise)
+        return math.copysign(1, ys[one] + moved[one] - ys[other] - moved[other]) * (line - ys[other])
+
+    pairs = [(one, other) for one in xs for other in xs if xs[one] < xs[other]]
+    return sum(max(0.0, DOT / 2 + 1 - above(*pair)) for pair in pairs)
 
 
 def _crowded(

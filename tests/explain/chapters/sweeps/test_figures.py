@@ -18,6 +18,7 @@ from explain.figures.labels import text_width
 from explain.figures.plot import FONT, TITLE_WIDE, titled
 from explain.gpus import card
 from explain.records import registry
+from explain.records import registry
 from explain.records.model import Roof
 from kernels.catalog import TAUGHT
 
@@ -230,6 +231,21 @@ def test_a_label_that_would_run_over_another_point_stands_right_of_all_points():
         labels = [one for one in every if one.text.partition(":")[0] in names]
         assert [bool(one.showarrow) for one in labels] == [crowded] * 2
         assert all(10**one.ax > 40 for one in labels if one.showarrow)
+
+
+@pytest.mark.parametrize("record", registry.shipped(), ids=lambda record: record.gpu)
+def test_the_line_to_a_label_strikes_no_other_point(record):
+    readings = model.recorded(READY["Softmax: length N from 256 to 131,072"], record)
+    points = roofline_points([one for one in readings if one.experiment.values["cols"] == 16384], record.roofs)
+    figure = roofline.roofline([point for point in points if point.level == "hbm"], record.roofs)
+    lines = [one for one in figure.layout.annotations if one.showarrow]
+    low, high = figure.layout.yaxis.range
+    pixels = (roofline.HEIGHT - figures.TOP - figures.BOTTOM) / (high - low)
+    apart = [(one, other) for one in lines for other in lines if other.x - one.x > 0.3]  # of a decade
+    assert apart
+    for one, other in apart:
+        passes = one.y + (other.x - one.x) / (one.ax - one.x) * (one.ay - one.y)
+        assert abs(passes - other.y) * pixels > roofline.DOT / 2
 
 
 def test_a_point_that_is_left_out_is_told_with_what_was_asked_and_what_is_allowed():

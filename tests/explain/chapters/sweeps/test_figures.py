@@ -18,7 +18,6 @@ from explain.figures.labels import text_width
 from explain.figures.plot import FONT, TITLE_WIDE, titled
 from explain.gpus import card
 from explain.records import registry
-from explain.records import registry
 from explain.records.model import Roof
 from kernels.catalog import TAUGHT
 

@@ -97,8 +97,8 @@ def wrong_beside_right_parts_in_the_sum_of_the_second_tile(page: Page) -> None:
 
 def different_tile_sizes_step_together_by_tile_visit(page: Page) -> None:
     press_pair(page, "Two tile sizes")
-    expect(page.locator(".lane-title").first).to_contain_text("block_n 4")
-    expect(page.locator(".lane-title").last).to_contain_text("block_n 8")
+    expect(page.locator(".lane-title").first).to_contain_text("key tile 4")
+    expect(page.locator(".lane-title").last).to_contain_text("key tile 8")
     difference(page, "")
     page.locator(".player").focus()
     page.keyboard.press("Home")

@@ -1,8 +1,7 @@
-"""Two runs side by side: the experiment that each kernel opens on, the ready pairs, and the runs' titles."""
+"""Two runs side by side: the experiment that each kernel opens on, and the ready pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from explain import lessons
@@ -28,20 +27,6 @@ def controls_of(kernel: str) -> list[str]:
     wanted = ("seq_len", "kv_len", "cols", "n", "tokens", "vocab", "block_m", "block_n", "dtype", "causal")
     own = {parameter.name for parameter in KERNELS[kernel].parameters}
     return ["inputs", *(name for name in wanted if name in own)]
-
-
-def titles(experiments: Sequence[Experiment]) -> list[str]:
-    """Each run's title: its kernel's, plus the parameters that differ if both run the same kernel."""
-    left, right = experiments
-    names = [experiment.entry.title for experiment in experiments]
-    if left.kernel != right.kernel:
-        return names
-    settings = [{"inputs": one.inputs, "seed": one.seed, **one.values} for one in experiments]
-    told = [name for name in settings[0] if settings[0][name] != settings[1][name]]
-    if not told:
-        return names
-    said = [", ".join(f"{name} {str(setting[name]).replace('_', ' ')}" for name in told) for setting in settings]
-    return [f"{title}, {words}" for title, words in zip(names, said, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explain.chapters.side_by_side import pairs as side_by_side
+from explain.chapters.side_by_side import view
 from explain.chapters.side_by_side.pairs import PAIRS
 from explain.experiment import Experiment
 from explain.trace.model import Trace
@@ -65,9 +66,9 @@ def test_the_sides_do_not_touch_each_other(shown):
     left, right = seen[-1]
     assert (left.values["block_n"], left.values["causal"]) == (4, False)
     assert (right.values["block_n"], right.values["causal"]) == (16, True)
-    assert side_by_side.titles([left, right]) == [
-        "FlashAttention-2 forward, causal False, block_n 4",
-        "FlashAttention-2 forward, causal True, block_n 16",
+    assert view.titles([left, right]) == [
+        "FlashAttention-2 forward, causal False, key tile 4",
+        "FlashAttention-2 forward, causal True, key tile 16",
     ]
     test.toggle[0].set_value(True).run()
     assert [one.values["causal"] for one in seen[-1]] == [True, True]

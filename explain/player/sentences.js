@@ -283,7 +283,7 @@ export class Telling {
       else left++, (other ||= now[i] !== old[i] && now[i] === now[i]);
     }
     if (other) return "";
-    if (!hidden) return `The mask hides 0 ${this.score}s of this tile.`;
+    if (!hidden) return `No ${this.score} of this tile is masked.`;
     if (!left) return `The mask hides the whole tile: all its ${this.score}s become −∞.`;
     return `The mask hides ${grouped(hidden)} of this tile's ${grouped(now.length)} ${this.score}s: they become −∞.`;
   }

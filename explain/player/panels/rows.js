@@ -78,7 +78,8 @@ export class RowsPanel extends Panel {
     const { shown } = this.at ?? {};
     const rows = (this.lane.tile ?? this.story.tile(this.lane.step))?.rows ?? [];
     const from = (first, last) => range(rows[first] ?? first, rows[last] ?? last);
-    return shown ? `rows ${from(...shown)} of ${from(0, this.lane.rowCount - 1)}` : "";
+    if (!shown) return "";
+    return `${shown[0] < shown[1] ? "rows" : "row"} ${from(...shown)} of ${from(0, this.lane.rowCount - 1)}`;
   }
 
   /** What the columns' titles mean. */

@@ -115,13 +115,13 @@ def occupancy(cost: Footprint, gpu: Gpu) -> Occupancy:
     return Occupancy(by_limit[limit], limit, by_limit)
 
 
-def too_large(cost: LaunchCost, gpu: Gpu) -> str:
-    """Why the launch cannot run on `gpu`; "" if it can."""
+def too_large(cost: LaunchCost, gpu: Gpu, title: str = "") -> str:
+    """Why the launch, named by its kernel's `title` if given, cannot run on `gpu`; "" if it can."""
     if cost.shared_bytes <= gpu.shared_bytes:
         return ""
     return (
-        f"`{cost.kernel}` needs {cost.shared_bytes:,} of the {gpu.shared_bytes:,} bytes of shared memory that one "
-        f"program may have on the {gpu.name}: the tile is too large. Choose a smaller BLOCK_M or BLOCK_N."
+        f"{title or f'`{cost.kernel}`'} needs {cost.shared_bytes:,} bytes of shared memory. One program may have "
+        f"{gpu.shared_bytes:,} on the {gpu.name}: the tile does not fit. Choose a smaller BLOCK_M or BLOCK_N."
     )
 
 

@@ -212,7 +212,7 @@ def test_a_program_takes_what_is_allocated_to_it_with_the_part_that_cuda_reserve
 
 def test_a_tile_that_does_not_fit_says_what_it_needs_and_what_there_is():
     assert too_large(cost(65536, 64), GPUS["T4"]) == ""
-    assert "needs 65,552 of the 65,536 bytes" in too_large(cost(65552, 64), GPUS["T4"])
+    assert "needs 65,552 bytes of shared memory. One program may have 65,536 " in too_large(cost(65552, 64), GPUS["T4"])
 
 
 FOREIGN = """

@@ -145,7 +145,8 @@ def verdict(cost: Cost, gpu: Gpu) -> str:
     spilling = [f"`{launch.kernel}`" for launch in cost.launches if launch.spill_store_bytes]
     where = f" in {' and '.join(spilling)}" if len(cost.launches) > 1 else ""
     spilled = f"Registers spill{where}." if spilling else "Nothing spills."
-    if refused := " ".join(filter(None, (too_large(launch, gpu) for launch in cost.launches))):
+    title = KERNELS[cost.kernel].title if len(cost.launches) == 1 and cost.kernel in KERNELS else ""
+    if refused := " ".join(filter(None, (too_large(launch, gpu, title) for launch in cost.launches))):
         return f"**{refused}**\n\n{spilled}"
     fewest = min((occupancy(launch, gpu) for launch in cost.launches), key=lambda fits: fits.programs)
     count = f"{fewest.programs} programs" if fewest.programs != 1 else "one program"
@@ -167,7 +168,7 @@ def registers_told(launch: LaunchCost, gpu: Gpu) -> str:
     why = (
         f"A thread may have {most} registers, and this one has them all."
         if launch.registers >= most
-        else f"A thread may have {most} registers; ptxas gives it {launch.registers} and states no reason."
+        else f"A thread may have {most} registers; ptxas gives it only {launch.registers}; it does not say why."
     )
     return (
         f"{said}\n\n{why} The other values spill to local memory, in {gpu.hbm} behind the caches: {launch.spills} per "

@@ -103,7 +103,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "beside-matmul",
-        "How many other SASS instructions stand beside each matmul instruction?",
+        "For each matmul instruction, how many other SASS instructions are there?",
         "number",
         _beside_matmul,
         _why_beside_matmul,

@@ -22,6 +22,8 @@ SLOTS = ("warps", "programs")
 TALL, GAP, EDGE = 132.0, 20.0, 16.0
 ALIKE = 0.03
 """By which share the times of two tiles differ at most where none is called faster."""
+FEW = 0.1
+"""Which share of the saved loads HBM is spared at most where it hardly sees them."""
 OVER = 1.5
 """The most that is drawn of a program that is too large for a store, as a multiple of the store."""
 
@@ -193,11 +195,24 @@ def larger_told(known: Mapping[Experiment, LaunchCost], chosen: Experiment, gpu:
         else f"loads the same {moved(loads[1])} by formula"
     )
     programs = [occupancy(known[one], gpu).programs for one in (small, large)]
+    warps = [fit * known[one].num_warps for fit, one in zip(programs, (small, large), strict=True)]
     fit = f"{programs[1]} {'program fits' if programs[1] == 1 else 'programs fit'} on an SM"
     fit += f", not {programs[0]}" if programs[1] != programs[0] else ", as before"
-    spill = " Its registers spill." if known[large].spill_store_bytes > known[small].spill_store_bytes else ""
-    worth = "A larger tile is not free." if of_large > of_small else "Here the larger tile is worth its cost."
-    worth = "The times hardly differ." if abs(of_large / of_small - 1) < ALIKE else worth
+    more = known[large].spill_store_bytes > known[small].spill_store_bytes
+    spill = f" Its registers spill: {known[large].spills} per thread." if more else ""
+    if abs(of_large / of_small - 1) < ALIKE:
+        worth = "The times hardly differ."
+    elif of_large < of_small:
+        worth = "Here the larger tile is worth its cost."
+    else:
+        worth = "A larger tile is not free."
+        if warps[1] < warps[0]:
+            worth += f" An SM holds {warps[1]} warps, not {warps[0]}: fewer are left to hide waiting."
+        read = [times.read.get(one.key) for one in (small, large)]
+        if loads[1] < loads[0] and read[0] and read[1] and read[0] - read[1] < FEW * (loads[0] - loads[1]):
+            worth += f" HBM hardly sees the saved loads: it delivers {moved(read[1])} with this tile and "
+            worth += f"{moved(read[0])} with the other (counted, L2 cold). The caches serve the rest."
+        worth += " Why it takes longer was not measured."
     return (
         f"**A tile of {sides_told(large)} instead of {sides_told(small)}** {brings}. {fit}.{spill} One call takes "
         f"**{duration(of_large)}**, not {duration(of_small)}. {worth}"
@@ -233,7 +248,7 @@ def kinds(listing: Listing, *, narrow: bool = False) -> str:
             text(KIND - 12, y + 17, kind, anchor="end"),
             rect(KIND, y + 3, wide, ROW - 9, FILLS[kind], stroke=css("slate")),
             text(KIND + wide + 8, y + 17, f"{count(number)}", bold=True),
-            text(KIND + wide + 16 + widest([count(number)], bold=True), y + 17, _share(number / every), faint=True),
+            text(KIND + wide + 16 + widest([count(number)], bold=True), y + 17, percent(number / every, 1), faint=True),
         ]
     label = f"{name} instructions of {listing.kernel} by kind"
     return picture(KIND + longest + 100, ROW * (len(found) + 1), label, parts, "55rem")

@@ -19,12 +19,14 @@ Setting = tuple[tuple[str, Value], ...]
 
 @dataclass(frozen=True)
 class Times:
-    """What was timed of each tile, by the compiled tile's key: the run and its seconds; the sizes that all these runs
-    share, and their record.
+    """What was timed of each tile, by the compiled tile's key: the run and its seconds; the bytes that HBM delivered to
+    those that were counted, with a cold L2; the sizes that all these runs share, their Triton and their record.
     """
 
     runs: Mapping[str, tuple[Experiment, float]]
+    read: Mapping[str, int]
     sizes: str
+    triton: str
     source: str
 
 
@@ -49,7 +51,13 @@ def recorded_times(compiled: Collection[Experiment], one: Entry) -> Times | None
         return None
     first, *others = (sizes(run).split(", ") for run, _ in runs.values())
     shared = [words for words in first if not words.startswith("BLOCK_") and all(words in other for other in others)]
-    return Times(runs, ", ".join(shared), one.source)
+    points = {key: one.record.points[run.key] for key, (run, _) in runs.items()}
+    counts = {key: point.counters.cold.dram_read_bytes for key, point in points.items() if point.counters}
+    tritons = {(p.origin.provenance if p.origin else one.record.provenance).triton for p in points.values()}
+    return Times(
+        runs, {key: read for key, read in counts.items() if read}, ", ".join(shared), " and ".join(sorted(tritons)),
+        one.source,
+    )  # fmt: skip
 
 
 def _flops(runs: Mapping[Setting, tuple[Experiment, float]]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -21,13 +21,13 @@ from explain.chapters.tile_cost.figures import (
     tiles_table,
 )  # fmt: skip
 from explain.chapters.tile_cost.listing_view import listing
-from explain.chapters.tile_cost.times import recorded_times
+from explain.chapters.tile_cost.times import Times, recorded_times
 from explain.compile.cost import Cost, LaunchCost, reserved
 from explain.compile.listing import Listing
 from explain.compile.service import Answer, compiler
 from explain.engine import has_triton
 from explain.experiment import Experiment, ParameterError
-from explain.figures.numbers import capacity
+from explain.figures.numbers import NONE, capacity, count
 from explain.gpus import Gpu, known_as
 from explain.records import registry
 from explain.ui import layout
@@ -46,8 +46,8 @@ _SHORT = {"block_m": "BLOCK_M", "block_n": "BLOCK_N", "block_d": "BLOCK_D", "hea
 COUNTS = "Counts are not times: an instruction in a loop is counted once, and runs in every iteration."
 HEADS = ". Compiled for one head. The number of heads is a constant for Triton, so with more the registers can differ"
 LESS_OFTEN = {
-    "block_m": "A larger BLOCK_M reads K and V less often.",
-    "block_n": "A larger BLOCK_N reads Q and O less often.",
+    "block_m": "With a larger BLOCK_M, K and V are read less often.",
+    "block_n": "With a larger BLOCK_N, Q and O are read less often.",
 }
 """What a larger tile saves in attention's forward pass, by the tile of the outer loop."""
 READING = """
@@ -125,7 +125,7 @@ def introduce(experiment: Experiment, gpu: Gpu) -> None:
     tried = f" **Choose {sides} = {', then '.join(larger)}: {see}.**" if larger else ""
     layout.introduce(
         f"{_saved(experiment)} A larger tile needs more of an SM. So fewer programs fit, and in the end registers "
-        f"spill.{tried}"
+        f"spill. Fewer programs hide less of the waiting.{tried}"
     )
 
 
@@ -261,7 +261,7 @@ def tiles_beside(experiment: Experiment, gpu: Gpu) -> None:
     known = _known(experiment, gpu)
     if not {*known} - {experiment}:
         return
-    records = (one for one in registry.entries()[0] if known_as(one.record.gpu) == gpu.name)
+    records = [one for one in registry.entries()[0] if known_as(one.record.gpu) == gpu.name]
     times = next(filter(None, (recorded_times(known, record) for record in records)), None)
     words, table = layout.sides("The same kernel with other tiles")
     with words:
@@ -278,9 +278,26 @@ def tiles_beside(experiment: Experiment, gpu: Gpu) -> None:
             st.caption(f"Times of one call: {times.sizes}")
         pressable(tiles_table(known, experiment, gpu, times), "tile")
         if times:
+            untimed = f"{NONE}: not timed. " * any(one.key not in times.runs for one in known)
+            st.caption(untimed + _compiled_as(known, gpu, times))
             sourced(times.source)
-        else:
+        elif records:
             st.caption(f"No two of these tiles were timed at the same sizes on the {gpu.name}.")
+        else:
+            st.caption(f"Not timed on the {gpu.name}.")
+
+
+def _compiled_as(known: Collection[Experiment], gpu: Gpu, times: Times) -> str:
+    """Of which compiler and how many heads the registers and spills are, and of which the times, in sentences."""
+    costs = (answer.cost for one in known if (answer := compiler().look(one, gpu.compute_capability)))
+    tritons = " and ".join(sorted({cost.triton for cost in costs if cost}))
+    heads = [next(iter(runs)).values.get("heads") for runs in (known, [run for run, _ in times.runs.values()])]
+    compiled, timed = (f", {count(n)} head{'s' * (n != 1)}" if n else "" for n in heads)
+    same = (tritons, compiled) == (times.triton, timed)
+    return (
+        f"Registers, spills and shared memory: triton {tritons}{compiled}. Times: triton {times.triton}{timed}"
+        f"{'.' if same else '; there the registers and spills can differ.'}"
+    )
 
 
 def closing(experiment: Experiment, gpu: Gpu) -> None:

@@ -85,8 +85,8 @@ def test_it_opens_on_the_kinds_of_instruction_and_lists_them_on_demand():
 def test_every_kernel_opens_on_a_compiled_tile(monkeypatch, kernel):
     monkeypatch.setattr(service, "has_triton", lambda: False)
     said = texts(page("tile_cost", kernel=kernel, gpu="T4"))
-    assert "of the T4 holds" in said or "of shared memory that one program may have on the T4" in said
-    assert "K and V less often" not in said or kernel == "attention_standard"
+    assert "of the T4 holds" in said or "on the T4: the tile does not fit" in said
+    assert "K and V are read less often" not in said or kernel == "attention_standard"
 
 
 def test_a_tile_without_numbers_says_what_to_do(monkeypatch):
@@ -140,6 +140,13 @@ def test_what_a_larger_tile_brings_is_told_with_the_times_of_two_tiles(kernel):
     for words in (moved(after.traffic.read_bytes), duration(of_small), duration(of_large)):
         assert words in told
     assert ("not free" in told) == (of_large > 1.03 * of_small)
+    assert ("was not measured" in told) == (of_large > 1.03 * of_small)
+    delivered = [moved(found.read[tile.key]) for tile in (chosen, larger)]
+    spared = found.read[chosen.key] - found.read[larger.key]
+    fewer = found.runs[chosen.key][0].traffic.read_bytes - after.traffic.read_bytes
+    hardly = of_large > 1.03 * of_small and spared < figures.FEW * fewer
+    assert all(words in told for words in delivered) == hardly
+    assert "HBM" not in figures.larger_told(known, chosen, GPUS["H200"], replace(found, read={}))
     one = replace(found, runs={chosen.key: found.runs[chosen.key]})
     assert figures.larger_told(known, chosen, GPUS["H200"], one) == ""
 

@@ -14,6 +14,7 @@ import streamlit as st
 from explain import tours
 from explain.engine import engine
 from explain.experiment import Experiment
+from explain.figures.labels import unbroken
 from explain.figures.numbers import count, fixed
 from explain.figures.tables import Column, markdown
 from explain.kept import kept
@@ -140,10 +141,10 @@ def traffic_table(experiment: Experiment, trace: Trace) -> None:
     columns = ("buffer", "direction", "formula", Column("bytes, formula"), Column("bytes, trace"), "why")
     totals, agree = traffic.totals(), got == traffic.totals()
     said = ", ".join(f"**{count(totals[f'{way}_bytes'])} B** {way}" for way in ("read", "written"))
-    mark = ":green[✓ formula = trace]" if agree else ":red[✗ formula ≠ trace]"
+    mark = unbroken(":green[✓ formula = trace]" if agree else ":red[✗ formula ≠ trace]").replace("✓ ", "✓\u00a0")
     matmuls = f", {count(matmul)} of them in matmuls" if (matmul := traffic.flops_of("matmul")) else ""
     several = f", {rows_of} rows" if (rows_of := experiment.values.get("rows", 1)) > 1 else ""
-    st.markdown(f"HBM{several}: {said}. FLOPs, masked lanes too: **{count(traffic.flops)}**{matmuls}. {mark}")
+    st.markdown(f"HBM{several}: {said}. FLOPs, counting masked lanes: **{count(traffic.flops)}**{matmuls}. {mark}")
     folded = f"<details><summary>Each buffer's bytes</summary>\n\n{markdown(columns, rows)}\n\n</details>"
     st.markdown(folded, unsafe_allow_html=True)
     if not agree:
@@ -158,4 +159,4 @@ def row_sums(experiments: Sequence[Experiment], traces: Sequence[Trace]) -> None
         total = float(sum(tile.sum() for tile in stored))
         right = float(any((tile > -math.inf).any() for tile in loaded))
         mark = ":green" if abs(total - right) < 1e-2 else ":red"
-        column.markdown(f"**{experiment.entry.title}**: sum of the row = {mark}[**{fixed(total, 4)}**]")
+        column.markdown(f"**{experiment.entry.title}**: sum of the weights y = {mark}[**{fixed(total, 4)}**]")

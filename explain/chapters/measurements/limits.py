@@ -30,9 +30,9 @@ _PAIRS = {
 
 
 @kept
-def most_used(record: Record) -> list[tuple[str, str, str]]:
-    """The limits that the pages use most: name, rate, and what the rate means."""
-    roofs, known = record.roofs, card(record.gpu)
+def most_used(one: Entry, *, named: bool = False) -> list[tuple[str, str, str]]:
+    """The limits that the pages use most: name, rate, and what the rate means, after the GPU's name if `named`."""
+    roofs, known = one.record.roofs, card(one.record.gpu)
     read, matmul, exp = (roofs.get(level) for level in ("hbm", "matmul bf16", "exp"))
     found = []
     if read:
@@ -44,7 +44,8 @@ def most_used(record: Record) -> list[tuple[str, str, str]]:
     if exp:
         dear = matmul and f"one exp costs {number(matmul.per_second / exp.per_second)} matmul FLOPs"
         found.append(("exponentials, 1 FLOP each", si(exp.per_second, exp.unit), dear or ""))
-    return found
+    gpu = plain(one.label.partition(" · ")[0])
+    return [(name, rate, f"{gpu}: {means}".removesuffix(": ")) for name, rate, means in found] if named else found
 
 
 @kept

@@ -42,9 +42,11 @@ def unpredicted(model: Model, record: Record) -> str:
 def told(model: Model, test: Test) -> str:
     """A test's errors, the kernel with the largest median error, and why another GPU's times are off; Markdown."""
     kernel, (_, median, _) = next(iter(_errors(test).items()))
+    share = test.within(NEAR)
+    near = "All are" if share == 1 else f"{percent(share, int(share > 0.99))} are"
     sizes = "Sizes without a recorded time" if test.left_out else f"Sizes recorded on the {model.gpu}"
     return unbroken(
-        f"**{sizes}.** {test.told}. {percent(test.within(NEAR))} are within {NEAR} ×. The kernel with the largest "
+        f"**{sizes}.** {test.told}. {near} within {NEAR} ×. The kernel with the largest "
         f"median error, {ratio(median)}, is **{KERNELS[kernel].title}**."
         f"{'' if test.left_out else _too_long(model, test)}"
     )
@@ -63,10 +65,10 @@ def _too_long(model: Model, test: Test) -> str:
 
     bandwidths = ratio(GPUS[model.gpu].hbm_bytes_per_second / GPUS[test.gpu].hbm_bytes_per_second)
     return (
-        f" {len(off)} times are more than {ratio(FAR)} off. {len(long)} of them are predicted too long: "
-        f"{of_own(lambda point: point.seconds)} the {model.gpu}'s time (median). Measured, they take "
-        f"{of_own(lambda point: point.measured)}. The {model.gpu} has {bandwidths} the bandwidth: the model "
-        "assumes that bandwidth limits these kernels more than it does."
+        f" {count(len(off))} of {count(len(test.points))} are more than {ratio(FAR)} off, {count(len(long))} of them "
+        f"too long. For these the model predicts {of_own(lambda point: point.seconds)} the {model.gpu}'s time "
+        f"(median); the {test.gpu} takes {of_own(lambda point: point.measured)}. The {model.gpu} has {bandwidths} the "
+        "bandwidth, and the model assumes that bandwidth limits these kernels more than it does."
     )
 
 

@@ -44,7 +44,8 @@ MEASURED = """
 
 BESIDE = (
     "Every load: the sum of a teaching kernel's loads. Each tensor once: the least that has to be read. HBM ÷ each "
-    "tensor once: above 100%, HBM delivered something again. Below 100%, L2 still held what an earlier launch wrote."
+    "tensor once: above 100%, some bytes were read from HBM more than once. Below 100%: the kernel reads what it wrote "
+    "itself, in an earlier launch or iteration, and finds some of it in L2."
 )
 FITTED = (
     "Overhead: the time that does not grow with bytes and FLOPs; – where the times show none. A share with ≥ may be "
@@ -62,11 +63,11 @@ This page has the recorded measurements of the kernels that the chapters teach a
 
 
 def headline(shown: Sequence[Entry]) -> None:
-    """Where numbers come from; how many experiments the first record has, on which GPU and when."""
+    """Where numbers come from; how many experiments each record has, on which GPU and when."""
     layout.introduce(INTRODUCTION)
     _sources(shown)
     if shown:
-        st.caption(records.made(shown[0]))
+        st.caption("<br>".join(map(records.made, shown)), unsafe_allow_html=True)
 
 
 def _show_outdated() -> None:
@@ -99,7 +100,7 @@ def roofs(shown: Sequence[Entry]) -> None:
         "are the roofs in [Sweeps and roofline](./sweeps) and the peaks in [Speed](./speed).\n\n"
         + (ONE_GPU if len(shown) == 1 else MORE_GPUS),
     ):
-        _cards(limits.most_used(shown[0].record))
+        _cards(limits.most_used(shown[0], named=len(shown) > 1))
     figures = limits.bars(shown)
     with st.container(key="limits"):
         columns = st.columns(len(figures), gap="large")
@@ -233,12 +234,13 @@ def predicted() -> None:
     tests = "\n\n".join(predictions.told(model, test) for test in model.tests)
     with layout.part(
         "Predicted times, and how wrong they are",
-        "For a GPU without a record, the pages predict times:\n\n**overhead + max(bytes ÷ bandwidth, FLOPs ÷ peak) ÷ "
-        "busy**\n\n"
+        "For a GPU without a record, the pages predict times:\n\n**overhead + max(bytes ÷ (bandwidth × b), FLOPs ÷ "
+        "(peak × p)) ÷ busy**\n\n"
+        "- bytes: each tensor once; FLOPs: the formula's\n"
         "- bandwidth and peak: the GPU's specification\n"
         "- busy: the share of the SMs that have a program\n"
-        f"- overhead, and the share of bandwidth and peak that is reached: fitted to each kernel's times on the "
-        f"{model.gpu}\n\n"
+        f"- b and p: the shares of bandwidth and peak that are reached. They and the overhead are fitted to each "
+        f"kernel's times on the {model.gpu}\n\n"
         f"A time that was recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So a kernel that "
         "is slower than its model stays slower.\n\n"
         f"**How wrong is it?**\n\n{tests}\n\n{predictions.untested(model)}\n\n"

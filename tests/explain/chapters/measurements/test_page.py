@@ -323,6 +323,8 @@ def test_a_readers_file_is_compared_and_gone_when_it_is_forgotten():
     assert "NVIDIA Other 9" in said
     assert "The GPU's memory is full" in said  # the record's own reason
     assert "| 2. Other 9 · your file |" in said.replace("<br>", " ")
+    assert said.count("experiments timed on NVIDIA") == 2
+    assert "H200: one exp costs" in said
     next(button for button in test.button if button.label == "Forget my files").click().run()
     assert "Other 9" not in texts(test)
 

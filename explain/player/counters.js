@@ -41,8 +41,8 @@ export class Counters {
         ? ` of launch ${launch + 1} of ${launches.length}` : ""}`]),
       ...(several ? ["all launches"] : []),
     ].map((text) => element("span", "", ` / ${text}`));
-    const beside = this.counted.length > 1 ? " · ≠: left and right differ" : "";
-    entry.scope.replaceChildren("this program so far", ...words, ` · source: trace${beside}`);
+    entry.beside = element("span");
+    entry.scope.replaceChildren("this program so far", ...words, " · source: trace", entry.beside);
     const fill = (table, title, heads, rows, explain) => {
       table.replaceChildren();
       const head = table.insertRow();
@@ -107,14 +107,20 @@ export class Counters {
       show(entry.cells.written, story.written, LOAD);
       FLOP_KINDS.forEach((kind, f) => putText(entry.cells.flops[f], grouped(story.flops[kind][k])));
     });
-    if (this.counted.length === 2) this.compare();
+    if (this.counted.length === 2) this.compare(t);
   }
 
-  /** Marks the numbers that differ between two runs: by buffer where both have it, and the totals. */
-  compare() {
+  /** Marks the numbers that differ between two programs of the same work: by buffer where both have it, and the
+   * totals. */
+  compare(t) {
     const [left, right] = this.counted;
+    const [work, other] = this.counted.map(({ story }, i) => workOf(story, this.player.woven[i][t]));
+    const comparable = work === other;
+    for (const { beside } of this.counted) {
+      putText(beside, comparable ? " · ≠: left and right differ" : " · not compared: different work");
+    }
     const mark = (a, b) => {
-      const differs = a.textContent !== b.textContent;
+      const differs = comparable && a.textContent !== b.textContent;
       for (const cell of [a, b]) cell.closest("td").classList.toggle("differs", differs);
     };
     for (const way of ["read", "written"]) {
@@ -233,6 +239,13 @@ class Entries {
     }));
     if (held) this.root.focus({ preventScroll: true });
   }
+}
+
+/** The share of its run that step k's program has: two programs of equal shares cover the same scores. */
+function workOf({ trace, view, programs, programAt }, k) {
+  const { launches } = trace.header, { launch, id } = programs[programAt[k]], { grid } = launches[launch];
+  const axes = [...grid.keys()].filter((axis) => grid[axis] > 1);
+  return JSON.stringify([view.score_shape, launches.length, launch, axes.map((axis) => [id[axis], grid[axis]])]);
 }
 
 /** Writes a text only if it changes. */

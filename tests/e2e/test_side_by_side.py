@@ -262,6 +262,30 @@ def test_each_run_names_the_program_that_it_is_in(opened, page: Page):
     expect(names.first).to_have_text(re.compile("^attention_values_kernel"))
 
 
+def test_programs_of_different_work_are_not_compared(opened, page: Page):
+    opened()
+    player(page).press("PageDown")
+    player(page).press("PageDown")
+    read = [page.locator(".count-of").nth(i).locator("td b").nth(0) for i in (0, 1)]  # of Q
+    expect(read[0]).not_to_have_text(read[1].inner_text())
+    scope = page.locator(".count-of .scope").first
+    expect(scope).to_contain_text("not compared")
+    expect(page.locator(".counters td.differs")).to_have_count(0)
+    opened("a.kernel=flash_attention&b.kernel=flash_attention&a.block_n=8&b.block_n=4&b.causal=true")
+    expect(scope).to_contain_text("left and right differ")
+    player(page).press("PageDown")
+    player(page).press("PageDown")
+    expect(page.locator(".counters td.differs")).not_to_have_count(0)
+
+
+def test_a_launch_without_m_and_l_has_no_state_that_is_not_set_yet(opened, page: Page):
+    opened()
+    first, last = (page.locator(".panel.rows").nth(i) for i in (0, 1))
+    expect(first).to_have_attribute("data-hint", "This launch's kernel keeps none.")
+    expect(first).not_to_contain_text("not set yet")
+    expect(last).to_have_attribute("data-hint", "")
+
+
 def test_equal_runs_are_said_to_be_equal(opened):
     page = opened("a.kernel=softmax_online&b.kernel=softmax_online")
     difference(page, "")
@@ -276,11 +300,11 @@ def test_a_kernel_of_the_list_takes_its_side_and_the_address_leads_back(opened):
     expect(titles.first).to_contain_text("Safe softmax")
     page.get_by_role("combobox", name="Left kernel").click()
     page.get_by_role("option", name="Online softmax, two passes").click()
-    expect(titles.first).to_contain_text("inputs notebook")
+    expect(titles.first).to_contain_text("input notebook")
     expect(titles.last).to_contain_text("inputs ascending")
     page.wait_for_url("**a.kernel=softmax_online**")
     page.reload()
-    expect(titles.first).to_contain_text("inputs notebook")
+    expect(titles.first).to_contain_text("input notebook")
     expect(titles.last).to_contain_text("inputs ascending")
 
 

@@ -5,6 +5,8 @@ import { paintRows } from "../pictures/rows.js";
 import { explainDrawn } from "../terms.js";
 import { Panel } from "./panel.js";
 
+const STATE = ["running_max", "running_sum", "rescale"];
+
 export class RowsPanel extends Panel {
   constructor(lane) {
     super(lane, "rows");
@@ -13,7 +15,7 @@ export class RowsPanel extends Panel {
 
   get shown() {
     const { roles } = this.story;
-    return !roles.tile_at && ["running_max", "running_sum", "rescale"].some((role) => roles[role]);
+    return !roles.tile_at && STATE.some((role) => roles[role]);
   }
 
   /** The state of the current rows: before this tile, and after its update, if that has happened. */
@@ -49,10 +51,11 @@ export class RowsPanel extends Panel {
     const { max, alpha, sum } = this.shownState;
     const known = [max?.before, max?.now, sum?.before, sum?.now].some(Boolean);
     const parts = [max && "running max m", alpha && "rescale factor α", sum && "running sum ℓ"].filter(Boolean);
-    this.hint(known ? "" : `${parts.join(", ")} of each row`);
+    const kept = STATE.some((role) => this.story.nameOf(role, k) !== undefined); // else another launch's kernel has it
+    this.hint(known ? "" : kept ? `${parts.join(", ")} of each row` : "This launch's kernel keeps none.");
     this.known = known;
     this.paint();
-    const when = !known ? "not set yet" : this.lane.visit ? "before this tile → now" : "";
+    const when = !known ? (kept ? "not set yet" : "") : this.lane.visit ? "before this tile → now" : "";
     this.head("running state", "", [this.window(), when].filter(Boolean).join(" · "));
     const { row } = this.lane.at;
     const read = (name, value) => (value === undefined ? "" : `; ${name} ${number(value)}`);

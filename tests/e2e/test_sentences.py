@@ -164,10 +164,7 @@ def test_the_sentences_of_flash_attention(said):
     tile = [16, 32, 2048]
     assert of(steps, "q = tl.load")[0] == [0, 15, *tile]
     assert of(steps, "k = tl.load")[2] == [16, 31, *tile]
-    assert of(steps, "s = tl.where")[:2] == [
-        [120, 256, -math.inf],
-        [0],
-    ]  # of the tile on the diagonal, of one left of it
+    assert of(steps, "s = tl.where")[:2] == [[120, 256, -math.inf], []]  # on the diagonal; left of it none is masked
     row, before, now, alpha = of(steps, "alpha =")[2]
     assert (row, alpha) == (19, near(math.exp(before - now)))
     assert now > before

@@ -301,11 +301,11 @@ def test_a_kernel_of_the_list_takes_its_side_and_the_address_leads_back(opened):
     page.get_by_role("combobox", name="Left kernel").click()
     page.get_by_role("option", name="Online softmax, two passes").click()
     expect(titles.first).to_contain_text("input notebook")
-    expect(titles.last).to_contain_text("inputs ascending")
+    expect(titles.last).to_contain_text("input ascending")
     page.wait_for_url("**a.kernel=softmax_online**")
     page.reload()
     expect(titles.first).to_contain_text("input notebook")
-    expect(titles.last).to_contain_text("inputs ascending")
+    expect(titles.last).to_contain_text("input ascending")
 
 
 def two_runs_fit_a_laptops_screen_and_a_phones_width(page: Page) -> None:

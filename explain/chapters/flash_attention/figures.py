@@ -168,7 +168,7 @@ def registers_told(launch: LaunchCost, gpu: Gpu) -> str:
     why = (
         f"A thread may have {most} registers, and this one has them all."
         if launch.registers >= most
-        else f"A thread may have {most} registers; ptxas gives it only {launch.registers}; it does not say why."
+        else f"A thread may have {most} registers. ptxas gives it only {launch.registers}; it does not say why."
     )
     return (
         f"{said}\n\n{why} The other values spill to local memory, in {gpu.hbm} behind the caches: {launch.spills} per "

@@ -183,10 +183,10 @@ def larger_told(known: Mapping[Experiment, LaunchCost], chosen: Experiment, gpu:
     """
     timed = [one for one in known if one.key in times.runs]
     pairs = [(a, b) for a in timed for b in timed if a != b and inside(a, b)]
-    own = [pair for pair in pairs if pair[0] == chosen] or [pair for pair in pairs if pair[1] == chosen][::-1] or pairs
-    if not own:
+    near = [pair for pair in pairs if pair[0] == chosen] or [pair for pair in pairs if pair[1] == chosen][::-1] or pairs
+    if not near:
         return ""
-    small, large = own[0]
+    small, large = near[0]
     (before, of_small), (after, of_large) = times.runs[small.key], times.runs[large.key]
     loads = before.traffic.read_bytes, after.traffic.read_bytes
     brings = (
@@ -210,8 +210,10 @@ def larger_told(known: Mapping[Experiment, LaunchCost], chosen: Experiment, gpu:
             worth += f" An SM holds {warps[1]} warps, not {warps[0]}: fewer are left to hide waiting."
         read = [times.read.get(one.key) for one in (small, large)]
         if loads[1] < loads[0] and read[0] and read[1] and read[0] - read[1] < FEW * (loads[0] - loads[1]):
-            worth += f" HBM hardly sees the saved loads: it delivers {moved(read[1])} with this tile and "
-            worth += f"{moved(read[0])} with the other (counted, L2 cold). The caches serve the rest."
+            own, other = moved(read[1]), moved(read[0])
+            delivers = f"{own} with either tile" if own == other else f"{own} with this tile, {other} with the other"
+            worth += f" HBM hardly sees the saved loads: it delivers {delivers} (counted, L2 cold)."
+            worth += " The caches serve the rest."
         worth += " Why it takes longer was not measured."
     return (
         f"**A tile of {sides_told(large)} instead of {sides_told(small)}** {brings}. {fit}.{spill} One call takes "

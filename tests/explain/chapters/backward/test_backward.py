@@ -78,7 +78,7 @@ def test_a_bill_is_the_kernels_formula():
 def test_each_way_opens_with_its_kernel_and_its_bytes_agree(way, kernel):
     app = page("backward", way=way)
     told = " ".join(one.value for one in app.markdown)
-    assert "✓ formula = trace" in told
+    assert "✓\u00a0formula\u00a0=\u00a0trace" in told
     assert "one addition lost: a race" in told
     assert any(kernel.split("_")[-1] in one.value or "backward" in one.value for one in app.caption)
 

@@ -254,7 +254,7 @@ def test_whatever_the_player_shows_every_section_is_on_the_page(view):
         "the last query is the last token",
     ):  # fmt: skip
         assert words in texts(shown)
-    parts = "formula = trace" in texts(shown), "at the same time" in texts(shown)
+    parts = "formula\u00a0=\u00a0trace" in texts(shown), "at the same time" in texts(shown)
     assert parts == (view != MASKS,) * 2
 
 

@@ -172,7 +172,7 @@ def tile_sizes(experiment: Experiment, gpu: Gpu) -> Shown:
     once_compiled(experiment, gpu, lambda answer: _tile_cost(experiment, gpu, answer))
     layout.prose(
         "A program has 4 warps here; with 8 warps a tile has twice the registers. More programs per SM hide waiting, "
-        "but a larger BLOCK_M reads K and V less often, as the next picture shows."
+        "but with a larger BLOCK_M, K and V are read less often, as the next picture shows."
     )
     own = {one: str(experiment.values[one]).lower() for one in ("block_m", "block_n", "head_dim", "dtype", "causal")}
     layout.chapter_link("tile_cost", "Read the instructions of this tile →", {**own, "gpu": gpu.name})

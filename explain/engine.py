@@ -57,7 +57,7 @@ CACHED = ("*.tilescope", "*.npz")
 """The kinds of files in the cache: traces and outputs."""
 CACHED_FILES = 20_000
 CACHED_BYTES = 1e9
-"""What the cache keeps of each kind of file: those used last, so many of them and in all so large."""
+"""The most files of each kind, and their most bytes, that the cache keeps: those used last."""
 FORGETS_EVERY = 100
 """Files are forgotten at every so many runs: to look at all of them takes longer than to read one."""
 HEAD_START_S = 10.0

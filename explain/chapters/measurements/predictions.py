@@ -53,7 +53,7 @@ def told(model: Model, test: Test) -> str:
 
 
 def _too_long(model: Model, test: Test) -> str:
-    """How many predictions for another GPU are off, how many of these are too long, and why; Markdown."""
+    """Markdown: how many predictions for another GPU are off, how many of them are too long, and why."""
     off = [point for point in test.points if point.factor > FAR]
     own = {point.experiment: point.measured for point in model.points}
     long = [point for point in off if point.seconds > point.measured and point.experiment in own]

@@ -288,7 +288,7 @@ def tiles_beside(experiment: Experiment, gpu: Gpu) -> None:
 
 
 def _compiled_as(known: Collection[Experiment], gpu: Gpu, times: Times) -> str:
-    """Of which compiler and how many heads the registers and spills are, and of which the times, in sentences."""
+    """Names the compiler and the number of heads: those of registers and spills, and those of the times."""
     costs = (answer.cost for one in known if (answer := compiler().look(one, gpu.compute_capability)))
     tritons = " and ".join(sorted({cost.triton for cost in costs if cost}))
     heads = [next(iter(runs)).values.get("heads") for runs in (known, [run for run, _ in times.runs.values()])]

@@ -88,8 +88,8 @@ export class IdeaPanel extends Panel {
     return panel?.items && panel.surface.visible ? panel : null;
   }
 
-  /** Places the tiles as large as they fit; beside a run that has a tile of the same shape, both at one scale, and that
-   * tile at one height. */
+  /** Places the tiles as large as they fit; beside a run that has a tile of the same shape, both at one scale, that
+   * tile at one height, and the whole S at one size. */
   arrange() {
     const { beside } = this;
     const same = (one, other) => one.role && one.role === other.role && !one.state && one.rows === other.rows
@@ -103,13 +103,15 @@ export class IdeaPanel extends Panel {
     for (const panel of panels) panel.place({ u });
     const wide = least("wide");
     for (const panel of panels) panel.place({ u, wide });
+    const column = Math.min(...panels.map(({ whole }) => whole?.column ?? Infinity));
+    for (const panel of panels) panel.place({ u, wide, column });
     const twins = panels.map(({ placed }) => placed.places.find(({ item }) => same(item, shared)));
     if (!twins.every(Boolean)) return;
     const tops = panels.map(({ placed }, i) => twins[i].y - placed.shift.y);
     const highest = Math.max(...tops), lowest = Math.min(...panels.map(({ placed }, i) => tops[i] + placed.free.y));
     if (highest > lowest) return;
     const y = Math.max(highest, Math.min(lowest, (twins[0].y + twins[1].y) / 2));
-    panels.forEach((panel, i) => panel.place({ u, wide, shift: { x: panel.placed.shift.x, y: y - tops[i] } }));
+    panels.forEach((panel, i) => panel.place({ u, wide, column, shift: { x: panel.placed.shift.x, y: y - tops[i] } }));
   }
 
   place(limit) {
@@ -122,7 +124,7 @@ export class IdeaPanel extends Panel {
     const onChip = this.onChip(), free = palette.size;
     const head = { left: onChip.left + widest(ctx, [onChip.told], onChip.size, palette.font) + free,
       right: inside.x + inside.width, middle: onChip.middle };
-    this.whole = scene.whole && placeWhole(ctx, palette, this.placed.places, scene.whole, head);
+    this.whole = scene.whole && placeWhole(ctx, palette, this.placed.places, scene.whole, head, limit.column);
   }
 
   /** The words above the tiles: {text: the term, told: with the bytes, left, middle, size}. */

@@ -9,9 +9,10 @@ const LEAST_WHOLE_EM = 2.4, LEAST_TILE_PX = 3;
 const WORDS_LINE_EM = 1.35, WORDS_APART_EM = 0.8;
 
 /** Where the whole S has room, between Kᵀ and V: {x, y, width, height: of the outline, rows, cols: of a tile in it,
- * words: {lines, left, middle}, size}; null for none. `shape` is the whole S's; `head` is the free part {left, right,
- * middle} of the line above the tiles, for the words where they have no room beside the outline. */
-export function placeWhole(ctx, palette, places, shape, head) {
+ * column: the width of a column of S, words: {lines, left, middle}, size}; null for none. `shape` is the whole S's;
+ * `head` is the free part {left, right, middle} of the line above the tiles, for the words where they have no room
+ * beside the outline; a column of S is at most `widestColumn` wide. */
+export function placeWhole(ctx, palette, places, shape, head, widestColumn = Infinity) {
   const upper = (role) => places.find(({ item, column }) => item.role === role && item !== column.main);
   const [keys, values] = ["keys", "values"].map(upper);
   const tile = places.find(({ item }) => item === keys?.column.main);
@@ -24,7 +25,7 @@ export function placeWhole(ctx, palette, places, shape, head) {
   const placed = (lines) => {
     const long = widest(ctx, lines, size, palette.font), beside = lines.length > 1 ? em * WORDS_APART_EM + long : 0;
     if (!beside && long > head.right - head.left) return null;
-    const scale = Math.min((room - beside) / wide, keys.height / high);
+    const scale = Math.min((room - beside) / wide, keys.height / high, (widestColumn * shape[1]) / wide);
     const outline = { width: wide * scale, height: high * scale };
     const [rows, cols] = [tile.height * scale, tile.width * scale];
     if (Math.min(...Object.values(outline)) < em * LEAST_WHOLE_EM || Math.min(rows, cols) < LEAST_TILE_PX) return null;
@@ -32,7 +33,7 @@ export function placeWhole(ctx, palette, places, shape, head) {
     const x = left + (room - beside - outline.width) / 2, y = keys.y + (keys.height - outline.height) / 2;
     const words = beside ? { lines, left: x + outline.width + em * WORDS_APART_EM, middle: y + outline.height / 2 }
       : { lines, left: head.right - long, middle: head.middle };
-    return { x, y, ...outline, rows, cols, words, size };
+    return { x, y, ...outline, rows, cols, column: outline.width / shape[1], words, size };
   };
   const [wider, narrow] = [told, narrower].map(placed);
   return (narrow?.width > (wider?.width ?? 0) ? narrow : wider) ?? placed([told.join(" ")]);

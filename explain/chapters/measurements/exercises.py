@@ -25,7 +25,7 @@ class Shown:
     @property
     def words(self) -> str:
         """The run in words."""
-        return f"**{self.experiment.entry.title}** at {sizes(self.experiment)}"
+        return f"**{self.experiment.entry.title}** on the {self.gpu}, at {sizes(self.experiment)}"
 
 
 def run_of(record: Record, experiment: Experiment) -> Shown | None:

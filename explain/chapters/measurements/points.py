@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from statistics import median
+from typing import Any
 
 from explain.counters.model import total
 from explain.experiment import Experiment
 from explain.figures.labels import wrapped
-from explain.figures.numbers import count, fixed, moved, number
+from explain.figures.numbers import count, fixed, moved, number, ratio
 from explain.figures.plot import FONT
 from explain.figures.tables import Column, markdown, plain
 from explain.kept import kept
@@ -19,6 +21,7 @@ from explain.records.plans import PLANS, Plan
 from explain.records.registry import Entry
 
 Quantity = Callable[[Point], float | None]
+LOADS, ONCE, READ = "formula: every load, MB", "formula: each tensor once, MB", "HBM read, L2 cold, MB"
 
 
 def _counted(name: str, warm: bool = False) -> Quantity:
@@ -62,7 +65,7 @@ def _of_once(point: Point) -> float | None:
 
 QUANTITIES: Mapping[str, Quantity] = {
     "time, µs": lambda point: 1e3 * point.timing.median_ms if point.timing else None,
-    "HBM read, L2 cold, MB": _counted("dram_read_bytes"),
+    READ: _counted("dram_read_bytes"),
     "HBM ÷ each tensor once, %": _of_once,
     "HBM read, L2 warm, MB": _counted("dram_read_bytes", warm=True),
     "HBM written, or left in L2, MB": _written,
@@ -74,9 +77,8 @@ QUANTITIES: Mapping[str, Quantity] = {
     "memory held, MB": lambda point: None if point.peak_bytes is None else point.peak_bytes / 1e6,
 }
 """The quantities of a point: each name has the unit."""
-KERNEL, SIZES, OUTDATED, DATE = "kernel", "sizes", "out of date", "measured on"
-LOADS, ONCE = "formula: every load, MB", "formula: each tensor once, MB"
-FIRST = ("time, µs", LOADS, ONCE, "HBM read, L2 cold, MB", "HBM ÷ each tensor once, %")
+KERNEL, SIZES, OUTDATED, DATE, BESIDE = "kernel", "sizes", "out of date", "measured on", "2 ÷ 1"
+FIRST = ("time, µs", LOADS, ONCE, READ, "HBM ÷ each tensor once, %")
 """The quantities that a table of one record begins with."""
 HEADING = 95
 """How wide a line of a heading is at most, in pixels: the numbers below are short."""
@@ -112,7 +114,7 @@ def rows(
     plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str = ""
 ) -> list[dict[str, str | float | None]]:
     """The plan's experiments in the records, of one `kernel` or of all, kernel after kernel: every quantity of a single
-    record, or one `quantity` of each record.
+    record, or one `quantity` of each record, and of two records the ratio.
     """
     table: list[dict[str, str | float | None]] = []
     _, own_sizes = _words(plan, shown, kernel)
@@ -120,8 +122,9 @@ def rows(
         points = [one.record.point(experiment) for one in shown]
         row: dict[str, str | float | None] = {KERNEL: experiment.entry.title}
         row[SIZES] = own
-        row[LOADS] = experiment.traffic.read_bytes / 1e6 if experiment.entry.steppable else None
-        row[ONCE] = tensors_once(experiment) / 1e6
+        if quantity is None or quantity.endswith("MB"):
+            row[LOADS] = experiment.traffic.read_bytes / 1e6 if experiment.entry.steppable else None
+            row[ONCE] = tensors_once(experiment) / 1e6
         if quantity is None:
             row |= {name: value(points[0]) if points[0] else None for name, value in QUANTITIES.items()}
             row[DATE] = _date(shown[0].record, points[0])
@@ -131,11 +134,67 @@ def rows(
                 f"{number}. {one.label}" if len(shown) > 1 else one.label: value(point) if point else None
                 for number, (one, point) in enumerate(zip(shown, points, strict=True), start=1)
             }
+            row[BESIDE] = _beside(points, value) if len(shown) == 2 else None
         stale = [str(number) for number, point in enumerate(points, start=1) if point and is_stale(point)]
         row[OUTDATED] = (f"on {' and '.join(stale)}" if len(shown) > 1 else "kernel changed") if stale else None
         table.append(row)
     known = {name for row in table for name, value in row.items() if value is not None}
     return [{name: value for name, value in row.items() if name in known} for row in table]
+
+
+def _beside(points: Sequence[Point | None], quantity: Quantity) -> float | None:
+    """The second GPU's number as a multiple of the first one's; None without both, or beside a zero."""
+    first, second = (quantity(point) if point else None for point in points)
+    return second / first if first and second else None
+
+
+def names(shown: Sequence[Entry]) -> list[str]:
+    """Each record's GPU, in short; the whole label where two records have the same GPU."""
+    short = [plain(one.label.partition(" · ")[0]) for one in shown]
+    return short if len({*short}) == len(short) else [plain(one.label) for one in shown]
+
+
+@kept
+def seen(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str = "") -> str:
+    """What the table shows, in a sentence; Markdown, "" where it has nothing to compare.
+
+    Of one record and one kernel: how often the loads ask for each tensor, and how often HBM delivers it. Of two
+    records: how many times the first one's number the second one has.
+    """
+    if quantity is not None:
+        return _seen_beside(rows(plan, shown, quantity, kernel), shown, quantity, SIZES if kernel else KERNEL)
+    points = filter(None, map(shown[0].record.point, _measured(plan, shown, kernel)))
+    found = {point.experiment: share / 100 for point in points if (share := _of_once(point))}
+    of, read = list(found), list(found.values())
+    if len({one.kernel for one in of}) != 1:
+        return ""
+    if not of[0].entry.steppable:
+        return f"**HBM delivers {_span(read)} the bytes of each tensor once.**"
+    asked = [one.traffic.read_bytes / tensors_once(one) for one in of]
+    served = all(hbm < loads for hbm, loads in zip(read, asked, strict=True))
+    return (
+        f"**The loads ask for {_span(asked)} the bytes of each tensor once. HBM delivers {_span(read)}**"
+        f"{'; the caches serve the rest' if served else ''}."
+    )
+
+
+def _seen_beside(table: Sequence[Mapping[str, Any]], shown: Sequence[Entry], quantity: str, row_name: str) -> str:
+    found = sorted(((row[BESIDE], row[row_name]) for row in table if row.get(BESIDE)), key=lambda one: one[0])
+    if not found:
+        return ""
+    first, second = names(shown)
+    middle = ratio(median(factor for factor, _ in found))
+    said = f"**{quantity[0].upper()}{quantity[1:].rpartition(',')[0]}: the {second}'s is {middle} the {first}'s**"
+    if len(found) == 1:
+        return f"{said}."
+    least, most = (f"{ratio(factor)} ({name})" for factor, name in (found[0], found[-1]))
+    return f"{said} in the median of {count(len(found))} rows, from {least} to {most}."
+
+
+def _span(factors: Sequence[float]) -> str:
+    """The least and the largest of some ratios: "1.00 to 3.00 ×"."""
+    least, most = ratio(min(factors)), ratio(max(factors))
+    return most if least == most else f"{least.removesuffix(' ×')} to {most}"
 
 
 def _measured(plan: Plan, shown: Sequence[Entry], kernel: str) -> list[Experiment]:
@@ -206,7 +265,7 @@ def points_table(plan: Plan, shown: Sequence[Entry], quantity: str | None, every
     words = [name for name in (OUTDATED, DATE) if any(name in row for row in table)]
     columns: list[str | Column] = [
         SIZES if kernel else f"{KERNEL}, {SIZES}",
-        *(Column("<br>".join(map(plain, wrapped(name, HEADING, FONT, bold=True))), _format(quantity or name))
+        *(Column("<br>".join(map(plain, wrapped(name, HEADING, FONT, bold=True))), _format(quantity, name))
           for name in names),
         *words,
     ]  # fmt: skip
@@ -227,9 +286,12 @@ def _marked(sizes: str, above: str) -> str:
     return ", ".join(f"<b>{shown}</b>" if above and one not in known else shown for one, shown in words)
 
 
-def _format(quantity: str) -> Callable[[float], str]:
-    """A percentage has one decimal, every other quantity four digits."""
-    return partial(fixed, decimals=1) if quantity.endswith("%") else partial(number, digits=4, zeros=True)
+def _format(quantity: str | None, column: str) -> Callable[[float], str]:
+    """A percentage has one decimal, a ratio three digits, every other quantity four."""
+    if column == BESIDE:
+        return ratio
+    percentage = (quantity or column).endswith("%")
+    return partial(fixed, decimals=1) if percentage else partial(number, digits=4, zeros=True)
 
 
 @dataclass(frozen=True)

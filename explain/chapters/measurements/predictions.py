@@ -65,8 +65,8 @@ def _too_long(model: Model, test: Test) -> str:
 
     bandwidths = ratio(GPUS[model.gpu].hbm_bytes_per_second / GPUS[test.gpu].hbm_bytes_per_second)
     return (
-        f" {count(len(off))} of {count(len(test.points))} are more than {ratio(FAR)} off, {count(len(long))} of them "
-        f"too long. For these the model predicts {of_own(lambda point: point.seconds)} the {model.gpu}'s time "
+        f"\n\n{count(len(off))} of {count(len(test.points))} are more than {ratio(FAR)} off, {count(len(long))} of "
+        f"them too long. For these the model predicts {of_own(lambda point: point.seconds)} the {model.gpu}'s time "
         f"(median); the {test.gpu} takes {of_own(lambda point: point.measured)}. The {model.gpu} has {bandwidths} the "
         "bandwidth, and the model assumes that bandwidth limits these kernels more than it does."
     )
@@ -152,11 +152,11 @@ def predicted_chart(test: Test) -> go.Figure:
     )  # fmt: skip
     texts = {mark: duration(mark) for mark in marks}
     figure.update_xaxes(**logarithmic("predicted time", texts), range=edges)
-    figure.update_yaxes(**logarithmic("measured time", texts), range=edges)
+    figure.update_yaxes(**logarithmic("measured time", texts), range=edges, showgrid=False)
     figure.update_layout(
         height=480, margin={"l": 8, "r": 8, "t": 36, "b": 8}, hovermode="closest",
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
     )  # fmt: skip
-    how = f"{test.gpu}, each time left out" if test.left_out else test.gpu
-    titled(figure, f"{how}: half of the predicted times are within {ratio(test.median)}")
+    how = f"{test.gpu}, each time predicted from the others" if test.left_out else test.gpu
+    titled(figure, f"{how}: half of the predictions are within {ratio(test.median)} of the measured time")
     return figure

@@ -74,14 +74,7 @@ def _facts(one: Entry) -> dict[str, str]:
 def sources_table(example: Experiment, shown: Sequence[Entry], model: Model | None) -> str:
     """The sources of numbers, what each counts or measures, and what it says of one run, as Markdown."""
     traced = recorded_trace(example)
-    found = ((one, point) for one in shown if (point := one.record.point(example)))
-    one, point = next(found, (None, None))
-    read = point.counters.cold.dram_read_bytes if point and point.counters else None
-    facts = (
-        duration(point.seconds) if point and point.seconds else None,
-        f"{moved(read)} from HBM" if read else None,
-        f"on {plain(one.record.gpu)}" if one else None,
-    )
+    found = [_said(one, point) for one in shown if (point := one.record.point(example))]
     recorded = {test.gpu for test in model.tests} if model else set()
     guesses = ((gpu, model.seconds(example, gpu)) for gpu in GPUS.values() if gpu.name not in recorded) if model else ()
     guess = next((f"{duration(seconds)} on an {gpu.name}" for gpu, seconds in guesses if seconds is not None), None)
@@ -91,13 +84,20 @@ def sources_table(example: Experiment, shown: Sequence[Entry], model: Model | No
         ("traced", "trace", "each load and store, counted in Triton's interpreter; never a time",
          traced and f"{moved(traced.of(False))} of loads"),
         ("measured", "hardware", "times, errors and bytes, measured on a GPU: now, or **recorded** before",
-         ", ".join(filter(None, facts)) or None),
+         "; ".join(found) or None),
         ("compiled", "compiler", "registers and shared memory of a kernel, before it runs",
          _compiled(example, shown)),
         ("predicted", "predicted", "a time on a GPU without a record, from a model", guess),
     )  # fmt: skip
     marked = [(f"{MARKS[source]}&nbsp;**{name}**", *said) for source, name, *said in rows]
     return markdown(("source", "what it counts or measures", "example"), marked)
+
+
+def _said(one: Entry, point: Point) -> str:
+    """A run's time and the bytes that it read, with its GPU."""
+    read = point.counters.cold.dram_read_bytes if point.counters else None
+    facts = (duration(point.seconds) if point.seconds else "", f"{moved(read)} from HBM" if read else "")
+    return ", ".join([*filter(None, facts), f"on {plain(one.record.gpu)}"])
 
 
 def _compiled(example: Experiment, shown: Sequence[Entry]) -> str | None:

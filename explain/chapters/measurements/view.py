@@ -42,17 +42,17 @@ MEASURED = """
 """
 
 
-BESIDE = (
-    "Every load: the sum of a teaching kernel's loads. Each tensor once: the least that has to be read. HBM ÷ each "
-    "tensor once: above 100%, some bytes were read from HBM more than once. Below 100%: the kernel reads what it wrote "
-    "itself, in an earlier launch or iteration, and finds some of it in L2."
+COLUMNS = (
+    "**Every load**: the sum of a teaching kernel's loads.<br>**Each tensor once**: the least that has to be read.<br>"
+    "**HBM ÷ each tensor once**: above 100%, some bytes were read from HBM more than once. Below 100%, the kernel "
+    "reads what it wrote itself, in an earlier launch or iteration, and finds some of it in L2."
 )
 FITTED = (
     "Overhead: the time that does not grow with bytes and FLOPs; – where the times show none. A share with ≥ may be "
     "larger: the times are fitted as well without it. No share can be above 100%."
 )
-ONE_GPU = "**The vertical mark** is the datasheet's rate, where it states one. The percentage is the share reached."
-MORE_GPUS = "**The percentage** is the share of the datasheet's rate that is reached, where it states one."
+MARKED = "**The vertical mark** is the datasheet's rate, where it states one. The percentage is the share reached."
+FILLED = "\n\n**Filled bars**: {}. **Open bars**: {}."
 INTRODUCTION = """
 Every byte and every time in this app names its source. The table has the five sources, and what each says of one run.
 
@@ -82,25 +82,27 @@ def _sources(shown: Sequence[Entry]) -> None:
 
 
 @repeated
-def _cards(facts: Sequence[tuple[str, str, str]]) -> None:
-    """Numbers beside each other, each with its name above and its meaning below."""
-    for (name, value, meaning), column in zip(facts, st.columns(3, gap="small"), strict=False):
+def _cards(facts: Sequence[Sequence[tuple[str, str, str]]]) -> None:
+    """Cards beside each other; each has numbers with their names above and their meanings below."""
+    for numbers, column in zip(facts, st.columns(3, gap="small"), strict=False):
         box = column.container(border=True, gap="small", height="stretch")
-        box.metric(name, value)
-        box.caption(meaning)
+        for name, value, meaning in numbers:
+            box.metric(name, value)
+            box.caption(meaning)
 
 
 def roofs(shown: Sequence[Entry]) -> None:
     """The measured limits of each GPU, beside the datasheet's."""
     if not any(one.record.roofs for one in shown):
         return
+    first, *others = points.names(shown)
     with layout.part(
         "What each GPU can do at most",
         "Small kernels that do one thing: move bytes, multiply matrices, or compute exponentials. Their best rates "
-        "are the roofs in [Sweeps and roofline](./sweeps) and the peaks in [Speed](./speed).\n\n"
-        + (ONE_GPU if len(shown) == 1 else MORE_GPUS),
+        f"are the roofs in [Sweeps and roofline](./sweeps) and the peaks in [Speed](./speed).\n\n{MARKED}"
+        + (FILLED.format(first, ", ".join(others)) if others else ""),
     ):
-        _cards(limits.most_used(shown[0], named=len(shown) > 1))
+        _cards(limits.most_used(shown))
     figures = limits.bars(shown)
     with st.container(key="limits"):
         columns = st.columns(len(figures), gap="large")
@@ -117,7 +119,7 @@ def roofs(shown: Sequence[Entry]) -> None:
 @st.fragment
 def numbers(shown: Sequence[Entry]) -> None:
     """Every point of a plan, GPUs side by side; below it how they were measured, and what is missing."""
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with st.container(horizontal=True, vertical_alignment="center", key="look up"):
         layout.header("Look up a number")
         if points.OUTDATED in points.plans(shown):
             st.button("Show what is out of date", type="tertiary", icon=":material/history:", on_click=_show_outdated)
@@ -160,12 +162,14 @@ def _points(shown: Sequence[Entry]) -> points.Spilled | None:
     if len(shown) > 1:
         quantity = places[2].selectbox("Quantity", list(points.QUANTITIES), key="quantity", bind="query-params")
     every = quantity is not None or places[2].toggle("Every column", key="every", bind="query-params")
+    if seen := points.seen(plans[name], shown, quantity, kernel):
+        layout.prose(seen)
     if shared := points.in_every_row(plans[name], shown, kernel):
         st.caption(f"In every row: {shared}")
     with st.container(key="numbers of points"):
         st.markdown(points.points_table(plans[name], shown, quantity, every, kernel), unsafe_allow_html=True)
     if quantity is None:
-        st.caption(BESIDE)
+        st.caption(COLUMNS, unsafe_allow_html=True)
     return None if quantity else points.spilled(plans[name], shown[0], kernel)
 
 
@@ -234,9 +238,10 @@ def predicted() -> None:
     tests = "\n\n".join(predictions.told(model, test) for test in model.tests)
     with layout.part(
         "Predicted times, and how wrong they are",
-        "For a GPU without a record, the pages predict times:\n\n**overhead + max(bytes ÷ (bandwidth × b), FLOPs ÷ "
-        "(peak × p)) ÷ busy**\n\n"
-        "- bytes: each tensor once; FLOPs: the formula's\n"
+        "For a GPU without a record, the pages predict times:\n\n"
+        "**time = overhead + max(memory, compute) ÷ busy**\n\n"
+        "- memory = bytes ÷ (bandwidth × b). The bytes are each tensor once\n"
+        "- compute = FLOPs ÷ (peak × p). The FLOPs are the formula's\n"
         "- bandwidth and peak: the GPU's specification\n"
         "- busy: the share of the SMs that have a program\n"
         f"- b and p: the shares of bandwidth and peak that are reached. They and the overhead are fitted to each "

@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from statistics import median
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -324,7 +325,7 @@ def test_a_readers_file_is_compared_and_gone_when_it_is_forgotten():
     assert "The GPU's memory is full" in said  # the record's own reason
     assert "| 2. Other 9 · your file |" in said.replace("<br>", " ")
     assert said.count("experiments timed on NVIDIA") == 2
-    assert "H200: one exp costs" in said
+    assert "HBM, read · H200" in [metric.label for metric in test.metric]
     next(button for button in test.button if button.label == "Forget my files").click().run()
     assert "Other 9" not in texts(test)
 
@@ -412,19 +413,87 @@ def test_a_worker_killed_in_mid_measurement_costs_that_measurement(fake, monkeyp
     assert "| 1,000 | 1,000 |" in texts(counted(fake, monkeypatch, 0))
 
 
+def entries() -> list[registry.Entry]:
+    return [*registry.entries()[0]]
+
+
 def test_a_bars_number_stands_before_it_and_the_datasheets_at_its_own_mark():
-    for figure in limits.bars([registry.Entry("a", SHIPPED, registry.YOURS)]):
-        bars, marks, words = figure.data
-        before = dict(zip(figure.layout.yaxis.tickvals, figure.layout.yaxis.ticktext, strict=True))
-        assert bars.text is None
-        for name, rate, stated, told in zip(bars.y, bars.x, marks.x, words.text, strict=True):
-            assert before[name] == f"{name}<b>\u2002{si(rate, figure.layout.meta)}</b>"
-            assert (f"% of {si(stated, figure.layout.meta)}" in told) if stated else told == ""
+    for shown in (entries()[:1], entries()):
+        for figure in limits.bars(shown):
+            bars, marks, words = figure.data
+            unit = figure.layout.meta
+            before = dict(zip(figure.layout.yaxis.tickvals, figure.layout.yaxis.ticktext, strict=True))
+            assert bars.text is None
+            assert len(bars.y) == sum(roof.unit == unit for one in shown for roof in one.record.roofs.values())
+            for place, rate, stated, told in zip(bars.y, bars.x, marks.x, words.text, strict=True):
+                assert before[place].endswith(f"\u2002<b>{si(rate, unit)}</b>")
+                assert (f"% of {si(stated, unit)}" in told) if stated else told == ""
+
+
+def test_a_limit_has_one_colour_whichever_gpus_are_shown_and_each_bar_of_two_names_its_gpu():
+    alone, beside = limits.bars(entries()[:1]), limits.bars(entries())
+    for one, two in zip(alone, beside, strict=True):
+        hues = one.data[0].marker.line.color
+        assert two.data[0].marker.line.color == tuple(hue for hue in hues for _ in entries())
+        assert two.data[0].marker.color[::2] == hues
+        assert set(two.data[0].marker.color[1::2]) == {limits.OPEN}
+        gpus = [re.findall(r"(H\d00)\u2002", text) for text in two.layout.yaxis.ticktext]
+        assert gpus == [["H200"], ["H100"]] * len(hues)
+
+
+def test_a_plot_of_two_gpus_says_what_differs_most_and_by_how_much():
+    first, second = (one.record for one in entries())
+    moves, computes = (figure.layout.title.text.replace("<br>", " ") for figure in limits.bars(entries()))
+    factor = first.roofs["hbm"].per_second / second.roofs["hbm"].per_second
+    assert moves == f"Largest difference (HBM, read): H200 has {ratio(factor)} the rate of H100"
+    assert "H200 and H100 are at most" in computes
+    faster = replace(second.roofs["exp"], per_second=3 * first.roofs["exp"].per_second)
+    other = replace(entries()[1], record=replace(second, roofs={**second.roofs, "exp": faster}))
+    _, computes = limits.bars([entries()[0], other])
+    assert "exponentials" in computes.layout.title.text
+    assert "H100 has 3.00 × the rate of H200" in computes.layout.title.text.replace("<br>", " ")
+
+
+def test_two_records_of_one_gpu_are_told_apart():
+    recorded, yours = (registry.Entry(where, SHIPPED, where) for where in (registry.RECORDED, registry.YOURS))
+    assert points.names([recorded, yours]) == [recorded.label, yours.label]
+
+
+def test_a_table_of_two_gpus_says_how_they_compare():
+    first, second = (
+        [point.seconds for size in sizes(view.OPENING) if (point := one.record.point(size)) and point.seconds]
+        for one in entries()
+    )
+    factors = [two / one for one, two in zip(first, second, strict=True)]
+    said = points.seen(PLANS["levels"], entries(), "time, µs", view.OPENING)
+    assert f"Time: the H100's is {ratio(median(factors))} the H200's" in said
+    assert f"from {ratio(min(factors))} (" in said
+    assert f"to {ratio(max(factors))} (" in said
+    table = points.points_table(PLANS["levels"], entries(), "time, µs", kernel=view.OPENING)
+    assert all(f"| {ratio(factor)} |" in table for factor in factors)
+    assert points.seen(PLANS["levels"], [*entries(), *entries()], "time, µs") == ""
+
+
+def test_a_table_of_one_kernel_says_how_often_its_tensors_are_read():
+    one = entries()[:1]
+    for plan in (PLANS["levels"], PLANS["rungs"]):
+        for kernel in points.kernels(plan, one):
+            said = points.seen(plan, one, None, kernel)
+            counted = [
+                (read, size)
+                for size in plan.experiments
+                if size.kernel == kernel and (point := SHIPPED.point(size)) and point.counters
+                if (read := point.counters.cold.dram_read_bytes)
+            ]
+            assert ratio(max(read / points.tensors_once(size) for read, size in counted)) in said
+            assert ("The loads ask for" in said) == KERNELS[kernel].steppable
+            if "the caches serve the rest" in said:
+                assert all(read < size.traffic.read_bytes for read, size in counted)
+    assert points.seen(PLANS["levels"], one, None) == ""
 
 
 def test_a_longest_bar_fills_its_axis_and_its_words_have_room_beside_it():
-    alone = registry.Entry("a", SHIPPED, registry.YOURS)
-    for shown in ([alone], [alone, registry.Entry("b", SHIPPED, registry.YOURS)]):
+    for shown in (entries()[:1], entries()):
         for figure in limits.bars(shown):
             drawn = [trace for trace in figure.data if trace.x]
             longest = max(end for trace in drawn for end in trace.x if end)

@@ -200,6 +200,28 @@ def test_the_players_other_faces(page: Page, app: Server) -> None:
 
 
 @ONE_FONT_SET
+def test_the_measurements_of_two_gpus(page: Page, app: Server) -> None:
+    wear(page, (1440, "light"))
+    move(page, app, "measurements")
+    page.get_by_role("button", name="H100 · recorded", exact=True).click()
+    expect(page.get_by_text("Filled bars")).to_be_visible()
+    found: list[str] = []
+    looked: list[Look] = [
+        (1440, "light"),
+        (1920, "light"),
+        (1280, "light"),
+        (420, "light"),
+        (420, "dark"),
+        (1440, "dark"),
+    ]
+    for look in looked:
+        wear(page, look)
+        settled(page)
+        found += [f"{look}: {named(fault)}" for fault in faults(page)]
+    assert not found, "\n".join(found)
+
+
+@ONE_FONT_SET
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_two_runs_at_full_screen(page: Page, app: Server, pair: Pair) -> None:
     wear(page, (1440, "light"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 
 import plotly.graph_objects as go
 
@@ -15,7 +17,7 @@ from explain.figures.plot import FONT, plot, titled
 from explain.figures.tables import Column, markdown, plain
 from explain.gpus import card, specified
 from explain.kept import kept
-from explain.records.model import roof_name
+from explain.records.model import Roof, roof_name
 from explain.records.registry import Entry
 
 NARROWEST = 320
@@ -68,42 +70,62 @@ def bars(shown: Sequence[Entry]) -> list[go.Figure]:
     return [_bars(shown, unit) for unit in units]
 
 
+@dataclass(frozen=True)
+class _Bar:
+    """One GPU's limit: `stated` by the datasheet or None; `first` of the GPUs; whether it `begins` its limit's bars."""
+
+    roof: Roof
+    gpu: str
+    stated: float | None
+    first: bool
+    begins: bool
+
+    @property
+    def end(self) -> float:
+        """The larger one of its two rates."""
+        return max(self.roof.per_second, self.stated or 0)
+
+    @property
+    def told(self) -> str:
+        """The share that is reached of the datasheet's rate."""
+        if not self.stated:
+            return ""
+        return f"\u2002{percent(self.roof.per_second / self.stated)} of {si(self.stated, self.roof.unit)}"
+
+
+def _found(shown: Sequence[Entry], unit: str) -> Iterator[_Bar]:
+    """A unit's bars from top to bottom: limit after limit, each one's GPUs below each other."""
+    for level in dict.fromkeys(level for one in shown for level, roof in one.record.roofs.items() if roof.unit == unit):
+        begins = True
+        for gpu, one in zip(names(shown), shown, strict=True):
+            if roof := one.record.roofs.get(level):
+                yield _Bar(roof, gpu, specified(level, one.record.gpu), one is shown[0], begins)
+                begins = False
+
+
 def _bars(shown: Sequence[Entry], unit: str) -> go.Figure:
-    every = list(zip(names(shown), shown, strict=True))
-    levels = dict.fromkeys(roof.level for one in shown for roof in one.record.roofs.values() if roof.unit == unit)
-    found = [
-        (level, gpu, one.record.roofs[level], specified(level, one.record.gpu), one is shown[0])
-        for level in levels for gpu, one in every if level in one.record.roofs
-    ]  # fmt: skip
-    new = [level not in (above for above, *_ in found[:row]) for row, (level, *_) in enumerate(found)]
-    spaced = GROUP if len(shown) > 1 else 0
-    places = [row + spaced * sum(new[: row + 1]) for row in range(len(found))]
-    rates = [roof.per_second for _, _, roof, *_ in found]
-    stated = [rate for *_, rate, _ in found]
-    marks = [max(rate, known or 0) for rate, known in zip(rates, stated, strict=True)]
-    told = [
-        f"\u2002{percent(rate / known)} of {si(known, unit)}" if known else ""
-        for rate, known in zip(rates, stated, strict=True)
-    ]
-    hues = [palette.mid(_hue(level)) for level, *_ in found]
+    drawn, several = list(_found(shown, unit)), len(shown) > 1
+    places = [row + several * GROUP * begun for row, begun in enumerate(accumulate(bar.begins for bar in drawn))]
+    hues = [palette.mid(_hue(bar.roof.level)) for bar in drawn]
     figure = plot()
     figure.add_bar(
-        y=places, x=rates, orientation="h", width=0.6, cliponaxis=False,
+        y=places, x=[bar.roof.per_second for bar in drawn], orientation="h", width=0.6, cliponaxis=False,
         marker={
-            "color": [hue if first else OPEN for hue, (*_, first) in zip(hues, found, strict=True)],
+            "color": [hue if bar.first else OPEN for hue, bar in zip(hues, drawn, strict=True)],
             "line": {"color": hues, "width": 2},
         },
-        customdata=[(roof.method, f"{gpu}: {roof_name(level)}") for level, gpu, roof, *_ in found],
+        customdata=[(bar.roof.method, f"{bar.gpu}: {roof_name(bar.roof.level)}") for bar in drawn],
         hovertemplate="%{customdata[0]}<extra>%{customdata[1]}</extra>",
     )  # fmt: skip
     figure.add_scatter(
-        y=places, x=stated, mode="markers", hoverinfo="skip",
+        y=places, x=[bar.stated for bar in drawn], mode="markers", hoverinfo="skip",
         marker={"symbol": "line-ns", "size": 26, "line": {"width": 3, "color": palette.mid("slate")}},
     )  # fmt: skip
     figure.add_scatter(  # its text is clear of bar and line
-        y=places, x=marks, mode="text", text=told, textposition="middle right", cliponaxis=False, hoverinfo="skip"
-    )
-    most = max(marks)
+        y=places, x=[bar.end for bar in drawn], mode="text", text=[bar.told for bar in drawn],
+        textposition="middle right", cliponaxis=False, hoverinfo="skip",
+    )  # fmt: skip
+    most = max(bar.end for bar in drawn)
     decade = 10.0 ** (math.floor(math.log10(most)) - 1)
     step = next(decade * size for size in (5, 10, 20, 50) if most < 3 * decade * size)
     ticks = {step * place: si(step * place, unit) for place in range(math.floor(most / step) + 1)}
@@ -112,52 +134,49 @@ def _bars(shown: Sequence[Entry], unit: str) -> go.Figure:
         range=[0, 1.02 * most], tickangle=0,
     )  # fmt: skip
     # before its bar a number cannot be taken for the datasheet's, whose mark stands behind the bar
-    named = [
-        " · ".join([roof_name(level)] * begins + [gpu] * (len(shown) > 1))
-        for begins, (level, gpu, *_) in zip(new, found, strict=True)
-    ]
+    named = [" · ".join([roof_name(bar.roof.level)] * bar.begins + [bar.gpu] * several) + "\u2002" for bar in drawn]
+    rates = [si(bar.roof.per_second, unit) for bar in drawn]
     figure.update_yaxes(
         tickvals=places, range=[places[-1] + 0.6, places[0] - 0.6], ticksuffix="  ", showgrid=False, automargin=False,
-        ticktext=[f"{name}\u2002<b>{si(rate, unit)}</b>" for name, rate in zip(named, rates, strict=True)],
+        ticktext=[f"{name}<b>{rate}</b>" for name, rate in zip(named, rates, strict=True)],
     )  # fmt: skip
-    drawn = [
-        (gpu, roof) for gpu, one in every for roof in one.record.roofs.values()
-    ]  # both plots' bars begin at a line
-    room = widest((f"{roof_name(roof.level)}{f' · {gpu}' * (len(shown) > 1)}\u2002" for gpu, roof in drawn), FONT) + 24
-    room += widest((si(roof.per_second, roof.unit) for _, roof in drawn), FONT, bold=True)
+    room = 24 + widest(named, FONT) + widest(rates, FONT, bold=True)
     spare = max(  # what words need beyond the end of the axis, in the narrowest plot
-        text_width(words, FONT) - (1 - end / most) * NARROWEST for words, end in zip(told, marks, strict=True)
+        text_width(bar.told, FONT) - (1 - bar.end / most) * NARROWEST for bar in drawn
     )
     figure.update_layout(
         meta=unit, height=106 + 34 * (1 + places[-1] - places[0]), showlegend=False, hovermode="closest",
         margin={"l": room, "r": 16 + max(0, spare), "t": 4, "b": 8},
     )  # fmt: skip
-    titled(figure, _compared(shown, unit))
+    titled(figure, (_differing if several else _compared)(shown, unit))
     return figure
 
 
+def _differing(shown: Sequence[Entry], unit: str) -> str:
+    """The limit of a unit that differs most between the GPUs, in one sentence."""
+    counted, first = f"{UNITS.get(unit, unit)} per second", shown[0].record.roofs
+    spans = []
+    for level in first:
+        if first[level].unit == unit and all(level in one.record.roofs for one in shown):
+            rates = zip((one.record.roofs[level].per_second for one in shown), names(shown), strict=True)
+            (least, slow), *_, (most, fast) = sorted(rates)
+            words = f"Largest difference ({roof_name(level)}): {fast} has {ratio(most / least)} the rate of {slow}"
+            spans.append((most / least, words))
+    if not spans:
+        return counted
+    factor, words = max(spans)
+    if factor > EQUAL:
+        return words
+    return f"{counted}: the GPUs are at most {percent(factor - 1, 1)} apart"
+
+
 def _compared(shown: Sequence[Entry], unit: str) -> str:
-    """What the bars of a unit show first, in one sentence: of one GPU the fastest limit beside the one that costs most;
-    of several the limit that differs most between them.
-    """
-    first = shown[0].record.roofs
-    counted = UNITS.get(unit, unit)
-    if len(shown) > 1:
-        shared = [level for level in first if all(level in one.record.roofs for one in shown)]
-        spans = []
-        for level in (level for level in shared if first[level].unit == unit):
-            rates = sorted(zip((one.record.roofs[level].per_second for one in shown), names(shown), strict=True))
-            spans.append((rates[-1][0] / rates[0][0], level, rates[-1][1], rates[0][1]))
-        if not spans:
-            return f"{counted} per second"
-        factor, level, fast, slow = max(spans)
-        if factor > EQUAL:
-            return f"Largest difference ({roof_name(level)}): {fast} has {ratio(factor)} the rate of {slow}"
-        return f"{counted} per second: {' and '.join(names(shown))} are at most {percent(factor - 1, 1)} apart"
+    """The fastest limit of a unit beside the one that costs most, in one sentence."""
     high, low, words = _PAIRS.get(unit, ("", "", ""))
-    if not {high, low} <= set(first):
-        return f"{counted} per second"
-    return words.format(ratio(first[high].per_second / first[low].per_second))
+    roofs = shown[0].record.roofs
+    if not {high, low} <= set(roofs):
+        return f"{UNITS.get(unit, unit)} per second"
+    return words.format(ratio(roofs[high].per_second / roofs[low].per_second))
 
 
 def _hue(level: str) -> str:

@@ -1,6 +1,6 @@
 """Lab 2: Sweeps and roofline. How bytes and time scale, where two kernels cross, and what limits each of them."""
 
-from explain.chapters.sweeps import view
+from explain.chapters.sweeps import growth, roofline_view, view
 from explain.ui import layout
 
 with layout.chapter(
@@ -11,7 +11,7 @@ with layout.chapter(
 ):
     shown, level = view.choices()
 if shown and shown.readings:
-    view.sweep_growth(shown, level)
-    view.sweep_roofline(shown)
+    growth.sweep_growth(shown, level)
+    roofline_view.sweep_roofline(shown)
     view.sweep_points(shown)
 view.closing(shown)

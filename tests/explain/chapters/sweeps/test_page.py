@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explain.chapters.sweeps import view as ui
+from explain.chapters.sweeps import sources
+from explain.chapters.sweeps.choice import OWN
 from explain.chapters.sweeps.model import LEVELS, READY, RECORDED, formula
 from explain.chapters.sweeps.runner import Runner
 from explain.engine import DeviceStatus, Engine
@@ -25,7 +26,7 @@ from tests.explain.records import made
 from tests.explain.records.made import SHIPPED, WHERE
 from tests.pages import page, texts
 
-SMALL = {"sweep": ui.OWN, "witness": "trace", "attention values": "32, 64"}
+SMALL = {"sweep": OWN, "witness": "trace", "attention values": "32, 64"}
 
 
 class Here(Engine):
@@ -61,12 +62,12 @@ class Here(Engine):
 def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Here]:
     fake = Here()
     runner = Runner(fake, tmp_path)
-    monkeypatch.setattr(ui, "runner", lambda: runner)
-    monkeypatch.setattr(ui, "engine", lambda: fake)
+    monkeypatch.setattr(sources, "runner", lambda: runner)
+    monkeypatch.setattr(sources, "engine", lambda: fake)
     monkeypatch.setattr(registry, "own_folder", lambda: tmp_path / "records")
-    ui._roofs_kept.clear()
+    sources._roofs_kept.clear()
     yield fake
-    ui._roofs_kept.clear()
+    sources._roofs_kept.clear()
 
 
 def press(test: AppTest, label: str) -> AppTest:
@@ -112,23 +113,23 @@ def source(test: AppTest) -> str:
 def test_a_sweep_of_ones_own_leaves_the_source_of_the_recorded_ones_alone(here):
     test = page("sweeps")
     first, recorded = next(iter(READY)), source(test)
-    test.selectbox(key="sweep").select(ui.OWN).run()
+    test.selectbox(key="sweep").select(OWN).run()
     assert source(test) == "formula"
     test.button_group(key="witness").set_value("trace").run()
     test.selectbox(key="sweep").select(first).run()
     assert source(test) == recorded
     assert len(plots(test)) == 3
-    test.selectbox(key="sweep").select(ui.OWN).run()
+    test.selectbox(key="sweep").select(OWN).run()
     assert source(test) == "trace"
 
 
-@pytest.mark.parametrize("start", [{}, {"sweep": ui.OWN}, {"sweep": list(READY)[2]}])
+@pytest.mark.parametrize("start", [{}, {"sweep": OWN}, {"sweep": list(READY)[2]}])
 def test_a_source_without_a_roofline_has_a_button_to_a_record_that_has_one(here, start):
     test = page("sweeps", witness="formula", **start)
     assert len(plots(test)) == 1
     test.button(key="show record").click().run()
     assert len(plots(test)) == 3
-    assert test.selectbox(key="sweep").value == (next(iter(READY)) if ui.OWN in start.values() else
+    assert test.selectbox(key="sweep").value == (next(iter(READY)) if OWN in start.values() else
         start.get("sweep", next(iter(READY))))  # fmt: skip
 
 
@@ -139,7 +140,7 @@ def test_every_ready_sweep_can_be_shown(here, sweep):
 
 
 def test_a_loss_can_be_swept_over_its_vocabulary(here):
-    own = {"sweep": ui.OWN, "witness": "trace", "family": "loss", "loss values": "32, 64"}
+    own = {"sweep": OWN, "witness": "trace", "family": "loss", "loss values": "32, 64"}
     test = settled(press(page("sweeps", **own), "Run 4 points"))
     assert any("Cross entropy" in spec or "cross entropy" in spec for spec in plots(test))
     assert "vocabulary" in "".join(plots(test))
@@ -181,7 +182,7 @@ def test_a_prediction_is_of_a_gpu_without_a_record_and_says_why_there_is_none(he
     assert CHOSEN not in first.session_state  # other pages open on their own GPU
     first.button_group(key="gpu").set_value("RTX 4090").run()
     assert first.session_state[CHOSEN] == "RTX 4090"
-    own = page("sweeps", witness="predicted", sweep=ui.OWN)  # of sizes that no record has
+    own = page("sweeps", witness="predicted", sweep=OWN)  # of sizes that no record has
     assert "H100" in own.button_group(key="gpu").options
     assert "with that time left out" in texts(own)
     old = page("sweeps", witness="predicted", gpu="T4")

@@ -9,9 +9,9 @@ with layout.chapter(
     words="A **sweep** runs the same kernels many times and changes one parameter: a length, a head dimension, a tile. "
     "All others stay fixed.",
 ):
-    shown, level = view.choices()
+    shown = view.choices()
 if shown and shown.readings:
-    growth.sweep_growth(shown, level)
+    growth.sweep_growth(shown)
     roofline_view.sweep_roofline(shown)
     view.sweep_points(shown)
 view.closing(shown)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from explain.chapters.sweeps import figures, sentences
 from explain.chapters.sweeps.model import AXES, READY, Sweep
@@ -30,9 +29,9 @@ them, and the second kernel moves clearly fewer bytes.
 """
 
 
-def sweep_choice(place: DeltaGenerator) -> Sweep | None:
-    """A sweep: ready-made, chosen in `place`, or the reader's own. Of a wrong one it shows the error; then None."""
-    chosen = place.selectbox("Sweep", [*READY, OWN], key="sweep", bind="query-params")
+def sweep_choice() -> Sweep | None:
+    """A sweep: ready-made, or the reader's own. Of a wrong one it shows the error, and returns the last right one."""
+    chosen = st.selectbox("Sweep", [*READY, OWN], key="sweep", bind="query-params")
     if chosen != OWN:
         return READY[str(chosen)]
     which, among = st.columns([3, 5])

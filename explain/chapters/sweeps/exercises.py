@@ -28,7 +28,7 @@ def _level(shown: Shown) -> str:
 
 
 def _where(shown: Shown) -> str:
-    return "at DRAM" if _level(shown) == "hbm" else "requested"
+    return "at HBM" if _level(shown) == "hbm" else "requested"
 
 
 def _size(shown: Shown, reading: Reading) -> float | None:

@@ -430,7 +430,15 @@ def note(
     """Words at a point of log-log axes, by default on its right; or at the end of a `leader`, a line to there."""
     if leader:
         to = dict(zip(("ax", "ay"), map(math.log10, leader), strict=True))
-        more |= {"showarrow": True, "axref": "x", "ayref": "y", "arrowhead": 0, "arrowwidth": 1, **to}
+        more |= {
+            "showarrow": True,
+            "axref": "x",
+            "ayref": "y",
+            "arrowhead": 0,
+            "arrowwidth": 1,
+            "startstandoff": 5,
+            **to,
+        }
         shift = (0, 0)
     place = {"x": math.log10(x), "y": math.log10(y), "xanchor": "left", "yanchor": "middle", "showarrow": False}
     figure.add_annotation(

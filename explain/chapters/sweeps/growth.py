@@ -23,22 +23,14 @@ OPENED = 2
 """The paragraphs about bytes that are not folded away."""
 
 
-def level_choice(shown: Shown) -> str:
-    """The level at which bytes are shown, "" without bytes; a control if there are several."""
-    levels = [level for level in LEVELS if any(level in reading.bytes for reading in shown.readings)]
-    if len(levels) < 2:
-        return "".join(levels)
-    first = levels.index("hbm") if "hbm" in levels else 0
-    name = LEVELS.__getitem__
-    return str(st.selectbox("Bytes", levels, index=first, key="level", bind="query-params", format_func=name))
-
-
-def sweep_growth(shown: Shown, level: str) -> None:
-    """Bytes at this level and time over the axis: what they show in words, beside the curves and their growth."""
+def sweep_growth(shown: Shown) -> None:
+    """Bytes at a level and time over the axis: what they show in words, beside the curves and their growth."""
     sweep, readings = shown.sweep, shown.readings
     over = figures.over(sweep.axis)
-    if level:
+    if levels := [level for level in LEVELS if any(level in reading.bytes for reading in readings)]:
         words, picture = layout.sides(f"Bytes {over}", WIDE)
+        with words:
+            level = _level_choice(levels)
         _grows(shown, level, words, picture)
     if any(reading.seconds for reading in readings):
         words, picture = layout.sides(f"Time {over}", WIDE)
@@ -56,6 +48,14 @@ def sweep_growth(shown: Shown, level: str) -> None:
         with st.expander("1 point is missing" if len(lines) == 1 else f"{len(lines)} points are missing or incomplete"):
             st.markdown("\n".join(f"- {line}" for line in lines))
     sourced(shown.origin)
+
+
+def _level_choice(levels: Sequence[str]) -> str:
+    """The level of memory at which bytes are shown; a control if there are several."""
+    if len(levels) < 2:
+        return levels[0]
+    first, name = levels.index("hbm") if "hbm" in levels else 0, LEVELS.__getitem__
+    return str(st.selectbox("Counted", levels, index=first, key="level", bind="query-params", format_func=name))
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,31 +107,32 @@ def _quantity(shown: Shown, what: str) -> Quantity:
 
 
 def _grows(shown: Shown, what: str, words: DeltaGenerator, picture: DeltaGenerator) -> None:
-    """One quantity: its sentences and its theory's source in `words`; its curves, their growth and their steps in
-    `picture`."""
+    """One quantity: its sentences in `words` beside its curves in `picture`; below, its growth and its steps."""
     of = _quantity(shown, what)
     with words:
         layout.prose("\n\n".join(of.said))
         if of.more:
             with st.expander("More about these bytes"):
                 layout.prose("\n\n".join(of.more))
-        if of.origin:
-            with st.expander("Where the theory comes from"):
-                layout.prose(f"Every element is read or written once per launch.\n\n{of.origin}")
     with picture:
         name = "time" if what == "seconds" else f"bytes {LEVELS[what]}"
         over = figures.axis_title(shown.sweep.axis)
         chart(of.chart, f"{name} over {shown.sweep.axis}", alt=f"{name} over {over}")
-        _explained(of, what, shown.sweep.axis in figures.TILES)  # theory is flat there, so the steps are opened
+    _explained(of, what, shown.sweep.axis in figures.TILES)  # theory is flat there, so the steps are opened
 
 
 @repeated
 def _explained(of: Quantity, what: str, opened: bool) -> None:
     """How a quantity grows, and what changes at its steps."""
     if of.growth:
-        with st.container(key=f"numbers of {what}"):
+        words, table = st.columns([1, WIDE], gap="large")
+        with words:
+            layout.prose(of.note)
+            if of.origin:
+                with st.expander("Where the theory comes from"):
+                    layout.prose(f"Every element is read or written once per launch.\n\n{of.origin}")
+        with table, st.container(key=f"numbers of {what}"):
             st.markdown(of.growth, unsafe_allow_html=True)
-        st.caption(of.note)
     if of.steps:
         steps_of = st.expander("What changes where the curve has a step", expanded=opened)
         with steps_of, st.container(key=f"numbers of steps, {what}"):

@@ -31,13 +31,13 @@ AXES: Mapping[str, tuple[str, str]] = {
     "rows": ("rows", "each with its own softmax"),
     "k": ("K", "largest weights kept"),
     "dtype": ("dtype", "of inputs and outputs"),
-    "causal": ("causal", "whether a query sees no later key"),
+    "causal": ("causal", "the mask that hides later keys"),
 }
 """The parameters that can vary: symbol, and meaning."""
 LEVELS: Mapping[str, str] = {
     "asked": "requested by loads and stores",
     "l2": "between L2 and the SMs",
-    "hbm": "at DRAM (HBM)",
+    "hbm": "at HBM",
     "shared": "in shared memory",
 }
 """Where bytes are counted. Requested bytes come from formula and trace, and on a GPU from L1."""

@@ -119,7 +119,10 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
     figure.update_yaxes(
         **logarithmic("throughput", {mark: si(mark, "FLOP/s", digits=1) for mark in marks}), range=[low, high]
     )  # fmt: skip
-    figure.update_layout(height=HEIGHT, margin={"l": 8, "r": 96, "t": TOP, "b": BOTTOM}, hovermode="closest")
+    axis = {"showgrid": False, "showline": True, "ticks": "outside", "linecolor": SLATE, "tickcolor": SLATE}
+    figure.update_layout(  # without a grid: the roofs and their labels are the lines to read
+        height=HEIGHT, margin={"l": 8, "r": 96, "t": TOP, "b": BOTTOM}, hovermode="closest", xaxis=axis, yaxis=axis
+    )
     return figure
 
 
@@ -168,7 +171,7 @@ def takeaway(points: Sequence[RooflinePoint]) -> str:
     memory = best.roof == best.memory
     roof = LEVEL_NAMES[best.level] if memory else _unit_name(compute_roof_name(best.reading))
     share = percent(best.flops_per_second / (best.roof or 1.0))
-    return f"Closest to its roof: {name_of(best.reading.experiment.kernel)}, at {share} of {roof}"
+    return f"Closest to its roof: {name_of(best.reading.experiment.kernel)}, at {share} of the roof of {roof}"
 
 
 def roofline_table(points: Sequence[RooflinePoint]) -> str:
@@ -208,13 +211,13 @@ def nearest(points: Sequence[RooflinePoint], drawn: str = "") -> list[str]:
         if shares:
             roof, share = max(shares.items(), key=lambda pair: pair[1])
             share = round(share, 2)  # as it is read
-            limited = f"{roof} {'limits' if share >= MOSTLY else 'partly limits'} it"
-            limited = limited if share >= PARTLY else f"under {percent(PARTLY)}, so no roof here limits it"
+            limits = f"{roof} {'limits' if share >= MOSTLY else 'partly limits'} it"
+            limits = limits if share >= PARTLY else "no roof here limits it"
             hidden = f" Choose {roof} above the chart to see that roof." if roof in levels else ""
             drawn_at = next((p.flops_per_second / p.roof for p in own if p.level == drawn and p.roof), share)
-            chart = f", {shown} of the one in the chart" if (shown := percent(drawn_at)) != percent(share) else ""
+            chart = f" ({shown} of the one in the chart)" if (shown := percent(drawn_at)) != percent(share) else ""
             sentences.append(
-                f"**{name_of(kernel)}** reaches {percent(share)} of the roof of {roof}{chart}: {limited}.{hidden}"
+                f"**{name_of(kernel)}** reaches {percent(share)} of the roof of {roof}{chart}: {limits}.{hidden}"
             )
     return sentences
 

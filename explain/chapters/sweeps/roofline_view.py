@@ -25,7 +25,7 @@ from explain.ui.records import records_there
 from explain.ui.repeat import repeated
 from kernels.parameters import Value
 
-EXPONENTIALS_ALONE = " The dashed line counts exponentials alone, and no percent is a share of it."
+EXPONENTIALS_ALONE = "\n\n**The dashed line** is the rate of exponentials alone. No percent is a share of it."
 
 
 def sweep_roofline(shown: Shown) -> None:
@@ -61,17 +61,21 @@ def _roofline_of(shown: Shown, values: Sequence[Value]) -> None:
     words, picture = layout.sides("Roofline", WIDE)
     with words:
         layout.prose(
-            "A point is a kernel. It cannot lie above a roof. The flat roof is the highest rate of the arithmetic "
-            "units. The slanted roof is the bandwidth of a level of memory × the **arithmetic intensity**, the FLOPs "
-            "per byte that passes there. The percent of a kernel is its share of the lowest of these roofs. At another "
-            "level the speed stays and the number of bytes changes, so the points move left or right."
-            f"{EXPONENTIALS_ALONE if softmax else ''}\n\n"
-            f"**Our rule**: a roof limits a kernel that reaches at least {percent(figures.MOSTLY)} of it, and partly "
-            f"limits one from {percent(figures.PARTLY)} on. Under {percent(figures.PARTLY)} of every roof, something "
-            "else limits it. It can be **latency**: warps wait for loads, for a barrier or for the step before. It can "
-            f"be instructions other than {'these' if softmax else 'matmuls'}: this chart has no roof for them."
+            "Each point is a kernel. No kernel can be above a roof. The flat roof is the highest rate of the "
+            "arithmetic units. The slanted roof is the bandwidth of a memory × the **arithmetic intensity**, the FLOPs "
+            "per byte that this memory moves. A kernel's percent is its share of the lower of the two roofs."
         )
         _roofline_at_a_value(shown, picture, values)
+        with st.expander("When a roof limits a kernel"):
+            layout.prose(
+                f"**Our rule**: a roof limits a kernel that reaches at least {percent(figures.MOSTLY)} of it. From "
+                f"{percent(figures.PARTLY)} on the roof partly limits it. Under {percent(figures.PARTLY)} of every "
+                "roof, something else does. It can be **latency**: warps wait for loads, for a barrier or for the "
+                f"step before. It can be instructions other than {'these' if softmax else 'matmuls'}: the chart has "
+                "no roof for them.\n\n"
+                "**Another level**: the kernel's throughput stays and its bytes change, so its point moves left or "
+                f"right.{EXPONENTIALS_ALONE if softmax else ''}"
+            )
 
 
 def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator, values: Sequence[Value]) -> None:

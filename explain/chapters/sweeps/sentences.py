@@ -70,18 +70,23 @@ def covered(sweep: Sweep, readings: Sequence[Reading], what: str) -> list[str]:
 
 
 def slope_note(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
-    """How slopes were fitted, where theory of time meets its curve, and what dashed lines mean."""
-    fitted = f"fitted: least squares over the last {min(FITTED, len(sweep.values))} points"
-    if source_of(readings) == "predicted":
-        return f"dashed: predicted, not measured; {fitted}"
-    if source_of(readings) in UNMEASURED:
-        return fitted
-    fitted += "; a dotted line that you do not see lies on its curve"
-    if what != "seconds":
-        return fitted
-    spilled = any(reading.bytes.get(SPILLED) for reading in readings)
-    without = " without register spills (a value that does not fit in registers goes to slow memory)" if spilled else ""
-    return f"{fitted}; the theory of time is drawn through each curve's last point{without}"
+    """How growth was fitted, where the theory of time meets its curve, and what dotted and dashed lines mean."""
+    told = [f"**Fitted growth**: the power that fits the last {min(FITTED, len(sweep.values))} points (least squares)."]
+    source = source_of(readings)
+    if source == "predicted":
+        told.append("A dashed line is predicted, not measured.")
+    if source not in UNMEASURED and what == "hbm":
+        told.append(
+            "**Theory**, two columns: each element moves once per launch (dotted in the chart), or at each load and "
+            "store, as if there were no cache."
+        )
+    if source not in UNMEASURED and what == "seconds":
+        spilled = any(reading.bytes.get(SPILLED) for reading in readings)
+        last = "last point without register spills" if spilled else "last point"
+        told.append(f"**Theory**: time grows as the FLOPs do. The dotted line passes through each curve's {last}.")
+    if source not in UNMEASURED and what != "shared":
+        told.append("A dotted line that you do not see lies on its curve.")
+    return " ".join(told)
 
 
 def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -> list[str]:
@@ -171,12 +176,12 @@ def again(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
             known = f" ({percent(share)}{at_hbm})" if share else ""
             where[place].append(f"**{name_of(kernel)}**{known}")
             if handed := _handed_over(sweep.at(kernel, sweep.values[-1])):
-                theory = ": the theory counts that" if sweep.numeric else ""
-                moves = f"moves {' and '.join(handed)} through HBM, from one launch to the next{theory}"
-                between.append(begins(f"**{name_of(kernel)}** also {moves}."))
+                theory = " The theory counts these bytes." if sweep.numeric else ""
+                moves = f"writes {' and '.join(handed)} to HBM, and its next launch reads them.{theory}"
+                between.append(begins(f"**{name_of(kernel)}** {moves}"))
     told = ". They ".join(f"{place} in {', '.join(kernels)}" for place, kernels in where.items() if kernels)
     at = begins(at_value(sweep.axis, sweep.values[-1]))
-    first = f"A kernel loads or stores some elements more than once. {at}, these repeats {told}."
+    first = f"Kernels load or store some elements again. {at}, these repeats {told}."
     return [" ".join([first, *between])] if told else []
 
 
@@ -262,9 +267,9 @@ def base_2(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
     plain, base = (name_of(kernel) for kernel in masking.BASES)
     times = ratio(both[0][at] / both[1][at])
     return [
-        f"exp2(x) is 2ˣ: the GPU has an instruction for it, and eˣ = exp2(x · log₂e). **{base}** multiplies by log₂e "
-        f"once, within `sm_scale`. So exp takes {each[0]} instructions per score, exp2 takes {each[1]} (SASS for "
-        f"sm_90). **{base}** is {times} as fast as **{plain}** {at_value(sweep.axis, int(at))}."
+        f"**{base}** is {times} as fast as **{plain}** {at_value(sweep.axis, int(at))}. The GPU has an instruction for "
+        f"2ˣ = exp2(x), and eˣ = exp2(x · log₂e). **{base}** puts log₂e into `sm_scale`, once. So exp takes {each[0]} "
+        f"instructions per score, exp2 takes {each[1]} (SASS for sm_90)."
     ]
 
 
@@ -276,9 +281,9 @@ def idle(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[str
         last = [one.experiment for one in readings if one.experiment.kernel == kernel and one.seconds][-1:]
         if gpu and last and last[0].entry.outer == "block_n" and (few := programs(last[0])) < gpu.sms:
             sentences.append(
-                f"Our **{name_of(kernel)}** is slow here: it launches {fixed(few, 0)} "
-                f"programs, one per head, on {gpu.sms} SMs, and each of them loads and stores O, m and ℓ at every "
-                "tile. The authors' CUDA kernel is written differently and is not timed here."
+                f"Our **{name_of(kernel)}** is slow: it launches {fixed(few, 0)} programs, one per head, on "
+                f"{gpu.sms} SMs. Each program loads and stores O, m and ℓ at every tile. The authors' CUDA kernel is "
+                "written differently and is not timed here."
             )
     return sentences
 

@@ -6,7 +6,6 @@ import streamlit as st
 
 from explain.chapters.sweeps import exercises, figures
 from explain.chapters.sweeps.choice import sweep_choice
-from explain.chapters.sweeps.growth import level_choice
 from explain.chapters.sweeps.model import READY
 from explain.chapters.sweeps.shown import Shown
 from explain.chapters.sweeps.sources import sweep_readings
@@ -16,13 +15,10 @@ from explain.ui.charts import csv_download
 from explain.ui.exercises import ask
 
 
-def choices() -> tuple[Shown | None, str]:
-    """Controls for the sweep, its source and the level of bytes. Returns what that source has, and the level."""
-    which, bytes_at = st.columns([3, 2])
-    sweep = sweep_choice(which)
-    shown = sweep_readings(sweep) if sweep else None
-    with bytes_at:
-        return shown, level_choice(shown) if shown else ""
+def choices() -> Shown | None:
+    """Controls for the sweep and its source. Returns what that source has; None without a sweep."""
+    sweep = sweep_choice()
+    return sweep_readings(sweep) if sweep else None
 
 
 def sweep_points(shown: Shown) -> None:

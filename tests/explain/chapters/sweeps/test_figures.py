@@ -181,7 +181,7 @@ def test_where_elements_come_from_again_is_told_by_their_share(share, said):
     (sentence,) = sentences.again(SWEEP, readings)
     assert said in sentence
     assert sentence.count(numbers.percent(share)) == len(PAIR)
-    assert "**Standard attention** also moves S and P through HBM" in sentence
+    assert "**Standard attention** writes S and P to HBM" in sentence
     assert sentence.count("from one launch to the next") == 1  # FlashAttention-2 has one launch
 
 
@@ -288,6 +288,7 @@ def test_the_roofline_has_each_kernel_under_the_roofs_of_one_level(level, rate, 
     points = roofline_points(measured(shared=4.0, l2=1.0, hbm=0.1)[-2:], ROOFS)
     own = [point for point in points if point.level == level]
     figure = roofline.roofline(own, ROOFS)
+    assert figure.layout.xaxis.showgrid is figure.layout.yaxis.showgrid is False  # no line runs through a roof's label
     assert [line.x for line in figure.data if line.mode == "markers"] == [(point.intensity,) for point in own]
     words = [note.text for note in figure.layout.annotations]
     assert said in words

@@ -47,7 +47,8 @@ def sweep_growth(shown: Shown) -> None:
     if lines := [*left_out, *sentences.missing(sweep, readings)]:
         with st.expander("1 point is missing" if len(lines) == 1 else f"{len(lines)} points are missing or incomplete"):
             st.markdown("\n".join(f"- {line}" for line in lines))
-    sourced(shown.origin)
+    counted = " · bytes: the GPU's counters, L2 cold" if levels and figures.source_of(readings) == "hardware" else ""
+    sourced(shown.origin + counted)
 
 
 def _level_choice(levels: Sequence[str]) -> str:

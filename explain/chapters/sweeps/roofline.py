@@ -32,7 +32,7 @@ LEVEL_NAMES: Mapping[str, str] = {"hbm": "HBM", "l2": "L2", "shared": "shared me
 EXPONENTIALS = "exp"
 """The roof of the units of exponentials. A kernel's FLOPs are more than exponentials, so it limits none by itself."""
 HEIGHT = 500
-PLOT = 740
+PLOT = 660
 """About how wide the plot is, in pixels: the slope of a roof's label follows from it, and what a label reaches."""
 DOT = 15
 
@@ -64,7 +64,7 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
         decades = math.log10(right / left)
         slant = math.atan2((HEIGHT - TOP - BOTTOM) / (high - low), PLOT / decades)
         x = left * 10 ** (decades * (0.03 + widest([words], FONT) / 2 * math.cos(slant) / PLOT))
-        note(figure, x, x * speed, words, shift=(-16 * math.sin(slant), 16 * math.cos(slant)),
+        note(figure, x, x * speed, words, shift=(-18 * math.sin(slant), 18 * math.cos(slant)),
              xanchor="center", textangle=-math.degrees(slant), name=END)  # fmt: skip
     for name, peak in peaks.items():
         start = min([peak / speed for speed in bandwidths.values()] or [left])

@@ -182,7 +182,7 @@ def test_where_elements_come_from_again_is_told_by_their_share(share, said):
     assert said in sentence
     assert sentence.count(numbers.percent(share)) == len(PAIR)
     assert "**Standard attention** writes S and P to HBM" in sentence
-    assert sentence.count("from one launch to the next") == 1  # FlashAttention-2 has one launch
+    assert sentence.count("its next launch reads them") == 1  # FlashAttention-2 has one launch
 
 
 def test_a_step_over_the_tile_is_shown_with_what_changes_there():

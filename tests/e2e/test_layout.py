@@ -196,6 +196,12 @@ def test_the_players_other_faces(page: Page, app: Server) -> None:
                 found.append(f"{mode} / {width}: the formula is wider than its panel")
             # The presenter's panels fill the window; the headings above the player are off the screen.
             found += [f"{mode} / {width}: {named(fault)}" for fault in faults(page) if fault["kind"] != "heading"]
+    wear(page, (1440, "light"))
+    move(page, app, "side_by_side?step=39&depth=code")
+    formulas = player.locator(".equation .formula:has(math)")
+    expect(formulas).not_to_have_count(0)
+    if any(formulas.evaluate_all("boxes => boxes.map(box => box.scrollWidth > box.clientWidth)")):
+        found.append("two runs: the formula is wider than its panel")
     assert not found, "\n".join(found)
 
 

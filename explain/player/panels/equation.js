@@ -5,7 +5,7 @@ import { isFloat } from "../trace.js";
 import { dotted, element, elementOf, mathElement, reduced } from "../words.js";
 import { Panel } from "./panel.js";
 
-const FORMULA_LEAST = 0.69;                                // of a formula's size at full screen: that of the text
+const FORMULA_LEAST = 0.69;                                // of a formula's size: about that of the text
 
 /** Whether a number stands right of an operator: a negative one is then in brackets. */
 function followsOperator(slot) {
@@ -44,12 +44,12 @@ export class EquationPanel extends Panel {
     box.dataset.shown = key;
     const where = this.fill(formula, changed, k);
     this.head(`Line ${line}`, "", where);
-    if (this.root.closest(".presenting")) this.narrow(formula.root);
+    this.narrow(formula.root);
   }
 
   /**
-   * At full screen nobody scrolls: a formula that is wider than its panel is drawn smaller. Characters are as wide as
-   * whole pixels, so one turn may not be enough.
+   * Draws a formula that is wider than its panel smaller: at full screen nobody scrolls. Characters are as wide as whole
+   * pixels, so one turn may not be enough.
    */
   narrow(root) {
     root.style.removeProperty("--narrow");

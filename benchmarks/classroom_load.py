@@ -8,9 +8,9 @@ control every period (± a quarter), to one of its next choices or back, and goe
 Students arrive during --ramp-s. To step through a kernel asks the server for nothing. A latency runs from the moment
 when a rerun is due until the script has finished and all its messages have arrived. A late answer therefore counts in
 full, although its student asks less often. The cache of recorded runs is empty at the beginning. --rehearsed fills it:
-so many minutes of `python -m explain rehearse`, as a lecturer lets it run the day before. With --blip the network is
-gone for BLIP_S in the middle of the lesson: all connections are cut at once, and each student goes on with the same
-session, or has lost it.
+so many minutes of `python -m explain rehearse` on all cores, as a lecturer lets it run the day before. With --blip the
+network is gone for BLIP_S in the middle of the lesson: all connections are cut at once, and each student goes on with
+the same session, or has lost it.
 
 Prints one JSON object. Exits with 1 if the 95th percentile exceeds --p95-ms, that of opened pages FIRST_P95_MS, a
 connection or a session was lost, a page failed, or no rerun finished.
@@ -237,10 +237,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.students, options.period_s, options.duration_s, tuple(options.page), options.ramp_s, options.stay_s,
         options.blip,
     )  # fmt: skip
-    cores = share_cores(options.cores)
     with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
         cache = Path(folder)
         rehearsed = rehearse(cache, options.rehearsed)
+        cores = share_cores(options.cores)
         alone = options.processes == 1
         serving = running_app(cache=cache) if alone else running_hall(options.processes, cache=cache)
         with serving as server:
@@ -250,6 +250,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     opened = result["first_page"]["p95_ms"]
     result |= {
         "rehearsed_minutes": options.rehearsed,
+        "rehearsed_cores": os.cpu_count(),
         "rehearsed_runs": rehearsed,
         "recorded_runs": recorded,
         "limit_p95_ms": options.p95_ms,

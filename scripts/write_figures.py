@@ -149,9 +149,10 @@ def waits(result: Result) -> Result:
     control, page = (f"p50 {_ms(one['p50_ms'])}, p95 {_ms(one['p95_ms'])}" for one in (result, result["first_page"]))
     servers, rehearsed = result["processes"], ""
     if minutes := result.get("rehearsed_minutes"):
+        cores = result.get("rehearsed_cores", result["cores"])
         rehearsed = (
-            f"Before, {minutes} minutes of `python -m explain rehearse` recorded {result['rehearsed_runs']:,} runs; in "
-            f"the lesson {result['recorded_runs']:,} more were recorded. "
+            f"Before, {minutes} minutes of `python -m explain rehearse` on {cores} cores recorded "
+            f"{result['rehearsed_runs']:,} runs; in the lesson {result['recorded_runs']:,} more were recorded. "
         )
     return {
         "rehearsal": f" --rehearsed {minutes}" * bool(minutes),

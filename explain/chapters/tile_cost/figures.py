@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from explain.chapters.flash_attention.tiles import sides_of
 from explain.chapters.tile_cost.times import Times
@@ -176,49 +177,69 @@ def sides_told(experiment: Experiment) -> str:
     return " × ".join(count(int(experiment.values[name])) for name in sides_of(experiment.kernel))
 
 
+@dataclass(frozen=True)
+class _Tile:
+    """A tile that was timed: its run's loads by formula and bytes `read` from HBM if counted, `seconds` of one call,
+    programs and warps that fit on an SM.
+    """
+
+    sides: str
+    launch: LaunchCost
+    loads: int
+    read: int | None
+    seconds: float
+    programs: int
+
+    @property
+    def warps(self) -> int:
+        return self.programs * self.launch.num_warps
+
+
 @kept
 def larger_told(known: Mapping[Experiment, LaunchCost], chosen: Experiment, gpu: Gpu, times: Times) -> str:
     """What a larger tile brings and costs, in sentences with the formula's loads, the programs that fit and the times:
     of the chosen tile and the next larger one, or the next smaller one. Markdown; "" without two such times.
     """
-    timed = [one for one in known if one.key in times.runs]
-    pairs = [(a, b) for a in timed for b in timed if a != b and inside(a, b)]
+
+    def timed(one: Experiment) -> _Tile:
+        run, seconds = times.runs[one.key]
+        programs = occupancy(known[one], gpu).programs
+        return _Tile(sides_told(one), known[one], run.traffic.read_bytes, times.read.get(one.key), seconds, programs)
+
+    tiles = [one for one in known if one.key in times.runs]
+    pairs = [(a, b) for a in tiles for b in tiles if a != b and inside(a, b)]
     near = [pair for pair in pairs if pair[0] == chosen] or [pair for pair in pairs if pair[1] == chosen][::-1] or pairs
     if not near:
         return ""
-    small, large = near[0]
-    (before, of_small), (after, of_large) = times.runs[small.key], times.runs[large.key]
-    loads = before.traffic.read_bytes, after.traffic.read_bytes
-    brings = (
-        f"loads {moved(loads[1])} by formula, not {moved(loads[0])}"
-        if loads[1] != loads[0]
-        else f"loads the same {moved(loads[1])} by formula"
-    )
-    programs = [occupancy(known[one], gpu).programs for one in (small, large)]
-    warps = [fit * known[one].num_warps for fit, one in zip(programs, (small, large), strict=True)]
-    fit = f"{programs[1]} {'program fits' if programs[1] == 1 else 'programs fit'} on an SM"
-    fit += f", not {programs[0]}" if programs[1] != programs[0] else ", as before"
-    more = known[large].spill_store_bytes > known[small].spill_store_bytes
-    spill = f" Its registers spill: {known[large].spills} per thread." if more else ""
-    if abs(of_large / of_small - 1) < ALIKE:
-        worth = "The times hardly differ."
-    elif of_large < of_small:
-        worth = "Here the larger tile is worth its cost."
-    else:
-        worth = "A larger tile is not free."
-        if warps[1] < warps[0]:
-            worth += f" An SM holds {warps[1]} warps, not {warps[0]}: fewer are left to hide waiting."
-        read = [times.read.get(one.key) for one in (small, large)]
-        if loads[1] < loads[0] and read[0] and read[1] and read[0] - read[1] < FEW * (loads[0] - loads[1]):
-            own, other = moved(read[1]), moved(read[0])
-            delivers = f"{own} with either tile" if own == other else f"{own} with this tile, {other} with the other"
-            worth += f" HBM hardly sees the saved loads: it delivers {delivers} (counted, L2 cold)."
-            worth += " The caches serve the rest."
-        worth += " Why it takes longer was not measured."
+    small, large = map(timed, near[0])
+    told = f"{moved(large.loads)} by formula"
+    brings = f"loads the same {told}" if large.loads == small.loads else f"loads {told}, not {moved(small.loads)}"
+    fit = f"{large.programs} {'program fits' if large.programs == 1 else 'programs fit'} on an SM"
+    beside = ", as before" if large.programs == small.programs else f", not {small.programs}"
+    more = large.launch.spill_store_bytes > small.launch.spill_store_bytes
+    spill = f" Its registers spill: {large.launch.spills} per thread." if more else ""
     return (
-        f"**A tile of {sides_told(large)} instead of {sides_told(small)}** {brings}. {fit}.{spill} One call takes "
-        f"**{duration(of_large)}**, not {duration(of_small)}. {worth}"
+        f"**A tile of {large.sides} instead of {small.sides}** {brings}. {fit}{beside}.{spill} One call takes "
+        f"**{duration(large.seconds)}**, not {duration(small.seconds)}. {_worth(small, large)}"
     )
+
+
+def _worth(small: _Tile, large: _Tile) -> str:
+    """Whether the larger tile is faster; if it is slower, what is known of the cause."""
+    if abs(large.seconds / small.seconds - 1) < ALIKE:
+        return "The times hardly differ."
+    if large.seconds < small.seconds:
+        return "Here the larger tile is worth its cost."
+    told = ["A larger tile is not free."]
+    if large.warps < small.warps:
+        told.append(f"An SM holds {large.warps} warps, not {small.warps}: fewer are left to hide waiting.")
+    saved = small.loads - large.loads
+    if saved > 0 and small.read and large.read and small.read - large.read < FEW * saved:
+        own, other = moved(large.read), moved(small.read)
+        delivers = f"{own} with either tile" if own == other else f"{own} with this tile, {other} with the other"
+        told.append(f"HBM hardly sees the saved loads: it delivers {delivers} (counted, L2 cold).")
+        told.append("The caches serve the rest.")
+    return " ".join([*told, "Why it takes longer was not measured."])
 
 
 def inside(small: Experiment, large: Experiment) -> bool:

@@ -158,7 +158,8 @@ def page(request: pytest.FixtureRequest, tab: tuple[Page, CDPSession], app: Serv
     """
     page, devtools = tab
     page.set_viewport_size({"width": 1440, "height": 900})
-    page.emulate_media(color_scheme="light", reduced_motion="no-preference")
+    if page.evaluate("matchMedia('(prefers-color-scheme: dark), (prefers-reduced-motion: reduce)').matches"):
+        page.emulate_media(color_scheme="light", reduced_motion="no-preference")  # has every style computed again
     page.mouse.move(0, 0)
     if not page.url.startswith(app.url) or getattr(request.node, "execution_count", 1) > 1:
         page.goto("about:blank")

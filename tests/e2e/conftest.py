@@ -29,8 +29,9 @@ CODE_READER = """try {
 } catch { /* about:blank has no storage */ }"""
 
 # Goes to an address of the app that is open, and waits until Streamlit has run the page. A quick run can begin and end
-# without a sign of it in the page: then the server has answered and is silent for a second. A message of the run before
-# may take the new address's query away: then it moves again.
+# without a sign of it in the page: then the server has said that it is done and is silent for a fifth of a second (or
+# for a second, had it not said so). What was asked before is done first; should it take the new address's query away all
+# the same, it moves again.
 MOVE = """async (address) => {
   let app;
   while (!(app = document.querySelector("[data-test-script-state]"))) await new Promise((soon) => setTimeout(soon, 50));
@@ -42,13 +43,20 @@ MOVE = """async (address) => {
     if (is()) end(true);
     else if (patience) setTimeout(end, patience, false);
   });
-  const wire = window.testWire ??= listened({ sent: 0, heard: 0, at: 0 });
+  const wire = window.testWire ??= listened({ sent: 0, heard: 0, at: 0, waits: false });
   function listened(wire) {
     const send = WebSocket.prototype.send, known = new WeakSet();
+    const heard = ({ data }) => {
+      const [field, value] = new Uint8Array(data).slice(-2);     // script_finished: FINISHED_SUCCESSFULLY
+      if (data.byteLength < 100 && field === 6 << 3 && value === 0) wire.waits = false;
+      wire.heard += 1;
+      wire.at = performance.now();
+    };
     WebSocket.prototype.send = function (message) {
-      if (!known.has(this)) this.addEventListener("message", () => (wire.heard += 1, wire.at = performance.now()));
+      if (!known.has(this)) this.addEventListener("message", heard);
       known.add(this);
       wire.sent += 1;
+      wire.waits = true;
       send.call(this, message);
     };
     return wire;
@@ -56,6 +64,7 @@ MOVE = """async (address) => {
   const place = new URL(address, location.href);
   const arrived = () => location.pathname === place.pathname && (location.search || !place.search);
   for (let tries = 0; !tries || (!arrived() && tries < 3); tries += 1) {
+    for (let looks = 0; wire.waits && looks < 20; looks += 1) await new Promise((soon) => setTimeout(soon, 50));
     await until(true);
     history.pushState({}, "", address);
     const { sent, heard } = wire;
@@ -63,7 +72,7 @@ MOVE = """async (address) => {
     do dispatchEvent(new PopStateEvent("popstate", { state: {} }));
     while (wire.sent === sent && !await until(false, 100) && ++asked < 20);
     while (wire.sent !== sent && !await until(false, 200)
-      && (wire.heard === heard || performance.now() - wire.at < 1_000));
+      && (wire.heard === heard || performance.now() - wire.at < (wire.waits ? 1_000 : 200)));
     await until(true);
   }
 }"""

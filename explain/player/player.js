@@ -357,8 +357,8 @@ class Player {
 
   /** A step's place, in words. */
   where(t) {
-    const visit = this.stories[0].visit(this.woven[0][t]);
-    const tile = visit ? `, tile ${visit.ordinal + 1}` : "";
+    const [story] = this.stories, visit = story.visit(this.woven[0][t]);
+    const tile = visit ? `, ${story.placeOf(visit)}` : "";
     return this.transport.countsBeats ? `Beat ${this.beatAt(t)} of ${this.beats.length}${tile}.`
       : `Step ${t} of ${this.length - 1}, line ${this.section.dataset.line}${tile}.`;
   }

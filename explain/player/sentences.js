@@ -313,14 +313,16 @@ export class Telling {
     if (this.joins()) return this.say(`m = max(${from}, ${number(this.number("other_max"))}) = ${to}`);
     const ignored = this.fresh("scores")?.some((x) => x !== x) ? " (max ignores NaN)" : "";
     if (now === -Infinity) return this.say(`m = −∞: all ${this.score}s so far are −∞${ignored}`);
+    const { tileName: tile } = this.story;
     const alone = !this.mentions("running_max", this.line.replace(/^[^=]*=/, ""));
     if (alone && before !== undefined)
-      return this.say(`m = ${number(now)}, of this tile only: the earlier ${number(before)} is lost`);
+      return this.say(`m = ${number(now)}, of this ${tile} only: the earlier ${number(before)} is lost`);
     if (alone) return this.say(`m = ${number(now)}${ignored}`);
     if (before === undefined || before === -Infinity)
       return this.say(`m = ${number(now)}, the first maximum${ignored}`);
     const one = this.story.view.axes ? this.score : "element"; // attention's and a loss's, a softmax's
-    if (now > before) return this.say(`m rises from ${from} to ${to}: this tile has a larger ${one}${ignored}`);
+    const larger = tile === one ? "is larger" : `has a larger ${one}`;
+    if (now > before) return this.say(`m rises from ${from} to ${to}: this ${tile} ${larger}${ignored}`);
     return this.say(`m ${now === before ? `stays ${to}: no larger ${one}` : `falls from ${from} to ${to}`}${ignored}`);
   }
 
@@ -413,12 +415,13 @@ export class Telling {
     const added = summed(terms);
     const alpha = this.setHere("rescale") ? this.number("rescale") : 1;
     const [from, to] = [number(old ?? 0), number(now)];
-    if (!old) return this.say(now === 0 ? "ℓ stays 0: this tile adds 0" : `ℓ was 0, so ℓ = ${to} (this tile)`);
+    const { tileName: tile } = this.story;
+    if (!old) return this.say(now === 0 ? `ℓ stays 0: this ${tile} adds 0` : `ℓ was 0, so ℓ = ${to} (this ${tile})`);
     if (nearlyEqual(now, old * alpha + added)) {
       const kept = alpha === 1 ? from : `${from} × ${number(alpha)}`;
-      return this.say(`ℓ = ${kept} + ${number(added)} (this tile) = ${to}`);
+      return this.say(`ℓ = ${kept} + ${number(added)} (this ${tile}) = ${to}`);
     }
-    if (nearlyEqual(now, added)) return this.say(`ℓ = ${to}, of this tile only: the earlier ${from} is lost`);
+    if (nearlyEqual(now, added)) return this.say(`ℓ = ${to}, of this ${tile} only: the earlier ${from} is lost`);
     return this.say(now === old ? `ℓ stays ${to}` : `ℓ changes from ${from} to ${to}`);
   }
 

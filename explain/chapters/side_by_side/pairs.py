@@ -57,7 +57,7 @@ PAIRS = (
         "Wrong and right",
         lessons.wrong_twin(lessons.ONLINE),
         lessons.ONLINE,
-        "Left: each tile is divided by its own sum, so the row's weights add to 3. Right: one sum for all tiles.",
+        "Left: each tile is divided by its own sum. Right: one sum for all tiles. Which weights of a row sum to 1?",
     ),
     Pair(
         "Two tile sizes",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from textwrap import dedent
 
 from explain.chapters.flash_attention.tiles import sides_of
 from explain.chapters.tile_cost.times import Times
@@ -212,6 +215,7 @@ def larger_told(known: Mapping[Experiment, LaunchCost], chosen: Experiment, gpu:
     if not near:
         return ""
     small, large = map(timed, near[0])
+    untimed = "" if chosen in near[0] else f"{sides_told(chosen)} was not timed. Two tiles that were: "
     told = f"{moved(large.loads)} by formula"
     brings = f"loads the same {told}" if large.loads == small.loads else f"loads {told}, not {moved(small.loads)}"
     fit = f"{large.programs} {'program fits' if large.programs == 1 else 'programs fit'} on an SM"
@@ -219,7 +223,7 @@ def larger_told(known: Mapping[Experiment, LaunchCost], chosen: Experiment, gpu:
     more = large.launch.spill_store_bytes > small.launch.spill_store_bytes
     spill = f" Its registers spill: {large.launch.spills} per thread." if more else ""
     return (
-        f"**A tile of {large.sides} instead of {small.sides}** {brings}. {fit}{beside}.{spill} One call takes "
+        f"{untimed}**A tile of {large.sides} instead of {small.sides}** {brings}. {fit}{beside}.{spill} One call takes "
         f"**{duration(large.seconds)}**, not {duration(small.seconds)}. {_worth(small, large)}"
     )
 
@@ -277,12 +281,13 @@ def kinds(listing: Listing, *, narrow: bool = False) -> str:
     return picture(KIND + longest + 100, ROW * (len(found) + 1), label, parts, "55rem")
 
 
-def matmuls_told(listing: Listing, gpu: Gpu) -> str:
-    """How the launch multiplies, in a sentence: what one instruction of this GPU's tensor cores takes."""
-    if not any(one.kind == "matmul" for one in listing.sass):
+def matmuls_told(listing: Listing) -> str:
+    """How the launch multiplies, in a sentence: for how many warps one instruction of the tensor cores works."""
+    multiplies = [one.text for one in listing.sass if one.kind == "matmul"]
+    if not multiplies:
         products = ": the products are float arithmetic" if "tl.dot(" in listing.source else ""
         return f"None of them is a matmul{products}."
-    whole = gpu.compute_capability >= 90  # wgmma: four warps, operands in shared memory
+    whole = any(re.search(r"\bHGMMA\b", text) for text in multiplies)  # wgmma, from Hopper on, for tiles of 64 rows
     return f"One matmul instruction multiplies small matrices, for {'four warps' if whole else 'one warp'} at once."
 
 
@@ -300,4 +305,12 @@ def busiest_told(listing: Listing) -> str:
     every = sum(one.kind != LABEL for one in listing.sass)
     words = " ".join(listing.source.splitlines()[line - listing.first_line].partition("#")[0].split())
     share = f"**{count(most)} of {count(every)}** SASS instructions come from line {line}"
-    return f"{share}, more than from any other: `{words}`"
+    loop = "It is in a loop." if _in_loop(listing, line) else "It is in no loop: a program runs it once."
+    return f"{share}, more than from any other: `{words}`\n\n{loop}"
+
+
+def _in_loop(listing: Listing, line: int) -> bool:
+    """Whether a line of the kernel's file is in the body of a loop."""
+    loops = (node for node in ast.walk(ast.parse(dedent(listing.source))) if isinstance(node, ast.For | ast.While))
+    at = line - listing.first_line + 1
+    return any(loop.body[0].lineno <= at <= (loop.end_lineno or 0) for loop in loops)

@@ -44,7 +44,7 @@ OPENING = "flash_attention"
 _SHORT = {"block_m": "BLOCK_M", "block_n": "BLOCK_N", "block_d": "BLOCK_D", "head_dim": "d"}
 """Labels that stay on one line above their narrow boxes."""
 COUNTS = "Counts are not times: an instruction in a loop is counted once, and runs in every iteration."
-HEADS = ". Compiled for one head. The number of heads is a constant for Triton, so with more the registers can differ"
+HEADS = ". Compiled for one head. The number of heads is a constant for Triton: with more, the registers can differ."
 LESS_OFTEN = {
     "block_m": "With a larger BLOCK_M, K and V are read less often.",
     "block_n": "With a larger BLOCK_N, Q and O are read less often.",
@@ -125,7 +125,7 @@ def introduce(experiment: Experiment, gpu: Gpu) -> None:
     tried = f" **Choose {sides} = {', then '.join(larger)}: {see}.**" if larger else ""
     layout.introduce(
         f"{_saved(experiment)} A larger tile needs more of an SM. So fewer programs fit, and in the end registers "
-        f"spill. Fewer programs hide less of the waiting.{tried}"
+        f"spill. Fewer programs can hide less of the waiting: whether that costs time, only a measurement tells.{tried}"
     )
 
 
@@ -226,7 +226,7 @@ def instructions(experiment: Experiment, gpu: Gpu, known: Listing | None, at: in
         layout.prose(
             "The compiler turns the kernel into instructions. **PTX** is what Triton writes. ptxas compiles it to "
             "**SASS**, and the GPU runs that."
-            + (f" {matmuls_told(known, gpu)}\n\n{busiest_told(known)}" if known and known.sass else "")
+            + (f" {matmuls_told(known)}\n\n{busiest_told(known)}" if known and known.sass else "")
         )
     if known is None:
         with picture:
@@ -267,7 +267,7 @@ def tiles_beside(experiment: Experiment, gpu: Gpu) -> None:
     with words:
         told = larger_told(known, experiment, gpu, times) if times else ""
         layout.prose(
-            f"{told or 'A program with a larger tile takes more of an SM, so fewer fit.'}\n\n"
+            f"{told or 'A program with a larger tile needs more of an SM, so often fewer fit.'}\n\n"
             "**Press a row to choose its tile.**"
         )
         if _saved(experiment):

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from explain import tours
 from explain.chapters.side_by_side import pairs as side_by_side
 from explain.chapters.side_by_side import view
 from explain.chapters.side_by_side.pairs import PAIRS
 from explain.experiment import Experiment
+from explain.figures.numbers import count, ratio
 from explain.trace.model import Trace
 from explain.ui.controls import LABELS
 from kernels.catalog import TAUGHT
@@ -102,3 +104,14 @@ def test_every_kernel_opens_beside_another(kernel):
     experiment = side_by_side.opening(kernel)
     assert experiment.kernel == kernel
     assert set(side_by_side.controls_of(kernel)) <= {"inputs", *experiment.values}
+
+
+def test_the_bytes_and_their_ratio_in_a_caption_are_those_of_the_two_runs():
+    told = re.compile(r"moved ([\d,]+) bytes, ([\d.]+ ×) right's ([\d,]+)")
+    found = {}
+    for tour in tours.of("side_by_side"):
+        moved = [one.traffic.read_bytes + one.traffic.written_bytes for one in tour.runs]
+        for caption in tour.captions:
+            if said := told.search(caption.text):
+                found[tour.title] = said.groups() == (count(moved[0]), ratio(moved[0] / moved[1]), count(moved[1]))
+    assert found == {"Standard attention and FlashAttention": True, "Loop order": True}

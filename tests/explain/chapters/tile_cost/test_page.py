@@ -147,6 +147,8 @@ def test_what_a_larger_tile_brings_is_told_with_the_times_of_two_tiles(kernel):
     hardly = of_large > 1.03 * of_small and spared < figures.FEW * fewer
     assert all(words in told for words in delivered) == hardly
     assert "HBM" not in figures.larger_told(known, chosen, GPUS["H200"], replace(found, read={}))
+    other = next(tile for tile in known if tile.key not in found.runs)
+    assert figures.larger_told(known, other, GPUS["H200"], found).startswith(f"{figures.sides_told(other)} was not")
     one = replace(found, runs={chosen.key: found.runs[chosen.key]})
     assert figures.larger_told(known, chosen, GPUS["H200"], one) == ""
 
@@ -176,9 +178,22 @@ def test_only_a_kernel_with_a_dot_has_products():
     for kernel, products in (("vector_add", False), ("softmax_online", False), ("attention_standard", True)):
         known = service.compiler().listings(tiles.compiled_as(kernel, tiles.opening(kernel)), 90)[0]
         sass = tuple(one for one in known.sass if one.kind != "matmul")
-        told = figures.matmuls_told(replace(known, sass=sass), GPUS["H200"])
+        told = figures.matmuls_told(replace(known, sass=sass))
         assert told.startswith("None of them is a matmul")
         assert ("products" in told) == products
+
+
+def test_a_matmul_instruction_works_for_four_warps_only_in_tiles_of_64_rows():
+    for tile, warps in (((32, 32), "one warp"), ((64, 64), "four warps")):
+        assert warps in figures.matmuls_told(service.compiler().listings(tiles.tile(*tile), 90)[0])
+
+
+def test_the_busiest_line_is_told_to_be_in_a_loop_or_not():
+    known = service.compiler().listings(tiles.tile(32, 32), 90)[0]
+    source = "def kernel(x):\n    for i in range(\n        x):\n        y = i\n    z = y"
+    for line, said in ((3, "no loop"), (4, "in a loop"), (5, "no loop")):
+        sass = tuple(replace(one, lines=(line + 10,)) for one in known.sass)
+        assert said in figures.busiest_told(replace(known, source=source, first_line=11, sass=sass))
 
 
 def test_a_tile_is_compiled_on_a_click_and_can_be_stopped(monkeypatch):

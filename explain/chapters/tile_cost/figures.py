@@ -306,7 +306,7 @@ def busiest_told(listing: Listing) -> str:
     words = " ".join(listing.source.splitlines()[line - listing.first_line].partition("#")[0].split())
     share = f"**{count(most)} of {count(every)}** SASS instructions come from line {line}"
     loop = "It is in a loop." if _in_loop(listing, line) else "It is in no loop: a program runs it once."
-    return f"{share}, more than from any other: `{words}`\n\n{loop}"
+    return f"{share}, more than from any other: `{words}`. {loop}"
 
 
 def _in_loop(listing: Listing, line: int) -> bool:

@@ -22,7 +22,7 @@ from explain.records.registry import Entry
 
 NARROWEST = 320
 """The width of a plot's axis at least, in pixels; on a phone it scrolls."""
-OPEN = "rgba(0, 0, 0, 0)"
+OPEN = "transparent"
 """The inside of a bar that is not the first GPU's."""
 GROUP = 0.35
 """The space before each limit's bars where several GPUs have one, in bars."""

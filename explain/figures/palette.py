@@ -17,6 +17,8 @@ from functools import cache
 from explain import data
 
 THEMES = ("light", "dark")
+CLEAR = "rgba(0, 0, 0, 0)"
+"""No colour, for Plotly: the inside of an open mark."""
 
 Hues = Mapping[str, str]
 Pairs = Mapping[str, Sequence[str]]

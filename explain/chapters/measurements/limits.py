@@ -22,8 +22,6 @@ from explain.records.registry import Entry
 
 NARROWEST = 320
 """The width of a plot's axis at least, in pixels; on a phone it scrolls."""
-OPEN = "transparent"
-"""The inside of a bar that is not the first GPU's."""
 GROUP = 0.35
 """The space before each limit's bars where several GPUs have one, in bars."""
 EQUAL = 1.05
@@ -111,7 +109,7 @@ def _bars(shown: Sequence[Entry], unit: str) -> go.Figure:
     figure.add_bar(
         y=places, x=[bar.roof.per_second for bar in drawn], orientation="h", width=0.6, cliponaxis=False,
         marker={
-            "color": [hue if bar.first else OPEN for hue, bar in zip(hues, drawn, strict=True)],
+            "color": [hue if bar.first else palette.CLEAR for hue, bar in zip(hues, drawn, strict=True)],
             "line": {"color": hues, "width": 2},
         },
         customdata=[(bar.roof.method, f"{bar.gpu}: {roof_name(bar.roof.level)}") for bar in drawn],

@@ -17,6 +17,7 @@ from streamlit.testing.v1 import AppTest
 from explain.chapters.measurements import exercises, limits, points, predictions, records, view
 from explain.compile.service import compiler
 from explain.engine import DeviceStatus, Engine
+from explain.figures import palette
 from explain.figures.labels import text_width
 from explain.figures.numbers import duration, moved, ratio, si
 from explain.figures.plot import FONT
@@ -436,7 +437,7 @@ def test_a_limit_has_one_colour_whichever_gpus_are_shown_and_each_bar_of_two_nam
         hues = one.data[0].marker.line.color
         assert two.data[0].marker.line.color == tuple(hue for hue in hues for _ in entries())
         assert two.data[0].marker.color[::2] == hues
-        assert set(two.data[0].marker.color[1::2]) == {limits.OPEN}
+        assert set(two.data[0].marker.color[1::2]) == {palette.CLEAR}
         gpus = [re.findall(r"(H\d00)\u2002", text) for text in two.layout.yaxis.ticktext]
         assert gpus == [["H200"], ["H100"]] * len(hues)
 

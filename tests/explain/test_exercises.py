@@ -90,8 +90,8 @@ def compiled(gpu: str) -> tile_cost.Shown:
     experiment = tiles.compiled_as("flash_attention", tiles.opening("flash_attention"))
     capability = GPUS[gpu].compute_capability
     answer = compiler().look(experiment, capability)
-    launch, listings = answer.cost.launches[0], compiler().listings(experiment, capability)
-    return tile_cost.Shown(experiment, GPUS[gpu], launch, listings)
+    (launch,), (listing,) = answer.cost.launches, compiler().listings(experiment, capability)
+    return tile_cost.Shown(experiment, GPUS[gpu], launch, listing, None)
 
 
 H200 = file.load(registry.SHIPPED[0])

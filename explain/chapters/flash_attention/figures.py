@@ -161,7 +161,7 @@ def registers_told(launch: LaunchCost, gpu: Gpu) -> str:
     each = f"{launch.registers} registers"
     if launch.registers * threads < taken:
         each = f"{launch.registers} registers, in steps of {REGISTER_UNIT // WARP}: {taken // threads}"
-    said = f"Registers belong to a thread. Here it takes {each} × {threads} threads = {counted(taken)} per program."
+    said = f"Registers belong to a thread. Here {each} × {threads} threads = {counted(taken)} per program."
     if not launch.spill_store_bytes:
         return said
     most = min(MOST_REGISTERS, gpu.register_bytes_sm // launch.num_warps // WARP // REGISTER_BYTES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
 from dataclasses import dataclass, replace
 
 from explain.compile.cost import WARP, LaunchCost, Occupancy, occupancy
@@ -17,17 +17,29 @@ LIMITS = ("shared memory", "registers", "warps", "programs")
 
 @dataclass(frozen=True)
 class Shown:
-    """A compiled launch of a kernel, for a GPU, and the listings of its launches: empty where none were kept."""
+    """A compiled launch of a kernel, for a GPU, and its listing where it was kept. `number` is that of the launch, from
+    1; None for the only one.
+    """
 
     experiment: Experiment
     gpu: Gpu
     launch: LaunchCost
-    listings: Sequence[Listing]
+    listing: Listing | None
+    number: int | None
+
+    @property
+    def named(self) -> str:
+        """The launch in words."""
+        return f"launch {self.number}" if self.number else "this kernel"
 
 
 def _halved(shown: Shown) -> Occupancy:
     """The occupancy if a thread needed half the registers."""
     return occupancy(replace(shown.launch, registers=-(-shown.launch.registers // 2)), shown.gpu)
+
+
+def _has_one_limit(fits: Occupancy) -> bool:
+    return list(fits.by_limit.values()).count(fits.programs) == 1
 
 
 def _why_limit(shown: Shown) -> Why:
@@ -46,6 +58,15 @@ def _why_warps(shown: Shown) -> Why:
                f"{shown.gpu.name} can hold.")  # fmt: skip
 
 
+def _makes_scores(shown: Shown) -> bool:
+    """Whether the launch makes a tile of S."""
+    entry = shown.experiment.entry
+    if entry.family != "attention" or shown.number is None:
+        return entry.family == "attention"
+    scores = entry.roles.get("scores", "")
+    return bool(scores and shown.listing and re.search(rf"\b{scores} = tl\.dot\(", shown.listing.source))
+
+
 def _scores_per_thread(shown: Shown) -> int:
     p = shown.experiment.values
     return int(p["block_m"] * p["block_n"] // (WARP * shown.launch.num_warps))
@@ -53,12 +74,13 @@ def _scores_per_thread(shown: Shown) -> int:
 
 def _why_scores(shown: Shown) -> Why:
     p, threads = shown.experiment.values, WARP * shown.launch.num_warps
+    more = ": they do not all fit at once" * (_scores_per_thread(shown) > shown.launch.registers)
     return Why(f"{p['block_m']} × {p['block_n']} scores ÷ {threads} threads = {_scores_per_thread(shown)}. "
-               f"A thread uses {shown.launch.registers} registers in all.")  # fmt: skip
+               f"A thread uses {shown.launch.registers} registers in all{more}.")  # fmt: skip
 
 
 def _kinds(shown: Shown) -> dict[str, int]:
-    return counts(shown.listings[0].sass) if shown.listings else {}
+    return counts(shown.listing.sass) if shown.listing else {}
 
 
 def _beside_matmul(shown: Shown) -> float:
@@ -81,12 +103,14 @@ QUESTIONS = (
         lambda shown: _halved(shown).limit,
         _why_limit,
         LIMITS,
-        asked=lambda shown: list(_halved(shown).by_limit.values()).count(_halved(shown).programs) == 1,
+        asked=lambda shown: (
+            list(_halved(shown).by_limit.values()).count(_halved(shown).programs) == 1 and _warps(shown) > 0
+        ),
         hint="Each resource allows a number of programs. The smallest number decides.",
     ),
     Question[Shown](
         "warps",
-        lambda shown: f"How many warps of this kernel does an SM of the {shown.gpu.name} hold at once?",
+        lambda shown: f"How many warps of {shown.named} does an SM of the {shown.gpu.name} hold at once?",
         "number",
         _warps,
         _why_warps,
@@ -98,7 +122,7 @@ QUESTIONS = (
         "number",
         _scores_per_thread,
         _why_scores,
-        asked=lambda shown: shown.experiment.entry.family == "attention",
+        asked=_makes_scores,
         hint="Divide BLOCK_M × BLOCK_N by the threads of a program: its warps × the threads of a warp.",
     ),
     Question[Shown](

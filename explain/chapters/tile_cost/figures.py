@@ -235,15 +235,18 @@ def _worth(small: _Tile, large: _Tile) -> str:
     if large.seconds < small.seconds:
         return "Here the larger tile is worth its cost."
     told = ["A larger tile is not free."]
-    if large.warps < small.warps:
-        told.append(f"An SM holds {large.warps} warps, not {small.warps}: fewer are left to hide waiting.")
     saved = small.loads - large.loads
     if saved > 0 and small.read and large.read and small.read - large.read < FEW * saved:
         own, other = moved(large.read), moved(small.read)
         delivers = f"{own} with either tile" if own == other else f"{own} with this tile, {other} with the other"
         told.append(f"HBM hardly sees the saved loads: it delivers {delivers} (counted, L2 cold).")
         told.append("The caches serve the rest.")
-    return " ".join([*told, "Why it takes longer was not measured."])
+    if large.warps < small.warps:
+        told.append(f"One possible reason: an SM holds {large.warps} warps, not {small.warps}.")
+        told.append("Fewer are left to hide waiting. This was not measured.")
+    else:
+        told.append("Why it takes longer was not measured.")
+    return " ".join(told)
 
 
 def inside(small: Experiment, large: Experiment) -> bool:

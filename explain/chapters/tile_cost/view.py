@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -147,27 +148,45 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
         layout.header(f"What the programs use of an SM of the {gpu.name}")
         layout.prose(_not_compiled(experiment, gpu, working=bool(answer and answer.working)))
         return
-    names = [f"{number}. {launch.kernel}" for number, launch in enumerate(answer.cost.launches, start=1)]
-    at = 0
     words, picture = layout.sides(f"What the programs use of an SM of the {gpu.name}")
     with words:
-        if len(names) > 1:
-            chosen = st.segmented_control(
-                "Launch", names, default=names[0], required=True, key=f"launch of {experiment.kernel}", wrap=True
-            )
-            at = names.index(str(chosen))
+        at = _launch_choice(answer.cost)
         _use_told(answer.cost, gpu, at)
     with picture:
         _use_drawn(answer, gpu, at, HEADS * (experiment.values.get("heads") == 1))
-    tiles_beside(experiment, gpu)
-    listings = compiler().listings(experiment, gpu.compute_capability)
-    instructions(experiment, gpu, listings[at] if at < len(listings) else None, at)
+    tiles_beside(experiment, gpu, at)
+    instructions(experiment, gpu, _listing(experiment, gpu, at), at)
+
+
+def _launch_choice(cost: Cost) -> int:
+    """A control for the launch of a kernel that has several; its index."""
+    if (names := _launches(cost)) == names[:1]:
+        return 0
+    st.segmented_control("Launch", names, default=names[0], required=True, key=f"launch of {cost.kernel}", wrap=True)
+    return _launch(cost)
+
+
+def _launch(cost: Cost) -> int:
+    """The index of the launch that is chosen; 0 where there is no choice yet."""
+    names, chosen = _launches(cost), st.session_state.get(f"launch of {cost.kernel}")
+    return names.index(chosen) if chosen in names else 0
+
+
+def _launches(cost: Cost) -> list[str]:
+    return [f"{number}. {launch.kernel}" for number, launch in enumerate(cost.launches, start=1)]
+
+
+def _listing(experiment: Experiment, gpu: Gpu, at: int) -> Listing | None:
+    """The instructions of launch `at`, where they are kept."""
+    found = compiler().listings(experiment, gpu.compute_capability)
+    return found[at] if at < len(found) else None
 
 
 @repeated
 def _use_told(cost: Cost, gpu: Gpu, at: int) -> None:
+    launch = cost.launches[at]
     layout.prose(
-        f"{figures.verdict(cost, gpu)}\n\n{figures.registers_told(cost.launches[at], gpu)}\n\n"
+        f"{figures.verdict(replace(cost, launches=(launch,)), gpu)}\n\n{figures.registers_told(launch, gpu)}\n\n"
         "Shared memory belongs to a program as a whole. The first resource to run out sets how many programs "
         "fit. **Occupancy** is the share of an SM's warp slots that these programs fill."
     )
@@ -191,7 +210,7 @@ def _not_compiled(experiment: Experiment, gpu: Gpu, *, working: bool) -> str:
     back *= bool(compiler().look(start, gpu.compute_capability))
     return (
         "This tile is not compiled yet. **Press the button below**: it takes some seconds and needs no GPU. Then its "
-        f"programs per SM, its registers, its spills and its instructions stand here.{back}"
+        f"programs per SM, its registers, its spills and its instructions appear here.{back}"
         if has_triton()
         else f"This tile was not compiled beforehand, and Triton, which would compile it, runs on Linux only.{back}"
     )
@@ -248,17 +267,17 @@ def instructions(experiment: Experiment, gpu: Gpu, known: Listing | None, at: in
             layout.prose(READING)
 
 
-def _known(experiment: Experiment, gpu: Gpu) -> dict[Experiment, LaunchCost]:
-    """The tiles that the page compares with this one, and what is known of their first launch's cost."""
+def _known(experiment: Experiment, gpu: Gpu, at: int = 0) -> dict[Experiment, LaunchCost]:
+    """The tiles that the page compares with this one, and what is known of the cost of their launch `at`."""
     answers = {one: compiler().look(one, gpu.compute_capability) for one in tiles.compared(experiment)}
-    return {one: answer.cost.launches[0] for one, answer in answers.items() if answer and answer.cost}
+    return {one: answer.cost.launches[at] for one, answer in answers.items() if answer and answer.cost}
 
 
-def tiles_beside(experiment: Experiment, gpu: Gpu) -> None:
-    """What other tiles of the kernel cost on the same GPU, and their recorded times: a press chooses one. Nothing where
-    no other tile is compiled.
+def tiles_beside(experiment: Experiment, gpu: Gpu, at: int = 0) -> None:
+    """What other tiles of the kernel's launch `at` cost on the same GPU, and their recorded times: a press chooses one.
+    Nothing where no other tile is compiled.
     """
-    known = _known(experiment, gpu)
+    known = _known(experiment, gpu, at)
     if not {*known} - {experiment}:
         return
     records = [one for one in registry.entries()[0] if known_as(one.record.gpu) == gpu.name]
@@ -303,8 +322,9 @@ def _compiled_as(known: Collection[Experiment], gpu: Gpu, times: Times) -> str:
 def closing(experiment: Experiment, gpu: Gpu) -> None:
     """Things to try, a link to FlashAttention, sources."""
     answer = compiler().look(experiment, gpu.compute_capability)
-    if answer is not None and answer.cost is not None:
-        listings = compiler().listings(experiment, gpu.compute_capability)
-        shown = exercises.Shown(experiment, gpu, answer.cost.launches[0], listings)
-        ask("tile_cost", exercises.QUESTIONS, shown, f"{experiment.key} {gpu.name}")
+    if answer is not None and (cost := answer.cost) is not None:
+        at = _launch(cost)
+        number = at + 1 if len(cost.launches) > 1 else None
+        shown = exercises.Shown(experiment, gpu, cost.launches[at], _listing(experiment, gpu, at), number)
+        ask("tile_cost", exercises.QUESTIONS, shown, f"{experiment.key} {gpu.name} {at}")
     layout.closing("tile_cost")

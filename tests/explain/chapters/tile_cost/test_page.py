@@ -14,6 +14,7 @@ from explain.chapters.flash_attention import figures as flash
 from explain.chapters.flash_attention import tiles
 from explain.chapters.tile_cost import figures, times, view
 from explain.compile import service
+from explain.compile.cost import occupancy
 from explain.compile.listing import FILLS, counts
 from explain.compile.service import Answer
 from explain.figures.numbers import duration, moved
@@ -290,3 +291,25 @@ def test_registers_that_spill_have_the_alarms_tint_in_words_too():
     assert "they spill" not in drawn[64]
     assert drawn[128].count(css("alarm")) == 2  # two programs
     assert "they spill" in drawn[128]
+
+
+def test_numbers_table_and_questions_are_those_of_the_chosen_launch():
+    experiment = tiles.compiled_as("flash_attention_backward", tiles.opening("flash_attention_backward"))
+    answer = service.compiler().look(experiment, 90)
+    assert answer
+    assert answer.cost
+    fits = [occupancy(launch, GPUS["H200"]).programs for launch in answer.cost.launches]
+    assert len(set(fits)) == 3
+    for at, programs in enumerate(fits):
+        test = page("tile_cost", kernel=experiment.kernel)
+        key, chosen = f"launch of {experiment.kernel}", f"{at + 1}. {answer.cost.launches[at].kernel}"
+        test.segmented_control(key=key).set_value(chosen).run()
+        said = texts(test)
+        assert f"holds {programs} programs at a time" in said
+        parts = [re.sub("<.*?>", "", one.proto.json or "") for one in test.get("bidi_component")]
+        (questions,) = [one for one in parts if "How many warps" in one]
+        assert f"How many warps of launch {at + 1} does" in questions
+        assert ("of a tile of S does each" in questions) == (at > 0)
+        (table,) = [one.proto.json for one in test.get("bidi_component") if "data-press" in (one.proto.json or "")]
+        (row,) = re.findall("class=on>.*?</tr>", json.loads(table)["html"])
+        assert f"<td class=n>{programs}</td>" in row

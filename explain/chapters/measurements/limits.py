@@ -181,7 +181,9 @@ def _hue(level: str) -> str:
     """The colour of a limit. HBM and on-chip memory have the same colours on every page."""
     if level.startswith("hbm"):
         return "hbm"
-    return "slate" if level in ("shared", "l1", "l2") else "p" if level == "exp" else "series-1"
+    if level.startswith("matmul"):
+        return "series-1"
+    return "p" if level == "exp" else "slate"
 
 
 @kept

@@ -77,7 +77,7 @@ QUANTITIES: Mapping[str, Quantity] = {
     "memory held, MB": lambda point: None if point.peak_bytes is None else point.peak_bytes / 1e6,
 }
 """The quantities of a point: each name has the unit."""
-KERNEL, SIZES, OUTDATED, DATE, BESIDE = "kernel", "sizes", "out of date", "measured on", "2 ÷ 1"
+KERNEL, SIZES, OUTDATED, DATE, BESIDE = "kernel", "sizes", "out of date", "measured on", "ratio"
 FIRST = ("time, µs", LOADS, ONCE, READ, "HBM ÷ each tensor once, %")
 """The quantities that a table of one record begins with."""
 HEADING = 95
@@ -118,6 +118,7 @@ def rows(
     """
     table: list[dict[str, str | float | None]] = []
     _, own_sizes = _words(plan, shown, kernel)
+    gpus = [f"{gpu}, {quantity.rpartition(', ')[2]}" for gpu in names(shown)] if quantity else []
     for experiment, own in own_sizes.items():
         points = [one.record.point(experiment) for one in shown]
         row: dict[str, str | float | None] = {KERNEL: experiment.entry.title}
@@ -130,15 +131,12 @@ def rows(
             row[DATE] = _date(shown[0].record, points[0])
         else:
             value = QUANTITIES[quantity]
-            row |= {
-                f"{number}. {one.label}" if len(shown) > 1 else one.label: value(point) if point else None
-                for number, (one, point) in enumerate(zip(shown, points, strict=True), start=1)
-            }
+            row |= {gpu: value(point) if point else None for gpu, point in zip(gpus, points, strict=True)}
             row[BESIDE] = _beside(points, value) if len(shown) == 2 else None
-        stale = [str(number) for number, point in enumerate(points, start=1) if point and is_stale(point)]
+        stale = [gpu for gpu, point in zip(names(shown), points, strict=True) if point and is_stale(point)]
         row[OUTDATED] = (f"on {' and '.join(stale)}" if len(shown) > 1 else "kernel changed") if stale else None
         table.append(row)
-    known = {name for row in table for name, value in row.items() if value is not None}
+    known = {*gpus, *(name for row in table for name, value in row.items() if value is not None)}
     return [{name: value for name, value in row.items() if name in known} for row in table]
 
 
@@ -149,9 +147,13 @@ def _beside(points: Sequence[Point | None], quantity: Quantity) -> float | None:
 
 
 def names(shown: Sequence[Entry]) -> list[str]:
-    """Each record's GPU, in short; the whole label where two records have the same GPU."""
-    short = [plain(one.label.partition(" · ")[0]) for one in shown]
-    return short if len({*short}) == len(short) else [plain(one.label) for one in shown]
+    """Each record's GPU, in short; the whole label where two records have the same GPU, with a number where it takes
+    one to tell them apart.
+    """
+    labels = [plain(one.label) for one in shown]
+    numbered = [f"{number}. {label}" for number, label in enumerate(labels, start=1)]
+    short = [label.partition(" · ")[0] for label in labels]
+    return next(told for told in (short, labels, numbered) if len({*told}) == len(shown))
 
 
 @kept
@@ -169,12 +171,12 @@ def seen(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str =
     if len({one.kernel for one in of}) != 1:
         return ""
     if not of[0].entry.steppable:
-        return f"**HBM delivers {_span(read)} the bytes of each tensor once.**"
+        return f"**HBM delivers {_span(read)} the size of the tensors that the kernel reads.**"
     asked = [one.traffic.read_bytes / tensors_once(one) for one in of]
     served = all(hbm < loads for hbm, loads in zip(read, asked, strict=True))
     return (
-        f"**The loads ask for {_span(asked)} the bytes of each tensor once. HBM delivers {_span(read)}**"
-        f"{'; the caches serve the rest' if served else ''}."
+        f"**The kernel's loads add up to {_span(asked)} the size of the tensors that it reads. HBM delivers "
+        f"{_span(read)} that size**{'; the caches serve the rest' if served else ''}."
     )
 
 
@@ -259,14 +261,15 @@ def points_table(plan: Plan, shown: Sequence[Entry], quantity: str | None, every
     a single record it has the columns of `FIRST` unless `every` is asked for.
     """
     table = rows(plan, shown, quantity, kernel)
-    names = list(dict.fromkeys(name for row in table for name in row if name not in (KERNEL, SIZES, OUTDATED, DATE)))
+    found = list(dict.fromkeys(name for row in table for name in row if name not in (KERNEL, SIZES, OUTDATED, DATE)))
     if quantity is None:
-        names = [*(name for name in FIRST if name in names), *(n for n in names if every and n not in FIRST)]
+        found = [*(name for name in FIRST if name in found), *(n for n in found if every and n not in FIRST)]
+    titles = {BESIDE: " ÷ ".join(names(shown)[::-1])}
     words = [name for name in (OUTDATED, DATE) if any(name in row for row in table)]
     columns: list[str | Column] = [
         SIZES if kernel else f"{KERNEL}, {SIZES}",
-        *(Column("<br>".join(map(plain, wrapped(name, HEADING, FONT, bold=True))), _format(quantity, name))
-          for name in names),
+        *(Column("<br>".join(map(plain, wrapped(titles.get(name, name), HEADING, FONT, bold=True))),
+                 _format(quantity, name)) for name in found),
         *words,
     ]  # fmt: skip
     cells = []
@@ -276,7 +279,7 @@ def points_table(plan: Plan, shown: Sequence[Entry], quantity: str | None, every
         title = f"**{row[KERNEL]}**<br>" if begins and not kernel else ""
         stale = {OUTDATED: f":orange[{row[OUTDATED]}]"} if row.get(OUTDATED) else {}
         cells.append(row | stale | {SIZES: f"{title}{own}"})
-    return markdown(columns, [[row.get(name) for name in (SIZES, *names, *words)] for row in cells])
+    return markdown(columns, [[row.get(name) for name in (SIZES, *found, *words)] for row in cells])
 
 
 def _marked(sizes: str, above: str) -> str:
@@ -318,10 +321,10 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
     if not most:
         return None
     spill, wrote, worst = most[0]
+    row = f"{'Most in' if len(most) > 1 else 'It is'} {worst.entry.title} at {own[worst]}"
     told = (
-        f"**Registers spill in {count(len(most))} of {count(len(found))} counted rows.** Most in {worst.entry.title} "
-        f"at {own[worst]}: of the {moved(wrote)} that it writes to L2, {moved(spill)} are spilled "
-        "registers."
+        f"**Registers spill in {count(len(most))} of {count(len(found))} counted rows.** {row}: of the {moved(wrote)} "
+        f"that it writes to L2, {moved(spill)} are spilled registers."
     )
     for spill, wrote, experiment in most:
         if wrote == (output := experiment.traffic.written_bytes) + spill:

@@ -43,11 +43,11 @@ def told(model: Model, test: Test) -> str:
     """A test's errors, the kernel with the largest median error, and why another GPU's times are off; Markdown."""
     kernel, (_, median, _) = next(iter(_errors(test).items()))
     share = test.within(NEAR)
-    near = "All are" if share == 1 else f"{percent(share, int(share > 0.99))} are"
+    near = "" if share == 1 else f" {percent(share, int(share > 0.99))} are within {NEAR} ×."
     sizes = "Sizes without a recorded time" if test.left_out else f"Sizes recorded on the {model.gpu}"
     return unbroken(
-        f"**{sizes}.** {test.told}. {near} within {NEAR} ×. The kernel with the largest "
-        f"median error, {ratio(median)}, is **{KERNELS[kernel].title}**."
+        f"**{sizes}.** {test.told}.{near} The kernel with the largest median error, {ratio(median)}, is "
+        f"**{KERNELS[kernel].title}**."
         f"{'' if test.left_out else _too_long(model, test)}"
     )
 
@@ -67,8 +67,8 @@ def _too_long(model: Model, test: Test) -> str:
     return (
         f"\n\n{count(len(off))} of {count(len(test.points))} are more than {ratio(FAR)} off, {count(len(long))} of "
         f"them too long. For these the model predicts {of_own(lambda point: point.seconds)} the {model.gpu}'s time "
-        f"(median); the {test.gpu} takes {of_own(lambda point: point.measured)}. The {model.gpu} has {bandwidths} the "
-        "bandwidth, and the model assumes that bandwidth limits these kernels more than it does."
+        f"(median); the {test.gpu} takes {of_own(lambda point: point.measured)}. The model treats these kernels as "
+        f"limited by bandwidth, of which the {model.gpu} has {bandwidths}. They are limited less by it."
     )
 
 

@@ -150,13 +150,13 @@ def _points(shown: Sequence[Entry]) -> points.Spilled | None:
     )
     if not name:
         return None
-    measured, alone = ["", *points.kernels(plans[name], shown)], len(shown) == 1
+    measured = ["", *points.kernels(plans[name], shown)]
     kernel = places[1].selectbox(
         "Kernel",
         measured,
-        index=measured.index(OPENING) if alone and OPENING in measured else 0,
+        index=measured.index(OPENING) if OPENING in measured else 0,
         format_func=lambda kernel: KERNELS[kernel].title if kernel else "all",
-        key=f"kernel of {name}, {'alone' if alone else 'compared'}",
+        key=f"kernel of {name}",
     )
     quantity = None
     if len(shown) > 1:

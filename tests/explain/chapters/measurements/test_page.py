@@ -160,7 +160,7 @@ def test_what_is_predicted_too_long_is_told_with_both_gpus_bandwidths():
     model = fitted(*registry.shipped())
     assert model is not None
     elsewhere, own = (predictions.told(model, test).replace("\u00a0", " ") for test in model.tests)
-    assert f"{ratio(GPUS['H200'].hbm_bytes_per_second / GPUS['H100'].hbm_bytes_per_second)} the bandwidth" in elsewhere
+    assert f"has {ratio(GPUS['H200'].hbm_bytes_per_second / GPUS['H100'].hbm_bytes_per_second)}. They" in elsewhere
     assert "bandwidth" not in own
 
 
@@ -216,7 +216,7 @@ def test_what_is_out_of_date_is_marked_and_can_be_seen_alone():
     assert marked.count(True) == 1
     assert kernels[marked.index(True)] == STALE.entry.title
     beside = points.points_table(PLANS["levels"], [fresh, one], next(iter(points.QUANTITIES)), kernel="softmax_naive")
-    assert beside.count(":orange[on 2]") == 1
+    assert beside.count(":orange[on H200]") == 1
 
 
 def test_a_press_shows_the_rows_that_are_out_of_date(monkeypatch):
@@ -324,7 +324,7 @@ def test_a_readers_file_is_compared_and_gone_when_it_is_forgotten():
     said = texts(test)
     assert "NVIDIA Other 9" in said
     assert "The GPU's memory is full" in said  # the record's own reason
-    assert "| 2. Other 9 · your file |" in said.replace("<br>", " ")
+    assert " Other 9, µs |" in said.replace("<br>", " ")
     assert said.count("experiments timed on NVIDIA") == 2
     assert "HBM, read · H200" in [metric.label for metric in test.metric]
     next(button for button in test.button if button.label == "Forget my files").click().run()
@@ -487,7 +487,7 @@ def test_a_table_of_one_kernel_says_how_often_its_tensors_are_read():
                 if (read := point.counters.cold.dram_read_bytes)
             ]
             assert ratio(max(read / points.tensors_once(size) for read, size in counted)) in said
-            assert ("The loads ask for" in said) == KERNELS[kernel].steppable
+            assert ("loads add up to" in said) == KERNELS[kernel].steppable
             if "the caches serve the rest" in said:
                 assert all(read < size.traffic.read_bytes for read, size in counted)
     assert points.seen(PLANS["levels"], one, None) == ""

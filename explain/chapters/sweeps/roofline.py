@@ -211,9 +211,10 @@ def nearest(points: Sequence[RooflinePoint], drawn: str = "") -> list[str]:
         if shares:
             roof, share = max(shares.items(), key=lambda pair: pair[1])
             share = round(share, 2)  # as it is read
-            limits = f"{roof} {'limits' if share >= MOSTLY else 'partly limits'} it"
-            limits = limits if share >= PARTLY else "no roof here limits it"
-            hidden = f" Choose {roof} above the chart to see that roof." if roof in levels else ""
+            limit = "limit" if roof.startswith("matmuls") else "limits"
+            told = f"{roof} {limit} it" if share >= MOSTLY else f"{roof} partly {limit} it"
+            limits = told if share >= PARTLY else "no roof here limits it"
+            hidden = f" Choose {roof} above the chart to see that roof." if roof in levels and share >= PARTLY else ""
             drawn_at = next((p.flops_per_second / p.roof for p in own if p.level == drawn and p.roof), share)
             chart = f" ({shown} of the one in the chart)" if (shown := percent(drawn_at)) != percent(share) else ""
             sentences.append(

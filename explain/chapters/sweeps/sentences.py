@@ -179,10 +179,15 @@ def again(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
                 theory = " The theory counts these bytes." if sweep.numeric else ""
                 moves = f"writes {' and '.join(handed)} to HBM, and its next launch reads them.{theory}"
                 between.append(begins(f"**{name_of(kernel)}** {moves}"))
-    told = ". They ".join(f"{place} in {', '.join(kernels)}" for place, kernels in where.items() if kernels)
+    told = ". They ".join(f"{place} in {_and(kernels)}" for place, kernels in where.items() if kernels)
     at = begins(at_value(sweep.axis, sweep.values[-1]))
     first = f"Kernels load or store some elements again. {at}, these repeats {told}."
     return [" ".join([first, *between])] if told else []
+
+
+def _and(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _handed_over(experiment: Experiment) -> list[str]:

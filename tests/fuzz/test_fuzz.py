@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from tests.fuzz.addresses import Addresses, without_triton
 from tests.fuzz.files import READERS
 
 SLOW_S = 1.0
+
+
+@pytest.fixture(autouse=True)
+def only_the_input_counts():
+    """What earlier tests left in memory is not collected in an input's time."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

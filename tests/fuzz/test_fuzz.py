@@ -33,7 +33,9 @@ def nothing_runs(monkeypatch, tmp_path):
 def looked(look: Callable[[int], Found], number: int) -> Found:
     """What came of an input; of a slow one the faster of two more times, as the machine may be slow for a moment."""
     found = look(number)
-    return found if found.seconds <= SLOW_S else min((look(number) for _ in range(2)), key=lambda one: one.seconds)
+    if found.wrong or found.seconds <= SLOW_S:
+        return found
+    return min((look(number) for _ in range(2)), key=lambda one: one.seconds)
 
 
 def test_no_address_and_no_value_of_a_control_breaks_a_page():

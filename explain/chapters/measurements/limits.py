@@ -70,7 +70,7 @@ def bars(shown: Sequence[Entry]) -> list[go.Figure]:
 
 @dataclass(frozen=True)
 class _Bar:
-    """One GPU's limit: `stated` by the datasheet or None; `first` of the GPUs; whether it `begins` its limit's bars."""
+    """A GPU's rate. `stated`: the datasheet's, or None; `first`: of the first GPU; `begins`: it names its limit."""
 
     roof: Roof
     gpu: str

@@ -67,8 +67,8 @@ def _too_long(model: Model, test: Test) -> str:
     return (
         f"\n\n{count(len(off))} of {count(len(test.points))} are more than {ratio(FAR)} off, {count(len(long))} of "
         f"them too long. For these the model predicts {of_own(lambda point: point.seconds)} the {model.gpu}'s time "
-        f"(median); the {test.gpu} takes {of_own(lambda point: point.measured)}. The model treats these kernels as "
-        f"limited by bandwidth, of which the {model.gpu} has {bandwidths}. They are limited less by it."
+        f"(median); the {test.gpu} takes {of_own(lambda point: point.measured)}. The {model.gpu} has {bandwidths} "
+        "the bandwidth, and the model assumes that bandwidth limits these kernels. It limits them less."
     )
 
 

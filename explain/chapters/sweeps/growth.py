@@ -24,7 +24,7 @@ OPENED = 2
 
 
 def sweep_growth(shown: Shown) -> None:
-    """Bytes at a level and time over the axis: what they show in words, beside the curves and their growth."""
+    """The charts of bytes and of time over the axis, each with sentences on what it shows and a table of its growth."""
     sweep, readings = shown.sweep, shown.readings
     over = figures.over(sweep.axis)
     if levels := [level for level in LEVELS if any(level in reading.bytes for reading in readings)]:

@@ -29,7 +29,7 @@ EXPONENTIALS_ALONE = "\n\n**The dashed line** is the rate of exponentials alone.
 
 
 def sweep_roofline(shown: Shown) -> None:
-    """The limit of each kernel at one value of the axis: a memory level, or arithmetic; or a way to one that has it."""
+    """What limits each kernel at one value of the axis. Without counters, a button leads to a record that has them."""
     if values := _values(shown):
         _roofline_of(shown, values)
         return

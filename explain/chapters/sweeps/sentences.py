@@ -130,7 +130,7 @@ def spills(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
         found = {value: count for value, count in curve(sweep, readings, kernel, SPILLED).items() if count}
         if found:
             worst = max(found, key=lambda value: found[value])
-            where = " and ".join(filter(None, [", ".join(map(said, list(found)[:-1])), said(list(found)[-1])]))
+            where = _and([said(value) for value in found])
             most = f"{'up to ' if len(found) > 1 else ''}{si(found[worst], 'B')}"
             place = at_value(sweep.axis, worst) if sweep.axis == "causal" else f"at {AXES[sweep.axis][0]} = {where}"
             told = f"{begins(place)}, **{name_of(kernel)}** spills registers to local memory: {most}."
@@ -181,7 +181,7 @@ def again(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
                 between.append(begins(f"**{name_of(kernel)}** {moves}"))
     told = ". They ".join(f"{place} in {_and(kernels)}" for place, kernels in where.items() if kernels)
     at = begins(at_value(sweep.axis, sweep.values[-1]))
-    first = f"Kernels load or store some elements again. {at}, these repeats {told}."
+    first = f"Kernels load or store some elements more than once. {at}, these repeats {told}."
     return [" ".join([first, *between])] if told else []
 
 

@@ -1,4 +1,4 @@
-"""The sources of a sweep's readings: chosen, run, predicted; and the roofs of this machine's GPU."""
+"""The source of a sweep's readings: the reader chooses it, and runs it here if it is no record. This GPU's roofs."""
 
 from __future__ import annotations
 

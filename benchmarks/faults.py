@@ -54,13 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 async def _lesson(kinds: Sequence[str], times: int) -> dict[str, Any]:
     """Every kind in turn, so that each meets what the others leave."""
     wrong: list[str] = []
+    slowest_s = 0.0
     with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
         async with lesson(Path(folder)) as held:
             process, began = held.server.process.pid, time.monotonic()
             for number in range(times):
                 for kind in kinds:
                     try:
-                        await held.happen(kind)
+                        slowest_s = max(slowest_s, await held.happen(kind))
                     except AssertionError as error:
                         wrong.append(str(error))
                         print(error, file=sys.stderr)
@@ -69,7 +70,7 @@ async def _lesson(kinds: Sequence[str], times: int) -> dict[str, Any]:
             return {
                 "kinds": dict.fromkeys(kinds, times),
                 "wrong": wrong,
-                "slowest_s": round(held.slowest_s, 2),
+                "slowest_s": round(slowest_s, 2),
                 "limit_s": RECOVERED_S,
             }
 

@@ -74,11 +74,12 @@ class Lesson:
     random: random.Random = field(default_factory=lambda: random.Random(0))
     numbers: Iterator[int] = field(default_factory=itertools.count)
     runs: int = 0
-    slowest_s: float = 0.0
-    """The slowest run after a fault."""
 
-    async def happen(self, kind: str) -> None:
-        """Lets the fault happen once and looks at what it leaves. Raises AssertionError for what should not be."""
+    async def happen(self, kind: str) -> float:
+        """Lets the fault happen once and looks at what it leaves; the seconds that the next run takes.
+
+        Raises AssertionError for what should not be.
+        """
         place = f"{kind}, time {self.runs}"
         if kind in FAULTS:
             _, words = FAULTS[kind]
@@ -94,12 +95,13 @@ class Lesson:
         assert told or self.reader.digest == self.digest_of(experiment), f"{place}: another trace"
         began, after = time.monotonic(), self.next()
         await self.reader.look_at(after)
-        self.slowest_s = max(self.slowest_s, time.monotonic() - began)
+        recovered_s = time.monotonic() - began
         assert not self.reader.error, f"{place}: the next run says {self.reader.error!r}"
         assert self.reader.digest == self.digest_of(after), f"{place}: the next trace is another"
         await self.neighbour.look_at(WELL)
         assert self.neighbour.digest == self.digest_of(WELL), f"{place}: the neighbour sees {self.neighbour.error!r}"
         assert self.server.process.is_running(), f"{place}: the server has ended"
+        return recovered_s
 
     def next(self) -> Experiment:
         """A run that was not made yet."""

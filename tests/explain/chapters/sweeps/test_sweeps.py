@@ -131,7 +131,7 @@ class Fake(Engine):
 
 
 def wait(runner: Runner, until: Callable[[State], bool], sweep: Sweep = SMALL, source: str = "trace") -> State:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not until(state := runner.look(sweep, source)):
         assert time.monotonic() < deadline, state
         time.sleep(0.01)

@@ -128,8 +128,8 @@ class Model:
         """The predicted time of one call; None where it is refused."""
         if self.refusal(experiment, gpu):
             return None
-        own, recorded = self._modelled(experiment, gpu), self._recorded.get(experiment.key)
-        return own if recorded is None else recorded * own / self._modelled(experiment, GPUS[self.gpu])
+        own, recorded = self.modelled(experiment, gpu), self.recorded.get(experiment.key)
+        return own if recorded is None else recorded * own / self.modelled(experiment, GPUS[self.gpu])
 
     def refusal(self, experiment: Experiment, gpu: Gpu) -> str:
         """Why it predicts no time, a sentence; "" where it predicts one."""
@@ -138,20 +138,22 @@ class Model:
         both = _on_tensor_cores(experiment, gpu) == _on_tensor_cores(experiment, GPUS[self.gpu])
         return "" if both else NOT_PREDICTED.format(gpu.name)
 
-    def _modelled(self, experiment: Experiment, gpu: Gpu) -> float:
+    def modelled(self, experiment: Experiment, gpu: Gpu) -> float:
+        """The formula's seconds, without what the kernel's own recorded time says."""
         fit = self.fitted[experiment.kernel]
         memory, compute = _ideal(experiment, gpu)
         return fit.overhead + max(memory / fit.e_bytes, compute / fit.e_flops)
 
     @functools.cached_property
-    def _recorded(self) -> Mapping[str, float]:
+    def recorded(self) -> Mapping[str, float]:
+        """The recorded seconds of each experiment that was timed, by its key."""
         return {point.experiment.key: point.measured for point in self.points}
 
     def test(self, experiments: Iterable[Experiment]) -> Test:
         """The test of predictions like these: on another GPU, if all of them are scaled from recorded times; else on
         the times left out.
         """
-        return self.tests[0 if all(one.key in self._recorded for one in experiments) else -1]
+        return self.tests[0 if all(one.key in self.recorded for one in experiments) else -1]
 
     def told(self, experiments: Iterable[Experiment]) -> str:
         """Where these predicted times come from and how wrong they may be, for a caption."""

@@ -6,7 +6,7 @@ from explain.chapters.tile_cost import view
 from explain.ui import layout
 from explain.ui.gpu import gpu_choice
 
-with layout.chapter(__file__, goal="see what a tile takes of an SM, how many programs fit, and what it costs in time."):
+with layout.chapter(__file__, goal="see what a tile takes of an SM, and how many programs fit."):
     gpu = gpu_choice()
     experiment = view.tile_choice()
     view.introduce(experiment, gpu)

@@ -20,6 +20,12 @@ _UNKNOWN = 1000
 """Of a character that the font lacks and a fallback font draws: an em, which is more than most take."""
 
 
+def listed(words: Sequence[str]) -> str:
+    """Words as a list in a sentence: "dK", "dK and dV", "S, P and O". At least one."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def text_width(words: str, size: float = 14, bold: bool = False, mono: bool = False) -> float:
     """How wide one line of text is, in the unit of its font size."""
     chars = [char for char in words if not unicodedata.combining(char)]

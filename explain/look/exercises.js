@@ -69,11 +69,12 @@ export default function ({ data, parentElement, setTriggerValue }) {
     const rooms = room ? [room] : Object.keys(totals);
     const of = rooms.reduce((sum, one) => sum + totals[one], 0);
     const done = rooms.reduce((sum, one) => sum + Math.min(totals[one], all[one]?.length ?? 0), 0);
+    const before = room ? done - root.querySelectorAll("[data-done]").length : 0;
     tally.hidden = !done;
     tally.dataset.done = done;
     const elsewhere = room ? of - root.querySelectorAll("li").length : 0;
     const others = elsewhere ? ` ${elsewhere} belong${elsewhere === 1 ? "s" : ""} to other tabs or choices of this page.` : "";
-    tally.querySelector("span").textContent = `${done} of ${of} answered.${others} Only this browser remembers it.`;
+    tally.querySelector("span").textContent = `${done} of ${of} answered${before ? `, ${before} of them with another tab or choice` : ""}.${others} Only this browser remembers it.`;
   }
 
   on(root, "submit", (event) => {

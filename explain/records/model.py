@@ -84,6 +84,10 @@ class Record:
     points: Mapping[str, Point] = field(default_factory=dict)
     roofs: Mapping[str, Roof] = field(default_factory=dict)
 
+    def provenance_of(self, point: Point) -> Provenance:
+        """That of the run that measured the point."""
+        return point.origin.provenance if point.origin else self.provenance
+
     def __hash__(self) -> int:
         return hash((self.commit, self.provenance, len(self.points)))
 

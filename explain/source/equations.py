@@ -51,6 +51,17 @@ SYMBOLS: Mapping[str, Tree] = {
     **{f"d{name}": ["mi", f"d{name.upper()}"] for name in "oqkvps"},
 }
 
+_IN_HBM = {name: tree[1] for name, tree in SYMBOLS.items() if tree[0] == "mi"} | {"p": "P", "l": "ℓ", "x": "X"}
+
+
+def quantity(buffer: str) -> str:
+    """What a buffer in HBM holds, as formulas write it: "dK", "δ"; the buffer's own name if they have no symbol for it.
+
+    The exponentials that are kept there are divided by ℓ: P, not P̃.
+    """
+    return _IN_HBM.get(buffer, buffer)
+
+
 _FUNCTIONS: Mapping[str, Tree] = {
     **{name: ["mi", name] for name in ("exp", "sqrt", "rsqrt", "abs", "cdiv")},
     "exp2": ["msub", ["mi", "exp"], ["mn", "2"]],

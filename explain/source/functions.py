@@ -9,6 +9,7 @@ import ast
 import difflib
 import functools
 import re
+from contextlib import suppress
 
 from kernels.edits import source_of
 
@@ -57,6 +58,33 @@ def body_source(module: str, function: str) -> str:
     last = max(getattr(one, "end_lineno", node.lineno) for one in declared)
     colon = next(at for at in range(last - 1, len(lines)) if re.search(r":\s*(#.*)?$", lines[at]))
     return "\n".join([f"def {function}(…):", *lines[colon + 1 :]])
+
+
+@functools.cache
+def defining(module: str, function: str) -> str:
+    """The module of this project that has a function: `module`, or one that it imports, directly or not.
+
+    Raises LookupError if none has it.
+    """
+    tree = ast.parse(source_of(module))
+    if any(isinstance(node, ast.FunctionDef) and node.name == function for node in tree.body):
+        return module
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kernels."):
+            with suppress(LookupError):
+                return defining(str(node.module), function)
+    raise LookupError(f"{function} is neither in {module} nor in what it imports")
+
+
+@functools.cache
+def stored(module: str, function: str) -> tuple[str, ...]:
+    """The buffers that a kernel writes to, in the text's order: ("dk", "dv") for stores at `dk_ptr + …`."""
+    found: dict[str, None] = {}
+    for call in ast.walk(ast.parse(function_source(module, function))):
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("tl.store", "tl.atomic_add"):
+            names = (node.id for node in ast.walk(call.args[0]) if isinstance(node, ast.Name))
+            found |= dict.fromkeys(re.sub(r"_ptrs?$", "", name) for name in names if re.search(r"_ptrs?$", name))
+    return tuple(found)
 
 
 def functions_source(module: str, functions: tuple[str, ...]) -> str:

@@ -21,7 +21,9 @@ from explain.records.plans import PLANS, Plan
 from explain.records.registry import Entry
 
 Quantity = Callable[[Point], float | None]
+TIME = "time, µs"
 LOADS, ONCE, READ = "formula: every load, MB", "formula: each tensor once, MB", "HBM read, L2 cold, MB"
+OF_ONCE, REQUESTED, HELD = "HBM ÷ each tensor once, %", "requested at L1, MB", "memory held, MB"
 
 
 def _counted(name: str, warm: bool = False) -> Quantity:
@@ -64,22 +66,34 @@ def _of_once(point: Point) -> float | None:
 
 
 QUANTITIES: Mapping[str, Quantity] = {
-    "time, µs": lambda point: 1e3 * point.timing.median_ms if point.timing else None,
+    TIME: lambda point: 1e3 * point.timing.median_ms if point.timing else None,
     READ: _counted("dram_read_bytes"),
-    "HBM ÷ each tensor once, %": _of_once,
+    OF_ONCE: _of_once,
     "HBM read, L2 warm, MB": _counted("dram_read_bytes", warm=True),
     "HBM written, or left in L2, MB": _written,
     "L2 → SM read, MB": _counted("l2_read_bytes"),
     "SM → L2 written, MB": _counted("l2_written_bytes"),
-    "requested at L1, MB": _counted("l1_bytes"),
+    REQUESTED: _counted("l1_bytes"),
     "spills, stored + loaded, MB": _counted("spilled_bytes"),
     "tensor cores busy, %": _tensor,
-    "memory held, MB": lambda point: None if point.peak_bytes is None else point.peak_bytes / 1e6,
+    HELD: lambda point: None if point.peak_bytes is None else point.peak_bytes / 1e6,
 }
 """The quantities of a point: each name has the unit."""
 KERNEL, SIZES, OUTDATED, DATE, BESIDE = "kernel", "sizes", "out of date", "measured on", "ratio"
-FIRST = ("time, µs", LOADS, ONCE, READ, "HBM ÷ each tensor once, %")
+FIRST = (TIME, LOADS, ONCE, READ, OF_ONCE)
 """The quantities that a table of one record begins with."""
+MEANINGS = {
+    LOADS: "**Every load**: the sum of a teaching kernel's loads.",
+    ONCE: "**Each tensor once**: the least that has to be read.",
+    OF_ONCE: "**HBM ÷ each tensor once**: above 100%, some bytes were read from HBM more than once. Below 100%, the "
+    "kernel reads what it wrote itself, in an earlier launch or iteration, and finds some of it in L2.",
+    REQUESTED: "**Requested at L1**: what the loads and stores of all warps ask for, before any cache.",
+    HELD: "**Memory held**: the most that PyTorch's allocator held during a call, beyond the inputs: outputs and "
+    "intermediate results.",
+}
+"""What a column has, where its name does not say it."""
+SAME = 0.1
+"""By which share two GPUs' bandwidths differ at most where a time that is the same says nothing."""
 HEADING = 95
 """How wide a line of a heading is at most, in pixels: the numbers below are short."""
 _WORDS = {
@@ -117,7 +131,7 @@ def rows(
     record, or one `quantity` of each record, and of two records the ratio.
     """
     table: list[dict[str, str | float | None]] = []
-    _, own_sizes = _words(plan, shown, kernel)
+    own_sizes = measured_sizes(plan, shown, kernel)
     gpus = [f"{gpu}, {quantity.rpartition(', ')[2]}" for gpu in names(shown)] if quantity else []
     for experiment, own in own_sizes.items():
         points = [one.record.point(experiment) for one in shown]
@@ -190,7 +204,23 @@ def _seen_beside(table: Sequence[Mapping[str, Any]], shown: Sequence[Entry], qua
     if len(found) == 1:
         return f"{said}."
     least, most = (f"{ratio(factor)} ({name})" for factor, name in (found[0], found[-1]))
-    return f"{said} in the median of {count(len(found))} rows, from {least} to {most}."
+    limited = _by_bandwidth(shown, [factor for factor, _ in found]) if quantity == TIME else ""
+    return f"{said} in the median of {count(len(found))} rows, from {least} to {most}.{limited}"
+
+
+def _by_bandwidth(shown: Sequence[Entry], factors: Sequence[float]) -> str:
+    """How the ratios of two GPUs' times compare with that of their bandwidths, in sentences; "" if that is unknown."""
+    roofs = [one.record.roofs.get("hbm copy") for one in shown]
+    rates = [roof.per_second for roof in roofs if roof]
+    if len(rates) < 2 or abs(rates[0] / rates[1] - 1) < SAME:
+        return ""
+    (first, second), faster = names(shown), rates[0] / rates[1]
+    near = sum(abs(factor - 1) < abs(factor - faster) for factor in factors)
+    told = f"{count(near)} of {count(len(factors))} rows" if near < len(factors) else "all rows"
+    return (
+        f" HBM of the {first} is {ratio(faster)} as fast as that of the {second} (a copy). In {told}, the times are "
+        "nearer to equal than to that ratio: HBM's bandwidth is not what limits them."
+    ) * (near > 0)
 
 
 def _span(factors: Sequence[float]) -> str:
@@ -210,13 +240,18 @@ def _date(record: Record, point: Point | None) -> str | None:
     """The day of a measurement, in one piece."""
     if point is None:
         return None
-    return (point.origin.provenance if point.origin else record.provenance).date.replace("-", "‑")
+    return record.provenance_of(point).date.replace("-", "‑")
 
 
 @kept
 def in_every_row(plan: Plan, shown: Sequence[Entry], kernel: str = "") -> str:
     """The sizes that all rows share, as words; "" if there are none."""
     return ", ".join(_words(plan, shown, kernel)[0])
+
+
+def measured_sizes(plan: Plan, shown: Sequence[Entry], kernel: str) -> dict[Experiment, str]:
+    """The plan's measured experiments of one `kernel` or of all, each with the sizes that not all of them share."""
+    return _words(plan, shown, kernel)[1]
 
 
 def _words(plan: Plan, shown: Sequence[Entry], kernel: str) -> tuple[list[str], dict[Experiment, str]]:
@@ -256,14 +291,26 @@ def _sizes(experiment: Experiment, varied: Collection[str] = ()) -> list[str]:
 
 
 @kept
+def columns_of(
+    plan: Plan, shown: Sequence[Entry], quantity: str | None, every: bool = True, kernel: str = ""
+) -> list[str]:
+    """The columns of numbers in the table, in order. Of a single record those of `FIRST`, and `every` other at the end
+    if asked for.
+    """
+    table = rows(plan, shown, quantity, kernel)
+    found = list(dict.fromkeys(name for row in table for name in row if name not in (KERNEL, SIZES, OUTDATED, DATE)))
+    if quantity is not None:
+        return found
+    return [*(name for name in FIRST if name in found), *(name for name in found if every and name not in FIRST)]
+
+
+@kept
 def points_table(plan: Plan, shown: Sequence[Entry], quantity: str | None, every: bool = True, kernel: str = "") -> str:
     """`rows` as Markdown; where all kernels are asked for, each one's name stands in its first row, above the sizes. Of
     a single record it has the columns of `FIRST` unless `every` is asked for.
     """
     table = rows(plan, shown, quantity, kernel)
-    found = list(dict.fromkeys(name for row in table for name in row if name not in (KERNEL, SIZES, OUTDATED, DATE)))
-    if quantity is None:
-        found = [*(name for name in FIRST if name in found), *(n for n in found if every and n not in FIRST)]
+    found = columns_of(plan, shown, quantity, every, kernel)
     titles = {BESIDE: " ÷ ".join(names(shown)[::-1])}
     words = [name for name in (OUTDATED, DATE) if any(name in row for row in table)]
     columns: list[str | Column] = [
@@ -311,7 +358,7 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
 
     `exact` is of the largest spill that is the whole difference, "" if there is none.
     """
-    _, own = _words(plan, [one], kernel)
+    own = measured_sizes(plan, [one], kernel)
     found = [
         (point.counters.cold.spill_written_bytes, point.counters.cold.l2_written_bytes, experiment)
         for experiment in own

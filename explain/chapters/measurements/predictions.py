@@ -10,6 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from explain.chapters.measurements.points import sizes
+from explain.experiment import Experiment
 from explain.figures import palette
 from explain.figures.labels import unbroken, wrapped
 from explain.figures.numbers import count, duration, percent, ratio
@@ -69,6 +70,22 @@ def _too_long(model: Model, test: Test) -> str:
         f"them too long. For these the model predicts {of_own(lambda point: point.seconds)} the {model.gpu}'s time "
         f"(median); the {test.gpu} takes {of_own(lambda point: point.measured)}. The {model.gpu} has {bandwidths} "
         "the bandwidth, and the model assumes that bandwidth limits these kernels. It limits them less."
+    )
+
+
+@kept
+def worked(model: Model, example: Experiment) -> str:
+    """A prediction of one recorded run, worked through for the first GPU without a record; Markdown, "" without one."""
+    own, measured = model.recorded.get(example.key), {model.gpu, *(test.gpu for test in model.tests)}
+    guesses = ((gpu, model.seconds(example, gpu)) for gpu in GPUS.values() if gpu.name not in measured)
+    found, seconds = next(((gpu, seconds) for gpu, seconds in guesses if seconds), (None, None))
+    if own is None or found is None or seconds is None:
+        return ""
+    here, there = (model.modelled(example, gpu) for gpu in (GPUS[model.gpu], found))
+    return (
+        f"For example, {example.entry.title} with {sizes(example)}: the formula gives {duration(here)} for the "
+        f"{model.gpu} and {duration(there)} for the {found.name}. The {model.gpu} took {duration(own)}. So the "
+        f"prediction is {duration(own)} × {duration(there)} ÷ {duration(here)} = **{duration(seconds)}**."
     )
 
 

@@ -108,9 +108,12 @@ def _compiled(example: Experiment, shown: Sequence[Entry]) -> str | None:
     if gpu is None or cost is None:
         return None
     launch = cost.launches[0]
+    points = ((one.record, one.record.point(example)) for one in shown)
+    timed = {record.provenance_of(p).triton for record, p in points if p and p.timing}
     return (
         f"{count(launch.registers)} registers per thread and {capacity(allocated(launch, gpu)['shared memory'])} of "
         f"shared memory per program, by triton {plain(cost.triton)}"
+        + (f"; the time above: by triton {_listed(timed)}" if timed and timed != {cost.triton} else "")
     )
 
 

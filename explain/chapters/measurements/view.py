@@ -6,20 +6,22 @@ from collections.abc import Sequence
 from functools import partial
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from explain.chapters.measurements import exercises, limits, points, predictions, records
+from explain.chapters.measurements import asked, exercises, limits, points, predictions, records
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
 from explain.gpus import card
 from explain.prediction import fitted
 from explain.records import file, registry
-from explain.records.plans import sizes
+from explain.records.plans import Plan, sizes
 from explain.records.registry import Entry
 from explain.ui import layout
 from explain.ui.charts import chart, sourced
 from explain.ui.code import show_code
 from explain.ui.exercises import ask
 from explain.ui.follow import on_request, once_known
+from explain.ui.pictures import drawing
 from explain.ui.repeat import repeated
 from kernels.catalog import KERNELS
 
@@ -42,11 +44,6 @@ MEASURED = """
 """
 
 
-COLUMNS = (
-    "**Every load**: the sum of a teaching kernel's loads.<br>**Each tensor once**: the least that has to be read.<br>"
-    "**HBM ÷ each tensor once**: above 100%, some bytes were read from HBM more than once. Below 100%, the kernel "
-    "reads what it wrote itself, in an earlier launch or iteration, and finds some of it in L2."
-)
 FITTED = (
     "Overhead: the time that does not grow with bytes and FLOPs; – where the times show none. A share with ≥ may be "
     "larger: the times are fitted as well without it. No share can be above 100%."
@@ -161,16 +158,28 @@ def _points(shown: Sequence[Entry]) -> points.Spilled | None:
     quantity = None
     if len(shown) > 1:
         quantity = places[2].selectbox("Quantity", list(points.QUANTITIES), key="quantity", bind="query-params")
-    every = quantity is not None or places[2].toggle("Every column", key="every", bind="query-params")
-    if seen := points.seen(plans[name], shown, quantity, kernel):
-        layout.prose(seen)
-    if shared := points.in_every_row(plans[name], shown, kernel):
-        st.caption(f"In every row: {shared}")
+    every = quantity is not None or _every(plans[name], shown, kernel, places[2])
+    words, picture = st.columns([1, 2], gap="large")
+    with words:
+        if seen := points.seen(plans[name], shown, quantity, kernel):
+            layout.prose(seen)
+        if shared := points.in_every_row(plans[name], shown, kernel):
+            st.caption(f"In every row: {shared}")
+    if quantity is None and kernel and (drawn := asked.bars(plans[name], shown[0], kernel)):
+        with picture:
+            drawing(drawn, asked.bars(plans[name], shown[0], kernel, narrow=True))
     with st.container(key="numbers of points"):
         st.markdown(points.points_table(plans[name], shown, quantity, every, kernel), unsafe_allow_html=True)
-    if quantity is None:
-        st.caption(COLUMNS, unsafe_allow_html=True)
+    columns = points.columns_of(plans[name], shown, quantity, every, kernel)
+    if meanings := [words for column, words in points.MEANINGS.items() if column in columns]:
+        st.caption("<br>".join(meanings), unsafe_allow_html=True)
     return None if quantity else points.spilled(plans[name], shown[0], kernel)
+
+
+def _every(plan: Plan, shown: Sequence[Entry], kernel: str, place: DeltaGenerator) -> bool:
+    """A switch for the columns that the table begins without; there is none where it has no others."""
+    fewest, most = (points.columns_of(plan, shown, None, every, kernel) for every in (False, True))
+    return len(most) > len(fewest) and place.toggle("Every column", key="every", bind="query-params")
 
 
 def counters_here() -> None:
@@ -247,7 +256,7 @@ def predicted() -> None:
         f"- b and p: the shares of bandwidth and peak that are reached. They and the overhead are fitted to each "
         f"kernel's times on the {model.gpu}\n\n"
         f"A time that was recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So a kernel that "
-        "is slower than its model stays slower.\n\n"
+        f"is slower than its model stays slower. {predictions.worked(model, EXAMPLE)}\n\n"
         f"**How wrong is it?**\n\n{tests}\n\n{predictions.untested(model)}\n\n"
         f"{predictions.unpredicted(model, record)}",
     ):

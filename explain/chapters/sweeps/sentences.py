@@ -22,9 +22,11 @@ from explain.chapters.sweeps.figures import (
 )
 from explain.chapters.sweeps.model import AXES, LEVELS, PAIR, SPILLED, Reading, Sweep, formula, once_per_launch
 from explain.experiment import Experiment
+from explain.figures.labels import listed
 from explain.figures.numbers import fixed, grouped, moved, percent, ratio, si
 from explain.gpus import Gpu
 from explain.prediction import programs
+from explain.source.equations import quantity
 from kernels.parameters import Value
 
 APART_SEEN = 1.05
@@ -130,7 +132,7 @@ def spills(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
         found = {value: count for value, count in curve(sweep, readings, kernel, SPILLED).items() if count}
         if found:
             worst = max(found, key=lambda value: found[value])
-            where = _and([said(value) for value in found])
+            where = listed([said(value) for value in found])
             most = f"{'up to ' if len(found) > 1 else ''}{si(found[worst], 'B')}"
             place = at_value(sweep.axis, worst) if sweep.axis == "causal" else f"at {AXES[sweep.axis][0]} = {where}"
             told = f"{begins(place)}, **{name_of(kernel)}** spills registers to local memory: {most}."
@@ -179,15 +181,10 @@ def again(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
                 theory = " The theory counts these bytes." if sweep.numeric else ""
                 moves = f"writes {' and '.join(handed)} to HBM, and its next launch reads them.{theory}"
                 between.append(begins(f"**{name_of(kernel)}** {moves}"))
-    told = ". They ".join(f"{place} in {_and(kernels)}" for place, kernels in where.items() if kernels)
+    told = ". They ".join(f"{place} in {listed(kernels)}" for place, kernels in where.items() if kernels)
     at = begins(at_value(sweep.axis, sweep.values[-1]))
     first = f"Kernels load or store some elements more than once. {at}, these repeats {told}."
     return [" ".join([first, *between])] if told else []
-
-
-def _and(names: Sequence[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _handed_over(experiment: Experiment) -> list[str]:
@@ -196,12 +193,7 @@ def _handed_over(experiment: Experiment) -> list[str]:
         return []
     terms = experiment.whole_terms
     written = {term.buffer for term in terms if term.written}
-    return list(dict.fromkeys(_symbol(term.buffer) for term in terms if not term.written and term.buffer in written))
-
-
-def _symbol(buffer: str) -> str:
-    """ "S", "P"; m and ℓ stay small."""
-    return {"m": "m", "l": "ℓ"}.get(buffer, buffer.upper())
+    return list(dict.fromkeys(quantity(term.buffer) for term in terms if not term.written and term.buffer in written))
 
 
 def begins(sentence: str) -> str:

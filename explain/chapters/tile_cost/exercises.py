@@ -38,8 +38,10 @@ def _halved(shown: Shown) -> Occupancy:
     return occupancy(replace(shown.launch, registers=-(-shown.launch.registers // 2)), shown.gpu)
 
 
-def _has_one_limit(fits: Occupancy) -> bool:
-    return list(fits.by_limit.values()).count(fits.programs) == 1
+def _limit_changes(shown: Shown) -> bool:
+    """Whether half the registers would have one limit, and more programs: otherwise the picture names the answer."""
+    now, halved = occupancy(shown.launch, shown.gpu).programs, _halved(shown)
+    return 0 < now < halved.programs and [*halved.by_limit.values()].count(halved.programs) == 1
 
 
 def _why_limit(shown: Shown) -> Why:
@@ -48,14 +50,14 @@ def _why_limit(shown: Shown) -> Why:
     return Why(f"Programs per SM that each limit would allow: {each}. The smallest is {fits.programs}.")
 
 
-def _warps(shown: Shown) -> int:
-    return occupancy(shown.launch, shown.gpu).programs * shown.launch.num_warps
+def _threads(shown: Shown) -> int:
+    return occupancy(shown.launch, shown.gpu).programs * shown.launch.num_warps * WARP
 
 
-def _why_warps(shown: Shown) -> Why:
-    fits, own = occupancy(shown.launch, shown.gpu), shown.launch.num_warps
-    return Why(f"{fits.programs} programs × {own} warps = {_warps(shown)}, of {shown.gpu.warps_sm} that an SM of the "
-               f"{shown.gpu.name} can hold.")  # fmt: skip
+def _why_threads(shown: Shown) -> Why:
+    programs, own = occupancy(shown.launch, shown.gpu).programs, shown.launch.num_warps
+    return Why(f"{programs} program{'s' * (programs != 1)} × {own} warps × {WARP} threads = {count(_threads(shown))}, "
+               f"of {count(shown.gpu.warps_sm * WARP)} that an SM of the {shown.gpu.name} can hold.")  # fmt: skip
 
 
 def _makes_scores(shown: Shown) -> bool:
@@ -103,18 +105,16 @@ QUESTIONS = (
         lambda shown: _halved(shown).limit,
         _why_limit,
         LIMITS,
-        asked=lambda shown: (
-            list(_halved(shown).by_limit.values()).count(_halved(shown).programs) == 1 and _warps(shown) > 0
-        ),
+        asked=_limit_changes,
         hint="Each resource allows a number of programs. The smallest number decides.",
     ),
     Question[Shown](
-        "warps",
-        lambda shown: f"How many warps of {shown.named} does an SM of the {shown.gpu.name} hold at once?",
+        "threads",
+        lambda shown: f"How many threads of {shown.named} does an SM of the {shown.gpu.name} hold at once?",
         "number",
-        _warps,
-        _why_warps,
-        hint="Multiply the programs per SM by the warps of a program.",
+        _threads,
+        _why_threads,
+        hint="The picture shows the warps of an SM that are in use. A warp has 32 threads.",
     ),
     Question[Shown](
         "scores-per-thread",

@@ -12,7 +12,7 @@ from textwrap import dedent
 from explain.chapters.flash_attention.tiles import sides_of
 from explain.chapters.tile_cost.times import Times
 from explain.compile.cost import REGISTER_BYTES, LaunchCost, Occupancy, allocated, occupancy
-from explain.compile.listing import FILLS, LABEL, Listing, counts
+from explain.compile.listing import FILLS, KINDS, LABEL, Listing, counts
 from explain.experiment import Experiment
 from explain.figures.labels import widest
 from explain.figures.numbers import NONE, capacity, count, duration, moved, percent
@@ -116,7 +116,7 @@ def sm(launch: LaunchCost, gpu: Gpu, *, narrow: bool = False) -> str:
     high = y - 58 + EDGE
     frame = rect(1, 1, across - 2, high - 2, "none", stroke=css("slate"))
     label = f"{fits.programs} programs of {launch.kernel} per SM of the {gpu.name}, limited by {fits.limit}"
-    return picture(across, high, label, [frame, *parts], f"{1.25 * across:.0f}px")
+    return picture(across, high, label, [frame, *parts], f"{1.6 * across:.0f}px")
 
 
 def _holds(programs: int) -> str:
@@ -263,14 +263,15 @@ KIND, LONGEST, NARROW, ROW = 156.0, 470.0, 84.0, 26.0
 
 
 def kinds(listing: Listing, *, narrow: bool = False) -> str:
-    """The launch's SASS by kind as bars in the listing's colours, most first, each with its number and share; PTX where
-    there is no SASS.
+    """The launch's SASS by kind as bars in the listing's colours, each with its number and share; PTX where there is no
+    SASS. Every launch has its kinds in the same order, so that two of them can be compared.
 
     `narrow` is for a phone.
     """
     name, code = next(iter(listing.codes().items()))
-    found = sorted(counts(code).items(), key=lambda one: -one[1])
-    every, most, longest = sum(number for _, number in found), found[0][1], NARROW if narrow else LONGEST
+    number_of = counts(code)
+    found = [(kind, number_of[kind]) for kind in KINDS if kind in number_of]
+    every, most, longest = sum(number_of.values()), max(number_of.values()), NARROW if narrow else LONGEST
     parts = [text(0, 18, f"{count(every)} {name} instructions, each counted once", bold=True)]
     for place, (kind, number) in enumerate(found, start=1):
         y, wide = place * ROW, max(longest * number / most, 2.0)
@@ -309,7 +310,7 @@ def busiest_told(listing: Listing) -> str:
     words = " ".join(listing.source.splitlines()[line - listing.first_line].partition("#")[0].split())
     share = f"**{count(most)} of {count(every)}** SASS instructions come from line {line}"
     loop = "It is in a loop." if _in_loop(listing, line) else "It is in no loop: a program runs it once."
-    return f"{share}, more than from any other: `{words}`. {loop}"
+    return f"By the compiler's line table, {share}, more than from any other: `{words}`. {loop}"
 
 
 def _in_loop(listing: Listing, line: int) -> bool:

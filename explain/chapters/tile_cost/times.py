@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from explain.chapters.flash_attention import tiles
 from explain.chapters.measurements.points import sizes
 from explain.experiment import Experiment
+from explain.figures.labels import listed
 from explain.kept import kept
 from explain.records.code import is_stale
 from explain.records.registry import Entry
@@ -33,7 +34,7 @@ class Times:
 @kept
 def recorded_times(compiled: Collection[Experiment], one: Entry) -> Times | None:
     """The times that a record has of these tiles of a kernel, which differ in their sides only. All are of one problem,
-    whichever tile is chosen: the one with times of most tiles, then the largest. None if it has no two of these.
+    whichever tile is chosen: the one with times of most tiles, then the largest. None if none was timed.
     """
     any_tile = next(iter(compiled))
     kernel, sides = any_tile.kernel, tiles.sides_of(any_tile.kernel)
@@ -47,15 +48,15 @@ def recorded_times(compiled: Collection[Experiment], one: Entry) -> Times | None
             problems[_setting(run, run.values.keys() - sides)][_setting(run, sides)] = run, point.seconds
     most = max(problems.values(), key=lambda own: (len(own), _flops(own)), default={})
     runs = {tile.key: most[side] for tile in compiled if (side := _setting(tile, sides)) in most}
-    if len(runs) < 2:
+    if not runs:
         return None
     first, *others = (sizes(run).split(", ") for run, _ in runs.values())
     shared = [words for words in first if not words.startswith("BLOCK_") and all(words in other for other in others)]
     points = {key: one.record.points[run.key] for key, (run, _) in runs.items()}
     counts = {key: point.counters.cold.dram_read_bytes for key, point in points.items() if point.counters}
-    tritons = {(p.origin.provenance if p.origin else one.record.provenance).triton for p in points.values()}
+    tritons = {one.record.provenance_of(p).triton for p in points.values()}
     return Times(
-        runs, {key: read for key, read in counts.items() if read}, ", ".join(shared), " and ".join(sorted(tritons)),
+        runs, {key: read for key, read in counts.items() if read}, ", ".join(shared), listed(sorted(tritons)),
         one.source,
     )  # fmt: skip
 

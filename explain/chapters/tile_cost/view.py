@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from explain.chapters.flash_attention import figures, tiles
-from explain.chapters.tile_cost import exercises
+from explain.chapters.tile_cost import exercises, launches
 from explain.chapters.tile_cost.figures import (
     busiest_told,
     inside,
@@ -28,6 +28,7 @@ from explain.compile.listing import Listing
 from explain.compile.service import Answer, compiler
 from explain.engine import has_triton
 from explain.experiment import Experiment, ParameterError
+from explain.figures.labels import listed
 from explain.figures.numbers import NONE, capacity, count
 from explain.gpus import Gpu, known_as
 from explain.records import registry
@@ -51,6 +52,10 @@ LESS_OFTEN = {
     "block_n": "With a larger BLOCK_N, Q and O are read less often.",
 }
 """What a larger tile saves in attention's forward pass, by the tile of the outer loop."""
+UNTIMED = (
+    "A program with a larger tile needs more of an SM, so often fewer fit. What that costs in time was not measured: "
+    "no two of these tiles were timed at the same sizes."
+)
 READING = """
 - A line that calls a function, such as `tl.max`, has the instructions of that function too.
 - The compiler moves instructions, so neighbours may come from lines far apart.
@@ -69,7 +74,7 @@ def tile_choice() -> Experiment:
     allowed, start = tiles.settings(kernel), tiles.opening(kernel)
     columns = st.columns([5, *[2] * len(allowed)], vertical_alignment="bottom")
     with columns[0]:
-        _choice("Kernel", kernels, kernel, "kernel", _kernel_title, forget=[*start])
+        _choice("Kernel", kernels, kernel, "kernel", _kernel_title, forget=[*start, "launch"])
     chosen = dict(start)
     for (name, values), column in zip(allowed.items(), columns[1:], strict=True):
         texts = {str(value).lower(): value for value in values}
@@ -125,8 +130,9 @@ def introduce(experiment: Experiment, gpu: Gpu) -> None:
     see = "see how many programs still fit, and whether registers spill"
     tried = f" **Choose {sides} = {', then '.join(larger)}: {see}.**" if larger else ""
     layout.introduce(
-        f"{_saved(experiment)} A larger tile needs more of an SM. So fewer programs fit, and in the end registers "
-        f"spill. Fewer programs can hide less of the waiting: whether that costs time, only a measurement tells.{tried}"
+        f"{_saved(experiment)} A larger tile needs more of an SM: fewer programs fit at once. If a thread runs out of "
+        "registers, some of its values **spill** to local memory. With fewer programs, less of the waiting is hidden. "
+        f"Whether that costs time, only a measurement tells.{tried}"
     )
 
 
@@ -151,6 +157,8 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
     words, picture = layout.sides(f"What the programs use of an SM of the {gpu.name}")
     with words:
         at = _launch_choice(answer.cost)
+        if named := launches.told(answer.cost, at):
+            layout.prose(named)
         _use_told(answer.cost, gpu, at)
     with picture:
         _use_drawn(answer, gpu, at, HEADS * (experiment.values.get("heads") == 1))
@@ -159,21 +167,34 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
 
 
 def _launch_choice(cost: Cost) -> int:
-    """A control for the launch of a kernel that has several; its index."""
-    if (names := _launches(cost)) == names[:1]:
-        return 0
-    st.segmented_control("Launch", names, default=names[0], required=True, key=f"launch of {cost.kernel}", wrap=True)
-    return _launch(cost)
+    """A control for the launch of a kernel that has several, kept in the address; its index."""
+    at = _launch(cost)
+    if len(cost.launches) == 1:
+        return at
+    titles, key = launches.titles(cost), f"launch of {cost.kernel}"
+    if (asked := st.query_params.get("launch", str(at + 1))) != str(at + 1):
+        st.markdown(f":small[:red[**launch={asked}: must be one of {', '.join(_numbers(cost))}**]]")
+    st.session_state[key] = at
+
+    def put() -> None:
+        st.query_params["launch"] = str(st.session_state[key] + 1)
+
+    st.segmented_control(
+        "Launch, by what it writes", range(len(titles)), key=key, format_func=titles.__getitem__, on_change=put,
+        required=True, wrap=True,
+    )  # fmt: skip
+    return at
 
 
 def _launch(cost: Cost) -> int:
-    """The index of the launch that is chosen; 0 where there is no choice yet."""
-    names, chosen = _launches(cost), st.session_state.get(f"launch of {cost.kernel}")
-    return names.index(chosen) if chosen in names else 0
+    """The index of the launch that the address names, or of the heaviest one."""
+    numbers, asked = _numbers(cost), st.query_params.get("launch")
+    return numbers.index(asked) if asked in numbers else launches.heaviest(cost)
 
 
-def _launches(cost: Cost) -> list[str]:
-    return [f"{number}. {launch.kernel}" for number, launch in enumerate(cost.launches, start=1)]
+def _numbers(cost: Cost) -> list[str]:
+    """What the address may say of the launch: "1", "2" …"""
+    return [str(number) for number in range(1, len(cost.launches) + 1)]
 
 
 def _listing(experiment: Experiment, gpu: Gpu, at: int) -> Listing | None:
@@ -285,31 +306,35 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, at: int = 0) -> None:
     words, table = layout.sides("The same kernel with other tiles")
     with words:
         told = larger_told(known, experiment, gpu, times) if times else ""
-        layout.prose(
-            f"{told or 'A program with a larger tile needs more of an SM, so often fewer fit.'}\n\n"
-            "**Press a row to choose its tile.**"
-        )
+        layout.prose(f"{told or UNTIMED}\n\n**Press a row to choose its tile.**")
         if _saved(experiment):
             link = "The bytes that a tile moves: FlashAttention →"
             layout.chapter_link("flash_attention", link, {"view": "Tile sizes"})
     with table:
         if times:
-            st.caption(f"Times of one call: {times.sizes}")
+            st.caption(f"Times of one call{_all_launches(experiment, gpu)}: {times.sizes}")
         pressable(tiles_table(known, experiment, gpu, times), "tile")
         if times:
             untimed = f"{NONE}: not timed. " * any(one.key not in times.runs for one in known)
             st.caption(untimed + _compiled_as(known, gpu, times))
             sourced(times.source)
         elif records:
-            st.caption(f"No two of these tiles were timed at the same sizes on the {gpu.name}.")
+            st.caption(f"None of these tiles was timed on the {gpu.name}.")
         else:
             st.caption(f"Not timed on the {gpu.name}.")
+
+
+def _all_launches(experiment: Experiment, gpu: Gpu) -> str:
+    """That a call makes several launches, and how many; "" where it makes one."""
+    answer = compiler().look(experiment, gpu.compute_capability)
+    number = len(answer.cost.launches) if answer and answer.cost else 1
+    return f", its {number} launches together" if number > 1 else ""
 
 
 def _compiled_as(known: Collection[Experiment], gpu: Gpu, times: Times) -> str:
     """Names the compiler and the number of heads: those of registers and spills, and those of the times."""
     costs = (answer.cost for one in known if (answer := compiler().look(one, gpu.compute_capability)))
-    tritons = " and ".join(sorted({cost.triton for cost in costs if cost}))
+    tritons = listed(sorted({cost.triton for cost in costs if cost}))
     heads = [next(iter(runs)).values.get("heads") for runs in (known, [run for run, _ in times.runs.values()])]
     compiled, timed = (f", {count(n)} head{'s' * (n != 1)}" if n else "" for n in heads)
     same = (tritons, compiled) == (times.triton, timed)

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from explain.chapters.flash_attention import figures as flash
 from explain.chapters.flash_attention import tiles
-from explain.chapters.tile_cost import figures, times, view
+from explain.chapters.tile_cost import figures, launches, times, view
 from explain.compile import service
 from explain.compile.cost import occupancy
 from explain.compile.listing import FILLS, counts
@@ -22,7 +22,7 @@ from explain.figures.palette import css
 from explain.gpus import GPUS
 from explain.records import registry
 from explain.ui import compiling
-from kernels.catalog import TAUGHT
+from kernels.catalog import KERNELS, TAUGHT
 from kernels.museum import EXHIBITS
 from kernels.museum_backward import BUGS
 from tests.explain.chapters.flash_attention.test_page import Slow
@@ -75,11 +75,12 @@ def test_it_opens_on_the_kinds_of_instruction_and_lists_them_on_demand():
         assert drawn[drawn.index(kind) + 1] == f"{number:,}"
     assert drawn[0].startswith(f"{sum(kinds.values()):,} SASS instructions")
     wide = [float(one) for one in re.findall(r'<rect[^>]*width="([\d.]+)"', figures.kinds(known))]
-    most, *rest = sorted(kinds.values(), reverse=True)
-    assert wide == pytest.approx([figures.LONGEST, *(max(figures.LONGEST * n / most, 2) for n in rest)], abs=0.1)
+    order = [kind for kind in FILLS if kind in kinds]
+    longest = [figures.LONGEST * kinds[kind] / max(kinds.values()) for kind in order]
+    assert wide == pytest.approx([max(one, 2) for one in longest], abs=0.1)
     assert f">{kinds['matmul']:,}</text>" in texts(test)
     fills = re.findall(r'<rect[^>]*fill="([^"]+)"', figures.kinds(known))
-    assert fills == [FILLS[kind] for kind in sorted(kinds, key=lambda kind: -kinds[kind])]  # those of the listing
+    assert fills == [FILLS[kind] for kind in order]  # those of the listing
 
 
 @pytest.mark.parametrize("kernel", ["vector_add", "softmax_online", "attention_standard", "cross_entropy_backward"])
@@ -119,7 +120,7 @@ def test_recorded_times_are_of_one_problem_whichever_tile_is_chosen():
         found = times.recorded_times(known, entry)
         assert found is not None
         runs = {key: run.values for key, (run, _) in found.runs.items()}
-        assert len(runs) > 1
+        assert len(runs) > (own in tiles.COMPARED)
         problems |= {(p["batch"], p["heads"], p["seq_len"], p["kv_len"]) for p in runs.values()}
         for tile in known:
             names = ("block_m", "block_n", "head_dim", "dtype", "causal")
@@ -301,15 +302,55 @@ def test_numbers_table_and_questions_are_those_of_the_chosen_launch():
     fits = [occupancy(launch, GPUS["H200"]).programs for launch in answer.cost.launches]
     assert len(set(fits)) == 3
     for at, programs in enumerate(fits):
-        test = page("tile_cost", kernel=experiment.kernel)
-        key, chosen = f"launch of {experiment.kernel}", f"{at + 1}. {answer.cost.launches[at].kernel}"
-        test.segmented_control(key=key).set_value(chosen).run()
+        test = page("tile_cost", kernel=experiment.kernel, launch="1" if at else "3")
+        test.segmented_control(key=f"launch of {experiment.kernel}").set_value(at).run()
+        assert test.query_params["launch"] in (str(at + 1), [str(at + 1)])
         said = texts(test)
+        assert f"`{answer.cost.launches[at].kernel}`, writes {('δ', 'dK and dV', 'dQ')[at]}." in said
         assert f"holds {programs} programs at a time" in said
         parts = [re.sub("<.*?>", "", one.proto.json or "") for one in test.get("bidi_component")]
-        (questions,) = [one for one in parts if "How many warps" in one]
-        assert f"How many warps of launch {at + 1} does" in questions
+        (questions,) = [one for one in parts if "How many threads" in one]
+        assert f"How many threads of launch {at + 1} does" in questions
         assert ("of a tile of S does each" in questions) == (at > 0)
         (table,) = [one.proto.json for one in test.get("bidi_component") if "data-press" in (one.proto.json or "")]
         (row,) = re.findall("class=on>.*?</tr>", json.loads(table)["html"])
         assert f"<td class=n>{programs}</td>" in row
+
+
+def test_it_opens_on_the_launch_with_most_registers_and_the_address_names_another():
+    experiment = tiles.compiled_as("flash_attention_backward", tiles.opening("flash_attention_backward"))
+    answer = service.compiler().look(experiment, 90)
+    assert answer
+    assert answer.cost
+    registers = [launch.registers for launch in answer.cost.launches]
+    most = registers.index(max(registers)) + 1
+    assert most > 1
+    assert f"Launch {most} of 3" in texts(page("tile_cost", kernel=experiment.kernel))
+    assert "Launch 1 of 3" in texts(page("tile_cost", kernel=experiment.kernel, launch="1"))
+    for wrong in ("0", "4", "δ"):
+        assert f"launch={wrong}: must be one of 1, 2, 3" in texts(
+            page("tile_cost", kernel=experiment.kernel, launch=wrong)
+        )
+
+
+@pytest.mark.parametrize(
+    ("kernel", "titles"),
+    [
+        ("attention_standard", ["1. S", "2. P", "3. O"]),
+        ("flash_attention_backward_atomic", ["1. δ", "2. dq_sum", "3. dK, dV, dq_sum", "4. dQ"]),
+        ("softmax_online_then_topk", ["1. y", "2. top, index"]),
+    ],
+)
+def test_a_launch_is_named_by_what_it_writes(kernel, titles):
+    answer = service.compiler().look(tiles.compiled_as(kernel, tiles.opening(kernel)), 90)
+    assert answer
+    assert answer.cost
+    assert launches.titles(answer.cost) == titles
+
+
+def test_no_launch_is_without_a_name():
+    for kernel in (name for name, entry in KERNELS.items() if entry.steppable):
+        answer = service.compiler().look(tiles.compiled_as(kernel, tiles.opening(kernel)), 90)
+        assert answer
+        assert answer.cost
+        assert all(launches.written(kernel, launch.kernel) for launch in answer.cost.launches), kernel

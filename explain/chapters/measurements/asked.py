@@ -1,0 +1,84 @@
+"""What a kernel's loads ask for, beside what HBM delivers: a picture of a table's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from explain.chapters.measurements.points import measured_sizes, tensors_once
+from explain.experiment import Experiment
+from explain.figures.labels import widest
+from explain.figures.numbers import moved, ratio
+from explain.figures.palette import css
+from explain.figures.svg import line, picture, rect, text
+from explain.kept import kept
+from explain.records.plans import Plan
+from explain.records.registry import Entry
+
+ROWS = 4
+"""Rows of the table that are drawn at most: the first and the last, and some between."""
+BAR, GAP, NARROW = 16.0, 22.0, 300.0
+
+
+@kept
+def bars(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
+    """For each of some rows two bars to one scale, as an SVG: the bytes of all loads by formula, and the bytes that HBM
+    delivered with a cold L2; a line marks every tensor once. "" for a kernel without counts, or without known loads.
+
+    `narrow` is for a phone.
+    """
+    counted: dict[Experiment, int] = {}
+    sizes = measured_sizes(plan, [one], kernel)
+    for run in sizes:
+        point = one.record.point(run)
+        if run.entry.steppable and point and point.counters and (read := point.counters.cold.dram_read_bytes):
+            counted[run] = read
+    if not counted or len({run.kernel for run in counted}) > 1:
+        return ""
+    return _picture(_some(list(counted)), counted, sizes, narrow)
+
+
+def _some(runs: Sequence[Experiment]) -> list[Experiment]:
+    """At most ROWS of the runs, evenly spread, the first and the last among them."""
+    if len(runs) <= ROWS:
+        return list(runs)
+    return [runs[round(at * (len(runs) - 1) / (ROWS - 1))] for at in range(ROWS)]
+
+
+def _picture(
+    runs: Sequence[Experiment], counted: Mapping[Experiment, int], sizes: Mapping[Experiment, str], narrow: bool
+) -> str:  # fmt: skip
+    most = max(max(run.traffic.read_bytes, counted[run]) for run in runs)
+    left = 0.0 if narrow else widest([*sizes.values()], bold=True) + 16
+    long = NARROW if narrow else 560.0
+    room = widest([_share(most, run) for run in runs]) + 12
+    parts, y = [], 4.0
+    for run in runs:
+        loads, once = run.traffic.read_bytes, tensors_once(run)
+        if narrow:
+            parts.append(text(0, y + 14, sizes[run], bold=True))
+            y += 22
+        else:
+            parts.append(text(0, y + BAR + 6, sizes[run], bold=True))
+        mark = left + (long - room) * once / most
+        for share, fill, number in ((loads, "slate", loads), (counted[run], "hbm", counted[run])):
+            wide = (long - room) * share / most
+            parts.append(rect(left, y, wide, BAR, css(fill)))
+            parts.append(text(max(left + wide, mark) + 8, y + 13, _share(number, run)))
+            y += BAR + 2
+        parts.append(line(mark, y - 2 * BAR - 6, mark, y + 2, opacity=0.9, thick=1.5, dash="3 2"))
+        y += GAP
+    x = left
+    for fill, said in (("slate", "asked for by the loads (formula)"), ("hbm", "delivered by HBM (counted, L2 cold)")):
+        parts += [rect(x, y - 4, 12, 12, css(fill)), text(x + 18, y + 7, said)]
+        x, y = (x, y + 20) if narrow else (x + 18 + widest([said]) + 20, y)
+    parts += [
+        line(x + 6, y - 6, x + 6, y + 10, opacity=0.9, thick=1.5, dash="3 2"),
+        text(x + 18, y + 7, "each tensor once"),
+    ]
+    label = f"{runs[0].entry.title}: bytes that its loads ask for and bytes that HBM delivers"
+    return picture(max(left + long, x + 18 + widest(["each tensor once"])), y + 18, label, parts, "60rem")
+
+
+def _share(number: int, run: Experiment) -> str:
+    """Bytes, and how many times the tensors' size they are: "2.18 GB, 21.7 ×"."""
+    return f"{moved(number)}, {ratio(number / tensors_once(run))}"

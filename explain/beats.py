@@ -18,7 +18,6 @@ from itertools import groupby, pairwise
 
 import numpy as np
 
-from explain.kept import kept
 from explain.trace.model import KINDS as ACCESSES
 from explain.trace.model import Affine, Program, Scalar, Tile, Trace, Value, numbers
 
@@ -54,10 +53,13 @@ _GRADIENTS = ("row_gradient", "weights_gradient", "scores_gradient")
 _GRADIENT_SUMS = ("queries_gradient", "keys_gradient", "values_gradient")
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 _PLACES = {word: n for n, word in enumerate(ORDINALS)} | {"last": -1}
+FEW = 16
+"""Traces whose beats are kept: a page asks several times for those that it shows. A class has hundreds of traces, and
+each has as many beats as steps."""
 _LARGEST_DROP = re.compile(r"largest drop of row (\d+)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Beat:
     """Steps `begin` … `end` − 1 of one program, and `at`, the step that shows best what they do.
 
@@ -75,13 +77,17 @@ class Beat:
     names: tuple[str, ...]
 
 
-@kept
+@lru_cache(maxsize=FEW)
+def _found(trace: Trace, roles: tuple[tuple[str, str], ...]) -> tuple[Beat, ...]:
+    return tuple(_Run(trace, dict(roles)).beats)
+
+
 def beats(trace: Trace, roles: Mapping[str, str]) -> tuple[Beat, ...]:
     """The beats of a trace, in order: every step is in exactly one. Without roles there are none.
 
     `roles` has the variable of each role (`kernels.catalog.Kernel.roles`).
     """
-    return tuple(_Run(trace, roles).beats) if roles else ()
+    return _found(trace, tuple(roles.items())) if roles else ()
 
 
 def step_of(trace: Trace, roles: Mapping[str, str], event: str, other: Trace | None = None) -> int:

@@ -89,15 +89,17 @@ def counts(code: Sequence[Instruction]) -> dict[str, int]:
 
 
 def loop(code: Sequence[Instruction]) -> tuple[Instruction, ...]:
-    """The longest loop of SASS with a matmul: from a label to the last branch back to it. Empty without one."""
+    """The longest loop of SASS, of those with a matmul if there are any: from a label to the last branch back to it.
+    Empty without one.
+    """
     labels = {one.text.rstrip(":"): at for at, one in enumerate(code) if one.kind == LABEL}
     found: list[tuple[Instruction, ...]] = [()]
     for at, one in enumerate(code):
         start = labels.get(target[1], at) if (target := _BRANCH.search(one.text)) else at
         body = tuple(inside for inside in code[start : at + 1] if inside.kind != LABEL)
-        if start < at and any(inside.kind == "matmul" for inside in body):
+        if start < at and body[:-1]:  # the code ends in a branch to itself
             found.append(body)
-    return max(found, key=len)
+    return max(found, key=lambda body: (any(inside.kind == "matmul" for inside in body), len(body)))
 
 
 def _ptx(text: str, own: range, called: dict[tuple[str, int], set[int]]) -> Iterator[Instruction]:

@@ -73,8 +73,9 @@ export default function ({ data, parentElement, setTriggerValue }) {
     tally.hidden = !done;
     tally.dataset.done = done;
     const elsewhere = room ? of - root.querySelectorAll("li").length : 0;
-    const others = elsewhere ? ` ${elsewhere} belong${elsewhere === 1 ? "s" : ""} to other tabs or choices of this page.` : "";
-    tally.querySelector("span").textContent = `${done} of ${of} answered${before ? `, ${before} of them with another tab or choice` : ""}.${others} Only this browser remembers it.`;
+    const others = elsewhere ? ` Other tabs or choices of this page have ${elsewhere} more.` : "";
+    const also = before ? " (also with other tabs or choices)" : "";
+    tally.querySelector("span").textContent = `${done} of ${of} answered${also}.${others} Only this browser remembers it.`;
   }
 
   on(root, "submit", (event) => {

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import struct
+import sys
 import tempfile
 import time
 import zlib
@@ -17,7 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast, overload
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +54,7 @@ ENVELOPE = struct.Struct("<8sIIQ32s")
 ALIGN = 8
 LEVEL = 4
 MAX_INFLATED = 1 << 30  # bytes; a larger payload is not a trace of this project
+MAX_NESTED = 16  # tuples in tuples; more would be a file that is made to exhaust its reader
 INT32_END = 1 << 31
 PARTIAL = ".partial"
 STALE_SECONDS = 3600  # longer than any run of a worker
@@ -170,7 +173,8 @@ class _Blob:
 
 
 def _header(trace: Trace, blob: _Blob) -> dict[str, Any]:
-    numbers: dict[int, int] = {id(value): index for index, value in enumerate(trace.values)}
+    values = list(trace.values)  # held, so that each keeps its id
+    numbers: dict[int, int] = {id(value): index for index, value in enumerate(values)}
     return {
         "format": FORMAT,
         "created": trace.created,
@@ -182,7 +186,7 @@ def _header(trace: Trace, blob: _Blob) -> dict[str, Any]:
             for s in trace.sources
         ],
         "names": [list(name) for name in trace.names],
-        "values": [_value(value, blob, numbers) for value in trace.values],
+        "values": [_value(value, blob, numbers) for value in values],
         "launches": [_launch(launch, numbers) for launch in trace.launches],
         "steps": {
             column.name: _column(getattr(trace.columns, column.name), blob) for column in fields(Columns)
@@ -305,13 +309,74 @@ def _require(condition: object, what: str) -> None:
         raise TraceFileError(f"the trace's header is inconsistent: {what}")
 
 
+class _Values(Sequence[Value]):
+    """The values of a file, each made when it is asked for, and the same object as long as anyone holds it.
+
+    A class has hundreds of traces in memory, each with hundreds of values, and looks at few. Each object that stays
+    would make Python's full garbage collections longer, but for plain tuples of numbers and texts: `parts` describes
+    each value as one, its kind in the file first.
+    """
+
+    def __init__(self, parts: Sequence[tuple[Any, ...]], blob: NDArray[np.uint8]) -> None:
+        self._parts = tuple(parts)
+        self._blob = blob
+        self._alive: WeakValueDictionary[int, Value] = WeakValueDictionary()
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    @overload
+    def __getitem__(self, number: int) -> Value: ...
+    @overload
+    def __getitem__(self, number: slice) -> tuple[Value, ...]: ...
+    def __getitem__(self, number: int | slice) -> Value | tuple[Value, ...]:
+        if isinstance(number, slice):
+            return tuple(self[one] for one in range(len(self))[number])
+        at = range(len(self))[number]
+        return self._alive.get(at) or self._alive.setdefault(at, self._made(*self._parts[at]))
+
+    def described(self, number: int) -> tuple[Any, ...]:
+        """A value's kind and parts, without making it."""
+        return self._parts[number]
+
+    def buffers(self, number: int) -> list[int]:
+        """The buffers that a value points to."""
+        match self._parts[number]:
+            case ("p" | "b", int(buffer), *_):
+                return [buffer]
+            case ("l", _, *items):
+                return [buffer for item in items for buffer in self.buffers(item)]
+        return []
+
+    def _made(self, kind: str, *parts: Any) -> Value:
+        match kind:
+            case "t":
+                dtype, shape, start = parts
+                stored = stored_dtype(dtype)
+                end = start + math.prod(shape) * stored.itemsize
+                return Tile(dtype, shape, self._blob[start:end].view(stored).reshape(shape))
+            case "a":
+                return Affine(*parts)
+            case "p":
+                buffer, elements = parts
+                return Pointers(buffer, cast("Tile | Affine", self[elements]))
+            case "b":
+                return BlockPointer(*parts)
+            case "s":
+                return Scalar(*parts)
+            case "x":
+                return Other(*parts)
+        _, *items = parts
+        return Group(tuple(self[item] for item in items))
+
+
 class _Reader:
     """Builds a Trace from a header and checks each number in it."""
 
     def __init__(self, header: Any, blob: memoryview) -> None:
         _require(isinstance(header, dict) and header.get("format") == FORMAT, "format")
         self.header: dict[str, Any] = header
-        self.blob = blob
+        self.blob = np.frombuffer(blob, np.uint8)
 
     def trace(self) -> Trace:
         header = self.header
@@ -360,11 +425,12 @@ class _Reader:
             _integer(one["first_line"], "first_line"), _text(one["text"], "text"), spans,
         )  # fmt: skip
 
-    def array(self, dtype: str, offset: object, count: int) -> NDArray[Any]:
-        kind = stored_dtype(dtype)
+    def place(self, dtype: str, offset: object, count: int) -> slice:
+        """Where an array is in the blob, in bytes."""
         start = _integer(offset, "offset")
-        _require(start % ALIGN == 0 and start + count * kind.itemsize <= len(self.blob), f"array at {start}")
-        return np.frombuffer(self.blob, kind, count, start)
+        end = start + count * stored_dtype(dtype).itemsize
+        _require(start % ALIGN == 0 and end <= len(self.blob), f"array at {start}")
+        return slice(start, end)
 
     def columns(self, described: dict[str, Any]) -> Columns:
         arrays: dict[str, NDArray[Any]] = {}
@@ -374,42 +440,46 @@ class _Reader:
                 continue
             one = described[name]
             _require(one["d"] in {"u8", "i32", "i64"}, f"dtype of column {name}")
-            arrays[name] = self.array(one["d"], one["o"], _integer(one["n"], "column length"))
+            place = self.place(one["d"], one["o"], _integer(one["n"], "column length"))
+            arrays[name] = self.blob[place].view(stored_dtype(one["d"]))
         return Columns(**arrays)
 
-    def values(self, described: Sequence[dict[str, Any]]) -> tuple[Value, ...]:
-        values: list[Value] = []
+    def values(self, described: Sequence[dict[str, Any]]) -> _Values:
+        parts: list[tuple[Any, ...]] = []
         for one in described:  # a value refers to earlier ones only
-            values.append(self.value(one, values))
-        return tuple(values)
+            parts.append(self.value(one, parts))
+        return _Values(parts, self.blob)
 
-    def value(self, one: dict[str, Any], earlier: Sequence[Value]) -> Value:
+    def value(self, one: dict[str, Any], earlier: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+        """A value's kind and parts, as `_Values` makes it of them."""
         kind = one["k"]
         if kind == "t":
             shape = _sizes(one["s"], "shape")
-            bits = self.array(one["d"], one["o"], math.prod(shape))
-            return Tile(_text(one["d"], "dtype"), shape, bits.reshape(shape))
+            place = self.place(one["d"], one["o"], math.prod(shape))
+            return kind, sys.intern(_text(one["d"], "dtype")), shape, place.start
         if kind == "a":
             shape, strides = _sizes(one["s"], "shape"), _integers(one["st"], "strides")
             _require(len(shape) == len(strides) and stored_dtype(one["d"]).kind in "iu", "affine tile")
-            return Affine(one["d"], shape, _signed(one["b"], "base"), strides)
+            return kind, sys.intern(one["d"]), shape, _signed(one["b"], "base"), strides
         if kind == "p":
-            elements = earlier[_index(one["v"], len(earlier), "pointer's elements")]
-            if not isinstance(elements, Tile | Affine):
-                raise TraceFileError("the trace's header is inconsistent: pointer's elements")
-            return Pointers(_integer(one["b"], "buffer"), elements)
+            elements = _index(one["v"], len(earlier), "pointer's elements")
+            _require(earlier[elements][0] in ("t", "a"), "pointer's elements")
+            return kind, _integer(one["b"], "buffer"), elements
         if kind == "b":
             offsets = None if one["offsets"] is None else _integers(one["offsets"], "offsets")
-            return BlockPointer(
-                _integer(one["b"], "buffer"), offsets, _sizes(one["block"], "block"),
+            return (
+                kind, _integer(one["b"], "buffer"), offsets, _sizes(one["block"], "block"),
                 _integers(one["shape"], "shape"), _integers(one["strides"], "strides"),
             )  # fmt: skip
         if kind == "s":
-            return Scalar(_text(one["v"], "scalar"), _text(one["d"], "scalar's kind"))
+            return kind, _text(one["v"], "scalar"), sys.intern(_text(one["d"], "scalar's kind"))
         if kind == "x":
-            return Other(_text(one["v"], "value"))
+            return kind, _text(one["v"], "value")
         _require(kind == "l", f"value of kind {kind!r}")
-        return Group(tuple(earlier[_index(item, len(earlier), "tuple's item")] for item in one["v"]))
+        items = [_index(item, len(earlier), "tuple's item") for item in one["v"]]
+        nested = 1 + max((earlier[item][1] for item in items if earlier[item][0] == "l"), default=0)
+        _require(nested <= MAX_NESTED, f"tuples in tuples, {nested} deep")
+        return kind, nested, *items
 
     def launch(self, one: dict[str, Any], sources: Sequence[Source], values: Sequence[Value]) -> Launch:
         source = _index(one["source"], len(sources), "launch's source")
@@ -449,7 +519,7 @@ class _Reader:
         c: Columns,
         sources: Sequence[Source],
         names: Sequence[tuple[int, str]],
-        values: Sequence[Value],
+        values: _Values,
         launches: Sequence[Launch],
     ) -> None:
         steps = len(c.line)
@@ -476,32 +546,22 @@ class _Reader:
         _within(c.access_stored, -1, len(values), "access's stored value")
         self.check_accesses(c, values, launches)
 
-    def check_accesses(self, c: Columns, values: Sequence[Value], launches: Sequence[Launch]) -> None:
+    def check_accesses(self, c: Columns, values: _Values, launches: Sequence[Launch]) -> None:
         for elements, mask in {*zip(c.access_value.tolist(), c.access_mask.tolist(), strict=True)}:
-            tile, lanes = values[elements], values[mask] if mask >= 0 else None
-            _require(isinstance(tile, Tile | Affine), "access's elements")
-            _require(lanes is None or (isinstance(lanes, Tile) and lanes.dtype == "i1"), "access's mask")
-            _require(lanes is None or lanes.shape == tile.shape, "access's mask")
-        for launch in launches:
+            kind, _, shape, *_ = (*values.described(elements), None, None)
+            _require(kind in ("t", "a"), "access's elements")
+            lanes = values.described(mask)[:3] if mask >= 0 else ("t", "i1", shape)
+            _require(lanes == ("t", "i1", shape), "access's mask")
+        for launch, one in zip(launches, self.header["launches"], strict=True):
             count = len(launch.buffers)
-            pointers = [value for _, value in launch.arguments]
+            pointers = {number for _, number in one["arguments"]}
             for program in launch.recorded:
                 steps = slice(program.first_step, program.first_step + program.steps + 1)
                 rows, changes = c.access_at[steps], c.change_at[steps]
                 _within(c.access_buffer[rows[0] : rows[-1]], 0, count, "access's buffer")
-                pointers += [values[k] for k in np.unique(c.change_value[changes[0] : changes[-1]])]
-                pointers += [values[k] for k in np.unique(c.access_stored[rows[0] : rows[-1]]) if k >= 0]
-            _require(all(buffer < count for value in pointers for buffer in _buffers(value)), "pointer's buffer")
-
-
-def _buffers(value: Value) -> list[int]:
-    """The buffers that a value points to."""
-    match value:
-        case Pointers() | BlockPointer():
-            return [value.buffer]
-        case Group():
-            return [buffer for item in value.items for buffer in _buffers(item)]
-    return []
+                pointers |= {*c.change_value[changes[0] : changes[-1]].tolist()}
+                pointers |= {*c.access_stored[rows[0] : rows[-1]].tolist()} - {-1}
+            _require(all(buffer < count for one in pointers for buffer in values.buffers(one)), "pointer's buffer")
 
 
 def _within(column: NDArray[Any], low: int, end: int, what: str) -> None:

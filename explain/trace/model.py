@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -371,7 +371,7 @@ class Trace:
     experiment: Mapping[str, Any] | None
     sources: tuple[Source, ...]
     names: tuple[tuple[int, str], ...]
-    values: tuple[Value, ...]
+    values: Sequence[Value]
     launches: tuple[Launch, ...]
     columns: Columns
     report: Report = Report()

@@ -165,6 +165,8 @@ def listed() -> tuple[tuple[Experiment, int], ...]:
     found += [(own.with_(block_m=block_m, block_n=block_n), 90) for block_m, block_n in COMPARED]
     found += [(experiment, 90) for pair in MASKED for experiment in pair]
     found += [(compiled_as(name, opening(name)), 90) for name in TAUGHT]
+    backward = "flash_attention_backward"  # where the instructions change most with the tile: registers spill
+    found += [(one, 90) for one in compared(compiled_as(backward, opening(backward)))]
     return tuple(dict.fromkeys(found))
 
 

@@ -52,6 +52,12 @@ def jump(points: Mapping[float, float], fitted: int = FITTED) -> tuple[float, fl
     return last[at + 1][0], last[at + 1][1] / last[at][1]
 
 
+ALIKE = 0.05
+"""By which share two kernels differ at most, at every x, where neither is said to win."""
+UNCERTAIN = ("measured", "predicted")
+"""How values were found that are not exact."""
+
+
 @dataclass(frozen=True)
 class Crossing:
     """From which x on one curve stays below another.
@@ -75,6 +81,10 @@ class Crossing:
         were found.
         """
         last = max(self.ratios)
+        if known in UNCERTAIN and all(abs(one - 1) < ALIKE for one in self.ratios.values()):
+            least, most = (fixed(extreme(self.ratios.values()), 2) for extreme in (min, max))
+            hardly = f"{subject} and {other} hardly differ: {other} {costs.replace('…', f'{least} to {most} times')}"
+            return f"{hardly} as {subject}, at every {known} {x} up to {fixed(last, 0)}."
         if self.first is None:
             return f"Up to {x} = {fixed(last, 0)} there is no {x} from which {subject} always {does} than {other}."
         start = f"From **{x} = {fixed(self.first, 0)}** on, " if self.x else ""

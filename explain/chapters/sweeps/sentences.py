@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from explain.chapters.sweeps import masking
-from explain.chapters.sweeps.analysis import FITTED, crossing, curve, numbers
+from explain.chapters.sweeps.analysis import ALIKE, FITTED, crossing, curve, numbers
 from explain.chapters.sweeps.figures import (
     MOSTLY,
     PARTLY,
@@ -259,7 +259,7 @@ def base_2(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
     both = [numbers(curve(sweep, readings, kernel, "seconds")) for kernel in masking.BASES]
     each = [masking.per_exponential(kernel) for kernel in masking.BASES]
     at = max((x for x in both[0] if x in both[1]), default=None)
-    if at is None or not all(each) or source_of(readings) in UNMEASURED or both[1][at] >= both[0][at]:
+    if at is None or not all(each) or source_of(readings) in UNMEASURED or both[0][at] < (1 + ALIKE) * both[1][at]:
         return []
     plain, base = (name_of(kernel) for kernel in masking.BASES)
     times = ratio(both[0][at] / both[1][at])

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from explain.compile.cost import WARP, LaunchCost, Occupancy, occupancy
-from explain.compile.listing import Listing, counts
+from explain.compile.listing import Listing, counts, loop
 from explain.exercises import Question, Why
 from explain.experiment import Experiment
 from explain.figures.numbers import count, number
@@ -82,7 +82,8 @@ def _why_scores(shown: Shown) -> Why:
 
 
 def _kinds(shown: Shown) -> dict[str, int]:
-    return counts(shown.listing.sass) if shown.listing else {}
+    """The instructions in the loop by kind."""
+    return counts(loop(shown.listing.sass)) if shown.listing else {}
 
 
 def _beside_matmul(shown: Shown) -> float:
@@ -127,11 +128,11 @@ QUESTIONS = (
     ),
     Question[Shown](
         "beside-matmul",
-        "For each matmul instruction, how many other SASS instructions are there?",
+        "In the loop, how many other SASS instructions are there for each matmul instruction?",
         "number",
         _beside_matmul,
         _why_beside_matmul,
         asked=lambda shown: "matmul" in _kinds(shown),
-        hint="Divide the instructions of all other kinds by the matmuls.",
+        hint="Divide the loop's instructions of all other kinds by its matmuls.",
     ),
 )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from textwrap import dedent
 
 from explain.chapters.flash_attention.tiles import sides_of
 from explain.chapters.tile_cost.times import Times
 from explain.compile.cost import REGISTER_BYTES, LaunchCost, Occupancy, allocated, occupancy
-from explain.compile.listing import FILLS, KINDS, LABEL, Listing, counts
+from explain.compile.listing import FILLS, KINDS, LABEL, Listing, counts, loop
 from explain.experiment import Experiment
 from explain.figures.labels import widest
 from explain.figures.numbers import NONE, capacity, count, duration, moved, percent
@@ -32,13 +30,14 @@ OVER = 1.5
 """The most that is drawn of a program that is too large for a store, as a multiple of the store."""
 
 
-def sm(launch: LaunchCost, gpu: Gpu, *, narrow: bool = False) -> str:
+def sm(launch: LaunchCost, gpu: Gpu, *, named: str = "", narrow: bool = False) -> str:
     """An SM as a box, and its programs in it, in two tints: the parts that each has of the register file, of the shared
     memory, of the places for warps and for programs. The stores are to scale; the one that is used up is the limit.
     Registers that spill have the alarm's tint.
 
     Where no program fits, one is drawn in outlines; what is too small for it is in the alarm's colour, and the program
-    sticks out of it, past a dashed line. `narrow` is for a phone: the stores stand below each other.
+    sticks out of it, past a dashed line. `named` is the launch in words. `narrow` is for a phone: the stores stand one
+    below the other.
     """
     rows = [[name] for name in (*STORES, *SLOTS)] if narrow else [STORES, SLOTS]
     across, tall = (340.0, 72.0) if narrow else (760.0, TALL)
@@ -53,7 +52,8 @@ def sm(launch: LaunchCost, gpu: Gpu, *, narrow: bool = False) -> str:
     room = {"registers": gpu.register_bytes_sm, "shared memory": gpu.shared_bytes_sm, **{n: whole[n] for n in SLOTS}}
     over = {name: min(max(own[name] / whole[name], 1.0), OVER) for name in room}
     unit = {"registers": ", 4 B each", "shared memory": " B"}
-    parts = [text(EDGE, 28, f"One SM of the {gpu.name}: {_holds(fits.programs)}", size=16, bold=True)]
+    title = f"{f'{named}, on one' if named else 'One'} SM of the {gpu.name}: {_holds(fits.programs)}"
+    parts = [text(EDGE, 28, title, size=16, bold=True)]
     if not fits.programs:
         parts.append(text(EDGE, 48, "Drawn: what one program would take.", faint=True))
 
@@ -83,10 +83,10 @@ def sm(launch: LaunchCost, gpu: Gpu, *, narrow: bool = False) -> str:
                 line(x + wide, y, x + wide, y + tall + 4, opacity=0.9, thick=1.5, dash="5 4"),
                 text(max(x, x + wide - widest([said], 13)), y + tall + 17, said, size=13),
             ]
-        if each * programs < wide - widest(["free"]) - 16:
+        if each * programs < wide:
             full, room_left = fits.by_limit[name] == programs, wide - each * programs - 16
-            ways = (["too small for one more"], ["too small", "for one more"]) if full else ()
-            lines = next((lines for lines in ways if widest(lines) < room_left), ["free"])
+            ways = (["too small for one more"], ["too small", "for one more"], ["too small"]) if full else (["free"],)
+            lines = next((lines for lines in ways if widest(lines) < room_left), [])
             drawn += [
                 text((x + each * programs + x + wide) / 2, y + tall / 2 + 5 + 20 * (i - (len(lines) - 1) / 2), line,
                      anchor="middle", faint=True)
@@ -249,6 +249,24 @@ def _worth(small: _Tile, large: _Tile) -> str:
     return " ".join(told)
 
 
+def grows(known: Mapping[Experiment, LaunchCost], gpu: Gpu) -> str:
+    """What the tiles take of an SM, from the smallest to the largest, in sentences of Markdown."""
+    tiles, costs = list(known), list(known.values())
+    fit = _change([occupancy(cost, gpu).programs for cost in costs], "programs fit on an SM")
+    need = _change([cost.registers for cost in costs], "registers are needed per thread")
+    spilled = [sides_told(tile) for tile, cost in known.items() if cost.spill_store_bytes]
+    spill = f" From {spilled[0]} on, **registers spill** to local memory." if len(spilled) > 1 else (
+        f" With {spilled[0]}, **registers spill** to local memory." if spilled else ""
+    )  # fmt: skip
+    return f"From {sides_told(tiles[0])} to {sides_told(tiles[-1])}: {fit}, {need}.{spill}"
+
+
+def _change(numbers: Sequence[int], what: str) -> str:
+    """ "**4 → 2** programs fit on an SM"; one number if the first and the last are the same."""
+    first, last = numbers[0], numbers[-1]
+    return f"**{first} → {last}** {what}" if first != last else f"{first} {what} either way"
+
+
 def inside(small: Experiment, large: Experiment) -> bool:
     """Whether no side of the tile `small` is longer than that of `large`."""
     return all(small.values[name] <= large.values[name] for name in sides_of(small.kernel))
@@ -263,26 +281,29 @@ KIND, LONGEST, NARROW, ROW = 156.0, 470.0, 84.0, 26.0
 
 
 def kinds(listing: Listing, *, narrow: bool = False) -> str:
-    """The launch's SASS by kind as bars in the listing's colours, each with its number and share; PTX where there is no
-    SASS. Every launch has its kinds in the same order, so that two of them can be compared.
+    """The launch's SASS by kind as bars in the listing's colours: full those in the loop, pale those that run once. PTX
+    where there is no SASS. Every launch has its kinds in the same order, so that two of them can be compared.
 
     `narrow` is for a phone.
     """
     name, code = next(iter(listing.codes().items()))
-    number_of = counts(code)
+    number_of, repeated = counts(code), counts(loop(code))
     found = [(kind, number_of[kind]) for kind in KINDS if kind in number_of]
     every, most, longest = sum(number_of.values()), max(number_of.values()), NARROW if narrow else LONGEST
-    parts = [text(0, 18, f"{count(every)} {name} instructions, each counted once", bold=True)]
+    inside = f", {count(sum(repeated.values()))} of them in the loop" if repeated else ""
+    parts = [text(0, 18, f"{count(every)} {name} instructions{inside}", bold=True)]
     for place, (kind, number) in enumerate(found, start=1):
-        y, wide = place * ROW, max(longest * number / most, 2.0)
+        y, own = place * ROW, repeated.get(kind, 0)
+        wide = max(longest * number / most, 2.0)
+        said = f"{count(own)} of {count(number)}" if repeated else count(number)
         parts += [
             text(KIND - 12, y + 17, kind, anchor="end"),
-            rect(KIND, y + 3, wide, ROW - 9, FILLS[kind], stroke=css("slate")),
-            text(KIND + wide + 8, y + 17, f"{count(number)}", bold=True),
-            text(KIND + wide + 16 + widest([count(number)], bold=True), y + 17, percent(number / every, 1), faint=True),
+            rect(KIND, y + 3, wide, ROW - 9, FILLS[kind], stroke=css("slate"), opacity=0.3 if repeated else 1.0),
+            *([rect(KIND, y + 3, wide * own / number, ROW - 9, FILLS[kind], stroke=css("slate"))] if own else []),
+            text(KIND + wide + 8, y + 17, said),
         ]
-    label = f"{name} instructions of {listing.kernel} by kind"
-    return picture(KIND + longest + 100, ROW * (len(found) + 1), label, parts, "55rem")
+    label = f"{name} instructions of {listing.kernel} by kind, and those in the loop"
+    return picture(KIND + longest + 100, ROW * (len(found) + 1), label, parts, "60rem")
 
 
 def matmuls_told(listing: Listing) -> str:
@@ -296,8 +317,11 @@ def matmuls_told(listing: Listing) -> str:
 
 
 def busiest(listing: Listing) -> tuple[int, int] | None:
-    """The kernel's line with most SASS instructions of its own, and their number; None without SASS."""
-    found = Counter(one.lines[0] for one in listing.sass if one.kind != LABEL and len(one.lines) == 1)
+    """The kernel's line with most SASS instructions of its own in the loop, and their number; of all SASS where there
+    is no loop. None without SASS.
+    """
+    code = loop(listing.sass) or listing.sass
+    found = Counter(one.lines[0] for one in code if one.kind != LABEL and len(one.lines) == 1)
     return found.most_common(1)[0] if found else None
 
 
@@ -306,15 +330,9 @@ def busiest_told(listing: Listing) -> str:
     if (found := busiest(listing)) is None:
         return ""
     line, most = found
-    every = sum(one.kind != LABEL for one in listing.sass)
+    repeated = loop(listing.sass)
+    every = sum(one.kind != LABEL for one in repeated or listing.sass)
     words = " ".join(listing.source.splitlines()[line - listing.first_line].partition("#")[0].split())
-    share = f"**{count(most)} of {count(every)}** SASS instructions come from line {line}"
-    loop = "It is in a loop." if _in_loop(listing, line) else "It is in no loop: a program runs it once."
-    return f"By the compiler's line table, {share}, more than from any other: `{words}`. {loop}"
-
-
-def _in_loop(listing: Listing, line: int) -> bool:
-    """Whether a line of the kernel's file is in the body of a loop."""
-    loops = (node for node in ast.walk(ast.parse(dedent(listing.source))) if isinstance(node, ast.For | ast.While))
-    at = line - listing.first_line + 1
-    return any(loop.body[0].lineno <= at <= (loop.end_lineno or 0) for loop in loops)
+    where = f"the {count(every)} in the loop" if repeated else count(every)
+    said = f"Of {where}, **{count(most)}** come from line {line}, more than from any other"
+    return f"{said}: `{words}` (by the compiler's line table)."

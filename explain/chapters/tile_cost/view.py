@@ -13,6 +13,7 @@ from explain.chapters.flash_attention import figures, tiles
 from explain.chapters.tile_cost import exercises, launches
 from explain.chapters.tile_cost.figures import (
     busiest_told,
+    grows,
     inside,
     kinds,
     larger_told,
@@ -45,17 +46,18 @@ from kernels.parameters import Value
 OPENING = "flash_attention"
 _SHORT = {"block_m": "BLOCK_M", "block_n": "BLOCK_N", "block_d": "BLOCK_D", "head_dim": "d"}
 """Labels that stay on one line above their narrow boxes."""
-COUNTS = "Counts are not times: an instruction in a loop is counted once, and runs in every iteration."
+COUNTS = (
+    "Each instruction is counted once. **Full colour**: in the loop, so it runs in every iteration. **Pale**: before "
+    "or after the loop, so it runs once. Counts are not times."
+)
 HEADS = ". Compiled for one head. The number of heads is a constant for Triton: with more, the registers can differ."
 LESS_OFTEN = {
     "block_m": "With a larger BLOCK_M, K and V are read less often.",
     "block_n": "With a larger BLOCK_N, Q and O are read less often.",
 }
 """What a larger tile saves in attention's forward pass, by the tile of the outer loop."""
-UNTIMED = (
-    "A program with a larger tile needs more of an SM, so often fewer fit. What that costs in time was not measured: "
-    "no two of these tiles were timed at the same sizes."
-)
+UNTIMED = "None of these tiles was timed on the {}, so what a larger one costs in time is not known here."
+ALONE = "One of these tiles was timed. What a larger one costs takes two at the same sizes."
 READING = """
 - A line that calls a function, such as `tl.max`, has the instructions of that function too.
 - The compiler moves instructions, so neighbours may come from lines far apart.
@@ -156,9 +158,7 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
         return
     words, picture = layout.sides(f"What the programs use of an SM of the {gpu.name}")
     with words:
-        at = _launch_choice(answer.cost)
-        if named := launches.told(answer.cost, at):
-            layout.prose(named)
+        at = _launch_choice(answer.cost, gpu)
         _use_told(answer.cost, gpu, at)
     with picture:
         _use_drawn(answer, gpu, at, HEADS * (experiment.values.get("heads") == 1))
@@ -166,23 +166,15 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
     instructions(experiment, gpu, _listing(experiment, gpu, at), at)
 
 
-def _launch_choice(cost: Cost) -> int:
-    """A control for the launch of a kernel that has several, kept in the address; its index."""
+def _launch_choice(cost: Cost, gpu: Gpu) -> int:
+    """The launches of a kernel that has several, in a table: a press chooses one, kept in the address. Its index."""
     at = _launch(cost)
     if len(cost.launches) == 1:
         return at
-    titles, key = launches.titles(cost), f"launch of {cost.kernel}"
     if (asked := st.query_params.get("launch", str(at + 1))) != str(at + 1):
         st.markdown(f":small[:red[**launch={asked}: must be one of {', '.join(_numbers(cost))}**]]")
-    st.session_state[key] = at
-
-    def put() -> None:
-        st.query_params["launch"] = str(st.session_state[key] + 1)
-
-    st.segmented_control(
-        "Launch, by what it writes", range(len(titles)), key=key, format_func=titles.__getitem__, on_change=put,
-        required=True, wrap=True,
-    )  # fmt: skip
+    pressable(launches.table(cost, at, gpu), "launch")
+    layout.prose(launches.told(cost, at))
     return at
 
 
@@ -216,9 +208,12 @@ def _use_told(cost: Cost, gpu: Gpu, at: int) -> None:
 @repeated
 def _use_drawn(answer: Answer, gpu: Gpu, at: int, note: str) -> None:
     assert answer.cost is not None
-    drawing(*(sm(answer.cost.launches[at], gpu, narrow=narrow) for narrow in (False, True)))
+    named = launches.title(answer.cost, at)
+    drawing(*(sm(answer.cost.launches[at], gpu, named=named, narrow=narrow) for narrow in (False, True)))
+    to_scale = "The two large bars are to one scale, in bytes."
     if kept := reserved(gpu):
-        st.caption(f"Shared memory includes the {capacity(kept)} that CUDA keeps for each program.")
+        to_scale += f" Shared memory includes the {capacity(kept)} that CUDA keeps for each program."
+    st.caption(to_scale)
     st.caption(source(answer) + note)
 
 
@@ -305,8 +300,8 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, at: int = 0) -> None:
     times = next(filter(None, (recorded_times(known, record) for record in records)), None)
     words, table = layout.sides("The same kernel with other tiles")
     with words:
-        told = larger_told(known, experiment, gpu, times) if times else ""
-        layout.prose(f"{told or UNTIMED}\n\n**Press a row to choose its tile.**")
+        told = larger_told(known, experiment, gpu, times) if times else UNTIMED.format(gpu.name)
+        layout.prose(f"{grows(known, gpu)}\n\n{told or ALONE}\n\n**Press a row to choose its tile.**")
         if _saved(experiment):
             link = "The bytes that a tile moves: FlashAttention →"
             layout.chapter_link("flash_attention", link, {"view": "Tile sizes"})
@@ -318,10 +313,6 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, at: int = 0) -> None:
             untimed = f"{NONE}: not timed. " * any(one.key not in times.runs for one in known)
             st.caption(untimed + _compiled_as(known, gpu, times))
             sourced(times.source)
-        elif records:
-            st.caption(f"None of these tiles was timed on the {gpu.name}.")
-        else:
-            st.caption(f"Not timed on the {gpu.name}.")
 
 
 def _all_launches(experiment: Experiment, gpu: Gpu) -> str:

@@ -351,6 +351,16 @@ def test_curves_cross_between_two_points_below_the_first_or_never():
     assert analysis.crossing(square, {}) is None
 
 
+def test_times_that_hardly_differ_have_no_winner():
+    words = ("**A**", "**B**", "is faster", "takes … as long", "N")
+    close = analysis.crossing({1.0: 1.0, 2.0: 0.98, 4.0: 1.04}, {1.0: 1.0, 2.0: 1.0, 4.0: 1.0})
+    assert "hardly differ" in close.told(*words)
+    assert "faster" not in close.told(*words)
+    assert "faster" in close.told(*words, known="computed")  # a formula's bytes are exact
+    apart = analysis.crossing({1.0: 1.0, 2.0: 0.98, 4.0: 1.06}, {1.0: 1.0, 2.0: 1.0, 4.0: 1.0})
+    assert "From **N = 4** on, **A** is faster" in apart.told(*words)
+
+
 def reading(seconds: float | None, **bytes: int) -> Reading:
     experiment = Experiment.of("flash_attention", {"seq_len": 256, "head_dim": 64, "dtype": "fp16"})
     return Reading(experiment, "hardware", bytes, formula(experiment).flops, seconds, "", "test")

@@ -15,7 +15,7 @@ from explain.chapters.flash_attention import tiles
 from explain.chapters.tile_cost import figures, launches, times, view
 from explain.compile import service
 from explain.compile.cost import occupancy
-from explain.compile.listing import FILLS, counts
+from explain.compile.listing import FILLS, counts, loop
 from explain.compile.service import Answer
 from explain.figures.numbers import duration, moved
 from explain.figures.palette import css
@@ -72,14 +72,16 @@ def test_it_opens_on_the_kinds_of_instruction_and_lists_them_on_demand():
     kinds = counts(known.sass)
     drawn = re.findall(r">([^<]+)</text>", figures.kinds(known))
     for kind, number in kinds.items():
-        assert drawn[drawn.index(kind) + 1] == f"{number:,}"
+        assert drawn[drawn.index(kind) + 1].endswith(f" of {number:,}")
     assert drawn[0].startswith(f"{sum(kinds.values()):,} SASS instructions")
-    wide = [float(one) for one in re.findall(r'<rect[^>]*width="([\d.]+)"', figures.kinds(known))]
+    wide = [
+        float(one) for one in re.findall(r'<rect[^>]*width="([\d.]+)"[^>]*fill-opacity="0.3"', figures.kinds(known))
+    ]
     order = [kind for kind in FILLS if kind in kinds]
     longest = [figures.LONGEST * kinds[kind] / max(kinds.values()) for kind in order]
     assert wide == pytest.approx([max(one, 2) for one in longest], abs=0.1)
-    assert f">{kinds['matmul']:,}</text>" in texts(test)
-    fills = re.findall(r'<rect[^>]*fill="([^"]+)"', figures.kinds(known))
+    assert f" of {kinds['matmul']:,}</text>" in texts(test)
+    fills = re.findall(r'<rect[^>]*fill="([^"]+)" fill-opacity="0.3"', figures.kinds(known))
     assert fills == [FILLS[kind] for kind in order]  # those of the listing
 
 
@@ -190,12 +192,35 @@ def test_a_matmul_instruction_works_for_four_warps_only_in_tiles_of_64_rows():
         assert warps in figures.matmuls_told(service.compiler().listings(tiles.tile(*tile), 90)[0])
 
 
-def test_the_busiest_line_is_told_to_be_in_a_loop_or_not():
-    known = service.compiler().listings(tiles.tile(32, 32), 90)[0]
-    source = "def kernel(x):\n    for i in range(\n        x):\n        y = i\n    z = y"
-    for line, said in ((3, "no loop"), (4, "in a loop"), (5, "no loop")):
-        sass = tuple(replace(one, lines=(line + 10,)) for one in known.sass)
-        assert said in figures.busiest_told(replace(known, source=source, first_line=11, sass=sass))
+def test_the_busiest_line_is_looked_for_in_the_loop():
+    known = service.compiler().listings(
+        tiles.compiled_as("flash_attention_backward", tiles.opening("flash_attention_backward")), 90
+    )[1]
+    line, most = figures.busiest(known) or (0, 0)
+    repeated = loop(known.sass)
+    assert 0 < len(repeated) < len(known.sass)
+    assert most == sum(one.lines == (line,) for one in repeated)
+    assert "tl.exp" in figures.busiest_told(known)
+    alone = replace(known, sass=tuple(one for one in known.sass if one.kind not in ("control", "label")))
+    assert "tl.store(dk_ptr" in figures.busiest_told(alone)  # without a loop, all count
+
+
+def test_the_bars_tell_what_is_in_the_loop():
+    known = service.compiler().listings(tiles.tile(64, 64), 90)[0]
+    inside = counts(loop(known.sass))
+    drawn = figures.kinds(known)
+    assert f"{sum(inside.values()):,} of them in the loop" in drawn
+    for kind, number in inside.items():
+        assert f">{number:,} of {counts(known.sass)[kind]:,}<" in drawn
+
+
+@pytest.mark.parametrize("kernel", TAUGHT)
+def test_what_tiles_take_is_told_from_their_numbers(kernel):
+    known = view._known(tiles.compiled_as(kernel, tiles.opening(kernel)), GPUS["H200"])
+    told = figures.grows(known, GPUS["H200"])
+    programs = [occupancy(cost, GPUS["H200"]).programs for cost in known.values()]
+    assert (f"**{programs[0]} → {programs[-1]}** programs" in told) == (programs[0] != programs[-1])
+    assert ("registers spill" in told) == any(cost.spill_store_bytes for cost in known.values())
 
 
 def test_a_tile_is_compiled_on_a_click_and_can_be_stopped(monkeypatch):
@@ -302,19 +327,18 @@ def test_numbers_table_and_questions_are_those_of_the_chosen_launch():
     fits = [occupancy(launch, GPUS["H200"]).programs for launch in answer.cost.launches]
     assert len(set(fits)) == 3
     for at, programs in enumerate(fits):
-        test = page("tile_cost", kernel=experiment.kernel, launch="1" if at else "3")
-        test.segmented_control(key=f"launch of {experiment.kernel}").set_value(at).run()
-        assert test.query_params["launch"] in (str(at + 1), [str(at + 1)])
+        test = page("tile_cost", kernel=experiment.kernel, launch=str(at + 1))
         said = texts(test)
-        assert f"`{answer.cost.launches[at].kernel}`, writes {('δ', 'dK and dV', 'dQ')[at]}." in said
+        assert f"`{answer.cost.launches[at].kernel}` writes {('δ', 'dK and dV', 'dQ')[at]}." in said
         assert f"holds {programs} programs at a time" in said
         parts = [re.sub("<.*?>", "", one.proto.json or "") for one in test.get("bidi_component")]
         (questions,) = [one for one in parts if "How many threads" in one]
         assert f"How many threads of launch {at + 1} does" in questions
         assert ("of a tile of S does each" in questions) == (at > 0)
-        (table,) = [one.proto.json for one in test.get("bidi_component") if "data-press" in (one.proto.json or "")]
-        (row,) = re.findall("class=on>.*?</tr>", json.loads(table)["html"])
-        assert f"<td class=n>{programs}</td>" in row
+        tables = [one.proto.json for one in test.get("bidi_component") if "data-press" in (one.proto.json or "")]
+        rows = [re.findall("class=on>.*?</tr>", json.loads(table)["html"]) for table in tables]
+        assert len(rows) == 2  # of launches, and of tiles
+        assert all(f"<td class=n>{programs}</td>" in row for (row,) in rows)
 
 
 def test_it_opens_on_the_launch_with_most_registers_and_the_address_names_another():
@@ -325,8 +349,8 @@ def test_it_opens_on_the_launch_with_most_registers_and_the_address_names_anothe
     registers = [launch.registers for launch in answer.cost.launches]
     most = registers.index(max(registers)) + 1
     assert most > 1
-    assert f"Launch {most} of 3" in texts(page("tile_cost", kernel=experiment.kernel))
-    assert "Launch 1 of 3" in texts(page("tile_cost", kernel=experiment.kernel, launch="1"))
+    assert f">Launch {most} (dK, dV), on one SM" in texts(page("tile_cost", kernel=experiment.kernel))
+    assert ">Launch 1 (δ), on one SM" in texts(page("tile_cost", kernel=experiment.kernel, launch="1"))
     for wrong in ("0", "4", "δ"):
         assert f"launch={wrong}: must be one of 1, 2, 3" in texts(
             page("tile_cost", kernel=experiment.kernel, launch=wrong)
@@ -334,18 +358,33 @@ def test_it_opens_on_the_launch_with_most_registers_and_the_address_names_anothe
 
 
 @pytest.mark.parametrize(
-    ("kernel", "titles"),
+    ("kernel", "named"),
     [
-        ("attention_standard", ["1. S", "2. P", "3. O"]),
-        ("flash_attention_backward_atomic", ["1. δ", "2. dq_sum", "3. dK, dV, dq_sum", "4. dQ"]),
-        ("softmax_online_then_topk", ["1. y", "2. top, index"]),
+        ("attention_standard", ["Launch 1 (S)", "Launch 2 (P)", "Launch 3 (O)"]),
+        (
+            "flash_attention_backward_atomic",
+            ["Launch 1 (δ)", "Launch 2 (dq_sum)", "Launch 3 (dK, dV, dq_sum)", "Launch 4 (dQ)"],
+        ),
+        ("softmax_online_then_topk", ["Launch 1 (y)", "Launch 2 (top, index)"]),
+        ("flash_attention", [""]),
     ],
 )
-def test_a_launch_is_named_by_what_it_writes(kernel, titles):
+def test_a_launch_is_named_by_what_it_writes(kernel, named):
     answer = service.compiler().look(tiles.compiled_as(kernel, tiles.opening(kernel)), 90)
     assert answer
     assert answer.cost
-    assert launches.titles(answer.cost) == titles
+    assert [launches.title(answer.cost, at) for at in range(len(answer.cost.launches))] == named
+
+
+def test_a_side_that_a_launch_does_not_have_is_named():
+    answer = service.compiler().look(
+        tiles.compiled_as("flash_attention_backward", tiles.opening("flash_attention_backward")), 90
+    )
+    assert answer
+    assert answer.cost
+    told = [launches.told(answer.cost, at) for at in range(3)]
+    assert "has no BLOCK_N:" in told[0]
+    assert not any("has no" in one for one in told[1:])
 
 
 def test_no_launch_is_without_a_name():

@@ -115,6 +115,11 @@ class Model:
         elsewhere = (Test(gpu.name, self._beside(record, gpu)) for record in self.others if (gpu := card(record.gpu)))
         return [*(one for one in elsewhere if one.points and one.gpu != self.gpu), Test(self.gpu, self.points, True)]
 
+    def tested(self, experiment: Experiment) -> tuple[str, Predicted] | None:
+        """A prediction of this experiment for another GPU that measured it, and which GPU that is; None without one."""
+        found = ((test.gpu, one) for test in self.tests if not test.left_out for one in test.points)
+        return next(((gpu, one) for gpu, one in found if one.experiment == experiment), None)
+
     def _beside(self, record: Record, gpu: Gpu) -> Sequence[Predicted]:
         """The recorded times of another GPU, each with its prediction; those without one are left out."""
         timed = ((point.experiment, point.seconds) for point in record.points.values())

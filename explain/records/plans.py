@@ -88,10 +88,7 @@ PLANS: Mapping[str, Plan] = {
         Plan("flashattention", "FlashAttention's figure 2 and theorem 2, bytes counted", flashattention.COUNTED),
         Plan("flashattention-memory", "FlashAttention's tables 20 and 21", flashattention.TIMED, counters=False),
         Plan(
-            "rungs",
-            "The ladder of attention kernels, the top one and PyTorch's beside it, with why their warps wait",
-            rungs.COUNTED,
-            stalls=True,
+            "rungs", "The ladder of attention kernels, the top one and PyTorch's beside it", rungs.COUNTED, stalls=True
         ),
         Plan("roofs", "What the memories and the arithmetic units give at best", roofs=True),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
 
@@ -13,6 +13,8 @@ from explain.ui.address import here
 from explain.ui.gpu import chosen_instead
 
 SHOWN, YOURS = "records shown", "records of yours"
+IN_ADDRESS = "records"
+"""The name in a page's address of the GPUs whose records are shown."""
 
 
 def choice() -> str:
@@ -31,7 +33,7 @@ def records_choice(*beside: Callable[[], None]) -> list[Entry]:
     if options and not set(st.session_state.get(key) or ()) & set(options):
         gpu, before = _shown_before()
         kept = [one for one in before if one in options and gpu == chosen_instead()]
-        st.session_state[key] = kept or [opening(options)]
+        st.session_state[key] = _in_address(options) or kept or [opening(options)]
     with st.container(horizontal=True, vertical_alignment="bottom", key="records"):
         if options:
             st.pills(
@@ -42,6 +44,7 @@ def records_choice(*beside: Callable[[], None]) -> list[Entry]:
                 format_func=lambda key: options[key].label,
                 help="Where the numbers come from. Choose several GPUs to compare them.",
                 width="content",
+                on_change=lambda: _to_address(options, st.session_state[key]),
             )
         another_record()
         for draw in beside:
@@ -49,6 +52,17 @@ def records_choice(*beside: Callable[[], None]) -> list[Entry]:
     chosen = [options[one] for one in options if one in (st.session_state.get(key) or ())]
     st.session_state[SHOWN] = chosen_instead(), [one.key for one in chosen]
     return chosen
+
+
+def _in_address(options: Mapping[str, Entry]) -> list[str]:
+    """The records of the GPUs that the page's address names."""
+    named = st.query_params.get(IN_ADDRESS, "").split(",")
+    return [key for key, one in options.items() if known_as(one.record.gpu) in named]
+
+
+def _to_address(options: Mapping[str, Entry], chosen: Sequence[str]) -> None:
+    """Writes the GPUs of the chosen records into the page's address, so that a link shows the same."""
+    st.query_params[IN_ADDRESS] = ",".join(known_as(options[one].record.gpu) or "" for one in chosen if one in options)
 
 
 def _shown_before() -> tuple[str | None, list[str]]:

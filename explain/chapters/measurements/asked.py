@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from explain.chapters.measurements.points import measured_sizes, tensors_once
 from explain.experiment import Experiment
 from explain.figures.labels import widest
-from explain.figures.numbers import moved, ratio
+from explain.figures.numbers import count, moved, ratio
 from explain.figures.palette import css
 from explain.figures.svg import line, picture, rect, text
 from explain.kept import kept
@@ -52,6 +52,9 @@ def _picture(
     long = NARROW if narrow else 560.0
     room = widest([_share(most, run) for run in runs]) + 12
     parts, y = [], 4.0
+    if len(counted) > len(runs):
+        parts.append(text(0, y + 10, f"{len(runs)} of the {count(len(counted))} rows", faint=True))
+        y += 24
     for run in runs:
         loads, once = run.traffic.read_bytes, tensors_once(run)
         if narrow:

@@ -203,23 +203,29 @@ def _seen_beside(table: Sequence[Mapping[str, Any]], shown: Sequence[Entry], qua
     said = f"**{quantity[0].upper()}{quantity[1:].rpartition(',')[0]}: the {second}'s is {middle} the {first}'s**"
     if len(found) == 1:
         return f"{said}."
+    if ratio(found[0][0]) == ratio(found[-1][0]):
+        return f"{said} in each of {count(len(found))} rows."
     least, most = (f"{ratio(factor)} ({name})" for factor, name in (found[0], found[-1]))
     limited = _by_bandwidth(shown, [factor for factor, _ in found]) if quantity == TIME else ""
     return f"{said} in the median of {count(len(found))} rows, from {least} to {most}.{limited}"
 
 
+def bandwidths(shown: Sequence[Entry]) -> float | None:
+    """How many times as fast the first of two GPUs copies as the second; None if that is unknown, or about the same."""
+    rates = [roof.per_second for one in shown if (roof := one.record.roofs.get("hbm copy"))]
+    return rates[0] / rates[1] if len(rates) == len(shown) == 2 and abs(rates[0] / rates[1] - 1) >= SAME else None
+
+
 def _by_bandwidth(shown: Sequence[Entry], factors: Sequence[float]) -> str:
     """How the ratios of two GPUs' times compare with that of their bandwidths, in sentences; "" if that is unknown."""
-    roofs = [one.record.roofs.get("hbm copy") for one in shown]
-    rates = [roof.per_second for roof in roofs if roof]
-    if len(rates) < 2 or abs(rates[0] / rates[1] - 1) < SAME:
+    if (faster := bandwidths(shown)) is None:
         return ""
-    (first, second), faster = names(shown), rates[0] / rates[1]
+    first, second = names(shown)
     near = sum(abs(factor - 1) < abs(factor - faster) for factor in factors)
     told = f"{count(near)} of {count(len(factors))} rows" if near < len(factors) else "all rows"
     return (
         f" HBM of the {first} is {ratio(faster)} as fast as that of the {second} (a copy). In {told}, the times are "
-        "nearer to equal than to that ratio: HBM's bandwidth is not what limits them."
+        "nearer to equal than to that ratio: HBM's bandwidth is not their only limit."
     ) * (near > 0)
 
 

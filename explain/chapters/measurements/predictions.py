@@ -69,23 +69,22 @@ def _too_long(model: Model, test: Test) -> str:
         f"\n\n{count(len(off))} of {count(len(test.points))} are more than {ratio(FAR)} off, {count(len(long))} of "
         f"them too long. For these the model predicts {of_own(lambda point: point.seconds)} the {model.gpu}'s time "
         f"(median); the {test.gpu} takes {of_own(lambda point: point.measured)}. The {model.gpu} has {bandwidths} "
-        "the bandwidth, and the model assumes that bandwidth limits these kernels. It limits them less."
+        "the bandwidth (datasheet), and the model assumes that bandwidth limits these kernels. It limits them less."
     )
 
 
 @kept
 def worked(model: Model, example: Experiment) -> str:
-    """A prediction of one recorded run, worked through for the first GPU without a record; Markdown, "" without one."""
-    own, measured = model.recorded.get(example.key), {model.gpu, *(test.gpu for test in model.tests)}
-    guesses = ((gpu, model.seconds(example, gpu)) for gpu in GPUS.values() if gpu.name not in measured)
-    found, seconds = next(((gpu, seconds) for gpu, seconds in guesses if seconds), (None, None))
-    if own is None or found is None or seconds is None:
+    """A prediction worked through, and what the other GPU measured; Markdown, "" for a run that no other GPU timed."""
+    own, tested = model.recorded.get(example.key), model.tested(example)
+    if own is None or tested is None:
         return ""
-    here, there = (model.modelled(example, gpu) for gpu in (GPUS[model.gpu], found))
+    gpu, found = tested
+    here, there = (duration(model.modelled(example, GPUS[name])) for name in (model.gpu, gpu))
     return (
-        f"For example, {example.entry.title} with {sizes(example)}: the formula gives {duration(here)} for the "
-        f"{model.gpu} and {duration(there)} for the {found.name}. The {model.gpu} took {duration(own)}. So the "
-        f"prediction is {duration(own)} × {duration(there)} ÷ {duration(here)} = **{duration(seconds)}**."
+        f"For example, {example.entry.title} with {sizes(example)}: the formula gives {here} for the {model.gpu} and "
+        f"{there} for the {gpu}. The {model.gpu} took {duration(own)}. {duration(own)} × {there} ÷ {here} = "
+        f"**{duration(found.seconds)}** is predicted for the {gpu}. It took {duration(found.measured)}."
     )
 
 

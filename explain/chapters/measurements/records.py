@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from explain.chapters.measurements.points import sizes
 from explain.chapters.three_numbers.figures import MARKS
 from explain.chapters.three_numbers.levels import recorded_trace
 from explain.compile.cost import allocated
@@ -16,7 +17,7 @@ from explain.gpus import GPUS, card
 from explain.kept import kept
 from explain.prediction import Model
 from explain.records.code import is_stale
-from explain.records.model import Point, Record, settings
+from explain.records.model import Point, Record
 from explain.records.registry import Entry
 
 OLDER = ": their kernels changed since. They stay as numbers of the older kernels until they are measured again"
@@ -75,9 +76,7 @@ def sources_table(example: Experiment, shown: Sequence[Entry], model: Model | No
     """The sources of numbers, what each counts or measures, and what it says of one run, as Markdown."""
     traced = recorded_trace(example)
     found = [_said(one, point) for one in shown if (point := one.record.point(example))]
-    recorded = {test.gpu for test in model.tests} if model else set()
-    guesses = ((gpu, model.seconds(example, gpu)) for gpu in GPUS.values() if gpu.name not in recorded) if model else ()
-    guess = next((f"{duration(seconds)} on an {gpu.name}" for gpu, seconds in guesses if seconds is not None), None)
+    guess = _guessed(example, model) if model else None
     rows = (
         ("formula", "formula", "bytes and FLOPs, computed from the sizes",
          f"{moved(example.traffic.read_bytes)} of loads"),
@@ -87,10 +86,20 @@ def sources_table(example: Experiment, shown: Sequence[Entry], model: Model | No
          "; ".join(found) or None),
         ("compiled", "compiler", "registers and shared memory of a kernel, before it runs",
          _compiled(example, shown)),
-        ("predicted", "predicted", "a time on a GPU without a record, from a model", guess),
+        ("predicted", "predicted", "a time on a GPU without a record, from a model; tested where there is one", guess),
     )  # fmt: skip
     marked = [(f"{MARKS[source]}&nbsp;**{name}**", *said) for source, name, *said in rows]
     return markdown(("source", "what it counts or measures", "example"), marked)
+
+
+def _guessed(example: Experiment, model: Model) -> str | None:
+    """A predicted time of the run, beside the measured one where another GPU has one."""
+    if tested := model.tested(example):
+        gpu, one = tested
+        return f"{duration(one.seconds)} on the {gpu}, where {duration(one.measured)} were measured"
+    others = (gpu for gpu in GPUS.values() if gpu.name != model.gpu)
+    guesses = ((gpu, model.seconds(example, gpu)) for gpu in others)
+    return next((f"{duration(seconds)} on an {gpu.name}: not tested" for gpu, seconds in guesses if seconds), None)
 
 
 def _said(one: Entry, point: Point) -> str:
@@ -141,7 +150,7 @@ def missed(record: Record) -> list[Point]:
 def missed_table(shown: Sequence[Entry]) -> str:
     """The measurements that failed, and why, as Markdown; empty if none did."""
     rows = [
-        (plain(one.label), f"`{point.experiment.kernel}`", plain(settings(point.experiment)), plain(point.why))
+        (plain(one.label), point.experiment.entry.title, sizes(point.experiment), plain(point.why))
         for one in shown
         for point in missed(one.record)
     ]

@@ -8,7 +8,7 @@ from functools import partial
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from explain.chapters.measurements import asked, exercises, limits, points, predictions, records
+from explain.chapters.measurements import asked, beside, exercises, limits, points, predictions, records
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
 from explain.gpus import card
@@ -31,6 +31,7 @@ SAMPLE = Experiment.of("softmax_online", {"rows": 4096, "cols": 8192, "block_n":
 
 OPENING = "flash_attention"
 """The kernel that the table of one record opens on, where the set has it."""
+ALL = "all"
 EXAMPLE = sizes(OPENING)[0]
 """The run that every source says something of."""
 MEASURED = """
@@ -147,14 +148,8 @@ def _points(shown: Sequence[Entry]) -> points.Spilled | None:
     )
     if not name:
         return None
-    measured = ["", *points.kernels(plans[name], shown)]
-    kernel = places[1].selectbox(
-        "Kernel",
-        measured,
-        index=measured.index(OPENING) if OPENING in measured else 0,
-        format_func=lambda kernel: KERNELS[kernel].title if kernel else "all",
-        key=f"kernel of {name}",
-    )
+    with places[1]:
+        kernel = _kernel(points.kernels(plans[name], shown))
     quantity = None
     if len(shown) > 1:
         quantity = places[2].selectbox("Quantity", list(points.QUANTITIES), key="quantity", bind="query-params")
@@ -165,15 +160,42 @@ def _points(shown: Sequence[Entry]) -> points.Spilled | None:
             layout.prose(seen)
         if shared := points.in_every_row(plans[name], shown, kernel):
             st.caption(f"In every row: {shared}")
-    if quantity is None and kernel and (drawn := asked.bars(plans[name], shown[0], kernel)):
-        with picture:
-            drawing(drawn, asked.bars(plans[name], shown[0], kernel, narrow=True))
+    with picture:
+        _drawn(plans[name], shown, quantity, kernel)
     with st.container(key="numbers of points"):
         st.markdown(points.points_table(plans[name], shown, quantity, every, kernel), unsafe_allow_html=True)
     columns = points.columns_of(plans[name], shown, quantity, every, kernel)
     if meanings := [words for column, words in points.MEANINGS.items() if column in columns]:
         st.caption("<br>".join(meanings), unsafe_allow_html=True)
     return None if quantity else points.spilled(plans[name], shown[0], kernel)
+
+
+def _kernel(measured: Sequence[str]) -> str:
+    """A control for one of these kernels, kept in the address; "" for all of them."""
+    asked_for = st.query_params.get("kernel", OPENING)
+    key = "measured kernel"
+    st.session_state[key] = asked_for if asked_for in measured else ALL
+
+    def put() -> None:
+        st.query_params["kernel"] = st.session_state[key]
+
+    chosen = st.selectbox(
+        "Kernel", [ALL, *measured], key=key, on_change=put,
+        format_func=lambda kernel: KERNELS[kernel].title if kernel != ALL else ALL,
+    )  # fmt: skip
+    return "" if chosen == ALL else chosen
+
+
+def _drawn(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str) -> None:
+    """The picture beside the table's sentence: of one record and one kernel, or of two records."""
+    if quantity is not None and len(shown) == 2:
+        wide, narrow = (beside.dots(plan, shown, quantity, kernel, narrow=narrow) for narrow in (False, True))
+    elif quantity is None and kernel:
+        wide, narrow = (asked.bars(plan, shown[0], kernel, narrow=narrow) for narrow in (False, True))
+    else:
+        return
+    if wide:
+        drawing(wide, narrow)
 
 
 def _every(plan: Plan, shown: Sequence[Entry], kernel: str, place: DeltaGenerator) -> bool:

@@ -14,7 +14,7 @@ from statistics import median
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explain.chapters.measurements import exercises, limits, points, predictions, records, view
+from explain.chapters.measurements import asked, beside, exercises, limits, points, predictions, records, view
 from explain.compile.service import compiler
 from explain.engine import DeviceStatus, Engine
 from explain.figures import palette
@@ -71,7 +71,7 @@ def choose_kernel(test: AppTest, kernel: str) -> AppTest:
 
 
 def test_what_is_recorded_is_shown_with_its_gpu_and_its_numbers():
-    test = choose_kernel(page("measurements"), "")
+    test = choose_kernel(page("measurements"), view.ALL)
     said = texts(test)
     assert "NVIDIA H200" in said
     plan = PLANS["levels"]
@@ -133,7 +133,9 @@ def test_each_source_says_something_of_the_same_run():
     assert known.cost
     assert f"{known.cost.launches[0].registers} registers per thread" in compiled
     assert known.cost.triton in compiled
-    assert " on an A100 " in predicted
+    assert " on an A100: not tested " in predicted
+    *_, tested = records.sources_table(view.EXAMPLE, shown, fitted(*registry.shipped())).splitlines()
+    assert " on the H100, where " in tested
     bare = records.sources_table(view.EXAMPLE, [], None).splitlines()
     assert bare[4].endswith("| – |")
     assert bare[5].endswith("| – |")
@@ -503,3 +505,69 @@ def test_a_longest_bar_fills_its_axis_and_its_words_have_room_beside_it():
                 for end, words in zip(trace.x, trace.text or (), strict=False):
                     spare = (1 - end / longest) * limits.NARROWEST + figure.layout.margin.r
                     assert text_width(re.sub("<.*?>", "", words), FONT) < spare
+
+
+def test_the_address_holds_the_kernel_and_the_gpus():
+    test = page("measurements", kernel="softmax_online", records="H200,H100")
+    assert next(box for box in test.selectbox if box.label == "Kernel").value == "softmax_online"
+    assert "H100 ÷ H200" in texts(test)
+    choose_kernel(test, view.ALL)
+    assert test.query_params["kernel"] in ("all", ["all"])
+    (h100,) = [one.key for one in registry.entries()[0] if "H100" in one.label]
+    measured_on(test).set_value([h100]).run()
+    assert test.query_params["records"] in ("H100", ["H100"])
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_bars_of_loads_and_of_hbm_have_one_scale(narrow):
+    (one,) = shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
+    plan = PLANS["levels"]
+    drawn = asked.bars(plan, one, "flash_attention", narrow=narrow)
+    runs = list(points.measured_sizes(plan, shown, "flash_attention"))
+    bar = r'width="([\d.]+)" height="16.00" fill="'
+    wide = {
+        fill: [float(x) for x in re.findall(bar + re.escape(palette.css(fill)), drawn)] for fill in ("slate", "hbm")
+    }
+    reads = [SHIPPED.point(run).counters.cold.dram_read_bytes or 0 for run in runs]
+    assert len(wide["slate"]) == len(wide["hbm"]) == len(runs) == 3
+    scale = wide["slate"][0] / runs[0].traffic.read_bytes
+    assert wide["slate"] == pytest.approx([scale * run.traffic.read_bytes for run in runs], abs=0.02)
+    assert wide["hbm"] == pytest.approx([scale * read for read in reads], abs=0.02)
+    assert asked.bars(plan, one, "") == ""  # several kernels
+    many = asked.bars(PLANS["sweeps"], one, "flash_attention")
+    assert f"{asked.ROWS} of the {len(points.measured_sizes(PLANS['sweeps'], shown, 'flash_attention'))} rows" in many
+    without = replace(SHIPPED, points={})
+    assert asked.bars(plan, replace(one, record=without), "flash_attention") == ""
+
+
+def test_a_dot_per_row_shows_two_gpus_ratio():
+    shown = registry.entries()[0][:2]
+    plan = PLANS["levels"]
+    rows = [row for row in points.rows(plan, shown, points.TIME) if row.get(points.BESIDE)]
+    drawn = beside.dots(plan, shown, points.TIME, "")
+    assert drawn.count("<circle") == len(rows)
+    assert f"{ratio(points.bandwidths(shown) or 0)}, as the bandwidths" in drawn
+    assert "as the bandwidths" not in beside.dots(plan, shown, points.READ, "")
+    own = beside.dots(plan, shown, points.TIME, "flash_attention", narrow=True)
+    assert own.count("<circle") == 3
+    assert beside.dots(plan, shown[:1] * 2, "tensor cores busy, %", "softmax_online") == ""
+
+
+def test_bandwidth_limits_are_told_only_where_bandwidths_differ():
+    h200, h100 = registry.entries()[0][:2]
+    told = points.seen(PLANS["levels"], [h200, h100], points.TIME, "flash_attention")
+    assert "In all rows, the times are nearer to equal" in told
+    assert "only limit" not in points.seen(PLANS["levels"], [h200, h100], points.TIME, "softmax_safe")
+    assert points.bandwidths([h200, h200]) is None
+
+
+def test_a_prediction_is_worked_through_beside_what_was_measured():
+    model = fitted(*registry.shipped())
+    assert model
+    said = predictions.worked(model, view.EXAMPLE)
+    _, found = model.tested(view.EXAMPLE) or pytest.fail("no other GPU has it")
+    assert f"**{duration(found.seconds)}** is predicted" in said
+    assert f"It took {duration(found.measured)}" in said
+    alone = fitted(SHIPPED)
+    assert alone
+    assert predictions.worked(alone, view.EXAMPLE) == ""

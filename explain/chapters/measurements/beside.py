@@ -1,0 +1,63 @@
+"""Two GPUs' numbers beside each other: a picture of a table's ratios."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from explain.chapters.measurements.points import BESIDE, KERNEL, SIZES, TIME, bandwidths, names, rows
+from explain.figures.labels import widest
+from explain.figures.numbers import ratio
+from explain.figures.palette import css
+from explain.figures.svg import circle, line, picture, text
+from explain.kept import kept
+from explain.records.plans import Plan
+from explain.records.registry import Entry
+
+ROW, TOP, LONG, NARROW = 22.0, 42.0, 480.0, 170.0
+
+
+@kept
+def dots(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str, *, narrow: bool = False) -> str:
+    """A dot for each row of the table, at the second GPU's number ÷ the first one's: a line of dots for each kernel, or
+    for each size of one. Of times, a second mark stands at the ratio of the bandwidths. An SVG; "" without numbers.
+
+    `narrow` is for a phone.
+    """
+    lines: dict[str, list[float]] = {}
+    for row in rows(plan, shown, quantity, kernel):
+        if row.get(BESIDE):
+            lines.setdefault(str(row[SIZES if kernel else KERNEL]), []).append(float(row[BESIDE] or 0))
+    if not lines:
+        return ""
+    marks = {1.0: "the same"}
+    if quantity == TIME and (faster := bandwidths(shown)):
+        marks[faster] = f"{ratio(faster)}, as the bandwidths"
+    return _picture(lines, marks, shown, narrow)
+
+
+def _picture(
+    lines: Mapping[str, Sequence[float]], marks: Mapping[float, str], shown: Sequence[Entry], narrow: bool
+) -> str:  # fmt: skip
+    every = [*marks, *(one for found in lines.values() for one in found)]
+    low, high = min(every), max(every)
+    left = 0.0 if narrow else widest([*lines]) + 20
+    long = 330.0 if narrow else LONG
+    high_row = ROW * (1.8 if narrow else 1)
+
+    def x(factor: float) -> float:
+        return left + 12 + (long - 24) * (factor - low) / ((high - low) or 1.0)
+
+    first, second = names(shown)
+    tall = TOP + high_row * len(lines)
+    parts: list[Any] = [text(0, 14, f"{second} ÷ {first}, one dot per row", bold=True)]
+    for mark, said in marks.items():
+        ends = x(mark) + widest([said], 13) > left + long
+        parts.append(text(min(x(mark), left + long), 34, said, size=13, faint=True, anchor="end" if ends else "start"))
+        parts.append(line(x(mark), 38, x(mark), tall, dash="4 3"))
+    for number, (name, found) in enumerate(lines.items()):
+        y = TOP + high_row * (number + 1) - 8
+        parts.append(text(0, y - (16 if narrow else -4), name))
+        parts.append(line(left, y, left + long, y, opacity=0.12))
+        parts += [circle(x(one), y, 5, css("series-1"), title=f"{name}: {ratio(one)}") for one in found]
+    return picture(left + long, tall + 6, f"{second} ÷ {first}", parts, "60rem")

@@ -44,7 +44,8 @@ COLLECT_AFTER = (50_000, 20, 50)
 """Objects made before Python looks for cycles among the newest; and before it looks among older ones, in turns of
 that. By default it looks after 700 objects, and often at all that a class has in memory, which stops every reader."""
 _LATER = ("explain.chapters.flash_attention.view", "pandas")
-"""The player, and with it nearly all that a chapter imports; and what Plotly imports at a page's first plot."""
+"""The player, and with it nearly all that a chapter imports; and what Plotly imports at a page's first plot. They come
+before the other chapters."""
 _IMPORTED = re.compile(r'(?:from|import)"\./([^"]+)"')
 _BASE = """<script>
   const base = new URL(".", location).href;
@@ -118,15 +119,15 @@ def _policy(html: str) -> str:
 async def started(_: st.App, room: Room | None = None) -> AsyncIterator[dict[str, Any] | None]:
     """The server's life. It keeps the sessions of a whole hall while the network is gone. Before it answers it imports
     the first page, which no reader then waits for. While the browser loads Streamlit, it prepares the opening. Later it
-    imports `_LATER`. It opens the reader's browser, as `streamlit run`
-    does for other scripts. Of a room it prints address, code and QR code.
+    prepares the chapters. It opens the reader's browser, as `streamlit run` does for other scripts. Of a room it prints
+    address, code and QR code.
     """
     PagesManager.uses_pages_directory = False  # until st.navigation is first called, it would serve pages/ by itself
     _expect_a_hall()
     gc.set_threshold(*COLLECT_AFTER)
     loop = asyncio.get_running_loop()
     loop.run_in_executor(None, importlib.import_module("explain.chapters.home.view").ready)
-    loop.call_later(PLAYER_AFTER_S, lambda: loop.run_in_executor(None, _import, *_LATER))
+    loop.call_later(PLAYER_AFTER_S, lambda: loop.run_in_executor(None, _prepare))
     if not st.get_option("server.headless"):
         address = f"http://{st.get_option('server.address')}:{st.get_option('server.port')}"
         loop.call_later(0.2, webbrowser.open, address)
@@ -135,9 +136,21 @@ async def started(_: st.App, room: Room | None = None) -> AsyncIterator[dict[str
     yield None
 
 
-def _import(*modules: str) -> None:
-    for module in modules:
+def _prepare() -> None:
+    """Imports what the chapters need, and finds out which measurements are stale: the digests of the kernels' code.
+
+    All that is there then stays as long as the server does: Python need not go through it at each full collection.
+    """
+    from explain.records import registry
+    from explain.records.code import is_stale
+
+    for module in (*_LATER, *(f"explain.chapters.{page.stem}.view" for page in contents.pages())):
         importlib.import_module(module)
+    for record in registry.shipped():
+        for point in record.points.values():
+            is_stale(point)
+    gc.collect()
+    gc.freeze()
 
 
 def _expect_a_hall() -> None:

@@ -1,6 +1,8 @@
 """The server's own routes: each page but home gets Streamlit's HTML, told where the server is."""
 
 import re
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from streamlit.proto.NewSession_pb2 import Config, CustomThemeConfig
 from streamlit.runtime import app_session
 from streamlit.runtime.state import SafeSessionState, SessionState
 
-from explain import contents, server
+from explain import ROOT, contents, server
 
 
 def test_every_pages_address_names_the_server_before_streamlits_script_runs():
@@ -84,3 +86,16 @@ def test_all_values_of_a_session_are_still_to_be_had(monkeypatch):
     monkeypatch.setattr(SafeSessionState, "filtered_state", property(server._State))
     assert dict(state.filtered_state) == known
     assert len(state.filtered_state) == 1
+
+
+def test_what_chapters_need_is_there_before_readers_come_and_is_never_collected():
+    said = """
+import gc, sys
+from explain import ROOT, contents, server
+server._prepare()
+wanted = {f"explain.chapters.{page.stem}.view" for page in contents.pages()}
+heavy = {"torch", "triton"} & sys.modules.keys()
+print(sorted(wanted - sys.modules.keys()), gc.get_freeze_count() > len(gc.get_objects()), heavy)
+"""
+    ended = subprocess.run([sys.executable, "-c", said], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "[] True set()"

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -339,14 +339,19 @@ class _Values(Sequence[Value]):
         """A value's kind and parts, without making it."""
         return self._parts[number]
 
-    def buffers(self, number: int) -> list[int]:
-        """The buffers that a value points to."""
-        match self._parts[number]:
-            case ("p" | "b", int(buffer), *_):
-                return [buffer]
-            case ("l", _, *items):
-                return [buffer for item in items for buffer in self.buffers(item)]
-        return []
+    def buffers(self, numbers: Iterable[int]) -> set[int]:
+        """The buffers that these values point to, and those in their tuples."""
+        found, seen, waiting = set(), set(), list(numbers)
+        while waiting:
+            if (number := waiting.pop()) in seen:
+                continue
+            seen.add(number)
+            match self._parts[number]:
+                case ("p" | "b", int(buffer), *_):
+                    found.add(buffer)
+                case ("l", _, *items):
+                    waiting += items
+        return found
 
     def _made(self, kind: str, *parts: Any) -> Value:
         match kind:
@@ -561,7 +566,7 @@ class _Reader:
                 _within(c.access_buffer[rows[0] : rows[-1]], 0, count, "access's buffer")
                 pointers |= {*c.change_value[changes[0] : changes[-1]].tolist()}
                 pointers |= {*c.access_stored[rows[0] : rows[-1]].tolist()} - {-1}
-            _require(all(buffer < count for one in pointers for buffer in values.buffers(one)), "pointer's buffer")
+            _require(all(buffer < count for buffer in values.buffers(pointers)), "pointer's buffer")
 
 
 def _within(column: NDArray[Any], low: int, end: int, what: str) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import struct
+import weakref
 import zlib
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explain.trace.file import ENVELOPE, TraceFileError, check_writable, read, to_bytes, write
+from explain.trace.file import ENVELOPE, MAX_NESTED, TraceFileError, check_writable, read, to_bytes, write
 from explain.trace.model import Affine, Pointers, Tile, numbers
 from explain.trace.recorder import recording
 from tests.explain.trace import sample_kernels as kernels
@@ -210,6 +211,35 @@ CHANGES = {
 def test_an_inconsistent_header_is_refused(name, data):
     with pytest.raises(TraceFileError, match=r"header"):
         read(rewritten(data, CHANGES[name]))
+
+
+def test_a_value_is_one_object_while_it_is_held_and_none_when_nobody_needs_it(data):
+    values = read(data).values
+    number = next(at for at, value in enumerate(values) if isinstance(value, Tile) and value.bits.size > 1)
+    held = values[number]
+    assert values[number] is held
+    assert not held.bits.flags.writeable
+    gone = weakref.ref(held)
+    del held
+    assert gone() is None
+    assert values[-1] is values[len(values) - 1]
+    assert [type(value) for value in values[:3]] == [type(values[at]) for at in range(3)]
+    with pytest.raises(IndexError):
+        values[len(values)]
+
+
+def test_tuples_that_would_exhaust_a_reader_are_read_or_refused_at_once(data):
+    def nested(deep, wide):
+        def change(header):
+            for _ in range(deep):
+                header["values"].append({"k": "l", "v": [len(header["values"]) - 1] * wide})
+            header["launches"][0]["arguments"][0][1] = len(header["values"]) - 1
+
+        return change
+
+    assert len(read(rewritten(data, nested(MAX_NESTED - 2, 1000))).launches[0].arguments[0][1].items) == 1000
+    with pytest.raises(TraceFileError, match=f"{MAX_NESTED + 1} deep"):
+        read(rewritten(data, nested(100_000, 1)))
 
 
 def test_an_untouched_header_is_read(data):

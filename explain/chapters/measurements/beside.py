@@ -32,7 +32,7 @@ def dots(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str, *, narr
         return ""
     marks = {1.0: "the same"}
     if quantity == TIME and (faster := bandwidths(shown)):
-        marks[faster] = f"{ratio(faster)}, as the bandwidths"
+        marks[faster] = f"{ratio(faster)}: HBM, copied"
     return _picture(lines, marks, shown, narrow)
 
 

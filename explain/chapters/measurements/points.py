@@ -84,14 +84,17 @@ FIRST = (TIME, LOADS, ONCE, READ, OF_ONCE)
 """The quantities that a table of one record begins with."""
 MEANINGS = {
     LOADS: "**Every load**: the sum of a teaching kernel's loads.",
-    ONCE: "**Each tensor once**: the least that has to be read.",
-    OF_ONCE: "**HBM ÷ each tensor once**: above 100%, some bytes were read from HBM more than once. Below 100%, the "
-    "kernel reads what it wrote itself, in an earlier launch or iteration, and finds some of it in L2.",
+    ONCE: "**Each tensor once**: the least that this algorithm has to read, tensors between its launches included.",
+    OF_ONCE: "**HBM ÷ each tensor once**: above 100%, some bytes were read from HBM more than once, or spilled "
+    "registers were read back. Below 100%, the kernel reads what it wrote itself, in an earlier launch or iteration, "
+    "and finds some of it in L2.",
     REQUESTED: "**Requested at L1**: what the loads and stores of all warps ask for, before any cache.",
     HELD: "**Memory held**: the most that PyTorch's allocator held during a call, beyond the inputs: outputs and "
     "intermediate results.",
 }
 """What a column has, where its name does not say it."""
+FEW = 0.05
+"""Which share of the loads caches serve at most where they serve next to nothing."""
 SAME = 0.1
 """By which share two GPUs' bandwidths differ at most where a time that is the same says nothing."""
 HEADING = 95
@@ -187,10 +190,12 @@ def seen(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str =
     if not of[0].entry.steppable:
         return f"**HBM delivers {_span(read)} the size of the tensors that the kernel reads.**"
     asked = [one.traffic.read_bytes / tensors_once(one) for one in of]
-    served = all(hbm < loads for hbm, loads in zip(read, asked, strict=True))
+    served = [1 - hbm / loads for hbm, loads in zip(read, asked, strict=True)]
+    rest = "the caches serve the rest" if min(served) >= FEW else "the caches serve next to nothing"
+    told = f"; {rest}" if min(served) >= FEW or max(map(abs, served)) < FEW else ""
     return (
         f"**The kernel's loads add up to {_span(asked)} the size of the tensors that it reads. HBM delivers "
-        f"{_span(read)} that size**{'; the caches serve the rest' if served else ''}."
+        f"{_span(read)} that size**{told}."
     )
 
 
@@ -200,14 +205,17 @@ def _seen_beside(table: Sequence[Mapping[str, Any]], shown: Sequence[Entry], qua
         return ""
     first, second = names(shown)
     middle = ratio(median(factor for factor, _ in found))
-    said = f"**{quantity[0].upper()}{quantity[1:].rpartition(',')[0]}: the {second}'s is {middle} the {first}'s**"
-    if len(found) == 1:
-        return f"{said}."
-    if ratio(found[0][0]) == ratio(found[-1][0]):
-        return f"{said} in each of {count(len(found))} rows."
-    least, most = (f"{ratio(factor)} ({name})" for factor, name in (found[0], found[-1]))
-    limited = _by_bandwidth(shown, [factor for factor, _ in found]) if quantity == TIME else ""
-    return f"{said} in the median of {count(len(found))} rows, from {least} to {most}.{limited}"
+    what = quantity[0].upper() + quantity[1:].rpartition(",")[0]
+    if len(found) == 1 or ratio(found[0][0]) == ratio(found[-1][0]):
+        rows = f" in each of {count(len(found))} rows" * (len(found) > 1)
+        span = f"**{what}: the {second}'s is {middle} the {first}'s**{rows}."
+    else:
+        least, most = (f"{ratio(factor)} ({name})" for factor, name in (found[0], found[-1]))
+        span = (
+            f"**{what}: the {second}'s is {least} to {most} the {first}'s**, {middle} in the median of "
+            f"{count(len(found))} rows."
+        )
+    return span + (_by_bandwidth(shown, [factor for factor, _ in found]) if quantity == TIME else "")
 
 
 def bandwidths(shown: Sequence[Entry]) -> float | None:
@@ -224,8 +232,8 @@ def _by_bandwidth(shown: Sequence[Entry], factors: Sequence[float]) -> str:
     near = sum(abs(factor - 1) < abs(factor - faster) for factor in factors)
     told = f"{count(near)} of {count(len(factors))} rows" if near < len(factors) else "all rows"
     return (
-        f" HBM of the {first} is {ratio(faster)} as fast as that of the {second} (a copy). In {told}, the times are "
-        "nearer to equal than to that ratio: HBM's bandwidth is not their only limit."
+        f" HBM of the {first} copies {ratio(faster)} as fast as that of the {second}. **In {told}, the times are "
+        "nearer to equal than to that**: something other than HBM's bandwidth limits them."
     ) * (near > 0)
 
 

@@ -74,9 +74,10 @@ def _show_outdated() -> None:
 
 @repeated
 def _sources(shown: Sequence[Entry]) -> None:
+    agree = "Formula and trace agree to the byte; a test checks it."
     with st.container(key="numbers of sources", gap="small"):
         st.markdown(records.sources_table(EXAMPLE, shown, fitted(*registry.shipped())))
-        st.caption(f"Each example: {EXAMPLE.entry.title}, {points.sizes(EXAMPLE)}")
+        st.caption(f"Each example: {EXAMPLE.entry.title}, {points.sizes(EXAMPLE)}. {agree}")
 
 
 @repeated
@@ -278,7 +279,7 @@ def predicted() -> None:
         f"- b and p: the shares of bandwidth and peak that are reached. They and the overhead are fitted to each "
         f"kernel's times on the {model.gpu}\n\n"
         f"A time that was recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So a kernel that "
-        f"is slower than its model stays slower. {predictions.worked(model, EXAMPLE)}\n\n"
+        f"is slower than its model stays slower. {predictions.worked(model)}\n\n"
         f"**How wrong is it?**\n\n{tests}\n\n{predictions.untested(model)}\n\n"
         f"{predictions.unpredicted(model, record)}",
     ):

@@ -69,9 +69,9 @@ def _too_long(model: Model, test: Test) -> str:
     return (
         f"\n\n{count(len(off))} of {count(len(test.points))} are more than {ratio(FAR)} off, {count(len(long))} of "
         f"them predicted too long. For these the model predicts {of_own(lambda point: point.seconds)} the "
-        f"{model.gpu}'s time (median); the {test.gpu} takes {of_own(lambda point: point.measured)}. The {model.gpu} has "
-        f"{bandwidths} the bandwidth (datasheet), and the model assumes that bandwidth limits these kernels. It limits "
-        "them less."
+        f"{model.gpu}'s time (median); the {test.gpu} takes {of_own(lambda point: point.measured)}. The {model.gpu} "
+        f"has {bandwidths} the bandwidth (datasheet), and the model assumes that bandwidth limits these kernels. It "
+        "limits them less."
     )
 
 

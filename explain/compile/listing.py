@@ -88,18 +88,16 @@ def counts(code: Sequence[Instruction]) -> dict[str, int]:
     return {kind: found.count(kind) for kind in KINDS if kind != LABEL and kind in found}
 
 
-def loop(code: Sequence[Instruction]) -> tuple[Instruction, ...]:
-    """The longest loop of SASS, of those with a matmul if there are any: from a label to the last branch back to it.
-    Empty without one.
-    """
+def loops(code: Sequence[Instruction]) -> list[tuple[Instruction, ...]]:
+    """The loops of SASS that are in no other loop, in order: each from a label to the last branch back to it."""
     labels = {one.text.rstrip(":"): at for at, one in enumerate(code) if one.kind == LABEL}
-    found: list[tuple[Instruction, ...]] = [()]
-    for at, one in enumerate(code):
-        start = labels.get(target[1], at) if (target := _BRANCH.search(one.text)) else at
-        body = tuple(inside for inside in code[start : at + 1] if inside.kind != LABEL)
-        if start < at and body[:-1]:  # the code ends in a branch to itself
-            found.append(body)
-    return max(found, key=lambda body: (any(inside.kind == "matmul" for inside in body), len(body)))
+    back = ((labels.get(target[1], at), at) for at, one in enumerate(code) if (target := _BRANCH.search(one.text)))
+    spans: list[tuple[int, int]] = []
+    for begin, end in sorted((one for one in back if one[0] < one[1]), key=lambda one: (one[0], -one[1])):
+        if not spans or begin > spans[-1][1]:
+            spans.append((begin, end))
+    bodies = (tuple(one for one in code[begin : end + 1] if one.kind != LABEL) for begin, end in spans)
+    return [body for body in bodies if len(body) > 1]  # the code ends in a branch to itself
 
 
 def _ptx(text: str, own: range, called: dict[tuple[str, int], set[int]]) -> Iterator[Instruction]:

@@ -155,13 +155,19 @@ def verdict(cost: Cost, gpu: Gpu) -> str:
     return f"**An SM of the {gpu.name} holds {count} at a time.** {limit} {spilled}"
 
 
-def registers_told(launch: LaunchCost, gpu: Gpu) -> str:
-    """The registers that a thread and a program of the launch take, as a calculation, and what a thread spills."""
+def registers_told(launch: LaunchCost, gpu: Gpu, looped: tuple[int, int] | None = None) -> str:
+    """The registers that a thread and a program of the launch take, as a calculation, and what a thread spills.
+
+    `looped`, if known: how many of the instructions that spill are in a loop, and how many there are.
+    """
     threads, taken = WARP * launch.num_warps, allocated(launch, gpu)["registers"]
     each = f"{launch.registers} registers"
     if launch.registers * threads < taken:
         each = f"{launch.registers} registers, in steps of {REGISTER_UNIT // WARP}: {taken // threads}"
-    said = f"Registers belong to a thread. Here {each} × {threads} threads = {counted(taken)} per program."
+    said = (
+        f"Registers belong to a thread. A program has {launch.num_warps} warps, so {threads} threads. Here {each} × "
+        f"{threads} threads = {counted(taken)} per program."
+    )
     if not launch.spill_store_bytes:
         return said
     most = min(MOST_REGISTERS, gpu.register_bytes_sm // launch.num_warps // WARP // REGISTER_BYTES)
@@ -172,9 +178,24 @@ def registers_told(launch: LaunchCost, gpu: Gpu) -> str:
     )
     return (
         f"{said}\n\n{why} The other values spill to local memory, in {gpu.hbm} behind the caches: {launch.spills} per "
-        "thread. Each instruction is counted once; in a loop it moves its bytes in every iteration. These bytes come "
-        "on top of those of the tensors."
+        f"thread. {_spills_told(looped)} These bytes come on top of those of the tensors."
     )
+
+
+def _spills_told(looped: tuple[int, int] | None) -> str:
+    """How often the instructions that spill run, in a sentence."""
+    match looped:
+        case None:
+            return "Each instruction is counted once; in a loop it moves its bytes in every iteration."
+        case (0, _):
+            return "None of the instructions that spill is in a loop: each runs once."
+        case (inside, every) if inside == every:
+            return "All instructions that spill are in a loop: they move their bytes in every iteration."
+        case (inside, every):
+            return (
+                f"{counted(inside)} of the {counted(every)} instructions that spill are in a loop: they move their "
+                "bytes in every iteration."
+            )
 
 
 @kept

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from explain.chapters.flash_attention.tiles import MASKED
 from explain.compile.cost import LaunchCost
-from explain.compile.listing import Instruction, Listing, counts, loop
+from explain.compile.listing import Instruction, Listing, counts, loops
 from explain.compile.service import compiler
 from explain.experiment import Experiment
 from explain.figures import palette, svg
@@ -62,7 +62,8 @@ def _compiled(experiment: Experiment) -> Compiled | None:
     listings = compiler().listings(experiment, CAPABILITY)
     if not (answer and answer.cost and listings):
         return None
-    return Compiled(experiment, answer.cost.launches[0], listings[0], loop(listings[0].sass))
+    bodies = [one for one in loops(listings[0].sass) if any(inside.kind == "matmul" for inside in one)]
+    return Compiled(experiment, answer.cost.launches[0], listings[0], max(bodies, key=len, default=()))
 
 
 BASES = ("flash_attention", "flash_attention_exp2")

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from explain.compile.cost import WARP, LaunchCost, Occupancy, occupancy
-from explain.compile.listing import Listing, counts, loop
+from explain.compile.listing import Listing, counts, loops
 from explain.exercises import Question, Why
 from explain.experiment import Experiment
 from explain.figures.numbers import count, number
@@ -82,8 +82,9 @@ def _why_scores(shown: Shown) -> Why:
 
 
 def _kinds(shown: Shown) -> dict[str, int]:
-    """The instructions in the loop by kind."""
-    return counts(loop(shown.listing.sass)) if shown.listing else {}
+    """The instructions in the launch's loop by kind; of several loops none."""
+    bodies = loops(shown.listing.sass) if shown.listing else []
+    return counts(bodies[0]) if len(bodies) == 1 else {}
 
 
 def _beside_matmul(shown: Shown) -> float:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from explain.chapters.flash_attention.tiles import sides_of
 from explain.chapters.tile_cost.times import Times
 from explain.compile.cost import REGISTER_BYTES, LaunchCost, Occupancy, allocated, occupancy
-from explain.compile.listing import FILLS, KINDS, LABEL, Listing, counts, loop
+from explain.compile.listing import FILLS, KINDS, LABEL, Instruction, Listing, counts, loops
 from explain.experiment import Experiment
 from explain.figures.labels import widest
 from explain.figures.numbers import NONE, capacity, count, duration, moved, percent
@@ -52,7 +52,8 @@ def sm(launch: LaunchCost, gpu: Gpu, *, named: str = "", narrow: bool = False) -
     room = {"registers": gpu.register_bytes_sm, "shared memory": gpu.shared_bytes_sm, **{n: whole[n] for n in SLOTS}}
     over = {name: min(max(own[name] / whole[name], 1.0), OVER) for name in room}
     unit = {"registers": ", 4 B each", "shared memory": " B"}
-    title = f"{f'{named}, on one' if named else 'One'} SM of the {gpu.name}: {_holds(fits.programs)}"
+    where = named if named and narrow else f"{f'{named}, on one' if named else 'One'} SM of the {gpu.name}"
+    title = f"{where}: {_holds(fits.programs)}"
     parts = [text(EDGE, 28, title, size=16, bold=True)]
     if not fits.programs:
         parts.append(text(EDGE, 48, "Drawn: what one program would take.", faint=True))
@@ -281,16 +282,16 @@ KIND, LONGEST, NARROW, ROW = 156.0, 470.0, 84.0, 26.0
 
 
 def kinds(listing: Listing, *, narrow: bool = False) -> str:
-    """The launch's SASS by kind as bars in the listing's colours: full those in the loop, pale those that run once. PTX
+    """The launch's SASS by kind as bars in the listing's colours: full those in a loop, pale those that run once. PTX
     where there is no SASS. Every launch has its kinds in the same order, so that two of them can be compared.
 
     `narrow` is for a phone.
     """
     name, code = next(iter(listing.codes().items()))
-    number_of, repeated = counts(code), counts(loop(code))
+    number_of, repeated = counts(code), counts(in_loops(code))
     found = [(kind, number_of[kind]) for kind in KINDS if kind in number_of]
     every, most, longest = sum(number_of.values()), max(number_of.values()), NARROW if narrow else LONGEST
-    inside = f", {count(sum(repeated.values()))} of them in the loop" if repeated else ""
+    inside = f", {count(sum(repeated.values()))} of them in {_loops_told(code)}" if repeated else ""
     parts = [text(0, 18, f"{count(every)} {name} instructions{inside}", bold=True)]
     for place, (kind, number) in enumerate(found, start=1):
         y, own = place * ROW, repeated.get(kind, 0)
@@ -302,7 +303,7 @@ def kinds(listing: Listing, *, narrow: bool = False) -> str:
             *([rect(KIND, y + 3, wide * own / number, ROW - 9, FILLS[kind], stroke=css("slate"))] if own else []),
             text(KIND + wide + 8, y + 17, said),
         ]
-    label = f"{name} instructions of {listing.kernel} by kind, and those in the loop"
+    label = f"{name} instructions of {listing.kernel} by kind, and those in loops"
     return picture(KIND + longest + 100, ROW * (len(found) + 1), label, parts, "60rem")
 
 
@@ -316,11 +317,37 @@ def matmuls_told(listing: Listing) -> str:
     return f"One matmul instruction multiplies small matrices, for {'four warps' if whole else 'one warp'} at once."
 
 
+def in_loops(code: Sequence[Instruction]) -> tuple[Instruction, ...]:
+    """The instructions in any loop."""
+    return tuple(one for body in loops(code) for one in body)
+
+
+def _loops_told(code: Sequence[Instruction]) -> str:
+    """ "the loop", "3 loops"."""
+    return "the loop" if len(loops(code)) == 1 else f"{len(loops(code))} loops"
+
+
+def counted_told(listing: Listing) -> str:
+    """How the bars' numbers are counted, in sentences of Markdown."""
+    code = next(iter(listing.codes().values()))
+    if not loops(code):
+        return "Each instruction is counted once. Counts are not times."
+    return (
+        "Each instruction is counted once. **Full colour**: in a loop, so it runs in every iteration. **Pale**: "
+        "outside, so it runs once. Counts are not times."
+    )
+
+
+def spilling(listing: Listing) -> tuple[int, int]:
+    """How many of the instructions that spill are in a loop, and how many there are."""
+    return counts(in_loops(listing.sass)).get("spill", 0), counts(listing.sass).get("spill", 0)
+
+
 def busiest(listing: Listing) -> tuple[int, int] | None:
-    """The kernel's line with most SASS instructions of its own in the loop, and their number; of all SASS where there
+    """The kernel's line with most SASS instructions of its own in its loops, and their number; of all SASS where there
     is no loop. None without SASS.
     """
-    code = loop(listing.sass) or listing.sass
+    code = in_loops(listing.sass) or listing.sass
     found = Counter(one.lines[0] for one in code if one.kind != LABEL and len(one.lines) == 1)
     return found.most_common(1)[0] if found else None
 
@@ -330,9 +357,9 @@ def busiest_told(listing: Listing) -> str:
     if (found := busiest(listing)) is None:
         return ""
     line, most = found
-    repeated = loop(listing.sass)
+    repeated = in_loops(listing.sass)
     every = sum(one.kind != LABEL for one in repeated or listing.sass)
     words = " ".join(listing.source.splitlines()[line - listing.first_line].partition("#")[0].split())
-    where = f"the {count(every)} in the loop" if repeated else count(every)
+    where = f"the {count(every)} in {_loops_told(listing.sass)}" if repeated else count(every)
     said = f"Of {where}, **{count(most)}** come from line {line}, more than from any other"
     return f"{said}: `{words}` (by the compiler's line table)."

@@ -65,6 +65,14 @@ def table(cost: Cost, chosen: int, gpu: Gpu) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
-def heaviest(cost: Cost) -> int:
-    """The index of the launch that needs most registers."""
-    return max(range(len(cost.launches)), key=lambda at: cost.launches[at].registers)
+def opening(cost: Cost) -> int:
+    """The index of the launch to open on: of those with most matmuls, the one with the longest source. It is the same
+    for every GPU, so that two of them are compared on one launch.
+    """
+
+    def size(at: int) -> tuple[int, int]:
+        name = cost.launches[at].kernel
+        source = function_source(defining(KERNELS[cost.kernel].module, name), name)
+        return source.count("tl.dot("), len(source)
+
+    return max(range(len(cost.launches)), key=size)

@@ -13,6 +13,7 @@ from explain.chapters.flash_attention import figures, tiles
 from explain.chapters.tile_cost import exercises, launches
 from explain.chapters.tile_cost.figures import (
     busiest_told,
+    counted_told,
     grows,
     inside,
     kinds,
@@ -20,6 +21,7 @@ from explain.chapters.tile_cost.figures import (
     matmuls_told,
     sides_told,
     sm,
+    spilling,
     tiles_table,
 )  # fmt: skip
 from explain.chapters.tile_cost.listing_view import listing
@@ -46,10 +48,6 @@ from kernels.parameters import Value
 OPENING = "flash_attention"
 _SHORT = {"block_m": "BLOCK_M", "block_n": "BLOCK_N", "block_d": "BLOCK_D", "head_dim": "d"}
 """Labels that stay on one line above their narrow boxes."""
-COUNTS = (
-    "Each instruction is counted once. **Full colour**: in the loop, so it runs in every iteration. **Pale**: before "
-    "or after the loop, so it runs once. Counts are not times."
-)
 HEADS = ". Compiled for one head. The number of heads is a constant for Triton: with more, the registers can differ."
 LESS_OFTEN = {
     "block_m": "With a larger BLOCK_M, K and V are read less often.",
@@ -57,7 +55,7 @@ LESS_OFTEN = {
 }
 """What a larger tile saves in attention's forward pass, by the tile of the outer loop."""
 UNTIMED = "None of these tiles was timed on the {}, so what a larger one costs in time is not known here."
-ALONE = "One of these tiles was timed. What a larger one costs takes two at the same sizes."
+ALONE = "Only one of these tiles was timed, so there is no time to compare it with."
 READING = """
 - A line that calls a function, such as `tl.max`, has the instructions of that function too.
 - The compiler moves instructions, so neighbours may come from lines far apart.
@@ -129,8 +127,9 @@ def introduce(experiment: Experiment, gpu: Gpu) -> None:
     """What a larger tile of this kernel brings and costs, and which of those with a known cost to try first."""
     larger = [sides_told(one) for one in _known(experiment, gpu) if one != experiment and inside(experiment, one)]
     sides = " × ".join(_SHORT[name] for name in tiles.sides_of(experiment.kernel))
-    see = "see how many programs still fit, and whether registers spill"
-    tried = f" **Choose {sides} = {', then '.join(larger)}: {see}.**" if larger else ""
+    tried = (
+        f" **Choose {sides} = {', then '.join(larger)}, and watch programs, registers and spills.**" if larger else ""
+    )
     layout.introduce(
         f"{_saved(experiment)} A larger tile needs more of an SM: fewer programs fit at once. If a thread runs out of "
         "registers, some of its values **spill** to local memory. With fewer programs, less of the waiting is hidden. "
@@ -159,7 +158,7 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
     words, picture = layout.sides(f"What the programs use of an SM of the {gpu.name}")
     with words:
         at = _launch_choice(answer.cost, gpu)
-        _use_told(answer.cost, gpu, at)
+        _use_told(answer.cost, gpu, at, _listing(experiment, gpu, at))
     with picture:
         _use_drawn(answer, gpu, at, HEADS * (experiment.values.get("heads") == 1))
     tiles_beside(experiment, gpu, at)
@@ -179,9 +178,9 @@ def _launch_choice(cost: Cost, gpu: Gpu) -> int:
 
 
 def _launch(cost: Cost) -> int:
-    """The index of the launch that the address names, or of the heaviest one."""
+    """The index of the launch that the address names, or of the one to open on."""
     numbers, asked = _numbers(cost), st.query_params.get("launch")
-    return numbers.index(asked) if asked in numbers else launches.heaviest(cost)
+    return numbers.index(asked) if asked in numbers else launches.opening(cost)
 
 
 def _numbers(cost: Cost) -> list[str]:
@@ -196,10 +195,12 @@ def _listing(experiment: Experiment, gpu: Gpu, at: int) -> Listing | None:
 
 
 @repeated
-def _use_told(cost: Cost, gpu: Gpu, at: int) -> None:
+def _use_told(cost: Cost, gpu: Gpu, at: int, known: Listing | None) -> None:
     launch = cost.launches[at]
+    looped = spilling(known) if known and known.sass else None
+    own = replace(cost, launches=(launch,))
     layout.prose(
-        f"{figures.verdict(replace(cost, launches=(launch,)), gpu)}\n\n{figures.registers_told(launch, gpu)}\n\n"
+        f"{figures.verdict(own, gpu)}\n\n{figures.registers_told(launch, gpu, looped)}\n\n"
         "Shared memory belongs to a program as a whole. The first resource to run out sets how many programs "
         "fit. **Occupancy** is the share of an SM's warp slots that these programs fill."
     )
@@ -271,7 +272,7 @@ def instructions(experiment: Experiment, gpu: Gpu, known: Listing | None, at: in
         return
     with picture:
         drawing(kinds(known), kinds(known, narrow=True))
-        st.caption(COUNTS)
+        st.caption(counted_told(known))
         if known.error:
             st.caption(known.error)
     with words:
@@ -294,11 +295,17 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, at: int = 0) -> None:
     Nothing where no other tile is compiled.
     """
     known = _known(experiment, gpu, at)
+    answer = compiler().look(experiment, gpu.compute_capability)
+    several = answer and answer.cost and len(answer.cost.launches) > 1
+    heading = f"Launch {at + 1} with other tiles" if several else "The same kernel with other tiles"
     if not {*known} - {experiment}:
+        if len(tiles.compared(experiment)) > 1:
+            layout.header(heading)
+            layout.prose(f"No other tile of this kernel was compiled for the {gpu.name} beforehand.")
         return
     records = [one for one in registry.entries()[0] if known_as(one.record.gpu) == gpu.name]
     times = next(filter(None, (recorded_times(known, record) for record in records)), None)
-    words, table = layout.sides("The same kernel with other tiles")
+    words, table = layout.sides(heading)
     with words:
         told = larger_told(known, experiment, gpu, times) if times else UNTIMED.format(gpu.name)
         layout.prose(f"{grows(known, gpu)}\n\n{told or ALONE}\n\n**Press a row to choose its tile.**")

@@ -15,7 +15,7 @@ from explain.chapters.flash_attention import tiles
 from explain.chapters.tile_cost import figures, launches, times, view
 from explain.compile import service
 from explain.compile.cost import occupancy
-from explain.compile.listing import FILLS, counts, loop
+from explain.compile.listing import FILLS, counts, loops
 from explain.compile.service import Answer
 from explain.figures.numbers import duration, moved
 from explain.figures.palette import css
@@ -171,7 +171,7 @@ def test_where_no_tile_is_larger_there_is_no_invitation_and_without_a_cost_the_t
     assert "**Choose " not in texts(page("tile_cost", kernel="softmax_online", block_n="16384"))
     unknown = page("tile_cost", kernel="softmax_online", block_n="8192")
     assert "Press the button" in texts(unknown)
-    assert "BLOCK_N = 16,384:" in texts(unknown)
+    assert "BLOCK_N = 16,384, and watch" in texts(unknown)
     (table,) = [one for one in unknown.get("bidi_component") if "data-press" in (one.proto.json or "")]
     assert re.findall('<tr data-press="(.*?)"', json.loads(table.proto.json)["html"]) == ["1024", "4096", "16384"]
     pressed = page("tile_cost", kernel="softmax_online", tile="4096")
@@ -197,7 +197,7 @@ def test_the_busiest_line_is_looked_for_in_the_loop():
         tiles.compiled_as("flash_attention_backward", tiles.opening("flash_attention_backward")), 90
     )[1]
     line, most = figures.busiest(known) or (0, 0)
-    repeated = loop(known.sass)
+    repeated = figures.in_loops(known.sass)
     assert 0 < len(repeated) < len(known.sass)
     assert most == sum(one.lines == (line,) for one in repeated)
     assert "tl.exp" in figures.busiest_told(known)
@@ -207,7 +207,7 @@ def test_the_busiest_line_is_looked_for_in_the_loop():
 
 def test_the_bars_tell_what_is_in_the_loop():
     known = service.compiler().listings(tiles.tile(64, 64), 90)[0]
-    inside = counts(loop(known.sass))
+    inside = counts(figures.in_loops(known.sass))
     drawn = figures.kinds(known)
     assert f"{sum(inside.values()):,} of them in the loop" in drawn
     for kind, number in inside.items():
@@ -341,20 +341,47 @@ def test_numbers_table_and_questions_are_those_of_the_chosen_launch():
         assert all(f"<td class=n>{programs}</td>" in row for (row,) in rows)
 
 
-def test_it_opens_on_the_launch_with_most_registers_and_the_address_names_another():
-    experiment = tiles.compiled_as("flash_attention_backward", tiles.opening("flash_attention_backward"))
-    answer = service.compiler().look(experiment, 90)
-    assert answer
-    assert answer.cost
-    registers = [launch.registers for launch in answer.cost.launches]
-    most = registers.index(max(registers)) + 1
-    assert most > 1
-    assert f">Launch {most} (dK, dV), on one SM" in texts(page("tile_cost", kernel=experiment.kernel))
-    assert ">Launch 1 (δ), on one SM" in texts(page("tile_cost", kernel=experiment.kernel, launch="1"))
+def test_it_opens_on_one_launch_whichever_gpu_and_the_address_names_another():
+    for gpu in ("H200", "A100", "T4"):
+        assert ">Launch 2 (dK, dV)" in texts(page("tile_cost", kernel="flash_attention_backward", gpu=gpu))
+    assert ">Launch 1 (δ), on one SM" in texts(page("tile_cost", kernel="flash_attention_backward", launch="1"))
     for wrong in ("0", "4", "δ"):
-        assert f"launch={wrong}: must be one of 1, 2, 3" in texts(
-            page("tile_cost", kernel=experiment.kernel, launch=wrong)
-        )
+        said = texts(page("tile_cost", kernel="flash_attention_backward", launch=wrong))
+        assert f"launch={wrong}: must be one of 1, 2, 3" in said
+
+
+@pytest.mark.parametrize(("kernel", "number"), [("softmax_naive", 2), ("softmax_safe", 3), ("flash_attention", 1)])
+def test_every_loop_of_a_launch_counts(kernel, number):
+    known = service.compiler().listings(tiles.compiled_as(kernel, tiles.opening(kernel)), 90)[0]
+    found = loops(known.sass)
+    assert len(found) == number
+    assert sum(map(len, found)) == len(figures.in_loops(known.sass)) < len(known.sass)
+    told = "the loop" if number == 1 else f"{number} loops"
+    assert f"of them in {told}" in figures.kinds(known)
+    assert f"in {told}, **" in figures.busiest_told(known)
+
+
+def test_a_launch_without_a_loop_speaks_of_none():
+    known = service.compiler().listings(
+        tiles.compiled_as("flash_attention_backward", tiles.opening("flash_attention_backward")), 90
+    )[0]
+    assert loops(known.sass) == []
+    assert "loop" not in figures.kinds(known).replace("those in loops", "")
+    assert "loop" not in figures.counted_told(known)
+
+
+def test_spills_outside_the_loop_are_told_to_run_once():
+    backward = tiles.compiled_as("flash_attention_backward", tiles.opening("flash_attention_backward"))
+    for tile, told in (
+        ((128, 64), "None of the instructions that spill"),
+        ((128, 128), "instructions that spill are in"),
+    ):
+        experiment = backward.with_(block_m=tile[0], block_n=tile[1])
+        inside, every = figures.spilling(service.compiler().listings(experiment, 90)[1])
+        assert every > 0
+        assert (inside == 0) == told.startswith("None")
+        said = texts(page("tile_cost", kernel=backward.kernel, block_m=str(tile[0]), block_n=str(tile[1])))
+        assert told in said
 
 
 @pytest.mark.parametrize(

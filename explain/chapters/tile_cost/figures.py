@@ -251,8 +251,10 @@ def _worth(small: _Tile, large: _Tile) -> str:
 
 
 def grows(known: Mapping[Experiment, LaunchCost], gpu: Gpu) -> str:
-    """What the tiles take of an SM, from the smallest to the largest, in sentences of Markdown."""
+    """What the tiles take of an SM, from the smallest to the largest, in sentences of Markdown; "" for one tile."""
     tiles, costs = list(known), list(known.values())
+    if len(tiles) == 1:
+        return ""
     fit = _change([occupancy(cost, gpu).programs for cost in costs], "programs fit on an SM")
     need = _change([cost.registers for cost in costs], "registers are needed per thread")
     spilled = [sides_told(tile) for tile, cost in known.items() if cost.spill_store_bytes]

@@ -55,6 +55,7 @@ LESS_OFTEN = {
 }
 """What a larger tile saves in attention's forward pass, by the tile of the outer loop."""
 UNTIMED = "None of these tiles was timed on the {}, so what a larger one costs in time is not known here."
+PRESS = "**Press a row to choose its tile.**"
 ALONE = "Only one of these tiles was timed, so there is no time to compare it with."
 READING = """
 - A line that calls a function, such as `tl.max`, has the instructions of that function too.
@@ -147,7 +148,7 @@ def tile_report(experiment: Experiment, gpu: Gpu) -> None:
     once_compiled(experiment, gpu, lambda answer: _tile_report(experiment, gpu, answer))
     answer = compiler().look(experiment, gpu.compute_capability)
     if answer is None or answer.cost is None:
-        tiles_beside(experiment, gpu)
+        tiles_beside(experiment, gpu, next(map(_launch, _costs(experiment, gpu).values()), 0))
 
 
 def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
@@ -286,8 +287,13 @@ def instructions(experiment: Experiment, gpu: Gpu, known: Listing | None, at: in
 
 def _known(experiment: Experiment, gpu: Gpu, at: int = 0) -> dict[Experiment, LaunchCost]:
     """The tiles that the page compares with this one, and what is known of the cost of their launch `at`."""
+    return {one: cost.launches[at] for one, cost in _costs(experiment, gpu).items()}
+
+
+def _costs(experiment: Experiment, gpu: Gpu) -> dict[Experiment, Cost]:
+    """The tiles that the page compares with this one, and what is known of their cost."""
     answers = {one: compiler().look(one, gpu.compute_capability) for one in tiles.compared(experiment)}
-    return {one: answer.cost.launches[at] for one, answer in answers.items() if answer and answer.cost}
+    return {one: answer.cost for one, answer in answers.items() if answer and answer.cost}
 
 
 def tiles_beside(experiment: Experiment, gpu: Gpu, at: int = 0) -> None:
@@ -295,8 +301,7 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, at: int = 0) -> None:
     Nothing where no other tile is compiled.
     """
     known = _known(experiment, gpu, at)
-    answer = compiler().look(experiment, gpu.compute_capability)
-    several = answer and answer.cost and len(answer.cost.launches) > 1
+    several = any(len(cost.launches) > 1 for cost in _costs(experiment, gpu).values())
     heading = f"Launch {at + 1} with other tiles" if several else "The same kernel with other tiles"
     if not {*known} - {experiment}:
         if len(tiles.compared(experiment)) > 1:
@@ -308,7 +313,7 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, at: int = 0) -> None:
     words, table = layout.sides(heading)
     with words:
         told = larger_told(known, experiment, gpu, times) if times else UNTIMED.format(gpu.name)
-        layout.prose(f"{grows(known, gpu)}\n\n{told or ALONE}\n\n**Press a row to choose its tile.**")
+        layout.prose("\n\n".join(filter(None, [grows(known, gpu), told or ALONE, PRESS])))
         if _saved(experiment):
             link = "The bytes that a tile moves: FlashAttention →"
             layout.chapter_link("flash_attention", link, {"view": "Tile sizes"})
@@ -324,15 +329,13 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, at: int = 0) -> None:
 
 def _all_launches(experiment: Experiment, gpu: Gpu) -> str:
     """That a call makes several launches, and how many; "" where it makes one."""
-    answer = compiler().look(experiment, gpu.compute_capability)
-    number = len(answer.cost.launches) if answer and answer.cost else 1
+    number = max(len(cost.launches) for cost in _costs(experiment, gpu).values())
     return f", its {number} launches together" if number > 1 else ""
 
 
 def _compiled_as(known: Collection[Experiment], gpu: Gpu, times: Times) -> str:
     """Names the compiler and the number of heads: those of registers and spills, and those of the times."""
-    costs = (answer.cost for one in known if (answer := compiler().look(one, gpu.compute_capability)))
-    tritons = listed(sorted({cost.triton for cost in costs if cost}))
+    tritons = listed(sorted({cost.triton for cost in _costs(next(iter(known)), gpu).values()}))
     heads = [next(iter(runs)).values.get("heads") for runs in (known, [run for run, _ in times.runs.values()])]
     compiled, timed = (f", {count(n)} head{'s' * (n != 1)}" if n else "" for n in heads)
     same = (tritons, compiled) == (times.triton, timed)

@@ -420,3 +420,12 @@ def test_no_launch_is_without_a_name():
         assert answer
         assert answer.cost
         assert all(launches.written(kernel, launch.kernel) for launch in answer.cost.launches), kernel
+
+
+def test_a_tile_that_is_not_compiled_stands_beside_one_of_the_launch_to_open_on():
+    said = texts(page("tile_cost", kernel="flash_attention_backward", gpu="A100", block_m="128", block_n="128"))
+    assert "either way" not in said
+    backward = tiles.compiled_as("flash_attention_backward", tiles.opening("flash_attention_backward"))
+    (one,) = view._known(backward, GPUS["A100"], 1).values()
+    assert one.kernel == "flash_attention_backward_keys_kernel"
+    assert figures.grows({backward: one}, GPUS["A100"]) == ""

@@ -15,6 +15,7 @@ from explain.player.component import Run
 from explain.player.export import standalone_html
 from explain.player.view import view
 from explain.tours import Tour, resolved
+from explain.ui.titles import titles
 from explain.worker_process import Progress
 
 WIDTH, HEIGHT = 1920, 1080
@@ -29,7 +30,10 @@ def page_of(tour: Tour, engine: Engine, progress: Progress | None = None) -> tup
     """The resolved tour, and the page that plays it without a server. Raises TourError and WorkerError."""
     traced = [engine.trace(experiment, progress) for experiment in tour.runs]
     content = resolved(tour, [run.trace for run in traced])
-    runs = [Run(run, view(one, run.trace, run.origin)) for one, run in zip(tour.runs, traced, strict=True)]
+    runs = [
+        Run(run, {**view(one, run.trace, run.origin), "title": title})
+        for one, run, title in zip(tour.runs, traced, titles(tour.runs), strict=True)
+    ]
     return content, standalone_html(runs, None, content)
 
 

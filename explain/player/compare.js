@@ -12,9 +12,9 @@ const BY_ROW = ["running_max", "new_max", "rescale", "running_sum", "new_sum"];
 const BY_CELL = ["scores", "exponentials"];
 const BY_FEATURE = ["accumulator", "output"];
 /** The quantities compared, each with the roles that may hold it: the updated maximum is m_new in one kernel, m_i in
- * another. */
+ * another. What a kernel keeps for its next tile is compared as well: it may differ from the updated one. */
 const COMPARED = [
-  ["scores"], ["new_max", "running_max"], ["rescale"], ["new_sum", "running_sum"],
+  ["scores"], ["new_max", "running_max"], ["running_max"], ["rescale"], ["new_sum", "running_sum"], ["running_sum"],
   ["exponentials"], ["accumulator"], ["output", "accumulator"],
 ];
 /** Whether a quantity is the same one in both runs. A kernel without an output of its own divides its accumulator at
@@ -23,13 +23,14 @@ const isOne = ([one, other], held) => held.every(Boolean)
   && (held.some((role) => role !== "accumulator") || !one.roles.output === !other.roles.output);
 const ROUNDING = { bf16: 2 ** -6, f16: 2 ** -8 };          // a few roundings of the dtype; other floats have float32's
 const SINGLE = 2 ** -16;
+const LOADS_IT = /^\s*\w+ = tl\.load\(/;
 // Added to the tolerance: sums of large numbers leave such errors in small ones.
 const OF_LARGEST = 0.1;
 
 /** The elements of a role's value at step k that lie on the matrix: {value, rows, across, width}, or null. */
 function placed(story, role, k) {
   const value = story.role(role, k);
-  const tile = story.tile(k);
+  const tile = story.tile(k) ?? (BY_ROW.includes(role) && story.isBefore(k) ? { rows: story.rowsAt(k) } : null);
   if (!value?.data || !tile) return null;
   const rows = tile.rows;
   const byCell = BY_CELL.includes(role) || (role === "output" && story.outputMap);
@@ -86,7 +87,8 @@ function coverage(story, role) {
     const key = `${story.programAt[step]} ${tile.rows[0]}`;
     if (!seen.has(key)) seen.set(key, { cols: new Set(), text: "" });
     const so = seen.get(key), before = so.cols.size;
-    for (const col of tile.cols) if (col < width) so.cols.add(Number(col));
+    const isLoaded = LOADS_IT.test(story.text(step));        // as an earlier tile left it: this one's columns are not in it
+    for (const col of isLoaded ? [] : tile.cols) if (col < width) so.cols.add(Number(col));
     if (so.cols.size > before) so.text = [...so.cols].sort((a, b) => a - b).join();
     out.set(step, role === "rescale" ? `${so.text} after ${tile.cols[0]}` : so.text);      // α is of one tile
   }
@@ -172,7 +174,8 @@ export class Comparison {
     box.hidden = button.hidden = !two;
     if (!two) return;
     const holders = (roles) => stories.map((story) => roles.find((role) => story.roles[role]));
-    this.quantities = COMPARED.map(holders).filter((held) => isOne(stories, held));
+    const unique = (held, at, all) => all.findIndex((one) => one.join() === held.join()) === at;
+    this.quantities = COMPARED.map(holders).filter((held) => isOne(stories, held)).filter(unique);
     this.parts = stretchesOfBoth(stories);
     this.stretchOf = this.parts.map((part, i) => {
       const out = new Array(stories[i].steps);
@@ -196,7 +199,7 @@ export class Comparison {
       : unrecorded ? "The recorded programs do not differ up to rounding, but the bytes or FLOPs of all programs do."
       : "Not compared: the runs have different lines, and their variables have no known roles.";
     box.dataset.comparable = comparable;
-    button.textContent = this.first || !comparable ? "First difference" : "No value differs";
+    button.textContent = this.first || !comparable ? "First difference" : "No difference";
     button.title = this.first ? "Go to the first difference · D" : this.equal;
   }
 
@@ -270,12 +273,17 @@ export class Comparison {
     return values.every(Boolean) ? { values, set } : null;
   }
 
-  /** The same, of numbers of rows that stand since an earlier visit of each program. */
+  /** The same, of numbers of rows and of outputs, where each is finished in its own visit of the tile. */
   pairStanding(held, steps) {
     const { stories } = this.player;
     const set = stories.map((story, i) => story.changedAt(held[i], story.programs[story.programAt[steps[i]]].first,
       steps[i]));
-    if (!BY_ROW.includes(held[0]) || set.some((step) => step < 0) || !this.alike(held, set)) return null;
+    const isLast = (step, i) => {
+      const visit = stories[i].visit(step);
+      return !visit || stories[i].changedAt(held[i], step, visit.end - 1) === step;
+    };
+    if (BY_CELL.includes(held[0]) || set.some((step) => step < 0) || !set.every(isLast) || !this.alike(held, set))
+      return null;
     const values = stories.map((story, i) => placed(story, held[i], steps[i]));
     return values.every(Boolean) ? { values, set } : null;
   }
@@ -480,8 +488,9 @@ export class Comparison {
       if (BY_ROW.includes(role)) for (const { row } of found) marks.rows.add(row);
       if (role === "scores") for (const { row, across } of found) marks.cells.add(`${row},${across}`);
       const unit = BY_ROW.includes(role) ? "row" : "element";
-      marks.said.push(`${this.called(stories[0].view.roles[role], steps[0])} in ${
-        counted(found.length, unit)} of this tile`);
+      const called = this.called(stories[0].view.roles[role], steps[0]);
+      if (!marks.said.some((one) => one.startsWith(`${called} in `)))
+        marks.said.push(`${called} in ${counted(found.length, unit)} of this tile`);
     }
     for (const { row, name, set } of this.joined) {
       if (!set.every((step, i) => this.holds(stories[i], step, steps[i]))) continue;

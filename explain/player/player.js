@@ -214,10 +214,11 @@ class Player {
   }
 
   buildPicker(view) {
-    const [{ programs }] = this.stories, [lane] = this.lanes;
+    const [{ programs, trace }] = this.stories, [lane] = this.lanes;
     const picker = this.$(".picker");
     picker.hidden = programs.length < 2;
-    const word = view.pick_program || "program";
+    const several = trace.header.launches.length > 1;      // each has tiles of its own
+    const word = several ? "Program" : view.pick_program || "program";
     picker.querySelector("span").textContent = word;
     picker.firstElementChild.setAttribute("aria-label", `${word}: the grid`);
     picker.querySelector("select").setAttribute("aria-label", word);

@@ -213,8 +213,12 @@ export class Telling {
     const rank = shape.length, row = rank - 2, col = rank - 1;
     const part = (one, many, axis) => named(one, many, from[axis], to[axis]);
     if (touched.some(([, axis]) => axis < row)) return { where: "", shape: touched.map(([side]) => side) };
-    if (rank !== 2 && tile.length < 2)
-      return { where: part("entry", "entries", touched.at(-1)?.[1] ?? col), shape: [lanes] };
+    if (rank !== 2 && tile.length < 2) {
+      const flat = touched.length > 1;                      // the lanes run through several axes: counted from the start
+      const where = flat ? named("entry", "entries", data[first], data[last])
+        : part("entry", "entries", touched[0]?.[1] ?? col);
+      return { where, shape: [lanes] };
+    }
     const rows = part("row", "rows", row), cols = part("column", "columns", col);
     const whole = sides[col] === shape[col];
     if (tile.length < 2) return { where: sides[row] === 1 ? cols : whole || sides[col] === 1 ? rows

@@ -315,10 +315,20 @@ export class Story {
     return own.length > 1 ? `${place}, pass ${pass + 1} of ${own.length}` : place;
   }
 
+  rowsAt(k) {
+    return this.role("rows", k)?.data ?? [this.programs[this.programAt[k]].id[0]];
+  }
+
+  /** Whether step k's program visits tiles, and has not begun its first. */
+  isBefore(k) {
+    const first = this.visits.find(({ program }) => program === this.programAt[k]);
+    return first !== undefined && k < first.begin;
+  }
+
   /** The coordinates in the matrix of step k's tile: {rows, cols}, or null. */
   tile(k) {
     const scores = this.role("scores", k) ?? this.role("exponentials", k);
-    const rows = this.role("rows", k)?.data ?? [this.programs[this.programAt[k]].id[0]];
+    const rows = this.rowsAt(k);
     const all = () => scores?.data && Array.from({ length: scores.data.length / rows.length }, (_, col) => col);
     const cols = this.role("cols", k)?.data ?? all();
     return cols ? { rows, cols } : null;

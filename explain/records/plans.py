@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from explain.chapters.flash_attention import tiles
 from explain.chapters.papers import flashattention, milakov
 from explain.chapters.speed import lengths, rungs
 from explain.chapters.sweeps.model import PAIR, RECORDED
@@ -68,6 +69,22 @@ def sizes(kernel: str) -> tuple[Experiment, ...]:
     return tuple(Experiment.of(kernel, {**dict(zip(names, size, strict=True)), **tile}, "normal") for size in all_sizes)
 
 
+_TIMED_AT = {"softmax": 2, "attention": 0, "loss": 1}
+"""The size at which a family's tiles are timed: large, and with rows that start at multiples of 16 bytes."""
+
+
+def _tiles(kernel: str) -> tuple[Experiment, ...]:
+    """The tiles of a kernel that the tile-cost page compares, at one of its sizes; none where a tile is the row."""
+    if WHOLE_ROW_TILE in KERNELS[kernel].parameters:
+        return ()
+    size = sizes(kernel)[_TIMED_AT[KERNELS[kernel].family]].values
+    compiled = tiles.compared(tiles.compiled_as(kernel, tiles.opening(kernel)))
+    own = [
+        {name: one.values[name] for name in (*tiles.settings(kernel), "dim") if name in one.values} for one in compiled
+    ]
+    return tuple(Experiment.of(kernel, {**size, **one}, "normal") for one in own)
+
+
 PLANS: Mapping[str, Plan] = {
     plan.name: plan
     for plan in (
@@ -83,6 +100,14 @@ PLANS: Mapping[str, Plan] = {
             tuple(experiment for kernel in MEASURED for experiment in sizes(kernel)),
         ),
         Plan("sweeps", "Sweeps: kernels over N, d, tile sizes, dtype, mask and batch", RECORDED),
+        Plan(
+            "tiles",
+            "Teaching kernels, the tiles that What does a tile cost? compares",
+            tuple(
+                one for kernel in MEASURED if WHOLE_ROW_TILE not in KERNELS[kernel].parameters for one in _tiles(kernel)
+            ),
+            counters=False,
+        ),
         Plan("milakov-counters", "Milakov & Gimelshein's figure 1, its bytes counted", milakov.COUNTED),
         Plan("milakov", "Milakov & Gimelshein's figures 1 to 4, and larger K", milakov.TIMED, counters=False),
         Plan("flashattention", "FlashAttention's figure 2 and theorem 2, bytes counted", flashattention.COUNTED),

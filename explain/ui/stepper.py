@@ -23,6 +23,7 @@ from explain.player.view import view
 from explain.trace.model import Tile, Trace
 from explain.ui.follow import waiting
 from explain.ui.repeat import repeated
+from explain.ui.titles import titles as titles_of
 from explain.workers import WorkerError
 
 OWN_TOUR = "own tour"
@@ -47,8 +48,8 @@ def stepper(
     none.
 
     `step` is where to start, and where to go when it or `request` changes; or a function of the traces that returns it.
-    When `reveal`, a count, grows, the player comes into sight. `titles` replace the kernels' own. `watch` is the
-    variable or term that the player marks on its timeline.
+    When `reveal`, a count, grows, the player comes into sight. `titles` replace those of explain/ui/titles.py. `watch`
+    is the variable or term that the player marks on its timeline.
     The tour through these runs begins with the player; that of `chapter`, if several chapters have one. After its last
     caption it leads `onward`: a title, and an address in the app.
     """
@@ -59,8 +60,8 @@ def stepper(
         st.error(error.words, icon=":material/error:")
         return []
     shown = [run for run, _ in runs]
-    if titles is not None:
-        shown = [_titled(run, title) for run, title in zip(shown, titles, strict=True)]
+    named = titles or titles_of(experiments)
+    shown = [_titled(run, title) for run, title in zip(shown, named, strict=True)]
     traces = [trace for _, trace in runs]
     at = step(traces) if callable(step) else step
     tour = _tour(chapter, experiments)
@@ -72,7 +73,7 @@ def stepper(
 
 @kept
 def _titled(run: Run, title: str) -> Run:
-    return replace(run, view={**run.view, "title": title})
+    return run if run.view["title"] == title else replace(run, view={**run.view, "title": title})
 
 
 def _tour(chapter: str, experiments: Sequence[Experiment]) -> dict[str, Any] | None:

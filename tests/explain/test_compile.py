@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from explain import cli, recordings
-from explain.chapters.flash_attention.tiles import recorded_grid, tile
+from explain.chapters.flash_attention.tiles import tile
 from explain.commands import compile as command
 from explain.compile import service
 from explain.compile.cost import LaunchCost, allocated, occupancy, too_large
@@ -21,6 +21,7 @@ from explain.compile.service import COMPILE_WORKER, Answer, Compiler
 from explain.experiment import Experiment
 from explain.gpus import GPUS
 from explain.plain import plain
+from explain.recordings.tile_costs import recorded_grid
 from explain.workers import WorkerError
 from kernels.catalog import KERNELS
 

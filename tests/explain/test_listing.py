@@ -13,6 +13,7 @@ from explain.compile import handler, service
 from explain.compile.listing import KINDS, Instruction, Listing, counts, packed, unpacked
 from explain.compile.service import Compiler, listing_path
 from explain.gpus import GPUS
+from explain.recordings import tile_costs
 from explain.workers import WorkerFailed
 from kernels.catalog import KERNELS, of_kind
 
@@ -185,7 +186,7 @@ def test_without_a_disassembler_there_is_ptx_and_it_is_said_why_no_sass(monkeypa
 @pytest.mark.parametrize("capability", sorted({gpu.compute_capability for gpu in GPUS.values()}))
 def test_what_the_page_opens_on_is_shipped_and_its_counts_are_the_tiles(capability):
     experiment = tiles.compiled_as("flash_attention", tiles.opening("flash_attention"))
-    assert (experiment, capability) in tiles.listed()
+    assert (experiment, capability) in tile_costs.listed()
     (one,) = unpacked(listing_path(experiment, capability).read_bytes())
     p, ptx, sass = experiment.values, counts(one.ptx), counts(one.sass)
     for kind in ("HBM load", "HBM store", "copy HBM → shared", "matmul", "exponential"):
@@ -203,7 +204,7 @@ def test_what_the_page_opens_on_is_shipped_and_its_counts_are_the_tiles(capabili
 
 def test_the_shipped_listings_are_of_the_kernel_as_it_is(monkeypatch, tmp_path):
     monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
-    experiment, capability = tiles.listed()[0]
+    experiment, capability = tile_costs.listed()[0]
     assert Compiler().listings(experiment, capability)
     changed = replace(KERNELS["flash_attention"], call="flash_attention_exp2")
     monkeypatch.setattr(service, "KERNELS", {**KERNELS, "flash_attention": changed})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,9 +9,8 @@ from typing import Any
 
 from explain.compile.cost import REGISTER_BYTES, WARP
 from explain.experiment import Experiment, ParameterError
-from explain.gpus import GPUS, Gpu
-from explain.records import plans
-from kernels.catalog import KERNELS, TAUGHT
+from explain.gpus import Gpu
+from kernels.catalog import KERNELS
 from kernels.parameters import ITEM_BYTES, WHOLE_ROW_TILE, Value, next_power_of_two
 
 SIDES = (16, 32, 64, 128)
@@ -136,38 +134,6 @@ FORWARD = tuple(
     if entry.kind == "taught" and entry.family == "attention" and not (entry.gradient or entry.shares_keys)
 )
 """The kernels of attention's forward pass with a tile of queries and a tile of keys."""
-CAPABILITIES = tuple(sorted({gpu.compute_capability for gpu in GPUS.values()}, reverse=True))
-
-
-def recorded_grid() -> tuple[tuple[Experiment, int], ...]:
-    """The tiles and compute capabilities with shipped costs, each once: of FlashAttention many, of each kernel the one
-    that the tile-cost page opens on, and of the taught kernels those that it compares with that one: for Hopper, and
-    of attention's forward kernels and of those without a matmul, which compile fast, for every GPU.
-    """
-    found: list[tuple[Experiment, int]] = []
-    for block_m, block_n in itertools.product(SIDES, SIDES):
-        found += [(tile(block_m, block_n), capability) for capability in CAPABILITIES]
-        found += [(tile(block_m, block_n, head_dim=128), 90), (tile(block_m, block_n, head_dim=32, dtype="fp32"), 90)]
-    found += [(experiment, 90) for pair in MASKED for experiment in pair]
-    others = [compiled_as(name, opening(name)) for name, entry in KERNELS.items() if entry.steppable]
-    beside = [tile for one in others if one.kernel in TAUGHT for tile in compared(one)]
-    fast = [one for one in beside if one.kernel in FORWARD or one.entry.family in ("softmax", "vector")]
-    found += itertools.product([*others, *fast], CAPABILITIES)
-    found += [(one, 90) for one in beside]
-    found.append((plans.sizes("flash_attention")[0], 90))  # the run that Measurements shows each source of
-    return tuple(dict.fromkeys(found))
-
-
-def listed() -> tuple[tuple[Experiment, int], ...]:
-    """The tiles and compute capabilities with shipped instructions, each once."""
-    own = compiled_as("flash_attention", opening("flash_attention"))
-    found = [(own, capability) for capability in CAPABILITIES]
-    found += [(own.with_(block_m=block_m, block_n=block_n), 90) for block_m, block_n in COMPARED]
-    found += [(experiment, 90) for pair in MASKED for experiment in pair]
-    found += [(compiled_as(name, opening(name)), 90) for name in TAUGHT]
-    backward = "flash_attention_backward"  # where the instructions change most with the tile: registers spill
-    found += [(one, 90) for one in compared(compiled_as(backward, opening(backward)))]
-    return tuple(dict.fromkeys(found))
 
 
 def parts(p: Mapping[str, Any]) -> list[Part]:

@@ -1,4 +1,4 @@
-"""The two runs of the page: chosen from the ready pairs or one by one, and their titles."""
+"""The two runs of the page: chosen from the ready pairs or one by one."""
 
 from __future__ import annotations
 
@@ -47,23 +47,6 @@ def _side(prefix: str, start: Experiment) -> Experiment:
     presets = controls.ATTENTION_PRESETS if KERNELS[kernel].family == "attention" else controls.ROW_PRESETS
     with more:
         return controls.controls(pairs.opening(kernel), pairs.controls_of(kernel), presets, prefix=prefix, a_row=2)
-
-
-def titles(experiments: Sequence[Experiment]) -> list[str]:
-    """Each run's title: its kernel's, plus the controls that differ if both run the same kernel."""
-    left, right = experiments
-    names = [experiment.entry.title for experiment in experiments]
-    if left.kernel != right.kernel:
-        return names
-    settings = [{"inputs": one.inputs, "seed": one.seed, **one.values} for one in experiments]
-    told = [name for name in settings[0] if settings[0][name] != settings[1][name]]
-    if not told:
-        return names
-    labels = [controls.labels_of(left.kernel).get(name, name).split(",")[0] for name in told]
-    called = [label[0].lower() + label[1:] for label in labels]
-    values = [[str(setting[name]).replace("_", " ") for name in told] for setting in settings]
-    said = [", ".join(map(" ".join, zip(called, own, strict=True))) for own in values]
-    return [f"{title}, {words}" for title, words in zip(names, said, strict=True)]
 
 
 @repeated

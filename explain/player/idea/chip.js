@@ -13,8 +13,10 @@ const BARS_EM = 2.6, BARS_SHARE = 0.03, STATE_EM = 4.8;    // a column of m, α 
 const LEAST_BAR_PX = 2;
 export const MOST_FIGURES = 6;                                    // rows of state with numbers; more are bars
 const STATE_DIGITS = 4;
+const WRITTEN_AS_ZERO = /^−?0(\.0+)?$/;
 export const ROW_DIGITS = [STATE_DIGITS, 3, 2];            // of a row's numbers: the most that have room
 const CHIP_FIGURES_SHARE = 0.84, DIGITS_COUNT = 4;         // of a cell's width; how much it counts that they fit
+const STATE_GAP_PX = 4, BOLD = 1.08;                       // beside a number of state; its letters are wider
 const DEEPEST = 6;                                         // in cells: the least room for the head's dimensions
 const WIDEST = 2.2;                                        // a cell's width by its height, to fill the chip
 const TIGHT = { named: 1.7, apart: 0.25, widest: 3.5 };    // the same for lines of several rows
@@ -166,15 +168,27 @@ function inLines(columns, symbols, em, box, { u, wide, named }) {
   return { places, bottom, named, lines: line, fits: fits && bottom <= box.y + box.height + ROUNDING_PX };
 }
 
-/** The format of all numbers in a picture of these items: whole numbers, or the same decimals in each. */
-export function figureOf(items, digits = STATE_DIGITS) {
-  const shown = items.filter(({ now, rows, state }) => now && (!state || rows <= MOST_FIGURES));
+/** The format of the numbers in all matrices of a picture: whole numbers, or the same decimals in each. */
+export function figureOf(items, digits = ROW_DIGITS[0]) {
+  const shown = items.filter(({ now, state }) => now && !state);
   const all = shown.flatMap(({ now }) => Array.from(now)).filter(Number.isFinite);
   return all.every(Number.isInteger) ? Object.assign((x) => number(x, true), { whole: true }) : mixed(all, digits);
 }
 
+/** The formats of a column of state, best first: one number as in captions; several with the same decimals. */
+function stateFigures({ now, rows }) {
+  const all = Array.from(now), finite = all.filter(Number.isFinite);
+  return [rows === 1 ? (x) => number(x) : mixed(finite, STATE_DIGITS), briefest(finite)];
+}
+
+/** Whether most numbers of a matrix are not 0 and would be written as 0.0. */
+const areLost = (now, texts) => {
+  const written = Array.from(now, (x, i) => (x ? WRITTEN_AS_ZERO.test(texts[i]) : null)).filter((lost) => lost !== null);
+  return written.filter(Boolean).length * 2 > written.length;
+};
+
 /** The figures of a placed matrix, {texts, size}: as all others by `figure`, else where that has no room as short as
- * they can be; null where these have none. The size is at most `limit`. */
+ * they can be; null where these have none, or would tell little but zeros. The size is at most `limit`. */
 function figuresOf(ctx, palette, { item, width, height }, figure, limit = palette.size * 2) {
   const [high, wide] = sides(item);
   const cw = width / wide, ch = height / high, least = Math.max(SMALLEST_FIGURE_PX, palette.smallest);
@@ -182,10 +196,11 @@ function figuresOf(ctx, palette, { item, width, height }, figure, limit = palett
   const sized = (told, room) => {
     const texts = Array.from(item.now, told);
     const tall = Math.max(ch * 0.7, Math.min(palette.smallest, ch));
-    const size = Math.min(limit, tall, room / figureEms(ctx, texts, palette.font));
+    const size = areLost(item.now, texts) ? 0 : Math.min(limit, tall, room / figureEms(ctx, texts, palette.font));
     return { texts, short: told !== usual, size };
   };
-  const usual = item.whole ? (v) => number(v, true) : figure, own = sized(usual, cw * CHIP_FIGURES_SHARE);
+  const isOne = high * wide === 1;                         // one number is written as in captions
+  const usual = item.whole || isOne ? (v) => number(v, item.whole) : figure, own = sized(usual, cw * CHIP_FIGURES_SHARE);
   if (own.size >= least) return own;
   const brief = sized(briefest(Array.from(item.now)), cw - BRIEF_GAP_PX);
   return brief.size >= least ? brief : null;
@@ -261,7 +276,7 @@ export function wordPlace(ctx, palette, { item, x, y, width, u }) {
 }
 
 /** A number for each row: as figures where there are few, with the one before it, else as bars. */
-function paintState(ctx, palette, { item, x, y, width, height, u }, { data, figure, old }) {
+function paintState(ctx, palette, { item, x, y, width, height, u }, { data, old }) {
   const { ink, fill } = palette.quantity[item.quantity] ?? { ink: palette.text, fill: palette.muted };
   ctx.fillStyle = palette.ground;
   ctx.fillRect(x, y, width, height);
@@ -269,9 +284,11 @@ function paintState(ctx, palette, { item, x, y, width, height, u }, { data, figu
     const style = { font: palette.font, align: "center" };
     const size = stateSize(palette, u, width);
     const before = Math.max(palette.smallest, size * 0.62);
+    const [best, brief] = stateFigures(item), room = width - STATE_GAP_PX;
+    const figure = widest(ctx, Array.from(item.now, best), size * BOLD, palette.font) <= room ? best : brief;
     item.now.forEach((v, r) => {
       const was = old && old[r] !== v && Number.isFinite(old[r]) ? `${figure(old[r])} →` : "";
-      const told = was && u >= size + before * 1.8 && widest(ctx, [was], before, palette.font) < width - 4;
+      const told = was && u >= size + before * 1.8 && widest(ctx, [was], before, palette.font) < room;
       const middle = y + (r + 0.5) * u, centre = x + width / 2;
       if (told) write(ctx, was, centre, middle - size * 0.75, { ...style, size: before, colour: palette.muted });
       write(ctx, figure(v), centre, middle + (told ? before * 0.45 : 0), { ...style, size, weight: 650,
@@ -288,7 +305,7 @@ function paintState(ctx, palette, { item, x, y, width, height, u }, { data, figu
     ctx.fillRect(x + width * from - (v < 0 && from > 0 ? long : 0), y + r * u + u * 0.12, long, u * 0.76);
     const size = Math.min(u * 0.9, width * 0.4);
     const told = wrong && size >= Math.max(SMALLEST_FIGURE_PX * 0.7, palette.smallest);
-    if (told) write(ctx, figure(v), x + width / 2, y + (r + 0.5) * u, { size, weight: 700, font: palette.font,
+    if (told) write(ctx, number(v), x + width / 2, y + (r + 0.5) * u, { size, weight: 700, font: palette.font,
       align: "center", colour: palette.ground });
   });
   if (zero > 0 && zero < 1) {

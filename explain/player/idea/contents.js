@@ -1,54 +1,77 @@
 // What lies in HBM: the numbers of the buffers that a launch only reads, found in what its lines load; and those that it
-// writes, found in the variables that its lines store.
+// writes, found in the variables that its lines store, and before that in what they load.
 
 import { isFloat } from "../trace.js";
 
 const LOADED = /^\s*\w+\s*=\s*tl\.load\(/;                 // a line that sets a variable to what it loads
 const PALE = 0.4;                                          // what the beat does not read
 
-/** Buffer → {values, cells: the known ones, name: the variable that they are loaded into} of a launch; a buffer that is
- * also written has none. */
-export function loadedContents({ story, buffers, launch }) {
-  const t = story.trace, out = new Map();
-  const { totals } = t.header.launches[launch];
+/** What a launch's lines load, in order: [{step, buffer, index, name: the variable that is set, data, cells: −1 for a
+ * masked lane}]. */
+function* loads({ story, buffers, launch }) {
+  const t = story.trace;
   for (const program of story.programs) {
     if (program.launch !== launch) continue;
     for (let step = program.first; step < program.end; step++) {
-      if (t.access_at[step + 1] - t.access_at[step] !== 1) continue;
       const at = t.access_at[step], index = t.access_buffer[at], buffer = buffers[index];
-      if (totals.written_bytes[index] || !buffer.drawn || !LOADED.test(story.text(step))) continue;
-      const { data: offsets } = t.value(t.access_value[at]);
+      if (t.access_at[step + 1] - at !== 1 || !buffer.drawn || !LOADED.test(story.text(step))) continue;
+      const [loaded] = story.changes(step), { data: offsets } = t.value(t.access_value[at]);
+      if (!loaded?.value.data || !isFloat(loaded.value.dtype) || loaded.value.data.length !== offsets.length) continue;
       const mask = t.access_mask[at] < 0 ? null : t.value(t.access_mask[at]).data;
       const cells = Array.from(offsets, (offset, i) => (mask && !mask[i] ? -1 : buffer.cellOf[offset]));
-      const size = buffer.width * buffer.height, had = out.get(buffer);
-      if (had && cells.every((cell) => cell < 0 || had.known[cell])) continue; // loaded before
-      const [loaded] = story.changes(step);
-      if (!loaded?.value.data || !isFloat(loaded.value.dtype) || loaded.value.data.length !== cells.length) continue;
-      if (!had) out.set(buffer, { values: new Float64Array(size), known: new Uint8Array(size), name: loaded.label });
-      const { values, known } = out.get(buffer);
-      cells.forEach((cell, i) => {
-        if (cell >= 0) (values[cell] = loaded.value.data[i]), (known[cell] = 1);
-      });
+      yield { step, buffer, index, name: loaded.label, data: loaded.value.data, cells };
     }
+  }
+}
+
+/** Buffer → {values, cells: the known ones, name: the variable that they are loaded into} of a launch; a buffer that is
+ * also written has none. */
+export function loadedContents(of) {
+  const out = new Map(), { totals } = of.story.trace.header.launches[of.launch];
+  for (const { buffer, index, name, data, cells } of loads(of)) {
+    if (totals.written_bytes[index]) continue;
+    const size = buffer.width * buffer.height;
+    if (!out.has(buffer)) out.set(buffer, { values: new Float64Array(size), known: new Uint8Array(size), name });
+    const { values, known } = out.get(buffer);
+    cells.forEach((cell, i) => {
+      if (cell >= 0) (values[cell] = data[i]), (known[cell] = 1);
+    });
   }
   for (const held of out.values()) held.cells = Array.from(held.known.keys()).filter((cell) => held.known[cell]);
   return out;
 }
 
-/** What a launch has written of a buffer up to a step. `stores`: [{step, cells, data}] in order; `values` is of all of
- * them, for the scale; `name` the variable that they store; `whole` whether its numbers are integers, such as columns. */
+/** What a buffer holds that a launch writes. `stores`: [{step, cells, data}] in order; `before`: cell → number, as far
+ * as the launch loads what was there; `values` is of all of them, for the scale; `name` the variable that they store;
+ * `whole` whether its numbers are integers, such as columns. */
 class Written {
   constructor(buffer, name, whole) {
     Object.assign(this, { name, whole, stores: [], size: buffer.width * buffer.height, next: 0, k: -1 });
+    this.before = new Map();
+    this.firstStored = new Map();                          // cell → step
+  }
+
+  addStored(store) {
+    this.stores.push(store);
+    for (const cell of store.cells) if (!this.firstStored.has(cell)) this.firstStored.set(cell, store.step);
   }
 
   get values() {
-    return this.stores.flatMap(({ data }) => [...data]);
+    return [...this.before.values(), ...this.stores.flatMap(({ data }) => [...data])];
+  }
+
+  /** What a step loads, where no store came before it. */
+  addLoaded({ step, cells, data }) {
+    const isAsBefore = (cell) => cell >= 0 && !(this.firstStored.get(cell) < step);
+    cells.forEach((cell, i) => isAsBefore(cell) && this.before.set(cell, data[i]));
   }
 
   /** {values, cells: the known ones} after step k. */
   upTo(k) {
-    if (k < this.k || !this.held) Object.assign(this, { held: new Float64Array(this.size), known: new Set(), next: 0 });
+    if (k < this.k || !this.held) {
+      Object.assign(this, { held: new Float64Array(this.size), known: new Set(this.before.keys()), next: 0 });
+      for (const [cell, value] of this.before) this.held[cell] = value;
+    }
     for (this.k = k; this.next < this.stores.length && this.stores[this.next].step <= k; this.next++) {
       const { cells, data } = this.stores[this.next];
       cells.forEach((cell, i) => cell >= 0 && ((this.held[cell] = data[i]), this.known.add(cell)));
@@ -58,7 +81,8 @@ class Written {
 }
 
 /** Buffer → Written of a launch; none of a buffer that gets more than the numbers of one variable. */
-export function writtenContents({ story, scenes, buffers, launch }) {
+export function writtenContents(of) {
+  const { story, scenes, buffers, launch } = of;
   const t = story.trace, out = new Map(), unknown = new Set();
   for (const program of story.programs) {
     if (program.launch !== launch) continue;
@@ -77,11 +101,12 @@ export function writtenContents({ story, scenes, buffers, launch }) {
         if (!had) out.set(buffer, new Written(buffer, name, !isFloat(value.dtype)));
         const mask = t.access_mask[at] < 0 ? null : t.value(t.access_mask[at]).data;
         const cells = Array.from(offsets, (offset, j) => (mask && !mask[j] ? -1 : buffer.cellOf[offset]));
-        out.get(buffer).stores.push({ step, cells, data: value.data });
+        out.get(buffer).addStored({ step, cells, data: value.data });
       });
     }
   }
   for (const buffer of unknown) out.delete(buffer);
+  for (const load of loads(of)) out.get(load.buffer)?.addLoaded(load);
   return out;
 }
 

@@ -74,7 +74,6 @@ export class IdeaPanel extends Panel {
 
   /** Writes what takes room from the picture, so that it is drawn once, at the size that it keeps. */
   makeRoom() {
-    this.figures = { figure: figureOf(this.items) };
     this.writeStrip();
     this.writeNumbers();
     this.surface.measure();
@@ -401,7 +400,7 @@ export class IdeaPanel extends Panel {
   traffic() {
     const { lane: { marks } } = this;
     const moved = this.story.traffic(this.scene.k);
-    return ["read", "written"].map((way, i) => `${marks?.moved[i] ? "≠ " : ""}${bytes(moved[i])} ${way}`);
+    return ["read", "written"].map((way, i) => `${bytes(moved[i])} ${way}${marks?.moved[i] ? " ≠" : ""}`);
   }
 
   markRow(ctx) {
@@ -506,15 +505,14 @@ export class IdeaPanel extends Panel {
 
   /** The followed row's m, α and ℓ, and what this beat makes of them. */
   writeNumbers() {
-    const { lane, numbers, scene, figures: { figure } } = this;
+    const { lane, numbers, scene } = this;
     const { row, rows } = lane.at;
     const of = (data) => (data?.length === rows ? data[row] : data?.length === 1 ? data[0] : undefined);
     const states = scene.columns.filter(({ state }) => state).map(({ main }) => main);
     const lines = states.map((item) => {
-      const told = item.rows > MOST_FIGURES ? (x) => number(x) : figure; // where bars stand for them, as in captions
       const now = item.here ? of(item.now) : undefined, old = of(this.before(item));
       const changed = old !== undefined && !Object.is(old, now) && Number.isFinite(old);
-      return { item, text: now === undefined ? "–" : told(now), old: changed ? `${told(old)} → ` : "" };
+      return { item, text: now === undefined ? "–" : number(now), old: changed ? `${number(old)} → ` : "" };
     });
     const name = rows > 1 || this.view.row_labels ? lane.label("row", row) : "";
     const key = [name, ...lines.map(({ item, text, old }) => `${item.symbol}${old}${text}`)].join("|");

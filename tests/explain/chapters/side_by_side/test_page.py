@@ -10,12 +10,12 @@ from streamlit.testing.v1 import AppTest
 
 from explain import tours
 from explain.chapters.side_by_side import pairs as side_by_side
-from explain.chapters.side_by_side import view
 from explain.chapters.side_by_side.pairs import PAIRS
 from explain.experiment import Experiment
 from explain.figures.numbers import count, ratio
 from explain.trace.model import Trace
 from explain.ui.controls import LABELS
+from explain.ui.titles import titles
 from kernels.catalog import TAUGHT
 from tests.pages import page
 
@@ -68,7 +68,7 @@ def test_the_sides_do_not_touch_each_other(shown):
     left, right = seen[-1]
     assert (left.values["block_n"], left.values["causal"]) == (4, False)
     assert (right.values["block_n"], right.values["causal"]) == (16, True)
-    assert view.titles([left, right]) == [
+    assert titles([left, right]) == [
         "FlashAttention-2 forward, causal False, key tile 4",
         "FlashAttention-2 forward, causal True, key tile 16",
     ]

@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from explain import lessons, recordings
 from explain.beats import beats, step_of
+from explain.chapters.side_by_side.pairs import PAIRS
 from explain.chapters.what_breaks.divergence import compared
 from explain.experiment import Experiment
 from explain.figures.numbers import fixed, number
@@ -82,6 +83,20 @@ WALK = """() => {
         .map((term) => term.textContent),
     }))});
     press("ArrowRight");
+  }
+  return seen;
+}"""
+
+
+# Goes through all beats of two runs, and reads what is said to differ at each.
+SAID_TO_DIFFER = """() => {
+  const root = [...document.querySelectorAll("*")].find((e) => e.shadowRoot?.querySelector(".player")).shadowRoot;
+  const player = root.querySelector(".player"), seen = [];
+  const press = (key) => player.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, composed: true}));
+  press("Home");
+  for (let before = -1; before !== player.dataset.step && seen.length < 2000; press("ArrowRight")) {
+    before = player.dataset.step;
+    seen.push(player.querySelector(".difference .now").textContent);
   }
   return seen;
 }"""
@@ -271,6 +286,38 @@ def test_two_runs_show_the_same_beat_or_one_waits(opened, pair):
     for i, experiment in enumerate(pair):
         own = {beat.kind for beat in beats(run_of(experiment).trace.trace, experiment.entry.roles)}
         assert own == {one["lanes"][i]["kind"] for one in seen}
+
+
+@pytest.mark.parametrize(
+    ("exhibit", "event"), [("finite_start", "first set of m_i"), ("zero_for_minus_inf", "first drop")]
+)
+def test_what_a_wrong_kernel_keeps_for_its_next_tile_is_marked(opened, exhibit, event):
+    pair = compared(EXHIBITS[exhibit])
+    page = opened(*pair, step=step_of(run_of(pair[0]).trace.trace, pair[0].entry.roles, event))
+    expect(page.locator(".difference .now")).to_contain_text("m in 16 rows")
+
+
+@pytest.mark.parametrize("exhibit", ["acc_not_rescaled", "inf_minus_inf"])
+def test_the_wrong_output_is_marked_when_it_is_written(opened, exhibit):
+    page = opened(*compared(EXHIBITS[exhibit]))
+    player(page).press("End")
+    expect(page.locator(".difference .now")).to_contain_text("O in 256 elements")
+
+
+@pytest.mark.parametrize("name", ["Loop order", "Two tile sizes"])
+def test_two_right_kernels_never_differ(opened, name):
+    (pair,) = (pair for pair in PAIRS if pair.name == name)
+    marked = opened(pair.left, pair.right).evaluate(SAID_TO_DIFFER)
+    assert marked
+    assert not [one for one in marked if one]
+
+
+def test_a_merge_finds_the_pairs_of_all_tiles_in_hbm(opened):
+    trace = run_of(lessons.MERGED).trace.trace
+    page = opened(lessons.MERGED, step=step_of(trace, lessons.MERGED.entry.roles, "first merge"))
+    words = page.locator(".idea canvas").evaluate("canvas => wordsOf(canvas)")
+    first = [float(np.ravel(numbers(value))[0]) for _, value in trace.history("m_i")[:4]]
+    assert {fixed(one, 3) for one in first} <= {*words}
 
 
 def test_a_tile_that_both_runs_have_is_as_large_in_both(opened):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from explain.difference.evaluate import callee, evaluate
 from explain.difference.evidence import Evidence, replaced
 from explain.difference.replay import value_of
+from explain.figures.labels import listed
 from explain.figures.numbers import number
 
 Edits = Iterator[tuple[ast.expr, str]]
@@ -320,7 +321,7 @@ def _not_rescaled(expression: ast.expr, evidence: Evidence) -> Edits:
 
     edited = Without().visit(copy.deepcopy(expression))
     if len(lost) > 1:
-        yield edited, f"not rescaled: the factors {' and '.join(evidence.said(factor) for factor in lost)} are missing"
+        yield edited, f"not rescaled: the factors {listed([evidence.said(factor) for factor in lost])} are missing"
 
 
 def _another_value(expression: ast.expr, evidence: Evidence) -> tuple[str, str] | None:

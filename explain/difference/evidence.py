@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from explain.difference.evaluate import PROGRAM, callee, evaluate
 from explain.difference.replay import Event, Replay, Site, names_in, value_of
+from explain.figures.labels import listed
 
 TRIED = 12
 
@@ -54,8 +55,11 @@ class Evidence:
         if isinstance(inner, ast.Name | ast.Constant):
             return f"{the}`{self.own(inner)}`"
         variables = [f"`{self.names.get(name, name)}`" for name in names_in(inner) if name not in ("tl", "float")]
-        listed = " and ".join(filter(None, [", ".join(variables[:-1]), *variables[-1:]]))
-        return f"a {noun or 'term'} {joined} {listed}" if variables else f"a {noun or 'call'} of `{callee(inner)}`"
+        return (
+            f"a {noun or 'term'} {joined} {listed(variables)}"
+            if variables
+            else f"a {noun or 'call'} of `{callee(inner)}`"
+        )
 
     def named(self, node: ast.expr) -> bool:
         """Whether a part of A's code can be said: where A is secret, only if B has its variables too."""

@@ -15,7 +15,7 @@ from explain.chapters.flash_attention.visits import Visits
 from explain.chapters.sweeps.analysis import crossing
 from explain.compile.cost import REGISTER_BYTES, REGISTER_UNIT, WARP, Cost, LaunchCost, allocated, occupancy, too_large
 from explain.experiment import Experiment
-from explain.figures.labels import spread, text_width, wrapped
+from explain.figures.labels import listed, spread, text_width, wrapped
 from explain.figures.numbers import capacity as bytes_on_chip
 from explain.figures.numbers import count as counted
 from explain.figures.numbers import duration, moved, percent, ratio
@@ -143,7 +143,7 @@ def _rim(y: float) -> list[str]:
 def verdict(cost: Cost, gpu: Gpu) -> str:
     """Whether the tile runs on the GPU, in bold, what limits its programs, and whether it spills, as Markdown."""
     spilling = [f"`{launch.kernel}`" for launch in cost.launches if launch.spill_store_bytes]
-    where = f" in {' and '.join(spilling)}" if len(cost.launches) > 1 else ""
+    where = f" in {listed(spilling)}" if len(cost.launches) > 1 else ""
     spilled = f"Registers spill{where}." if spilling else "Nothing spills."
     title = KERNELS[cost.kernel].title if len(cost.launches) == 1 and cost.kernel in KERNELS else ""
     if refused := " ".join(filter(None, (too_large(launch, gpu, title) for launch in cost.launches))):

@@ -12,7 +12,7 @@ from pathlib import Path
 from explain.difference.compare import Difference
 from explain.experiment import Experiment
 from explain.figures import svg, tables
-from explain.figures.labels import text_width
+from explain.figures.labels import listed, text_width
 from explain.figures.numbers import count, number
 from explain.figures.palette import css
 from explain.puzzles.command import never_stored, values
@@ -205,7 +205,7 @@ def _place(launch: Launch, program: Sequence[int]) -> str:
     if launch.programs == 1:
         return "One program computes all of this small example. Filled: what it touches."
     axes = [axis for axis, side in enumerate(launch.grid) if side > 1]
-    named = " and ".join(f"`tl.program_id({axis})` = {program[axis]}" for axis in axes)
+    named = listed([f"`tl.program_id({axis})` = {program[axis]}" for axis in axes])
     return f"This launch runs your kernel {count(launch.programs)} times. Filled: the program with {named}."
 
 

@@ -7,5 +7,6 @@ export const MERGE = {
   of: ["other_max"],
   columns: [numbered("running_max"), numbered("running_sum"), numbered("other_max"), numbered("other_sum"),
     numbered("rescale"), numbered("other_rescale"), tiles(["other_output"]), tiles(["output", "accumulator"])],
-  words: (sets) => (sets("other_output") ? { other_max: "lse of the part", other_rescale: "weight of the part" } : {}),
+  words: (sets) => (sets("other_output") ? { other_max: "lse of the part", other_rescale: "weight of the part" }
+    : { other_max: "other max", other_sum: "other sum", other_rescale: "its factor" }),
 };

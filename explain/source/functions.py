@@ -77,10 +77,16 @@ def defining(module: str, function: str) -> str:
 
 
 @functools.cache
-def stored(module: str, function: str) -> tuple[str, ...]:
-    """The buffers that a kernel writes to, in the text's order: ("dk", "dv") for stores at `dk_ptr + …`."""
+def function_found(module: str, function: str) -> str:
+    """The text of a function that `module` has or imports from this project. Raises LookupError if there is none."""
+    return function_source(defining(module, function), function)
+
+
+@functools.cache
+def stored(source: str) -> tuple[str, ...]:
+    """The buffers that a kernel's text writes to, in its order: ("dk", "dv") for stores at `dk_ptr + …`."""
     found: dict[str, None] = {}
-    for call in ast.walk(ast.parse(function_source(module, function))):
+    for call in ast.walk(ast.parse(source)):
         if isinstance(call, ast.Call) and ast.unparse(call.func) in ("tl.store", "tl.atomic_add"):
             names = (node.id for node in ast.walk(call.args[0]) if isinstance(node, ast.Name))
             found |= dict.fromkeys(re.sub(r"_ptrs?$", "", name) for name in names if re.search(r"_ptrs?$", name))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from explain.figures import numbers
-from explain.figures.tables import Column, markdown, plain
+from explain.figures.tables import Column, buttons, markdown, plain
 
 COLUMNS = ("kernel", Column("time", numbers.duration), Column("count"))
 
@@ -32,3 +32,11 @@ def test_no_rows_are_no_table_and_a_row_of_another_length_is_refused():
 
 def test_words_of_a_file_have_no_markup():
     assert plain("a | **b**\n<i>") == "a &#124; &#42;&#42;b&#42;&#42; &#60;i&#62;"
+
+
+def test_a_press_on_a_row_chooses_it():
+    table = buttons(["side", Column("time")], [("a", "64", "Choose 64", ["1 s"]), ("b", "8", "Choose 8", ["2 s"])], "b")
+    assert "<th>side</th><th class=n>time</th>" in table
+    assert '<tr data-press="a"><th><button data-press="a" aria-pressed="false" aria-label="Choose 64">64<' in table
+    assert '<tr data-press="b" class=on><th><button data-press="b" aria-pressed="true"' in table
+    assert table.count("<td class=n>") == 2

@@ -14,7 +14,7 @@ from explain.figures.labels import text_width
 from explain.figures.numbers import percent, ratio
 from explain.figures.palette import css
 from explain.figures.svg import button, line, picture, rect, text
-from explain.figures.tables import Column, markdown
+from explain.figures.tables import Column, buttons, markdown
 from explain.gpus import Gpu
 from explain.kept import kept
 from kernels.traffic import Term, Traffic
@@ -318,21 +318,14 @@ def terms_table(traffic: Traffic, traced: Traced | None, small: Traffic, chosen:
         way = "written" if term.written else "read"
         times = f" × {term.times:,}" if term.times > 1 else ""
         counted = f"{seen[key]:,}" if seen[key] is not None else "–"
-        rows.append(
-            f'<tr data-press="{key}"{" class=on" if key == chosen else ""}><th><button data-press="{key}" '
-            f'aria-pressed="{str(key == chosen).lower()}" '
-            f'aria-label="{"Stores" if term.written else "Loads"} of '
-            f'{term.buffer}">{html.escape(term.buffer)}</button></th><td>{way}</td>'
-            f"<td class=n>{term.elements:,}{times} × {term.item_bytes} B</td><td class=n>{term.bytes:,}</td><td "
-            f"class=n>{counted}</td><td class=n>{in_player[key]:,}</td>"
-            f"<td>{html.escape(term.why)}</td></tr>"
-        )
-    head = (
-        "<tr><th>buffer</th><th>direction</th><th class=n>elements × times × size</th>"
-        f"<th class=n>{MARKS['formula']} formula, bytes</th><th class=n>{MARKS['traced']} trace, bytes</th>"
-        "<th class=n>in the player, bytes</th><th>why</th></tr>"
-    )
-    return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+        sizes = f"{term.elements:,}{times} × {term.item_bytes} B"
+        cells = (way, sizes, f"{term.bytes:,}", counted, f"{in_player[key]:,}", html.escape(term.why))
+        rows.append((key, html.escape(term.buffer), f"{'Stores' if term.written else 'Loads'} of {term.buffer}", cells))
+    heads = (
+        "buffer", "direction", Column("elements × times × size"), Column(f"{MARKS['formula']} formula, bytes"),
+        Column(f"{MARKS['traced']} trace, bytes"), Column("in the player, bytes"), "why",
+    )  # fmt: skip
+    return buttons(heads, rows, chosen)
 
 
 def terms_by_key(traffic: Traffic) -> dict[str, Term]:

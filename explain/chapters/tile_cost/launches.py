@@ -7,10 +7,11 @@ import re
 from explain.chapters.flash_attention.tiles import sides_of
 from explain.compile.cost import Cost, occupancy
 from explain.figures.labels import listed
+from explain.figures.tables import Column, buttons
 from explain.gpus import Gpu
 from explain.kept import kept
 from explain.source.equations import quantity
-from explain.source.functions import defining, function_source, stored
+from explain.source.functions import function_found, stored
 from kernels.catalog import KERNELS
 
 
@@ -18,7 +19,7 @@ def written(kernel: str, launched: str) -> list[str]:
     """What the function `launched` of a kernel writes: ["dK", "dV"]."""
     entry = KERNELS[kernel]
     own = entry.buffers.get(launched, {})
-    names = [own.get(name, name) for name in stored(defining(entry.module, launched), launched)]
+    names = [own.get(name, name) for name in stored(function_found(entry.module, launched))]
     return [quantity(name) for name in names]
 
 
@@ -42,8 +43,7 @@ def told(cost: Cost, at: int) -> str:
 
 def uses(kernel: str, launched: str, side: str) -> bool:
     """Whether the function `launched` of a kernel has this side of a tile."""
-    source = function_source(defining(KERNELS[kernel].module, launched), launched)
-    return re.search(rf"\b{side.upper()}\b", source) is not None
+    return re.search(rf"\b{side.upper()}\b", function_found(KERNELS[kernel].module, launched)) is not None
 
 
 @kept
@@ -54,15 +54,9 @@ def table(cost: Cost, chosen: int, gpu: Gpu) -> str:
         programs, number = occupancy(launch, gpu).programs, at + 1
         name = f"{number}. {', '.join(written(cost.kernel, launch.kernel))}"
         cells = (str(launch.registers), str(programs) if programs else "too large")
-        rows.append(
-            f'<tr data-press="{number}"{" class=on" * (at == chosen)}><th><button data-press="{number}" '
-            f'aria-pressed="{str(at == chosen).lower()}" aria-label="Choose launch {number}">{name}</button></th>'
-            f"{''.join(f'<td class=n>{cell}</td>' for cell in cells)}</tr>"
-        )
-    head = (
-        "<th>launch, by what it writes</th><th class=n>registers<br>per thread</th><th class=n>programs<br>per SM</th>"
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        rows.append((str(number), name, f"Choose launch {number}", cells))
+    heads = ("launch, by what it writes", Column("registers<br>per thread"), Column("programs<br>per SM"))
+    return buttons(heads, rows, str(chosen + 1))
 
 
 def opening(cost: Cost) -> int:
@@ -71,8 +65,7 @@ def opening(cost: Cost) -> int:
     """
 
     def size(at: int) -> tuple[int, int]:
-        name = cost.launches[at].kernel
-        source = function_source(defining(KERNELS[cost.kernel].module, name), name)
+        source = function_found(KERNELS[cost.kernel].module, cost.launches[at].kernel)
         return source.count("tl.dot("), len(source)
 
     return max(range(len(cost.launches)), key=size)

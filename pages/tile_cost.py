@@ -9,6 +9,8 @@ from explain.ui.gpu import gpu_choice
 with layout.chapter(__file__, goal="see what a tile takes of an SM, and how many programs fit."):
     gpu = gpu_choice()
     experiment = view.tile_choice()
-    view.introduce(experiment, gpu)
-view.tile_report(experiment, gpu)
-view.closing(experiment, gpu)
+    known = view.costs(experiment, gpu)
+    view.compiled_with(known.get(experiment))
+    view.introduce(experiment, known)
+view.tile_report(experiment, gpu, known)
+view.closing(experiment, gpu, known.get(experiment))

@@ -7,7 +7,6 @@ Standard library only.
 
 from __future__ import annotations
 
-import functools
 import gzip
 import json
 import re
@@ -17,6 +16,7 @@ from pathlib import PurePath
 from typing import Any
 
 from explain import data
+from explain.kept import kept
 
 _DATA = data(__file__)
 FILLS: Mapping[str, str] = _DATA["fills"]
@@ -42,9 +42,12 @@ class Instruction:
     lines: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Listing:
-    """One kernel: its source from `first_line` of its file, its PTX and SASS; `error` says why there is no SASS."""
+    """One kernel: its source from `first_line` of its file, its PTX and SASS; `error` says why there is no SASS.
+
+    It equals only itself: thousands of instructions are not compared to find what was computed from them.
+    """
 
     kernel: str
     first_line: int
@@ -73,7 +76,6 @@ def packed(listings: Sequence[Listing]) -> bytes:
     return gzip.compress(text.encode(), mtime=0)
 
 
-@functools.lru_cache(maxsize=16)
 def unpacked(data: bytes) -> tuple[Listing, ...]:
     """The listings in a file's bytes. Raises OSError, EOFError, ValueError, KeyError or TypeError for others."""
     return tuple(
@@ -88,8 +90,10 @@ def counts(code: Sequence[Instruction]) -> dict[str, int]:
     return {kind: found.count(kind) for kind in KINDS if kind != LABEL and kind in found}
 
 
-def loops(code: Sequence[Instruction]) -> list[tuple[Instruction, ...]]:
+@kept
+def loops(listing: Listing) -> list[tuple[Instruction, ...]]:
     """The loops of SASS that are in no other loop, in order: each from a label to the last branch back to it."""
+    code = listing.sass
     labels = {one.text.rstrip(":"): at for at, one in enumerate(code) if one.kind == LABEL}
     back = ((labels.get(target[1], at), at) for at, one in enumerate(code) if (target := _BRANCH.search(one.text)))
     spans: list[tuple[int, int]] = []
@@ -98,6 +102,12 @@ def loops(code: Sequence[Instruction]) -> list[tuple[Instruction, ...]]:
             spans.append((begin, end))
     bodies = (tuple(one for one in code[begin : end + 1] if one.kind != LABEL) for begin, end in spans)
     return [body for body in bodies if len(body) > 1]  # the code ends in a branch to itself
+
+
+@kept
+def in_loops(listing: Listing) -> tuple[Instruction, ...]:
+    """The SASS instructions in any loop."""
+    return tuple(one for body in loops(listing) for one in body)
 
 
 def _ptx(text: str, own: range, called: dict[tuple[str, int], set[int]]) -> Iterator[Instruction]:

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import json
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -43,7 +44,7 @@ NEVER_COMPILED = (
 )
 MOST_ANSWERS = 512
 MOST_WAITING = 32
-MOST_LISTINGS = 16
+MOST_LISTINGS = 64
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Compiler:
         self._pool = WorkerPool(spec, size=2)  # a long compilation leaves the other worker free
         self._jobs: Jobs[Cost] = Jobs(MOST_WAITING, MOST_ANSWERS)
         self._lock = threading.Lock()
-        self._listings: dict[str, bytes] = {}  # by key, packed
+        self._listings: dict[str, tuple[Listing, ...]] = {}  # by key
 
     def look(self, experiment: Experiment, capability: int) -> Answer | None:
         """What is known of this experiment for this compute capability; None if it was never compiled here."""
@@ -93,7 +94,7 @@ class Compiler:
         if cost := _recorded(experiment, capability):
             return Answer(cost, "recorded")
         try:
-            return Answer(made(Cost, json.loads(_cached(experiment, capability).read_text())), "compiled")
+            return Answer(_cost_in(_cached(experiment, capability)), "compiled")
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -101,15 +102,12 @@ class Compiler:
         """The instructions of each launch, recorded or compiled here; none if this tile was never compiled here."""
         key = key_of(experiment, capability)
         with self._lock:
-            kept = self._listings.get(key)
+            if known := self._listings.get(key):
+                return known
         recorded = [listing_path(experiment, capability)] if _recorded(experiment, capability) else []
-        places = (*recorded, _listing_beside(_cached(experiment, capability)))
-        for read in (lambda: kept, *(place.read_bytes for place in places)):
-            try:
-                if data := read():
-                    return unpacked(data)
-            except (OSError, EOFError, ValueError, KeyError, TypeError, IndexError):
-                continue
+        for place in (*recorded, _listing_beside(_cached(experiment, capability))):
+            with suppress(OSError, EOFError, ValueError, KeyError, TypeError, IndexError):
+                return _listings_in(place)
         return ()
 
     def cancel(self, experiment: Experiment, capability: int) -> None:
@@ -126,7 +124,7 @@ class Compiler:
             cost = made(Cost, self._pool.call(request, **call))
             instructions = listing.read_bytes()
         with self._lock:
-            self._listings[key_of(experiment, capability)] = instructions
+            self._listings[key_of(experiment, capability)] = unpacked(instructions)
             while len(self._listings) > MOST_LISTINGS:
                 self._listings.pop(next(iter(self._listings)))
         try:
@@ -153,6 +151,7 @@ def compiler() -> Compiler:
     return Compiler()
 
 
+@functools.lru_cache(maxsize=MOST_ANSWERS)
 def key_of(experiment: Experiment, capability: int) -> str:
     """What a compilation depends on: kernel, parameters and target, not the inputs' values."""
     return json.dumps([experiment.kernel, experiment.values, capability], sort_keys=True)
@@ -179,6 +178,16 @@ def _records() -> tuple[dict[str, str], dict[str, Cost]]:
     return record["code"], {
         json.dumps([cost.kernel, cost.parameters, cost.capability], sort_keys=True): cost for cost in costs
     }
+
+
+@functools.lru_cache(maxsize=MOST_ANSWERS)
+def _cost_in(file: Path) -> Cost:
+    return made(Cost, json.loads(file.read_text()))
+
+
+@functools.lru_cache(maxsize=MOST_LISTINGS)
+def _listings_in(file: Path) -> tuple[Listing, ...]:
+    return unpacked(file.read_bytes())
 
 
 def _cached(experiment: Experiment, capability: int) -> Path:

@@ -1,6 +1,6 @@
 // A kernel's lines beside the instructions that they became: choose a line and see its instructions, or an instruction
 // and see its line.
-// data: {first_line, chosen: {line}, lines: [[token, …], …], kinds: [{name, fill}],
+// data: {first_line, chosen: {line, at}, lines: [[token, …], …], kinds: [{name, fill}],
 // codes: [{name, about, instructions: [[text, kind, line, …], …]}]}, a token as the player has it.
 
 const element = (name, properties = {}, children = []) => {
@@ -156,5 +156,5 @@ export default function ({ data, parentElement }) {
   };
   draw();
   reveal(lines.querySelector(".chosen"));
-  reveal(rows.querySelector(".chosen"));
+  reveal(rows.children[data.chosen?.at]);
 }

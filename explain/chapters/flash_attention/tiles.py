@@ -10,6 +10,7 @@ from typing import Any
 from explain.compile.cost import REGISTER_BYTES, WARP
 from explain.experiment import Experiment, ParameterError
 from explain.gpus import Gpu
+from explain.kept import kept
 from kernels.catalog import KERNELS
 from kernels.parameters import ITEM_BYTES, WHOLE_ROW_TILE, Value, next_power_of_two
 
@@ -68,6 +69,7 @@ MASKED: tuple[tuple[Experiment, Experiment], ...] = tuple(
 """The timed tiles without and with the causal mask: two of the benchmark on Speed, and the sweep's."""
 
 
+@kept
 def settings(kernel: str) -> dict[str, tuple[Value, ...]]:
     """The parameters that change a kernel's compiled code (tile sides, dtype, …), with their allowed values."""
     allowed: dict[str, tuple[Value, ...]] = {}
@@ -111,6 +113,7 @@ def compiled_as(kernel: str, chosen: Mapping[str, Value]) -> Experiment:
     return Experiment.of(kernel, {**sizes, **chosen}, "normal")
 
 
+@kept
 def compared(experiment: Experiment) -> tuple[Experiment, ...]:
     """The tiles in the table of the tile-cost page: this one, and those that differ in their sides only."""
     own = {name: experiment.values[name] for name in settings(experiment.kernel)}

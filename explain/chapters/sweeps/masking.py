@@ -62,7 +62,7 @@ def _compiled(experiment: Experiment) -> Compiled | None:
     listings = compiler().listings(experiment, CAPABILITY)
     if not (answer and answer.cost and listings):
         return None
-    bodies = [one for one in loops(listings[0].sass) if any(inside.kind == "matmul" for inside in one)]
+    bodies = [one for one in loops(listings[0]) if any(inside.kind == "matmul" for inside in one)]
     return Compiled(experiment, answer.cost.launches[0], listings[0], max(bodies, key=len, default=()))
 
 

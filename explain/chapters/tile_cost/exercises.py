@@ -83,7 +83,7 @@ def _why_scores(shown: Shown) -> Why:
 
 def _kinds(shown: Shown) -> dict[str, int]:
     """The instructions in the launch's loop by kind; of several loops none."""
-    bodies = loops(shown.listing.sass) if shown.listing else []
+    bodies = loops(shown.listing) if shown.listing else []
     return counts(bodies[0]) if len(bodies) == 1 else {}
 
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from explain.chapters.flash_attention.tiles import sides_of
 from explain.chapters.tile_cost.times import Times
 from explain.compile.cost import REGISTER_BYTES, LaunchCost, Occupancy, allocated, occupancy
-from explain.compile.listing import FILLS, KINDS, LABEL, Instruction, Listing, counts, loops
+from explain.compile.listing import FILLS, KINDS, LABEL, Listing, counts, in_loops, loops
 from explain.experiment import Experiment
 from explain.figures.labels import widest
 from explain.figures.numbers import NONE, capacity, count, duration, moved, percent
 from explain.figures.palette import css, css_ink
 from explain.figures.svg import line, picture, rect, text
+from explain.figures.tables import Column, buttons
 from explain.gpus import Gpu
 from explain.kept import kept
 
@@ -30,6 +31,7 @@ OVER = 1.5
 """The most that is drawn of a program that is too large for a store, as a multiple of the store."""
 
 
+@kept
 def sm(launch: LaunchCost, gpu: Gpu, *, named: str = "", narrow: bool = False) -> str:
     """An SM as a box, and its programs in it, in two tints: the parts that each has of the register file, of the shared
     memory, of the places for warps and for programs. The stores are to scale; the one that is used up is the limit.
@@ -138,7 +140,7 @@ def _part(
 
 
 def _share(share: float) -> str:
-    """With a decimal if it is not 0: "12.5%", "100%"."""
+    """A share in percent, with one decimal unless that is 0: "12.5%", "100%"."""
     return percent(share, 0 if round(1000 * share) % 10 == 0 else 1)
 
 
@@ -154,10 +156,10 @@ def tiles_table(
         "programs<br>per SM", "registers<br>per thread", "spilled per thread,<br>stored + loaded",
         "shared memory<br>per program", *(["time of<br>one call"] if times else []),
     ]  # fmt: skip
+    keys = {one: "x".join(str(one.values[name]) for name in sides_of(one.kernel)) for one in known}
     rows = []
     for one, launch in known.items():
         sides, programs = sides_told(one), occupancy(launch, gpu).programs
-        key = "x".join(str(one.values[name]) for name in sides_of(one.kernel))
         cells = [
             str(programs) if programs else _alarming("too large"), str(launch.registers),
             _alarming(f"{count(launch.spill_store_bytes)} + {count(launch.spill_load_bytes)} B")
@@ -166,14 +168,9 @@ def tiles_table(
         ]  # fmt: skip
         if times:
             cells.append(duration(times.runs[one.key][1]) if one.key in times.runs else NONE)
-        rows.append(
-            f'<tr data-press="{key}"{" class=on" * (one == chosen)}><th><button data-press="{key}" '
-            f'aria-pressed="{str(one == chosen).lower()}" aria-label="Choose {sides}">{sides}</button></th>'
-            f"{''.join(f'<td class=n>{cell}</td>' for cell in cells)}</tr>"
-        )
-    head = "".join(f"<th class=n>{name}</th>" for name in heads)
+        rows.append((keys[one], sides, f"Choose {sides}", cells))
     what = " × ".join(name.upper() for name in sides_of(chosen.kernel))
-    return f"<table><thead><tr><th>{what}</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return buttons([what, *map(Column, heads)], rows, keys.get(chosen, ""))
 
 
 def sides_told(experiment: Experiment) -> str:
@@ -256,7 +253,7 @@ def grows(known: Mapping[Experiment, LaunchCost], gpu: Gpu) -> str:
     if len(tiles) == 1:
         return ""
     fit = _change([occupancy(cost, gpu).programs for cost in costs], "programs fit on an SM")
-    need = _change([cost.registers for cost in costs], "registers are needed per thread")
+    need = _change([cost.registers for cost in costs], "registers per thread")
     spilled = [sides_told(tile) for tile, cost in known.items() if cost.spill_store_bytes]
     spill = f" From {spilled[0]} on, **registers spill** to local memory." if len(spilled) > 1 else (
         f" With {spilled[0]}, **registers spill** to local memory." if spilled else ""
@@ -283,6 +280,7 @@ KIND, LONGEST, NARROW, ROW = 156.0, 470.0, 84.0, 26.0
 """The widths of a kind's name and of the longest bar, here and on a phone, and a bar's height with its gap."""
 
 
+@kept
 def kinds(listing: Listing, *, narrow: bool = False) -> str:
     """The launch's SASS by kind as bars in the listing's colours: full those in a loop, pale those that run once. PTX
     where there is no SASS. Every launch has its kinds in the same order, so that two of them can be compared.
@@ -290,10 +288,10 @@ def kinds(listing: Listing, *, narrow: bool = False) -> str:
     `narrow` is for a phone.
     """
     name, code = next(iter(listing.codes().items()))
-    number_of, repeated = counts(code), counts(in_loops(code))
+    number_of, repeated = counts(code), counts(in_loops(listing))
     found = [(kind, number_of[kind]) for kind in KINDS if kind in number_of]
     every, most, longest = sum(number_of.values()), max(number_of.values()), NARROW if narrow else LONGEST
-    inside = f", {count(sum(repeated.values()))} of them in {_loops_told(code)}" if repeated else ""
+    inside = f", {count(sum(repeated.values()))} of them in {_loops_told(listing)}" if repeated else ""
     parts = [text(0, 18, f"{count(every)} {name} instructions{inside}", bold=True)]
     for place, (kind, number) in enumerate(found, start=1):
         y, own = place * ROW, repeated.get(kind, 0)
@@ -309,30 +307,38 @@ def kinds(listing: Listing, *, narrow: bool = False) -> str:
     return picture(KIND + longest + 100, ROW * (len(found) + 1), label, parts, "60rem")
 
 
-def matmuls_told(listing: Listing) -> str:
-    """How the launch multiplies, in a sentence: for how many warps one instruction of the tensor cores works."""
+@kept
+def matmuls_told(listing: Listing, experiment: Experiment, gpu: Gpu) -> str:
+    """How the launch multiplies: for how many warps one matmul instruction works, or why there is none. Markdown."""
     multiplies = [one.text for one in listing.sass if one.kind == "matmul"]
     if not multiplies:
-        products = ": the products are float arithmetic" if "tl.dot(" in listing.source else ""
-        return f"None of them is a matmul{products}."
+        if "tl.dot(" not in listing.source:
+            return "None of them is a matmul."
+        none = "**None of them uses the tensor cores**: `tl.dot` becomes float arithmetic."
+        return f"{none} {_without_cores(experiment, gpu)}".rstrip()
     whole = any(re.search(r"\bHGMMA\b", text) for text in multiplies)  # wgmma, from Hopper on, for tiles of 64 rows
     return f"One matmul instruction multiplies small matrices, for {'four warps' if whole else 'one warp'} at once."
 
 
-def in_loops(code: Sequence[Instruction]) -> tuple[Instruction, ...]:
-    """The instructions in any loop."""
-    return tuple(one for body in loops(code) for one in body)
+def _without_cores(experiment: Experiment, gpu: Gpu) -> str:
+    """Why a dtype's matmuls do not use a GPU's tensor cores, in sentences."""
+    dtype = experiment.values.get("dtype")
+    if gpu.compute_capability < 80:
+        bf16 = " It has no bf16 arithmetic: each number becomes fp32 first." * (dtype == "bf16")
+        own = f"{gpu.compute_capability // 10}.{gpu.compute_capability % 10}"
+        return f"Triton uses those of compute capability 8.0 and higher. The {gpu.name} has {own}.{bf16}"
+    return "They have no fp32: they would round the inputs to TF32." if dtype == "fp32" else ""
 
 
-def _loops_told(code: Sequence[Instruction]) -> str:
+def _loops_told(listing: Listing) -> str:
     """ "the loop", "3 loops"."""
-    return "the loop" if len(loops(code)) == 1 else f"{len(loops(code))} loops"
+    number = len(loops(listing))
+    return "the loop" if number == 1 else f"{number} loops"
 
 
 def counted_told(listing: Listing) -> str:
     """How the bars' numbers are counted, in sentences of Markdown."""
-    code = next(iter(listing.codes().values()))
-    if not loops(code):
+    if not loops(listing):
         return "Each instruction is counted once. Counts are not times."
     return (
         "Each instruction is counted once. **Full colour**: in a loop, so it runs in every iteration. **Pale**: "
@@ -340,28 +346,30 @@ def counted_told(listing: Listing) -> str:
     )
 
 
+@kept
 def spilling(listing: Listing) -> tuple[int, int]:
     """How many of the instructions that spill are in a loop, and how many there are."""
-    return counts(in_loops(listing.sass)).get("spill", 0), counts(listing.sass).get("spill", 0)
+    return counts(in_loops(listing)).get("spill", 0), counts(listing.sass).get("spill", 0)
 
 
 def busiest(listing: Listing) -> tuple[int, int] | None:
     """The kernel's line with most SASS instructions of its own in its loops, and their number; of all SASS where there
     is no loop. None without SASS.
     """
-    code = in_loops(listing.sass) or listing.sass
+    code = in_loops(listing) or listing.sass
     found = Counter(one.lines[0] for one in code if one.kind != LABEL and len(one.lines) == 1)
     return found.most_common(1)[0] if found else None
 
 
+@kept
 def busiest_told(listing: Listing) -> str:
     """The kernel's line with most SASS instructions of its own, in a sentence of Markdown; "" without SASS."""
     if (found := busiest(listing)) is None:
         return ""
     line, most = found
-    repeated = in_loops(listing.sass)
+    repeated = in_loops(listing)
     every = sum(one.kind != LABEL for one in repeated or listing.sass)
     words = " ".join(listing.source.splitlines()[line - listing.first_line].partition("#")[0].split())
-    where = f"the {count(every)} in {_loops_told(listing.sass)}" if repeated else count(every)
+    where = f"the {count(every)} in {_loops_told(listing)}" if repeated else count(every)
     said = f"Of {where}, **{count(most)}** come from line {line}, more than from any other"
     return f"{said}: `{words}` (by the compiler's line table)."

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
 from explain.chapters.tile_cost.figures import busiest
-from explain.compile.listing import FILLS, Listing, rows
+from explain.compile.listing import FILLS, Listing, in_loops, rows
+from explain.kept import kept
 from explain.player.component import token_lines
 
 _LOOK = Path(__file__).parents[2] / "look"
@@ -32,16 +33,29 @@ _COMPONENT = st.components.v2.component(
 def listing(one: Listing, key: str) -> None:
     """The kernel's lines on the left, PTX or SASS on the right; a line chosen on one side is shown on the other.
 
-    At first it is the line with most instructions.
+    It opens at the line with most instructions, and at the first of these in a loop.
     """
-    codes = [{"name": name, "about": _ABOUT[name], "instructions": rows(code)} for name, code in one.codes().items()]
-    kinds = [{"name": kind, "fill": fill} for kind, fill in FILLS.items()]
-    line, _ = busiest(one) or (None, 0)
-    chosen = {"line": line} if line else None
-    source = {"first_line": one.first_line, "lines": _lines(one.source)}
-    _COMPONENT(key=key, data={**source, "kinds": kinds, "codes": codes, "chosen": chosen})
+    _COMPONENT(key=key, data=shown(one))
 
 
-@lru_cache(maxsize=64)
-def _lines(source: str) -> list[list[str | tuple[str, str]]]:
-    return [list(line) for line in token_lines(source)]
+@kept
+def shown(one: Listing) -> dict[str, Any]:
+    """What the component gets: lines, instructions, kinds, and what it opens at."""
+    return {
+        "first_line": one.first_line,
+        "lines": [list(line) for line in token_lines(one.source)],
+        "codes": [
+            {"name": name, "about": _ABOUT[name], "instructions": rows(code)} for name, code in one.codes().items()
+        ],
+        "kinds": [{"name": kind, "fill": fill} for kind, fill in FILLS.items()],
+        "chosen": _opening(one),
+    }
+
+
+def _opening(one: Listing) -> dict[str, int] | None:
+    """The busiest line, and where its first instruction in a loop is; None without SASS."""
+    if (found := busiest(one)) is None:
+        return None
+    line, _ = found
+    first = next(own for own in in_loops(one) or one.sass if own.lines == (line,))
+    return {"line": line, "at": next(at for at, own in enumerate(one.sass) if own is first)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
@@ -26,7 +26,7 @@ from explain.chapters.tile_cost.figures import (
 )  # fmt: skip
 from explain.chapters.tile_cost.listing_view import listing
 from explain.chapters.tile_cost.times import Times, recorded_times
-from explain.compile.cost import Cost, LaunchCost, reserved
+from explain.compile.cost import Cost, reserved
 from explain.compile.listing import Listing
 from explain.compile.service import Answer, compiler
 from explain.engine import has_triton
@@ -124,9 +124,15 @@ def _plain(value: Value) -> str:
     return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
 
 
-def introduce(experiment: Experiment, gpu: Gpu) -> None:
+def costs(experiment: Experiment, gpu: Gpu) -> dict[Experiment, Cost]:
+    """This tile and those that the page compares with it, as far as their cost is known."""
+    answers = {one: compiler().look(one, gpu.compute_capability) for one in tiles.compared(experiment)}
+    return {one: answer.cost for one, answer in answers.items() if answer and answer.cost}
+
+
+def introduce(experiment: Experiment, known: Iterable[Experiment]) -> None:
     """What a larger tile of this kernel brings and costs, and which of those with a known cost to try first."""
-    larger = [sides_told(one) for one in _known(experiment, gpu) if one != experiment and inside(experiment, one)]
+    larger = [sides_told(one) for one in known if one != experiment and inside(experiment, one)]
     sides = " × ".join(_SHORT[name] for name in tiles.sides_of(experiment.kernel))
     tried = (
         f" **Choose {sides} = {', then '.join(larger)}, and watch programs, registers and spills.**" if larger else ""
@@ -134,8 +140,16 @@ def introduce(experiment: Experiment, gpu: Gpu) -> None:
     layout.introduce(
         f"{_saved(experiment)} A larger tile needs more of an SM: fewer programs fit at once. If a thread runs out of "
         "registers, some of its values **spill** to local memory. With fewer programs, less of the waiting is hidden. "
-        f"Whether that costs time, only a measurement tells.{tried}"
+        f"Only a measurement tells whether that costs time.{tried}"
     )
+
+
+def compiled_with(cost: Cost | None) -> None:
+    """The warps and stages of the launch that the page shows, which the kernel's call sets."""
+    if cost is not None:
+        at = _launch(cost)
+        launch, where = cost.launches[at], f"launch {at + 1}" if len(cost.launches) > 1 else "the kernel's launch"
+        st.caption(f"Fixed in {where}: num_warps = {launch.num_warps}, num_stages = {launch.num_stages}.")
 
 
 def _saved(experiment: Experiment) -> str:
@@ -143,15 +157,18 @@ def _saved(experiment: Experiment) -> str:
     return LESS_OFTEN[experiment.entry.outer] if experiment.entry.base in tiles.FORWARD else ""
 
 
-def tile_report(experiment: Experiment, gpu: Gpu) -> None:
-    """A tile's compiled launches, occupancy and instructions; or the progress of the compilation."""
-    once_compiled(experiment, gpu, lambda answer: _tile_report(experiment, gpu, answer))
-    answer = compiler().look(experiment, gpu.compute_capability)
-    if answer is None or answer.cost is None:
-        tiles_beside(experiment, gpu, next(map(_launch, _costs(experiment, gpu).values()), 0))
+def tile_report(experiment: Experiment, gpu: Gpu, known: Mapping[Experiment, Cost]) -> None:
+    """A tile's compiled launches, occupancy and instructions, or the progress of the compilation; and the tiles whose
+    cost is `known`.
+    """
+    once_compiled(experiment, gpu, lambda answer: _tile_report(experiment, gpu, known, answer))
+    if experiment not in known:
+        tiles_beside(experiment, gpu, known, next(map(_launch, known.values()), 0))
 
 
-def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
+def _tile_report(
+    experiment: Experiment, gpu: Gpu, known: Mapping[Experiment, Cost], answer: Answer | None
+) -> None:  # fmt: skip
     if answer is None or answer.cost is None:
         layout.header(f"What the programs use of an SM of the {gpu.name}")
         layout.prose(_not_compiled(experiment, gpu, working=bool(answer and answer.working)))
@@ -159,11 +176,21 @@ def _tile_report(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> Non
     words, picture = layout.sides(f"What the programs use of an SM of the {gpu.name}")
     with words:
         at = _launch_choice(answer.cost, gpu)
-        _use_told(answer.cost, gpu, at, _listing(experiment, gpu, at))
+        launch, found = answer.cost.launches[at], _listing(experiment, gpu, at)
+        looped = spilling(found) if found and found.sass else None
+        own = replace(answer.cost, launches=(launch,))
+        layout.prose(
+            f"{figures.verdict(own, gpu)}\n\n{figures.registers_told(launch, gpu, looped)}\n\n"
+            "Shared memory belongs to a program as a whole. The first resource to run out sets how many programs "
+            "fit. **Occupancy** is the share of an SM's warp slots that these programs fill."
+        )
     with picture:
-        _use_drawn(answer, gpu, at, HEADS * (experiment.values.get("heads") == 1))
-    tiles_beside(experiment, gpu, at)
-    instructions(experiment, gpu, _listing(experiment, gpu, at), at)
+        named = launches.title(answer.cost, at)
+        drawing(*(sm(launch, gpu, named=named, narrow=narrow) for narrow in (False, True)))
+        _use_captions(gpu, source(answer) + HEADS * (experiment.values.get("heads") == 1))
+    if experiment in known:
+        tiles_beside(experiment, gpu, known, at)
+    instructions(experiment, gpu, found, at)
 
 
 def _launch_choice(cost: Cost, gpu: Gpu) -> int:
@@ -196,27 +223,12 @@ def _listing(experiment: Experiment, gpu: Gpu, at: int) -> Listing | None:
 
 
 @repeated
-def _use_told(cost: Cost, gpu: Gpu, at: int, known: Listing | None) -> None:
-    launch = cost.launches[at]
-    looped = spilling(known) if known and known.sass else None
-    own = replace(cost, launches=(launch,))
-    layout.prose(
-        f"{figures.verdict(own, gpu)}\n\n{figures.registers_told(launch, gpu, looped)}\n\n"
-        "Shared memory belongs to a program as a whole. The first resource to run out sets how many programs "
-        "fit. **Occupancy** is the share of an SM's warp slots that these programs fill."
-    )
-
-
-@repeated
-def _use_drawn(answer: Answer, gpu: Gpu, at: int, note: str) -> None:
-    assert answer.cost is not None
-    named = launches.title(answer.cost, at)
-    drawing(*(sm(answer.cost.launches[at], gpu, named=named, narrow=narrow) for narrow in (False, True)))
+def _use_captions(gpu: Gpu, whence: str) -> None:
     to_scale = "The two large bars are to one scale, in bytes."
     if kept := reserved(gpu):
         to_scale += f" Shared memory includes the {capacity(kept)} that CUDA keeps for each program."
     st.caption(to_scale)
-    st.caption(source(answer) + note)
+    st.caption(whence)
 
 
 def _not_compiled(experiment: Experiment, gpu: Gpu, *, working: bool) -> str:
@@ -263,7 +275,7 @@ def instructions(experiment: Experiment, gpu: Gpu, known: Listing | None, at: in
         layout.prose(
             "The compiler turns the kernel into instructions. **PTX** is what Triton writes. ptxas compiles it to "
             "**SASS**, and the GPU runs that."
-            + (f" {matmuls_told(known)}\n\n{busiest_told(known)}" if known and known.sass else "")
+            + (f" {matmuls_told(known, experiment, gpu)}\n\n{busiest_told(known)}" if known and known.sass else "")
         )
     if known is None:
         with picture:
@@ -285,24 +297,13 @@ def instructions(experiment: Experiment, gpu: Gpu, known: Listing | None, at: in
             layout.prose(READING)
 
 
-def _known(experiment: Experiment, gpu: Gpu, at: int = 0) -> dict[Experiment, LaunchCost]:
-    """The tiles that the page compares with this one, and what is known of the cost of their launch `at`."""
-    return {one: cost.launches[at] for one, cost in _costs(experiment, gpu).items()}
-
-
-def _costs(experiment: Experiment, gpu: Gpu) -> dict[Experiment, Cost]:
-    """The tiles that the page compares with this one, and what is known of their cost."""
-    answers = {one: compiler().look(one, gpu.compute_capability) for one in tiles.compared(experiment)}
-    return {one: answer.cost for one, answer in answers.items() if answer and answer.cost}
-
-
-def tiles_beside(experiment: Experiment, gpu: Gpu, at: int = 0) -> None:
+def tiles_beside(experiment: Experiment, gpu: Gpu, costs: Mapping[Experiment, Cost], at: int) -> None:
     """What other tiles of the kernel's launch `at` cost on the same GPU, and their recorded times: a press chooses one.
     Nothing where no other tile is compiled.
     """
-    known = _known(experiment, gpu, at)
-    several = any(len(cost.launches) > 1 for cost in _costs(experiment, gpu).values())
-    heading = f"Launch {at + 1} with other tiles" if several else "The same kernel with other tiles"
+    known = {one: cost.launches[at] for one, cost in costs.items()}
+    several = max((len(cost.launches) for cost in costs.values()), default=1)
+    heading = f"Launch {at + 1} with other tiles" if several > 1 else "The same kernel with other tiles"
     if not {*known} - {experiment}:
         if len(tiles.compared(experiment)) > 1:
             layout.header(heading)
@@ -319,24 +320,19 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, at: int = 0) -> None:
             layout.chapter_link("flash_attention", link, {"view": "Tile sizes"})
     with table:
         if times:
-            st.caption(f"Times of one call{_all_launches(experiment, gpu)}: {times.sizes}")
+            together = f", its {several} launches together" if several > 1 else ""
+            st.caption(f"Times of one call{together}: {times.sizes}")
         pressable(tiles_table(known, experiment, gpu, times), "tile")
         if times:
             untimed = f"{NONE}: not timed. " * any(one.key not in times.runs for one in known)
-            st.caption(untimed + _compiled_as(known, gpu, times))
+            st.caption(untimed + _compiled_as(costs, times))
             sourced(times.source)
 
 
-def _all_launches(experiment: Experiment, gpu: Gpu) -> str:
-    """That a call makes several launches, and how many; "" where it makes one."""
-    number = max(len(cost.launches) for cost in _costs(experiment, gpu).values())
-    return f", its {number} launches together" if number > 1 else ""
-
-
-def _compiled_as(known: Collection[Experiment], gpu: Gpu, times: Times) -> str:
+def _compiled_as(costs: Mapping[Experiment, Cost], times: Times) -> str:
     """Names the compiler and the number of heads: those of registers and spills, and those of the times."""
-    tritons = listed(sorted({cost.triton for cost in _costs(next(iter(known)), gpu).values()}))
-    heads = [next(iter(runs)).values.get("heads") for runs in (known, [run for run, _ in times.runs.values()])]
+    tritons = listed(sorted({cost.triton for cost in costs.values()}))
+    heads = [next(iter(runs)).values.get("heads") for runs in (costs, [run for run, _ in times.runs.values()])]
     compiled, timed = (f", {count(n)} head{'s' * (n != 1)}" if n else "" for n in heads)
     same = (tritons, compiled) == (times.triton, timed)
     return (
@@ -345,10 +341,9 @@ def _compiled_as(known: Collection[Experiment], gpu: Gpu, times: Times) -> str:
     )
 
 
-def closing(experiment: Experiment, gpu: Gpu) -> None:
-    """Things to try, a link to FlashAttention, sources."""
-    answer = compiler().look(experiment, gpu.compute_capability)
-    if answer is not None and (cost := answer.cost) is not None:
+def closing(experiment: Experiment, gpu: Gpu, cost: Cost | None) -> None:
+    """Things to try with a tile that is compiled; sources."""
+    if cost is not None:
         at = _launch(cost)
         number = at + 1 if len(cost.launches) > 1 else None
         shown = exercises.Shown(experiment, gpu, cost.launches[at], _listing(experiment, gpu, at), number)

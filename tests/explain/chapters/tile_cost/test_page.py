@@ -14,9 +14,10 @@ from explain.chapters.flash_attention import figures as flash
 from explain.chapters.flash_attention import tiles
 from explain.chapters.tile_cost import figures, launches, times, view
 from explain.compile import service
-from explain.compile.cost import occupancy
-from explain.compile.listing import FILLS, counts, loops
+from explain.compile.cost import LaunchCost, occupancy
+from explain.compile.listing import FILLS, counts, in_loops, loops
 from explain.compile.service import Answer
+from explain.experiment import Experiment
 from explain.figures.numbers import duration, moved
 from explain.figures.palette import css
 from explain.gpus import GPUS
@@ -35,6 +36,11 @@ def nothing_compiled_here(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
 
 
+def launch_of_each(tile: Experiment) -> dict[Experiment, LaunchCost]:
+    """The first launch of each tile that the page compares with this one."""
+    return {one: cost.launches[0] for one, cost in view.costs(tile, GPUS["H200"]).items()}
+
+
 def shown(test: AppTest) -> dict[str, Any]:
     """The data of the listing on the page."""
     (component,) = [one for one in test.get("bidi_component") if "first_line" in (one.proto.json or "")]
@@ -51,6 +57,10 @@ def test_it_opens_without_triton_on_a_recorded_tile_with_its_instructions(monkey
     number = data["chosen"]["line"]
     assert f"come from line {number}" in texts(test)
     assert "tl.exp(s" in lines[number - data["first_line"]]
+    (known,) = service.compiler().listings(tiles.tile(64, 64), 90)
+    opening = known.sass[data["chosen"]["at"]]  # the code opens in the loop too
+    assert opening.lines == (number,)
+    assert any(one is opening for one in in_loops(known))
     test = page("tile_cost", block_m="128", dtype="bf16")
     next(b for b in test.button if b.key == "compile tile").click().run()
     assert test.error
@@ -136,7 +146,7 @@ def test_recorded_times_are_of_one_problem_whichever_tile_is_chosen():
 @pytest.mark.parametrize("kernel", ["flash_attention", "flash_attention_v1", "attention_standard"])
 def test_what_a_larger_tile_brings_is_told_with_the_times_of_two_tiles(kernel):
     chosen, larger = (tiles.tile(block_m, 64, kernel=kernel) for block_m in (64, 128))
-    known = view._known(chosen, GPUS["H200"])
+    known = launch_of_each(chosen)
     found = times.recorded_times(known, registry.Entry("a", SHIPPED, registry.RECORDED))
     assert found
     (_, of_small), (after, of_large) = (found.runs[tile.key] for tile in (chosen, larger))
@@ -161,7 +171,7 @@ def test_what_a_larger_tile_brings_is_told_with_the_times_of_two_tiles(kernel):
 def test_the_invitation_names_larger_tiles_that_are_compiled(kernel):
     experiment = tiles.compiled_as(kernel, tiles.opening(kernel))
     said = texts(page("tile_cost", kernel=kernel))
-    known = view._known(experiment, GPUS["H200"])
+    known = launch_of_each(experiment)
     larger = [one for one in known if one != experiment and figures.inside(experiment, one)]
     assert ("**Choose " in said) == bool(larger)
     assert all(figures.sides_told(one) in said for one in larger)
@@ -180,16 +190,24 @@ def test_where_no_tile_is_larger_there_is_no_invitation_and_without_a_cost_the_t
 
 def test_only_a_kernel_with_a_dot_has_products():
     for kernel, products in (("vector_add", False), ("softmax_online", False), ("attention_standard", True)):
-        known = service.compiler().listings(tiles.compiled_as(kernel, tiles.opening(kernel)), 90)[0]
+        tile = tiles.compiled_as(kernel, tiles.opening(kernel))
+        known = service.compiler().listings(tile, 90)[0]
         sass = tuple(one for one in known.sass if one.kind != "matmul")
-        told = figures.matmuls_told(replace(known, sass=sass))
-        assert told.startswith("None of them is a matmul")
-        assert ("products" in told) == products
+        told = figures.matmuls_told(replace(known, sass=sass), tile, GPUS["H200"])
+        assert ("None of them is a matmul" in told) != products
+        assert ("None of them uses the tensor cores" in told) == products
 
 
 def test_a_matmul_instruction_works_for_four_warps_only_in_tiles_of_64_rows():
     for tile, warps in (((32, 32), "one warp"), ((64, 64), "four warps")):
-        assert warps in figures.matmuls_told(service.compiler().listings(tiles.tile(*tile), 90)[0])
+        (known,) = service.compiler().listings(tiles.tile(*tile), 90)
+        assert warps in figures.matmuls_told(known, tiles.tile(*tile), GPUS["H200"])
+
+
+def test_why_no_matmul_uses_the_tensor_cores_is_said():
+    (known,) = service.compiler().listings(tiles.tile(64, 64), 75)
+    for dtype, gpu, why in (("fp16", "T4", "has 7.5."), ("bf16", "T4", "no bf16"), ("fp32", "H200", "TF32")):
+        assert figures.matmuls_told(known, tiles.tile(64, 64, dtype=dtype), GPUS[gpu]).count(why) == 1
 
 
 def test_the_busiest_line_is_looked_for_in_the_loop():
@@ -197,7 +215,7 @@ def test_the_busiest_line_is_looked_for_in_the_loop():
         tiles.compiled_as("flash_attention_backward", tiles.opening("flash_attention_backward")), 90
     )[1]
     line, most = figures.busiest(known) or (0, 0)
-    repeated = figures.in_loops(known.sass)
+    repeated = in_loops(known)
     assert 0 < len(repeated) < len(known.sass)
     assert most == sum(one.lines == (line,) for one in repeated)
     assert "tl.exp" in figures.busiest_told(known)
@@ -207,7 +225,7 @@ def test_the_busiest_line_is_looked_for_in_the_loop():
 
 def test_the_bars_tell_what_is_in_the_loop():
     known = service.compiler().listings(tiles.tile(64, 64), 90)[0]
-    inside = counts(figures.in_loops(known.sass))
+    inside = counts(in_loops(known))
     drawn = figures.kinds(known)
     assert f"{sum(inside.values()):,} of them in the loop" in drawn
     for kind, number in inside.items():
@@ -216,7 +234,7 @@ def test_the_bars_tell_what_is_in_the_loop():
 
 @pytest.mark.parametrize("kernel", TAUGHT)
 def test_what_tiles_take_is_told_from_their_numbers(kernel):
-    known = view._known(tiles.compiled_as(kernel, tiles.opening(kernel)), GPUS["H200"])
+    known = launch_of_each(tiles.compiled_as(kernel, tiles.opening(kernel)))
     told = figures.grows(known, GPUS["H200"])
     programs = [occupancy(cost, GPUS["H200"]).programs for cost in known.values()]
     assert (f"**{programs[0]} → {programs[-1]}** programs" in told) == (programs[0] != programs[-1])
@@ -353,9 +371,9 @@ def test_it_opens_on_one_launch_whichever_gpu_and_the_address_names_another():
 @pytest.mark.parametrize(("kernel", "number"), [("softmax_naive", 2), ("softmax_safe", 3), ("flash_attention", 1)])
 def test_every_loop_of_a_launch_counts(kernel, number):
     known = service.compiler().listings(tiles.compiled_as(kernel, tiles.opening(kernel)), 90)[0]
-    found = loops(known.sass)
+    found = loops(known)
     assert len(found) == number
-    assert sum(map(len, found)) == len(figures.in_loops(known.sass)) < len(known.sass)
+    assert sum(map(len, found)) == len(in_loops(known)) < len(known.sass)
     told = "the loop" if number == 1 else f"{number} loops"
     assert f"of them in {told}" in figures.kinds(known)
     assert f"in {told}, **" in figures.busiest_told(known)
@@ -365,7 +383,7 @@ def test_a_launch_without_a_loop_speaks_of_none():
     known = service.compiler().listings(
         tiles.compiled_as("flash_attention_backward", tiles.opening("flash_attention_backward")), 90
     )[0]
-    assert loops(known.sass) == []
+    assert loops(known) == []
     assert "loop" not in figures.kinds(known).replace("those in loops", "")
     assert "loop" not in figures.counted_told(known)
 
@@ -426,6 +444,6 @@ def test_a_tile_that_is_not_compiled_stands_beside_one_of_the_launch_to_open_on(
     said = texts(page("tile_cost", kernel="flash_attention_backward", gpu="A100", block_m="128", block_n="128"))
     assert "either way" not in said
     backward = tiles.compiled_as("flash_attention_backward", tiles.opening("flash_attention_backward"))
-    (one,) = view._known(backward, GPUS["A100"], 1).values()
+    one = view.costs(backward, GPUS["A100"])[backward].launches[1]
     assert one.kernel == "flash_attention_backward_keys_kernel"
     assert figures.grows({backward: one}, GPUS["A100"]) == ""

@@ -14,7 +14,7 @@ from explain.ui.gpu import chosen_instead
 
 SHOWN, YOURS = "records shown", "records of yours"
 IN_ADDRESS = "records"
-"""The name in a page's address of the GPUs whose records are shown."""
+"""The part of a page's address that names GPUs: the page shows their records."""
 
 
 def choice() -> str:

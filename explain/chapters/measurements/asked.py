@@ -16,7 +16,7 @@ from explain.records.registry import Entry
 
 ROWS = 4
 """Rows of the table that are drawn at most: the first and the last, and some between."""
-BAR, GAP, NARROW = 16.0, 22.0, 300.0
+BAR, GAP, LONG, NARROW = 16.0, 22.0, 560.0, 300.0
 
 
 @kept
@@ -49,7 +49,7 @@ def _picture(
 ) -> str:  # fmt: skip
     most = max(max(run.traffic.read_bytes, counted[run]) for run in runs)
     left = 0.0 if narrow else widest([*sizes.values()], bold=True) + 16
-    long = NARROW if narrow else 560.0
+    long = NARROW if narrow else LONG
     room = widest([_share(most, run) for run in runs]) + 12
     parts, y = [], 4.0
     if len(counted) > len(runs):
@@ -63,8 +63,8 @@ def _picture(
         else:
             parts.append(text(0, y + BAR + 6, sizes[run], bold=True))
         mark = left + (long - room) * once / most
-        for share, fill, number in ((loads, "slate", loads), (counted[run], "hbm", counted[run])):
-            wide = (long - room) * share / most
+        for number, fill in ((loads, "slate"), (counted[run], "hbm")):
+            wide = (long - room) * number / most
             parts.append(rect(left, y, wide, BAR, css(fill)))
             parts.append(text(max(left + wide, mark) + 8, y + 13, _share(number, run)))
             y += BAR + 2
@@ -83,5 +83,5 @@ def _picture(
 
 
 def _share(number: int, run: Experiment) -> str:
-    """Bytes, and how many times the tensors' size they are: "2.18 GB, 21.7 ×"."""
+    """Bytes, and their ratio to the bytes of each tensor once: "2.18 GB, 21.7 ×"."""
     return f"{moved(number)}, {ratio(number / tensors_once(run))}"

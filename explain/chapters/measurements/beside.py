@@ -14,7 +14,8 @@ from explain.kept import kept
 from explain.records.plans import Plan
 from explain.records.registry import Entry
 
-ROW, TOP, LONG, NARROW = 22.0, 42.0, 480.0, 170.0
+ROW, TOP, LONG, NARROW = 22.0, 42.0, 480.0, 330.0
+"""The height of a line of dots, what stands above them, and how long a line is, here and on a phone."""
 
 
 @kept
@@ -32,7 +33,7 @@ def dots(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str, *, narr
         return ""
     marks = {1.0: "the same"}
     if quantity == TIME and (faster := bandwidths(shown)):
-        marks[faster] = f"{ratio(faster)}: HBM, copied"
+        marks[faster] = f"{ratio(faster)}: HBM, copied (measured)"
     return _picture(lines, marks, shown, narrow)
 
 
@@ -42,7 +43,7 @@ def _picture(
     every = [*marks, *(one for found in lines.values() for one in found)]
     low, high = min(every), max(every)
     left = 0.0 if narrow else widest([*lines]) + 20
-    long = 330.0 if narrow else LONG
+    long = NARROW if narrow else LONG
     high_row = ROW * (1.8 if narrow else 1)
 
     def x(factor: float) -> float:

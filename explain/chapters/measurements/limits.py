@@ -70,7 +70,9 @@ def bars(shown: Sequence[Entry]) -> list[go.Figure]:
 
 @dataclass(frozen=True)
 class _Bar:
-    """A GPU's rate. `stated`: the datasheet's, or None; `first`: of the first GPU; `begins`: it names its limit."""
+    """A GPU's measured rate as a bar. `stated` is the datasheet's rate, None where it has none. `first` is true of the
+    first GPU's bars, `begins` of the first bar of a limit, which has the limit's name.
+    """
 
     roof: Roof
     gpu: str
@@ -158,8 +160,8 @@ def _differing(shown: Sequence[Entry], unit: str) -> str:
         if first[level].unit == unit and all(level in one.record.roofs for one in shown):
             rates = zip((one.record.roofs[level].per_second for one in shown), names(shown), strict=True)
             (least, slow), *_, (most, fast) = sorted(rates)
-            words = f"Largest difference ({roof_name(level)}): {fast} has {ratio(most / least)} the rate of {slow}"
-            spans.append((most / least, words))
+            told = f"{fast} has {ratio(most / least)} the rate of {slow}"
+            spans.append((most / least, f"Largest measured difference ({roof_name(level)}): {told}"))
     if not spans:
         return counted
     factor, words = max(spans)

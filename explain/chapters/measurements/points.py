@@ -10,7 +10,7 @@ from typing import Any
 
 from explain.counters.model import total
 from explain.experiment import Experiment
-from explain.figures.labels import wrapped
+from explain.figures.labels import listed, wrapped
 from explain.figures.numbers import count, fixed, moved, number, ratio
 from explain.figures.plot import FONT
 from explain.figures.tables import Column, markdown, plain
@@ -95,6 +95,12 @@ MEANINGS = {
 """What a column has, where its name does not say it."""
 FEW = 0.05
 """Which share of the loads caches serve at most where they serve next to nothing."""
+SLOW = 4.0
+"""How many times as long per FLOP the run that spills most takes at least where that is told."""
+ALIGNED = 16
+"""Triton compiles a kernel anew for a size that is no multiple of it."""
+GRAPH, STEADY = "CUDA graph", 1.25
+"""How a short kernel is launched without the host; by which factor the times of one run differ where it is not."""
 SAME = 0.1
 """By which share two GPUs' bandwidths differ at most where a time that is the same says nothing."""
 HEADING = 95
@@ -232,8 +238,8 @@ def _by_bandwidth(shown: Sequence[Entry], factors: Sequence[float]) -> str:
     near = sum(abs(factor - 1) < abs(factor - faster) for factor in factors)
     told = f"{count(near)} of {count(len(factors))} rows" if near < len(factors) else "all rows"
     return (
-        f" HBM of the {first} copies {ratio(faster)} as fast as that of the {second}. **In {told}, the times are "
-        "nearer to equal than to that**: something other than HBM's bandwidth limits them."
+        f" Measured, HBM of the {first} copies {ratio(faster)} as fast as that of the {second}. **In {told}, the times "
+        "are nearer to equal than to that**: something other than HBM's bandwidth limits them."
     ) * (near > 0)
 
 
@@ -358,6 +364,42 @@ def _format(quantity: str | None, column: str) -> Callable[[float], str]:
     return partial(fixed, decimals=1) if percentage else partial(number, digits=4, zeros=True)
 
 
+def _slower(worst: Experiment, runs: Collection[Experiment], record: Record) -> str:
+    """How much slower the run that spills most is than others of its kernel and dtype, in sentences; "" below SLOW."""
+    alike = [run for run in runs if (run.kernel, run.values.get("dtype")) == (worst.kernel, worst.values.get("dtype"))]
+    points = [point for run in alike if (point := record.point(run)) and point.seconds]
+    each = {point.experiment: (point.seconds or 0.0) / point.experiment.traffic.flops for point in points}
+    own, others = each.pop(worst, 0.0), list(each.values())
+    if not others or own < SLOW * median(others):
+        return ""
+    told = f" It takes **{ratio(own / median(others))} as long per FLOP** as the kernel's other rows (median)."
+    vocab = worst.values.get("vocab")
+    if vocab and vocab % ALIGNED and not any(run.values["vocab"] % ALIGNED for run in each):
+        told += (
+            f" It is also the only one with a V that is no multiple of {ALIGNED}. Triton compiles other code for that. "
+            "How much each costs was not measured."
+        )
+    return told
+
+
+@kept
+def on_host(plan: Plan, one: Entry, kernel: str = "") -> str:
+    """Which times contain time on the host, as far as the record shows, in sentences of Markdown; "" for none."""
+    own = measured_sizes(plan, [one], kernel)
+    timed = {run: point.timing for run in own if (point := one.record.point(run)) and point.timing}
+    found = {run: timing.p80_ms / timing.p20_ms for run, timing in timed.items() if GRAPH not in timing.method}
+    if not (unsteady := {run: factor for run, factor in found.items() if factor > STEADY}):
+        return ""
+    sizes: dict[str, list[str]] = {}
+    for run in unsteady:
+        sizes.setdefault(run.entry.title, []).append(own[run])
+    rows = "; ".join(f"{title} at {listed(each)}" for title, each in sizes.items())
+    return (
+        f"**These times probably contain time on the host**: {rows}. The launches were not replayed as a {GRAPH}, and "
+        f"the middle 60% of a row's times differ by up to {ratio(max(unsteady.values()))}."
+    )
+
+
 @dataclass(frozen=True)
 class Spilled:
     """The row that wrote most spilled registers, in short sentences, and one to the byte; Markdown."""
@@ -385,7 +427,7 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
     row = f"{'Most in' if len(most) > 1 else 'It is'} {worst.entry.title} at {own[worst]}"
     told = (
         f"**Registers spill in {count(len(most))} of {count(len(found))} counted rows.** {row}: of the {moved(wrote)} "
-        f"that it writes to L2, {moved(spill)} are spilled registers."
+        f"that it writes to L2, {moved(spill)} are spilled registers.{_slower(worst, own, one.record)}"
     )
     for spill, wrote, experiment in most:
         if wrote == (output := experiment.traffic.written_bytes) + spill:

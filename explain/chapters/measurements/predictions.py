@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from explain.chapters.measurements.points import sizes
 from explain.figures import palette
-from explain.figures.labels import unbroken, wrapped
+from explain.figures.labels import listed, unbroken, wrapped
 from explain.figures.numbers import count, duration, percent, ratio
 from explain.figures.plot import FONT, logarithmic, plot, titled
 from explain.figures.tables import Column, markdown
@@ -70,8 +70,8 @@ def _too_long(model: Model, test: Test) -> str:
         f"\n\n{count(len(off))} of {count(len(test.points))} are more than {ratio(FAR)} off, {count(len(long))} of "
         f"them predicted too long. For these the model predicts {of_own(lambda point: point.seconds)} the "
         f"{model.gpu}'s time (median); the {test.gpu} takes {of_own(lambda point: point.measured)}. The {model.gpu} "
-        f"has {bandwidths} the bandwidth (datasheet), and the model assumes that bandwidth limits these kernels. It "
-        "limits them less."
+        f"has {bandwidths} the bandwidth (datasheet), and the model assumes that bandwidth limits these kernels. In "
+        "fact it limits them less."
     )
 
 
@@ -99,7 +99,7 @@ def untested(model: Model) -> str:
     if len(model.tests) == 1:
         return "On another GPU the error is not measured: no other was recorded."
     capabilities = sorted({GPUS[test.gpu].compute_capability for test in model.tests})
-    known = " and ".join(f"{one // 10}.{one % 10}" for one in capabilities)
+    known = listed([f"{one // 10}.{one % 10}" for one in capabilities])
     return f"These GPUs have compute capability {known}. On GPUs with another one the error is not measured."
 
 

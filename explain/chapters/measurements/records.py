@@ -93,7 +93,7 @@ def sources_table(example: Experiment, shown: Sequence[Entry], model: Model | No
 
 
 def _guessed(example: Experiment, model: Model) -> str | None:
-    """A predicted time of the run, beside the measured one where another GPU has one."""
+    """The run's predicted time on another GPU, with the measured time where that GPU has one."""
     if tested := model.tested(example):
         gpu, one = tested
         return f"{duration(one.seconds)} on the {gpu}, where {duration(one.measured)} were measured"

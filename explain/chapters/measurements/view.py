@@ -122,16 +122,19 @@ def numbers(shown: Sequence[Entry]) -> None:
         layout.header("Look up a number")
         if points.OUTDATED in points.plans(shown):
             st.button("Show what is out of date", type="tertiary", icon=":material/history:", on_click=_show_outdated)
-    spilled = _points(shown)
+    plan, kernel = _points(shown)
     told, folded = st.columns(2, gap="large")
+    spilled = [points.spilled(plan, one, kernel) for one in shown]
     with told:
-        if spilled:
-            layout.prose(spilled.told)
-        for one in shown:
+        for one, gpu, spills in zip(shown, points.names(shown), spilled, strict=True):
+            notes = [spills.told if spills else "", points.on_host(plan, one, kernel)]
+            if note := "\n\n".join(filter(None, notes)):
+                layout.prose(f"{gpu}: {note}" if len(shown) > 1 else note)
             sourced(one.source)
     with folded:
         with st.expander("How they were measured"):
-            layout.prose(MEASURED + (f"- {spilled.exact}\n" if spilled and spilled.exact else ""))
+            exact = next((spills.exact for spills in spilled if spills and spills.exact), "")
+            layout.prose(MEASURED + (f"- {exact}\n" if exact else ""))
         with st.expander("Versions, dates and methods"), st.container(key="numbers of records"):
             st.markdown(records.about(shown), unsafe_allow_html=True)
         if missed := records.missed_table(shown):
@@ -139,16 +142,14 @@ def numbers(shown: Sequence[Entry]) -> None:
                 st.markdown(missed, unsafe_allow_html=True)
 
 
-def _points(shown: Sequence[Entry]) -> points.Spilled | None:
-    """Lets the reader choose a plan and shows its points. Returns what a run wrote besides its output."""
+def _points(shown: Sequence[Entry]) -> tuple[Plan, str]:
+    """Lets the reader choose a plan and a kernel, and shows their points; "" is every kernel."""
     plans = points.plans(shown)
     opening = list(plans).index("levels") if "levels" in plans else 0
     places = st.columns([3, 2, 2 if len(shown) > 1 else 1], vertical_alignment="bottom")
     name = places[0].selectbox(
         "Set", list(plans), index=opening, format_func=lambda name: plans[name].about, key="set", bind="query-params"
     )
-    if not name:
-        return None
     with places[1]:
         kernel = _kernel(points.kernels(plans[name], shown))
     quantity = None
@@ -168,7 +169,7 @@ def _points(shown: Sequence[Entry]) -> points.Spilled | None:
     columns = points.columns_of(plans[name], shown, quantity, every, kernel)
     if meanings := [words for column, words in points.MEANINGS.items() if column in columns]:
         st.caption("<br>".join(meanings), unsafe_allow_html=True)
-    return None if quantity else points.spilled(plans[name], shown[0], kernel)
+    return plans[name], kernel
 
 
 def _kernel(measured: Sequence[str]) -> str:

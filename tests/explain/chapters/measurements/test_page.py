@@ -311,6 +311,35 @@ def test_the_row_that_spills_most_is_the_one_that_is_named():
                 assert f"in {sum(map(bool, spilled.values()))} of {len(spilled)} counted" in told.told
 
 
+def test_a_row_that_spills_and_is_slow_is_told_with_what_else_differs():
+    one = registry.Entry("a", SHIPPED, registry.YOURS)
+    slow, *others = (
+        (SHIPPED.points[run.key].seconds or 0) / run.traffic.flops for run in sizes("cross_entropy_standard")
+    )
+    told = points.spilled(PLANS["levels"], one, "cross_entropy_standard")
+    assert told
+    assert f"{ratio(slow / median(others))} as long per FLOP" in told.told
+    assert "no multiple of 16" in told.told
+    fp32 = points.spilled(PLANS["sweeps"], one)  # the only row of its kernel in fp32
+    assert fp32
+    assert "per FLOP" not in fp32.told
+
+
+def test_times_that_contain_time_on_the_host_are_named_as_far_as_the_record_shows():
+    for one in registry.entries()[0]:
+        for plan in points.plans([one]).values():
+            for kernel in points.kernels(plan, [one]):
+                told = points.on_host(plan, one, kernel)
+                assert bool(told) == (kernel == "torch:attention_backward" and plan.name == "flashattention-memory")
+                assert "at N = 128" in told or not told
+
+
+def test_two_gpus_have_the_note_about_spills_each():
+    said = texts(page("measurements", records="H200,H100", kernel="cross_entropy_standard"))
+    assert all(f"{gpu}: **" in said for gpu in ("H200", "H100"))
+    assert said.count("spill</span> in 1 of 3 counted rows") + said.count("spill in 1 of 3 counted rows") == 2
+
+
 def test_every_shipped_record_can_be_shown_and_the_chosen_gpus_is_at_once():
     every = {f"recorded:{path.name}" for path in registry.SHIPPED}
     for query, first in ({}, registry.SHIPPED[0]), ({"gpu": "H100"}, registry.SHIPPED[1]):
@@ -448,7 +477,7 @@ def test_a_plot_of_two_gpus_says_what_differs_most_and_by_how_much():
     first, second = (one.record for one in entries())
     moves, computes = (figure.layout.title.text.replace("<br>", " ") for figure in limits.bars(entries()))
     factor = first.roofs["hbm"].per_second / second.roofs["hbm"].per_second
-    assert moves == f"Largest difference (HBM, read): H200 has {ratio(factor)} the rate of H100"
+    assert moves == f"Largest measured difference (HBM, read): H200 has {ratio(factor)} the rate of H100"
     assert "the GPUs are at most" in computes
     faster = replace(second.roofs["exp"], per_second=3 * first.roofs["exp"].per_second)
     other = replace(entries()[1], record=replace(second, roofs={**second.roofs, "exp": faster}))

@@ -160,8 +160,8 @@ def _differing(shown: Sequence[Entry], unit: str) -> str:
         if first[level].unit == unit and all(level in one.record.roofs for one in shown):
             rates = zip((one.record.roofs[level].per_second for one in shown), names(shown), strict=True)
             (least, slow), *_, (most, fast) = sorted(rates)
-            told = f"{fast} has {ratio(most / least)} the rate of {slow}"
-            spans.append((most / least, f"Largest measured difference ({roof_name(level)}): {told}"))
+            words = f"Largest measured difference: {roof_name(level)}, {ratio(most / least)} ({fast} ÷ {slow})"
+            spans.append((most / least, words))
     if not spans:
         return counted
     factor, words = max(spans)

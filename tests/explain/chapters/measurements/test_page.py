@@ -477,7 +477,7 @@ def test_a_plot_of_two_gpus_says_what_differs_most_and_by_how_much():
     first, second = (one.record for one in entries())
     moves, computes = (figure.layout.title.text.replace("<br>", " ") for figure in limits.bars(entries()))
     factor = first.roofs["hbm"].per_second / second.roofs["hbm"].per_second
-    assert moves == f"Largest measured difference (HBM, read): H200 has {ratio(factor)} the rate of H100"
+    assert moves == f"Largest measured difference: HBM, read, {ratio(factor)} (H200 ÷ H100)"
     assert "the GPUs are at most" in computes
     faster = replace(second.roofs["exp"], per_second=3 * first.roofs["exp"].per_second)
     other = replace(entries()[1], record=replace(second, roofs={**second.roofs, "exp": faster}))

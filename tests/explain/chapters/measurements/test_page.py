@@ -483,7 +483,7 @@ def test_a_plot_of_two_gpus_says_what_differs_most_and_by_how_much():
     other = replace(entries()[1], record=replace(second, roofs={**second.roofs, "exp": faster}))
     _, computes = limits.bars([entries()[0], other])
     assert "exponentials" in computes.layout.title.text
-    assert "H100 has 3.00 × the rate of H200" in computes.layout.title.text.replace("<br>", " ")
+    assert "3.00 × (H100 ÷ H200)" in computes.layout.title.text.replace("<br>", " ")
 
 
 def test_two_records_of_one_gpu_are_told_apart():

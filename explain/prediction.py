@@ -4,8 +4,8 @@
 
 `bytes` are those of every array once, `FLOPs` the formula's, bandwidth and peak the GPU's specification. `busy` is the
 share of the SMs that have a program. Overhead and the two efficiencies are fitted to the kernel's own points in the
-record. Neither efficiency can be above 1. The model assumes that they are the same on every GPU. A point of the record
-keeps what the model misses: its recorded time is scaled by the model's ratio of the two GPUs, so kernels differ as they
+record: of each problem that with the fastest tile. Neither efficiency can be above 1. The model assumes that they are
+the same on every GPU. A point of the record keeps what the model misses: its recorded time is scaled by the model's ratio of the two GPUs, so kernels differ as they
 do in the record. The model's error is measured on other GPUs that have a record, and on its own: each recorded point is
 predicted without it.
 """
@@ -190,7 +190,7 @@ def fitted(*records: Record) -> Model | None:
         measured = np.array([seconds for _, seconds in own])
         overhead, e_bytes, e_flops = (_GRID[:, [at]] for at in range(3))
         tried: Floats = overhead + np.maximum(ideal[:, 0] / e_bytes, ideal[:, 1] / e_flops)  # (choices, points)
-        errors = np.abs(np.log(tried / measured))
+        errors = np.abs(np.log(tried / measured)) * _fastest(own)
         total = errors.sum(axis=1)
         enough = total.min() + _AS_GOOD * len(own)
         needed = tuple(bool(total[without].min() > enough) for without in _WITHOUT)
@@ -200,6 +200,20 @@ def fitted(*records: Record) -> Model | None:
             without = _chosen(total - errors[:, at], len(own) - 1)
             points.append(Predicted(experiment, seconds, float(tried[without, at])))
     return Model(name, best, points, others)
+
+
+def _fastest(timed: Sequence[tuple[Experiment, float]]) -> NDArray[np.bool_]:
+    """Which of these times are of the fastest tile of their problem. The model knows of a tile only its programs: the
+    others, such as those that spill, would say nothing about the kernel.
+    """
+    least: dict[tuple[object, ...], float] = {}
+    problems = []
+    for experiment, seconds in timed:
+        tile = {parameter.name for parameter in experiment.entry.parameters if parameter.kind == "tile"}
+        problem = tuple(value for name, value in experiment.values.items() if name not in tile)
+        problems.append(problem)
+        least[problem] = min(seconds, least.get(problem, math.inf))
+    return np.array([seconds == least[problem] for problem, (_, seconds) in zip(problems, timed, strict=True)])
 
 
 def _chosen(total: Floats, times: int) -> np.intp:

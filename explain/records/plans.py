@@ -69,19 +69,19 @@ def sizes(kernel: str) -> tuple[Experiment, ...]:
     return tuple(Experiment.of(kernel, {**dict(zip(names, size, strict=True)), **tile}, "normal") for size in all_sizes)
 
 
-_TIMED_AT = {"softmax": 2, "attention": 0, "loss": 1}
-"""The size at which a family's tiles are timed: large, and with rows that start at multiples of 16 bytes."""
+_TIMED_AT = {"softmax": 2, "attention": 0}
+"""The size at which a family's tiles are timed."""
 
 
 def _tiles(kernel: str) -> tuple[Experiment, ...]:
-    """The tiles of a kernel that the tile-cost page compares, at one of its sizes; none where a tile is the row."""
-    if WHOLE_ROW_TILE in KERNELS[kernel].parameters:
+    """The tiles of a kernel that the tile-cost page compares, at one of its sizes. None where a tile is the row, and
+    none of a loss: at the compiled tile's small d its few programs wait most of the time.
+    """
+    if WHOLE_ROW_TILE in KERNELS[kernel].parameters or KERNELS[kernel].family not in _TIMED_AT:
         return ()
     size = sizes(kernel)[_TIMED_AT[KERNELS[kernel].family]].values
     compiled = tiles.compared(tiles.compiled_as(kernel, tiles.opening(kernel)))
-    own = [
-        {name: one.values[name] for name in (*tiles.settings(kernel), "dim") if name in one.values} for one in compiled
-    ]
+    own = [{name: one.values[name] for name in tiles.settings(kernel)} for one in compiled]
     return tuple(Experiment.of(kernel, {**size, **one}, "normal") for one in own)
 
 

@@ -46,8 +46,9 @@ def recorded_times(compiled: Collection[Experiment], one: Entry) -> Times | None
             continue
         if _setting(run, same) == _setting(any_tile, same):
             problems[_setting(run, run.values.keys() - sides)][_setting(run, sides)] = run, point.seconds
-    most = max(problems.values(), key=lambda own: (len(own), _flops(own)), default={})
-    runs = {tile.key: most[side] for tile in compiled if (side := _setting(tile, sides)) in most}
+    wanted = {_setting(tile, sides): tile.key for tile in compiled}
+    most = max(problems.values(), key=lambda own: (len(own.keys() & wanted), _flops(own)), default={})
+    runs = {key: most[side] for side, key in wanted.items() if side in most}
     if not runs:
         return None
     first, *others = (sizes(run).split(", ") for run, _ in runs.values())

@@ -5,9 +5,9 @@
 `bytes` are those of every array once, `FLOPs` the formula's, bandwidth and peak the GPU's specification. `busy` is the
 share of the SMs that have a program. Overhead and the two efficiencies are fitted to the kernel's own points in the
 record: of each problem that with the fastest tile. Neither efficiency can be above 1. The model assumes that they are
-the same on every GPU. A point of the record keeps what the model misses: its recorded time is scaled by the model's ratio of the two GPUs, so kernels differ as they
-do in the record. The model's error is measured on other GPUs that have a record, and on its own: each recorded point is
-predicted without it.
+the same on every GPU. A point of the record keeps what the model misses: its recorded time is scaled by the model's
+ratio of the two GPUs, so kernels differ as they do in the record. The model's error is measured on other GPUs that have
+a record, and on its own: each recorded point is predicted without it.
 """
 
 from __future__ import annotations

@@ -278,7 +278,7 @@ def predicted() -> None:
         "- bandwidth and peak: the GPU's specification\n"
         "- busy: the share of the SMs that have a program\n"
         f"- b and p: the shares of bandwidth and peak that are reached. They and the overhead are fitted to each "
-        f"kernel's times on the {model.gpu}\n\n"
+        f"kernel's times on the {model.gpu}, at each size to that of its fastest tile\n\n"
         f"A time that was recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So a kernel that "
         f"is slower than its model stays slower. {predictions.worked(model)}\n\n"
         f"**How wrong is it?**\n\n{tests}\n\n{predictions.untested(model)}\n\n"

@@ -69,6 +69,7 @@ export const stretchOrder = (key) => {
   return Number(program) * 1e6 + parseInt(visit, 10) + (visit.endsWith("+") ? 0.5 : 0);
 };
 
+const MOST_LINED = 1e5;                                    // pairs of lines to compare in two beats
 const SUMS = new Set(["rescale", "add", "merge"]);         // beats that update ℓ or the accumulator: the same place
 
 const alike = (a, b) => a.kind === b.kind || (SUMS.has(a.kind) && SUMS.has(b.kind));
@@ -101,6 +102,23 @@ function beatsOf(story, steps) {
   return own.length ? own : [{ begin, end, at: begin }];
 }
 
+/** Whether two runs are of one source, or of one with lines that are changed in place: then a line has one number. */
+function areLinedUp([one, other]) {
+  const shape = ({ sources }) => sources.map(({ function: name, first_line, lines }) =>
+    [name, first_line, lines.length].join()).join(";");
+  return shape(one) === shape(other);
+}
+
+/** The steps of two beats that belong together, as pairs; null where a run waits. They meet at their lines, where these
+ * are `linedUp`, else one after the other. */
+function together(stories, pair, linedUp) {
+  const steps = pair.map((beat) =>
+    (beat ? Array.from({ length: beat.end - beat.begin }, (_, i) => beat.begin + i) : []));
+  const [one, other] = steps.map(({ length }) => length), lines = stories.map(({ trace: { line } }) => line);
+  if (linedUp && one * other <= MOST_LINED) return paired(...steps, (a, b) => lines[0][a] === lines[1][b]);
+  return Array.from({ length: Math.max(one, other) }, (_, i) => steps.map((own) => own[i] ?? null));
+}
+
 /**
  * One timeline for one or two runs: `woven`, for each its own step at every step of the timeline, and `beats`, each
  * {begin, end, at, of: each run's beat}. Two runs meet at each beat; the one without it, or with fewer lines, waits.
@@ -115,18 +133,17 @@ export function weave(stories) {
   const all = new Set(parts.flatMap((part) => [...part.keys()]));
   const keys = [...all].sort((a, b) => stretchOrder(a) - stretchOrder(b));
   const out = stories.map(() => []), beats = [];
+  const linedUp = areLinedUp(stories);
   const last = stories.map(({ beats: [first] }) => first); // each run's latest beat, on which it waits
   for (const key of keys) {
     for (const pair of paired(...stories.map((story, i) => beatsOf(story, parts[i].get(key))), alike)) {
-      const length = Math.max(...pair.map((beat) => (beat ? beat.end - beat.begin : 0)));
-      const begin = out[0].length;
-      const at = begin + Math.max(...pair.map((beat) => (beat ? beat.at - beat.begin : 0)));
+      const steps = together(stories, pair, linedUp), begin = out[0].length;
+      const at = begin + Math.max(...pair.map((beat, i) => steps.findIndex((step) => beat && step[i] === beat.at)));
       pair.forEach((beat, i) => {
-        const waiting = beat ? beat.end - 1 : out[i].at(-1) ?? 0;
-        for (let k = 0; k < length; k++) out[i].push(beat ? Math.min(beat.begin + k, waiting) : waiting);
+        for (const step of steps) out[i].push(step[i] ?? out[i].at(-1) ?? 0);
         if (beat) last[i] = beat;
       });
-      beats.push({ begin, end: begin + length, at, of: [...last] });
+      beats.push({ begin, end: begin + steps.length, at, of: [...last] });
     }
   }
   const told = stories.every((story) => story.beats.length);

@@ -6,8 +6,8 @@ import { isFloat } from "../trace.js";
 import { element } from "../words.js";
 import { Panel } from "./panel.js";
 
-const CHIP_PAD_PX = 26;                                    // around the values beside a line
-const GAP_EM = 0.85;                                       // between them
+const CHIP_PAD_EM = 2;                                     // around the values beside a line
+const GAP_EM = 1.1;                                        // between them
 
 export class SourcePanel extends Panel {
   constructor(lane) {
@@ -102,7 +102,7 @@ export class SourcePanel extends Panel {
     this.chip.hidden = !items.length;
     if (!items.length) return;
     const { room, width } = this.places.get(row);
-    const first = items[0].width + CHIP_PAD_PX;
+    const first = items[0].width + CHIP_PAD_EM * this.chipPx;
     const below = room < first;                            // then it has a line of its own
     let left = (below ? width * 0.86 : room) - first;
     const shown = items.filter((item, i) => i === 0 || (left -= item.width) >= 0);
@@ -117,6 +117,8 @@ export class SourcePanel extends Panel {
     if (this.placedFor !== this.lane.stamp) this.places.clear();
     this.placedFor = this.lane.stamp;
     if (this.places.has(rows[0])) return false;
+    rows[0].append(this.chip);
+    this.chipPx = parseFloat(getComputedStyle(this.chip).fontSize);
     this.chip.remove();                                    // the lines without it
     this.high = this.code.clientHeight;
     this.scrolled = this.code.scrollTop;
@@ -131,15 +133,15 @@ export class SourcePanel extends Panel {
 
   /** What the chip may hold, the most important first: [{made, width}]. */
   chipItems(k) {
-    const { story, lane, palette } = this;
+    const { story, lane, palette, chipPx } = this;
     const changes = story.changes(k);
     const pen = this.pen;
     const item = (parts) => {
       const made = element("span");
       let words = "";
       for (const part of parts) made.append(part), (words += typeof part === "string" ? part : part.textContent);
-      setFont(pen, `${parts.length > 1 ? 650 : 400} ${palette.size * 0.9}px ${palette.font}`);
-      return { made, width: pen.measureText(words).width + GAP_EM * palette.size };
+      setFont(pen, `${parts.length > 1 ? 650 : 400} ${chipPx}px ${palette.font}`);
+      return { made, width: pen.measureText(words).width + GAP_EM * chipPx };
     };
     if (k === story.frameStart[k]) return changes.length ? [item([counted(changes.length, "argument")])] : [];
     const where = new Set();

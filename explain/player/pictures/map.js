@@ -90,6 +90,7 @@ const span = (indices, limit) => {
 };
 
 const WIDEST_CELL = 1.6;                                   // times its height, where a column is wider than high
+const NUMBER_EM = 2.6;                                     // of a cell's number at full screen, with the room around it
 
 /** Whether a map has so few rows for its columns that square cells would waste the room. */
 export const isFlat = ({ width, height }) => height < 3 || height < width / 6;
@@ -103,7 +104,8 @@ export function mapLayout(surface, palette, { width, height }, rowLabels, colLab
   const rowNames = rowLabels ?? (height > 1 ? [String(height - 1)] : []);
   const left = Math.ceil(rowNames.length
     ? widest(ctx, patterns(rowNames), size, palette.font, surface.width * 0.26) + 14 : 8);
-  let cw = Math.min((surface.width - left - 2) / width, isFlat({ width, height }) ? 120 : 76);
+  const numbered = palette.smallest * NUMBER_EM;
+  let cw = Math.min((surface.width - left - 2) / width, isFlat({ width, height }) ? 120 : Math.max(76, numbered));
   const flat = colLabels && widest(ctx, colLabels, size, palette.font, 200) + 6 <= cw;
   // Large labels of rows reach above their first row, where those of the columns end.
   const above = palette.smallest && rowNames.length ? size / 2 : 0;
@@ -113,7 +115,7 @@ export function mapLayout(surface, palette, { width, height }, rowLabels, colLab
   if (isFlat({ width, height })) ch = Math.min(ch, Math.max(cw, 34));
   else {
     ch = Math.min(ch, cw);
-    cw = Math.min(cw, ch * WIDEST_CELL);
+    cw = Math.min(cw, Math.max(ch * WIDEST_CELL, numbered));
   }
   const crisp = (x) => (x > 10 ? Math.floor(x * surface.scale) / surface.scale : x);
   const every = (pitch) => STRIDES.find((n) => n * pitch >= size + 3) ?? STRIDES.at(-1);

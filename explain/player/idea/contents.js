@@ -88,13 +88,14 @@ export function writtenContents(of) {
     if (program.launch !== launch) continue;
     for (let step = program.first; step < program.end; step++) {
       const stored = scenes.accesses(step, step + 1), first = t.access_at[step];
-      stored.forEach(({ store, name }, i) => {
+      stored.forEach(({ store, name, plain, stored: written }, i) => {
         const at = first + i, buffer = buffers[t.access_buffer[at]];
         if (t.access_kind[at] === 0 || !buffer.drawn) return;
-        const value = store && name ? scenes.held(name, step, program)?.value : null;
+        const held = store && name && (written >= 0 || plain) ? scenes.held(name, step, program)?.value : null;
+        const value = held && written >= 0 ? t.value(written) : held;
         const { data: offsets } = t.value(t.access_value[at]);
         const had = out.get(buffer);
-        if (!value || value.data.length !== offsets.length || (had && had.name !== name)) {
+        if (value?.data?.length !== offsets.length || (had && had.name !== name)) {
           unknown.add(buffer);
           return;
         }

@@ -23,6 +23,19 @@ function largestOf(data) {
   return most || 1;
 }
 
+/** What a line's call stores: its second argument. */
+function storedBy(text) {
+  const parts = [""], call = /\btl\.store\(/.exec(text);
+  let depth = 0;
+  for (const letter of call ? text.slice(call.index + call[0].length) : "") {
+    if (/[([{]/.test(letter)) depth++;
+    if (/[)\]}]/.test(letter) && depth-- === 0) break;
+    if (letter === "," && !depth) parts.push("");
+    else parts.push(parts.pop() + letter);
+  }
+  return parts[1]?.trim() ?? "";
+}
+
 /** The scenes of a lane's run. */
 export class Scenes {
   constructor(lane) {
@@ -109,15 +122,17 @@ export class Scenes {
     return [...new Set(names)].filter((name) => name && !known.has(name)).map((variable) => ({ variable }));
   }
 
-  /** The loads and stores of steps begin … end − 1: {step, buffer, store, name: the variable}. */
+  /** The loads and stores of steps begin … end − 1: {step, buffer, store, name: the variable; of a store that computes
+   * what it writes, the first one in it, stored: the written value as an index, −1 where the trace lacks it}. */
   accesses(begin, end) {
-    const { access_at: at, access_kind: kind, access_buffer: buffer } = this.story.trace;
+    const { access_at: at, access_kind: kind, access_buffer: buffer, access_stored: values } = this.story.trace;
     const out = [];
     for (let step = begin; step < end; step++) {
       for (let a = at[step]; a < at[step + 1]; a++) {
         const store = kind[a] === 1;
-        const stored = () => /,\s*(\w+)\s*(?:,\s*mask\b|\))/.exec(this.story.text(step).replace(/#.*/, ""))?.[1];
-        out.push({ step, buffer: buffer[a], store, name: store ? stored() : this.story.changes(step)[0]?.label });
+        const told = store ? storedBy(this.story.text(step).replace(/#.*/, "")) : "";
+        const name = store ? /[a-z_]\w*/i.exec(told)?.[0] : this.story.changes(step)[0]?.label;
+        out.push({ step, buffer: buffer[a], store, name, stored: values?.[a] ?? -1, plain: name === told });
       }
     }
     return out;
@@ -212,8 +227,8 @@ export class Scenes {
     const { data, shape, dtype } = value;
     const look = lane.output(role ?? this.elsewhere(variable));
     const [quantity = null, ramp = "reads", diverging = false] = LOOKS[look] ?? [];
-    const { max, sum } = lane.ranges;
-    const range = { max, sum: [0, sum], alpha: [0, 1] }[quantity]
+    const { max: [lowest, highest], sum } = lane.ranges;
+    const range = { max: [Math.min(0, lowest), Math.max(0, highest)], sum: [0, sum], alpha: [0, 1] }[quantity]
       ?? (quantity === "slate" || FROM_ZERO.has(role) ? this.extent(role) : undefined);
     const rows = shape.length === 2 ? shape[0] : range ? data.length : 1;
     const end = lane.view.score_shape?.[0] ?? Infinity;

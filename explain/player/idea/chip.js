@@ -9,14 +9,14 @@ const SMALLEST_FIGURE_PX = 10, BRIEF_GAP_PX = 6;           // between the shorte
 const NAMED_EM = 1.75, APART_LINES_EM = 0.45;                 // above a tile, for its name; between two lines
 const ROUNDING_PX = 0.01, TRIES = 9;                       // of a scale: what counts as room, how many are tried
 const BETWEEN_EM = 1.5, BETWEEN_SHARE = 0.018;             // between two tiles; at most, of the width
+const SYMBOLS_EM = 0.3;                                    // between the symbols of two columns of state
 const BARS_EM = 2.6, BARS_SHARE = 0.03, STATE_EM = 4.8;    // a column of m, α or ℓ: bars, numbers
 const LEAST_BAR_PX = 2;
 export const MOST_FIGURES = 6;                                    // rows of state with numbers; more are bars
-const STATE_DIGITS = 4;
+const STATE_DIGITS = 4, STATE_GAP_PX = 4, BOLD = 1.08;      // a bold figure's width by a plain one's
 const WRITTEN_AS_ZERO = /^−?0(\.0+)?$/;
 export const ROW_DIGITS = [STATE_DIGITS, 3, 2];            // of a row's numbers: the most that have room
 const CHIP_FIGURES_SHARE = 0.84, DIGITS_COUNT = 4;         // of a cell's width; how much it counts that they fit
-const STATE_GAP_PX = 4, BOLD = 1.08;                       // beside a number of state; its letters are wider
 const DEEPEST = 6;                                         // in cells: the least room for the head's dimensions
 const WIDEST = 2.2;                                        // a cell's width by its height, to fill the chip
 const TIGHT = { named: 1.7, apart: 0.25, widest: 3.5 };    // the same for lines of several rows
@@ -84,13 +84,14 @@ function roomOf(ctx, palette, columns) {
 /** The scale {u, wide} at which tiles of the same rows have the largest cells, in as many lines as that takes. Numbers
  * need width more than height; a single number has its name below it. Cells need `room` for digits. */
 function scaleInLines(attempt, em, box, limit, columns, room) {
-  const [rows] = sides(columns[0].main), { named, apart, widest } = spacing(rows);
+  const [rows] = sides(columns[0].main), { named, apart, widest: most } = spacing(rows);
+  const widest = columns.every(({ state }) => state) ? 1 : most; // a column of state has a width of its own
   let best = { u: limit.u ?? 0.5, wide: 1 };
   const single = rows === 1 && columns.every(({ main }) => sides(main)[1] === 1), height = single ? 2 : 1.5;
   const worth = ({ u, wide }) => u ** height * wide * Math.min(1, (u * wide) / room) ** DIGITS_COUNT;
   for (let lines = 1; lines <= columns.length; lines++) {
     const high = ((box.height + em * apart) / lines - em * (named + apart)) / rows;
-    if (limit.u > high + ROUNDING_PX) break;
+    if (high <= 0 || limit.u > high + ROUNDING_PX) break;
     const u = Math.min(em * LARGEST_ROW_EM, limit.u ?? high);
     let [low, top] = [limit.u ? 1 : 0, widest], wide = widest;
     for (let tries = 0; tries < TRIES && worth({ u, wide: top }) > worth(best) && wide > low; tries++) {
@@ -119,6 +120,10 @@ function widthOf({ main, state }, u, along, em, box, wide = 1) {
 
 const tileGap = (em, { width }) => Math.min(em * BETWEEN_EM, width * BETWEEN_SHARE);
 
+/** The room after column i: less between two of state, whose symbols still stand apart. */
+const gapAfter = (columns, i, gap, em) =>
+  (columns[i].state && columns[i + 1]?.state ? Math.max(gap * 0.4, em * SYMBOLS_EM) : gap);
+
 /** Row beside row, with `named` pixels for the rows' names at the left. */
 function aligned(columns, symbols, em, box, { u, wide, named }) {
   const most = Math.max(...columns.map(({ main }) => sides(main)[0]));
@@ -131,7 +136,7 @@ function aligned(columns, symbols, em, box, { u, wide, named }) {
     const { main, above, state } = column;
     const width = widthOf(column, u, along, em, box, wide), slot = Math.max(width, symbols[i]);
     const x = right + (slot - width) / 2;
-    right += slot + gap * (state && columns[i + 1]?.state ? 0.4 : 1);
+    right += slot + gapAfter(columns, i, gap, em);
     const place = { column, item: main, x, y: top, width, height: sides(main)[0] * u, u, line: 0, last: true };
     if (!above) return [place];
     const height = sides(above)[0] * along;
@@ -159,7 +164,7 @@ function inLines(columns, symbols, em, box, { u, wide, named }) {
     fits &&= x + slot <= box.x + box.width;
     const place = { column, item: column.main, x: x + (slot - width) / 2, y, width, height: high, u: row, line };
     own.push(place);
-    x += slot + gap * (column.state && columns[i + 1]?.state ? 0.4 : 1);
+    x += slot + gapAfter(columns, i, gap, em);
     return place;
   });
   const isBelow = (one, place) => one.line > place.line && one.x < place.x + place.width && one.x + one.width > place.x;
@@ -172,7 +177,10 @@ function inLines(columns, symbols, em, box, { u, wide, named }) {
 export function figureOf(items, digits = ROW_DIGITS[0]) {
   const shown = items.filter(({ now, state }) => now && !state);
   const all = shown.flatMap(({ now }) => Array.from(now)).filter(Number.isFinite);
-  return all.every(Number.isInteger) ? Object.assign((x) => number(x, true), { whole: true }) : mixed(all, digits);
+  const figure = mixed(all, digits);
+  if (!all.every(Number.isInteger)) return figure;
+  // Every huge float is an integer too, whose digits would have no room.
+  return Object.assign((x) => (Number.isSafeInteger(x) ? number(x, true) : figure(x)), { whole: true });
 }
 
 /** The formats of a column of state, best first: one number as in captions; several with the same decimals. */
@@ -282,16 +290,17 @@ function paintState(ctx, palette, { item, x, y, width, height, u }, { data, old 
   ctx.fillRect(x, y, width, height);
   if (item.rows <= MOST_FIGURES && u >= stateSize(palette, u, width)) { // else they would lie on each other
     const style = { font: palette.font, align: "center" };
-    const size = stateSize(palette, u, width);
-    const before = Math.max(palette.smallest, size * 0.62);
     const [best, brief] = stateFigures(item), room = width - STATE_GAP_PX;
-    const figure = widest(ctx, Array.from(item.now, best), size * BOLD, palette.font) <= room ? best : brief;
+    const ems = (told) => figureEms(ctx, Array.from(item.now, told), palette.font) * BOLD;
+    const figure = ems(best) * palette.smallest > room ? brief : best;
+    const size = Math.min(stateSize(palette, u, width), room / ems(figure));
+    const before = Math.max(palette.smallest, size * 0.62);
     item.now.forEach((v, r) => {
       const was = old && old[r] !== v && Number.isFinite(old[r]) ? `${figure(old[r])} →` : "";
-      const told = was && u >= size + before * 1.8 && widest(ctx, [was], before, palette.font) < room;
+      const both = was && u >= size + before * 1.8 && widest(ctx, [was], before, palette.font) < room;
       const middle = y + (r + 0.5) * u, centre = x + width / 2;
-      if (told) write(ctx, was, centre, middle - size * 0.75, { ...style, size: before, colour: palette.muted });
-      write(ctx, figure(v), centre, middle + (told ? before * 0.45 : 0), { ...style, size, weight: 650,
+      if (both) write(ctx, was, centre, middle - size * 0.75, { ...style, size: before, colour: palette.muted });
+      write(ctx, figure(v), centre, middle + (both ? before * 0.45 : 0), { ...style, size, weight: 650,
         colour: r < item.inside ? ink : palette.faint });
     });
     return;
@@ -349,10 +358,17 @@ function nameTile(ctx, palette, place, { note = "" }) {
   const small = { size: smallOf(palette), font, colour: palette.muted };
   if (shape) write(ctx, shape.text, shape.left, y - em * 0.92, small);
   if (item === column.main || !shown) return;
-  [times(sides(item)), note].forEach((text, line) => {
-    const below = size * 1.4 + small.size * (0.5 + 1.2 * line);
-    if (below + small.size / 2 <= height) write(ctx, text, x - em * 0.5, y + below, { ...small, align: "right" });
-  });
+  for (const { text, below } of notesOf(palette, { item, size, height }, note)) {
+    write(ctx, text, x - em * 0.5, y + below, { ...small, align: "right" });
+  }
+}
+
+/** What stands below the symbol of a matrix above another, as far as it has room: its shape and a note, each {text,
+ * below: from the matrix's top}. */
+export function notesOf(palette, { item, size, height }, note) {
+  const small = smallOf(palette);
+  return [times(sides(item)), note].map((text, i) => ({ text, below: size * 1.4 + small * (0.5 + 1.2 * i) }))
+    .filter(({ text, below }) => text && below + small / 2 <= height);
 }
 
 /** The names of the rows, left of each line's first tile; where they have no room, the followed row's, if it has. */

@@ -14,6 +14,7 @@ const BUFFER_GAP_EM = 1.4, WAYS_EM = 1.5;                         // between two
 const LINES_EM = 0.6;                                      // between two lines of buffers
 const LINES_GAIN = 2, ROWS_GAIN = 1.5;                     // how much wider their cells must be; those of one row
 const CORNER_EM = 0.5, APART_EM = 0.5, ALL_APART_EM = 1;   // between two ways; between the first and the last
+const CLEAR_EM = 0.25;                                     // from a way to what it passes
 const MOST_ORDERED = 6;                                     // ways
 
 /** The size of a word in HBM. */
@@ -140,19 +141,33 @@ export function stacked(ways) {
   return orders(ways).reduce((best, next) => (crossings(next) < crossings(best) ? next : best));
 }
 
+/** The place across from which a way leaves a `box` of HBM upwards: its middle, else the nearest at which no buffer or
+ * name stands above it; the middle where there is none. */
+function clearPlace(ctx, palette, { x: left, y, width }, band) {
+  const middle = left + width / 2, margin = palette.size * CLEAR_EM;
+  const above = band.map((place) => ({ bottom: place.top + place.buffer.height * place.cell,
+    from: bufferSymbolPlace(ctx, palette, place).left - margin,
+    to: place.x + place.buffer.width * place.wide + margin })).filter(({ bottom }) => bottom < y);
+  const isClear = (x) => x > left && x < left + width && above.every(({ from, to }) => x <= from || x >= to);
+  const clear = [middle, ...above.flatMap(({ from, to }) => [from, to])].filter(isClear);
+  return clear.sort((one, other) => Math.abs(one - middle) - Math.abs(other - middle))[0] ?? middle;
+}
+
 /** A line from each tile in HBM to the same tile on chip, in the way that it moves: up from the tile, behind what
  * stands above it in the `band`, along between chip and HBM, and to the tile from below, or from its side where others
- * of `places` stand below it. No name is in its way. */
-export function paintWays(ctx, palette, moves, along, places, band) {
+ * of `places` stand below it; none goes further to the `right`. No name is in its way. */
+export function paintWays(ctx, palette, moves, { along, right: most }, places, band) {
   ctx.strokeStyle = ctx.fillStyle = palette.quantity.hbm.fill;
   ctx.lineWidth = palette.size * 0.14;
+  const edge = most - ctx.lineWidth;
   const ways = moves.map(({ box, place, store }) => {
     const lower = places.filter((other) => other.y >= place.y + place.height);
     const clear = (x) => lower.every((other) => x < other.x || x > other.x + other.width);
-    const side = place.x + place.width, next = Math.min(...lower.map(({ x }) => x).filter((x) => x > side));
-    const far = palette.size * 0.75, right = side + Math.min(far, (next - side) / 2), left = place.x - far;
+    const side = place.x + place.width, beside = places.filter((other) => other.y + other.height > place.y);
+    const far = palette.size * 0.75, next = beside.filter(({ x }) => x > side).map(({ x }) => (x - side) / 2);
+    const right = side + Math.min(far, edge - side, ...next), left = place.x - far;
     const to = place.last ? place.x + place.width / 2 : clear(right) ? right : left;
-    return { box, place, store, from: box.x + box.width / 2, to };
+    return { box, place, store, from: clearPlace(ctx, palette, box, band), to };
   });
   if (!ways.length) return;
   stacked(ways).forEach(({ box, place, store, from, to }, i) => {

@@ -21,6 +21,7 @@ const HBM_SHARE = 0.3, HBM_SHARE_NARROW = 0.25;            // of the picture's h
 const LEAST_GRID_PX = 4;                                   // narrower tiles would be a veil of lines
 const READ_OPACITY = 0.55;                                 // of what the beat reads, over the counts
 const NARROW_EM = 40, TRAFFIC_EM = 8.5;                    // of the picture's width
+const HBM_WORD_EM = 1.6, WORDS_LINE = 1.3;                 // beside the buffers; a line of words by their size
 
 const ANEW = new Set(["drop", "load", "setup"]);           // m and ℓ under another name, or of other rows
 const ROW_BEATS = new Set(["new_max", "exponentials", "rescale", "add", "merge", "keep", "normalise", "row_gradient",
@@ -123,7 +124,9 @@ export class IdeaPanel extends Panel {
     const onChip = this.onChip(), free = palette.size;
     const head = { left: onChip.left + widest(ctx, [onChip.told], onChip.size, palette.font) + free,
       right: inside.x + inside.width, middle: onChip.middle };
-    this.whole = scene.whole && placeWhole(ctx, palette, this.placed.places, scene.whole, head, limit.column);
+    const values = itemsOf(columns).find(({ role }) => role === "values"), note = values && this.coordinates(values);
+    this.whole = scene.whole && placeWhole(ctx, palette, this.placed.places, { shape: scene.whole, note }, head,
+      limit.column);
   }
 
   /** The words above the tiles: {text: the term, told: with the bytes, left, middle, size}. */
@@ -246,24 +249,26 @@ export class IdeaPanel extends Panel {
     const { surface, palette, lane, narrow, scenes, scene: { launch, hbm } } = this, { width, height } = surface;
     return surface.remember(`band ${launch}`, `${lane.stamp} ${width} ${height}`, () => {
       const x = palette.size * (narrow ? 0.8 : TRAFFIC_EM);
-      return placeBand(surface.ctx, palette, hbm.buffers, { x, width: width - x - palette.size,
+      const band = placeBand(surface.ctx, palette, hbm.buffers, { x, width: width - x - palette.size,
         height: height * (narrow ? HBM_SHARE_NARROW : HBM_SHARE) }, lane.view, scenes.order(launch));
+      const words = palette.size * HBM_WORD_EM + hbmWords(palette) * (2 * WORDS_LINE + 0.5); // “HBM”, read, written
+      return { ...band, height: narrow ? band.height : Math.max(band.height, words) };
     });
   }
 
   /** HBM with its top at y, what the beat moves marked, and the ways of the moves. Returns where its words stand. */
   paintHbm(ctx, quiet, band, y, narrow) {
-    const { palette, scene } = this;
+    const { palette, scene, surface } = this;
     const { hbm, k, moves } = scene;
     const em = palette.size;
-    const told = this.traffic(), left = em * 0.8, middle = y + (narrow ? band.height + em : em * 1.6);
+    const told = this.traffic(), left = em * 0.8, middle = y + (narrow ? band.height + em : em * HBM_WORD_EM);
     const changes = { ...quiet, weight: 650, colour: palette.quantity.hbm.ink };
     write(ctx, "HBM", left, middle, changes);
     const look = [false, true].map((stored) => (moves.some(({ store }) => store === stored) ? changes : quiet));
     const aside = widest(ctx, [`${told[0]}, `], quiet.size * 1.08, palette.font);
     told.forEach((text, i) => {
       if (narrow) write(ctx, text, left + quiet.size * 3 + i * aside, middle, look[i]);
-      else write(ctx, text, left, middle + quiet.size * 1.3 * (i + 1), look[i]);
+      else write(ctx, text, left, middle + quiet.size * WORDS_LINE * (i + 1), look[i]);
     });
     hbm.advance(k, palette);
     const places = band.places.map((place) => ({ ...place, top: place.top + y }));
@@ -284,7 +289,8 @@ export class IdeaPanel extends Panel {
     };
     this.ways = boxes.map((move) => ({ store: move.store, box: boxOf(move),
       place: this.placed.places.find(({ item }) => item.variable === move.name) }));
-    paintWays(ctx, palette, this.ways.filter(({ place }) => place), y + em * 0.75, this.placed.places, places);
+    paintWays(ctx, palette, this.ways.filter(({ place }) => place), { along: y + em * 0.75, right: surface.width },
+      this.placed.places, places);
     const symbols = places.map((place) => ({ text: place.symbol, name: place.buffer.name, weight: 650,
       ...bufferSymbolPlace(ctx, palette, place) }));
     return [{ text: "HBM", left, middle, size: quiet.size, weight: 650 }, ...symbols];
@@ -441,6 +447,7 @@ export class IdeaPanel extends Panel {
     if (this.says.textContent !== text) this.says.textContent = text;
     this.writeStrip();
     this.tree?.show(scene.k);
+    this.root.classList.toggle("merges", scene.columns.some(({ main }) => main.role === "other_max"));
     this.writeNumbers();
     this.writeTerms();
   }
@@ -519,13 +526,14 @@ export class IdeaPanel extends Panel {
     if (numbers.dataset.key === key) return;
     numbers.dataset.key = key;
     const nodes = lines.flatMap(({ item, text, old }) => {
-      const [word, term, value] = [element("dt", "word"), element("dt"), element("dd")];
+      const [own, word, term, value] = [element("div"), element("dt", "word"), element("dt"), element("dd")];
       const meaning = lane.meaning(item.symbol, item.variable);
       word.append(termOf(item.word, meaning));
       term.append(termOf(item.symbol, meaning));
       term.dataset.q = value.dataset.q = item.quantity;
       value.append(element("small", "", old), element("b", "", text));
-      return [word, term, value];
+      own.append(word, term, value);
+      return [own];
     });
     numbers.replaceChildren(...(name && nodes.length ? [element("dt", "of", name)] : []), ...nodes);
   }

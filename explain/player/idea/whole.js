@@ -2,24 +2,27 @@
 
 import { times } from "../numbers.js";
 import { line, widest, write } from "../surface.js";
+import { notesOf, symbolPlace } from "./chip.js";
 
-const RIGHT_OF_KEYS_EM = 1.6, LEFT_OF_VALUES_EM = 7;       // for what moves to Kᵀ; for the note of V
-const SYMBOL_OF_VALUES_EM = 2.2, NOTED_EM = 3.2;           // for V alone; the least height of V with a note
+const RIGHT_OF_KEYS_EM = 1.6, LEFT_OF_VALUES_EM = 1;       // for what moves to Kᵀ; left of V's symbol or notes
 const LEAST_WHOLE_EM = 2.4, LEAST_TILE_PX = 3;
 const WORDS_LINE_EM = 1.35, WORDS_APART_EM = 0.8;
 
 /** Where the whole S has room, between Kᵀ and V: {x, y, width, height: of the outline, rows, cols: of a tile in it,
- * column: the width of a column of S, words: {lines, left, middle}, size}; null for none. `shape` is the whole S's;
+ * column: the width of a column of S, words: {lines, left, middle}, size}; null for none. `shape` is the whole S's,
+ * `note` is V's;
  * `head` is the free part {left, right, middle} of the line above the tiles, for the words where they have no room
  * beside the outline; a column of S is at most `widestColumn` wide. */
-export function placeWhole(ctx, palette, places, shape, head, widestColumn = Infinity) {
+export function placeWhole(ctx, palette, places, { shape, note }, head, widestColumn = Infinity) {
   const upper = (role) => places.find(({ item, column }) => item.role === role && item !== column.main);
   const [keys, values] = ["keys", "values"].map(upper);
   const tile = places.find(({ item }) => item === keys?.column.main);
   if (!values || tile?.item.role !== "scores") return null;
   const em = palette.size, size = Math.max(em * 0.82, palette.smallest);
-  const noted = values.height >= NOTED_EM * em ? LEFT_OF_VALUES_EM * size : SYMBOL_OF_VALUES_EM * em;
-  const left = keys.x + keys.width + em * RIGHT_OF_KEYS_EM, room = values.x - noted - left;
+  const symbol = symbolPlace(ctx, palette, values);
+  const notes = notesOf(palette, { ...values, size: symbol.size }, note).map(({ text }) => text);
+  const end = Math.min(symbol.left, values.x - em * 0.5 - widest(ctx, notes, size, palette.font));
+  const left = keys.x + keys.width + em * RIGHT_OF_KEYS_EM, room = end - em * LEFT_OF_VALUES_EM - left;
   const wide = (tile.width * shape[1]) / tile.item.cols, high = (tile.height * shape[0]) / tile.item.rows;
   const told = [`S is ${times(shape)}:`, "never whole in memory"], narrower = [told[0], "never whole", "in memory"];
   const placed = (lines) => {

@@ -5,7 +5,9 @@ import { Panel } from "./panel.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const NAMED = 12;                                          // the most leaves that show numbers; more are dots
-const BOX = { width: 84, height: 42, gap: 104, level: 84, radius: 6, size: 16 };
+const BOX = { width: 80, height: 42, gap: 88, level: 84, radius: 6, size: 16 };
+const FEW = 5;                                             // leaves beside the chip at full screen
+const LETTER = 16;                                         // the size of all letters, as player.css has it
 const DOT = { width: 12, height: 12, gap: 26, level: 40, radius: 6, size: 0 };
 
 function drawn(tag, attributes, text) {
@@ -73,7 +75,9 @@ export class PairsTree {
     const y = ({ level }) => (top - level) * look.level + look.height / 2 + 2;
     const width = leaves * look.gap, height = top * look.level + look.height + 4 + (look.size ? 22 : 0);
     this.svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", preserveAspectRatio: "xMidYMin meet" });
+    this.picture.classList.toggle("few", leaves <= FEW);
     this.svg.style.maxWidth = `${width * 1.4}px`;
+    this.picture.style.setProperty("--wide", `${width / LETTER}em`); // where its letters are as large as the text
     this.groups = nodes.map((node) => {
       const group = drawn("g", { class: "pair" });
       node.children.forEach((child, i) => {

@@ -85,7 +85,8 @@ export class PairsTree {
         group.append(drawn("line", { x1: x(from), y1: y(from) - look.height / 2, x2: x(node),
           y2: y(node) + look.height / 2 }));
         if (!look.size || node.factors[i] === undefined) return;
-        const outward = x(from) < x(node) ? -12 : 12;
+        const across = x(from) - x(node), down = y(from) - y(node) - look.height;
+        const outward = Math.sign(across) * 4 + (across / down) * (LETTER / 2); // beside the line, however flat
         const middle = { x: (x(from) + x(node)) / 2 + outward, y: (y(from) + y(node)) / 2 + 5 };
         const anchor = outward < 0 ? "end" : "start";
         group.append(drawn("text", { ...middle, class: "factor", "text-anchor": anchor },

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from explain.lessons import BACKWARD, SHORT, first_order
+from explain.lessons import BACKWARD, MERGED, SHORT, first_order
 from tests.explain.player_modules import ran
 
 FIRST_ORDER = first_order(SHORT)  # FlashAttention-1: m and ℓ of 8 rows go to HBM and back at every visit
@@ -113,3 +113,35 @@ def test_the_bar_of_a_negative_number_goes_left_of_zero():
     assert [(bar["from"], bar["to"]) for bar in bars] == [
         (0.25, 0), (0.25, 1), (0.25, 0.25), (1, 0.5), (0, 0.25), (0, 0),
     ]  # fmt: skip
+
+
+HELD = """
+const [story] = stories;
+const scenes = new Scenes({ story, view: story.view });
+const { buffers } = scenes.launched(given.launch).hbm;
+const written = writtenContents({ story, scenes, buffers, launch: given.launch });
+const { first, end } = story.programs.find(({ launch }) => launch === given.launch);
+return Object.fromEntries([...written].map(([{ name }, held]) =>
+  [name, [first, end - 1].map((k) => held.upTo(k).cells.length)]));
+"""
+
+
+def test_hbm_has_what_a_store_computes_from_a_tile():
+    """The kernel writes dK times sm_scale: 16 rows by 32 of the first program."""
+    held = ran("idea/panel.js", HELD, BACKWARD, launch=1)
+    assert held["dk"] == held["dv"] == [0, 16 * 32]
+
+
+def test_hbm_has_from_the_start_what_a_launch_reads_before_it_writes_there():
+    held = ran("idea/panel.js", HELD, MERGED, launch=1)
+    assert {held["m"][0], held["l"][0]} == {4}
+
+
+def test_numbers_in_a_low_box_have_a_size():
+    body = """
+      const ctx = { set font(font) { this.size = parseFloat(font.match(/([\\d.]+)px/)[1]); },
+        measureText(text) { return { width: text.length * this.size * 0.5 }; } };
+      const column = { state: true, main: { symbol: "m", rows: 1, cols: 1 } };
+      const box = { x: 0, y: 0, width: 660, height: 100 };
+      return placeTiles(ctx, { size: 15, smallest: 0, font: "sans" }, Array(6).fill(column), box, null).scale.u;"""
+    assert 60 < ran("idea/chip.js", body) < 100

@@ -92,6 +92,18 @@ def test_in_code_the_first_difference_names_the_symbol_of_idea_where_it_is_anoth
     assert "writes s to HBM" in first_difference("Standard and flash", "code")["told"]
 
 
+def test_a_changed_line_meets_the_line_that_it_replaces():
+    """The right run's line rescales nothing, so it is part of another beat than the left run's."""
+    runs = next(tour.runs for tour in tours.of("what_breaks") if "~acc_not_rescaled" in tour.runs[1].kernel)
+    body = f"""{WOVEN}
+      const isChanged = (i, t) => /acc = acc \\*/.test(stories[i].text(woven[i][t]));
+      const there = [...woven[1].keys()].filter((t) => isChanged(1, t));
+      return [there.length, there.every((t) => isChanged(0, t))];"""
+    count, met = ran("weave.js", body, *runs)
+    assert count > 0
+    assert met
+
+
 FINISHED = f"""{WOVEN}
 return Array.from(woven[0], (_, t) => [0, 1].map((i) => Player.prototype.hasFinished.call(
   {{ stories, positionOf, steps: {{ begin: t, last: t }} }}, i)));

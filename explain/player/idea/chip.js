@@ -53,8 +53,8 @@ export function placeTiles(ctx, palette, columns, box, names, limit = {}) {
   const flows = areInLines(columns, palette);
   const symbols = columns.map(({ main }) => widest(ctx, [main.symbol], em * 1.3, palette.font));
   const wordy = names ? widest(ctx, names, smallOf(palette), palette.font) + em * 0.7 : 0;
-  const attempt = ({ u, wide }) => (flows ? inLines : aligned)(columns, symbols, em, box,
-    { u, wide, named: !areRows(columns) && u >= smallOf(palette) * 1.05 ? wordy : 0 });
+  const attempt = ({ u, wide, per }) => (flows ? inLines : aligned)(columns, symbols, em, box,
+    { u, wide, per, named: !areRows(columns) && u >= smallOf(palette) * 1.05 ? wordy : 0 });
   const found = () => (flows ? scaleInLines(attempt, em, box, limit, columns, roomOf(ctx, palette, columns))
     : scaleAligned(attempt, em, box, limit));
   const scale = limit.wide ? limit : found();
@@ -85,17 +85,18 @@ function roomOf(ctx, palette, columns) {
  * need width more than height; a single number has its name below it. Cells need `room` for digits. */
 function scaleInLines(attempt, em, box, limit, columns, room) {
   const [rows] = sides(columns[0].main), { named, apart, widest: most } = spacing(rows);
-  const widest = columns.every(({ state }) => state) ? 1 : most; // a column of state has a width of its own
+  const areNumbers = columns.every(({ state }) => state), widest = areNumbers ? 1 : most; // of a width of their own
   let best = { u: limit.u ?? 0.5, wide: 1 };
   const single = rows === 1 && columns.every(({ main }) => sides(main)[1] === 1), height = single ? 2 : 1.5;
   const worth = ({ u, wide }) => u ** height * wide * Math.min(1, (u * wide) / room) ** DIGITS_COUNT;
   for (let lines = 1; lines <= columns.length; lines++) {
+    const per = areNumbers ? 2 * Math.ceil(columns.length / lines / 2) : Infinity; // an m and its ℓ share a line
     const high = ((box.height + em * apart) / lines - em * (named + apart)) / rows;
     if (high <= 0 || limit.u > high + ROUNDING_PX) break;
     const u = Math.min(em * LARGEST_ROW_EM, limit.u ?? high);
     let [low, top] = [limit.u ? 1 : 0, widest], wide = widest;
     for (let tries = 0; tries < TRIES && worth({ u, wide: top }) > worth(best) && wide > low; tries++) {
-      const scale = { u: u * Math.min(1, wide), wide: Math.max(1, wide) }, tried = attempt(scale);
+      const scale = { u: u * Math.min(1, wide), wide: Math.max(1, wide), per }, tried = attempt(scale);
       if (!tried.fits || tried.lines >= lines) top = wide;
       else {
         low = wide;
@@ -149,14 +150,14 @@ function aligned(columns, symbols, em, box, { u, wide, named }) {
 
 /** Tiles of the same rows, in as many lines as they need, with `named` pixels for the rows' names at the left of each.
  * A tile stands below a tile, a number below a number. */
-function inLines(columns, symbols, em, box, { u, wide, named }) {
+function inLines(columns, symbols, em, box, { u, wide, per, named }) {
   const [rows] = sides(columns[0].main), left = box.x + named, room = spacing(rows);
   const row = rows > 1 ? u : Math.max(u, em * LEAST_ROW_EM), high = rows * row; // a long row is not a hair
   let x = left, y = box.y + em * room.named, line = 0, fits = true, above = [], own = [];
   const gap = tileGap(em, box);
   const places = columns.map((column, i) => {
     const width = widthOf(column, u, u, em, box, wide), slot = Math.max(width, symbols[i]);
-    if (x > left && x + slot > box.x + box.width) {
+    if (x > left && (own.length === per || x + slot > box.x + box.width)) {
       [x, above, own] = [left, own, []];
       (y += high + em * (room.named + room.apart)), line++;
     }

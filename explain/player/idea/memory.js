@@ -10,7 +10,8 @@ const WIDEST_CELL_OF_HBM = 2.2, WIDEST_OF_ROW = 3;         // its width by its h
 const LINES_SHARE = 1.1;                                   // of the band's height, for several lines
 const LEAST_WORDS_PX = 14;
 const FIGURES_SHARE = 0.84, FIGURES_HIGH = 0.8;            // of a cell's width, so that numbers stand apart; height
-const BUFFER_GAP_EM = 1.4, WAYS_EM = 1.5;                         // between two buffers; above them, for what moves
+const BUFFER_GAP_EM = 1.4, BUFFER_GAP_SHARE = 0.03;        // between two buffers; at most, of the width
+const WAYS_EM = 1.5;                                       // above the buffers, for what moves
 const LINES_EM = 0.6;                                      // between two lines of buffers
 const LINES_GAIN = 2, ROWS_GAIN = 1.5;                     // how much wider their cells must be; those of one row
 const CORNER_EM = 0.5, APART_EM = 0.5, ALL_APART_EM = 1;   // between two ways; between the first and the last
@@ -26,7 +27,8 @@ export const hbmWords = ({ size, smallest }) => Math.max(LEAST_WORDS_PX, size * 
  * in one line. */
 export function placeBand(ctx, palette, buffers, band, view, order = [...buffers.keys()]) {
   const em = palette.size, told = Math.max(LEAST_WORDS_PX, em, palette.smallest) * 1.25;
-  const gap = em * BUFFER_GAP_EM, ways = em * WAYS_EM, between = em * LINES_EM;
+  const gap = Math.min(em * BUFFER_GAP_EM, band.width * BUFFER_GAP_SHARE);
+  const ways = em * WAYS_EM, between = em * LINES_EM;
   const symbols = buffers.map(({ name }) => bufferSymbol(name, view));
   const named = symbols.map((symbol) => widest(ctx, [symbol], Math.max(em, palette.smallest) * 1.1, palette.font) + 6);
   const [most, gain] = buffers.every(({ height }) => height === 1) ? [WIDEST_OF_ROW, ROWS_GAIN]

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from explain.experiment import Experiment
 from explain.ui.controls import labels_of
+from kernels.catalog import KERNELS
 
 
 def titles(experiments: Sequence[Experiment]) -> list[str]:
     """Each run's title: its kernel's, and of two runs of the same kernel also the controls that differ."""
-    names = [experiment.entry.title for experiment in experiments]
+    names = [_name(experiment) for experiment in experiments]
     if len(experiments) < 2 or len({experiment.kernel for experiment in experiments}) > 1:
         return names
     settings = [{"inputs": one.inputs, "seed": one.seed, **one.values} for one in experiments]
@@ -22,3 +23,9 @@ def titles(experiments: Sequence[Experiment]) -> list[str]:
     values = [[str(setting[name]).replace("_", " ") for name in told] for setting in settings]
     said = [", ".join(map(" ".join, zip(called, own, strict=True))) for own in values]
     return [f"{title}, {words}" for title, words in zip(names, said, strict=True)]
+
+
+def _name(experiment: Experiment) -> str:
+    """The kernel's title; of one with a changed line after that of the kernel that it was made from."""
+    entry = experiment.entry
+    return f"{KERNELS[entry.base].title}, {entry.title}" if entry.edit else entry.title

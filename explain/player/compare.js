@@ -87,7 +87,7 @@ function coverage(story, role) {
     const key = `${story.programAt[step]} ${tile.rows[0]}`;
     if (!seen.has(key)) seen.set(key, { cols: new Set(), text: "" });
     const so = seen.get(key), before = so.cols.size;
-    const isLoaded = LOADS_IT.test(story.text(step));        // as an earlier tile left it: this one's columns are not in it
+    const isLoaded = LOADS_IT.test(story.text(step));      // as an earlier tile left it, without this one's columns
     for (const col of isLoaded ? [] : tile.cols) if (col < width) so.cols.add(Number(col));
     if (so.cols.size > before) so.text = [...so.cols].sort((a, b) => a - b).join();
     out.set(step, role === "rescale" ? `${so.text} after ${tile.cols[0]}` : so.text);      // α is of one tile
@@ -412,7 +412,7 @@ export class Comparison {
         for (const [part, role] of other ? [["m", "running_max"], ["l", "running_sum"]] : []) {
           if (!farApart(one[part], other[part], SINGLE)) continue;
           const set = [one, other].map(({ begin, step }, i) => stories[i].changedAt(role, begin, step));
-          out.push({ row, name: stories[0].view.roles[role], cols: one.cols, set, left: one[part],
+          out.push({ row, role, name: stories[0].view.roles[role], cols: one.cols, set, left: one[part],
             right: other[part] });
         }
       }
@@ -492,9 +492,10 @@ export class Comparison {
       if (!marks.said.some((one) => one.startsWith(`${called} in `)))
         marks.said.push(`${called} in ${counted(found.length, unit)} of this tile`);
     }
-    for (const { row, name, set } of this.joined) {
+    for (const { row, role, name, set } of this.joined) {
       if (!set.every((step, i) => this.holds(stories[i], step, steps[i]))) continue;
       marks.rows.add(row);
+      marks.roles.add(role);
       marks.said.push(`${this.called(name, steps[0])} in 1 row`);
     }
     const isWrong = lanes.some(({ view }) => view.wrong);    // then the other one is right: only what is wrong is marked

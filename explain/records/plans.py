@@ -102,7 +102,7 @@ PLANS: Mapping[str, Plan] = {
         Plan("sweeps", "Sweeps: kernels over N, d, tile sizes, dtype, mask and batch", RECORDED),
         Plan(
             "tiles",
-            "Teaching kernels, the tiles that What does a tile cost? compares",
+            "Tiles of the page What does a tile cost?, one size",
             tuple(
                 one for kernel in MEASURED if WHOLE_ROW_TILE not in KERNELS[kernel].parameters for one in _tiles(kernel)
             ),
@@ -112,9 +112,7 @@ PLANS: Mapping[str, Plan] = {
         Plan("milakov", "Milakov & Gimelshein's figures 1 to 4, and larger K", milakov.TIMED, counters=False),
         Plan("flashattention", "FlashAttention's figure 2 and theorem 2, bytes counted", flashattention.COUNTED),
         Plan("flashattention-memory", "FlashAttention's tables 20 and 21", flashattention.TIMED, counters=False),
-        Plan(
-            "rungs", "The ladder of attention kernels, the top one and PyTorch's beside it", rungs.COUNTED, stalls=True
-        ),
+        Plan("rungs", "Attention ladder, FlashAttention for Hopper and PyTorch", rungs.COUNTED, stalls=True),
         Plan("roofs", "What the memories and the arithmetic units give at best", roofs=True),
     )
 }

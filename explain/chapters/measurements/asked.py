@@ -15,7 +15,7 @@ from explain.records.plans import Plan
 from explain.records.registry import Entry
 
 ROWS = 4
-"""Rows of the table that are drawn at most: the first and the last, and some between."""
+"""Rows of the table that are drawn at most."""
 BAR, GAP, LONG, NARROW = 16.0, 22.0, 560.0, 300.0
 
 
@@ -38,10 +38,12 @@ def bars(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
 
 
 def _some(runs: Sequence[Experiment]) -> list[Experiment]:
-    """At most ROWS of the runs, evenly spread, the first and the last among them."""
-    if len(runs) <= ROWS:
-        return list(runs)
-    return [runs[round(at * (len(runs) - 1) / (ROWS - 1))] for at in range(ROWS)]
+    """At most ROWS of the runs, in their order: from the one whose loads ask least often for each tensor to the one
+    whose loads ask most often.
+    """
+    ranked = sorted(runs, key=lambda run: run.traffic.read_bytes / tensors_once(run))
+    chosen = {ranked[round(at * (len(runs) - 1) / (ROWS - 1))] for at in range(ROWS)}
+    return [run for run in runs if run in chosen]
 
 
 def _picture(
@@ -53,7 +55,14 @@ def _picture(
     room = widest([_share(most, run) for run in runs]) + 12
     parts, y = [], 4.0
     if len(counted) > len(runs):
-        parts.append(text(0, y + 10, f"{len(runs)} of the {count(len(counted))} rows", faint=True))
+        parts.append(
+            text(
+                0,
+                y + 10,
+                f"{len(runs)} of the {count(len(counted))} rows, from the fewest loads to the most",
+                faint=True,
+            )
+        )
         y += 24
     for run in runs:
         loads, once = run.traffic.read_bytes, tensors_once(run)

@@ -51,13 +51,16 @@ def _picture(
 
     first, second = names(shown)
     tall = TOP + high_row * len(lines)
+    middles = [TOP + high_row * number - 8 for number in range(1, len(lines) + 1)]
     parts: list[Any] = [text(0, 14, f"{second} ÷ {first}, one dot per row", bold=True)]
     for mark, said in marks.items():
         ends = x(mark) + widest([said], 13) > left + long
         parts.append(text(min(x(mark), left + long), 34, said, size=13, faint=True, anchor="end" if ends else "start"))
-        parts.append(line(x(mark), 38, x(mark), tall, dash="4 3"))
-    for number, (name, found) in enumerate(lines.items()):
-        y = TOP + high_row * (number + 1) - 8
+        ends_at = (
+            [(38.0, tall)] if not narrow else [(y - 8, y + 8) for y in middles]
+        )  # names stand above a phone's lines
+        parts += [line(x(mark), top, x(mark), bottom, dash="4 3") for top, bottom in ends_at]
+    for y, (name, found) in zip(middles, lines.items(), strict=True):
         parts.append(text(0, y - (16 if narrow else -4), name))
         parts.append(line(left, y, left + long, y, opacity=0.12))
         parts += [circle(x(one), y, 5, css("series-1"), title=f"{name}: {ratio(one)}") for one in found]

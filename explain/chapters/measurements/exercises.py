@@ -81,7 +81,8 @@ QUESTIONS = (
         _why_served,
         unit="%",
         tolerance=0.02,
-        hint="The table has the bytes of every load and those read from HBM. What HBM does not read, a cache serves.",
+        hint="The table of sources, at the top of the page, has the bytes of its loads (formula) and those read from "
+        "HBM (counters). A cache serves what HBM does not.",
     ),
     Question[Shown](
         "slower",
@@ -93,7 +94,8 @@ QUESTIONS = (
         _slower,
         _why_slower,
         tolerance=0.05,
-        hint="Divide the bytes of each tensor once by the measured limit of HBM. The table has the time of the run.",
+        hint="Divide the bytes of each tensor once by the measured limit of HBM. The table of sources, at the top of "
+        "the page, has the time of the run.",
     ),
     Question[Shown](
         "rate",

@@ -11,7 +11,7 @@ from typing import Any
 from explain.counters.model import total
 from explain.experiment import Experiment
 from explain.figures.labels import listed, wrapped
-from explain.figures.numbers import count, fixed, moved, number, ratio
+from explain.figures.numbers import count, duration, fixed, moved, number, ratio
 from explain.figures.plot import FONT
 from explain.figures.tables import Column, markdown, plain
 from explain.kept import kept
@@ -79,12 +79,12 @@ QUANTITIES: Mapping[str, Quantity] = {
     HELD: lambda point: None if point.peak_bytes is None else point.peak_bytes / 1e6,
 }
 """The quantities of a point: each name has the unit."""
-KERNEL, SIZES, OUTDATED, DATE, BESIDE = "kernel", "sizes", "out of date", "measured on", "ratio"
+KERNEL, SIZES, OUTDATED, DATE, BESIDE = "kernel", "sizes", "out of date", "date", "ratio"
 FIRST = (TIME, LOADS, ONCE, READ, OF_ONCE)
 """The quantities that a table of one record begins with."""
 MEANINGS = {
     LOADS: "**Every load**: the sum of a teaching kernel's loads.",
-    ONCE: "**Each tensor once**: the least that this algorithm has to read, tensors between its launches included.",
+    ONCE: "**Each tensor once**: every input, and every tensor that one launch writes for a later one, read once.",
     OF_ONCE: "**HBM ÷ each tensor once**: above 100%, some bytes were read from HBM more than once, or spilled "
     "registers were read back. Below 100%, the kernel reads what it wrote itself, in an earlier launch or iteration, "
     "and finds some of it in L2.",
@@ -141,7 +141,7 @@ def rows(
     """
     table: list[dict[str, str | float | None]] = []
     own_sizes = measured_sizes(plan, shown, kernel)
-    gpus = [f"{gpu}, {quantity.rpartition(', ')[2]}" for gpu in names(shown)] if quantity else []
+    gpus = _columns(shown, quantity) if quantity else []
     for experiment, own in own_sizes.items():
         points = [one.record.point(experiment) for one in shown]
         row: dict[str, str | float | None] = {KERNEL: experiment.entry.title}
@@ -161,6 +161,11 @@ def rows(
         table.append(row)
     known = {*gpus, *(name for row in table for name, value in row.items() if value is not None)}
     return [{name: value for name, value in row.items() if name in known} for row in table]
+
+
+def _columns(shown: Sequence[Entry], quantity: str) -> list[str]:
+    """The columns of one quantity, a GPU each: "H200, µs"."""
+    return [f"{gpu}, {quantity.rpartition(', ')[2]}" for gpu in names(shown)]
 
 
 def _beside(points: Sequence[Point | None], quantity: Quantity) -> float | None:
@@ -188,10 +193,30 @@ def seen(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str =
     """
     if quantity is not None:
         return _seen_beside(rows(plan, shown, quantity, kernel), shown, quantity, SIZES if kernel else KERNEL)
-    points = filter(None, map(shown[0].record.point, _measured(plan, shown, kernel)))
+    points = list(filter(None, map(shown[0].record.point, _measured(plan, shown, kernel))))
+    if len({point.experiment.kernel for point in points}) != 1:
+        return ""
+    own = measured_sizes(plan, shown, kernel)
+    return "\n\n".join(filter(None, [_seen_once(points), _seen_fastest(points, own)]))
+
+
+def _seen_fastest(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
+    """Of rows with the same work, which is the fastest and which the slowest, in a sentence of Markdown; else ""."""
+    timed = sorted((point.seconds, own[point.experiment]) for point in points if point.seconds)
+    if len(timed) < 2 or len({point.experiment.traffic.flops for point in points}) > 1:
+        return ""
+    (least, best), (most, worst) = timed[0], timed[-1]
+    return (
+        f"**The fastest of these {count(len(timed))} rows, {best}, takes {duration(least)}.** The slowest, {worst}, "
+        f"takes {duration(most)}, {ratio(most / least)} as long. All compute the same."
+    )
+
+
+def _seen_once(points: Sequence[Point]) -> str:
+    """How often one kernel's loads ask for each tensor, and how often HBM delivers it; "" where nothing was counted."""
     found = {point.experiment: share / 100 for point in points if (share := _of_once(point))}
     of, read = list(found), list(found.values())
-    if len({one.kernel for one in of}) != 1:
+    if not of:
         return ""
     if not of[0].entry.steppable:
         return f"**HBM delivers {_span(read)} the size of the tensors that the kernel reads.**"
@@ -207,9 +232,13 @@ def seen(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str =
 
 def _seen_beside(table: Sequence[Mapping[str, Any]], shown: Sequence[Entry], quantity: str, row_name: str) -> str:
     found = sorted(((row[BESIDE], row[row_name]) for row in table if row.get(BESIDE)), key=lambda one: one[0])
-    if not found:
+    if len(shown) != 2:
         return ""
     first, second = names(shown)
+    both = [[row.get(name) is None for name in _columns(shown, quantity)] for row in table]
+    alone = sum(one != other for one, other in both)
+    if not found:
+        return f"No row was measured on both the {first} and the {second}." * (alone > 0)
     middle = ratio(median(factor for factor, _ in found))
     what = quantity[0].upper() + quantity[1:].rpartition(",")[0]
     if len(found) == 1 or ratio(found[0][0]) == ratio(found[-1][0]):
@@ -221,7 +250,8 @@ def _seen_beside(table: Sequence[Mapping[str, Any]], shown: Sequence[Entry], qua
             f"**{what}: the {second}'s is {least} to {most} the {first}'s**, {middle} in the median of "
             f"{count(len(found))} rows."
         )
-    return span + (_by_bandwidth(shown, [factor for factor, _ in found]) if quantity == TIME else "")
+    missing = f" {count(alone)} more {'were' if alone > 1 else 'was'} measured on one of them only." * (alone > 0)
+    return span + missing + (_by_bandwidth(shown, [factor for factor, _ in found]) if quantity == TIME else "")
 
 
 def bandwidths(shown: Sequence[Entry]) -> float | None:

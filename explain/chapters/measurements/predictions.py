@@ -25,6 +25,8 @@ NEAR = 2
 """The factor that the share of good predictions is told for."""
 CLEAR = 0.2
 """By which share two GPUs' times differ at least in the example that is worked through."""
+SAME = 0.05
+"""By which share two GPUs' times differ at most where bandwidth cannot be what limits them."""
 FAR = 1.25
 """The factor from which on a prediction counts as off."""
 
@@ -62,16 +64,18 @@ def _too_long(model: Model, test: Test) -> str:
     if not long:
         return ""
 
-    def of_own(seconds: Callable[[Predicted], float]) -> str:
-        return ratio(float(np.median([seconds(point) / own[point.experiment] for point in long])))
+    def of_own(seconds: Callable[[Predicted], float]) -> float:
+        return float(np.median([seconds(point) / own[point.experiment] for point in long]))
+
+    takes = of_own(lambda point: point.measured)
 
     bandwidths = ratio(GPUS[model.gpu].hbm_bytes_per_second / GPUS[test.gpu].hbm_bytes_per_second)
     return (
         f"\n\n{count(len(off))} of {count(len(test.points))} are more than {ratio(FAR)} off, {count(len(long))} of "
-        f"them predicted too long. For these the model predicts {of_own(lambda point: point.seconds)} the "
-        f"{model.gpu}'s time (median); the {test.gpu} takes {of_own(lambda point: point.measured)}. The {model.gpu} "
-        f"has {bandwidths} the bandwidth (datasheet), and the model assumes that bandwidth limits these kernels. In "
-        "fact it limits them less."
+        f"them predicted too long. For these the model expects {ratio(of_own(lambda point: point.seconds))} the "
+        f"{model.gpu}'s time (median), as if bandwidth limited them: the {model.gpu} has {bandwidths} the bandwidth "
+        f"(datasheet). The {test.gpu} takes {ratio(takes)}. So bandwidth "
+        f"{'does not limit most of them' if takes < 1 + SAME else 'limits them less'}."
     )
 
 
@@ -88,7 +92,7 @@ def worked(model: Model) -> str:
     took = duration(own[one.experiment.key])
     here, there = (duration(model.modelled(one.experiment, GPUS[name])) for name in (model.gpu, test.gpu))
     return (
-        f"For example, {one.experiment.entry.title} with {sizes(one.experiment)}: the formula gives {here} for the "
+        f"For example, {one.experiment.entry.title} with {sizes(one.experiment)}: the model gives {here} for the "
         f"{model.gpu} and {there} for the {test.gpu}. The {model.gpu} took {took}. So {took} × {there} ÷ {here} = "
         f"**{duration(one.seconds)}** is predicted for the {test.gpu}. It took {duration(one.measured)}."
     )
@@ -115,23 +119,23 @@ def _errors(test: Test) -> dict[str, tuple[int, float, float]]:
 @kept
 def prediction_table(model: Model) -> str:
     """The errors of each of the model's tests for each kernel, the worst first, with what was fitted, as Markdown: no
-    overhead where no time shows one, "≥" before a share that the times do not need.
+    constant where no time shows one, "≥" before a share that the times do not need.
     """
     tests, rows = [_errors(test) for test in model.tests], []
     for kernel in dict.fromkeys(kernel for errors in tests for kernel in errors):
         fit = model.fitted[kernel]
-        overhead, *shares = fit.needed
+        constant, *shares = fit.needed
         both = [
             f"{'' if needed else '≥ '}{percent(share, 0 if share >= 0.1 else 1)}"
             for needed, share in zip(shares, (fit.e_bytes, fit.e_flops), strict=True)
         ]
         found = (one for errors in tests for one in errors.get(kernel, (None,) * 3))
-        rows.append((KERNELS[kernel].title, *found, duration(fit.overhead) if overhead else None, *both))
+        rows.append((KERNELS[kernel].title, *found, duration(fit.overhead) if constant else None, *both))
     columns: list[str | Column] = ["kernel"]
     for test in model.tests:
         formats = {"times": count, "median error": ratio, "worst error": ratio}
         columns += [Column(f"{test.gpu}: {name}", form) for name, form in formats.items()]
-    columns += [Column("overhead", str), Column("of the bandwidth", str), Column("of the peak", str)]
+    columns += [Column("constant", str), Column("of the bandwidth", str), Column("of the peak", str)]
     return markdown(columns, rows)
 
 

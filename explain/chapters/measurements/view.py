@@ -46,8 +46,9 @@ MEASURED = """
 
 
 FITTED = (
-    "Overhead: the time that does not grow with bytes and FLOPs; – where the times show none. A share with ≥ may be "
-    "larger: the times are fitted as well without it. No share can be above 100%."
+    "Constant: the part that does not grow with bytes and FLOPs; – where the times show none. It is a number of the "
+    "fit, in steps of 1.58 ×, and more than the cost of a launch. A share with ≥ may be larger: the times are fitted "
+    "as well without it. No share can be above 100%."
 )
 MARKED = "**The vertical mark** is the datasheet's rate, where it states one. The percentage is the share reached."
 FILLED = "\n\n**Filled bars**: {}. **Open bars**: {}."
@@ -247,8 +248,8 @@ def own_gpu(shown: Sequence[Entry]) -> None:
     with layout.part(
         "Your own GPU",
         "On a machine with an NVIDIA GPU this command measures everything that is shown here. If it is interrupted, "
-        "run it again; it continues. The pages find its file. To show it elsewhere, load it there with the button at "
-        "the top of this page.",
+        "run it again; it continues. The pages find the file that it writes. To show it on another machine, load it "
+        "there with the button at the top of this page.",
     ):
         show_code("python -m explain measure")
         counters_here()
@@ -272,13 +273,13 @@ def predicted() -> None:
     with layout.part(
         "Predicted times, and how wrong they are",
         "For a GPU without a record, the pages predict times:\n\n"
-        "**time = overhead + max(memory, compute) ÷ busy**\n\n"
+        "**time = constant + max(memory, compute) ÷ busy**\n\n"
         "- memory = bytes ÷ (bandwidth × b). The bytes are each tensor once\n"
         "- compute = FLOPs ÷ (peak × p). The FLOPs are the formula's\n"
-        "- bandwidth and peak: the GPU's specification\n"
+        "- bandwidth and peak: the GPU's specification. The peak is that of the tensor cores where Triton uses them\n"
         "- busy: the share of the SMs that have a program\n"
-        f"- b and p: the shares of bandwidth and peak that are reached. They and the overhead are fitted to each "
-        f"kernel's times on the {model.gpu}, at each size to that of its fastest tile\n\n"
+        f"- b and p: the shares of bandwidth and peak that are reached. They and the constant are fitted to each "
+        f"kernel's times on the {model.gpu}. Of each size only the fastest tile's time is used\n\n"
         f"A time that was recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So a kernel that "
         f"is slower than its model stays slower. {predictions.worked(model)}\n\n"
         f"**How wrong is it?**\n\n{tests}\n\n{predictions.untested(model)}\n\n"

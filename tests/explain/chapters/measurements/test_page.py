@@ -189,7 +189,7 @@ def test_every_heading_has_its_unit():
     shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
     head = html.unescape(points.points_table(PLANS["levels"], shown, None).splitlines()[0]).replace("<br>", " ")
     assert head.startswith(f"| kernel, sizes | {' | '.join(points.FIRST)} | ")
-    assert head.endswith(" | measured on |")
+    assert head.endswith(" | date |")
     assert all(f"| {name} |" in head for name in points.QUANTITIES)
     heads = points.points_table(PLANS["levels"], shown, None).splitlines()[0].split("|")
     assert max(cell.count("<br>") for cell in heads) <= 2

@@ -72,7 +72,7 @@ def test_an_instruction_of_a_called_function_is_of_the_line_that_calls_it():
 
 def test_sass_has_only_the_innermost_line_so_ptx_says_whose_it_is_and_where_several_call_all_are_given():
     load, maximum, add, exponential, label, branch = made().sass
-    assert load == Instruction("@P1 LDG.E.128 R4, desc[UR4][R2.64]", "HBM load", (33,))
+    assert load == Instruction("@P1 LDG.E.128 R4, desc[UR4][R2.64]", "global load", (33,))
     assert maximum.lines == (34,)
     assert add.lines == (35, 36)
     assert exponential.lines == ()
@@ -82,11 +82,11 @@ def test_sass_has_only_the_innermost_line_so_ptx_says_whose_it_is_and_where_seve
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("cp.async.cg.shared.global [ %r1 + 0 ], [ %rd2 + 0 ], 0x10, %r3", "copy HBM → shared"),
+        ("cp.async.cg.shared.global [ %r1 + 0 ], [ %rd2 + 0 ], 0x10, %r3", "copy global → shared"),
         ("cp.async.wait_group 0", "wait"),
         ("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%r1}, %rd1, %rd2, 0, 1, 1, 0, 0", "matmul"),
         ("wgmma.wait_group.sync.aligned 0", "wait"),
-        ("@%p1 st.global.b32 [ %rd1 + 0 ], { %r1 }", "HBM store"),
+        ("@%p1 st.global.b32 [ %rd1 + 0 ], { %r1 }", "global store"),
         ("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1}, [%r2]", "shared load"),
         ("st.local.b32 [%rd1], %r1", "spill"),
         ("setp.lt.s32 %p1, %r1, %r2", "integers, addresses"),
@@ -103,8 +103,8 @@ def test_a_ptx_instructions_kind(text, kind):
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("LDGSTS.E.BYPASS.128 [R1], [R2.64]", "copy HBM → shared"),
-        ("UTMALDG.4D [UR8], [UR4]", "copy HBM → shared"),
+        ("LDGSTS.E.BYPASS.128 [R1], [R2.64]", "copy global → shared"),
+        ("UTMALDG.4D [UR8], [UR4]", "copy global → shared"),
         ("HGMMA.64x64x16.F32.BF16 R24, gdesc[UR4], RZ, !UPT", "matmul"),
         ("HMMA.16816.F32 R4, R8, R12, R4", "matmul"),
         ("LDGDEPBAR", "wait"),
@@ -117,7 +117,7 @@ def test_a_ptx_instructions_kind(text, kind):
         ("HFMA2.MMA R1, -RZ, RZ, 0, 0", "float arithmetic"),
         ("FENCE.VIEW.ASYNC.S", "wait"),
         ("LDC R1, c[0x0][0x28]", "integers, addresses"),
-        ("RED.E.ADD.F32 [R2.64], R1", "HBM store"),
+        ("RED.E.ADD.F32 [R2.64], R1", "global store"),
     ],
 )
 def test_a_sass_instructions_kind(text, kind):
@@ -189,7 +189,7 @@ def test_what_the_page_opens_on_is_shipped_and_its_counts_are_the_tiles(capabili
     assert (experiment, capability) in tile_costs.listed()
     (one,) = unpacked(listing_path(experiment, capability).read_bytes())
     p, ptx, sass = experiment.values, counts(one.ptx), counts(one.sass)
-    for kind in ("HBM load", "HBM store", "copy HBM → shared", "matmul", "exponential"):
+    for kind in ("global load", "global store", "copy global → shared", "matmul", "exponential"):
         assert ptx.get(kind, 0) == sass.get(kind, 0), kind
     assert set(sass) <= set(KINDS)
     (line,) = (

@@ -163,7 +163,8 @@ def registers_told(launch: LaunchCost, gpu: Gpu, looped: tuple[int, int] | None 
     threads, taken = WARP * launch.num_warps, allocated(launch, gpu)["registers"]
     each = f"{launch.registers} registers"
     if launch.registers * threads < taken:
-        each = f"{launch.registers} registers, in steps of {REGISTER_UNIT // WARP}: {taken // threads}"
+        steps = f"(the GPU gives them in steps of {REGISTER_UNIT // WARP})"
+        each = f"{launch.registers} registers, rounded up to {taken // threads} {steps}: {taken // threads}"
     said = (
         f"Registers belong to a thread. A program has {launch.num_warps} warps, so {threads} threads. Here {each} × "
         f"{threads} threads = {counted(taken)} per program."
@@ -174,7 +175,8 @@ def registers_told(launch: LaunchCost, gpu: Gpu, looped: tuple[int, int] | None 
     why = (
         f"A thread may have {most} registers, and this one has them all."
         if launch.registers >= most
-        else f"A thread may have {most} registers. ptxas gives it only {launch.registers}; it does not say why."
+        else f"A thread may have {most} registers. ptxas gives it only {launch.registers}; it does not say why. So "
+        "that is not what the tile needs."
     )
     return (
         f"{said}\n\n{why} The other values spill to local memory, in {gpu.hbm} behind the caches: {launch.spills} per "

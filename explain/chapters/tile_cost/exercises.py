@@ -116,6 +116,7 @@ QUESTIONS = (
         "number",
         _threads,
         _why_threads,
+        asked=lambda shown: _threads(shown) > 0,
         hint="The picture shows the warps of an SM that are in use. A warp has 32 threads.",
     ),
     Question[Shown](

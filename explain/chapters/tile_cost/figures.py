@@ -197,9 +197,12 @@ class _Tile:
 
 
 @kept
-def larger_told(known: Mapping[Experiment, LaunchCost], chosen: Experiment, gpu: Gpu, times: Times) -> str:
+def larger_told(
+    known: Mapping[Experiment, LaunchCost], chosen: Experiment, gpu: Gpu, times: Times, launches: int = 1
+) -> str:
     """What a larger tile brings and costs, in sentences with the formula's loads, the programs that fit and the times:
-    of the chosen tile and the next larger one, or the next smaller one. Markdown; "" without two such times.
+    of the chosen tile and the next larger one, or the next smaller one. Loads and times are those of a whole call, of
+    all its `launches`. Markdown; "" without two such times.
     """
 
     def timed(one: Experiment) -> _Tile:
@@ -215,23 +218,30 @@ def larger_told(known: Mapping[Experiment, LaunchCost], chosen: Experiment, gpu:
     small, large = map(timed, near[0])
     untimed = "" if chosen in near[0] else f"{sides_told(chosen)} was not timed. Two tiles that were: "
     told = f"{moved(large.loads)} by formula"
-    brings = f"loads the same {told}" if large.loads == small.loads else f"loads {told}, not {moved(small.loads)}"
-    fit = f"{large.programs} {'program fits' if large.programs == 1 else 'programs fit'} on an SM"
+    asks = f"the {launches} launches of a call ask" if launches > 1 else "the loads ask"
+    asked = f"the same {told}" if large.loads == small.loads else f"{told}, not {moved(small.loads)}"
+    of = "Of this launch, " * (launches > 1)
+    fit = f"{of}{large.programs} {'program fits' if large.programs == 1 else 'programs fit'} on an SM"
     beside = ", as before" if large.programs == small.programs else f", not {small.programs}"
     more = large.launch.spill_store_bytes > small.launch.spill_store_bytes
     spill = f" Its registers spill: {large.launch.spills} per thread." if more else ""
     return (
-        f"{untimed}**A tile of {large.sides} instead of {small.sides}** {brings}. {fit}{beside}.{spill} One call takes "
-        f"**{duration(large.seconds)}**, not {duration(small.seconds)}. {_worth(small, large)}"
+        f"{untimed}**With a tile of {large.sides} instead of {small.sides}**, {asks} for {asked}. {fit}{beside}."
+        f"{spill} One call takes **{duration(large.seconds)}**, not {duration(small.seconds)}. "
+        f"{_worth(small, large, launches)}"
     )
 
 
-def _worth(small: _Tile, large: _Tile) -> str:
-    """Whether the larger tile is faster; if it is slower, what is known of the cause."""
+def _worth(small: _Tile, large: _Tile, launches: int) -> str:
+    """Whether the larger tile is faster, and what is known of the cause."""
     if abs(large.seconds / small.seconds - 1) < ALIKE:
         return "The times hardly differ."
     if large.seconds < small.seconds:
-        return "Here the larger tile is worth its cost."
+        fewer = small.read and large.read and large.read < (1 - FEW) * small.read
+        delivers = f" HBM delivers {moved(large.read or 0)}, not {moved(small.read or 0)} (counted, L2 cold)."
+        return "Here the larger tile is worth its cost." + delivers * bool(fewer)
+    if launches > 1:
+        return "A larger tile is not free. Which of the launches takes longer was not measured."
     told = ["A larger tile is not free."]
     saved = small.loads - large.loads
     if saved > 0 and small.read and large.read and small.read - large.read < FEW * saved:
@@ -254,6 +264,8 @@ def grows(known: Mapping[Experiment, LaunchCost], gpu: Gpu) -> str:
         return ""
     fit = _change([occupancy(cost, gpu).programs for cost in costs], "programs fit on an SM")
     need = _change([cost.registers for cost in costs], "registers per thread")
+    if costs[-1].registers < costs[0].registers and costs[-1].spill_store_bytes:
+        need += ": the larger tile needs more, but ptxas gives it fewer"
     spilled = [sides_told(tile) for tile, cost in known.items() if cost.spill_store_bytes]
     spill = f" From {spilled[0]} on, **registers spill** to local memory." if len(spilled) > 1 else (
         f" With {spilled[0]}, **registers spill** to local memory." if spilled else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
@@ -50,10 +50,17 @@ _SHORT = {"block_m": "BLOCK_M", "block_n": "BLOCK_N", "block_d": "BLOCK_D", "hea
 """Labels that stay on one line above their narrow boxes."""
 HEADS = ". Compiled for one head. The number of heads is a constant for Triton: with more, the registers can differ."
 LESS_OFTEN = {
-    "block_m": "With a larger BLOCK_M, K and V are read less often.",
-    "block_n": "With a larger BLOCK_N, Q and O are read less often.",
+    "block_m": "A larger tile saves reads: with twice the BLOCK_M, K and V are read half as often.",
+    "block_n": "A larger tile saves reads: with twice the BLOCK_N, Q and O are read half as often.",
 }
 """What a larger tile saves in attention's forward pass, by the tile of the outer loop."""
+BRINGS = {
+    "attention": "A larger tile uses each number that it loads more often.",
+    "loss": "A larger tile uses each number that it loads more often.",
+    "softmax": "A larger tile needs fewer iterations of the loop over a row.",
+    "vector": "A larger tile needs fewer programs.",
+}
+"""What it brings in another kernel, by family."""
 UNTIMED = "None of these tiles was timed on the {}, so what a larger one costs in time is not known here."
 PRESS = "**Press a row to choose its tile.**"
 ALONE = "Only one of these tiles was timed, so there is no time to compare it with."
@@ -130,17 +137,19 @@ def costs(experiment: Experiment, gpu: Gpu) -> dict[Experiment, Cost]:
     return {one: answer.cost for one, answer in answers.items() if answer and answer.cost}
 
 
-def introduce(experiment: Experiment, known: Iterable[Experiment]) -> None:
+def introduce(experiment: Experiment, known: Mapping[Experiment, Cost]) -> None:
     """What a larger tile of this kernel brings and costs, and which of those with a known cost to try first."""
     larger = [sides_told(one) for one in known if one != experiment and inside(experiment, one)]
     sides = " × ".join(_SHORT[name] for name in tiles.sides_of(experiment.kernel))
-    tried = (
-        f" **Choose {sides} = {', then '.join(larger)}, and watch programs, registers and spills.**" if larger else ""
-    )
+    spilled = any(launch.spill_store_bytes for cost in known.values() for launch in cost.launches)
+    watched = "programs, registers and spills" if spilled else "programs and registers"
+    tried = f" **Choose {sides} = {', then '.join(larger)}, and watch {watched}.**" if larger else ""
+    brings = _saved(experiment) or BRINGS.get(experiment.entry.family, "")
     layout.introduce(
-        f"{_saved(experiment)} A larger tile needs more of an SM: fewer programs fit at once. If a thread runs out of "
-        "registers, some of its values **spill** to local memory. With fewer programs, less of the waiting is hidden. "
-        f"Only a measurement tells whether that costs time.{tried}"
+        f"{brings} It needs more of an SM, so fewer programs may "
+        "fit at once. If a thread runs out of registers, some of its values **spill** to local memory. While one warp "
+        "waits for memory, another can run; with fewer programs there are fewer to switch to. Only a measurement tells "
+        f"whether that costs time.{tried}"
     )
 
 
@@ -313,7 +322,7 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, costs: Mapping[Experiment, Co
     times = next(filter(None, (recorded_times(known, record) for record in records)), None)
     words, table = layout.sides(heading)
     with words:
-        told = larger_told(known, experiment, gpu, times) if times else UNTIMED.format(gpu.name)
+        told = larger_told(known, experiment, gpu, times, several) if times else UNTIMED.format(gpu.name)
         layout.prose("\n\n".join(filter(None, [grows(known, gpu), told or ALONE, PRESS])))
         if _saved(experiment):
             link = "The bytes that a tile moves: FlashAttention →"

@@ -321,7 +321,7 @@ def test_the_registers_of_a_program_are_a_calculation():
     (launch,) = known.cost.launches
     assert "128 registers × 128 threads = 16,384 per" in flash.registers_told(launch, GPUS["H200"])
     odd = flash.registers_told(replace(launch, registers=122), GPUS["H200"])
-    assert "122 registers, in steps of 8: 128 × 128 threads = 16,384 per" in odd
+    assert "122 registers, rounded up to 128 (the GPU gives them in steps of 8): 128 × 128 threads = 16,384 per" in odd
 
 
 def test_registers_that_spill_have_the_alarms_tint_in_words_too():

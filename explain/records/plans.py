@@ -103,10 +103,7 @@ PLANS: Mapping[str, Plan] = {
         Plan(
             "tiles",
             "Tiles of the page What does a tile cost?, one size",
-            tuple(
-                one for kernel in MEASURED if WHOLE_ROW_TILE not in KERNELS[kernel].parameters for one in _tiles(kernel)
-            ),
-            counters=False,
+            tuple(one for kernel in MEASURED for one in _tiles(kernel)),
         ),
         Plan("milakov-counters", "Milakov & Gimelshein's figure 1, its bytes counted", milakov.COUNTED),
         Plan("milakov", "Milakov & Gimelshein's figures 1 to 4, and larger K", milakov.TIMED, counters=False),

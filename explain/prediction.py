@@ -38,6 +38,8 @@ _EFFICIENCIES = np.geomspace(0.005, 1.0, 36)
 _AXES = np.meshgrid(_OVERHEADS, _EFFICIENCIES, _EFFICIENCIES, indexing="ij")
 _GRID = np.stack(_AXES, -1).reshape(-1, 3)
 """The candidates of the fit, shape (choices, 3): overhead in seconds, e_bytes, e_flops."""
+OVERHEAD_STEP = float(_OVERHEADS[1] / _OVERHEADS[0])
+"""The factor from one candidate of the overhead to the next."""
 _WITHOUT = [axis.ravel() == bound for axis, bound in zip(_AXES, (_OVERHEADS[0], 1.0, 1.0), strict=True)]
 """For each of the three, the candidates where it costs least."""
 _AS_GOOD = 0.01

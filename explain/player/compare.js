@@ -3,6 +3,7 @@
 // always differs from one over the whole row.
 
 import { bufferSymbol, roleSymbol } from "./beat_words.js";
+import { LOADED } from "./idea/contents.js";
 import { counted, grouped, number, range, times } from "./numbers.js";
 import { isFloat } from "./trace.js";
 import { isVisit, stretchesOfBoth, stretchOrder } from "./weave.js";
@@ -23,7 +24,6 @@ const isOne = ([one, other], held) => held.every(Boolean)
   && (held.some((role) => role !== "accumulator") || !one.roles.output === !other.roles.output);
 const ROUNDING = { bf16: 2 ** -6, f16: 2 ** -8 };          // a few roundings of the dtype; other floats have float32's
 const SINGLE = 2 ** -16;
-const LOADS_IT = /^\s*\w+ = tl\.load\(/;
 // Added to the tolerance: sums of large numbers leave such errors in small ones.
 const OF_LARGEST = 0.1;
 
@@ -87,7 +87,7 @@ function coverage(story, role) {
     const key = `${story.programAt[step]} ${tile.rows[0]}`;
     if (!seen.has(key)) seen.set(key, { cols: new Set(), text: "" });
     const so = seen.get(key), before = so.cols.size;
-    const isLoaded = LOADS_IT.test(story.text(step));      // as an earlier tile left it, without this one's columns
+    const isLoaded = LOADED.test(story.text(step));      // as an earlier tile left it, without this one's columns
     for (const col of isLoaded ? [] : tile.cols) if (col < width) so.cols.add(Number(col));
     if (so.cols.size > before) so.text = [...so.cols].sort((a, b) => a - b).join();
     out.set(step, role === "rescale" ? `${so.text} after ${tile.cols[0]}` : so.text);      // α is of one tile
@@ -475,7 +475,7 @@ export class Comparison {
     const steps = woven.map((own) => own[t]);
     const keys = steps.map((k, i) => this.stretchOf[i][k]);
     const [moved, other] = stories.map((story, i) => story.traffic(steps[i]));
-    const marks = { rows: new Set(), cells: new Set(), roles: new Set(), said: [],
+    const marks = { rows: new Set(), cells: new Set(), roles: new Set(), said: new Map(),
       moved: moved.map((bytes, way) => bytes !== other[way]) };
     const together = keys[0] === keys[1] && isVisit(keys[0]);
     for (const held of this.quantities) {
@@ -489,18 +489,19 @@ export class Comparison {
       if (role === "scores") for (const { row, across } of found) marks.cells.add(`${row},${across}`);
       const unit = BY_ROW.includes(role) ? "row" : "element";
       const called = this.called(stories[0].view.roles[role], steps[0]);
-      if (!marks.said.some((one) => one.startsWith(`${called} in `)))
-        marks.said.push(`${called} in ${counted(found.length, unit)} of this tile`);
+      const isSaid = marks.said.has(called);               // of the updated m: it has the symbol of the one that is kept
+      if (!isSaid) marks.said.set(called, `${called} in ${counted(found.length, unit)} of this tile`);
     }
     for (const { row, role, name, set } of this.joined) {
       if (!set.every((step, i) => this.holds(stories[i], step, steps[i]))) continue;
       marks.rows.add(row);
       marks.roles.add(role);
-      marks.said.push(`${this.called(name, steps[0])} in 1 row`);
+      const called = this.called(name, steps[0]);
+      marks.said.set(`${called} ${row}`, `${called} in 1 row`);
     }
     const isWrong = lanes.some(({ view }) => view.wrong);    // then the other one is right: only what is wrong is marked
     lanes.forEach((lane) => (lane.marks = isWrong && !lane.view.wrong ? null : marks));
-    this.said = marks.said.length ? `≠ ${marks.said.join(", ")}` : "";
+    this.said = marks.said.size ? `≠ ${[...marks.said.values()].join(", ")}` : "";
   }
 
   /** Whether a program still holds at step k the pair that it merged at step `set`. */

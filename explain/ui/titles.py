@@ -11,7 +11,7 @@ from kernels.catalog import KERNELS
 
 def titles(experiments: Sequence[Experiment]) -> list[str]:
     """Each run's title: its kernel's, and of two runs of the same kernel also the controls that differ."""
-    names = [_name(experiment) for experiment in experiments]
+    names = [kernel_title(experiment.kernel) for experiment in experiments]
     if len(experiments) < 2 or len({experiment.kernel for experiment in experiments}) > 1:
         return names
     settings = [{"inputs": one.inputs, "seed": one.seed, **one.values} for one in experiments]
@@ -25,7 +25,7 @@ def titles(experiments: Sequence[Experiment]) -> list[str]:
     return [f"{title}, {words}" for title, words in zip(names, said, strict=True)]
 
 
-def _name(experiment: Experiment) -> str:
+def kernel_title(kernel: str) -> str:
     """The kernel's title; of one with a changed line after that of the kernel that it was made from."""
-    entry = experiment.entry
+    entry = KERNELS[kernel]
     return f"{KERNELS[entry.base].title}, {entry.title}" if entry.edit else entry.title

@@ -395,7 +395,7 @@ def _format(quantity: str | None, column: str) -> Callable[[float], str]:
 
 
 def _slower(worst: Experiment, runs: Collection[Experiment], record: Record) -> str:
-    """How much slower the run that spills most is than others of its kernel and dtype, in sentences; "" below SLOW."""
+    """By how much the run that spills most is slower than others of its kernel and dtype, in words; "" below SLOW."""
     alike = [run for run in runs if (run.kernel, run.values.get("dtype")) == (worst.kernel, worst.values.get("dtype"))]
     points = [point for run in alike if (point := record.point(run)) and point.seconds]
     each = {point.experiment: (point.seconds or 0.0) / point.experiment.traffic.flops for point in points}
@@ -414,7 +414,7 @@ def _slower(worst: Experiment, runs: Collection[Experiment], record: Record) -> 
 
 @kept
 def on_host(plan: Plan, one: Entry, kernel: str = "") -> str:
-    """Which times contain time on the host, as far as the record shows, in sentences of Markdown; "" for none."""
+    """Which recorded times probably contain time on the host, in sentences of Markdown; "" for none."""
     own = measured_sizes(plan, [one], kernel)
     timed = {run: point.timing for run in own if (point := one.record.point(run)) and point.timing}
     found = {run: timing.p80_ms / timing.p20_ms for run, timing in timed.items() if GRAPH not in timing.method}

@@ -11,8 +11,9 @@ from streamlit.delta_generator import DeltaGenerator
 from explain.chapters.measurements import asked, beside, exercises, limits, points, predictions, records
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
+from explain.figures.numbers import ratio
 from explain.gpus import card
-from explain.prediction import fitted
+from explain.prediction import OVERHEAD_STEP, fitted
 from explain.records import file, registry
 from explain.records.plans import Plan, sizes
 from explain.records.registry import Entry
@@ -47,8 +48,8 @@ MEASURED = """
 
 FITTED = (
     "Constant: the part that does not grow with bytes and FLOPs; – where the times show none. It is a number of the "
-    "fit, in steps of 1.58 ×, and more than the cost of a launch. A share with ≥ may be larger: the times are fitted "
-    "as well without it. No share can be above 100%."
+    f"fit, in steps of {ratio(OVERHEAD_STEP)}, not the cost of a launch. A share with ≥ may be larger: the times "
+    "are fitted as well without it. No share can be above 100%."
 )
 MARKED = "**The vertical mark** is the datasheet's rate, where it states one. The percentage is the share reached."
 FILLED = "\n\n**Filled bars**: {}. **Open bars**: {}."

@@ -140,7 +140,7 @@ def _part(
 
 
 def _share(share: float) -> str:
-    """A share in percent, with one decimal unless that is 0: "12.5%", "100%"."""
+    """A share in percent, with one decimal where it is not 0: "12.5%", "100%"."""
     return percent(share, 0 if round(1000 * share) % 10 == 0 else 1)
 
 
@@ -241,7 +241,7 @@ def _worth(small: _Tile, large: _Tile, launches: int) -> str:
         delivers = f" HBM delivers {moved(large.read or 0)}, not {moved(small.read or 0)} (counted, L2 cold)."
         return "Here the larger tile is worth its cost." + delivers * bool(fewer)
     if launches > 1:
-        return "A larger tile is not free. Which of the launches takes longer was not measured."
+        return "A larger tile is not free. It was not measured which launch takes longer."
     told = ["A larger tile is not free."]
     saved = small.loads - large.loads
     if saved > 0 and small.read and large.read and small.read - large.read < FEW * saved:

@@ -42,6 +42,7 @@ from explain.ui.controls import labels_of
 from explain.ui.exercises import ask
 from explain.ui.pictures import drawing, pressable
 from explain.ui.repeat import repeated
+from explain.ui.titles import kernel_title
 from kernels.catalog import KERNELS, TAUGHT
 from kernels.parameters import Value
 
@@ -124,7 +125,7 @@ def _choice(
 
 def _kernel_title(name: str) -> str:
     entry = KERNELS[name]
-    return entry.title if not entry.edit else f"{KERNELS[entry.base].title}, {entry.title}: {entry.idea}"
+    return f"{kernel_title(name)}{f': {entry.idea}' * bool(entry.edit)}"
 
 
 def _plain(value: Value) -> str:

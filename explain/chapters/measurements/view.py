@@ -271,21 +271,27 @@ def predicted() -> None:
     if (record := registry.recorded()) is None or (model := fitted(*registry.shipped())) is None:
         return
     tests = "\n\n".join(predictions.told(model, test) for test in model.tests)
-    with layout.part(
-        "Predicted times, and how wrong they are",
-        "For a GPU without a record, the pages predict times:\n\n"
-        "**time = constant + max(memory, compute) ÷ busy**\n\n"
-        "- memory = bytes ÷ (bandwidth × b). The bytes are each tensor once\n"
-        "- compute = FLOPs ÷ (peak × p). The FLOPs are the formula's\n"
-        "- bandwidth and peak: the GPU's specification. The peak is that of the tensor cores where Triton uses them\n"
-        "- busy: the share of the SMs that have a program\n"
-        f"- b and p: the shares of bandwidth and peak that are reached. They and the constant are fitted to each "
-        f"kernel's times on the {model.gpu}. Of each size only the fastest tile's time is used\n\n"
-        f"A time that was recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So a kernel that "
-        f"is slower than its model stays slower. {predictions.worked(model)}\n\n"
-        f"**How wrong is it?**\n\n{tests}\n\n{predictions.untested(model)}\n\n"
-        f"{predictions.unpredicted(model, record)}",
-    ):
+    words, picture = layout.sides("Predicted times, and how wrong they are")
+    with words:
+        layout.prose(
+            f"For a GPU without a record, the pages predict times from those of the {model.gpu}. The model was tested "
+            f"on times that it had not seen.\n\n{tests}\n\n{predictions.untested(model)}"
+        )
+        with st.expander("How a time is predicted"):
+            layout.prose(
+                "**time = constant + max(memory, compute) ÷ busy**\n\n"
+                "- memory = bytes ÷ (bandwidth × b). The bytes are each tensor once\n"
+                "- compute = FLOPs ÷ (peak × p). The FLOPs are the formula's\n"
+                "- bandwidth and peak: the GPU's specification. The peak is that of the tensor cores where Triton uses "
+                "them\n"
+                "- busy: the share of the SMs that have a program\n"
+                "- b and p: the shares of bandwidth and peak that are reached. They and the constant are fitted to "
+                f"each kernel's times on the {model.gpu}. Of each size only the fastest tile's time is used\n\n"
+                f"A time that was recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So a "
+                f"kernel that is slower than its model stays slower. {predictions.worked(model)}\n\n"
+                f"{predictions.unpredicted(model, record)}"
+            )
+    with picture:
         for test in model.tests:
             chart(predictions.predicted_chart(test), f"predicted and measured times, {test.gpu}")
         with st.expander("Each kernel's error, and what was fitted"), st.container(key="numbers of predictions"):

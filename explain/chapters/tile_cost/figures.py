@@ -288,8 +288,10 @@ def _alarming(words: str) -> str:
     return f'<b style="color: {css_ink("alarm")}">{words}</b>'
 
 
-KIND, LONGEST, NARROW, ROW = 156.0, 470.0, 84.0, 26.0
-"""The widths of a kind's name and of the longest bar, here and on a phone, and a bar's height with its gap."""
+KIND, LONGEST, ROW = 156.0, 470.0, 26.0
+"""The widths of a kind's name and of the longest bar, and a bar's height with its gap."""
+NARROW = 340.0
+"""The width of the longest bar on a phone, where its words are above it."""
 
 
 @kept
@@ -297,39 +299,62 @@ def kinds(listing: Listing, *, narrow: bool = False) -> str:
     """The launch's SASS by kind as bars in the listing's colours: full those in a loop, pale those that run once. PTX
     where there is no SASS. Every launch has its kinds in the same order, so that two of them can be compared.
 
-    `narrow` is for a phone.
+    `narrow` is for a phone: each bar's words are above it.
     """
     name, code = next(iter(listing.codes().items()))
     number_of, repeated = counts(code), counts(in_loops(listing))
     found = [(kind, number_of[kind]) for kind in KINDS if kind in number_of]
-    every, most, longest = sum(number_of.values()), max(number_of.values()), NARROW if narrow else LONGEST
+    every, most = sum(number_of.values()), max(number_of.values())
+    left, longest, row = (0.0, NARROW, 2 * ROW - 8) if narrow else (KIND, LONGEST, ROW)
     inside = f", {count(sum(repeated.values()))} of them in {_loops_told(listing)}" if repeated else ""
     parts = [text(0, 18, f"{count(every)} {name} instructions{inside}", bold=True)]
     for place, (kind, number) in enumerate(found, start=1):
-        y, own = place * ROW, repeated.get(kind, 0)
+        y, own = ROW + (place - 1) * row + 22 * narrow, repeated.get(kind, 0)
         wide = max(longest * number / most, 2.0)
         said = f"{count(own)} of {count(number)}" if repeated else count(number)
+        words = (
+            [text(0, y - 4, f"{kind}: {said}")] if narrow
+            else [text(left - 12, y + 17, kind, anchor="end"), text(left + wide + 8, y + 17, said)]
+        )  # fmt: skip
         parts += [
-            text(KIND - 12, y + 17, kind, anchor="end"),
-            rect(KIND, y + 3, wide, ROW - 9, FILLS[kind], stroke=css("slate"), opacity=0.3 if repeated else 1.0),
-            *([rect(KIND, y + 3, wide * own / number, ROW - 9, FILLS[kind], stroke=css("slate"))] if own else []),
-            text(KIND + wide + 8, y + 17, said),
+            rect(left, y + 3, wide, ROW - 9, FILLS[kind], stroke=css("slate"), opacity=0.3 if repeated else 1.0),
+            *([rect(left, y + 3, wide * own / number, ROW - 9, FILLS[kind], stroke=css("slate"))] if own else []),
+            *words,
         ]
     label = f"{name} instructions of {listing.kernel} by kind, and those in loops"
-    return picture(KIND + longest + 100, ROW * (len(found) + 1), label, parts, "60rem")
+    across, high = NARROW if narrow else KIND + LONGEST + 100, ROW + row * len(found)
+    return picture(across, high, label, parts, "60rem")
 
 
 @kept
 def matmuls_told(listing: Listing, experiment: Experiment, gpu: Gpu) -> str:
-    """How the launch multiplies: for how many warps one matmul instruction works, or why there is none. Markdown."""
+    """How the launch multiplies: which matrices one matmul instruction multiplies and for how many warps, or why there
+    is none. Markdown.
+    """
     multiplies = [one.text for one in listing.sass if one.kind == "matmul"]
     if not multiplies:
         if "tl.dot(" not in listing.source:
             return "None of them is a matmul."
         none = "**None of them uses the tensor cores**: `tl.dot` becomes float arithmetic."
         return f"{none} {_without_cores(experiment, gpu)}".rstrip()
-    whole = any(re.search(r"\bHGMMA\b", text) for text in multiplies)  # wgmma, from Hopper on, for tiles of 64 rows
-    return f"One matmul instruction multiplies small matrices, for {'four warps' if whole else 'one warp'} at once."
+    sizes = sorted({found for one in multiplies if (found := _multiplied(one))}, reverse=True)
+    matrices = ", or of ".join(f"{m} × {k} and {k} × {n}" for m, n, k in sizes)
+    whole = any("HGMMA" in one for one in multiplies)
+    return (
+        f"One matmul instruction multiplies {f'matrices of {matrices}' if sizes else 'small matrices'}, "
+        f"for {'four warps' if whole else 'one warp'} at once."
+    )
+
+
+def _multiplied(instruction: str) -> tuple[int, int, int] | None:
+    """(M, N, K) of the matrices that an instruction of SASS multiplies, M × K by K × N, if its name has them: wgmma of
+    Hopper, "HGMMA.64x128x16", or a warp's mma, "HMMA.16816".
+    """
+    found = re.search(r"\bHGMMA\.(\d+)x(\d+)x(\d+)\b|\bHMMA\.(16)(8)(\d+)\b", instruction)
+    if found is None:
+        return None
+    m, n, k = (int(side) for side in found.groups() if side)
+    return m, n, k
 
 
 def _without_cores(experiment: Experiment, gpu: Gpu) -> str:

@@ -205,6 +205,18 @@ def test_a_matmul_instruction_works_for_four_warps_only_in_tiles_of_64_rows():
         assert warps in figures.matmuls_told(known, tiles.tile(*tile), GPUS["H200"])
 
 
+def test_the_matmul_instructions_of_an_iteration_multiply_the_tiles():
+    for rows, cols, capability in ((32, 32, 90), (64, 64, 80), (64, 64, 89), (64, 64, 90), (128, 64, 90)):
+        tile = tiles.tile(rows, cols)
+        (known,) = service.compiler().listings(tile, capability)
+        warps = service.compiler().look(tile, capability).cost.launches[0].num_warps
+        said = figures.matmuls_told(known, tile, GPUS["H200"])
+        m, k, again, n = map(int, re.search(r"of (\d+) × (\d+) and (\d+) × (\d+),", said).groups())
+        assert again == k
+        products = counts(in_loops(known))["matmul"] * m * n * k * warps // (4 if "four warps" in said else 1)
+        assert products == 2 * rows * cols * int(tile.values["head_dim"])  # S = QKᵀ and P̃V
+
+
 def test_why_no_matmul_uses_the_tensor_cores_is_said():
     (known,) = service.compiler().listings(tiles.tile(64, 64), 75)
     for dtype, gpu, why in (("fp16", "T4", "has 7.5."), ("bf16", "T4", "no bf16"), ("fp32", "H200", "TF32")):

@@ -32,6 +32,7 @@ from explain.output import Output
 from explain.plain import made
 from explain.records.model import Point, Roof
 from explain.trace.file import TraceFile, TraceFileError, check_writable
+from explain.turns import SCRIPTS
 from explain.worker_process import Progress
 from explain.workers import WorkerError, WorkerPool, WorkerSpec
 
@@ -142,7 +143,9 @@ class Engine:
             return found
         with self._choosing:
             making = self._making.setdefault(name, threading.Lock())
-        with making:  # a whole class asks for it at one time
+        with SCRIPTS.lent():
+            making.acquire()  # a whole class asks for it at one time
+        try:
             if (found := read(cached)) is not None:
                 return found
             try:
@@ -157,6 +160,8 @@ class Engine:
                     return read(scratched)
             make(cached)
             return read(cached)
+        finally:
+            making.release()
 
     def trace_to(
         self, experiment: Experiment, out: Path | None, programs: object = "all", **call: Any
@@ -218,7 +223,8 @@ class Engine:
 
     def _ask(self, request: dict[str, Any], out: Path | None, call: dict[str, Any]) -> dict[str, Any]:
         request |= {"out": str(out.resolve()) if out else None, "options": call.pop("options", {})}
-        return self._traces.call(request, **{name: value for name, value in call.items() if value is not None})
+        with SCRIPTS.lent():
+            return self._traces.call(request, **{name: value for name, value in call.items() if value is not None})
 
     def device(self) -> DeviceStatus:
         """Whether there is a GPU to run on. The device worker is asked once."""

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Generic, NoReturn, TypeVar
 
+from explain.turns import SCRIPTS
 from explain.workers import WorkerCancelled, WorkerError
 
 T = TypeVar("T")
@@ -63,7 +64,8 @@ class Job(Generic[T]):
 
     def wait(self, seconds: float | None = None) -> Job[T]:
         """Waits for the end of the job, at most `seconds`; returns the job."""
-        self._thread.join(seconds)
+        with SCRIPTS.lent():
+            self._thread.join(seconds)
         return self
 
     def _run(self) -> None:

@@ -8,6 +8,7 @@ import gc
 import hashlib
 import importlib
 import re
+import sys
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -23,11 +24,13 @@ from streamlit.runtime import Runtime, app_session
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
 from streamlit.runtime.pages_manager import PagesManager
+from streamlit.runtime.scriptrunner import script_runner
 from streamlit.runtime.state import SafeSessionState
 
 from explain import contents, door, scripts
 from explain.player import files
 from explain.room import Room
+from explain.turns import SCRIPTS
 
 PARTS = ("BidiComponent", "recordbatch", "Html", "PageLink", "rehype-raw")
 """The files of Streamlit's for the parts that each page has. It would ask for them, and then for what they import, one
@@ -43,6 +46,8 @@ MOVED = {"tour": "your_tour"}
 COLLECT_AFTER = (50_000, 20, 50)
 """Objects made before Python looks for cycles among the newest; and before it looks among older ones, in turns of
 that. By default it looks after 700 objects, and often at all that a class has in memory, which stops every reader."""
+SWITCH_S = 0.001
+"""So often Python looks whether another thread waits: the server's loop shall not wait long for the scripts."""
 _LATER = ("explain.chapters.flash_attention.view", "pandas")
 """The player, and with it nearly all that a chapter imports; and what Plotly imports at a page's first plot. They come
 before the other chapters."""
@@ -162,6 +167,9 @@ def _expect_a_hall() -> None:
     app_session._populate_theme_msg = _made_once(app_session._populate_theme_msg)
     app_session._populate_config_msg = _made_once(app_session._populate_config_msg)
     SafeSessionState.filtered_state = property(_State)  # type: ignore[assignment, method-assign]
+    execute = script_runner.exec_func_with_error_handling  # type: ignore[attr-defined]
+    script_runner.exec_func_with_error_handling = _in_turn(execute)  # type: ignore[attr-defined]
+    sys.setswitchinterval(SWITCH_S)
     if st.get_option("server.fileWatcherType") == "none":  # it looks at all modules for each reader who is back: 90 ms
         AppSession.register_file_watchers = _watch_nothing  # type: ignore[method-assign, assignment]
 
@@ -201,6 +209,16 @@ def _made_once(populate: Callable[..., None]) -> Callable[..., None]:
             made[section] = settings
         if made[section].ByteSize():  # a section without settings stays unset
             message.MergeFrom(made[section])
+
+    return once
+
+
+def _in_turn(execute: Callable[..., Any]) -> Callable[..., Any]:
+    """Streamlit's function that runs a page's script, which now waits for its turn."""
+
+    def once(*values: Any) -> Any:
+        with SCRIPTS.taken():
+            return execute(*values)
 
     return once
 

@@ -63,7 +63,8 @@ class Listing:
         own = range(first_line, first_line + len(source.splitlines()))
         called: dict[tuple[str, int], set[int]] = {}
         instructions = tuple(_ptx(ptx, own, called))
-        return cls(kernel, first_line, source, instructions, tuple(_sass(sass, name, own, called)), error)
+        ran = _without_padding(tuple(_sass(sass, name, own, called)))
+        return cls(kernel, first_line, source, instructions, ran, error)
 
     def codes(self) -> dict[str, tuple[Instruction, ...]]:
         """What there is to read, by name."""
@@ -79,7 +80,7 @@ def packed(listings: Sequence[Listing]) -> bytes:
 def unpacked(data: bytes) -> tuple[Listing, ...]:
     """The listings in a file's bytes. Raises OSError, EOFError, ValueError, KeyError or TypeError for others."""
     return tuple(
-        Listing(**{**one, "ptx": _instructions(one["ptx"]), "sass": _instructions(one["sass"])})
+        Listing(**{**one, "ptx": _instructions(one["ptx"]), "sass": _without_padding(_instructions(one["sass"]))})
         for one in json.loads(gzip.decompress(data))
     )
 
@@ -100,8 +101,7 @@ def loops(listing: Listing) -> list[tuple[Instruction, ...]]:
     for begin, end in sorted((one for one in back if one[0] < one[1]), key=lambda one: (one[0], -one[1])):
         if not spans or begin > spans[-1][1]:
             spans.append((begin, end))
-    bodies = (tuple(one for one in code[begin : end + 1] if one.kind != LABEL) for begin, end in spans)
-    return [body for body in bodies if len(body) > 1]  # the code ends in a branch to itself
+    return [tuple(one for one in code[begin : end + 1] if one.kind != LABEL) for begin, end in spans]
 
 
 @kept
@@ -144,6 +144,18 @@ def _sass(text: str, name: str, own: range, called: Mapping[tuple[str, int], set
             yield Instruction(found[1], _kind(found[1], _DATA["sass"]), lines)
         elif raw.startswith(".L_"):
             yield Instruction(raw.strip(), LABEL, ())
+
+
+def _without_padding(code: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
+    """The instructions of SASS without what ptxas adds behind the last one: a branch to itself, and NOPs. They never
+    run.
+    """
+    end = len(code)
+    while end and (code[end - 1].kind == LABEL or code[end - 1].text == "NOP"):
+        end -= 1
+    if end > 1 and (target := _BRANCH.search(code[end - 1].text)) and code[end - 2].text == f"{target[1]}:":
+        return code[: end - 2]
+    return code[:end]
 
 
 def _kind(code: str, patterns: Mapping[str, str]) -> str:

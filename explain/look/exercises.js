@@ -69,13 +69,12 @@ export default function ({ data, parentElement, setTriggerValue }) {
     const rooms = room ? [room] : Object.keys(totals);
     const of = rooms.reduce((sum, one) => sum + totals[one], 0);
     const done = rooms.reduce((sum, one) => sum + Math.min(totals[one], all[one]?.length ?? 0), 0);
-    const before = room ? done - root.querySelectorAll("[data-done]").length : 0;
     tally.hidden = !done;
     tally.dataset.done = done;
     const elsewhere = room ? of - root.querySelectorAll("li").length : 0;
-    const others = elsewhere ? ` Other tabs or choices of this page have ${elsewhere} more.` : "";
-    const also = before ? " (also with other tabs or choices)" : "";
-    tally.querySelector("span").textContent = `${done} of ${of} answered${also}.${others} Only this browser remembers it.`;
+    const others = elsewhere ? ` ${elsewhere} of them belong${elsewhere > 1 ? "" : "s"} to other tabs or choices.` : "";
+    const what = room ? `this page's ${of} questions` : `${of} questions`;
+    tally.querySelector("span").textContent = `${done} of ${what} answered.${others} Only this browser remembers it.`;
   }
 
   on(root, "submit", (event) => {

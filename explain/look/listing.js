@@ -62,6 +62,11 @@ export default function ({ data, parentElement }) {
   }
 
   function sentence() {
+    if (line === null && kind !== null) {
+      const own = real().filter(wanted), from = new Set(own.flatMap((instruction) => instruction.slice(2)));
+      const places = from.size ? `, from line${from.size > 1 ? "s" : ""} ${[...from].sort((a, b) => a - b).join(", ")}` : "";
+      return `${data.kinds[kind].name}: ${own.length.toLocaleString("en")}${places}.`;
+    }
     if (line === null) {
       const without = real().filter((instruction) => instruction.length === 2).length;
       const all = `${real().length.toLocaleString("en")} instructions. Choose a line to see its instructions.`;
@@ -92,7 +97,13 @@ export default function ({ data, parentElement }) {
     return element("span", { className: "bar kinds", style: "padding: 0" }, found.map(([one, count]) => {
       const swatch = element("i");
       swatch.style.setProperty("--fill", data.kinds[one].fill);
-      const title = `Show ${data.kinds[one].name} alone`, onclick = () => { kind = kind === one ? null : one; draw(); };
+      const title = `Show ${data.kinds[one].name} alone`;
+      const onclick = () => {
+        kind = kind === one ? null : one;
+        line = null;
+        draw();
+        reveal(rows.querySelector(`[data-kind="${kind}"]`));
+      };
       return element("button", { ariaPressed: String(one === kind), title, onclick },
         [swatch, data.kinds[one].name, element("b", { textContent: count.toLocaleString("en") })]);
     }));

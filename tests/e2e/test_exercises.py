@@ -52,7 +52,7 @@ def test_a_question_is_checked_shown_in_the_player_and_remembered(page: Page, vi
     page.reload()
     expect(step).to_have_attribute("data-done", "")
     expect(page.locator(".exercises .tally")).to_contain_text(
-        re.compile(r"1 of 8 answered\. Other tabs or choices of this page have 4 more")
+        re.compile(r"1 of this page's 8 questions answered\. 4 of them belong to other tabs")
     )
     mark = """(li, verdict) => {
         li.insertAdjacentHTML("beforeend", `<p class="verdict" data-verdict="${verdict}"></p>`);
@@ -130,4 +130,4 @@ def test_answers_and_ticks_belong_to_what_the_page_shows(page: Page, visit):
     page.get_by_role("button", name="Choose 64 × 64").click()
     expect(page.get_by_text("Nothing spills.")).to_be_visible()
     expect(threads).to_have_attribute("data-done", "")
-    expect(page.locator(".exercises .tally")).to_contain_text("1 of 4 answered")
+    expect(page.locator(".exercises .tally")).to_contain_text("1 of this page's 4 questions answered")

@@ -71,12 +71,11 @@ def test_an_instruction_of_a_called_function_is_of_the_line_that_calls_it():
 
 
 def test_sass_has_only_the_innermost_line_so_ptx_says_whose_it_is_and_where_several_call_all_are_given():
-    load, maximum, add, exponential, label, branch = made().sass
+    load, maximum, add, exponential = made().sass  # without the branch to itself behind the last one
     assert load == Instruction("@P1 LDG.E.128 R4, desc[UR4][R2.64]", "global load", (33,))
     assert maximum.lines == (34,)
     assert add.lines == (35, 36)
     assert exponential.lines == ()
-    assert (label.kind, branch.kind) == ("label", "control")
 
 
 @pytest.mark.parametrize(

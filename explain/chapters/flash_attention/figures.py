@@ -155,10 +155,20 @@ def verdict(cost: Cost, gpu: Gpu) -> str:
     return f"**An SM of the {gpu.name} holds {count} at a time.** {limit} {spilled}"
 
 
-def registers_told(launch: LaunchCost, gpu: Gpu, looped: tuple[int, int] | None = None) -> str:
+@dataclass(frozen=True)
+class Spills:
+    """How many instructions store a spilled register and load one: those in a loop, and all of them."""
+
+    stores_in_loop: int
+    stores: int
+    loads_in_loop: int
+    loads: int
+
+
+def registers_told(launch: LaunchCost, gpu: Gpu, spills: Spills | None = None) -> str:
     """The registers that a thread and a program of the launch take, as a calculation, and what a thread spills.
 
-    `looped`, if known: how many of the instructions that spill are in a loop, and how many there are.
+    `spills`, if known: where the instructions that spill are.
     """
     threads, taken = WARP * launch.num_warps, allocated(launch, gpu)["registers"]
     each = f"{launch.registers} registers"
@@ -175,29 +185,33 @@ def registers_told(launch: LaunchCost, gpu: Gpu, looped: tuple[int, int] | None 
     why = (
         f"A thread may have {most} registers, and this one has them all."
         if launch.registers >= most
-        else f"A thread may have {most} registers. ptxas gives it only {launch.registers}; it does not say why. So "
-        "that is not what the tile needs."
+        else f"A thread may have {most} registers. ptxas stopped at {launch.registers} and does not say why, so "
+        f"{launch.registers} is not what the tile needs."
     )
     return (
         f"{said}\n\n{why} The other values spill to local memory, in {gpu.hbm} behind the caches: {launch.spills} per "
-        f"thread. {_spills_told(looped)} These bytes come on top of those of the tensors."
+        f"thread. {_spills_told(spills)} These bytes come on top of those of the tensors."
     )
 
 
-def _spills_told(looped: tuple[int, int] | None) -> str:
-    """How often the instructions that spill run, in a sentence."""
-    match looped:
-        case None:
-            return "Each instruction is counted once; in a loop it moves its bytes in every iteration."
-        case (0, _):
-            return "None of the instructions that spill is in a loop: each runs once."
-        case (inside, every) if inside == every:
-            return "All instructions that spill are in a loop: they move their bytes in every iteration."
-        case (inside, every):
-            return (
-                f"{counted(inside)} of the {counted(every)} instructions that spill are in a loop: they move their "
-                "bytes in every iteration."
-            )
+def _spills_told(spills: Spills | None) -> str:
+    """How often the instructions that spill run, in sentences."""
+    if spills is None:
+        return "Each instruction is counted once; in a loop it moves its bytes in every iteration."
+    told = _run("store", spills.stores_in_loop, spills.stores), _run("load", spills.loads_in_loop, spills.loads)
+    return " ".join(filter(None, told))
+
+
+def _run(what: str, looped: int, every: int) -> str:
+    """How often the `every` stores, or loads, of spilled registers run, of which `looped` are in a loop."""
+    s = "s" * (every != 1)
+    if not every:
+        return ""
+    if looped == every:
+        return f"Its {counted(every)} {what}{s} run{'s' * (every == 1)} in each iteration of a loop."
+    if not looped:
+        return f"Its {counted(every)} {what}{s} run{'s' * (every == 1)} at most once, outside the loops."
+    return f"Of its {counted(every)} {what}{s}, {counted(looped)} run in each iteration of a loop."
 
 
 @kept

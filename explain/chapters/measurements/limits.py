@@ -50,7 +50,7 @@ def most_used(shown: Sequence[Entry]) -> list[list[tuple[str, str, str]]]:
         if read and matmul:
             means["matmul bf16"] = f"{number(matmul.per_second / read.per_second)} FLOPs per byte read"
         if matmul and exp:
-            means["exp"] = f"one exp costs {number(matmul.per_second / exp.per_second)} matmul FLOPs"
+            means["exp"] = f"{number(matmul.per_second / exp.per_second)} matmul FLOPs in the time of one exp"
         for level, limit in words.items():
             if roof := roofs.get(level):
                 name = f"{limit} · {gpu}" if len(shown) > 1 else limit

@@ -83,7 +83,7 @@ KERNEL, SIZES, OUTDATED, DATE, BESIDE = "kernel", "sizes", "out of date", "date"
 FIRST = (TIME, LOADS, ONCE, READ, OF_ONCE)
 """The quantities that a table of one record begins with."""
 MEANINGS = {
-    LOADS: "**Every load**: the sum of a teaching kernel's loads.",
+    LOADS: "**Every load**: all bytes that a teaching kernel's loads ask for, repeated ones included.",
     ONCE: "**Each tensor once**: every input, and every tensor that one launch writes for a later one, read once.",
     OF_ONCE: "**HBM ÷ each tensor once**: above 100%, some bytes were read from HBM more than once, or spilled "
     "registers were read back. Below 100%, the kernel reads what it wrote itself, in an earlier launch or iteration, "
@@ -269,7 +269,7 @@ def _by_bandwidth(shown: Sequence[Entry], factors: Sequence[float]) -> str:
     told = f"{count(near)} of {count(len(factors))} rows" if near < len(factors) else "all rows"
     return (
         f" Measured, HBM of the {first} copies {ratio(faster)} as fast as that of the {second}. **In {told}, the times "
-        "are nearer to equal than to that**: something other than HBM's bandwidth limits them."
+        "are nearer to equal than to that**: HBM's bandwidth is not all that limits them."
     ) * (near > 0)
 
 
@@ -308,10 +308,13 @@ def _words(plan: Plan, shown: Sequence[Entry], kernel: str) -> tuple[list[str], 
     """The sizes that all rows share, and each row's own: no two rows of a kernel say the same."""
     there = _measured(plan, shown, kernel)
     values: dict[str, set[object]] = {}
+    chosen: dict[str, set[str]] = {}  # of each kernel what some row sets, also where it would follow from others
     for one in there:
+        chosen.setdefault(one.kernel, set()).update(changed(one))
         for name, value in one.values.items():
             values.setdefault(name, set()).add(value)
-    said = [_sizes(one, {name for name, found in values.items() if len(found) > 1}) for one in there]
+    varied = {name for name, found in values.items() if len(found) > 1}
+    said = [_sizes(one, varied, chosen[one.kernel]) for one in there]
     shared = [words for words in said[0] if all(words in other for other in said)] if len(said) > 1 else []
     own = (", ".join([words for words in one if words not in shared] or one) for one in said)
     return shared, dict(zip(there, own, strict=True))
@@ -322,11 +325,11 @@ def sizes(experiment: Experiment) -> str:
     return ", ".join(_sizes(experiment))
 
 
-def _sizes(experiment: Experiment, varied: Collection[str] = ()) -> list[str]:
-    """The sizes that differ from the kernel's defaults, and those `varied`, each as words; without those that follow
-    from others.
+def _sizes(experiment: Experiment, varied: Collection[str] = (), chosen: Collection[str] = ()) -> list[str]:
+    """The dtype, the sizes that differ from the kernel's defaults, and those `varied`, each as words. Those that follow
+    from others are left out, but for the ones `chosen`.
     """
-    values, own = experiment.values, changed(experiment)
+    values, own = experiment.values, {*changed(experiment), *chosen, "dtype"}
     said = [f"{count(values['rows'])} × {count(values['cols'])}"] if "rows" in values else []
     for parameter in experiment.entry.parameters:
         name, value = parameter.name, values[parameter.name]

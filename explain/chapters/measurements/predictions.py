@@ -45,13 +45,13 @@ def unpredicted(model: Model, record: Record) -> str:
 @kept
 def told(model: Model, test: Test) -> str:
     """A test's errors, the kernel with the largest median error, and why another GPU's times are off; Markdown."""
-    kernel, (_, median, _) = next(iter(_errors(test).items()))
+    kernel, (times, median, _) = next(iter(_errors(test).items()))
     share = test.within(NEAR)
     near = "" if share == 1 else f" {percent(share, int(share > 0.99))} are within {NEAR} ×."
-    sizes = "Sizes without a recorded time" if test.left_out else f"Sizes recorded on the {model.gpu}"
+    sizes = "The same GPU, other sizes" if test.left_out else "Another GPU, the same sizes"
     return unbroken(
-        f"**{sizes}.** {test.told}.{near} The kernel with the largest median error, {ratio(median)}, is "
-        f"**{KERNELS[kernel].title}**."
+        f"**{sizes}.** {test.told}.{near} The kernel with the largest median error, {ratio(median)} "
+        f"over {count(times)} times, is **{KERNELS[kernel].title}**."
         f"{'' if test.left_out else _too_long(model, test)}"
     )
 
@@ -72,10 +72,10 @@ def _too_long(model: Model, test: Test) -> str:
     bandwidths = ratio(GPUS[model.gpu].hbm_bytes_per_second / GPUS[test.gpu].hbm_bytes_per_second)
     return (
         f"\n\n{count(len(off))} of {count(len(test.points))} are more than {ratio(FAR)} off, {count(len(long))} of "
-        f"them predicted too long. For these the model expects {ratio(of_own(lambda point: point.seconds))} the "
-        f"{model.gpu}'s time (median), as if bandwidth limited them: the {model.gpu} has {bandwidths} the bandwidth "
-        f"(datasheet). The {test.gpu} takes {ratio(takes)}. So bandwidth "
-        f"{'does not limit most of them' if takes < 1 + SAME else 'limits them less'}."
+        f"them predicted too long. For those {count(len(long))} the model expects "
+        f"{ratio(of_own(lambda point: point.seconds))} the {model.gpu}'s time (median), as if bandwidth limited them: "
+        f"the {model.gpu} has {bandwidths} the bandwidth (datasheet). The {test.gpu} takes {ratio(takes)}. So "
+        f"bandwidth {'does not limit most of them' if takes < 1 + SAME else 'limits them less'}."
     )
 
 

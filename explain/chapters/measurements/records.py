@@ -86,7 +86,8 @@ def sources_table(example: Experiment, shown: Sequence[Entry], model: Model | No
          "; ".join(found) or None),
         ("compiled", "compiler", "registers and shared memory of a kernel, before it runs",
          _compiled(example, shown)),
-        ("predicted", "predicted", "a time on a GPU without a record, from a model; tested where there is one", guess),
+        ("predicted", "predicted", "a time from a model, for a GPU that was not measured; tested on one that was",
+         guess),
     )  # fmt: skip
     marked = [(f"{MARKS[source]}&nbsp;**{name}**", *said) for source, name, *said in rows]
     return markdown(("source", "what it counts or measures", "example"), marked)
@@ -132,10 +133,13 @@ def made(one: Entry) -> str:
     points = list(one.record.points.values())
     timed, counted = (sum(map(bool, (getattr(p, of) for p in points))) for of in ("timing", "counters"))
     stale = sum(map(is_stale, points))
+    failed = len(missed(one.record))
     dates = sorted({p.origin.provenance.date for p in points if p.origin} or {one.record.provenance.date})
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}".replace("-", "‑")  # a date does not break
     return (
-        f"**{count(timed)}** experiments timed on {plain(one.record.gpu)}, {plain(when)} · **{count(counted)}** "
+        f"**{count(timed)}** experiments timed on {plain(one.record.gpu)}, {plain(when)}"
+        + f", {count(failed)} failed" * (failed > 0)
+        + f" · **{count(counted)}** "
         "counted by the GPU, in runs of their own: counting slows a run · "
         + (f"**{count(stale)}** out of date{OLDER}" if stale else "no kernel changed since ✓")
     )

@@ -54,7 +54,8 @@ FITTED = (
 MARKED = "**The vertical mark** is the datasheet's rate, where it states one. The percentage is the share reached."
 FILLED = "\n\n**Filled bars**: {}. **Open bars**: {}."
 INTRODUCTION = """
-Every byte and every time in this app names its source. The table has the five sources, and what each says of one run.
+Every byte and every time in this app names its source. The table lists the five sources\
+ and, as an example, what each says of one run.
 
 This page has the recorded measurements of the kernels that the chapters teach and, to compare with, of PyTorch's\
  kernels and of fast ones, such as FlashAttention for Hopper. Benchmarks against other libraries are in\
@@ -127,11 +128,16 @@ def numbers(shown: Sequence[Entry]) -> None:
     plan, kernel = _points(shown)
     told, folded = st.columns(2, gap="large")
     spilled = [points.spilled(plan, one, kernel) for one in shown]
+    said: set[str] = set()
     with told:
         for one, gpu, spills in zip(shown, points.names(shown), spilled, strict=True):
             notes = [spills.told if spills else "", points.on_host(plan, one, kernel)]
-            if note := "\n\n".join(filter(None, notes)):
+            note = "\n\n".join(filter(None, notes))
+            if note and note not in said:
                 layout.prose(f"{gpu}: {note}" if len(shown) > 1 else note)
+            elif note:
+                layout.prose(f"{gpu}: the same.")
+            said.add(note)
             sourced(one.source)
     with folded:
         with st.expander("How they were measured"):
@@ -286,7 +292,9 @@ def predicted() -> None:
                 "them\n"
                 "- busy: the share of the SMs that have a program\n"
                 "- b and p: the shares of bandwidth and peak that are reached. They and the constant are fitted to "
-                f"each kernel's times on the {model.gpu}. Of each size only the fastest tile's time is used\n\n"
+                f"each kernel's times on the {model.gpu}. Of each size only the fastest tile's time is used. Where "
+                "bytes and FLOPs explain a kernel's times equally well, both shares are kept small, so that on another "
+                "GPU either can be the limit\n\n"
                 f"A time that was recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So a "
                 f"kernel that is slower than its model stays slower. {predictions.worked(model)}\n\n"
                 f"{predictions.unpredicted(model, record)}"

@@ -121,7 +121,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "scores-per-thread",
-        "How many scores of a tile of S does each thread hold?",
+        "How many scores of a tile of S = QKᵀ does each thread hold?",
         "number",
         _scores_per_thread,
         _why_scores,

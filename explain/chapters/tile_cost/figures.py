@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from explain.chapters.flash_attention.figures import Spills
 from explain.chapters.flash_attention.tiles import sides_of
 from explain.chapters.tile_cost.times import Times
 from explain.compile.cost import REGISTER_BYTES, LaunchCost, Occupancy, allocated, occupancy
@@ -65,8 +66,12 @@ def sm(launch: LaunchCost, gpu: Gpu, *, named: str = "", narrow: bool = False) -
         said = f"{programs} × {count(own[name])} = {count(used)} of {count(whole[name])}{unit.get(name, '')}"
         limits = [one for one, allowed in fits.by_limit.items() if allowed == fits.programs]
         full = name in limits
-        share = _share(used / whole[name]) + full * (": the limit" if len(limits) == 1 else ": a limit")
-        share += ", the occupancy" * (name == "warps" and bool(fits.programs)) + "; they spill" * (name in spilling)
+        share = (
+            _share(used / whole[name])
+            + " (occupancy)" * (name == "warps" and bool(fits.programs))
+            + full * (": the limit" if len(limits) == 1 else ": a limit")
+        )
+        share += "; some values spill" * (name in spilling)
         wide = max(widest([f"{name} {share}"], bold=True), widest([said], 13))
         x = min(x, across - EDGE - wide)
         return [text(x, y - 24, f"{name} {share}", bold=full), text(x, y - 7, said, size=13, faint=True)]
@@ -181,7 +186,7 @@ def sides_told(experiment: Experiment) -> str:
 @dataclass(frozen=True)
 class _Tile:
     """A tile that was timed: its run's loads by formula and bytes `read` from HBM if counted, `seconds` of one call,
-    programs and warps that fit on an SM.
+    programs and warps that fit on an SM. For how many warps a matmul instruction works `at_once`, if that is known.
     """
 
     sides: str
@@ -190,6 +195,7 @@ class _Tile:
     read: int | None
     seconds: float
     programs: int
+    at_once: int | None
 
     @property
     def warps(self) -> int:
@@ -198,29 +204,41 @@ class _Tile:
 
 @kept
 def larger_told(
-    known: Mapping[Experiment, LaunchCost], chosen: Experiment, gpu: Gpu, times: Times, launches: int = 1
+    known: Mapping[Experiment, LaunchCost],
+    chosen: Experiment,
+    gpu: Gpu,
+    times: Times,
+    at_once: Mapping[Experiment, int],
+    launches: int = 1,
 ) -> str:
     """What a larger tile brings and costs, in sentences with the formula's loads, the programs that fit and the times:
-    of the chosen tile and the next larger one, or the next smaller one. Loads and times are those of a whole call, of
-    all its `launches`. Markdown; "" without two such times.
+    of the chosen tile and the next smaller one, and the time of the next larger one. Loads and times are those of a
+    whole call, of all its `launches`. `at_once`: for how many warps a tile's matmul instruction works. Markdown; ""
+    without two such times.
     """
 
     def timed(one: Experiment) -> _Tile:
         run, seconds = times.runs[one.key]
         programs = occupancy(known[one], gpu).programs
-        return _Tile(sides_told(one), known[one], run.traffic.read_bytes, times.read.get(one.key), seconds, programs)
+        loads, read = run.traffic.read_bytes, times.read.get(one.key)
+        return _Tile(sides_told(one), known[one], loads, read, seconds, programs, at_once.get(one))
 
     tiles = [one for one in known if one.key in times.runs]
     pairs = [(a, b) for a in tiles for b in tiles if a != b and inside(a, b)]
-    near = [pair for pair in pairs if pair[0] == chosen] or [pair for pair in pairs if pair[1] == chosen][::-1] or pairs
+    below, above = ([pair for pair in pairs if pair[at] == chosen] for at in (1, 0))
+    near = below[::-1] or above or pairs
     if not near:
         return ""
     small, large = map(timed, near[0])
-    untimed = "" if chosen in near[0] else f"{sides_told(chosen)} was not timed. Two tiles that were: "
+    untimed = "" if chosen in near[0] else f"{sides_told(chosen)} was not timed. Two tiles that were, for comparison. "
+    next_one = timed(above[0][1]) if below and above else None
+    larger = (
+        f"\n\n**The next larger tile**, {next_one.sides}, takes {duration(next_one.seconds)}. Choose it to see more."
+    ) if next_one else ""  # fmt: skip
     told = f"{moved(large.loads)} by formula"
     asks = f"the {launches} launches of a call ask" if launches > 1 else "the loads ask"
     asked = f"the same {told}" if large.loads == small.loads else f"{told}, not {moved(small.loads)}"
-    of = "Of this launch, " * (launches > 1)
+    of = "As compiled here, " + "of this launch " * (launches > 1)
     fit = f"{of}{large.programs} {'program fits' if large.programs == 1 else 'programs fit'} on an SM"
     beside = ", as before" if large.programs == small.programs else f", not {small.programs}"
     more = large.launch.spill_store_bytes > small.launch.spill_store_bytes
@@ -228,7 +246,7 @@ def larger_told(
     return (
         f"{untimed}**With a tile of {large.sides} instead of {small.sides}**, {asks} for {asked}. {fit}{beside}."
         f"{spill} One call takes **{duration(large.seconds)}**, not {duration(small.seconds)}. "
-        f"{_worth(small, large, launches)}"
+        f"{_worth(small, large, launches)}{larger}"
     )
 
 
@@ -239,7 +257,12 @@ def _worth(small: _Tile, large: _Tile, launches: int) -> str:
     if large.seconds < small.seconds:
         fewer = small.read and large.read and large.read < (1 - FEW) * small.read
         delivers = f" HBM delivers {moved(large.read or 0)}, not {moved(small.read or 0)} (counted, L2 cold)."
-        return "Here the larger tile is worth its cost." + delivers * bool(fewer)
+        larger = launches == 1 and 0 < (small.at_once or 0) < (large.at_once or 0)
+        matmul = (
+            f" The fewer loads need not be the only reason: its matmul instruction works for {_warps(large.at_once)} "
+            f"at once, not for {_warps(small.at_once)}."
+        ) if larger else ""  # fmt: skip
+        return "Here the larger tile is worth its cost." + delivers * bool(fewer) + matmul
     if launches > 1:
         return "A larger tile is not free. It was not measured which launch takes longer."
     told = ["A larger tile is not free."]
@@ -247,8 +270,7 @@ def _worth(small: _Tile, large: _Tile, launches: int) -> str:
     if saved > 0 and small.read and large.read and small.read - large.read < FEW * saved:
         own, other = moved(large.read), moved(small.read)
         delivers = f"{own} with either tile" if own == other else f"{own} with this tile, {other} with the other"
-        told.append(f"HBM hardly sees the saved loads: it delivers {delivers} (counted, L2 cold).")
-        told.append("The caches serve the rest.")
+        told.append(f"HBM delivers {delivers} (counted, L2 cold), so the caches had served the saved loads.")
     if large.warps < small.warps:
         told.append(f"One possible reason: an SM holds {large.warps} warps, not {small.warps}.")
         told.append("Fewer are left to hide waiting. This was not measured.")
@@ -339,11 +361,21 @@ def matmuls_told(listing: Listing, experiment: Experiment, gpu: Gpu) -> str:
         return f"{none} {_without_cores(experiment, gpu)}".rstrip()
     sizes = sorted({found for one in multiplies if (found := _multiplied(one))}, reverse=True)
     matrices = ", or of ".join(f"{m} × {k} and {k} × {n}" for m, n, k in sizes)
-    whole = any("HGMMA" in one for one in multiplies)
     return (
         f"One matmul instruction multiplies {f'matrices of {matrices}' if sizes else 'small matrices'}, "
-        f"for {'four warps' if whole else 'one warp'} at once."
+        f"for {_warps(works_for(listing))} at once."
     )
+
+
+@kept
+def works_for(listing: Listing) -> int:
+    """For how many warps at once the launch's matmul instructions work: 4 (wgmma), 1, or 0 without one."""
+    multiplies = [one.text for one in listing.sass if one.kind == "matmul"]
+    return 4 if any("HGMMA" in one for one in multiplies) else int(bool(multiplies))
+
+
+def _warps(number: int | None) -> str:
+    return "four warps" if number == 4 else "one warp"
 
 
 def _multiplied(instruction: str) -> tuple[int, int, int] | None:
@@ -378,15 +410,19 @@ def counted_told(listing: Listing) -> str:
     if not loops(listing):
         return "Each instruction is counted once. Counts are not times."
     return (
-        "Each instruction is counted once. **Full colour**: in a loop, so it runs in every iteration. **Pale**: "
-        "outside, so it runs once. Counts are not times."
+        "Each instruction is counted once. **Full colour**: in a loop, so it may run in every iteration. **Pale**: "
+        "outside, so it runs at most once. Counts are not times."
     )
 
 
 @kept
-def spilling(listing: Listing) -> tuple[int, int]:
-    """How many of the instructions that spill are in a loop, and how many there are."""
-    return counts(in_loops(listing)).get("spill", 0), counts(listing.sass).get("spill", 0)
+def spilling(listing: Listing) -> Spills:
+    """How many instructions store and load spilled registers, in a loop and in all."""
+    inside, every = ([one.text for one in code if one.kind == "spill"] for code in (in_loops(listing), listing.sass))
+    (stored, loaded), (stores, loads) = (
+        (sum("STL" in text for text in texts), sum("LDL" in text for text in texts)) for texts in (inside, every)
+    )
+    return Spills(stored, stores, loaded, loads)
 
 
 def busiest(listing: Listing) -> tuple[int, int] | None:

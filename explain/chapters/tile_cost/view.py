@@ -23,6 +23,7 @@ from explain.chapters.tile_cost.figures import (
     sm,
     spilling,
     tiles_table,
+    works_for,
 )  # fmt: skip
 from explain.chapters.tile_cost.listing_view import listing
 from explain.chapters.tile_cost.times import Times, recorded_times
@@ -147,9 +148,9 @@ def introduce(experiment: Experiment, known: Mapping[Experiment, Cost]) -> None:
     tried = f" **Choose {sides} = {', then '.join(larger)}, and watch {watched}.**" if larger else ""
     brings = _saved(experiment) or BRINGS.get(experiment.entry.family, "")
     layout.introduce(
-        f"{brings} It needs more of an SM, so fewer programs may "
-        "fit at once. If a thread runs out of registers, some of its values **spill** to local memory. While one warp "
-        "waits for memory, another can run; with fewer programs there are fewer to switch to. Only a measurement tells "
+        f"{brings} But it needs more registers and shared memory, so fewer programs may fit on an SM at once. If a "
+        "thread runs out of registers, some of its values **spill** to local memory. While one warp waits for memory, "
+        "another can run; with fewer programs there are fewer to switch to. Only a measurement tells "
         f"whether that costs time.{tried}"
     )
 
@@ -187,10 +188,10 @@ def _tile_report(
     with words:
         at = _launch_choice(answer.cost, gpu)
         launch, found = answer.cost.launches[at], _listing(experiment, gpu, at)
-        looped = spilling(found) if found and found.sass else None
+        spills = spilling(found) if found and found.sass else None
         own = replace(answer.cost, launches=(launch,))
         layout.prose(
-            f"{figures.verdict(own, gpu)}\n\n{figures.registers_told(launch, gpu, looped)}\n\n"
+            f"{figures.verdict(own, gpu)}\n\n{figures.registers_told(launch, gpu, spills)}\n\n"
             "Shared memory belongs to a program as a whole. The first resource to run out sets how many programs "
             "fit. **Occupancy** is the share of an SM's warp slots that these programs fill."
         )
@@ -249,8 +250,8 @@ def _not_compiled(experiment: Experiment, gpu: Gpu, *, working: bool) -> str:
     back = f" Or [go to a tile of this kernel that is compiled]({_link(start, gpu)})."
     back *= bool(compiler().look(start, gpu.compute_capability))
     return (
-        "This tile is not compiled yet. **Press the button below**: it takes some seconds and needs no GPU. Then its "
-        f"programs per SM, its registers, its spills and its instructions appear here.{back}"
+        "This tile is not compiled yet. **Press the button below**: it takes seconds to a minute and needs no GPU. "
+        f"Then its programs per SM, its registers, its spills and its instructions appear here.{back}"
         if has_triton()
         else f"This tile was not compiled beforehand, and Triton, which would compile it, runs on Linux only.{back}"
     )
@@ -263,7 +264,7 @@ def _without_instructions(experiment: Experiment, gpu: Gpu) -> str:
     there *= bool(compiler().listings(start, gpu.compute_capability))
     none = "The instructions of this tile are not recorded."
     if has_triton():
-        press = "**Press the button below**: it takes some seconds and needs no GPU. They then appear here."
+        press = "**Press the button below**: it takes seconds to a minute and needs no GPU. They then appear here."
         return f"{none} {press}{there and f' Or go to {there}.'}"
     return f"{none} Triton, which would compile it, runs on Linux only.{there and f' Go to {there}.'}"
 
@@ -312,6 +313,7 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, costs: Mapping[Experiment, Co
     Nothing where no other tile is compiled.
     """
     known = {one: cost.launches[at] for one, cost in costs.items()}
+    multiplied = {one: works_for(found) for one in known if (found := _listing(one, gpu, at)) and found.sass}
     several = max((len(cost.launches) for cost in costs.values()), default=1)
     heading = f"Launch {at + 1} with other tiles" if several > 1 else "The same kernel with other tiles"
     if not {*known} - {experiment}:
@@ -323,7 +325,7 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, costs: Mapping[Experiment, Co
     times = next(filter(None, (recorded_times(known, record) for record in records)), None)
     words, table = layout.sides(heading)
     with words:
-        told = larger_told(known, experiment, gpu, times, several) if times else UNTIMED.format(gpu.name)
+        told = larger_told(known, experiment, gpu, times, multiplied, several) if times else UNTIMED.format(gpu.name)
         layout.prose("\n\n".join(filter(None, [grows(known, gpu), told or ALONE, PRESS])))
         if _saved(experiment):
             link = "The bytes that a tile moves: FlashAttention →"

@@ -191,7 +191,7 @@ def test_the_compilers_numbers_stand_beside_the_formula():
     (launch,) = spilled.launches
     assert launch.spills in flash.registers_told(launch, gpu)
     assert "may have 255 registers, and this one has them all" in flash.registers_told(launch, gpu)
-    assert "ptxas gives it only 64;" in flash.registers_told(replace(launch, registers=64), gpu)
+    assert "ptxas stopped at 64 " in flash.registers_told(replace(launch, registers=64), gpu)
     assert "needs 300,000 bytes of shared memory. One program may have 232,448 " in flash.verdict(
         cost(shared_bytes=300000), gpu
     )

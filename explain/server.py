@@ -8,7 +8,6 @@ import gc
 import hashlib
 import importlib
 import re
-import sys
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -46,8 +45,6 @@ MOVED = {"tour": "your_tour"}
 COLLECT_AFTER = (50_000, 20, 50)
 """Objects made before Python looks for cycles among the newest; and before it looks among older ones, in turns of
 that. By default it looks after 700 objects, and often at all that a class has in memory, which stops every reader."""
-SWITCH_S = 0.001
-"""So often Python looks whether another thread waits: the server's loop shall not wait long for the scripts."""
 _LATER = ("explain.chapters.flash_attention.view", "pandas")
 """The player, and with it nearly all that a chapter imports; and what Plotly imports at a page's first plot. They come
 before the other chapters."""
@@ -169,7 +166,6 @@ def _expect_a_hall() -> None:
     SafeSessionState.filtered_state = property(_State)  # type: ignore[assignment, method-assign]
     execute = script_runner.exec_func_with_error_handling  # type: ignore[attr-defined]
     script_runner.exec_func_with_error_handling = _in_turn(execute)  # type: ignore[attr-defined]
-    sys.setswitchinterval(SWITCH_S)
     if st.get_option("server.fileWatcherType") == "none":  # it looks at all modules for each reader who is back: 90 ms
         AppSession.register_file_watchers = _watch_nothing  # type: ignore[method-assign, assignment]
 

@@ -143,9 +143,7 @@ class Engine:
             return found
         with self._choosing:
             making = self._making.setdefault(name, threading.Lock())
-        with SCRIPTS.lent():
-            making.acquire()  # a whole class asks for it at one time
-        try:
+        with SCRIPTS.lent(), making:  # a whole class asks for it at one time
             if (found := read(cached)) is not None:
                 return found
             try:
@@ -160,8 +158,6 @@ class Engine:
                     return read(scratched)
             make(cached)
             return read(cached)
-        finally:
-            making.release()
 
     def trace_to(
         self, experiment: Experiment, out: Path | None, programs: object = "all", **call: Any

@@ -63,8 +63,7 @@ class Listing:
         own = range(first_line, first_line + len(source.splitlines()))
         called: dict[tuple[str, int], set[int]] = {}
         instructions = tuple(_ptx(ptx, own, called))
-        ran = _without_padding(tuple(_sass(sass, name, own, called)))
-        return cls(kernel, first_line, source, instructions, ran, error)
+        return cls(kernel, first_line, source, instructions, _ran(tuple(_sass(sass, name, own, called))), error)
 
     def codes(self) -> dict[str, tuple[Instruction, ...]]:
         """What there is to read, by name."""
@@ -80,7 +79,7 @@ def packed(listings: Sequence[Listing]) -> bytes:
 def unpacked(data: bytes) -> tuple[Listing, ...]:
     """The listings in a file's bytes. Raises OSError, EOFError, ValueError, KeyError or TypeError for others."""
     return tuple(
-        Listing(**{**one, "ptx": _instructions(one["ptx"]), "sass": _without_padding(_instructions(one["sass"]))})
+        Listing(**{**one, "ptx": _instructions(one["ptx"]), "sass": _instructions(one["sass"])})
         for one in json.loads(gzip.decompress(data))
     )
 
@@ -89,6 +88,26 @@ def counts(code: Sequence[Instruction]) -> dict[str, int]:
     """How many instructions of each kind there are, in the order of KINDS, without labels."""
     found = [one.kind for one in code]
     return {kind: found.count(kind) for kind in KINDS if kind != LABEL and kind in found}
+
+
+@dataclass(frozen=True)
+class Spills:
+    """How many instructions store a spilled register and load one: those in a loop, and all of them."""
+
+    stores_in_loop: int
+    stores: int
+    loads_in_loop: int
+    loads: int
+
+
+@kept
+def spills(listing: Listing) -> Spills:
+    """The SASS instructions that store and load spilled registers."""
+    inside, every = ([one.text for one in code if one.kind == "spill"] for code in (in_loops(listing), listing.sass))
+    (stored, loaded), (stores, loads) = (
+        (sum("STL" in text for text in texts), sum("LDL" in text for text in texts)) for texts in (inside, every)
+    )
+    return Spills(stored, stores, loaded, loads)
 
 
 @kept
@@ -146,7 +165,7 @@ def _sass(text: str, name: str, own: range, called: Mapping[tuple[str, int], set
             yield Instruction(raw.strip(), LABEL, ())
 
 
-def _without_padding(code: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
+def _ran(code: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
     """The instructions of SASS without what ptxas adds behind the last one: a branch to itself, and NOPs. They never
     run.
     """

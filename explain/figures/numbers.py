@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import math
 import re
+from decimal import ROUND_HALF_UP, Context, Decimal
 
 NONE = "–"
 """Stands where there is no number."""
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_EXACT = Context(prec=400, rounding=ROUND_HALF_UP)
+"""Any float64 with its decimals fits."""
 _PREFIXES = {"P": 1e15, "T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3, "µ": 1e-6, "n": 1e-9}
 
 
@@ -24,7 +27,7 @@ def number(value: float, digits: int = 3, *, zeros: bool = False) -> str:
     if special := _special(value):
         return special
     if _is_readable(value):
-        return fixed(value, _decimals(value, digits)) if zeros and value else _plain(value, digits)
+        return _plain(value, digits, zeros)
     mantissa, exponent = _split(value, digits)
     return f"{_stripped(mantissa)} × {power(exponent)}"
 
@@ -43,8 +46,13 @@ def power(exponent: int, base: object = 10) -> str:
 
 
 def fixed(value: float, decimals: int) -> str:
-    """With that many decimals: "−0.50", "1,234.0". For numbers under each other."""
-    return _special(value) or _minus(f"{round(value, decimals) + 0.0:,.{decimals}f}")  # + 0.0: no negative zero
+    """With that many decimals: "−0.50", "1,234.0". For numbers under each other. A half is rounded away from 0, as a
+    reader does and as the player's toFixed does: 6.25 is "6.3".
+    """
+    if special := _special(value):
+        return special
+    rounded = Decimal(float(value)).quantize(Decimal(1).scaleb(-decimals), context=_EXACT)
+    return _minus(f"{rounded or abs(rounded):,f}")  # no negative zero
 
 
 def count(value: int) -> str:
@@ -53,7 +61,7 @@ def count(value: int) -> str:
 
 
 def ratio(value: float) -> str:
-    """Three digits, zeros kept, at most two decimals: "1.10 ×", "32.0 ×", "1,234 ×", "0.31 ×"."""
+    """Three digits, zeros kept, at most two decimals: "1.10 ×", "32.0 ×", "1,235 ×", "0.31 ×"."""
     return f"{_special(value) or fixed(value, min(2, _decimals(value, 3)))} ×"
 
 
@@ -63,15 +71,17 @@ def percent(share: float, digits: int = 0, *, signed: bool = False) -> str:
     return f"{sign}{fixed(100 * share, digits)}%"
 
 
-def si(value: float, unit: str, *, prefix: str | None = None, digits: int = 3) -> str:
-    """With the decimal prefix that fits, or with `prefix`: "4.26 TB/s", "659 TFLOP/s"."""
+def si(value: float, unit: str, *, prefix: str | None = None, digits: int = 3, zeros: bool = False) -> str:
+    """With the decimal prefix that fits, or with `prefix`: "4.26 TB/s", "659 TFLOP/s". With `zeros` those at the end of
+    its decimals are kept.
+    """
     if special := _special(value):
         return f"{special} {unit}"
     if prefix is None:
         rounded = abs(float(f"{value:.{digits - 1}e}"))
         fits = (name for name, factor in _PREFIXES.items() if rounded >= factor)
         prefix = next(fits, "n") if rounded else ""
-    return f"{_plain(value / _PREFIXES[prefix], digits)} {prefix}{unit}"
+    return f"{_plain(value / _PREFIXES[prefix], digits, zeros)} {prefix}{unit}"
 
 
 def aligned(value: float, unit: str, prefix: str, decimals: int = 2) -> str:
@@ -97,10 +107,10 @@ def capacity(size: float) -> str:
     return f"{_plain(size / factor, 3)} {unit}"
 
 
-def duration(seconds: float) -> str:
-    """ "12.7 µs", "1.39 s", "2 min 51 s", "1 h 4 min"."""
+def duration(seconds: float, *, zeros: bool = True) -> str:
+    """ "12.7 µs", "1.40 s", "2 min 51 s", "1 h 4 min". Without `zeros`, for an axis: "1.4 s"."""
     if not abs(seconds) >= 59.95:
-        return si(seconds, "s")
+        return si(seconds, "s", zeros=zeros)
     if special := _special(seconds):
         return f"{special} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -121,9 +131,10 @@ def _is_readable(value: float) -> bool:
     return not value or 1e-3 <= abs(value) < 999_999.5
 
 
-def _plain(value: float, digits: int) -> str:
-    """Significant digits without an exponent, no zeros at the end of its decimals."""
-    return _stripped(fixed(value, _decimals(value, digits)))
+def _plain(value: float, digits: int, zeros: bool = False) -> str:
+    """Significant digits without an exponent; `zeros` at the end of its decimals are kept, except those of 0."""
+    words = fixed(value, _decimals(value, digits))
+    return words if zeros and value else _stripped(words)
 
 
 def _stripped(text: str) -> str:

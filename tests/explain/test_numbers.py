@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from explain.figures import numbers
@@ -30,6 +31,23 @@ from explain.figures import numbers
 )
 def test_a_number_as_text(value, text):
     assert numbers.number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals", "text"),
+    [
+        (6.25, 1, "6.3"),
+        (6.35, 1, "6.3"),  # the float64 is below 6.35
+        (-0.125, 2, "−0.13"),
+        (-0.04, 1, "0.0"),
+        (2.5, 0, "3"),
+        (3, 2, "3.00"),
+        (np.float32(0.375), 2, "0.38"),
+        (1e300, 1, f"{int(1e300):,}.0"),
+    ],
+)
+def test_a_half_is_rounded_away_from_zero(value, decimals, text):
+    assert numbers.fixed(value, decimals) == text
 
 
 @pytest.mark.parametrize(("value", "text"), [(0.5, "0.5000"), (100, "100.0"), (12_345.6, "12,346"), (0, "0")])
@@ -69,6 +87,7 @@ def test_moved_bytes_are_decimal_and_chips_binary(value, decimal, binary):
         (0, "0 s"),
         (1.27e-5, "12.7 µs"),
         (1.39, "1.39 s"),
+        (0.0015, "1.50 ms"),
         (59.96, "1 min"),
         (604.5, "10 min 4 s"),
         (3840, "1 h 4 min"),
@@ -80,7 +99,7 @@ def test_durations(seconds, text):
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(1.1, "1.10 ×"), (32, "32.0 ×"), (0.314, "0.31 ×"), (1234.5, "1,234 ×"), (9.996, "10.0 ×")]
+    ("value", "text"), [(1.1, "1.10 ×"), (32, "32.0 ×"), (0.314, "0.31 ×"), (1234.5, "1,235 ×"), (9.996, "10.0 ×")]
 )
 def test_ratios(value, text):
     assert numbers.ratio(value) == text

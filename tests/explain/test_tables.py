@@ -18,7 +18,7 @@ def test_cells_are_formatted_aligned_and_escaped():
     assert table.splitlines() == [
         "| kernel | time | count |",
         "|---|---:|---:|",
-        r"| \|O − x\| | 13 µs | 12,345 |",
+        r"| \|O − x\| | 13.0 µs | 12,345 |",
         "| `b` | – | 2.5 |",
         "| two lines | **1 s** | 1,000 |",
     ]

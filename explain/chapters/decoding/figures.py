@@ -172,7 +172,7 @@ def bound_chart(bound: Bound, gpu: Gpu, *, narrow: bool = False) -> str:
     parts.append(text(left + width / 2, bottom + 46, "rows that share each key = FLOPs per byte", anchor="middle"))
     for seconds in ticks(floor, ceiling):
         x, y = at(ROWS_SHOWN[0], seconds)
-        parts += [line(x - 5, y, x, y), text(x - 10, y + 5, duration(seconds), anchor="end", faint=True)]
+        parts += [line(x - 5, y, x, y), text(x - 10, y + 5, duration(seconds, zeros=False), anchor="end", faint=True)]
     knee = at(ridge(gpu), flat)
     (x0, y0), (x1, y1) = at(ROWS_SHOWN[0], flat), at(ROWS_SHOWN[1], steepest)
     parts += [

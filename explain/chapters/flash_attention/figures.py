@@ -14,6 +14,7 @@ from explain.chapters.flash_attention.tiles import MOST_REGISTERS, NUM_WARPS, SI
 from explain.chapters.flash_attention.visits import Visits
 from explain.chapters.sweeps.analysis import crossing
 from explain.compile.cost import REGISTER_BYTES, REGISTER_UNIT, WARP, Cost, LaunchCost, allocated, occupancy, too_large
+from explain.compile.listing import Spills
 from explain.experiment import Experiment
 from explain.figures.labels import listed, spread, text_width, wrapped
 from explain.figures.numbers import capacity as bytes_on_chip
@@ -155,16 +156,6 @@ def verdict(cost: Cost, gpu: Gpu) -> str:
     return f"**An SM of the {gpu.name} holds {count} at a time.** {limit} {spilled}"
 
 
-@dataclass(frozen=True)
-class Spills:
-    """How many instructions store a spilled register and load one: those in a loop, and all of them."""
-
-    stores_in_loop: int
-    stores: int
-    loads_in_loop: int
-    loads: int
-
-
 def registers_told(launch: LaunchCost, gpu: Gpu, spills: Spills | None = None) -> str:
     """The registers that a thread and a program of the launch take, as a calculation, and what a thread spills.
 
@@ -197,7 +188,7 @@ def registers_told(launch: LaunchCost, gpu: Gpu, spills: Spills | None = None) -
 def _spills_told(spills: Spills | None) -> str:
     """How often the instructions that spill run, in sentences."""
     if spills is None:
-        return "Each instruction is counted once; in a loop it moves its bytes in every iteration."
+        return "An instruction in a loop moves its bytes in every iteration, but is counted once here."
     told = _run("store", spills.stores_in_loop, spills.stores), _run("load", spills.loads_in_loop, spills.loads)
     return " ".join(filter(None, told))
 

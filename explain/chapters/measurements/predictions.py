@@ -176,7 +176,7 @@ def predicted_chart(test: Test) -> go.Figure:
         ayref="y", ay=far if above else near, yanchor="top" if above else "bottom",
         text="<br>".join([*wrapped(worst.experiment.entry.title, 180, FONT), off]), font={"size": FONT},
     )  # fmt: skip
-    texts = {mark: duration(mark) for mark in marks}
+    texts = {mark: duration(mark, zeros=False) for mark in marks}
     figure.update_xaxes(**logarithmic("predicted time", texts), range=edges)
     figure.update_yaxes(**logarithmic("measured time", texts), range=edges, showgrid=False)
     figure.update_layout(

@@ -150,7 +150,7 @@ def first_call(
 
     parts = []
     for decade in decades:
-        x, words = at(10.0**decade), numbers.duration(10.0**decade)
+        x, words = at(10.0**decade), numbers.duration(10.0**decade, zeros=False)
         parts.append(svg.line(x, 4, x, foot, opacity=0.15))
         parts.append(svg.text(x, foot + 16, words, size=svg.SMALL, anchor="middle", faint=True))
     for row, (words, seconds, hue) in enumerate(bars):

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from explain.chapters.flash_attention.figures import Spills
 from explain.chapters.flash_attention.tiles import sides_of
 from explain.chapters.tile_cost.times import Times
 from explain.compile.cost import REGISTER_BYTES, LaunchCost, Occupancy, allocated, occupancy
@@ -184,12 +183,13 @@ def sides_told(experiment: Experiment) -> str:
 
 
 @dataclass(frozen=True)
-class _Tile:
-    """A tile that was timed: its run's loads by formula and bytes `read` from HBM if counted, `seconds` of one call,
-    programs and warps that fit on an SM. For how many warps a matmul instruction works `at_once`, if that is known.
+class Timed:
+    """A tile that was timed: its launch as compiled, its run's loads by formula and bytes `read` from HBM if counted,
+    `seconds` of one call, programs and warps that fit on an SM. For how many warps a matmul instruction works
+    `at_once`, if that is known.
     """
 
-    sides: str
+    tile: Experiment
     launch: LaunchCost
     loads: int
     read: int | None
@@ -201,37 +201,43 @@ class _Tile:
     def warps(self) -> int:
         return self.programs * self.launch.num_warps
 
+    @property
+    def sides(self) -> str:
+        return sides_told(self.tile)
+
 
 @kept
-def larger_told(
-    known: Mapping[Experiment, LaunchCost],
-    chosen: Experiment,
-    gpu: Gpu,
-    times: Times,
-    at_once: Mapping[Experiment, int],
-    launches: int = 1,
-) -> str:
+def timed(
+    known: Mapping[Experiment, LaunchCost], gpu: Gpu, times: Times, listings: Mapping[Experiment, Listing]
+) -> tuple[Timed, ...]:
+    """Those of the compiled tiles that were timed, with what their listings say where they are known."""
+
+    def of(tile: Experiment) -> Timed:
+        (run, seconds), found = times.runs[tile.key], listings.get(tile)
+        at_once = works_for(found) if found and found.sass else None
+        return Timed(
+            tile, known[tile], run.traffic.read_bytes, times.read.get(tile.key), seconds,
+            occupancy(known[tile], gpu).programs, at_once,
+        )  # fmt: skip
+
+    return tuple(of(tile) for tile in known if tile.key in times.runs)
+
+
+@kept
+def larger_told(tiles: Sequence[Timed], chosen: Experiment, launches: int = 1) -> str:
     """What a larger tile brings and costs, in sentences with the formula's loads, the programs that fit and the times:
     of the chosen tile and the next smaller one, and the time of the next larger one. Loads and times are those of a
-    whole call, of all its `launches`. `at_once`: for how many warps a tile's matmul instruction works. Markdown; ""
-    without two such times.
+    whole call, of all its `launches`. Markdown; "" without two timed tiles.
     """
-
-    def timed(one: Experiment) -> _Tile:
-        run, seconds = times.runs[one.key]
-        programs = occupancy(known[one], gpu).programs
-        loads, read = run.traffic.read_bytes, times.read.get(one.key)
-        return _Tile(sides_told(one), known[one], loads, read, seconds, programs, at_once.get(one))
-
-    tiles = [one for one in known if one.key in times.runs]
-    pairs = [(a, b) for a in tiles for b in tiles if a != b and inside(a, b)]
-    below, above = ([pair for pair in pairs if pair[at] == chosen] for at in (1, 0))
+    pairs = [(a, b) for a in tiles for b in tiles if a != b and inside(a.tile, b.tile)]
+    below, above = ([pair for pair in pairs if pair[at].tile == chosen] for at in (1, 0))
     near = below[::-1] or above or pairs
     if not near:
         return ""
-    small, large = map(timed, near[0])
-    untimed = "" if chosen in near[0] else f"{sides_told(chosen)} was not timed. Two tiles that were, for comparison. "
-    next_one = timed(above[0][1]) if below and above else None
+    small, large = near[0]
+    shown = chosen in (small.tile, large.tile)
+    untimed = "" if shown else f"{sides_told(chosen)} was not timed. Two tiles that were, for comparison. "
+    next_one = above[0][1] if below and above else None
     larger = (
         f"\n\n**The next larger tile**, {next_one.sides}, takes {duration(next_one.seconds)}. Choose it to see more."
     ) if next_one else ""  # fmt: skip
@@ -250,7 +256,7 @@ def larger_told(
     )
 
 
-def _worth(small: _Tile, large: _Tile, launches: int) -> str:
+def _worth(small: Timed, large: Timed, launches: int) -> str:
     """Whether the larger tile is faster, and what is known of the cause."""
     if abs(large.seconds / small.seconds - 1) < ALIKE:
         return "The times hardly differ."
@@ -264,7 +270,7 @@ def _worth(small: _Tile, large: _Tile, launches: int) -> str:
         ) if larger else ""  # fmt: skip
         return "Here the larger tile is worth its cost." + delivers * bool(fewer) + matmul
     if launches > 1:
-        return "A larger tile is not free. It was not measured which launch takes longer."
+        return "A larger tile is not free. Which launch takes longer was not measured."
     told = ["A larger tile is not free."]
     saved = small.loads - large.loads
     if saved > 0 and small.read and large.read and small.read - large.read < FEW * saved:
@@ -413,16 +419,6 @@ def counted_told(listing: Listing) -> str:
         "Each instruction is counted once. **Full colour**: in a loop, so it may run in every iteration. **Pale**: "
         "outside, so it runs at most once. Counts are not times."
     )
-
-
-@kept
-def spilling(listing: Listing) -> Spills:
-    """How many instructions store and load spilled registers, in a loop and in all."""
-    inside, every = ([one.text for one in code if one.kind == "spill"] for code in (in_loops(listing), listing.sass))
-    (stored, loaded), (stores, loads) = (
-        (sum("STL" in text for text in texts), sum("LDL" in text for text in texts)) for texts in (inside, every)
-    )
-    return Spills(stored, stores, loaded, loads)
 
 
 def busiest(listing: Listing) -> tuple[int, int] | None:

@@ -21,14 +21,13 @@ from explain.chapters.tile_cost.figures import (
     matmuls_told,
     sides_told,
     sm,
-    spilling,
     tiles_table,
-    works_for,
+    timed,
 )  # fmt: skip
 from explain.chapters.tile_cost.listing_view import listing
 from explain.chapters.tile_cost.times import Times, recorded_times
 from explain.compile.cost import Cost, reserved
-from explain.compile.listing import Listing
+from explain.compile.listing import Listing, spills
 from explain.compile.service import Answer, compiler
 from explain.engine import has_triton
 from explain.experiment import Experiment, ParameterError
@@ -149,9 +148,8 @@ def introduce(experiment: Experiment, known: Mapping[Experiment, Cost]) -> None:
     brings = _saved(experiment) or BRINGS.get(experiment.entry.family, "")
     layout.introduce(
         f"{brings} But it needs more registers and shared memory, so fewer programs may fit on an SM at once. If a "
-        "thread runs out of registers, some of its values **spill** to local memory. While one warp waits for memory, "
-        "another can run; with fewer programs there are fewer to switch to. Only a measurement tells "
-        f"whether that costs time.{tried}"
+        "thread runs out of registers, some of its values **spill** to local memory. Only a measurement tells whether "
+        f"that costs time.{tried}"
     )
 
 
@@ -188,12 +186,13 @@ def _tile_report(
     with words:
         at = _launch_choice(answer.cost, gpu)
         launch, found = answer.cost.launches[at], _listing(experiment, gpu, at)
-        spills = spilling(found) if found and found.sass else None
+        spilled = spills(found) if found and found.sass else None
         own = replace(answer.cost, launches=(launch,))
         layout.prose(
-            f"{figures.verdict(own, gpu)}\n\n{figures.registers_told(launch, gpu, spills)}\n\n"
+            f"{figures.verdict(own, gpu)}\n\n{figures.registers_told(launch, gpu, spilled)}\n\n"
             "Shared memory belongs to a program as a whole. The first resource to run out sets how many programs "
-            "fit. **Occupancy** is the share of an SM's warp slots that these programs fill."
+            "fit. **Occupancy** is the share of an SM's warp slots that these programs fill. While one warp waits for "
+            "memory, another can run; with fewer programs there are fewer to switch to."
         )
     with picture:
         named = launches.title(answer.cost, at)
@@ -313,7 +312,7 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, costs: Mapping[Experiment, Co
     Nothing where no other tile is compiled.
     """
     known = {one: cost.launches[at] for one, cost in costs.items()}
-    multiplied = {one: works_for(found) for one in known if (found := _listing(one, gpu, at)) and found.sass}
+    listings = {one: found for one in known if (found := _listing(one, gpu, at))}
     several = max((len(cost.launches) for cost in costs.values()), default=1)
     heading = f"Launch {at + 1} with other tiles" if several > 1 else "The same kernel with other tiles"
     if not {*known} - {experiment}:
@@ -325,8 +324,10 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, costs: Mapping[Experiment, Co
     times = next(filter(None, (recorded_times(known, record) for record in records)), None)
     words, table = layout.sides(heading)
     with words:
-        told = larger_told(known, experiment, gpu, times, multiplied, several) if times else UNTIMED.format(gpu.name)
-        layout.prose("\n\n".join(filter(None, [grows(known, gpu), told or ALONE, PRESS])))
+        told = UNTIMED.format(gpu.name)
+        if times:
+            told = larger_told(timed(known, gpu, times, listings), experiment, several) or ALONE
+        layout.prose("\n\n".join(filter(None, [grows(known, gpu), told, PRESS])))
         if _saved(experiment):
             link = "The bytes that a tile moves: FlashAttention →"
             layout.chapter_link("flash_attention", link, {"view": "Tile sizes"})

@@ -3,7 +3,7 @@
 
 import { isFloat } from "../trace.js";
 
-export const LOADED = /^\s*\w+\s*=\s*tl\.load\(/;                 // a line that sets a variable to what it loads
+export const LOADED = /^\s*\w+\s*=\s*tl\.load\(/;      // a line that sets a variable to what it loads
 const PALE = 0.4;                                          // what the beat does not read
 
 /** What a launch's lines load, in order: [{step, buffer, index, name: the variable that is set, data, cells: −1 for a

@@ -296,6 +296,6 @@ def test_from_which_length_on_is_said_with_what_the_shorter_ones_have():
     heights = [float(y) for y in re.findall(r'<circle[^>]*cy="([\d.]+)"', drawn)]
     equal, *_ = map(float, re.findall(r'<line[^>]*y1="([\d.]+)"', drawn))
     assert heights[0] < equal < heights[1]  # above the line where FlashAttention is faster
-    assert re.findall(r">(\S+ s)<", drawn) == ["2 s", "1.9 s", "3 s", "4 s", "8 s", "4 s"]
+    assert re.findall(r">(\S+ s)<", drawn) == ["2.00 s", "1.90 s", "3.00 s", "4.00 s", "8.00 s", "4.00 s"]
     slower = {"attention_standard": {128: 1.0, 256: 1.0}, "flash_attention": {128: 2.0, 256: 2.0}}
     assert "N = " not in flash.faster(slower, {"heads": 4, "block_m": 64}, GPUS["H200"])

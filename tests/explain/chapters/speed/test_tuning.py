@@ -106,7 +106,7 @@ def test_what_did_not_answer_and_cannot_fit_takes_the_compilers_word():
 
 def test_a_cell_has_its_time_and_the_fastest_stands_out():
     picture = tuning.grid(GRID, 2)
-    assert re.search(r'stroke="currentColor"[^>]*><title>128 × 64, 8 warps, 3 stages; 2 ms', picture)
+    assert re.search(r'stroke="currentColor"[^>]*><title>128 × 64, 8 warps, 3 stages; 2.00 ms', picture)
     assert re.search(r'font-weight="650">2.00 ms<', picture)
     assert picture.count('stroke="currentColor"') == 1 + picture.count("<line")
     filled = [float(opacity) for opacity in re.findall(r'fill="var\(--f-kernel-2\)" fill-opacity="([\d.]+)"', picture)]
@@ -126,7 +126,7 @@ def test_the_sentences_have_the_gain_and_what_is_left_out():
     for number in (
         "2 of 4",
         "**128 × 64 with 8 warps and 3 stages**",
-        "2 ms",
+        "2.00 ms",
         "500 TFLOP/s",
         "**4.00 ×**",
         "1 of 4",

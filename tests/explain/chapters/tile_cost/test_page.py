@@ -15,7 +15,7 @@ from explain.chapters.flash_attention import tiles
 from explain.chapters.tile_cost import figures, launches, times, view
 from explain.compile import service
 from explain.compile.cost import LaunchCost, occupancy
-from explain.compile.listing import FILLS, counts, in_loops, loops
+from explain.compile.listing import FILLS, counts, in_loops, loops, spills
 from explain.compile.service import Answer
 from explain.experiment import Experiment
 from explain.figures.numbers import duration, moved
@@ -143,6 +143,10 @@ def test_recorded_times_are_of_one_problem_whichever_tile_is_chosen():
     assert "time" not in figures.tiles_table({}, fp32[0], GPUS["H200"], None)
 
 
+def larger_told(known: dict[Experiment, LaunchCost], tile: Experiment, found: times.Times, launches: int = 1) -> str:
+    return figures.larger_told(figures.timed(known, GPUS["H200"], found, {}), tile, launches)
+
+
 @pytest.mark.parametrize("kernel", ["flash_attention", "flash_attention_v1", "attention_standard"])
 def test_what_a_larger_tile_brings_is_told_with_the_times_of_two_tiles(kernel):
     chosen, larger = (tiles.tile(block_m, 64, kernel=kernel) for block_m in (64, 128))
@@ -150,7 +154,7 @@ def test_what_a_larger_tile_brings_is_told_with_the_times_of_two_tiles(kernel):
     found = times.recorded_times(known, registry.Entry("a", SHIPPED, registry.RECORDED))
     assert found
     (_, of_small), (after, of_large) = (found.runs[tile.key] for tile in (chosen, larger))
-    told = figures.larger_told(known, larger, GPUS["H200"], found, {})
+    told = larger_told(known, larger, found)
     for words in (moved(after.traffic.read_bytes), duration(of_small), duration(of_large)):
         assert words in told
     assert ("not free" in told) == (of_large > 1.03 * of_small)
@@ -160,20 +164,20 @@ def test_what_a_larger_tile_brings_is_told_with_the_times_of_two_tiles(kernel):
     fewer = found.runs[chosen.key][0].traffic.read_bytes - after.traffic.read_bytes
     hardly = fewer > 0 and of_large > 1.03 * of_small and spared < figures.FEW * fewer
     assert all(words in told for words in delivered) == hardly
-    assert "HBM" not in figures.larger_told(known, larger, GPUS["H200"], replace(found, read={}), {})
+    assert "HBM" not in larger_told(known, larger, replace(found, read={}))
     if of_large < 0.97 * of_small:
-        for at_once, said in (({chosen: 1, larger: 4}, True), ({chosen: 4, larger: 4}, False)):
-            assert ("four warps" in figures.larger_told(known, larger, GPUS["H200"], found, at_once)) == said
-    assert f"**The next larger tile**, {figures.sides_told(larger)}" in figures.larger_told(
-        known, chosen, GPUS["H200"], found, {}
-    )
+        for warps, said in ((1, True), (4, False)):
+            at_once = {chosen: warps, larger: 4}
+            timed = [
+                replace(one, at_once=at_once.get(one.tile)) for one in figures.timed(known, GPUS["H200"], found, {})
+            ]
+            assert ("four warps" in figures.larger_told(timed, larger)) == said
+    assert f"**The next larger tile**, {figures.sides_told(larger)}" in larger_told(known, chosen, found)
     other = tiles.tile(32, 32, kernel=kernel)
     without = replace(found, runs={key: run for key, run in found.runs.items() if key != other.key})
-    assert figures.larger_told(known, other, GPUS["H200"], without, {}).startswith(
-        f"{figures.sides_told(other)} was not"
-    )
+    assert larger_told(known, other, without).startswith(f"{figures.sides_told(other)} was not")
     one = replace(found, runs={chosen.key: found.runs[chosen.key]})
-    assert figures.larger_told(known, chosen, GPUS["H200"], one, {}) == ""
+    assert larger_told(known, chosen, one) == ""
 
 
 @pytest.mark.parametrize("kernel", TAUGHT)
@@ -414,9 +418,9 @@ def test_spills_outside_the_loop_are_told_to_run_once():
     for tile, told in (((128, 64), "at most once, outside the loops"), ((128, 128), "in each iteration of a loop")):
         experiment = backward.with_(block_m=tile[0], block_n=tile[1])
         known = service.compiler().listings(experiment, 90)[1]
-        spills = figures.spilling(known)
-        assert 0 < spills.stores + spills.loads == counts(known.sass)["spill"]
-        assert (spills.stores_in_loop + spills.loads_in_loop == 0) == ("at most once" in told)
+        found = spills(known)
+        assert 0 < found.stores + found.loads == counts(known.sass)["spill"]
+        assert (found.stores_in_loop + found.loads_in_loop == 0) == ("at most once" in told)
         said = texts(page("tile_cost", kernel=backward.kernel, block_m=str(tile[0]), block_n=str(tile[1])))
         assert told in said
 
@@ -473,7 +477,7 @@ def test_bytes_and_times_of_several_launches_are_those_of_the_whole_call():
     known = launch_of_each(chosen)
     found = times.recorded_times(known, registry.Entry("a", SHIPPED, registry.RECORDED))
     assert found
-    told = figures.larger_told(known, chosen, GPUS["H200"], found, {}, 3)
+    told = larger_told(known, chosen, found, 3)
     assert "the 3 launches of a call ask for" in told
     assert "As compiled here, of this launch " in told
     assert "warps" not in told  # one launch's occupancy says nothing of the call's time

@@ -30,7 +30,8 @@ PRESET_TITLES: Mapping[str, str] = _DATA["presets"]
 LARGEST_ON_SCREEN: Mapping[str, int] = _DATA["largest"]
 """The largest sizes that are readable in the player."""
 _OF_SHARED_KEYS: Mapping[str, int] = {**LARGEST_ON_SCREEN, **_DATA["largest_of_shared_keys"]}
-MOST_VISITS = 1024
+MOST_VISITS = 256
+"""Tiles of scores of one run: more nobody steps through, and a class would wait while they are recorded."""
 
 _BITING = tuple(preset.name for preset in PRESETS.values() if not preset.sentence and preset.name != "notebook")
 ROW_PRESETS = ("notebook", "sentence_short", *_BITING)
@@ -279,7 +280,9 @@ def _fits_screen(experiment: Experiment) -> Experiment:
     rows, cols = experiment.entry.score_shape(p)
     visits = tiles(rows, p.get("block_m", 1)) * tiles(cols, p["block_n"])
     if visits > MOST_VISITS:
-        words = f"that makes {visits:,} tiles to step through, this page takes {MOST_VISITS:,}; choose a larger tile"
+        words = (
+            f"that makes {visits:,} tiles to step through; this page takes {MOST_VISITS} at most: choose larger ones"
+        )
         raise ParameterError("block_n", p["block_n"], words)
     return experiment
 

@@ -10,6 +10,7 @@ from explain.experiment import ParameterError
 from explain.gpus import DEFAULT
 from explain.ui.controls import LABELS, in_words
 from explain.ui.gpu import CHOSEN
+from tests.pages import page, texts
 
 
 @pytest.mark.parametrize("change", [{"kv_len": 100}, {"seq_len": 65}, {"head_dim": 64}])
@@ -22,6 +23,13 @@ def test_an_error_names_the_control_and_the_value(change):
     assert str(value) in words
     assert "=" not in words  # name=value is for the command line
     assert "normal" in words or "32" in words  # what to do
+
+
+@pytest.mark.parametrize(("block_m", "block_n", "refused"), [(4, 4, False), (16, 1, False), (4, 2, True), (1, 8, True)])
+def test_more_tiles_than_a_reader_steps_through_are_refused_in_words(block_m, block_n, refused):
+    said = texts(page("flash_attention", block_m=str(block_m), block_n=str(block_n)))
+    told = f"**Key tile, BLOCK_N: {block_n}.** That makes 512 tiles to step through; this page takes 256 at most"
+    assert (told in said) == refused
 
 
 def test_the_gpu_that_a_reader_chose_is_kept_in_the_address_and_on_the_next_page():

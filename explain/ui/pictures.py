@@ -69,7 +69,8 @@ th button:focus-visible { outline: 2px solid var(--st-primary-color); outline-of
 .n { text-align: right; white-space: nowrap }
 tr[data-press]:hover { background: color-mix(in srgb, currentColor 6%, transparent) }
 @media (max-width: 640px) { td:last-child:not(.n) { min-width: 12rem } th, td { padding: .3rem .2rem }
-  thead .n { white-space: normal } }
+  table, th button { font-size: .8rem } }
+@media (max-width: 1000px) { thead .n { white-space: normal } thead br { display: none } }
 tr.on { background: color-mix(in srgb, var(--st-primary-color) 16%, transparent) }
 """,
     js="""

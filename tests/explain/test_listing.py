@@ -109,6 +109,8 @@ def test_a_ptx_instructions_kind(text, kind):
         ("LDGDEPBAR", "wait"),
         ("WARPGROUP.DEPBAR.LE gsb0, 0x0", "wait"),
         ("LDSM.16.M88.4 R4, [R1]", "shared load"),
+        ("@!PT LDS RZ, [RZ]", "never runs (@!PT)"),
+        ("@!P2 LDS R3, [R4]", "shared load"),
         ("STL [R1], R2", "spill"),
         ("MUFU.EX2 R1, R2", "exponential"),
         ("MUFU.RCP R1, R2", "float arithmetic"),

@@ -181,14 +181,14 @@ def registers_told(launch: LaunchCost, gpu: Gpu, spills: Spills | None = None) -
     )
     return (
         f"{said}\n\n{why} The other values spill to local memory, in {gpu.hbm} behind the caches: {launch.spills} per "
-        f"thread. {_spills_told(spills)} These bytes come on top of those of the tensors."
+        f"thread, each instruction counted once. {_spills_told(spills)} These bytes come on top of the tensors'."
     )
 
 
 def _spills_told(spills: Spills | None) -> str:
     """How often the instructions that spill run, in sentences."""
     if spills is None:
-        return "An instruction in a loop moves its bytes in every iteration, but is counted once here."
+        return "One in a loop moves its bytes in every iteration."
     told = _run("store", spills.stores_in_loop, spills.stores), _run("load", spills.loads_in_loop, spills.loads)
     return " ".join(filter(None, told))
 

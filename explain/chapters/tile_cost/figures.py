@@ -23,7 +23,7 @@ from explain.kept import kept
 STORES = ("registers", "shared memory")
 SLOTS = ("warps", "programs")
 TALL, GAP, EDGE = 132.0, 20.0, 16.0
-ALIKE = 0.03
+ALIKE = 0.05
 """By which share the times of two tiles differ at most where none is called faster."""
 FEW = 0.1
 """Which share of the saved loads HBM is spared at most where it hardly sees them."""
@@ -92,7 +92,10 @@ def sm(launch: LaunchCost, gpu: Gpu, *, named: str = "", narrow: bool = False) -
             ]
         if each * programs < wide:
             full, room_left = fits.by_limit[name] == programs, wide - each * programs - 16
-            ways = (["too small for one more"], ["too small", "for one more"], ["too small"]) if full else (["free"],)
+            more = fits.by_limit[name] - programs if fits.programs and fits.by_limit[name] <= gpu.programs_sm else 0
+            spare = [f"free: room for {more} more"], ["free: room", f"for {more} more"], ["free"]
+            small = ["too small for one more"], ["too small", "for one more"], ["too small"]
+            ways = small if full else spare if more else spare[-1:]
             lines = next((lines for lines in ways if widest(lines) < room_left), [])
             drawn += [
                 text((x + each * programs + x + wide) / 2, y + tall / 2 + 5 + 20 * (i - (len(lines) - 1) / 2), line,
@@ -157,8 +160,8 @@ def tiles_table(
     Without recorded times there is no column for them.
     """
     heads = [
-        "programs<br>per SM", "registers<br>per thread", "spilled per thread,<br>stored + loaded",
-        "shared memory<br>per program", *(["time of<br>one call"] if times else []),
+        "programs <br>per SM", "registers <br>per thread", "spilled per thread, <br>stored + loaded",
+        "shared memory <br>per program", *(["time of <br>one call"] if times else []),
     ]  # fmt: skip
     keys = {one: "x".join(str(one.values[name]) for name in sides_of(one.kernel)) for one in known}
     rows = []
@@ -239,7 +242,8 @@ def larger_told(tiles: Sequence[Timed], chosen: Experiment, launches: int = 1) -
     untimed = "" if shown else f"{sides_told(chosen)} was not timed. Two tiles that were, for comparison. "
     next_one = above[0][1] if below and above else None
     larger = (
-        f"\n\n**The next larger tile**, {next_one.sides}, takes {duration(next_one.seconds)}. Choose it to see more."
+        f"\n\n**The next larger tile**, {next_one.sides}, takes {duration(next_one.seconds)}. Press its row to see "
+        "more."
     ) if next_one else ""  # fmt: skip
     told = f"{moved(large.loads)} by formula"
     asks = f"the {launches} launches of a call ask" if launches > 1 else "the loads ask"
@@ -249,10 +253,11 @@ def larger_told(tiles: Sequence[Timed], chosen: Experiment, launches: int = 1) -
     beside = ", as before" if large.programs == small.programs else f", not {small.programs}"
     more = large.launch.spill_store_bytes > small.launch.spill_store_bytes
     spill = f" Its registers spill: {large.launch.spills} per thread." if more else ""
+    before, after = duration(small.seconds), duration(large.seconds)
+    takes = f"**{after}** with either" if after == before else f"**{after}**, not {before}"
     return (
         f"{untimed}**With a tile of {large.sides} instead of {small.sides}**, {asks} for {asked}. {fit}{beside}."
-        f"{spill} One call takes **{duration(large.seconds)}**, not {duration(small.seconds)}. "
-        f"{_worth(small, large, launches)}{larger}"
+        f"{spill} One call takes {takes}. {_worth(small, large, launches)}{larger}"
     )
 
 
@@ -261,28 +266,36 @@ def _worth(small: Timed, large: Timed, launches: int) -> str:
     if abs(large.seconds / small.seconds - 1) < ALIKE:
         return "The times hardly differ."
     if large.seconds < small.seconds:
-        fewer = small.read and large.read and large.read < (1 - FEW) * small.read
-        delivers = f" HBM delivers {moved(large.read or 0)}, not {moved(small.read or 0)} (counted, L2 cold)."
+        told = ["Here the larger tile is worth its cost."]
+        if small.read and large.read and large.read < (1 - FEW) * small.read:
+            told.append(f"{_delivered(small, large)}.")
+        elif small.read and large.read and large.loads < (1 - FEW) * small.loads:
+            told.append(f"{_delivered(small, large)}: the caches serve the other loads.")
         larger = launches == 1 and 0 < (small.at_once or 0) < (large.at_once or 0)
-        matmul = (
-            f" The fewer loads need not be the only reason: its matmul instruction works for {_warps(large.at_once)} "
-            f"at once, not for {_warps(small.at_once)}."
-        ) if larger else ""  # fmt: skip
-        return "Here the larger tile is worth its cost." + delivers * bool(fewer) + matmul
+        if larger:
+            told.append(
+                f"The fewer loads need not be the only reason: its matmul instruction works for "
+                f"{_warps(large.at_once)} at once, not for {_warps(small.at_once)}."
+            )
+        return " ".join(told)
     if launches > 1:
         return "A larger tile is not free. Which launch takes longer was not measured."
     told = ["A larger tile is not free."]
     saved = small.loads - large.loads
     if saved > 0 and small.read and large.read and small.read - large.read < FEW * saved:
-        own, other = moved(large.read), moved(small.read)
-        delivers = f"{own} with either tile" if own == other else f"{own} with this tile, {other} with the other"
-        told.append(f"HBM delivers {delivers} (counted, L2 cold), so the caches had served the saved loads.")
+        told.append(f"{_delivered(small, large)}: the caches had served the loads that it saves.")
     if large.warps < small.warps:
-        told.append(f"One possible reason: an SM holds {large.warps} warps, not {small.warps}.")
+        told.append(f"One possible reason: as compiled here, an SM holds {large.warps} warps, not {small.warps}.")
         told.append("Fewer are left to hide waiting. This was not measured.")
     else:
         told.append("Why it takes longer was not measured.")
     return " ".join(told)
+
+
+def _delivered(small: Timed, large: Timed) -> str:
+    """What HBM delivers to two tiles with known counts, in words."""
+    own, other = moved(large.read or 0), moved(small.read or 0)
+    return f"HBM delivers {own}{' with either tile' if own == other else f', not {other}'} (counted, L2 cold)"
 
 
 def grows(known: Mapping[Experiment, LaunchCost], gpu: Gpu) -> str:
@@ -401,7 +414,7 @@ def _without_cores(experiment: Experiment, gpu: Gpu) -> str:
     if gpu.compute_capability < 80:
         bf16 = " It has no bf16 arithmetic: each number becomes fp32 first." * (dtype == "bf16")
         own = f"{gpu.compute_capability // 10}.{gpu.compute_capability % 10}"
-        return f"Triton uses those of compute capability 8.0 and higher. The {gpu.name} has {own}.{bf16}"
+        return f"Triton uses tensor cores only from compute capability 8.0 on. The {gpu.name} has {own}.{bf16}"
     return "They have no fp32: they would round the inputs to TF32." if dtype == "fp32" else ""
 
 
@@ -417,7 +430,8 @@ def counted_told(listing: Listing) -> str:
         return "Each instruction is counted once. Counts are not times."
     return (
         "Each instruction is counted once. **Full colour**: in a loop, so it may run in every iteration. **Pale**: "
-        "outside, so it runs at most once. Counts are not times."
+        "outside, so it runs at most once. Some run only if their predicate, such as `@P2`, is true. Counts are not "
+        "times."
     )
 
 

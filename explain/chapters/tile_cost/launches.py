@@ -55,7 +55,7 @@ def table(cost: Cost, chosen: int, gpu: Gpu) -> str:
         name = f"{number}. {', '.join(written(cost.kernel, launch.kernel))}"
         cells = (str(launch.registers), str(programs) if programs else "too large")
         rows.append((str(number), name, f"Choose launch {number}", cells))
-    heads = ("launch, by what it writes", Column("registers<br>per thread"), Column("programs<br>per SM"))
+    heads = ("launch, by what it writes", Column("registers <br>per thread"), Column("programs <br>per SM"))
     return buttons(heads, rows, str(chosen + 1))
 
 

@@ -16,8 +16,8 @@ from explain.player.component import token_lines
 _LOOK = Path(__file__).parents[2] / "look"
 _ABOUT: Mapping[str, str] = {
     "SASS": (
-        "SASS: the instructions that the GPU runs, written by ptxas. Each is listed once; those of a loop run in "
-        "every iteration."
+        "SASS: the instructions that the GPU runs, written by ptxas. Each is listed once; those of a loop may run in "
+        "every iteration. One with a predicate, such as @!P2, runs only where it is true."
     ),
     "PTX": "PTX: Triton's output for ptxas, with an unlimited number of registers.",
 }

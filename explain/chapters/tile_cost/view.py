@@ -44,15 +44,17 @@ from explain.ui.pictures import drawing, pressable
 from explain.ui.repeat import repeated
 from explain.ui.titles import kernel_title
 from kernels.catalog import KERNELS, TAUGHT
-from kernels.parameters import Value
+from kernels.parameters import WHOLE_ROW_TILE, Value
 
 OPENING = "flash_attention"
 _SHORT = {"block_m": "BLOCK_M", "block_n": "BLOCK_N", "block_d": "BLOCK_D", "head_dim": "d"}
 """Labels that stay on one line above their narrow boxes."""
 HEADS = ". Compiled for one head. The number of heads is a constant for Triton: with more, the registers can differ."
 LESS_OFTEN = {
-    "block_m": "A larger tile saves reads: with twice the BLOCK_M, K and V are read half as often.",
-    "block_n": "A larger tile saves reads: with twice the BLOCK_N, Q and O are read half as often.",
+    "block_m": "A larger BLOCK_M saves reads: with twice as many queries in a tile, K and V are read half as often. A "
+    "larger BLOCK_N needs fewer iterations of the loop.",
+    "block_n": "A larger BLOCK_N saves reads: with twice as many keys in a tile, Q and O are read half as often. A "
+    "larger BLOCK_M needs fewer iterations of the loop.",
 }
 """What a larger tile saves in attention's forward pass, by the tile of the outer loop."""
 BRINGS = {
@@ -62,6 +64,7 @@ BRINGS = {
     "vector": "A larger tile needs fewer programs.",
 }
 """What it brings in another kernel, by family."""
+WHOLE_ROW = "The tile holds the whole row, so a longer row needs a larger tile."
 UNTIMED = "None of these tiles was timed on the {}, so what a larger one costs in time is not known here."
 PRESS = "**Press a row to choose its tile.**"
 ALONE = "Only one of these tiles was timed, so there is no time to compare it with."
@@ -146,10 +149,14 @@ def introduce(experiment: Experiment, known: Mapping[Experiment, Cost]) -> None:
     watched = "programs, registers and spills" if spilled else "programs and registers"
     tried = f" **Choose {sides} = {', then '.join(larger)}, and watch {watched}.**" if larger else ""
     brings = _saved(experiment) or BRINGS.get(experiment.entry.family, "")
+    if WHOLE_ROW_TILE in experiment.entry.parameters:
+        brings = WHOLE_ROW
+    shared = {tuple(launch.shared_bytes for launch in cost.launches) for cost in known.values()}
+    needs = "registers and shared memory" if len(shared) > 1 else "registers"
     layout.introduce(
-        f"{brings} But it needs more registers and shared memory, so fewer programs may fit on an SM at once. If a "
-        "thread runs out of registers, some of its values **spill** to local memory. Only a measurement tells whether "
-        f"that costs time.{tried}"
+        f"{brings} But a larger tile needs more {needs}, so fewer programs may fit on an SM at once. If a thread runs "
+        f"out of registers, some of its values **spill** to local memory. Only a measurement tells whether that costs "
+        f"time.{tried}"
     )
 
 

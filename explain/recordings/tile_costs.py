@@ -43,6 +43,10 @@ def recorded_grid() -> tuple[tuple[Experiment, int], ...]:
     for block_m, block_n in itertools.product(SIDES, SIDES):
         found += [(tile(block_m, block_n), capability) for capability in CAPABILITIES]
         found += [(tile(block_m, block_n, head_dim=128), 90), (tile(block_m, block_n, head_dim=32, dtype="fp32"), 90)]
+    for block_m, block_n in COMPARED:  # with one other setting of the page that opens on it
+        changed = tile(block_m, block_n, causal=True), tile(block_m, block_n, dtype="bf16")
+        found += itertools.product(changed, CAPABILITIES)
+        found.append((tile(block_m, block_n, head_dim=128, causal=True), 90))
     found += [(experiment, 90) for pair in MASKED for experiment in pair]
     others = [compiled_as(name, opening(name)) for name, entry in KERNELS.items() if entry.steppable]
     beside = [other for one in others if one.kernel in TAUGHT for other in compared(one)]
@@ -57,7 +61,7 @@ def listed() -> tuple[tuple[Experiment, int], ...]:
     """The tiles and compute capabilities with shipped instructions, each once."""
     own = compiled_as("flash_attention", opening("flash_attention"))
     found = [(own, capability) for capability in CAPABILITIES]
-    found += [(own.with_(block_m=block_m, block_n=block_n), 90) for block_m, block_n in COMPARED]
+    found += [(tile(*sides, causal=causal), 90) for sides in COMPARED for causal in (False, True)]
     found += [(experiment, 90) for pair in MASKED for experiment in pair]
     found += [(compiled_as(name, opening(name)), 90) for name in TAUGHT]
     backward = "flash_attention_backward"  # where the instructions change most with the tile: registers spill

@@ -95,14 +95,14 @@ def grouped(words: str) -> str:
 
 
 def moved(size: float) -> str:
-    """Bytes that are moved or allocated in HBM, decimal: "512 B", "33.6 MB", "1.07 GB"."""
-    return si(size, "B")
+    """Bytes that are moved or allocated in HBM, decimal: "512 B", "33.6 MB", "1.60 GB"."""
+    return si(size, "B", zeros=size >= 1000)
 
 
 def capacity(size: float) -> str:
     """Bytes of on-chip memory, binary: "227 KiB", "50 MiB". From 1 GB on, which is HBM, decimal: "141 GB"."""
     if size >= 10**9:
-        return moved(size)
+        return si(size, "B")
     factor, unit = next((pair for pair in ((2**20, "MiB"), (2**10, "KiB")) if size >= pair[0]), (1, "B"))
     return f"{_plain(size / factor, 3)} {unit}"
 

@@ -30,7 +30,7 @@ UNITS = {"B/s": "bytes", "FLOP/s": "FLOPs"}
 """What a roof's unit counts."""
 _PAIRS = {
     "B/s": ("shared", "hbm", "Shared memory delivers {} as many bytes per second as HBM"),
-    "FLOP/s": ("matmul bf16", "exp", "A bf16 matmul runs {} as many FLOPs per second as exponentials"),
+    "FLOP/s": ("matmul bf16", "exp", "{} as many bf16 matmul FLOPs per second as exponentials"),
 }
 """By unit: the limit with the longest bar, a limit to compare it with, and the sentence about their ratio."""
 
@@ -54,7 +54,7 @@ def most_used(shown: Sequence[Entry]) -> list[list[tuple[str, str, str]]]:
         for level, limit in words.items():
             if roof := roofs.get(level):
                 name = f"{limit} · {gpu}" if len(shown) > 1 else limit
-                found[level].append((name, si(roof.per_second, roof.unit), means.get(level, "")))
+                found[level].append((name, si(roof.per_second, roof.unit, zeros=True), means.get(level, "")))
     return [told for told in found.values() if told]
 
 
@@ -128,14 +128,16 @@ def _bars(shown: Sequence[Entry], unit: str) -> go.Figure:
     most = max(bar.end for bar in drawn)
     decade = 10.0 ** (math.floor(math.log10(most)) - 1)
     step = next(decade * size for size in (5, 10, 20, 50) if most < 3 * decade * size)
-    ticks = {step * place: si(step * place, unit) for place in range(math.floor(most / step) + 1)}
+    ticks = [step * place for place in range(math.floor(most / step) + 1)]
+    prefixed = si(step, unit).partition(" ")[2]  # in the title: beside each number it would hide the 0 on a phone
+    numbers = [si(tick, unit, prefix=prefixed.removesuffix(unit)).removesuffix(f" {prefixed}") for tick in ticks]
     figure.update_xaxes(
-        title=f"{UNITS.get(unit, unit)} per second", tickvals=list(ticks), ticktext=["0", *list(ticks.values())[1:]],
+        title=prefixed, tickvals=ticks, ticktext=numbers,
         range=[0, 1.02 * most], tickangle=0,
     )  # fmt: skip
     # before its bar a number cannot be taken for the datasheet's, whose mark stands behind the bar
     named = [" · ".join([roof_name(bar.roof.level)] * bar.begins + [bar.gpu] * several) + "\u2002" for bar in drawn]
-    rates = [si(bar.roof.per_second, unit) for bar in drawn]
+    rates = [si(bar.roof.per_second, unit, zeros=True) for bar in drawn]
     figure.update_yaxes(
         tickvals=places, range=[places[-1] + 0.6, places[0] - 0.6], ticksuffix="  ", showgrid=False, automargin=False,
         ticktext=[f"{name}<b>{rate}</b>" for name, rate in zip(named, rates, strict=True)],

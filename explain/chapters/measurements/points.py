@@ -88,7 +88,13 @@ MEANINGS = {
     OF_ONCE: "**HBM ÷ each tensor once**: above 100%, some bytes were read from HBM more than once, or spilled "
     "registers were read back. Below 100%, the kernel reads what it wrote itself, in an earlier launch or iteration, "
     "and finds some of it in L2.",
+    "HBM read, L2 warm, MB": "**L2 warm**: the same kernel has just run, so L2 still has some of its bytes.",
+    "HBM written, or left in L2, MB": "**HBM written, or left in L2**: bytes written to HBM during the run, and those "
+    "in L2 that are written to it later.",
+    "L2 → SM read, MB": "**L2 → SM, SM → L2**: bytes between L2 and the SMs, spilled registers included.",
     REQUESTED: "**Requested at L1**: what the loads and stores of all warps ask for, before any cache.",
+    "tensor cores busy, %": "**Tensor cores busy**: the share of the run's cycles in which they work, while it is "
+    "counted. The clock can be another one then, so it is not exactly FLOPs ÷ time ÷ peak.",
     HELD: "**Memory held**: the most that PyTorch's allocator held during a call, beyond the inputs: outputs and "
     "intermediate results.",
 }
@@ -457,10 +463,13 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
     if not most:
         return None
     spill, wrote, worst = most[0]
+    point = one.record.point(worst)
+    both = point.counters.cold.spilled_bytes if point and point.counters else None
+    again = f"; {moved(both - spill)} are loaded again" if both and both > spill else ""
     row = f"{'Most in' if len(most) > 1 else 'It is'} {worst.entry.title} at {own[worst]}"
     told = (
         f"**Registers spill in {count(len(most))} of {count(len(found))} counted rows.** {row}: of the {moved(wrote)} "
-        f"that it writes to L2, {moved(spill)} are spilled registers.{_slower(worst, own, one.record)}"
+        f"that it writes to L2, {moved(spill)} are spilled registers{again}.{_slower(worst, own, one.record)}"
     )
     for spill, wrote, experiment in most:
         if wrote == (output := experiment.traffic.written_bytes) + spill:

@@ -48,11 +48,12 @@ def told(model: Model, test: Test) -> str:
     kernel, (times, median, _) = next(iter(_errors(test).items()))
     share = test.within(NEAR)
     near = "" if share == 1 else f" {percent(share, int(share > 0.99))} are within {NEAR} ×."
-    sizes = "The same GPU, other sizes" if test.left_out else "Another GPU, the same sizes"
+    sizes = "The same GPU" if test.left_out else "Another GPU, the same sizes"
+    others = " Other tiles of its size stay in." * test.left_out
     return unbroken(
-        f"**{sizes}.** {test.told}.{near} The kernel with the largest median error, {ratio(median)} "
+        f"**{sizes}.** {test.told}.{near}{others} The kernel with the largest median error, {ratio(median)} "
         f"over {count(times)} times, is **{KERNELS[kernel].title}**."
-        f"{'' if test.left_out else _too_long(model, test)}"
+        f"{'' if test.left_out else _too_long(model, test) + _unchanged(model, test)}"
     )
 
 
@@ -72,10 +73,27 @@ def _too_long(model: Model, test: Test) -> str:
     bandwidths = ratio(GPUS[model.gpu].hbm_bytes_per_second / GPUS[test.gpu].hbm_bytes_per_second)
     return (
         f"\n\n{count(len(off))} of {count(len(test.points))} are more than {ratio(FAR)} off, {count(len(long))} of "
-        f"them predicted too long. For those {count(len(long))} the model expects "
-        f"{ratio(of_own(lambda point: point.seconds))} the {model.gpu}'s time (median), as if bandwidth limited them: "
-        f"the {model.gpu} has {bandwidths} the bandwidth (datasheet). The {test.gpu} takes {ratio(takes)}. So "
-        f"bandwidth {'does not limit most of them' if takes < 1 + SAME else 'limits them less'}."
+        f"them too long. For these the model takes bandwidth as the limit: the {model.gpu} has {bandwidths} as much "
+        f"(datasheet). It predicts {ratio(of_own(lambda point: point.seconds))} the {model.gpu}'s time, and the "
+        f"{test.gpu} takes {ratio(takes)} (medians). "
+        f"{'Something else limits most of them' if takes < 1 + SAME else 'Bandwidth limits them less'}."
+    )
+
+
+def _unchanged(model: Model, test: Test) -> str:
+    """How good it is to predict nothing and to take the model's GPU's own times, in sentences."""
+    own, gpu = model.recorded, test.gpu
+    both = [(own[key], one.measured) for one in test.points if (key := one.experiment.key) in own]
+    if not both:
+        return ""
+    factors = [max(a / b, b / a) for a, b in both]
+    middle = float(np.median(factors))
+    verdict = "better" if middle < test.median else "worse"
+    peaks = [GPUS[name].tensor_flops_per_second for name in (model.gpu, gpu)]
+    alike = " The two compute at the same rate; for a GPU that does not it tells nothing." * (peaks[0] == peaks[1])
+    return (
+        f"\n\n**Without a model**, the {model.gpu}'s times themselves would do {verdict} here: half are within "
+        f"{ratio(middle)} of the {gpu}'s, the worst is {ratio(max(factors))} off.{alike}"
     )
 
 

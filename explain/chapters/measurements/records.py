@@ -11,7 +11,7 @@ from explain.compile.cost import allocated
 from explain.compile.service import compiler
 from explain.counters.model import TOLERANCE, CopyCheck, Counters
 from explain.experiment import Experiment
-from explain.figures.numbers import NONE, capacity, count, duration, moved, percent
+from explain.figures.numbers import NONE, capacity, count, duration, moved, percent, ratio
 from explain.figures.tables import Column, markdown, plain
 from explain.gpus import GPUS, card
 from explain.kept import kept
@@ -82,7 +82,7 @@ def sources_table(example: Experiment, shown: Sequence[Entry], model: Model | No
          f"{moved(example.traffic.read_bytes)} of loads"),
         ("traced", "trace", "each load and store, counted in Triton's interpreter; never a time",
          traced and f"{moved(traced.of(False))} of loads"),
-        ("measured", "hardware", "times, errors and bytes, measured on a GPU: now, or **recorded** before",
+        ("measured", "hardware", "times, bytes and rounding errors, measured on a GPU: now, or **recorded** before",
          "; ".join(found) or None),
         ("compiled", "compiler", "registers and shared memory of a kernel, before it runs",
          _compiled(example, shown)),
@@ -97,7 +97,9 @@ def _guessed(example: Experiment, model: Model) -> str | None:
     """The run's predicted time on another GPU, with the measured time where that GPU has one."""
     if tested := model.tested(example):
         gpu, one = tested
-        return f"{duration(one.seconds)} on the {gpu}, where {duration(one.measured)} were measured"
+        worst = next(ratio(test.worst.factor) for test in model.tests if test.gpu == gpu)
+        took = duration(one.measured)
+        return f"{duration(one.seconds)} on the {gpu}, where {took} were measured (worst of all: {worst} off)"
     others = (gpu for gpu in GPUS.values() if gpu.name != model.gpu)
     guesses = ((gpu, model.seconds(example, gpu)) for gpu in others)
     return next((f"{duration(seconds)} on an {gpu.name}: not tested" for gpu, seconds in guesses if seconds), None)
@@ -123,7 +125,7 @@ def _compiled(example: Experiment, shown: Sequence[Entry]) -> str | None:
     return (
         f"{count(launch.registers)} registers per thread and {capacity(allocated(launch, gpu)['shared memory'])} of "
         f"shared memory per program, by triton {plain(cost.triton)}"
-        + (f"; the time above: by triton {_listed(timed)}" if timed and timed != {cost.triton} else "")
+        + (f" (the timed run used {_listed(timed)}, and may differ)" if timed and timed != {cost.triton} else "")
     )
 
 
@@ -139,9 +141,9 @@ def made(one: Entry) -> str:
     return (
         f"**{count(timed)}** experiments timed on {plain(one.record.gpu)}, {plain(when)}"
         + f", {count(failed)} failed" * (failed > 0)
-        + f" · **{count(counted)}** "
-        "counted by the GPU, in runs of their own: counting slows a run · "
-        + (f"**{count(stale)}** out of date{OLDER}" if stale else "no kernel changed since ✓")
+        + f" · bytes of **{count(counted)}** counted in runs of their own, since counting slows a run; of the others "
+        "the time alone was recorded · "
+        + (f"**{count(stale)}** out of date{OLDER}" if stale else "no kernel's code has changed since ✓")
     )
 
 

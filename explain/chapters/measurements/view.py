@@ -47,9 +47,9 @@ MEASURED = """
 
 
 FITTED = (
-    "Constant: the part that does not grow with bytes and FLOPs; – where the times show none. It is a number of the "
-    f"fit, in steps of {ratio(OVERHEAD_STEP)}, not the cost of a launch. A share with ≥ may be larger: the times "
-    "are fitted as well without it. No share can be above 100%."
+    "Constant: the part that does not grow with bytes and FLOPs; – where the times show none. It is fitted on a coarse "
+    f"grid, each value {ratio(OVERHEAD_STEP)} the last, and is not the cost of a launch. A share with ≥ may be larger: "
+    "the times are fitted as well without it. No share can be above 100%."
 )
 MARKED = "**The vertical mark** is the datasheet's rate, where it states one. The percentage is the share reached."
 FILLED = "\n\n**Filled bars**: {}. **Open bars**: {}."
@@ -57,8 +57,8 @@ INTRODUCTION = """
 Every byte and every time in this app names its source. The table lists the five sources\
  and, as an example, what each says of one run.
 
-This page has the recorded measurements of the kernels that the chapters teach and, to compare with, of PyTorch's\
- kernels and of fast ones, such as FlashAttention for Hopper. Benchmarks against other libraries are in\
+This page has the recorded measurements of the kernels that the chapters teach. To compare with, it has some of\
+ PyTorch's and of FlashAttention for Hopper. All benchmarks against other libraries are in\
  [Speed](./speed), [Cross entropy](./cross_entropy), [Backward](./backward) and [Decoding](./decoding).
 """
 
@@ -222,8 +222,8 @@ def counters_here() -> None:
 def _counters_here(status: DeviceStatus) -> None:
     if not status.available:
         st.markdown(
-            f"No counters can be read here. {status.reason} The numbers on this page were measured "
-            "elsewhere; each says where."
+            f"{status.reason} So no counters can be read here. The numbers on this page were measured elsewhere; each "
+            "says where."
         )
         return
     gpu = status.gpu or "GPU"
@@ -302,9 +302,9 @@ def predicted() -> None:
     with picture:
         for test in model.tests:
             chart(predictions.predicted_chart(test), f"predicted and measured times, {test.gpu}")
-        with st.expander("Each kernel's error, and what was fitted"), st.container(key="numbers of predictions"):
-            st.caption(FITTED)
-            st.markdown(predictions.prediction_table(model))
+    with st.expander("Each kernel's error, and what was fitted"), st.container(key="numbers of predictions"):
+        st.caption(FITTED)
+        st.markdown(predictions.prediction_table(model))
 
 
 def closing(shown: Sequence[Entry]) -> None:

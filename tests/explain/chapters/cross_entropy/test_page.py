@@ -27,7 +27,7 @@ def test_each_view_opens_on_its_kernel(way):
     written = texts(page("cross_entropy", way=way))
     assert "✓\u00a0formula\u00a0=\u00a0trace" in written
     assert "If no token counts" in written
-    assert "X: 8,192 × 128,256, 2.1 GB" in written  # in 16 bits
+    assert "X: 8,192 × 128,256, 2.10 GB" in written  # in 16 bits
     assert "L: 8,192, 32.8 kB" in written
     assert ("after each tile of the vocabulary" in written) == (way != "Backward")
 
@@ -109,7 +109,7 @@ def test_a_measured_layer_is_compared_with_the_best_of_the_others():
     assert case.memory == pytest.approx(3.0 / 8)
     assert "older code" in found.stale
     table = figures.measured_table(found)
-    assert "50.0 ms, 3 GB" in table
+    assert "50.0 ms, 3.00 GB" in table
     assert "not installed" in table
     assert "0.91 ×" in table
 
@@ -141,7 +141,7 @@ def test_the_readme_has_a_paragraph_for_the_file():
     written = runpy.run_path(str(ROOT / "scripts" / "write_figures.py"))["said"]
     said = written("benchmarks/results/cross_entropy.json", result())
     assert "loss and both gradients of 8,192 tokens" in said
-    assert "| 50,257 | 2,048 | 50.0 ms, 3 GB |" in said
+    assert "| 50,257 | 2,048 | 50.0 ms, 3.00 GB |" in said
     assert "Median of 10." in said
 
 

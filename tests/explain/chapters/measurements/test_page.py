@@ -5,6 +5,7 @@ with counters closes it.
 from __future__ import annotations
 
 import html
+import math
 import re
 import time
 from collections.abc import Iterator
@@ -162,8 +163,21 @@ def test_what_is_predicted_too_long_is_told_with_both_gpus_bandwidths():
     model = fitted(*registry.shipped())
     assert model is not None
     elsewhere, own = (predictions.told(model, test).replace("\u00a0", " ") for test in model.tests)
-    assert f"{ratio(GPUS['H200'].hbm_bytes_per_second / GPUS['H100'].hbm_bytes_per_second)} the bandwidth" in elsewhere
+    assert f"{ratio(GPUS['H200'].hbm_bytes_per_second / GPUS['H100'].hbm_bytes_per_second)} as much" in elsewhere
     assert "bandwidth" not in own
+
+
+def test_what_no_model_would_say_is_told_beside_the_model():
+    model = fitted(*registry.shipped())
+    assert model
+    elsewhere = model.tests[0]
+    own = {one.experiment: one.measured for one in model.points}
+    ratios = sorted(math.exp(abs(math.log(own[one.experiment] / one.measured))) for one in elsewhere.points)
+    middle = median(ratios)
+    told, left_out = (predictions.told(model, test).replace("\u00a0", " ") for test in model.tests)
+    assert f"half are within {ratio(middle)} of the H100's, the worst is {ratio(ratios[-1])} off" in told
+    assert ("would do better" in told) == (middle < elsewhere.median)
+    assert "Without a model" not in left_out
 
 
 def test_tensor_cores_are_told_of_kernels_with_a_matmul_only():
@@ -458,7 +472,7 @@ def test_a_bars_number_stands_before_it_and_the_datasheets_at_its_own_mark():
             assert bars.text is None
             assert len(bars.y) == sum(roof.unit == unit for one in shown for roof in one.record.roofs.values())
             for place, rate, stated, told in zip(bars.y, bars.x, marks.x, words.text, strict=True):
-                assert before[place].endswith(f"\u2002<b>{si(rate, unit)}</b>")
+                assert before[place].endswith(f"\u2002<b>{si(rate, unit, zeros=True)}</b>")
                 assert (f"% of {si(stated, unit)}" in told) if stated else told == ""
 
 

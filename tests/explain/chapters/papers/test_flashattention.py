@@ -99,7 +99,7 @@ def test_a_tile_that_spills_is_named_and_not_fitted():
     assert point.counters is not None
     cold = replace(point.counters.cold, l2_read_bytes=10**12, spill_read_bytes=3 * 10**9, spill_written_bytes=10**9)
     spilled = RECORD.with_(replace(point, counters=replace(point.counters, cold=cold)))
-    assert "B = 256: 4 GB" in flashattention_figures.spills_words(spilled)
+    assert "B = 256: 4.00 GB" in flashattention_figures.spills_words(spilled)
     assert flashattention_figures.spills_words(RECORD) == ""
     line = next(
         line

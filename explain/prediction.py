@@ -2,12 +2,14 @@
 
     seconds = overhead + max(bytes ÷ (bandwidth × e_bytes), FLOPs ÷ (peak × e_flops)) ÷ busy
 
-`bytes` are those of every array once, `FLOPs` the formula's, bandwidth and peak the GPU's specification. `busy` is the
-share of the SMs that have a program. Overhead and the two efficiencies are fitted to the kernel's own points in the
-record: of each problem that with the fastest tile. Neither efficiency can be above 1. The model assumes that they are
-the same on every GPU. A point of the record keeps what the model misses: its recorded time is scaled by the model's
-ratio of the two GPUs, so kernels differ as they do in the record. The model's error is measured on other GPUs that have
-a record, and on its own: each recorded point is predicted without it.
+`bytes` are those of every array once, `FLOPs` the formula's, bandwidth and peak the GPU's specification. `busy` is
+the share of the SMs that have a program. Overhead and the two efficiencies are fitted to the kernel's own points in
+the record: of each problem that with the fastest tile. Neither efficiency can be above 1. Often many choices of the
+three explain the times equally well, some by bytes and some by FLOPs. On another GPU they predict different times;
+the prediction is the geometric mean of all. The model assumes that overhead and efficiencies are the same on every
+GPU. A point of the record keeps what the model misses: its recorded time is scaled by the model's ratio of the two
+GPUs, so kernels differ as they do in the record. The model's error is measured on other GPUs that have a record, and
+on its own: each recorded point is predicted without it.
 """
 
 from __future__ import annotations
@@ -33,29 +35,36 @@ NOT_PREDICTED = (
     "No prediction for the {}: Triton uses tensor cores from compute capability 8.0 on, and this GPU has an older one. "
     "The recorded 16-bit matmuls ran on tensor cores, so their times say nothing about it."
 )
-_OVERHEADS = np.geomspace(1e-6, 1e-3, 16)
+_OVERHEADS = np.geomspace(1e-6, 1e-2, 21)
 _EFFICIENCIES = np.geomspace(0.005, 1.0, 36)
 _AXES = np.meshgrid(_OVERHEADS, _EFFICIENCIES, _EFFICIENCIES, indexing="ij")
 _GRID = np.stack(_AXES, -1).reshape(-1, 3)
 """The candidates of the fit, shape (choices, 3): overhead in seconds, e_bytes, e_flops."""
-OVERHEAD_STEP = float(_OVERHEADS[1] / _OVERHEADS[0])
-"""The factor from one candidate of the overhead to the next."""
 _WITHOUT = [axis.ravel() == bound for axis, bound in zip(_AXES, (_OVERHEADS[0], 1.0, 1.0), strict=True)]
 """For each of the three, the candidates where it costs least."""
 _AS_GOOD = 0.01
 """Fits are equally good if their mean relative errors differ by less."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fit:
-    """A kernel's overhead in seconds and its shares of bandwidth and peak. `needed` says of each whether the recorded
-    times need it: without it they are fitted worse.
+    """What explains a kernel's times equally well: overheads in seconds and shares of bandwidth and peak, shape
+    (choices, 3). `needed` says of each of the three whether the times need it: without it they are fitted worse.
     """
 
-    overhead: float
-    e_bytes: float
-    e_flops: float
+    choices: Floats
     needed: tuple[bool, ...]
+
+    @property
+    def ranges(self) -> list[tuple[float, float]]:
+        """The smallest and the largest overhead, share of bandwidth and share of peak."""
+        ends = self.choices.min(axis=0), self.choices.max(axis=0)
+        return [(float(low), float(high)) for low, high in zip(*ends, strict=True)]
+
+    def seconds(self, memory: float, compute: float) -> float:
+        """The geometric mean of what the choices predict from the seconds at full bandwidth and peak."""
+        overhead, e_bytes, e_flops = self.choices.T
+        return _mean(overhead + np.maximum(memory / e_bytes, compute / e_flops))
 
 
 @dataclass(frozen=True)
@@ -147,9 +156,7 @@ class Model:
 
     def modelled(self, experiment: Experiment, gpu: Gpu) -> float:
         """The formula's seconds, without what the kernel's own recorded time says."""
-        fit = self.fitted[experiment.kernel]
-        memory, compute = _ideal(experiment, gpu)
-        return fit.overhead + max(memory / fit.e_bytes, compute / fit.e_flops)
+        return self.fitted[experiment.kernel].seconds(*_ideal(experiment, gpu))
 
     @functools.cached_property
     def recorded(self) -> Mapping[str, float]:
@@ -196,11 +203,10 @@ def fitted(*records: Record) -> Model | None:
         total = errors.sum(axis=1)
         enough = total.min() + _AS_GOOD * len(own)
         needed = tuple(bool(total[without].min() > enough) for without in _WITHOUT)
-        chosen = _GRID[_chosen(total, len(own))].tolist()
-        best[kernel] = Fit(chosen[0], chosen[1], chosen[2], needed)
+        best[kernel] = Fit(_GRID[_as_good(total, len(own))], needed)
         for at, (experiment, seconds) in enumerate(own):
-            without = _chosen(total - errors[:, at], len(own) - 1)
-            points.append(Predicted(experiment, seconds, float(tried[without, at])))
+            without = _as_good(total - errors[:, at], len(own) - 1)
+            points.append(Predicted(experiment, seconds, _mean(tried[without, at])))
     return Model(name, best, points, others)
 
 
@@ -218,11 +224,15 @@ def _fastest(timed: Sequence[tuple[Experiment, float]]) -> NDArray[np.bool_]:
     return np.array([seconds == least[problem] for problem, (_, seconds) in zip(problems, timed, strict=True)])
 
 
-def _chosen(total: Floats, times: int) -> np.intp:
-    """Of the candidates that fit so many times as well as the best one does, given the sums of their errors: the one
-    with the smallest shares. Where bytes and FLOPs explain the times equally well, both then count on another GPU.
-    """
-    return np.argmin(np.where(total <= total.min() + _AS_GOOD * times, _GRID[:, 1] * _GRID[:, 2], np.inf))
+def _as_good(total: Floats, times: int) -> NDArray[np.bool_]:
+    """Which candidates fit so many times as well as the best one does, given the sums of their errors."""
+    good: NDArray[np.bool_] = total <= total.min() + _AS_GOOD * times
+    return good
+
+
+def _mean(seconds: Floats) -> float:
+    """The geometric mean."""
+    return float(np.exp(np.log(seconds).mean()))
 
 
 def _ideal(experiment: Experiment, gpu: Gpu) -> tuple[float, float]:

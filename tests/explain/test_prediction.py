@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from explain.chapters.speed import lengths
@@ -11,7 +12,7 @@ from explain.chapters.sweeps.model import PAIR
 from explain.device.measurement import Timing
 from explain.experiment import Experiment
 from explain.gpus import GPUS
-from explain.prediction import Model, fitted, programs
+from explain.prediction import Fit, Model, fitted, programs
 from explain.records import registry
 from explain.records.model import Point, Record
 from tests.explain.records.made import SHIPPED
@@ -49,7 +50,11 @@ def test_another_gpu_scales_with_its_bandwidth():
     own, slow = (model.seconds(RUNS[-1], GPUS[name]) for name in ("H200", "T4"))
     assert own is not None
     assert slow is not None
-    assert slow / own == pytest.approx(H200.hbm_bytes_per_second / GPUS["T4"].hbm_bytes_per_second, rel=0.05)
+    bytes_, flops = (
+        getattr(H200, name) / getattr(GPUS["T4"], name) for name in ("hbm_bytes_per_second", "fp32_flops_per_second")
+    )
+    assert 1.2 * flops < slow / own < 1.01 * bytes_  # most of what explains its times is the bandwidth
+    assert slow / own == pytest.approx(bytes_, rel=0.1)
     assert model.seconds(Experiment.of("flash_attention"), H200) is None
 
 
@@ -137,8 +142,10 @@ def test_what_is_fitted_is_no_bound_of_the_search_and_no_share_is_above_1():
     model = fitted(SHIPPED)
     assert model is not None
     for kernel, fit in model.fitted.items():
-        assert not fit.needed[0] or 1e-6 < fit.overhead < 1e-3, kernel
-        assert max(fit.e_bytes, fit.e_flops) < 1, kernel
+        (least, most), *shares = fit.ranges
+        assert not fit.needed[0] or 1e-6 < least <= most < 1e-2, kernel
+        for (low, high), needed in zip(shares, fit.needed[1:], strict=True):
+            assert 0.005 < low <= high <= 1 if needed else high == 1, kernel
 
 
 def test_a_part_that_explains_no_time_is_not_needed():
@@ -146,8 +153,17 @@ def test_a_part_that_explains_no_time_is_not_needed():
     assert model is not None
     fit = model.fitted["softmax_online"]
     assert fit.needed == (True, False, False)  # its FLOPs grow as its bytes do: either explains the times
-    assert fit.overhead == pytest.approx(8e-6, rel=0.4)
-    assert fit.e_bytes == pytest.approx(0.5, rel=0.1)
+    (overhead, _), (share, whole), _ = fit.ranges
+    assert overhead == pytest.approx(8e-6, rel=0.4)
+    assert share == pytest.approx(0.5, rel=0.1)
+    assert whole == 1  # then the FLOPs explain them
+
+
+def test_where_bytes_and_flops_explain_a_time_the_prediction_lies_between_them():
+    fit = Fit(np.array([[0.0, 0.5, 1.0], [0.0, 1.0, 0.25]]), (False, False, False))
+    assert fit.seconds(1.0, 0.5) == pytest.approx(2.0)  # both say so
+    assert fit.seconds(4.0, 0.5) == pytest.approx((8 * 4) ** 0.5)  # a quarter of the bandwidth
+    assert fit.seconds(1.0, 2.0) == pytest.approx((2 * 8) ** 0.5)
 
 
 def test_the_programs_of_flash_decoding_share_its_keys():

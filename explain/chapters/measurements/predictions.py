@@ -73,9 +73,9 @@ def _too_long(model: Model, test: Test) -> str:
     bandwidths = ratio(GPUS[model.gpu].hbm_bytes_per_second / GPUS[test.gpu].hbm_bytes_per_second)
     return (
         f"\n\n{count(len(off))} of {count(len(test.points))} are more than {ratio(FAR)} off, {count(len(long))} of "
-        f"them too long. For these the model takes bandwidth as the limit: the {model.gpu} has {bandwidths} as much "
-        f"(datasheet). It predicts {ratio(of_own(lambda point: point.seconds))} the {model.gpu}'s time, and the "
-        f"{test.gpu} takes {ratio(takes)} (medians). "
+        f"them too long. For these it predicts {ratio(of_own(lambda point: point.seconds))} the {model.gpu}'s time, "
+        f"since bandwidth may be the limit: the {model.gpu} has {bandwidths} as much (datasheet). The {test.gpu} takes "
+        f"{ratio(takes)} (medians). "
         f"{'Something else limits most of them' if takes < 1 + SAME else 'Bandwidth limits them less'}."
     )
 
@@ -87,13 +87,13 @@ def _unchanged(model: Model, test: Test) -> str:
     if not both:
         return ""
     factors = [max(a / b, b / a) for a, b in both]
-    middle = float(np.median(factors))
-    verdict = "better" if middle < test.median else "worse"
+    far = sum(factor > FAR for factor in factors)
     peaks = [GPUS[name].tensor_flops_per_second for name in (model.gpu, gpu)]
-    alike = " The two compute at the same rate; for a GPU that does not it tells nothing." * (peaks[0] == peaks[1])
+    alike = " That is so because both compute at the same rate." * (peaks[0] == peaks[1])
     return (
-        f"\n\n**Without a model**, the {model.gpu}'s times themselves would do {verdict} here: half are within "
-        f"{ratio(middle)} of the {gpu}'s, the worst is {ratio(max(factors))} off.{alike}"
+        f"\n\n**Without a model**, the {model.gpu}'s times as they are: half are within "
+        f"{ratio(float(np.median(factors)))} of the {gpu}'s, {count(far)} are more than {ratio(FAR)} off, the worst is "
+        f"{ratio(max(factors))} off.{alike}"
     )
 
 
@@ -137,18 +137,16 @@ def _errors(test: Test) -> dict[str, tuple[int, float, float]]:
 @kept
 def prediction_table(model: Model) -> str:
     """The errors of each of the model's tests for each kernel, the worst first, with what was fitted, as Markdown: no
-    constant where no time shows one, "≥" before a share that the times do not need.
+    constant where no time shows one, else the ranges of what explains the times equally well.
     """
     tests, rows = [_errors(test) for test in model.tests], []
     for kernel in dict.fromkeys(kernel for errors in tests for kernel in errors):
         fit = model.fitted[kernel]
-        constant, *shares = fit.needed
-        both = [
-            f"{'' if needed else '≥ '}{percent(share, 0 if share >= 0.1 else 1)}"
-            for needed, share in zip(shares, (fit.e_bytes, fit.e_flops), strict=True)
-        ]
+        overheads, *shares = fit.ranges
+        constant = "–".join(dict.fromkeys(map(duration, overheads))) if fit.needed[0] else None
+        both = ["–".join(dict.fromkeys(percent(one, 0 if one >= 0.1 else 1) for one in ends)) for ends in shares]
         found = (one for errors in tests for one in errors.get(kernel, (None,) * 3))
-        rows.append((KERNELS[kernel].title, *found, duration(fit.overhead) if constant else None, *both))
+        rows.append((KERNELS[kernel].title, *found, constant, *both))
     columns: list[str | Column] = ["kernel"]
     for test in model.tests:
         formats = {"times": count, "median error": ratio, "worst error": ratio}

@@ -11,9 +11,8 @@ from streamlit.delta_generator import DeltaGenerator
 from explain.chapters.measurements import asked, beside, exercises, limits, points, predictions, records
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
-from explain.figures.numbers import ratio
 from explain.gpus import card
-from explain.prediction import OVERHEAD_STEP, fitted
+from explain.prediction import fitted
 from explain.records import file, registry
 from explain.records.plans import Plan, sizes
 from explain.records.registry import Entry
@@ -47,9 +46,8 @@ MEASURED = """
 
 
 FITTED = (
-    "Constant: the part that does not grow with bytes and FLOPs; – where the times show none. It is fitted on a coarse "
-    f"grid, each value {ratio(OVERHEAD_STEP)} the last, and is not the cost of a launch. A share with ≥ may be larger: "
-    "the times are fitted as well without it. No share can be above 100%."
+    "Constant: the part that does not grow with bytes and FLOPs; – where the times show none. It is not the cost of a "
+    "launch. A range holds the values that explain the times equally well. No share can be above 100%."
 )
 MARKED = "**The vertical mark** is the datasheet's rate, where it states one. The percentage is the share reached."
 FILLED = "\n\n**Filled bars**: {}. **Open bars**: {}."
@@ -292,9 +290,9 @@ def predicted() -> None:
                 "them\n"
                 "- busy: the share of the SMs that have a program\n"
                 "- b and p: the shares of bandwidth and peak that are reached. They and the constant are fitted to "
-                f"each kernel's times on the {model.gpu}. Of each size only the fastest tile's time is used. Where "
-                "bytes and FLOPs explain a kernel's times equally well, both shares are kept small, so that on another "
-                "GPU either can be the limit\n\n"
+                f"each kernel's times on the {model.gpu}. Of each size only the fastest tile's time is used. Often "
+                "many values explain a kernel's times equally well, some by its bytes and some by its FLOPs. The "
+                "prediction is the geometric mean of what all of them say\n\n"
                 f"A time that was recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So a "
                 f"kernel that is slower than its model stays slower. {predictions.worked(model)}\n\n"
                 f"{predictions.unpredicted(model, record)}"

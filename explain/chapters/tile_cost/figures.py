@@ -157,12 +157,13 @@ def tiles_table(
 ) -> str:  # fmt: skip
     """What each tile costs on the GPU, as an HTML table of buttons; a press chooses "64x32": the tile's sides.
 
-    Without recorded times there is no column for them.
+    Without recorded times there is no column for them. The shortest is bold.
     """
     heads = [
         "programs <br>per SM", "registers <br>per thread", "spilled per thread, <br>stored + loaded",
         "shared memory <br>per program", *(["time of <br>one call"] if times else []),
     ]  # fmt: skip
+    least = min((seconds for _, seconds in times.runs.values()), default=None) if times else None
     keys = {one: "x".join(str(one.values[name]) for name in sides_of(one.kernel)) for one in known}
     rows = []
     for one, launch in known.items():
@@ -174,7 +175,9 @@ def tiles_table(
             capacity(allocated(launch, gpu)["shared memory"]),
         ]  # fmt: skip
         if times:
-            cells.append(duration(times.runs[one.key][1]) if one.key in times.runs else NONE)
+            seconds = times.runs[one.key][1] if one.key in times.runs else None
+            told = NONE if seconds is None else duration(seconds)
+            cells.append(f"<b>{told}</b>" if seconds == least else told)
         rows.append((keys[one], sides, f"Choose {sides}", cells))
     what = " × ".join(name.upper() for name in sides_of(chosen.kernel))
     return buttons([what, *map(Column, heads)], rows, keys.get(chosen, ""))
@@ -242,8 +245,7 @@ def larger_told(tiles: Sequence[Timed], chosen: Experiment, launches: int = 1) -
     untimed = "" if shown else f"{sides_told(chosen)} was not timed. Two tiles that were, for comparison. "
     next_one = above[0][1] if below and above else None
     larger = (
-        f"\n\n**The next larger tile**, {next_one.sides}, takes {duration(next_one.seconds)}. Press its row to see "
-        "more."
+        f"\n\n**The next larger tile**, {next_one.sides}, takes {duration(next_one.seconds)}."
     ) if next_one else ""  # fmt: skip
     told = f"{moved(large.loads)} by formula"
     asks = f"the {launches} launches of a call ask" if launches > 1 else "the loads ask"
@@ -255,8 +257,10 @@ def larger_told(tiles: Sequence[Timed], chosen: Experiment, launches: int = 1) -
     spill = f" Its registers spill: {large.launch.spills} per thread." if more else ""
     before, after = duration(small.seconds), duration(large.seconds)
     takes = f"**{after}** with either" if after == before else f"**{after}**, not {before}"
+    fastest = min(tiles, key=lambda one: one.seconds)
+    best = f"**The fastest tile timed is {fastest.sides}**: {duration(fastest.seconds)}.\n\n"
     return (
-        f"{untimed}**With a tile of {large.sides} instead of {small.sides}**, {asks} for {asked}. {fit}{beside}."
+        f"{best}{untimed}**With a tile of {large.sides} instead of {small.sides}**, {asks} for {asked}. {fit}{beside}."
         f"{spill} One call takes {takes}. {_worth(small, large, launches)}{larger}"
     )
 
@@ -274,8 +278,8 @@ def _worth(small: Timed, large: Timed, launches: int) -> str:
         larger = launches == 1 and 0 < (small.at_once or 0) < (large.at_once or 0)
         if larger:
             told.append(
-                f"The fewer loads need not be the only reason: its matmul instruction works for "
-                f"{_warps(large.at_once)} at once, not for {_warps(small.at_once)}."
+                "Fewer loads may not be the only reason: here the compiler uses a matmul instruction that four warps "
+                f"share; with {small.sides} each warp has its own."
             )
         return " ".join(told)
     if launches > 1:

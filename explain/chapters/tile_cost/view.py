@@ -341,7 +341,7 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, costs: Mapping[Experiment, Co
     with table:
         if times:
             together = f", its {several} launches together" if several > 1 else ""
-            st.caption(f"Times of one call{together}: {times.sizes}")
+            st.markdown(f"**Times of one call**{together}: {times.sizes}")
         pressable(tiles_table(known, experiment, gpu, times), "tile")
         if times:
             untimed = f"{NONE}: not timed. " * any(one.key not in times.runs for one in known)

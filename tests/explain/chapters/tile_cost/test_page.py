@@ -175,7 +175,12 @@ def test_what_a_larger_tile_brings_is_told_with_the_times_of_two_tiles(kernel):
     assert f"**The next larger tile**, {figures.sides_told(larger)}" in larger_told(known, chosen, found)
     other = tiles.tile(32, 32, kernel=kernel)
     without = replace(found, runs={key: run for key, run in found.runs.items() if key != other.key})
-    assert larger_told(known, other, without).startswith(f"{figures.sides_told(other)} was not")
+    assert f"{figures.sides_told(other)} was not timed" in larger_told(known, other, without)
+    least = min(seconds for _, seconds in found.runs.values())
+    (fastest,) = (tile for tile in known if found.runs[tile.key][1] == least)
+    assert f"**The fastest tile timed is {figures.sides_told(fastest)}**: {duration(least)}." in told
+    table = figures.tiles_table(known, larger, GPUS["H200"], found)
+    assert re.findall(r"<b>([^<]+ [mµ]?s)</b>", table) == [duration(least)]
     one = replace(found, runs={chosen.key: found.runs[chosen.key]})
     assert larger_told(known, chosen, one) == ""
 

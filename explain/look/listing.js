@@ -78,11 +78,13 @@ export default function ({ data, parentElement }) {
   }
 
   function draw() {
+    const focused = [...bar.querySelectorAll("button")].findIndex((button) => button.matches(":focus"));
     bar.replaceChildren(
       ...data.codes.map((one) => element("button", {
         textContent: one.name, ariaPressed: String(one === code), onclick: () => { code = one; draw(); },
       })),
       element("span", { className: "gap" }), kinds());
+    if (focused >= 0) bar.querySelectorAll("button")[focused]?.focus();
     about.textContent = code.about;
     const counts = data.lines.map((_, at) => of(data.first_line + at).filter(wanted));
     const most = Math.max(1, ...counts.map((own) => own.length));

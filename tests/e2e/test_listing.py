@@ -32,3 +32,17 @@ def test_a_line_and_its_instructions_find_each_other(page: Page, visit):
     second = page.locator(".lines .row[tabindex]").nth(1)
     expect(second).to_be_focused()
     expect(second).to_have_class(re.compile("chosen"))
+
+
+def test_a_kind_pressed_by_key_keeps_the_focus_and_shows_its_first_instruction(page: Page, visit):
+    visit("tile_cost?listing=true")
+    kind = page.get_by_role("button", name="exponential")
+    kind.focus()
+    for pressed in ("true", "false", "true"):
+        page.keyboard.press("Enter")
+        expect(kind).to_have_attribute("aria-pressed", pressed)
+        expect(kind).to_be_focused()
+    first = page.locator(".code .row:not(.faded)", has_text="MUFU.EX2").first
+    expect(first).to_be_in_viewport()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="float arithmetic")).to_be_focused()

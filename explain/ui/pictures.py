@@ -71,7 +71,8 @@ tr[data-press]:hover { background: color-mix(in srgb, currentColor 6%, transpare
 @media (max-width: 640px) { td:last-child:not(.n) { min-width: 12rem } th, td { padding: .3rem .2rem }
   table, th button { font-size: .8rem } }
 @media (max-width: 1000px) { thead .n { white-space: normal } thead br { display: none } }
-tr.on { background: color-mix(in srgb, var(--st-primary-color) 16%, transparent) }
+tr.on { background: color-mix(in srgb, var(--st-primary-color) 24%, transparent) }
+tr.on th { box-shadow: inset 3px 0 var(--st-primary-color) }
 """,
     js="""
 export default function ({ data, parentElement, setTriggerValue }) {

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from explain.chapters.flash_attention.tiles import sides_of
 from explain.chapters.tile_cost.times import Times
 from explain.compile.cost import REGISTER_BYTES, LaunchCost, Occupancy, allocated, occupancy
-from explain.compile.listing import FILLS, KINDS, LABEL, Listing, counts, in_loops, loops
+from explain.compile.listing import FILLS, LABEL, Listing, counts, in_loops, loops
 from explain.experiment import Experiment
 from explain.figures.labels import widest
 from explain.figures.numbers import NONE, capacity, count, duration, moved, percent
@@ -333,42 +334,67 @@ def _alarming(words: str) -> str:
     return f'<b style="color: {css_ink("alarm")}">{words}</b>'
 
 
-KIND, LONGEST, ROW = 156.0, 470.0, 26.0
-"""The widths of a kind's name and of the longest bar, and a bar's height with its gap."""
-NARROW = 340.0
-"""The width of the longest bar on a phone, where its words are above it."""
+KIND, ROW = 156.0, 26.0
+"""The width of a kind's name, and the height of a kind whose squares fill one row."""
+SIDE, PITCH = 5.0, 6.0
+"""A square's side, and the way to the next one."""
+A_ROW, NARROW = 78, 56
+"""Squares in a row, here and on a phone, where the words are above them."""
+MOST = 1500
+"""The most squares of one kind. Of more instructions a square is several."""
 
 
 @kept
 def kinds(listing: Listing, *, narrow: bool = False) -> str:
-    """The launch's SASS by kind as bars in the listing's colours: full those in a loop, pale those that run once. PTX
-    where there is no SASS. Every launch has its kinds in the same order, so that two of them can be compared.
+    """The launch's SASS by kind, a square for each instruction, in the listing's colours: full those in a loop, pale
+    those that run once. PTX where there is no SASS. Every launch has its kinds in the same order, so that two of them
+    can be compared.
 
-    `narrow` is for a phone: each bar's words are above it.
+    `narrow` is for a phone: each kind's words are above its squares.
     """
     name, code = next(iter(listing.codes().items()))
     number_of, repeated = counts(code), counts(in_loops(listing))
-    found = [(kind, number_of[kind]) for kind in KINDS if kind in number_of]
-    every, most = sum(number_of.values()), max(number_of.values())
-    left, longest, row = (0.0, NARROW, 2 * ROW - 8) if narrow else (KIND, LONGEST, ROW)
+    every, each = sum(number_of.values()), math.ceil(max(number_of.values()) / MOST)
+    left, in_row = (0.0, NARROW) if narrow else (KIND, A_ROW)
     inside = f", {count(sum(repeated.values()))} of them in {_loops_told(listing)}" if repeated else ""
-    parts = [text(0, 18, f"{count(every)} {name} instructions{inside}", bold=True)]
-    for place, (kind, number) in enumerate(found, start=1):
-        y, own = ROW + (place - 1) * row + 22 * narrow, repeated.get(kind, 0)
-        wide = max(longest * number / most, 2.0)
+    scale = f". One square: {each}" if each > 1 else ""
+    parts, y = [text(0, 18, f"{count(every)} {name} instructions{inside}{scale}", bold=True)], ROW + 6
+    for kind, number in number_of.items():
+        own = repeated.get(kind, 0)
         said = f"{count(own)} of {count(number)}" if repeated else count(number)
-        words = (
-            [text(0, y - 4, f"{kind}: {said}")] if narrow
-            else [text(left - 12, y + 17, kind, anchor="end"), text(left + wide + 8, y + 17, said)]
-        )  # fmt: skip
+        if narrow:
+            parts.append(text(0, y + 12, f"{kind}: {said}"))
+            y += 20
+        squares, full = math.ceil(number / each), math.ceil(own / each) if repeated else math.ceil(number / each)
+        rows = math.ceil(squares / in_row)
+        if not narrow:
+            parts.append(text(left - 12, y + 13, kind, anchor="end"))
+            parts.append(text(left + PITCH * min(squares, in_row) + 8, y + 13, said))
+        top = y + (6 if rows == 1 and not narrow else 2)
         parts += [
-            rect(left, y + 3, wide, ROW - 9, FILLS[kind], stroke=css("slate"), opacity=0.3 if repeated else 1.0),
-            *([rect(left, y + 3, wide * own / number, ROW - 9, FILLS[kind], stroke=css("slate"))] if own else []),
-            *words,
+            *_squares(left, top, (0, full), in_row, FILLS[kind]),
+            *_squares(left, top, (full, squares), in_row, FILLS[kind], 0.35),
         ]
+        y += max(ROW - 4 * narrow - 4, PITCH * rows + 10)
     label = f"{name} instructions of {listing.kernel} by kind, and those in loops"
-    across, high = NARROW if narrow else KIND + LONGEST + 100, ROW + row * len(found)
-    return picture(across, high, label, parts, "60rem")
+    across = PITCH * NARROW if narrow else KIND + PITCH * A_ROW + 100
+    return picture(across, y, label, parts, "60rem")
+
+
+def _squares(
+    x: float, y: float, between: tuple[int, int], in_row: int, fill: str, opacity: float = 1.0
+) -> Iterator[str]:  # fmt: skip
+    """The squares from one place to another, of those that fill rows of `in_row`: a dashed line for each row."""
+    first, last = between
+    while first < last:
+        row, at = divmod(first, in_row)
+        until = min(last, (row + 1) * in_row)
+        middle, begin = y + PITCH * row + SIDE / 2, x + PITCH * at
+        end = begin + PITCH * (until - first) - (PITCH - SIDE)
+        yield line(
+            begin, middle, end, middle, stroke=fill, opacity=opacity, thick=SIDE, dash=f"{SIDE:g} {PITCH - SIDE:g}"
+        )
+        first = until
 
 
 @kept
@@ -431,10 +457,10 @@ def _loops_told(listing: Listing) -> str:
 def counted_told(listing: Listing) -> str:
     """How the bars' numbers are counted, in sentences of Markdown."""
     if not loops(listing):
-        return "Each instruction is counted once. Counts are not times."
+        return "A square is an instruction. Counts are not times."
     return (
-        "Each instruction is counted once. **Full colour**: in a loop, so it may run in every iteration. **Pale**: "
-        "outside, so it runs at most once. Some run only if their predicate, such as `@P2`, is true. Counts are not "
+        "A square is an instruction. **Full colour**: in a loop, so it may run in every iteration. **Pale**: outside, so "
+        "it runs at most once. Some run only if their predicate, such as `@P2`, is true. Counts are not "
         "times."
     )
 

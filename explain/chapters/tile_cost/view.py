@@ -51,17 +51,17 @@ _SHORT = {"block_m": "BLOCK_M", "block_n": "BLOCK_N", "block_d": "BLOCK_D", "hea
 """Labels that stay on one line above their narrow boxes."""
 HEADS = ". Compiled for one head. The number of heads is a constant for Triton: with more, the registers can differ."
 LESS_OFTEN = {
-    "block_m": "A larger BLOCK_M saves reads: with twice as many queries in a tile, K and V are read half as often. A "
-    "larger BLOCK_N needs fewer iterations of the loop.",
-    "block_n": "A larger BLOCK_N saves reads: with twice as many keys in a tile, Q and O are read half as often. A "
-    "larger BLOCK_M needs fewer iterations of the loop.",
+    "block_m": "A larger BLOCK_M saves loads: with twice as many queries in a tile, K and V are loaded half as often. "
+    "A larger BLOCK_N needs fewer iterations of the loop.",
+    "block_n": "A larger BLOCK_N saves loads: with twice as many keys in a tile, Q and O are loaded half as often. "
+    "A larger BLOCK_M needs fewer iterations of the loop.",
 }
 """What a larger tile saves in attention's forward pass, by the tile of the outer loop."""
 BRINGS = {
     "attention": "A larger tile uses each number that it loads more often.",
     "loss": "A larger tile uses each number that it loads more often.",
     "softmax": "A larger tile needs fewer iterations of the loop over a row.",
-    "vector": "A larger tile needs fewer programs.",
+    "vector": "With a larger tile the whole array needs fewer programs.",
 }
 """What it brings in another kernel, by family."""
 WHOLE_ROW = "The tile holds the whole row, so a longer row needs a larger tile."
@@ -147,16 +147,17 @@ def introduce(experiment: Experiment, known: Mapping[Experiment, Cost]) -> None:
     sides = " × ".join(_SHORT[name] for name in tiles.sides_of(experiment.kernel))
     spilled = any(launch.spill_store_bytes for cost in known.values() for launch in cost.launches)
     watched = "programs, registers and spills" if spilled else "programs and registers"
-    tried = f" **Choose {sides} = {', then '.join(larger)}, and watch {watched}.**" if larger else ""
     brings = _saved(experiment) or BRINGS.get(experiment.entry.family, "")
     if WHOLE_ROW_TILE in experiment.entry.parameters:
         brings = WHOLE_ROW
     shared = {tuple(launch.shared_bytes for launch in cost.launches) for cost in known.values()}
     needs = "registers and shared memory" if len(shared) > 1 else "registers"
+    if larger:
+        st.markdown(f"**Choose {sides} = {', then '.join(larger)}, and watch {watched}.**")
     layout.introduce(
         f"{brings} But a larger tile needs more {needs}, so fewer programs may fit on an SM at once. If a thread runs "
-        f"out of registers, some of its values **spill** to local memory. Only a measurement tells whether that costs "
-        f"time.{tried}"
+        f"out of registers, some of its values **spill** to local memory. Only a measurement tells whether either "
+        "costs time."
     )
 
 
@@ -334,7 +335,7 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, costs: Mapping[Experiment, Co
         told = UNTIMED.format(gpu.name)
         if times:
             told = larger_told(timed(known, gpu, times, listings), experiment, several) or ALONE
-        layout.prose("\n\n".join(filter(None, [grows(known, gpu), told, PRESS])))
+        layout.prose(f"{told}\n\n{PRESS}")
         if _saved(experiment):
             link = "The bytes that a tile moves: FlashAttention →"
             layout.chapter_link("flash_attention", link, {"view": "Tile sizes"})
@@ -343,6 +344,7 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, costs: Mapping[Experiment, Co
             together = f", its {several} launches together" if several > 1 else ""
             st.markdown(f"**Times of one call**{together}: {times.sizes}")
         pressable(tiles_table(known, experiment, gpu, times), "tile")
+        layout.prose(grows(known, gpu))
         if times:
             untimed = f"{NONE}: not timed. " * any(one.key not in times.runs for one in known)
             st.caption(untimed + _compiled_as(costs, times))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -74,6 +75,26 @@ def test_each_gpu_has_its_own_instructions():
     assert not any("GMMA" in text for text, *_ in other)
 
 
+def squares(drawn: str) -> Counter[tuple[str, bool]]:
+    """How many squares a picture of kinds has of each fill, full and pale: each row of them is a dashed line."""
+    found: Counter[tuple[str, bool]] = Counter()
+    row = r'<line x1="(.+?)" y1=".+?" x2="(.+?)" y2=".+?" stroke="(.+?)" stroke-width=".+?" stroke-opacity="(.+?)"'
+    for begin, end, fill, opacity in re.findall(row, drawn):
+        found[fill, opacity != "1"] += round((float(end) - float(begin) + 1) / figures.PITCH)
+    return found
+
+
+def test_of_very_many_instructions_a_square_is_several():
+    (known,) = service.compiler().listings(tiles.tile(64, 64), 90)
+    many = replace(known, sass=known.sass * 8)
+    most = max(counts(many.sass).values())
+    assert most > 2 * figures.MOST
+    drawn = figures.kinds(many)
+    assert "One square: 3" in drawn
+    assert max(squares(drawn).values()) <= figures.MOST
+    assert f">{most:,}" in drawn or f" of {most:,}<" in drawn
+
+
 def test_it_opens_on_the_kinds_of_instruction_and_lists_them_on_demand():
     test = page("tile_cost")
     assert not [one for one in test.get("bidi_component") if "first_line" in (one.proto.json or "")]
@@ -84,15 +105,15 @@ def test_it_opens_on_the_kinds_of_instruction_and_lists_them_on_demand():
     for kind, number in kinds.items():
         assert drawn[drawn.index(kind) + 1].endswith(f" of {number:,}")
     assert drawn[0].startswith(f"{sum(kinds.values()):,} SASS instructions")
-    wide = [
-        float(one) for one in re.findall(r'<rect[^>]*width="([\d.]+)"[^>]*fill-opacity="0.3"', figures.kinds(known))
-    ]
     order = [kind for kind in FILLS if kind in kinds]
-    longest = [figures.LONGEST * kinds[kind] / max(kinds.values()) for kind in order]
-    assert wide == pytest.approx([max(one, 2) for one in longest], abs=0.1)
+    inside = counts(in_loops(known))
+    for narrow in (False, True):
+        found = squares(figures.kinds(known, narrow=narrow))
+        full = {fill: number for fill, number in zip(FILLS.values(), map(inside.get, FILLS), strict=True) if number}
+        assert {fill: number for (fill, pale), number in found.items() if not pale} == full
+        assert list(dict.fromkeys(fill for fill, _ in found)) == [FILLS[kind] for kind in order]
+        assert all(found[FILLS[kind], False] + found[FILLS[kind], True] == kinds[kind] for kind in order)
     assert f" of {kinds['matmul']:,}</text>" in texts(test)
-    fills = re.findall(r'<rect[^>]*fill="([^"]+)" fill-opacity="0.3"', figures.kinds(known))
-    assert fills == [FILLS[kind] for kind in order]  # those of the listing
 
 
 @pytest.mark.parametrize("kernel", ["vector_add", "softmax_online", "attention_standard", "cross_entropy_backward"])

@@ -459,9 +459,8 @@ def counted_told(listing: Listing) -> str:
     if not loops(listing):
         return "A square is an instruction. Counts are not times."
     return (
-        "A square is an instruction. **Full colour**: in a loop, so it may run in every iteration. **Pale**: outside, so "
-        "it runs at most once. Some run only if their predicate, such as `@P2`, is true. Counts are not "
-        "times."
+        "A square is an instruction. **Full colour**: in a loop, so it may run in every iteration. **Pale**: outside, "
+        "so it runs at most once. Some run only if their predicate, such as `@P2`, is true. Counts are not times."
     )
 
 

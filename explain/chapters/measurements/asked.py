@@ -16,7 +16,8 @@ from explain.records.registry import Entry
 
 ROWS = 4
 """Rows of the table that are drawn at most."""
-BAR, GAP, LONG, NARROW = 16.0, 22.0, 560.0, 300.0
+BAR, GAP, LONG, NARROW, BESIDE = 16.0, 22.0, 560.0, 300.0, 300.0
+"""A bar's height, what is between two rows' bars, how long the bars are, on a phone too, and the words beside them."""
 
 
 @kept
@@ -38,35 +39,32 @@ def bars(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
 
 
 def _some(runs: Sequence[Experiment]) -> list[Experiment]:
-    """At most ROWS of the runs, in their order: from the one whose loads ask least often for each tensor to the one
-    whose loads ask most often.
+    """All runs if they are at most ROWS, else so many of them: from the one whose loads ask least often for each tensor
+    to the one whose loads ask most often.
     """
+    if len(runs) <= ROWS:
+        return list(runs)
     ranked = sorted(runs, key=lambda run: run.traffic.read_bytes / tensors_once(run))
-    chosen = {ranked[round(at * (len(runs) - 1) / (ROWS - 1))] for at in range(ROWS)}
-    return [run for run in runs if run in chosen]
+    return [ranked[round(at * (len(runs) - 1) / (ROWS - 1))] for at in range(ROWS)]
 
 
 def _picture(
     runs: Sequence[Experiment], counted: Mapping[Experiment, int], sizes: Mapping[Experiment, str], narrow: bool
 ) -> str:  # fmt: skip
     most = max(max(run.traffic.read_bytes, counted[run]) for run in runs)
-    left = 0.0 if narrow else widest([*sizes.values()], bold=True) + 16
+    left = widest([sizes[run] for run in runs], bold=True) + 16
+    above = narrow or left > BESIDE  # long words stand above their bars
+    left = 0.0 if above else left
     long = NARROW if narrow else LONG
     room = widest([_share(most, run) for run in runs]) + 12
     parts, y = [], 4.0
     if len(counted) > len(runs):
-        parts.append(
-            text(
-                0,
-                y + 10,
-                f"{len(runs)} of the {count(len(counted))} rows, from the fewest loads to the most",
-                faint=True,
-            )
-        )
+        said = f"{len(runs)} of the {count(len(counted))} rows, by how often their loads ask for each tensor"
+        parts.append(text(0, y + 10, said, faint=True))
         y += 24
     for run in runs:
         loads, once = run.traffic.read_bytes, tensors_once(run)
-        if narrow:
+        if above:
             parts.append(text(0, y + 14, sizes[run], bold=True))
             y += 22
         else:

@@ -127,7 +127,7 @@ def _bars(shown: Sequence[Entry], unit: str) -> go.Figure:
     )  # fmt: skip
     most = max(bar.end for bar in drawn)
     decade = 10.0 ** (math.floor(math.log10(most)) - 1)
-    step = next(decade * size for size in (5, 10, 20, 50) if most < 3 * decade * size)
+    step = next(decade * size for size in (5, 10, 20, 50) if most < 5 * decade * size)
     ticks = [step * place for place in range(math.floor(most / step) + 1)]
     prefixed = si(step, unit).partition(" ")[2]  # in the title: beside each number it would hide the 0 on a phone
     numbers = [si(tick, unit, prefix=prefixed.removesuffix(unit)).removesuffix(f" {prefixed}") for tick in ticks]

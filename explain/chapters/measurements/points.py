@@ -86,13 +86,14 @@ MEANINGS = {
     LOADS: "**Every load**: all bytes that a teaching kernel's loads ask for, repeated ones included.",
     ONCE: "**Each tensor once**: every input, and every tensor that one launch writes for a later one, read once.",
     OF_ONCE: "**HBM ÷ each tensor once**: above 100%, some bytes were read from HBM more than once, or spilled "
-    "registers were read back. Below 100%, the kernel reads what it wrote itself, in an earlier launch or iteration, "
-    "and finds some of it in L2.",
+    "registers were read back; in small runs, some tens of kB that belong to no tensor show. Below 100%, the kernel "
+    "reads what it wrote itself, in an earlier launch or iteration, and finds some of it in L2.",
     "HBM read, L2 warm, MB": "**L2 warm**: the same kernel has just run, so L2 still has some of its bytes.",
     "HBM written, or left in L2, MB": "**HBM written, or left in L2**: bytes written to HBM during the run, and those "
     "in L2 that are written to it later.",
     "L2 → SM read, MB": "**L2 → SM, SM → L2**: bytes between L2 and the SMs, spilled registers included.",
-    REQUESTED: "**Requested at L1**: what the loads and stores of all warps ask for, before any cache.",
+    REQUESTED: "**Requested at L1**: what the loads and stores of all warps ask for, before any cache. Copies by "
+    "TMA are not in this count.",
     "tensor cores busy, %": "**Tensor cores busy**: the share of the run's cycles in which they work, while it is "
     "counted. The clock can be another one then, so it is not exactly FLOPs ÷ time ÷ peak.",
     HELD: "**Memory held**: the most that PyTorch's allocator held during a call, beyond the inputs: outputs and "

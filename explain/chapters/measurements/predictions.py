@@ -49,7 +49,7 @@ def told(model: Model, test: Test) -> str:
     share = test.within(NEAR)
     near = "" if share == 1 else f" {percent(share, int(share > 0.99))} are within {NEAR} ×."
     sizes = "The same GPU" if test.left_out else "Another GPU, the same sizes"
-    others = " Other tiles of its size stay in." * test.left_out
+    others = " Times of other tiles of the same size were kept." * test.left_out
     return unbroken(
         f"**{sizes}.** {test.told}.{near}{others} The kernel with the largest median error, {ratio(median)} "
         f"over {count(times)} times, is **{KERNELS[kernel].title}**."
@@ -72,11 +72,11 @@ def _too_long(model: Model, test: Test) -> str:
 
     bandwidths = ratio(GPUS[model.gpu].hbm_bytes_per_second / GPUS[test.gpu].hbm_bytes_per_second)
     return (
-        f"\n\n{count(len(off))} of {count(len(test.points))} are more than {ratio(FAR)} off, {count(len(long))} of "
-        f"them too long. For these it predicts {ratio(of_own(lambda point: point.seconds))} the {model.gpu}'s time, "
-        f"since bandwidth may be the limit: the {model.gpu} has {bandwidths} as much (datasheet). The {test.gpu} takes "
-        f"{ratio(takes)} (medians). "
-        f"{'Something else limits most of them' if takes < 1 + SAME else 'Bandwidth limits them less'}."
+        f"\n\n**{count(len(off))} of {count(len(test.points))} are more than {ratio(FAR)} off**, {count(len(long))} "
+        f"of them too long. The {model.gpu} has {bandwidths} the bandwidth (datasheet). Where that may be the limit, "
+        f"the model expects a slower {test.gpu}: here {ratio(of_own(lambda point: point.seconds))} the {model.gpu}'s "
+        f"time. It took {ratio(takes)} (medians), so "
+        f"{'something else limits most of these' if takes < 1 + SAME else 'bandwidth limits these less'}."
     )
 
 

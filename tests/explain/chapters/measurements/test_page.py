@@ -163,7 +163,7 @@ def test_what_is_predicted_too_long_is_told_with_both_gpus_bandwidths():
     model = fitted(*registry.shipped())
     assert model is not None
     elsewhere, own = (predictions.told(model, test).replace("\u00a0", " ") for test in model.tests)
-    assert f"{ratio(GPUS['H200'].hbm_bytes_per_second / GPUS['H100'].hbm_bytes_per_second)} as much" in elsewhere
+    assert f"{ratio(GPUS['H200'].hbm_bytes_per_second / GPUS['H100'].hbm_bytes_per_second)} the bandwidth" in elsewhere
     assert "bandwidth" not in own
 
 

@@ -86,7 +86,8 @@ def _picture(
         text(x + 18, y + 7, "each tensor once"),
     ]
     label = f"{runs[0].entry.title}: bytes that its loads ask for and bytes that HBM delivers"
-    return picture(max(left + long, x + 36 + widest(["each tensor once"])), y + 18, label, parts, "60rem")
+    across = max(left + long, x + 36 + widest(["each tensor once"]))
+    return picture(across, y + 18, label, parts, f"{1.2 * across:.0f}px")
 
 
 def _share(number: int, run: Experiment) -> str:

@@ -457,9 +457,9 @@ def _loops_told(listing: Listing) -> str:
 def counted_told(listing: Listing) -> str:
     """How the bars' numbers are counted, in sentences of Markdown."""
     if not loops(listing):
-        return "A square is an instruction. Counts are not times."
+        return "Squares are instructions. Counts are not times."
     return (
-        "A square is an instruction. **Full colour**: in a loop, so it may run in every iteration. **Pale**: outside, "
+        "Squares are instructions. **Full colour**: in a loop, so it may run in every iteration. **Pale**: outside, "
         "so it runs at most once. Some run only if their predicate, such as `@P2`, is true. Counts are not times."
     )
 

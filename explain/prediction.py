@@ -62,7 +62,7 @@ class Fit:
         return [(float(low), float(high)) for low, high in zip(*ends, strict=True)]
 
     def seconds(self, memory: float, compute: float) -> float:
-        """The geometric mean of what the choices predict from the seconds at full bandwidth and peak."""
+        """The geometric mean of the times that the choices predict. Both arguments are seconds at full rate."""
         overhead, e_bytes, e_flops = self.choices.T
         return _mean(overhead + np.maximum(memory / e_bytes, compute / e_flops))
 
@@ -225,7 +225,7 @@ def _fastest(timed: Sequence[tuple[Experiment, float]]) -> NDArray[np.bool_]:
 
 
 def _as_good(total: Floats, times: int) -> NDArray[np.bool_]:
-    """Which candidates fit so many times as well as the best one does, given the sums of their errors."""
+    """Which candidates fit as well as the best one, given the `total` of their errors over a number of `times`."""
     good: NDArray[np.bool_] = total <= total.min() + _AS_GOOD * times
     return good
 

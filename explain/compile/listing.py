@@ -103,7 +103,7 @@ class Spills:
 
 @kept
 def spills(listing: Listing) -> Spills:
-    """The SASS instructions that store and load spilled registers."""
+    """How many SASS instructions store and load spilled registers."""
     inside, every = ([one.text for one in code if one.kind == "spill"] for code in (in_loops(listing), listing.sass))
     (stored, loaded), (stores, loads) = (
         (sum("STL" in text for text in texts), sum("LDL" in text for text in texts)) for texts in (inside, every)

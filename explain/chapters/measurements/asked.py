@@ -17,7 +17,7 @@ from explain.records.registry import Entry
 ROWS = 4
 """Rows of the table that are drawn at most."""
 BAR, GAP, LONG, NARROW, BESIDE = 16.0, 22.0, 560.0, 300.0, 300.0
-"""A bar's height, what is between two rows' bars, how long the bars are, on a phone too, and the words beside them."""
+"""A bar's height, the gap between rows, the longest bar (wide and on a phone), the widest label beside its bar."""
 
 
 @kept

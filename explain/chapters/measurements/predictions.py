@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import plotly.graph_objects as go
@@ -81,19 +82,19 @@ def _too_long(model: Model, test: Test) -> str:
 
 
 def _unchanged(model: Model, test: Test) -> str:
-    """How good it is to predict nothing and to take the model's GPU's own times, in sentences."""
-    own, gpu = model.recorded, test.gpu
-    both = [(own[key], one.measured) for one in test.points if (key := one.experiment.key) in own]
+    """How far off the recorded times of the model's own GPU are, without any model, in sentences."""
+    own = model.recorded
+    both = [replace(one, seconds=own[key]) for one in test.points if (key := one.experiment.key) in own]
     if not both:
         return ""
-    factors = [max(a / b, b / a) for a, b in both]
-    far = sum(factor > FAR for factor in factors)
-    peaks = [GPUS[name].tensor_flops_per_second for name in (model.gpu, gpu)]
-    alike = " That is so because both compute at the same rate." * (peaks[0] == peaks[1])
+    plain = Test(test.gpu, both)
+    far = sum(point.factor > FAR for point in both)
+    peaks = {GPUS[name].tensor_flops_per_second for name in (model.gpu, test.gpu)}
+    alike = " Both GPUs compute at the same rate (datasheet)." * (len(peaks) == 1)
     return (
-        f"\n\n**Without a model**, the {model.gpu}'s times as they are: half are within "
-        f"{ratio(float(np.median(factors)))} of the {gpu}'s, {count(far)} are more than {ratio(FAR)} off, the worst is "
-        f"{ratio(max(factors))} off.{alike}"
+        f"\n\n**Without a model**: of the {model.gpu}'s own times, half are within {ratio(plain.median)} of the "
+        f"{test.gpu}'s, {count(far)} are more than {ratio(FAR)} off, the worst is {ratio(plain.worst.factor)} "
+        f"off.{alike}"
     )
 
 

@@ -141,8 +141,7 @@ def made(one: Entry) -> str:
     return (
         f"**{count(timed)}** experiments timed on {plain(one.record.gpu)}, {plain(when)}"
         + f", {count(failed)} failed" * (failed > 0)
-        + f" · bytes of **{count(counted)}** counted in runs of their own, since counting slows a run; of the others "
-        "the time alone was recorded · "
+        + f" · bytes of **{count(counted)}** counted, in runs of their own, since counting slows a run · "
         + (f"**{count(stale)}** out of date{OLDER}" if stale else "no kernel's code has changed since ✓")
     )
 

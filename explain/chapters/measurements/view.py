@@ -55,8 +55,8 @@ INTRODUCTION = """
 Every byte and every time in this app names its source. The table lists the five sources\
  and, as an example, what each says of one run.
 
-This page has the recorded measurements of the kernels that the chapters teach. To compare with, it has some of\
- PyTorch's and of FlashAttention for Hopper. All benchmarks against other libraries are in\
+This page has the recorded measurements of the kernels that the chapters teach. For comparison it has some of\
+ PyTorch's kernels and FlashAttention for Hopper. All benchmarks against other libraries are in\
  [Speed](./speed), [Cross entropy](./cross_entropy), [Backward](./backward) and [Decoding](./decoding).
 """
 

@@ -290,7 +290,7 @@ def _worth(small: Timed, large: Timed, launches: int) -> str:
     if saved > 0 and small.read and large.read and small.read - large.read < FEW * saved:
         told.append(f"{_delivered(small, large)}: the caches had served the loads that it saves.")
     if large.warps < small.warps:
-        told.append(f"One possible reason: as compiled here, an SM holds {large.warps} warps, not {small.warps}.")
+        told.append(f"One possible reason: an SM holds {large.warps} warps, not {small.warps}, as compiled here.")
         told.append("Fewer are left to hide waiting. This was not measured.")
     else:
         told.append("Why it takes longer was not measured.")
@@ -335,11 +335,11 @@ def _alarming(words: str) -> str:
 
 
 KIND, ROW = 156.0, 26.0
-"""The width of a kind's name, and the height of a kind whose squares fill one row."""
+"""The width of the kinds' names, and the height of a kind with one row of squares."""
 SIDE, PITCH = 5.0, 6.0
 """A square's side, and the way to the next one."""
 A_ROW, NARROW = 78, 56
-"""Squares in a row, here and on a phone, where the words are above them."""
+"""Squares in a row: on a wide screen, and on a phone, where each kind's words stand above them."""
 MOST = 1500
 """The most squares of one kind. Of more instructions a square is several."""
 
@@ -365,7 +365,7 @@ def kinds(listing: Listing, *, narrow: bool = False) -> str:
         if narrow:
             parts.append(text(0, y + 12, f"{kind}: {said}"))
             y += 20
-        squares, full = math.ceil(number / each), math.ceil(own / each) if repeated else math.ceil(number / each)
+        squares, full = math.ceil(number / each), math.ceil((own if repeated else number) / each)
         rows = math.ceil(squares / in_row)
         if not narrow:
             parts.append(text(left - 12, y + 13, kind, anchor="end"))
@@ -384,7 +384,7 @@ def kinds(listing: Listing, *, narrow: bool = False) -> str:
 def _squares(
     x: float, y: float, between: tuple[int, int], in_row: int, fill: str, opacity: float = 1.0
 ) -> Iterator[str]:  # fmt: skip
-    """The squares from one place to another, of those that fill rows of `in_row`: a dashed line for each row."""
+    """The squares `between` two numbers, in rows of `in_row` squares; each row is one dashed line."""
     first, last = between
     while first < last:
         row, at = divmod(first, in_row)

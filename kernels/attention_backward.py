@@ -60,12 +60,14 @@ def attention_rows_kernel(
 ):  # fmt: skip
     # What each row brings to all its keys: D, and lse in base 2, +inf for a row that saw no key or is none, since 2^(S
     # − inf) is 0. And WIDTH zeros where dQ will be summed. EARLY: the next kernel starts now, and waits for this one.
+    # Heads from the last to the first: the next kernel goes the other way and finds dO of its first heads in L2.
     if EARLY:
         gdc_launch_dependents()
+    of_all = tl.num_programs(1) - 1 - tl.program_id(1)
     stride_ob, stride_oh, stride_om = multiples(stride_ob, stride_oh, stride_om, MULTIPLE)
     stride_gb, stride_gh, stride_gm = multiples(stride_gb, stride_gh, stride_gm, MULTIPLE)
-    batch = (tl.program_id(1) // heads).to(tl.int64)
-    head = (tl.program_id(1) % heads).to(tl.int64)
+    batch = (of_all // heads).to(tl.int64)
+    head = (of_all % heads).to(tl.int64)
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M).to(tl.int64)
     dims = tl.arange(0, BLOCK_D).to(tl.int64)
     inside = (rows < seq_len)[:, None] & (dims < HEAD_DIM)[None, :]
@@ -73,10 +75,10 @@ def attention_rows_kernel(
     do_ptr += batch * stride_gb + head * stride_gh
     o = tl.load(o_ptr + rows[:, None] * stride_om + dims[None, :] * stride_od, mask=inside, other=0.0).to(tl.float32)
     do = tl.load(do_ptr + rows[:, None] * stride_gm + dims[None, :] * stride_gd, mask=inside, other=0.0).to(tl.float32)
-    lse = tl.load(lse_ptr + tl.program_id(1).to(tl.int64) * seq_len + rows, mask=rows < seq_len, other=-float("inf"))
+    lse = tl.load(lse_ptr + of_all.to(tl.int64) * seq_len + rows, mask=rows < seq_len, other=-float("inf"))
     lse2 = tl.where(lse == -float("inf"), float("inf"), lse * 1.44269504088896340736)  # log2 e
     # D = rowsum(dO ∘ O)                                                            (BLOCK_M,)
-    row_ptrs = tl.program_id(1).to(tl.int64) * padded + rows
+    row_ptrs = of_all.to(tl.int64) * padded + rows
     tl.store(delta_ptr + row_ptrs, tl.sum(o * do, axis=1))
     tl.store(lse2_ptr + row_ptrs, lse2)
     if WIDTH > 0:
@@ -311,15 +313,18 @@ def attention_backward_queries_kernel(
 @triton.jit
 def attention_dq_kernel(
     sums_ptr, dq_ptr, seq_len, padded, sm_scale,
-    HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, EARLY: tl.constexpr,
+    HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BACK: tl.constexpr,
+    EARLY: tl.constexpr,
 ):  # fmt: skip
-    # dQ = the sums · sm_scale, in its dtype
+    # dQ = the sums · sm_scale, in its dtype. BACK: heads from the last to the first, whose sums are still in L2.
     if EARLY:
         gdc_wait()  # until the sums are there
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     dims = tl.arange(0, BLOCK_D)
     inside = (rows < seq_len)[:, None] & (dims < HEAD_DIM)[None, :]
     head = tl.program_id(1).to(tl.int64)
+    if BACK:
+        head = tl.num_programs(1) - 1 - head
     sums = tl.load(sums_ptr + (head * padded + rows)[:, None] * WIDTH + dims[None, :], mask=inside)
     dq = (sums * sm_scale).to(dq_ptr.dtype.element_ty)
     tl.store(dq_ptr + (head * seq_len + rows)[:, None] * HEAD_DIM + dims[None, :], dq, mask=inside)
@@ -376,7 +381,8 @@ def flash_attention_backward(
     )  # fmt: skip
     scaled = prepared(
         attention_dq_kernel, (padded // side, heads), (seq_len, padded, call.sm_scale),
-        {"HEAD_DIM": head_dim, "WIDTH": block_d, "BLOCK_D": block_d, "BLOCK_M": side, "EARLY": False}, num_warps=4,
+        {"HEAD_DIM": head_dim, "WIDTH": block_d, "BLOCK_D": block_d, "BLOCK_M": side, "BACK": True, "EARLY": False},
+        num_warps=4,
     )  # fmt: skip
     whole = seq_len % side == kv_len % side == 0 and head_dim == sum(parts)
     tiles: dict[str, Any] = {

@@ -68,10 +68,12 @@ def _mine(at_once, kv_heads, diagonal, GROUPS: gl.constexpr, CAUSAL: gl.constexp
     """Which keys the program has, 64 for each group, and the first query that sees one: (batch, kv head, first key,
     first query).
     """
-    of_all = gl.program_id(1) * at_once + gl.program_id(0) % at_once
+    heads = gl.program_id(1)
     first = gl.program_id(0) // at_once * (GROUPS * 64)
-    if LAUNCH == 2:
+    if LAUNCH == 2:  # from the last heads to the first: what the launch before touched last is still in L2
+        heads = gl.num_programs(1) - 1 - heads
         first += GROUPS * 64
+    of_all = heads * at_once + gl.program_id(0) % at_once
     start = 0
     if CAUSAL:
         start = gl.maximum(0, first - diagonal) // 64 * 64
@@ -489,8 +491,8 @@ def launches(
         {**head, "WIDTH": 0 if stored else head["WIDTH"], "MULTIPLE": multiple(o, do), "EARLY": early}, num_warps=4,
     )  # fmt: skip
     scaled = prepared(
-        attention_dq_kernel, grid, (seq_len, padded, call.sm_scale), {**head, "EARLY": early}, num_warps=4,
-        launch_pdl=early,
+        attention_dq_kernel, grid, (seq_len, padded, call.sm_scale),
+        {**head, "BACK": not stored or tiles == 1, "EARLY": early}, num_warps=4, launch_pdl=early,
     )  # fmt: skip
     room = torch.empty(room_shape, dtype=torch.float32, device=q.device)
     at_once = divisor(kv_heads, _heads_at_once(q, call, tiles, l2_share)) if causal else 1

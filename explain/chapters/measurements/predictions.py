@@ -74,9 +74,9 @@ def _too_long(model: Model, test: Test) -> str:
     bandwidths = ratio(GPUS[model.gpu].hbm_bytes_per_second / GPUS[test.gpu].hbm_bytes_per_second)
     return (
         f"\n\n**{count(len(off))} of {count(len(test.points))} are more than {ratio(FAR)} off**, {count(len(long))} "
-        f"of them too long. The {model.gpu} has {bandwidths} the bandwidth (datasheet). Where that may be the limit, "
-        f"the model expects a slower {test.gpu}: here {ratio(of_own(lambda point: point.seconds))} the {model.gpu}'s "
-        f"time. It took {ratio(takes)} (medians), so "
+        f"of them too long. The {model.gpu} has {bandwidths} the bandwidth (datasheet). For these "
+        f"{count(len(long))} the model expects the {test.gpu} to take {ratio(of_own(lambda point: point.seconds))} as "
+        f"long as the {model.gpu}. It took {ratio(takes)} as long (medians), so "
         f"{'something else limits most of these' if takes < 1 + SAME else 'bandwidth limits these less'}."
     )
 
@@ -89,12 +89,13 @@ def _unchanged(model: Model, test: Test) -> str:
         return ""
     plain = Test(test.gpu, both)
     far = sum(point.factor > FAR for point in both)
+    modelled = sum(point.factor > FAR for point in test.points if point.experiment.key in own)
     peaks = {GPUS[name].tensor_flops_per_second for name in (model.gpu, test.gpu)}
     alike = " Both GPUs compute at the same rate (datasheet)." * (len(peaks) == 1)
     return (
-        f"\n\n**Without a model**: of the {model.gpu}'s own times, half are within {ratio(plain.median)} of the "
-        f"{test.gpu}'s, {count(far)} are more than {ratio(FAR)} off, the worst is {ratio(plain.worst.factor)} "
-        f"off.{alike}"
+        f"\n\n**Without a model**: if the {model.gpu}'s own time is the prediction, half are within "
+        f"{ratio(plain.median)}, {count(far)} are more than {ratio(FAR)} off (with the model {count(modelled)}), and "
+        f"the worst is {ratio(plain.worst.factor)} off.{alike}"
     )
 
 

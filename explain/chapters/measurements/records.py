@@ -97,9 +97,10 @@ def _guessed(example: Experiment, model: Model) -> str | None:
     """The run's predicted time on another GPU, with the measured time where that GPU has one."""
     if tested := model.tested(example):
         gpu, one = tested
-        worst = next(ratio(test.worst.factor) for test in model.tests if test.gpu == gpu)
+        test = next(test for test in model.tests if test.gpu == gpu)
+        worst = f"the worst of {count(len(test.points))} such predictions is {ratio(test.worst.factor)} off"
         took = duration(one.measured)
-        return f"{duration(one.seconds)} on the {gpu}, where {took} were measured (worst of all: {worst} off)"
+        return f"{duration(one.seconds)} on the {gpu}, where {took} were measured ({worst})"
     others = (gpu for gpu in GPUS.values() if gpu.name != model.gpu)
     guesses = ((gpu, model.seconds(example, gpu)) for gpu in others)
     return next((f"{duration(seconds)} on an {gpu.name}: not tested" for gpu, seconds in guesses if seconds), None)

@@ -279,8 +279,8 @@ def _worth(small: Timed, large: Timed, launches: int) -> str:
         larger = launches == 1 and 0 < (small.at_once or 0) < (large.at_once or 0)
         if larger:
             told.append(
-                "Fewer loads may not be the only reason: here the compiler uses a matmul instruction that four warps "
-                f"share; with {small.sides} each warp has its own."
+                "Possible reasons, not measured apart: fewer loads, and a matmul instruction that four warps share; "
+                f"with {small.sides} each warp has its own."
             )
         return " ".join(told)
     if launches > 1:
@@ -288,7 +288,7 @@ def _worth(small: Timed, large: Timed, launches: int) -> str:
     told = ["A larger tile is not free."]
     saved = small.loads - large.loads
     if saved > 0 and small.read and large.read and small.read - large.read < FEW * saved:
-        told.append(f"{_delivered(small, large)}: the caches had served the loads that it saves.")
+        told.append(f"{_delivered(small, large)}: the loads that it saves had come from the caches.")
     if large.warps < small.warps:
         told.append(f"One possible reason: an SM holds {large.warps} warps, not {small.warps}, as compiled here.")
         told.append("Fewer are left to hide waiting. This was not measured.")
@@ -357,8 +357,10 @@ def kinds(listing: Listing, *, narrow: bool = False) -> str:
     every, each = sum(number_of.values()), math.ceil(max(number_of.values()) / MOST)
     left, in_row = (0.0, NARROW) if narrow else (KIND, A_ROW)
     inside = f", {count(sum(repeated.values()))} of them in {_loops_told(listing)}" if repeated else ""
-    scale = f". One square: {each}" if each > 1 else ""
-    parts, y = [text(0, 18, f"{count(every)} {name} instructions{inside}{scale}", bold=True)], ROW + 6
+    titles = [f"{count(every)} {name} instructions{inside}", *[f"One square: {each}"] * (each > 1)]
+    titles = titles if narrow else [". ".join(titles)]
+    parts = [text(0, 18 + 20 * number, title, bold=True) for number, title in enumerate(titles)]
+    y = ROW + 6 + 20 * (len(titles) - 1)
     for kind, number in number_of.items():
         own = repeated.get(kind, 0)
         said = f"{count(own)} of {count(number)}" if repeated else count(number)

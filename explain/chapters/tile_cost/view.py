@@ -156,8 +156,8 @@ def introduce(experiment: Experiment, known: Mapping[Experiment, Cost]) -> None:
         st.markdown(f"**Choose {sides} = {', then '.join(larger)}, and watch {watched}.**")
     layout.introduce(
         f"{brings} But a larger tile needs more {needs}, so fewer programs may fit on an SM at once. If a thread runs "
-        f"out of registers, some of its values **spill** to local memory. Only a measurement tells whether either "
-        "costs time."
+        f"out of registers, some of its values **spill** to local memory. Only a measurement tells whether fewer "
+        "programs or spills cost time."
     )
 
 

@@ -6,7 +6,7 @@ from explain.chapters.tile_cost import view
 from explain.ui import layout
 from explain.ui.gpu import gpu_choice
 
-with layout.chapter(__file__, goal="see what a tile takes of an SM, and how many programs fit."):
+with layout.chapter(__file__, goal="see how much of an SM a tile takes, and how many programs fit."):
     gpu = gpu_choice()
     experiment = view.tile_choice()
     known = view.costs(experiment, gpu)

@@ -138,7 +138,14 @@ def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     method = (
         old["method"] if old["method"] == new["method"] else f"{old['method']}; {', '.join(tables)}: {new['method']}"
     )
-    return {**new, "code": old["code"] | new["code"], "method": method, "cases": [*others, *new["cases"]]}
+    provenance = new["provenance"]
+    if others:  # measured on other days
+        days = sorted({*old["provenance"]["date"].split(" to "), *provenance["date"].split(" to ")})
+        provenance = {**provenance, "date": " to ".join(dict.fromkeys((days[0], days[-1])))}
+    return {
+        **new, "provenance": provenance, "code": old["code"] | new["code"], "method": method,
+        "cases": [*others, *new["cases"]],
+    }  # fmt: skip
 
 
 @dataclass

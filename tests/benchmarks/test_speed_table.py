@@ -67,5 +67,8 @@ def test_other_tables_stay_as_they_were_if_gpu_and_versions_are_the_same():
     assert [one["case"]["name"] for one in both["cases"]] == ["softmax 1", "backward 2"]
     assert both["code"] == {"softmax": "1", "backward": "2"}
     assert both["method"] == "median of 30; backward: median of 20"
+    assert both["provenance"]["date"] == "1 to 2"
+    assert merged(both, result("softmax", "3", 30))["provenance"]["date"] == "1 to 3"
+    assert merged(result("softmax", "1", 30), result("softmax", "2", 30))["provenance"]["date"] == "2"
     with pytest.raises(ValueError, match="another gpu"):
         merged(old, result("backward", "2", 20, "H100"))

@@ -127,7 +127,8 @@ def test_keys_are_shared_where_whole_tiles_would_leave_sms_idle(q, kv_heads, kv_
         ((1, 16, 137, 256), 16, 25444, True, "split"),
         ((2, 40, 59, 128), 40, 2425, False, "whole"),  # each SM has a head
         ((2, 28, 200, 128), 4, 10312, False, "split"),
-        ((3, 64, 40, 128), 8, 2399, True, "packed"),  # moving Q pays
+        ((3, 64, 40, 128), 8, 2399, True, "split"),
+        ((3, 112, 129, 88), 14, 3333, False, "packed"),
         ((6, 64, 9, 96), 64, 3707, False, "whole"),  # few rows, but more heads than SMs
         ((1, 16, 4, 128), 16, 9000, False, "decode"),
         ((1, 4, 2, 128), 1, 9000, False, "decode"),

@@ -8,7 +8,7 @@ from explain.chapters.measurements.points import measured_sizes, tensors_once
 from explain.experiment import Experiment
 from explain.figures.labels import widest
 from explain.figures.numbers import count, moved, ratio
-from explain.figures.palette import css
+from explain.figures.palette import mid
 from explain.figures.svg import line, picture, rect, text
 from explain.kept import kept
 from explain.records.plans import Plan
@@ -70,16 +70,16 @@ def _picture(
         else:
             parts.append(text(0, y + BAR + 6, sizes[run], bold=True))
         mark = left + (long - room) * once / most
-        for number, fill in ((loads, "slate"), (counted[run], "hbm")):
+        for number, fill in ((loads, mid("slate")), (counted[run], mid("hbm"))):
             wide = (long - room) * number / most
-            parts.append(rect(left, y, wide, BAR, css(fill)))
+            parts.append(rect(left, y, wide, BAR, fill))
             parts.append(text(max(left + wide, mark) + 8, y + 13, _share(number, run)))
             y += BAR + 2
         parts.append(line(mark, y - 2 * BAR - 6, mark, y + 2, opacity=0.9, thick=1.5, dash="3 2"))
         y += GAP
     x = left
-    for fill, said in (("slate", "asked for by the loads (formula)"), ("hbm", "delivered by HBM (counted, L2 cold)")):
-        parts += [rect(x, y - 4, 12, 12, css(fill)), text(x + 18, y + 7, said)]
+    for hue, said in (("slate", "asked for by the loads (formula)"), ("hbm", "delivered by HBM (counted, L2 cold)")):
+        parts += [rect(x, y - 4, 12, 12, mid(hue)), text(x + 18, y + 7, said)]
         x, y = (x, y + 20) if narrow else (x + 18 + widest([said]) + 20, y)
     parts += [
         line(x + 6, y - 6, x + 6, y + 10, opacity=0.9, thick=1.5, dash="3 2"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,15 +14,19 @@ from explain.figures.svg import circle, line, picture, text
 from explain.kept import kept
 from explain.records.plans import Plan
 from explain.records.registry import Entry
+from kernels.catalog import KERNELS
 
 ROW, TOP, LONG, NARROW = 22.0, 42.0, 480.0, 330.0
 """The height of a line of dots, what stands above them, and how long a line is, here and on a phone."""
+LINES = 8
+"""Sizes of one kernel that have a line of dots each, at most."""
 
 
 @kept
 def dots(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str, *, narrow: bool = False) -> str:
     """A dot for each row of the table, at the second GPU's number ÷ the first one's: a line of dots for each kernel, or
-    for each size of one. Of times, a second mark stands at the ratio of the bandwidths. An SVG; "" without numbers.
+    for each size of one, where they are few and short. Of times, a second mark stands at the ratio of the bandwidths.
+    An SVG; "" without numbers.
 
     `narrow` is for a phone.
     """
@@ -31,10 +36,21 @@ def dots(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str, *, narr
             lines.setdefault(str(row[SIZES if kernel else KERNEL]), []).append(float(row[BESIDE] or 0))
     if not lines:
         return ""
+    if kernel and (len(lines) > LINES or widest([*lines]) > NARROW):
+        lines = {KERNELS[kernel].title: [one for found in lines.values() for one in found]}
     marks = {1.0: "the same"}
     if quantity == TIME and (faster := bandwidths(shown)):
         marks[faster] = f"{ratio(faster)}: HBM, copied (measured)"
     return _picture(lines, marks, shown, narrow)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers from `low` to `high`, about two to five of them; the number itself where both are one."""
+    if low == high:
+        return [low]
+    decade = 10.0 ** math.floor(math.log10(high - low))
+    step = next(size * decade for size in (2.0, 1.0, 0.5, 0.25) if (high - low) / (size * decade) >= 2)
+    return [step * place for place in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
 def _picture(
@@ -64,4 +80,7 @@ def _picture(
         parts.append(text(0, y - (16 if narrow else -4), name))
         parts.append(line(left, y, left + long, y, opacity=0.12))
         parts += [circle(x(one), y, 5, css("series-1"), title=f"{name}: {ratio(one)}") for one in found]
-    return picture(left + long, tall + 6, f"{second} ÷ {first}", parts, "60rem")
+    for tick in _ticks(low, high):
+        parts.append(line(x(tick), tall - 2, x(tick), tall + 4, opacity=0.5))
+        parts.append(text(x(tick), tall + 20, f"{ratio(tick)}", size=13, faint=True, anchor="middle"))
+    return picture(left + long, tall + 26, f"{second} ÷ {first}", parts, "60rem")

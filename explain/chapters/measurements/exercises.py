@@ -81,8 +81,10 @@ QUESTIONS = (
         _why_served,
         unit="%",
         tolerance=0.02,
-        hint="The table of sources, at the top of the page, has the bytes of its loads (formula) and those read from "
-        "HBM (counters). A cache serves what HBM does not.",
+        hint=lambda shown: (
+            f"Its loads ask for {moved(shown.experiment.traffic.read_bytes)} (formula). HBM delivers "
+            f"{moved(shown.read)} (counted). The caches serve the rest of the loads."
+        ),
     ),
     Question[Shown](
         "slower",
@@ -94,8 +96,11 @@ QUESTIONS = (
         _slower,
         _why_slower,
         tolerance=0.05,
-        hint="Divide the bytes of each tensor once by the measured limit of HBM. The table of sources, at the top of "
-        "the page, has the time of the run.",
+        hint=lambda shown: (
+            f"Each tensor once is {moved(tensors_once(shown.experiment))}, and HBM reads "
+            f"{si(shown.bandwidth, 'B/s', zeros=True)}: that gives the shortest time. The run takes "
+            f"{duration(shown.seconds)}."
+        ),
     ),
     Question[Shown](
         "rate",
@@ -107,6 +112,9 @@ QUESTIONS = (
         _why_rate,
         unit="%",
         tolerance=0.03,
-        hint="Divide the FLOPs by the time of the run, then by the measured limit of a bf16 matmul.",
+        hint=lambda shown: (
+            f"The run takes {duration(shown.seconds)}: FLOPs ÷ time is its rate. A bf16 matmul reaches "
+            f"{si(shown.peak, 'FLOP/s', zeros=True)}."
+        ),
     ),
 )

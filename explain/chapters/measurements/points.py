@@ -85,9 +85,9 @@ FIRST = (TIME, LOADS, ONCE, READ, OF_ONCE)
 MEANINGS = {
     LOADS: "**Every load**: all bytes that a teaching kernel's loads ask for, repeated ones included.",
     ONCE: "**Each tensor once**: every input, and every tensor that one launch writes for a later one, read once.",
-    OF_ONCE: "**HBM ÷ each tensor once**: above 100%, some bytes were read from HBM more than once, or spilled "
-    "registers were read back; in small runs, some tens of kB that belong to no tensor show. Below 100%, the kernel "
-    "reads what it wrote itself, in an earlier launch or iteration, and finds some of it in L2.",
+    OF_ONCE: "**HBM ÷ each tensor once**: at 100%, HBM delivers each tensor once.<br>Above: bytes were read more than "
+    "once, or spilled registers were read back. In small runs, some tens of kB that belong to no tensor show."
+    "<br>Below: the kernel reads what it wrote itself, in an earlier launch or iteration, and finds some of it in L2.",
     "HBM read, L2 warm, MB": "**L2 warm**: the same kernel has just run, so L2 still has some of its bytes.",
     "HBM written, or left in L2, MB": "**HBM written, or left in L2**: bytes written to HBM during the run, and those "
     "in L2 that are written to it later.",
@@ -199,7 +199,9 @@ def seen(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str =
     records: how many times the first one's number the second one has.
     """
     if quantity is not None:
-        return _seen_beside(rows(plan, shown, quantity, kernel), shown, quantity, SIZES if kernel else KERNEL)
+        return _seen_beside(
+            rows(plan, shown, quantity, kernel), shown, quantity, (SIZES,) if kernel else (KERNEL, SIZES)
+        )
     points = list(filter(None, map(shown[0].record.point, _measured(plan, shown, kernel))))
     if len({point.experiment.kernel for point in points}) != 1:
         return ""
@@ -237,8 +239,12 @@ def _seen_once(points: Sequence[Point]) -> str:
     )
 
 
-def _seen_beside(table: Sequence[Mapping[str, Any]], shown: Sequence[Entry], quantity: str, row_name: str) -> str:
-    found = sorted(((row[BESIDE], row[row_name]) for row in table if row.get(BESIDE)), key=lambda one: one[0])
+def _seen_beside(
+    table: Sequence[Mapping[str, Any]], shown: Sequence[Entry], quantity: str, named_by: Sequence[str]
+) -> str:
+    """In words: what the second GPU's numbers are of the first one's. A row's name is what it has in `named_by`."""
+    named = ((row[BESIDE], ", ".join(str(row[name]) for name in named_by)) for row in table if row.get(BESIDE))
+    found = sorted(named, key=lambda one: one[0])
     if len(shown) != 2:
         return ""
     first, second = names(shown)
@@ -275,8 +281,8 @@ def _by_bandwidth(shown: Sequence[Entry], factors: Sequence[float]) -> str:
     near = sum(abs(factor - 1) < abs(factor - faster) for factor in factors)
     told = f"{count(near)} of {count(len(factors))} rows" if near < len(factors) else "all rows"
     return (
-        f" Measured, HBM of the {first} copies {ratio(faster)} as fast as that of the {second}. **In {told}, the times "
-        "are nearer to equal than to that**: HBM's bandwidth is not all that limits them."
+        f"\n\nMeasured, HBM of the {first} copies {ratio(faster)} as fast as that of the {second}. **In {told}, the "
+        "times are nearer to equal than to that**: what limits them most is not HBM's bandwidth."
     ) * (near > 0)
 
 

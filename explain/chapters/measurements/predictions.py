@@ -50,7 +50,7 @@ def told(model: Model, test: Test) -> str:
     share = test.within(NEAR)
     near = "" if share == 1 else f" {percent(share, int(share > 0.99))} are within {NEAR} ×."
     sizes = "The same GPU" if test.left_out else "Another GPU, the same sizes"
-    others = " Times of other tiles of the same size were kept." * test.left_out
+    others = " This test is the easier one: times of other tiles of the same size were kept." * test.left_out
     return unbroken(
         f"**{sizes}.** {test.told}.{near}{others} The kernel with the largest median error, {ratio(median)} "
         f"over {count(times)} times, is **{KERNELS[kernel].title}**."

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from itertools import permutations
 
-from explain.chapters.measurements.points import sizes
+from explain.chapters.measurements.points import names, sizes
 from explain.chapters.three_numbers.figures import MARKS
 from explain.chapters.three_numbers.levels import recorded_trace
 from explain.compile.cost import allocated
@@ -25,6 +27,9 @@ LOCAL = (
     "<br>With local changes: files of the checkout had been edited since that commit. So each measurement also keeps a "
     "digest of its kernel's code, and a kernel counts as changed where this digest differs"
 )
+
+_CODE = re.compile(r"^\w+Error: | \([^()]*\.py:\d+ in \w+\)")
+"""What an error's text has for a programmer: its class, and the line that raised it."""
 
 
 @kept
@@ -147,6 +152,18 @@ def made(one: Entry) -> str:
     )
 
 
+def lacking(shown: Sequence[Entry]) -> list[str]:
+    """Of two records: how many experiments one of them has alone, in lines of Markdown."""
+    if len(shown) != 2:
+        return []
+    lines = []
+    gpus = names(shown)
+    for (one, gpu), (other, beside) in permutations(zip(shown, gpus, strict=True)):
+        if alone := sum(not other.record.point(point.experiment) for point in one.record.points.values()):
+            lines.append(f"**{count(alone)}** experiments of the {gpu} are not in the {beside}'s record")
+    return lines
+
+
 def missed(record: Record) -> list[Point]:
     """The points with missing data."""
     return [point for point in record.points.values() if point.why]
@@ -156,7 +173,7 @@ def missed(record: Record) -> list[Point]:
 def missed_table(shown: Sequence[Entry]) -> str:
     """The measurements that failed, and why, as Markdown; empty if none did."""
     rows = [
-        (plain(one.label), point.experiment.entry.title, sizes(point.experiment), plain(point.why))
+        (plain(one.label), point.experiment.entry.title, sizes(point.experiment), plain(_CODE.sub("", point.why)))
         for one in shown
         for point in missed(one.record)
     ]

@@ -32,6 +32,8 @@ SAMPLE = Experiment.of("softmax_online", {"rows": 4096, "cols": 8192, "block_n":
 OPENING = "flash_attention"
 """The kernel that the table of one record opens on, where the set has it."""
 ALL = "all"
+BESIDE = 6
+"""Columns of numbers that a table has at most beside its words; one with more stands below them."""
 EXAMPLE = sizes(OPENING)[0]
 """The run that every source says something of."""
 MEASURED = """
@@ -64,9 +66,10 @@ This page has the recorded measurements of the kernels that the chapters teach. 
 def headline(shown: Sequence[Entry]) -> None:
     """Where numbers come from; how many experiments each record has, on which GPU and when."""
     layout.introduce(INTRODUCTION)
-    _sources(shown)
     if shown:
-        st.caption("<br>".join(map(records.made, shown)), unsafe_allow_html=True)
+        with layout.below_goal():
+            st.caption("<br>".join([*map(records.made, shown), *records.lacking(shown)]), unsafe_allow_html=True)
+    _sources(shown)
 
 
 def _show_outdated() -> None:
@@ -124,7 +127,7 @@ def numbers(shown: Sequence[Entry]) -> None:
         if points.OUTDATED in points.plans(shown):
             st.button("Show what is out of date", type="tertiary", icon=":material/history:", on_click=_show_outdated)
     plan, kernel = _points(shown)
-    told, folded = st.columns(2, gap="large")
+    told, folded = st.columns([1, 2], gap="large")
     spilled = [points.spilled(plan, one, kernel) for one in shown]
     said: set[str] = set()
     with told:
@@ -162,6 +165,7 @@ def _points(shown: Sequence[Entry]) -> tuple[Plan, str]:
     if len(shown) > 1:
         quantity = places[2].selectbox("Quantity", list(points.QUANTITIES), key="quantity", bind="query-params")
     every = quantity is not None or _every(plans[name], shown, kernel, places[2])
+    columns = points.columns_of(plans[name], shown, quantity, every, kernel)
     words, picture = st.columns([1, 2], gap="large")
     with words:
         if seen := points.seen(plans[name], shown, quantity, kernel):
@@ -170,11 +174,12 @@ def _points(shown: Sequence[Entry]) -> tuple[Plan, str]:
             st.caption(f"In every row: {shared}")
     with picture:
         _drawn(plans[name], shown, quantity, kernel)
-    with st.container(key="numbers of points"):
+    fits = len(columns) <= BESIDE
+    with picture if fits else st.container(), st.container(key="numbers of points"):
         st.markdown(points.points_table(plans[name], shown, quantity, every, kernel), unsafe_allow_html=True)
-    columns = points.columns_of(plans[name], shown, quantity, every, kernel)
-    if meanings := [words for column, words in points.MEANINGS.items() if column in columns]:
-        st.caption("<br>".join(meanings), unsafe_allow_html=True)
+    if meanings := [words for column, words in points.MEANINGS.items() if column in (*columns, quantity)]:
+        with words if fits else st.container():
+            st.caption(("\n\n" if fits else "<br>").join(meanings), unsafe_allow_html=True)
     return plans[name], kernel
 
 
@@ -182,7 +187,7 @@ def _kernel(measured: Sequence[str]) -> str:
     """A control for one of these kernels, kept in the address; "" for all of them."""
     asked_for = st.query_params.get("kernel", OPENING)
     key = "measured kernel"
-    st.session_state[key] = asked_for if asked_for in measured else ALL
+    st.session_state[key] = asked_for if asked_for in (ALL, *measured) else measured[0]
 
     def put() -> None:
         st.query_params["kernel"] = st.session_state[key]
@@ -278,8 +283,10 @@ def predicted() -> None:
     words, picture = layout.sides("Predicted times, and how wrong they are")
     with words:
         layout.prose(
-            f"For a GPU without a record, the pages predict times from those of the {model.gpu}. The model was tested "
-            f"on times that it had not seen.\n\n{tests}\n\n{predictions.untested(model)}"
+            f"For a GPU without a record, the pages predict times from those of the {model.gpu}. A predicted time is a "
+            "constant plus the longer of two times: that of the bytes at a share of the GPU's bandwidth, and that of "
+            f"the FLOPs at a share of its peak. The model was tested on times that it had not seen.\n\n{tests}\n\n"
+            f"{predictions.untested(model)}"
         )
         with st.expander("How a time is predicted"):
             layout.prose(

@@ -243,8 +243,9 @@ def test_a_press_shows_the_rows_that_are_out_of_date(monkeypatch):
     test = page("measurements")
     next(button for button in test.button if button.label == "Show what is out of date").click().run()
     shown = [registry.Entry("a", record, registry.RECORDED)]
-    table = points.points_table(points.plans(shown)[points.OUTDATED], shown, None, False)
-    assert table in texts(test)
+    plan = points.plans(shown)[points.OUTDATED]
+    (kernel,) = points.kernels(plan, shown)
+    assert points.points_table(plan, shown, None, False, kernel) in texts(test)
 
 
 def test_every_load_is_told_of_teaching_kernels_only_and_every_tensor_once_of_all():
@@ -572,7 +573,7 @@ def test_bars_of_loads_and_of_hbm_have_one_scale(narrow):
     runs = list(points.measured_sizes(plan, shown, "flash_attention"))
     bar = r'width="([\d.]+)" height="16.00" fill="'
     wide = {
-        fill: [float(x) for x in re.findall(bar + re.escape(palette.css(fill)), drawn)] for fill in ("slate", "hbm")
+        fill: [float(x) for x in re.findall(bar + re.escape(palette.mid(fill)), drawn)] for fill in ("slate", "hbm")
     }
     reads = [SHIPPED.point(run).counters.cold.dram_read_bytes or 0 for run in runs]
     assert len(wide["slate"]) == len(wide["hbm"]) == len(runs) == 3
@@ -597,6 +598,34 @@ def test_a_dot_per_row_shows_two_gpus_ratio():
     own = beside.dots(plan, shown, points.TIME, "flash_attention", narrow=True)
     assert own.count("<circle") == 3
     assert beside.dots(plan, shown[:1] * 2, "tensor cores busy, %", "softmax_online") == ""
+    assert beside.dots(plan, shown[:1] * 2, points.TIME, "").count(">1.00 ×</text>") == 1  # all are the same
+    many = points.rows(PLANS["sweeps"], shown, points.TIME, "flash_attention")
+    assert len(many) > beside.LINES
+    folded = beside.dots(PLANS["sweeps"], shown, points.TIME, "flash_attention", narrow=True)
+    assert folded.count("<circle") == len(many)
+    assert KERNELS["flash_attention"].title in folded
+
+
+def test_ticks_are_round_and_inside_their_axis():
+    for low, high in ((0.94, 1.41), (1.0, 1.0), (0.5, 30.0), (0.999, 1.0004), (1e-3, 0.9)):
+        ticks = beside._ticks(low, high)
+        assert 1 + (low < high) <= len(ticks) <= 6
+        assert low - 1e-9 <= ticks[0] <= ticks[-1] <= high + 1e-9
+
+
+def test_an_error_is_told_without_its_class_and_its_line():
+    shown = [one for one in registry.entries()[0] if records.missed(one.record)]
+    told = records.missed_table(shown)
+    assert "CUDA out of memory" in told
+    assert "Error:" not in told
+    assert ".py" not in told
+
+
+def test_experiments_of_one_of_two_records_are_counted():
+    h200, h100 = registry.entries()[0][:2]
+    alone = len(set(h200.record.points) - set(h100.record.points))
+    assert any(f"**{alone}** experiments of the H200" in line for line in records.lacking([h200, h100]))
+    assert records.lacking([h200]) == records.lacking([h200, h200]) == []
 
 
 def test_bandwidth_limits_are_told_only_where_bandwidths_differ():

@@ -27,7 +27,7 @@ TERMS, _APP = ((LOOK / name).read_text(encoding="utf-8") for name in ("terms.css
 """The app's style sheet; TERMS is the part for terms with a definition."""
 
 _OPENING = "the column of the page's title and goal"
-_RATIO = re.compile(r"(?<=\d) ×(?! ?\d)")
+_TIMES = re.compile(r"(?<=\d) ×(?: (?=\d))?")
 _ARXIV = re.compile(r"(?<!\[)arXiv (\d{4}\.\d{4,5})")
 
 
@@ -106,9 +106,10 @@ def chapter_link(page: str, label: str, query: Mapping[str, str] | None = None) 
 def prose(text: str) -> None:
     """Words on a page, as Markdown. The page's first use of a term has its definition, to hover, focus or tap.
 
-    A ratio, "1.93 ×", stays in one line.
+    A ratio, "1.93 ×", stays in one line, and so does a tile, "64 × 64".
     """
-    st.markdown(_RATIO.sub("\u00a0×", fenced(terms.marked(text))), unsafe_allow_html=True)
+    marked = fenced(terms.marked(text))
+    st.markdown(_TIMES.sub(lambda found: found[0].replace(" ", "\u00a0"), marked), unsafe_allow_html=True)
 
 
 @repeated

@@ -14,7 +14,7 @@ from explain.compile.cost import REGISTER_BYTES, LaunchCost, Occupancy, allocate
 from explain.compile.listing import FILLS, LABEL, Listing, counts, in_loops, loops
 from explain.experiment import Experiment
 from explain.figures.labels import widest
-from explain.figures.numbers import NONE, capacity, count, duration, moved, percent
+from explain.figures.numbers import NONE, capacity, count, duration, moved, percent, ratio, si
 from explain.figures.palette import css, css_ink
 from explain.figures.svg import line, picture, rect, text
 from explain.figures.tables import Column, buttons
@@ -193,7 +193,7 @@ def sides_told(experiment: Experiment) -> str:
 class Timed:
     """A tile that was timed: its launch as compiled, its run's loads by formula and bytes `read` from HBM if counted,
     `seconds` of one call, programs and warps that fit on an SM. For how many warps a matmul instruction works
-    `at_once`, if that is known.
+    `at_once`, if that is known. `rate`: how fast its matmuls are, in words.
     """
 
     tile: Experiment
@@ -203,6 +203,7 @@ class Timed:
     seconds: float
     programs: int
     at_once: int | None
+    rate: str = ""
 
     @property
     def warps(self) -> int:
@@ -224,10 +225,19 @@ def timed(
         at_once = works_for(found) if found and found.sass else None
         return Timed(
             tile, known[tile], run.traffic.read_bytes, times.read.get(tile.key), seconds,
-            occupancy(known[tile], gpu).programs, at_once,
+            occupancy(known[tile], gpu).programs, at_once, _rate(run, seconds, gpu),
         )  # fmt: skip
 
     return tuple(of(tile) for tile in known if tile.key in times.runs)
+
+
+def _rate(run: Experiment, seconds: float, gpu: Gpu) -> str:
+    """How fast a call's matmuls are, in words, beside the tensor cores' peak where they are of 16 bits; "" without."""
+    if not (flops := run.traffic.flops_of("matmul")):
+        return ""
+    peak = gpu.tensor_flops_per_second
+    share = f", {percent(flops / seconds / peak)} of the {gpu.name}'s peak (datasheet)"
+    return f", {si(flops / seconds, 'FLOP/s')}{share * (run.values['dtype'] in ('fp16', 'bf16'))}"
 
 
 @kept
@@ -245,9 +255,13 @@ def larger_told(tiles: Sequence[Timed], chosen: Experiment, launches: int = 1) -
     shown = chosen in (small.tile, large.tile)
     untimed = "" if shown else f"{sides_told(chosen)} was not timed. Two tiles that were, for comparison. "
     next_one = above[0][1] if below and above else None
-    larger = (
-        f"\n\n**The next larger tile**, {next_one.sides}, takes {duration(next_one.seconds)}."
-    ) if next_one else ""  # fmt: skip
+    fastest = min(tiles, key=lambda one: one.seconds)
+    slower = large.seconds / fastest.seconds
+    larger = ""
+    if next_one:
+        larger = f"\n\n**The next larger tile**, {next_one.sides}, takes {duration(next_one.seconds)}."
+    elif below and slower > 1 + ALIKE:
+        larger = f"\n\n**So the largest tile is not the fastest**: it takes {ratio(slower)} as long as {fastest.sides}."
     told = f"{moved(large.loads)} by formula"
     asks = f"the {launches} launches of a call ask" if launches > 1 else "the loads ask"
     asked = f"the same {told}" if large.loads == small.loads else f"{told}, not {moved(small.loads)}"
@@ -258,8 +272,7 @@ def larger_told(tiles: Sequence[Timed], chosen: Experiment, launches: int = 1) -
     spill = f" Its registers spill: {large.launch.spills} per thread." if more else ""
     before, after = duration(small.seconds), duration(large.seconds)
     takes = f"**{after}** with either" if after == before else f"**{after}**, not {before}"
-    fastest = min(tiles, key=lambda one: one.seconds)
-    best = f"**The fastest tile timed is {fastest.sides}**: {duration(fastest.seconds)}.\n\n"
+    best = f"**The fastest tile timed is {fastest.sides}**: {duration(fastest.seconds)}{fastest.rate}.\n\n"
     return (
         f"{best}{untimed}**With a tile of {large.sides} instead of {small.sides}**, {asks} for {asked}. {fit}{beside}."
         f"{spill} One call takes {takes}. {_worth(small, large, launches)}{larger}"
@@ -269,7 +282,7 @@ def larger_told(tiles: Sequence[Timed], chosen: Experiment, launches: int = 1) -
 def _worth(small: Timed, large: Timed, launches: int) -> str:
     """Whether the larger tile is faster, and what is known of the cause."""
     if abs(large.seconds / small.seconds - 1) < ALIKE:
-        return "The times hardly differ."
+        return f"The times differ by less than {percent(ALIKE)}."
     if large.seconds < small.seconds:
         told = ["Here the larger tile is worth its cost."]
         if small.read and large.read and large.read < (1 - FEW) * small.read:
@@ -375,7 +388,7 @@ def kinds(listing: Listing, *, narrow: bool = False) -> str:
         top = y + (6 if rows == 1 and not narrow else 2)
         parts += [
             *_squares(left, top, (0, full), in_row, FILLS[kind]),
-            *_squares(left, top, (full, squares), in_row, FILLS[kind], 0.35),
+            *_squares(left, top, (full, squares), in_row, FILLS[kind], 0.45),
         ]
         y += max(ROW - 4 * narrow - 4, PITCH * rows + 10)
     label = f"{name} instructions of {listing.kernel} by kind, and those in loops"

@@ -151,7 +151,7 @@ def introduce(experiment: Experiment, known: Mapping[Experiment, Cost]) -> None:
     if WHOLE_ROW_TILE in experiment.entry.parameters:
         brings = WHOLE_ROW
     shared = {tuple(launch.shared_bytes for launch in cost.launches) for cost in known.values()}
-    needs = "registers and shared memory" if len(shared) > 1 else "registers"
+    needs = "registers" if len(known) > 1 and len(shared) == 1 else "registers and shared memory"
     if larger:
         st.markdown(f"**Choose {sides} = {', then '.join(larger)}, and watch {watched}.**")
     layout.introduce(

@@ -19,7 +19,7 @@ from explain.compile.cost import LaunchCost, occupancy
 from explain.compile.listing import FILLS, counts, in_loops, loops, spills
 from explain.compile.service import Answer
 from explain.experiment import Experiment
-from explain.figures.numbers import duration, moved
+from explain.figures.numbers import duration, moved, percent, si
 from explain.figures.palette import css
 from explain.gpus import GPUS
 from explain.records import registry
@@ -199,7 +199,13 @@ def test_what_a_larger_tile_brings_is_told_with_the_times_of_two_tiles(kernel):
     assert f"{figures.sides_told(other)} was not timed" in larger_told(known, other, without)
     least = min(seconds for _, seconds in found.runs.values())
     (fastest,) = (tile for tile in known if found.runs[tile.key][1] == least)
-    assert f"**The fastest tile timed is {figures.sides_told(fastest)}**: {duration(least)}." in told
+    rate = found.runs[fastest.key][0].traffic.flops_of("matmul") / least
+    of_peak = percent(rate / GPUS["H200"].tensor_flops_per_second)
+    best = f"{duration(least)}, {si(rate, 'FLOP/s')}, {of_peak} of the H200's peak (datasheet)"
+    assert f"**The fastest tile timed is {figures.sides_told(fastest)}**: {best}.\n" in told
+    largest = list(known)[-1]
+    slower = found.runs[largest.key][1] / least
+    assert ("the largest tile is not the fastest" in larger_told(known, largest, found)) == (slower > 1 + figures.ALIKE)
     table = figures.tiles_table(known, larger, GPUS["H200"], found)
     assert re.findall(r"<b>([^<]+ [mµ]?s)</b>", table) == [duration(least)]
     one = replace(found, runs={chosen.key: found.runs[chosen.key]})

@@ -34,6 +34,12 @@ def check_same_machine(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         raise ValueError(f"--keep: measured with another {', '.join(differing)}")
 
 
+def on_days_of_both(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """The new result's provenance, dated from the first day of both results to the last."""
+    days = sorted(day for one in (old, new) for day in one["provenance"]["date"].split(" to "))
+    return {**new["provenance"], "date": " to ".join(dict.fromkeys((days[0], days[-1])))}
+
+
 @contextmanager
 def chrome(*arguments: str) -> Iterator[Browser]:
     """A headless Chrome or Chromium until the block is left."""

@@ -130,7 +130,7 @@ def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """The new tables in place of the old ones, the others as they were: each ratio is of times of one run. Raises
     ValueError if GPU, driver or versions differ.
     """
-    from benchmarks.report import check_same_machine
+    from benchmarks.report import check_same_machine, on_days_of_both
 
     check_same_machine(old, new)
     tables = sorted({one["case"]["table"] for one in new["cases"]})
@@ -138,10 +138,7 @@ def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     method = (
         old["method"] if old["method"] == new["method"] else f"{old['method']}; {', '.join(tables)}: {new['method']}"
     )
-    provenance = new["provenance"]
-    if others:  # measured on other days
-        days = sorted({*old["provenance"]["date"].split(" to "), *provenance["date"].split(" to ")})
-        provenance = {**provenance, "date": " to ".join(dict.fromkeys((days[0], days[-1])))}
+    provenance = on_days_of_both(old, new) if others else new["provenance"]
     return {
         **new, "provenance": provenance, "code": old["code"] | new["code"], "method": method,
         "cases": [*others, *new["cases"]],

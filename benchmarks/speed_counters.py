@@ -19,7 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.report import check_same_machine, parser_of
+from benchmarks.report import check_same_machine, on_days_of_both, parser_of
 from explain.counters.model import Counts
 from explain.counters.stalls import Stalls
 
@@ -60,8 +60,10 @@ def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """The old result with what was counted now in its place. Raises ValueError if GPU, driver or versions differ."""
     check_same_machine(old, new)
     counted_now = {(one["case"], one["name"]): one for one in new["kernels"] if "why" not in one}
-    kernels = [counted_now.pop((one["case"], one["name"]), one) for one in old["kernels"]]
-    return {**new, "code": old["code"] | new["code"], "kernels": [*kernels, *counted_now.values()]}
+    before = {(one["case"], one["name"]): one for one in old["kernels"]}
+    provenance = on_days_of_both(old, new) if before.keys() - counted_now.keys() else new["provenance"]
+    kernels = [*(before | counted_now).values()]
+    return {**new, "provenance": provenance, "code": old["code"] | new["code"], "kernels": kernels}
 
 
 def counted(tables: list[str], only: list[str]) -> Iterator[dict[str, Any]]:

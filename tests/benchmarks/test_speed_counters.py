@@ -47,7 +47,8 @@ def test_what_is_counted_again_takes_the_place_of_the_old_and_the_rest_stays():
     assert [(one["name"], one["counts"]) for one in both["kernels"]] == [
         ("ours", 10), ("FlashAttention-4", 2), ("gone", 3), ("cuDNN", 4),
     ]  # fmt: skip
-    assert (both["code"], both["provenance"]["date"]) == ({"ours": "2"}, "2")
+    assert (both["code"], both["provenance"]["date"]) == ({"ours": "2"}, "1 to 2")
+    assert merged(result("H200", "1", row("ours", 1)), new)["provenance"]["date"] == "2"
     with pytest.raises(ValueError, match="another gpu"):
         merged(old, result("H100", "2"))
 

@@ -6,12 +6,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
-from typing import Any
 
 from explain.counters.model import total
 from explain.experiment import Experiment
 from explain.figures.labels import listed, wrapped
-from explain.figures.numbers import count, duration, fixed, moved, number, ratio
+from explain.figures.numbers import count, duration, fixed, moved, number, percent, ratio
 from explain.figures.plot import FONT
 from explain.figures.tables import Column, markdown, plain
 from explain.kept import kept
@@ -24,6 +23,8 @@ Quantity = Callable[[Point], float | None]
 TIME = "time, µs"
 LOADS, ONCE, READ = "formula: every load, MB", "formula: each tensor once, MB", "HBM read, L2 cold, MB"
 OF_ONCE, REQUESTED, HELD = "HBM ÷ each tensor once, %", "requested at L1, MB", "memory held, MB"
+WARM, TO_SMS = "HBM read, L2 warm, MB", "L2 → SM read, MB"
+SPREAD, LAUNCHES = "spread of the time, %", "launches timed, count"
 
 
 def _counted(name: str, warm: bool = False) -> Quantity:
@@ -50,6 +51,14 @@ def _tensor(point: Point) -> float | None:
     return point.counters.cold.tensor_active_percent if point.counters and has_matmul else None
 
 
+def _spread(point: Point) -> float | None:
+    """From the 20th to the 80th percentile of a row's times, in percent of the median; None for one launch."""
+    timing = point.timing
+    if timing is None or timing.launches < 2:
+        return None
+    return 100 * (timing.p80_ms - timing.p20_ms) / timing.median_ms
+
+
 def tensors_once(experiment: Experiment) -> int:
     """The bytes of every tensor that the run reads, each once."""
     read: dict[str, int] = {}
@@ -69,16 +78,20 @@ QUANTITIES: Mapping[str, Quantity] = {
     TIME: lambda point: 1e3 * point.timing.median_ms if point.timing else None,
     READ: _counted("dram_read_bytes"),
     OF_ONCE: _of_once,
-    "HBM read, L2 warm, MB": _counted("dram_read_bytes", warm=True),
+    WARM: _counted("dram_read_bytes", warm=True),
     "HBM written, or left in L2, MB": _written,
-    "L2 → SM read, MB": _counted("l2_read_bytes"),
+    TO_SMS: _counted("l2_read_bytes"),
     "SM → L2 written, MB": _counted("l2_written_bytes"),
     REQUESTED: _counted("l1_bytes"),
     "spills, stored + loaded, MB": _counted("spilled_bytes"),
     "tensor cores busy, %": _tensor,
     HELD: lambda point: None if point.peak_bytes is None else point.peak_bytes / 1e6,
+    SPREAD: _spread,
+    LAUNCHES: lambda point: point.timing.launches if point.timing else None,
 }
 """The quantities of a point: each name has the unit."""
+READS = (READ, WARM, TO_SMS, REQUESTED)
+"""What the loads, by formula, are beside."""
 KERNEL, SIZES, OUTDATED, DATE, BESIDE = "kernel", "sizes", "out of date", "date", "ratio"
 FIRST = (TIME, LOADS, ONCE, READ, OF_ONCE)
 """The quantities that a table of one record begins with."""
@@ -88,16 +101,18 @@ MEANINGS = {
     OF_ONCE: "**HBM ÷ each tensor once**: at 100%, HBM delivers each tensor once.<br>Above: bytes were read more than "
     "once, or spilled registers were read back. In small runs, some tens of kB that belong to no tensor show."
     "<br>Below: the kernel reads what it wrote itself, in an earlier launch or iteration, and finds some of it in L2.",
-    "HBM read, L2 warm, MB": "**L2 warm**: the same kernel has just run, so L2 still has some of its bytes.",
+    WARM: "**L2 warm**: the same kernel has just run, so L2 still has some of its bytes.",
     "HBM written, or left in L2, MB": "**HBM written, or left in L2**: bytes written to HBM during the run, and those "
     "in L2 that are written to it later.",
-    "L2 → SM read, MB": "**L2 → SM, SM → L2**: bytes between L2 and the SMs, spilled registers included.",
+    TO_SMS: "**L2 → SM, SM → L2**: bytes between L2 and the SMs, spilled registers included.",
     REQUESTED: "**Requested at L1**: what the loads and stores of all warps ask for, before any cache. Copies by "
     "TMA are not in this count.",
     "tensor cores busy, %": "**Tensor cores busy**: the share of the run's cycles in which they work, while it is "
     "counted. The clock can be another one then, so it is not exactly FLOPs ÷ time ÷ peak.",
     HELD: "**Memory held**: the most that PyTorch's allocator held during a call, beyond the inputs: outputs and "
     "intermediate results.",
+    SPREAD: "**Spread of the time**: from the fastest fifth of a row's launches to the slowest fifth, as a share of "
+    "the median.",
 }
 """What a column has, where its name does not say it."""
 FEW = 0.05
@@ -153,7 +168,7 @@ def rows(
         points = [one.record.point(experiment) for one in shown]
         row: dict[str, str | float | None] = {KERNEL: experiment.entry.title}
         row[SIZES] = own
-        if quantity is None or quantity.endswith("MB"):
+        if quantity in (None, *READS):
             row[LOADS] = experiment.traffic.read_bytes / 1e6 if experiment.entry.steppable else None
             row[ONCE] = tensors_once(experiment) / 1e6
         if quantity is None:
@@ -199,9 +214,7 @@ def seen(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str =
     records: how many times the first one's number the second one has.
     """
     if quantity is not None:
-        return _seen_beside(
-            rows(plan, shown, quantity, kernel), shown, quantity, (SIZES,) if kernel else (KERNEL, SIZES)
-        )
+        return _seen_beside(plan, shown, quantity, kernel)
     points = list(filter(None, map(shown[0].record.point, _measured(plan, shown, kernel))))
     if len({point.experiment.kernel for point in points}) != 1:
         return ""
@@ -233,18 +246,19 @@ def _seen_once(points: Sequence[Point]) -> str:
     served = [1 - hbm / loads for hbm, loads in zip(read, asked, strict=True)]
     rest = "the caches serve the rest" if min(served) >= FEW else "the caches serve next to nothing"
     told = f"; {rest}" if min(served) >= FEW or max(map(abs, served)) < FEW else ""
+    if any(point.counters.cold.spilled_bytes for point in points if point.counters):
+        told += ". In rows that spill, HBM's bytes include spilled registers"
     return (
         f"**The kernel's loads add up to {_span(asked)} the size of the tensors that it reads. HBM delivers "
         f"{_span(read)} that size**{told}."
     )
 
 
-def _seen_beside(
-    table: Sequence[Mapping[str, Any]], shown: Sequence[Entry], quantity: str, named_by: Sequence[str]
-) -> str:
-    """In words: what the second GPU's numbers are of the first one's. A row's name is what it has in `named_by`."""
-    named = ((row[BESIDE], ", ".join(str(row[name]) for name in named_by)) for row in table if row.get(BESIDE))
-    found = sorted(named, key=lambda one: one[0])
+def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str) -> str:
+    """How many times the first GPU's numbers those of the second are, in sentences of Markdown."""
+    table, named_by = rows(plan, shown, quantity, kernel), (SIZES,) if kernel else (KERNEL, SIZES)
+    named = [(row.get(BESIDE), ", ".join(str(row[name]) for name in named_by)) for row in table]
+    found = sorted((factor, name) for factor, name in named if isinstance(factor, float))
     if len(shown) != 2:
         return ""
     first, second = names(shown)
@@ -255,8 +269,8 @@ def _seen_beside(
     middle = ratio(median(factor for factor, _ in found))
     what = quantity[0].upper() + quantity[1:].rpartition(",")[0]
     if len(found) == 1 or ratio(found[0][0]) == ratio(found[-1][0]):
-        rows = f" in each of {count(len(found))} rows" * (len(found) > 1)
-        span = f"**{what}: the {second}'s is {middle} the {first}'s**{rows}."
+        each = f" in each of {count(len(found))} rows" * (len(found) > 1)
+        span = f"**{what}: the {second}'s is {middle} the {first}'s**{each}."
     else:
         least, most = (f"{ratio(factor)} ({name})" for factor, name in (found[0], found[-1]))
         span = (
@@ -264,7 +278,22 @@ def _seen_beside(
             f"{count(len(found))} rows."
         )
     missing = f" {count(alone)} more {'were' if alone > 1 else 'was'} measured on one of them only." * (alone > 0)
-    return span + missing + (_by_bandwidth(shown, [factor for factor, _ in found]) if quantity == TIME else "")
+    if quantity != TIME:
+        return span + missing
+    noise = _noise(plan, shown, kernel)
+    return span + missing + noise + _by_bandwidth(shown, [factor for factor, _ in found])
+
+
+def _noise(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
+    """How far a row's times on one GPU differ from launch to launch, in a sentence; "" if that is not known."""
+    runs = _measured(plan, shown, kernel)
+    points = [point for one in shown for run in runs if (point := one.record.point(run))]
+    if not (spreads := list(filter(None, map(_spread, points)))):
+        return ""
+    return (
+        f" On one GPU a row's own times spread by up to {percent(max(spreads) / 100)} (from the fastest fifth to the "
+        "slowest fifth of its launches)."
+    )
 
 
 def bandwidths(shown: Sequence[Entry]) -> float | None:
@@ -406,6 +435,8 @@ def _format(quantity: str | None, column: str) -> Callable[[float], str]:
     """A percentage has one decimal, a ratio three digits, every other quantity four."""
     if column == BESIDE:
         return ratio
+    if LAUNCHES in (quantity, column):
+        return lambda launches: count(int(launches))
     percentage = (quantity or column).endswith("%")
     return partial(fixed, decimals=1) if percentage else partial(number, digits=4, zeros=True)
 

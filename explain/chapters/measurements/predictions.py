@@ -50,7 +50,10 @@ def told(model: Model, test: Test) -> str:
     share = test.within(NEAR)
     near = "" if share == 1 else f" {percent(share, int(share > 0.99))} are within {NEAR} ×."
     sizes = "The same GPU" if test.left_out else "Another GPU, the same sizes"
-    others = " This test is the easier one: times of other tiles of the same size were kept." * test.left_out
+    others = (
+        " Here the model stands alone, so the errors are larger. Times of other tiles of the same size were kept; "
+        "without them they would be larger still."
+    ) * test.left_out  # fmt: skip
     return unbroken(
         f"**{sizes}.** {test.told}.{near}{others} The kernel with the largest median error, {ratio(median)} "
         f"over {count(times)} times, is **{KERNELS[kernel].title}**."
@@ -89,14 +92,23 @@ def _unchanged(model: Model, test: Test) -> str:
         return ""
     plain = Test(test.gpu, both)
     far = sum(point.factor > FAR for point in both)
-    modelled = sum(point.factor > FAR for point in test.points if point.experiment.key in own)
+    modelled = [point for point in test.points if point.experiment.key in own]
+    near = sum(point.factor > FAR for point in modelled)
     peaks = {GPUS[name].tensor_flops_per_second for name in (model.gpu, test.gpu)}
     alike = " Both GPUs compute at the same rate (datasheet)." * (len(peaks) == 1)
     return (
         f"\n\n**Without a model**: if the {model.gpu}'s own time is the prediction, half are within "
-        f"{ratio(plain.median)}, {count(far)} are more than {ratio(FAR)} off (with the model {count(modelled)}), and "
-        f"the worst is {ratio(plain.worst.factor)} off.{alike}"
+        f"{ratio(plain.median)}, {count(far)} are more than {ratio(FAR)} off (with the model {count(near)}), and "
+        f"the worst is {ratio(plain.worst.factor)} off.{alike}{_verdict(plain, Test(test.gpu, modelled))}"
     )
+
+
+def _verdict(plain: Test, modelled: Test) -> str:
+    """What the model is good for, beside the other GPU's own times, in a sentence; "" if it is in no way better."""
+    fewer = sum(one.factor > FAR for one in modelled.points) < sum(one.factor > FAR for one in plain.points)
+    if modelled.median < plain.median:
+        return " The model is closer in the median."
+    return " So the model is no closer in the median; it helps where the two GPUs differ." * fewer
 
 
 @kept

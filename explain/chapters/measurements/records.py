@@ -13,7 +13,7 @@ from explain.compile.cost import allocated
 from explain.compile.service import compiler
 from explain.counters.model import TOLERANCE, CopyCheck, Counters
 from explain.experiment import Experiment
-from explain.figures.numbers import NONE, capacity, count, duration, moved, percent, ratio
+from explain.figures.numbers import NONE, capacity, count, duration, moved, percent, ratio, si
 from explain.figures.tables import Column, markdown, plain
 from explain.gpus import GPUS, card
 from explain.kept import kept
@@ -82,9 +82,11 @@ def sources_table(example: Experiment, shown: Sequence[Entry], model: Model | No
     traced = recorded_trace(example)
     found = [_said(one, point) for one in shown if (point := one.record.point(example))]
     guess = _guessed(example, model) if model else None
+    loads, flops, matmuls = moved(example.traffic.read_bytes), example.traffic.flops, example.traffic.flops_of("matmul")
+    work = f"{si(flops, 'FLOP')}s, {si(matmuls, 'FLOP')}s of them in matmuls" if matmuls else f"{si(flops, 'FLOP')}s"
     rows = (
         ("formula", "formula", "bytes and FLOPs, computed from the sizes",
-         f"{moved(example.traffic.read_bytes)} of loads"),
+         f"{loads} of loads, {work}"),
         ("traced", "trace", "each load and store, counted in Triton's interpreter; never a time",
          traced and f"{moved(traced.of(False))} of loads"),
         ("measured", "hardware", "times, bytes and rounding errors, measured on a GPU: now, or **recorded** before",
@@ -153,14 +155,20 @@ def made(one: Entry) -> str:
 
 
 def lacking(shown: Sequence[Entry]) -> list[str]:
-    """Of two records: how many experiments one of them has alone, in lines of Markdown."""
+    """Of two records: how many experiments only one of them has a time of, and why, in lines of Markdown."""
     if len(shown) != 2:
         return []
     lines = []
     gpus = names(shown)
     for (one, gpu), (other, beside) in permutations(zip(shown, gpus, strict=True)):
-        if alone := sum(not other.record.point(point.experiment) for point in one.record.points.values()):
-            lines.append(f"**{count(alone)}** experiments of the {gpu} are not in the {beside}'s record")
+        timed = [point.experiment for point in one.record.points.values() if point.timing]
+        found = [other.record.point(run) for run in timed]
+        failed = sum(bool(point and not point.timing) for point in found)
+        if alone := failed + found.count(None):
+            lines.append(
+                f"**{count(alone)}** experiments of the {gpu} have no time of the {beside}: {count(failed)} failed, "
+                f"{count(alone - failed)} were not run"
+            )
     return lines
 
 

@@ -40,7 +40,8 @@ MEASURED = """
 - **L2 cold**: the cache holds none of the inputs when the run begins. **L2 warm**: the same kernel has just run.
 - **Copy check**: first, a copy of 1 GiB is counted. Its bytes are known. If the count is off by more than 0.1%, the
   counters are not trusted, and nothing is counted.
-- **Time**: the median of many calls, after the first. The first call compiles; [Speed](./speed) shows what that costs.
+- **Time**: the median of the calls after the first, as many as fit into the measuring time: of a slow kernel a few, or
+  one (*launches timed*, under *Every column*). The first call compiles; [Speed](./speed) shows what that costs.
 - **HBM**: the counters call it *dram*.
 - **Registers spilled**: bytes stored and loaded again. They go through L1 to L2, and on to HBM when L2 is full. A
   kernel that spills writes more than its formula says.
@@ -126,8 +127,7 @@ def numbers(shown: Sequence[Entry]) -> None:
         layout.header("Look up a number")
         if points.OUTDATED in points.plans(shown):
             st.button("Show what is out of date", type="tertiary", icon=":material/history:", on_click=_show_outdated)
-    plan, kernel = _points(shown)
-    told, folded = st.columns([1, 2], gap="large")
+    plan, kernel, told, folded = _points(shown)
     spilled = [points.spilled(plan, one, kernel) for one in shown]
     said: set[str] = set()
     with told:
@@ -151,8 +151,10 @@ def numbers(shown: Sequence[Entry]) -> None:
                 st.markdown(missed, unsafe_allow_html=True)
 
 
-def _points(shown: Sequence[Entry]) -> tuple[Plan, str]:
-    """Lets the reader choose a plan and a kernel, and shows their points; "" is every kernel."""
+def _points(shown: Sequence[Entry]) -> tuple[Plan, str, DeltaGenerator, DeltaGenerator]:
+    """Lets the reader choose a plan and a kernel, and shows their points; "" is every kernel. With both it returns the
+    places for words beside the table, and for what stands below it.
+    """
     plans = points.plans(shown)
     opening = list(plans).index("levels") if "levels" in plans else 0
     places = st.columns([3, 2, 2 if len(shown) > 1 else 1], vertical_alignment="bottom")
@@ -175,12 +177,13 @@ def _points(shown: Sequence[Entry]) -> tuple[Plan, str]:
     with picture:
         _drawn(plans[name], shown, quantity, kernel)
     fits = len(columns) <= BESIDE
-    with picture if fits else st.container(), st.container(key="numbers of points"):
+    below = picture if fits else st.container()
+    with below, st.container(key="numbers of points"):
         st.markdown(points.points_table(plans[name], shown, quantity, every, kernel), unsafe_allow_html=True)
     if meanings := [words for column, words in points.MEANINGS.items() if column in (*columns, quantity)]:
-        with words if fits else st.container():
+        with words if fits else below:
             st.caption(("\n\n" if fits else "<br>").join(meanings), unsafe_allow_html=True)
-    return plans[name], kernel
+    return plans[name], kernel, words, below
 
 
 def _kernel(measured: Sequence[str]) -> str:
@@ -225,7 +228,7 @@ def counters_here() -> None:
 def _counters_here(status: DeviceStatus) -> None:
     if not status.available:
         st.markdown(
-            f"{status.reason} So no counters can be read here. The numbers on this page were measured elsewhere; each "
+            f"{status.reason} So nothing can be measured here. The numbers on this page were measured elsewhere; each "
             "says where."
         )
         return
@@ -283,9 +286,10 @@ def predicted() -> None:
     words, picture = layout.sides("Predicted times, and how wrong they are")
     with words:
         layout.prose(
-            f"For a GPU without a record, the pages predict times from those of the {model.gpu}. A predicted time is a "
-            "constant plus the longer of two times: that of the bytes at a share of the GPU's bandwidth, and that of "
-            f"the FLOPs at a share of its peak. The model was tested on times that it had not seen.\n\n{tests}\n\n"
+            f"For a GPU without a record, the pages predict times from those of the {model.gpu}. A model of a "
+            "kernel's time has a constant plus the longer of two times: that of its bytes at a share of the GPU's "
+            f"bandwidth, and that of its FLOPs at a share of its peak. A size that the {model.gpu} has a time of: "
+            f"that time × the model's ratio of the two GPUs. Any other size: the model's own time.\n\n{tests}\n\n"
             f"{predictions.untested(model)}"
         )
         with st.expander("How a time is predicted"):
@@ -297,9 +301,9 @@ def predicted() -> None:
                 "them\n"
                 "- busy: the share of the SMs that have a program\n"
                 "- b and p: the shares of bandwidth and peak that are reached. They and the constant are fitted to "
-                f"each kernel's times on the {model.gpu}. Of each size only the fastest tile's time is used. Often "
-                "many values explain a kernel's times equally well, some by its bytes and some by its FLOPs. The "
-                "prediction is the geometric mean of what all of them say\n\n"
+                f"each kernel's times on the {model.gpu}. Of each size only the fastest tile's time is used. Where "
+                "the times cannot tell bandwidth from peak, every pair of b and p that fits is kept, and the "
+                "prediction is the geometric mean of theirs\n\n"
                 f"A time that was recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So a "
                 f"kernel that is slower than its model stays slower. {predictions.worked(model)}\n\n"
                 f"{predictions.unpredicted(model, record)}"

@@ -72,7 +72,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     tally.hidden = !done;
     tally.dataset.done = done;
     const elsewhere = room ? of - root.querySelectorAll("li").length : 0;
-    const others = elsewhere ? ` ${elsewhere} of them belong${elsewhere > 1 ? "" : "s"} to other tabs or choices.` : "";
+    const others = elsewhere ? ` Not shown here: ${elsewhere}, for another tab or choice.` : "";
     const what = room ? `this page's ${of} questions` : `${of} questions`;
     tally.querySelector("span").textContent = `${done} of ${what} answered.${others} Only this browser remembers it.`;
   }

@@ -52,7 +52,7 @@ def test_a_question_is_checked_shown_in_the_player_and_remembered(page: Page, vi
     page.reload()
     expect(step).to_have_attribute("data-done", "")
     expect(page.locator(".exercises .tally")).to_contain_text(
-        re.compile(r"1 of this page's 8 questions answered\. 4 of them belong to other tabs")
+        re.compile(r"1 of this page's 8 questions answered\. Not shown here: 4, for another tab or choice")
     )
     mark = """(li, verdict) => {
         li.insertAdjacentHTML("beforeend", `<p class="verdict" data-verdict="${verdict}"></p>`);

@@ -13,6 +13,10 @@ from explain.figures.numbers import count, number
 from explain.gpus import Gpu
 
 LIMITS = ("shared memory", "registers", "warps", "programs")
+SPREAD = 256
+"""Scores a warp from which on no two warps hold the same ones. 32 × 16 is 128 for each of four warps, but compiled for
+a Hopper GPU a thread holds 8 scores, not 4.
+"""
 
 
 @dataclass(frozen=True)
@@ -61,10 +65,12 @@ def _why_threads(shown: Shown) -> Why:
 
 
 def _makes_scores(shown: Shown) -> bool:
-    """Whether the launch makes a tile of S."""
-    entry = shown.experiment.entry
-    if entry.family != "attention" or shown.number is None:
-        return entry.family == "attention"
+    """Whether the launch makes a tile of S whose scores are spread over its threads, each held by one."""
+    entry, p = shown.experiment.entry, shown.experiment.values
+    if entry.family != "attention" or p["block_m"] * p["block_n"] < SPREAD * shown.launch.num_warps:
+        return False
+    if shown.number is None:
+        return True
     scores = entry.roles.get("scores", "")
     return bool(scores and shown.listing and re.search(rf"\b{scores} = tl\.dot\(", shown.listing.source))
 

@@ -178,7 +178,7 @@ def tiles_table(
         if times:
             seconds = times.runs[one.key][1] if one.key in times.runs else None
             told = NONE if seconds is None else duration(seconds)
-            cells.append(f"<b>{told}</b>" if seconds == least else told)
+            cells.append(f"<b>{told}</b>" if seconds == least and len(times.runs) > 1 else told)
         rows.append((keys[one], sides, f"Choose {sides}", cells))
     what = " × ".join(name.upper() for name in sides_of(chosen.kernel))
     return buttons([what, *map(Column, heads)], rows, keys.get(chosen, ""))
@@ -235,9 +235,9 @@ def _rate(run: Experiment, seconds: float, gpu: Gpu) -> str:
     """How fast a call's matmuls are, in words, beside the tensor cores' peak where they are of 16 bits; "" without."""
     if not (flops := run.traffic.flops_of("matmul")):
         return ""
-    peak = gpu.tensor_flops_per_second
-    share = f", {percent(flops / seconds / peak)} of the {gpu.name}'s peak (datasheet)"
-    return f", {si(flops / seconds, 'FLOP/s')}{share * (run.values['dtype'] in ('fp16', 'bf16'))}"
+    share = f", {percent(flops / seconds / gpu.tensor_flops_per_second)} of the {gpu.name}'s peak (datasheet)"
+    share *= run.values["dtype"] in ("fp16", "bf16")
+    return f", {si(flops / seconds, 'FLOP/s')}{share}. [Speed](./speed) has faster kernels"
 
 
 @kept
@@ -261,9 +261,12 @@ def larger_told(tiles: Sequence[Timed], chosen: Experiment, launches: int = 1) -
     if next_one:
         larger = f"\n\n**The next larger tile**, {next_one.sides}, takes {duration(next_one.seconds)}."
     elif below and slower > 1 + ALIKE:
-        larger = f"\n\n**So the largest tile is not the fastest**: it takes {ratio(slower)} as long as {fastest.sides}."
-    told = f"{moved(large.loads)} by formula"
-    asks = f"the {launches} launches of a call ask" if launches > 1 else "the loads ask"
+        larger = (
+            f"\n\n**So the largest tile is not the fastest**: it takes {ratio(slower)} as long as {fastest.sides}. All "
+            f"have {large.launch.num_warps} warps a program; other numbers of warps were not timed."
+        ) * (large.launch.num_warps == fastest.launch.num_warps)
+    told = moved(large.loads)
+    asks = f"the {launches} launches of a call ask" if launches > 1 else "all programs together ask"
     asked = f"the same {told}" if large.loads == small.loads else f"{told}, not {moved(small.loads)}"
     of = "As compiled here, " + "of this launch " * (launches > 1)
     fit = f"{of}{large.programs} {'program fits' if large.programs == 1 else 'programs fit'} on an SM"
@@ -274,15 +277,16 @@ def larger_told(tiles: Sequence[Timed], chosen: Experiment, launches: int = 1) -
     takes = f"**{after}** with either" if after == before else f"**{after}**, not {before}"
     best = f"**The fastest tile timed is {fastest.sides}**: {duration(fastest.seconds)}{fastest.rate}.\n\n"
     return (
-        f"{best}{untimed}**With a tile of {large.sides} instead of {small.sides}**, {asks} for {asked}. {fit}{beside}."
-        f"{spill} One call takes {takes}. {_worth(small, large, launches)}{larger}"
+        f"{best}{untimed}**With a tile of {large.sides} instead of {small.sides}**, {asks} for {asked} (formula). "
+        f"{fit}{beside}.{spill} One call takes {takes}. {_worth(small, large, launches)}{larger}"
     )
 
 
 def _worth(small: Timed, large: Timed, launches: int) -> str:
     """Whether the larger tile is faster, and what is known of the cause."""
     if abs(large.seconds / small.seconds - 1) < ALIKE:
-        return f"The times differ by less than {percent(ALIKE)}."
+        spilled = large.launch.spill_store_bytes > small.launch.spill_store_bytes
+        return f"The times are within {percent(ALIKE)}{': here the spills show no cost' * spilled}."
     if large.seconds < small.seconds:
         told = ["Here the larger tile is worth its cost."]
         if small.read and large.read and large.read < (1 - FEW) * small.read:
@@ -292,13 +296,13 @@ def _worth(small: Timed, large: Timed, launches: int) -> str:
         larger = launches == 1 and 0 < (small.at_once or 0) < (large.at_once or 0)
         if larger:
             told.append(
-                "Possible reasons, not measured apart: fewer loads, and a matmul instruction that four warps share; "
-                f"with {small.sides} each warp has its own."
+                "Two possible reasons, not measured apart: fewer loads; and one matmul instruction works for four "
+                f"warps, with {small.sides} for one."
             )
         return " ".join(told)
     if launches > 1:
-        return "A larger tile is not free. Which launch takes longer was not measured."
-    told = ["A larger tile is not free."]
+        return "Here the larger tile does not pay. Which launch takes longer was not measured."
+    told = ["Here the larger tile does not pay."]
     saved = small.loads - large.loads
     if saved > 0 and small.read and large.read and small.read - large.read < FEW * saved:
         told.append(f"{_delivered(small, large)}: the loads that it saves had come from the caches.")
@@ -427,7 +431,7 @@ def matmuls_told(listing: Listing, experiment: Experiment, gpu: Gpu) -> str:
     matrices = ", or of ".join(f"{m} × {k} and {k} × {n}" for m, n, k in sizes)
     return (
         f"One matmul instruction multiplies {f'matrices of {matrices}' if sizes else 'small matrices'}, "
-        f"for {_warps(works_for(listing))} at once."
+        f"for {_warps(works_for(listing))}."
     )
 
 
@@ -474,7 +478,7 @@ def counted_told(listing: Listing) -> str:
     if not loops(listing):
         return "Squares are instructions. Counts are not times."
     return (
-        "Squares are instructions. **Full colour**: in a loop, so it may run in every iteration. **Pale**: outside, "
+        "Squares are instructions. **Full colour**: in a loop, so it may run in every iteration. **Faint**: outside, "
         "so it runs at most once. Some run only if their predicate, such as `@P2`, is true. Counts are not times."
     )
 

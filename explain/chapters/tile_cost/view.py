@@ -49,7 +49,7 @@ from kernels.parameters import WHOLE_ROW_TILE, Value
 OPENING = "flash_attention"
 _SHORT = {"block_m": "BLOCK_M", "block_n": "BLOCK_N", "block_d": "BLOCK_D", "head_dim": "d"}
 """Labels that stay on one line above their narrow boxes."""
-HEADS = ". Compiled for one head. The number of heads is a constant for Triton: with more, the registers can differ."
+HEADS = ". Compiled for one head. Triton compiles the number of heads in, so with more the registers can differ."
 LESS_OFTEN = {
     "block_m": "A larger BLOCK_M saves loads: with twice as many queries in a tile, K and V are loaded half as often. "
     "A larger BLOCK_N needs fewer iterations of the loop.",
@@ -347,6 +347,7 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, costs: Mapping[Experiment, Co
         layout.prose(grows(known, gpu))
         if times:
             untimed = f"{NONE}: not timed. " * any(one.key not in times.runs for one in known)
+            untimed += "With another mask, dtype, d or GPU the sizes can be others: compare times within this table. "
             st.caption(untimed + _compiled_as(costs, times))
             sourced(times.source)
 

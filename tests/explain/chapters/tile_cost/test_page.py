@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from explain.chapters.flash_attention import figures as flash
 from explain.chapters.flash_attention import tiles
-from explain.chapters.tile_cost import figures, launches, times, view
+from explain.chapters.tile_cost import exercises, figures, launches, times, view
 from explain.compile import service
 from explain.compile.cost import LaunchCost, occupancy
 from explain.compile.listing import FILLS, counts, in_loops, loops, spills
@@ -178,7 +178,7 @@ def test_what_a_larger_tile_brings_is_told_with_the_times_of_two_tiles(kernel):
     told = larger_told(known, larger, found)
     for words in (moved(after.traffic.read_bytes), duration(of_small), duration(of_large)):
         assert words in told
-    assert ("not free" in told) == (of_large > 1.03 * of_small)
+    assert ("does not pay" in told) == (of_large > 1.03 * of_small)
     assert ("was not measured" in told) == (of_large > 1.03 * of_small)
     delivered = [moved(found.read[tile.key]) for tile in (chosen, larger)]
     spared = found.read[chosen.key] - found.read[larger.key]
@@ -202,7 +202,7 @@ def test_what_a_larger_tile_brings_is_told_with_the_times_of_two_tiles(kernel):
     rate = found.runs[fastest.key][0].traffic.flops_of("matmul") / least
     of_peak = percent(rate / GPUS["H200"].tensor_flops_per_second)
     best = f"{duration(least)}, {si(rate, 'FLOP/s')}, {of_peak} of the H200's peak (datasheet)"
-    assert f"**The fastest tile timed is {figures.sides_told(fastest)}**: {best}.\n" in told
+    assert f"**The fastest tile timed is {figures.sides_told(fastest)}**: {best}. [Speed]" in told
     largest = list(known)[-1]
     slower = found.runs[largest.key][1] / least
     assert ("the largest tile is not the fastest" in larger_told(known, largest, found)) == (slower > 1 + figures.ALIKE)
@@ -423,6 +423,26 @@ def test_it_opens_on_one_launch_whichever_gpu_and_the_address_names_another():
     for wrong in ("0", "4", "δ"):
         said = texts(page("tile_cost", kernel="flash_attention_backward", launch=wrong))
         assert f"launch={wrong}: must be one of 1, 2, 3" in said
+
+
+def test_a_thread_holds_as_many_scores_as_its_line_has_exponentials_and_of_small_tiles_nobody_asks():
+    (question,) = (one for one in exercises.QUESTIONS if one.name == "scores-per-thread")
+    compiler, checked = service.compiler(), 0
+    for side in (32, 64, 128):
+        tile = tiles.tile(side, side, kernel="flash_attention")
+        answer, (listing, *_) = compiler.look(tile, 90), compiler.listings(tile, 90) or (None,)
+        if answer and answer.cost and listing:
+            (launch,) = answer.cost.launches
+            shown = exercises.Shown(tile, GPUS["H200"], launch, listing, None)
+            lines = listing.source.splitlines()
+            ours = listing.first_line + next(at for at, line in enumerate(lines) if "p = tl.exp(s" in line)
+            held = sum(one.kind == "exponential" and one.lines[:1] == (ours,) for one in listing.sass)
+            assert question.asked(shown)
+            assert question.answer(shown) == held
+            checked += 1
+            small = replace(shown, experiment=tiles.tile(16, 16, kernel="flash_attention"))  # two warps hold the same
+            assert not question.asked(small)
+    assert checked == 3
 
 
 @pytest.mark.parametrize(("kernel", "number"), [("softmax_naive", 2), ("softmax_safe", 3), ("flash_attention", 1)])

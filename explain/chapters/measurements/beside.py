@@ -1,4 +1,4 @@
-"""Two GPUs' numbers beside each other: a picture of a table's ratios."""
+"""Ratios of a table, a dot for each row: two GPUs' numbers beside each other, or HBM's bytes beside the tensors'."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explain.chapters.measurements.points import BESIDE, KERNEL, SIZES, TIME, bandwidths, names, rows
+from explain.chapters.measurements.points import BESIDE, KERNEL, OF_ONCE, SIZES, TIME, bandwidths, names, rows
 from explain.figures.labels import widest
 from explain.figures.numbers import ratio
 from explain.figures.palette import css
@@ -18,6 +18,8 @@ from kernels.catalog import KERNELS
 
 ROW, TOP, LONG, NARROW = 22.0, 42.0, 480.0, 330.0
 """The height of a line of dots, what stands above them, and how long a line is, here and on a phone."""
+WIDE = 8
+"""The factor between the least and the largest ratio from which on they are drawn on a logarithmic scale."""
 LINES = 8
 """Sizes of one kernel that have a line of dots each, at most."""
 
@@ -41,20 +43,39 @@ def dots(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str, *, narr
     marks = {1.0: "the same"}
     if quantity == TIME and (faster := bandwidths(shown)):
         marks[faster] = f"{ratio(faster)}: HBM, copied (measured)"
-    return _picture(lines, marks, shown, narrow)
+    first, second = names(shown)
+    return _picture(lines, marks, f"{second} ÷ {first}", narrow)
+
+
+@kept
+def once(plan: Plan, shown: Sequence[Entry], *, narrow: bool = False) -> str:
+    """A dot for each row of one record, at the bytes that HBM delivers ÷ those of each tensor once: a line of dots for
+    each kernel, as an SVG; "" without counts.
+
+    `narrow` is for a phone.
+    """
+    lines: dict[str, list[float]] = {}
+    for row in rows(plan, shown, None):
+        if row.get(OF_ONCE):
+            lines.setdefault(str(row[KERNEL]), []).append(float(row[OF_ONCE] or 0) / 100)
+    return _picture(lines, {1.0: "each tensor once"}, "HBM ÷ each tensor once", narrow) if lines else ""
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers from `low` to `high`, about two to five of them; the number itself where both are one."""
+    """Round numbers from `low` to `high`, about two to six of them; the number itself where both are one."""
     if low == high:
         return [low]
+    if high > WIDE * low:
+        tens = [10.0**power for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
+        steps = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
+        return [step * ten for ten in tens for step in steps if low <= step * ten <= high]
     decade = 10.0 ** math.floor(math.log10(high - low))
     step = next(size * decade for size in (2.0, 1.0, 0.5, 0.25) if (high - low) / (size * decade) >= 2)
     return [step * place for place in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
 def _picture(
-    lines: Mapping[str, Sequence[float]], marks: Mapping[float, str], shown: Sequence[Entry], narrow: bool
+    lines: Mapping[str, Sequence[float]], marks: Mapping[float, str], what: str, narrow: bool
 ) -> str:  # fmt: skip
     every = [*marks, *(one for found in lines.values() for one in found)]
     low, high = min(every), max(every)
@@ -62,13 +83,14 @@ def _picture(
     long = NARROW if narrow else LONG
     high_row = ROW * (1.8 if narrow else 1)
 
-    def x(factor: float) -> float:
-        return left + 12 + (long - 24) * (factor - low) / ((high - low) or 1.0)
+    scaled = math.log if high > WIDE * low else float  # ratios far apart: equal ratios, equal ways
 
-    first, second = names(shown)
+    def x(factor: float) -> float:
+        return left + 12 + (long - 24) * (scaled(factor) - scaled(low)) / ((scaled(high) - scaled(low)) or 1.0)
+
     tall = TOP + high_row * len(lines)
     middles = [TOP + high_row * number - 8 for number in range(1, len(lines) + 1)]
-    parts: list[Any] = [text(0, 14, f"{second} ÷ {first}, one dot per row", bold=True)]
+    parts: list[Any] = [text(0, 14, f"{what}, one dot per row{', log scale' * (scaled is not float)}", bold=True)]
     for mark, said in marks.items():
         ends = x(mark) + widest([said], 13) > left + long
         parts.append(text(min(x(mark), left + long), 34, said, size=13, faint=True, anchor="end" if ends else "start"))
@@ -82,5 +104,14 @@ def _picture(
         parts += [circle(x(one), y, 5, css("series-1"), title=f"{name}: {ratio(one)}") for one in found]
     for tick in _ticks(low, high):
         parts.append(line(x(tick), tall - 2, x(tick), tall + 4, opacity=0.5))
-        parts.append(text(x(tick), tall + 20, f"{ratio(tick)}", size=13, faint=True, anchor="middle"))
-    return picture(left + long, tall + 26, f"{second} ÷ {first}", parts, "60rem")
+        parts.append(
+            text(
+                max(x(tick), widest([ratio(tick)], 13) / 2),
+                tall + 20,
+                ratio(tick),
+                size=13,
+                faint=True,
+                anchor="middle",
+            )
+        )
+    return picture(left + long, tall + 26, what, parts, "60rem")

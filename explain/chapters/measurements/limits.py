@@ -46,7 +46,7 @@ def most_used(shown: Sequence[Entry]) -> list[list[tuple[str, str, str]]]:
         roofs, known, means = one.record.roofs, card(one.record.gpu), {}
         read, matmul, exp = (roofs.get(level) for level in words)
         if read and known:
-            means["hbm"] = f"all {moved(known.hbm_bytes)} of it in {duration(known.hbm_bytes / read.per_second)}"
+            means["hbm"] = f"{moved(known.hbm_bytes)} in {duration(known.hbm_bytes / read.per_second)}"
         if read and matmul:
             means["matmul bf16"] = f"{number(matmul.per_second / read.per_second)} FLOPs per byte read"
         if matmul and exp:

@@ -97,7 +97,8 @@ FIRST = (TIME, LOADS, ONCE, READ, OF_ONCE)
 """The quantities that a table of one record begins with."""
 MEANINGS = {
     LOADS: "**Every load**: all bytes that a teaching kernel's loads ask for, repeated ones included.",
-    ONCE: "**Each tensor once**: every input, and every tensor that one launch writes for a later one, read once.",
+    ONCE: "**Each tensor once**: the bytes if each input, and each tensor that one launch writes for a later one, were "
+    "read exactly once.",
     OF_ONCE: "**HBM ÷ each tensor once**: at 100%, HBM delivers each tensor once.<br>Above: bytes were read more than "
     "once, or spilled registers were read back. In small runs, some tens of kB that belong to no tensor show."
     "<br>Below: the kernel reads what it wrote itself, in an earlier launch or iteration, and finds some of it in L2.",
@@ -217,9 +218,22 @@ def seen(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str =
         return _seen_beside(plan, shown, quantity, kernel)
     points = list(filter(None, map(shown[0].record.point, _measured(plan, shown, kernel))))
     if len({point.experiment.kernel for point in points}) != 1:
-        return ""
+        return _seen_most(points, measured_sizes(plan, shown, kernel))
     own = measured_sizes(plan, shown, kernel)
     return "\n\n".join(filter(None, [_seen_once(points), _seen_fastest(points, own)]))
+
+
+def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
+    """Of several kernels: in how many rows HBM delivers each tensor about once, and where most; Markdown."""
+    found = [(share / 100, point.experiment) for point in points if (share := _of_once(point))]
+    if not found:
+        return ""
+    about = sum(times < 1 + SAME for times, _ in found)
+    most, row = max(found, key=lambda one: one[0])
+    return (
+        f"**In {count(about)} of {count(len(found))} rows HBM delivers each tensor at most {ratio(1 + SAME)}.** Most: "
+        f"{row.entry.title} at {own[row]}, {ratio(most)}."
+    )
 
 
 def _seen_fastest(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
@@ -247,7 +261,7 @@ def _seen_once(points: Sequence[Point]) -> str:
     rest = "the caches serve the rest" if min(served) >= FEW else "the caches serve next to nothing"
     told = f"; {rest}" if min(served) >= FEW or max(map(abs, served)) < FEW else ""
     if any(point.counters.cold.spilled_bytes for point in points if point.counters):
-        told += ". In rows that spill, HBM's bytes include spilled registers"
+        told += ". In rows that spill, HBM's bytes may include spilled registers"
     return (
         f"**The kernel's loads add up to {_span(asked)} the size of the tensors that it reads. HBM delivers "
         f"{_span(read)} that size**{told}."
@@ -311,7 +325,7 @@ def _by_bandwidth(shown: Sequence[Entry], factors: Sequence[float]) -> str:
     told = f"{count(near)} of {count(len(factors))} rows" if near < len(factors) else "all rows"
     return (
         f"\n\nMeasured, HBM of the {first} copies {ratio(faster)} as fast as that of the {second}. **In {told}, the "
-        "times are nearer to equal than to that**: what limits them most is not HBM's bandwidth."
+        f"times' ratio is closer to 1 than to {ratio(faster)}**: there HBM's bandwidth is not the main limit."
     ) * (near > 0)
 
 

@@ -22,8 +22,6 @@ from explain.prediction import Model, Predicted, Test
 from explain.records.model import Record
 from kernels.catalog import KERNELS
 
-NEAR = 2
-"""The factor that the share of good predictions is told for."""
 CLEAR = 0.2
 """By which share two GPUs' times differ at least in the example that is worked through."""
 SAME = 0.05
@@ -44,28 +42,66 @@ def unpredicted(model: Model, record: Record) -> str:
 
 
 @kept
+def errors_table(model: Model) -> str:
+    """The errors of each of the model's tests, and of another GPU's times taken as they are, as Markdown."""
+    rows = []
+    for test in model.tests:
+        how = "its other times, by the model" if test.left_out else f"the {model.gpu}'s time × the model's ratio"
+        rows.append((f"{test.gpu}, {count(len(test.points))} times", how, *_of(test)))
+        if plain := _unchanged(model, test):
+            rows.append(
+                (f"{plain.gpu}, {count(len(plain.points))} times", f"the {model.gpu}'s time as it is", *_of(plain))
+            )
+    columns = ("half within", f"over {ratio(FAR)} off", "worst")
+    return markdown(("times of", "predicted from", *(Column(name, str) for name in columns)), rows)
+
+
+def _of(test: Test) -> tuple[str, str, str]:
+    """The median error, how many are off, and the worst."""
+    return ratio(test.median), count(_off(test)), ratio(test.worst.factor)
+
+
+def _off(test: Test) -> int:
+    return sum(point.factor > FAR for point in test.points)
+
+
+@kept
 def told(model: Model, test: Test) -> str:
-    """A test's errors, the kernel with the largest median error, and why another GPU's times are off; Markdown."""
+    """What a test's errors say: beside the other GPU's times as they are, and why predictions are off; Markdown."""
     kernel, (times, median, _) = next(iter(_errors(test).items()))
-    share = test.within(NEAR)
-    near = "" if share == 1 else f" {percent(share, int(share > 0.99))} are within {NEAR} ×."
-    sizes = "The same GPU" if test.left_out else "Another GPU, the same sizes"
-    others = (
-        " Here the model stands alone, so the errors are larger. Times of other tiles of the same size were kept; "
-        "without them they would be larger still."
-    ) * test.left_out  # fmt: skip
-    return unbroken(
-        f"**{sizes}.** {test.told}.{near}{others} The kernel with the largest median error, {ratio(median)} "
-        f"over {count(times)} times, is **{KERNELS[kernel].title}**."
-        f"{'' if test.left_out else _too_long(model, test) + _unchanged(model, test)}"
+    largest = (
+        f"The kernel with the largest median error, {ratio(median)} over {count(times)} recorded runs, is "
+        f"**{KERNELS[kernel].title}**."
+    )
+    if test.left_out:
+        said = [
+            f"**{test.gpu}, from its other times**: here the model stands alone, without a recorded time to scale. "
+            f"Times of other tiles of the same size were kept; without them the errors would be larger. {largest}"
+        ]
+    else:
+        said = [_verdict(model, test), _too_long(model, test), largest]
+    return unbroken("\n\n".join(filter(None, said)))
+
+
+def _verdict(model: Model, test: Test) -> str:
+    """What the model is good for, beside the other GPU's times as they are; Markdown, "" where none are known."""
+    plain = _unchanged(model, test)
+    if plain is None:
+        return ""
+    closer = "closer" if test.median < plain.median else "no closer"
+    said = f"In the median the model is {closer} than the {model.gpu}'s time as it is"
+    if _off(test) >= _off(plain):
+        return f"**{said}.**"
+    return (
+        f"**{said}; it helps where the two GPUs differ**: {count(_off(test))} times are more than {ratio(FAR)} off, "
+        f"not {count(_off(plain))}."
     )
 
 
 def _too_long(model: Model, test: Test) -> str:
     """Markdown: how many predictions for another GPU are off, how many of them are too long, and why."""
-    off = [point for point in test.points if point.factor > FAR]
     own = {point.experiment: point.measured for point in model.points}
-    long = [point for point in off if point.seconds > point.measured and point.experiment in own]
+    long = [p for p in test.points if p.factor > FAR and p.seconds > p.measured and p.experiment in own]
     if not long:
         return ""
 
@@ -73,42 +109,20 @@ def _too_long(model: Model, test: Test) -> str:
         return float(np.median([seconds(point) / own[point.experiment] for point in long]))
 
     takes = of_own(lambda point: point.measured)
-
     bandwidths = ratio(GPUS[model.gpu].hbm_bytes_per_second / GPUS[test.gpu].hbm_bytes_per_second)
     return (
-        f"\n\n**{count(len(off))} of {count(len(test.points))} are more than {ratio(FAR)} off**, {count(len(long))} "
-        f"of them too long. The {model.gpu} has {bandwidths} the bandwidth (datasheet). For these "
-        f"{count(len(long))} the model expects the {test.gpu} to take {ratio(of_own(lambda point: point.seconds))} as "
-        f"long as the {model.gpu}. It took {ratio(takes)} as long (medians), so "
+        f"{count(len(long))} of these {count(_off(test))} are too long. The {model.gpu} has {bandwidths} the bandwidth "
+        f"(datasheet), and for these {count(len(long))} the model expects the {test.gpu} to take "
+        f"{ratio(of_own(lambda point: point.seconds))} as long. It took {ratio(takes)} as long (medians), so "
         f"{'something else limits most of these' if takes < 1 + SAME else 'bandwidth limits these less'}."
     )
 
 
-def _unchanged(model: Model, test: Test) -> str:
-    """How far off the recorded times of the model's own GPU are, without any model, in sentences."""
+def _unchanged(model: Model, test: Test) -> Test | None:
+    """Another GPU's times, predicted to be those of the model's own GPU; None for a test on the same GPU."""
     own = model.recorded
     both = [replace(one, seconds=own[key]) for one in test.points if (key := one.experiment.key) in own]
-    if not both:
-        return ""
-    plain = Test(test.gpu, both)
-    far = sum(point.factor > FAR for point in both)
-    modelled = [point for point in test.points if point.experiment.key in own]
-    near = sum(point.factor > FAR for point in modelled)
-    peaks = {GPUS[name].tensor_flops_per_second for name in (model.gpu, test.gpu)}
-    alike = " Both GPUs compute at the same rate (datasheet)." * (len(peaks) == 1)
-    return (
-        f"\n\n**Without a model**: if the {model.gpu}'s own time is the prediction, half are within "
-        f"{ratio(plain.median)}, {count(far)} are more than {ratio(FAR)} off (with the model {count(near)}), and "
-        f"the worst is {ratio(plain.worst.factor)} off.{alike}{_verdict(plain, Test(test.gpu, modelled))}"
-    )
-
-
-def _verdict(plain: Test, modelled: Test) -> str:
-    """What the model is good for, beside the other GPU's own times, in a sentence; "" if it is in no way better."""
-    fewer = sum(one.factor > FAR for one in modelled.points) < sum(one.factor > FAR for one in plain.points)
-    if modelled.median < plain.median:
-        return " The model is closer in the median."
-    return " So the model is no closer in the median; it helps where the two GPUs differ." * fewer
+    return Test(test.gpu, both) if both and not test.left_out else None
 
 
 @kept
@@ -120,7 +134,9 @@ def worked(model: Model) -> str:
     apart = [one for one in test.points if abs(one.seconds / own.get(one.experiment.key, one.seconds) - 1) > CLEAR]
     if test.left_out or not apart:
         return ""
-    one = sorted(apart, key=lambda point: point.factor)[len(apart) // 2]
+    middle = len(apart) // 2
+    ranked = enumerate(sorted(apart, key=lambda point: point.factor))
+    one = min(ranked, key=lambda at: (not _closes(model, test, at[1]), abs(at[0] - middle)))[1]
     took = duration(own[one.experiment.key])
     here, there = (duration(model.modelled(one.experiment, GPUS[name])) for name in (model.gpu, test.gpu))
     return (
@@ -128,6 +144,16 @@ def worked(model: Model) -> str:
         f"{model.gpu} and {there} for the {test.gpu}. The {model.gpu} took {took}. So {took} × {there} ÷ {here} = "
         f"**{duration(one.seconds)}** is predicted for the {test.gpu}. It took {duration(one.measured)}."
     )
+
+
+def _closes(model: Model, test: Test, one: Predicted) -> bool:
+    """Whether a prediction's three digits are what a reader gets from those of the numbers that it is made of."""
+    own, here, there = (
+        float(f"{seconds:.3g}")
+        for seconds in (model.recorded[one.experiment.key], *(model.modelled(one.experiment, GPUS[name])
+                                                              for name in (model.gpu, test.gpu)))
+    )  # fmt: skip
+    return f"{own * there / here:.3g}" == f"{one.seconds:.3g}"
 
 
 def untested(model: Model) -> str:

@@ -149,7 +149,7 @@ def made(one: Entry) -> str:
     return (
         f"**{count(timed)}** experiments timed on {plain(one.record.gpu)}, {plain(when)}"
         + f", {count(failed)} failed" * (failed > 0)
-        + f" · bytes of **{count(counted)}** counted, in runs of their own, since counting slows a run · "
+        + f" · for **{count(counted)}** bytes were counted too, in separate runs: counting is slow · "
         + (f"**{count(stale)}** out of date{OLDER}" if stale else "no kernel's code has changed since ✓")
     )
 
@@ -180,12 +180,12 @@ def missed(record: Record) -> list[Point]:
 @kept
 def missed_table(shown: Sequence[Entry]) -> str:
     """The measurements that failed, and why, as Markdown; empty if none did."""
-    rows = [
-        (plain(one.label), point.experiment.entry.title, sizes(point.experiment), plain(_CODE.sub("", point.why)))
-        for one in shown
-        for point in missed(one.record)
-    ]
-    return markdown(("record", "kernel", "sizes", "why"), rows)
+    runs: dict[tuple[str, str], list[str]] = {}
+    for one in shown:
+        for point in missed(one.record):
+            alike = runs.setdefault((plain(one.label), plain(_CODE.sub("", point.why))), [])
+            alike.append(f"{point.experiment.entry.title} at {sizes(point.experiment)}")
+    return markdown(("record", "why", "runs"), [(*key, "; ".join(own)) for key, own in runs.items()])
 
 
 def copy_words(copy: CopyCheck) -> str:

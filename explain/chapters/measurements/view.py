@@ -180,9 +180,8 @@ def _points(shown: Sequence[Entry]) -> tuple[Plan, str, DeltaGenerator, DeltaGen
     below = picture if fits else st.container()
     with below, st.container(key="numbers of points"):
         st.markdown(points.points_table(plans[name], shown, quantity, every, kernel), unsafe_allow_html=True)
-    if meanings := [words for column, words in points.MEANINGS.items() if column in (*columns, quantity)]:
-        with words if fits else below:
-            st.caption(("\n\n" if fits else "<br>").join(meanings), unsafe_allow_html=True)
+        if meanings := [words for column, words in points.MEANINGS.items() if column in (*columns, quantity)]:
+            st.caption("<br>".join(meanings), unsafe_allow_html=True)
     return plans[name], kernel, words, below
 
 
@@ -206,10 +205,12 @@ def _drawn(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str
     """The picture beside the table's sentence: of one record and one kernel, or of two records."""
     if quantity is not None and len(shown) == 2:
         wide, narrow = (beside.dots(plan, shown, quantity, kernel, narrow=narrow) for narrow in (False, True))
-    elif quantity is None and kernel:
+    elif quantity is not None:
+        return
+    elif kernel:
         wide, narrow = (asked.bars(plan, shown[0], kernel, narrow=narrow) for narrow in (False, True))
     else:
-        return
+        wide, narrow = (beside.once(plan, shown, narrow=narrow) for narrow in (False, True))
     if wide:
         drawing(wide, narrow)
 
@@ -286,10 +287,10 @@ def predicted() -> None:
     words, picture = layout.sides("Predicted times, and how wrong they are")
     with words:
         layout.prose(
-            f"For a GPU without a record, the pages predict times from those of the {model.gpu}. A model of a "
-            "kernel's time has a constant plus the longer of two times: that of its bytes at a share of the GPU's "
-            f"bandwidth, and that of its FLOPs at a share of its peak. A size that the {model.gpu} has a time of: "
-            f"that time × the model's ratio of the two GPUs. Any other size: the model's own time.\n\n{tests}\n\n"
+            f"For a GPU without a record, the pages predict times from those of the {model.gpu}. **A size that was "
+            f"timed on the {model.gpu}: its time × a model's ratio of the two GPUs. Any other size: the model's own "
+            "time.** The model of a kernel is a constant plus the longer of two times: that of its bytes at a share of "
+            f"the GPU's bandwidth, and that of its FLOPs at a share of its peak.\n\n{tests}\n\n"
             f"{predictions.untested(model)}"
         )
         with st.expander("How a time is predicted"):
@@ -309,6 +310,7 @@ def predicted() -> None:
                 f"{predictions.unpredicted(model, record)}"
             )
     with picture:
+        st.markdown(predictions.errors_table(model))
         for test in model.tests:
             chart(predictions.predicted_chart(test), f"predicted and measured times, {test.gpu}")
     with st.expander("Each kernel's error, and what was fitted"), st.container(key="numbers of predictions"):

@@ -176,10 +176,15 @@ def test_what_no_model_would_say_is_told_beside_the_model():
     far = sum(one > predictions.FAR for one in ratios)
     told, left_out = (predictions.told(model, test).replace("\u00a0", " ") for test in model.tests)
     modelled = sum(one.factor > predictions.FAR for one in elsewhere.points)
-    off = f"{far} are more than 1.25 × off (with the model {modelled})"
-    assert f"half are within {ratio(median(ratios))}, {off}" in told
+    assert f"{modelled} times are more than 1.25 × off, not {far}." in told
+    assert ("no closer than the H200's time as it is" in told) == (elsewhere.median >= median(ratios))
     assert far > modelled  # the model is worth having
-    assert "Without a model" not in left_out
+    assert "as it is" not in left_out
+    rows = [row.split(" | ")[2:] for row in predictions.errors_table(model).splitlines()[2:]]
+    by_model, plain, alone = ([cell.strip(" |") for cell in row] for row in rows)
+    assert by_model == [ratio(elsewhere.median), str(modelled), ratio(elsewhere.worst.factor)]
+    assert plain == [ratio(median(ratios)), str(far), ratio(ratios[-1])]
+    assert alone[0] == ratio(model.tests[1].median)
 
 
 def test_tensor_cores_are_told_of_kernels_with_a_matmul_only():
@@ -539,7 +544,19 @@ def test_a_table_of_one_kernel_says_how_often_its_tensors_are_read():
             assert ("loads add up to" in said) == KERNELS[kernel].steppable
             if "the caches serve the rest" in said:
                 assert all(read < size.traffic.read_bytes for read, size in counted)
-    assert points.seen(PLANS["levels"], one, None) == ""
+    shares = {
+        run: point.counters.cold.dram_read_bytes / points.tensors_once(run)
+        for run in PLANS["levels"].experiments
+        if (point := SHIPPED.point(run)) and point.counters and point.counters.cold.dram_read_bytes
+    }
+    most = max(shares, key=lambda run: shares[run])
+    said = points.seen(PLANS["levels"], one, None)
+    assert f"In {sum(share < 1.1 for share in shares.values())} of {len(shares)} rows" in said
+    assert f"Most: {most.entry.title} at " in said
+    assert said.endswith(f", {ratio(shares[most])}.")
+    drawn = beside.once(PLANS["levels"], one)
+    assert drawn.count("<circle") == len(shares)
+    assert "each tensor once" in drawn
 
 
 def test_a_longest_bar_fills_its_axis_and_its_words_have_room_beside_it():
@@ -607,7 +624,7 @@ def test_a_dot_per_row_shows_two_gpus_ratio():
 
 
 def test_ticks_are_round_and_inside_their_axis():
-    for low, high in ((0.94, 1.41), (1.0, 1.0), (0.5, 30.0), (0.999, 1.0004), (1e-3, 0.9)):
+    for low, high in ((0.94, 1.41), (1.0, 1.0), (0.5, 30.0), (0.999, 1.0004), (1e-3, 0.9), (0.3, 77.8), (1.0, 8.1)):
         ticks = beside._ticks(low, high)
         assert 1 + (low < high) <= len(ticks) <= 6
         assert low - 1e-9 <= ticks[0] <= ticks[-1] <= high + 1e-9
@@ -634,8 +651,8 @@ def test_experiments_of_one_of_two_records_are_counted():
 def test_bandwidth_limits_are_told_only_where_bandwidths_differ():
     h200, h100 = registry.entries()[0][:2]
     told = points.seen(PLANS["levels"], [h200, h100], points.TIME, "flash_attention")
-    assert "**In all rows, the times are nearer to equal" in told
-    assert "limits them" not in points.seen(PLANS["levels"], [h200, h100], points.TIME, "softmax_safe")
+    assert "**In all rows, the times' ratio is closer to 1" in told
+    assert "main limit" not in points.seen(PLANS["levels"], [h200, h100], points.TIME, "softmax_safe")
     assert points.bandwidths([h200, h200]) is None
 
 
@@ -647,6 +664,8 @@ def test_a_prediction_is_worked_through_beside_what_was_measured():
     found = next(one for one in test.points if f"**{duration(one.seconds)}** is predicted" in said)
     assert abs(found.seconds / model.recorded[found.experiment.key] - 1) > predictions.CLEAR
     assert f"It took {duration(found.measured)}" in said
+    took, there, here, result = (float(one) for one in re.findall(r"([\d.]+)\s[µm]s", said.partition("So ")[2])[:4])
+    assert f"{took * there / here:.3g}" == f"{result:.3g}"  # as a reader works it out
     alone = fitted(SHIPPED)
     assert alone
     assert predictions.worked(alone) == ""

@@ -104,14 +104,6 @@ def _picture(
         parts += [circle(x(one), y, 5, css("series-1"), title=f"{name}: {ratio(one)}") for one in found]
     for tick in _ticks(low, high):
         parts.append(line(x(tick), tall - 2, x(tick), tall + 4, opacity=0.5))
-        parts.append(
-            text(
-                max(x(tick), widest([ratio(tick)], 13) / 2),
-                tall + 20,
-                ratio(tick),
-                size=13,
-                faint=True,
-                anchor="middle",
-            )
-        )
+        place = max(x(tick), widest([ratio(tick)], 13) / 2)  # the first number stays in the picture
+        parts.append(text(place, tall + 20, ratio(tick), size=13, faint=True, anchor="middle"))
     return picture(left + long, tall + 26, what, parts, "60rem")

@@ -76,7 +76,7 @@ def told(model: Model, test: Test) -> str:
     if test.left_out:
         said = [
             f"**{test.gpu}, from its other times**: here the model stands alone, without a recorded time to scale. "
-            f"Times of other tiles of the same size were kept; without them the errors would be larger. {largest}"
+            f"Times of other tiles of the same size were kept, which helps it. {largest}"
         ]
     else:
         said = [_verdict(model, test), _too_long(model, test), largest]

@@ -30,7 +30,7 @@ SAMPLE = Experiment.of("softmax_online", {"rows": 4096, "cols": 8192, "block_n":
 
 
 OPENING = "flash_attention"
-"""The kernel that the table of one record opens on, where the set has it."""
+"""The kernel that the table opens on; where the set lacks it, on the set's first one."""
 ALL = "all"
 BESIDE = 6
 """Columns of numbers that a table has at most beside its words; one with more stands below them."""

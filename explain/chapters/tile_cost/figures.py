@@ -237,7 +237,8 @@ def _rate(run: Experiment, seconds: float, gpu: Gpu) -> str:
         return ""
     share = f", {percent(flops / seconds / gpu.tensor_flops_per_second)} of the {gpu.name}'s peak (datasheet)"
     share *= run.values["dtype"] in ("fp16", "bf16")
-    return f", {si(flops / seconds, 'FLOP/s')}{share}. [Speed](./speed) has faster kernels"
+    faster = ". [Speed](./speed) has faster kernels" * (run.entry.family == "attention")
+    return f", {si(flops / seconds, 'FLOP/s')}{share}{faster}"
 
 
 @kept

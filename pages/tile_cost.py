@@ -6,7 +6,9 @@ from explain.chapters.tile_cost import view
 from explain.ui import layout
 from explain.ui.gpu import gpu_choice
 
-with layout.chapter(__file__, goal="see how much of an SM a tile takes, and how many programs fit."):
+with layout.chapter(
+    __file__, goal="see what a tile takes of an SM, how many programs then fit, and whether a larger tile is faster."
+):
     gpu = gpu_choice()
     experiment = view.tile_choice()
     known = view.costs(experiment, gpu)

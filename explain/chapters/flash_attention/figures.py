@@ -181,7 +181,7 @@ def registers_told(launch: LaunchCost, gpu: Gpu, spills: Spills | None = None) -
     )
     return (
         f"{said}\n\n{why} The other values spill to local memory, in {gpu.hbm} behind the caches: {launch.spills} per "
-        f"thread, each instruction counted once. {_spills_told(spills)} They come on top of the tensors' bytes."
+        f"thread, each instruction counted once. {_spills_told(spills)} These bytes come on top of the tensors'."
     )
 
 

@@ -231,8 +231,8 @@ def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     about = sum(times < 1 + SAME for times, _ in found)
     most, row = max(found, key=lambda one: one[0])
     return (
-        f"**In {count(about)} of {count(len(found))} rows HBM delivers each tensor at most {ratio(1 + SAME)}.** Most: "
-        f"{row.entry.title} at {own[row]}, {ratio(most)}."
+        f"**In {count(about)} of {count(len(found))} rows HBM delivers at most {ratio(1 + SAME)} the size of the "
+        f"tensors that a kernel reads.** Most: {row.entry.title} at {own[row]}, {ratio(most)}."
     )
 
 

@@ -46,13 +46,11 @@ def errors_table(model: Model) -> str:
     """The errors of each of the model's tests, and of another GPU's times taken as they are, as Markdown."""
     rows = []
     for test in model.tests:
-        how = "its other times, by the model" if test.left_out else f"the {model.gpu}'s time × the model's ratio"
+        how = "its other times" if test.left_out else f"the {model.gpu}'s time × ratio"
         rows.append((f"{test.gpu}, {count(len(test.points))} times", how, *_of(test)))
         if plain := _unchanged(model, test):
-            rows.append(
-                (f"{plain.gpu}, {count(len(plain.points))} times", f"the {model.gpu}'s time as it is", *_of(plain))
-            )
-    columns = ("half within", f"over {ratio(FAR)} off", "worst")
+            rows.append((f"{plain.gpu}, {count(len(plain.points))} times", f"the {model.gpu}'s time", *_of(plain)))
+    columns = ("median error", f"over {ratio(FAR)} off", "worst error")
     return markdown(("times of", "predicted from", *(Column(name, str) for name in columns)), rows)
 
 
@@ -93,8 +91,8 @@ def _verdict(model: Model, test: Test) -> str:
     if _off(test) >= _off(plain):
         return f"**{said}.**"
     return (
-        f"**{said}; it helps where the two GPUs differ**: {count(_off(test))} times are more than {ratio(FAR)} off, "
-        f"not {count(_off(plain))}."
+        f"**{said}; it helps where the two GPUs differ**: {count(_off(test))} of {count(len(test.points))} predictions "
+        f"are more than {ratio(FAR)} off; of the times as they are, {count(_off(plain))}."
     )
 
 
@@ -113,7 +111,7 @@ def _too_long(model: Model, test: Test) -> str:
     return (
         f"{count(len(long))} of these {count(_off(test))} are too long. The {model.gpu} has {bandwidths} the bandwidth "
         f"(datasheet), and for these {count(len(long))} the model expects the {test.gpu} to take "
-        f"{ratio(of_own(lambda point: point.seconds))} as long. It took {ratio(takes)} as long (medians), so "
+        f"{ratio(of_own(lambda point: point.seconds))} as long. Measured, it took {ratio(takes)} as long (medians), so "
         f"{'something else limits most of these' if takes < 1 + SAME else 'bandwidth limits these less'}."
     )
 

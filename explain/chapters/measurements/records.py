@@ -149,7 +149,7 @@ def made(one: Entry) -> str:
     return (
         f"**{count(timed)}** experiments timed on {plain(one.record.gpu)}, {plain(when)}"
         + f", {count(failed)} failed" * (failed > 0)
-        + f" · for **{count(counted)}** bytes were counted too, in separate runs: counting is slow · "
+        + f" · in **{count(counted)}** of them the bytes were counted too, in a separate, slower run · "
         + (f"**{count(stale)}** out of date{OLDER}" if stale else "no kernel's code has changed since ✓")
     )
 

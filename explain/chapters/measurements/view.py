@@ -287,10 +287,10 @@ def predicted() -> None:
     words, picture = layout.sides("Predicted times, and how wrong they are")
     with words:
         layout.prose(
-            f"For a GPU without a record, the pages predict times from those of the {model.gpu}. **A size that was "
-            f"timed on the {model.gpu}: its time × a model's ratio of the two GPUs. Any other size: the model's own "
-            "time.** The model of a kernel is a constant plus the longer of two times: that of its bytes at a share of "
-            f"the GPU's bandwidth, and that of its FLOPs at a share of its peak.\n\n{tests}\n\n"
+            f"For a GPU without a record, the pages predict times from those of the {model.gpu}. **If the {model.gpu} "
+            "was timed at a size, that time is multiplied by a model's ratio of the two GPUs. Else the model's own "
+            "time is taken.** The model of a kernel is a constant plus the longer of two times: that of its bytes at a "
+            f"share of the GPU's bandwidth, and that of its FLOPs at a share of its peak.\n\n{tests}\n\n"
             f"{predictions.untested(model)}"
         )
         with st.expander("How a time is predicted"):
@@ -310,7 +310,8 @@ def predicted() -> None:
                 f"{predictions.unpredicted(model, record)}"
             )
     with picture:
-        st.markdown(predictions.errors_table(model))
+        with st.container(key="numbers of errors"):
+            st.markdown(predictions.errors_table(model))
         for test in model.tests:
             chart(predictions.predicted_chart(test), f"predicted and measured times, {test.gpu}")
     with st.expander("Each kernel's error, and what was fitted"), st.container(key="numbers of predictions"):

@@ -267,19 +267,21 @@ def larger_told(tiles: Sequence[Timed], chosen: Experiment, launches: int = 1) -
             f"have {large.launch.num_warps} warps a program; other numbers of warps were not timed."
         ) * (large.launch.num_warps == fastest.launch.num_warps)
     told = moved(large.loads)
-    asks = f"the {launches} launches of a call ask" if launches > 1 else "all programs together ask"
+    load = f"the {launches} launches of a call load" if launches > 1 else "all programs together load"
     asked = f"the same {told}" if large.loads == small.loads else f"{told}, not {moved(small.loads)}"
-    of = "As compiled here, " + "of this launch " * (launches > 1)
+    of = "of this launch " * (launches > 1)
     fit = f"{of}{large.programs} {'program fits' if large.programs == 1 else 'programs fit'} on an SM"
     beside = ", as before" if large.programs == small.programs else f", not {small.programs}"
     more = large.launch.spill_store_bytes > small.launch.spill_store_bytes
-    spill = f" Its registers spill: {large.launch.spills} per thread." if more else ""
+    spill = [f"its registers spill: {large.launch.spills} per thread"] * more
     before, after = duration(small.seconds), duration(large.seconds)
     takes = f"**{after}** with either" if after == before else f"**{after}**, not {before}"
     best = f"**The fastest tile timed is {fastest.sides}**: {duration(fastest.seconds)}{fastest.rate}.\n\n"
+    changes = [f"{load} {asked} (formula)", f"{fit}{beside} (as compiled here)", *spill, f"one call takes {takes}"]
     return (
-        f"{best}{untimed}**With a tile of {large.sides} instead of {small.sides}**, {asks} for {asked} (formula). "
-        f"{fit}{beside}.{spill} One call takes {takes}. {_worth(small, large, launches)}{larger}"
+        f"{best}{untimed}**With a tile of {large.sides} instead of {small.sides}**:\n\n"
+        + "".join(f"- {change}\n" for change in changes)
+        + f"\n{_worth(small, large, launches)}{larger}"
     )
 
 
@@ -287,7 +289,7 @@ def _worth(small: Timed, large: Timed, launches: int) -> str:
     """Whether the larger tile is faster, and what is known of the cause."""
     if abs(large.seconds / small.seconds - 1) < ALIKE:
         spilled = large.launch.spill_store_bytes > small.launch.spill_store_bytes
-        return f"The times are within {percent(ALIKE)}{': here the spills show no cost' * spilled}."
+        return f"The times are within {percent(ALIKE)}{'; what the spills cost was not measured apart' * spilled}."
     if large.seconds < small.seconds:
         told = ["Here the larger tile is worth its cost."]
         if small.read and large.read and large.read < (1 - FEW) * small.read:
@@ -297,8 +299,8 @@ def _worth(small: Timed, large: Timed, launches: int) -> str:
         larger = launches == 1 and 0 < (small.at_once or 0) < (large.at_once or 0)
         if larger:
             told.append(
-                "Two possible reasons, not measured apart: fewer loads; and one matmul instruction works for four "
-                f"warps, with {small.sides} for one."
+                f"Two possible reasons, not measured apart: fewer loads; and with {large.sides} one matmul instruction "
+                f"works for four warps together, with {small.sides} for one warp."
             )
         return " ".join(told)
     if launches > 1:
@@ -375,7 +377,7 @@ def kinds(listing: Listing, *, narrow: bool = False) -> str:
     every, each = sum(number_of.values()), math.ceil(max(number_of.values()) / MOST)
     left, in_row = (0.0, NARROW) if narrow else (KIND, A_ROW)
     inside = f", {count(sum(repeated.values()))} of them in {_loops_told(listing)}" if repeated else ""
-    titles = [f"{count(every)} {name} instructions{inside}", *[f"One square: {each}"] * (each > 1)]
+    titles = [f"{count(every)} {name} instructions{inside}", *[f"One square: {each} instructions"] * (each > 1)]
     titles = titles if narrow else [". ".join(titles)]
     parts = [text(0, 18 + 20 * number, title, bold=True) for number, title in enumerate(titles)]
     y = ROW + 6 + 20 * (len(titles) - 1)

@@ -347,7 +347,9 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, costs: Mapping[Experiment, Co
         layout.prose(grows(known, gpu))
         if times:
             untimed = f"{NONE}: not timed. " * any(one.key not in times.runs for one in known)
-            untimed += "With another mask, dtype, d or GPU the sizes can be others: compare times within this table. "
+            untimed += (
+                "With another mask, dtype, d or GPU the timed sizes can differ, so compare within this table only. "
+            )
             st.caption(untimed + _compiled_as(costs, times))
             sourced(times.source)
 

@@ -90,7 +90,7 @@ def test_of_very_many_instructions_a_square_is_several():
     most = max(counts(many.sass).values())
     assert most > 2 * figures.MOST
     drawn = figures.kinds(many)
-    assert "One square: 3" in drawn
+    assert "One square: 3 instructions" in drawn
     assert max(squares(drawn).values()) <= figures.MOST
     assert f">{most:,}" in drawn or f" of {most:,}<" in drawn
 
@@ -530,6 +530,6 @@ def test_bytes_and_times_of_several_launches_are_those_of_the_whole_call():
     found = times.recorded_times(known, registry.Entry("a", SHIPPED, registry.RECORDED))
     assert found
     told = larger_told(known, chosen, found, 3)
-    assert "the 3 launches of a call ask for" in told
-    assert "As compiled here, of this launch " in told
+    assert "the 3 launches of a call load" in told
+    assert "\n- of this launch " in told
     assert "warps" not in told  # one launch's occupancy says nothing of the call's time

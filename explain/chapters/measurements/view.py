@@ -310,8 +310,7 @@ def predicted() -> None:
                 f"{predictions.unpredicted(model, record)}"
             )
     with picture:
-        with st.container(key="numbers of errors"):
-            st.markdown(predictions.errors_table(model))
+        st.markdown(predictions.errors_table(model))
         for test in model.tests:
             chart(predictions.predicted_chart(test), f"predicted and measured times, {test.gpu}")
     with st.expander("Each kernel's error, and what was fitted"), st.container(key="numbers of predictions"):

@@ -299,7 +299,7 @@ def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str)
 
 
 def _noise(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
-    """How far a row's times on one GPU differ from launch to launch, in a sentence; "" if that is not known."""
+    """How much the launches of one row differ in time on one GPU, in a sentence; "" if that is not known."""
     runs = _measured(plan, shown, kernel)
     points = [point for one in shown for run in runs if (point := one.record.point(run))]
     if not (spreads := list(filter(None, map(_spread, points)))):

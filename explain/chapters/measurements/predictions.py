@@ -55,7 +55,7 @@ def errors_table(model: Model) -> str:
 
 
 def _of(test: Test) -> tuple[str, str, str]:
-    """The median error, how many are off, and the worst."""
+    """The median error, the number of predictions that are off, and the worst error."""
     return ratio(test.median), count(_off(test)), ratio(test.worst.factor)
 
 
@@ -82,17 +82,17 @@ def told(model: Model, test: Test) -> str:
 
 
 def _verdict(model: Model, test: Test) -> str:
-    """What the model is good for, beside the other GPU's times as they are; Markdown, "" where none are known."""
+    """Whether the model predicts better than its own GPU's times, unchanged; Markdown, "" where none are known."""
     plain = _unchanged(model, test)
     if plain is None:
         return ""
     closer = "closer" if test.median < plain.median else "no closer"
-    said = f"In the median the model is {closer} than the {model.gpu}'s time as it is"
+    said = f"In the median the model is {closer} than the {model.gpu}'s own time"
     if _off(test) >= _off(plain):
         return f"**{said}.**"
     return (
         f"**{said}; it helps where the two GPUs differ**: {count(_off(test))} of {count(len(test.points))} predictions "
-        f"are more than {ratio(FAR)} off; of the times as they are, {count(_off(plain))}."
+        f"are more than {ratio(FAR)} off; of the {model.gpu}'s own times, {count(_off(plain))}."
     )
 
 

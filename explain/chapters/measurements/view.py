@@ -30,10 +30,10 @@ SAMPLE = Experiment.of("softmax_online", {"rows": 4096, "cols": 8192, "block_n":
 
 
 OPENING = "flash_attention"
-"""The kernel that the table opens on; where the set lacks it, on the set's first one."""
+"""The kernel that a set opens on; a set without it opens on its first kernel."""
 ALL = "all"
 BESIDE = 6
-"""Columns of numbers that a table has at most beside its words; one with more stands below them."""
+"""A table with more columns of numbers than this stands below its words, not beside them."""
 EXAMPLE = sizes(OPENING)[0]
 """The run that every source says something of."""
 MEASURED = """

@@ -65,7 +65,7 @@ def _why_threads(shown: Shown) -> Why:
 
 
 def _makes_scores(shown: Shown) -> bool:
-    """Whether the launch makes a tile of S whose scores are spread over its threads, each held by one."""
+    """Whether the launch makes a tile of S, and one thread alone holds each score."""
     entry, p = shown.experiment.entry, shown.experiment.values
     if entry.family != "attention" or p["block_m"] * p["block_n"] < SPREAD * shown.launch.num_warps:
         return False

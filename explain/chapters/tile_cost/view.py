@@ -347,9 +347,7 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, costs: Mapping[Experiment, Co
         layout.prose(grows(known, gpu))
         if times:
             untimed = f"{NONE}: not timed. " * any(one.key not in times.runs for one in known)
-            untimed += (
-                "With another mask, dtype, d or GPU the timed sizes can differ, so compare within this table only. "
-            )
+            untimed += "Other masks, dtypes, d and GPUs can be timed at other sizes: compare within this table only. "
             st.caption(untimed + _compiled_as(costs, times))
             sourced(times.source)
 

@@ -177,10 +177,10 @@ def test_what_no_model_would_say_is_told_beside_the_model():
     told, left_out = (predictions.told(model, test).replace("\u00a0", " ") for test in model.tests)
     modelled = sum(one.factor > predictions.FAR for one in elsewhere.points)
     assert f"{modelled} of {len(elsewhere.points)} predictions are more than 1.25 × off" in told
-    assert f"of the times as they are, {far}." in told
-    assert ("no closer than the H200's time as it is" in told) == (elsewhere.median >= median(ratios))
+    assert f"of the H200's own times, {far}." in told
+    assert ("no closer than the H200's own time" in told) == (elsewhere.median >= median(ratios))
     assert far > modelled  # the model is worth having
-    assert "as it is" not in left_out
+    assert "own time" not in left_out
     rows = [row.split(" | ")[2:] for row in predictions.errors_table(model).splitlines()[2:]]
     by_model, plain, alone = ([cell.strip(" |") for cell in row] for row in rows)
     assert by_model == [ratio(elsewhere.median), str(modelled), ratio(elsewhere.worst.factor)]

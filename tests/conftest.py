@@ -103,6 +103,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU: run pytest --gpu on one"))
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """PyTorch keeps the GPU memory that a test freed: six processes that each had a large test would fill an H200."""
+    if item.get_closest_marker("gpu") and item.config.getoption("--gpu"):
+        import torch
+
+        torch.cuda.empty_cache()
+
+
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Keep the result of a run on a GPU, where --result asks for it."""
     path = config.getoption("--result")

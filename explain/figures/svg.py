@@ -90,9 +90,10 @@ def path(d: str, stroke: str, *, thick: float = 1.5, opacity: float = 1.0) -> st
     )
 
 
-def circle(x: float, y: float, radius: float, fill: str, *, title: str = "") -> str:
-    """A dot; `title` is its hover text."""
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" fill="{fill}">{_title(title)}</circle>'
+def circle(x: float, y: float, radius: float, hue: str, *, title: str = "", hollow: bool = False) -> str:
+    """A dot, or a `hollow` ring; `title` is its hover text."""
+    drawn = f'fill="transparent" stroke="{hue}" stroke-width="1.5"' if hollow else f'fill="{hue}"'
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" {drawn}>{_title(title)}</circle>'
 
 
 def button(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from explain.chapters.measurements.points import BESIDE, KERNEL, OF_ONCE, SIZES, TIME, bandwidths, names, rows
+from explain.chapters.measurements.points import BESIDE, HOST, KERNEL, OF_ONCE, SIZES, TIME, bandwidths, names, rows
 from explain.figures.labels import widest
 from explain.figures.numbers import ratio
 from explain.figures.palette import css
@@ -24,18 +25,27 @@ LINES = 8
 """Sizes of one kernel that have a line of dots each, at most."""
 
 
+@dataclass(frozen=True)
+class _Dot:
+    """A row's ratio, and whether one of its times probably contains time on the host."""
+
+    factor: float
+    with_host: bool = False
+
+
 @kept
 def dots(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str, *, narrow: bool = False) -> str:
     """A dot for each row of the table, at the second GPU's number ÷ the first one's: a line of dots for each kernel, or
-    for each size of one, where they are few and short. Of times, a second mark stands at the ratio of the bandwidths.
-    An SVG; "" without numbers.
+    for each size of one, where they are few and short. Of times, a second mark stands at the ratio of the bandwidths,
+    and those that probably contain time on the host are rings. An SVG; "" without numbers.
 
     `narrow` is for a phone.
     """
-    lines: dict[str, list[float]] = {}
+    lines: dict[str, list[_Dot]] = {}
     for row in rows(plan, shown, quantity, kernel):
         if row.get(BESIDE):
-            lines.setdefault(str(row[SIZES if kernel else KERNEL]), []).append(float(row[BESIDE] or 0))
+            dot = _Dot(float(row[BESIDE] or 0), bool(row.get(HOST)))
+            lines.setdefault(str(row[SIZES if kernel else KERNEL]), []).append(dot)
     if not lines:
         return ""
     if kernel and (len(lines) > LINES or widest([*lines]) > NARROW):
@@ -54,10 +64,10 @@ def once(plan: Plan, shown: Sequence[Entry], *, narrow: bool = False) -> str:
 
     `narrow` is for a phone.
     """
-    lines: dict[str, list[float]] = {}
+    lines: dict[str, list[_Dot]] = {}
     for row in rows(plan, shown, None):
         if row.get(OF_ONCE):
-            lines.setdefault(str(row[KERNEL]), []).append(float(row[OF_ONCE] or 0) / 100)
+            lines.setdefault(str(row[KERNEL]), []).append(_Dot(float(row[OF_ONCE] or 0) / 100))
     return _picture(lines, {1.0: "each tensor once"}, "HBM ÷ each tensor once", narrow) if lines else ""
 
 
@@ -75,9 +85,10 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _picture(
-    lines: Mapping[str, Sequence[float]], marks: Mapping[float, str], what: str, narrow: bool
+    lines: Mapping[str, Sequence[_Dot]], marks: Mapping[float, str], what: str, narrow: bool
 ) -> str:  # fmt: skip
-    every = [*marks, *(one for found in lines.values() for one in found)]
+    drawn = [dot for found in lines.values() for dot in found]
+    every = [*marks, *(dot.factor for dot in drawn)]
     low, high = min(every), max(every)
     left = 0.0 if narrow else widest([*lines]) + 20
     long = NARROW if narrow else LONG
@@ -101,9 +112,16 @@ def _picture(
     for y, (name, found) in zip(middles, lines.items(), strict=True):
         parts.append(text(0, y - (16 if narrow else -4), name))
         parts.append(line(left, y, left + long, y, opacity=0.12))
-        parts += [circle(x(one), y, 5, css("series-1"), title=f"{name}: {ratio(one)}") for one in found]
+        parts += [
+            circle(x(dot.factor), y, 5, css("series-1"), title=f"{name}: {ratio(dot.factor)}", hollow=dot.with_host)
+            for dot in found
+        ]
     for tick in _ticks(low, high):
         parts.append(line(x(tick), tall - 2, x(tick), tall + 4, opacity=0.5))
         place = max(x(tick), widest([ratio(tick)], 13) / 2)  # the first number stays in the picture
         parts.append(text(place, tall + 20, ratio(tick), size=13, faint=True, anchor="middle"))
+    if any(dot.with_host for dot in drawn):
+        parts.append(circle(7, tall + 40, 5, css("series-1"), hollow=True))
+        parts.append(text(18, tall + 45, "probably with time on the host", size=13, faint=True))
+        tall += 26
     return picture(left + long, tall + 26, what, parts, "60rem")

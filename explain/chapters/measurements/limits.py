@@ -65,7 +65,12 @@ def bars(shown: Sequence[Entry]) -> list[go.Figure]:
     A colour is a kind of limit. The first GPU's bars are filled, the others' are open.
     """
     units = dict.fromkeys(roof.unit for one in shown for roof in one.record.roofs.values())
-    return [_bars(shown, unit) for unit in units]
+    figures = [_bars(shown, unit) for unit in units]
+    tallest = max((figure.layout.height for figure in figures), default=0)
+    for figure in figures:  # plots beside each other are of one height, and their bars of one thickness
+        figure.data[0].width *= figure.layout.height / tallest
+        figure.update_layout(height=tallest)
+    return figures
 
 
 @dataclass(frozen=True)

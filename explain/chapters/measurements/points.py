@@ -10,7 +10,7 @@ from statistics import median
 from explain.counters.model import total
 from explain.experiment import Experiment
 from explain.figures.labels import listed, wrapped
-from explain.figures.numbers import count, duration, fixed, moved, number, percent, ratio
+from explain.figures.numbers import count, duration, fixed, moved, number, ratio
 from explain.figures.plot import FONT
 from explain.figures.tables import Column, markdown, plain
 from explain.kept import kept
@@ -24,7 +24,7 @@ TIME = "time, µs"
 LOADS, ONCE, READ = "formula: every load, MB", "formula: each tensor once, MB", "HBM read, L2 cold, MB"
 OF_ONCE, REQUESTED, HELD = "HBM ÷ each tensor once, %", "requested at L1, MB", "memory held, MB"
 WARM, TO_SMS = "HBM read, L2 warm, MB", "L2 → SM read, MB"
-SPREAD, LAUNCHES = "spread of the time, %", "launches timed, count"
+SPREAD, LAUNCHES = "slow ÷ fast launches, ×", "launches timed, count"
 
 
 def _counted(name: str, warm: bool = False) -> Quantity:
@@ -52,11 +52,18 @@ def _tensor(point: Point) -> float | None:
 
 
 def _spread(point: Point) -> float | None:
-    """From the 20th to the 80th percentile of a row's times, in percent of the median; None for one launch."""
+    """The 80th percentile of a row's times ÷ the 20th; None for one launch."""
     timing = point.timing
-    if timing is None or timing.launches < 2:
-        return None
-    return 100 * (timing.p80_ms - timing.p20_ms) / timing.median_ms
+    return timing.p80_ms / timing.p20_ms if timing and timing.launches > 1 else None
+
+
+def with_host(point: Point | None) -> bool:
+    """Whether a recorded time probably contains time on the host: its launches differ much, and no CUDA graph replayed
+    them.
+    """
+    if point is None or point.timing is None or GRAPH in point.timing.method:
+        return False
+    return (_spread(point) or 1.0) > STEADY
 
 
 def tensors_once(experiment: Experiment) -> int:
@@ -92,7 +99,7 @@ QUANTITIES: Mapping[str, Quantity] = {
 """The quantities of a point: each name has the unit."""
 READS = (READ, WARM, TO_SMS, REQUESTED)
 """What the loads, by formula, are beside."""
-KERNEL, SIZES, OUTDATED, DATE, BESIDE = "kernel", "sizes", "out of date", "date", "ratio"
+KERNEL, SIZES, HOST, OUTDATED, DATE, BESIDE = "kernel", "sizes", "with host time", "out of date", "date", "ratio"
 FIRST = (TIME, LOADS, ONCE, READ, OF_ONCE)
 """The quantities that a table of one record begins with."""
 MEANINGS = {
@@ -112,8 +119,7 @@ MEANINGS = {
     "counted. The clock can be another one then, so it is not exactly FLOPs ÷ time ÷ peak.",
     HELD: "**Memory held**: the most that PyTorch's allocator held during a call, beyond the inputs: outputs and "
     "intermediate results.",
-    SPREAD: "**Spread of the time**: from the fastest fifth of a row's launches to the slowest fifth, as a share of "
-    "the median.",
+    SPREAD: "**Slow ÷ fast launches**: the 80th percentile of a row's times ÷ the 20th.",
 }
 """What a column has, where its name does not say it."""
 FEW = 0.05
@@ -124,6 +130,7 @@ ALIGNED = 16
 """Triton compiles a kernel anew for a size that is no multiple of it."""
 GRAPH, STEADY = "CUDA graph", 1.25
 """How a short kernel is launched without the host; by which factor the times of one run differ where it is not."""
+SLOW_LAUNCHES = "{} row's slow launches take up to {} as long as its fast ones (80th ÷ 20th percentile)."
 SAME = 0.1
 """By which share two GPUs' bandwidths differ at most where a time that is the same says nothing."""
 HEADING = 95
@@ -179,6 +186,9 @@ def rows(
             value = QUANTITIES[quantity]
             row |= {gpu: value(point) if point else None for gpu, point in zip(gpus, points, strict=True)}
             row[BESIDE] = _beside(points, value) if len(shown) == 2 else None
+        if quantity in (None, TIME):
+            on = [gpu for gpu, point in zip(names(shown), points, strict=True) if with_host(point)]
+            row[HOST] = (f"probably, {' and '.join(on)}" if len(shown) > 1 else "probably") if on else None
         stale = [gpu for gpu, point in zip(names(shown), points, strict=True) if point and is_stale(point)]
         row[OUTDATED] = (f"on {' and '.join(stale)}" if len(shown) > 1 else "kernel changed") if stale else None
         table.append(row)
@@ -271,43 +281,48 @@ def _seen_once(points: Sequence[Point]) -> str:
 def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str) -> str:
     """How many times the first GPU's numbers those of the second are, in sentences of Markdown."""
     table, named_by = rows(plan, shown, quantity, kernel), (SIZES,) if kernel else (KERNEL, SIZES)
-    named = [(row.get(BESIDE), ", ".join(str(row[name]) for name in named_by)) for row in table]
+    steady = [row for row in table if not row.get(HOST)]
+    named = [(row.get(BESIDE), ", ".join(str(row[name]) for name in named_by)) for row in steady]
     found = sorted((factor, name) for factor, name in named if isinstance(factor, float))
     if len(shown) != 2:
         return ""
     first, second = names(shown)
     both = [[row.get(name) is None for name in _columns(shown, quantity)] for row in table]
     alone = sum(one != other for one, other in both)
+    left_out = sum(bool(row.get(HOST) and row.get(BESIDE)) for row in table)
     if not found:
         return f"No row was measured on both the {first} and the {second}." * (alone > 0)
-    middle = ratio(median(factor for factor, _ in found))
+    factors = [factor for factor, _ in found]
     what = quantity[0].upper() + quantity[1:].rpartition(",")[0]
-    if len(found) == 1 or ratio(found[0][0]) == ratio(found[-1][0]):
-        each = f" in each of {count(len(found))} rows" * (len(found) > 1)
-        span = f"**{what}: the {second}'s is {middle} the {first}'s**{each}."
+    times = f"{what}: the {second}'s is {{}} the {first}'s"
+    if quantity == TIME:
+        times = f"The {second} takes {{}} as long as the {first}"
+    span = f"**{times.format(_span(factors))}**"
+    if ratio(factors[0]) == ratio(factors[-1]):
+        span += f" in each of {count(len(found))} rows." if len(found) > 1 else "."
     else:
-        least, most = (f"{ratio(factor)} ({name})" for factor, name in (found[0], found[-1]))
-        span = (
-            f"**{what}: the {second}'s is {least} to {most} the {first}'s**, {middle} in the median of "
-            f"{count(len(found))} rows."
+        (_, least), *_, (_, most) = found
+        span += (
+            f", {ratio(median(factors))} in the median of {count(len(found))} rows.\n\n- Least: {least}\n- Most: {most}"
         )
-    missing = f" {count(alone)} more {'were' if alone > 1 else 'was'} measured on one of them only." * (alone > 0)
+    missing = f"{count(alone)} more {'were' if alone > 1 else 'was'} measured on one of them only." * (alone > 0)
     if quantity != TIME:
-        return span + missing
-    noise = _noise(plan, shown, kernel)
-    return span + missing + noise + _by_bandwidth(shown, [factor for factor, _ in found])
+        return "\n\n".join(filter(None, [span, missing]))
+    host = (
+        f"Not counted here: {count(left_out)} {'rows' if left_out > 1 else 'row'} whose times probably contain time on "
+        "the host."
+    ) * (left_out > 0)
+    also = " ".join(filter(None, [missing, host, _noise(plan, shown, kernel)]))
+    return "\n\n".join(filter(None, [span, also, _by_bandwidth(shown, factors)]))
 
 
 def _noise(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
     """How much the launches of one row differ in time on one GPU, in a sentence; "" if that is not known."""
     runs = _measured(plan, shown, kernel)
-    points = [point for one in shown for run in runs if (point := one.record.point(run))]
+    points = [point for one in shown for run in runs if (point := one.record.point(run)) and not with_host(point)]
     if not (spreads := list(filter(None, map(_spread, points)))):
         return ""
-    return (
-        f" On one GPU a row's own times spread by up to {percent(max(spreads) / 100)} (from the fastest fifth to the "
-        "slowest fifth of its launches)."
-    )
+    return SLOW_LAUNCHES.format("On one GPU, a", ratio(max(spreads)))
 
 
 def bandwidths(shown: Sequence[Entry]) -> float | None:
@@ -324,7 +339,7 @@ def _by_bandwidth(shown: Sequence[Entry], factors: Sequence[float]) -> str:
     near = sum(abs(factor - 1) < abs(factor - faster) for factor in factors)
     told = f"{count(near)} of {count(len(factors))} rows" if near < len(factors) else "all rows"
     return (
-        f"\n\nMeasured, HBM of the {first} copies {ratio(faster)} as fast as that of the {second}. **In {told}, the "
+        f"Measured, HBM of the {first} copies {ratio(faster)} as fast as that of the {second}. **In {told}, the "
         f"times' ratio is closer to 1 than to {ratio(faster)}**: there HBM's bandwidth is not the main limit."
     ) * (near > 0)
 
@@ -407,7 +422,8 @@ def columns_of(
     if asked for.
     """
     table = rows(plan, shown, quantity, kernel)
-    found = list(dict.fromkeys(name for row in table for name in row if name not in (KERNEL, SIZES, OUTDATED, DATE)))
+    words = (KERNEL, SIZES, HOST, OUTDATED, DATE)
+    found = list(dict.fromkeys(name for row in table for name in row if name not in words))
     if quantity is not None:
         return found
     return [*(name for name in FIRST if name in found), *(name for name in found if every and name not in FIRST)]
@@ -421,7 +437,7 @@ def points_table(plan: Plan, shown: Sequence[Entry], quantity: str | None, every
     table = rows(plan, shown, quantity, kernel)
     found = columns_of(plan, shown, quantity, every, kernel)
     titles = {BESIDE: " ÷ ".join(names(shown)[::-1])}
-    words = [name for name in (OUTDATED, DATE) if any(name in row for row in table)]
+    words = [name for name in (HOST, OUTDATED, DATE) if any(name in row for row in table)]
     columns: list[str | Column] = [
         SIZES if kernel else f"{KERNEL}, {SIZES}",
         *(Column("<br>".join(map(plain, wrapped(titles.get(name, name), HEADING, FONT, bold=True))),
@@ -447,7 +463,7 @@ def _marked(sizes: str, above: str) -> str:
 
 def _format(quantity: str | None, column: str) -> Callable[[float], str]:
     """A percentage has one decimal, a ratio three digits, every other quantity four."""
-    if column == BESIDE:
+    if column == BESIDE or SPREAD in (quantity, column):
         return ratio
     if LAUNCHES in (quantity, column):
         return lambda launches: count(int(launches))
@@ -477,17 +493,17 @@ def _slower(worst: Experiment, runs: Collection[Experiment], record: Record) -> 
 def on_host(plan: Plan, one: Entry, kernel: str = "") -> str:
     """Which recorded times probably contain time on the host, in sentences of Markdown; "" for none."""
     own = measured_sizes(plan, [one], kernel)
-    timed = {run: point.timing for run in own if (point := one.record.point(run)) and point.timing}
-    found = {run: timing.p80_ms / timing.p20_ms for run, timing in timed.items() if GRAPH not in timing.method}
-    if not (unsteady := {run: factor for run, factor in found.items() if factor > STEADY}):
+    unsteady = [point for run in own if (point := one.record.point(run)) and with_host(point)]
+    if not unsteady:
         return ""
     sizes: dict[str, list[str]] = {}
-    for run in unsteady:
-        sizes.setdefault(run.entry.title, []).append(own[run])
+    for point in unsteady:
+        sizes.setdefault(point.experiment.entry.title, []).append(own[point.experiment])
     rows = "; ".join(f"{title} at {listed(each)}" for title, each in sizes.items())
+    slow = SLOW_LAUNCHES.format("A", ratio(max(_spread(point) or 1.0 for point in unsteady)))
     return (
-        f"**These times probably contain time on the host**: {rows}. The launches were not replayed as a {GRAPH}, and "
-        f"the middle 60% of a row's times differ by up to {ratio(max(unsteady.values()))}."
+        f"**These times probably contain time on the host**: {rows}. Their launches were not replayed as a {GRAPH}. "
+        f"{slow}"
     )
 
 

@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from explain.chapters.measurements import asked, beside, exercises, limits, points, predictions, records
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
+from explain.figures.labels import listed
 from explain.gpus import card
 from explain.prediction import fitted
 from explain.records import file, registry
@@ -49,8 +50,9 @@ MEASURED = """
 
 
 FITTED = (
-    "Constant: the part that does not grow with bytes and FLOPs; – where the times show none. It is not the cost of a "
-    "launch. A range holds the values that explain the times equally well. No share can be above 100%."
+    "**Constant**: the part of a time that does not grow with bytes and FLOPs; – where the times show none. It also "
+    "holds what the model leaves out, so it is not the cost of a launch. A range holds the values that explain the "
+    "times equally well: a wide one says that these times do not depend on that share."
 )
 MARKED = "**The vertical mark** is the datasheet's rate, where it states one. The percentage is the share reached."
 FILLED = "\n\n**Filled bars**: {}. **Open bars**: {}."
@@ -129,16 +131,14 @@ def numbers(shown: Sequence[Entry]) -> None:
             st.button("Show what is out of date", type="tertiary", icon=":material/history:", on_click=_show_outdated)
     plan, kernel, told, folded = _points(shown)
     spilled = [points.spilled(plan, one, kernel) for one in shown]
-    said: set[str] = set()
+    notes: dict[str, list[str]] = {}  # what holds of several GPUs is said once
+    for one, gpu, spills in zip(shown, points.names(shown), spilled, strict=True):
+        for note in filter(None, [spills.told if spills else "", points.on_host(plan, one, kernel)]):
+            notes.setdefault(note, []).append(gpu)
     with told:
-        for one, gpu, spills in zip(shown, points.names(shown), spilled, strict=True):
-            notes = [spills.told if spills else "", points.on_host(plan, one, kernel)]
-            note = "\n\n".join(filter(None, notes))
-            if note and note not in said:
-                layout.prose(f"{gpu}: {note}" if len(shown) > 1 else note)
-            elif note:
-                layout.prose(f"{gpu}: the same.")
-            said.add(note)
+        for note, gpus in notes.items():
+            layout.prose(f"{listed(gpus)}: {note}" if len(shown) > 1 else note)
+        for one in shown:
             sourced(one.source)
     with folded:
         with st.expander("How they were measured"):
@@ -283,36 +283,38 @@ def predicted() -> None:
     """The model that predicts times for GPUs without a record, and its errors on each shipped record."""
     if (record := registry.recorded()) is None or (model := fitted(*registry.shipped())) is None:
         return
-    tests = "\n\n".join(predictions.told(model, test) for test in model.tests)
-    words, picture = layout.sides("Predicted times, and how wrong they are")
-    with words:
-        layout.prose(
-            f"For a GPU without a record, the pages predict times from those of the {model.gpu}. **If the {model.gpu} "
-            "was timed at a size, that time is multiplied by a model's ratio of the two GPUs. Else the model's own "
-            "time is taken.** The model of a kernel is a constant plus the longer of two times: that of its bytes at a "
-            f"share of the GPU's bandwidth, and that of its FLOPs at a share of its peak.\n\n{tests}\n\n"
-            f"{predictions.untested(model)}"
-        )
-        with st.expander("How a time is predicted"):
-            layout.prose(
-                "**time = constant + max(memory, compute) ÷ busy**\n\n"
-                "- memory = bytes ÷ (bandwidth × b). The bytes are each tensor once\n"
-                "- compute = FLOPs ÷ (peak × p). The FLOPs are the formula's\n"
-                "- bandwidth and peak: the GPU's specification. The peak is that of the tensor cores where Triton uses "
-                "them\n"
-                "- busy: the share of the SMs that have a program\n"
-                "- b and p: the shares of bandwidth and peak that are reached. They and the constant are fitted to "
-                f"each kernel's times on the {model.gpu}. Of each size only the fastest tile's time is used. Where "
-                "the times cannot tell bandwidth from peak, every pair of b and p that fits is kept, and the "
-                "prediction is the geometric mean of theirs\n\n"
-                f"A time that was recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So a "
-                f"kernel that is slower than its model stays slower. {predictions.worked(model)}\n\n"
-                f"{predictions.unpredicted(model, record)}"
-            )
-    with picture:
+    with layout.part(
+        "Predicted times, and how wrong they are",
+        f"For a GPU without a record, the pages predict times from those of the {model.gpu}:\n\n"
+        f"- **A size that was timed on the {model.gpu}**: its time there × a model's ratio of the two GPUs\n"
+        "- **Another size**: the model's own time\n\n"
+        "The model of a kernel is a constant plus the longer of two times: that of its bytes at a share of the GPU's "
+        "bandwidth, and that of its FLOPs at a share of its peak.",
+    ):
         st.markdown(predictions.errors_table(model))
-        for test in model.tests:
+        layout.prose(f"{predictions.verdict(model)} {predictions.untested(model)}")
+    with st.container(key="errors"):
+        columns = st.columns(len(model.tests), gap="large")
+    for test, column in zip(model.tests, columns, strict=True):
+        with column:
             chart(predictions.predicted_chart(test), f"predicted and measured times, {test.gpu}")
+            layout.prose(predictions.told(model, test))
+    with st.expander("How a time is predicted"):
+        layout.prose(
+            "**time = constant + max(memory, compute) ÷ busy**\n\n"
+            "- memory = bytes ÷ (bandwidth × b). The bytes are each tensor once\n"
+            "- compute = FLOPs ÷ (peak × p). The FLOPs are the formula's\n"
+            "- bandwidth and peak: the GPU's specification. The peak is that of the tensor cores where Triton uses "
+            "them\n"
+            "- busy: the share of the SMs that have a program\n"
+            "- b and p: the shares of bandwidth and peak that are reached. They and the constant are fitted to "
+            f"each kernel's times on the {model.gpu}. Of each size only the fastest tile's time is used. Where "
+            "the times cannot tell bandwidth from peak, every pair of b and p that fits is kept, and the "
+            "prediction is the geometric mean of theirs\n\n"
+            f"A time that was recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So a "
+            f"kernel that is slower than its model stays slower. {predictions.worked(model)}\n\n"
+            f"{predictions.unpredicted(model, record)}"
+        )
     with st.expander("Each kernel's error, and what was fitted"), st.container(key="numbers of predictions"):
         st.caption(FITTED)
         st.markdown(predictions.prediction_table(model))

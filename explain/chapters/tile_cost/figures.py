@@ -98,6 +98,9 @@ def sm(launch: LaunchCost, gpu: Gpu, *, named: str = "", narrow: bool = False) -
             small = ["too small for one more"], ["too small", "for one more"], ["too small"]
             ways = small if full else spare if more else spare[-1:]
             lines = next((lines for lines in ways if widest(lines) < room_left), [])
+            if not lines and widest(ways[-1]) < tall and room_left > 4:  # too narrow for words: they are turned
+                middle = x + (each * programs + wide) / 2
+                drawn.append(text(middle + 5, y + tall / 2, *ways[-1], anchor="middle", faint=True, turned=-90))
             drawn += [
                 text((x + each * programs + x + wide) / 2, y + tall / 2 + 5 + 20 * (i - (len(lines) - 1) / 2), line,
                      anchor="middle", faint=True)

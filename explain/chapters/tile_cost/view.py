@@ -49,7 +49,7 @@ from kernels.parameters import WHOLE_ROW_TILE, Value
 OPENING = "flash_attention"
 _SHORT = {"block_m": "BLOCK_M", "block_n": "BLOCK_N", "block_d": "BLOCK_D", "head_dim": "d"}
 """Labels that stay on one line above their narrow boxes."""
-HEADS = ". Compiled for one head. Triton compiles the number of heads in, so with more the registers can differ."
+HEADS = ". Compiled for one head; with more, the registers can differ."
 LESS_OFTEN = {
     "block_m": "A larger BLOCK_M saves loads: with twice as many queries in a tile, K and V are loaded half as often. "
     "A larger BLOCK_N needs fewer iterations of the loop.",
@@ -154,6 +154,8 @@ def introduce(experiment: Experiment, known: Mapping[Experiment, Cost]) -> None:
     needs = "registers" if len(known) > 1 and len(shared) == 1 else "registers and shared memory"
     if larger:
         st.markdown(f"**Choose {sides} = {', then '.join(larger)}, and watch {watched}.**")
+    elif smaller := [sides_told(one) for one in known if one != experiment and inside(one, experiment)]:
+        st.markdown(f"**No larger tile was compiled. Choose {sides} = {smaller[-1]} to compare {watched}.**")
     layout.introduce(
         f"{brings} But a larger tile needs more {needs}, so fewer programs may fit on an SM at once. If a thread runs "
         f"out of registers, some of its values **spill** to local memory. Only a measurement tells whether fewer "

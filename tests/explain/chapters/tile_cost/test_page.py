@@ -219,11 +219,14 @@ def test_the_invitation_names_larger_tiles_that_are_compiled(kernel):
     known = launch_of_each(experiment)
     larger = [one for one in known if one != experiment and figures.inside(experiment, one)]
     assert ("**Choose " in said) == bool(larger)
+    assert "No larger tile" not in said or not larger
     assert all(figures.sides_told(one) in said for one in larger)
 
 
-def test_where_no_tile_is_larger_there_is_no_invitation_and_without_a_cost_the_table_stays():
-    assert "**Choose " not in texts(page("tile_cost", kernel="softmax_online", block_n="16384"))
+def test_where_no_tile_is_larger_a_smaller_one_is_named_and_without_a_cost_the_table_stays():
+    largest = texts(page("tile_cost", kernel="softmax_online", block_n="16384"))
+    assert "**Choose " not in largest
+    assert "**No larger tile was compiled. Choose BLOCK_N = 4,096 to compare" in largest
     unknown = page("tile_cost", kernel="softmax_online", block_n="8192")
     assert "Press the button" in texts(unknown)
     assert "BLOCK_N = 16,384, and watch" in texts(unknown)

@@ -44,12 +44,14 @@ export class EquationPanel extends Panel {
     box.dataset.shown = key;
     const where = this.fill(formula, changed, k);
     this.head(`Line ${line}`, "", where);
-    this.narrow(formula.root);
+    cancelAnimationFrame(this.narrowing);
+    this.narrowing = requestAnimationFrame(() => this.narrow(formula.root));
   }
 
   /**
    * Draws a formula that is wider than its panel smaller: at full screen nobody scrolls. Characters are as wide as whole
-   * pixels, so one turn may not be enough.
+   * pixels, so one turn may not be enough. It asks for the layout, so it runs when the frame's own layout is due: while
+   * a step is written, a layout more would take as long as all the drawing.
    */
   narrow(root) {
     root.style.removeProperty("--narrow");

@@ -8,13 +8,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from explain.chapters.flash_attention.tiles import sides_of
+from explain.chapters.flash_attention.tiles import FORWARD, sides_of
+from explain.chapters.measurements.points import tensors_once
 from explain.chapters.tile_cost.times import Times
-from explain.compile.cost import REGISTER_BYTES, LaunchCost, Occupancy, allocated, occupancy
+from explain.compile.cost import REGISTER_BYTES, WARP, LaunchCost, Occupancy, allocated, occupancy
 from explain.compile.listing import FILLS, LABEL, Listing, counts, in_loops, loops
+from explain.counters.model import Counts
 from explain.experiment import Experiment
 from explain.figures.labels import widest
-from explain.figures.numbers import NONE, capacity, count, duration, moved, percent, ratio, si
+from explain.figures.numbers import NONE, capacity, count, duration, moved, number, percent, ratio, si
 from explain.figures.palette import css, css_ink
 from explain.figures.svg import line, picture, rect, text
 from explain.figures.tables import Column, buttons
@@ -157,15 +159,19 @@ def _share(share: float) -> str:
 
 @kept
 def tiles_table(
-    known: Mapping[Experiment, LaunchCost], chosen: Experiment, gpu: Gpu, times: Times | None
+    known: Mapping[Experiment, LaunchCost], chosen: Experiment, gpu: Gpu, times: Times | None,
+    listings: Mapping[Experiment, Listing],
 ) -> str:  # fmt: skip
     """What each tile costs on the GPU, as an HTML table of buttons; a press chooses "64x32": the tile's sides.
 
-    Without recorded times there is no column for them. The shortest is bold.
+    Without recorded times there is no column for them, nor one for the loop's instructions without any listing. The
+    shortest time is bold.
     """
+    looped = {one: each for one, found in listings.items() if (each := per_score(one, known[one], found))}
     heads = [
         "programs <br>per SM", "registers <br>per thread", "spilled per thread, <br>stored + loaded",
-        "shared memory <br>per program", *(["time of <br>one call"] if times else []),
+        "shared memory <br>per program", *(["loop instructions <br>per score"] if looped else []),
+        *(["time of <br>one call"] if times else []),
     ]  # fmt: skip
     least = min((seconds for _, seconds in times.runs.values()), default=None) if times else None
     keys = {one: "x".join(str(one.values[name]) for name in sides_of(one.kernel)) for one in known}
@@ -178,6 +184,8 @@ def tiles_table(
             if launch.spill_store_bytes else launch.spills,
             capacity(allocated(launch, gpu)["shared memory"]),
         ]  # fmt: skip
+        if looped:
+            cells.append(number(looped[one], 3, zeros=True) if one in looped else NONE)
         if times:
             seconds = times.runs[one.key][1] if one.key in times.runs else None
             told = NONE if seconds is None else duration(seconds)
@@ -194,19 +202,38 @@ def sides_told(experiment: Experiment) -> str:
 
 @dataclass(frozen=True)
 class Timed:
-    """A tile that was timed: its launch as compiled, its run's loads by formula and bytes `read` from HBM if counted,
-    `seconds` of one call, programs and warps that fit on an SM. For how many warps a matmul instruction works
-    `at_once`, if that is known. `rate`: how fast its matmuls are, in words.
+    """A tile that was timed: its launch as compiled, its `run`, the counts of that, `seconds` of one call, programs and
+    warps that fit on an SM. For how many warps a matmul instruction works `at_once`, and the loop's instructions for
+    `each` score, if known. `rate`: how fast its matmuls are, in words.
     """
 
     tile: Experiment
     launch: LaunchCost
-    loads: int
-    read: int | None
+    run: Experiment
+    counts: Counts | None
     seconds: float
     programs: int
     at_once: int | None
+    each: float | None
     rate: str = ""
+
+    @property
+    def loads(self) -> int:
+        """The bytes of all loads, by formula."""
+        return self.run.traffic.read_bytes
+
+    @property
+    def read(self) -> int | None:
+        """The bytes that HBM delivered, if counted."""
+        return self.counts.dram_read_bytes if self.counts else None
+
+    @property
+    def spilled(self) -> str:
+        """What its spilled registers move, in words."""
+        if self.counts and self.counts.spill_written_bytes and self.counts.spill_read_bytes:
+            stored, loaded = moved(self.counts.spill_written_bytes), moved(self.counts.spill_read_bytes)
+            return f"{stored} are stored and {loaded} loaded (counted)"
+        return f"{self.launch.spills} per thread"
 
     @property
     def warps(self) -> int:
@@ -227,11 +254,23 @@ def timed(
         (run, seconds), found = times.runs[tile.key], listings.get(tile)
         at_once = works_for(found) if found and found.sass else None
         return Timed(
-            tile, known[tile], run.traffic.read_bytes, times.read.get(tile.key), seconds,
-            occupancy(known[tile], gpu).programs, at_once, _rate(run, seconds, gpu),
+            tile, known[tile], run, times.counts.get(tile.key), seconds, occupancy(known[tile], gpu).programs, at_once,
+            per_score(tile, known[tile], found) if found else None, _rate(run, seconds, gpu),
         )  # fmt: skip
 
     return tuple(of(tile) for tile in known if tile.key in times.runs)
+
+
+@kept
+def per_score(tile: Experiment, launch: LaunchCost, listing: Listing) -> float | None:
+    """How many instructions of the loop all threads run for each score of a tile of S; None for a kernel without one
+    such loop.
+    """
+    bodies = loops(listing)
+    if tile.entry.base not in FORWARD or len(bodies) != 1:
+        return None
+    scores = int(tile.values["block_m"]) * int(tile.values["block_n"])
+    return len(bodies[0]) * WARP * launch.num_warps / scores
 
 
 def _rate(run: Experiment, seconds: float, gpu: Gpu) -> str:
@@ -276,7 +315,7 @@ def larger_told(tiles: Sequence[Timed], chosen: Experiment, launches: int = 1) -
     fit = f"{of}{large.programs} {'program fits' if large.programs == 1 else 'programs fit'} on an SM"
     beside = ", as before" if large.programs == small.programs else f", not {small.programs}"
     more = large.launch.spill_store_bytes > small.launch.spill_store_bytes
-    spill = [f"its registers spill: {large.launch.spills} per thread"] * more
+    spill = [f"its registers spill: {large.spilled}"] * more
     before, after = duration(small.seconds), duration(large.seconds)
     takes = f"**{after}** with either" if after == before else f"**{after}**, not {before}"
     best = f"**The fastest tile timed is {fastest.sides}**: {duration(fastest.seconds)}{fastest.rate}.\n\n"
@@ -299,12 +338,16 @@ def _worth(small: Timed, large: Timed, launches: int) -> str:
             told.append(f"{_delivered(small, large)}.")
         elif small.read and large.read and large.loads < (1 - FEW) * small.loads:
             told.append(f"{_delivered(small, large)}: the caches serve the other loads.")
-        larger = launches == 1 and 0 < (small.at_once or 0) < (large.at_once or 0)
-        if larger:
-            told.append(
-                f"Two possible reasons, not measured apart: fewer loads; and with {large.sides} one matmul instruction "
-                f"works for four warps together, with {small.sides} for one warp."
+        reasons = ["fewer loads"] * (large.loads < (1 - FEW) * small.loads)
+        if launches == 1 and small.each and large.each and large.each < (1 - FEW) * small.each:
+            own, other = (number(one.each or 0, 3, zeros=True) for one in (large, small))
+            reasons.append(f"fewer instructions in the loop for each score ({own}, not {other})")
+        if launches == 1 and 0 < (small.at_once or 0) < (large.at_once or 0):
+            reasons.append(
+                f"with {large.sides} one matmul instruction works for four warps together, with {small.sides} for one"
             )
+        if len(reasons) > 1:
+            told.append(f"Possible reasons, not measured apart: {'; '.join(reasons)}.")
         return " ".join(told)
     if launches > 1:
         return "Here the larger tile does not pay. Which launch takes longer was not measured."
@@ -323,7 +366,9 @@ def _worth(small: Timed, large: Timed, launches: int) -> str:
 def _delivered(small: Timed, large: Timed) -> str:
     """What HBM delivers to two tiles with known counts, in words."""
     own, other = moved(large.read or 0), moved(small.read or 0)
-    return f"HBM delivers {own}{' with either tile' if own == other else f', not {other}'} (counted, L2 cold)"
+    once = ", each tensor once" * (own == moved(tensors_once(large.run)))
+    either = f" with either tile{once}" if own == other else f", not {other}"
+    return f"HBM delivers {own}{either} (counted, L2 cold)"
 
 
 def grows(known: Mapping[Experiment, LaunchCost], gpu: Gpu) -> str:
@@ -331,6 +376,12 @@ def grows(known: Mapping[Experiment, LaunchCost], gpu: Gpu) -> str:
     tiles, costs = list(known), list(known.values())
     if len(tiles) == 1:
         return ""
+    needed = allocated(costs[-1], gpu)["shared memory"]
+    if occupancy(costs[0], gpu).programs and needed > gpu.shared_bytes_sm:
+        return (
+            f"**{sides_told(tiles[-1])} is too large**: a program needs {capacity(needed)} of shared memory. An SM of "
+            f"the {gpu.name} has {capacity(gpu.shared_bytes_sm)}."
+        )
     fit = _change([occupancy(cost, gpu).programs for cost in costs], "programs fit on an SM")
     need = _change([cost.registers for cost in costs], "registers per thread")
     if costs[-1].registers < costs[0].registers and costs[-1].spill_store_bytes:
@@ -382,15 +433,15 @@ def kinds(listing: Listing, *, narrow: bool = False) -> str:
     inside = f", {count(sum(repeated.values()))} of them in {_loops_told(listing)}" if repeated else ""
     titles = [f"{count(every)} {name} instructions{inside}", *[f"One square: {each} instructions"] * (each > 1)]
     titles = titles if narrow else [". ".join(titles)]
-    parts = [text(0, 18 + 20 * number, title, bold=True) for number, title in enumerate(titles)]
+    parts = [text(0, 18 + 20 * at, title, bold=True) for at, title in enumerate(titles)]
     y = ROW + 6 + 20 * (len(titles) - 1)
-    for kind, number in number_of.items():
+    for kind, every_one in number_of.items():
         own = repeated.get(kind, 0)
-        said = f"{count(own)} of {count(number)}" if repeated else count(number)
+        said = f"{count(own)} of {count(every_one)}" if repeated else count(every_one)
         if narrow:
             parts.append(text(0, y + 12, f"{kind}: {said}"))
             y += 20
-        squares, full = math.ceil(number / each), math.ceil((own if repeated else number) / each)
+        squares, full = math.ceil(every_one / each), math.ceil((own if repeated else every_one) / each)
         rows = math.ceil(squares / in_row)
         if not narrow:
             parts.append(text(left - 12, y + 13, kind, anchor="end"))
@@ -504,9 +555,11 @@ def busiest_told(listing: Listing) -> str:
     if (found := busiest(listing)) is None:
         return ""
     line, most = found
-    repeated = in_loops(listing)
+    repeated, lines = in_loops(listing), listing.source.splitlines()
     every = sum(one.kind != LABEL for one in repeated or listing.sass)
-    words = " ".join(listing.source.splitlines()[line - listing.first_line].partition("#")[0].split())
+    at = line - listing.first_line
+    words, above = " ".join(lines[at].partition("#")[0].split()), lines[at - 1].strip()
+    comment = f" The comment above it: *{above.removeprefix('#').strip()}*" * above.startswith("#")
     where = f"the {count(every)} in {_loops_told(listing)}" if repeated else count(every)
     said = f"Of {where}, **{count(most)}** come from line {line}, more than from any other"
-    return f"{said}: `{words}` (by the compiler's line table)."
+    return f"{said}: `{words}` (by the compiler's line table).{comment}"

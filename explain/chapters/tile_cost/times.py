@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from explain.chapters.flash_attention import tiles
 from explain.chapters.measurements.points import sizes
+from explain.counters.model import Counts
 from explain.experiment import Experiment
 from explain.figures.labels import listed
 from explain.kept import kept
@@ -20,12 +21,12 @@ Setting = tuple[tuple[str, Value], ...]
 
 @dataclass(frozen=True)
 class Times:
-    """What was timed of each tile, by the compiled tile's key: the run and its seconds; the bytes that HBM delivered to
-    those that were counted, with a cold L2; the sizes that all these runs share, their Triton and their record.
+    """What was timed of each tile, by the compiled tile's key: the run and its seconds; of those that were counted, the
+    counts with a cold L2; the sizes that all these runs share, their Triton and their record.
     """
 
     runs: Mapping[str, tuple[Experiment, float]]
-    read: Mapping[str, int]
+    counts: Mapping[str, Counts]
     sizes: str
     triton: str
     source: str
@@ -54,11 +55,10 @@ def recorded_times(compiled: Collection[Experiment], one: Entry) -> Times | None
     first, *others = (sizes(run).split(", ") for run, _ in runs.values())
     shared = [words for words in first if not words.startswith("BLOCK_") and all(words in other for other in others)]
     points = {key: one.record.points[run.key] for key, (run, _) in runs.items()}
-    counts = {key: point.counters.cold.dram_read_bytes for key, point in points.items() if point.counters}
+    counts = {key: point.counters.cold for key, point in points.items() if point.counters}
     tritons = {one.record.provenance_of(p).triton for p in points.values()}
     return Times(
-        runs, {key: read for key, read in counts.items() if read}, ", ".join(shared), listed(sorted(tritons)),
-        one.source,
+        runs, counts, ", ".join(shared), listed(sorted(tritons)), one.source,
     )  # fmt: skip
 
 

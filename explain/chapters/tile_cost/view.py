@@ -33,7 +33,7 @@ from explain.engine import has_triton
 from explain.experiment import Experiment, ParameterError
 from explain.figures.labels import listed
 from explain.figures.numbers import NONE, capacity, count
-from explain.gpus import Gpu, known_as
+from explain.gpus import GPUS, Gpu, known_as
 from explain.records import registry
 from explain.ui import layout
 from explain.ui.charts import sourced
@@ -49,7 +49,7 @@ from kernels.parameters import WHOLE_ROW_TILE, Value
 OPENING = "flash_attention"
 _SHORT = {"block_m": "BLOCK_M", "block_n": "BLOCK_N", "block_d": "BLOCK_D", "head_dim": "d"}
 """Labels that stay on one line above their narrow boxes."""
-HEADS = ". Compiled for one head; with more, the registers can differ."
+HEADS = ". Compiled for one head."
 LESS_OFTEN = {
     "block_m": "A larger BLOCK_M saves loads: with twice as many queries in a tile, K and V are loaded half as often. "
     "A larger BLOCK_N needs fewer iterations of the loop.",
@@ -71,6 +71,7 @@ ALONE = "Only one of these tiles was timed, so there is no time to compare it wi
 READING = """
 - A line that calls a function, such as `tl.max`, has the instructions of that function too.
 - The compiler moves instructions, so neighbours may come from lines far apart.
+- An instruction with the predicate `@!PT` runs in no thread. The compiler leaves some of these in.
 """
 
 
@@ -153,13 +154,13 @@ def introduce(experiment: Experiment, known: Mapping[Experiment, Cost]) -> None:
     shared = {tuple(launch.shared_bytes for launch in cost.launches) for cost in known.values()}
     needs = "registers" if len(known) > 1 and len(shared) == 1 else "registers and shared memory"
     if larger:
-        st.markdown(f"**Choose {sides} = {', then '.join(larger)}, and watch {watched}.**")
+        layout.prose(f"**Choose {sides} = {', then '.join(larger)}, and watch {watched}.**")
     elif smaller := [sides_told(one) for one in known if one != experiment and inside(one, experiment)]:
-        st.markdown(f"**No larger tile was compiled. Choose {sides} = {smaller[-1]} to compare {watched}.**")
+        layout.prose(f"**No larger tile was compiled. Choose {sides} = {smaller[-1]} to compare {watched}.**")
     layout.introduce(
         f"{brings} But a larger tile needs more {needs}, so fewer programs may fit on an SM at once. If a thread runs "
-        f"out of registers, some of its values **spill** to local memory. Only a measurement tells whether fewer "
-        "programs or spills cost time."
+        f"out of registers, some of its values **spill** to local memory. Only a measurement tells which tile is "
+        "faster."
     )
 
 
@@ -200,9 +201,9 @@ def _tile_report(
         own = replace(answer.cost, launches=(launch,))
         layout.prose(
             f"{figures.verdict(own, gpu)}\n\n{figures.registers_told(launch, gpu, spilled)}\n\n"
-            "Shared memory belongs to a program as a whole. The first resource to run out sets how many programs "
-            "fit. **Occupancy** is the share of an SM's warp slots that these programs fill. While one warp waits for "
-            "memory, another can run; with fewer programs there are fewer to switch to."
+            "Shared memory belongs to a program as a whole. The resource that first lacks room for one more program "
+            "sets how many fit. **Occupancy** is the share of an SM's warp slots that these programs fill. While one "
+            "warp waits for memory, another can run; with fewer programs there are fewer to switch to."
         )
     with picture:
         named = launches.title(answer.cost, at)
@@ -271,9 +272,9 @@ def _without_instructions(experiment: Experiment, gpu: Gpu) -> str:
     start = _start(experiment)
     there = f"[a tile of this kernel that has them]({_link(start, gpu)})"
     there *= bool(compiler().listings(start, gpu.compute_capability))
-    none = "The instructions of this tile are not recorded."
+    none = "Of this tile only registers and memory were kept, not the instructions."
     if has_triton():
-        press = "**Press the button below**: it takes seconds to a minute and needs no GPU. They then appear here."
+        press = "**Press the button below** to compile it again: seconds to a minute, without a GPU."
         return f"{none} {press}{there and f' Or go to {there}.'}"
     return f"{none} Triton, which would compile it, runs on Linux only.{there and f' Go to {there}.'}"
 
@@ -334,7 +335,7 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, costs: Mapping[Experiment, Co
     times = next(filter(None, (recorded_times(known, record) for record in records)), None)
     words, table = layout.sides(heading)
     with words:
-        told = UNTIMED.format(gpu.name)
+        told = f"{UNTIMED.format(gpu.name)} {_timed_elsewhere(experiment, gpu)}"
         if times:
             told = larger_told(timed(known, gpu, times, listings), experiment, several) or ALONE
         layout.prose(f"{told}\n\n{PRESS}")
@@ -345,13 +346,23 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, costs: Mapping[Experiment, Co
         if times:
             together = f", its {several} launches together" if several > 1 else ""
             st.markdown(f"**Times of one call**{together}: {times.sizes}")
-        pressable(tiles_table(known, experiment, gpu, times), "tile")
+        pressable(tiles_table(known, experiment, gpu, times, listings), "tile")
         layout.prose(grows(known, gpu))
         if times:
             untimed = f"{NONE}: not timed. " * any(one.key not in times.runs for one in known)
             untimed += "Other masks, dtypes, d and GPUs can be timed at other sizes: compare within this table only. "
             st.caption(untimed + _compiled_as(costs, times))
             sourced(times.source)
+
+
+def _timed_elsewhere(experiment: Experiment, gpu: Gpu) -> str:
+    """A link to tiles of the same kernel that were timed; "" where these are the ones, or none were."""
+    start = _start(experiment)
+    for record in registry.entries()[0]:
+        known = GPUS.get(known_as(record.record.gpu) or "")
+        if known and (known, start) != (gpu, experiment) and recorded_times(tiles.compared(start), record):
+            return f"[Tiles that were timed, on the {known.name} →]({_link(start, known)})"
+    return ""
 
 
 def _compiled_as(costs: Mapping[Experiment, Cost], times: Times) -> str:
@@ -362,7 +373,7 @@ def _compiled_as(costs: Mapping[Experiment, Cost], times: Times) -> str:
     same = (tritons, compiled) == (times.triton, timed)
     return (
         f"Registers, spills and shared memory: triton {tritons}{compiled}. Times: triton {times.triton}{timed}"
-        f"{'.' if same else '; there the registers and spills can differ.'}"
+        f"{'.' if same else '; its registers and spills can differ.'}"
     )
 
 

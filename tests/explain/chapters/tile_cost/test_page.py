@@ -15,11 +15,11 @@ from explain.chapters.flash_attention import figures as flash
 from explain.chapters.flash_attention import tiles
 from explain.chapters.tile_cost import exercises, figures, launches, times, view
 from explain.compile import service
-from explain.compile.cost import LaunchCost, occupancy
+from explain.compile.cost import LaunchCost, allocated, occupancy
 from explain.compile.listing import FILLS, counts, in_loops, loops, spills
 from explain.compile.service import Answer
 from explain.experiment import Experiment
-from explain.figures.numbers import duration, moved, percent, si
+from explain.figures.numbers import capacity, duration, moved, number, percent, si
 from explain.figures.palette import css
 from explain.gpus import GPUS
 from explain.records import registry
@@ -37,9 +37,9 @@ def nothing_compiled_here(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("TILESCOPE_CACHE", str(tmp_path))
 
 
-def launch_of_each(tile: Experiment) -> dict[Experiment, LaunchCost]:
+def launch_of_each(tile: Experiment, gpu: str = "H200") -> dict[Experiment, LaunchCost]:
     """The first launch of each tile that the page compares with this one."""
-    return {one: cost.launches[0] for one, cost in view.costs(tile, GPUS["H200"]).items()}
+    return {one: cost.launches[0] for one, cost in view.costs(tile, GPUS[gpu]).items()}
 
 
 def shown(test: AppTest) -> dict[str, Any]:
@@ -102,8 +102,8 @@ def test_it_opens_on_the_kinds_of_instruction_and_lists_them_on_demand():
     (known,) = service.compiler().listings(experiment, 90)
     kinds = counts(known.sass)
     drawn = re.findall(r">([^<]+)</text>", figures.kinds(known))
-    for kind, number in kinds.items():
-        assert drawn[drawn.index(kind) + 1].endswith(f" of {number:,}")
+    for kind, every in kinds.items():
+        assert drawn[drawn.index(kind) + 1].endswith(f" of {every:,}")
     assert drawn[0].startswith(f"{sum(kinds.values()):,} SASS instructions")
     order = [kind for kind in FILLS if kind in kinds]
     inside = counts(in_loops(known))
@@ -161,7 +161,7 @@ def test_recorded_times_are_of_one_problem_whichever_tile_is_chosen():
     assert len(problems) == 1
     fp32 = [tile.with_(dtype="fp32", head_dim=256) for tile in known[:1]]
     assert times.recorded_times(fp32, entry) is None
-    assert "time" not in figures.tiles_table({}, fp32[0], GPUS["H200"], None)
+    assert "time" not in figures.tiles_table({}, fp32[0], GPUS["H200"], None, {})
 
 
 def larger_told(known: dict[Experiment, LaunchCost], tile: Experiment, found: times.Times, launches: int = 1) -> str:
@@ -180,19 +180,22 @@ def test_what_a_larger_tile_brings_is_told_with_the_times_of_two_tiles(kernel):
         assert words in told
     assert ("does not pay" in told) == (of_large > 1.03 * of_small)
     assert ("was not measured" in told) == (of_large > 1.03 * of_small)
-    delivered = [moved(found.read[tile.key]) for tile in (chosen, larger)]
-    spared = found.read[chosen.key] - found.read[larger.key]
+    read = {key: one.dram_read_bytes or 0 for key, one in found.counts.items()}
+    delivered = [moved(read[tile.key]) for tile in (chosen, larger)]
+    spared = read[chosen.key] - read[larger.key]
     fewer = found.runs[chosen.key][0].traffic.read_bytes - after.traffic.read_bytes
     hardly = fewer > 0 and of_large > 1.03 * of_small and spared < figures.FEW * fewer
     assert all(words in told for words in delivered) == hardly
-    assert "HBM" not in larger_told(known, larger, replace(found, read={}))
+    assert "HBM" not in larger_told(known, larger, replace(found, counts={}))
     if of_large < 0.97 * of_small:
-        for warps, said in ((1, True), (4, False)):
-            at_once = {chosen: warps, larger: 4}
+        for warps, each, said in ((1, 38.0, True), (4, 17.5, False)):
+            at_once, of_each = {chosen: warps, larger: 4}, {chosen: each, larger: 17.5}
             timed = [
-                replace(one, at_once=at_once.get(one.tile)) for one in figures.timed(known, GPUS["H200"], found, {})
+                replace(one, at_once=at_once.get(one.tile), each=of_each.get(one.tile))
+                for one in figures.timed(known, GPUS["H200"], found, {})
             ]
-            assert ("four warps" in figures.larger_told(timed, larger)) == said
+            because = figures.larger_told(timed, larger)
+            assert ("four warps" in because) == ("for each score (17.5, not 38.0)" in because) == said
     assert f"**The next larger tile**, {figures.sides_told(larger)}" in larger_told(known, chosen, found)
     other = tiles.tile(32, 32, kernel=kernel)
     without = replace(found, runs={key: run for key, run in found.runs.items() if key != other.key})
@@ -206,16 +209,61 @@ def test_what_a_larger_tile_brings_is_told_with_the_times_of_two_tiles(kernel):
     largest = list(known)[-1]
     slower = found.runs[largest.key][1] / least
     assert ("the largest tile is not the fastest" in larger_told(known, largest, found)) == (slower > 1 + figures.ALIKE)
-    table = figures.tiles_table(known, larger, GPUS["H200"], found)
+    table = figures.tiles_table(known, larger, GPUS["H200"], found, {})
     assert re.findall(r"<b>([^<]+ [mµ]?s)</b>", table) == [duration(least)]
     one = replace(found, runs={chosen.key: found.runs[chosen.key]})
     assert larger_told(known, chosen, one) == ""
 
 
+def test_the_loops_instructions_for_a_score_are_those_of_all_threads():
+    tile = tiles.tile(64, 64)
+    known = launch_of_each(tile)
+    (listing,) = service.compiler().listings(tile, 90)
+    each = figures.per_score(tile, known[tile], listing)
+    assert each == sum(counts(in_loops(listing)).values()) * 32 * known[tile].num_warps / 64 / 64
+    table = figures.tiles_table(known, tile, GPUS["H200"], None, {tile: listing})
+    assert f"<td class=n>{number(each, 3, zeros=True)}</td>" in table
+    assert "per score" not in figures.tiles_table(known, tile, GPUS["H200"], None, {})
+    softmax = tiles.compiled_as("softmax_online", tiles.opening("softmax_online"))
+    assert figures.per_score(softmax, launch_of_each(softmax)[softmax], listing) is None
+
+
+def test_what_spills_in_a_timed_run_is_told_as_counted():
+    tile = tiles.tile(128, 128)
+    known = launch_of_each(tile)
+    found = times.recorded_times(known, registry.Entry("a", SHIPPED, registry.RECORDED))
+    assert found
+    counted = found.counts[tile.key]
+    assert counted.spill_written_bytes
+    words = (
+        f"{moved(counted.spill_written_bytes)} are stored and {moved(counted.spill_read_bytes or 0)} loaded (counted)"
+    )
+    assert f"its registers spill: {words}" in larger_told(known, tile, found)
+    assert f"its registers spill: {known[tile].spills} per thread" in larger_told(
+        known, tile, replace(found, counts={})
+    )
+
+
+def test_a_tile_too_large_for_the_gpu_is_said_with_both_sizes():
+    known = launch_of_each(tiles.tile(64, 64), "T4")
+    needed = allocated(list(known.values())[-1], GPUS["T4"])["shared memory"]
+    assert needed > GPUS["T4"].shared_bytes_sm
+    told = figures.grows(known, GPUS["T4"])
+    assert told.startswith("**128 × 128 is too large**")
+    assert capacity(needed) in told
+    assert capacity(GPUS["T4"].shared_bytes_sm) in told
+
+
+def test_tiles_that_were_not_timed_lead_to_some_that_were():
+    elsewhere = texts(page("tile_cost", gpu="A100"))
+    assert "[Tiles that were timed, on the H200 →](./tile_cost?kernel=flash_attention&gpu=H200)" in elsewhere
+    assert "Tiles that were timed" not in texts(page("tile_cost"))
+
+
 @pytest.mark.parametrize("kernel", TAUGHT)
 def test_the_invitation_names_larger_tiles_that_are_compiled(kernel):
     experiment = tiles.compiled_as(kernel, tiles.opening(kernel))
-    said = texts(page("tile_cost", kernel=kernel))
+    said = texts(page("tile_cost", kernel=kernel)).replace("\u00a0", " ")
     known = launch_of_each(experiment)
     larger = [one for one in known if one != experiment and figures.inside(experiment, one)]
     assert ("**Choose " in said) == bool(larger)
@@ -288,8 +336,8 @@ def test_the_bars_tell_what_is_in_the_loop():
     inside = counts(in_loops(known))
     drawn = figures.kinds(known)
     assert f"{sum(inside.values()):,} of them in the loop" in drawn
-    for kind, number in inside.items():
-        assert f">{number:,} of {counts(known.sass)[kind]:,}<" in drawn
+    for kind, looped in inside.items():
+        assert f">{looped:,} of {counts(known.sass)[kind]:,}<" in drawn
 
 
 @pytest.mark.parametrize("kernel", TAUGHT)

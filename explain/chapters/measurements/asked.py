@@ -22,8 +22,9 @@ BAR, GAP, LONG, NARROW, BESIDE = 16.0, 22.0, 560.0, 300.0, 300.0
 
 @kept
 def bars(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
-    """For each of some rows two bars to one scale, as an SVG: the bytes of all loads by formula, and the bytes that HBM
-    delivered with a cold L2; a line marks every tensor once. "" for a kernel without counts, or without known loads.
+    """For each of some rows two bars, as an SVG: the bytes of all loads by formula, and those that HBM delivered with a
+    cold L2, both as multiples of every tensor once, which a line marks: so rows of any size have one scale. "" for a
+    kernel without counts, or without known loads.
 
     `narrow` is for a phone.
     """
@@ -40,38 +41,49 @@ def bars(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
 
 def _some(runs: Sequence[Experiment]) -> list[Experiment]:
     """All runs if they are at most ROWS, else so many of them: from the one whose loads ask least often for each tensor
-    to the one whose loads ask most often.
+    to the one whose loads ask most often; where all ask equally often, from the smallest to the largest.
     """
     if len(runs) <= ROWS:
         return list(runs)
-    ranked = sorted(runs, key=lambda run: run.traffic.read_bytes / tensors_once(run))
+    ranked = sorted(runs, key=lambda run: (round(_asked(run), 2), tensors_once(run)))
     return [ranked[round(at * (len(runs) - 1) / (ROWS - 1))] for at in range(ROWS)]
+
+
+def _asked(run: Experiment) -> float:
+    """How often the loads ask for each tensor."""
+    return run.traffic.read_bytes / tensors_once(run)
 
 
 def _picture(
     runs: Sequence[Experiment], counted: Mapping[Experiment, int], sizes: Mapping[Experiment, str], narrow: bool
 ) -> str:  # fmt: skip
-    most = max(max(run.traffic.read_bytes, counted[run]) for run in runs)
+    most = max(max(run.traffic.read_bytes, counted[run]) / tensors_once(run) for run in runs)
     left = widest([sizes[run] for run in runs], bold=True) + 16
     above = narrow or left > BESIDE  # long words stand above their bars
     left = 0.0 if above else left
     long = NARROW if narrow else LONG
-    room = widest([_share(most, run) for run in runs]) + 12
+    room = widest([_share(number, run) for run in runs for number in (run.traffic.read_bytes, counted[run])]) + 12
+    mark = left + (long - room) / most
     parts, y = [], 4.0
     if len(counted) > len(runs):
-        said = f"{len(runs)} of the {count(len(counted))} rows, by how often their loads ask for each tensor"
-        parts.append(text(0, y + 10, said, faint=True))
-        y += 24
+        alike = len({round(_asked(run), 2) for run in runs}) == 1
+        order = "from the smallest to the largest" if alike else "from fewest to most loads of a tensor"
+        for words in (
+            [f"{len(runs)} of the {count(len(counted))} counted rows,", order]
+            if narrow
+            else [f"{len(runs)} of the {count(len(counted))} counted rows, {order}"]
+        ):
+            parts.append(text(0, y + 10, words, faint=True))
+            y += 18
+        y += 6
     for run in runs:
-        loads, once = run.traffic.read_bytes, tensors_once(run)
         if above:
             parts.append(text(0, y + 14, sizes[run], bold=True))
             y += 22
         else:
             parts.append(text(0, y + BAR + 6, sizes[run], bold=True))
-        mark = left + (long - room) * once / most
-        for number, fill in ((loads, mid("slate")), (counted[run], mid("hbm"))):
-            wide = (long - room) * number / most
+        for number, fill in ((run.traffic.read_bytes, mid("slate")), (counted[run], mid("hbm"))):
+            wide = (mark - left) * number / tensors_once(run)
             parts.append(rect(left, y, wide, BAR, fill))
             parts.append(text(max(left + wide, mark) + 8, y + 13, _share(number, run)))
             y += BAR + 2
@@ -83,10 +95,10 @@ def _picture(
         x, y = (x, y + 20) if narrow else (x + 18 + widest([said]) + 20, y)
     parts += [
         line(x + 6, y - 6, x + 6, y + 10, opacity=0.9, thick=1.5, dash="3 2"),
-        text(x + 18, y + 7, "each tensor once"),
+        text(x + 18, y + 7, "each tensor once: 1 ×"),
     ]
     label = f"{runs[0].entry.title}: bytes that its loads ask for and bytes that HBM delivers"
-    across = max(left + long, x + 36 + widest(["each tensor once"]))
+    across = max(left + long, x + 36 + widest(["each tensor once: 1 ×"]))
     return picture(across, y + 18, label, parts, f"{1.2 * across:.0f}px")
 
 

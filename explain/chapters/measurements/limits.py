@@ -46,9 +46,9 @@ def most_used(shown: Sequence[Entry]) -> list[list[tuple[str, str, str]]]:
         roofs, known, means = one.record.roofs, card(one.record.gpu), {}
         read, matmul, exp = (roofs.get(level) for level in words)
         if read and known:
-            means["hbm"] = f"{moved(known.hbm_bytes)} in {duration(known.hbm_bytes / read.per_second)}"
+            means["hbm"] = f"all its {moved(known.hbm_bytes)} in {duration(known.hbm_bytes / read.per_second)}"
         if read and matmul:
-            means["matmul bf16"] = f"{number(matmul.per_second / read.per_second)} FLOPs per byte read"
+            means["matmul bf16"] = f"{number(matmul.per_second / read.per_second)} FLOPs in the time of a byte read"
         if matmul and exp:
             means["exp"] = f"{number(matmul.per_second / exp.per_second)} matmul FLOPs in the time of one exp"
         for level, limit in words.items():
@@ -133,12 +133,13 @@ def _bars(shown: Sequence[Entry], unit: str) -> go.Figure:
     most = max(bar.end for bar in drawn)
     decade = 10.0 ** (math.floor(math.log10(most)) - 1)
     step = next(decade * size for size in (5, 10, 20, 50) if most < 5 * decade * size)
-    ticks = [step * place for place in range(math.floor(most / step) + 1)]
+    longest = max(most, step * math.ceil(most / step)) if math.ceil(most / step) < 1.1 * most / step else most
+    ticks = [step * place for place in range(math.floor(longest / step) + 1)]
     prefixed = si(step, unit).partition(" ")[2]  # in the title: beside each number it would hide the 0 on a phone
     numbers = [si(tick, unit, prefix=prefixed.removesuffix(unit)).removesuffix(f" {prefixed}") for tick in ticks]
     figure.update_xaxes(
         title=prefixed, tickvals=ticks, ticktext=numbers,
-        range=[0, 1.02 * most], tickangle=0,
+        range=[0, 1.02 * longest], tickangle=0,
     )  # fmt: skip
     # before its bar a number cannot be taken for the datasheet's, whose mark stands behind the bar
     named = [" · ".join([roof_name(bar.roof.level)] * bar.begins + [bar.gpu] * several) + "\u2002" for bar in drawn]
@@ -149,7 +150,7 @@ def _bars(shown: Sequence[Entry], unit: str) -> go.Figure:
     )  # fmt: skip
     room = 24 + widest(named, FONT) + widest(rates, FONT, bold=True)
     spare = max(  # what words need beyond the end of the axis, in the narrowest plot
-        text_width(bar.told, FONT) - (1 - bar.end / most) * NARROWEST for bar in drawn
+        text_width(bar.told, FONT) - (1 - bar.end / longest) * NARROWEST for bar in drawn
     )
     figure.update_layout(
         meta=unit, height=106 + 34 * (1 + places[-1] - places[0]), showlegend=False, hovermode="closest",
@@ -206,6 +207,18 @@ def fp16_beside_bf16(shown: Sequence[Entry]) -> str:
         f"**fp16 and bf16** have one rate in the datasheet. Measured, fp16 reaches {percent(share)} of bf16. The "
         "cause was not measured."
     )
+
+
+@kept
+def slow_reads(shown: Sequence[Entry]) -> str:
+    """Which GPUs read slower than they write, as a paragraph; Markdown, "" for none."""
+    told = []
+    for gpu, one in zip(names(shown), shown, strict=True):
+        read, written = (one.record.roofs.get(level) for level in ("hbm", "hbm write"))
+        if read and written and read.per_second < written.per_second:
+            rates = (si(roof.per_second, roof.unit, zeros=True) for roof in (read, written))
+            told.append("**HBM of the {}** is read at {} and written at {}.".format(gpu, *rates))
+    return " ".join([*told, "Why reading is slower was not measured."]) if told else ""
 
 
 @kept

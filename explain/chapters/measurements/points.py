@@ -10,7 +10,7 @@ from statistics import median
 from explain.counters.model import total
 from explain.experiment import Experiment
 from explain.figures.labels import listed, wrapped
-from explain.figures.numbers import count, duration, fixed, moved, number, ratio
+from explain.figures.numbers import count, duration, fixed, moved, number, percent, ratio
 from explain.figures.plot import FONT
 from explain.figures.tables import Column, markdown, plain
 from explain.kept import kept
@@ -103,6 +103,7 @@ KERNEL, SIZES, HOST, OUTDATED, DATE, BESIDE = "kernel", "sizes", "with host time
 FIRST = (TIME, LOADS, ONCE, READ, OF_ONCE)
 """The quantities that a table of one record begins with."""
 MEANINGS = {
+    TIME: "**Time**: of one call, with a cold L2. **Bold sizes** differ from the row above.",
     LOADS: "**Every load**: all bytes that a teaching kernel's loads ask for, repeated ones included.",
     ONCE: "**Each tensor once**: the bytes if each input, and each tensor that one launch writes for a later one, were "
     "read exactly once.",
@@ -131,6 +132,8 @@ ALIGNED = 16
 GRAPH, STEADY = "CUDA graph", 1.25
 """How a short kernel is launched without the host; by which factor the times of one run differ where it is not."""
 SLOW_LAUNCHES = "{} row's slow launches take up to {} as long as its fast ones (80th ÷ 20th percentile)."
+ALIKE = 0.03
+"""By which share two GPUs' numbers differ at most where no row is named as the least or the most."""
 SAME = 0.1
 """By which share two GPUs' bandwidths differ at most where a time that is the same says nothing."""
 HEADING = 95
@@ -293,12 +296,16 @@ def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str)
     if not found:
         return f"No row was measured on both the {first} and the {second}." * (alone > 0)
     factors = [factor for factor, _ in found]
+    apart = max(abs(factor - 1) for factor in factors)
     what = quantity[0].upper() + quantity[1:].rpartition(",")[0]
     times = f"{what}: the {second}'s is {{}} the {first}'s"
     if quantity == TIME:
         times = f"The {second} takes {{}} as long as the {first}"
     span = f"**{times.format(_span(factors))}**"
-    if ratio(factors[0]) == ratio(factors[-1]):
+    if apart < ALIKE:
+        within = f", within {percent(apart, 1)}," * (percent(apart, 1) != percent(0, 1))
+        span = f"**{what}: the same on both GPUs{within}** in {count(len(found))} row{'s' * (len(found) > 1)}."
+    elif ratio(factors[0]) == ratio(factors[-1]):
         span += f" in each of {count(len(found))} rows." if len(found) > 1 else "."
     else:
         (_, least), *_, (_, most) = found
@@ -340,7 +347,7 @@ def _by_bandwidth(shown: Sequence[Entry], factors: Sequence[float]) -> str:
     told = f"{count(near)} of {count(len(factors))} rows" if near < len(factors) else "all rows"
     return (
         f"Measured, HBM of the {first} copies {ratio(faster)} as fast as that of the {second}. **In {told}, the "
-        f"times' ratio is closer to 1 than to {ratio(faster)}**: there HBM's bandwidth is not the main limit."
+        f"times' ratio is closer to 1 than to {ratio(faster)}**: there HBM's bandwidth is not what limits most."
     ) * (near > 0)
 
 
@@ -534,6 +541,8 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
     point = one.record.point(worst)
     both = point.counters.cold.spilled_bytes if point and point.counters else None
     again = f"; {moved(both - spill)} are loaded again" if both and both > spill else ""
+    if both and both > 2 * spill:
+        again += " (what is stored once may be loaded often)"
     row = f"{'Most in' if len(most) > 1 else 'It is'} {worst.entry.title} at {own[worst]}"
     told = (
         f"**Registers spill in {count(len(most))} of {count(len(found))} counted rows.** {row}: of the {moved(wrote)} "

@@ -47,16 +47,16 @@ def errors_table(model: Model) -> str:
     rows = []
     for test in model.tests:
         how = "its other times" if test.left_out else f"the {model.gpu}'s time × ratio"
-        rows.append((f"{test.gpu}, {count(len(test.points))} times", how, *_of(test)))
+        rows.append((test.gpu, how, *_of(test)))
         if plain := _unchanged(model, test):
-            rows.append((f"{plain.gpu}, {count(len(plain.points))} times", f"the {model.gpu}'s time", *_of(plain)))
+            rows.append((plain.gpu, f"the {model.gpu}'s time", *_of(plain)))
     columns = ("median error", f"over {ratio(FAR)} off", "worst error")
     return markdown(("times of", "predicted from", *(Column(name, str) for name in columns)), rows)
 
 
 def _of(test: Test) -> tuple[str, str, str]:
     """The median error, the number of predictions that are off, and the worst error."""
-    return ratio(test.median), count(_off(test)), ratio(test.worst.factor)
+    return ratio(test.median), f"{count(_off(test))} of {count(len(test.points))}", ratio(test.worst.factor)
 
 
 def _off(test: Test) -> int:
@@ -74,8 +74,8 @@ def told(model: Model, test: Test) -> str:
     why = _too_long(model, test)
     if test.left_out:
         why = (
-            "Here the model stands alone, without a recorded time to scale. Times of other tiles of the same size were "
-            "kept, which helps it."
+            "Here the model stands alone, without a recorded time to scale: each time is predicted with that time left "
+            "out of the fit. Other tiles of its size stay in, which helps."
         )
     return unbroken("\n\n".join(filter(None, [why, largest])))
 
@@ -90,12 +90,15 @@ def verdict(model: Model) -> str:
     if plain is None:
         return ""
     closer = "closer" if test.median < plain.median else "no closer"
-    said = f"In the median the model is {closer} than the {model.gpu}'s own time"
+    said = (
+        f"In the median the model is {closer} to the {test.gpu}'s times than the {model.gpu}'s own times are "
+        f"({ratio(test.median)} and {ratio(plain.median)})."
+    )
     if _off(test) >= _off(plain):
-        return f"**{said}.**"
+        return f"**{said}**"
     return (
-        f"**{said}; it helps where the two GPUs differ**: {count(_off(test))} of {count(len(test.points))} predictions "
-        f"are more than {ratio(FAR)} off; of the {model.gpu}'s own times, {count(_off(plain))}."
+        f"{said} **It pays where the two GPUs differ**: {count(_off(test))}, not {count(_off(plain))}, of "
+        f"{count(len(test.points))} times are more than {ratio(FAR)} off."
     )
 
 

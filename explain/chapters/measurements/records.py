@@ -13,7 +13,7 @@ from explain.compile.cost import allocated
 from explain.compile.service import compiler
 from explain.counters.model import TOLERANCE, CopyCheck, Counters
 from explain.experiment import Experiment
-from explain.figures.numbers import NONE, capacity, count, duration, moved, percent, ratio, si
+from explain.figures.numbers import NONE, capacity, count, duration, moved, number, percent, ratio, si
 from explain.figures.tables import Column, markdown, plain
 from explain.gpus import GPUS, card
 from explain.kept import kept
@@ -107,7 +107,9 @@ def _guessed(example: Experiment, model: Model) -> str | None:
         test = next(test for test in model.tests if test.gpu == gpu)
         worst = f"the worst of {count(len(test.points))} such predictions is {ratio(test.worst.factor)} off"
         took = duration(one.measured)
-        return f"{duration(one.seconds)} on the {gpu}, where {took} were measured ({worst})"
+        scaled = duration(model.recorded[example.key]) if example.key in model.recorded else ""
+        made = f"{scaled} × {number(one.seconds / model.recorded[example.key], zeros=True)} = " if scaled else ""
+        return f"{made}{duration(one.seconds)} on the {gpu}, where {took} were measured ({worst})"
     others = (gpu for gpu in GPUS.values() if gpu.name != model.gpu)
     guesses = ((gpu, model.seconds(example, gpu)) for gpu in others)
     return next((f"{duration(seconds)} on an {gpu.name}: not tested" for gpu, seconds in guesses if seconds), None)
@@ -150,7 +152,11 @@ def made(one: Entry) -> str:
         f"**{count(timed)}** experiments timed on {plain(one.record.gpu)}, {plain(when)}"
         + f", {count(failed)} failed" * (failed > 0)
         + f" · in **{count(counted)}** of them the bytes were counted too, in a separate, slower run · "
-        + (f"**{count(stale)}** out of date{OLDER}" if stale else "no kernel's code has changed since ✓")
+        + (
+            f"**{count(stale)}** out of date{OLDER}"
+            if stale
+            else "each kernel's code is still the one that was measured ✓"
+        )
     )
 
 

@@ -54,7 +54,7 @@ FITTED = (
     "holds what the model leaves out, so it is not the cost of a launch. A range holds the values that explain the "
     "times equally well: a wide one says that these times do not depend on that share."
 )
-MARKED = "**The vertical mark** is the datasheet's rate, where it states one. The percentage is the share reached."
+MARKED = "**The vertical mark** is the datasheet's rate for HBM or a matmul. The percentage is the share reached."
 FILLED = "\n\n**Filled bars**: {}. **Open bars**: {}."
 INTRODUCTION = """
 Every byte and every time in this app names its source. The table lists the five sources\
@@ -116,7 +116,7 @@ def roofs(shown: Sequence[Entry]) -> None:
         with column:
             chart(figure, f"limits in {figure.layout.meta}", alt=f"measured limits in {figure.layout.meta}")
     with st.expander("How each limit was measured"), st.container(key="numbers of roofs"):
-        layout.prose(limits.fp16_beside_bf16(shown))
+        layout.prose("\n\n".join(filter(None, [limits.fp16_beside_bf16(shown), limits.slow_reads(shown)])))
         st.markdown(limits.roofs_table(shown), unsafe_allow_html=True)
         sources = {known.source for one in shown if (known := card(one.record.gpu))}
         st.caption("; ".join(f"datasheet: {source}" for source in sorted(sources)))
@@ -289,7 +289,7 @@ def predicted() -> None:
         f"- **A size that was timed on the {model.gpu}**: its time there × a model's ratio of the two GPUs\n"
         "- **Another size**: the model's own time\n\n"
         "The model of a kernel is a constant plus the longer of two times: that of its bytes at a share of the GPU's "
-        "bandwidth, and that of its FLOPs at a share of its peak.",
+        "bandwidth, and that of its FLOPs at a share of its peak; both divided by the share of the SMs that have work.",
     ):
         st.markdown(predictions.errors_table(model))
         layout.prose(f"{predictions.verdict(model)} {predictions.untested(model)}")

@@ -39,7 +39,7 @@ def test_every_column_scrolls_in_its_own_box_beside_the_sizes(page: Page, app_ur
     box = page.locator(".st-key-numbers-of-points div:has(> table)")
     expect(box.locator("th", has_text="spills").first).to_be_attached()
     sizes = box.locator("tbody tr").first.locator("td").first
-    left = "cell => cell.getBoundingClientRect().left"
+    left = "cell => cell.getBoundingClientRect().left - cell.closest('div').getBoundingClientRect().left"
     before = sizes.evaluate(left)
     assert box.evaluate("box => { box.scrollLeft = 1e6; return box.scrollLeft }") > 100
     assert sizes.evaluate(left) == before

@@ -132,7 +132,7 @@ def _bars(shown: Sequence[Entry], unit: str) -> go.Figure:
     )  # fmt: skip
     most = max(bar.end for bar in drawn)
     decade = 10.0 ** (math.floor(math.log10(most)) - 1)
-    step = next(decade * size for size in (5, 10, 20, 50) if most < 5 * decade * size)
+    step = next(decade * size for size in (5, 10, 20, 50) if most < 4 * decade * size)
     longest = max(most, step * math.ceil(most / step)) if math.ceil(most / step) < 1.1 * most / step else most
     ticks = [step * place for place in range(math.floor(longest / step) + 1)]
     prefixed = si(step, unit).partition(" ")[2]  # in the title: beside each number it would hide the 0 on a phone

@@ -47,11 +47,11 @@ def errors_table(model: Model) -> str:
     rows = []
     for test in model.tests:
         how = "its other times" if test.left_out else f"the {model.gpu}'s time × ratio"
-        rows.append((test.gpu, how, *_of(test)))
+        rows.append((f"{test.gpu}, from {how}", *_of(test)))
         if plain := _unchanged(model, test):
-            rows.append((plain.gpu, f"the {model.gpu}'s time", *_of(plain)))
+            rows.append((f"{plain.gpu}, from the {model.gpu}'s time", *_of(plain)))
     columns = ("median error", f"over {ratio(FAR)} off", "worst error")
-    return markdown(("times of", "predicted from", *(Column(name, str) for name in columns)), rows)
+    return markdown(("predicted times", *(Column(name, str) for name in columns)), rows)
 
 
 def _of(test: Test) -> tuple[str, str, str]:

@@ -164,13 +164,13 @@ def tiles_table(
 ) -> str:  # fmt: skip
     """What each tile costs on the GPU, as an HTML table of buttons; a press chooses "64x32": the tile's sides.
 
-    Without recorded times there is no column for them, nor one for the loop's instructions without any listing. The
+    Without recorded times there is no column for them, nor one for the loop's instructions without two listings. The
     shortest time is bold.
     """
     looped = {one: each for one, found in listings.items() if (each := per_score(one, known[one], found))}
     heads = [
         "programs <br>per SM", "registers <br>per thread", "spilled per thread, <br>stored + loaded",
-        "shared memory <br>per program", *(["loop instructions <br>per score"] if looped else []),
+        "shared memory <br>per program", *(["loop instructions <br>per score"] if len(looped) > 1 else []),
         *(["time of <br>one call"] if times else []),
     ]  # fmt: skip
     least = min((seconds for _, seconds in times.runs.values()), default=None) if times else None
@@ -184,7 +184,7 @@ def tiles_table(
             if launch.spill_store_bytes else launch.spills,
             capacity(allocated(launch, gpu)["shared memory"]),
         ]  # fmt: skip
-        if looped:
+        if len(looped) > 1:
             cells.append(number(looped[one], 3, zeros=True) if one in looped else NONE)
         if times:
             seconds = times.runs[one.key][1] if one.key in times.runs else None
@@ -559,7 +559,8 @@ def busiest_told(listing: Listing) -> str:
     every = sum(one.kind != LABEL for one in repeated or listing.sass)
     at = line - listing.first_line
     words, above = " ".join(lines[at].partition("#")[0].split()), lines[at - 1].strip()
-    comment = f" The comment above it: *{above.removeprefix('#').strip()}*" * above.startswith("#")
+    note = above.removeprefix("#").strip().partition("   ")[0]  # without the shape at its end
+    comment = f" The comment above it: *{note}*" * above.startswith("#")
     where = f"the {count(every)} in {_loops_told(listing)}" if repeated else count(every)
     said = f"Of {where}, **{count(most)}** come from line {line}, more than from any other"
     return f"{said}: `{words}` (by the compiler's line table).{comment}"

@@ -153,15 +153,15 @@ def introduce(experiment: Experiment, known: Mapping[Experiment, Cost]) -> None:
         brings = WHOLE_ROW
     shared = {tuple(launch.shared_bytes for launch in cost.launches) for cost in known.values()}
     needs = "registers" if len(known) > 1 and len(shared) == 1 else "registers and shared memory"
-    if larger:
-        layout.prose(f"**Choose {sides} = {', then '.join(larger)}, and watch {watched}.**")
-    elif smaller := [sides_told(one) for one in known if one != experiment and inside(one, experiment)]:
-        layout.prose(f"**No larger tile was compiled. Choose {sides} = {smaller[-1]} to compare {watched}.**")
     layout.introduce(
         f"{brings} But a larger tile needs more {needs}, so fewer programs may fit on an SM at once. If a thread runs "
         f"out of registers, some of its values **spill** to local memory. Only a measurement tells which tile is "
         "faster."
     )
+    if larger:
+        layout.prose(f"**Choose {sides} = {', then '.join(larger)}, and watch {watched}.**")
+    elif smaller := [sides_told(one) for one in known if one != experiment and inside(one, experiment)]:
+        layout.prose(f"**No larger tile was compiled. Choose {sides} = {smaller[-1]} to compare {watched}.**")
 
 
 def compiled_with(cost: Cost | None) -> None:
@@ -337,7 +337,8 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, costs: Mapping[Experiment, Co
     with words:
         told = f"{UNTIMED.format(gpu.name)} {_timed_elsewhere(experiment, gpu)}"
         if times:
-            told = larger_told(timed(known, gpu, times, listings), experiment, several) or ALONE
+            alone = f"{ALONE} {_timed_elsewhere(experiment, gpu)}"
+            told = larger_told(timed(known, gpu, times, listings), experiment, several) or alone
         layout.prose(f"{told}\n\n{PRESS}")
         if _saved(experiment):
             link = "The bytes that a tile moves: FlashAttention →"

@@ -182,7 +182,7 @@ def test_what_no_model_would_say_is_told_beside_the_model():
     assert ("is no closer to the H100's" in beside_own) == (elsewhere.median >= median(ratios))
     assert far > modelled  # the model is worth having
     assert "own time" not in left_out
-    rows = [row.split(" | ")[2:] for row in predictions.errors_table(model).splitlines()[2:]]
+    rows = [row.split(" | ")[1:] for row in predictions.errors_table(model).splitlines()[2:]]
     by_model, plain, alone = ([cell.strip(" |") for cell in row] for row in rows)
     every = len(elsewhere.points)
     assert by_model == [ratio(elsewhere.median), f"{modelled} of {every}", ratio(elsewhere.worst.factor)]

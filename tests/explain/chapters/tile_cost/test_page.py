@@ -221,9 +221,9 @@ def test_the_loops_instructions_for_a_score_are_those_of_all_threads():
     (listing,) = service.compiler().listings(tile, 90)
     each = figures.per_score(tile, known[tile], listing)
     assert each == sum(counts(in_loops(listing)).values()) * 32 * known[tile].num_warps / 64 / 64
-    table = figures.tiles_table(known, tile, GPUS["H200"], None, {tile: listing})
+    table = figures.tiles_table(known, tile, GPUS["H200"], None, dict.fromkeys(known, listing))
     assert f"<td class=n>{number(each, 3, zeros=True)}</td>" in table
-    assert "per score" not in figures.tiles_table(known, tile, GPUS["H200"], None, {})
+    assert "per score" not in figures.tiles_table(known, tile, GPUS["H200"], None, {tile: listing})
     softmax = tiles.compiled_as("softmax_online", tiles.opening("softmax_online"))
     assert figures.per_score(softmax, launch_of_each(softmax)[softmax], listing) is None
 

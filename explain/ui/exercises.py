@@ -143,7 +143,8 @@ def _item(room: str, question: Question[C], context: C, given: str, verdict: Ver
     return (
         f'<li data-name="{question.name}" data-kind="{question.kind}" data-run="{question.run}">'
         f"<p>{inline(question.prompt_of(context))}</p>"
-        f'<form><div class="fields">{fields}</div>{up}<button type="submit">{button}</button></form>{said}</li>'
+        f'<div><form><div class="fields">{fields}</div>{up}<button type="submit">{button}</button></form>{said}</div>'
+        "</li>"
     )
 
 

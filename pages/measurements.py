@@ -3,19 +3,24 @@
 import streamlit as st
 
 from explain.chapters.measurements import view
-from explain.ui import layout
+from explain.ui import controls, layout
 from explain.ui.records import records_choice
 
-with layout.chapter(
-    __file__, goal="know where every measured number in this app comes from, and put your own GPU's beside it."
-):
-    shown = records_choice()
-    view.headline(shown)
-if shown:
-    view.numbers(shown)
-    view.roofs(shown)
-    view.own_gpu(shown)
-    view.predicted()
-    view.closing(shown)
-else:
-    st.info("There is no GPU record here. Run `python -m explain measure` on a machine with an NVIDIA GPU to make one.")
+with layout.chapter(__file__):
+    part = controls.view(*view.WORDS)
+    shown = records_choice() if part != "Predicted times" else []
+    view.introduce(part, shown)
+match part:
+    case "Predicted times":
+        view.predicted()
+    case _ if not shown:
+        st.info(
+            "There is no GPU record here. Run `python -m explain measure` on a machine with an NVIDIA GPU to make one."
+        )
+    case "Limits":
+        view.roofs(shown)
+    case "Your own GPU":
+        view.own_gpu(shown)
+    case _:
+        view.numbers(shown)
+view.closing(shown if part == "Look up a number" else [])

@@ -239,7 +239,7 @@ def test_the_measurements_of_two_gpus(page: Page, app: Server) -> None:
     wear(page, (1440, "light"))
     move(page, app, "measurements")
     page.get_by_role("button", name="H100 · recorded", exact=True).click()
-    expect(page.get_by_text("Filled bars")).to_be_visible()
+    expect(page.get_by_label("Quantity")).to_be_visible()
     found: list[str] = []
     looked: list[Look] = [
         (1440, "light"),
@@ -253,6 +253,12 @@ def test_the_measurements_of_two_gpus(page: Page, app: Server) -> None:
         wear(page, look)
         settled(page)
         found += [f"{look}: {named(fault)}" for fault in faults(page)]
+    page.get_by_role("radio", name="Limits", exact=True).click()
+    expect(page.get_by_text("Filled bars")).to_be_visible()
+    for width in (1440, 1280, 420):
+        wear(page, (width, "dark"))
+        settled(page)
+        found += [f"limits, {width}: {named(fault)}" for fault in faults(page)]
     assert not found, "\n".join(found)
 
 

@@ -124,4 +124,4 @@ def _picture(
         parts.append(circle(7, tall + 40, 5, css("series-1"), hollow=True))
         parts.append(text(18, tall + 45, "probably with time on the host", size=13, faint=True))
         tall += 26
-    return picture(left + long, tall + 26, what, parts, "60rem")
+    return picture(left + long, tall + 26, what, parts, f"{1.2 * (left + long):.0f}px")

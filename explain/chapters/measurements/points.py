@@ -107,9 +107,10 @@ MEANINGS = {
     LOADS: "**Every load**: all bytes that a teaching kernel's loads ask for, repeated ones included.",
     ONCE: "**Each tensor once**: the bytes if each input, and each tensor that one launch writes for a later one, were "
     "read exactly once.",
-    OF_ONCE: "**HBM ÷ each tensor once**: at 100%, HBM delivers each tensor once.<br>Above: bytes were read more than "
-    "once, or spilled registers were read back. In small runs, some tens of kB that belong to no tensor show."
-    "<br>Below: the kernel reads what it wrote itself, in an earlier launch or iteration, and finds some of it in L2.",
+    OF_ONCE: "**HBM ÷ each tensor once**: at 100%, HBM delivers each tensor once.<br>Above 100%: bytes were read more "
+    "than once, or spilled registers were read back. In small runs, some tens of kB that belong to no tensor show."
+    "<br>Below 100%: the kernel reads what it wrote itself, in an earlier launch or iteration, and finds some of it in "
+    "L2.",
     WARM: "**L2 warm**: the same kernel has just run, so L2 still has some of its bytes.",
     "HBM written, or left in L2, MB": "**HBM written, or left in L2**: bytes written to HBM during the run, and those "
     "in L2 that are written to it later.",
@@ -245,7 +246,7 @@ def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     most, row = max(found, key=lambda one: one[0])
     return (
         f"**In {count(about)} of {count(len(found))} rows HBM delivers at most {ratio(1 + SAME)} the size of the "
-        f"tensors that a kernel reads.** Most: {row.entry.title} at {own[row]}, {ratio(most)}."
+        f"tensors that a kernel reads.** The highest: {row.entry.title} at {own[row]}, {ratio(most)}."
     )
 
 
@@ -316,8 +317,8 @@ def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str)
     if quantity != TIME:
         return "\n\n".join(filter(None, [span, missing]))
     host = (
-        f"Not counted here: {count(left_out)} {'rows' if left_out > 1 else 'row'} whose times probably contain time on "
-        "the host."
+        f"Left out of these figures, and drawn as rings: {count(left_out)} {'rows' if left_out > 1 else 'row'} whose "
+        "times probably contain time on the host."
     ) * (left_out > 0)
     also = " ".join(filter(None, [missing, host, _noise(plan, shown, kernel)]))
     return "\n\n".join(filter(None, [span, also, _by_bandwidth(shown, factors)]))
@@ -347,7 +348,7 @@ def _by_bandwidth(shown: Sequence[Entry], factors: Sequence[float]) -> str:
     told = f"{count(near)} of {count(len(factors))} rows" if near < len(factors) else "all rows"
     return (
         f"Measured, HBM of the {first} copies {ratio(faster)} as fast as that of the {second}. **In {told}, the "
-        f"times' ratio is closer to 1 than to {ratio(faster)}**: there HBM's bandwidth is not what limits most."
+        f"times' ratio is closer to 1 than to {ratio(faster)}**: HBM's bandwidth is not their main limit."
     ) * (near > 0)
 
 
@@ -540,9 +541,8 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
     spill, wrote, worst = most[0]
     point = one.record.point(worst)
     both = point.counters.cold.spilled_bytes if point and point.counters else None
-    again = f"; {moved(both - spill)} are loaded again" if both and both > spill else ""
-    if both and both > 2 * spill:
-        again += " (what is stored once may be loaded often)"
+    again = f"; {moved(both - spill)} are read back" if both and both > spill else ""
+    again += ", some more than once" * bool(both and both > 2 * spill)
     row = f"{'Most in' if len(most) > 1 else 'It is'} {worst.entry.title} at {own[worst]}"
     told = (
         f"**Registers spill in {count(len(most))} of {count(len(found))} counted rows.** {row}: of the {moved(wrote)} "

@@ -49,7 +49,7 @@ def errors_table(model: Model) -> str:
         how = "its other times" if test.left_out else f"the {model.gpu}'s time × ratio"
         rows.append((f"{test.gpu}, from {how}", *_of(test)))
         if plain := _unchanged(model, test):
-            rows.append((f"{plain.gpu}, from the {model.gpu}'s time", *_of(plain)))
+            rows.append((f"{plain.gpu}, if it took the {model.gpu}'s time", *_of(plain)))
     columns = ("median error", f"over {ratio(FAR)} off", "worst error")
     return markdown(("predicted times", *(Column(name, str) for name in columns)), rows)
 
@@ -89,15 +89,14 @@ def verdict(model: Model) -> str:
     plain = _unchanged(model, test)
     if plain is None:
         return ""
-    closer = "closer" if test.median < plain.median else "no closer"
-    said = (
-        f"In the median the model is {closer} to the {test.gpu}'s times than the {model.gpu}'s own times are "
-        f"({ratio(test.median)} and {ratio(plain.median)})."
-    )
+    own, modelled = ratio(plain.median), ratio(test.median)
+    said = f"In the median, the {model.gpu}'s own time is as good a guess ({own}) as the model's ({modelled})."
+    if test.median < plain.median:
+        said = f"In the median, the model is closer ({modelled}) than the {model.gpu}'s own time ({own})."
     if _off(test) >= _off(plain):
         return f"**{said}**"
     return (
-        f"{said} **It pays where the two GPUs differ**: {count(_off(test))}, not {count(_off(plain))}, of "
+        f"{said} **The model pays where the two GPUs differ**: {count(_off(test))}, not {count(_off(plain))}, of "
         f"{count(len(test.points))} times are more than {ratio(FAR)} off."
     )
 
@@ -119,7 +118,7 @@ def _too_long(model: Model, test: Test) -> str:
         f"{model.gpu} has {bandwidths} the bandwidth (datasheet), and for these {count(len(long))} the model expects "
         f"the {test.gpu} to take {ratio(of_own(lambda point: point.seconds))} as long. Measured, it took "
         f"{ratio(takes)} as long (medians), so "
-        f"{'something else limits most of these' if takes < 1 + SAME else 'bandwidth limits these less'}."
+        f"{'bandwidth does not limit most of these' if takes < 1 + SAME else 'bandwidth limits these less'}."
     )
 
 
@@ -245,5 +244,6 @@ def predicted_chart(test: Test) -> go.Figure:
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
     )  # fmt: skip
     how = f"{test.gpu}, from its other times" if test.left_out else test.gpu
-    titled(figure, f"{how}: half are within {ratio(test.median)} of the measured time")
+    share = percent(_off(test) / len(test.points))
+    titled(figure, f"{how}: half are within {ratio(test.median)}, {share} are over {ratio(FAR)} off")
     return figure

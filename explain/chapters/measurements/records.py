@@ -82,13 +82,13 @@ def sources_table(example: Experiment, shown: Sequence[Entry], model: Model | No
     traced = recorded_trace(example)
     found = [_said(one, point) for one in shown if (point := one.record.point(example))]
     guess = _guessed(example, model) if model else None
-    loads, flops, matmuls = moved(example.traffic.read_bytes), example.traffic.flops, example.traffic.flops_of("matmul")
+    loads, flops, matmuls = count(example.traffic.read_bytes), example.traffic.flops, example.traffic.flops_of("matmul")
     work = f"{si(flops, 'FLOP')}s, {si(matmuls, 'FLOP')}s of them in matmuls" if matmuls else f"{si(flops, 'FLOP')}s"
     rows = (
         ("formula", "formula", "bytes and FLOPs, computed from the sizes",
-         f"{loads} of loads, {work}"),
+         f"{loads} B of loads, {work}"),
         ("traced", "trace", "each load and store, counted in Triton's interpreter; never a time",
-         traced and f"{moved(traced.of(False))} of loads"),
+         traced and f"{count(traced.of(False))} B of loads"),
         ("measured", "hardware", "times, bytes and rounding errors, measured on a GPU: now, or **recorded** before",
          "; ".join(found) or None),
         ("compiled", "compiler", "registers and shared memory of a kernel, before it runs",

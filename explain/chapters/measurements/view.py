@@ -55,24 +55,48 @@ FITTED = (
     "times equally well: a wide one says that these times do not depend on that share."
 )
 MARKED = "**The vertical mark** is the datasheet's rate for HBM or a matmul. The percentage is the share reached."
-FILLED = "\n\n**Filled bars**: {}. **Open bars**: {}."
-INTRODUCTION = """
+FILLED = "**Filled bars**: {}. **Open bars**: {}."
+GOALS = {
+    "Look up a number": "know where every number in this app comes from, and find any measured one.",
+    "Limits": "see what each GPU can do at most, measured and by its datasheet.",
+    "Predicted times": "see how a time is predicted for a GPU without a record, and how wrong such times are.",
+    "Your own GPU": "put your own GPU's numbers beside these.",
+}
+WORDS = {
+    "Look up a number": """
 Every byte and every time in this app names its source. The table lists the five sources\
  and, as an example, what each says of one run.
 
-This page has the recorded measurements of the kernels that the chapters teach. For comparison it has some of\
- PyTorch's kernels and FlashAttention for Hopper. All benchmarks against other libraries are in\
- [Speed](./speed), [Cross entropy](./cross_entropy), [Backward](./backward) and [Decoding](./decoding).
-"""
+The records have the kernels that the chapters teach, some of PyTorch's kernels and FlashAttention for Hopper. All\
+ benchmarks against other libraries are in [Speed](./speed), [Cross entropy](./cross_entropy), [Backward](./backward)\
+ and [Decoding](./decoding).
+""",
+    "Limits": """
+Small kernels do one thing each: move bytes, multiply matrices, or compute exponentials. Their best rates are the roofs\
+ in [Sweeps and roofline](./sweeps) and the peaks in [Speed](./speed).
+""",
+    "Predicted times": """
+The other pages show times of GPUs that nobody measured. Each is marked as predicted, and comes from the model that is\
+ explained and tested here.
+""",
+    "Your own GPU": """
+On a machine with an NVIDIA GPU one command measures everything that is shown here. If it is interrupted, run it again;\
+ it continues. The pages find the file that it writes. To show it on another machine, load it there with *Another GPU's\
+ file*.
+""",
+}
+"""The page's views, and what each says after its goal."""
 
 
-def headline(shown: Sequence[Entry]) -> None:
-    """Where numbers come from; how many experiments each record has, on which GPU and when."""
-    layout.introduce(INTRODUCTION)
-    if shown:
+def introduce(view: str, shown: Sequence[Entry]) -> None:
+    """A view's goal and first words. Of the first view also the sources of numbers, and how many experiments each
+    record has, on which GPU and when.
+    """
+    layout.introduce(f"**Goal: {GOALS[view]}**\n\n{WORDS[view]}")
+    if view == "Look up a number" and shown:
         with layout.below_goal():
             st.caption("<br>".join([*map(records.made, shown), *records.lacking(shown)]), unsafe_allow_html=True)
-    _sources(shown)
+        _sources(shown)
 
 
 def _show_outdated() -> None:
@@ -102,12 +126,9 @@ def roofs(shown: Sequence[Entry]) -> None:
     if not any(one.record.roofs for one in shown):
         return
     first, *others = points.names(shown)
-    with layout.part(
-        "What each GPU can do at most",
-        "Small kernels that do one thing: move bytes, multiply matrices, or compute exponentials. Their best rates "
-        f"are the roofs in [Sweeps and roofline](./sweeps) and the peaks in [Speed](./speed).\n\n{MARKED}"
-        + (FILLED.format(first, ", ".join(others)) if others else ""),
-    ):
+    filled = FILLED.format(first, ", ".join(others)) if others else ""
+    told = filter(None, [MARKED, filled, limits.slow_reads(shown)])
+    with layout.part("What each GPU can do at most", "\n\n".join(told)):
         _cards(limits.most_used(shown))
     figures = limits.bars(shown)
     with st.container(key="limits"):
@@ -116,7 +137,7 @@ def roofs(shown: Sequence[Entry]) -> None:
         with column:
             chart(figure, f"limits in {figure.layout.meta}", alt=f"measured limits in {figure.layout.meta}")
     with st.expander("How each limit was measured"), st.container(key="numbers of roofs"):
-        layout.prose("\n\n".join(filter(None, [limits.fp16_beside_bf16(shown), limits.slow_reads(shown)])))
+        layout.prose(limits.fp16_beside_bf16(shown))
         st.markdown(limits.roofs_table(shown), unsafe_allow_html=True)
         sources = {known.source for one in shown if (known := card(one.record.gpu))}
         st.caption("; ".join(f"datasheet: {source}" for source in sorted(sources)))
@@ -259,14 +280,11 @@ def _counters_here(status: DeviceStatus) -> None:
 
 def own_gpu(shown: Sequence[Entry]) -> None:
     """How to measure another GPU, and every record to download."""
-    with layout.part(
-        "Your own GPU",
-        "On a machine with an NVIDIA GPU this command measures everything that is shown here. If it is interrupted, "
-        "run it again; it continues. The pages find the file that it writes. To show it on another machine, load it "
-        "there with the button at the top of this page.",
-    ):
-        show_code("python -m explain measure")
+    words, commands = layout.sides("Measure it")
+    with words:
         counters_here()
+    with commands:
+        show_code("python -m explain measure")
         with st.container(horizontal=True):
             for one in shown:
                 st.download_button(
@@ -284,12 +302,13 @@ def predicted() -> None:
     if (record := registry.recorded()) is None or (model := fitted(*registry.shipped())) is None:
         return
     with layout.part(
-        "Predicted times, and how wrong they are",
-        f"For a GPU without a record, the pages predict times from those of the {model.gpu}:\n\n"
-        f"- **A size that was timed on the {model.gpu}**: its time there × a model's ratio of the two GPUs\n"
-        "- **Another size**: the model's own time\n\n"
-        "The model of a kernel is a constant plus the longer of two times: that of its bytes at a share of the GPU's "
-        "bandwidth, and that of its FLOPs at a share of its peak; both divided by the share of the SMs that have work.",
+        "How a time is predicted",
+        "**time = constant + max(memory, compute) ÷ busy**\n\n"
+        "- **memory**: bytes ÷ a share of the GPU's bandwidth\n"
+        "- **compute**: FLOPs ÷ a share of its peak\n"
+        "- **busy**: the share of its SMs that have a program\n\n"
+        f"Constant and shares are fitted to each kernel's times on the {model.gpu}. **A size that was timed there** "
+        "takes that time × the model's ratio of the two GPUs. **Another size** takes the model's own time.",
     ):
         st.markdown(predictions.errors_table(model))
         layout.prose(f"{predictions.verdict(model)} {predictions.untested(model)}")
@@ -299,9 +318,8 @@ def predicted() -> None:
         with column:
             chart(predictions.predicted_chart(test), f"predicted and measured times, {test.gpu}")
             layout.prose(predictions.told(model, test))
-    with st.expander("How a time is predicted"):
+    with st.expander("The model in detail, and an example"):
         layout.prose(
-            "**time = constant + max(memory, compute) ÷ busy**\n\n"
             "- memory = bytes ÷ (bandwidth × b). The bytes are each tensor once\n"
             "- compute = FLOPs ÷ (peak × p). The FLOPs are the formula's\n"
             "- bandwidth and peak: the GPU's specification. The peak is that of the tensor cores where Triton uses "

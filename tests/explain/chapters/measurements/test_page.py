@@ -123,8 +123,8 @@ def test_each_source_says_something_of_the_same_run():
     _, _, formula, trace, hardware, compiled, predicted = records.sources_table(
         view.EXAMPLE, shown, fitted(SHIPPED)
     ).splitlines()
-    assert moved(view.EXAMPLE.traffic.read_bytes) in formula
-    assert moved(view.EXAMPLE.traffic.read_bytes) in trace
+    assert f"{view.EXAMPLE.traffic.read_bytes:,} B" in formula
+    assert f"{view.EXAMPLE.traffic.read_bytes:,} B" in trace
     point = SHIPPED.point(view.EXAMPLE)
     assert point
     assert point.seconds
@@ -179,7 +179,7 @@ def test_what_no_model_would_say_is_told_beside_the_model():
     beside_own = predictions.verdict(model).replace("\u00a0", " ")
     assert f"{modelled}, not {far}, of {len(elsewhere.points)} times are more than 1.25 × off" in beside_own
     assert f"Of the {modelled} that are more than 1.25 × off" in told
-    assert ("is no closer to the H100's" in beside_own) == (elsewhere.median >= median(ratios))
+    assert ("own time is as good a guess" in beside_own) == (elsewhere.median >= median(ratios))
     assert far > modelled  # the model is worth having
     assert "own time" not in left_out
     rows = [row.split(" | ")[1:] for row in predictions.errors_table(model).splitlines()[2:]]
@@ -370,7 +370,7 @@ def test_times_with_host_time_are_marked_and_in_no_ratio_that_is_told():
     said = points.seen(plan, both, points.TIME, kernel)
     assert f"to {ratio(max(steady))} as long" in said
     assert f"median of {len(steady)} rows" in said
-    assert f"Not counted here: {len(hosted)} row" in said
+    assert f"Left out of these figures, and drawn as rings: {len(hosted)} row" in said
     assert beside.dots(plan, both, points.TIME, kernel).count('fill="transparent"') == len(hosted) + 1  # and the key
 
 
@@ -397,6 +397,7 @@ def test_a_readers_file_is_compared_and_gone_when_it_is_forgotten():
     assert "The GPU's memory is full" in said  # the record's own reason
     assert " Other 9, µs |" in said.replace("<br>", " ")
     assert said.count("experiments timed on NVIDIA") == 2
+    test.segmented_control[0].set_value("Limits").run()
     assert "HBM, read · H200" in [metric.label for metric in test.metric]
     next(button for button in test.button if button.label == "Forget my files").click().run()
     assert "Other 9" not in texts(test)
@@ -423,6 +424,16 @@ def test_a_file_of_this_machine_comes_first_and_a_broken_one_is_named():
 def test_without_any_record_the_page_says_how_to_make_one(monkeypatch):
     monkeypatch.setattr(registry, "shipped", tuple)
     assert "python -m explain measure" in page("measurements").info[0].value
+    assert not page("measurements", view="Predicted times").exception
+
+
+@pytest.mark.parametrize("name", view.WORDS)
+def test_each_view_has_its_goal_and_its_part(name):
+    test = page("measurements", view=name)
+    said = texts(test)
+    assert view.GOALS[name] in said
+    parts = ("Look up a number", "What each GPU can do at most", "How a time is predicted", "Measure it")
+    assert [part in [header.value for header in test.header] for part in parts] == [one == name for one in view.WORDS]
 
 
 def test_text_of_a_file_is_text():
@@ -449,18 +460,18 @@ def counted(fake: Engine, monkeypatch: pytest.MonkeyPatch, seed: int) -> AppTest
     monkeypatch.setattr(Engine, "device_if_known", lambda self: DeviceStatus(True, "", WHERE.__dict__))
     monkeypatch.setattr(view, "engine", lambda: fake)
     monkeypatch.setattr(view, "SAMPLE", view.SAMPLE.with_(seed=seed))
-    test = page("measurements")
+    test = page("measurements", view="Your own GPU")
     next(button for button in test.button if button.label == COUNT).click().run()
     deadline = time.monotonic() + 60
     while any(button.label == "Cancel" for button in test.button) and time.monotonic() < deadline:
         time.sleep(0.1)
         test.run()
-    assert "NVIDIA H200" in texts(test)  # what can be shown is shown
+    assert view.GOALS["Your own GPU"] in texts(test)  # what can be shown is shown
     return test
 
 
 def test_without_a_gpu_nothing_offers_to_count():
-    assert not [button for button in page("measurements").button if button.label == COUNT]
+    assert not [button for button in page("measurements", view="Your own GPU").button if button.label == COUNT]
 
 
 def test_counters_of_this_machine_are_shown_beside_the_formula(fake, monkeypatch):
@@ -576,7 +587,7 @@ def test_a_table_of_one_kernel_says_how_often_its_tensors_are_read():
     most = max(shares, key=lambda run: shares[run])
     said = points.seen(PLANS["levels"], one, None)
     assert f"In {sum(share < 1.1 for share in shares.values())} of {len(shares)} rows" in said
-    assert f"Most: {most.entry.title} at " in said
+    assert f"The highest: {most.entry.title} at " in said
     assert said.endswith(f", {ratio(shares[most])}.")
     drawn = beside.once(PLANS["levels"], one)
     assert drawn.count("<circle") == len(shares)

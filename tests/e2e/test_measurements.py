@@ -34,7 +34,7 @@ def test_a_file_is_refused_or_compared_and_goes_along_to_other_pages(page: Page,
 
 
 def test_every_column_scrolls_in_its_own_box_beside_the_sizes(page: Page, app_url: str):
-    page.set_viewport_size({"width": 1440, "height": 1200})
+    page.set_viewport_size({"width": 1440, "height": 1500})
     page.goto(f"{app_url}/measurements?every=true")  # a session without another GPU's file
     box = page.locator(".st-key-numbers-of-points div:has(> table)")
     expect(box.locator("th", has_text="spills").first).to_be_attached()

@@ -169,9 +169,9 @@ def tiles_table(
     """
     looped = {one: each for one, found in listings.items() if (each := per_score(one, known[one], found))}
     heads = [
-        "programs <br>per SM", "registers <br>per thread", "spilled per thread, <br>stored + loaded",
-        "shared memory <br>per program", *(["loop instructions <br>per score"] if len(looped) > 1 else []),
-        *(["time of <br>one call"] if times else []),
+        *(["time of <br>one call"] if times else []), "programs <br>per SM", "registers <br>per thread",
+        "spilled per thread, <br>stored + loaded", "shared memory <br>per program",
+        *(["loop instructions <br>per score"] if len(looped) > 1 else []),
     ]  # fmt: skip
     least = min((seconds for _, seconds in times.runs.values()), default=None) if times else None
     keys = {one: "x".join(str(one.values[name]) for name in sides_of(one.kernel)) for one in known}
@@ -189,7 +189,7 @@ def tiles_table(
         if times:
             seconds = times.runs[one.key][1] if one.key in times.runs else None
             told = NONE if seconds is None else duration(seconds)
-            cells.append(f"<b>{told}</b>" if seconds == least and len(times.runs) > 1 else told)
+            cells.insert(0, f"<b>{told}</b>" if seconds == least and len(times.runs) > 1 else told)
         rows.append((keys[one], sides, f"Choose {sides}", cells))
     what = " × ".join(name.upper() for name in sides_of(chosen.kernel))
     return buttons([what, *map(Column, heads)], rows, keys.get(chosen, ""))
@@ -232,7 +232,7 @@ class Timed:
         """What its spilled registers move, in words."""
         if self.counts and self.counts.spill_written_bytes and self.counts.spill_read_bytes:
             stored, loaded = moved(self.counts.spill_written_bytes), moved(self.counts.spill_read_bytes)
-            return f"{stored} are stored and {loaded} loaded (counted)"
+            return f"the timed run stores {stored} and loads {loaded} again (counted)"
         return f"{self.launch.spills} per thread"
 
     @property
@@ -560,7 +560,7 @@ def busiest_told(listing: Listing) -> str:
     at = line - listing.first_line
     words, above = " ".join(lines[at].partition("#")[0].split()), lines[at - 1].strip()
     note = above.removeprefix("#").strip().partition("   ")[0]  # without the shape at its end
-    comment = f" The comment above it: *{note}*" * above.startswith("#")
+    comment = f" The comment above it: `{note}`" * above.startswith("#")
     where = f"the {count(every)} in {_loops_told(listing)}" if repeated else count(every)
     said = f"Of {where}, **{count(most)}** come from line {line}, more than from any other"
     return f"{said}: `{words}` (by the compiler's line table).{comment}"

@@ -161,7 +161,9 @@ def introduce(experiment: Experiment, known: Mapping[Experiment, Cost]) -> None:
     if larger:
         layout.prose(f"**Choose {sides} = {', then '.join(larger)}, and watch {watched}.**")
     elif smaller := [sides_told(one) for one in known if one != experiment and inside(one, experiment)]:
-        layout.prose(f"**No larger tile was compiled. Choose {sides} = {smaller[-1]} to compare {watched}.**")
+        layout.prose(
+            f"**This is the largest tile compiled beforehand. Choose {sides} = {smaller[-1]} to compare {watched}.**"
+        )
 
 
 def compiled_with(cost: Cost | None) -> None:
@@ -329,7 +331,7 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, costs: Mapping[Experiment, Co
     if not {*known} - {experiment}:
         if len(tiles.compared(experiment)) > 1:
             layout.header(heading)
-            layout.prose(f"No other tile of this kernel was compiled for the {gpu.name} beforehand.")
+            layout.prose(f"No other tile with these settings was compiled for the {gpu.name} beforehand.")
         return
     records = [one for one in registry.entries()[0] if known_as(one.record.gpu) == gpu.name]
     times = next(filter(None, (recorded_times(known, record) for record in records)), None)

@@ -235,9 +235,8 @@ def test_what_spills_in_a_timed_run_is_told_as_counted():
     assert found
     counted = found.counts[tile.key]
     assert counted.spill_written_bytes
-    words = (
-        f"{moved(counted.spill_written_bytes)} are stored and {moved(counted.spill_read_bytes or 0)} loaded (counted)"
-    )
+    stored, loaded = moved(counted.spill_written_bytes), moved(counted.spill_read_bytes or 0)
+    words = f"the timed run stores {stored} and loads {loaded} again (counted)"
     assert f"its registers spill: {words}" in larger_told(known, tile, found)
     assert f"its registers spill: {known[tile].spills} per thread" in larger_told(
         known, tile, replace(found, counts={})
@@ -267,14 +266,14 @@ def test_the_invitation_names_larger_tiles_that_are_compiled(kernel):
     known = launch_of_each(experiment)
     larger = [one for one in known if one != experiment and figures.inside(experiment, one)]
     assert ("**Choose " in said) == bool(larger)
-    assert "No larger tile" not in said or not larger
+    assert "This is the largest tile" not in said or not larger
     assert all(figures.sides_told(one) in said for one in larger)
 
 
 def test_where_no_tile_is_larger_a_smaller_one_is_named_and_without_a_cost_the_table_stays():
     largest = texts(page("tile_cost", kernel="softmax_online", block_n="16384"))
     assert "**Choose " not in largest
-    assert "**No larger tile was compiled. Choose BLOCK_N = 4,096 to compare" in largest
+    assert "**This is the largest tile compiled beforehand. Choose BLOCK_N = 4,096 to compare" in largest
     unknown = page("tile_cost", kernel="softmax_online", block_n="8192")
     assert "Press the button" in texts(unknown)
     assert "BLOCK_N = 16,384, and watch" in texts(unknown)

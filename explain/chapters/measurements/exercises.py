@@ -10,6 +10,9 @@ from explain.experiment import Experiment
 from explain.figures.numbers import count, duration, moved, number, percent, ratio, si
 from explain.records.model import Record
 
+LIMITS = "./measurements?view=Limits"
+"""Where the limits are that two questions ask for."""
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -89,8 +92,8 @@ QUESTIONS = (
     Question[Shown](
         "slower",
         lambda shown: (
-            f"Suppose the same run only read each tensor once, as fast as HBM of the {shown.gpu} can. How many times "
-            "as long does it really take?"
+            f"Suppose the same run only read each tensor once, as fast as [HBM of the {shown.gpu} can]({LIMITS}). How "
+            "many times as long does it really take?"
         ),
         "number",
         _slower,
@@ -105,7 +108,8 @@ QUESTIONS = (
     Question[Shown](
         "rate",
         lambda shown: (
-            f"Its matmuls are {si(_flops(shown), 'FLOP')}s. Which share of the measured bf16 matmul rate does it reach?"
+            f"Its matmuls are {si(_flops(shown), 'FLOP')}s. Which share of the [measured bf16 matmul rate]({LIMITS}) "
+            "does it reach?"
         ),
         "number",
         _rate,

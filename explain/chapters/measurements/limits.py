@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from explain.chapters.measurements.points import names
 from explain.figures import palette
 from explain.figures.labels import text_width, widest
-from explain.figures.numbers import duration, grouped, moved, number, percent, ratio, si
+from explain.figures.numbers import grouped, number, percent, ratio, si
 from explain.figures.plot import FONT, plot, titled
 from explain.figures.tables import Column, markdown, plain
 from explain.gpus import card, specified
@@ -46,7 +46,8 @@ def most_used(shown: Sequence[Entry]) -> list[list[tuple[str, str, str]]]:
         roofs, known, means = one.record.roofs, card(one.record.gpu), {}
         read, matmul, exp = (roofs.get(level) for level in words)
         if read and known:
-            means["hbm"] = f"all its {moved(known.hbm_bytes)} in {duration(known.hbm_bytes / read.per_second)}"
+            stated = known.hbm_bytes_per_second
+            means["hbm"] = f"{percent(read.per_second / stated)} of the datasheet's {si(stated, 'B/s')}"
         if read and matmul:
             means["matmul bf16"] = f"{number(matmul.per_second / read.per_second)} FLOPs in the time of a byte read"
         if matmul and exp:

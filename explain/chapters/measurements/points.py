@@ -243,10 +243,14 @@ def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     if not found:
         return ""
     about = sum(times < 1 + SAME for times, _ in found)
-    most, row = max(found, key=lambda one: one[0])
+    (least, lowest), (most, row) = (end(found, key=lambda one: one[0]) for end in (min, max))
+    low = (
+        f" The lowest: {lowest.entry.title} at {own[lowest]}, {ratio(least)}: it finds in L2 what it wrote itself."
+    ) * (least < 1 - SAME)
+    rows = f"all {count(about)}" if about == len(found) else f"{count(about)} of {count(len(found))}"
     return (
-        f"**In {count(about)} of {count(len(found))} rows HBM delivers at most {ratio(1 + SAME)} the size of the "
-        f"tensors that a kernel reads.** The highest: {row.entry.title} at {own[row]}, {ratio(most)}."
+        f"**In {rows} rows HBM delivers at most {ratio(1 + SAME)} the size of the "
+        f"tensors that a kernel reads.** The highest: {row.entry.title} at {own[row]}, {ratio(most)}.{low}"
     )
 
 

@@ -96,8 +96,8 @@ def verdict(model: Model) -> str:
     if _off(test) >= _off(plain):
         return f"**{said}**"
     return (
-        f"{said} **The model pays where the two GPUs differ**: {count(_off(test))}, not {count(_off(plain))}, of "
-        f"{count(len(test.points))} times are more than {ratio(FAR)} off."
+        f"{said} **The model helps where the two GPUs differ**: errors of more than {ratio(FAR)} fall from "
+        f"{count(_off(plain))} to {count(_off(test))} of {count(len(test.points))}."
     )
 
 
@@ -245,5 +245,5 @@ def predicted_chart(test: Test) -> go.Figure:
     )  # fmt: skip
     how = f"{test.gpu}, from its other times" if test.left_out else test.gpu
     share = percent(_off(test) / len(test.points))
-    titled(figure, f"{how}: half are within {ratio(test.median)}, {share} are over {ratio(FAR)} off")
+    titled(figure, f"{how}: half within {ratio(test.median)}, {share} over {ratio(FAR)} off")
     return figure

@@ -108,7 +108,8 @@ def _guessed(example: Experiment, model: Model) -> str | None:
         worst = f"the worst of {count(len(test.points))} such predictions is {ratio(test.worst.factor)} off"
         took = duration(one.measured)
         scaled = duration(model.recorded[example.key]) if example.key in model.recorded else ""
-        made = f"{scaled} × {number(one.seconds / model.recorded[example.key], zeros=True)} = " if scaled else ""
+        factor = number(one.seconds / model.recorded[example.key], zeros=True) if scaled else ""
+        made = f"{scaled} on the {model.gpu} × {factor} = " if scaled else ""
         return f"{made}{duration(one.seconds)} on the {gpu}, where {took} were measured ({worst})"
     others = (gpu for gpu in GPUS.values() if gpu.name != model.gpu)
     guesses = ((gpu, model.seconds(example, gpu)) for gpu in others)

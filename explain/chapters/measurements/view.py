@@ -67,8 +67,8 @@ WORDS = {
 Every byte and every time in this app names its source. The table lists the five sources\
  and, as an example, what each says of one run.
 
-The records have the kernels that the chapters teach, some of PyTorch's kernels and FlashAttention for Hopper. All\
- benchmarks against other libraries are in [Speed](./speed), [Cross entropy](./cross_entropy), [Backward](./backward)\
+You can look up the kernels that the chapters teach, some of PyTorch's, and FlashAttention for Hopper. Comparisons\
+ with other libraries are in [Speed](./speed), [Cross entropy](./cross_entropy), [Backward](./backward)\
  and [Decoding](./decoding).
 """,
     "Limits": """
@@ -76,13 +76,13 @@ Small kernels do one thing each: move bytes, multiply matrices, or compute expon
  in [Sweeps and roofline](./sweeps) and the peaks in [Speed](./speed).
 """,
     "Predicted times": """
-The other pages show times of GPUs that nobody measured. Each is marked as predicted, and comes from the model that is\
- explained and tested here.
+Some times on other pages are of GPUs that nobody measured. Each is marked as predicted and comes from one model. Here\
+ it is explained, and tested on GPUs that were measured.
 """,
     "Your own GPU": """
-On a machine with an NVIDIA GPU one command measures everything that is shown here. If it is interrupted, run it again;\
- it continues. The pages find the file that it writes. To show it on another machine, load it there with *Another GPU's\
- file*.
+On a machine with an NVIDIA GPU one command, run in Tilescope's folder, measures everything that is shown here. If it\
+ is interrupted, run it again; it continues. The pages find the file that it writes. To show it on another machine,\
+ load it there with *Another GPU's file*.
 """,
 }
 """The page's views, and what each says after its goal."""

@@ -177,7 +177,7 @@ def test_what_no_model_would_say_is_told_beside_the_model():
     told, left_out = (predictions.told(model, test).replace("\u00a0", " ") for test in model.tests)
     modelled = sum(one.factor > predictions.FAR for one in elsewhere.points)
     beside_own = predictions.verdict(model).replace("\u00a0", " ")
-    assert f"{modelled}, not {far}, of {len(elsewhere.points)} times are more than 1.25 × off" in beside_own
+    assert f"errors of more than 1.25 × fall from {far} to {modelled} of {len(elsewhere.points)}" in beside_own
     assert f"Of the {modelled} that are more than 1.25 × off" in told
     assert ("own time is as good a guess" in beside_own) == (elsewhere.median >= median(ratios))
     assert far > modelled  # the model is worth having

@@ -55,6 +55,15 @@ STEP = """key => {
   };
 }"""
 
+STEPS_IN_A_TASK = 60
+PRESS_ALL = """keys => {
+  const host = [...document.querySelectorAll("*")].find((e) => e.shadowRoot?.querySelector(".player"));
+  const player = host.shadowRoot.querySelector(".player");
+  for (const key of keys) {
+    player.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, composed: true, cancelable: true}));
+  }
+}"""
+
 
 def qkv(dtype=torch.float32):
     return [torch.tensor(np.array(a[4:5]))[None].to(dtype) for a in (SENTENCE.q, SENTENCE.k, SENTENCE.v)]
@@ -493,3 +502,23 @@ def test_a_step_is_drawn_within_a_frame(opened):
     page = opened("flash")
     draws = [press(page, "ArrowRight")["draw"] for _ in range(120)]
     assert np.quantile(draws, 0.25) < 8, draws  # ms; other tests take their turns on the same cores
+
+
+def test_a_step_is_drawn_without_asking_for_a_layout(opened):
+    """A layout that drawing asks for takes as long as all the drawing, and the frame lays out once more."""
+    page = opened("flash")
+    client = page.context.new_cdp_session(page)
+    client.send("Performance.enable")
+
+    def layouts() -> float:
+        metrics = client.send("Performance.getMetrics")["metrics"]
+        return next(one["value"] for one in metrics if one["name"] == "LayoutCount")
+
+    keys = ["ArrowRight"] * STEPS_IN_A_TASK
+    page.evaluate(PRESS_ALL, keys)  # where a line's values fit is found out once for each line
+    page.evaluate(PRESS_ALL, ["ArrowLeft"] * STEPS_IN_A_TASK)
+    before = layouts()
+    page.evaluate(PRESS_ALL, keys)
+    assert (
+        layouts() - before < 0.75 * STEPS_IN_A_TASK
+    )  # some lines scroll; one that is asked for by each step makes more

@@ -68,11 +68,8 @@ def _picture(
     if len(counted) > len(runs):
         alike = len({round(_asked(run), 2) for run in runs}) == 1
         order = "from the smallest to the largest" if alike else "from fewest to most loads of a tensor"
-        for words in (
-            [f"{len(runs)} of the {count(len(counted))} counted rows,", order]
-            if narrow
-            else [f"{len(runs)} of the {count(len(counted))} counted rows, {order}"]
-        ):
+        said = f"{len(runs)} of the {count(len(counted))} counted rows,"
+        for words in [said, order] if narrow else [f"{said} {order}"]:
             parts.append(text(0, y + 10, words, faint=True))
             y += 18
         y += 6

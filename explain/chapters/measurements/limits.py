@@ -49,7 +49,7 @@ def most_used(shown: Sequence[Entry]) -> list[list[tuple[str, str, str]]]:
             stated = known.hbm_bytes_per_second
             means["hbm"] = f"{percent(read.per_second / stated)} of the datasheet's {si(stated, 'B/s')}"
         if read and matmul:
-            means["matmul bf16"] = f"{number(matmul.per_second / read.per_second)} FLOPs in the time of a byte read"
+            means["matmul bf16"] = f"{number(matmul.per_second / read.per_second)} FLOPs in the time of one byte read"
         if matmul and exp:
             means["exp"] = f"{number(matmul.per_second / exp.per_second)} matmul FLOPs in the time of one exp"
         for level, limit in words.items():
@@ -134,7 +134,8 @@ def _bars(shown: Sequence[Entry], unit: str) -> go.Figure:
     most = max(bar.end for bar in drawn)
     decade = 10.0 ** (math.floor(math.log10(most)) - 1)
     step = next(decade * size for size in (5, 10, 20, 50) if most < 4 * decade * size)
-    longest = max(most, step * math.ceil(most / step)) if math.ceil(most / step) < 1.1 * most / step else most
+    tick_above = step * math.ceil(most / step)
+    longest = tick_above if tick_above < 1.1 * most else most
     ticks = [step * place for place in range(math.floor(longest / step) + 1)]
     prefixed = si(step, unit).partition(" ")[2]  # in the title: beside each number it would hide the 0 on a phone
     numbers = [si(tick, unit, prefix=prefixed.removesuffix(unit)).removesuffix(f" {prefixed}") for tick in ticks]

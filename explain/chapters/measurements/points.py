@@ -57,7 +57,7 @@ def _spread(point: Point) -> float | None:
     return timing.p80_ms / timing.p20_ms if timing and timing.launches > 1 else None
 
 
-def with_host(point: Point | None) -> bool:
+def _with_host(point: Point | None) -> bool:
     """Whether a recorded time probably contains time on the host: its launches differ much, and no CUDA graph replayed
     them.
     """
@@ -191,7 +191,7 @@ def rows(
             row |= {gpu: value(point) if point else None for gpu, point in zip(gpus, points, strict=True)}
             row[BESIDE] = _beside(points, value) if len(shown) == 2 else None
         if quantity in (None, TIME):
-            on = [gpu for gpu, point in zip(names(shown), points, strict=True) if with_host(point)]
+            on = [gpu for gpu, point in zip(names(shown), points, strict=True) if _with_host(point)]
             row[HOST] = (f"probably, {' and '.join(on)}" if len(shown) > 1 else "probably") if on else None
         stale = [gpu for gpu, point in zip(names(shown), points, strict=True) if point and is_stale(point)]
         row[OUTDATED] = (f"on {' and '.join(stale)}" if len(shown) > 1 else "kernel changed") if stale else None
@@ -244,9 +244,7 @@ def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
         return ""
     about = sum(times < 1 + SAME for times, _ in found)
     (least, lowest), (most, row) = (end(found, key=lambda one: one[0]) for end in (min, max))
-    low = (
-        f" The lowest: {lowest.entry.title} at {own[lowest]}, {ratio(least)}: it finds in L2 what it wrote itself."
-    ) * (least < 1 - SAME)
+    low = f" The lowest: {lowest.entry.title} at {own[lowest]}, {ratio(least)}." * (least < 1 - SAME)
     rows = f"all {count(about)}" if about == len(found) else f"{count(about)} of {count(len(found))}"
     return (
         f"**In {rows} rows HBM delivers at most {ratio(1 + SAME)} the size of the "
@@ -321,8 +319,8 @@ def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str)
     if quantity != TIME:
         return "\n\n".join(filter(None, [span, missing]))
     host = (
-        f"Left out of these figures, and drawn as rings: {count(left_out)} {'rows' if left_out > 1 else 'row'} whose "
-        "times probably contain time on the host."
+        f"{count(left_out)} {'rows are' if left_out > 1 else 'row is'} left out of these figures and drawn as rings: "
+        "the times there probably contain time on the host."
     ) * (left_out > 0)
     also = " ".join(filter(None, [missing, host, _noise(plan, shown, kernel)]))
     return "\n\n".join(filter(None, [span, also, _by_bandwidth(shown, factors)]))
@@ -331,7 +329,7 @@ def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str)
 def _noise(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
     """How much the launches of one row differ in time on one GPU, in a sentence; "" if that is not known."""
     runs = _measured(plan, shown, kernel)
-    points = [point for one in shown for run in runs if (point := one.record.point(run)) and not with_host(point)]
+    points = [point for one in shown for run in runs if (point := one.record.point(run)) and not _with_host(point)]
     if not (spreads := list(filter(None, map(_spread, points)))):
         return ""
     return SLOW_LAUNCHES.format("On one GPU, a", ratio(max(spreads)))
@@ -505,7 +503,7 @@ def _slower(worst: Experiment, runs: Collection[Experiment], record: Record) -> 
 def on_host(plan: Plan, one: Entry, kernel: str = "") -> str:
     """Which recorded times probably contain time on the host, in sentences of Markdown; "" for none."""
     own = measured_sizes(plan, [one], kernel)
-    unsteady = [point for run in own if (point := one.record.point(run)) and with_host(point)]
+    unsteady = [point for run in own if (point := one.record.point(run)) and _with_host(point)]
     if not unsteady:
         return ""
     sizes: dict[str, list[str]] = {}

@@ -90,7 +90,7 @@ def verdict(model: Model) -> str:
     if plain is None:
         return ""
     own, modelled = ratio(plain.median), ratio(test.median)
-    said = f"In the median, the {model.gpu}'s own time is as good a guess ({own}) as the model's ({modelled})."
+    said = f"In the median, the {model.gpu}'s own time is at least as good a guess ({own}) as the model's ({modelled})."
     if test.median < plain.median:
         said = f"In the median, the model is closer ({modelled}) than the {model.gpu}'s own time ({own})."
     if _off(test) >= _off(plain):
@@ -114,9 +114,9 @@ def _too_long(model: Model, test: Test) -> str:
     takes = of_own(lambda point: point.measured)
     bandwidths = ratio(GPUS[model.gpu].hbm_bytes_per_second / GPUS[test.gpu].hbm_bytes_per_second)
     return (
-        f"Of the {count(_off(test))} that are more than {ratio(FAR)} off, {count(len(long))} are too long. The "
-        f"{model.gpu} has {bandwidths} the bandwidth (datasheet), and for these {count(len(long))} the model expects "
-        f"the {test.gpu} to take {ratio(of_own(lambda point: point.seconds))} as long. Measured, it took "
+        f"Of the {count(_off(test))} predictions that are more than {ratio(FAR)} off, {count(len(long))} are too long. "
+        f"The {model.gpu} has {bandwidths} the bandwidth (datasheet), and for these {count(len(long))} the model "
+        f"expects the {test.gpu} to take {ratio(of_own(lambda point: point.seconds))} as long. Measured, it took "
         f"{ratio(takes)} as long (medians), so "
         f"{'bandwidth does not limit most of these' if takes < 1 + SAME else 'bandwidth limits these less'}."
     )

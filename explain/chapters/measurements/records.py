@@ -107,9 +107,8 @@ def _guessed(example: Experiment, model: Model) -> str | None:
         test = next(test for test in model.tests if test.gpu == gpu)
         worst = f"the worst of {count(len(test.points))} such predictions is {ratio(test.worst.factor)} off"
         took = duration(one.measured)
-        scaled = duration(model.recorded[example.key]) if example.key in model.recorded else ""
-        factor = number(one.seconds / model.recorded[example.key], zeros=True) if scaled else ""
-        made = f"{scaled} on the {model.gpu} × {factor} = " if scaled else ""
+        own = model.recorded.get(example.key)
+        made = f"{duration(own)} on the {model.gpu} × {number(one.seconds / own, zeros=True)} = " if own else ""
         return f"{made}{duration(one.seconds)} on the {gpu}, where {took} were measured ({worst})"
     others = (gpu for gpu in GPUS.values() if gpu.name != model.gpu)
     guesses = ((gpu, model.seconds(example, gpu)) for gpu in others)

@@ -124,6 +124,7 @@ def _cards(facts: Sequence[Sequence[tuple[str, str, str]]]) -> None:
 def roofs(shown: Sequence[Entry]) -> None:
     """The measured limits of each GPU, beside the datasheet's."""
     if not any(one.record.roofs for one in shown):
+        layout.prose("No limits were measured here. `python -m explain measure` measures them with the kernels.")
         return
     first, *others = points.names(shown)
     filled = FILLED.format(first, ", ".join(others)) if others else ""
@@ -300,6 +301,7 @@ def own_gpu(shown: Sequence[Entry]) -> None:
 def predicted() -> None:
     """The model that predicts times for GPUs without a record, and its errors on each shipped record."""
     if (record := registry.recorded()) is None or (model := fitted(*registry.shipped())) is None:
+        layout.prose("There is no recorded GPU to predict times from.")
         return
     with layout.part(
         "How a time is predicted",
@@ -307,8 +309,9 @@ def predicted() -> None:
         "- **memory**: bytes ÷ a share of the GPU's bandwidth\n"
         "- **compute**: FLOPs ÷ a share of its peak\n"
         "- **busy**: the share of its SMs that have a program\n\n"
-        f"Constant and shares are fitted to each kernel's times on the {model.gpu}. **A size that was timed there** "
-        "takes that time × the model's ratio of the two GPUs. **Another size** takes the model's own time.",
+        f"Constant and shares are fitted to each kernel's times on the {model.gpu}. **For a size that was timed "
+        "there**, that time is multiplied by the model's ratio of the two GPUs. **For another size**, the model's own "
+        "time is used.",
     ):
         st.markdown(predictions.errors_table(model))
         layout.prose(f"{predictions.verdict(model)} {predictions.untested(model)}")

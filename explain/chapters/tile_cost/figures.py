@@ -347,7 +347,7 @@ def _worth(small: Timed, large: Timed, launches: int) -> str:
                 f"with {large.sides} one matmul instruction works for four warps together, with {small.sides} for one"
             )
         if len(reasons) > 1:
-            told.append(f"Possible reasons, not measured apart: {'; '.join(reasons)}.")
+            told.append(f"Possible reasons, not measured one by one: {'; '.join(reasons)}.")
         return " ".join(told)
     if launches > 1:
         return "Here the larger tile does not pay. Which launch takes longer was not measured."

@@ -274,7 +274,7 @@ def _without_instructions(experiment: Experiment, gpu: Gpu) -> str:
     start = _start(experiment)
     there = f"[a tile of this kernel that has them]({_link(start, gpu)})"
     there *= bool(compiler().listings(start, gpu.compute_capability))
-    none = "Of this tile only registers and memory were kept, not the instructions."
+    none = "Only the registers and memory of this tile were kept, not its instructions."
     if has_triton():
         press = "**Press the button below** to compile it again: seconds to a minute, without a GPU."
         return f"{none} {press}{there and f' Or go to {there}.'}"
@@ -337,10 +337,9 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, costs: Mapping[Experiment, Co
     times = next(filter(None, (recorded_times(known, record) for record in records)), None)
     words, table = layout.sides(heading)
     with words:
-        told = f"{UNTIMED.format(gpu.name)} {_timed_elsewhere(experiment, gpu)}"
-        if times:
-            alone = f"{ALONE} {_timed_elsewhere(experiment, gpu)}"
-            told = larger_told(timed(known, gpu, times, listings), experiment, several) or alone
+        told = larger_told(timed(known, gpu, times, listings), experiment, several) if times else ""
+        if not told:
+            told = f"{ALONE if times else UNTIMED.format(gpu.name)} {_timed_elsewhere(experiment, gpu)}"
         layout.prose(f"{told}\n\n{PRESS}")
         if _saved(experiment):
             link = "The bytes that a tile moves: FlashAttention →"

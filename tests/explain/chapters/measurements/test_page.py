@@ -178,8 +178,8 @@ def test_what_no_model_would_say_is_told_beside_the_model():
     modelled = sum(one.factor > predictions.FAR for one in elsewhere.points)
     beside_own = predictions.verdict(model).replace("\u00a0", " ")
     assert f"errors of more than 1.25 × fall from {far} to {modelled} of {len(elsewhere.points)}" in beside_own
-    assert f"Of the {modelled} that are more than 1.25 × off" in told
-    assert ("own time is as good a guess" in beside_own) == (elsewhere.median >= median(ratios))
+    assert f"Of the {modelled} predictions that are more than 1.25 × off" in told
+    assert ("own time is at least as good a guess" in beside_own) == (elsewhere.median >= median(ratios))
     assert far > modelled  # the model is worth having
     assert "own time" not in left_out
     rows = [row.split(" | ")[1:] for row in predictions.errors_table(model).splitlines()[2:]]
@@ -370,7 +370,7 @@ def test_times_with_host_time_are_marked_and_in_no_ratio_that_is_told():
     said = points.seen(plan, both, points.TIME, kernel)
     assert f"to {ratio(max(steady))} as long" in said
     assert f"median of {len(steady)} rows" in said
-    assert f"Left out of these figures, and drawn as rings: {len(hosted)} row" in said
+    assert f"{len(hosted)} rows are left out of these figures and drawn as rings" in said
     assert beside.dots(plan, both, points.TIME, kernel).count('fill="transparent"') == len(hosted) + 1  # and the key
 
 

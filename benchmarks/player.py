@@ -34,7 +34,6 @@ from benchmarks.report import chrome, finish, parser_of
 from explain.engine import HEAD_START_S
 from explain.player.view import view
 from tests.e2e.server import Server, running_app
-from tests.e2e.waiting import until
 
 CHAPTER = "flash_attention"
 LECTURES = {
@@ -66,6 +65,14 @@ READY = f"""() => {{
   globalThis.tilescopePlayer = player;
   return performance.now();
 }}"""
+PAINTED = """(ready, patience) => new Promise((done, fail) => {
+  const look = () => requestAnimationFrame((now) => {
+    if (ready()) requestAnimationFrame(() => done(performance.now()));  // the frame before this one showed it
+    else if (now > patience) fail(new Error(`not ready after ${patience} ms`));
+    else look();
+  });
+  look();
+})"""
 PANELS = """() => [...tilescopePlayer.querySelectorAll(".panel:not([hidden], .idea), .counters")]
   .map((panel) => ({
     name: panel.classList[1] ?? "counters",
@@ -127,10 +134,12 @@ def open_lecture(page: Page, server: Server, query: str) -> float:
 
 
 def opened(page: Page, address: str, ready: str) -> float:
-    """Opens an address; returns milliseconds from the navigation until the script `ready` holds and that is painted."""
-    page.goto(address)
-    until(page, ready, patience_s=PATIENCE_MS / 1000)
-    return float(page.evaluate("() => new Promise((done) => requestAnimationFrame(() => done(performance.now())))"))
+    """Opens an address; returns milliseconds from the navigation until the script `ready` holds and that is painted.
+
+    Raises playwright's Error if it does not hold within PATIENCE_MS.
+    """
+    page.goto(address, wait_until="commit")
+    return float(page.evaluate(f"({PAINTED})({ready}, {PATIENCE_MS})"))
 
 
 def wait_for_rest(server: Server, after_s: float) -> None:

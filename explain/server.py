@@ -72,6 +72,8 @@ def routes() -> list[Route]:
 
     def page_of(script: Callable[[], str], *parts: str) -> Callable[[Request], Response]:
         preloads = "".join(map(_preload, _files(static / "static" / "js", parts, html)))
+        if script is files.address:
+            preloads += _preload_font(next((static / "static" / "media").glob("SourceCodeVF-Upright.*")).name)
 
         def page(_: Request) -> Response:
             return HTMLResponse(html.replace("</head>", f"{preloads}{_preload(script())}</head>", 1), headers=headers)
@@ -101,6 +103,10 @@ def _files(folder: Path, parts: Iterable[str], known: str) -> list[str]:
 
 def _preload(file: str) -> str:
     return f'<link rel="modulepreload" crossorigin href="./{file}">'
+
+
+def _preload_font(name: str) -> str:
+    return f'<link rel="preload" as="font" type="font/woff2" crossorigin href="./static/media/{name}">'
 
 
 def _policy(html: str) -> str:

@@ -9,7 +9,7 @@ from explain.ui.records import records_choice
 with layout.chapter(__file__):
     part = controls.view(*view.WORDS)
     shown = records_choice() if part != "Predicted times" else []
-    view.introduce(part, shown)
+    view.introduce(part)
 match part:
     case "Predicted times":
         view.predicted()
@@ -17,10 +17,12 @@ match part:
         st.info(
             "There is no GPU record here. Run `python -m explain measure` on a machine with an NVIDIA GPU to make one."
         )
+    case "Five sources":
+        view.sources(shown)
     case "Limits":
         view.roofs(shown)
     case "Your own GPU":
         view.own_gpu(shown)
     case _:
         view.numbers(shown)
-view.closing(shown if part == "Look up a number" else [])
+        view.questions(shown)

@@ -219,6 +219,10 @@ export class Lane {
     if (this.glowing) this.showGlow();
   }
 
+  settle() {
+    for (const panel of this.panels.values()) panel.settle(this.step);
+  }
+
   /** A program's name: what it owns, or its place in the grid; after its kernel, where the run has several launches. */
   programName(p) {
     const { programs, trace: { header: { launches, sources } } } = this.story, { id, launch } = programs[p];

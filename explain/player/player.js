@@ -295,6 +295,7 @@ class Player {
     dataset.visit = story.visitAt[k];
     dataset.beat = beat?.of[0].kind ?? "";
     this.$(".picker select").value = story.programAt[k];
+    for (const lane of this.lanes) lane.settle();
     const told = () => this.lanes.map((lane) => lane.sentence()).join(" Right: ");
     this.say(() => `${this.tour.said()}${this.watch.said()}${this.where(t)} ${told()}`);
     this.section.drawMs = performance.now() - started;     // benchmarks/player.py reads it

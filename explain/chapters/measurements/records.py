@@ -20,6 +20,7 @@ from explain.kept import kept
 from explain.prediction import Model
 from explain.records.code import is_stale
 from explain.records.model import Point, Record
+from explain.records.plans import PLANS
 from explain.records.registry import Entry
 
 OLDER = ": their kernels changed since. They stay as numbers of the older kernels until they are measured again"
@@ -168,14 +169,19 @@ def lacking(shown: Sequence[Entry]) -> list[str]:
     gpus = names(shown)
     for (one, gpu), (other, beside) in permutations(zip(shown, gpus, strict=True)):
         timed = [point.experiment for point in one.record.points.values() if point.timing]
-        found = [other.record.point(run) for run in timed]
-        failed = sum(bool(point and not point.timing) for point in found)
-        if alone := failed + found.count(None):
-            lines.append(
-                f"**{count(alone)}** experiments of the {gpu} have no time of the {beside}: {count(failed)} failed, "
-                f"{count(alone - failed)} were not run"
-            )
+        failed = [run for run in timed if (point := other.record.point(run)) and not point.timing]
+        skipped = [run for run in timed if other.record.point(run) is None]
+        why = [f"{count(len(failed))} failed"] * bool(failed) + [_skipped(skipped)] * bool(skipped)
+        if why:
+            alone = f"**{count(len(failed) + len(skipped))}** experiments of the {gpu} have no time of the {beside}"
+            lines.append(f"{alone}: {', '.join(why)}")
     return lines
+
+
+def _skipped(runs: Sequence[Experiment]) -> str:
+    """How many experiments were not run, and the set that has them all, where there is one."""
+    whole = next((plan.about for plan in PLANS.values() if {*runs} <= {*plan.experiments}), "")
+    return f"{count(len(runs))} were not run" + f", all of the set *{plain(whole)}*" * bool(whole)
 
 
 def missed(record: Record) -> list[Point]:

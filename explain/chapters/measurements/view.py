@@ -12,10 +12,12 @@ from explain.chapters.measurements import asked, beside, exercises, limits, poin
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
 from explain.figures.labels import listed
+from explain.figures.numbers import count
 from explain.gpus import card
 from explain.prediction import fitted
 from explain.records import file, registry
-from explain.records.plans import Plan, sizes
+from explain.records.measure import tasks
+from explain.records.plans import PLANS, Plan, sizes
 from explain.records.registry import Entry
 from explain.ui import layout
 from explain.ui.charts import chart, sourced
@@ -42,13 +44,24 @@ MEASURED = """
 - **Copy check**: first, a copy of 1 GiB is counted. Its bytes are known. If the count is off by more than 0.1%, the
   counters are not trusted, and nothing is counted.
 - **Time**: the median of the calls after the first, as many as fit into the measuring time: of a slow kernel a few, or
-  one (*launches timed*, under *Every column*). The first call compiles; [Speed](./speed) shows what that costs.
+  one (*launches timed*, among the columns of *Look up a number*). The first call compiles; [Speed](./speed) shows what
+  that costs.
 - **HBM**: the counters call it *dram*.
 - **Registers spilled**: bytes stored and loaded again. They go through L1 to L2, and on to HBM when L2 is full. A
   kernel that spills writes more than its formula says.
 """
 
 
+MEASURE = """
+- Run it in Tilescope's folder. It makes {} measurements. After each it prints how long the others will take.
+- If it is interrupted, run it again: it continues.
+- At its end it prints the name of its file. All pages on that machine then show it.
+- To show it on another machine, load the file there with *Another GPU's file*.
+"""
+ELSEWHERE = """
+Here are the kernels that the chapters teach, some of PyTorch's, and FlashAttention for Hopper. Other libraries are in
+[Speed](./speed), [Cross entropy](./cross_entropy), [Backward](./backward) and [Decoding](./decoding).
+"""
 FITTED = (
     "**Constant**: the part of a time that does not grow with bytes and FLOPs; – where the times show none. It also "
     "holds what the model leaves out, so it is not the cost of a launch. A range holds the values that explain the "
@@ -57,19 +70,21 @@ FITTED = (
 MARKED = "**The vertical mark** is the datasheet's rate for HBM or a matmul. The percentage is the share reached."
 FILLED = "**Filled bars**: {}. **Open bars**: {}."
 GOALS = {
-    "Look up a number": "know where every number in this app comes from, and find any measured one.",
+    "Look up a number": "find any number that was measured for this app.",
+    "Five sources": "know where every number in this app comes from.",
     "Limits": "see what each GPU can do at most, measured and by its datasheet.",
     "Predicted times": "see how a time is predicted for a GPU without a record, and how wrong such times are.",
     "Your own GPU": "put your own GPU's numbers beside these.",
 }
 WORDS = {
     "Look up a number": """
-Every byte and every time in this app names its source. The table lists the five sources\
- and, as an example, what each says of one run.
+Choose a set of runs and a kernel. The table has the time and the bytes of each run.
 
-You can look up the kernels that the chapters teach, some of PyTorch's, and FlashAttention for Hopper. Comparisons\
- with other libraries are in [Speed](./speed), [Cross entropy](./cross_entropy), [Backward](./backward)\
- and [Decoding](./decoding).
+The bytes are compared with *each tensor once*: what a run would read if it read each of its inputs exactly one time.
+""",
+    "Five sources": """
+Every byte and every time in this app names its source. The last column has an example: what each source says of one\
+ and the same run.
 """,
     "Limits": """
 Small kernels do one thing each: move bytes, multiply matrices, or compute exponentials. Their best rates are the roofs\
@@ -80,23 +95,16 @@ Some times on other pages are of GPUs that nobody measured. Each is marked as pr
  it is explained, and tested on GPUs that were measured.
 """,
     "Your own GPU": """
-On a machine with an NVIDIA GPU one command, run in Tilescope's folder, measures everything that is shown here. If it\
- is interrupted, run it again; it continues. The pages find the file that it writes. To show it on another machine,\
- load it there with *Another GPU's file*.
+One command measures everything that is shown here. It needs a machine with an NVIDIA GPU and Tilescope installed;\
+ `python -m explain doctor` says what is missing there.
 """,
 }
 """The page's views, and what each says after its goal."""
 
 
-def introduce(view: str, shown: Sequence[Entry]) -> None:
-    """A view's goal and first words. Of the first view also the sources of numbers, and how many experiments each
-    record has, on which GPU and when.
-    """
+def introduce(view: str) -> None:
+    """A view's goal and first words."""
     layout.introduce(f"**Goal: {GOALS[view]}**\n\n{WORDS[view]}")
-    if view == "Look up a number" and shown:
-        with layout.below_goal():
-            st.caption("<br>".join([*map(records.made, shown), *records.lacking(shown)]), unsafe_allow_html=True)
-        _sources(shown)
 
 
 def _show_outdated() -> None:
@@ -104,11 +112,24 @@ def _show_outdated() -> None:
 
 
 @repeated
-def _sources(shown: Sequence[Entry]) -> None:
-    agree = "Formula and trace agree to the byte; a test checks it."
+def sources(shown: Sequence[Entry]) -> None:
+    """The sources of numbers, each with an example; which experiments each record has, how they were measured, and
+    what is missing.
+    """
     with st.container(key="numbers of sources", gap="small"):
         st.markdown(records.sources_table(EXAMPLE, shown, fitted(*registry.shipped())))
-        st.caption(f"Each example: {EXAMPLE.entry.title}, {points.sizes(EXAMPLE)}. {agree}")
+        agree = "Formula and trace agree to the byte; a test checks it."
+        st.caption(f"The example: {EXAMPLE.entry.title}, {points.sizes(EXAMPLE)}. {agree}")
+    counted = "\n".join(f"- {line}" for line in [*map(records.made, shown), *records.lacking(shown)])
+    with layout.part("What was measured", counted):
+        with st.expander("How it was measured"):
+            layout.prose(MEASURED)
+        with st.expander("Versions, dates and methods"), st.container(key="numbers of records"):
+            st.markdown(records.about(shown), unsafe_allow_html=True)
+        if missed := records.missed_table(shown):
+            with st.expander("Failed measurements, and why"):
+                st.markdown(missed, unsafe_allow_html=True)
+    layout.closing("measurements")
 
 
 @repeated
@@ -146,12 +167,10 @@ def roofs(shown: Sequence[Entry]) -> None:
 
 @st.fragment
 def numbers(shown: Sequence[Entry]) -> None:
-    """Every point of a plan, GPUs side by side; below it how they were measured, and what is missing."""
-    with st.container(horizontal=True, vertical_alignment="center", key="look up"):
-        layout.header("Look up a number")
-        if points.OUTDATED in points.plans(shown):
-            st.button("Show what is out of date", type="tertiary", icon=":material/history:", on_click=_show_outdated)
-    plan, kernel, told, folded = _points(shown)
+    """Every point of a plan, GPUs side by side."""
+    if points.OUTDATED in points.plans(shown):
+        st.button("Show what is out of date", type="tertiary", icon=":material/history:", on_click=_show_outdated)
+    plan, kernel, told = _points(shown)
     spilled = [points.spilled(plan, one, kernel) for one in shown]
     notes: dict[str, list[str]] = {}  # what holds of several GPUs is said once
     for one, gpu, spills in zip(shown, points.names(shown), spilled, strict=True):
@@ -160,22 +179,16 @@ def numbers(shown: Sequence[Entry]) -> None:
     with told:
         for note, gpus in notes.items():
             layout.prose(f"{listed(gpus)}: {note}" if len(shown) > 1 else note)
+        if exact := next((spills.exact for spills in spilled if spills and spills.exact), ""):
+            st.caption(exact)
         for one in shown:
             sourced(one.source)
-    with folded:
-        with st.expander("How they were measured"):
-            exact = next((spills.exact for spills in spilled if spills and spills.exact), "")
-            layout.prose(MEASURED + (f"- {exact}\n" if exact else ""))
-        with st.expander("Versions, dates and methods"), st.container(key="numbers of records"):
-            st.markdown(records.about(shown), unsafe_allow_html=True)
-        if missed := records.missed_table(shown):
-            with st.expander("Failed measurements, and why"):
-                st.markdown(missed, unsafe_allow_html=True)
+        st.caption(ELSEWHERE)
 
 
-def _points(shown: Sequence[Entry]) -> tuple[Plan, str, DeltaGenerator, DeltaGenerator]:
+def _points(shown: Sequence[Entry]) -> tuple[Plan, str, DeltaGenerator]:
     """Lets the reader choose a plan and a kernel, and shows their points; "" is every kernel. With both it returns the
-    places for words beside the table, and for what stands below it.
+    place for words beside the table.
     """
     plans = points.plans(shown)
     opening = list(plans).index("levels") if "levels" in plans else 0
@@ -198,13 +211,12 @@ def _points(shown: Sequence[Entry]) -> tuple[Plan, str, DeltaGenerator, DeltaGen
             st.caption(f"In every row: {shared}")
     with picture:
         _drawn(plans[name], shown, quantity, kernel)
-    fits = len(columns) <= BESIDE
-    below = picture if fits else st.container()
+    below = picture if len(columns) <= BESIDE else st.container()
     with below, st.container(key="numbers of points"):
         st.markdown(points.points_table(plans[name], shown, quantity, every, kernel), unsafe_allow_html=True)
         if meanings := [words for column, words in points.MEANINGS.items() if column in (*columns, quantity)]:
             st.caption("<br>".join(meanings), unsafe_allow_html=True)
-    return plans[name], kernel, words, below
+    return plans[name], kernel, words
 
 
 def _kernel(measured: Sequence[str]) -> str:
@@ -280,22 +292,27 @@ def _counters_here(status: DeviceStatus) -> None:
 
 
 def own_gpu(shown: Sequence[Entry]) -> None:
-    """How to measure another GPU, and every record to download."""
-    words, commands = layout.sides("Measure it")
-    with words:
-        counters_here()
-    with commands:
+    """How to measure another GPU, whether its counters can be read, and every record to download."""
+    with layout.part("Measure it", MEASURE.format(count(len(tasks(PLANS.values()))))):
         show_code("python -m explain measure")
-        with st.container(horizontal=True):
-            for one in shown:
-                st.download_button(
-                    f"Download: {one.label}",
-                    partial(file.written, one.record),
-                    file_name=registry.file_name(one.record.gpu),
-                    mime="application/json",
-                    icon=":material/download:",
-                    key=f"download {one.key}",
-                )
+        st.caption("A short try, with one kernel and one set of runs:")
+        show_code("python -m explain measure flash_attention --plan levels")
+    with layout.part(
+        "Can its counters be read?",
+        "A driver may let only administrators read a GPU's counters. Without them times and memory are measured, but "
+        "no bytes.",
+    ):
+        counters_here()
+    with layout.part("The files shown here", "One for each GPU chosen above: all its numbers, as JSON."):
+        for one in shown:
+            st.download_button(
+                f"Download: {one.label}",
+                partial(file.written, one.record),
+                file_name=registry.file_name(one.record.gpu),
+                mime="application/json",
+                icon=":material/download:",
+                key=f"download {one.key}",
+            )
 
 
 def predicted() -> None:
@@ -341,10 +358,9 @@ def predicted() -> None:
         st.markdown(predictions.prediction_table(model))
 
 
-def closing(shown: Sequence[Entry]) -> None:
-    """Things to try, sources."""
+def questions(shown: Sequence[Entry]) -> None:
+    """Things to try, with the first record that has the run that they ask about."""
     for one in shown:
         if (run := exercises.run_of(one.record, EXAMPLE)) is not None:
             ask("measurements", exercises.QUESTIONS, run, f"{one.key} {EXAMPLE.key}")
             break
-    layout.closing("measurements")

@@ -44,6 +44,9 @@ export class Panel {
   /** Writes the panel's text of step k. */
   write() {}
 
+  /** Does what needs the layout of step k. It comes after all writing, so that one layout is enough. */
+  settle() {}
+
   /** Handles a click: by default it selects the row. */
   clicked(at) {
     this.lane.select({ ...this.lane.selection, row: at.row });

@@ -85,13 +85,17 @@ export class SourcePanel extends Panel {
     for (const row of this.lit) row.classList.remove("now");
     this.lit.forEach((row) => row.removeAttribute("aria-current"));
     const rows = this.listings[source].children;
-    const isNew = this.place(rows);
     const last = spans?.[line] ?? line;
     this.lit = Array.from({ length: last - line + 1 }, (_, i) => rows[line - first_line + i]).filter(Boolean);
     this.lit.forEach((row) => row.classList.add("now"));
+    this.lit[0]?.setAttribute("aria-current", "step");
+  }
+
+  settle(k) {
+    const { children: rows } = this.listings[this.story.trace.source[k]];
+    const isNew = this.place(rows);
     const [here] = this.lit;
     if (!here) return;
-    here.setAttribute("aria-current", "step");
     this.placeChip(k, this.lit.at(-1));
     if (this.lane.moved || isNew) this.scrollTo(here, this.lit.at(-1));
   }

@@ -18,6 +18,7 @@ from streamlit.testing.v1 import AppTest
 from explain.chapters.measurements import asked, beside, exercises, limits, points, predictions, records, view
 from explain.compile.service import compiler
 from explain.engine import DeviceStatus, Engine
+from explain.experiment import Experiment
 from explain.figures import palette
 from explain.figures.labels import text_width
 from explain.figures.numbers import duration, moved, percent, ratio, si
@@ -394,8 +395,9 @@ def test_a_readers_file_is_compared_and_gone_when_it_is_forgotten():
     assert test.pills[0].value == ["recorded:h200.json", registry.uploaded(file.written(other())).key]
     said = texts(test)
     assert "NVIDIA Other 9" in said
-    assert "The GPU's memory is full" in said  # the record's own reason
     assert " Other 9, µs |" in said.replace("<br>", " ")
+    said = texts(test.segmented_control[0].set_value("Five sources").run())
+    assert "The GPU's memory is full" in said  # the record's own reason
     assert said.count("experiments timed on NVIDIA") == 2
     test.segmented_control[0].set_value("Limits").run()
     assert "HBM, read · H200" in [metric.label for metric in test.metric]
@@ -424,7 +426,14 @@ def test_a_file_of_this_machine_comes_first_and_a_broken_one_is_named():
 def test_without_any_record_the_page_says_how_to_make_one(monkeypatch):
     monkeypatch.setattr(registry, "shipped", tuple)
     assert "python -m explain measure" in page("measurements").info[0].value
-    assert not page("measurements", view="Predicted times").exception
+    assert "no recorded GPU" in texts(page("measurements", view="Predicted times"))
+
+
+def test_a_record_without_limits_says_how_to_measure_them():
+    test = bring(page("measurements", view="Limits"), file.written(replace(other(), roofs={})))
+    test.pills[0].set_value([registry.uploaded(file.written(replace(other(), roofs={}))).key]).run()
+    assert not test.metric
+    assert "No limits were measured here" in texts(test)
 
 
 @pytest.mark.parametrize("name", view.WORDS)
@@ -432,7 +441,13 @@ def test_each_view_has_its_goal_and_its_part(name):
     test = page("measurements", view=name)
     said = texts(test)
     assert view.GOALS[name] in said
-    parts = ("Look up a number", "What each GPU can do at most", "How a time is predicted", "Measure it")
+    parts = (
+        "Things to try",
+        "What was measured",
+        "What each GPU can do at most",
+        "How a time is predicted",
+        "Measure it",
+    )
     assert [part in [header.value for header in test.header] for part in parts] == [one == name for one in view.WORDS]
 
 
@@ -683,11 +698,28 @@ def test_an_error_is_told_without_its_class_and_its_line():
 def test_experiments_of_one_of_two_records_are_counted():
     h200, h100 = registry.entries()[0][:2]
     timed, other = ({key for key, one in entry.record.points.items() if one.timing} for entry in (h200, h100))
-    failed = sum(bool(h100.record.points.get(key)) for key in timed - other)
     (said, *_) = records.lacking([h200, h100])
-    assert said.startswith(f"**{len(timed - other)}** experiments of the H200 have no time of the H100")
-    assert f": {failed} failed, {len(timed - other) - failed} were not run" in said
+    assert said.startswith(f"**{len(timed - other)}** experiments of the H200 have no time of the H100: ")
     assert records.lacking([h200]) == records.lacking([h200, h200]) == []
+
+
+def test_experiments_that_were_not_run_are_told_from_those_that_failed_and_name_their_set():
+    h200 = registry.entries()[0][0]
+    first, second, third = sizes("softmax_online")
+    every = {point.experiment: point for point in h200.record.points.values()}
+
+    def told(left: dict[Experiment, Point]) -> str:
+        one, fewer = (made.record(*points.values()) for points in (every, left))
+        entries = [replace(h200, record=one), replace(h200, record=fewer, key="other")]
+        return "".join(records.lacking(entries))
+
+    skipped = {run: point for run, point in every.items() if run not in (first, second)}
+    assert told(skipped).endswith(f": 2 were not run, all of the set *{PLANS['levels'].about}*")
+    failed = every | {third: Point(third, why="out of memory")}
+    assert told(failed).endswith(": 1 failed")
+    alone = next(run for run in PLANS["flashattention"].experiments if run not in PLANS["levels"].experiments)
+    both = {run: point for run, point in failed.items() if run not in (first, alone)}
+    assert told(both).endswith(": 1 failed, 2 were not run")
 
 
 def test_bandwidth_limits_are_told_only_where_bandwidths_differ():

@@ -184,7 +184,7 @@ class Machine:
         self.job: Any = None  # the one that runs
         self.random = random.Random(seed)
         self.copies: list[Callable[[], None]] = []
-        self.on_their_way: list[Callable[[], None]] = []
+        self.on_their_way: dict[Any, list[list[Callable[[], None]]]] = {}  # of each job: groups, the last one open
         self.program: tuple[int, ...] = ()
         self.grid: tuple[int, ...] = ()
 
@@ -204,6 +204,7 @@ class Machine:
             full=lambda shape, value, dtype, layout: torch.full(shape, value, dtype=dtype).as_subclass(Tile),
             max=lambda x, axis: x.amax(axis), min=lambda x, axis: x.amin(axis), sum=lambda x, axis: x.sum(axis),
             where=torch.where, exp2=torch.exp2,
+            reshape=lambda x, shape: x.reshape(shape), expand_dims=lambda x, axis: x.unsqueeze(axis),
             log2=torch.log2, convert_layout=lambda x, layout: x, load=self.load, store=_store, atomic_xchg=_exchange,
             allocate_shared_memory=_allocated, warp_specialize=self.specialize,
         )  # fmt: skip
@@ -215,7 +216,7 @@ class Machine:
             async_copy_global_to_shared=self.fetch, async_copy_shared_to_global=self.write, store_wait=self.left,
         )  # fmt: skip
         async_copy = SimpleNamespace(
-            async_copy_global_to_shared=self.copy_async, commit_group=anything, wait_group=self.arrived
+            async_copy_global_to_shared=self.copy_async, commit_group=self.commit, wait_group=self.arrived
         )
         return {
             "gl": gl, "gdc_wait": anything, "gdc_launch_dependents": anything,
@@ -287,13 +288,21 @@ class Machine:
 
     def copy_async(self, place: Shared, pointer: Pointer, mask: torch.Tensor) -> None:
         assert torch.isnan(place.values).all(), "a place that something is in"
-        self.on_their_way.append(lambda: place.store(_load(pointer, mask, math.nan)))
+        self._groups()[-1].append(lambda: place.store(_load(pointer, mask, math.nan)))
+
+    def commit(self) -> None:
+        self._groups().append([])
 
     def arrived(self, pendings: int) -> None:
-        assert pendings == 0, "that some may be missing is not asked for here"
-        for copy in self.on_their_way:
-            copy()
-        self.on_their_way.clear()
+        """All but the latest groups are there; what is not in a group yet is not."""
+        groups = self._groups()
+        for group in groups[: max(0, len(groups) - 1 - pendings)]:
+            for copy in group:
+                copy()
+        del groups[: max(0, len(groups) - 1 - pendings)]
+
+    def _groups(self) -> list[list[Callable[[], None]]]:
+        return self.on_their_way.setdefault(self.job, [[]])
 
     def multiply(self, a: Any, b: Shared, acc: torch.Tensor, use_acc: bool = True, is_async: bool = False) -> Matmul:
         assert is_async, "a product that waits for itself is not asked for here"

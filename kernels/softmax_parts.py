@@ -39,13 +39,13 @@ FEW = 2**27
 def softmax_parts_kernel(
     x_ptr, y_ptr, pairs_ptr, stride_xm, stride_ym, n_cols, n_parts, log2_e,
     TILES: gl.constexpr, TILE: gl.constexpr, PARTS: gl.constexpr, VECTOR: gl.constexpr, EDGES: gl.constexpr,
-    ALIKE: gl.constexpr, WARPS: gl.constexpr,
+    WARPS: gl.constexpr,
 ):  # fmt: skip
     # n_parts programs per row, each with TILES tiles of TILE columns. Columns are counted from the vector that the row
     # starts in: the row is lo ≤ column < hi, as in `softmax_fast.py`.
     LAYOUT: gl.constexpr = gl.BlockedLayout([VECTOR], [32], [WARPS], [0])
     ONE: gl.constexpr = gl.BlockedLayout([1], [32], [WARPS], [0])
-    OWN: gl.constexpr = gl.BlockedLayout([VECTOR // ALIKE, ALIKE], [32, 1], [WARPS, 1], [1, 0])
+    BY_THREAD: gl.constexpr = gl.BlockedLayout([1, VECTOR], [32, 1], [WARPS, 1], [1, 0])  # a row: a thread's vector
     EACH_WARP: gl.constexpr = gl.BlockedLayout([max(1, PARTS // 32)], [32], [WARPS], [0])  # all pairs in each warp
     row = (gl.program_id(0) // n_parts).to(gl.int64)
     part = gl.program_id(0) % n_parts
@@ -70,17 +70,17 @@ def softmax_parts_kernel(
         own = (at >= lo) & (at < hi) & (_in_whole_vector(at, lo, hi, VECTOR) == 0)
         own = own & (at >= first) & (at < first + TILES * TILE)
         x_edge = gl.load(x_ptr + at, mask=own, other=0.0).to(gl.float32)
-    # (m, l) of what has arrived, one for ALIKE elements of a thread                (TILE // ALIKE,)
-    m_own = gl.full([TILE // ALIKE], -float("inf"), gl.float32, gl.SliceLayout(1, OWN))
-    l_own = gl.zeros([TILE // ALIKE], gl.float32, gl.SliceLayout(1, OWN))
+    # each thread's (m, l) of what has arrived                                      (TILE // VECTOR,)
+    m_own = gl.full([TILE // VECTOR], -float("inf"), gl.float32, gl.SliceLayout(1, BY_THREAD))
+    l_own = gl.zeros([TILE // VECTOR], gl.float32, gl.SliceLayout(1, BY_THREAD))
     for i in gl.static_range(TILES):
         async_copy.wait_group(TILES - 1 - i)
         start = first + i * TILE
         if (start < lo) | (start + TILE > hi):  # outside the row is −inf
             cols = start + lanes
             x_s.index(i).store(gl.where((cols >= lo) & (cols < hi), x_s.index(i).load(LAYOUT), -float("inf")))
-        x = gl.reshape(x_s.index(i).load(LAYOUT).to(gl.float32), [TILE // ALIKE, ALIKE])
-        x = gl.convert_layout(x, OWN)
+        x = gl.reshape(x_s.index(i).load(LAYOUT).to(gl.float32), [TILE // VECTOR, VECTOR])
+        x = gl.convert_layout(x, BY_THREAD)
         # m_new = max(m, max x),  l = l · 2^((m − m_new) · log2 e) + Σ 2^((x − m_new) · log2 e)
         m_new = gl.maximum(m_own, gl.max(x, axis=1))
         m_safe = gl.where(m_new == -float("inf"), 0.0, m_new)  # every element is −inf: −inf − −inf would be NaN
@@ -147,11 +147,9 @@ def softmax_parts(x: torch.Tensor, *, part: int | None = None, warps: int = 4) -
     n_parts = triton.cdiv(before + n_cols, tiles * tile)
     if n_parts > sms(x):
         raise ValueError(f"part={part}: a row of {n_cols} has {n_parts} parts, and at most {sms(x)} run at once here")
-    # 50×128000 fp32 takes 18.5 µs by 1, 18.9 by 4; 180×51200 bf16 17.2 by 1, 15.9 by 8
-    alike = 1 if x.dtype == torch.float32 else vector
     constants = {
         "TILES": tiles, "TILE": tile, "PARTS": triton.next_power_of_2(n_parts), "VECTOR": vector, "EDGES": before > 0,
-        "ALIKE": alike, "WARPS": warps,
+        "WARPS": warps,
     }  # fmt: skip
     numbers = (x.stride(0), torch.empty_like(x).stride(0), n_cols, n_parts, LOG2_E)
     n_pairs = n_rows * n_parts

@@ -265,7 +265,8 @@ def test_one_thing_wrong_with_the_edges_and_rows_are_too(name, function, old, ne
 def test_rows_compile_for_a_hopper_gpu_with_the_widest_loads_and_spill_hardly_anything(compile_workers):
     printed = compile_workers.call({"script": "tests.kernels.compile_softmax", "arguments": []})["printed"]
     launches = [json.loads(line) for line in printed.splitlines()]
-    assert {one["spills"] for one in launches} <= {"none", "4 B stored, 4 B loaded"}  # one register, of odd fp32 rows
+    few = {"4 B stored, 4 B loaded", "8 B stored, 8 B loaded"}  # a register or two, of fp32 rows in 16 tiles
+    assert {one["spills"] for one in launches} <= {"none", *few}
     lanes = [one["bits"] for one in launches if one["kernel"] == "softmax_lanes_kernel"]
     assert lanes == [[64, 128], [32, 128], [32], [64], [128], [32], [32], [64], [128]]
     parts = [one for one in launches if one["kernel"] == "softmax_parts_kernel"]

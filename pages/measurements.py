@@ -17,9 +17,9 @@ match part:
         st.info(
             "There is no GPU record here. Run `python -m explain measure` on a machine with an NVIDIA GPU to make one."
         )
-    case "Five sources":
+    case "Where numbers come from":
         view.sources(shown)
-    case "Limits":
+    case "Limits of a GPU":
         view.roofs(shown)
     case "Your own GPU":
         view.own_gpu(shown)

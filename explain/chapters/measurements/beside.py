@@ -67,7 +67,7 @@ def once(plan: Plan, shown: Sequence[Entry], *, narrow: bool = False) -> str:
     lines: dict[str, list[_Dot]] = {}
     for row in rows(plan, shown, None):
         if row.get(OF_ONCE):
-            lines.setdefault(str(row[KERNEL]), []).append(_Dot(float(row[OF_ONCE] or 0) / 100))
+            lines.setdefault(str(row[KERNEL]), []).append(_Dot(float(row[OF_ONCE] or 0)))
     return _picture(lines, {1.0: "each tensor once"}, "HBM ÷ each tensor once", narrow) if lines else ""
 
 

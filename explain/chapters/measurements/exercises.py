@@ -10,7 +10,7 @@ from explain.experiment import Experiment
 from explain.figures.numbers import count, duration, moved, number, percent, ratio, si
 from explain.records.model import Record
 
-LIMITS = "./measurements?view=Limits"
+LIMITS = "./measurements?view=Limits+of+a+GPU"
 """Where the limits are that two questions ask for."""
 
 

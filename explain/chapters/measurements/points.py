@@ -22,7 +22,7 @@ from explain.records.registry import Entry
 Quantity = Callable[[Point], float | None]
 TIME = "time, µs"
 LOADS, ONCE, READ = "formula: every load, MB", "formula: each tensor once, MB", "HBM read, L2 cold, MB"
-OF_ONCE, REQUESTED, HELD = "HBM ÷ each tensor once, %", "requested at L1, MB", "memory held, MB"
+OF_ONCE, REQUESTED, HELD = "HBM ÷ each tensor once, ×", "requested at L1, MB", "memory held, MB"
 WARM, TO_SMS = "HBM read, L2 warm, MB", "L2 → SM read, MB"
 SPREAD, LAUNCHES = "slow ÷ fast launches, ×", "launches timed, count"
 
@@ -76,9 +76,9 @@ def tensors_once(experiment: Experiment) -> int:
 
 
 def _of_once(point: Point) -> float | None:
-    """The bytes read from HBM with a cold L2, in percent of every tensor once."""
+    """The bytes read from HBM with a cold L2 ÷ those of every tensor once."""
     read = point.counters.cold.dram_read_bytes if point.counters else None
-    return None if read is None else 100 * read / tensors_once(point.experiment)
+    return None if read is None else read / tensors_once(point.experiment)
 
 
 QUANTITIES: Mapping[str, Quantity] = {
@@ -100,6 +100,7 @@ QUANTITIES: Mapping[str, Quantity] = {
 READS = (READ, WARM, TO_SMS, REQUESTED)
 """What the loads, by formula, are beside."""
 KERNEL, SIZES, HOST, OUTDATED, DATE, BESIDE = "kernel", "sizes", "with host time", "out of date", "date", "ratio"
+SHARED = "in every row of the kernel"
 FIRST = (TIME, LOADS, ONCE, READ, OF_ONCE)
 """The quantities that a table of one record begins with."""
 MEANINGS = {
@@ -107,9 +108,9 @@ MEANINGS = {
     LOADS: "**Every load**: all bytes that a teaching kernel's loads ask for, repeated ones included.",
     ONCE: "**Each tensor once**: the bytes if each input, and each tensor that one launch writes for a later one, were "
     "read exactly once.",
-    OF_ONCE: "**HBM ÷ each tensor once**: at 100%, HBM delivers each tensor once.<br>Above 100%: bytes were read more "
+    OF_ONCE: "**HBM ÷ each tensor once**: at 1 ×, HBM delivers each tensor once.<br>Above 1 ×: bytes were read more "
     "than once, or spilled registers were read back. In small runs, some tens of kB that belong to no tensor show."
-    "<br>Below 100%: the kernel reads what it wrote itself, in an earlier launch or iteration, and finds some of it in "
+    "<br>Below 1 ×: the kernel reads what it wrote itself, in an earlier launch or iteration, and finds some of it in "
     "L2.",
     WARM: "**L2 warm**: the same kernel has just run, so L2 still has some of its bytes.",
     "HBM written, or left in L2, MB": "**HBM written, or left in L2**: bytes written to HBM during the run, and those "
@@ -126,13 +127,13 @@ MEANINGS = {
 """What a column has, where its name does not say it."""
 FEW = 0.05
 """Which share of the loads caches serve at most where they serve next to nothing."""
-SLOW = 4.0
+MUCH_SLOWER = 4.0
 """How many times as long per FLOP the run that spills most takes at least where that is told."""
 ALIGNED = 16
 """Triton compiles a kernel anew for a size that is no multiple of it."""
 GRAPH, STEADY = "CUDA graph", 1.25
 """How a short kernel is launched without the host; by which factor the times of one run differ where it is not."""
-SLOW_LAUNCHES = "{} row's slow launches take up to {} as long as its fast ones (80th ÷ 20th percentile)."
+SLOW = "{} as long as the fast ones (80th ÷ 20th percentile)"
 ALIKE = 0.03
 """By which share two GPUs' numbers differ at most where no row is named as the least or the most."""
 SAME = 0.1
@@ -174,12 +175,12 @@ def rows(
     record, or one `quantity` of each record, and of two records the ratio.
     """
     table: list[dict[str, str | float | None]] = []
-    own_sizes = measured_sizes(plan, shown, kernel)
+    said = {name: _words(plan, shown, name) for name in ([kernel] if kernel else kernels(plan, shown))}
     gpus = _columns(shown, quantity) if quantity else []
-    for experiment, own in own_sizes.items():
+    for experiment, own in ((run, own) for _, sizes in said.values() for run, own in sizes.items()):
         points = [one.record.point(experiment) for one in shown]
         row: dict[str, str | float | None] = {KERNEL: experiment.entry.title}
-        row[SIZES] = own
+        row[SIZES], row[SHARED] = own, ", ".join(said[experiment.kernel][0])
         if quantity in (None, *READS):
             row[LOADS] = experiment.traffic.read_bytes / 1e6 if experiment.entry.steppable else None
             row[ONCE] = tensors_once(experiment) / 1e6
@@ -239,7 +240,7 @@ def seen(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str =
 
 def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     """Of several kernels: in how many rows HBM delivers each tensor about once, and where most; Markdown."""
-    found = [(share / 100, point.experiment) for point in points if (share := _of_once(point))]
+    found = [(times, point.experiment) for point in points if (times := _of_once(point))]
     if not found:
         return ""
     about = sum(times < 1 + SAME for times, _ in found)
@@ -266,7 +267,7 @@ def _seen_fastest(points: Sequence[Point], own: Mapping[Experiment, str]) -> str
 
 def _seen_once(points: Sequence[Point]) -> str:
     """How often one kernel's loads ask for each tensor, and how often HBM delivers it; "" where nothing was counted."""
-    found = {point.experiment: share / 100 for point in points if (share := _of_once(point))}
+    found = {point.experiment: times for point in points if (times := _of_once(point))}
     of, read = list(found), list(found.values())
     if not of:
         return ""
@@ -296,18 +297,21 @@ def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str)
     both = [[row.get(name) is None for name in _columns(shown, quantity)] for row in table]
     alone = sum(one != other for one, other in both)
     left_out = sum(bool(row.get(HOST) and row.get(BESIDE)) for row in table)
+    what = quantity[0].upper() + quantity[1:].rpartition(",")[0]
     if not found:
+        known = [row[name] for row in table for name in _columns(shown, quantity) if row.get(name) is not None]
+        if known and not any(known):
+            return f"**{what}: 0 in every row, on both GPUs.**"
         return f"No row was measured on both the {first} and the {second}." * (alone > 0)
     factors = [factor for factor, _ in found]
     apart = max(abs(factor - 1) for factor in factors)
-    what = quantity[0].upper() + quantity[1:].rpartition(",")[0]
     times = f"{what}: the {second}'s is {{}} the {first}'s"
     if quantity == TIME:
         times = f"The {second} takes {{}} as long as the {first}"
     span = f"**{times.format(_span(factors))}**"
     if apart < ALIKE:
-        within = f", within {percent(apart, 1)}," * (percent(apart, 1) != percent(0, 1))
-        span = f"**{what}: the same on both GPUs{within}** in {count(len(found))} row{'s' * (len(found) > 1)}."
+        far = f"at most {percent(apart, 1)} apart" if percent(apart, 1) != percent(0, 1) else "equal"
+        span = f"**{what}: the two GPUs are {far}** in {count(len(found))} row{'s' * (len(found) > 1)}."
     elif ratio(factors[0]) == ratio(factors[-1]):
         span += f" in each of {count(len(found))} rows." if len(found) > 1 else "."
     else:
@@ -328,11 +332,15 @@ def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str)
 
 def _noise(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
     """How much the launches of one row differ in time on one GPU, in a sentence; "" if that is not known."""
-    runs = _measured(plan, shown, kernel)
-    points = [point for one in shown for run in runs if (point := one.record.point(run)) and not _with_host(point)]
-    if not (spreads := list(filter(None, map(_spread, points)))):
+    own = measured_sizes(plan, shown, kernel)
+    points = [point for one in shown for run in own if (point := one.record.point(run)) and not _with_host(point)]
+    if not (spreads := [(spread, point.experiment) for point in points if (spread := _spread(point))]):
         return ""
-    return SLOW_LAUNCHES.format("On one GPU, a", ratio(max(spreads)))
+    most, run = max(spreads, key=lambda one: one[0])
+    name = own[run] if kernel else f"{run.entry.title} at {own[run]}"
+    return (
+        f"On one GPU the launches of a row differ too, most in {name}: the slow ones take {SLOW.format(ratio(most))}."
+    )
 
 
 def bandwidths(shown: Sequence[Entry]) -> float | None:
@@ -350,7 +358,7 @@ def _by_bandwidth(shown: Sequence[Entry], factors: Sequence[float]) -> str:
     told = f"{count(near)} of {count(len(factors))} rows" if near < len(factors) else "all rows"
     return (
         f"Measured, HBM of the {first} copies {ratio(faster)} as fast as that of the {second}. **In {told}, the "
-        f"times' ratio is closer to 1 than to {ratio(faster)}**: HBM's bandwidth is not their main limit."
+        f"times' ratio is closer to 1 than to {ratio(faster)}**: there the faster HBM helps the {first} little."
     ) * (near > 0)
 
 
@@ -376,8 +384,10 @@ def _date(record: Record, point: Point | None) -> str | None:
 
 @kept
 def in_every_row(plan: Plan, shown: Sequence[Entry], kernel: str = "") -> str:
-    """The sizes that all rows share, as words; "" if there are none."""
-    return ", ".join(_words(plan, shown, kernel)[0])
+    """The sizes that all rows of a `kernel` share, and the date of a record's rows if it is one, as words."""
+    dates = {row.get(DATE) for row in rows(plan, shown, None, kernel)} if len(shown) == 1 else set()
+    said = [f"measured {date}" for date in dates if date and len(dates) == 1]
+    return ", ".join([*(_words(plan, shown, kernel)[0] if kernel else ()), *said])
 
 
 def measured_sizes(plan: Plan, shown: Sequence[Entry], kernel: str) -> dict[Experiment, str]:
@@ -432,7 +442,7 @@ def columns_of(
     if asked for.
     """
     table = rows(plan, shown, quantity, kernel)
-    words = (KERNEL, SIZES, HOST, OUTDATED, DATE)
+    words = (KERNEL, SIZES, SHARED, HOST, OUTDATED, DATE)
     found = list(dict.fromkeys(name for row in table for name in row if name not in words))
     if quantity is not None:
         return found
@@ -447,7 +457,9 @@ def points_table(plan: Plan, shown: Sequence[Entry], quantity: str | None, every
     table = rows(plan, shown, quantity, kernel)
     found = columns_of(plan, shown, quantity, every, kernel)
     titles = {BESIDE: " ÷ ".join(names(shown)[::-1])}
-    words = [name for name in (HOST, OUTDATED, DATE) if any(name in row for row in table)]
+    words = [name for name in (HOST, OUTDATED, DATE) if len({row.get(name) for row in table}) > 1]
+    if all(row.get(OUTDATED) for row in table):
+        words.append(OUTDATED)
     columns: list[str | Column] = [
         SIZES if kernel else f"{KERNEL}, {SIZES}",
         *(Column("<br>".join(map(plain, wrapped(titles.get(name, name), HEADING, FONT, bold=True))),
@@ -459,6 +471,8 @@ def points_table(plan: Plan, shown: Sequence[Entry], quantity: str | None, every
         begins = row[KERNEL] != above.get(KERNEL)
         own = _marked(str(row[SIZES]), "" if begins else str(above[SIZES]))
         title = f"**{row[KERNEL]}**<br>" if begins and not kernel else ""
+        if title and row[SHARED]:
+            title += f"<small>{_marked(str(row[SHARED]), '')}</small><br>"
         stale = {OUTDATED: f":orange[{row[OUTDATED]}]"} if row.get(OUTDATED) else {}
         cells.append(row | stale | {SIZES: f"{title}{own}"})
     return markdown(columns, [[row.get(name) for name in (SIZES, *found, *words)] for row in cells])
@@ -466,14 +480,15 @@ def points_table(plan: Plan, shown: Sequence[Entry], quantity: str | None, every
 
 def _marked(sizes: str, above: str) -> str:
     """A row's sizes, bold where the row `above` differs; lines break between two of them only."""
-    known = above.split(", ")
-    words = ((one, one.replace(" ", "&nbsp;")) for one in sizes.split(", "))
-    return ", ".join(f"<b>{shown}</b>" if above and one not in known else shown for one, shown in words)
+    own, known = sizes.split(", "), above.split(", ")
+    several = bool(above) and len(own) > 1  # one size alone always differs
+    words = ((one, one.replace(" ", "&nbsp;")) for one in own)
+    return ", ".join(f"<b>{shown}</b>" if several and one not in known else shown for one, shown in words)
 
 
 def _format(quantity: str | None, column: str) -> Callable[[float], str]:
     """A percentage has one decimal, a ratio three digits, every other quantity four."""
-    if column == BESIDE or SPREAD in (quantity, column):
+    if column == BESIDE or {SPREAD, OF_ONCE} & {quantity, column}:
         return ratio
     if LAUNCHES in (quantity, column):
         return lambda launches: count(int(launches))
@@ -487,7 +502,7 @@ def _slower(worst: Experiment, runs: Collection[Experiment], record: Record) -> 
     points = [point for run in alike if (point := record.point(run)) and point.seconds]
     each = {point.experiment: (point.seconds or 0.0) / point.experiment.traffic.flops for point in points}
     own, others = each.pop(worst, 0.0), list(each.values())
-    if not others or own < SLOW * median(others):
+    if not others or own < MUCH_SLOWER * median(others):
         return ""
     told = f" It takes **{ratio(own / median(others))} as long per FLOP** as the kernel's other rows (median)."
     vocab = worst.values.get("vocab")
@@ -510,10 +525,10 @@ def on_host(plan: Plan, one: Entry, kernel: str = "") -> str:
     for point in unsteady:
         sizes.setdefault(point.experiment.entry.title, []).append(own[point.experiment])
     rows = "; ".join(f"{title} at {listed(each)}" for title, each in sizes.items())
-    slow = SLOW_LAUNCHES.format("A", ratio(max(_spread(point) or 1.0 for point in unsteady)))
+    slow = SLOW.format(ratio(max(_spread(point) or 1.0 for point in unsteady)))
     return (
         f"**These times probably contain time on the host**: {rows}. Their launches were not replayed as a {GRAPH}. "
-        f"{slow}"
+        f"A row's slow ones take up to {slow}."
     )
 
 
@@ -529,7 +544,7 @@ class Spilled:
 def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
     """What the plan's kernels, or this `kernel`, wrote to L2 besides their output; None if nothing was spilled.
 
-    `exact` is of the largest spill that is the whole difference, "" if there is none.
+    `exact` is "" where something else was written too.
     """
     own = measured_sizes(plan, [one], kernel)
     found = [
@@ -550,13 +565,11 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
         f"**Registers spill in {count(len(most))} of {count(len(found))} counted rows.** {row}: of the {moved(wrote)} "
         f"that it writes to L2, {moved(spill)} are spilled registers{again}.{_slower(worst, own, one.record)}"
     )
-    for spill, wrote, experiment in most:
-        if wrote == (output := experiment.traffic.written_bytes) + spill:
-            stored = " and ".join(term.buffer for term in experiment.traffic.terms if term.written)
-            return Spilled(
-                told,
-                f"**Spilled, to the byte**: {experiment.entry.title} at {own[experiment]} wrote {count(wrote)} bytes "
-                f"to L2. {count(output)} bytes are {stored}, {count(spill)} bytes are spilled registers. Loading "
-                "those again is not in this sum.",
-            )
+    if wrote == (output := worst.traffic.written_bytes) + spill:
+        stored = " and ".join(term.buffer for term in worst.traffic.terms if term.written)
+        return Spilled(
+            told,
+            f"**To the byte**: it wrote {count(wrote)} bytes to L2. {count(output)} bytes are {stored}, {count(spill)} "
+            "bytes are spilled registers. Loading those again is not in this sum.",
+        )
     return Spilled(told, "")

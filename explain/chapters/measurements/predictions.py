@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from explain.chapters.measurements.points import sizes
 from explain.figures import palette
-from explain.figures.labels import listed, unbroken, wrapped
+from explain.figures.labels import listed, unbroken
 from explain.figures.numbers import count, duration, percent, ratio
 from explain.figures.plot import FONT, logarithmic, plot, titled
 from explain.figures.tables import Column, markdown
@@ -28,6 +28,8 @@ SAME = 0.05
 """By which share two GPUs' times differ at most where bandwidth cannot be what limits them."""
 FAR = 1.25
 """The factor from which on a prediction counts as off."""
+WIDE = 4.0
+"""The factor that a scale of errors reaches at least where it is wide."""
 
 
 @kept
@@ -49,7 +51,7 @@ def errors_table(model: Model) -> str:
         how = "its other times" if test.left_out else f"the {model.gpu}'s time × ratio"
         rows.append((f"{test.gpu}, from {how}", *_of(test)))
         if plain := _unchanged(model, test):
-            rows.append((f"{plain.gpu}, if it took the {model.gpu}'s time", *_of(plain)))
+            rows.append((f"{plain.gpu}, guessed to be the {model.gpu}'s time", *_of(plain)))
     columns = ("median error", f"over {ratio(FAR)} off", "worst error")
     return markdown(("predicted times", *(Column(name, str) for name in columns)), rows)
 
@@ -209,41 +211,46 @@ _FAMILIES = {
 
 @kept
 def predicted_chart(test: Test) -> go.Figure:
-    """Each recorded time of a test over the time that is predicted without it; on the diagonal both are equal."""
+    """Each prediction of a test as a multiple of the measured time, over that time; on the line both are equal."""
     figure = plot()
     for place, (family, (name, symbol)) in enumerate(_FAMILIES.items(), start=1):
         own = [point for point in test.points if point.experiment.entry.family == family]
         figure.add_scatter(
-            x=[point.seconds for point in own], y=[point.measured for point in own], mode="markers",
+            x=[point.measured for point in own], y=[point.seconds / point.measured for point in own], mode="markers",
             name=name,
             marker={"color": palette.mid(f"series-{place}"), "size": 9, "opacity": 0.7, "symbol": symbol},
             text=[f"{p.experiment.entry.title}, {sizes(p.experiment)}: {ratio(p.factor)}" for p in own],
             hovertemplate="%{text} off<extra></extra>",
         )  # fmt: skip
-    low, high = (edge(s for p in test.points for s in (p.measured, p.seconds)) for edge in (min, max))
-    figure.add_scatter(
-        x=[low, high], y=[low, high], mode="lines", name="predicted = measured", hoverinfo="skip",
-        line={"color": palette.mid("slate"), "dash": "dash", "width": 2},
-    )  # fmt: skip
-    marks = [10.0**power for power in range(-6, 1) if low / 3 < 10.0**power < 3 * high]
-    edges = [math.log10(low / 1.5), math.log10(1.5 * high)]
-    worst, off = test.worst, f"{ratio(test.worst.factor)} off"
-    above = worst.measured > worst.seconds  # the corner on its side of the diagonal is empty
-    near, far = (edges[0] + share * (edges[1] - edges[0]) for share in (0.03, 0.97))
+    low, high = (edge(point.measured for point in test.points) for edge in (min, max))
+    ends = [low / 1.5, 1.5 * high]
+    for level, name, dash in ((1.0, "equal", "solid"), (FAR, f"{ratio(FAR)} off", "dot"), (1 / FAR, "", "dot")):
+        figure.add_scatter(
+            x=ends, y=[level] * 2, mode="lines", name=name, showlegend=bool(name), hoverinfo="skip",
+            line={"color": palette.mid("slate"), "dash": dash, "width": 2},
+        )  # fmt: skip
+    worst, share = test.worst, test.worst.seconds / test.worst.measured
     figure.add_annotation(
-        x=math.log10(worst.seconds), y=math.log10(worst.measured), arrowhead=2, arrowcolor=palette.mid("slate"),
-        axref="x", ax=near if above else far, xanchor="left" if above else "right",
-        ayref="y", ay=far if above else near, yanchor="top" if above else "bottom",
-        text="<br>".join([*wrapped(worst.experiment.entry.title, 180, FONT), off]), font={"size": FONT},
+        x=math.log10(worst.measured), y=math.log10(share), text=f"{ratio(worst.factor)} off", font={"size": FONT},
+        showarrow=False, yshift=8 if share > 1 else -8, yanchor="bottom" if share > 1 else "top",
     )  # fmt: skip
-    texts = {mark: duration(mark, zeros=False) for mark in marks}
-    figure.update_xaxes(**logarithmic("predicted time", texts), range=edges)
-    figure.update_yaxes(**logarithmic("measured time", texts), range=edges, showgrid=False)
+    most = 1.5 * worst.factor
+    lines = (1 / FAR, FAR) if most < WIDE else ()  # on a wide scale their numbers would overlap
+    marks = [10.0**power for power in range(-6, 1) if ends[0] < 10.0**power < ends[1]]
+    shares = [level for level in (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, *lines) if 1 / most <= level <= most]
+    figure.update_xaxes(
+        **logarithmic("measured time", {mark: duration(mark, zeros=False) for mark in marks}),
+        range=[math.log10(end) for end in ends],
+    )
+    figure.update_yaxes(
+        **logarithmic("predicted ÷ measured", {level: ratio(level) for level in shares}),
+        range=[-math.log10(most), math.log10(most)], showgrid=False,
+    )  # fmt: skip
     figure.update_layout(
-        height=480, margin={"l": 8, "r": 8, "t": 36, "b": 8}, hovermode="closest",
+        height=400, margin={"l": 8, "r": 8, "t": 36, "b": 8}, hovermode="closest",
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
     )  # fmt: skip
     how = f"{test.gpu}, from its other times" if test.left_out else test.gpu
-    share = percent(_off(test) / len(test.points))
-    titled(figure, f"{how}: half within {ratio(test.median)}, {share} over {ratio(FAR)} off")
+    off = percent(_off(test) / len(test.points))
+    titled(figure, f"{how}: half within {ratio(test.median)}, {off} over {ratio(FAR)} off")
     return figure

@@ -71,8 +71,8 @@ MARKED = "**The vertical mark** is the datasheet's rate for HBM or a matmul. The
 FILLED = "**Filled bars**: {}. **Open bars**: {}."
 GOALS = {
     "Look up a number": "find any number that was measured for this app.",
-    "Five sources": "know where every number in this app comes from.",
-    "Limits": "see what each GPU can do at most, measured and by its datasheet.",
+    "Where numbers come from": "know where every number in this app comes from.",
+    "Limits of a GPU": "see what each GPU can do at most, measured and by its datasheet.",
     "Predicted times": "see how a time is predicted for a GPU without a record, and how wrong such times are.",
     "Your own GPU": "put your own GPU's numbers beside these.",
 }
@@ -80,13 +80,14 @@ WORDS = {
     "Look up a number": """
 Choose a set of runs and a kernel. The table has the time and the bytes of each run.
 
-The bytes are compared with *each tensor once*: what a run would read if it read each of its inputs exactly one time.
+The bytes are compared with *each tensor once*: what a run would read if it read each input, and each tensor that one\
+ launch writes for a later one, exactly once.
 """,
-    "Five sources": """
+    "Where numbers come from": """
 Every byte and every time in this app names its source. The last column has an example: what each source says of one\
  and the same run.
 """,
-    "Limits": """
+    "Limits of a GPU": """
 Small kernels do one thing each: move bytes, multiply matrices, or compute exponentials. Their best rates are the roofs\
  in [Sweeps and roofline](./sweeps) and the peaks in [Speed](./speed).
 """,
@@ -203,7 +204,8 @@ def _points(shown: Sequence[Entry]) -> tuple[Plan, str, DeltaGenerator]:
         quantity = places[2].selectbox("Quantity", list(points.QUANTITIES), key="quantity", bind="query-params")
     every = quantity is not None or _every(plans[name], shown, kernel, places[2])
     columns = points.columns_of(plans[name], shown, quantity, every, kernel)
-    words, picture = st.columns([1, 2], gap="large")
+    with st.container(key="looked up"):
+        words, picture = st.columns([1, 2], gap="large")
     with words:
         if seen := points.seen(plans[name], shown, quantity, kernel):
             layout.prose(seen)

@@ -84,10 +84,25 @@ def test_what_is_recorded_is_shown_with_its_gpu_and_its_numbers():
     assert read is not None
     row = next(row for row in table if row["kernel"] == KERNELS[plan.experiments[0].kernel].title)
     assert row["HBM read, L2 cold, MB"] == read / 1e6
-    share = 100 * read / points.tensors_once(plan.experiments[0])
-    date = first.origin.provenance.date.replace("-", "‑")
-    numbers = f"| 94.02 | 268.4 | 134.2 | {read / 1e6:.1f} | {share:.1f} | {date} |"
-    assert any(line.startswith("| **Naive softmax**<br>") and line.endswith(numbers) for line in said.splitlines())
+    times = ratio(read / points.tensors_once(plan.experiments[0]))
+    numbers = f"| 94.02 | 268.4 | 134.2 | {read / 1e6:.1f} | {times} |"
+    assert any(line.startswith("| **Naive softmax**<br>") and numbers in line for line in said.splitlines())
+
+
+def test_what_all_rows_of_a_kernel_share_stands_once_and_a_date_only_where_rows_differ():
+    shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
+    table = points.points_table(PLANS["sweeps"], shown, None)
+    *_, begins = (line for line in table.splitlines() if line.startswith("| **FlashAttention-2 forward**"))
+    assert "16&nbsp;heads" in begins
+    rows = table[table.index(begins) + len(begins) :].partition("| **")[0]
+    assert rows.count("\n") > 3
+    assert "heads" not in rows
+    for plan, every in PLANS.items():
+        for kernel in points.kernels(every, shown):
+            dates = {row["date"] for row in points.rows(every, shown, None, kernel) if "date" in row}
+            head = points.points_table(every, shown, None, kernel=kernel).partition("\n")[0]
+            assert ("| date |" in head) == (len(dates) > 1), plan
+            assert ("measured " in points.in_every_row(every, shown, kernel)) == (len(dates) == 1)
 
 
 def test_no_two_rows_of_a_kernel_look_alike():
@@ -315,7 +330,7 @@ def test_the_questions_are_answered_from_the_record():
 
 def test_the_bytes_of_a_kernel_that_spills_add_up_as_they_are_shown():
     one = registry.Entry("a", SHIPPED, registry.YOURS)
-    told = points.spilled(PLANS["levels"], one)
+    told = points.spilled(PLANS["levels"], one, "flash_attention")
     assert told
     whole, output, spill = (int(n.replace(",", "")) for n in re.findall(r"([\d,]+) bytes", told.exact))
     assert whole == output + spill
@@ -396,10 +411,10 @@ def test_a_readers_file_is_compared_and_gone_when_it_is_forgotten():
     said = texts(test)
     assert "NVIDIA Other 9" in said
     assert " Other 9, µs |" in said.replace("<br>", " ")
-    said = texts(test.segmented_control[0].set_value("Five sources").run())
+    said = texts(test.segmented_control[0].set_value("Where numbers come from").run())
     assert "The GPU's memory is full" in said  # the record's own reason
     assert said.count("experiments timed on NVIDIA") == 2
-    test.segmented_control[0].set_value("Limits").run()
+    test.segmented_control[0].set_value("Limits of a GPU").run()
     assert "HBM, read · H200" in [metric.label for metric in test.metric]
     next(button for button in test.button if button.label == "Forget my files").click().run()
     assert "Other 9" not in texts(test)
@@ -430,7 +445,7 @@ def test_without_any_record_the_page_says_how_to_make_one(monkeypatch):
 
 
 def test_a_record_without_limits_says_how_to_measure_them():
-    test = bring(page("measurements", view="Limits"), file.written(replace(other(), roofs={})))
+    test = bring(page("measurements", view="Limits of a GPU"), file.written(replace(other(), roofs={})))
     test.pills[0].set_value([registry.uploaded(file.written(replace(other(), roofs={}))).key]).run()
     assert not test.metric
     assert "No limits were measured here" in texts(test)
@@ -573,7 +588,7 @@ def test_a_table_of_two_gpus_says_how_they_compare(kernel, differ):
     else:
         apart = max(abs(factor - 1) for factor in factors)
         assert apart < points.ALIKE
-        assert said.startswith(f"**Time: the same on both GPUs, within {percent(apart, 1)},** in {len(factors)} rows.")
+        assert said.startswith(f"**Time: the two GPUs are at most {percent(apart, 1)} apart** in {len(factors)} rows.")
     table = points.points_table(PLANS["levels"], entries(), "time, µs", kernel=kernel)
     assert all(f"| {ratio(factor)} |" in table for factor in factors)
     assert points.seen(PLANS["levels"], [*entries(), *entries()], "time, µs") == ""
@@ -722,11 +737,37 @@ def test_experiments_that_were_not_run_are_told_from_those_that_failed_and_name_
     assert told(both).endswith(": 1 failed, 2 were not run")
 
 
+def test_zeros_in_every_row_are_said():
+    both = registry.entries()[0][:2]
+    spills = "spills, stored + loaded, MB"
+    assert points.seen(PLANS["times"], both, spills) == "**Spills, stored + loaded: 0 in every row, on both GPUs.**"
+    assert "0 in every row" not in points.seen(PLANS["levels"], both, spills)
+    nothing = [replace(one, record=replace(one.record, points={})) for one in both]
+    assert "0 in every row" not in points.seen(PLANS["times"], nothing, spills)
+
+
+def test_the_row_whose_launches_differ_most_is_named():
+    both = registry.entries()[0][:2]
+    told = points.seen(PLANS["levels"], both, points.TIME)
+    spread = {
+        one: max(
+            point.timing.p80_ms / point.timing.p20_ms
+            for entry in both
+            if (point := entry.record.point(one)) and point.timing and not points._with_host(point)
+        )
+        for one in PLANS["levels"].experiments
+    }
+    worst = max(spread, key=lambda one: spread[one])
+    assert f"most in {worst.entry.title} at " in told
+    assert f"the slow ones take {ratio(spread[worst])} as long" in told
+
+
 def test_bandwidth_limits_are_told_only_where_bandwidths_differ():
     h200, h100 = registry.entries()[0][:2]
     told = points.seen(PLANS["levels"], [h200, h100], points.TIME, "flash_attention")
     assert "**In all rows, the times' ratio is closer to 1" in told
-    assert "main limit" not in points.seen(PLANS["levels"], [h200, h100], points.TIME, "softmax_safe")
+    assert "helps the H200 little" in told
+    assert "closer to 1" not in points.seen(PLANS["levels"], [h200, h100], points.TIME, "softmax_safe")
     assert points.bandwidths([h200, h200]) is None
 
 

@@ -99,10 +99,6 @@ class Test:
         """The point with the largest error."""
         return max(self.points, key=lambda point: point.factor)
 
-    def within(self, factor: float) -> float:
-        """The share of the predictions that are off by at most this factor."""
-        return sum(point.factor <= factor for point in self.points) / len(self.points)
-
     @property
     def told(self) -> str:
         """A sentence: which times were predicted, the median error and the worst."""

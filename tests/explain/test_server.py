@@ -45,6 +45,16 @@ def test_a_page_asks_for_all_scripts_of_its_parts_at_once(path, parts):
     assert len(re.findall(r"modulepreload", html)) < 0.4 * len(list(scripts.glob("*.js")))
 
 
+def test_the_font_of_code_comes_with_every_page_that_shows_code():
+    routes = {route.path: route for route in server.routes()}
+    fonts = Path(st.__file__).parent / "static"
+    for path in ("/", "/softmax", "/flash_attention"):
+        html = routes[path].endpoint(None).body.decode()
+        asked = re.findall(r'rel="preload"[^>]*href="\./(static/media/SourceCode[^"]+)"', html)
+        assert len(asked) == (path != "/")
+        assert all((fonts / file).is_file() for file in asked)
+
+
 @pytest.mark.parametrize(
     ("populate", "message", "section"),
     [

@@ -72,7 +72,7 @@ def routes() -> list[Route]:
 
     def page_of(script: Callable[[], str], *parts: str) -> Callable[[Request], Response]:
         preloads = "".join(map(_preload, _files(static / "static" / "js", parts, html)))
-        if script is files.address:
+        if script is files.address:  # code is laid out anew, and the player drawn again, where its font comes late
             preloads += _preload_font(next((static / "static" / "media").glob("SourceCodeVF-Upright.*")).name)
 
         def page(_: Request) -> Response:

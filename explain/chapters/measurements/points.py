@@ -299,9 +299,9 @@ def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str)
     left_out = sum(bool(row.get(HOST) and row.get(BESIDE)) for row in table)
     what = quantity[0].upper() + quantity[1:].rpartition(",")[0]
     if not found:
-        known = [row[name] for row in table for name in _columns(shown, quantity) if row.get(name) is not None]
-        if known and not any(known):
-            return f"**{what}: 0 in every row, on both GPUs.**"
+        zeros = sum(all(row.get(name) == 0 for name in _columns(shown, quantity)) for row in table)
+        if zeros:
+            return f"**{what}: 0 on both GPUs** in {count(zeros)} row{'s' * (zeros > 1)}."
         return f"No row was measured on both the {first} and the {second}." * (alone > 0)
     factors = [factor for factor, _ in found]
     apart = max(abs(factor - 1) for factor in factors)
@@ -457,9 +457,8 @@ def points_table(plan: Plan, shown: Sequence[Entry], quantity: str | None, every
     table = rows(plan, shown, quantity, kernel)
     found = columns_of(plan, shown, quantity, every, kernel)
     titles = {BESIDE: " ÷ ".join(names(shown)[::-1])}
-    words = [name for name in (HOST, OUTDATED, DATE) if len({row.get(name) for row in table}) > 1]
-    if all(row.get(OUTDATED) for row in table):
-        words.append(OUTDATED)
+    words = [name for name in (HOST, OUTDATED) if any(row.get(name) for row in table)]
+    words += [DATE] * (len({row.get(DATE) for row in table}) > 1)  # one date of all rows is said above them
     columns: list[str | Column] = [
         SIZES if kernel else f"{KERNEL}, {SIZES}",
         *(Column("<br>".join(map(plain, wrapped(titles.get(name, name), HEADING, FONT, bold=True))),

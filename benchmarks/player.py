@@ -66,12 +66,16 @@ READY = f"""() => {{
   return performance.now();
 }}"""
 PAINTED = """(ready, patience) => new Promise((done, fail) => {
-  const look = () => requestAnimationFrame((now) => {
-    if (ready()) requestAnimationFrame(() => done(performance.now()));  // the frame before this one showed it
-    else if (now > patience) fail(new Error(`not ready after ${patience} ms`));
-    else look();
-  });
-  look();
+  const look = (now) => {
+    try {
+      if (ready()) requestAnimationFrame(() => done(performance.now()));  // the frame before this one showed it
+      else if (now > patience) fail(new Error(`not ready after ${patience} ms`));
+      else requestAnimationFrame(look);
+    } catch (error) {
+      fail(error);
+    }
+  };
+  requestAnimationFrame(look);
 })"""
 PANELS = """() => [...tilescopePlayer.querySelectorAll(".panel:not([hidden], .idea), .counters")]
   .map((panel) => ({
@@ -134,9 +138,9 @@ def open_lecture(page: Page, server: Server, query: str) -> float:
 
 
 def opened(page: Page, address: str, ready: str) -> float:
-    """Opens an address; returns milliseconds from the navigation until the script `ready` holds and that is painted.
+    """Opens an address; returns milliseconds from the navigation until the function `ready` holds and that is painted.
 
-    Raises playwright's Error if it does not hold within PATIENCE_MS.
+    Raises playwright's Error if it fails, or does not hold within PATIENCE_MS.
     """
     page.goto(address, wait_until="commit")
     return float(page.evaluate(f"({PAINTED})({ready}, {PATIENCE_MS})"))
@@ -313,7 +317,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with TemporaryDirectory() as folder:
             script = Path(folder, "empty.py")
             script.write_text('import streamlit as st\n\nst.title("Empty")\n')
-            empty = openings(browser, options.runs, str(script), "", "document.querySelector('h1') !== null")
+            empty = openings(browser, options.runs, str(script), "", "() => document.querySelector('h1') !== null")
     result: dict[str, Any] = {
         "what": "milliseconds a step, p50 and p95; seconds until a chapter can be stepped, medians",
         "lectures": lectures,

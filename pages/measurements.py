@@ -25,4 +25,3 @@ match part:
         view.own_gpu(shown)
     case _:
         view.numbers(shown)
-        view.questions(shown)

@@ -41,9 +41,11 @@ def widest(texts: Iterable[str], size: float = 14, bold: bool = False) -> float:
 
 
 def wrapped(words: str, width: float, size: float = 14, bold: bool = False) -> list[str]:
-    """The text in lines at most `width` wide, broken at spaces. A single word that is wider has a line of its own."""
+    """The text in lines at most `width` wide, broken at spaces, not at no-break spaces. A single word that is wider has
+    a line of its own.
+    """
     lines: list[str] = []
-    for word in words.split():
+    for word in filter(None, re.split(r"[ \n]", words)):
         longer = f"{lines[-1]} {word}" if lines else word
         if lines and text_width(longer, size, bold) <= width:
             lines[-1] = longer

@@ -102,13 +102,23 @@ PLANS: Mapping[str, Plan] = {
         Plan("sweeps", "Sweeps: kernels over N, d, tile sizes, dtype, mask and batch", RECORDED),
         Plan(
             "tiles",
-            "What does a tile cost?: the tiles of its tables, at one size",
+            "What does a tile cost? Its tables' tiles, at one size",
             tuple(one for kernel in MEASURED for one in _tiles(kernel)),
         ),
-        Plan("milakov-counters", "Milakov & Gimelshein's figure 1, its bytes counted", milakov.COUNTED),
-        Plan("milakov", "Milakov & Gimelshein's figures 1 to 4, and larger K", milakov.TIMED, counters=False),
-        Plan("flashattention", "FlashAttention's figure 2 and theorem 2, bytes counted", flashattention.COUNTED),
-        Plan("flashattention-memory", "FlashAttention's tables 20 and 21", flashattention.TIMED, counters=False),
+        Plan("milakov-counters", "Milakov & Gimelshein, figure 1: softmax, bytes counted", milakov.COUNTED),
+        Plan(
+            "milakov",
+            "Milakov & Gimelshein, figures 1 to 4: softmax and top-k, also larger K",
+            milakov.TIMED,
+            counters=False,
+        ),
+        Plan("flashattention", "FlashAttention, figure 2 and theorem 2: bytes counted", flashattention.COUNTED),
+        Plan(
+            "flashattention-memory",
+            "FlashAttention, tables 20 and 21: time and memory held",
+            flashattention.TIMED,
+            counters=False,
+        ),
         Plan(
             "rungs",
             "Attention: the kernels of the ladder, FlashAttention for Hopper, PyTorch",

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from explain.chapters.measurements.points import BESIDE, HOST, KERNEL, OF_ONCE, SIZES, TIME, bandwidths, names, rows
+from explain.chapters.measurements.findings import bandwidths
+from explain.chapters.measurements.points import BESIDE, HOST, KERNEL, OF_ONCE, SIZES, TIME, names, rows
 from explain.figures.labels import widest
 from explain.figures.numbers import ratio
 from explain.figures.palette import css
@@ -21,6 +22,8 @@ ROW, TOP, LONG, NARROW = 22.0, 42.0, 480.0, 330.0
 """The height of a line of dots, what stands above them, and how long a line is, here and on a phone."""
 WIDE = 8
 """The factor between the least and the largest ratio from which on they are drawn on a logarithmic scale."""
+NARROWEST = 0.04
+"""The part of its largest number that a scale spans at least: three digits tell the marks on it apart."""
 LINES = 8
 """Sizes of one kernel that have a line of dots each, at most."""
 
@@ -72,9 +75,7 @@ def once(plan: Plan, shown: Sequence[Entry], *, narrow: bool = False) -> str:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers from `low` to `high`, about two to six of them; the number itself where both are one."""
-    if low == high:
-        return [low]
+    """Round numbers from `low` to `high`, about two to six of them."""
     if high > WIDE * low:
         tens = [10.0**power for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
         steps = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
@@ -84,12 +85,18 @@ def _ticks(low: float, high: float) -> list[float]:
     return [step * place for place in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
+def _scale(low: float, high: float) -> tuple[float, float]:
+    """The ends of the scale for numbers from `low` to `high`."""
+    spare = max(0.0, NARROWEST * high - (high - low)) / 2
+    return low - spare, high + spare
+
+
 def _picture(
     lines: Mapping[str, Sequence[_Dot]], marks: Mapping[float, str], what: str, narrow: bool
 ) -> str:  # fmt: skip
     drawn = [dot for found in lines.values() for dot in found]
     every = [*marks, *(dot.factor for dot in drawn)]
-    low, high = min(every), max(every)
+    low, high = _scale(min(every), max(every))
     left = 0.0 if narrow else widest([*lines]) + 20
     long = NARROW if narrow else LONG
     high_row = ROW * (1.8 if narrow else 1)
@@ -97,7 +104,7 @@ def _picture(
     scaled = math.log if high > WIDE * low else float  # ratios far apart: equal ratios, equal ways
 
     def x(factor: float) -> float:
-        return left + 12 + (long - 24) * (scaled(factor) - scaled(low)) / ((scaled(high) - scaled(low)) or 1.0)
+        return left + 12 + (long - 24) * (scaled(factor) - scaled(low)) / (scaled(high) - scaled(low))
 
     tall = TOP + high_row * len(lines)
     middles = [TOP + high_row * number - 8 for number in range(1, len(lines) + 1)]

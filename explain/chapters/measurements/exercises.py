@@ -31,6 +31,10 @@ class Shown:
         return f"**{self.experiment.entry.title}** on the {self.gpu}, at {sizes(self.experiment)}"
 
 
+SERVED = 0.05
+"""Which share of the loads the caches serve at least where a question asks for it."""
+
+
 def run_of(record: Record, experiment: Experiment) -> Shown | None:
     """The run as the record has it; None where the record lacks its time, its bytes or a limit."""
     point, hbm, matmul = record.point(experiment), record.roofs.get("hbm"), record.roofs.get("matmul bf16")
@@ -42,6 +46,10 @@ def run_of(record: Record, experiment: Experiment) -> Shown | None:
 
 def _served(shown: Shown) -> float:
     return 100 * (1 - shown.read / shown.experiment.traffic.read_bytes)
+
+
+def _caches_serve(shown: Shown) -> bool:
+    return shown.experiment.entry.steppable and _served(shown) >= 100 * SERVED
 
 
 def _why_served(shown: Shown) -> Why:
@@ -84,6 +92,7 @@ QUESTIONS = (
         _why_served,
         unit="%",
         tolerance=0.02,
+        asked=_caches_serve,
         hint=lambda shown: (
             f"Its loads ask for {moved(shown.experiment.traffic.read_bytes)} (formula). HBM delivers "
             f"{moved(shown.read)} (counted). The caches serve the rest of the loads."
@@ -92,8 +101,8 @@ QUESTIONS = (
     Question[Shown](
         "slower",
         lambda shown: (
-            f"Suppose the same run only read each tensor once, as fast as [HBM of the {shown.gpu} can]({LIMITS}). How "
-            "many times as long does it really take?"
+            f"Suppose {'the same run' if _caches_serve(shown) else shown.words} only read each tensor once, as fast as "
+            f"[HBM of the {shown.gpu} can]({LIMITS}). How many times as long does it really take?"
         ),
         "number",
         _slower,
@@ -116,6 +125,7 @@ QUESTIONS = (
         _why_rate,
         unit="%",
         tolerance=0.03,
+        asked=lambda shown: _flops(shown) > 0,
         hint=lambda shown: (
             f"The run takes {duration(shown.seconds)}: FLOPs ÷ time is its rate. A bf16 matmul reaches "
             f"{si(shown.peak, 'FLOP/s', zeros=True)}."

@@ -230,6 +230,6 @@ def roofs_table(shown: Sequence[Entry]) -> str:
     for level in dict.fromkeys(level for one in shown for level in one.record.roofs):
         roofs = [one.record.roofs.get(level) for one in shown]
         methods = {roof.method: None for roof in roofs if roof}
-        cells = (si(roof.per_second, plain(roof.unit)) if roof else None for roof in roofs)
+        cells = (si(roof.per_second, plain(roof.unit), zeros=True) if roof else None for roof in roofs)
         rows.append((f"**{plain(roof_name(level))}**", *cells, plain(grouped("; ".join(methods)))))
     return markdown(("limit", *(Column(plain(one.label)) for one in shown), "method"), rows)

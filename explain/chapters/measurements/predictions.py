@@ -25,7 +25,7 @@ from kernels.catalog import KERNELS
 CLEAR = 0.2
 """By which share two GPUs' times differ at least in the example that is worked through."""
 SAME = 0.05
-"""By which share two GPUs' times differ at most where bandwidth cannot be what limits them."""
+"""By which share two GPUs' times differ at most where more bandwidth gains nothing."""
 FAR = 1.25
 """The factor from which on a prediction counts as off."""
 WIDE = 4.0
@@ -48,10 +48,10 @@ def errors_table(model: Model) -> str:
     """The errors of each of the model's tests, and of another GPU's times taken as they are, as Markdown."""
     rows = []
     for test in model.tests:
-        how = "its other times" if test.left_out else f"the {model.gpu}'s time × ratio"
-        rows.append((f"{test.gpu}, from {how}", *_of(test)))
+        how = "each time from all the others" if test.left_out else f"the {model.gpu}'s time × the model's ratio"
+        rows.append((f"{test.gpu}: {how}", *_of(test)))
         if plain := _unchanged(model, test):
-            rows.append((f"{plain.gpu}, guessed to be the {model.gpu}'s time", *_of(plain)))
+            rows.append((f"{plain.gpu}: the {model.gpu}'s time as it is, for comparison", *_of(plain)))
     columns = ("median error", f"over {ratio(FAR)} off", "worst error")
     return markdown(("predicted times", *(Column(name, str) for name in columns)), rows)
 
@@ -76,8 +76,8 @@ def told(model: Model, test: Test) -> str:
     why = _too_long(model, test)
     if test.left_out:
         why = (
-            "Here the model stands alone, without a recorded time to scale: each time is predicted with that time left "
-            "out of the fit. Other tiles of its size stay in, which helps."
+            "Here the model has no recorded time to scale: each time is left out of the fit and predicted from all the "
+            "others. Other tiles of its size stay in, which helps."
         )
     return unbroken("\n\n".join(filter(None, [why, largest])))
 
@@ -92,9 +92,16 @@ def verdict(model: Model) -> str:
     if plain is None:
         return ""
     own, modelled = ratio(plain.median), ratio(test.median)
-    said = f"In the median, the {model.gpu}'s own time is at least as good a guess ({own}) as the model's ({modelled})."
+    said = (
+        f"In the median, the {model.gpu}'s time as it is comes closer to the {test.gpu}'s ({own}) than the model's "
+        f"({modelled})."
+    )
+    if own == modelled:
+        said = (
+            f"In the median, the {model.gpu}'s time as it is comes as close to the {test.gpu}'s as the model's ({own})."
+        )
     if test.median < plain.median:
-        said = f"In the median, the model is closer ({modelled}) than the {model.gpu}'s own time ({own})."
+        said = f"In the median, the model's time is closer ({modelled}) than the {model.gpu}'s as it is ({own})."
     if _off(test) >= _off(plain):
         return f"**{said}**"
     return (
@@ -120,7 +127,7 @@ def _too_long(model: Model, test: Test) -> str:
         f"The {model.gpu} has {bandwidths} the bandwidth (datasheet), and for these {count(len(long))} the model "
         f"expects the {test.gpu} to take {ratio(of_own(lambda point: point.seconds))} as long. Measured, it took "
         f"{ratio(takes)} as long (medians), so "
-        f"{'bandwidth does not limit most of these' if takes < 1 + SAME else 'bandwidth limits these less'}."
+        f"{'most of these gain nothing from more bandwidth' if takes < 1 + SAME else 'bandwidth limits these less'}."
     )
 
 
@@ -250,7 +257,7 @@ def predicted_chart(test: Test) -> go.Figure:
         height=400, margin={"l": 8, "r": 8, "t": 36, "b": 8}, hovermode="closest",
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
     )  # fmt: skip
-    how = f"{test.gpu}, from its other times" if test.left_out else test.gpu
+    how = f"{test.gpu}, from all others" if test.left_out else test.gpu
     off = percent(_off(test) / len(test.points))
     titled(figure, f"{how}: half within {ratio(test.median)}, {off} over {ratio(FAR)} off")
     return figure

@@ -59,7 +59,7 @@ def _facts(one: Entry) -> dict[str, str]:
         "torch": plain(where.torch),
         "triton": plain(where.triton),
         "Python": plain(where.python),
-        "measured on": _listed({origin.provenance.date for origin in origins} or {where.date}),
+        "measured on": _listed({origin.provenance.date for origin in origins} or {where.date}).replace("-", "‑"),
         "commit of Tilescope": _listed({_short(commit) for commit in commits})
         + LOCAL * any(commit.endswith("+") for commit in commits),
         "measurements": (
@@ -148,7 +148,7 @@ def made(one: Entry) -> str:
     stale = sum(map(is_stale, points))
     failed = len(missed(one.record))
     dates = sorted({p.origin.provenance.date for p in points if p.origin} or {one.record.provenance.date})
-    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}".replace("-", "‑")  # a date does not break
+    when = (dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}").replace("-", "‑")  # a date does not break
     return (
         f"**{count(timed)}** experiments timed on {plain(one.record.gpu)}, {plain(when)}"
         + f", {count(failed)} failed" * (failed > 0)

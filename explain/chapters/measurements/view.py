@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
-from explain.chapters.measurements import asked, beside, exercises, limits, points, predictions, records
+from explain.chapters.measurements import asked, beside, exercises, findings, limits, points, predictions, records
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
 from explain.figures.labels import listed
@@ -35,8 +35,10 @@ SAMPLE = Experiment.of("softmax_online", {"rows": 4096, "cols": 8192, "block_n":
 OPENING = "flash_attention"
 """The kernel that a set opens on; a set without it opens on its first kernel."""
 ALL = "all"
-BESIDE = 6
-"""A table with more columns of numbers than this stands below its words, not beside them."""
+BESIDE, LONG = 6, 12
+"""A table with more columns of numbers or more rows than this stands below its words, not beside them."""
+AS_RUN = "as they were run"
+"""The order in which a table of all kernels begins."""
 EXAMPLE = sizes(OPENING)[0]
 """The run that every source says something of."""
 MEASURED = """
@@ -70,7 +72,7 @@ FITTED = (
 MARKED = "**The vertical mark** is the datasheet's rate for HBM or a matmul. The percentage is the share reached."
 FILLED = "**Filled bars**: {}. **Open bars**: {}."
 GOALS = {
-    "Look up a number": "find any number that was measured for this app.",
+    "Look up a number": "find the time of a kernel's run, the bytes that it moved, and the memory that it held.",
     "Where numbers come from": "know where every number in this app comes from.",
     "Limits of a GPU": "see what each GPU can do at most, measured and by its datasheet.",
     "Predicted times": "see how a time is predicted for a GPU without a record, and how wrong such times are.",
@@ -78,10 +80,10 @@ GOALS = {
 }
 WORDS = {
     "Look up a number": """
-Choose a set of runs and a kernel. The table has the time and the bytes of each run.
+Choose a set of runs and a kernel: the table has a row for each run.
 
-The bytes are compared with *each tensor once*: what a run would read if it read each input, and each tensor that one\
- launch writes for a later one, exactly once.
+The bytes that HBM delivered are compared with *each tensor once*: the bytes that a run reads if it reads nothing\
+ twice. It reads each input, and each tensor that an earlier launch has written for a later one.
 """,
     "Where numbers come from": """
 Every byte and every time in this app names its source. The last column has an example: what each source says of one\
@@ -168,64 +170,106 @@ def roofs(shown: Sequence[Entry]) -> None:
 
 @st.fragment
 def numbers(shown: Sequence[Entry]) -> None:
-    """Every point of a plan, GPUs side by side."""
+    """Every point of a plan, GPUs side by side, with questions about one of them."""
     if points.OUTDATED in points.plans(shown):
         st.button("Show what is out of date", type="tertiary", icon=":material/history:", on_click=_show_outdated)
-    plan, kernel, told = _points(shown)
-    spilled = [points.spilled(plan, one, kernel) for one in shown]
-    notes: dict[str, list[str]] = {}  # what holds of several GPUs is said once
-    for one, gpu, spills in zip(shown, points.names(shown), spilled, strict=True):
-        for note in filter(None, [spills.told if spills else "", points.on_host(plan, one, kernel)]):
-            notes.setdefault(note, []).append(gpu)
-    with told:
-        for note, gpus in notes.items():
-            layout.prose(f"{listed(gpus)}: {note}" if len(shown) > 1 else note)
-        if exact := next((spills.exact for spills in spilled if spills and spills.exact), ""):
-            st.caption(exact)
-        for one in shown:
-            sourced(one.source)
-        st.caption(ELSEWHERE)
-
-
-def _points(shown: Sequence[Entry]) -> tuple[Plan, str, DeltaGenerator]:
-    """Lets the reader choose a plan and a kernel, and shows their points; "" is every kernel. With both it returns the
-    place for words beside the table.
-    """
-    plans = points.plans(shown)
-    opening = list(plans).index("levels") if "levels" in plans else 0
-    places = st.columns([3, 2, 2 if len(shown) > 1 else 1], vertical_alignment="bottom")
-    name = places[0].selectbox(
-        "Set", list(plans), index=opening, format_func=lambda name: plans[name].about, key="set", bind="query-params"
-    )
-    with places[1]:
-        kernel = _kernel(points.kernels(plans[name], shown))
-    quantity = None
-    if len(shown) > 1:
-        quantity = places[2].selectbox("Quantity", list(points.QUANTITIES), key="quantity", bind="query-params")
-    every = quantity is not None or _every(plans[name], shown, kernel, places[2])
-    columns = points.columns_of(plans[name], shown, quantity, every, kernel)
+    chosen = _choice(shown)
     with st.container(key="looked up"):
         words, picture = st.columns([1, 2], gap="large")
     with words:
-        if seen := points.seen(plans[name], shown, quantity, kernel):
-            layout.prose(seen)
-        if shared := points.in_every_row(plans[name], shown, kernel):
-            st.caption(f"In every row: {shared}")
+        with st.container(key="finding"):
+            if seen := findings.seen(chosen.plan, shown, chosen.quantity, chosen.kernel):
+                layout.prose(seen)
+            if shared := points.in_every_row(chosen.plan, shown, chosen.kernel):
+                st.caption(f"In every row: {shared}")
+        _notes(chosen, shown)
     with picture:
-        _drawn(plans[name], shown, quantity, kernel)
-    below = picture if len(columns) <= BESIDE else st.container()
-    with below, st.container(key="numbers of points"):
-        st.markdown(points.points_table(plans[name], shown, quantity, every, kernel), unsafe_allow_html=True)
-        if meanings := [words for column, words in points.MEANINGS.items() if column in (*columns, quantity)]:
+        _drawn(chosen.plan, shown, chosen.quantity, chosen.kernel)
+    if columns := points.columns_of(chosen.plan, shown, chosen.quantity, chosen.every, chosen.kernel):
+        rows = points.rows(chosen.plan, shown, chosen.quantity, chosen.kernel)
+        with picture if len(columns) <= BESIDE and len(rows) <= LONG else st.container():
+            _table(chosen, shown, columns)
+    _questions(chosen, shown)
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """What a reader looks up: a set of runs, one kernel of it or "" for all, of two GPUs one quantity, the columns, and
+    by which of them a table of all kernels is in order.
+    """
+
+    plan: Plan
+    kernel: str
+    quantity: str | None
+    every: bool
+    largest: str
+
+
+def _choice(shown: Sequence[Entry]) -> _Choice:
+    """Lets the reader choose."""
+    plans = points.plans(shown)
+    opening = list(plans).index("levels") if "levels" in plans else 0
+    with st.container(horizontal=True, vertical_alignment="bottom", key="choices"):
+        name = st.selectbox(
+            "Set", list(plans), opening, format_func=lambda name: plans[name].about, key="set", bind="query-params"
+        )
+        plan = plans[name]
+        kernel = _kernel(points.kernels(plan, shown))
+        quantity = None
+        if len(shown) > 1:
+            quantity = st.selectbox("Quantity", list(points.QUANTITIES), key="quantity", bind="query-params")
+        every = quantity is not None or _every(plan, shown, kernel)
+        largest = "" if kernel else _largest(points.columns_of(plan, shown, quantity, every))
+    return _Choice(plan, kernel, quantity, every, largest)
+
+
+def _largest(columns: Sequence[str]) -> str:
+    """The column whose largest numbers are to come first; "" for the order in which the kernels were run."""
+    if st.session_state.get("order") not in columns:
+        st.session_state["order"] = AS_RUN
+    chosen = st.selectbox(
+        "Rows", [AS_RUN, *columns], key="order",
+        format_func=lambda column: column if column == AS_RUN else f"largest first: {points.name_of(column) or column}",
+    )  # fmt: skip
+    return "" if chosen == AS_RUN else chosen
+
+
+def _notes(chosen: _Choice, shown: Sequence[Entry]) -> None:
+    """What else is to know about the rows: spilled registers, time on the host, sources."""
+    spilled = [findings.spilled(chosen.plan, one, chosen.kernel) for one in shown]
+    if chosen.quantity not in (None, *points.WITH_SPILLS):
+        spilled = [None] * len(shown)
+    notes: dict[str, list[str]] = {}  # what holds of several GPUs is said once
+    for one, gpu, spills in zip(shown, points.names(shown), spilled, strict=True):
+        timed = chosen.quantity in (None, points.TIME, points.SPREAD)
+        on_host = findings.on_host(chosen.plan, one, chosen.kernel) if timed else ""
+        for note in filter(None, [spills.told if spills else "", on_host]):
+            notes.setdefault(note, []).append(gpu)
+    for note, gpus in notes.items():
+        layout.prose(f"{listed(gpus)}: {note}" if len(shown) > 1 else note)
+    if exact := next((spills.exact for spills in spilled if spills and spills.exact), ""):
+        st.caption(exact)
+    for one in shown:
+        sourced(one.source)
+    st.caption(ELSEWHERE)
+
+
+def _table(chosen: _Choice, shown: Sequence[Entry], columns: Sequence[str]) -> None:
+    """The rows, and what their columns mean."""
+    with st.container(key="numbers of points"):
+        table = points.points_table(
+            chosen.plan, shown, chosen.quantity, chosen.every, chosen.kernel, largest=chosen.largest
+        )
+        st.markdown(table, unsafe_allow_html=True)
+        if meanings := [words for column, words in points.MEANINGS.items() if column in (*columns, chosen.quantity)]:
             st.caption("<br>".join(meanings), unsafe_allow_html=True)
-    return plans[name], kernel, words
 
 
 def _kernel(measured: Sequence[str]) -> str:
     """A control for one of these kernels, kept in the address; "" for all of them."""
     asked_for = st.query_params.get("kernel", OPENING)
     key = "measured kernel"
-    st.session_state[key] = asked_for if asked_for in (ALL, *measured) else measured[0]
+    st.session_state[key] = next(one for one in (asked_for, OPENING, *measured) if one in (ALL, *measured))
 
     def put() -> None:
         st.query_params["kernel"] = st.session_state[key]
@@ -251,10 +295,10 @@ def _drawn(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str
         drawing(wide, narrow)
 
 
-def _every(plan: Plan, shown: Sequence[Entry], kernel: str, place: DeltaGenerator) -> bool:
+def _every(plan: Plan, shown: Sequence[Entry], kernel: str) -> bool:
     """A switch for the columns that the table begins without; there is none where it has no others."""
     fewest, most = (points.columns_of(plan, shown, None, every, kernel) for every in (False, True))
-    return len(most) > len(fewest) and place.toggle("Every column", key="every", bind="query-params")
+    return len(most) > len(fewest) and st.toggle("Every column", key="every", bind="query-params")
 
 
 def counters_here() -> None:
@@ -333,6 +377,9 @@ def predicted() -> None:
         "time is used.",
     ):
         st.markdown(predictions.errors_table(model))
+        st.caption(
+            "**Error**: predicted ÷ measured, or measured ÷ predicted where that is above 1. At 1 × both are equal."
+        )
         layout.prose(f"{predictions.verdict(model)} {predictions.untested(model)}")
     with st.container(key="errors"):
         columns = st.columns(len(model.tests), gap="large")
@@ -360,9 +407,10 @@ def predicted() -> None:
         st.markdown(predictions.prediction_table(model))
 
 
-def questions(shown: Sequence[Entry]) -> None:
-    """Things to try, with the first record that has the run that they ask about."""
-    for one in shown:
-        if (run := exercises.run_of(one.record, EXAMPLE)) is not None:
-            ask("measurements", exercises.QUESTIONS, run, f"{one.key} {EXAMPLE.key}")
+def _questions(chosen: _Choice, shown: Sequence[Entry]) -> None:
+    """Things to try, about the first of the chosen runs that has all that they ask for; else about the example."""
+    runs = points.measured(chosen.plan, shown, chosen.kernel) if chosen.kernel else []
+    for one, run in ((one, run) for run in [*runs, EXAMPLE] for one in shown):
+        if (known := exercises.run_of(one.record, run)) is not None:
+            ask("measurements", exercises.QUESTIONS, known, f"{one.key} {run.key}")
             break

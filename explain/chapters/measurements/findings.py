@@ -1,0 +1,332 @@
+"""What a plan's measured points show, in sentences: bytes beside each tensor once, two GPUs, spills, host time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from explain.chapters.measurements.points import (
+    BESIDE,
+    GRAPH,
+    HOST,
+    KERNEL,
+    QUANTITIES,
+    SIZES,
+    TIME,
+    gpu_columns,
+    measured,
+    measured_sizes,
+    name_of,
+    names,
+    of_once,
+    rows,
+    spread,
+    tensors_once,
+    with_host,
+)
+from explain.experiment import Experiment
+from explain.figures.labels import listed
+from explain.figures.numbers import count, duration, moved, percent, ratio
+from explain.kept import kept
+from explain.records.model import Point, Record
+from explain.records.plans import Plan
+from explain.records.registry import Entry
+
+FEW = 0.05
+"""Which share of the loads caches serve at most where they serve next to nothing."""
+MUCH_SLOWER = 4.0
+"""How many times as long per FLOP the run that spills most takes at least where that is told."""
+ALIGNED = 16
+"""Triton compiles a kernel anew for a size that is no multiple of it."""
+ALIKE = 0.03
+"""By which share two GPUs' numbers differ at most where no row is named as the least or the most."""
+SAME = 0.1
+"""By which share two GPUs' bandwidths differ at most where a time that is the same says nothing."""
+SLOW = "{} as long as the fast ones (80th ÷ 20th percentile)"
+
+
+@kept
+def seen(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str = "") -> str:
+    """What the table shows, in sentences of Markdown; "" where it has nothing to compare.
+
+    Of one record and one kernel: how often the loads ask for the tensors' bytes, and how often HBM delivers them. Of
+    two records: which GPU is faster, and how many times the first one's number the second one has.
+    """
+    if quantity is not None:
+        return _unmeasured(plan, shown, quantity, kernel) or _seen_beside(plan, shown, quantity, kernel)
+    points = list(filter(None, map(shown[0].record.point, measured(plan, shown, kernel))))
+    own = measured_sizes(plan, shown, kernel)
+    if not any(point.counters for point in points):
+        nothing = "No bytes were counted in this set: it has times only."
+        if any(point.peak_bytes is not None for point in points):
+            nothing = "No bytes were counted in this set: it has times and the memory held."
+        return "\n\n".join(filter(None, [nothing, _seen_fastest(points, own)]))
+    if len({point.experiment.kernel for point in points}) != 1:
+        return _seen_most(points, own)
+    return "\n\n".join(filter(None, [_seen_once(points), _seen_fastest(points, own)]))
+
+
+def _unmeasured(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str) -> str:
+    """Why a GPU has no number of this quantity in any row, and which quantities there are; "" where each has some."""
+    value = QUANTITIES[quantity]
+    runs = measured(plan, shown, kernel)
+    points = {gpu: [*filter(None, map(one.record.point, runs))] for gpu, one in zip(names(shown), shown, strict=True)}
+    if lacking := [gpu for gpu, own in points.items() if not own]:
+        others = [one for one, gpu in zip(shown, points, strict=True) if gpu in lacking and measured(plan, [one], "")]
+        what = "kernel" if others else "set"
+        return f"**This {what} was not run on the {listed(lacking)}.**"
+    lacking = [gpu for gpu, own in points.items() if all(value(point) is None for point in own)]
+    if not lacking:
+        return ""
+    known = [
+        name_of(name)
+        for name, of in QUANTITIES.items()
+        if all(any(of(point) is not None for point in own) for own in points.values())
+    ]
+    where = f" on the {listed(lacking)}" * (len(lacking) < len(points))
+    has = "It has" if not where else "Both have"
+    return f"**{_begun(name_of(quantity))}: not measured{where} in this set.** {has}: {listed(known)}."
+
+
+def _begun(words: str) -> str:
+    """The words with a capital at their beginning."""
+    return words[0].upper() + words[1:]
+
+
+def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
+    """Of several kernels: in how many rows HBM delivers each tensor about once, and where most; Markdown."""
+    found = [(times, point.experiment) for point in points if (times := of_once(point))]
+    if not found:
+        return ""
+    about = sum(times < 1 + SAME for times, _ in found)
+    (least, lowest), (most, row) = (end(found, key=lambda one: one[0]) for end in (min, max))
+    low = f" The lowest: {lowest.entry.title} at {own[lowest]}, {ratio(least)}." * (least < 1 - SAME)
+    rows = f"all {count(about)}" if about == len(found) else f"{count(about)} of {count(len(found))}"
+    return (
+        f"**In {rows} rows HBM delivers at most {ratio(1 + SAME)} the bytes of each tensor once.** The highest: "
+        f"{row.entry.title} at {own[row]}, {ratio(most)}.{low}"
+    )
+
+
+def _seen_fastest(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
+    """Of rows with the same work, which is the fastest and which the slowest, in a sentence of Markdown; else ""."""
+    timed = sorted((point.seconds, own[point.experiment]) for point in points if point.seconds)
+    if len(timed) < 2 or len({point.experiment.traffic.flops for point in points}) > 1:
+        return ""
+    (least, best), (most, worst) = timed[0], timed[-1]
+    return (
+        f"**The fastest of these {count(len(timed))} rows, {best}, takes {duration(least)}.** The slowest, {worst}, "
+        f"takes {duration(most)}, {ratio(most / least)} as long. All compute the same."
+    )
+
+
+def _seen_once(points: Sequence[Point]) -> str:
+    """How often one kernel's loads ask for its tensors' bytes, and how often HBM delivers them; "" where nothing was
+    counted.
+    """
+    found = {point.experiment: times for point in points if (times := of_once(point))}
+    of, read = list(found), list(found.values())
+    if not of:
+        return ""
+    if not of[0].entry.steppable:
+        return f"**HBM delivers the bytes of the kernel's tensors {_times(read)}.**"
+    asked = [one.traffic.read_bytes / tensors_once(one) for one in of]
+    served = [1 - hbm / loads for hbm, loads in zip(read, asked, strict=True)]
+    rest = " The caches serve the rest." if min(served) >= FEW else " The caches serve next to nothing."
+    told = rest if min(served) >= FEW or max(map(abs, served)) < FEW else ""
+    if any(point.counters.cold.spilled_bytes for point in points if point.counters):
+        told += " In rows that spill, HBM's bytes may include spilled registers."
+    loads = f"The kernel's loads ask for the bytes of its tensors {_times(asked)}."
+    return f"**{loads} HBM delivers them {_times(read)}.**{told}"
+
+
+def _times(factors: Sequence[float]) -> str:
+    """ "21.7 to 43.0 times", "once"."""
+    span = _span(factors).removesuffix(" ×")
+    return "once" if span == "1.00" else f"{span} times"
+
+
+def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str) -> str:
+    """Which of two GPUs is faster, and how many times the first one's numbers the second one's are, in Markdown."""
+    table, named_by = rows(plan, shown, quantity, kernel), (SIZES,) if kernel else (KERNEL, SIZES)
+    steady = [row for row in table if not row.get(HOST)]
+    named = [(row.get(BESIDE), ", ".join(str(row[name]) for name in named_by)) for row in steady]
+    found = sorted((factor, name) for factor, name in named if isinstance(factor, float))
+    if len(shown) != 2:
+        return ""
+    columns = gpu_columns(shown, quantity)
+    alone = sum(len({row.get(name) is None for name in columns}) > 1 for row in table)
+    left_out = sum(bool(row.get(HOST) and row.get(BESIDE)) for row in table)
+    if not found:
+        zeros = sum(all(row.get(name) == 0 for name in columns) for row in table)
+        if zeros:
+            return f"**{_begun(name_of(quantity))}: 0 on both GPUs** in {count(zeros)} row{'s' * (zeros > 1)}."
+        return f"No row was measured on both the {names(shown)[0]} and the {names(shown)[1]}." * (alone > 0)
+    factors = [factor for factor, _ in found]
+    span = _compared(shown, quantity, factors)
+    if len(found) > 1 and _apart(factors) >= ALIKE:
+        (low, least), *_, (high, most) = found
+        span += f"\n\n- Least: {ratio(low)}, {least}\n- Most: {ratio(high)}, {most}"
+    missing = f"{count(alone)} more {'were' if alone > 1 else 'was'} measured on one of them only." * (alone > 0)
+    if quantity != TIME:
+        return "\n\n".join(filter(None, [span, missing]))
+    host = (
+        f"{count(left_out)} {'rows are' if left_out > 1 else 'row is'} left out of these figures and drawn as rings: "
+        "the times there probably contain time on the host."
+    ) * (left_out > 0)
+    also = " ".join(filter(None, [missing, host, _noise(plan, shown, kernel)]))
+    return "\n\n".join(filter(None, [span, also, _by_bandwidth(shown, factors)]))
+
+
+def _apart(factors: Sequence[float]) -> float:
+    """How far the ratio that is farthest from 1 is from it."""
+    return max(abs(factor - 1) for factor in factors)
+
+
+def _compared(shown: Sequence[Entry], quantity: str, factors: Sequence[float]) -> str:
+    """The ratios in one or two sentences of Markdown: of times the faster GPU first, in how many rows."""
+    first, second = names(shown)
+    what, number = _begun(name_of(quantity)), len(factors)
+    rows = f"{count(number)} row{'s' * (number > 1)}"
+    far = f"at most {percent(_apart(factors), 1)} apart"
+    if percent(_apart(factors), 1) == percent(0, 1):
+        return f"**{what}: the two GPUs are equal** in {rows}."
+    alike = _apart(factors) < ALIKE
+    middle = f", {ratio(median(factors))} in the median" if ratio(min(factors)) != ratio(max(factors)) else ""
+    if quantity != TIME:
+        if alike:
+            return f"**{what}: the two GPUs are {far}** in {rows}."
+        return f"**{what}: the {second}'s is {_span(factors)} the {first}'s**{middle} of {rows}."
+    ahead = sum(factor > 1 for factor in factors)
+    faster, won = (first, ahead) if 2 * ahead >= number else (second, number - ahead)
+    told = f"**The {faster} is faster in {'all ' + rows if won == number else f'{count(won)} of {rows}'}"
+    if number == 1:
+        told = f"**The {faster} is faster"
+    if alike:
+        return f"{told}.** The times are {far}."
+    return f"{told}.** The {second} takes {_span(factors)} as long as the {first}{middle}."
+
+
+def _noise(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
+    """How much the launches of one row differ in time on one GPU, in a sentence; "" if that is not known."""
+    own = measured_sizes(plan, shown, kernel)
+    spreads = [
+        (times, gpu, run)
+        for one, gpu in zip(shown, names(shown), strict=True)
+        for run in own
+        if (point := one.record.point(run)) and not with_host(point) and (times := spread(point))
+    ]
+    if not spreads:
+        return ""
+    most, gpu, run = max(spreads, key=lambda one: one[0])
+    name = own[run] if kernel else f"{run.entry.title} at {own[run]}"
+    return (
+        f"The launches of one row differ too, most on the {gpu} in {name}: the slow ones take "
+        f"{SLOW.format(ratio(most))}."
+    )
+
+
+def bandwidths(shown: Sequence[Entry]) -> float | None:
+    """How many times as fast the first of two GPUs copies as the second; None if that is unknown, or about the same."""
+    rates = [roof.per_second for one in shown if (roof := one.record.roofs.get("hbm copy"))]
+    return rates[0] / rates[1] if len(rates) == len(shown) == 2 and abs(rates[0] / rates[1] - 1) >= SAME else None
+
+
+def _by_bandwidth(shown: Sequence[Entry], factors: Sequence[float]) -> str:
+    """How the ratios of two GPUs' times compare with that of their bandwidths, in sentences; "" if that is unknown."""
+    if (faster := bandwidths(shown)) is None:
+        return ""
+    near = sum(abs(factor - 1) < abs(factor - faster) for factor in factors)
+    told = f"{count(near)} of {count(len(factors))} rows" if near < len(factors) else "all rows"
+    fast, slow = names(shown) if faster > 1 else names(shown)[::-1]
+    return (
+        f"Measured, HBM of the {fast} copies {ratio(max(faster, 1 / faster))} as fast as that of the {slow}. **In "
+        f"{told}, the times' ratio is closer to 1 than to that**: there the {fast} gains little or nothing from its "
+        "faster HBM."
+    ) * (near > 0)
+
+
+def _span(factors: Sequence[float]) -> str:
+    """The least and the largest of some ratios: "1.00 to 3.00 ×"."""
+    least, most = ratio(min(factors)), ratio(max(factors))
+    return most if least == most else f"{least.removesuffix(' ×')} to {most}"
+
+
+def _slower(worst: Experiment, runs: Collection[Experiment], record: Record) -> str:
+    """By how much the run that spills most is slower than others of its kernel and dtype, in words; "" below SLOW."""
+    alike = [run for run in runs if (run.kernel, run.values.get("dtype")) == (worst.kernel, worst.values.get("dtype"))]
+    points = [point for run in alike if (point := record.point(run)) and point.seconds]
+    each = {point.experiment: (point.seconds or 0.0) / point.experiment.traffic.flops for point in points}
+    own, others = each.pop(worst, 0.0), list(each.values())
+    if not others or own < MUCH_SLOWER * median(others):
+        return ""
+    told = f" It takes **{ratio(own / median(others))} as long per FLOP** as the kernel's other rows (median)."
+    vocab = worst.values.get("vocab")
+    if vocab and vocab % ALIGNED and not any(run.values["vocab"] % ALIGNED for run in each):
+        told += (
+            f" It is also the only one with a V that is no multiple of {ALIGNED}. Triton compiles other code for that. "
+            "How much each costs was not measured."
+        )
+    return told
+
+
+@kept
+def on_host(plan: Plan, one: Entry, kernel: str = "") -> str:
+    """Which recorded times probably contain time on the host, in sentences of Markdown; "" for none."""
+    own = measured_sizes(plan, [one], kernel)
+    unsteady = [point for run in own if (point := one.record.point(run)) and with_host(point)]
+    if not unsteady:
+        return ""
+    sizes: dict[str, list[str]] = {}
+    for point in unsteady:
+        sizes.setdefault(point.experiment.entry.title, []).append(own[point.experiment])
+    rows = "; ".join(f"{title} at {listed(each)}" for title, each in sizes.items())
+    slow = SLOW.format(ratio(max(spread(point) or 1.0 for point in unsteady)))
+    return (
+        f"**These times probably contain time on the host**: {rows}. Their launches were not replayed as a {GRAPH}. "
+        f"A row's slow ones take up to {slow}."
+    )
+
+
+@dataclass(frozen=True)
+class Spilled:
+    """The row that wrote most spilled registers, in short sentences, and one to the byte; Markdown."""
+
+    told: str
+    exact: str
+
+
+@kept
+def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
+    """What the plan's kernels, or this `kernel`, wrote to L2 besides their output; None if nothing was spilled.
+
+    `exact` is "" where something else was written too.
+    """
+    own = measured_sizes(plan, [one], kernel)
+    found = [
+        (point.counters.cold.spill_written_bytes, point.counters.cold.l2_written_bytes, experiment)
+        for experiment in own
+        if (point := one.record.point(experiment)) and point.counters
+    ]
+    most = sorted(((s, w, e) for s, w, e in found if s and w), key=lambda row: -row[0])
+    if not most:
+        return None
+    spill, wrote, worst = most[0]
+    point = one.record.point(worst)
+    both = point.counters.cold.spilled_bytes if point and point.counters else None
+    again = f"; {moved(both - spill)} are read back" if both and both > spill else ""
+    again += ", some more than once" * bool(both and both > 2 * spill)
+    row = f"{'Most in' if len(most) > 1 else 'It is'} {worst.entry.title} at {own[worst]}"
+    told = (
+        f"**Registers spill in {count(len(most))} of {count(len(found))} counted rows.** {row}: of the {moved(wrote)} "
+        f"that it writes to L2, {moved(spill)} are spilled registers{again}.{_slower(worst, own, one.record)}"
+    )
+    if wrote == (output := worst.traffic.written_bytes) + spill:
+        stored = " and ".join(term.buffer for term in worst.traffic.terms if term.written)
+        return Spilled(
+            told,
+            f"**To the byte**: it wrote {count(wrote)} bytes to L2. {count(output)} bytes are {stored}, {count(spill)} "
+            "bytes are spilled registers. Loading those again is not in this sum.",
+        )
+    return Spilled(told, "")

@@ -1,0 +1,209 @@
+"""What the measured points show, in sentences: right for every plan, kernel and pair of GPUs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from statistics import median
+
+import pytest
+
+from explain.chapters.measurements import beside, findings, points
+from explain.figures.numbers import moved, percent, ratio
+from explain.records import registry
+from explain.records.plans import PLANS, sizes
+from kernels.catalog import KERNELS
+from tests.explain.records.made import SHIPPED
+
+
+def test_times_that_contain_time_on_the_host_are_named_as_far_as_the_record_shows():
+    for one in registry.entries()[0]:
+        for plan in points.plans([one]).values():
+            for kernel in points.kernels(plan, [one]):
+                told = findings.on_host(plan, one, kernel)
+                assert bool(told) == (kernel == "torch:attention_backward" and plan.name == "flashattention-memory")
+                assert "at N = 128" in told or not told
+
+
+def test_times_with_host_time_are_marked_and_in_no_ratio_that_is_told():
+    plan, kernel, both = PLANS["flashattention-memory"], "torch:attention_backward", registry.entries()[0]
+    rows = points.rows(plan, both, points.TIME, kernel)
+    hosted = [row for row in rows if row.get(points.HOST)]
+    steady = [float(row[points.BESIDE] or 0) for row in rows if row.get(points.BESIDE) and row not in hosted]
+    assert hosted
+    assert "| probably, H200" in points.points_table(plan, both, points.TIME, kernel=kernel)
+    said = findings.seen(plan, both, points.TIME, kernel)
+    assert f"to {ratio(max(steady))} as long" in said
+    assert f"is faster in all {len(steady)} rows" in said
+    assert f"{len(hosted)} rows are left out of these figures and drawn as rings" in said
+    assert beside.dots(plan, both, points.TIME, kernel).count('fill="transparent"') == len(hosted) + 1  # and the key
+
+
+def test_the_bytes_of_a_kernel_that_spills_add_up_as_they_are_shown():
+    one = registry.Entry("a", SHIPPED, registry.YOURS)
+    told = findings.spilled(PLANS["levels"], one, "flash_attention")
+    assert told
+    whole, output, spill = (int(n.replace(",", "")) for n in re.findall(r"([\d,]+) bytes", told.exact))
+    assert whole == output + spill
+    assert findings.spilled(PLANS["levels"], one, "softmax_naive") is None
+
+
+def test_the_row_that_spills_most_is_the_one_that_is_named():
+    one = registry.Entry("a", SHIPPED, registry.YOURS)
+    for plan in ("levels", "sweeps", "rungs"):
+        for kernel in points.kernels(PLANS[plan], [one]):
+            spilled = {
+                e: point.counters.cold.spill_written_bytes or 0
+                for e in PLANS[plan].experiments
+                if e.kernel == kernel and (point := SHIPPED.point(e)) and point.counters
+            }
+            told = findings.spilled(PLANS[plan], one, kernel)
+            assert (told is not None) == any(spilled.values())
+            if told:
+                assert f"{moved(max(spilled.values()))} are spilled" in told.told
+                assert f"in {sum(map(bool, spilled.values()))} of {len(spilled)} counted" in told.told
+
+
+def test_a_row_that_spills_and_is_slow_is_told_with_what_else_differs():
+    one = registry.Entry("a", SHIPPED, registry.YOURS)
+    slow, *others = (
+        (SHIPPED.points[run.key].seconds or 0) / run.traffic.flops for run in sizes("cross_entropy_standard")
+    )
+    told = findings.spilled(PLANS["levels"], one, "cross_entropy_standard")
+    assert told
+    assert f"{ratio(slow / median(others))} as long per FLOP" in told.told
+    assert "no multiple of 16" in told.told
+    fp32 = findings.spilled(PLANS["sweeps"], one)  # the only row of its kernel in fp32
+    assert fp32
+    assert "per FLOP" not in fp32.told
+
+
+@pytest.mark.parametrize(("kernel", "differ"), [("softmax_safe", True), ("flash_attention", False)])
+def test_a_table_of_two_gpus_says_how_they_compare(kernel, differ):
+    first, second = (
+        [point.seconds for size in sizes(kernel) if (point := one.record.point(size)) and point.seconds]
+        for one in registry.entries()[0]
+    )
+    factors = [two / one for one, two in zip(first, second, strict=True)]
+    said = findings.seen(PLANS["levels"], registry.entries()[0], "time, µs", kernel)
+    if differ:
+        span = f"{ratio(min(factors)).removesuffix(' ×')} to {ratio(max(factors))}"
+        assert said.startswith(f"**The H200 is faster in all {len(factors)} rows.**")
+        assert f"The H100 takes {span} as long as the H200, {ratio(median(factors))} in the median" in said
+        assert f"\n- Least: {ratio(min(factors))}, " in said
+        assert f"\n- Most: {ratio(max(factors))}, " in said
+    else:
+        apart = max(abs(factor - 1) for factor in factors)
+        assert apart < findings.ALIKE
+        assert max(factors) < 1
+        faster = f"**The H100 is faster in all {len(factors)} rows.** The times are at most {percent(apart, 1)} apart."
+        assert said.startswith(faster)
+    table = points.points_table(PLANS["levels"], registry.entries()[0], "time, µs", kernel=kernel)
+    assert all(f"| {ratio(factor)} |" in table for factor in factors)
+    assert findings.seen(PLANS["levels"], [*registry.entries()[0], *registry.entries()[0]], "time, µs") == ""
+
+
+def test_a_table_of_one_kernel_says_how_often_its_tensors_are_read():
+    one = registry.entries()[0][:1]
+    for plan in (PLANS["levels"], PLANS["rungs"]):
+        for kernel in points.kernels(plan, one):
+            said = findings.seen(plan, one, None, kernel)
+            counted = [
+                (read, size)
+                for size in plan.experiments
+                if size.kernel == kernel and (point := SHIPPED.point(size)) and point.counters
+                if (read := point.counters.cold.dram_read_bytes)
+            ]
+            times = ratio(max(read / points.tensors_once(size) for read, size in counted)).removesuffix(" ×")
+            assert f"{times} times.**" in said or (times == "1.00" and "once.**" in said)
+            assert ("loads ask for" in said) == KERNELS[kernel].steppable
+            if "caches serve the rest" in said:
+                assert all(read < size.traffic.read_bytes for read, size in counted)
+    shares = {
+        run: point.counters.cold.dram_read_bytes / points.tensors_once(run)
+        for run in PLANS["levels"].experiments
+        if (point := SHIPPED.point(run)) and point.counters and point.counters.cold.dram_read_bytes
+    }
+    most = max(shares, key=lambda run: shares[run])
+    said = findings.seen(PLANS["levels"], one, None)
+    assert f"In {sum(share < 1.1 for share in shares.values())} of {len(shares)} rows" in said
+    assert f"The highest: {most.entry.title} at " in said
+    assert said.endswith(f", {ratio(shares[most])}.")
+    drawn = beside.once(PLANS["levels"], one)
+    assert drawn.count("<circle") == len(shares)
+    assert "each tensor once" in drawn
+
+
+def test_zeros_in_every_row_are_said():
+    both = registry.entries()[0][:2]
+    spills = points.SPILLS
+    rows = len(points.rows(PLANS["times"], both, spills))
+    assert findings.seen(PLANS["times"], both, spills) == f"**Spills, stored + loaded: 0 on both GPUs** in {rows} rows."
+    assert ": 0 on both" not in findings.seen(PLANS["levels"], both, spills)
+    nothing = [replace(one, record=replace(one.record, points={})) for one in both]
+    assert ": 0 on both" not in findings.seen(PLANS["times"], nothing, spills)
+
+
+def test_what_was_not_measured_is_named_with_what_was():
+    both = registry.entries()[0][:2]
+    h200, h100 = both
+    memory = PLANS["flashattention-memory"]
+    said = findings.seen(memory, both, points.READ, "torch:attention_backward")
+    assert said.startswith("**HBM read, L2 cold: not measured in this set.** It has: time, memory held")
+    assert "No bytes were counted" in findings.seen(memory, [h200], None, "torch:attention_backward")
+    assert "No bytes were counted" not in findings.seen(PLANS["levels"], [h200], None, "flash_attention")
+    fewer = replace(h100, record=replace(h100.record, points={}))
+    assert findings.seen(memory, [h200, fewer], points.TIME) == "**This set was not run on the H100.**"
+    kept = {key: one for key, one in h100.record.points.items() if one.experiment.kernel != "softmax_safe"}
+    one_less = [h200, replace(h100, record=replace(h100.record, points=kept))]
+    levels = PLANS["levels"]
+    assert findings.seen(levels, one_less, points.TIME, "softmax_safe") == "**This kernel was not run on the H100.**"
+    untimed = {key: replace(one, counters=None) for key, one in h100.record.points.items()}
+    said = findings.seen(levels, [h200, replace(h100, record=replace(h100.record, points=untimed))], points.READ)
+    assert said.startswith("**HBM read, L2 cold: not measured on the H100 in this set.** Both have: time, ")
+
+
+def test_the_faster_of_two_gpus_is_named_with_its_number_of_rows():
+    both = registry.entries()[0][:2]
+    for factors, told in (
+        ([1.2], "**The H200 is faster.** The H100 takes 1.20 × as long as the H200."),
+        ([0.8, 0.9, 1.3], "**The H100 is faster in 2 of 3 rows.** The H100 takes 0.80 to 1.30 × as long as the H200, "
+                          "0.90 × in the median."),
+        ([0.99, 1.01, 1.02], "**The H200 is faster in 2 of 3 rows.** The times are at most 2.0% apart."),
+        ([1.0, 1.0], "**Time: the two GPUs are equal** in 2 rows."),
+    ):  # fmt: skip
+        assert findings._compared(both, points.TIME, factors) == told
+    assert findings._compared(both, points.READ, [0.5, 2.0]) == (
+        "**HBM read, L2 cold: the H100's is 0.50 to 2.00 × the H200's**, 1.25 × in the median of 2 rows."
+    )
+
+
+def test_the_row_whose_launches_differ_most_is_named():
+    both = registry.entries()[0][:2]
+    told = findings.seen(PLANS["levels"], both, points.TIME)
+    spread = {
+        (gpu, one): point.timing.p80_ms / point.timing.p20_ms
+        for entry, gpu in zip(both, ("H200", "H100"), strict=True)
+        for one in PLANS["levels"].experiments
+        if (point := entry.record.point(one)) and point.timing and not points.with_host(point)
+    }
+    gpu, run = max(spread, key=lambda one: spread[one])
+    assert f"most on the {gpu} in {run.entry.title} at " in told
+    assert f"the slow ones take {ratio(spread[gpu, run])} as long" in told
+
+
+def test_bandwidth_limits_are_told_only_where_bandwidths_differ():
+    h200, h100 = registry.entries()[0][:2]
+    told = findings.seen(PLANS["levels"], [h200, h100], points.TIME, "flash_attention")
+    assert "**In all rows, the times' ratio is closer to 1" in told
+    assert "the H200 gains little or nothing from its faster HBM" in told
+    turned = findings.seen(PLANS["levels"], [h100, h200], points.TIME, "flash_attention")
+    assert "the H200 gains little or nothing from its faster HBM" in turned
+    assert "closer to 1" not in findings.seen(PLANS["levels"], [h200, h100], points.TIME, "softmax_safe")
+    assert findings.bandwidths([h200, h200]) is None
+
+
+def test_caches_that_serve_next_to_nothing_are_told():
+    shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
+    assert "serve next to nothing" in findings.seen(PLANS["levels"], shown, None, "flash_attention_v1")
+    assert "serve the rest" in findings.seen(PLANS["levels"], shown, None, "flash_attention")

@@ -1,0 +1,126 @@
+"""The page's pictures: limits, bars of loads and HBM, and a dot for each row."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from explain.chapters.measurements import asked, beside, findings, limits, points
+from explain.figures import palette
+from explain.figures.labels import text_width
+from explain.figures.numbers import ratio, si
+from explain.figures.plot import FONT
+from explain.records import registry
+from explain.records.plans import PLANS
+from kernels.catalog import KERNELS
+from tests.explain.records.made import SHIPPED
+
+
+def test_a_bars_number_stands_before_it_and_the_datasheets_at_its_own_mark():
+    for shown in (registry.entries()[0][:1], registry.entries()[0]):
+        for figure in limits.bars(shown):
+            bars, marks, words = figure.data
+            unit = figure.layout.meta
+            before = dict(zip(figure.layout.yaxis.tickvals, figure.layout.yaxis.ticktext, strict=True))
+            assert bars.text is None
+            assert len(bars.y) == sum(roof.unit == unit for one in shown for roof in one.record.roofs.values())
+            for place, rate, stated, told in zip(bars.y, bars.x, marks.x, words.text, strict=True):
+                assert before[place].endswith(f"\u2002<b>{si(rate, unit, zeros=True)}</b>")
+                assert (f"% of {si(stated, unit)}" in told) if stated else told == ""
+
+
+def test_a_limit_has_one_colour_whichever_gpus_are_shown_and_each_bar_of_two_names_its_gpu():
+    alone, beside = limits.bars(registry.entries()[0][:1]), limits.bars(registry.entries()[0])
+    for one, two in zip(alone, beside, strict=True):
+        hues = one.data[0].marker.line.color
+        assert two.data[0].marker.line.color == tuple(hue for hue in hues for _ in registry.entries()[0])
+        assert two.data[0].marker.color[::2] == hues
+        assert set(two.data[0].marker.color[1::2]) == {palette.CLEAR}
+        gpus = [re.findall(r"(H\d00)\u2002", text) for text in two.layout.yaxis.ticktext]
+        assert gpus == [["H200"], ["H100"]] * len(hues)
+
+
+def test_a_plot_of_two_gpus_says_what_differs_most_and_by_how_much():
+    first, second = (one.record for one in registry.entries()[0])
+    moves, computes = (figure.layout.title.text.replace("<br>", " ") for figure in limits.bars(registry.entries()[0]))
+    factor = first.roofs["hbm"].per_second / second.roofs["hbm"].per_second
+    assert moves == f"Largest measured difference: HBM, read, {ratio(factor)} (H200 ÷ H100)"
+    assert "the GPUs are at most" in computes
+    faster = replace(second.roofs["exp"], per_second=3 * first.roofs["exp"].per_second)
+    other = replace(registry.entries()[0][1], record=replace(second, roofs={**second.roofs, "exp": faster}))
+    _, computes = limits.bars([registry.entries()[0][0], other])
+    assert "exponentials" in computes.layout.title.text
+    assert "3.00 × (H100 ÷ H200)" in computes.layout.title.text.replace("<br>", " ")
+
+
+def test_a_longest_bar_fills_its_axis_and_its_words_have_room_beside_it():
+    for shown in (registry.entries()[0][:1], registry.entries()[0]):
+        for figure in limits.bars(shown):
+            drawn = [trace for trace in figure.data if trace.x]
+            longest = max(end for trace in drawn for end in trace.x if end)
+            assert longest > 0.95 * figure.layout.xaxis.range[1]
+            for trace in drawn:
+                for end, words in zip(trace.x, trace.text or (), strict=False):
+                    spare = (1 - end / longest) * limits.NARROWEST + figure.layout.margin.r
+                    assert text_width(re.sub("<.*?>", "", words), FONT) < spare
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_bars_of_loads_and_of_hbm_have_one_scale(narrow):
+    (one,) = shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
+    plan = PLANS["levels"]
+    drawn = asked.bars(plan, one, "flash_attention", narrow=narrow)
+    runs = list(points.measured_sizes(plan, shown, "flash_attention"))
+    bar = r'width="([\d.]+)" height="16.00" fill="'
+    wide = {
+        fill: [float(x) for x in re.findall(bar + re.escape(palette.mid(fill)), drawn)] for fill in ("slate", "hbm")
+    }
+    reads = [SHIPPED.point(run).counters.cold.dram_read_bytes or 0 for run in runs]
+    assert len(wide["slate"]) == len(wide["hbm"]) == len(runs) == 3
+    once = [points.tensors_once(run) for run in runs]
+    scale = wide["slate"][0] / runs[0].traffic.read_bytes * once[0]
+    loads = [run.traffic.read_bytes for run in runs]
+    assert wide["slate"] == pytest.approx([scale * own / of for own, of in zip(loads, once, strict=True)], abs=0.02)
+    assert wide["hbm"] == pytest.approx([scale * own / of for own, of in zip(reads, once, strict=True)], abs=0.02)
+    assert drawn.count("stroke-dasharray") == len(runs) + 1  # each tensor once, and the key
+    assert asked.bars(plan, one, "") == ""  # several kernels
+    many = asked.bars(PLANS["sweeps"], one, "flash_attention")
+    every = points.measured_sizes(PLANS["sweeps"], shown, "flash_attention")
+    assert f"{asked.ROWS} of the {len(every)} counted rows, from fewest to most loads" in many
+    milakov = PLANS["milakov"]
+    alike = asked.bars(milakov, one, "softmax_naive")
+    assert "counted rows, from the smallest to the largest" in alike
+    without = replace(SHIPPED, points={})
+    assert asked.bars(plan, replace(one, record=without), "flash_attention") == ""
+
+
+def test_a_dot_per_row_shows_two_gpus_ratio():
+    shown = registry.entries()[0][:2]
+    plan = PLANS["levels"]
+    rows = [row for row in points.rows(plan, shown, points.TIME) if row.get(points.BESIDE)]
+    drawn = beside.dots(plan, shown, points.TIME, "")
+    assert drawn.count("<circle") == len(rows)
+    assert f"{ratio(findings.bandwidths(shown) or 0)}: HBM, copied" in drawn
+    assert "HBM, copied" not in beside.dots(plan, shown, points.READ, "")
+    own = beside.dots(plan, shown, points.TIME, "flash_attention", narrow=True)
+    assert own.count("<circle") == 3
+    assert beside.dots(plan, shown[:1] * 2, "tensor cores busy, %", "softmax_online") == ""
+    assert beside.dots(plan, shown[:1] * 2, points.TIME, "").count(">1.00 ×</text>") == 1  # all are the same
+    many = points.rows(PLANS["sweeps"], shown, points.TIME, "flash_attention")
+    assert len(many) > beside.LINES
+    folded = beside.dots(PLANS["sweeps"], shown, points.TIME, "flash_attention", narrow=True)
+    assert folded.count("<circle") == len(many)
+    assert KERNELS["flash_attention"].title in folded
+
+
+def test_ticks_are_round_and_inside_their_axis():
+    for ends in (
+        (0.94, 1.41), (1.0, 1.0), (0.5, 30.0), (0.999, 1.0004), (0.98, 1.02), (1e-3, 0.9), (0.3, 77.8), (1.0, 8.1)
+    ):  # fmt: skip
+        low, high = beside._scale(*ends)
+        assert low <= ends[0] <= ends[1] <= high
+        ticks = beside._ticks(low, high)
+        assert 2 <= len({ratio(tick) for tick in ticks}) == len(ticks) <= 6
+        assert low - 1e-9 <= ticks[0] <= ticks[-1] <= high + 1e-9

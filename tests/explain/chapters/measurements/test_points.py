@@ -1,0 +1,95 @@
+"""The table of measured points: its rows, columns and headings."""
+
+from __future__ import annotations
+
+import html
+import re
+
+from explain.chapters.measurements import points
+from explain.records import registry
+from explain.records.plans import PLANS, sizes
+from tests.explain.records.made import SHIPPED
+
+
+def test_what_all_rows_of_a_kernel_share_stands_once_and_a_date_only_where_rows_differ():
+    shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
+    table = points.points_table(PLANS["sweeps"], shown, None)
+    *_, begins = (line for line in table.splitlines() if line.startswith("| **FlashAttention-2 forward**"))
+    assert "16&nbsp;heads" in begins
+    rows = table[table.index(begins) + len(begins) :].partition("| **")[0]
+    assert rows.count("\n") > 3
+    assert "heads" not in rows
+    for plan, every in PLANS.items():
+        for kernel in points.kernels(every, shown):
+            dates = {row["date"] for row in points.rows(every, shown, None, kernel) if "date" in row}
+            head = points.points_table(every, shown, None, kernel=kernel).partition("\n")[0]
+            assert ("| date |" in head) == (len(dates) > 1), plan
+            assert ("measured " in points.in_every_row(every, shown, kernel)) == (len(dates) == 1)
+
+
+def test_no_two_rows_of_a_kernel_look_alike():
+    shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
+    for plan in points.plans(shown).values():
+        for kernel in ("", *points.kernels(plan, shown)):
+            named = [(row["kernel"], row["sizes"]) for row in points.rows(plan, shown, None, kernel)]
+            assert len(set(named)) == len(named)
+            assert all(own for _, own in named)
+
+
+def test_what_varies_stands_in_the_rows_and_what_does_not_above_them():
+    shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
+    shared = points.in_every_row(PLANS["sweeps"], shown, "flash_attention").split(", ")
+    assert "16 heads" in shared
+    assert "d = 64" not in shared
+    rows = [str(row["sizes"]).split(", ") for row in points.rows(PLANS["sweeps"], shown, None, "flash_attention")]
+    assert {"d = 32", "d = 64", "d = 128", "BLOCK_M 16", "BLOCK_N 128", "fp32", "bf16", "causal", "not causal"} <= {
+        words for row in rows for words in row
+    }
+    assert not any(set(shared) & set(row) for row in rows)
+
+
+def test_what_differs_from_the_row_above_is_bold():
+    one, two, _, *_ = points.points_table(
+        PLANS["sweeps"], [registry.Entry("a", SHIPPED, registry.YOURS)], None, False, "flash_attention"
+    ).splitlines()[2:]
+    assert "<b>" not in one
+    assert re.findall("<b>(.*?)</b>", html.unescape(two)) == ["N\u00a0=\u00a0256"]
+
+
+def test_tensor_cores_are_told_of_kernels_with_a_matmul_only():
+    busy = points.QUANTITIES["tensor cores busy, %"]
+    softmax, attention = (SHIPPED.point(sizes(kernel)[0]) for kernel in ("softmax_naive", "flash_attention"))
+    assert softmax is not None
+    assert attention is not None
+    assert softmax.counters.cold.tensor_active_percent is not None
+    assert busy(softmax) is None
+    assert busy(attention) == attention.counters.cold.tensor_active_percent
+
+
+def test_every_heading_has_its_unit():
+    shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
+    head = html.unescape(points.points_table(PLANS["levels"], shown, None).splitlines()[0]).replace("<br>", " ")
+    assert head.startswith(f"| kernel, sizes | {' | '.join(points.FIRST)} | ")
+    assert head.endswith(" | date |")
+    assert all(f"| {name} |" in head for name in points.QUANTITIES)
+    heads = points.points_table(PLANS["levels"], shown, None).splitlines()[0].split("|")
+    assert max(cell.count("<br>") for cell in heads) <= 2
+
+
+def test_every_load_is_told_of_teaching_kernels_only_and_every_tensor_once_of_all():
+    shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
+    taught = points.rows(PLANS["levels"], shown, None, "flash_attention_v1")[0]
+    rung = points.rows(PLANS["rungs"], shown, None, "rung:tma")[0]
+    assert points.LOADS not in rung
+    run = sizes("flash_attention_v1")[0]
+    assert taught[points.LOADS] == run.traffic.read_bytes / 1e6
+    p = run.values
+    tensor = p["batch"] * p["heads"] * p["seq_len"]
+    once = tensor * (3 * 2 + 4) * p["head_dim"] + 2 * 4 * tensor  # Q, K, V in bf16, Õ in float32; m and ℓ
+    assert taught[points.ONCE] == once / 1e6
+    assert rung[points.ONCE]
+
+
+def test_two_records_of_one_gpu_are_told_apart():
+    recorded, yours = (registry.Entry(where, SHIPPED, where) for where in (registry.RECORDED, registry.YOURS))
+    assert points.names([recorded, yours]) == [recorded.label, yours.label]

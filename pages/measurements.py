@@ -9,6 +9,7 @@ from explain.ui.records import records_choice
 with layout.chapter(__file__):
     part = controls.view(*view.WORDS)
     shown = records_choice() if part != "Predicted times" else []
+    chosen = view.choice(shown) if shown and part == "Look up a number" else None
     view.introduce(part)
 match part:
     case "Predicted times":
@@ -23,5 +24,5 @@ match part:
         view.roofs(shown)
     case "Your own GPU":
         view.own_gpu(shown)
-    case _:
-        view.numbers(shown)
+    case _ if chosen:
+        view.numbers(shown, chosen)

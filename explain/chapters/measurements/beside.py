@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from explain.chapters.measurements.findings import bandwidths
+from explain.chapters.measurements.findings import ALIKE, Bandwidth, bandwidths
 from explain.chapters.measurements.points import BESIDE, HOST, KERNEL, OF_ONCE, SIZES, TIME, names, rows
 from explain.figures.labels import widest
 from explain.figures.numbers import ratio
@@ -39,8 +39,9 @@ class _Dot:
 @kept
 def dots(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str, *, narrow: bool = False) -> str:
     """A dot for each row of the table, at the second GPU's number ÷ the first one's: a line of dots for each kernel, or
-    for each size of one, where they are few and short. Of times, a second mark stands at the ratio of the bandwidths,
-    and those that probably contain time on the host are rings. An SVG; "" without numbers.
+    for each size of one, where they are few and short. Of times, further marks stand at the ratios of the bandwidths,
+    and those that probably contain time on the host are rings. An SVG; "" without numbers, and where other numbers than
+    times are alike on both.
 
     `narrow` is for a phone.
     """
@@ -54,8 +55,13 @@ def dots(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str, *, narr
     if kernel and (len(lines) > LINES or widest([*lines]) > NARROW):
         lines = {KERNELS[kernel].title: [one for found in lines.values() for one in found]}
     marks = {1.0: "the same"}
-    if quantity == TIME and (faster := bandwidths(shown)):
-        marks[faster] = f"{ratio(faster)}: HBM, copied (measured)"
+    if quantity == TIME:
+        does: dict[Bandwidth, str] = {"hbm copy": "HBM, copied", "hbm": "HBM, read"}
+        for what, said in does.items():
+            if faster := bandwidths(shown, what):
+                marks[faster] = f"{ratio(faster)}: {said} (measured)"
+    elif all(abs(dot.factor - 1) < ALIKE for found in lines.values() for dot in found):
+        return ""
     first, second = names(shown)
     return _picture(lines, marks, f"{second} ÷ {first}", narrow)
 
@@ -106,16 +112,16 @@ def _picture(
     def x(factor: float) -> float:
         return left + 12 + (long - 24) * (scaled(factor) - scaled(low)) / (scaled(high) - scaled(low))
 
-    tall = TOP + high_row * len(lines)
-    middles = [TOP + high_row * number - 8 for number in range(1, len(lines) + 1)]
+    top = TOP + 18 * max(0, len(marks) - 2)  # the second mark's words stand beside those of "the same"
+    tall = top + high_row * len(lines)
+    middles = [top + high_row * number - 8 for number in range(1, len(lines) + 1)]
     parts: list[Any] = [text(0, 14, f"{what}, one dot per row{', log scale' * (scaled is not float)}", bold=True)]
-    for mark, said in marks.items():
-        ends = x(mark) + widest([said], 13) > left + long
-        parts.append(text(min(x(mark), left + long), 34, said, size=13, faint=True, anchor="end" if ends else "start"))
-        ends_at = (
-            [(38.0, tall)] if not narrow else [(y - 8, y + 8) for y in middles]
-        )  # names stand above a phone's lines
-        parts += [line(x(mark), top, x(mark), bottom, dash="4 3") for top, bottom in ends_at]
+    for number, (mark, said) in enumerate(marks.items()):
+        ends, y = x(mark) + widest([said], 13) > left + long, 34.0 + 18 * max(0, number - 1)
+        parts.append(text(min(x(mark), left + long), y, said, size=13, faint=True, anchor="end" if ends else "start"))
+        # names stand above a phone's lines
+        through = [(y - 8, y + 8) for y in middles] if narrow else [(top - 4, tall)]
+        parts += [line(x(mark), above, x(mark), below, dash="4 3") for above, below in through]
     for y, (name, found) in zip(middles, lines.items(), strict=True):
         parts.append(text(0, y - (16 if narrow else -4), name))
         parts.append(line(left, y, left + long, y, opacity=0.12))

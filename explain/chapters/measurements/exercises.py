@@ -16,13 +16,16 @@ LIMITS = "./measurements?view=Limits+of+a+GPU"
 
 @dataclass(frozen=True)
 class Shown:
-    """A recorded run: the bytes that it read from HBM, its time, and the GPU's measured limits, each per second."""
+    """A recorded run: the bytes that it read from HBM, its time, and the GPU's measured limits per second: of HBM, and
+    of a matmul in the `arithmetic` that the run's matmuls use.
+    """
 
     experiment: Experiment
     gpu: str
     read: int
     seconds: float
     bandwidth: float
+    arithmetic: str
     peak: float
 
     @property
@@ -31,17 +34,26 @@ class Shown:
         return f"**{self.experiment.entry.title}** on the {self.gpu}, at {sizes(self.experiment)}"
 
 
+IDLE = 1.0
+"""Which percentage of the time the tensor cores are busy at most where a run's matmuls do not use them."""
 SERVED = 0.05
 """Which share of the loads the caches serve at least where a question asks for it."""
 
 
 def run_of(record: Record, experiment: Experiment) -> Shown | None:
     """The run as the record has it; None where the record lacks its time, its bytes or a limit."""
-    point, hbm, matmul = record.point(experiment), record.roofs.get("hbm"), record.roofs.get("matmul bf16")
-    read = point.counters.cold.dram_read_bytes if point and point.counters else None
-    if not (point and read and point.seconds and hbm and matmul):
+    point, hbm = record.point(experiment), record.roofs.get("hbm")
+    counts = point.counters.cold if point and point.counters else None
+    if not (point and counts and counts.dram_read_bytes and point.seconds and hbm):
         return None
-    return Shown(experiment, record.gpu, read, point.seconds, hbm.per_second, matmul.per_second)
+    on_tensor_cores = (counts.tensor_active_percent or 0) > IDLE
+    arithmetic = str(experiment.values.get("dtype", "fp32")) if on_tensor_cores else "fp32"
+    matmul = record.roofs.get(f"matmul {arithmetic}")
+    if matmul is None:
+        return None
+    return Shown(
+        experiment, record.gpu, counts.dram_read_bytes, point.seconds, hbm.per_second, arithmetic, matmul.per_second
+    )
 
 
 def _served(shown: Shown) -> float:
@@ -86,7 +98,7 @@ def _why_rate(shown: Shown) -> Why:
 QUESTIONS = (
     Question[Shown](
         "served",
-        lambda shown: f"{shown.words}, L2 cold: which share of its loads do the caches serve?",
+        lambda shown: f"{shown.words}, L2 cold: which share of the bytes that it loads comes from the caches?",
         "number",
         _served,
         _why_served,
@@ -101,8 +113,8 @@ QUESTIONS = (
     Question[Shown](
         "slower",
         lambda shown: (
-            f"Suppose {'the same run' if _caches_serve(shown) else shown.words} only read each tensor once, as fast as "
-            f"[HBM of the {shown.gpu} can]({LIMITS}). How many times as long does it really take?"
+            f"{'The same run' if _caches_serve(shown) else shown.words}: how many times as long does it take as "
+            f"reading each tensor once, at the [full rate of HBM]({LIMITS})?"
         ),
         "number",
         _slower,
@@ -117,8 +129,8 @@ QUESTIONS = (
     Question[Shown](
         "rate",
         lambda shown: (
-            f"Its matmuls are {si(_flops(shown), 'FLOP')}s. Which share of the [measured bf16 matmul rate]({LIMITS}) "
-            "does it reach?"
+            f"Its matmuls are {si(_flops(shown), 'FLOP')}s. Which share of the [measured {shown.arithmetic} matmul "
+            f"rate]({LIMITS}) does it reach?"
         ),
         "number",
         _rate,
@@ -127,8 +139,8 @@ QUESTIONS = (
         tolerance=0.03,
         asked=lambda shown: _flops(shown) > 0,
         hint=lambda shown: (
-            f"The run takes {duration(shown.seconds)}: FLOPs ÷ time is its rate. A bf16 matmul reaches "
-            f"{si(shown.peak, 'FLOP/s', zeros=True)}."
+            f"The run takes {duration(shown.seconds)}: FLOPs ÷ time is its rate. A matmul in {shown.arithmetic} "
+            f"reaches {si(shown.peak, 'FLOP/s', zeros=True)}."
         ),
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Literal
 
 from explain.chapters.measurements.points import (
     BESIDE,
@@ -21,6 +22,7 @@ from explain.chapters.measurements.points import (
     names,
     of_once,
     rows,
+    sizes,
     spread,
     tensors_once,
     with_host,
@@ -33,6 +35,8 @@ from explain.records.model import Point, Record
 from explain.records.plans import Plan
 from explain.records.registry import Entry
 
+Bandwidth = Literal["hbm copy", "hbm"]
+"""What HBM does, copy or read, as a record names it."""
 FEW = 0.05
 """Which share of the loads caches serve at most where they serve next to nothing."""
 MUCH_SLOWER = 4.0
@@ -63,7 +67,7 @@ def seen(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str =
             nothing = "No bytes were counted in this set: it has times and the memory held."
         return "\n\n".join(filter(None, [nothing, _seen_fastest(points, own)]))
     if len({point.experiment.kernel for point in points}) != 1:
-        return _seen_most(points, own)
+        return "\n\n".join(filter(None, [_seen_pair(points), _seen_most(points, own)]))
     return "\n\n".join(filter(None, [_seen_once(points), _seen_fastest(points, own)]))
 
 
@@ -94,6 +98,38 @@ def _begun(words: str) -> str:
     return words[0].upper() + words[1:]
 
 
+def _seen_pair(points: Sequence[Point]) -> str:
+    """Of two kernels that compute the same: by how much the first is slower, and reads more, in the largest run that
+    both have; Markdown, "" for other kernels.
+    """
+    kernels = list(dict.fromkeys(point.experiment.kernel for point in points))
+    if len(kernels) != 2:
+        return ""
+    runs: dict[tuple[object, ...], dict[str, Point]] = {}
+    for point in points:
+        runs.setdefault(_work(point.experiment), {})[point.experiment.kernel] = point
+    both = [own for own in runs.values() if len(own) == 2 and all(point.seconds for point in own.values())]
+    if not both:
+        return ""
+    largest = max(both, key=lambda own: own[kernels[0]].experiment.traffic.flops)
+    slow, fast = sorted(largest.values(), key=lambda point: -(point.seconds or 0.0))
+    longer = ratio((slow.seconds or 0.0) / (fast.seconds or 1.0))
+    one, other = (point.experiment.entry.title for point in (slow, fast))
+    words = sizes(fast.experiment).split(", ")
+    alike = (word for word in sizes(slow.experiment).split(", ") if word in words)
+    shared = ", ".join(word for word in alike if not word.startswith("BLOCK"))
+    told = f"**At {shared}, {one} takes {longer} as long as {other}**"
+    reads = [point.counters.cold.dram_read_bytes if point.counters else None for point in (slow, fast)]
+    if reads[0] and reads[1]:
+        told += f" and reads {ratio(reads[0] / reads[1])} the bytes from HBM, {moved(reads[0])} and {moved(reads[1])}"
+    return f"{told}."
+
+
+def _work(run: Experiment) -> tuple[object, ...]:
+    """What a run computes, whatever its kernel and tiles."""
+    return tuple((name, value) for name, value in sorted(run.values.items()) if not name.startswith("block"))
+
+
 def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     """Of several kernels: in how many rows HBM delivers each tensor about once, and where most; Markdown."""
     found = [(times, point.experiment) for point in points if (times := of_once(point))]
@@ -104,8 +140,8 @@ def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     low = f" The lowest: {lowest.entry.title} at {own[lowest]}, {ratio(least)}." * (least < 1 - SAME)
     rows = f"all {count(about)}" if about == len(found) else f"{count(about)} of {count(len(found))}"
     return (
-        f"**In {rows} rows HBM delivers at most {ratio(1 + SAME)} the bytes of each tensor once.** The highest: "
-        f"{row.entry.title} at {own[row]}, {ratio(most)}.{low}"
+        f"**In {rows} rows HBM delivers at most {ratio(1 + SAME)} the bytes of the kernel's own tensors, each once.** "
+        f"The highest: {row.entry.title} at {own[row]}, {ratio(most)}.{low}"
     )
 
 
@@ -130,15 +166,14 @@ def _seen_once(points: Sequence[Point]) -> str:
     if not of:
         return ""
     if not of[0].entry.steppable:
-        return f"**HBM delivers the bytes of the kernel's tensors {_times(read)}.**"
+        return f"**HBM delivers each byte of the kernel's tensors {_times(read)} on average.**"
     asked = [one.traffic.read_bytes / tensors_once(one) for one in of]
     served = [1 - hbm / loads for hbm, loads in zip(read, asked, strict=True)]
     rest = " The caches serve the rest." if min(served) >= FEW else " The caches serve next to nothing."
     told = rest if min(served) >= FEW or max(map(abs, served)) < FEW else ""
     if any(point.counters.cold.spilled_bytes for point in points if point.counters):
         told += " In rows that spill, HBM's bytes may include spilled registers."
-    loads = f"The kernel's loads ask for the bytes of its tensors {_times(asked)}."
-    return f"**{loads} HBM delivers them {_times(read)}.**{told}"
+    return f"**The loads ask for each byte {_times(asked)} on average. HBM delivers it {_times(read)}.**{told}"
 
 
 def _times(factors: Sequence[float]) -> str:
@@ -222,14 +257,16 @@ def _noise(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
     most, gpu, run = max(spreads, key=lambda one: one[0])
     name = own[run] if kernel else f"{run.entry.title} at {own[run]}"
     return (
-        f"The launches of one row differ too, most on the {gpu} in {name}: the slow ones take "
-        f"{SLOW.format(ratio(most))}."
+        f"Repeated launches of one run differ by up to {percent(most - 1, 1)} (80th beside 20th percentile), most in "
+        f"{name} on the {gpu}."
     )
 
 
-def bandwidths(shown: Sequence[Entry]) -> float | None:
-    """How many times as fast the first of two GPUs copies as the second; None if that is unknown, or about the same."""
-    rates = [roof.per_second for one in shown if (roof := one.record.roofs.get("hbm copy"))]
+def bandwidths(shown: Sequence[Entry], what: Bandwidth = "hbm copy") -> float | None:
+    """How many times as fast HBM of the first of two GPUs copies, or reads, as that of the second; None if that is
+    unknown, or about the same.
+    """
+    rates = [roof.per_second for one in shown if (roof := one.record.roofs.get(what))]
     return rates[0] / rates[1] if len(rates) == len(shown) == 2 and abs(rates[0] / rates[1] - 1) >= SAME else None
 
 
@@ -240,10 +277,12 @@ def _by_bandwidth(shown: Sequence[Entry], factors: Sequence[float]) -> str:
     near = sum(abs(factor - 1) < abs(factor - faster) for factor in factors)
     told = f"{count(near)} of {count(len(factors))} rows" if near < len(factors) else "all rows"
     fast, slow = names(shown) if faster > 1 else names(shown)[::-1]
+    reads = bandwidths(shown, "hbm")
+    also = f" and reads {ratio(max(reads, 1 / reads))} as fast" if reads else ""
     return (
-        f"Measured, HBM of the {fast} copies {ratio(max(faster, 1 / faster))} as fast as that of the {slow}. **In "
-        f"{told}, the times' ratio is closer to 1 than to that**: there the {fast} gains little or nothing from its "
-        "faster HBM."
+        f"Measured, HBM of the {fast} copies {ratio(max(faster, 1 / faster))} as fast as that of the {slow}{also}. "
+        f"**In {told}, the times' ratio is closer to 1 than to that of copying**: there the {fast} gains less than "
+        "half of what its faster HBM allows, or nothing."
     ) * (near > 0)
 
 
@@ -278,10 +317,10 @@ def on_host(plan: Plan, one: Entry, kernel: str = "") -> str:
     unsteady = [point for run in own if (point := one.record.point(run)) and with_host(point)]
     if not unsteady:
         return ""
-    sizes: dict[str, list[str]] = {}
+    of: dict[str, list[str]] = {}
     for point in unsteady:
-        sizes.setdefault(point.experiment.entry.title, []).append(own[point.experiment])
-    rows = "; ".join(f"{title} at {listed(each)}" for title, each in sizes.items())
+        of.setdefault(point.experiment.entry.title, []).append(own[point.experiment])
+    rows = "; ".join(f"{title} at {listed(each)}" for title, each in of.items())
     slow = SLOW.format(ratio(max(spread(point) or 1.0 for point in unsteady)))
     return (
         f"**These times probably contain time on the host**: {rows}. Their launches were not replayed as a {GRAPH}. "
@@ -327,6 +366,6 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
         return Spilled(
             told,
             f"**To the byte**: it wrote {count(wrote)} bytes to L2. {count(output)} bytes are {stored}, {count(spill)} "
-            "bytes are spilled registers. Loading those again is not in this sum.",
+            "bytes are spilled registers.",
         )
     return Spilled(told, "")

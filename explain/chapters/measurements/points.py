@@ -105,14 +105,14 @@ def name_of(quantity: str) -> str:
 
 READS = (READ, WARM, TO_SMS, REQUESTED)
 """What the loads, by formula, are beside."""
-WITH_SPILLS = (TIME, *READS, OF_ONCE, WRITTEN, FROM_SMS, SPILLS)
-"""The quantities that spilled registers are in, or make larger."""
+WITH_SPILLS = (*READS, OF_ONCE, WRITTEN, FROM_SMS, SPILLS)
+"""The quantities that spilled registers are in."""
 KERNEL, SIZES, HOST, OUTDATED, DATE, BESIDE = "kernel", "sizes", "with host time", "out of date", "date", "ratio"
 SHARED = "in every row of the kernel"
-FIRST = (TIME, OF_ONCE, READ, ONCE, LOADS)
-"""The quantities that a table of one record begins with; on a phone the first of them are in view."""
+FIRST, UNCOUNTED = (TIME, OF_ONCE, READ, ONCE, LOADS), (TIME, HELD)
+"""The quantities that a table of one record begins with, also where no bytes were counted. A phone shows the first."""
 MEANINGS = {
-    TIME: "**Time**: of one call, with a cold L2. **Bold sizes** differ from the row above.",
+    TIME: "**Time**: the median of a call's times, with a cold L2.",
     LOADS: "**Every load**: all bytes that a teaching kernel's loads ask for, repeated ones included.",
     ONCE: "**Each tensor once**: the bytes that a run reads if it reads nothing twice: each input, and each tensor "
     "that an earlier launch has written for a later one.",
@@ -297,7 +297,8 @@ def columns_of(
     found = list(dict.fromkeys(name for row in table for name in row if name not in words))
     if quantity is not None:
         return found
-    return [*(name for name in FIRST if name in found), *(name for name in found if every and name not in FIRST)]
+    first = FIRST if READ in found else UNCOUNTED
+    return [*(name for name in first if name in found), *(name for name in found if every and name not in first)]
 
 
 @kept

@@ -48,7 +48,11 @@ def errors_table(model: Model) -> str:
     """The errors of each of the model's tests, and of another GPU's times taken as they are, as Markdown."""
     rows = []
     for test in model.tests:
-        how = "each time from all the others" if test.left_out else f"the {model.gpu}'s time × the model's ratio"
+        how = (
+            "each time left out, predicted from the others"
+            if test.left_out
+            else f"the {model.gpu}'s time × the model's ratio"
+        )
         rows.append((f"{test.gpu}: {how}", *_of(test)))
         if plain := _unchanged(model, test):
             rows.append((f"{plain.gpu}: the {model.gpu}'s time as it is, for comparison", *_of(plain)))
@@ -82,6 +86,18 @@ def told(model: Model, test: Test) -> str:
     return unbroken("\n\n".join(filter(None, [why, largest])))
 
 
+def known(model: Model, record: Record) -> str:
+    """How many of the recorded times are predicted, in a sentence."""
+    timed = [point.experiment for point in record.points.values() if point.timing]
+    told = sum(one.kernel in model.fitted for one in timed)
+    if told == len(timed):
+        return ""
+    return (
+        f"{count(told)} of the {count(len(timed))} times of the {model.gpu} are predicted; a kernel with one recorded "
+        "time has no other to learn from."
+    )
+
+
 @kept
 def verdict(model: Model) -> str:
     """Whether the model predicts another GPU's times better than its own GPU's times, unchanged, would; Markdown, ""
@@ -93,15 +109,9 @@ def verdict(model: Model) -> str:
         return ""
     own, modelled = ratio(plain.median), ratio(test.median)
     said = (
-        f"In the median, the {model.gpu}'s time as it is comes closer to the {test.gpu}'s ({own}) than the model's "
-        f"({modelled})."
+        f"Half of the {model.gpu}'s own times are at most {own} off from the {test.gpu}'s, half of the model's at most "
+        f"{modelled}."
     )
-    if own == modelled:
-        said = (
-            f"In the median, the {model.gpu}'s time as it is comes as close to the {test.gpu}'s as the model's ({own})."
-        )
-    if test.median < plain.median:
-        said = f"In the median, the model's time is closer ({modelled}) than the {model.gpu}'s as it is ({own})."
     if _off(test) >= _off(plain):
         return f"**{said}**"
     return (
@@ -124,9 +134,9 @@ def _too_long(model: Model, test: Test) -> str:
     bandwidths = ratio(GPUS[model.gpu].hbm_bytes_per_second / GPUS[test.gpu].hbm_bytes_per_second)
     return (
         f"Of the {count(_off(test))} predictions that are more than {ratio(FAR)} off, {count(len(long))} are too long. "
-        f"The {model.gpu} has {bandwidths} the bandwidth (datasheet), and for these {count(len(long))} the model "
-        f"expects the {test.gpu} to take {ratio(of_own(lambda point: point.seconds))} as long. Measured, it took "
-        f"{ratio(takes)} as long (medians), so "
+        f"The {model.gpu} has {bandwidths} the bandwidth (datasheet). In the median of these {count(len(long))}, the "
+        f"model expects the {test.gpu} to take {ratio(of_own(lambda point: point.seconds))} as long. Measured, it took "
+        f"{ratio(takes)} as long, so "
         f"{'most of these gain nothing from more bandwidth' if takes < 1 + SAME else 'bandwidth limits these less'}."
     )
 
@@ -257,7 +267,7 @@ def predicted_chart(test: Test) -> go.Figure:
         height=400, margin={"l": 8, "r": 8, "t": 36, "b": 8}, hovermode="closest",
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
     )  # fmt: skip
-    how = f"{test.gpu}, from all others" if test.left_out else test.gpu
+    how = f"{test.gpu}, from the others" if test.left_out else test.gpu
     off = percent(_off(test) / len(test.points))
     titled(figure, f"{how}: half within {ratio(test.median)}, {off} over {ratio(FAR)} off")
     return figure

@@ -25,8 +25,8 @@ from explain.records.registry import Entry
 
 OLDER = ": their kernels changed since. They stay as numbers of the older kernels until they are measured again"
 LOCAL = (
-    "<br>With local changes: files of the checkout had been edited since that commit. So each measurement also keeps a "
-    "digest of its kernel's code, and a kernel counts as changed where this digest differs"
+    "*With local changes*: files of the checkout had been edited since that commit. So each measurement also keeps a "
+    "digest of its kernel's code, and a kernel counts as changed where this digest differs."
 )
 
 _CODE = re.compile(r"^\w+Error: | \([^()]*\.py:\d+ in \w+\)")
@@ -60,8 +60,7 @@ def _facts(one: Entry) -> dict[str, str]:
         "triton": plain(where.triton),
         "Python": plain(where.python),
         "measured on": _listed({origin.provenance.date for origin in origins} or {where.date}).replace("-", "‑"),
-        "commit of Tilescope": _listed({_short(commit) for commit in commits})
-        + LOCAL * any(commit.endswith("+") for commit in commits),
+        "commit of Tilescope": _listed({_short(commit) for commit in commits}),
         "measurements": (
             f"{count(len(points))} experiments: {count(sum(point.timing is not None for point in points))} timed, "
             f"{count(len(counted))} counted"

@@ -11,7 +11,7 @@ import streamlit as st
 from explain.chapters.measurements import asked, beside, exercises, findings, limits, points, predictions, records
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
-from explain.figures.labels import listed
+from explain.figures.labels import listed, unbroken
 from explain.figures.numbers import count
 from explain.gpus import card
 from explain.prediction import fitted
@@ -37,8 +37,10 @@ OPENING = "flash_attention"
 ALL = "all"
 BESIDE, LONG = 6, 12
 """A table with more columns of numbers or more rows than this stands below its words, not beside them."""
+BOLD = "**Bold sizes** differ from the row above."
 AS_RUN = "as they were run"
 """The order in which a table of all kernels begins."""
+ONCE = "**Each tensor once**: the bytes that a run reads if it reads nothing twice."
 EXAMPLE = sizes(OPENING)[0]
 """The run that every source says something of."""
 MEASURED = """
@@ -80,10 +82,7 @@ GOALS = {
 }
 WORDS = {
     "Look up a number": """
-Choose a set of runs and a kernel: the table has a row for each run.
-
-The bytes that HBM delivered are compared with *each tensor once*: the bytes that a run reads if it reads nothing\
- twice. It reads each input, and each tensor that an earlier launch has written for a later one.
+Choose a set of runs and a kernel: the table has a row for each run. To compare two GPUs, choose both.
 """,
     "Where numbers come from": """
 Every byte and every time in this app names its source. The last column has an example: what each source says of one\
@@ -128,7 +127,10 @@ def sources(shown: Sequence[Entry]) -> None:
         with st.expander("How it was measured"):
             layout.prose(MEASURED)
         with st.expander("Versions, dates and methods"), st.container(key="numbers of records"):
-            st.markdown(records.about(shown), unsafe_allow_html=True)
+            about = records.about(shown)
+            st.markdown(about, unsafe_allow_html=True)
+            if "with local changes" in about:
+                st.caption(records.LOCAL)
         if missed := records.missed_table(shown):
             with st.expander("Failed measurements, and why"):
                 st.markdown(missed, unsafe_allow_html=True)
@@ -168,18 +170,14 @@ def roofs(shown: Sequence[Entry]) -> None:
         st.caption("; ".join(f"datasheet: {source}" for source in sorted(sources)))
 
 
-@st.fragment
-def numbers(shown: Sequence[Entry]) -> None:
-    """Every point of a plan, GPUs side by side, with questions about one of them."""
-    if points.OUTDATED in points.plans(shown):
-        st.button("Show what is out of date", type="tertiary", icon=":material/history:", on_click=_show_outdated)
-    chosen = _choice(shown)
+def numbers(shown: Sequence[Entry], chosen: Choice) -> None:
+    """The chosen runs of a set, GPUs side by side, with questions about one of them."""
     with st.container(key="looked up"):
         words, picture = st.columns([1, 2], gap="large")
     with words:
         with st.container(key="finding"):
             if seen := findings.seen(chosen.plan, shown, chosen.quantity, chosen.kernel):
-                layout.prose(seen)
+                layout.prose(unbroken(seen))
             if shared := points.in_every_row(chosen.plan, shown, chosen.kernel):
                 st.caption(f"In every row: {shared}")
         _notes(chosen, shown)
@@ -193,7 +191,7 @@ def numbers(shown: Sequence[Entry]) -> None:
 
 
 @dataclass(frozen=True)
-class _Choice:
+class Choice:
     """What a reader looks up: a set of runs, one kernel of it or "" for all, of two GPUs one quantity, the columns, and
     by which of them a table of all kernels is in order.
     """
@@ -205,10 +203,12 @@ class _Choice:
     largest: str
 
 
-def _choice(shown: Sequence[Entry]) -> _Choice:
-    """Lets the reader choose."""
+def choice(shown: Sequence[Entry]) -> Choice:
+    """Lets the reader choose what to look up."""
     plans = points.plans(shown)
     opening = list(plans).index("levels") if "levels" in plans else 0
+    if points.OUTDATED in plans:
+        st.button("Show what is out of date", type="tertiary", icon=":material/history:", on_click=_show_outdated)
     with st.container(horizontal=True, vertical_alignment="bottom", key="choices"):
         name = st.selectbox(
             "Set", list(plans), opening, format_func=lambda name: plans[name].about, key="set", bind="query-params"
@@ -220,7 +220,7 @@ def _choice(shown: Sequence[Entry]) -> _Choice:
             quantity = st.selectbox("Quantity", list(points.QUANTITIES), key="quantity", bind="query-params")
         every = quantity is not None or _every(plan, shown, kernel)
         largest = "" if kernel else _largest(points.columns_of(plan, shown, quantity, every))
-    return _Choice(plan, kernel, quantity, every, largest)
+    return Choice(plan, kernel, quantity, every, largest)
 
 
 def _largest(columns: Sequence[str]) -> str:
@@ -234,7 +234,7 @@ def _largest(columns: Sequence[str]) -> str:
     return "" if chosen == AS_RUN else chosen
 
 
-def _notes(chosen: _Choice, shown: Sequence[Entry]) -> None:
+def _notes(chosen: Choice, shown: Sequence[Entry]) -> None:
     """What else is to know about the rows: spilled registers, time on the host, sources."""
     spilled = [findings.spilled(chosen.plan, one, chosen.kernel) for one in shown]
     if chosen.quantity not in (None, *points.WITH_SPILLS):
@@ -246,15 +246,16 @@ def _notes(chosen: _Choice, shown: Sequence[Entry]) -> None:
         for note in filter(None, [spills.told if spills else "", on_host]):
             notes.setdefault(note, []).append(gpu)
     for note, gpus in notes.items():
-        layout.prose(f"{listed(gpus)}: {note}" if len(shown) > 1 else note)
+        layout.prose(unbroken(f"{listed(gpus)}: {note}" if len(shown) > 1 else note))
     if exact := next((spills.exact for spills in spilled if spills and spills.exact), ""):
-        st.caption(exact)
+        with st.expander("To the byte"):
+            st.caption(exact)
     for one in shown:
         sourced(one.source)
     st.caption(ELSEWHERE)
 
 
-def _table(chosen: _Choice, shown: Sequence[Entry], columns: Sequence[str]) -> None:
+def _table(chosen: Choice, shown: Sequence[Entry], columns: Sequence[str]) -> None:
     """The rows, and what their columns mean."""
     with st.container(key="numbers of points"):
         table = points.points_table(
@@ -262,7 +263,8 @@ def _table(chosen: _Choice, shown: Sequence[Entry], columns: Sequence[str]) -> N
         )
         st.markdown(table, unsafe_allow_html=True)
         if meanings := [words for column, words in points.MEANINGS.items() if column in (*columns, chosen.quantity)]:
-            st.caption("<br>".join(meanings), unsafe_allow_html=True)
+            with st.expander("What the columns mean"):
+                st.caption("<br>".join([*meanings, BOLD]), unsafe_allow_html=True)
 
 
 def _kernel(measured: Sequence[str]) -> str:
@@ -293,6 +295,8 @@ def _drawn(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str
         wide, narrow = (beside.once(plan, shown, narrow=narrow) for narrow in (False, True))
     if wide:
         drawing(wide, narrow)
+        if quantity is None:
+            st.caption(ONCE)
 
 
 def _every(plan: Plan, shown: Sequence[Entry], kernel: str) -> bool:
@@ -377,9 +381,7 @@ def predicted() -> None:
         "time is used.",
     ):
         st.markdown(predictions.errors_table(model))
-        st.caption(
-            "**Error**: predicted ÷ measured, or measured ÷ predicted where that is above 1. At 1 × both are equal."
-        )
+        st.caption(f"**Error**: the larger of predicted and measured ÷ the smaller. {predictions.known(model, record)}")
         layout.prose(f"{predictions.verdict(model)} {predictions.untested(model)}")
     with st.container(key="errors"):
         columns = st.columns(len(model.tests), gap="large")
@@ -407,10 +409,14 @@ def predicted() -> None:
         st.markdown(predictions.prediction_table(model))
 
 
-def _questions(chosen: _Choice, shown: Sequence[Entry]) -> None:
-    """Things to try, about the first of the chosen runs that has all that they ask for; else about the example."""
-    runs = points.measured(chosen.plan, shown, chosen.kernel) if chosen.kernel else []
-    for one, run in ((one, run) for run in [*runs, EXAMPLE] for one in shown):
-        if (known := exercises.run_of(one.record, run)) is not None:
-            ask("measurements", exercises.QUESTIONS, known, f"{one.key} {run.key}")
-            break
+def _questions(chosen: Choice, shown: Sequence[Entry]) -> None:
+    """Things to try, about the largest of the chosen runs that has all that they ask for, one of the opening kernel if
+    it is among them.
+    """
+    runs = points.measured(chosen.plan, shown, chosen.kernel)
+    for run in sorted(runs, key=lambda run: (run.kernel != OPENING, -run.traffic.flops)):
+        for one in shown:
+            if known := exercises.run_of(one.record, run):
+                ask("measurements", exercises.QUESTIONS, known, f"{one.key} {run.key}")
+                return
+    ask("measurements", (), None, "", "The questions are about runs whose bytes were counted: choose another set.")

@@ -148,6 +148,30 @@ def test_the_questions_are_about_the_chosen_kernel(kernel, asked_for, monkeypatc
     assert run.words in next(question for question in questions if question.asked(run)).prompt_of(run)
 
 
+def test_where_no_bytes_were_counted_the_memory_held_is_shown_and_nothing_is_asked(monkeypatch):
+    seen = []
+    monkeypatch.setattr(view, "ask", lambda *arguments: seen.append(arguments))
+    memory = PLANS["flashattention-memory"]
+    test = page("measurements", set=memory.about, kernel="torch:attention_backward")
+    table = next(one.value for one in test.markdown if "| sizes |" in one.value)
+    assert points.name_of(points.HELD) in table.splitlines()[0].replace("<br>", " ")
+    assert "tensor" not in table.splitlines()[0]
+    ((_, questions, *_),) = seen
+    assert not questions
+
+
+@pytest.mark.parametrize(
+    ("plan", "kernel", "arithmetic"), [("levels", "flash_attention", "bf16"), ("tiles", "flash_attention", "fp16"),
+                                       ("rungs", "rung:naive_fp32", "fp32")]
+)  # fmt: skip
+def test_a_rate_is_compared_with_a_matmul_of_the_same_arithmetic(plan, kernel, arithmetic):
+    runs = (run for run in PLANS[plan].experiments if run.kernel == kernel)
+    shown = next(filter(None, (exercises.run_of(SHIPPED, run) for run in runs)))
+    assert shown.peak == SHIPPED.roofs[f"matmul {arithmetic}"].per_second
+    rate = next(question for question in exercises.QUESTIONS if question.name == "rate")
+    assert f"measured {arithmetic} matmul rate" in rate.prompt_of(shown)
+
+
 def test_the_questions_are_answered_from_the_record():
     run, point = exercises.run_of(SHIPPED, view.EXAMPLE), SHIPPED.point(view.EXAMPLE)
     assert run is not None
@@ -163,7 +187,7 @@ def test_the_questions_are_answered_from_the_record():
 
 
 def test_two_gpus_have_the_note_about_spills_each():
-    said = texts(page("measurements", records="H200,H100", kernel="cross_entropy_standard"))
+    said = texts(page("measurements", records="H200,H100", kernel="cross_entropy_standard", quantity=points.READ))
     assert all(f"{gpu}: **" in said for gpu in ("H200", "H100"))
     assert said.count("spill</span> in 1 of 3 counted rows") + said.count("spill in 1 of 3 counted rows") == 2
 

@@ -103,7 +103,11 @@ def test_a_dot_per_row_shows_two_gpus_ratio():
     drawn = beside.dots(plan, shown, points.TIME, "")
     assert drawn.count("<circle") == len(rows)
     assert f"{ratio(findings.bandwidths(shown) or 0)}: HBM, copied" in drawn
+    assert f"{ratio(findings.bandwidths(shown, 'hbm') or 0)}: HBM, read" in drawn
     assert "HBM, copied" not in beside.dots(plan, shown, points.READ, "")
+    alike = [float(row[points.BESIDE] or 0) for row in points.rows(plan, shown, points.READ, "flash_attention")]
+    assert all(abs(factor - 1) < findings.ALIKE for factor in alike)
+    assert beside.dots(plan, shown, points.READ, "flash_attention") == ""
     own = beside.dots(plan, shown, points.TIME, "flash_attention", narrow=True)
     assert own.count("<circle") == 3
     assert beside.dots(plan, shown[:1] * 2, "tensor cores busy, %", "softmax_online") == ""

@@ -54,7 +54,8 @@ def test_what_no_model_would_say_is_told_beside_the_model():
     beside_own = predictions.verdict(model).replace("\u00a0", " ")
     assert f"errors of more than 1.25 × fall from {far} to {modelled} of {len(elsewhere.points)}" in beside_own
     assert f"Of the {modelled} predictions that are more than 1.25 × off" in told
-    assert ("time as it is comes" in beside_own) == (elsewhere.median >= median(ratios))
+    half = f"own times are at most {ratio(median(ratios))} off from the H100's, half of the model's at most "
+    assert f"{half}{ratio(elsewhere.median)}." in beside_own
     assert far > modelled  # the model is worth having
     assert "own time" not in left_out
     rows = [row.split(" | ")[1:] for row in predictions.errors_table(model).splitlines()[2:]]
@@ -92,6 +93,17 @@ def test_no_share_above_100_percent_and_no_overhead_where_none_shows():
             ends = [float(end.removesuffix("%")) / 100 for end in cell.split("–")]
             assert [ends[0], ends[-1]] == pytest.approx([low, high], abs=0.005)
             assert needed or high == 1  # as good without it
+
+
+def test_how_many_times_are_predicted_is_said():
+    model = fitted(*registry.shipped())
+    assert model
+    timed = [point for point in SHIPPED.points.values() if point.timing]
+    alone = [one for one in timed if one.experiment.kernel not in model.fitted]
+    assert alone
+    said = predictions.known(model, SHIPPED)
+    assert said.startswith(f"{len(timed) - len(alone)} of the {len(timed)} times of the H200 are predicted")
+    assert predictions.known(model, replace(SHIPPED, points={})) == ""
 
 
 def test_a_prediction_is_worked_through_beside_what_was_measured():

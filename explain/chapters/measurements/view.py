@@ -278,7 +278,7 @@ def _kernel(measured: Sequence[str]) -> str:
 
     chosen = st.selectbox(
         "Kernel", [ALL, *measured], key=key, on_change=put,
-        format_func=lambda kernel: KERNELS[kernel].title if kernel != ALL else ALL,
+        format_func=lambda kernel: KERNELS[kernel].title if kernel != ALL else "all kernels",
     )  # fmt: skip
     return "" if chosen == ALL else chosen
 

@@ -64,7 +64,7 @@ def _picture(
     long = NARROW if narrow else LONG
     room = widest([_share(number, run) for run in runs for number in (run.traffic.read_bytes, counted[run])]) + 12
     mark = left + (long - room) / most
-    parts, y = [], 4.0
+    parts, y = [text(0, 12, "How often each byte is read, on average", bold=True)], 26.0
     if len(counted) > len(runs):
         alike = len({round(_asked(run), 2) for run in runs}) == 1
         order = "from the smallest to the largest" if alike else "from fewest to most loads of a tensor"
@@ -100,5 +100,5 @@ def _picture(
 
 
 def _share(number: int, run: Experiment) -> str:
-    """Bytes, and their ratio to the bytes of each tensor once: "2.18 GB, 21.7 ×"."""
-    return f"{moved(number)}, {ratio(number / tensors_once(run))}"
+    """The ratio of bytes to those of each tensor once, and the bytes: "21.7 × (2.18 GB)"."""
+    return f"{ratio(number / tensors_once(run))} ({moved(number)})"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explain.chapters.measurements.findings import ALIKE, Bandwidth, bandwidths
-from explain.chapters.measurements.points import BESIDE, HOST, KERNEL, OF_ONCE, SIZES, TIME, names, rows
+from explain.chapters.measurements.points import BESIDE, HOST, KERNEL, OF_ONCE, SIZES, TIME, names, ordered, rows
 from explain.figures.labels import widest
 from explain.figures.numbers import ratio
 from explain.figures.palette import css
@@ -37,7 +37,9 @@ class _Dot:
 
 
 @kept
-def dots(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str, *, narrow: bool = False) -> str:
+def dots(
+    plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str, *, largest: str = "", narrow: bool = False
+) -> str:  # fmt: skip
     """A dot for each row of the table, at the second GPU's number ÷ the first one's: a line of dots for each kernel, or
     for each size of one, where they are few and short. Of times, further marks stand at the ratios of the bandwidths,
     and those that probably contain time on the host are rings. An SVG; "" without numbers, and where other numbers than
@@ -46,7 +48,7 @@ def dots(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str, *, narr
     `narrow` is for a phone.
     """
     lines: dict[str, list[_Dot]] = {}
-    for row in rows(plan, shown, quantity, kernel):
+    for row in ordered(rows(plan, shown, quantity, kernel), largest):
         if row.get(BESIDE):
             dot = _Dot(float(row[BESIDE] or 0), bool(row.get(HOST)))
             lines.setdefault(str(row[SIZES if kernel else KERNEL]), []).append(dot)
@@ -67,14 +69,14 @@ def dots(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str, *, narr
 
 
 @kept
-def once(plan: Plan, shown: Sequence[Entry], *, narrow: bool = False) -> str:
+def once(plan: Plan, shown: Sequence[Entry], *, largest: str = "", narrow: bool = False) -> str:
     """A dot for each row of one record, at the bytes that HBM delivers ÷ those of each tensor once: a line of dots for
     each kernel, as an SVG; "" without counts.
 
     `narrow` is for a phone.
     """
     lines: dict[str, list[_Dot]] = {}
-    for row in rows(plan, shown, None):
+    for row in ordered(rows(plan, shown, None), largest):
         if row.get(OF_ONCE):
             lines.setdefault(str(row[KERNEL]), []).append(_Dot(float(row[OF_ONCE] or 0)))
     return _picture(lines, {1.0: "each tensor once"}, "HBM ÷ each tensor once", narrow) if lines else ""

@@ -137,7 +137,9 @@ def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
         return ""
     about = sum(times < 1 + SAME for times, _ in found)
     (least, lowest), (most, row) = (end(found, key=lambda one: one[0]) for end in (min, max))
-    low = f" The lowest: {lowest.entry.title} at {own[lowest]}, {ratio(least)}." * (least < 1 - SAME)
+    low = f" The lowest: {lowest.entry.title} at {own[lowest]}, {ratio(least)}; the rest was still in L2." * (
+        least < 1 - SAME
+    )
     rows = f"all {count(about)}" if about == len(found) else f"{count(about)} of {count(len(found))}"
     return (
         f"**In {rows} rows HBM delivers at most {ratio(1 + SAME)} the bytes of the kernel's own tensors, each once.** "
@@ -173,7 +175,7 @@ def _seen_once(points: Sequence[Point]) -> str:
     told = rest if min(served) >= FEW or max(map(abs, served)) < FEW else ""
     if any(point.counters.cold.spilled_bytes for point in points if point.counters):
         told += " In rows that spill, HBM's bytes may include spilled registers."
-    return f"**The loads ask for each byte {_times(asked)} on average. HBM delivers it {_times(read)}.**{told}"
+    return f"**On average each byte is loaded {_times(asked)}. HBM delivers it {_times(read)}.**{told}"
 
 
 def _times(factors: Sequence[float]) -> str:
@@ -227,20 +229,30 @@ def _compared(shown: Sequence[Entry], quantity: str, factors: Sequence[float]) -
     far = f"at most {percent(_apart(factors), 1)} apart"
     if percent(_apart(factors), 1) == percent(0, 1):
         return f"**{what}: the two GPUs are equal** in {rows}."
-    alike = _apart(factors) < ALIKE
     middle = f", {ratio(median(factors))} in the median" if ratio(min(factors)) != ratio(max(factors)) else ""
+    if _apart(factors) < ALIKE:
+        return f"**{what}: the two GPUs are {far}** in {rows}."
     if quantity != TIME:
-        if alike:
-            return f"**{what}: the two GPUs are {far}** in {rows}."
         return f"**{what}: the {second}'s is {_span(factors)} the {first}'s**{middle} of {rows}."
-    ahead = sum(factor > 1 for factor in factors)
-    faster, won = (first, ahead) if 2 * ahead >= number else (second, number - ahead)
-    told = f"**The {faster} is faster in {'all ' + rows if won == number else f'{count(won)} of {rows}'}"
-    if number == 1:
-        told = f"**The {faster} is faster"
-    if alike:
-        return f"{told}.** The times are {far}."
-    return f"{told}.** The {second} takes {_span(factors)} as long as the {first}{middle}."
+    return f"**{_won(shown, factors)}.** The {second} takes {_span(factors)} as long as the {first}{middle}."
+
+
+def _won(shown: Sequence[Entry], factors: Sequence[float]) -> str:
+    """In how many rows which of two GPUs is faster by more than `ALIKE`: the one with more of them first."""
+    first, second = names(shown)
+    wins = {
+        first: sum(factor >= 1 + ALIKE for factor in factors),
+        second: sum(factor <= 1 - ALIKE for factor in factors),
+    }
+    (faster, most), (slower, least) = sorted(wins.items(), key=lambda win: -win[1])
+    if most == len(factors):
+        return f"The {faster} is faster" + f" in all {count(most)} rows" * (most > 1)
+    within = len(factors) - most - least
+    return (
+        f"The {faster} is faster in {count(most)} of {count(len(factors))} rows"
+        + f", the {slower} in {count(least)}" * (least > 0)
+        + f"; in {count(within)} they are within {percent(ALIKE)}" * (within > 0)
+    )
 
 
 def _noise(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
@@ -278,11 +290,10 @@ def _by_bandwidth(shown: Sequence[Entry], factors: Sequence[float]) -> str:
     told = f"{count(near)} of {count(len(factors))} rows" if near < len(factors) else "all rows"
     fast, slow = names(shown) if faster > 1 else names(shown)[::-1]
     reads = bandwidths(shown, "hbm")
-    also = f" and reads {ratio(max(reads, 1 / reads))} as fast" if reads else ""
+    also = f"reads {ratio(max(reads, 1 / reads))} and " if reads else ""
     return (
-        f"Measured, HBM of the {fast} copies {ratio(max(faster, 1 / faster))} as fast as that of the {slow}{also}. "
-        f"**In {told}, the times' ratio is closer to 1 than to that of copying**: there the {fast} gains less than "
-        "half of what its faster HBM allows, or nothing."
+        f"HBM of the {fast} {also}copies {ratio(max(faster, 1 / faster))} as fast as that of the {slow} (measured). "
+        f"**In {told}, the {fast} gains less than half of that, or nothing.**"
     ) * (near > 0)
 
 
@@ -356,10 +367,11 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
     both = point.counters.cold.spilled_bytes if point and point.counters else None
     again = f"; {moved(both - spill)} are read back" if both and both > spill else ""
     again += ", some more than once" * bool(both and both > 2 * spill)
-    row = f"{'Most in' if len(most) > 1 else 'It is'} {worst.entry.title} at {own[worst]}"
+    row = own[worst] if kernel else f"{worst.entry.title} at {own[worst]}"
     told = (
-        f"**Registers spill in {count(len(most))} of {count(len(found))} counted rows.** {row}: of the {moved(wrote)} "
-        f"that it writes to L2, {moved(spill)} are spilled registers{again}.{_slower(worst, own, one.record)}"
+        f"**Registers spill in {count(len(most))} of {count(len(found))} counted rows**"
+        f"{', most' if len(most) > 1 else ':'}{' in' if len(most) > 1 else ''} {row}. Of the {moved(wrote)} that it "
+        f"writes to L2, {moved(spill)} are spilled registers{again}.{_slower(worst, own, one.record)}"
     )
     if wrote == (output := worst.traffic.written_bytes) + spill:
         stored = " and ".join(term.buffer for term in worst.traffic.terms if term.written)

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from explain.chapters.measurements.points import names
 from explain.figures import palette
-from explain.figures.labels import text_width, widest
+from explain.figures.labels import listed, text_width, widest
 from explain.figures.numbers import grouped, number, percent, ratio, si
 from explain.figures.plot import FONT, plot, titled
 from explain.figures.tables import Column, markdown, plain
@@ -229,7 +229,11 @@ def roofs_table(shown: Sequence[Entry]) -> str:
     rows = []
     for level in dict.fromkeys(level for one in shown for level in one.record.roofs):
         roofs = [one.record.roofs.get(level) for one in shown]
-        methods = {roof.method: None for roof in roofs if roof}
+        gpus: dict[str, list[str]] = {}
+        for gpu, roof in zip(names(shown), roofs, strict=True):
+            if roof:
+                gpus.setdefault(plain(grouped(roof.method)), []).append(gpu)
+        methods = [f"{listed(own)}: {method}" if len(gpus) > 1 else method for method, own in gpus.items()]
         cells = (si(roof.per_second, plain(roof.unit), zeros=True) if roof else None for roof in roofs)
-        rows.append((f"**{plain(roof_name(level))}**", *cells, plain(grouped("; ".join(methods)))))
+        rows.append((f"**{plain(roof_name(level))}**", *cells, "; ".join(methods)))
     return markdown(("limit", *(Column(plain(one.label)) for one in shown), "method"), rows)

@@ -18,6 +18,8 @@ from explain.records.plans import PLANS, Plan
 from explain.records.registry import Entry
 
 Quantity = Callable[[Point], float | None]
+Row = Mapping[str, str | float | None]
+"""A row of the table: its kernel and sizes in words, and numbers by the names of their columns."""
 TIME = "time, µs"
 LOADS, ONCE, READ = "formula: every load, MB", "formula: each tensor once, MB", "HBM read, L2 cold, MB"
 OF_ONCE, REQUESTED, HELD = "HBM ÷ each tensor once, ×", "requested at L1, MB", "memory held, MB"
@@ -105,11 +107,13 @@ def name_of(quantity: str) -> str:
 
 READS = (READ, WARM, TO_SMS, REQUESTED)
 """What the loads, by formula, are beside."""
-WITH_SPILLS = (*READS, OF_ONCE, WRITTEN, FROM_SMS, SPILLS)
-"""The quantities that spilled registers are in."""
+WITH_SPILLS = (READ, WRITTEN, TO_SMS, FROM_SMS, SPILLS)
+"""The quantities with which spilled registers are told of."""
+COMPARED = tuple(name for name in QUANTITIES if name not in (SPREAD, LAUNCHES))
+"""The quantities that say something of a GPU beside another one."""
 KERNEL, SIZES, HOST, OUTDATED, DATE, BESIDE = "kernel", "sizes", "with host time", "out of date", "date", "ratio"
 SHARED = "in every row of the kernel"
-FIRST, UNCOUNTED = (TIME, OF_ONCE, READ, ONCE, LOADS), (TIME, HELD)
+FIRST, UNCOUNTED = (TIME, OF_ONCE, READ, LOADS, HELD), (TIME, HELD)
 """The quantities that a table of one record begins with, also where no bytes were counted. A phone shows the first."""
 MEANINGS = {
     TIME: "**Time**: the median of a call's times, with a cold L2.",
@@ -306,12 +310,10 @@ def points_table(
     plan: Plan, shown: Sequence[Entry], quantity: str | None, every: bool = True, kernel: str = "", largest: str = ""
 ) -> str:  # fmt: skip
     """`rows` as Markdown; where all kernels are asked for, each one's name stands in its first row, above the sizes. Of
-    a single record it has the columns of `FIRST` unless `every` is asked for. The rows with the `largest` number of a
-    column come first, where one is given and known.
+    a single record it has the columns of `FIRST` unless `every` is asked for. In the order of a column's `largest`
+    number each row stands in a line.
     """
-    table = rows(plan, shown, quantity, kernel)
-    if any(row.get(largest) for row in table):
-        table = sorted(table, key=lambda row: -float(row.get(largest) or 0))
+    table = ordered(rows(plan, shown, quantity, kernel), largest)
     found = columns_of(plan, shown, quantity, every, kernel)
     titles = {BESIDE: " ÷ ".join(names(shown)[::-1])}
     words = [name for name in (HOST, OUTDATED) if any(row.get(name) for row in table)]
@@ -325,13 +327,22 @@ def points_table(
     cells = []
     for row, above in zip(table, [{}, *table], strict=False):
         begins = row[KERNEL] != above.get(KERNEL)
-        own = _marked(str(row[SIZES]), "" if begins else str(above[SIZES]))
-        title = f"**{row[KERNEL]}**<br>" if begins and not kernel else ""
-        if title and row[SHARED]:
-            title += f"<small>{_marked(str(row[SHARED]), '')}</small><br>"
+        own = _marked(str(row[SIZES]), "" if begins or largest else str(above[SIZES]))
+        title, shared = "", f"<small>{_marked(str(row[SHARED]), '')}</small>" if row[SHARED] else ""
+        if largest:  # a line each: neighbours share little
+            title, own = f"**{row[KERNEL]}** ", f"{own} {shared}"
+        elif begins and not kernel:
+            title = f"**{row[KERNEL]}**<br>{shared}{'<br>' * bool(shared)}"
         stale = {OUTDATED: f":orange[{row[OUTDATED]}]"} if row.get(OUTDATED) else {}
-        cells.append(row | stale | {SIZES: f"{title}{own}"})
+        cells.append({**row} | stale | {SIZES: f"{title}{own}"})
     return markdown(columns, [[row.get(name) for name in (SIZES, *found, *words)] for row in cells])
+
+
+def ordered(table: Sequence[Row], largest: str) -> list[Row]:
+    """The rows, those with the `largest` number of a column first where one is given and known."""
+    if not any(row.get(largest) for row in table):
+        return list(table)
+    return sorted(table, key=lambda row: -float(row.get(largest) or 0))
 
 
 def _with_unit(name: str) -> str:

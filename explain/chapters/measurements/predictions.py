@@ -137,7 +137,7 @@ def _too_long(model: Model, test: Test) -> str:
         f"The {model.gpu} has {bandwidths} the bandwidth (datasheet). In the median of these {count(len(long))}, the "
         f"model expects the {test.gpu} to take {ratio(of_own(lambda point: point.seconds))} as long. Measured, it took "
         f"{ratio(takes)} as long, so "
-        f"{'most of these gain nothing from more bandwidth' if takes < 1 + SAME else 'bandwidth limits these less'}."
+        f"{'at least half of these gain little from more bandwidth' if takes < 1 + SAME else 'bandwidth limits less'}."
     )
 
 
@@ -248,8 +248,10 @@ def predicted_chart(test: Test) -> go.Figure:
         )  # fmt: skip
     worst, share = test.worst, test.worst.seconds / test.worst.measured
     figure.add_annotation(
-        x=math.log10(worst.measured), y=math.log10(share), text=f"{ratio(worst.factor)} off", font={"size": FONT},
-        showarrow=False, yshift=8 if share > 1 else -8, yanchor="bottom" if share > 1 else "top",
+        x=math.log10(worst.measured), y=math.log10(share),
+        text=f"{worst.experiment.entry.title}: {ratio(worst.factor)} off", font={"size": FONT}, showarrow=False,
+        yshift=8 if share > 1 else -8, yanchor="bottom" if share > 1 else "top",
+        xanchor="right" if worst.measured > math.sqrt(low * high) else "left",
     )  # fmt: skip
     most = 1.5 * worst.factor
     lines = (1 / FAR, FAR) if most < WIDE else ()  # on a wide scale their numbers would overlap

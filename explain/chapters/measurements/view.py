@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from explain.chapters.measurements import asked, beside, exercises, findings, limits, points, predictions, records
 from explain.engine import DeviceStatus, engine
@@ -35,8 +36,9 @@ SAMPLE = Experiment.of("softmax_online", {"rows": 4096, "cols": 8192, "block_n":
 OPENING = "flash_attention"
 """The kernel that a set opens on; a set without it opens on its first kernel."""
 ALL = "all"
-BESIDE, LONG = 6, 12
-"""A table with more columns of numbers or more rows than this stands below its words, not beside them."""
+BESIDE, LONG, FEW = 6, 12, 3
+"""A table with more columns of numbers, or more rows than this, stands below its words, not beside them, unless it has
+few columns."""
 BOLD = "**Bold sizes** differ from the row above."
 AS_RUN = "as they were run"
 """The order in which a table of all kernels begins."""
@@ -182,10 +184,10 @@ def numbers(shown: Sequence[Entry], chosen: Choice) -> None:
                 st.caption(f"In every row: {shared}")
         _notes(chosen, shown)
     with picture:
-        _drawn(chosen.plan, shown, chosen.quantity, chosen.kernel)
+        _drawn(chosen.plan, shown, chosen.quantity, chosen.kernel, chosen.largest)
     if columns := points.columns_of(chosen.plan, shown, chosen.quantity, chosen.every, chosen.kernel):
         rows = points.rows(chosen.plan, shown, chosen.quantity, chosen.kernel)
-        with picture if len(columns) <= BESIDE and len(rows) <= LONG else st.container():
+        with picture if len(columns) <= FEW or (len(columns) <= BESIDE and len(rows) <= LONG) else st.container():
             _table(chosen, shown, columns)
     _questions(chosen, shown)
 
@@ -217,17 +219,18 @@ def choice(shown: Sequence[Entry]) -> Choice:
         kernel = _kernel(points.kernels(plan, shown))
         quantity = None
         if len(shown) > 1:
-            quantity = st.selectbox("Quantity", list(points.QUANTITIES), key="quantity", bind="query-params")
+            quantity = st.selectbox("Quantity", list(points.COMPARED), key="quantity", bind="query-params")
+        order = None if kernel else st.container()  # the switch for columns stands behind the order, and decides on it
         every = quantity is not None or _every(plan, shown, kernel)
-        largest = "" if kernel else _largest(points.columns_of(plan, shown, quantity, every))
+        largest = _largest(points.columns_of(plan, shown, quantity, every), order) if order else ""
     return Choice(plan, kernel, quantity, every, largest)
 
 
-def _largest(columns: Sequence[str]) -> str:
+def _largest(columns: Sequence[str], place: DeltaGenerator) -> str:
     """The column whose largest numbers are to come first; "" for the order in which the kernels were run."""
     if st.session_state.get("order") not in columns:
         st.session_state["order"] = AS_RUN
-    chosen = st.selectbox(
+    chosen = place.selectbox(
         "Rows", [AS_RUN, *columns], key="order",
         format_func=lambda column: column if column == AS_RUN else f"largest first: {points.name_of(column) or column}",
     )  # fmt: skip
@@ -283,16 +286,18 @@ def _kernel(measured: Sequence[str]) -> str:
     return "" if chosen == ALL else chosen
 
 
-def _drawn(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str) -> None:
+def _drawn(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str, largest: str) -> None:
     """The picture beside the table's sentence: of one record and one kernel, or of two records."""
     if quantity is not None and len(shown) == 2:
-        wide, narrow = (beside.dots(plan, shown, quantity, kernel, narrow=narrow) for narrow in (False, True))
+        wide, narrow = (
+            beside.dots(plan, shown, quantity, kernel, largest=largest, narrow=narrow) for narrow in (False, True)
+        )
     elif quantity is not None:
         return
     elif kernel:
         wide, narrow = (asked.bars(plan, shown[0], kernel, narrow=narrow) for narrow in (False, True))
     else:
-        wide, narrow = (beside.once(plan, shown, narrow=narrow) for narrow in (False, True))
+        wide, narrow = (beside.once(plan, shown, largest=largest, narrow=narrow) for narrow in (False, True))
     if wide:
         drawing(wide, narrow)
         if quantity is None:
@@ -312,10 +317,7 @@ def counters_here() -> None:
 
 def _counters_here(status: DeviceStatus) -> None:
     if not status.available:
-        st.markdown(
-            f"{status.reason} So nothing can be measured here. The numbers on this page were measured elsewhere; each "
-            "says where."
-        )
+        st.markdown(f"**Not here.** {status.reason} The numbers on this page were measured elsewhere; each says where.")
         return
     gpu = status.gpu or "GPU"
     st.markdown(f"**{gpu}** is here. Count one kernel to see whether its counters can be read.")

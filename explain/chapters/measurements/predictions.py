@@ -75,7 +75,8 @@ def told(model: Model, test: Test) -> str:
     kernel, (times, median, _) = next(iter(_errors(test).items()))
     largest = (
         f"The kernel with the largest median error, {ratio(median)} over {count(times)} recorded runs, is "
-        f"**{KERNELS[kernel].title}**."
+        f"**{KERNELS[kernel].title}**. The largest error, {ratio(test.worst.factor)}, is one of "
+        f"**{test.worst.experiment.entry.title}**, which takes {duration(test.worst.measured)}."
     )
     why = _too_long(model, test)
     if test.left_out:
@@ -248,10 +249,8 @@ def predicted_chart(test: Test) -> go.Figure:
         )  # fmt: skip
     worst, share = test.worst, test.worst.seconds / test.worst.measured
     figure.add_annotation(
-        x=math.log10(worst.measured), y=math.log10(share),
-        text=f"{worst.experiment.entry.title}: {ratio(worst.factor)} off", font={"size": FONT}, showarrow=False,
-        yshift=8 if share > 1 else -8, yanchor="bottom" if share > 1 else "top",
-        xanchor="right" if worst.measured > math.sqrt(low * high) else "left",
+        x=math.log10(worst.measured), y=math.log10(share), text=f"{ratio(worst.factor)} off", font={"size": FONT},
+        showarrow=False, yshift=8 if share > 1 else -8, yanchor="bottom" if share > 1 else "top",
     )  # fmt: skip
     most = 1.5 * worst.factor
     lines = (1 / FAR, FAR) if most < WIDE else ()  # on a wide scale their numbers would overlap
@@ -266,7 +265,7 @@ def predicted_chart(test: Test) -> go.Figure:
         range=[-math.log10(most), math.log10(most)], showgrid=False,
     )  # fmt: skip
     figure.update_layout(
-        height=400, margin={"l": 8, "r": 8, "t": 36, "b": 8}, hovermode="closest",
+        height=430, margin={"l": 8, "r": 8, "t": 66, "b": 8}, hovermode="closest",
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
     )  # fmt: skip
     how = f"{test.gpu}, from the others" if test.left_out else test.gpu

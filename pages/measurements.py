@@ -6,7 +6,8 @@ from explain.chapters.measurements import view
 from explain.ui import controls, layout
 from explain.ui.records import records_choice
 
-with layout.chapter(__file__):
+beside = layout.chapter(__file__)
+with beside:
     part = controls.view(*view.WORDS)
     shown = records_choice() if part != "Predicted times" else []
     chosen = view.choice(shown) if shown and part == "Look up a number" else None
@@ -25,4 +26,4 @@ match part:
     case "Your own GPU":
         view.own_gpu(shown)
     case _ if chosen:
-        view.numbers(shown, chosen)
+        view.numbers(shown, chosen, beside)

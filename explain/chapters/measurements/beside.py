@@ -7,8 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from explain.chapters.measurements import findings
 from explain.chapters.measurements.findings import ALIKE, Bandwidth, bandwidths
-from explain.chapters.measurements.points import BESIDE, HOST, KERNEL, OF_ONCE, SIZES, TIME, names, ordered, rows
+from explain.chapters.measurements.points import (
+    BESIDE,
+    HOST,
+    KERNEL,
+    OF_ONCE,
+    SIZES,
+    TIME,
+    measured_sizes,
+    names,
+    ordered,
+    rows,
+)
 from explain.figures.labels import widest
 from explain.figures.numbers import ratio
 from explain.figures.palette import css
@@ -30,10 +42,10 @@ LINES = 8
 
 @dataclass(frozen=True)
 class _Dot:
-    """A row's ratio, and whether one of its times probably contains time on the host."""
+    """A row's ratio, and whether it is drawn as a ring."""
 
     factor: float
-    with_host: bool = False
+    ring: bool = False
 
 
 @kept
@@ -82,6 +94,26 @@ def once(plan: Plan, shown: Sequence[Entry], *, largest: str = "", narrow: bool 
     return _picture(lines, {1.0: "each tensor once"}, "HBM ÷ each tensor once", narrow) if lines else ""
 
 
+@kept
+def pair(plan: Plan, shown: Sequence[Entry], *, narrow: bool = False) -> str:
+    """Of a plan with two kernels that compute the same: a line for each size, a dot at the ratio of their bytes from
+    HBM and a ring at that of their times, as an SVG; "" for other plans.
+
+    `narrow` is for a phone.
+    """
+    lines: dict[str, list[_Dot]] = {}
+    own = measured_sizes(plan, shown, "")
+    for slow, fast in findings.pair(plan, shown):
+        times = _Dot((slow.seconds or 0.0) / (fast.seconds or 1.0), ring=True)
+        reads = [point.counters.cold.dram_read_bytes if point.counters else None for point in (slow, fast)]
+        bytes_read = [_Dot(reads[0] / reads[1])] if reads[0] and reads[1] else []
+        lines[own[slow.experiment]] = [*bytes_read, times]
+        titles = f"{slow.experiment.entry.title} ÷ {fast.experiment.entry.title}"
+    if not lines:
+        return ""
+    return _picture(lines, {1.0: "the same"}, titles, narrow, dots="bytes read from HBM", rings="time")
+
+
 def _ticks(low: float, high: float) -> list[float]:
     """Round numbers from `low` to `high`, about two to six of them."""
     if high > WIDE * low:
@@ -100,7 +132,8 @@ def _scale(low: float, high: float) -> tuple[float, float]:
 
 
 def _picture(
-    lines: Mapping[str, Sequence[_Dot]], marks: Mapping[float, str], what: str, narrow: bool
+    lines: Mapping[str, Sequence[_Dot]], marks: Mapping[float, str], what: str, narrow: bool, *,
+    dots: str = "", rings: str = "probably with time on the host",
 ) -> str:  # fmt: skip
     drawn = [dot for found in lines.values() for dot in found]
     every = [*marks, *(dot.factor for dot in drawn)]
@@ -117,7 +150,8 @@ def _picture(
     top = TOP + 18 * max(0, len(marks) - 2)  # the second mark's words stand beside those of "the same"
     tall = top + high_row * len(lines)
     middles = [top + high_row * number - 8 for number in range(1, len(lines) + 1)]
-    parts: list[Any] = [text(0, 14, f"{what}, one dot per row{', log scale' * (scaled is not float)}", bold=True)]
+    each = ", one dot per row" * (not dots)
+    parts: list[Any] = [text(0, 14, f"{what}{each}{', log scale' * (scaled is not float)}", bold=True)]
     for number, (mark, said) in enumerate(marks.items()):
         ends, y = x(mark) + widest([said], 13) > left + long, 34.0 + 18 * max(0, number - 1)
         parts.append(text(min(x(mark), left + long), y, said, size=13, faint=True, anchor="end" if ends else "start"))
@@ -128,15 +162,19 @@ def _picture(
         parts.append(text(0, y - (16 if narrow else -4), name))
         parts.append(line(left, y, left + long, y, opacity=0.12))
         parts += [
-            circle(x(dot.factor), y, 5, css("series-1"), title=f"{name}: {ratio(dot.factor)}", hollow=dot.with_host)
+            circle(x(dot.factor), y, 5, css("series-1"), title=f"{name}: {ratio(dot.factor)}", hollow=dot.ring)
             for dot in found
         ]
     for tick in _ticks(low, high):
         parts.append(line(x(tick), tall - 2, x(tick), tall + 4, opacity=0.5))
         place = max(x(tick), widest([ratio(tick)], 13) / 2)  # the first number stays in the picture
         parts.append(text(place, tall + 20, ratio(tick), size=13, faint=True, anchor="middle"))
-    if any(dot.with_host for dot in drawn):
-        parts.append(circle(7, tall + 40, 5, css("series-1"), hollow=True))
-        parts.append(text(18, tall + 45, "probably with time on the host", size=13, faint=True))
+    if any(dot.ring for dot in drawn):
+        at = 7.0
+        for said, hollow in ((dots, False), (rings, True)):
+            if said:
+                parts.append(circle(at, tall + 40, 5, css("series-1"), hollow=hollow))
+                parts.append(text(at + 11, tall + 45, said, size=13, faint=True))
+                at += 35 + widest([said], 13)
         tall += 26
     return picture(left + long, tall + 26, what, parts, f"{1.2 * (left + long):.0f}px")

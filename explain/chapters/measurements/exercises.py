@@ -98,7 +98,7 @@ def _why_rate(shown: Shown) -> Why:
 QUESTIONS = (
     Question[Shown](
         "served",
-        lambda shown: f"{shown.words}, L2 cold: which share of the bytes that it loads comes from the caches?",
+        lambda shown: f"{shown.words}, L2 cold: what share of the bytes that it loads comes from the caches?",
         "number",
         _served,
         _why_served,
@@ -113,8 +113,8 @@ QUESTIONS = (
     Question[Shown](
         "slower",
         lambda shown: (
-            f"{'The same run' if _caches_serve(shown) else shown.words}: how many times as long does it take as "
-            f"reading each tensor once, at the [full rate of HBM]({LIMITS})?"
+            f"{'The same run' if _caches_serve(shown) else shown.words}: reading each tensor once, at the [full rate "
+            f"of HBM]({LIMITS}), would take some time. How many times as long does the run take?"
         ),
         "number",
         _slower,
@@ -129,7 +129,7 @@ QUESTIONS = (
     Question[Shown](
         "rate",
         lambda shown: (
-            f"Its matmuls are {si(_flops(shown), 'FLOP')}s. Which share of the [measured {shown.arithmetic} matmul "
+            f"Its matmuls are {si(_flops(shown), 'FLOP')}s. What share of the [measured {shown.arithmetic} matmul "
             f"rate]({LIMITS}) does it reach?"
         ),
         "number",

@@ -67,7 +67,7 @@ def seen(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str =
             nothing = "No bytes were counted in this set: it has times and the memory held."
         return "\n\n".join(filter(None, [nothing, _seen_fastest(points, own)]))
     if len({point.experiment.kernel for point in points}) != 1:
-        return "\n\n".join(filter(None, [_seen_pair(points), _seen_most(points, own)]))
+        return _seen_pair(points) or _seen_most(points, own)
     return "\n\n".join(filter(None, [_seen_once(points), _seen_fastest(points, own)]))
 
 
@@ -102,27 +102,45 @@ def _seen_pair(points: Sequence[Point]) -> str:
     """Of two kernels that compute the same: by how much the first is slower, and reads more, in the largest run that
     both have; Markdown, "" for other kernels.
     """
-    kernels = list(dict.fromkeys(point.experiment.kernel for point in points))
-    if len(kernels) != 2:
+    if not (both := _pairs(points)):
         return ""
-    runs: dict[tuple[object, ...], dict[str, Point]] = {}
-    for point in points:
-        runs.setdefault(_work(point.experiment), {})[point.experiment.kernel] = point
-    both = [own for own in runs.values() if len(own) == 2 and all(point.seconds for point in own.values())]
-    if not both:
-        return ""
-    largest = max(both, key=lambda own: own[kernels[0]].experiment.traffic.flops)
-    slow, fast = sorted(largest.values(), key=lambda point: -(point.seconds or 0.0))
+    slow, fast = max(both, key=lambda pair: pair[0].experiment.traffic.flops)
     longer = ratio((slow.seconds or 0.0) / (fast.seconds or 1.0))
     one, other = (point.experiment.entry.title for point in (slow, fast))
-    words = sizes(fast.experiment).split(", ")
-    alike = (word for word in sizes(slow.experiment).split(", ") if word in words)
-    shared = ", ".join(word for word in alike if not word.startswith("BLOCK"))
-    told = f"**At {shared}, {one} takes {longer} as long as {other}**"
+    told = f"**At {_shared(slow.experiment, fast.experiment)}, {one} takes {longer} as long as {other}**"
     reads = [point.counters.cold.dram_read_bytes if point.counters else None for point in (slow, fast)]
     if reads[0] and reads[1]:
         told += f" and reads {ratio(reads[0] / reads[1])} the bytes from HBM, {moved(reads[0])} and {moved(reads[1])}"
     return f"{told}."
+
+
+def pair(plan: Plan, shown: Sequence[Entry]) -> list[tuple[Point, Point]]:
+    """Of a plan with two kernels, the timed runs in which both compute the same: the kernel that is slower in the
+    largest one first. [] for other plans.
+    """
+    return _pairs([*filter(None, map(shown[0].record.point, measured(plan, shown, "")))])
+
+
+def _pairs(points: Sequence[Point]) -> list[tuple[Point, Point]]:
+    if len({point.experiment.kernel for point in points}) != 2:
+        return []
+    runs: dict[tuple[object, ...], list[Point]] = {}
+    for point in points:
+        if point.seconds:
+            runs.setdefault(_work(point.experiment), []).append(point)
+    both = [own for own in runs.values() if len({one.experiment.kernel for one in own}) == len(own) == 2]
+    if not both:
+        return []
+    largest = max(both, key=lambda own: own[0].experiment.traffic.flops)
+    slow = max(largest, key=lambda point: point.seconds or 0.0).experiment.kernel
+    ordered = (sorted(own, key=lambda point: point.experiment.kernel != slow) for own in both)
+    return [(first, second) for first, second in ordered]
+
+
+def _shared(one: Experiment, other: Experiment) -> str:
+    """The sizes that two runs share, without their tiles."""
+    words = sizes(other).split(", ")
+    return ", ".join(word for word in sizes(one).split(", ") if word in words and not word.startswith("BLOCK"))
 
 
 def _work(run: Experiment) -> tuple[object, ...]:
@@ -137,8 +155,9 @@ def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
         return ""
     about = sum(times < 1 + SAME for times, _ in found)
     (least, lowest), (most, row) = (end(found, key=lambda one: one[0]) for end in (min, max))
-    low = f" The lowest: {lowest.entry.title} at {own[lowest]}, {ratio(least)}; the rest was still in L2." * (
-        least < 1 - SAME
+    low = (
+        f" The lowest: {lowest.entry.title} at {own[lowest]}, {ratio(least)}: its later launches found the rest in L2."
+        * (least < 1 - SAME)
     )
     rows = f"all {count(about)}" if about == len(found) else f"{count(about)} of {count(len(found))}"
     return (
@@ -257,20 +276,18 @@ def _won(shown: Sequence[Entry], factors: Sequence[float]) -> str:
 
 def _noise(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
     """How much the launches of one row differ in time on one GPU, in a sentence; "" if that is not known."""
-    own = measured_sizes(plan, shown, kernel)
-    spreads = [
-        (times, gpu, run)
-        for one, gpu in zip(shown, names(shown), strict=True)
-        for run in own
-        if (point := one.record.point(run)) and not with_host(point) and (times := spread(point))
-    ]
+    spreads = []
+    for run in measured(plan, shown, kernel):
+        points = filter(None, (one.record.point(run) for one in shown))
+        if own := [times for point in points if not with_host(point) and (times := spread(point))]:
+            spreads.append(max(own) - 1)
     if not spreads:
         return ""
-    most, gpu, run = max(spreads, key=lambda one: one[0])
-    name = own[run] if kernel else f"{run.entry.title} at {own[run]}"
+    far = sum(one >= ALIKE for one in spreads)
+    more = f", by more than {percent(ALIKE)} in {count(far)} of {count(len(spreads))}" if far else ""
     return (
-        f"Repeated launches of one run differ by up to {percent(most - 1, 1)} (80th beside 20th percentile), most in "
-        f"{name} on the {gpu}."
+        f"Launches of one run differ too: by {percent(median(spreads), 1)} in the median row (80th beside 20th "
+        f"percentile){more}."
     )
 
 
@@ -286,14 +303,16 @@ def _by_bandwidth(shown: Sequence[Entry], factors: Sequence[float]) -> str:
     """How the ratios of two GPUs' times compare with that of their bandwidths, in sentences; "" if that is unknown."""
     if (faster := bandwidths(shown)) is None:
         return ""
-    near = sum(abs(factor - 1) < abs(factor - faster) for factor in factors)
+    gains = [factor if faster > 1 else 1 / factor for factor in factors]
+    near = sum(gain < (1 + max(faster, 1 / faster)) / 2 for gain in gains)
     told = f"{count(near)} of {count(len(factors))} rows" if near < len(factors) else "all rows"
     fast, slow = names(shown) if faster > 1 else names(shown)[::-1]
     reads = bandwidths(shown, "hbm")
     also = f"reads {ratio(max(reads, 1 / reads))} and " if reads else ""
     return (
         f"HBM of the {fast} {also}copies {ratio(max(faster, 1 / faster))} as fast as that of the {slow} (measured). "
-        f"**In {told}, the {fast} gains less than half of that, or nothing.**"
+        f"**In {told} the {slow} takes less than {ratio((1 + max(faster, 1 / faster)) / 2)} as long**: the {fast} "
+        "gains less than half of what copying gains."
     ) * (near > 0)
 
 

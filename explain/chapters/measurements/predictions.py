@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from explain.figures.labels import listed, unbroken
 from explain.figures.numbers import count, duration, percent, ratio
 from explain.figures.plot import FONT, logarithmic, plot, titled
 from explain.figures.tables import Column, markdown
-from explain.gpus import GPUS
+from explain.gpus import GPUS, known_as
 from explain.kept import kept
 from explain.prediction import Model, Predicted, Test
 from explain.records.model import Record
@@ -73,11 +73,13 @@ def _off(test: Test) -> int:
 def told(model: Model, test: Test) -> str:
     """What a test's errors say, and why predictions are off; Markdown."""
     kernel, (times, median, _) = next(iter(_errors(test).items()))
-    largest = (
-        f"The kernel with the largest median error, {ratio(median)} over {count(times)} recorded runs, is "
-        f"**{KERNELS[kernel].title}**. The largest error, {ratio(test.worst.factor)}, is one of "
-        f"**{test.worst.experiment.entry.title}**, which takes {duration(test.worst.measured)}."
-    )
+    worst, title = test.worst, KERNELS[kernel].title
+    largest = f"Worst is **{title}**: {ratio(median)} in the median of {count(times)} recorded runs"
+    most = f"{ratio(worst.factor)} (a run of {duration(worst.measured)})"
+    if worst.experiment.kernel == kernel:
+        largest += f", at most {most}."
+    else:
+        largest += f". The largest single error, {most}, is one of **{worst.experiment.entry.title}**."
     why = _too_long(model, test)
     if test.left_out:
         why = (
@@ -87,16 +89,17 @@ def told(model: Model, test: Test) -> str:
     return unbroken("\n\n".join(filter(None, [why, largest])))
 
 
-def known(model: Model, record: Record) -> str:
-    """How many of the recorded times are predicted, in a sentence."""
-    timed = [point.experiment for point in record.points.values() if point.timing]
-    told = sum(one.kernel in model.fitted for one in timed)
-    if told == len(timed):
+def known(model: Model, records: Sequence[Record]) -> str:
+    """How many of each GPU's recorded times are predicted, in a sentence."""
+    timed = {known_as(one.gpu): sum(bool(point.timing) for point in one.points.values()) for one in records}
+    told = [
+        f"{count(len(test.points))} of the {count(timed[test.gpu])} times of the {test.gpu}"
+        for test in model.tests
+        if len(test.points) < timed.get(test.gpu, 0)
+    ]
+    if not told:
         return ""
-    return (
-        f"{count(told)} of the {count(len(timed))} times of the {model.gpu} are predicted; a kernel with one recorded "
-        "time has no other to learn from."
-    )
+    return f"Predicted are {listed(told)}: a kernel with one recorded time has no other to learn from."
 
 
 @kept
@@ -135,10 +138,10 @@ def _too_long(model: Model, test: Test) -> str:
     bandwidths = ratio(GPUS[model.gpu].hbm_bytes_per_second / GPUS[test.gpu].hbm_bytes_per_second)
     return (
         f"Of the {count(_off(test))} predictions that are more than {ratio(FAR)} off, {count(len(long))} are too long. "
-        f"The {model.gpu} has {bandwidths} the bandwidth (datasheet). In the median of these {count(len(long))}, the "
-        f"model expects the {test.gpu} to take {ratio(of_own(lambda point: point.seconds))} as long. Measured, it took "
-        f"{ratio(takes)} as long, so "
-        f"{'at least half of these gain little from more bandwidth' if takes < 1 + SAME else 'bandwidth limits less'}."
+        f"The {model.gpu} has {bandwidths} the bandwidth (datasheet). For these {count(len(long))} the model expects "
+        f"the {test.gpu} to take {ratio(of_own(lambda point: point.seconds))} as long (median). Measured were "
+        f"{ratio(takes)}. "
+        f"{'So at least half of them gain little' if takes < 1 + SAME else 'So they gain less'} from more bandwidth."
     )
 
 
@@ -228,8 +231,10 @@ _FAMILIES = {
 
 
 @kept
-def predicted_chart(test: Test) -> go.Figure:
-    """Each prediction of a test as a multiple of the measured time, over that time; on the line both are equal."""
+def predicted_chart(test: Test, most: float) -> go.Figure:
+    """Each prediction of a test as a multiple of the measured time, over that time; on the line both are equal. The
+    scale reaches an error of `most`, the same for all tests.
+    """
     figure = plot()
     for place, (family, (name, symbol)) in enumerate(_FAMILIES.items(), start=1):
         own = [point for point in test.points if point.experiment.entry.family == family]
@@ -252,7 +257,7 @@ def predicted_chart(test: Test) -> go.Figure:
         x=math.log10(worst.measured), y=math.log10(share), text=f"{ratio(worst.factor)} off", font={"size": FONT},
         showarrow=False, yshift=8 if share > 1 else -8, yanchor="bottom" if share > 1 else "top",
     )  # fmt: skip
-    most = 1.5 * worst.factor
+    most *= 1.5
     lines = (1 / FAR, FAR) if most < WIDE else ()  # on a wide scale their numbers would overlap
     marks = [10.0**power for power in range(-6, 1) if ends[0] < 10.0**power < ends[1]]
     shares = [level for level in (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, *lines) if 1 / most <= level <= most]

@@ -172,17 +172,20 @@ def roofs(shown: Sequence[Entry]) -> None:
         st.caption("; ".join(f"datasheet: {source}" for source in sorted(sources)))
 
 
-def numbers(shown: Sequence[Entry], chosen: Choice) -> None:
-    """The chosen runs of a set, GPUs side by side, with questions about one of them."""
-    with st.container(key="looked up"):
-        words, picture = st.columns([1, 2], gap="large")
-    with words:
+def numbers(shown: Sequence[Entry], chosen: Choice, beside: DeltaGenerator) -> None:
+    """The chosen runs of a set, GPUs side by side, with questions about one of them: the words below the page's goal,
+    the pictures `beside` it.
+    """
+    with layout.below_goal():
         with st.container(key="finding"):
             if seen := findings.seen(chosen.plan, shown, chosen.quantity, chosen.kernel):
                 layout.prose(unbroken(seen))
             if shared := points.in_every_row(chosen.plan, shown, chosen.kernel):
                 st.caption(f"In every row: {shared}")
-        _notes(chosen, shown)
+        with st.container(key="notes"):
+            _notes(chosen, shown)
+    with beside:
+        picture = st.container(key="looked up")
     with picture:
         _drawn(chosen.plan, shown, chosen.quantity, chosen.kernel, chosen.largest)
     if columns := points.columns_of(chosen.plan, shown, chosen.quantity, chosen.every, chosen.kernel):
@@ -296,11 +299,13 @@ def _drawn(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str
         return
     elif kernel:
         wide, narrow = (asked.bars(plan, shown[0], kernel, narrow=narrow) for narrow in (False, True))
+    elif findings.pair(plan, shown):
+        wide, narrow = (beside.pair(plan, shown, narrow=narrow) for narrow in (False, True))
     else:
         wide, narrow = (beside.once(plan, shown, largest=largest, narrow=narrow) for narrow in (False, True))
     if wide:
         drawing(wide, narrow)
-        if quantity is None:
+        if quantity is None and (kernel or not findings.pair(plan, shown)):
             st.caption(ONCE)
 
 
@@ -350,7 +355,7 @@ def own_gpu(shown: Sequence[Entry]) -> None:
         st.caption("A short try, with one kernel and one set of runs:")
         show_code("python -m explain measure flash_attention --plan levels")
     with layout.part(
-        "Can its counters be read?",
+        "Can your GPU's counters be read?",
         "A driver may let only administrators read a GPU's counters. Without them times and memory are measured, but "
         "no bytes.",
     ):
@@ -375,7 +380,7 @@ def predicted() -> None:
     with layout.part(
         "How a time is predicted",
         "**time = constant + max(memory, compute) ÷ busy**\n\n"
-        "- **memory**: bytes ÷ a share of the GPU's bandwidth\n"
+        "- **memory**: each tensor's bytes, once ÷ a share of the GPU's bandwidth\n"
         "- **compute**: FLOPs ÷ a share of its peak\n"
         "- **busy**: the share of its SMs that have a program\n\n"
         f"Constant and shares are fitted to each kernel's times on the {model.gpu}. **For a size that was timed "
@@ -383,13 +388,17 @@ def predicted() -> None:
         "time is used.",
     ):
         st.markdown(predictions.errors_table(model))
-        st.caption(f"**Error**: the larger of predicted and measured ÷ the smaller. {predictions.known(model, record)}")
+        st.caption(
+            "**Error**: the larger of predicted and measured ÷ the smaller. "
+            f"{predictions.known(model, registry.shipped())}"
+        )
         layout.prose(f"{predictions.verdict(model)} {predictions.untested(model)}")
+    worst = max(test.worst.factor for test in model.tests)
     with st.container(key="errors"):
         columns = st.columns(len(model.tests), gap="large")
     for test, column in zip(model.tests, columns, strict=True):
         with column:
-            chart(predictions.predicted_chart(test), f"predicted and measured times, {test.gpu}")
+            chart(predictions.predicted_chart(test, worst), f"predicted and measured times, {test.gpu}")
             layout.prose(predictions.told(model, test))
     with st.expander("The model in detail, and an example"):
         layout.prose(

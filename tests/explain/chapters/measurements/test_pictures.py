@@ -119,6 +119,20 @@ def test_a_dot_per_row_shows_two_gpus_ratio():
     assert KERNELS["flash_attention"].title in folded
 
 
+def test_two_kernels_that_compute_the_same_are_drawn_beside_each_other():
+    shown = registry.entries()[0][:1]
+    plan = PLANS["times"]
+    pairs = findings.pair(plan, shown)
+    assert len(pairs) == 8
+    drawn = beside.pair(plan, shown)
+    assert drawn.count("<circle") == 2 * len(pairs) + 2  # bytes and time, and the key
+    slow, fast = pairs[-1]
+    assert slow.seconds
+    assert fast.seconds
+    assert f"{ratio(slow.seconds / fast.seconds)}</title>" in drawn
+    assert beside.pair(PLANS["levels"], shown) == ""
+
+
 def test_ticks_are_round_and_inside_their_axis():
     for ends in (
         (0.94, 1.41), (1.0, 1.0), (0.5, 30.0), (0.999, 1.0004), (0.98, 1.02), (1e-3, 0.9), (0.3, 77.8), (1.0, 8.1)

@@ -22,7 +22,9 @@ def test_every_predicted_time_is_drawn_and_the_worst_kernel_is_named():
     model = fitted(*registry.shipped())
     assert model is not None
     for test in model.tests:
-        points = [trace for trace in predictions.predicted_chart(test).data if trace.mode == "markers"]
+        points = [
+            trace for trace in predictions.predicted_chart(test, test.worst.factor).data if trace.mode == "markers"
+        ]
         assert sum(len(trace.x) for trace in points) == len(test.points)
         assert len({trace.marker.symbol for trace in points}) == len(points)
     rows = predictions.prediction_table(model).splitlines()[2:]
@@ -98,12 +100,14 @@ def test_no_share_above_100_percent_and_no_overhead_where_none_shows():
 def test_how_many_times_are_predicted_is_said():
     model = fitted(*registry.shipped())
     assert model
-    timed = [point for point in SHIPPED.points.values() if point.timing]
-    alone = [one for one in timed if one.experiment.kernel not in model.fitted]
-    assert alone
-    said = predictions.known(model, SHIPPED)
-    assert said.startswith(f"{len(timed) - len(alone)} of the {len(timed)} times of the H200 are predicted")
-    assert predictions.known(model, replace(SHIPPED, points={})) == ""
+    records = registry.shipped()
+    timed = [[point for point in one.points.values() if point.timing] for one in records]
+    known = [[one for one in own if one.experiment.kernel in model.fitted] for own in timed]
+    (h200, all_of_it), (h100, all_of_other) = (map(len, both) for both in zip(known, timed, strict=True))
+    said = predictions.known(model, records)
+    assert f"{h200} of the {all_of_it} times of the H200" in said
+    assert f"{h100} of the {all_of_other} times of the H100" in said
+    assert predictions.known(model, [replace(one, points={}) for one in records]) == ""
 
 
 def test_a_prediction_is_worked_through_beside_what_was_measured():

@@ -195,7 +195,7 @@ def fitted(*records: Record) -> Model | None:
         measured = np.array([seconds for _, seconds in own])
         overhead, e_bytes, e_flops = (_GRID[:, [at]] for at in range(3))
         tried: Floats = overhead + np.maximum(ideal[:, 0] / e_bytes, ideal[:, 1] / e_flops)  # (choices, points)
-        errors = np.abs(np.log(tried / measured)) * _fastest(own)
+        errors = np.abs(np.log(tried / measured)) * fastest(own)
         total = errors.sum(axis=1)
         enough = total.min() + _AS_GOOD * len(own)
         needed = tuple(bool(total[without].min() > enough) for without in _WITHOUT)
@@ -206,7 +206,7 @@ def fitted(*records: Record) -> Model | None:
     return Model(name, best, points, others)
 
 
-def _fastest(timed: Sequence[tuple[Experiment, float]]) -> NDArray[np.bool_]:
+def fastest(timed: Sequence[tuple[Experiment, float]]) -> NDArray[np.bool_]:
     """Which of these times are of the fastest tile of their problem. The model knows of a tile only its programs: the
     others, such as those that spill, would say nothing about the kernel.
     """

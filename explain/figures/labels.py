@@ -55,12 +55,15 @@ def wrapped(words: str, width: float, size: float = 14, bold: bool = False) -> l
 
 
 _OPERATOR = re.compile(r" ([=×+−÷/<>≤≥]|(?<=\) )·) ")
+_PAIR = re.compile(r"(?<=\d) (?=(?:[kMGT]?B|[mµn]?s)\b)|(?<=\bbatch) (?=\d)|(?<=\bBLOCK_[A-Z]) (?=\d)")
 _IN_BRACKETS = re.compile(r"\([^()]*[−+=×][^()]*\)")
 
 
 def unbroken(words: str) -> str:
-    """The text with no-break spaces around the operators of its equations, and within their brackets."""
-    joined = _OPERATOR.sub("\u00a0\\1\u00a0", words)
+    """The text with no-break spaces around the operators of its equations, within their brackets, before a unit, and
+    between a size and its number.
+    """
+    joined = _PAIR.sub("\u00a0", _OPERATOR.sub("\u00a0\\1\u00a0", words))
     return _IN_BRACKETS.sub(lambda found: found[0].replace(" ", "\u00a0"), joined)
 
 

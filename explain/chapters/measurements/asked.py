@@ -87,7 +87,7 @@ def _picture(
         parts.append(line(mark, y - 2 * BAR - 6, mark, y + 2, opacity=0.9, thick=1.5, dash="3 2"))
         y += GAP
     x = left
-    for hue, said in (("slate", "asked for by the loads (formula)"), ("hbm", "delivered by HBM (counted, L2 cold)")):
+    for hue, said in (("slate", "asked for by the loads (formula)"), ("hbm", "delivered by HBM (hardware, L2 cold)")):
         parts += [rect(x, y - 4, 12, 12, mid(hue)), text(x + 18, y + 7, said)]
         x, y = (x, y + 20) if narrow else (x + 18 + widest([said]) + 20, y)
     parts += [

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from explain.chapters.measurements.points import sizes, tensors_once
 from explain.exercises import Question, Why
 from explain.experiment import Experiment
+from explain.figures.labels import unbroken
 from explain.figures.numbers import count, duration, moved, number, percent, ratio, si
 from explain.records.model import Record
 
@@ -31,7 +32,7 @@ class Shown:
     @property
     def words(self) -> str:
         """The run in words."""
-        return f"**{self.experiment.entry.title}** on the {self.gpu}, at {sizes(self.experiment)}"
+        return unbroken(f"**{self.experiment.entry.title}** on the {self.gpu}, at {sizes(self.experiment)}")
 
 
 IDLE = 1.0

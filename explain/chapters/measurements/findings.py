@@ -29,7 +29,7 @@ from explain.chapters.measurements.points import (
 )
 from explain.experiment import Experiment
 from explain.figures.labels import listed
-from explain.figures.numbers import count, duration, moved, percent, ratio
+from explain.figures.numbers import count, duration, moved, number, percent, ratio
 from explain.kept import kept
 from explain.records.model import Point, Record
 from explain.records.plans import Plan
@@ -194,7 +194,24 @@ def _seen_once(points: Sequence[Point]) -> str:
     told = rest if min(served) >= FEW or max(map(abs, served)) < FEW else ""
     if any(point.counters.cold.spilled_bytes for point in points if point.counters):
         told += " In rows that spill, HBM's bytes may include spilled registers."
-    return f"**On average each byte is loaded {_times(asked)}. HBM delivers it {_times(read)}.**{told}"
+    return f"**On average each byte is loaded {_times(asked)}. HBM delivers it {_times(read)}.**{told}{_of_tensors(of)}"
+
+
+def _of_tensors(runs: Sequence[Experiment]) -> str:
+    """How often each tensor is loaded, in the run with the fewest loads, in a sentence; "" where all are alike."""
+    run = min(runs, key=lambda run: run.traffic.read_bytes / tensors_once(run))
+    loads: dict[str, tuple[int, int]] = {}
+    for term in run.whole_terms:
+        if not term.written:
+            asked, once = loads.get(term.buffer, (0, 0))
+            loads[term.buffer] = asked + term.bytes, max(once, term.once)
+    named: dict[str, list[str]] = {}
+    for tensor, (asked, once) in loads.items():
+        named.setdefault("once" if asked == once else f"{number(asked / once)} times", []).append(tensor)
+    if len(named) < 2:
+        return ""
+    told = "; ".join(f"{listed(tensors)} {times}" for times, tensors in named.items())
+    return f" {'Each row:' if len(runs) == 1 else 'In the row with the fewest loads:'} {told}."
 
 
 def _times(factors: Sequence[float]) -> str:
@@ -286,8 +303,8 @@ def _noise(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
     far = sum(one >= ALIKE for one in spreads)
     more = f", by more than {percent(ALIKE)} in {count(far)} of {count(len(spreads))}" if far else ""
     return (
-        f"Launches of one run differ too: by {percent(median(spreads), 1)} in the median row (80th beside 20th "
-        f"percentile){more}."
+        f"A slow and a fast launch of one run differ too: by {percent(median(spreads), 1)} in the median row (80th and "
+        f"20th percentile){more}."
     )
 
 
@@ -304,16 +321,22 @@ def _by_bandwidth(shown: Sequence[Entry], factors: Sequence[float]) -> str:
     if (faster := bandwidths(shown)) is None:
         return ""
     gains = [factor if faster > 1 else 1 / factor for factor in factors]
-    near = sum(gain < (1 + max(faster, 1 / faster)) / 2 for gain in gains)
-    told = f"{count(near)} of {count(len(factors))} rows" if near < len(factors) else "all rows"
+    nothing = sum(gain < 1 + ALIKE for gain in gains)
+    little = sum(1 + ALIKE <= gain < (1 + max(faster, 1 / faster)) / 2 for gain in gains)
+    told = [
+        f"{what} in {count(rows)}"
+        for rows, what in ((nothing, "nothing from this"), (little, "less than half of it"))
+        if rows
+    ]
+    if not told:
+        return ""
     fast, slow = names(shown) if faster > 1 else names(shown)[::-1]
     reads = bandwidths(shown, "hbm")
     also = f"reads {ratio(max(reads, 1 / reads))} and " if reads else ""
     return (
         f"HBM of the {fast} {also}copies {ratio(max(faster, 1 / faster))} as fast as that of the {slow} (measured). "
-        f"**In {told} the {slow} takes less than {ratio((1 + max(faster, 1 / faster)) / 2)} as long**: the {fast} "
-        "gains less than half of what copying gains."
-    ) * (near > 0)
+        f"**Of {count(len(gains))} row{'s' * (len(gains) > 1)}, the {fast} gains {', '.join(told)}.**"
+    )
 
 
 def _span(factors: Sequence[float]) -> str:

@@ -21,10 +21,15 @@ Quantity = Callable[[Point], float | None]
 Row = Mapping[str, str | float | None]
 """A row of the table: its kernel and sizes in words, and numbers by the names of their columns."""
 TIME = "time, µs"
-LOADS, ONCE, READ = "formula: every load, MB", "formula: each tensor once, MB", "HBM read, L2 cold, MB"
+ASKED, LOADS, ONCE, READ = (
+    "loads ÷ each tensor once, ×",
+    "formula: every load, MB",
+    "formula: each tensor once, MB",
+    "HBM read, L2 cold, MB",
+)
 OF_ONCE, REQUESTED, HELD = "HBM ÷ each tensor once, ×", "requested at L1, MB", "memory held, MB"
 WARM, TO_SMS, WRITTEN = "HBM read, L2 warm, MB", "L2 → SM read, MB", "written to HBM, now or later, MB"
-FROM_SMS, SPILLS = "SM → L2 written, MB", "spills, stored + loaded, MB"
+RATE, FROM_SMS, SPILLS = "matmuls, TFLOP/s", "SM → L2 written, MB", "spills, stored + loaded, MB"
 SPREAD, LAUNCHES = "slow ÷ fast launches, ×", "launches timed, count"
 
 
@@ -82,8 +87,21 @@ def of_once(point: Point) -> float | None:
     return None if read is None else read / tensors_once(point.experiment)
 
 
+def _asked(point: Point) -> float | None:
+    """The bytes of all loads, by formula, ÷ those of every tensor once; None where they are not known."""
+    run = point.experiment
+    return run.traffic.read_bytes / tensors_once(run) if run.entry.steppable else None
+
+
+def _rate(point: Point) -> float | None:
+    """The FLOPs of the matmuls ÷ the time, in TFLOP/s; None without one of them."""
+    flops = point.experiment.traffic.flops_of("matmul")
+    return flops / point.seconds / 1e12 if flops and point.seconds else None
+
+
 QUANTITIES: Mapping[str, Quantity] = {
     TIME: lambda point: 1e3 * point.timing.median_ms if point.timing else None,
+    ASKED: _asked,
     READ: _counted("dram_read_bytes"),
     OF_ONCE: of_once,
     WARM: _counted("dram_read_bytes", warm=True),
@@ -93,6 +111,7 @@ QUANTITIES: Mapping[str, Quantity] = {
     REQUESTED: _counted("l1_bytes"),
     SPILLS: _counted("spilled_bytes"),
     "tensor cores busy, %": _tensor,
+    RATE: _rate,
     HELD: lambda point: None if point.peak_bytes is None else point.peak_bytes / 1e6,
     SPREAD: spread,
     LAUNCHES: lambda point: point.timing.launches if point.timing else None,
@@ -109,14 +128,15 @@ READS = (READ, WARM, TO_SMS, REQUESTED)
 """What the loads, by formula, are beside."""
 WITH_SPILLS = (READ, WRITTEN, TO_SMS, FROM_SMS, SPILLS)
 """The quantities with which spilled registers are told of."""
-COMPARED = tuple(name for name in QUANTITIES if name not in (SPREAD, LAUNCHES))
+COMPARED = tuple(name for name in QUANTITIES if name not in (ASKED, SPREAD, LAUNCHES))
 """The quantities that say something of a GPU beside another one."""
 KERNEL, SIZES, HOST, OUTDATED, DATE, BESIDE = "kernel", "sizes", "with host time", "out of date", "date", "ratio"
 SHARED = "in every row of the kernel"
-FIRST, UNCOUNTED = (TIME, OF_ONCE, READ, LOADS, HELD), (TIME, HELD)
+FIRST, UNCOUNTED = (TIME, ASKED, OF_ONCE, READ, HELD), (TIME, HELD)
 """The quantities that a table of one record begins with, also where no bytes were counted. A phone shows the first."""
 MEANINGS = {
     TIME: "**Time**: the median of a call's times, with a cold L2.",
+    ASKED: "**Loads ÷ each tensor once**: how often the loads ask for each byte, on average (formula).",
     LOADS: "**Every load**: all bytes that a teaching kernel's loads ask for, repeated ones included.",
     ONCE: "**Each tensor once**: the bytes that a run reads if it reads nothing twice: each input, and each tensor "
     "that an earlier launch has written for a later one.",
@@ -130,6 +150,7 @@ MEANINGS = {
     TO_SMS: "**L2 → SM, SM → L2**: bytes between L2 and the SMs, spilled registers included.",
     REQUESTED: "**Requested at L1**: what the loads and stores of all warps ask for, before any cache. Copies by "
     "TMA are not in this count.",
+    RATE: "**Matmuls**: the FLOPs of the matmuls (formula) ÷ the time.",
     "tensor cores busy, %": "**Tensor cores busy**: the share of the run's cycles in which they work, while it is "
     "counted. The clock can be another one then, so it is not exactly FLOPs ÷ time ÷ peak.",
     HELD: "**Memory held**: the most that PyTorch's allocator held during a call, beyond the inputs: outputs and "
@@ -361,7 +382,7 @@ def _marked(sizes: str, above: str) -> str:
 
 def _format(quantity: str | None, column: str) -> Callable[[float], str]:
     """A percentage has one decimal, a ratio three digits, every other quantity four."""
-    if column == BESIDE or {SPREAD, OF_ONCE} & {quantity, column}:
+    if column == BESIDE or {SPREAD, OF_ONCE, ASKED} & {quantity, column}:
         return ratio
     if LAUNCHES in (quantity, column):
         return lambda launches: count(int(launches))

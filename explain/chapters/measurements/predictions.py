@@ -18,7 +18,7 @@ from explain.figures.plot import FONT, logarithmic, plot, titled
 from explain.figures.tables import Column, markdown
 from explain.gpus import GPUS, known_as
 from explain.kept import kept
-from explain.prediction import Model, Predicted, Test
+from explain.prediction import Model, Predicted, Test, fastest
 from explain.records.model import Record
 from kernels.catalog import KERNELS
 
@@ -65,6 +65,14 @@ def _of(test: Test) -> tuple[str, str, str]:
     return ratio(test.median), f"{count(_off(test))} of {count(len(test.points))}", ratio(test.worst.factor)
 
 
+def _slower(test: Test) -> int:
+    """How many of the times are not those of the fastest tile of their size."""
+    timed = defaultdict(list)
+    for point in test.points:
+        timed[point.experiment.kernel].append((point.experiment, point.measured))
+    return sum(int((~fastest(own)).sum()) for own in timed.values())
+
+
 def _off(test: Test) -> int:
     return sum(point.factor > FAR for point in test.points)
 
@@ -74,17 +82,18 @@ def told(model: Model, test: Test) -> str:
     """What a test's errors say, and why predictions are off; Markdown."""
     kernel, (times, median, _) = next(iter(_errors(test).items()))
     worst, title = test.worst, KERNELS[kernel].title
-    largest = f"Worst is **{title}**: {ratio(median)} in the median of {count(times)} recorded runs"
+    largest = f"The kernel with the largest median is **{title}**: {ratio(median)} over {count(times)} recorded runs"
     most = f"{ratio(worst.factor)} (a run of {duration(worst.measured)})"
     if worst.experiment.kernel == kernel:
         largest += f", at most {most}."
     else:
-        largest += f". The largest single error, {most}, is one of **{worst.experiment.entry.title}**."
+        largest += f". The run with the largest error, {most}, is one of **{worst.experiment.entry.title}**."
     why = _too_long(model, test)
     if test.left_out:
         why = (
-            "Here the model has no recorded time to scale: each time is left out of the fit and predicted from all the "
-            "others. Other tiles of its size stay in, which helps."
+            "Here the model has no recorded time to scale: each time is left out of the fit and predicted from the "
+            f"others. Of each size the fit has only the fastest tile: with it {count(_slower(test))} of the "
+            f"{count(len(test.points))} times are predicted, those of the slower tiles, which helps."
         )
     return unbroken("\n\n".join(filter(None, [why, largest])))
 
@@ -99,7 +108,7 @@ def known(model: Model, records: Sequence[Record]) -> str:
     ]
     if not told:
         return ""
-    return f"Predicted are {listed(told)}: a kernel with one recorded time has no other to learn from."
+    return f"{listed(told)} are predicted: a kernel with one recorded time has no other to learn from."
 
 
 @kept
@@ -113,13 +122,13 @@ def verdict(model: Model) -> str:
         return ""
     own, modelled = ratio(plain.median), ratio(test.median)
     said = (
-        f"Half of the {model.gpu}'s own times are at most {own} off from the {test.gpu}'s, half of the model's at most "
-        f"{modelled}."
+        f"The {model.gpu}'s time, taken as it is, is within {own} for half of the {test.gpu}'s runs; the model is "
+        f"within {modelled}."
     )
     if _off(test) >= _off(plain):
         return f"**{said}**"
     return (
-        f"{said} **The model helps where the two GPUs differ**: errors of more than {ratio(FAR)} fall from "
+        f"{said} **The model helps where the two GPUs differ**: errors of over {ratio(FAR)} fall from "
         f"{count(_off(plain))} to {count(_off(test))} of {count(len(test.points))}."
     )
 
@@ -139,8 +148,8 @@ def _too_long(model: Model, test: Test) -> str:
     return (
         f"Of the {count(_off(test))} predictions that are more than {ratio(FAR)} off, {count(len(long))} are too long. "
         f"The {model.gpu} has {bandwidths} the bandwidth (datasheet). For these {count(len(long))} the model expects "
-        f"the {test.gpu} to take {ratio(of_own(lambda point: point.seconds))} as long (median). Measured were "
-        f"{ratio(takes)}. "
+        f"the {test.gpu} to take {ratio(of_own(lambda point: point.seconds))} as long (median). Measured, it took "
+        f"{ratio(takes)} as long. "
         f"{'So at least half of them gain little' if takes < 1 + SAME else 'So they gain less'} from more bandwidth."
     )
 

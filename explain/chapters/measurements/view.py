@@ -380,8 +380,8 @@ def predicted() -> None:
     with layout.part(
         "How a time is predicted",
         "**time = constant + max(memory, compute) ÷ busy**\n\n"
-        "- **memory**: each tensor's bytes, once ÷ a share of the GPU's bandwidth\n"
-        "- **compute**: FLOPs ÷ a share of its peak\n"
+        "- **memory**: the bytes of all tensors, each once ÷ a share of the GPU's bandwidth\n"
+        "- **compute**: FLOPs ÷ a share of the GPU's peak\n"
         "- **busy**: the share of its SMs that have a program\n\n"
         f"Constant and shares are fitted to each kernel's times on the {model.gpu}. **For a size that was timed "
         "there**, that time is multiplied by the model's ratio of the two GPUs. **For another size**, the model's own "

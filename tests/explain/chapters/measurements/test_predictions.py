@@ -54,10 +54,10 @@ def test_what_no_model_would_say_is_told_beside_the_model():
     told, left_out = (predictions.told(model, test).replace("\u00a0", " ") for test in model.tests)
     modelled = sum(one.factor > predictions.FAR for one in elsewhere.points)
     beside_own = predictions.verdict(model).replace("\u00a0", " ")
-    assert f"errors of more than 1.25 × fall from {far} to {modelled} of {len(elsewhere.points)}" in beside_own
+    assert f"errors of over 1.25 × fall from {far} to {modelled} of {len(elsewhere.points)}" in beside_own
     assert f"Of the {modelled} predictions that are more than 1.25 × off" in told
-    half = f"own times are at most {ratio(median(ratios))} off from the H100's, half of the model's at most "
-    assert f"{half}{ratio(elsewhere.median)}." in beside_own
+    half = f"is within {ratio(median(ratios))} for half of the H100's runs; the model is within"
+    assert f"{half} {ratio(elsewhere.median)}." in beside_own
     assert far > modelled  # the model is worth having
     assert "own time" not in left_out
     rows = [row.split(" | ")[1:] for row in predictions.errors_table(model).splitlines()[2:]]

@@ -54,6 +54,8 @@ ROWS = 64
 """Queries of a tile, and keys of a group: the M of a warpgroup's matmul."""
 KEYS = 2 * ROWS
 """Of a program."""
+LONG = 4096
+"""Queries of a row from which it is faster that programs start with different ones: 2×28×8192×128 8469 → 8254 µs."""
 
 
 @builtin
@@ -81,10 +83,21 @@ def _mine(at_once, kv_heads, diagonal, GROUPS: gl.constexpr, CAUSAL: gl.constexp
 
 
 @gluon.jit
+def _turned(row, own, padded, TURNED: gl.constexpr):
+    """The queries that the program takes at a row: the same ones; or if TURNED from its own on, and after the last ones
+    the first.
+    """
+    if TURNED:
+        row += own
+        row = gl.where(row < padded, row, row - padded)
+    return row
+
+
+@gluon.jit
 def _fetch(
     descs, places, barriers, sizes,
     PARTS: gl.constexpr, WIDTH: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
-    EARLY: gl.constexpr, LAUNCH: gl.constexpr,
+    EARLY: gl.constexpr, LAUNCH: gl.constexpr, TURNED: gl.constexpr,
 ):  # fmt: skip
     q_desc, k_desc, v_desc, do_desc, _dk_desc, _dv_desc, _dq_desc, lse2_desc, delta_desc = descs
     q_s, k_s, v_s, do_s, _ds_s, _dq_s, lse2_s, delta_s = places
@@ -105,7 +118,8 @@ def _fetch(
     for member in range(group):
         head = kv_head * group + member
         first_row = (batch * kv_heads * group + head) * padded
-        for row in range(start, seq_len, 64):
+        for tile in range(start, seq_len, 64):
+            row = _turned(tile, first % padded, padded, TURNED)
             place = fetched % STAGES
             phase = fetched // STAGES & 1
             mbarrier.wait(empty.index(place), phase ^ 1)
@@ -243,14 +257,15 @@ def _unseen(
 
 @gluon.jit
 def _seen(
-    dk, dv, descs, places, barriers, sizes, turn, row, first, first_row,
+    dk, dv, descs, places, barriers, sizes, turn, row, own, first, first_row,
     PARTS: gl.constexpr, WIDTH: gl.constexpr, STAGES: gl.constexpr, MASKED: gl.constexpr,
     EDGE: gl.constexpr, APART: gl.constexpr, C: gl.constexpr, DQ: gl.constexpr, LAUNCH: gl.constexpr,
+    TURNED: gl.constexpr,
 ):  # fmt: skip
     """dK and dV with what a tile of queries brings. DQ: and this group's part of dQ of the tile before."""
     q_s, k_s, v_s, do_s, ds_s, dq_s, lse2_s, delta_s = places
     _kept, ds_full, ds_empty, _done, q_full, do_full, empty = barriers
-    kv_len, diagonal, scale_log2 = sizes[5], sizes[6], sizes[8]
+    padded, kv_len, diagonal, scale_log2 = sizes[4], sizes[5], sizes[6], sizes[8]
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, WIDTH, 16])
     P_LAYOUT: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=LAYOUT, k_width=2)
@@ -269,7 +284,8 @@ def _seen(
     if DQ:  # on its way while S is computed
         dq = warpgroup_mma_wait(PARTS, deps=(dq,))
         tma.store_wait(0)
-        _send_dq(descs[6], [first_row + row - 64, C * WIDTH], dq_s.index(C), dq, LAUNCH)
+        before = _turned(row - 64, own, padded, TURNED)
+        _send_dq(descs[6], [first_row + before, C * WIDTH], dq_s.index(C), dq, LAUNCH)
     mbarrier.wait(do_full.index(place), phase)
     dp = _scores(v_s, C, do_s, place, PARTS, WIDTH, S_LAYOUT)
     # Pᵀ = 2^(Sᵀ · scale · log2 e − lse)
@@ -284,13 +300,16 @@ def _seen(
     dp = warpgroup_mma_wait(0, deps=(dp,))
     dv = _plus(dv, gl.convert_layout(p.to(dtype), P_LAYOUT), do_s, place, PARTS, WIDTH)
     ds = (p * (dp - delta[None, :])).to(dtype)
+    # dK = dK + dSᵀ Q: of long rows, its matmul starts before dS is left for dQ
+    if TURNED:
+        dk = _plus(dk, gl.convert_layout(ds, P_LAYOUT), q_s, place, PARTS, WIDTH)
     if APART:
         mbarrier.wait(ds_empty.index(turn % 2), turn // 2 & 1 ^ 1)
     ds_s.index(turn % 2 * 2 + C).store(ds)
     fence_async_shared()
     mbarrier.arrive(ds_full.index(turn % 2), count=1)
-    # dK = dK + dSᵀ Q
-    dk = _plus(dk, gl.convert_layout(ds, P_LAYOUT), q_s, place, PARTS, WIDTH)
+    if not TURNED:
+        dk = _plus(dk, gl.convert_layout(ds, P_LAYOUT), q_s, place, PARTS, WIDTH)
     dv = _waited(dv, PARTS, PARTS)
     dk = _waited(dk, 0, PARTS)
     mbarrier.arrive(empty.index(place), count=1)
@@ -301,7 +320,8 @@ def _seen(
 def _compute(
     descs, places, barriers, sizes,
     PARTS: gl.constexpr, WIDTH: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
-    EDGE: gl.constexpr, LAUNCH: gl.constexpr, APART: gl.constexpr, MASKED: gl.constexpr, C: gl.constexpr,
+    EDGE: gl.constexpr, LAUNCH: gl.constexpr, APART: gl.constexpr, MASKED: gl.constexpr, TURNED: gl.constexpr,
+    C: gl.constexpr,
 ):  # fmt: skip
     q_desc, _k_desc, _v_desc, _do_desc, dk_desc, dv_desc, _dq_desc, _lse2_desc, _delta_desc = descs
     _q_s, k_s, v_s, _do_s, _ds_s, _dq_s, _lse2_s, _delta_s = places
@@ -313,6 +333,7 @@ def _compute(
     dtype: gl.constexpr = q_desc.dtype
     dk = (gl.zeros([64, WIDTH], gl.float32, LAYOUT),) * PARTS
     dv = (gl.zeros([64, WIDTH], gl.float32, LAYOUT),) * PARTS
+    own = first % padded
     first += C * 64
     begin = start  # the first tile of queries of which one sees a key of this group
     if C == 1:
@@ -328,23 +349,23 @@ def _compute(
             for row in range(start, begin, 64):
                 _unseen(places, barriers, turn, STAGES, APART, C, S_LAYOUT)
                 if not APART:
-                    at = [first_row + row, C * WIDTH]
+                    at = [first_row + _turned(row, own, padded, TURNED), C * WIDTH]
                     _own_dq(descs, places, barriers, turn, at, PARTS, WIDTH, C, LAYOUT, LAUNCH)
                 turn += 1
         if begin < seq_len:
             dk, dv = _seen(
-                dk, dv, descs, places, barriers, sizes, turn, begin, first, first_row,
-                PARTS, WIDTH, STAGES, CAUSAL, EDGE, APART, C, False, LAUNCH,
+                dk, dv, descs, places, barriers, sizes, turn, begin, own, first, first_row,
+                PARTS, WIDTH, STAGES, CAUSAL, EDGE, APART, C, False, LAUNCH, TURNED,
             )  # fmt: skip
             turn += 1
             for row in range(begin + 64, seq_len, 64):
                 dk, dv = _seen(
-                    dk, dv, descs, places, barriers, sizes, turn, row, first, first_row,
-                    PARTS, WIDTH, STAGES, MASKED, EDGE, APART, C, not APART, LAUNCH,
+                    dk, dv, descs, places, barriers, sizes, turn, row, own, first, first_row,
+                    PARTS, WIDTH, STAGES, MASKED, EDGE, APART, C, not APART, LAUNCH, TURNED,
                 )  # fmt: skip
                 turn += 1
             if not APART:
-                at = [first_row + (seq_len - 1) // 64 * 64, C * WIDTH]
+                at = [first_row + _turned(padded - 64, own, padded, TURNED), C * WIDTH]
                 _own_dq(descs, places, barriers, turn - 1, at, PARTS, WIDTH, C, LAYOUT, LAUNCH)
     # Only this group reads its V; its K is read for dQ too.
     for part in gl.static_range(PARTS):
@@ -369,10 +390,12 @@ def attention_backward_hopper_kernel(
     at_once, kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2,
     PARTS: gl.constexpr, WIDTH: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
     EDGE: gl.constexpr, EARLY: gl.constexpr, LAUNCH: gl.constexpr, APART: gl.constexpr, MASKED: gl.constexpr,
+    TURNED: gl.constexpr,
 ):  # fmt: skip
     # A head has PARTS parts of WIDTH features. EDGE: the mask does not hide all keys outside. EARLY: the kernel starts
     # before the one before it ends. LAUNCH: 0 for all keys; or 1 for the first, whose programs store dQ, and then 2 for
     # the others, which add to it. APART: dQ has its own group. MASKED: the mask cuts more than a group's first tile.
+    # TURNED: a program starts with the queries of its keys' rows, so those of a head do not add to the same dQ at once.
     q_s = gl.allocate_shared_memory(q_desc.dtype, [STAGES * PARTS, 1, 1, 64, WIDTH], q_desc.layout)
     k_s = gl.allocate_shared_memory(q_desc.dtype, [2 * PARTS, 1, 1, 64, WIDTH], k_desc.layout)
     v_s = gl.allocate_shared_memory(q_desc.dtype, [2 * PARTS, 1, 1, 64, WIDTH], v_desc.layout)
@@ -407,11 +430,11 @@ def attention_backward_hopper_kernel(
         gl.warp_specialize(
             [
                 (_compute, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EDGE, LAUNCH, APART, MASKED,
-                            0)),
+                            TURNED, 0)),
                 (_compute, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EDGE, LAUNCH, APART, MASKED,
-                            1)),
+                            TURNED, 1)),
                 (_add_dq, (descs, places, barriers, sizes, PARTS, WIDTH, 2, CAUSAL, LAUNCH)),
-                (_fetch, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EARLY, LAUNCH)),
+                (_fetch, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EARLY, LAUNCH, TURNED)),
             ],
             [4, 4, 1], [208, 72, 24],
         )  # fmt: skip
@@ -419,10 +442,10 @@ def attention_backward_hopper_kernel(
         gl.warp_specialize(
             [
                 (_compute, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EDGE, LAUNCH, APART, MASKED,
-                            0)),
+                            TURNED, 0)),
                 (_compute, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EDGE, LAUNCH, APART, MASKED,
-                            1)),
-                (_fetch, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EARLY, LAUNCH)),
+                            TURNED, 1)),
+                (_fetch, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EARLY, LAUNCH, TURNED)),
             ],
             [4, 1], [240, 24],
         )  # fmt: skip
@@ -443,11 +466,13 @@ def attention_backward_hopper(
     stages: int = 2,
     l2_share: float = 1 / 7,
     stored: bool | None = None,
+    turned: bool | None = None,
 ) -> Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
     """dQ, dK and dV, contiguous, as `flash_attention_backward` returns them: float16 or bfloat16, a head_dim up to 128,
     a multiple of 8 and contiguous, other strides multiples of 8. The last bits of dQ may differ from run to run.
 
-    `stored`: the programs of the first keys store dQ before the others add to it; None: where that is faster.
+    `stored`: the programs of the first keys store dQ before the others add to it. `turned`: without a mask, programs of
+    more than 96 features start with different queries. None: where that is faster.
     Raises ValueError naming the argument that this kernel does not take.
     """
     if refused := refusal(q, k, v, do, most=128):
@@ -458,7 +483,11 @@ def attention_backward_hopper(
     # Where the last query sees the last key, the mask hides keys outside.
     edge = call.kv_len % KEYS != 0 and (not causal or call.diagonal > call.kv_len - call.seq_len)
     constants = {"PARTS": parts, "WIDTH": width, "STAGES": stages}
-    own = {"APART": apart, "MASKED": causal and call.diagonal % ROWS != 0}
+    if turned is None:
+        turned = call.seq_len >= LONG
+    own = {
+        "APART": apart, "MASKED": causal and call.diagonal % ROWS != 0, "TURNED": turned and not causal and not apart,
+    }  # fmt: skip
     return launches(
         attention_backward_hopper_kernel, call, (q, k, v, o, do), causal, KEYS, constants, edge, own, l2_share,
         128 if apart else 168, stored,

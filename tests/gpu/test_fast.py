@@ -297,6 +297,18 @@ def test_gradients_by_five_matmuls_on_hopper(shape, causal, dtype, stored):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    "shape", [(1, 3, 1, 513, 257, 128), (1, 2, 2, 1, 300, 128), (2, 4, 2, 200, 1000, 120), (5, 16, 16, 384, 384, 128)]
+)
+@pytest.mark.parametrize("stored", [False, True])
+def test_gradients_where_programs_start_with_different_queries(shape, dtype, stored):
+    if torch.cuda.get_device_capability()[0] != 9:
+        pytest.skip("a Hopper GPU's own instructions")
+    kernel = partial(attention_backward_hopper, stored=stored, turned=True)
+    assert worst_gradient(flash_attention, shape, dtype, False, "cuda", backward=kernel) <= 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(
     "shape",

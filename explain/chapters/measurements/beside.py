@@ -17,6 +17,7 @@ from explain.chapters.measurements.points import (
     SIZES,
     TIME,
     measured_sizes,
+    name_of,
     names,
     ordered,
     rows,
@@ -77,7 +78,8 @@ def dots(
     elif all(abs(dot.factor - 1) < ALIKE for found in lines.values() for dot in found):
         return ""
     first, second = names(shown)
-    return _picture(lines, marks, f"{second} ÷ {first}", narrow)
+    what = name_of(quantity)
+    return _picture(lines, marks, f"{what[0].upper()}{what[1:]}, {second} ÷ {first}", narrow)
 
 
 @kept

@@ -68,7 +68,7 @@ def seen(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str =
         return "\n\n".join(filter(None, [nothing, _seen_fastest(points, own)]))
     if len({point.experiment.kernel for point in points}) != 1:
         return _seen_pair(points) or _seen_most(points, own)
-    return "\n\n".join(filter(None, [_seen_once(points), _seen_fastest(points, own)]))
+    return "\n\n".join(filter(None, [_seen_once(points, own), _seen_fastest(points, own)]))
 
 
 def _unmeasured(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str) -> str:
@@ -178,9 +178,9 @@ def _seen_fastest(points: Sequence[Point], own: Mapping[Experiment, str]) -> str
     )
 
 
-def _seen_once(points: Sequence[Point]) -> str:
-    """How often one kernel's loads ask for its tensors' bytes, and how often HBM delivers them; "" where nothing was
-    counted.
+def _seen_once(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
+    """How often one kernel's loads ask for its tensors' bytes, how often HBM delivers them, and how long the runs take;
+    "" where nothing was counted.
     """
     found = {point.experiment: times for point in points if (times := of_once(point))}
     of, read = list(found), list(found.values())
@@ -194,10 +194,17 @@ def _seen_once(points: Sequence[Point]) -> str:
     told = rest if min(served) >= FEW or max(map(abs, served)) < FEW else ""
     if any(point.counters.cold.spilled_bytes for point in points if point.counters):
         told += " In rows that spill, HBM's bytes may include spilled registers."
-    return f"**On average each byte is loaded {_times(asked)}. HBM delivers it {_times(read)}.**{told}{_of_tensors(of)}"
+    told += _of_tensors(of, own) + _taken(points)
+    return f"**On average each byte is loaded {_times(asked)}. HBM delivers it {_times(read)}.**{told}"
 
 
-def _of_tensors(runs: Sequence[Experiment]) -> str:
+def _taken(points: Sequence[Point]) -> str:
+    """How long runs take, in a sentence; "" for fewer than two."""
+    seconds = [point.seconds for point in points if point.seconds]
+    return f" The runs take {duration(min(seconds))} to {duration(max(seconds))}." if len(seconds) > 1 else ""
+
+
+def _of_tensors(runs: Sequence[Experiment], own: Mapping[Experiment, str]) -> str:
     """How often each tensor is loaded, in the run with the fewest loads, in a sentence; "" where all are alike."""
     run = min(runs, key=lambda run: run.traffic.read_bytes / tensors_once(run))
     loads: dict[str, tuple[int, int]] = {}
@@ -210,8 +217,9 @@ def _of_tensors(runs: Sequence[Experiment]) -> str:
         named.setdefault("once" if asked == once else f"{number(asked / once)} times", []).append(tensor)
     if len(named) < 2:
         return ""
-    told = "; ".join(f"{listed(tensors)} {times}" for times, tensors in named.items())
-    return f" {'Each row:' if len(runs) == 1 else 'In the row with the fewest loads:'} {told}."
+    (first, ones), *others = named.items()
+    told = "".join(f", {listed(tensors)} {times}" for times, tensors in others)
+    return f" At {own[run]}, {listed(ones)} {'are' if len(ones) > 1 else 'is'} loaded {first}{told}."
 
 
 def _times(factors: Sequence[float]) -> str:
@@ -301,10 +309,10 @@ def _noise(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
     if not spreads:
         return ""
     far = sum(one >= ALIKE for one in spreads)
-    more = f", by more than {percent(ALIKE)} in {count(far)} of {count(len(spreads))}" if far else ""
+    more = f", in {count(far)} of {count(len(spreads))} more than {percent(ALIKE)}" if far else ""
     return (
-        f"A slow and a fast launch of one run differ too: by {percent(median(spreads), 1)} in the median row (80th and "
-        f"20th percentile){more}."
+        f"Launches of one run vary too: in the median row the 80th percentile is {percent(median(spreads), 1)} above "
+        f"the 20th{more}."
     )
 
 
@@ -323,19 +331,20 @@ def _by_bandwidth(shown: Sequence[Entry], factors: Sequence[float]) -> str:
     gains = [factor if faster > 1 else 1 / factor for factor in factors]
     nothing = sum(gain < 1 + ALIKE for gain in gains)
     little = sum(1 + ALIKE <= gain < (1 + max(faster, 1 / faster)) / 2 for gain in gains)
-    told = [
-        f"{what} in {count(rows)}"
-        for rows, what in ((nothing, "nothing from this"), (little, "less than half of it"))
-        if rows
-    ]
-    if not told:
+    if not nothing + little:
         return ""
     fast, slow = names(shown) if faster > 1 else names(shown)[::-1]
     reads = bandwidths(shown, "hbm")
     also = f"reads {ratio(max(reads, 1 / reads))} and " if reads else ""
+    told = f"In {count(nothing or little)} of {count(len(gains))} rows the {fast} gains "
+    told += "nothing from this" if nothing else "less than half of this"
+    if nothing and little:
+        told += f", in {count(little)} less than half of it"
+    if nothing == len(gains):
+        told = f"In none of the rows does the {fast} gain from this"
     return (
         f"HBM of the {fast} {also}copies {ratio(max(faster, 1 / faster))} as fast as that of the {slow} (measured). "
-        f"**Of {count(len(gains))} row{'s' * (len(gains) > 1)}, the {fast} gains {', '.join(told)}.**"
+        f"**{told}.**"
     )
 
 
@@ -412,8 +421,8 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
     row = own[worst] if kernel else f"{worst.entry.title} at {own[worst]}"
     told = (
         f"**Registers spill in {count(len(most))} of {count(len(found))} counted rows**"
-        f"{', most' if len(most) > 1 else ':'}{' in' if len(most) > 1 else ''} {row}. Of the {moved(wrote)} that it "
-        f"writes to L2, {moved(spill)} are spilled registers{again}.{_slower(worst, own, one.record)}"
+        f"{', most' if len(most) > 1 else ':'}{' in' if len(most) > 1 else ''} {row}. Of the {moved(wrote)} that this "
+        f"run writes to L2, {moved(spill)} are spilled registers{again}.{_slower(worst, own, one.record)}"
     )
     if wrote == (output := worst.traffic.written_bytes) + spill:
         stored = " and ".join(term.buffer for term in worst.traffic.terms if term.written)

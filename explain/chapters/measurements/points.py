@@ -367,8 +367,10 @@ def ordered(table: Sequence[Row], largest: str) -> list[Row]:
 
 
 def _with_unit(name: str) -> str:
-    """A column's name whose unit stays with the word before it."""
+    """A column's name whose unit stays with the word before it; a ratio has its × in the cells."""
     words, comma, unit = name.rpartition(", ")
+    if unit == "×":
+        return words
     return f"{words},\u00a0{unit}" if comma else name
 
 

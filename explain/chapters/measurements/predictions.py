@@ -92,8 +92,8 @@ def told(model: Model, test: Test) -> str:
     if test.left_out:
         why = (
             "Here the model has no recorded time to scale: each time is left out of the fit and predicted from the "
-            f"others. Of each size the fit has only the fastest tile: with it {count(_slower(test))} of the "
-            f"{count(len(test.points))} times are predicted, those of the slower tiles, which helps."
+            "others. Of each size only the fastest tile is in the fit. So the times of slower tiles, "
+            f"{count(_slower(test))} of the {count(len(test.points))}, are easier to predict."
         )
     return unbroken("\n\n".join(filter(None, [why, largest])))
 
@@ -198,7 +198,7 @@ def untested(model: Model) -> str:
         return "On another GPU the error is not measured: no other was recorded."
     capabilities = sorted({GPUS[test.gpu].compute_capability for test in model.tests})
     known = listed([f"{one // 10}.{one % 10}" for one in capabilities])
-    return f"These GPUs have compute capability {known}. On GPUs with another one the error is not measured."
+    return f"These GPUs have compute capability {known}. For other compute capabilities the error is unknown."
 
 
 def _errors(test: Test) -> dict[str, tuple[int, float, float]]:

@@ -43,6 +43,7 @@ BOLD = "**Bold sizes** differ from the row above."
 AS_RUN = "as they were run"
 """The order in which a table of all kernels begins."""
 ONCE = "**Each tensor once**: the bytes that a run reads if it reads nothing twice."
+OWN = "A kernel that writes tensors for its later launches has more of them: at the same 1 ×, it reads more bytes."
 EXAMPLE = sizes(OPENING)[0]
 """The run that every source says something of."""
 MEASURED = """
@@ -61,7 +62,7 @@ MEASURED = """
 MEASURE = """
 - Run it in Tilescope's folder. It makes {} measurements. After each it prints how long the others will take.
 - If it is interrupted, run it again: it continues.
-- At its end it prints the name of its file. All pages on that machine then show it.
+- At the end it prints the name of the file with the results. All pages on that machine then show them.
 - To show it on another machine, load the file there with *Another GPU's file*.
 """
 ELSEWHERE = """
@@ -95,8 +96,8 @@ Small kernels do one thing each: move bytes, multiply matrices, or compute expon
  in [Sweeps and roofline](./sweeps) and the peaks in [Speed](./speed).
 """,
     "Predicted times": """
-Some times on other pages are of GPUs that nobody measured. Each is marked as predicted and comes from one model. Here\
- it is explained, and tested on GPUs that were measured.
+Some times on other pages are for GPUs that were not measured. Each is marked as predicted and comes from one model.\
+ Here it is explained, and tested on GPUs that were measured.
 """,
     "Your own GPU": """
 One command measures everything that is shown here. It needs a machine with an NVIDIA GPU and Tilescope installed;\
@@ -305,8 +306,10 @@ def _drawn(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str
         wide, narrow = (beside.once(plan, shown, largest=largest, narrow=narrow) for narrow in (False, True))
     if wide:
         drawing(wide, narrow)
-        if quantity is None and (kernel or not findings.pair(plan, shown)):
+        if quantity is None and kernel:
             st.caption(ONCE)
+        elif quantity is None and not findings.pair(plan, shown):
+            st.caption(f"{ONCE} {OWN}")
 
 
 def _every(plan: Plan, shown: Sequence[Entry], kernel: str) -> bool:

@@ -66,12 +66,17 @@ def test_tensor_cores_are_told_of_kernels_with_a_matmul_only():
     assert busy(attention) == attention.counters.cold.tensor_active_percent
 
 
-def test_every_heading_has_its_unit():
+def test_every_heading_has_its_unit_and_a_ratios_cells_have_it():
     shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
     head = html.unescape(points.points_table(PLANS["levels"], shown, None).splitlines()[0]).replace("<br>", " ")
-    assert head.startswith(f"| kernel, sizes | {' | '.join(points.FIRST)} | ")
+    names = {name: name.removesuffix(", ×") for name in points.QUANTITIES}
+    assert head.startswith(f"| kernel, sizes | {' | '.join(names[name] for name in points.FIRST)} | ")
     assert head.endswith(" | date |")
-    assert all(f"| {name} |" in head for name in points.QUANTITIES)
+    assert all(f"| {name} |" in head for name in names.values())
+    rows = points.points_table(PLANS["levels"], shown, None).splitlines()[2:]
+    ratios = [at for at, name in enumerate(head.split(" | ")) if name in names.values() and name not in names]
+    assert len(ratios) == 3
+    assert all(re.search("( ×|^–)$", row.split(" | ")[at]) for row in rows for at in ratios)
     heads = points.points_table(PLANS["levels"], shown, None).splitlines()[0].split("|")
     assert max(cell.count("<br>") for cell in heads) <= 2
 

@@ -78,8 +78,8 @@ def dots(
     elif all(abs(dot.factor - 1) < ALIKE for found in lines.values() for dot in found):
         return ""
     first, second = names(shown)
-    what = name_of(quantity)
-    return _picture(lines, marks, f"{what[0].upper()}{what[1:]}, {second} ÷ {first}", narrow)
+    name = name_of(quantity)
+    return _picture(lines, marks, f"{name[0].upper()}{name[1:]}, {second} ÷ {first}", narrow)
 
 
 @kept

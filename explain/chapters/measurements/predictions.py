@@ -82,7 +82,9 @@ def told(model: Model, test: Test) -> str:
     """What a test's errors say, and why predictions are off; Markdown."""
     kernel, (times, median, _) = next(iter(_errors(test).items()))
     worst, title = test.worst, KERNELS[kernel].title
-    largest = f"The kernel with the largest median is **{title}**: {ratio(median)} over {count(times)} recorded runs"
+    largest = (
+        f"The kernel with the largest median error is **{title}**: {ratio(median)} over {count(times)} recorded runs"
+    )
     most = f"{ratio(worst.factor)} (a run of {duration(worst.measured)})"
     if worst.experiment.kernel == kernel:
         largest += f", at most {most}."
@@ -92,8 +94,8 @@ def told(model: Model, test: Test) -> str:
     if test.left_out:
         why = (
             "Here the model has no recorded time to scale: each time is left out of the fit and predicted from the "
-            "others. Of each size only the fastest tile is in the fit. So the times of slower tiles, "
-            f"{count(_slower(test))} of the {count(len(test.points))}, are easier to predict."
+            "others. Of each size only the fastest tile is in the fit. It stays in where the time of a slower one is "
+            f"predicted: {count(_slower(test))} of the {count(len(test.points))}."
         )
     return unbroken("\n\n".join(filter(None, [why, largest])))
 

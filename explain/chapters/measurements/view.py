@@ -383,7 +383,7 @@ def predicted() -> None:
     with layout.part(
         "How a time is predicted",
         "**time = constant + max(memory, compute) ÷ busy**\n\n"
-        "- **memory**: the bytes of all tensors, each once ÷ a share of the GPU's bandwidth\n"
+        "- **memory**: the bytes of all tensors, each read or written once, ÷ a share of the GPU's bandwidth\n"
         "- **compute**: FLOPs ÷ a share of the GPU's peak\n"
         "- **busy**: the share of its SMs that have a program\n\n"
         f"Constant and shares are fitted to each kernel's times on the {model.gpu}. **For a size that was timed "
@@ -405,7 +405,7 @@ def predicted() -> None:
             layout.prose(predictions.told(model, test))
     with st.expander("The model in detail, and an example"):
         layout.prose(
-            "- memory = bytes ÷ (bandwidth × b). The bytes are each tensor once\n"
+            "- memory = bytes ÷ (bandwidth × b). The bytes are all tensors', each read or written once\n"
             "- compute = FLOPs ÷ (peak × p). The FLOPs are the formula's\n"
             "- bandwidth and peak: the GPU's specification. The peak is that of the tensor cores where Triton uses "
             "them\n"

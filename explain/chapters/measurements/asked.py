@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from explain.chapters.measurements.points import measured_sizes, tensors_once
+from explain.chapters.measurements.points import loads_of_once, measured_sizes, tensors_once
 from explain.experiment import Experiment
 from explain.figures.labels import widest
 from explain.figures.numbers import count, moved, ratio
@@ -45,13 +45,8 @@ def _some(runs: Sequence[Experiment]) -> list[Experiment]:
     """
     if len(runs) <= ROWS:
         return list(runs)
-    ranked = sorted(runs, key=lambda run: (round(_asked(run), 2), tensors_once(run)))
+    ranked = sorted(runs, key=lambda run: (round(loads_of_once(run), 2), tensors_once(run)))
     return [ranked[round(at * (len(runs) - 1) / (ROWS - 1))] for at in range(ROWS)]
-
-
-def _asked(run: Experiment) -> float:
-    """How often the loads ask for each tensor."""
-    return run.traffic.read_bytes / tensors_once(run)
 
 
 def _picture(
@@ -66,7 +61,7 @@ def _picture(
     mark = left + (long - room) / most
     parts, y = [text(0, 12, "How often each byte is read, on average", bold=True)], 26.0
     if len(counted) > len(runs):
-        alike = len({round(_asked(run), 2) for run in runs}) == 1
+        alike = len({round(loads_of_once(run), 2) for run in runs}) == 1
         order = "from the smallest to the largest" if alike else "from fewest to most loads of a tensor"
         said = f"{len(runs)} of the {count(len(counted))} counted rows,"
         for words in [said, order] if narrow else [f"{said} {order}"]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explain.chapters.measurements import findings
-from explain.chapters.measurements.findings import ALIKE, Bandwidth, bandwidths
+from explain.chapters.measurements.findings import ALIKE, Bandwidth, bandwidths, begun
 from explain.chapters.measurements.points import (
     BESIDE,
     HOST,
@@ -36,7 +36,7 @@ ROW, TOP, LONG, NARROW = 22.0, 42.0, 480.0, 330.0
 WIDE = 8
 """The factor between the least and the largest ratio from which on they are drawn on a logarithmic scale."""
 NARROWEST = 0.04
-"""The part of its largest number that a scale spans at least: three digits tell the marks on it apart."""
+"""A scale spans at least this share of its largest number, so that three digits tell its marks apart."""
 LINES = 8
 """Sizes of one kernel that have a line of dots each, at most."""
 
@@ -78,8 +78,7 @@ def dots(
     elif all(abs(dot.factor - 1) < ALIKE for found in lines.values() for dot in found):
         return ""
     first, second = names(shown)
-    name = name_of(quantity)
-    return _picture(lines, marks, f"{name[0].upper()}{name[1:]}, {second} ÷ {first}", narrow)
+    return _picture(lines, marks, f"{begun(name_of(quantity))}, {second} ÷ {first}", narrow)
 
 
 @kept

@@ -16,6 +16,7 @@ from explain.chapters.measurements.points import (
     SIZES,
     TIME,
     gpu_columns,
+    loads_of_once,
     measured,
     measured_sizes,
     name_of,
@@ -24,7 +25,6 @@ from explain.chapters.measurements.points import (
     rows,
     sizes,
     spread,
-    tensors_once,
     with_host,
 )
 from explain.experiment import Experiment
@@ -44,9 +44,9 @@ MUCH_SLOWER = 4.0
 ALIGNED = 16
 """Triton compiles a kernel anew for a size that is no multiple of it."""
 ALIKE = 0.03
-"""By which share two GPUs' numbers differ at most where no row is named as the least or the most."""
+"""Up to this share two GPUs' numbers count as alike."""
 SAME = 0.1
-"""By which share two GPUs' bandwidths differ at most where a time that is the same says nothing."""
+"""Up to this share two numbers count as about the same."""
 SLOW = "{} as long as the fast ones (80th ÷ 20th percentile)"
 
 
@@ -90,10 +90,10 @@ def _unmeasured(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str) 
     ]
     where = f" on the {listed(lacking)}" * (len(lacking) < len(points))
     has = "It has" if not where else "Both have"
-    return f"**{_begun(name_of(quantity))}: not measured{where} in this set.** {has}: {listed(known)}."
+    return f"**{begun(name_of(quantity))}: not measured{where} in this set.** {has}: {listed(known)}."
 
 
-def _begun(words: str) -> str:
+def begun(words: str) -> str:
     """The words with a capital at their beginning."""
     return words[0].upper() + words[1:]
 
@@ -114,6 +114,7 @@ def _seen_pair(points: Sequence[Point]) -> str:
     return f"{told}."
 
 
+@kept
 def pair(plan: Plan, shown: Sequence[Entry]) -> list[tuple[Point, Point]]:
     """Of a plan with two kernels, the timed runs in which both compute the same: the kernel that is slower in the
     largest one first. [] for other plans.
@@ -188,7 +189,7 @@ def _seen_once(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
         return ""
     if not of[0].entry.steppable:
         return f"**HBM delivers each byte of the kernel's tensors {_times(read)} on average.**"
-    asked = [one.traffic.read_bytes / tensors_once(one) for one in of]
+    asked = list(map(loads_of_once, of))
     served = [1 - hbm / loads for hbm, loads in zip(read, asked, strict=True)]
     rest = " The caches serve the rest." if min(served) >= FEW else " The caches serve next to nothing."
     told = rest if min(served) >= FEW or max(map(abs, served)) < FEW else ""
@@ -206,7 +207,7 @@ def _taken(points: Sequence[Point]) -> str:
 
 def _of_tensors(runs: Sequence[Experiment], own: Mapping[Experiment, str]) -> str:
     """How often each tensor is loaded, in the run with the fewest loads, in a sentence; "" where all are alike."""
-    run = min(runs, key=lambda run: run.traffic.read_bytes / tensors_once(run))
+    run = min(runs, key=loads_of_once)
     loads: dict[str, tuple[int, int]] = {}
     for term in run.whole_terms:
         if not term.written:
@@ -242,7 +243,7 @@ def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str)
     if not found:
         zeros = sum(all(row.get(name) == 0 for name in columns) for row in table)
         if zeros:
-            return f"**{_begun(name_of(quantity))}: 0 on both GPUs** in {count(zeros)} row{'s' * (zeros > 1)}."
+            return f"**{begun(name_of(quantity))}: 0 on both GPUs** in {count(zeros)} row{'s' * (zeros > 1)}."
         return f"No row was measured on both the {names(shown)[0]} and the {names(shown)[1]}." * (alone > 0)
     factors = [factor for factor, _ in found]
     span = _compared(shown, quantity, factors)
@@ -261,14 +262,14 @@ def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str)
 
 
 def _apart(factors: Sequence[float]) -> float:
-    """How far the ratio that is farthest from 1 is from it."""
+    """The largest distance of a ratio from 1."""
     return max(abs(factor - 1) for factor in factors)
 
 
 def _compared(shown: Sequence[Entry], quantity: str, factors: Sequence[float]) -> str:
     """The ratios in one or two sentences of Markdown: of times the faster GPU first, in how many rows."""
     first, second = names(shown)
-    what, number = _begun(name_of(quantity)), len(factors)
+    what, number = begun(name_of(quantity)), len(factors)
     rows = f"{count(number)} row{'s' * (number > 1)}"
     far = f"at most {percent(_apart(factors), 1)} apart"
     if percent(_apart(factors), 1) == percent(0, 1):

@@ -87,10 +87,9 @@ def of_once(point: Point) -> float | None:
     return None if read is None else read / tensors_once(point.experiment)
 
 
-def _asked(point: Point) -> float | None:
-    """The bytes of all loads, by formula, ÷ those of every tensor once; None where they are not known."""
-    run = point.experiment
-    return run.traffic.read_bytes / tensors_once(run) if run.entry.steppable else None
+def loads_of_once(run: Experiment) -> float:
+    """The bytes of all loads, by formula, ÷ those of every tensor once."""
+    return run.traffic.read_bytes / tensors_once(run)
 
 
 def _rate(point: Point) -> float | None:
@@ -101,7 +100,7 @@ def _rate(point: Point) -> float | None:
 
 QUANTITIES: Mapping[str, Quantity] = {
     TIME: lambda point: 1e3 * point.timing.median_ms if point.timing else None,
-    ASKED: _asked,
+    ASKED: lambda point: loads_of_once(point.experiment) if point.experiment.entry.steppable else None,
     READ: _counted("dram_read_bytes"),
     OF_ONCE: of_once,
     WARM: _counted("dram_read_bytes", warm=True),
@@ -127,13 +126,13 @@ def name_of(quantity: str) -> str:
 READS = (READ, WARM, TO_SMS, REQUESTED)
 """What the loads, by formula, are beside."""
 WITH_SPILLS = (READ, WRITTEN, TO_SMS, FROM_SMS, SPILLS)
-"""The quantities with which spilled registers are told of."""
+"""The quantities beside which the page says what was spilled."""
 COMPARED = tuple(name for name in QUANTITIES if name not in (ASKED, SPREAD, LAUNCHES))
 """The quantities that say something of a GPU beside another one."""
 KERNEL, SIZES, HOST, OUTDATED, DATE, BESIDE = "kernel", "sizes", "with host time", "out of date", "date", "ratio"
 SHARED = "in every row of the kernel"
 FIRST, UNCOUNTED = (TIME, ASKED, OF_ONCE, READ, HELD), (TIME, HELD)
-"""The quantities that a table of one record begins with, also where no bytes were counted. A phone shows the first."""
+"""The columns that a table of one record begins with: where bytes were counted, and where none were."""
 MEANINGS = {
     TIME: "**Time**: the median of a call's times, with a cold L2.",
     ASKED: "**Loads ÷ each tensor once**: how often the loads ask for each byte, on average (formula).",
@@ -367,7 +366,7 @@ def ordered(table: Sequence[Row], largest: str) -> list[Row]:
 
 
 def _with_unit(name: str) -> str:
-    """A column's name whose unit stays with the word before it; a ratio has its × in the cells."""
+    """A column's heading. Its unit does not break from the word before it; the × of a ratio stands in the cells."""
     words, comma, unit = name.rpartition(", ")
     if unit == "×":
         return words

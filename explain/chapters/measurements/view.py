@@ -231,7 +231,7 @@ def choice(shown: Sequence[Entry]) -> Choice:
 
 
 def _largest(columns: Sequence[str], place: DeltaGenerator) -> str:
-    """The column whose largest numbers are to come first; "" for the order in which the kernels were run."""
+    """The column by which rows are ordered, the largest first; "" for the order in which the kernels were run."""
     if st.session_state.get("order") not in columns:
         st.session_state["order"] = AS_RUN
     chosen = place.selectbox(
@@ -242,7 +242,7 @@ def _largest(columns: Sequence[str], place: DeltaGenerator) -> str:
 
 
 def _notes(chosen: Choice, shown: Sequence[Entry]) -> None:
-    """What else is to know about the rows: spilled registers, time on the host, sources."""
+    """Spilled registers, time on the host, and the sources."""
     spilled = [findings.spilled(chosen.plan, one, chosen.kernel) for one in shown]
     if chosen.quantity not in (None, *points.WITH_SPILLS):
         spilled = [None] * len(shown)

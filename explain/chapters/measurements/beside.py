@@ -22,7 +22,7 @@ from explain.chapters.measurements.points import (
     ordered,
     rows,
 )
-from explain.figures.labels import widest
+from explain.figures.labels import widest, wrapped
 from explain.figures.numbers import ratio
 from explain.figures.palette import css
 from explain.figures.svg import circle, line, picture, text
@@ -148,17 +148,19 @@ def _picture(
     def x(factor: float) -> float:
         return left + 12 + (long - 24) * (scaled(factor) - scaled(low)) / (scaled(high) - scaled(low))
 
-    top = TOP + 18 * max(0, len(marks) - 2)  # the second mark's words stand beside those of "the same"
+    each = ", one dot per row" * (not dots)
+    titles = wrapped(f"{what}{each}{', log scale' * (scaled is not float)}", left + long, bold=True)
+    below = 18.0 * (len(titles) - 1)
+    top = TOP + below + 18 * max(0, len(marks) - 2)  # the second mark's words stand beside those of "the same"
     tall = top + high_row * len(lines)
     middles = [top + high_row * number - 8 for number in range(1, len(lines) + 1)]
-    each = ", one dot per row" * (not dots)
-    parts: list[Any] = [text(0, 14, f"{what}{each}{', log scale' * (scaled is not float)}", bold=True)]
+    parts: list[Any] = [text(0, 14 + 18 * place, words, bold=True) for place, words in enumerate(titles)]
     for number, (mark, said) in enumerate(marks.items()):
-        ends, y = x(mark) + widest([said], 13) > left + long, 34.0 + 18 * max(0, number - 1)
+        ends, y = x(mark) + widest([said], 13) > left + long, 34.0 + below + 18 * max(0, number - 1)
         parts.append(text(min(x(mark), left + long), y, said, size=13, faint=True, anchor="end" if ends else "start"))
         # names stand above a phone's lines
         through = [(y - 8, y + 8) for y in middles] if narrow else [(top - 4, tall)]
-        parts += [line(x(mark), above, x(mark), below, dash="4 3") for above, below in through]
+        parts += [line(x(mark), begin, x(mark), end, dash="4 3") for begin, end in through]
     for y, (name, found) in zip(middles, lines.items(), strict=True):
         parts.append(text(0, y - (16 if narrow else -4), name))
         parts.append(line(left, y, left + long, y, opacity=0.12))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import replace
 
@@ -131,6 +132,10 @@ def test_two_kernels_that_compute_the_same_are_drawn_beside_each_other():
     assert fast.seconds
     assert f"{ratio(slow.seconds / fast.seconds)}</title>" in drawn
     assert beside.pair(PLANS["levels"], shown) == ""
+    narrow = beside.pair(plan, shown, narrow=True)
+    titles = re.findall(r"<text[^>]*>([^<]*(?:÷|log)[^<]*)</text>", narrow)
+    assert titles
+    assert all(text_width(html.unescape(title), bold=True) <= beside.NARROW for title in titles)
 
 
 def test_ticks_are_round_and_inside_their_axis():

@@ -151,15 +151,16 @@ _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
 def typed_number(text: str) -> tuple[float, float]:
     """A typed number, and half a unit of its last digit: "1.25" gives (1.25, 0.005).
 
-    Also "98,304", "1,25", "3e-4", "−inf", "∞" and "nan". Raises ValueError for anything else.
+    Also "98,304", "1,25", "3e-4", "12.5%", "−inf", "∞" and "nan". Raises ValueError for anything else.
     """
     plain = text.strip().replace("−", "-").replace(" ", "").replace("\N{NARROW NO-BREAK SPACE}", "").lower()
+    plain = plain.rstrip("%×")  # the unit stands beside the field
     if named := {"∞": math.inf, "inf": math.inf, "infinity": math.inf, "nan": math.nan}.get(plain.lstrip("+-")):
         return (-named if plain.startswith("-") else named), 0.0
     plain = plain.replace(",", "") if _GROUPED.fullmatch(plain) else plain.replace(",", ".")
     found = _NUMBER.fullmatch(plain)
     if not found:
-        raise ValueError(f"“{text.strip()}” is not a number. Type one such as 1.25, 4096 or −inf.")
+        raise ValueError(f"“{text.strip()}” is not a number. Type one such as 12.5 or 4096; −inf and nan count too.")
     decimals = len(found[2] or found[3] or "") - int(found[4] or 0)
     return float(plain), 0.5 * float(f"1e{-decimals}")
 

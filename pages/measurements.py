@@ -14,7 +14,7 @@ with beside:
     view.introduce(part)
 match part:
     case "Predicted times":
-        view.predicted()
+        view.predicted(beside)
     case _ if not shown:
         st.info(
             "There is no GPU record here. Run `python -m explain measure` on a machine with an NVIDIA GPU to make one."

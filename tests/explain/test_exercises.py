@@ -229,6 +229,8 @@ def test_the_run_decides(room):
         ("−2e3", -2000),
         (" ∞ ", math.inf),
         ("-inf", -math.inf),
+        ("97.7 %", 97.7),
+        ("1.25 ×", 1.25),
     ],
 )
 def test_a_number_is_typed_in_many_ways(text, value):

@@ -62,8 +62,8 @@ def _picture(
     parts, y = [text(0, 12, "How often each byte is read, on average", bold=True)], 26.0
     if len(counted) > len(runs):
         alike = len({round(loads_of_once(run), 2) for run in runs}) == 1
-        order = "from the smallest to the largest" if alike else "from fewest to most loads of a tensor"
-        said = f"{len(runs)} of the {count(len(counted))} counted rows,"
+        order = "from the smallest to the largest" if alike else "by how often each byte is loaded"
+        said = f"{len(runs)} of {count(len(counted))} rows,"
         for words in [said, order] if narrow else [f"{said} {order}"]:
             parts.append(text(0, y + 10, words, faint=True))
             y += 18

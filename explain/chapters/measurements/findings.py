@@ -27,6 +27,7 @@ from explain.chapters.measurements.points import (
     spread,
     with_host,
 )
+from explain.counters.model import total
 from explain.experiment import Experiment
 from explain.figures.labels import listed
 from explain.figures.numbers import count, duration, moved, number, percent, ratio
@@ -193,10 +194,8 @@ def _seen_once(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     served = [1 - hbm / loads for hbm, loads in zip(read, asked, strict=True)]
     rest = " The caches serve the rest." if min(served) >= FEW else " The caches serve next to nothing."
     told = rest if min(served) >= FEW or max(map(abs, served)) < FEW else ""
-    if any(point.counters.cold.spilled_bytes for point in points if point.counters):
-        told += " In rows that spill, HBM's bytes may include spilled registers."
     told += _of_tensors(of, own) + _taken(points)
-    return f"**On average each byte is loaded {_times(asked)}. HBM delivers it {_times(read)}.**{told}"
+    return f"**The loads ask for each byte {_times(asked)} on average. HBM delivers it {_times(read)}.**{told}"
 
 
 def _taken(points: Sequence[Point]) -> str:
@@ -258,7 +257,7 @@ def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str)
         "the times there probably contain time on the host."
     ) * (left_out > 0)
     also = " ".join(filter(None, [missing, host, _noise(plan, shown, kernel)]))
-    return "\n\n".join(filter(None, [span, also, _by_bandwidth(shown, factors)]))
+    return "\n\n".join(filter(None, [span, also, _by_bandwidth(plan, shown, factors, kernel)]))
 
 
 def _apart(factors: Sequence[float]) -> float:
@@ -325,7 +324,7 @@ def bandwidths(shown: Sequence[Entry], what: Bandwidth = "hbm copy") -> float | 
     return rates[0] / rates[1] if len(rates) == len(shown) == 2 and abs(rates[0] / rates[1] - 1) >= SAME else None
 
 
-def _by_bandwidth(shown: Sequence[Entry], factors: Sequence[float]) -> str:
+def _by_bandwidth(plan: Plan, shown: Sequence[Entry], factors: Sequence[float], kernel: str) -> str:
     """How the ratios of two GPUs' times compare with that of their bandwidths, in sentences; "" if that is unknown."""
     if (faster := bandwidths(shown)) is None:
         return ""
@@ -337,15 +336,37 @@ def _by_bandwidth(shown: Sequence[Entry], factors: Sequence[float]) -> str:
     fast, slow = names(shown) if faster > 1 else names(shown)[::-1]
     reads = bandwidths(shown, "hbm")
     also = f"reads {ratio(max(reads, 1 / reads))} and " if reads else ""
-    told = f"In {count(nothing or little)} of {count(len(gains))} rows the {fast} gains "
-    told += "nothing from this" if nothing else "less than half of this"
+    told = f"In {count(nothing or little)} of {count(len(gains))} rows the {fast} gains less than "
+    told += f"{percent(ALIKE)} from this" if nothing else "half of this"
     if nothing and little:
         told += f", in {count(little)} less than half of it"
     if nothing == len(gains):
-        told = f"In none of the rows does the {fast} gain from this"
+        told = f"In no row does the {fast} gain more than {percent(ALIKE)} from this"
     return (
         f"HBM of the {fast} {also}copies {ratio(max(faster, 1 / faster))} as fast as that of the {slow} (measured). "
-        f"**{told}.**"
+        f"**{told}.**{_hbm_alone(plan, shown, kernel) if nothing else ''}"
+    )
+
+
+def _hbm_alone(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
+    """How long HBM needs for the bytes of the run that does most work, beside the run's time, in a sentence that says
+    why faster HBM brings little; "" where it needs much of the time, or that is unknown.
+    """
+    first = shown[0].record
+    runs = measured(plan, shown, kernel)
+    counted = [(run, point) for run in runs if (point := first.point(run)) and point.counters and point.seconds]
+    roof = first.roofs.get("hbm copy")
+    if not counted or roof is None:
+        return ""
+    run, point = max(counted, key=lambda one: one[0].traffic.flops)
+    counts = point.counters.cold if point.counters else None
+    moved_bytes = total(counts.dram_read_bytes, counts.dram_written_bytes) if counts else None
+    if not moved_bytes or not point.seconds or (needed := moved_bytes / roof.per_second) > SAME * point.seconds:
+        return ""
+    where = f"{'' if kernel else f'{run.entry.title} at '}{measured_sizes(plan, shown, kernel)[run]}"
+    return (
+        f" At {where}, the {names(shown)[0]}'s HBM needs {duration(needed)} for the bytes of a run that takes "
+        f"{duration(point.seconds)}."
     )
 
 
@@ -423,7 +444,8 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
     told = (
         f"**Registers spill in {count(len(most))} of {count(len(found))} counted rows**"
         f"{', most' if len(most) > 1 else ':'}{' in' if len(most) > 1 else ''} {row}. Of the {moved(wrote)} that this "
-        f"run writes to L2, {moved(spill)} are spilled registers{again}.{_slower(worst, own, one.record)}"
+        f"run writes to L2, {moved(spill)} are spilled registers{again}. HBM's bytes may include some of them."
+        f"{_slower(worst, own, one.record)}"
     )
     if wrote == (output := worst.traffic.written_bytes) + spill:
         stored = " and ".join(term.buffer for term in worst.traffic.terms if term.written)

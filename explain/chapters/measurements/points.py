@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
+from explain.chapters.three_numbers.figures import MARKS
 from explain.counters.model import total
 from explain.experiment import Experiment
-from explain.figures.labels import wrapped
+from explain.figures.labels import listed, wrapped
 from explain.figures.numbers import count, fixed, number, ratio
 from explain.figures.plot import FONT
 from explain.figures.tables import Column, markdown, plain
@@ -157,6 +158,13 @@ MEANINGS = {
     SPREAD: "**Slow ÷ fast launches**: the 80th percentile of a row's times ÷ the 20th.",
 }
 """What a column has, where its name does not say it."""
+BY_FORMULA = (ASKED, LOADS, ONCE)
+"""The columns that are no measurement."""
+BY_BOTH = {
+    OF_ONCE: f"{MARKS['measured']} hardware ÷ {MARKS['formula']} formula",
+    RATE: f"{MARKS['formula']} formula ÷ {MARKS['measured']} hardware",
+}
+"""What the columns divide that have a measured number and one by formula."""
 GRAPH, STEADY = "CUDA graph", 1.25
 """How a short kernel is launched without the host; by which factor the times of one run differ where it is not."""
 HEADING = 95
@@ -356,6 +364,17 @@ def points_table(
         stale = {OUTDATED: f":orange[{row[OUTDATED]}]"} if row.get(OUTDATED) else {}
         cells.append({**row} | stale | {SIZES: f"{title}{own}"})
     return markdown(columns, [[row.get(name) for name in (SIZES, *found, *words)] for row in cells])
+
+
+def sources(columns: Sequence[str], quantity: str | None = None) -> str:
+    """Where the numbers of a table's columns come from, as a line of Markdown. `quantity`: of several GPUs."""
+    formula = [name_of(name).removeprefix("formula: ") for name in columns if name in BY_FORMULA]
+    both = [name for name in BY_BOTH if name in (*columns, quantity)]
+    told = [f"{MARKS['formula']} formula: {listed(formula)}"] if formula else []
+    told += [f"{source}: {name_of(name)}" for name, source in BY_BOTH.items() if name in both]
+    if quantity not in both:
+        told.append(f"{MARKS['measured']} hardware: {'the other columns' if told else 'every number'}")
+    return " · ".join(told)
 
 
 def ordered(table: Sequence[Row], largest: str) -> list[Row]:

@@ -56,7 +56,7 @@ def errors_table(model: Model) -> str:
         rows.append((f"{test.gpu}: {how}", *_of(test)))
         if plain := _unchanged(model, test):
             rows.append((f"{plain.gpu}: the {model.gpu}'s time as it is, for comparison", *_of(plain)))
-    columns = ("median error", f"over {ratio(FAR)} off", "worst error")
+    columns = ("median error", f"over {ratio(FAR)} off".replace(" ×", "\u00a0×"), "worst error")
     return markdown(("predicted times", *(Column(name, str) for name in columns)), rows)
 
 
@@ -79,27 +79,32 @@ def _off(test: Test) -> int:
 
 @kept
 def told(model: Model, test: Test) -> str:
-    """What a test's errors say, and why predictions are off; Markdown."""
-    kernel, (times, median, _) = next(iter(_errors(test).items()))
-    worst, title = test.worst, KERNELS[kernel].title
-    largest = (
-        f"The kernel with the largest median error is **{title}**: {ratio(median)} over {count(times)} recorded runs"
+    """Why a test's predictions are off; Markdown."""
+    if not test.left_out:
+        return unbroken(_too_long(model, test))
+    return unbroken(
+        "Here the model has no recorded time to scale: each time is left out of the fit and predicted from the "
+        "others. Of each size only the fastest tile is in the fit. It stays in where the time of a slower one is "
+        f"predicted: {count(_slower(test))} of the {count(len(test.points))}."
     )
+
+
+@kept
+def largest(test: Test) -> str:
+    """Of a test the kernel with the largest median error, and the run with the largest error, in a sentence of
+    Markdown.
+    """
+    kernel, (times, median, _) = next(iter(_errors(test).items()))
+    worst = test.worst
+    told = f"**{test.gpu}**: the largest median error is that of {KERNELS[kernel].title}, {ratio(median)}"
+    told += f" over {count(times)} recorded runs"
     most = f"{ratio(worst.factor)} (a run of {duration(worst.measured)})"
     if worst.experiment.kernel == kernel:
-        largest += f", at most {most}."
-    else:
-        largest += f". The run with the largest error, {most}, is one of **{worst.experiment.entry.title}**."
-    why = _too_long(model, test)
-    if test.left_out:
-        why = (
-            "Here the model has no recorded time to scale: each time is left out of the fit and predicted from the "
-            "others. Of each size only the fastest tile is in the fit. It stays in where the time of a slower one is "
-            f"predicted: {count(_slower(test))} of the {count(len(test.points))}."
-        )
-    return unbroken("\n\n".join(filter(None, [why, largest])))
+        return f"{told}, at most {most}."
+    return f"{told}. The run with the largest error, {most}, is one of {worst.experiment.entry.title}."
 
 
+@kept
 def known(model: Model, records: Sequence[Record]) -> str:
     """How many of each GPU's recorded times are predicted, in a sentence."""
     timed = {known_as(one.gpu): sum(bool(point.timing) for point in one.points.values()) for one in records}
@@ -123,15 +128,16 @@ def verdict(model: Model) -> str:
     if plain is None:
         return ""
     own, modelled = ratio(plain.median), ratio(test.median)
-    said = (
-        f"The {model.gpu}'s time, taken as it is, is within {own} for half of the {test.gpu}'s runs; the model is "
-        f"within {modelled}."
+    better = "better" if modelled < own else "no better"
+    half = (
+        f"**For a typical run the model is {better} than the {model.gpu}'s time as it is**: half of the {test.gpu}'s "
+        f"times are within {modelled} of the model's, and within {own} of the {model.gpu}'s."
     )
     if _off(test) >= _off(plain):
-        return f"**{said}**"
+        return half
     return (
-        f"{said} **The model helps where the two GPUs differ**: errors of over {ratio(FAR)} fall from "
-        f"{count(_off(plain))} to {count(_off(test))} of {count(len(test.points))}."
+        f"{half} **It removes large errors**: those of over {ratio(FAR)} fall from {count(_off(plain))} to "
+        f"{count(_off(test))} of {count(len(test.points))} times."
     )
 
 
@@ -278,7 +284,7 @@ def predicted_chart(test: Test, most: float) -> go.Figure:
     )
     figure.update_yaxes(
         **logarithmic("predicted ÷ measured", {level: ratio(level) for level in shares}),
-        range=[-math.log10(most), math.log10(most)], showgrid=False,
+        range=[-math.log10(most), math.log10(most)],
     )  # fmt: skip
     figure.update_layout(
         height=430, margin={"l": 8, "r": 8, "t": 66, "b": 8}, hovermode="closest",

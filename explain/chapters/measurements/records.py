@@ -153,11 +153,7 @@ def made(one: Entry) -> str:
         f"**{count(timed)}** experiments timed on {plain(one.record.gpu)}, {plain(when)}"
         + f", {count(failed)} failed" * (failed > 0)
         + f" · in **{count(counted)}** of them the bytes were counted too, in a separate, slower run · "
-        + (
-            f"**{count(stale)}** out of date{OLDER}"
-            if stale
-            else "each kernel's code is still the one that was measured ✓"
-        )
+        + (f"**{count(stale)}** out of date{OLDER}" if stale else "no kernel has changed since ✓")
     )
 
 

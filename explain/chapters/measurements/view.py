@@ -43,7 +43,7 @@ BOLD = "**Bold sizes** differ from the row above."
 AS_RUN = "as they were run"
 """The order in which a table of all kernels begins."""
 ONCE = "**Each tensor once**: the bytes that a run reads if it reads nothing twice."
-OWN = "A kernel that writes tensors for its later launches has more of them: at the same 1 ×, it reads more bytes."
+OWN = "A kernel that writes tensors for its later launches has more of them: at the same 1\u00a0×, it reads more bytes."
 EXAMPLE = sizes(OPENING)[0]
 """The run that every source says something of."""
 MEASURED = """
@@ -69,6 +69,28 @@ ELSEWHERE = """
 Here are the kernels that the chapters teach, some of PyTorch's, and FlashAttention for Hopper. Other libraries are in
 [Speed](./speed), [Cross entropy](./cross_entropy), [Backward](./backward) and [Decoding](./decoding).
 """
+MODEL = """
+**time = constant + max(memory, compute) ÷ busy**
+
+- **memory**: the bytes of all tensors, each read or written once, ÷ a share of the GPU's bandwidth
+- **compute**: FLOPs ÷ a share of the GPU's peak
+- **busy**: the share of its SMs that have a program
+
+Constant and shares are fitted to each kernel's times on the {0}. **For a size that was timed there**, that time is\
+ multiplied by the model's ratio of the two GPUs. **For another size**, the model's own time is used.
+"""
+DETAIL = """
+- memory = bytes ÷ (bandwidth × b). The bytes are all tensors', each read or written once
+- compute = FLOPs ÷ (peak × p). The FLOPs are the formula's
+- bandwidth and peak: the GPU's specification. The peak is that of the tensor cores where Triton uses them
+- busy: the share of the SMs that have a program
+- b and p: the shares of bandwidth and peak that are reached. They and the constant are fitted to each kernel's times\
+ on the {0}. Of each size only the fastest tile's time is used. Where the times cannot tell bandwidth from peak, every\
+ pair of b and p that fits is kept, and the prediction is the geometric mean of theirs
+
+A time that was recorded on the {0} is scaled by the model's ratio of the two GPUs. So a kernel that is slower than its\
+ model stays slower.
+"""
 FITTED = (
     "**Constant**: the part of a time that does not grow with bytes and FLOPs; – where the times show none. It also "
     "holds what the model leaves out, so it is not the cost of a launch. A range holds the values that explain the "
@@ -77,7 +99,7 @@ FITTED = (
 MARKED = "**The vertical mark** is the datasheet's rate for HBM or a matmul. The percentage is the share reached."
 FILLED = "**Filled bars**: {}. **Open bars**: {}."
 GOALS = {
-    "Look up a number": "find the time of a kernel's run, the bytes that it moved, and the memory that it held.",
+    "Look up a number": "find how long a kernel's run takes, how many bytes it reads, and how much memory it holds.",
     "Where numbers come from": "know where every number in this app comes from.",
     "Limits of a GPU": "see what each GPU can do at most, measured and by its datasheet.",
     "Predicted times": "see how a time is predicted for a GPU without a record, and how wrong such times are.",
@@ -269,6 +291,7 @@ def _table(chosen: Choice, shown: Sequence[Entry], columns: Sequence[str]) -> No
             chosen.plan, shown, chosen.quantity, chosen.every, chosen.kernel, largest=chosen.largest
         )
         st.markdown(table, unsafe_allow_html=True)
+        st.caption(unbroken(points.sources(columns, chosen.quantity)))
         if meanings := [words for column, words in points.MEANINGS.items() if column in (*columns, chosen.quantity)]:
             with st.expander("What the columns mean"):
                 st.caption("<br>".join([*meanings, BOLD]), unsafe_allow_html=True)
@@ -375,27 +398,19 @@ def own_gpu(shown: Sequence[Entry]) -> None:
             )
 
 
-def predicted() -> None:
-    """The model that predicts times for GPUs without a record, and its errors on each shipped record."""
+def predicted(beside: DeltaGenerator) -> None:
+    """The errors of predicted times on each shipped record, the table `beside` the goal, and the model behind them."""
     if (record := registry.recorded()) is None or (model := fitted(*registry.shipped())) is None:
         layout.prose("There is no recorded GPU to predict times from.")
         return
-    with layout.part(
-        "How a time is predicted",
-        "**time = constant + max(memory, compute) ÷ busy**\n\n"
-        "- **memory**: the bytes of all tensors, each read or written once, ÷ a share of the GPU's bandwidth\n"
-        "- **compute**: FLOPs ÷ a share of the GPU's peak\n"
-        "- **busy**: the share of its SMs that have a program\n\n"
-        f"Constant and shares are fitted to each kernel's times on the {model.gpu}. **For a size that was timed "
-        "there**, that time is multiplied by the model's ratio of the two GPUs. **For another size**, the model's own "
-        "time is used.",
-    ):
+    with layout.below_goal():
+        layout.prose(f"{predictions.verdict(model)}\n\n{predictions.untested(model)}")
+    with beside:
         st.markdown(predictions.errors_table(model))
         st.caption(
             "**Error**: the larger of predicted and measured ÷ the smaller. "
             f"{predictions.known(model, registry.shipped())}"
         )
-        layout.prose(f"{predictions.verdict(model)} {predictions.untested(model)}")
     worst = max(test.worst.factor for test in model.tests)
     with st.container(key="errors"):
         columns = st.columns(len(model.tests), gap="large")
@@ -403,22 +418,12 @@ def predicted() -> None:
         with column:
             chart(predictions.predicted_chart(test, worst), f"predicted and measured times, {test.gpu}")
             layout.prose(predictions.told(model, test))
-    with st.expander("The model in detail, and an example"):
-        layout.prose(
-            "- memory = bytes ÷ (bandwidth × b). The bytes are all tensors', each read or written once\n"
-            "- compute = FLOPs ÷ (peak × p). The FLOPs are the formula's\n"
-            "- bandwidth and peak: the GPU's specification. The peak is that of the tensor cores where Triton uses "
-            "them\n"
-            "- busy: the share of the SMs that have a program\n"
-            "- b and p: the shares of bandwidth and peak that are reached. They and the constant are fitted to "
-            f"each kernel's times on the {model.gpu}. Of each size only the fastest tile's time is used. Where "
-            "the times cannot tell bandwidth from peak, every pair of b and p that fits is kept, and the "
-            "prediction is the geometric mean of theirs\n\n"
-            f"A time that was recorded on the {model.gpu} is scaled by the model's ratio of the two GPUs. So a "
-            f"kernel that is slower than its model stays slower. {predictions.worked(model)}\n\n"
-            f"{predictions.unpredicted(model, record)}"
-        )
+    with layout.part("How a time is predicted", MODEL.format(model.gpu)):
+        layout.prose(predictions.worked(model))
+        with st.expander("The model in detail"):
+            layout.prose(f"{DETAIL.format(model.gpu)}\n\n{predictions.unpredicted(model, record)}")
     with st.expander("Each kernel's error, and what was fitted"), st.container(key="numbers of predictions"):
+        layout.prose("\n".join(f"- {predictions.largest(test)}" for test in model.tests))
         st.caption(FITTED)
         st.markdown(predictions.prediction_table(model))
 

@@ -89,10 +89,10 @@ def test_bars_of_loads_and_of_hbm_have_one_scale(narrow):
     assert asked.bars(plan, one, "") == ""  # several kernels
     many = asked.bars(PLANS["sweeps"], one, "flash_attention")
     every = points.measured_sizes(PLANS["sweeps"], shown, "flash_attention")
-    assert f"{asked.ROWS} of the {len(every)} counted rows, from fewest to most loads" in many
+    assert f"{asked.ROWS} of {len(every)} rows, by how often each byte is loaded" in many
     milakov = PLANS["milakov"]
     alike = asked.bars(milakov, one, "softmax_naive")
-    assert "counted rows, from the smallest to the largest" in alike
+    assert "rows, from the smallest to the largest" in alike
     without = replace(SHIPPED, points={})
     assert asked.bars(plan, replace(one, record=without), "flash_attention") == ""
 

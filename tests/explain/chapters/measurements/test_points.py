@@ -98,3 +98,17 @@ def test_every_load_is_told_of_teaching_kernels_only_and_every_tensor_once_of_al
 def test_two_records_of_one_gpu_are_told_apart():
     recorded, yours = (registry.Entry(where, SHIPPED, where) for where in (registry.RECORDED, registry.YOURS))
     assert points.names([recorded, yours]) == [recorded.label, yours.label]
+
+
+def test_a_table_says_where_the_numbers_of_each_column_come_from():
+    one = [registry.Entry("a", SHIPPED, registry.YOURS)]
+    for every in (False, True):
+        columns = points.columns_of(PLANS["levels"], one, None, every, "flash_attention")
+        formula, *_, rest = points.sources(columns).split(" · ")
+        assert formula.startswith("○ formula: loads ÷ each tensor once")
+        assert ("every load" in formula) == every
+        assert rest == "● hardware: the other columns"
+    assert points.sources([points.TIME, points.HELD]) == "● hardware: every number"
+    pair = registry.entries()[0][:2]
+    both = points.columns_of(PLANS["levels"], pair, points.OF_ONCE, kernel="flash_attention")
+    assert points.sources(both, points.OF_ONCE) == "● hardware ÷ ○ formula: HBM ÷ each tensor once"

@@ -61,10 +61,12 @@ export default function ({ data, parentElement, setTriggerValue }) {
   function show() {
     const all = progress(), known = progress(ABOUT)[room] ?? {};
     writeCounts(totals, all);
+    let before = 0;                                        // answered about something else
     for (const item of root.querySelectorAll("li")) {     // ticked while the page shows what the answer was about
-      const { name } = item.dataset;
-      const done = all[room]?.includes(name) && (known[name] ?? about) === about;
-      item.toggleAttribute("data-done", done ?? false);
+      const { name } = item.dataset, answered = all[room]?.includes(name) ?? false;
+      const done = answered && (known[name] ?? about) === about;
+      item.toggleAttribute("data-done", done);
+      before += answered && !done;
     }
     const rooms = room ? [room] : Object.keys(totals);
     const of = rooms.reduce((sum, one) => sum + totals[one], 0);
@@ -74,7 +76,9 @@ export default function ({ data, parentElement, setTriggerValue }) {
     const elsewhere = room ? of - root.querySelectorAll("li").length : 0;
     const others = elsewhere ? ` Not shown here: ${elsewhere}, for another tab or choice.` : "";
     const what = room ? `this page's ${of} questions` : `${of} questions`;
-    tally.querySelector("span").textContent = `${done} of ${what} answered.${others} Only this browser remembers it.`;
+    const again = before ? ` Not yet for what is shown now: ${before}.` : "";
+    const told = `${done} of ${what} answered.${again}${others}`;
+    tally.querySelector("span").textContent = `${told} Only this browser remembers it.`;
   }
 
   on(root, "submit", (event) => {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from explain.counters.model import Counters
 from explain.device.measurement import Provenance, Timing
@@ -99,6 +100,12 @@ class Record:
     def gpu(self) -> str:
         """The driver's name for the GPU."""
         return self.provenance.gpu
+
+    @cached_property
+    def dates(self) -> str:
+        """The days of its measurements: "2026-11-21 to 2026-11-28"."""
+        days = sorted({self.provenance_of(point).date for point in self.points.values()} or {self.provenance.date})
+        return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
 
     def with_(self, point: Point) -> Record:
         """This record with the point added or replaced."""

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import re
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from explain import recordings
@@ -65,7 +65,7 @@ class Entry:
     @property
     def source(self) -> str:
         """The source of its numbers, for a caption."""
-        return f"{self.origin} · {self.record.provenance.words}"
+        return f"{self.origin} · {replace(self.record.provenance, date=self.record.dates).words}"
 
 
 def entries() -> tuple[list[Entry], dict[str, str]]:

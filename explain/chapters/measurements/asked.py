@@ -1,13 +1,15 @@
-"""What a kernel's loads ask for, beside what HBM delivers: a picture of a table's rows."""
+"""One kernel's rows as bars: what its loads ask for beside what HBM delivers; or how fast its matmuls run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from explain.chapters.measurements.exercises import run_of
 from explain.chapters.measurements.points import loads_of_once, measured_sizes, tensors_once
 from explain.experiment import Experiment
-from explain.figures.labels import widest
-from explain.figures.numbers import count, moved, ratio
+from explain.figures.labels import listed, widest
+from explain.figures.numbers import count, moved, percent, ratio, si
 from explain.figures.palette import mid
 from explain.figures.svg import line, picture, rect, text
 from explain.kept import kept
@@ -18,6 +20,16 @@ ROWS = 4
 """Rows of the table that are drawn at most."""
 BAR, GAP, LONG, NARROW, BESIDE = 16.0, 22.0, 560.0, 300.0, 300.0
 """A bar's height, the gap between rows, the longest bar (wide and on a phone), the widest label beside its bar."""
+LOADS, HBM, MATMULS = "slate", "hbm", "series-1"
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row of the table: its sizes, its bars with their colours and words, and what its mark stands at."""
+
+    sizes: str
+    bars: Sequence[tuple[float, str, str]]
+    mark: float
 
 
 @kept
@@ -36,7 +48,41 @@ def bars(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
             counted[run] = read
     if not counted or len({run.kernel for run in counted}) > 1:
         return ""
-    return _picture(_some(list(counted)), counted, sizes, narrow)
+    runs = _some(list(counted))
+    rows = []
+    for run in runs:
+        found = [(LOADS, run.traffic.read_bytes), (HBM, counted[run])]
+        shares = [(number / tensors_once(run), hue, number) for hue, number in found]
+        own = [(share, hue, f"{ratio(share)} ({moved(number)})") for share, hue, number in shares]
+        rows.append(_Row(sizes[run], own, 1.0))
+    legend = {LOADS: "requested by the loads (formula)", HBM: "delivered by HBM (hardware, L2 cold)"}
+    label = f"{runs[0].entry.title}: bytes that its loads request and bytes that HBM delivers"
+    title, left_out = "How often each byte is read, on average", _left_out(runs, len(counted))
+    return _picture(title, left_out, rows, legend, "each tensor once: 1 ×", label, narrow)
+
+
+@kept
+def rates(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
+    """For each of some rows how fast the matmuls run, as an SVG; a line marks what a matmul in the row's arithmetic was
+    measured at. "" for a kernel without matmuls, or without a time or such a limit.
+
+    `narrow` is for a phone.
+    """
+    sizes = measured_sizes(plan, [one], kernel)
+    timed = {run: known for run in sizes if run.traffic.flops_of("matmul") and (known := run_of(one.record, run))}
+    if not timed or len({run.kernel for run in timed}) > 1:
+        return ""
+    runs, rows, peaks = _some([*timed]), [], {}
+    for run, known in ((run, timed[run]) for run in runs):
+        rate = run.traffic.flops_of("matmul") / known.seconds
+        words = f"{si(rate, 'FLOP/s', zeros=True)} ({percent(rate / known.peak)})"
+        rows.append(_Row(sizes[run], [(rate, MATMULS, words)], known.peak))
+        peaks[known.arithmetic] = f"{known.arithmetic} {si(known.peak, 'FLOP/s', zeros=True)}"
+    legend = {MATMULS: "FLOPs of its matmuls ÷ time"}
+    label = f"{runs[0].entry.title}: how fast its matmuls run"
+    left_out = _left_out(runs, len(timed))
+    marked = f"a matmul alone, measured: {listed([*peaks.values()])}"
+    return _picture("How fast its matmuls run", left_out, rows, legend, marked, label, narrow)
 
 
 def _some(runs: Sequence[Experiment]) -> list[Experiment]:
@@ -49,51 +95,48 @@ def _some(runs: Sequence[Experiment]) -> list[Experiment]:
     return [ranked[round(at * (len(runs) - 1) / (ROWS - 1))] for at in range(ROWS)]
 
 
+def _left_out(runs: Sequence[Experiment], counted: int) -> list[str]:
+    """Which rows are drawn, where not all are: words of two lines on a phone."""
+    if counted == len(runs):
+        return []
+    alike = len({round(loads_of_once(run), 2) for run in runs}) == 1
+    order = "from the smallest to the largest" if alike else "by how often each byte is loaded"
+    return [f"{len(runs)} of {count(counted)} rows,", order]
+
+
 def _picture(
-    runs: Sequence[Experiment], counted: Mapping[Experiment, int], sizes: Mapping[Experiment, str], narrow: bool
+    title: str, left_out: Sequence[str], rows: Sequence[_Row], legend: Mapping[str, str], marked: str, label: str,
+    narrow: bool,
 ) -> str:  # fmt: skip
-    most = max(max(run.traffic.read_bytes, counted[run]) / tensors_once(run) for run in runs)
-    left = widest([sizes[run] for run in runs], bold=True) + 16
+    most = max(number for row in rows for number in (row.mark, *(value for value, _, _ in row.bars)))
+    left = widest([row.sizes for row in rows], bold=True) + 16
     above = narrow or left > BESIDE  # long words stand above their bars
     left = 0.0 if above else left
     long = NARROW if narrow else LONG
-    room = widest([_share(number, run) for run in runs for number in (run.traffic.read_bytes, counted[run])]) + 12
-    mark = left + (long - room) / most
-    parts, y = [text(0, 12, "How often each byte is read, on average", bold=True)], 26.0
-    if len(counted) > len(runs):
-        alike = len({round(loads_of_once(run), 2) for run in runs}) == 1
-        order = "from the smallest to the largest" if alike else "by how often each byte is loaded"
-        said = f"{len(runs)} of {count(len(counted))} rows,"
-        for words in [said, order] if narrow else [f"{said} {order}"]:
-            parts.append(text(0, y + 10, words, faint=True))
-            y += 18
-        y += 6
-    for run in runs:
+    scale = (long - widest([words for row in rows for *_, words in row.bars]) - 12) / most
+    parts, y = [text(0, 12, title, bold=True)], 26.0
+    for words in left_out if narrow else [" ".join(left_out)] * bool(left_out):
+        parts.append(text(0, y + 10, words, faint=True))
+        y += 18
+    y += 6 * bool(left_out)
+    for row in rows:
+        tall = (BAR + 2) * len(row.bars)
         if above:
-            parts.append(text(0, y + 14, sizes[run], bold=True))
+            parts.append(text(0, y + 14, row.sizes, bold=True))
             y += 22
         else:
-            parts.append(text(0, y + BAR + 6, sizes[run], bold=True))
-        for number, fill in ((run.traffic.read_bytes, mid("slate")), (counted[run], mid("hbm"))):
-            wide = (mark - left) * number / tensors_once(run)
-            parts.append(rect(left, y, wide, BAR, fill))
-            parts.append(text(max(left + wide, mark) + 8, y + 13, _share(number, run)))
+            parts.append(text(0, y + tall / 2 + 4, row.sizes, bold=True))
+        mark = left + scale * row.mark
+        for value, hue, words in row.bars:
+            parts.append(rect(left, y, scale * value, BAR, mid(hue)))
+            parts.append(text(max(left + scale * value, mark) + 8, y + 13, words))
             y += BAR + 2
-        parts.append(line(mark, y - 2 * BAR - 6, mark, y + 2, opacity=0.9, thick=1.5, dash="3 2"))
+        parts.append(line(mark, y - tall - 2, mark, y + 2, opacity=0.9, thick=1.5, dash="3 2"))
         y += GAP
     x = left
-    for hue, said in (("slate", "asked for by the loads (formula)"), ("hbm", "delivered by HBM (hardware, L2 cold)")):
+    for hue, said in legend.items():
         parts += [rect(x, y - 4, 12, 12, mid(hue)), text(x + 18, y + 7, said)]
         x, y = (x, y + 20) if narrow else (x + 18 + widest([said]) + 20, y)
-    parts += [
-        line(x + 6, y - 6, x + 6, y + 10, opacity=0.9, thick=1.5, dash="3 2"),
-        text(x + 18, y + 7, "each tensor once: 1 ×"),
-    ]
-    label = f"{runs[0].entry.title}: bytes that its loads ask for and bytes that HBM delivers"
-    across = max(left + long, x + 36 + widest(["each tensor once: 1 ×"]))
+    parts += [line(x + 6, y - 6, x + 6, y + 10, opacity=0.9, thick=1.5, dash="3 2"), text(x + 18, y + 7, marked)]
+    across = max(left + long, x + 36 + widest([marked]))
     return picture(across, y + 18, label, parts, f"{1.2 * across:.0f}px")
-
-
-def _share(number: int, run: Experiment) -> str:
-    """The ratio of bytes to those of each tensor once, and the bytes: "21.7 × (2.18 GB)"."""
-    return f"{ratio(number / tensors_once(run))} ({moved(number)})"

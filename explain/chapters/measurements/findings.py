@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -65,7 +66,7 @@ def seen(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str =
     if not any(point.counters for point in points):
         nothing = "No bytes were counted in this set: it has times only."
         if any(point.peak_bytes is not None for point in points):
-            nothing = "No bytes were counted in this set: it has times and the memory held."
+            nothing = "No bytes were counted in this set: it has times and the memory needed."
         return "\n\n".join(filter(None, [nothing, _seen_fastest(points, own)]))
     if len({point.experiment.kernel for point in points}) != 1:
         return _seen_pair(points) or _seen_most(points, own)
@@ -195,7 +196,7 @@ def _seen_once(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     rest = " The caches serve the rest." if min(served) >= FEW else " The caches serve next to nothing."
     told = rest if min(served) >= FEW or max(map(abs, served)) < FEW else ""
     told += _of_tensors(of, own) + _taken(points)
-    return f"**The loads ask for each byte {_times(asked)} on average. HBM delivers it {_times(read)}.**{told}"
+    return f"**The kernel's loads request each byte {_times(asked)} on average. HBM delivers it {_times(read)}.**{told}"
 
 
 def _taken(points: Sequence[Point]) -> str:
@@ -271,11 +272,12 @@ def _compared(shown: Sequence[Entry], quantity: str, factors: Sequence[float]) -
     what, number = begun(name_of(quantity)), len(factors)
     rows = f"{count(number)} row{'s' * (number > 1)}"
     far = f"at most {percent(_apart(factors), 1)} apart"
+    every = f"in all {rows}" if number > 1 else "in 1 row"
     if percent(_apart(factors), 1) == percent(0, 1):
-        return f"**{what}: the two GPUs are equal** in {rows}."
+        return f"**{what}: the two GPUs are equal** {every}."
     middle = f", {ratio(median(factors))} in the median" if ratio(min(factors)) != ratio(max(factors)) else ""
     if _apart(factors) < ALIKE:
-        return f"**{what}: the two GPUs are {far}** in {rows}."
+        return f"**{what}: the two GPUs are {far}** {every}."
     if quantity != TIME:
         return f"**{what}: the {second}'s is {_span(factors)} the {first}'s**{middle} of {rows}."
     return f"**{_won(shown, factors)}.** The {second} takes {_span(factors)} as long as the {first}{middle}."
@@ -336,14 +338,17 @@ def _by_bandwidth(plan: Plan, shown: Sequence[Entry], factors: Sequence[float], 
     fast, slow = names(shown) if faster > 1 else names(shown)[::-1]
     reads = bandwidths(shown, "hbm")
     also = f"reads {ratio(max(reads, 1 / reads))} and " if reads else ""
-    told = f"In {count(nothing or little)} of {count(len(gains))} rows the {fast} gains less than "
-    told += f"{percent(ALIKE)} from this" if nothing else "half of this"
-    if nothing and little:
-        told += f", in {count(little)} less than half of it"
+    copies, rows = ratio(max(faster, 1 / faster)), f"of {count(len(gains))} rows"
+    half = f"faster by less than half of what {copies} would give"
     if nothing == len(gains):
-        told = f"In no row does the {fast} gain more than {percent(ALIKE)} from this"
+        told = f"In no row is the {fast} more than {percent(ALIKE)} faster"
+    elif nothing:
+        told = f"In {count(nothing)} {rows} the {fast} is less than {percent(ALIKE)} faster, or slower"
+        told += f"; in {count(little)} it is {half}" if little else ""
+    else:
+        told = f"In {count(little)} {rows} the {fast} is {half}"
     return (
-        f"HBM of the {fast} {also}copies {ratio(max(faster, 1 / faster))} as fast as that of the {slow} (measured). "
+        f"HBM of the {fast} {also}copies {copies} as fast as that of the {slow} (measured). "
         f"**{told}.**{_hbm_alone(plan, shown, kernel) if nothing else ''}"
     )
 
@@ -365,8 +370,8 @@ def _hbm_alone(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
         return ""
     where = f"{'' if kernel else f'{run.entry.title} at '}{measured_sizes(plan, shown, kernel)[run]}"
     return (
-        f" At {where}, the {names(shown)[0]}'s HBM needs {duration(needed)} for the bytes of a run that takes "
-        f"{duration(point.seconds)}."
+        f" For example, {where}: HBM of the {names(shown)[0]} needs {duration(needed)} for the run's bytes, and the "
+        f"run takes {duration(point.seconds)}."
     )
 
 
@@ -410,6 +415,22 @@ def on_host(plan: Plan, one: Entry, kernel: str = "") -> str:
         f"**These times probably contain time on the host**: {rows}. Their launches were not replayed as a {GRAPH}. "
         f"A row's slow ones take up to {slow}."
     )
+
+
+@kept
+def timed_once(plan: Plan, one: Entry, kernel: str = "") -> str:
+    """Which recorded times are of one launch, in sentences of Markdown; "" for none."""
+    own = measured_sizes(plan, [one], kernel)
+    points = filter(None, map(one.record.point, own))
+    once = [point.experiment for point in points if point.timing and point.timing.launches == 1]
+    if not once:
+        return ""
+    if kernel:
+        rows = "every row" if len(once) == len(own) else "; ".join(own[run] for run in once)
+    else:
+        of = Counter(run.entry.title for run in once)
+        rows = listed([f"{count(number)} row{'s' * (number > 1)} of {title}" for title, number in of.items()])
+    return f"**Timed by one launch**: {rows}.{' Other times are medians.' * (len(once) < len(own))}"
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ ASKED, LOADS, ONCE, READ = (
     "formula: each tensor once, MB",
     "HBM read, L2 cold, MB",
 )
-OF_ONCE, REQUESTED, HELD = "HBM ÷ each tensor once, ×", "requested at L1, MB", "memory held, MB"
+OF_ONCE, REQUESTED, HELD = "HBM ÷ each tensor once, ×", "requested at L1, MB", "memory beyond inputs, MB"
 WARM, TO_SMS, WRITTEN = "HBM read, L2 warm, MB", "L2 → SM read, MB", "written to HBM, now or later, MB"
 RATE, FROM_SMS, SPILLS = "matmuls, TFLOP/s", "SM → L2 written, MB", "spills, stored + loaded, MB"
 SPREAD, LAUNCHES = "slow ÷ fast launches, ×", "launches timed, count"
@@ -104,14 +104,14 @@ QUANTITIES: Mapping[str, Quantity] = {
     ASKED: lambda point: loads_of_once(point.experiment) if point.experiment.entry.steppable else None,
     READ: _counted("dram_read_bytes"),
     OF_ONCE: of_once,
+    SPILLS: _counted("spilled_bytes"),
+    "tensor cores busy, %": _tensor,
+    RATE: _rate,
     WARM: _counted("dram_read_bytes", warm=True),
     WRITTEN: _written,
     TO_SMS: _counted("l2_read_bytes"),
     FROM_SMS: _counted("l2_written_bytes"),
     REQUESTED: _counted("l1_bytes"),
-    SPILLS: _counted("spilled_bytes"),
-    "tensor cores busy, %": _tensor,
-    RATE: _rate,
     HELD: lambda point: None if point.peak_bytes is None else point.peak_bytes / 1e6,
     SPREAD: spread,
     LAUNCHES: lambda point: point.timing.launches if point.timing else None,
@@ -153,8 +153,8 @@ MEANINGS = {
     RATE: "**Matmuls**: the FLOPs of the matmuls (formula) ÷ the time.",
     "tensor cores busy, %": "**Tensor cores busy**: the share of the run's cycles in which they work, while it is "
     "counted. The clock can be another one then, so it is not exactly FLOPs ÷ time ÷ peak.",
-    HELD: "**Memory held**: the most that PyTorch's allocator held during a call, beyond the inputs: outputs and "
-    "intermediate results.",
+    HELD: "**Memory beyond inputs**: the most that PyTorch's allocator held during a call for outputs and intermediate "
+    "results.",
     SPREAD: "**Slow ÷ fast launches**: the 80th percentile of a row's times ÷ the 20th.",
 }
 """What a column has, where its name does not say it."""
@@ -210,11 +210,12 @@ def rows(
         points = [one.record.point(experiment) for one in shown]
         row: dict[str, str | float | None] = {KERNEL: experiment.entry.title}
         row[SIZES], row[SHARED] = own, ", ".join(said[experiment.kernel][0])
+        if quantity is None:
+            row |= {name: value(points[0]) if points[0] else None for name, value in QUANTITIES.items()}
         if quantity in (None, *READS):
             row[LOADS] = experiment.traffic.read_bytes / 1e6 if experiment.entry.steppable else None
             row[ONCE] = tensors_once(experiment) / 1e6
         if quantity is None:
-            row |= {name: value(points[0]) if points[0] else None for name, value in QUANTITIES.items()}
             row[DATE] = _date(shown[0].record, points[0])
         else:
             value = QUANTITIES[quantity]

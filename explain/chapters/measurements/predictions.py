@@ -84,8 +84,9 @@ def told(model: Model, test: Test) -> str:
         return unbroken(_too_long(model, test))
     return unbroken(
         "Here the model has no recorded time to scale: each time is left out of the fit and predicted from the "
-        "others. Of each size only the fastest tile is in the fit. It stays in where the time of a slower one is "
-        f"predicted: {count(_slower(test))} of the {count(len(test.points))}."
+        "others. Of each size the fit has the fastest tile alone. So where a slower tile's time is predicted "
+        f"({count(_slower(test))} of {count(len(test.points))}), the fit still has another time of that size, and "
+        "the prediction is easier."
     )
 
 
@@ -248,10 +249,8 @@ _FAMILIES = {
 
 
 @kept
-def predicted_chart(test: Test, most: float) -> go.Figure:
-    """Each prediction of a test as a multiple of the measured time, over that time; on the line both are equal. The
-    scale reaches an error of `most`, the same for all tests.
-    """
+def predicted_chart(test: Test) -> go.Figure:
+    """Each prediction of a test as a multiple of the measured time, over that time; on the line both are equal."""
     figure = plot()
     for place, (family, (name, symbol)) in enumerate(_FAMILIES.items(), start=1):
         own = [point for point in test.points if point.experiment.entry.family == family]
@@ -274,7 +273,7 @@ def predicted_chart(test: Test, most: float) -> go.Figure:
         x=math.log10(worst.measured), y=math.log10(share), text=f"{ratio(worst.factor)} off", font={"size": FONT},
         showarrow=False, yshift=8 if share > 1 else -8, yanchor="bottom" if share > 1 else "top",
     )  # fmt: skip
-    most *= 1.5
+    most = 1.5 * worst.factor
     lines = (1 / FAR, FAR) if most < WIDE else ()  # on a wide scale their numbers would overlap
     marks = [10.0**power for power in range(-6, 1) if ends[0] < 10.0**power < ends[1]]
     shares = [level for level in (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, *lines) if 1 / most <= level <= most]

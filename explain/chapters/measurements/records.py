@@ -90,7 +90,7 @@ def sources_table(example: Experiment, shown: Sequence[Entry], model: Model | No
         ("traced", "trace", "each load and store, counted in Triton's interpreter; never a time",
          traced and f"{count(traced.of(False))} B of loads"),
         ("measured", "hardware",
-         "times, bytes, memory held and rounding errors, measured on a GPU: now, or **recorded** before",
+         "times, bytes, memory and rounding errors, measured on a GPU: now, or **recorded** before",
          "; ".join(found) or None),
         ("compiled", "compiler", "registers and shared memory of a kernel, before it runs",
          _compiled(example, shown)),
@@ -147,8 +147,7 @@ def made(one: Entry) -> str:
     timed, counted = (sum(map(bool, (getattr(p, of) for p in points))) for of in ("timing", "counters"))
     stale = sum(map(is_stale, points))
     failed = len(missed(one.record))
-    dates = sorted({p.origin.provenance.date for p in points if p.origin} or {one.record.provenance.date})
-    when = (dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}").replace("-", "‑")  # a date does not break
+    when = one.record.dates.replace("-", "‑")  # a date does not break
     return (
         f"**{count(timed)}** experiments timed on {plain(one.record.gpu)}, {plain(when)}"
         + f", {count(failed)} failed" * (failed > 0)

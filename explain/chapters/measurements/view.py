@@ -99,7 +99,7 @@ FITTED = (
 MARKED = "**The vertical mark** is the datasheet's rate for HBM or a matmul. The percentage is the share reached."
 FILLED = "**Filled bars**: {}. **Open bars**: {}."
 GOALS = {
-    "Look up a number": "find how long a kernel's run takes, how many bytes it reads, and how much memory it holds.",
+    "Look up a number": "find how long a kernel's run takes, how many bytes it reads, and how much memory it needs.",
     "Where numbers come from": "know where every number in this app comes from.",
     "Limits of a GPU": "see what each GPU can do at most, measured and by its datasheet.",
     "Predicted times": "see how a time is predicted for a GPU without a record, and how wrong such times are.",
@@ -264,15 +264,16 @@ def _largest(columns: Sequence[str], place: DeltaGenerator) -> str:
 
 
 def _notes(chosen: Choice, shown: Sequence[Entry]) -> None:
-    """Spilled registers, time on the host, and the sources."""
+    """Spilled registers, times that are not like the others, and the sources."""
     spilled = [findings.spilled(chosen.plan, one, chosen.kernel) for one in shown]
     if chosen.quantity not in (None, *points.WITH_SPILLS):
         spilled = [None] * len(shown)
     notes: dict[str, list[str]] = {}  # what holds of several GPUs is said once
     for one, gpu, spills in zip(shown, points.names(shown), spilled, strict=True):
         timed = chosen.quantity in (None, points.TIME, points.SPREAD)
-        on_host = findings.on_host(chosen.plan, one, chosen.kernel) if timed else ""
-        for note in filter(None, [spills.told if spills else "", on_host]):
+        about_times = (findings.on_host, findings.timed_once) if timed else ()
+        of_times = (about(chosen.plan, one, chosen.kernel) for about in about_times)
+        for note in filter(None, [spills.told if spills else "", *of_times]):
             notes.setdefault(note, []).append(gpu)
     for note, gpus in notes.items():
         layout.prose(unbroken(f"{listed(gpus)}: {note}" if len(shown) > 1 else note))
@@ -315,24 +316,27 @@ def _kernel(measured: Sequence[str]) -> str:
 
 def _drawn(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str, largest: str) -> None:
     """The picture beside the table's sentence: of one record and one kernel, or of two records."""
+    explained = ""
     if quantity is not None and len(shown) == 2:
         wide, narrow = (
             beside.dots(plan, shown, quantity, kernel, largest=largest, narrow=narrow) for narrow in (False, True)
         )
     elif quantity is not None:
         return
-    elif kernel:
+    elif kernel and asked.bars(plan, shown[0], kernel):
         wide, narrow = (asked.bars(plan, shown[0], kernel, narrow=narrow) for narrow in (False, True))
+        explained = ONCE
+    elif kernel:
+        wide, narrow = (asked.rates(plan, shown[0], kernel, narrow=narrow) for narrow in (False, True))
     elif findings.pair(plan, shown):
         wide, narrow = (beside.pair(plan, shown, narrow=narrow) for narrow in (False, True))
     else:
         wide, narrow = (beside.once(plan, shown, largest=largest, narrow=narrow) for narrow in (False, True))
+        explained = f"{ONCE} {OWN}"
     if wide:
         drawing(wide, narrow)
-        if quantity is None and kernel:
-            st.caption(ONCE)
-        elif quantity is None and not findings.pair(plan, shown):
-            st.caption(f"{ONCE} {OWN}")
+        if explained:
+            st.caption(explained)
 
 
 def _every(plan: Plan, shown: Sequence[Entry], kernel: str) -> bool:
@@ -403,20 +407,18 @@ def predicted(beside: DeltaGenerator) -> None:
     if (record := registry.recorded()) is None or (model := fitted(*registry.shipped())) is None:
         layout.prose("There is no recorded GPU to predict times from.")
         return
-    with layout.below_goal():
-        layout.prose(f"{predictions.verdict(model)}\n\n{predictions.untested(model)}")
     with beside:
+        layout.prose(f"{predictions.verdict(model)} {predictions.untested(model)}")
         st.markdown(predictions.errors_table(model))
         st.caption(
             "**Error**: the larger of predicted and measured ÷ the smaller. "
             f"{predictions.known(model, registry.shipped())}"
         )
-    worst = max(test.worst.factor for test in model.tests)
     with st.container(key="errors"):
         columns = st.columns(len(model.tests), gap="large")
     for test, column in zip(model.tests, columns, strict=True):
         with column:
-            chart(predictions.predicted_chart(test, worst), f"predicted and measured times, {test.gpu}")
+            chart(predictions.predicted_chart(test), f"predicted and measured times, {test.gpu}")
             layout.prose(predictions.told(model, test))
     with layout.part("How a time is predicted", MODEL.format(model.gpu)):
         layout.prose(predictions.worked(model))

@@ -25,6 +25,21 @@ def test_times_that_contain_time_on_the_host_are_named_as_far_as_the_record_show
                 assert "at N = 128" in told or not told
 
 
+def test_times_of_one_launch_are_named():
+    for one in registry.entries()[0]:
+        for plan in points.plans([one]).values():
+            own = points.measured_sizes(plan, [one], "")
+            once = [run for run in own if (p := one.record.point(run)) and p.timing and p.timing.launches < 2]
+            told = findings.timed_once(plan, one)
+            assert bool(told) == bool(once)
+            for kernel in {run.kernel for run in once}:
+                rows = [run for run in once if run.kernel == kernel]
+                assert f"{len(rows)} row{'s' * (len(rows) > 1)} of {KERNELS[kernel].title}" in told
+                alone, sizes = findings.timed_once(plan, one, kernel), points.measured_sizes(plan, [one], kernel)
+                assert ("every row" in alone) == (len(rows) == len(sizes)) != ("medians" in alone)
+                assert "every row" in alone or all(sizes[run] in alone for run in rows)
+
+
 def test_times_with_host_time_are_marked_and_in_no_ratio_that_is_told():
     plan, kernel, both = PLANS["flashattention-memory"], "torch:attention_backward", registry.entries()[0]
     rows = points.rows(plan, both, points.TIME, kernel)
@@ -95,7 +110,9 @@ def test_a_table_of_two_gpus_says_how_they_compare(kernel, differ):
     else:
         apart = max(abs(factor - 1) for factor in factors)
         assert apart < findings.ALIKE
-        assert said.startswith(f"**Time: the two GPUs are at most {percent(apart, 1)} apart** in {len(factors)} rows.")
+        assert said.startswith(
+            f"**Time: the two GPUs are at most {percent(apart, 1)} apart** in all {len(factors)} rows."
+        )
     table = points.points_table(PLANS["levels"], registry.entries()[0], "time, µs", kernel=kernel)
     assert all(f"| {ratio(factor)} |" in table for factor in factors)
     assert findings.seen(PLANS["levels"], [*registry.entries()[0], *registry.entries()[0]], "time, µs") == ""
@@ -114,7 +131,7 @@ def test_a_table_of_one_kernel_says_how_often_its_tensors_are_read():
             ]
             times = ratio(max(read / points.tensors_once(size) for read, size in counted)).removesuffix(" ×")
             assert re.search(f" ({times} times|{'once' if times == '1.00' else times}) ?(on average)?\\.\\*\\*", said)
-            assert ("The loads ask for each byte" in said) == KERNELS[kernel].steppable
+            assert ("loads request each byte" in said) == KERNELS[kernel].steppable
             if "caches serve the rest" in said:
                 assert all(read < size.traffic.read_bytes for read, size in counted)
     shares = {
@@ -147,7 +164,9 @@ def test_what_was_not_measured_is_named_with_what_was():
     h200, h100 = both
     memory = PLANS["flashattention-memory"]
     said = findings.seen(memory, both, points.READ, "torch:attention_backward")
-    assert said.startswith("**HBM read, L2 cold: not measured in this set.** It has: time, matmuls, memory held")
+    assert said.startswith(
+        "**HBM read, L2 cold: not measured in this set.** It has: time, matmuls, memory beyond inputs"
+    )
     assert "No bytes were counted" in findings.seen(memory, [h200], None, "torch:attention_backward")
     assert "No bytes were counted" not in findings.seen(PLANS["levels"], [h200], None, "flash_attention")
     fewer = replace(h100, record=replace(h100.record, points={}))
@@ -169,8 +188,8 @@ def test_the_faster_of_two_gpus_is_named_with_its_number_of_rows():
                      "in the median."),
         ([0.8, 0.9, 1.01, 1.3], "**The H100 is faster in 2 of 4 rows, the H200 in 1; in 1 they are within 3%.** The "
                                 "H100 takes 0.80 to 1.30 × as long as the H200, 0.96 × in the median."),
-        ([0.99, 1.01, 1.02], "**Time: the two GPUs are at most 2.0% apart** in 3 rows."),
-        ([1.0, 1.0], "**Time: the two GPUs are equal** in 2 rows."),
+        ([0.99, 1.01, 1.02], "**Time: the two GPUs are at most 2.0% apart** in all 3 rows."),
+        ([1.0, 1.0], "**Time: the two GPUs are equal** in all 2 rows."),
     ):  # fmt: skip
         assert findings._compared(both, points.TIME, factors) == told
     assert findings._compared(both, points.READ, [0.5, 2.0]) == (
@@ -225,7 +244,7 @@ def test_how_much_launches_of_one_run_differ_is_said():
 def test_bandwidth_limits_are_told_only_where_bandwidths_differ():
     h200, h100 = registry.entries()[0][:2]
     told = findings.seen(PLANS["levels"], [h200, h100], points.TIME, "flash_attention")
-    gains = "**In no row does the H200 gain more than 3% from this.**"
+    gains = "**In no row is the H200 more than 3% faster.**"
     assert gains in told
     run = max((one for one in PLANS["levels"].experiments if one.kernel == "flash_attention"),
               key=lambda one: one.traffic.flops)  # fmt: skip
@@ -236,10 +255,10 @@ def test_bandwidth_limits_are_told_only_where_bandwidths_differ():
     cold = point.counters.cold
     needs = ((cold.dram_read_bytes or 0) + (cold.dram_written_bytes or 0)) / h200.record.roofs["hbm copy"].per_second
     assert needs < 0.1 * point.seconds
-    assert told.endswith(f"HBM needs {duration(needs)} for the bytes of a run that takes {duration(point.seconds)}.")
+    assert told.endswith(f"needs {duration(needs)} for the run's bytes, and the run takes {duration(point.seconds)}.")
     turned = findings.seen(PLANS["levels"], [h100, h200], points.TIME, "flash_attention")
     assert gains in turned
-    assert "from this" not in findings.seen(PLANS["levels"], [h200, h100], points.TIME, "softmax_safe")
+    assert "In no row" not in findings.seen(PLANS["levels"], [h200, h100], points.TIME, "softmax_safe")
     assert findings.bandwidths([h200, h200]) is None
 
 

@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 
 from explain.chapters.measurements import asked, beside, findings, limits, points
+from explain.chapters.measurements.exercises import run_of
 from explain.figures import palette
 from explain.figures.labels import text_width
-from explain.figures.numbers import ratio, si
+from explain.figures.numbers import percent, ratio, si
 from explain.figures.plot import FONT
 from explain.records import registry
 from explain.records.plans import PLANS
@@ -95,6 +96,25 @@ def test_bars_of_loads_and_of_hbm_have_one_scale(narrow):
     assert "rows, from the smallest to the largest" in alike
     without = replace(SHIPPED, points={})
     assert asked.bars(plan, replace(one, record=without), "flash_attention") == ""
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_bars_of_rates_stand_beside_a_matmul_in_their_own_arithmetic(narrow):
+    (one,) = shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
+    plan = PLANS["rungs"]
+    for kernel in ("rung:naive_fp32", "rung:overlapped", "torch:cudnn"):
+        drawn = asked.rates(plan, one, kernel, narrow=narrow)
+        found = [known for run in points.measured_sizes(plan, shown, kernel) if (known := run_of(SHIPPED, run))]
+        assert 0 < len(found) <= asked.ROWS
+        wide = [float(x) for x in re.findall(r'width="([\d.]+)" height="16.00"', drawn)]
+        rates = [known.experiment.traffic.flops_of("matmul") / known.seconds for known in found]
+        assert wide == pytest.approx([wide[0] * rate / rates[0] for rate in rates], rel=0.01)
+        for known, rate in zip(found, rates, strict=True):
+            assert f"({percent(rate / known.peak)})" in drawn
+            assert f"{known.arithmetic} {si(known.peak, 'FLOP/s', zeros=True)}" in drawn
+    assert asked.rates(plan, one, "", narrow=narrow) == ""  # several kernels
+    assert asked.rates(PLANS["levels"], one, "softmax_naive", narrow=narrow) == ""  # without a matmul
+    assert asked.rates(plan, replace(one, record=replace(SHIPPED, roofs={})), kernel, narrow=narrow) == ""
 
 
 def test_a_dot_per_row_shows_two_gpus_ratio():

@@ -22,9 +22,7 @@ def test_every_predicted_time_is_drawn_and_the_worst_kernel_is_named():
     model = fitted(*registry.shipped())
     assert model is not None
     for test in model.tests:
-        points = [
-            trace for trace in predictions.predicted_chart(test, test.worst.factor).data if trace.mode == "markers"
-        ]
+        points = [trace for trace in predictions.predicted_chart(test).data if trace.mode == "markers"]
         assert sum(len(trace.x) for trace in points) == len(test.points)
         assert len({trace.marker.symbol for trace in points}) == len(points)
     rows = predictions.prediction_table(model).splitlines()[2:]

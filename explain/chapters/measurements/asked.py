@@ -9,7 +9,7 @@ from explain.chapters.measurements.exercises import run_of
 from explain.chapters.measurements.points import loads_of_once, measured_sizes, tensors_once
 from explain.experiment import Experiment
 from explain.figures.labels import listed, widest
-from explain.figures.numbers import count, moved, percent, ratio, si
+from explain.figures.numbers import count, duration, moved, percent, ratio, si
 from explain.figures.palette import mid
 from explain.figures.svg import line, picture, rect, text
 from explain.kept import kept
@@ -25,9 +25,10 @@ LOADS, HBM, MATMULS = "slate", "hbm", "series-1"
 
 @dataclass(frozen=True)
 class _Row:
-    """A row of the table: its sizes, its bars with their colours and words, and what its mark stands at."""
+    """A row of the table: its sizes and time, its bars with their colours and words, and what its mark stands at."""
 
     sizes: str
+    time: str
     bars: Sequence[tuple[float, str, str]]
     mark: float
 
@@ -54,7 +55,7 @@ def bars(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
         found = [(LOADS, run.traffic.read_bytes), (HBM, counted[run])]
         shares = [(number / tensors_once(run), hue, number) for hue, number in found]
         own = [(share, hue, f"{ratio(share)} ({moved(number)})") for share, hue, number in shares]
-        rows.append(_Row(sizes[run], own, 1.0))
+        rows.append(_Row(sizes[run], _time(one, run), own, 1.0))
     legend = {LOADS: "requested by the loads (formula)", HBM: "delivered by HBM (hardware, L2 cold)"}
     label = f"{runs[0].entry.title}: bytes that its loads request and bytes that HBM delivers"
     title, left_out = "How often each byte is read, on average", _left_out(runs, len(counted))
@@ -76,13 +77,19 @@ def rates(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
     for run, known in ((run, timed[run]) for run in runs):
         rate = run.traffic.flops_of("matmul") / known.seconds
         words = f"{si(rate, 'FLOP/s', zeros=True)} ({percent(rate / known.peak)})"
-        rows.append(_Row(sizes[run], [(rate, MATMULS, words)], known.peak))
+        rows.append(_Row(sizes[run], _time(one, run), [(rate, MATMULS, words)], known.peak))
         peaks[known.arithmetic] = f"{known.arithmetic} {si(known.peak, 'FLOP/s', zeros=True)}"
     legend = {MATMULS: "FLOPs of its matmuls ÷ time"}
     label = f"{runs[0].entry.title}: how fast its matmuls run"
     left_out = _left_out(runs, len(timed))
     marked = f"a matmul alone, measured: {listed([*peaks.values()])}"
     return _picture("How fast its matmuls run", left_out, rows, legend, marked, label, narrow)
+
+
+def _time(one: Entry, run: Experiment) -> str:
+    """How long the run takes: "1.49 ms"; "" where that was not measured."""
+    point = one.record.point(run)
+    return duration(point.seconds) if point and point.seconds else ""
 
 
 def _some(runs: Sequence[Experiment]) -> list[Experiment]:
@@ -123,9 +130,14 @@ def _picture(
         tall = (BAR + 2) * len(row.bars)
         if above:
             parts.append(text(0, y + 14, row.sizes, bold=True))
+            beside = widest([row.sizes], bold=True) + 12
+            if beside + widest([row.time]) > long:
+                beside, y = 0.0, y + 18
+            parts.append(text(beside, y + 14, row.time))
             y += 22
         else:
-            parts.append(text(0, y + tall / 2 + 4, row.sizes, bold=True))
+            parts.append(text(0, y + tall / 2 - 5, row.sizes, bold=True))
+            parts.append(text(0, y + tall / 2 + 14, row.time))
         mark = left + scale * row.mark
         for value, hue, words in row.bars:
             parts.append(rect(left, y, scale * value, BAR, mid(hue)))

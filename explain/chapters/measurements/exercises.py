@@ -32,7 +32,9 @@ class Shown:
     @property
     def words(self) -> str:
         """The run in words."""
-        return unbroken(f"**{self.experiment.entry.title}** on the {self.gpu}, at {sizes(self.experiment)}")
+        told = f"**{self.experiment.entry.title}** on the {self.gpu}, at {sizes(self.experiment)}"
+        own = self.experiment.traffic.flops_of("matmul") and self.arithmetic != self.experiment.values.get("dtype")
+        return unbroken(f"{told}{f', matmuls in {self.arithmetic}' if own else ''}")
 
 
 IDLE = 1.0

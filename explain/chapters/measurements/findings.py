@@ -28,7 +28,6 @@ from explain.chapters.measurements.points import (
     spread,
     with_host,
 )
-from explain.counters.model import total
 from explain.experiment import Experiment
 from explain.figures.labels import listed
 from explain.figures.numbers import count, duration, moved, number, percent, ratio
@@ -70,7 +69,8 @@ def seen(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str =
         return "\n\n".join(filter(None, [nothing, _seen_fastest(points, own)]))
     if len({point.experiment.kernel for point in points}) != 1:
         return _seen_pair(points) or _seen_most(points, own)
-    return "\n\n".join(filter(None, [_seen_once(points, own), _seen_fastest(points, own)]))
+    times = _seen_fastest(points, own) or _taken(points)
+    return "\n\n".join(filter(None, [times, _seen_once(points, own)]))
 
 
 def _unmeasured(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str) -> str:
@@ -172,7 +172,7 @@ def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
 def _seen_fastest(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     """Of rows with the same work, which is the fastest and which the slowest, in a sentence of Markdown; else ""."""
     timed = sorted((point.seconds, own[point.experiment]) for point in points if point.seconds)
-    if len(timed) < 2 or len({point.experiment.traffic.flops for point in points}) > 1:
+    if len(timed) < 2 or len({_work(point.experiment) for point in points}) > 1:
         return ""
     (least, best), (most, worst) = timed[0], timed[-1]
     return (
@@ -182,8 +182,8 @@ def _seen_fastest(points: Sequence[Point], own: Mapping[Experiment, str]) -> str
 
 
 def _seen_once(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
-    """How often one kernel's loads ask for its tensors' bytes, how often HBM delivers them, and how long the runs take;
-    "" where nothing was counted.
+    """How often one kernel's loads request its tensors' bytes, and how often HBM delivers them; "" where nothing was
+    counted.
     """
     found = {point.experiment: times for point in points if (times := of_once(point))}
     of, read = list(found), list(found.values())
@@ -195,14 +195,16 @@ def _seen_once(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     served = [1 - hbm / loads for hbm, loads in zip(read, asked, strict=True)]
     rest = " The caches serve the rest." if min(served) >= FEW else " The caches serve next to nothing."
     told = rest if min(served) >= FEW or max(map(abs, served)) < FEW else ""
-    told += _of_tensors(of, own) + _taken(points)
+    told += _of_tensors(of, own)
     return f"**The kernel's loads request each byte {_times(asked)} on average. HBM delivers it {_times(read)}.**{told}"
 
 
 def _taken(points: Sequence[Point]) -> str:
-    """How long runs take, in a sentence; "" for fewer than two."""
+    """How long runs take, in a sentence of Markdown; "" for none."""
     seconds = [point.seconds for point in points if point.seconds]
-    return f" The runs take {duration(min(seconds))} to {duration(max(seconds))}." if len(seconds) > 1 else ""
+    if len(seconds) < 2:
+        return f"**The run takes {duration(seconds[0])}.**" if seconds else ""
+    return f"**The {count(len(seconds))} runs take {duration(min(seconds))} to {duration(max(seconds))}.**"
 
 
 def _of_tensors(runs: Sequence[Experiment], own: Mapping[Experiment, str]) -> str:
@@ -276,6 +278,9 @@ def _compared(shown: Sequence[Entry], quantity: str, factors: Sequence[float]) -
     if percent(_apart(factors), 1) == percent(0, 1):
         return f"**{what}: the two GPUs are equal** {every}."
     middle = f", {ratio(median(factors))} in the median" if ratio(min(factors)) != ratio(max(factors)) else ""
+    one_side = [one for one, wins in zip((first, second), (min(factors) > 1, max(factors) < 1), strict=True) if wins]
+    if _apart(factors) < ALIKE and quantity == TIME and one_side:
+        return f"**The {one_side[0]} is faster {every}, by {'at most ' * (number > 1)}{percent(_apart(factors), 1)}.**"
     if _apart(factors) < ALIKE:
         return f"**{what}: the two GPUs are {far}** {every}."
     if quantity != TIME:
@@ -354,24 +359,23 @@ def _by_bandwidth(plan: Plan, shown: Sequence[Entry], factors: Sequence[float], 
 
 
 def _hbm_alone(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
-    """How long HBM needs for the bytes of the run that does most work, beside the run's time, in a sentence that says
-    why faster HBM brings little; "" where it needs much of the time, or that is unknown.
+    """How long HBM takes to read the bytes of the run that does most work, beside the run's time, in a sentence that
+    says why faster HBM brings little; "" where it takes much of the time, or that is unknown.
     """
     first = shown[0].record
     runs = measured(plan, shown, kernel)
     counted = [(run, point) for run in runs if (point := first.point(run)) and point.counters and point.seconds]
-    roof = first.roofs.get("hbm copy")
+    roof = first.roofs.get("hbm")
     if not counted or roof is None:
         return ""
     run, point = max(counted, key=lambda one: one[0].traffic.flops)
-    counts = point.counters.cold if point.counters else None
-    moved_bytes = total(counts.dram_read_bytes, counts.dram_written_bytes) if counts else None
-    if not moved_bytes or not point.seconds or (needed := moved_bytes / roof.per_second) > SAME * point.seconds:
+    read = point.counters.cold.dram_read_bytes if point.counters else None
+    if not read or not point.seconds or (needed := read / roof.per_second) > SAME * point.seconds:
         return ""
     where = f"{'' if kernel else f'{run.entry.title} at '}{measured_sizes(plan, shown, kernel)[run]}"
     return (
-        f" For example, {where}: HBM of the {names(shown)[0]} needs {duration(needed)} for the run's bytes, and the "
-        f"run takes {duration(point.seconds)}."
+        f" For example, {where}: HBM of the {names(shown)[0]} reads the run's {moved(read)} in {duration(needed)}, and "
+        f"the run takes {duration(point.seconds)}."
     )
 
 
@@ -465,7 +469,7 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
     told = (
         f"**Registers spill in {count(len(most))} of {count(len(found))} counted rows**"
         f"{', most' if len(most) > 1 else ':'}{' in' if len(most) > 1 else ''} {row}. Of the {moved(wrote)} that this "
-        f"run writes to L2, {moved(spill)} are spilled registers{again}. HBM's bytes may include some of them."
+        f"run writes to L2, {moved(spill)} are spilled registers{again}. Some of these may be among HBM's bytes."
         f"{_slower(worst, own, one.record)}"
     )
     if wrote == (output := worst.traffic.written_bytes) + spill:

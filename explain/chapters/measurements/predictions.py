@@ -129,7 +129,7 @@ def verdict(model: Model) -> str:
     if plain is None:
         return ""
     own, modelled = ratio(plain.median), ratio(test.median)
-    better = "better" if modelled < own else "no better"
+    better = "no better" if modelled == own else "better" if test.median < plain.median else "a little worse"
     half = (
         f"**For a typical run the model is {better} than the {model.gpu}'s time as it is**: half of the {test.gpu}'s "
         f"times are within {modelled} of the model's, and within {own} of the {model.gpu}'s."
@@ -157,8 +157,8 @@ def _too_long(model: Model, test: Test) -> str:
     return (
         f"Of the {count(_off(test))} predictions that are more than {ratio(FAR)} off, {count(len(long))} are too long. "
         f"The {model.gpu} has {bandwidths} the bandwidth (datasheet). For these {count(len(long))} the model expects "
-        f"the {test.gpu} to take {ratio(of_own(lambda point: point.seconds))} as long (median). Measured, it took "
-        f"{ratio(takes)} as long. "
+        f"the {test.gpu} to take {ratio(of_own(lambda point: point.seconds))} as long (median). The measured median is "
+        f"{ratio(takes)}. "
         f"{'So at least half of them gain little' if takes < 1 + SAME else 'So they gain less'} from more bandwidth."
     )
 

@@ -114,7 +114,7 @@ Every byte and every time in this app names its source. The last column has an e
  and the same run.
 """,
     "Limits of a GPU": """
-Small kernels do one thing each: move bytes, multiply matrices, or compute exponentials. Their best rates are the roofs\
+Simple tests do one thing each: move bytes, multiply matrices, or compute exponentials. Their best rates are the roofs\
  in [Sweeps and roofline](./sweeps) and the peaks in [Speed](./speed).
 """,
     "Predicted times": """

@@ -110,9 +110,8 @@ def test_a_table_of_two_gpus_says_how_they_compare(kernel, differ):
     else:
         apart = max(abs(factor - 1) for factor in factors)
         assert apart < findings.ALIKE
-        assert said.startswith(
-            f"**Time: the two GPUs are at most {percent(apart, 1)} apart** in all {len(factors)} rows."
-        )
+        assert max(factors) < 1
+        assert said.startswith(f"**The H100 is faster in all {len(factors)} rows, by at most {percent(apart, 1)}.**")
     table = points.points_table(PLANS["levels"], registry.entries()[0], "time, µs", kernel=kernel)
     assert all(f"| {ratio(factor)} |" in table for factor in factors)
     assert findings.seen(PLANS["levels"], [*registry.entries()[0], *registry.entries()[0]], "time, µs") == ""
@@ -189,6 +188,8 @@ def test_the_faster_of_two_gpus_is_named_with_its_number_of_rows():
         ([0.8, 0.9, 1.01, 1.3], "**The H100 is faster in 2 of 4 rows, the H200 in 1; in 1 they are within 3%.** The "
                                 "H100 takes 0.80 to 1.30 × as long as the H200, 0.96 × in the median."),
         ([0.99, 1.01, 1.02], "**Time: the two GPUs are at most 2.0% apart** in all 3 rows."),
+        ([0.99, 0.98], "**The H100 is faster in all 2 rows, by at most 2.0%.**"),
+        ([1.01], "**The H200 is faster in 1 row, by 1.0%.**"),
         ([1.0, 1.0], "**Time: the two GPUs are equal** in all 2 rows."),
     ):  # fmt: skip
         assert findings._compared(both, points.TIME, factors) == told
@@ -252,10 +253,11 @@ def test_bandwidth_limits_are_told_only_where_bandwidths_differ():
     assert point
     assert point.counters
     assert point.seconds
-    cold = point.counters.cold
-    needs = ((cold.dram_read_bytes or 0) + (cold.dram_written_bytes or 0)) / h200.record.roofs["hbm copy"].per_second
+    read = point.counters.cold.dram_read_bytes or 0
+    needs = read / h200.record.roofs["hbm"].per_second
     assert needs < 0.1 * point.seconds
-    assert told.endswith(f"needs {duration(needs)} for the run's bytes, and the run takes {duration(point.seconds)}.")
+    reads = f"HBM of the H200 reads the run's {moved(read)} in {duration(needs)}"
+    assert told.endswith(f"{reads}, and the run takes {duration(point.seconds)}.")
     turned = findings.seen(PLANS["levels"], [h100, h200], points.TIME, "flash_attention")
     assert gains in turned
     assert "In no row" not in findings.seen(PLANS["levels"], [h200, h100], points.TIME, "softmax_safe")
@@ -266,3 +268,17 @@ def test_caches_that_serve_next_to_nothing_are_told():
     shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
     assert "serve next to nothing" in findings.seen(PLANS["levels"], shown, None, "flash_attention_v1")
     assert "serve the rest" in findings.seen(PLANS["levels"], shown, None, "flash_attention")
+
+
+def test_the_fastest_tile_is_named_where_all_rows_compute_the_same():
+    (one,) = shown = registry.entries()[0][:1]
+    told = findings.seen(PLANS["tiles"], shown, None, "flash_attention")
+    timed = {run: p.seconds for run in points.measured(PLANS["tiles"], shown, "flash_attention")
+             if (p := one.record.point(run)) and p.seconds}  # fmt: skip
+    fastest = min(timed, key=lambda run: timed[run])
+    own = points.measured_sizes(PLANS["tiles"], shown, "flash_attention")
+    assert told.startswith(
+        f"**The fastest of these {len(timed)} rows, {own[fastest]}, takes {duration(timed[fastest])}.**"
+    )
+    (lone,) = points.measured(PLANS["levels"], shown, "flash_attention")[:1]
+    assert findings._taken([p for p in [one.record.point(lone)] if p]).startswith("**The run takes ")

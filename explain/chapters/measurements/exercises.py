@@ -116,8 +116,8 @@ QUESTIONS = (
     Question[Shown](
         "slower",
         lambda shown: (
-            f"{'The same run' if _caches_serve(shown) else shown.words}: reading each tensor once, at the [full rate "
-            f"of HBM]({LIMITS}), would take some time. How many times as long does the run take?"
+            f"{'The same run' if _caches_serve(shown) else shown.words}: how many times as long does it take as "
+            f"reading each tensor once at the [full rate of HBM]({LIMITS})?"
         ),
         "number",
         _slower,

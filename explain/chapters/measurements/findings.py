@@ -164,7 +164,7 @@ def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     )
     rows = f"all {count(about)}" if about == len(found) else f"{count(about)} of {count(len(found))}"
     return (
-        f"**In {rows} rows HBM delivers at most {ratio(1 + SAME)} the bytes of the kernel's own tensors, each once.** "
+        f"**In {rows} rows HBM delivers at most {percent(SAME)} more than the kernel's own tensors, each once.** "
         f"The highest: {row.entry.title} at {own[row]}, {ratio(most)}.{low}"
     )
 
@@ -280,7 +280,8 @@ def _compared(shown: Sequence[Entry], quantity: str, factors: Sequence[float]) -
     middle = f", {ratio(median(factors))} in the median" if ratio(min(factors)) != ratio(max(factors)) else ""
     one_side = [one for one, wins in zip((first, second), (min(factors) > 1, max(factors) < 1), strict=True) if wins]
     if _apart(factors) < ALIKE and quantity == TIME and one_side:
-        return f"**The {one_side[0]} is faster {every}, by {'at most ' * (number > 1)}{percent(_apart(factors), 1)}.**"
+        most = f"{'at most ' * (number > 1)}{percent(_apart(factors), 1)}"
+        return f"**The {one_side[0]} is a little faster {every}, by {most}.**"
     if _apart(factors) < ALIKE:
         return f"**{what}: the two GPUs are {far}** {every}."
     if quantity != TIME:
@@ -469,7 +470,7 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
     told = (
         f"**Registers spill in {count(len(most))} of {count(len(found))} counted rows**"
         f"{', most' if len(most) > 1 else ':'}{' in' if len(most) > 1 else ''} {row}. Of the {moved(wrote)} that this "
-        f"run writes to L2, {moved(spill)} are spilled registers{again}. Some of these may be among HBM's bytes."
+        f"run writes to L2, {moved(spill)} are spilled registers{again}. Part of them may come back from HBM."
         f"{_slower(worst, own, one.record)}"
     )
     if wrote == (output := worst.traffic.written_bytes) + spill:

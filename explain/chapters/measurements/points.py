@@ -150,7 +150,8 @@ MEANINGS = {
     TO_SMS: "**L2 → SM, SM → L2**: bytes between L2 and the SMs, spilled registers included.",
     REQUESTED: "**Requested at L1**: what the loads and stores of all warps ask for, before any cache. Copies by "
     "TMA are not in this count.",
-    RATE: "**Matmuls**: the FLOPs of the matmuls (formula) ÷ the time.",
+    RATE: "**Matmuls**: the FLOPs of the matmuls (formula) ÷ the time. A kernel that multiplies masked tiles too has "
+    "their FLOPs in it; one that skips them has not.",
     "tensor cores busy, %": "**Tensor cores busy**: the share of the run's cycles in which they work, while it is "
     "counted. The clock can be another one then, so it is not exactly FLOPs ÷ time ÷ peak.",
     HELD: "**Memory beyond inputs**: the most that PyTorch's allocator held during a call for outputs and intermediate "

@@ -352,7 +352,8 @@ def counters_here() -> None:
 
 def _counters_here(status: DeviceStatus) -> None:
     if not status.available:
-        st.markdown(f"**Not here.** {status.reason} The numbers on this page were measured elsewhere; each says where.")
+        elsewhere = "The numbers on this page were measured elsewhere; each says where."
+        st.markdown(f"**Not on this machine.** {status.reason} {elsewhere}")
         return
     gpu = status.gpu or "GPU"
     st.markdown(f"**{gpu}** is here. Count one kernel to see whether its counters can be read.")

@@ -111,7 +111,7 @@ def test_a_table_of_two_gpus_says_how_they_compare(kernel, differ):
         apart = max(abs(factor - 1) for factor in factors)
         assert apart < findings.ALIKE
         assert max(factors) < 1
-        assert said.startswith(f"**The H100 is faster in all {len(factors)} rows, by at most {percent(apart, 1)}.**")
+        assert said.startswith(f"**The H100 is a little faster in all {len(factors)} rows, by at most {percent(apart, 1)}.**")
     table = points.points_table(PLANS["levels"], registry.entries()[0], "time, µs", kernel=kernel)
     assert all(f"| {ratio(factor)} |" in table for factor in factors)
     assert findings.seen(PLANS["levels"], [*registry.entries()[0], *registry.entries()[0]], "time, µs") == ""
@@ -188,8 +188,8 @@ def test_the_faster_of_two_gpus_is_named_with_its_number_of_rows():
         ([0.8, 0.9, 1.01, 1.3], "**The H100 is faster in 2 of 4 rows, the H200 in 1; in 1 they are within 3%.** The "
                                 "H100 takes 0.80 to 1.30 × as long as the H200, 0.96 × in the median."),
         ([0.99, 1.01, 1.02], "**Time: the two GPUs are at most 2.0% apart** in all 3 rows."),
-        ([0.99, 0.98], "**The H100 is faster in all 2 rows, by at most 2.0%.**"),
-        ([1.01], "**The H200 is faster in 1 row, by 1.0%.**"),
+        ([0.99, 0.98], "**The H100 is a little faster in all 2 rows, by at most 2.0%.**"),
+        ([1.01], "**The H200 is a little faster in 1 row, by 1.0%.**"),
         ([1.0, 1.0], "**Time: the two GPUs are equal** in all 2 rows."),
     ):  # fmt: skip
         assert findings._compared(both, points.TIME, factors) == told

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from explain.chapters.measurements.exercises import run_of
 from explain.chapters.measurements.points import loads_of_once, measured_sizes, tensors_once
 from explain.experiment import Experiment
-from explain.figures.labels import listed, widest
+from explain.figures.labels import listed, widest, wrapped
 from explain.figures.numbers import count, duration, moved, percent, ratio, si
 from explain.figures.palette import mid
 from explain.figures.svg import line, picture, rect, text
@@ -129,8 +129,12 @@ def _picture(
     for row in rows:
         tall = (BAR + 2) * len(row.bars)
         if above:
-            parts.append(text(0, y + 14, row.sizes, bold=True))
-            beside = widest([row.sizes], bold=True) + 12
+            *lines, last = wrapped(row.sizes, long, bold=True)
+            for words in lines:
+                parts.append(text(0, y + 14, words, bold=True))
+                y += 18
+            parts.append(text(0, y + 14, last, bold=True))
+            beside = widest([last], bold=True) + 12
             if beside + widest([row.time]) > long:
                 beside, y = 0.0, y + 18
             parts.append(text(beside, y + 14, row.time))

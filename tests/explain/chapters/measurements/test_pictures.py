@@ -99,6 +99,23 @@ def test_bars_of_loads_and_of_hbm_have_one_scale(narrow):
 
 
 @pytest.mark.parametrize("narrow", [False, True])
+def test_no_words_of_bars_leave_their_picture(narrow):
+    one = registry.entries()[0][0]
+    seen = 0
+    for plan in points.plans([one]).values():
+        for kernel in points.kernels(plan, [one]):
+            for draw in (asked.bars, asked.rates):
+                drawn = draw(plan, one, kernel, narrow=narrow)
+                for x, y, rest, words in re.findall(r'<text x="([\d.]+)" y="([\d.]+)"([^>]*)>([^<]*)<', drawn):
+                    across, tall = (float(end) for end in re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawn)[0])
+                    wide = text_width(html.unescape(words), bold="font-weight" in rest)
+                    assert float(x) + wide <= across + 1, words
+                    assert float(y) < tall
+                    seen += 1
+    assert seen > 1000
+
+
+@pytest.mark.parametrize("narrow", [False, True])
 def test_bars_of_rates_stand_beside_a_matmul_in_their_own_arithmetic(narrow):
     (one,) = shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
     plan = PLANS["rungs"]

@@ -152,6 +152,10 @@ def run_tests(options: list[str]) -> int:
         checks[STALE] = ["explain", "results", "--stale"]
     failed = []
     beside = {name: _beside(checks[name]) for name in ("mypy", "known advisories", STALE) if name in checks}
+    if not (gpu or (ROOT / "tests/__pycache__").exists()):
+        # One process compiles all modules of a new clone, beside mypy; else each worker would compile them.
+        collected = [str(PYTHON), "-m", "pytest", "--collect-only", "-qq", *options]
+        subprocess.run(collected, check=False, capture_output=True)
     for name, command in checks.items():
         _say(name)
         if name in beside:

@@ -30,6 +30,7 @@ SHAPES = (
 WIDTHS = (
     {"heads": 2, "seq_len": 97, "kv_len": 257, "head_dim": 40, "causal": True},
     {"seq_len": 97, "kv_len": 130, "head_dim": 96},
+    {"heads": 2, "seq_len": 200, "kv_len": 300, "head_dim": 16},
     {"heads": 2, "seq_len": 257, "kv_len": 257, "head_dim": 192, "causal": True},
     {"heads": 2, "seq_len": 130, "kv_len": 577, "head_dim": 136},
     {"batch": 2, "heads": 2, "kv_heads": 1, "seq_len": 400, "kv_len": 97, "head_dim": 256},

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from explain.chapters.measurements.exercises import run_of
-from explain.chapters.measurements.points import loads_of_once, measured_sizes, tensors_once
+from explain.chapters.measurements.points import loads_of_once, matmul_rate, measured_sizes, tensors_once
 from explain.experiment import Experiment
 from explain.figures.labels import listed, widest, wrapped
 from explain.figures.numbers import count, duration, moved, percent, ratio, si
@@ -25,7 +25,7 @@ LOADS, HBM, MATMULS = "slate", "hbm", "series-1"
 
 @dataclass(frozen=True)
 class _Row:
-    """A row of the table: its sizes and time, its bars with their colours and words, and what its mark stands at."""
+    """A row of the table: its sizes and time; its bars, each a length, a colour and words; where its mark is."""
 
     sizes: str
     time: str
@@ -70,12 +70,15 @@ def rates(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
     `narrow` is for a phone.
     """
     sizes = measured_sizes(plan, [one], kernel)
-    timed = {run: known for run in sizes if run.traffic.flops_of("matmul") and (known := run_of(one.record, run))}
+    timed = {
+        run: (rate, known)
+        for run in sizes
+        if (known := run_of(one.record, run)) and (rate := matmul_rate(run, known.seconds))
+    }
     if not timed or len({run.kernel for run in timed}) > 1:
         return ""
     runs, rows, peaks = _some([*timed]), [], {}
-    for run, known in ((run, timed[run]) for run in runs):
-        rate = run.traffic.flops_of("matmul") / known.seconds
+    for run, (rate, known) in ((run, timed[run]) for run in runs):
         words = f"{si(rate, 'FLOP/s', zeros=True)} ({percent(rate / known.peak)})"
         rows.append(_Row(sizes[run], _time(one, run), [(rate, MATMULS, words)], known.peak))
         peaks[known.arithmetic] = f"{known.arithmetic} {si(known.peak, 'FLOP/s', zeros=True)}"
@@ -98,15 +101,20 @@ def _some(runs: Sequence[Experiment]) -> list[Experiment]:
     """
     if len(runs) <= ROWS:
         return list(runs)
-    ranked = sorted(runs, key=lambda run: (round(loads_of_once(run), 2), tensors_once(run)))
+    ranked = sorted(runs, key=lambda run: (_asks(run), tensors_once(run)))
     return [ranked[round(at * (len(runs) - 1) / (ROWS - 1))] for at in range(ROWS)]
+
+
+def _asks(run: Experiment) -> float:
+    """How often the loads ask for each byte, on average; 1 where they are not known."""
+    return round(loads_of_once(run), 2) if run.entry.steppable else 1.0
 
 
 def _left_out(runs: Sequence[Experiment], counted: int) -> list[str]:
     """Which rows are drawn, where not all are: words of two lines on a phone."""
     if counted == len(runs):
         return []
-    alike = len({round(loads_of_once(run), 2) for run in runs}) == 1
+    alike = len({_asks(run) for run in runs}) == 1
     order = "from the smallest to the largest" if alike else "by how often each byte is loaded"
     return [f"{len(runs)} of {count(counted)} rows,", order]
 

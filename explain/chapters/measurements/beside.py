@@ -36,7 +36,7 @@ ROW, TOP, LONG, NARROW = 22.0, 42.0, 480.0, 330.0
 WIDE = 8
 """The factor between the least and the largest ratio from which on they are drawn on a logarithmic scale."""
 NARROWEST = 0.04
-"""A scale spans at least this share of its largest number, so that three digits tell its marks apart."""
+"""A scale spans at least this share of its largest number: marks that differ in three digits stand apart then."""
 LINES = 8
 """Sizes of one kernel that have a line of dots each, at most."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from explain.chapters.measurements.points import sizes, tensors_once
+from explain.chapters.measurements.points import matmul_rate, sizes, tensors_once
 from explain.exercises import Question, Why
 from explain.experiment import Experiment
 from explain.figures.labels import unbroken
@@ -88,13 +88,16 @@ def _flops(shown: Shown) -> int:
     return shown.experiment.traffic.flops_of("matmul")
 
 
+def _reached(shown: Shown) -> float:
+    return matmul_rate(shown.experiment, shown.seconds) or 0.0
+
+
 def _rate(shown: Shown) -> float:
-    return 100 * _flops(shown) / shown.seconds / shown.peak
+    return 100 * _reached(shown) / shown.peak
 
 
 def _why_rate(shown: Shown) -> Why:
-    reached = _flops(shown) / shown.seconds
-    return Why(f"{count(_flops(shown))} FLOPs ÷ {duration(shown.seconds)} = {si(reached, 'FLOP/s')}, of "
+    return Why(f"{count(_flops(shown))} FLOPs ÷ {duration(shown.seconds)} = {si(_reached(shown), 'FLOP/s')}, of "
                f"{si(shown.peak, 'FLOP/s')}: {number(_rate(shown))}%.")  # fmt: skip
 
 

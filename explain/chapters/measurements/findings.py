@@ -45,9 +45,9 @@ MUCH_SLOWER = 4.0
 ALIGNED = 16
 """Triton compiles a kernel anew for a size that is no multiple of it."""
 ALIKE = 0.03
-"""Up to this share two GPUs' numbers count as alike."""
+"""Two GPUs' numbers that differ by less than this share count as alike."""
 SAME = 0.1
-"""Up to this share two numbers count as about the same."""
+"""Two numbers that differ by less than this share count as about the same."""
 SLOW = "{} as long as the fast ones (80th ÷ 20th percentile)"
 
 
@@ -200,11 +200,11 @@ def _seen_once(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
 
 
 def _taken(points: Sequence[Point]) -> str:
-    """How long runs take, in a sentence of Markdown; "" for none."""
+    """How long runs take, in a sentence; "" for none."""
     seconds = [point.seconds for point in points if point.seconds]
     if len(seconds) < 2:
-        return f"**The run takes {duration(seconds[0])}.**" if seconds else ""
-    return f"**The {count(len(seconds))} runs take {duration(min(seconds))} to {duration(max(seconds))}.**"
+        return f"The run takes {duration(seconds[0])}." if seconds else ""
+    return f"The {count(len(seconds))} runs take {duration(min(seconds))} to {duration(max(seconds))}."
 
 
 def _of_tensors(runs: Sequence[Experiment], own: Mapping[Experiment, str]) -> str:

@@ -93,10 +93,15 @@ def loads_of_once(run: Experiment) -> float:
     return run.traffic.read_bytes / tensors_once(run)
 
 
-def _rate(point: Point) -> float | None:
-    """The FLOPs of the matmuls ÷ the time, in TFLOP/s; None without one of them."""
-    flops = point.experiment.traffic.flops_of("matmul")
-    return flops / point.seconds / 1e12 if flops and point.seconds else None
+def matmul_rate(run: Experiment, seconds: float | None) -> float | None:
+    """The FLOPs of a run's matmuls ÷ its time, in FLOP/s; None without one of them."""
+    flops = run.traffic.flops_of("matmul")
+    return flops / seconds if flops and seconds else None
+
+
+def _tflops(point: Point) -> float | None:
+    rate = matmul_rate(point.experiment, point.seconds)
+    return rate and rate / 1e12
 
 
 QUANTITIES: Mapping[str, Quantity] = {
@@ -106,7 +111,7 @@ QUANTITIES: Mapping[str, Quantity] = {
     OF_ONCE: of_once,
     SPILLS: _counted("spilled_bytes"),
     "tensor cores busy, %": _tensor,
-    RATE: _rate,
+    RATE: _tflops,
     WARM: _counted("dram_read_bytes", warm=True),
     WRITTEN: _written,
     TO_SMS: _counted("l2_read_bytes"),
@@ -211,12 +216,11 @@ def rows(
         points = [one.record.point(experiment) for one in shown]
         row: dict[str, str | float | None] = {KERNEL: experiment.entry.title}
         row[SIZES], row[SHARED] = own, ", ".join(said[experiment.kernel][0])
-        if quantity is None:
-            row |= {name: value(points[0]) if points[0] else None for name, value in QUANTITIES.items()}
         if quantity in (None, *READS):
             row[LOADS] = experiment.traffic.read_bytes / 1e6 if experiment.entry.steppable else None
             row[ONCE] = tensors_once(experiment) / 1e6
         if quantity is None:
+            row |= {name: value(points[0]) if points[0] else None for name, value in QUANTITIES.items()}
             row[DATE] = _date(shown[0].record, points[0])
         else:
             value = QUANTITIES[quantity]
@@ -369,7 +373,7 @@ def points_table(
 
 
 def sources(columns: Sequence[str], quantity: str | None = None) -> str:
-    """Where the numbers of a table's columns come from, as a line of Markdown. `quantity`: of several GPUs."""
+    """A line of Markdown: which columns are by formula, which by hardware. `quantity`: the one of several GPUs."""
     formula = [name_of(name).removeprefix("formula: ") for name in columns if name in BY_FORMULA]
     both = [name for name in BY_BOTH if name in (*columns, quantity)]
     told = [f"{MARKS['formula']} formula: {listed(formula)}"] if formula else []

@@ -250,7 +250,7 @@ _FAMILIES = {
 
 @kept
 def predicted_chart(test: Test) -> go.Figure:
-    """Each prediction of a test as a multiple of the measured time, over that time; on the line both are equal."""
+    """A dot for each prediction: across, the measured time; up, predicted ÷ measured. On the line both are equal."""
     figure = plot()
     for place, (family, (name, symbol)) in enumerate(_FAMILIES.items(), start=1):
         own = [point for point in test.points if point.experiment.entry.family == family]

@@ -43,7 +43,10 @@ BOLD = "**Bold sizes** differ from the row above."
 AS_RUN = "as they were run"
 """The order in which a table of all kernels begins."""
 ONCE = "**Each tensor once**: the bytes that a run reads if it reads nothing twice."
-OWN = "A kernel that writes tensors for its later launches has more of them: at the same 1\u00a0×, it reads more bytes."
+OWN = (
+    "A kernel of several launches also writes tensors that it reads later. They count too, so 1\u00a0× is more bytes "
+    "for it than for a kernel of one launch."
+)
 EXAMPLE = sizes(OPENING)[0]
 """The run that every source says something of."""
 MEASURED = """
@@ -80,16 +83,14 @@ Constant and shares are fitted to each kernel's times on the {0}. **For a size t
  multiplied by the model's ratio of the two GPUs. **For another size**, the model's own time is used.
 """
 DETAIL = """
-- memory = bytes ÷ (bandwidth × b). The bytes are all tensors', each read or written once
-- compute = FLOPs ÷ (peak × p). The FLOPs are the formula's
-- bandwidth and peak: the GPU's specification. The peak is that of the tensor cores where Triton uses them
-- busy: the share of the SMs that have a program
-- b and p: the shares of bandwidth and peak that are reached. They and the constant are fitted to each kernel's times\
- on the {0}. Of each size only the fastest tile's time is used. Where the times cannot tell bandwidth from peak, every\
- pair of b and p that fits is kept, and the prediction is the geometric mean of theirs
-
-A time that was recorded on the {0} is scaled by the model's ratio of the two GPUs. So a kernel that is slower than its\
- model stays slower.
+- **memory** = bytes ÷ (bandwidth × b), **compute** = FLOPs ÷ (peak × p). The FLOPs are the formula's.
+- **bandwidth** and **peak** are the GPU's specification: the peak of the tensor cores where Triton uses them.
+- **b** and **p** are the shares of them that a kernel reaches. They and the constant are fitted to its times on the\
+ {0}: of each size, to the fastest tile's.
+- Some kernels' times cannot tell bandwidth from peak. Then every pair of b and p that fits is kept, and the prediction\
+ is the geometric mean of theirs.
+- A size that is slower on the {0} than the model says is predicted slower on other GPUs too: its time there is\
+ multiplied by a ratio.
 """
 FITTED = (
     "**Constant**: the part of a time that does not grow with bytes and FLOPs; – where the times show none. It also "
@@ -235,8 +236,6 @@ def choice(shown: Sequence[Entry]) -> Choice:
     """Lets the reader choose what to look up."""
     plans = points.plans(shown)
     opening = list(plans).index("levels") if "levels" in plans else 0
-    if points.OUTDATED in plans:
-        st.button("Show what is out of date", type="tertiary", icon=":material/history:", on_click=_show_outdated)
     with st.container(horizontal=True, vertical_alignment="bottom", key="choices"):
         name = st.selectbox(
             "Set", list(plans), opening, format_func=lambda name: plans[name].about, key="set", bind="query-params"
@@ -264,7 +263,7 @@ def _largest(columns: Sequence[str], place: DeltaGenerator) -> str:
 
 
 def _notes(chosen: Choice, shown: Sequence[Entry]) -> None:
-    """Spilled registers, times that are not like the others, and the sources."""
+    """Notes on the chosen runs: spilled registers, unusual times, and the files that the numbers come from."""
     spilled = [findings.spilled(chosen.plan, one, chosen.kernel) for one in shown]
     if chosen.quantity not in (None, *points.WITH_SPILLS):
         spilled = [None] * len(shown)
@@ -282,6 +281,8 @@ def _notes(chosen: Choice, shown: Sequence[Entry]) -> None:
             st.caption(exact)
     for one in shown:
         sourced(one.source)
+    if chosen.plan.name != points.OUTDATED and points.OUTDATED in points.plans(shown):
+        st.button("Show what is out of date", type="tertiary", icon=":material/history:", on_click=_show_outdated)
     st.caption(ELSEWHERE)
 
 

@@ -282,4 +282,4 @@ def test_the_fastest_tile_is_named_where_all_rows_compute_the_same():
         f"**The fastest of these {len(timed)} rows, {own[fastest]}, takes {duration(timed[fastest])}.**"
     )
     (lone,) = points.measured(PLANS["levels"], shown, "flash_attention")[:1]
-    assert findings._taken([p for p in [one.record.point(lone)] if p]).startswith("**The run takes ")
+    assert findings._taken([p for p in [one.record.point(lone)] if p]).startswith("The run takes ")

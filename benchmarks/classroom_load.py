@@ -39,7 +39,7 @@ from typing import Any
 import psutil
 from websockets.exceptions import WebSocketException
 
-from benchmarks.report import finish, parser_of
+from benchmarks.report import finish, loop_s, parser_of
 from explain import ROOT, app_process, contents
 from explain.tab import PageFailedError, Tab, cookies_of, open_socket
 from tests.e2e.server import Server, running_app, running_hall
@@ -246,6 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
         cache = Path(folder)
         rehearsed = rehearse(cache, options.rehearsed)
+        loop_before_s = loop_s()
         every = available_cores()
         cores = share_cores(options.cores)
         alone = options.processes == 1
@@ -258,6 +259,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     served = result["dropped"] == result["failed"] == result["lost"] == 0 and result["p95_ms"] is not None
     opened = result["first_page"]["p95_ms"]
     result |= {
+        "loop_before_s": loop_before_s,
         "rehearsed_minutes": options.rehearsed,
         "rehearsed_cores": os.cpu_count(),
         "rehearsed_runs": rehearsed,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -49,13 +50,29 @@ def chrome(*arguments: str) -> Iterator[Browser]:
         yield playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox", *arguments])
 
 
+def loop_s() -> float:
+    """Seconds of CPU that a Python loop of five million steps takes on this machine now, the best of three.
+
+    Shared machines change: one took 0.25 s and an hour later 0.8. So a slow result can be told from a slow machine.
+    """
+    took = []
+    for _ in range(3):
+        begun, total = time.process_time(), 0
+        for step in range(5_000_000):
+            total += step * step
+        took.append(time.process_time() - begun)
+    return round(min(took), 2)
+
+
 def finish(result: Mapping[str, Any], measured: str, out: Path | None, **versions: str) -> int:
-    """Prints the result as JSON, with versions, date and the digest of the `measured` code, and writes it to `out`.
+    """Prints the result as JSON, with versions, date, the machine's speed and the digest of the `measured` code, and
+    writes it to `out`.
 
     Returns the exit status: 0 if the result has `passed`, or has no limits to pass.
     """
     full = {
         **result,
+        "loop_s": loop_s(),
         "versions": {**versions, "python": platform.python_version(), "streamlit": version("streamlit")},
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         **measured_code([measured]),

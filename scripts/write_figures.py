@@ -58,9 +58,17 @@ def _read(file: Path) -> Result:
 
 def said(file: str, result: Result) -> str:
     """The README's paragraph on a result: its words of `write_figures.toml`, filled in, around its table."""
-    more = {"table": "", **FIELDS.get(Path(file).stem, dict)(result)}
+    more = {"table": "", "speed": _speed(result), **FIELDS.get(Path(file).stem, dict)(result)}
     words = {place: text.format_map({**result, **more}) for place, text in WORDS[file].items()}
     return "\n\n".join(filter(None, (words["head"], more["table"], words.get("after"))))
+
+
+def _speed(result: Result) -> str:
+    """How fast the machine's cores were, where the result says it: words to stand after their number."""
+    if "loop_s" not in result:
+        return ""
+    took = " to ".join(dict.fromkeys(f"{result[at]:.2f}" for at in ("loop_before_s", "loop_s") if at in result))
+    return f", five million steps of a Python loop in {took} s"
 
 
 def _stale(result: Result) -> Iterator[str]:

@@ -37,6 +37,13 @@ def test_a_kept_run_of_the_gpus_tests_is_told_with_what_failed():
     assert all(said in told for said in ("1,200", "1,203", "test_a.py::test_b", *where.values()))
 
 
+def test_a_result_says_how_fast_its_machine_was():
+    said = FIGURES["_speed"]
+    assert said({"loop_before_s": 0.25, "loop_s": 0.8}).endswith(" in 0.25 to 0.80 s")
+    assert said({"loop_before_s": 0.25, "loop_s": 0.25}).endswith(" in 0.25 s")
+    assert said({}) == ""
+
+
 def test_no_code_breaks_over_a_line_of_a_document():
     """A second line that begins with > would be a quotation."""
     for document in ROOT.glob("docs/*.md"):

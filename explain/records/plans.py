@@ -90,7 +90,7 @@ PLANS: Mapping[str, Plan] = {
     for plan in (
         Plan(
             "times",  # the first, so that a first call is one: nothing else has compiled these kernels before
-            "Standard attention and FlashAttention as N grows",
+            "Attention as N grows, standard and Flash",
             tuple(experiment for pair in zip(*map(lengths.experiments, PAIR), strict=True) for experiment in pair),
             counters=False,
         ),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from explain.chapters.measurements.exercises import run_of
+from explain.chapters.measurements.findings import asked_and_sent
 from explain.chapters.measurements.points import loads_of_once, matmul_rate, measured_sizes, tensors_once
 from explain.experiment import Experiment
 from explain.figures.labels import listed, widest, wrapped
@@ -20,6 +21,8 @@ ROWS = 4
 """Rows of the table that are drawn at most."""
 BAR, GAP, LONG, NARROW, BESIDE = 16.0, 22.0, 560.0, 300.0, 300.0
 """A bar's height, the gap between rows, the longest bar (wide and on a phone), the widest label beside its bar."""
+BESIDE_BARS = 36.0
+"""How high two lines of words beside a bar are."""
 LOADS, HBM, MATMULS = "slate", "hbm", "series-1"
 
 
@@ -56,10 +59,10 @@ def bars(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
         shares = [(number / tensors_once(run), hue, number) for hue, number in found]
         own = [(share, hue, f"{ratio(share)} ({moved(number)})") for share, hue, number in shares]
         rows.append(_Row(sizes[run], _time(one, run), own, 1.0))
-    legend = {LOADS: "requested by the loads (formula)", HBM: "delivered by HBM (hardware, L2 cold)"}
-    label = f"{runs[0].entry.title}: bytes that its loads request and bytes that HBM delivers"
-    title, left_out = "How often each byte is read, on average", _left_out(runs, len(counted))
-    return _picture(title, left_out, rows, legend, "each tensor once: 1 ×", label, narrow)
+    legend = {LOADS: "the loads ask for (○ formula)", HBM: "HBM sends (● hardware, L2 cold)"}
+    label = f"{runs[0].entry.title}: bytes that its loads ask for and bytes that HBM sends"
+    title, left_out = asked_and_sent(plan, one, kernel), _left_out(runs, len(counted))
+    return _picture(title, left_out, rows, legend, "all tensors once: 1 ×", label, narrow)
 
 
 @kept
@@ -84,9 +87,11 @@ def rates(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
         peaks[known.arithmetic] = f"{known.arithmetic} {si(known.peak, 'FLOP/s', zeros=True)}"
     legend = {MATMULS: "FLOPs of its matmuls ÷ time"}
     label = f"{runs[0].entry.title}: how fast its matmuls run"
-    left_out = _left_out(runs, len(timed))
+    left_out, shares = _left_out(runs, len(timed)), [rate / known.peak for rate, known in timed.values()]
+    reached = " to ".join(dict.fromkeys((percent(min(shares)), percent(max(shares)))))
+    title = f"Its matmuls reach {reached} of the speed of a matmul alone"
     marked = f"a matmul alone, measured: {listed([*peaks.values()])}"
-    return _picture("How fast its matmuls run", left_out, rows, legend, marked, label, narrow)
+    return _picture(title, left_out, rows, legend, marked, label, narrow)
 
 
 def _time(one: Entry, run: Experiment) -> str:
@@ -129,13 +134,16 @@ def _picture(
     left = 0.0 if above else left
     long = NARROW if narrow else LONG
     scale = (long - widest([words for row in rows for *_, words in row.bars]) - 12) / most
-    parts, y = [text(0, 12, title, bold=True)], 26.0
+    titles = wrapped(title, (left + long), bold=True)
+    parts = [text(0, 12 + 18 * number, words, bold=True) for number, words in enumerate(titles)]
+    y = 8 + 18.0 * len(titles)
     for words in left_out if narrow else [" ".join(left_out)] * bool(left_out):
         parts.append(text(0, y + 10, words, faint=True))
         y += 18
     y += 6 * bool(left_out)
     for row in rows:
         tall = (BAR + 2) * len(row.bars)
+        lower = 0.0 if above else max(0.0, BESIDE_BARS - tall) / 2  # two lines of words need as much room as two bars
         if above:
             *lines, last = wrapped(row.sizes, long, bold=True)
             for words in lines:
@@ -148,15 +156,17 @@ def _picture(
             parts.append(text(beside, y + 14, row.time))
             y += 22
         else:
-            parts.append(text(0, y + tall / 2 - 5, row.sizes, bold=True))
-            parts.append(text(0, y + tall / 2 + 14, row.time))
-        mark = left + scale * row.mark
+            parts.append(text(0, y + lower + tall / 2 - 5, row.sizes, bold=True))
+            parts.append(text(0, y + lower + tall / 2 + 14, row.time))
+        mark, y = left + scale * row.mark, y + lower
         for value, hue, words in row.bars:
             parts.append(rect(left, y, scale * value, BAR, mid(hue)))
-            parts.append(text(max(left + scale * value, mark) + 8, y + 13, words))
+            end = left + scale * value + 8
+            fits = end + widest([words]) < mark - 8
+            parts.append(text(end if fits else max(end, mark + 8), y + 13, words))
             y += BAR + 2
         parts.append(line(mark, y - tall - 2, mark, y + 2, opacity=0.9, thick=1.5, dash="3 2"))
-        y += GAP
+        y += lower + GAP
     x = left
     for hue, said in legend.items():
         parts += [rect(x, y - 4, 12, 12, mid(hue)), text(x + 18, y + 7, said)]

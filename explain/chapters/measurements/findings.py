@@ -164,7 +164,7 @@ def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     )
     rows = f"all {count(about)}" if about == len(found) else f"{count(about)} of {count(len(found))}"
     return (
-        f"**In {rows} rows HBM delivers at most {percent(SAME)} more than the kernel's own tensors, each once.** "
+        f"**In {rows} rows HBM sends at most {percent(SAME)} more than the kernel's own tensors, each once.** "
         f"The highest: {row.entry.title} at {own[row]}, {ratio(most)}.{low}"
     )
 
@@ -181,22 +181,37 @@ def _seen_fastest(points: Sequence[Point], own: Mapping[Experiment, str]) -> str
     )
 
 
-def _seen_once(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
-    """How often one kernel's loads request its tensors' bytes, and how often HBM delivers them; "" where nothing was
-    counted.
+@kept
+def asked_and_sent(plan: Plan, one: Entry, kernel: str) -> str:
+    """How often one kernel's loads ask for its tensors' bytes, and how often HBM sends them, in a few words; "" where
+    nothing was counted, or the loads are not known.
     """
-    found = {point.experiment: times for point in points if (times := of_once(point))}
-    of, read = list(found), list(found.values())
-    if not of:
+    asked, sent = _asked_and_sent([*filter(None, map(one.record.point, measured(plan, [one], kernel)))])
+    return f"Loads ask for each byte {_times(asked)}, HBM sends it {_times(sent)}" if asked else ""
+
+
+def _asked_and_sent(points: Sequence[Point]) -> tuple[list[float], list[float]]:
+    """Of the counted runs, how often loads ask for a byte on average, and how often HBM sends it; the first is empty
+    where the loads are not known.
+    """
+    sent = {point.experiment: times for point in points if (times := of_once(point))}
+    return [loads_of_once(run) for run in sent if run.entry.steppable], [*sent.values()]
+
+
+def _seen_once(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
+    """Who serves one kernel's loads, and which tensors are loaded how often; "" where nothing was counted."""
+    asked, sent = _asked_and_sent(points)
+    if not sent:
         return ""
-    if not of[0].entry.steppable:
-        return f"**HBM delivers each byte of the kernel's tensors {_times(read)} on average.**"
-    asked = list(map(loads_of_once, of))
-    served = [1 - hbm / loads for hbm, loads in zip(read, asked, strict=True)]
-    rest = " The caches serve the rest." if min(served) >= FEW else " The caches serve next to nothing."
-    told = rest if min(served) >= FEW or max(map(abs, served)) < FEW else ""
-    told += _of_tensors(of, own)
-    return f"**The kernel's loads request each byte {_times(asked)} on average. HBM delivers it {_times(read)}.**{told}"
+    if not asked:
+        return f"**HBM sends each byte of the kernel's tensors {_times(sent)} on average.**"
+    served = [1 - hbm / loads for hbm, loads in zip(sent, asked, strict=True)]
+    told = ""
+    if min(served) >= FEW:
+        told = f"**The caches serve {'most' if min(served) > 0.5 else 'a part'} of the loads.**"
+    elif max(map(abs, served)) < FEW:
+        told = "**The caches serve next to nothing.**"
+    return f"{told}{_of_tensors([point.experiment for point in points if of_once(point)], own)}".strip()
 
 
 def _taken(points: Sequence[Point]) -> str:
@@ -221,8 +236,16 @@ def _of_tensors(runs: Sequence[Experiment], own: Mapping[Experiment, str]) -> st
     if len(named) < 2:
         return ""
     (first, ones), *others = named.items()
-    told = "".join(f", {listed(tensors)} {times}" for times, tensors in others)
+    told = "".join(f", {listed(tensors)} {times}{_for_tiles(run, times)}" for times, tensors in others)
     return f" At {own[run]}, {listed(ones)} {'are' if len(ones) > 1 else 'is'} loaded {first}{told}."
+
+
+def _for_tiles(run: Experiment, times: str) -> str:
+    """Why a tensor is loaded so many times, where a tile of queries is the reason; else ""."""
+    queries, tile = (run.values.get(name) for name in ("seq_len", "block_m"))
+    if not isinstance(queries, int) or not isinstance(tile, int) or times != f"{number(-(-queries // tile))} times":
+        return ""
+    return f", once for each tile of {count(tile)} queries"
 
 
 def _times(factors: Sequence[float]) -> str:
@@ -260,7 +283,7 @@ def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str)
         "the times there probably contain time on the host."
     ) * (left_out > 0)
     also = " ".join(filter(None, [missing, host, _noise(plan, shown, kernel)]))
-    return "\n\n".join(filter(None, [span, also, _by_bandwidth(plan, shown, factors, kernel)]))
+    return "\n\n".join(filter(None, [span, _by_bandwidth(plan, shown, factors, kernel), also]))
 
 
 def _apart(factors: Sequence[float]) -> float:
@@ -317,10 +340,10 @@ def _noise(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
     if not spreads:
         return ""
     far = sum(one >= ALIKE for one in spreads)
-    more = f", in {count(far)} of {count(len(spreads))} more than {percent(ALIKE)}" if far else ""
+    more = f", in {count(far)} of {count(len(spreads))} rows by more than {percent(ALIKE)}" if far else ""
     return (
-        f"Launches of one run vary too: in the median row the 80th percentile is {percent(median(spreads), 1)} above "
-        f"the 20th{more}."
+        f"Repeated launches of one run differ too: by {percent(median(spreads), 1)} in the median row (80th and 20th "
+        f"percentile){more}. Smaller differences say nothing."
     )
 
 
@@ -347,7 +370,7 @@ def _by_bandwidth(plan: Plan, shown: Sequence[Entry], factors: Sequence[float], 
     copies, rows = ratio(max(faster, 1 / faster)), f"of {count(len(gains))} rows"
     half = f"faster by less than half of what {copies} would give"
     if nothing == len(gains):
-        told = f"In no row is the {fast} more than {percent(ALIKE)} faster"
+        told = f"In no row does this make the {fast} more than {percent(ALIKE)} faster"
     elif nothing:
         told = f"In {count(nothing)} {rows} the {fast} is less than {percent(ALIKE)} faster, or slower"
         told += f"; in {count(little)} it is {half}" if little else ""
@@ -375,8 +398,8 @@ def _hbm_alone(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
         return ""
     where = f"{'' if kernel else f'{run.entry.title} at '}{measured_sizes(plan, shown, kernel)[run]}"
     return (
-        f" For example, {where}: HBM of the {names(shown)[0]} reads the run's {moved(read)} in {duration(needed)}, and "
-        f"the run takes {duration(point.seconds)}."
+        f" For example, {where}: HBM of the {names(shown)[0]} reads the run's {moved(read)} in {duration(needed)} of "
+        f"{duration(point.seconds)}."
     )
 
 
@@ -440,18 +463,15 @@ def timed_once(plan: Plan, one: Entry, kernel: str = "") -> str:
 
 @dataclass(frozen=True)
 class Spilled:
-    """The row that wrote most spilled registers, in short sentences, and one to the byte; Markdown."""
+    """The row that wrote most spilled registers, in a sentence, and more about it; Markdown."""
 
     told: str
-    exact: str
+    more: str
 
 
 @kept
 def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
-    """What the plan's kernels, or this `kernel`, wrote to L2 besides their output; None if nothing was spilled.
-
-    `exact` is "" where something else was written too.
-    """
+    """What the plan's kernels, or this `kernel`, wrote to L2 besides their output; None if nothing was spilled."""
     own = measured_sizes(plan, [one], kernel)
     found = [
         (point.counters.cold.spill_written_bytes, point.counters.cold.l2_written_bytes, experiment)
@@ -464,20 +484,21 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
     spill, wrote, worst = most[0]
     point = one.record.point(worst)
     both = point.counters.cold.spilled_bytes if point and point.counters else None
-    again = f"; {moved(both - spill)} are read back" if both and both > spill else ""
-    again += ", some more than once" * bool(both and both > 2 * spill)
     row = own[worst] if kernel else f"{worst.entry.title} at {own[worst]}"
+    rows = "rows" if len(found) == len(own) else "counted rows"
     told = (
-        f"**Registers spill in {count(len(most))} of {count(len(found))} counted rows**"
-        f"{', most' if len(most) > 1 else ':'}{' in' if len(most) > 1 else ''} {row}. Of the {moved(wrote)} that this "
-        f"run writes to L2, {moved(spill)} are spilled registers{again}. Part of them may come back from HBM."
-        f"{_slower(worst, own, one.record)}"
+        f"**Registers spill in {count(len(most))} of {count(len(found))} {rows}**"
+        f"{', most in' if len(most) > 1 else ':'} {row}. {percent(spill / wrote)} of what this run writes to L2 are "
+        f"spilled registers: {moved(spill)} of {moved(wrote)}.{_slower(worst, own, one.record)}"
     )
+    more = []
+    if both and both > spill:
+        again = ", so some of them more than once" * (both > 2 * spill)
+        more.append(f"{moved(both - spill)} of spilled registers are read back{again}. Part may come back from HBM.")
     if wrote == (output := worst.traffic.written_bytes) + spill:
         stored = " and ".join(term.buffer for term in worst.traffic.terms if term.written)
-        return Spilled(
-            told,
-            f"**To the byte**: it wrote {count(wrote)} bytes to L2. {count(output)} bytes are {stored}, {count(spill)} "
-            "bytes are spilled registers.",
+        more.append(
+            f"To the byte, it wrote {count(wrote)} bytes to L2: {count(output)} of {stored} and {count(spill)} of "
+            "spilled registers."
         )
-    return Spilled(told, "")
+    return Spilled(told, " ".join(more))

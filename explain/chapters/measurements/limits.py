@@ -50,7 +50,7 @@ def most_used(shown: Sequence[Entry]) -> list[list[tuple[str, str, str]]]:
             means["hbm"] = f"{percent(read.per_second / stated)} of the datasheet's {si(stated, 'B/s')}"
         if read and matmul:
             means["matmul bf16"] = (
-                f"{number(matmul.per_second / read.per_second)} FLOPs per byte read; below it, HBM sets the upper bound"
+                f"{number(matmul.per_second / read.per_second)} FLOPs per byte: with fewer, HBM limits a kernel"
             )
         if matmul and exp:
             means["exp"] = f"{number(matmul.per_second / exp.per_second)} matmul FLOPs in the time of one exp"

@@ -8,7 +8,7 @@ from functools import partial
 from explain.chapters.three_numbers.figures import MARKS
 from explain.counters.model import total
 from explain.experiment import Experiment
-from explain.figures.labels import listed, wrapped
+from explain.figures.labels import wrapped
 from explain.figures.numbers import count, fixed, number, ratio
 from explain.figures.plot import FONT
 from explain.figures.tables import Column, markdown, plain
@@ -22,13 +22,8 @@ Quantity = Callable[[Point], float | None]
 Row = Mapping[str, str | float | None]
 """A row of the table: its kernel and sizes in words, and numbers by the names of their columns."""
 TIME = "time, µs"
-ASKED, LOADS, ONCE, READ = (
-    "loads ÷ each tensor once, ×",
-    "formula: every load, MB",
-    "formula: each tensor once, MB",
-    "HBM read, L2 cold, MB",
-)
-OF_ONCE, REQUESTED, HELD = "HBM ÷ each tensor once, ×", "requested at L1, MB", "memory beyond inputs, MB"
+ASKED, LOADS, ONCE, READ = ("loads ask for, × all tensors", "every load, MB", "all tensors, MB", "HBM read, MB")
+OF_ONCE, REQUESTED, HELD = "HBM sends, × all tensors", "requested at L1, MB", "extra memory, MB"
 WARM, TO_SMS, WRITTEN = "HBM read, L2 warm, MB", "L2 → SM read, MB", "written to HBM, now or later, MB"
 RATE, FROM_SMS, SPILLS = "matmuls, TFLOP/s", "SM → L2 written, MB", "spills, stored + loaded, MB"
 SPREAD, LAUNCHES = "slow ÷ fast launches, ×", "launches timed, count"
@@ -125,7 +120,7 @@ QUANTITIES: Mapping[str, Quantity] = {
 
 
 def name_of(quantity: str) -> str:
-    """A quantity without its unit: "HBM read, L2 cold"."""
+    """A quantity without its unit: "HBM read, L2 warm"."""
     return quantity.rpartition(", ")[0]
 
 
@@ -141,14 +136,14 @@ FIRST, UNCOUNTED = (TIME, ASKED, OF_ONCE, READ, HELD), (TIME, HELD)
 """The columns that a table of one record begins with: where bytes were counted, and where none were."""
 MEANINGS = {
     TIME: "**Time**: the median of a call's times, with a cold L2.",
-    ASKED: "**Loads ÷ each tensor once**: how often the loads ask for each byte, on average (formula).",
+    ASKED: "**Loads ask for, × all tensors**: how often the loads ask for each byte, on average.",
     LOADS: "**Every load**: all bytes that a teaching kernel's loads ask for, repeated ones included.",
-    ONCE: "**Each tensor once**: the bytes that a run reads if it reads nothing twice: each input, and each tensor "
-    "that an earlier launch has written for a later one.",
-    OF_ONCE: "**HBM ÷ each tensor once**: at 1 ×, HBM delivers each tensor once.<br>Above 1 ×: bytes were read more "
-    "than once, or spilled registers were read back. In small runs, some tens of kB that belong to no tensor show."
-    "<br>Below 1 ×: the kernel reads what it wrote itself, in an earlier launch or iteration, and finds some of it in "
-    "L2.",
+    ONCE: "**All tensors**: the bytes that a run reads if it reads nothing twice: each input, and each tensor that an "
+    "earlier launch has written for a later one.",
+    OF_ONCE: "**HBM sends, × all tensors**: at 1 ×, HBM sends each tensor once. Above 1 ×: bytes were sent more than "
+    "once, or spilled registers were read back. In small runs, some tens of kB that belong to no tensor show. Below "
+    "1 ×: the kernel reads what it wrote itself, in an earlier launch or iteration, and finds some of it in L2.",
+    READ: "**HBM read**: with a cold L2, as all columns but *L2 warm*.",
     WARM: "**L2 warm**: the same kernel has just run, so L2 still has some of its bytes.",
     WRITTEN: "**Written to HBM, now or later**: bytes written during the run, and those left in L2, which are written "
     "later.",
@@ -159,18 +154,15 @@ MEANINGS = {
     "their FLOPs in it; one that skips them has not.",
     "tensor cores busy, %": "**Tensor cores busy**: the share of the run's cycles in which they work, while it is "
     "counted. The clock can be another one then, so it is not exactly FLOPs ÷ time ÷ peak.",
-    HELD: "**Memory beyond inputs**: the most that PyTorch's allocator held during a call for outputs and intermediate "
+    HELD: "**Extra memory**: the most that PyTorch's allocator held during a call for outputs and intermediate "
     "results.",
     SPREAD: "**Slow ÷ fast launches**: the 80th percentile of a row's times ÷ the 20th.",
 }
 """What a column has, where its name does not say it."""
 BY_FORMULA = (ASKED, LOADS, ONCE)
 """The columns that are no measurement."""
-BY_BOTH = {
-    OF_ONCE: f"{MARKS['measured']} hardware ÷ {MARKS['formula']} formula",
-    RATE: f"{MARKS['formula']} formula ÷ {MARKS['measured']} hardware",
-}
-"""What the columns divide that have a measured number and one by formula."""
+BY_BOTH = {OF_ONCE: f"{MARKS['measured']}÷{MARKS['formula']}", RATE: f"{MARKS['formula']}÷{MARKS['measured']}"}
+"""The marks of columns in which a measured number and one by formula are divided."""
 GRAPH, STEADY = "CUDA graph", 1.25
 """How a short kernel is launched without the host; by which factor the times of one run differ where it is not."""
 HEADING = 95
@@ -354,8 +346,7 @@ def points_table(
     words += [DATE] * (len({row.get(DATE) for row in table}) > 1)  # one date of all rows is said above them
     columns: list[str | Column] = [
         SIZES if kernel else f"{KERNEL}, {SIZES}",
-        *(Column("<br>".join(map(plain, wrapped(titles.get(name, _with_unit(name)), HEADING, FONT, bold=True))),
-                 _format(quantity, name)) for name in found),
+        *(Column(_heading(titles.get(name, name), quantity or name), _format(quantity, name)) for name in found),
         *words,
     ]  # fmt: skip
     cells = []
@@ -372,15 +363,18 @@ def points_table(
     return markdown(columns, [[row.get(name) for name in (SIZES, *found, *words)] for row in cells])
 
 
+def source_of(column: str, quantity: str | None = None) -> str:
+    """The mark of where a column's numbers come from. `quantity`: what the numbers of a GPU's column are."""
+    if column in BY_FORMULA:
+        return MARKS["formula"]
+    return BY_BOTH.get(quantity or column, MARKS["measured"])
+
+
 def sources(columns: Sequence[str], quantity: str | None = None) -> str:
-    """A line of Markdown: which columns are by formula, which by hardware. `quantity`: the one of several GPUs."""
-    formula = [name_of(name).removeprefix("formula: ") for name in columns if name in BY_FORMULA]
-    both = [name for name in BY_BOTH if name in (*columns, quantity)]
-    told = [f"{MARKS['formula']} formula: {listed(formula)}"] if formula else []
-    told += [f"{source}: {name_of(name)}" for name, source in BY_BOTH.items() if name in both]
-    if quantity not in both:
-        told.append(f"{MARKS['measured']} hardware: {'the other columns' if told else 'every number'}")
-    return " · ".join(told)
+    """What the marks in a table's heading mean."""
+    marks = "".join(source_of(column, quantity) for column in columns)
+    said = {MARKS["formula"]: "formula", MARKS["measured"]: "hardware"}
+    return " · ".join(f"{mark} {source}" for mark, source in said.items() if mark in marks)
 
 
 def ordered(table: Sequence[Row], largest: str) -> list[Row]:
@@ -390,12 +384,16 @@ def ordered(table: Sequence[Row], largest: str) -> list[Row]:
     return sorted(table, key=lambda row: -float(row.get(largest) or 0))
 
 
-def _with_unit(name: str) -> str:
-    """A column's heading. Its unit does not break from the word before it; the × of a ratio stands in the cells."""
+def _heading(name: str, quantity: str) -> str:
+    """A column's heading: its name, and below it the mark of its source and the unit. The × of a ratio is in the cells.
+
+    `quantity` is what its numbers are, where its name is a GPU's.
+    """
     words, comma, unit = name.rpartition(", ")
-    if unit == "×":
-        return words
-    return f"{words},\u00a0{unit}" if comma else name
+    lines = "<br>".join(map(plain, wrapped(words if comma else name, HEADING, FONT, bold=True)))
+    if not comma:  # a ratio of two columns
+        return lines
+    return f"{lines}<br><small>{source_of(name, quantity)}{'' if unit == '×' else f' {unit}'}</small>"
 
 
 def _marked(sizes: str, above: str) -> str:

@@ -130,15 +130,13 @@ def verdict(model: Model) -> str:
         return ""
     own, modelled = ratio(plain.median), ratio(test.median)
     better = "no better" if modelled == own else "better" if test.median < plain.median else "a little worse"
-    half = (
-        f"**For a typical run the model is {better} than the {model.gpu}'s time as it is**: half of the {test.gpu}'s "
-        f"times are within {modelled} of the model's, and within {own} of the {model.gpu}'s."
-    )
-    if _off(test) >= _off(plain):
-        return half
+    fewer, many = _off(test) < _off(plain), count(len(test.points))
     return (
-        f"{half} **It removes large errors**: those of over {ratio(FAR)} fall from {count(_off(plain))} to "
-        f"{count(_off(test))} of {count(len(test.points))} times."
+        f"**Is a prediction for the {test.gpu} better than the {model.gpu}'s time as it is?** For a typical run it is "
+        f"{better}: half of the predictions are within {modelled} of the measured time, and half of the {model.gpu}'s "
+        f"times within {own}. {'**Large errors are fewer**' if fewer else 'Large errors are not fewer'}: "
+        f"{count(_off(test))} of {many} predictions are more than {ratio(FAR)} off, and {count(_off(plain))} of the "
+        f"{model.gpu}'s times."
     )
 
 
@@ -185,7 +183,7 @@ def worked(model: Model) -> str:
     took = duration(own[one.experiment.key])
     here, there = (duration(model.modelled(one.experiment, GPUS[name])) for name in (model.gpu, test.gpu))
     return (
-        f"For example, {one.experiment.entry.title} with {sizes(one.experiment)}: the model gives {here} for the "
+        f"{one.experiment.entry.title} with {sizes(one.experiment)}: the model gives {here} for the "
         f"{model.gpu} and {there} for the {test.gpu}. The {model.gpu} took {took}. So {took} × {there} ÷ {here} = "
         f"**{duration(one.seconds)}** is predicted for the {test.gpu}. It took {duration(one.measured)}."
     )

@@ -42,7 +42,8 @@ few columns."""
 BOLD = "**Bold sizes** differ from the row above."
 AS_RUN = "as they were run"
 """The order in which a table of all kernels begins."""
-ONCE = "**Each tensor once**: the bytes that a run reads if it reads nothing twice."
+ONCE = "**All tensors once**: the bytes that a run reads if it reads nothing twice."
+COLD = "**L2 cold**: none of the inputs is in L2 when the run begins."
 OWN = (
     "A kernel of several launches also writes tensors that it reads later. They count too, so 1\u00a0× is more bytes "
     "for it than for a kernel of one launch."
@@ -276,9 +277,9 @@ def _notes(chosen: Choice, shown: Sequence[Entry]) -> None:
             notes.setdefault(note, []).append(gpu)
     for note, gpus in notes.items():
         layout.prose(unbroken(f"{listed(gpus)}: {note}" if len(shown) > 1 else note))
-    if exact := next((spills.exact for spills in spilled if spills and spills.exact), ""):
-        with st.expander("To the byte"):
-            st.caption(exact)
+    if more := next((spills.more for spills in spilled if spills and spills.more), ""):
+        with st.expander("More about the spilled registers"):
+            st.caption(unbroken(more))
     for one in shown:
         sourced(one.source)
     if chosen.plan.name != points.OUTDATED and points.OUTDATED in points.plans(shown):
@@ -296,7 +297,7 @@ def _table(chosen: Choice, shown: Sequence[Entry], columns: Sequence[str]) -> No
         st.caption(unbroken(points.sources(columns, chosen.quantity)))
         if meanings := [words for column, words in points.MEANINGS.items() if column in (*columns, chosen.quantity)]:
             with st.expander("What the columns mean"):
-                st.caption("<br>".join([*meanings, BOLD]), unsafe_allow_html=True)
+                layout.prose("\n".join(f"- {words}" for words in (*meanings, BOLD)))
 
 
 def _kernel(measured: Sequence[str]) -> str:
@@ -326,14 +327,14 @@ def _drawn(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str
         return
     elif kernel and asked.bars(plan, shown[0], kernel):
         wide, narrow = (asked.bars(plan, shown[0], kernel, narrow=narrow) for narrow in (False, True))
-        explained = ONCE
+        explained = f"{ONCE} {COLD}"
     elif kernel:
         wide, narrow = (asked.rates(plan, shown[0], kernel, narrow=narrow) for narrow in (False, True))
     elif findings.pair(plan, shown):
         wide, narrow = (beside.pair(plan, shown, narrow=narrow) for narrow in (False, True))
     else:
         wide, narrow = (beside.once(plan, shown, largest=largest, narrow=narrow) for narrow in (False, True))
-        explained = f"{ONCE} {OWN}"
+        explained = f"{ONCE} {OWN} {COLD}"
     if wide:
         drawing(wide, narrow)
         if explained:
@@ -409,6 +410,8 @@ def predicted(beside: DeltaGenerator) -> None:
     if (record := registry.recorded()) is None or (model := fitted(*registry.shipped())) is None:
         layout.prose("There is no recorded GPU to predict times from.")
         return
+    with layout.below_goal():
+        layout.prose(MODEL.format(model.gpu))
     with beside:
         layout.prose(f"{predictions.verdict(model)} {predictions.untested(model)}")
         st.markdown(predictions.errors_table(model))
@@ -422,10 +425,8 @@ def predicted(beside: DeltaGenerator) -> None:
         with column:
             chart(predictions.predicted_chart(test), f"predicted and measured times, {test.gpu}")
             layout.prose(predictions.told(model, test))
-    with layout.part("How a time is predicted", MODEL.format(model.gpu)):
-        layout.prose(predictions.worked(model))
-        with st.expander("The model in detail"):
-            layout.prose(f"{DETAIL.format(model.gpu)}\n\n{predictions.unpredicted(model, record)}")
+    with layout.part("An example", predictions.worked(model)), st.expander("The model in detail"):
+        layout.prose(f"{DETAIL.format(model.gpu)}\n\n{predictions.unpredicted(model, record)}")
     with st.expander("Each kernel's error, and what was fitted"), st.container(key="numbers of predictions"):
         layout.prose("\n".join(f"- {predictions.largest(test)}" for test in model.tests))
         st.caption(FITTED)
@@ -436,10 +437,12 @@ def _questions(chosen: Choice, shown: Sequence[Entry]) -> None:
     """Things to try, about the largest of the chosen runs that has all that they ask for, one of the opening kernel if
     it is among them.
     """
+    if len(shown) > 1:
+        ask("measurements", (), None, "", "The questions are about one GPU: choose one alone.")
+        return
     runs = points.measured(chosen.plan, shown, chosen.kernel)
     for run in sorted(runs, key=lambda run: (run.kernel != OPENING, -run.traffic.flops)):
-        for one in shown:
-            if known := exercises.run_of(one.record, run):
-                ask("measurements", exercises.QUESTIONS, known, f"{one.key} {run.key}")
-                return
+        if known := exercises.run_of(shown[0].record, run):
+            ask("measurements", exercises.QUESTIONS, known, f"{shown[0].key} {run.key}")
+            return
     ask("measurements", (), None, "", "The questions are about runs whose bytes were counted: choose another set.")

@@ -67,7 +67,7 @@ def test_what_is_recorded_is_shown_with_its_gpu_and_its_numbers():
     read = first.counters.cold.dram_read_bytes
     assert read is not None
     row = next(row for row in table if row["kernel"] == KERNELS[plan.experiments[0].kernel].title)
-    assert row["HBM read, L2 cold, MB"] == read / 1e6
+    assert row["HBM read, MB"] == read / 1e6
     times = ratio(read / points.tensors_once(plan.experiments[0]))
     numbers = f"| 94.02 | 2.00 × | {times} | {read / 1e6:.1f} | 134.2 |"
     assert any(line.startswith("| **Naive softmax**<br>") and numbers in line for line in said.splitlines())
@@ -189,7 +189,7 @@ def test_the_questions_are_answered_from_the_record():
 def test_two_gpus_have_the_note_about_spills_each():
     said = texts(page("measurements", records="H200,H100", kernel="cross_entropy_standard", quantity=points.READ))
     assert all(f"{gpu}: **" in said for gpu in ("H200", "H100"))
-    assert said.count("spill</span> in 1 of 3 counted rows") + said.count("spill in 1 of 3 counted rows") == 2
+    assert said.count("spill</span> in 1 of 3 rows") + said.count("spill in 1 of 3 rows") == 2
 
 
 def test_every_shipped_record_can_be_shown_and_the_chosen_gpus_is_at_once():
@@ -208,7 +208,7 @@ def test_a_readers_file_is_compared_and_gone_when_it_is_forgotten():
     assert "NVIDIA Other 9" in said
     assert "**This kernel was not run on the " in said
     said = texts(choose_kernel(test, "softmax_online"))
-    assert " Other 9, µs |" in said.replace("<br>", " ")
+    assert " Other 9 <small>● µs</small> |" in said.replace("<br>", " ")
     said = texts(test.segmented_control[0].set_value("Where numbers come from").run())
     assert "The GPU's memory is full" in said  # the record's own reason
     assert said.count("experiments timed on NVIDIA") == 2
@@ -254,13 +254,7 @@ def test_each_view_has_its_goal_and_its_part(name):
     test = page("measurements", view=name)
     said = texts(test)
     assert view.GOALS[name] in said
-    parts = (
-        "Things to try",
-        "What was measured",
-        "What each GPU can do at most",
-        "How a time is predicted",
-        "Measure it",
-    )
+    parts = ("Things to try", "What was measured", "What each GPU can do at most", "An example", "Measure it")
     assert [part in [header.value for header in test.header] for part in parts] == [one == name for one in view.WORDS]
 
 

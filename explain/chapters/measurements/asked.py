@@ -59,10 +59,10 @@ def bars(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
         shares = [(number / tensors_once(run), hue, number) for hue, number in found]
         own = [(share, hue, f"{ratio(share)} ({moved(number)})") for share, hue, number in shares]
         rows.append(_Row(sizes[run], _time(one, run), own, 1.0))
-    legend = {LOADS: "the loads ask for (○ formula)", HBM: "HBM sends (● hardware, L2 cold)"}
-    label = f"{runs[0].entry.title}: bytes that its loads ask for and bytes that HBM sends"
+    legend = {LOADS: "the kernel loads (○ formula)", HBM: "HBM delivers (● hardware, L2 cold)"}
+    label = f"{runs[0].entry.title}: bytes that it loads and bytes that HBM delivers"
     title, left_out = asked_and_sent(plan, one, kernel), _left_out(runs, len(counted))
-    return _picture(title, left_out, rows, legend, "all tensors once: 1 ×", label, narrow)
+    return _picture(title, left_out, rows, legend, "minimum: 1 ×", label, narrow)
 
 
 @kept
@@ -129,7 +129,7 @@ def _picture(
     narrow: bool,
 ) -> str:  # fmt: skip
     most = max(number for row in rows for number in (row.mark, *(value for value, _, _ in row.bars)))
-    left = widest([row.sizes for row in rows], bold=True) + 16
+    left = widest([row.sizes for row in rows]) + 16
     above = narrow or left > BESIDE  # long words stand above their bars
     left = 0.0 if above else left
     long = NARROW if narrow else LONG
@@ -145,19 +145,19 @@ def _picture(
         tall = (BAR + 2) * len(row.bars)
         lower = 0.0 if above else max(0.0, BESIDE_BARS - tall) / 2  # two lines of words need as much room as two bars
         if above:
-            *lines, last = wrapped(row.sizes, long, bold=True)
+            *lines, last = wrapped(row.sizes, long)
             for words in lines:
-                parts.append(text(0, y + 14, words, bold=True))
+                parts.append(text(0, y + 14, words))
                 y += 18
-            parts.append(text(0, y + 14, last, bold=True))
-            beside = widest([last], bold=True) + 12
-            if beside + widest([row.time]) > long:
+            parts.append(text(0, y + 14, last))
+            beside = widest([last]) + 12
+            if beside + widest([row.time], bold=True) > long:
                 beside, y = 0.0, y + 18
-            parts.append(text(beside, y + 14, row.time))
+            parts.append(text(beside, y + 14, row.time, bold=True))
             y += 22
         else:
-            parts.append(text(0, y + lower + tall / 2 - 5, row.sizes, bold=True))
-            parts.append(text(0, y + lower + tall / 2 + 14, row.time))
+            parts.append(text(0, y + lower + tall / 2 - 5, row.time or row.sizes, bold=bool(row.time)))
+            parts.append(text(0, y + lower + tall / 2 + 14, row.sizes if row.time else ""))
         mark, y = left + scale * row.mark, y + lower
         for value, hue, words in row.bars:
             parts.append(rect(left, y, scale * value, BAR, mid(hue)))

@@ -83,8 +83,8 @@ def dots(
 
 @kept
 def once(plan: Plan, shown: Sequence[Entry], *, largest: str = "", narrow: bool = False) -> str:
-    """A dot for each row of one record, at the bytes that HBM sends ÷ those of all tensors, each once: a line of dots
-    for each kernel, as an SVG; "" without counts.
+    """A dot for each row of one record, at the bytes that HBM delivers ÷ those of each tensor once: a line of dots for
+    each kernel, as an SVG; "" without counts.
 
     `narrow` is for a phone.
     """
@@ -92,7 +92,7 @@ def once(plan: Plan, shown: Sequence[Entry], *, largest: str = "", narrow: bool 
     for row in ordered(rows(plan, shown, None), largest):
         if row.get(OF_ONCE):
             lines.setdefault(str(row[KERNEL]), []).append(_Dot(float(row[OF_ONCE] or 0)))
-    return _picture(lines, {1.0: "all tensors once"}, "HBM sends, × all tensors", narrow) if lines else ""
+    return _picture(lines, {1.0: "minimum"}, "HBM delivers, × minimum", narrow) if lines else ""
 
 
 @kept

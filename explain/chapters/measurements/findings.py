@@ -164,8 +164,8 @@ def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     )
     rows = f"all {count(about)}" if about == len(found) else f"{count(about)} of {count(len(found))}"
     return (
-        f"**In {rows} rows HBM sends at most {percent(SAME)} more than the kernel's own tensors, each once.** "
-        f"The highest: {row.entry.title} at {own[row]}, {ratio(most)}.{low}"
+        f"**In {rows} rows HBM delivers hardly more than the minimum, at most {ratio(1 + SAME)}.** "
+        f"The highest of all: {row.entry.title} at {own[row]}, {ratio(most)}.{low}"
     )
 
 
@@ -183,15 +183,15 @@ def _seen_fastest(points: Sequence[Point], own: Mapping[Experiment, str]) -> str
 
 @kept
 def asked_and_sent(plan: Plan, one: Entry, kernel: str) -> str:
-    """How often one kernel's loads ask for its tensors' bytes, and how often HBM sends them, in a few words; "" where
-    nothing was counted, or the loads are not known.
+    """How often one kernel loads its tensors' bytes, and how often HBM delivers them, in a few words; "" where nothing
+    was counted, or the loads are not known.
     """
     asked, sent = _asked_and_sent([*filter(None, map(one.record.point, measured(plan, [one], kernel)))])
-    return f"Loads ask for each byte {_times(asked)}, HBM sends it {_times(sent)}" if asked else ""
+    return f"The kernel loads each byte {_times(asked)}, HBM delivers it {_times(sent)}" if asked else ""
 
 
 def _asked_and_sent(points: Sequence[Point]) -> tuple[list[float], list[float]]:
-    """Of the counted runs, how often loads ask for a byte on average, and how often HBM sends it; the first is empty
+    """Of the counted runs, how often a byte is loaded on average, and how often HBM delivers it; the first is empty
     where the loads are not known.
     """
     sent = {point.experiment: times for point in points if (times := of_once(point))}
@@ -204,7 +204,7 @@ def _seen_once(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     if not sent:
         return ""
     if not asked:
-        return f"**HBM sends each byte of the kernel's tensors {_times(sent)} on average.**"
+        return f"**HBM delivers each byte of the kernel's tensors {_times(sent)} on average.**"
     served = [1 - hbm / loads for hbm, loads in zip(sent, asked, strict=True)]
     told = ""
     if min(served) >= FEW:
@@ -236,7 +236,7 @@ def _of_tensors(runs: Sequence[Experiment], own: Mapping[Experiment, str]) -> st
     if len(named) < 2:
         return ""
     (first, ones), *others = named.items()
-    told = "".join(f", {listed(tensors)} {times}{_for_tiles(run, times)}" for times, tensors in others)
+    told = "".join(f"; {listed(tensors)} {times}{_for_tiles(run, times)}" for times, tensors in others)
     return f" At {own[run]}, {listed(ones)} {'are' if len(ones) > 1 else 'is'} loaded {first}{told}."
 
 
@@ -342,8 +342,8 @@ def _noise(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
     far = sum(one >= ALIKE for one in spreads)
     more = f", in {count(far)} of {count(len(spreads))} rows by more than {percent(ALIKE)}" if far else ""
     return (
-        f"Repeated launches of one run differ too: by {percent(median(spreads), 1)} in the median row (80th and 20th "
-        f"percentile){more}. Smaller differences say nothing."
+        f"Repeated launches of one run differ by {percent(median(spreads), 1)} in the median row (80th against 20th "
+        f"percentile of its times){more}. Treat smaller differences as noise."
     )
 
 
@@ -370,15 +370,15 @@ def _by_bandwidth(plan: Plan, shown: Sequence[Entry], factors: Sequence[float], 
     copies, rows = ratio(max(faster, 1 / faster)), f"of {count(len(gains))} rows"
     half = f"faster by less than half of what {copies} would give"
     if nothing == len(gains):
-        told = f"In no row does this make the {fast} more than {percent(ALIKE)} faster"
+        told = f"The faster HBM of the {fast} does not help here"
     elif nothing:
         told = f"In {count(nothing)} {rows} the {fast} is less than {percent(ALIKE)} faster, or slower"
         told += f"; in {count(little)} it is {half}" if little else ""
     else:
         told = f"In {count(little)} {rows} the {fast} is {half}"
     return (
-        f"HBM of the {fast} {also}copies {copies} as fast as that of the {slow} (measured). "
-        f"**{told}.**{_hbm_alone(plan, shown, kernel) if nothing else ''}"
+        f"**{told}.** HBM of the {fast} {also}copies {copies} as fast as that of the {slow} (measured)."
+        f"{_hbm_alone(plan, shown, kernel) if nothing else ''}"
     )
 
 
@@ -398,8 +398,8 @@ def _hbm_alone(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
         return ""
     where = f"{'' if kernel else f'{run.entry.title} at '}{measured_sizes(plan, shown, kernel)[run]}"
     return (
-        f" For example, {where}: HBM of the {names(shown)[0]} reads the run's {moved(read)} in {duration(needed)} of "
-        f"{duration(point.seconds)}."
+        f" But {where} takes {duration(point.seconds)} on the {names(shown)[0]}, and reading its {moved(read)} takes "
+        f"{duration(needed)} of that."
     )
 
 
@@ -486,9 +486,10 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
     both = point.counters.cold.spilled_bytes if point and point.counters else None
     row = own[worst] if kernel else f"{worst.entry.title} at {own[worst]}"
     rows = "rows" if len(found) == len(own) else "counted rows"
+    share = percent(spill / wrote, spill > 0.995 * wrote)
     told = (
         f"**Registers spill in {count(len(most))} of {count(len(found))} {rows}**"
-        f"{', most in' if len(most) > 1 else ':'} {row}. {percent(spill / wrote)} of what this run writes to L2 are "
+        f"{', most in' if len(most) > 1 else ':'} {row}. {share} of what this run writes to L2 are "
         f"spilled registers: {moved(spill)} of {moved(wrote)}.{_slower(worst, own, one.record)}"
     )
     more = []

@@ -17,13 +17,14 @@ from explain.records.code import is_stale
 from explain.records.model import Point, Record, changed
 from explain.records.plans import PLANS, Plan
 from explain.records.registry import Entry
+from kernels.catalog import KERNELS
 
 Quantity = Callable[[Point], float | None]
 Row = Mapping[str, str | float | None]
 """A row of the table: its kernel and sizes in words, and numbers by the names of their columns."""
 TIME = "time, µs"
-ASKED, LOADS, ONCE, READ = ("loads ask for, × all tensors", "every load, MB", "all tensors, MB", "HBM read, MB")
-OF_ONCE, REQUESTED, HELD = "HBM sends, × all tensors", "requested at L1, MB", "extra memory, MB"
+ASKED, LOADS, ONCE, READ = ("kernel loads, × minimum", "every load, MB", "minimum, MB", "HBM read, MB")
+OF_ONCE, REQUESTED, HELD = "HBM delivers, × minimum", "requested at L1, MB", "extra memory, MB"
 WARM, TO_SMS, WRITTEN = "HBM read, L2 warm, MB", "L2 → SM read, MB", "written to HBM, now or later, MB"
 RATE, FROM_SMS, SPILLS = "matmuls, TFLOP/s", "SM → L2 written, MB", "spills, stored + loaded, MB"
 SPREAD, LAUNCHES = "slow ÷ fast launches, ×", "launches timed, count"
@@ -131,18 +132,19 @@ WITH_SPILLS = (READ, WRITTEN, TO_SMS, FROM_SMS, SPILLS)
 COMPARED = tuple(name for name in QUANTITIES if name not in (ASKED, SPREAD, LAUNCHES))
 """The quantities that say something of a GPU beside another one."""
 KERNEL, SIZES, HOST, OUTDATED, DATE, BESIDE = "kernel", "sizes", "with host time", "out of date", "date", "ratio"
+EVERY = "every run"
 SHARED = "in every row of the kernel"
 FIRST, UNCOUNTED = (TIME, ASKED, OF_ONCE, READ, HELD), (TIME, HELD)
 """The columns that a table of one record begins with: where bytes were counted, and where none were."""
 MEANINGS = {
     TIME: "**Time**: the median of a call's times, with a cold L2.",
-    ASKED: "**Loads ask for, × all tensors**: how often the loads ask for each byte, on average.",
-    LOADS: "**Every load**: all bytes that a teaching kernel's loads ask for, repeated ones included.",
-    ONCE: "**All tensors**: the bytes that a run reads if it reads nothing twice: each input, and each tensor that an "
+    ASKED: "**Kernel loads, × minimum**: how often the kernel loads each byte, on average.",
+    LOADS: "**Every load**: all bytes that a teaching kernel loads, repeated ones included.",
+    ONCE: "**Minimum**: the bytes that a run reads if it reads nothing twice: each input, and each tensor that an "
     "earlier launch has written for a later one.",
-    OF_ONCE: "**HBM sends, × all tensors**: at 1 ×, HBM sends each tensor once. Above 1 ×: bytes were sent more than "
-    "once, or spilled registers were read back. In small runs, some tens of kB that belong to no tensor show. Below "
-    "1 ×: the kernel reads what it wrote itself, in an earlier launch or iteration, and finds some of it in L2.",
+    OF_ONCE: "**HBM delivers, × minimum**: at 1 ×, HBM delivers each tensor once. Above 1 ×: it delivers bytes more "
+    "than once, or spilled registers are read back. In small runs, some tens of kB that belong to no tensor show. "
+    "Below 1 ×: the kernel reads what it wrote itself, in an earlier launch or iteration, and finds some of it in L2.",
     READ: "**HBM read**: with a cold L2, as all columns but *L2 warm*.",
     WARM: "**L2 warm**: the same kernel has just run, so L2 still has some of its bytes.",
     WRITTEN: "**Written to HBM, now or later**: bytes written during the run, and those left in L2, which are written "
@@ -165,7 +167,7 @@ BY_BOTH = {OF_ONCE: f"{MARKS['measured']}÷{MARKS['formula']}", RATE: f"{MARKS['
 """The marks of columns in which a measured number and one by formula are divided."""
 GRAPH, STEADY = "CUDA graph", 1.25
 """How a short kernel is launched without the host; by which factor the times of one run differ where it is not."""
-HEADING = 95
+HEADING = 110
 """How wide a line of a heading is at most, in pixels: the numbers below are short."""
 _WORDS = {
     "batch": "batch {}", "heads": "{} heads", "kv_heads": "{} KV heads", "seq_len": "N = {}", "kv_len": "{} keys",
@@ -185,6 +187,21 @@ def plans(shown: Sequence[Entry]) -> dict[str, Plan]:
         for plan in every
         if any(one.record.point(experiment) for experiment in plan.experiments for one in shown)
     }
+
+
+@kept
+def every_kernel(shown: Sequence[Entry]) -> list[str]:
+    """The names of the kernels that were measured in any of the records."""
+    return list(dict.fromkeys(kernel for plan in plans(shown).values() for kernel in kernels(plan, shown)))
+
+
+@kept
+def of_kernel(shown: Sequence[Entry], kernel: str) -> dict[str, Plan]:
+    """The plans that have a `kernel`, by name; where there are several, one more has all its runs."""
+    own = {name: plan for name, plan in plans(shown).items() if kernel in kernels(plan, shown)}
+    runs = dict.fromkeys(run for plan in own.values() for run in plan.experiments if run.kernel == kernel)
+    every = Plan(EVERY, f"All runs of {KERNELS[kernel].title}", tuple(runs))
+    return own | ({EVERY: every} if len(own) > 1 else {})
 
 
 @kept

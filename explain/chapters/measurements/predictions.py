@@ -129,14 +129,12 @@ def verdict(model: Model) -> str:
     if plain is None:
         return ""
     own, modelled = ratio(plain.median), ratio(test.median)
-    better = "no better" if modelled == own else "better" if test.median < plain.median else "a little worse"
-    fewer, many = _off(test) < _off(plain), count(len(test.points))
+    joined = "but" if (test.median < plain.median) != (_off(test) < _off(plain)) else "and"
     return (
-        f"**Is a prediction for the {test.gpu} better than the {model.gpu}'s time as it is?** For a typical run it is "
-        f"{better}: half of the predictions are within {modelled} of the measured time, and half of the {model.gpu}'s "
-        f"times within {own}. {'**Large errors are fewer**' if fewer else 'Large errors are not fewer'}: "
-        f"{count(_off(test))} of {many} predictions are more than {ratio(FAR)} off, and {count(_off(plain))} of the "
-        f"{model.gpu}'s times."
+        f"**How good is a predicted time?** For the {test.gpu}, half of them are within {modelled} of the measured "
+        f"time, and {count(_off(test))} of {count(len(test.points))} are more than {ratio(FAR)} off. If the "
+        f"{model.gpu}'s time is taken as it is, half are within {own}, {joined} {count(_off(plain))} are more than "
+        f"{ratio(FAR)} off."
     )
 
 

@@ -23,7 +23,7 @@ from explain.records.model import Point, Record
 from explain.records.plans import PLANS
 from explain.records.registry import Entry
 
-OLDER = ": their kernels changed since. They stay as numbers of the older kernels until they are measured again"
+OLDER = ": their kernels have changed since. They stay as numbers of the older kernels until they are measured again"
 LOCAL = (
     "*With local changes*: files of the checkout had been edited since that commit. So each measurement also keeps a "
     "digest of its kernel's code, and a kernel counts as changed where this digest differs."
@@ -151,8 +151,8 @@ def made(one: Entry) -> str:
     return (
         f"**{count(timed)}** experiments timed on {plain(one.record.gpu)}, {plain(when)}"
         + f", {count(failed)} failed" * (failed > 0)
-        + f" · in **{count(counted)}** of them the bytes were counted too, in a separate, slower run · "
-        + (f"**{count(stale)}** out of date{OLDER}" if stale else "no kernel has changed since ✓")
+        + f". In **{count(counted)}** of them the bytes were counted too, in a separate, slower run. "
+        + (f"**{count(stale)}** are out of date{OLDER}." if stale else "No kernel has changed since ✓")
     )
 
 

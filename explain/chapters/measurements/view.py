@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -42,7 +42,7 @@ few columns."""
 BOLD = "**Bold sizes** differ from the row above."
 AS_RUN = "as they were run"
 """The order in which a table of all kernels begins."""
-ONCE = "**All tensors once**: the bytes that a run reads if it reads nothing twice."
+ONCE = "**Minimum**: the bytes that a run reads if it reads nothing twice."
 COLD = "**L2 cold**: none of the inputs is in L2 when the run begins."
 OWN = (
     "A kernel of several launches also writes tensors that it reads later. They count too, so 1\u00a0× is more bytes "
@@ -109,7 +109,7 @@ GOALS = {
 }
 WORDS = {
     "Look up a number": """
-Choose a set of runs and a kernel: the table has a row for each run. To compare two GPUs, choose both.
+Choose a kernel and some of its runs: the table has a row for each. To compare two GPUs, choose both.
 """,
     "Where numbers come from": """
 Every byte and every time in this app names its source. The last column has an example: what each source says of one\
@@ -136,8 +136,9 @@ def introduce(view: str) -> None:
     layout.introduce(f"**Goal: {GOALS[view]}**\n\n{WORDS[view]}")
 
 
-def _show_outdated() -> None:
+def _show_outdated(kernels: Sequence[str]) -> None:
     st.session_state["set"] = points.OUTDATED
+    st.query_params["kernel"] = kernels[0] if len(kernels) == 1 else ALL
 
 
 @repeated
@@ -205,8 +206,6 @@ def numbers(shown: Sequence[Entry], chosen: Choice, beside: DeltaGenerator) -> N
         with st.container(key="finding"):
             if seen := findings.seen(chosen.plan, shown, chosen.quantity, chosen.kernel):
                 layout.prose(unbroken(seen))
-            if shared := points.in_every_row(chosen.plan, shown, chosen.kernel):
-                st.caption(f"In every row: {shared}")
         with st.container(key="notes"):
             _notes(chosen, shown)
     with beside:
@@ -235,14 +234,9 @@ class Choice:
 
 def choice(shown: Sequence[Entry]) -> Choice:
     """Lets the reader choose what to look up."""
-    plans = points.plans(shown)
-    opening = list(plans).index("levels") if "levels" in plans else 0
     with st.container(horizontal=True, vertical_alignment="bottom", key="choices"):
-        name = st.selectbox(
-            "Set", list(plans), opening, format_func=lambda name: plans[name].about, key="set", bind="query-params"
-        )
-        plan = plans[name]
-        kernel = _kernel(points.kernels(plan, shown))
+        kernel = _kernel(shown)
+        plan = _plan(points.of_kernel(shown, kernel) if kernel else points.plans(shown))
         quantity = None
         if len(shown) > 1:
             quantity = st.selectbox("Quantity", list(points.COMPARED), key="quantity", bind="query-params")
@@ -280,10 +274,16 @@ def _notes(chosen: Choice, shown: Sequence[Entry]) -> None:
     if more := next((spills.more for spills in spilled if spills and spills.more), ""):
         with st.expander("More about the spilled registers"):
             st.caption(unbroken(more))
+    if shared := points.in_every_row(chosen.plan, shown, chosen.kernel):
+        st.caption(f"In every row: {shared}")
     for one in shown:
         sourced(one.source)
-    if chosen.plan.name != points.OUTDATED and points.OUTDATED in points.plans(shown):
-        st.button("Show what is out of date", type="tertiary", icon=":material/history:", on_click=_show_outdated)
+    outdated = points.plans(shown).get(points.OUTDATED)
+    if outdated and chosen.plan != outdated:
+        st.button(
+            "Show what is out of date", type="tertiary", icon=":material/history:", on_click=_show_outdated,
+            args=(points.kernels(outdated, shown),),
+        )  # fmt: skip
     st.caption(ELSEWHERE)
 
 
@@ -293,27 +293,39 @@ def _table(chosen: Choice, shown: Sequence[Entry], columns: Sequence[str]) -> No
         table = points.points_table(
             chosen.plan, shown, chosen.quantity, chosen.every, chosen.kernel, largest=chosen.largest
         )
+        st.caption(points.sources(columns, chosen.quantity))
         st.markdown(table, unsafe_allow_html=True)
-        st.caption(unbroken(points.sources(columns, chosen.quantity)))
         if meanings := [words for column, words in points.MEANINGS.items() if column in (*columns, chosen.quantity)]:
             with st.expander("What the columns mean"):
                 layout.prose("\n".join(f"- {words}" for words in (*meanings, BOLD)))
 
 
-def _kernel(measured: Sequence[str]) -> str:
-    """A control for one of these kernels, kept in the address; "" for all of them."""
-    asked_for = st.query_params.get("kernel", OPENING)
-    key = "measured kernel"
-    st.session_state[key] = next(one for one in (asked_for, OPENING, *measured) if one in (ALL, *measured))
+def _kernel(shown: Sequence[Entry]) -> str:
+    """A control for one of the measured kernels, kept in the address; "" for all of them."""
+    key, every = "measured kernel", points.every_kernel(shown)
+    asked_for = (plan for plan in points.plans(shown).values() if plan.about == st.query_params.get("set"))
+    named = next((points.kernels(plan, shown) for plan in asked_for), every)  # an address may name the runs alone
+    wanted = (st.query_params.get("kernel"), st.session_state.get(key), *({OPENING} & {*named}), *named)
+    st.session_state[key] = next(one for one in wanted if one in (ALL, *every))
 
     def put() -> None:
         st.query_params["kernel"] = st.session_state[key]
 
     chosen = st.selectbox(
-        "Kernel", [ALL, *measured], key=key, on_change=put,
+        "Kernel", [ALL, *every], key=key, on_change=put,
         format_func=lambda kernel: KERNELS[kernel].title if kernel != ALL else "all kernels",
     )  # fmt: skip
     return "" if chosen == ALL else chosen
+
+
+def _plan(plans: Mapping[str, Plan]) -> Plan:
+    """A control for one of these sets of runs, kept in the address."""
+    if st.session_state.get("set") not in plans:
+        opening = "levels" if "levels" in plans else next(iter(plans))
+        asked_for = st.query_params.get("set")
+        st.session_state["set"] = next((name for name, plan in plans.items() if plan.about == asked_for), opening)
+    name = st.selectbox("Runs", list(plans), format_func=lambda name: plans[name].about, key="set", bind="query-params")
+    return plans[name]
 
 
 def _drawn(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str, largest: str) -> None:

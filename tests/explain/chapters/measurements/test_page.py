@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Selectbox
 
 from explain.chapters.measurements import exercises, points, records, view
 from explain.engine import DeviceStatus, Engine
@@ -80,6 +81,31 @@ def test_one_kernel_can_be_chosen():
         said = texts(choose_kernel(test, kernel))
         assert points.points_table(PLANS["levels"], shown, None, False, kernel) in said
         assert points.points_table(PLANS["levels"], shown, None, False, other) not in said
+
+
+def runs(test: AppTest) -> Selectbox[str]:
+    return next(box for box in test.selectbox if box.label == "Runs")
+
+
+def test_a_kernel_is_found_without_knowing_its_set_and_its_runs_can_be_seen_together():
+    shown = registry.entries()[0][:1]
+    test = choose_kernel(page("measurements"), "rung:tma")
+    assert runs(test).value == "rungs"
+    assert test.query_params["kernel"] in ("rung:tma", ["rung:tma"])
+    of_one = choose_kernel(test, view.OPENING)
+    assert runs(of_one).value == "levels"
+    every = points.of_kernel(shown, view.OPENING)[points.EVERY]
+    assert len(every.experiments) > len(PLANS["levels"].experiments) / len(points.every_kernel(shown))
+    assert {run.kernel for run in every.experiments} == {view.OPENING}
+    runs(of_one).set_value(points.EVERY).run()
+    assert points.points_table(every, shown, None, False, view.OPENING) in texts(of_one)
+
+
+def test_an_address_that_names_runs_alone_opens_on_a_kernel_of_them():
+    ladder = page("measurements", set=PLANS["rungs"].about)
+    assert runs(ladder).value == "rungs"
+    (kernel,) = (box.value for box in ladder.selectbox if box.label == "Kernel")
+    assert kernel == points.kernels(PLANS["rungs"], registry.entries()[0][:1])[0]
 
 
 STALE = sizes("softmax_naive")[1]

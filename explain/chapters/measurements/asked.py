@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from explain.chapters.measurements.exercises import run_of
-from explain.chapters.measurements.findings import asked_and_sent
+from explain.chapters.measurements.findings import loaded_and_delivered
 from explain.chapters.measurements.points import loads_of_once, matmul_rate, measured_sizes, tensors_once
 from explain.experiment import Experiment
 from explain.figures.labels import listed, widest, wrapped
@@ -61,7 +61,7 @@ def bars(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
         rows.append(_Row(sizes[run], _time(one, run), own, 1.0))
     legend = {LOADS: "the kernel loads (○ formula)", HBM: "HBM delivers (● hardware, L2 cold)"}
     label = f"{runs[0].entry.title}: bytes that it loads and bytes that HBM delivers"
-    title, left_out = asked_and_sent(plan, one, kernel), _left_out(runs, len(counted))
+    title, left_out = loaded_and_delivered(plan, one, kernel), _left_out(runs, len(counted))
     return _picture(title, left_out, rows, legend, "minimum: 1 ×", label, narrow)
 
 

@@ -182,30 +182,30 @@ def _seen_fastest(points: Sequence[Point], own: Mapping[Experiment, str]) -> str
 
 
 @kept
-def asked_and_sent(plan: Plan, one: Entry, kernel: str) -> str:
+def loaded_and_delivered(plan: Plan, one: Entry, kernel: str) -> str:
     """How often one kernel loads its tensors' bytes, and how often HBM delivers them, in a few words; "" where nothing
     was counted, or the loads are not known.
     """
-    asked, sent = _asked_and_sent([*filter(None, map(one.record.point, measured(plan, [one], kernel)))])
-    return f"The kernel loads each byte {_times(asked)}, HBM delivers it {_times(sent)}" if asked else ""
+    loaded, delivered = _loaded_and_delivered([*filter(None, map(one.record.point, measured(plan, [one], kernel)))])
+    return f"The kernel loads each byte {_times(loaded)}, HBM delivers it {_times(delivered)}" if loaded else ""
 
 
-def _asked_and_sent(points: Sequence[Point]) -> tuple[list[float], list[float]]:
+def _loaded_and_delivered(points: Sequence[Point]) -> tuple[list[float], list[float]]:
     """Of the counted runs, how often a byte is loaded on average, and how often HBM delivers it; the first is empty
     where the loads are not known.
     """
-    sent = {point.experiment: times for point in points if (times := of_once(point))}
-    return [loads_of_once(run) for run in sent if run.entry.steppable], [*sent.values()]
+    found = {point.experiment: times for point in points if (times := of_once(point))}
+    return [loads_of_once(run) for run in found if run.entry.steppable], [*found.values()]
 
 
 def _seen_once(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     """Who serves one kernel's loads, and which tensors are loaded how often; "" where nothing was counted."""
-    asked, sent = _asked_and_sent(points)
-    if not sent:
+    loaded, delivered = _loaded_and_delivered(points)
+    if not delivered:
         return ""
-    if not asked:
-        return f"**HBM delivers each byte of the kernel's tensors {_times(sent)} on average.**"
-    served = [1 - hbm / loads for hbm, loads in zip(sent, asked, strict=True)]
+    if not loaded:
+        return f"**HBM delivers each byte of the kernel's tensors {_times(delivered)} on average.**"
+    served = [1 - hbm / loads for hbm, loads in zip(delivered, loaded, strict=True)]
     told = ""
     if min(served) >= FEW:
         told = f"**The caches serve {'most' if min(served) > 0.5 else 'a part'} of the loads.**"

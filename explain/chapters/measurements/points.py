@@ -23,7 +23,7 @@ Quantity = Callable[[Point], float | None]
 Row = Mapping[str, str | float | None]
 """A row of the table: its kernel and sizes in words, and numbers by the names of their columns."""
 TIME = "time, µs"
-ASKED, LOADS, ONCE, READ = ("kernel loads, × minimum", "every load, MB", "minimum, MB", "HBM read, MB")
+LOADED, LOADS, ONCE, READ = ("kernel loads, × minimum", "every load, MB", "minimum, MB", "HBM read, MB")
 OF_ONCE, REQUESTED, HELD = "HBM delivers, × minimum", "requested at L1, MB", "extra memory, MB"
 WARM, TO_SMS, WRITTEN = "HBM read, L2 warm, MB", "L2 → SM read, MB", "written to HBM, now or later, MB"
 RATE, FROM_SMS, SPILLS = "matmuls, TFLOP/s", "SM → L2 written, MB", "spills, stored + loaded, MB"
@@ -102,7 +102,7 @@ def _tflops(point: Point) -> float | None:
 
 QUANTITIES: Mapping[str, Quantity] = {
     TIME: lambda point: 1e3 * point.timing.median_ms if point.timing else None,
-    ASKED: lambda point: loads_of_once(point.experiment) if point.experiment.entry.steppable else None,
+    LOADED: lambda point: loads_of_once(point.experiment) if point.experiment.entry.steppable else None,
     READ: _counted("dram_read_bytes"),
     OF_ONCE: of_once,
     SPILLS: _counted("spilled_bytes"),
@@ -129,16 +129,16 @@ READS = (READ, WARM, TO_SMS, REQUESTED)
 """What the loads, by formula, are beside."""
 WITH_SPILLS = (READ, WRITTEN, TO_SMS, FROM_SMS, SPILLS)
 """The quantities beside which the page says what was spilled."""
-COMPARED = tuple(name for name in QUANTITIES if name not in (ASKED, SPREAD, LAUNCHES))
+COMPARED = tuple(name for name in QUANTITIES if name not in (LOADED, SPREAD, LAUNCHES))
 """The quantities that say something of a GPU beside another one."""
 KERNEL, SIZES, HOST, OUTDATED, DATE, BESIDE = "kernel", "sizes", "with host time", "out of date", "date", "ratio"
 EVERY = "every run"
 SHARED = "in every row of the kernel"
-FIRST, UNCOUNTED = (TIME, ASKED, OF_ONCE, READ, HELD), (TIME, HELD)
+FIRST, UNCOUNTED = (TIME, LOADED, OF_ONCE, READ, HELD), (TIME, HELD)
 """The columns that a table of one record begins with: where bytes were counted, and where none were."""
 MEANINGS = {
     TIME: "**Time**: the median of a call's times, with a cold L2.",
-    ASKED: "**Kernel loads, × minimum**: how often the kernel loads each byte, on average.",
+    LOADED: "**Kernel loads, × minimum**: how often the kernel loads each byte, on average.",
     LOADS: "**Every load**: all bytes that a teaching kernel loads, repeated ones included.",
     ONCE: "**Minimum**: the bytes that a run reads if it reads nothing twice: each input, and each tensor that an "
     "earlier launch has written for a later one.",
@@ -161,7 +161,7 @@ MEANINGS = {
     SPREAD: "**Slow ÷ fast launches**: the 80th percentile of a row's times ÷ the 20th.",
 }
 """What a column has, where its name does not say it."""
-BY_FORMULA = (ASKED, LOADS, ONCE)
+BY_FORMULA = (LOADED, LOADS, ONCE)
 """The columns that are no measurement."""
 BY_BOTH = {OF_ONCE: f"{MARKS['measured']}÷{MARKS['formula']}", RATE: f"{MARKS['formula']}÷{MARKS['measured']}"}
 """The marks of columns in which a measured number and one by formula are divided."""
@@ -423,7 +423,7 @@ def _marked(sizes: str, above: str) -> str:
 
 def _format(quantity: str | None, column: str) -> Callable[[float], str]:
     """A percentage has one decimal, a ratio three digits, every other quantity four."""
-    if column == BESIDE or {SPREAD, OF_ONCE, ASKED} & {quantity, column}:
+    if column == BESIDE or {SPREAD, OF_ONCE, LOADED} & {quantity, column}:
         return ratio
     if LAUNCHES in (quantity, column):
         return lambda launches: count(int(launches))

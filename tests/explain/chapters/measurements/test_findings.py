@@ -133,7 +133,7 @@ def test_a_table_of_one_kernel_says_how_often_its_tensors_are_read():
                 if (read := point.counters.cold.dram_read_bytes)
             ]
             times = ratio(max(read / points.tensors_once(size) for read, size in counted)).removesuffix(" ×")
-            title = findings.asked_and_sent(plan, one[0], kernel)
+            title = findings.loaded_and_delivered(plan, one[0], kernel)
             assert bool(title) == KERNELS[kernel].steppable
             told = f"( [\\d.]+ to)? ({times} times|{'once' if times == '1.00' else times})"
             assert (

@@ -69,7 +69,7 @@ def test_tensor_cores_are_told_of_kernels_with_a_matmul_only():
 def test_every_heading_has_its_unit_and_a_ratios_cells_have_it():
     shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
     head = html.unescape(points.points_table(PLANS["levels"], shown, None).splitlines()[0]).replace("<br>", " ")
-    marks = {points.ASKED: "○", points.OF_ONCE: "●÷○", points.RATE: "○÷●"}
+    marks = {points.LOADED: "○", points.OF_ONCE: "●÷○", points.RATE: "○÷●"}
     names = {
         name: f"{points.name_of(name)} <small>{marks.get(name, '●')}{unit}</small>"
         for name in points.QUANTITIES

@@ -19,11 +19,11 @@ from explain.records.registry import Entry
 
 ROWS = 4
 """Rows of the table that are drawn at most."""
-BAR, GAP, LONG, NARROW, BESIDE = 16.0, 22.0, 560.0, 300.0, 300.0
+BAR, GAP, LONG, NARROW, BESIDE = 16.0, 20.0, 390.0, 300.0, 300.0
 """A bar's height, the gap between rows, the longest bar (wide and on a phone), the widest label beside its bar."""
-BESIDE_BARS = 36.0
-"""How high two lines of words beside a bar are."""
-LOADS, HBM, MATMULS = "slate", "hbm", "series-1"
+TIMES = 70.0
+"""How long the longest bar of a time is."""
+LOADS, HBM, MATMULS, TIME = "slate", "hbm", "series-1", "series-3"
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class _Row:
     """A row of the table: its sizes and time; its bars, each a length, a colour and words; where its mark is."""
 
     sizes: str
-    time: str
+    seconds: float | None
     bars: Sequence[tuple[float, str, str]]
     mark: float
 
@@ -58,11 +58,11 @@ def bars(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
         found = [(LOADS, run.traffic.read_bytes), (HBM, counted[run])]
         shares = [(number / tensors_once(run), hue, number) for hue, number in found]
         own = [(share, hue, f"{ratio(share)} ({moved(number)})") for share, hue, number in shares]
-        rows.append(_Row(sizes[run], _time(one, run), own, 1.0))
+        rows.append(_Row(sizes[run], _seconds(one, run), own, 1.0))
     legend = {LOADS: "the kernel loads (○ formula)", HBM: "HBM delivers (● hardware, L2 cold)"}
     label = f"{runs[0].entry.title}: bytes that it loads and bytes that HBM delivers"
     title, left_out = loaded_and_delivered(plan, one, kernel), _left_out(runs, len(counted))
-    return _picture(title, left_out, rows, legend, "minimum: 1 ×", label, narrow)
+    return _picture(title, left_out, rows, "bytes, × minimum", legend, "minimum: 1 ×", label, narrow)
 
 
 @kept
@@ -83,7 +83,7 @@ def rates(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
     runs, rows, peaks = _some([*timed]), [], {}
     for run, (rate, known) in ((run, timed[run]) for run in runs):
         words = f"{si(rate, 'FLOP/s', zeros=True)} ({percent(rate / known.peak)})"
-        rows.append(_Row(sizes[run], _time(one, run), [(rate, MATMULS, words)], known.peak))
+        rows.append(_Row(sizes[run], known.seconds, [(rate, MATMULS, words)], known.peak))
         peaks[known.arithmetic] = f"{known.arithmetic} {si(known.peak, 'FLOP/s', zeros=True)}"
     legend = {MATMULS: "FLOPs of its matmuls ÷ time"}
     label = f"{runs[0].entry.title}: how fast its matmuls run"
@@ -91,13 +91,12 @@ def rates(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
     reached = " to ".join(dict.fromkeys((percent(min(shares)), percent(max(shares)))))
     title = f"Its matmuls reach {reached} of the speed of a matmul alone"
     marked = f"a matmul alone, measured: {listed([*peaks.values()])}"
-    return _picture(title, left_out, rows, legend, marked, label, narrow)
+    return _picture(title, left_out, rows, "speed of the matmuls", legend, marked, label, narrow)
 
 
-def _time(one: Entry, run: Experiment) -> str:
-    """How long the run takes: "1.49 ms"; "" where that was not measured."""
+def _seconds(one: Entry, run: Experiment) -> float | None:
     point = one.record.point(run)
-    return duration(point.seconds) if point and point.seconds else ""
+    return point.seconds if point else None
 
 
 def _some(runs: Sequence[Experiment]) -> list[Experiment]:
@@ -125,40 +124,42 @@ def _left_out(runs: Sequence[Experiment], counted: int) -> list[str]:
 
 
 def _picture(
-    title: str, left_out: Sequence[str], rows: Sequence[_Row], legend: Mapping[str, str], marked: str, label: str,
-    narrow: bool,
+    title: str, left_out: Sequence[str], rows: Sequence[_Row], what: str, legend: Mapping[str, str], marked: str,
+    label: str, narrow: bool,
 ) -> str:  # fmt: skip
-    most = max(number for row in rows for number in (row.mark, *(value for value, _, _ in row.bars)))
-    left = widest([row.sizes for row in rows]) + 16
-    above = narrow or left > BESIDE  # long words stand above their bars
-    left = 0.0 if above else left
+    """The rows below each other: sizes, a bar for the time, and the bars of `what`, above all of which it stands. Long
+    sizes, and all on a phone, stand above the bars of their row, with the time as a number.
+    """
+    wide = widest([row.sizes for row in rows])
+    above = narrow or wide > BESIDE
+    of_times = [row.seconds for row in rows if row.seconds] if not above else []
+    words_of_times = widest([duration(seconds) for seconds in of_times])
+    at_times = wide + 20
+    left = 0.0 if above else at_times + (TIMES + words_of_times + 40) * bool(of_times)
     long = NARROW if narrow else LONG
+    most = max(number for row in rows for number in (row.mark, *(value for value, _, _ in row.bars)))
     scale = (long - widest([words for row in rows for *_, words in row.bars]) - 12) / most
-    titles = wrapped(title, (left + long), bold=True)
+    titles = wrapped(title, left + long, bold=True)
     parts = [text(0, 12 + 18 * number, words, bold=True) for number, words in enumerate(titles)]
     y = 8 + 18.0 * len(titles)
     for words in left_out if narrow else [" ".join(left_out)] * bool(left_out):
         parts.append(text(0, y + 10, words, faint=True))
         y += 18
     y += 6 * bool(left_out)
+    if of_times:
+        parts += [text(at_times, y + 10, "time", faint=True), text(left, y + 10, what, faint=True)]
+        y += 22
     for row in rows:
         tall = (BAR + 2) * len(row.bars)
-        lower = 0.0 if above else max(0.0, BESIDE_BARS - tall) / 2  # two lines of words need as much room as two bars
         if above:
-            *lines, last = wrapped(row.sizes, long)
-            for words in lines:
-                parts.append(text(0, y + 14, words))
-                y += 18
-            parts.append(text(0, y + 14, last))
-            beside = widest([last]) + 12
-            if beside + widest([row.time], bold=True) > long:
-                beside, y = 0.0, y + 18
-            parts.append(text(beside, y + 14, row.time, bold=True))
-            y += 22
+            y = _words_above(parts, y, row, long)
         else:
-            parts.append(text(0, y + lower + tall / 2 - 5, row.time or row.sizes, bold=bool(row.time)))
-            parts.append(text(0, y + lower + tall / 2 + 14, row.sizes if row.time else ""))
-        mark, y = left + scale * row.mark, y + lower
+            parts.append(text(0, y + tall / 2 + 4, row.sizes))
+        if of_times and row.seconds:
+            length, top = TIMES * row.seconds / max(of_times), y + (tall - 2 - BAR) / 2
+            parts.append(rect(at_times, top, length, BAR, mid(TIME)))
+            parts.append(text(at_times + length + 8, top + 13, duration(row.seconds), bold=True))
+        mark = left + scale * row.mark
         for value, hue, words in row.bars:
             parts.append(rect(left, y, scale * value, BAR, mid(hue)))
             end = left + scale * value + 8
@@ -166,11 +167,32 @@ def _picture(
             parts.append(text(end if fits else max(end, mark + 8), y + 13, words))
             y += BAR + 2
         parts.append(line(mark, y - tall - 2, mark, y + 2, opacity=0.9, thick=1.5, dash="3 2"))
-        y += lower + GAP
-    x = left
+        y += GAP
+    return _with_legend(parts, y, left, left + long, legend, marked, label, narrow)
+
+
+def _words_above(parts: list[str], y: float, row: _Row, long: float) -> float:
+    """Adds a row's sizes and its time above its bars; where the bars begin."""
+    *lines, last = wrapped(row.sizes, long)
+    for words in lines:
+        parts.append(text(0, y + 14, words))
+        y += 18
+    parts.append(text(0, y + 14, last))
+    if row.seconds:
+        beside, took = widest([last]) + 12, duration(row.seconds)
+        if beside + widest([took], bold=True) > long:
+            beside, y = 0.0, y + 18
+        parts.append(text(beside, y + 14, took, bold=True))
+    return y + 22
+
+
+def _with_legend(
+    parts: list[str], y: float, x: float, end: float, legend: Mapping[str, str], marked: str, label: str, narrow: bool
+) -> str:  # fmt: skip
+    """The picture, with what its colours and its mark mean below it."""
     for hue, said in legend.items():
         parts += [rect(x, y - 4, 12, 12, mid(hue)), text(x + 18, y + 7, said)]
         x, y = (x, y + 20) if narrow else (x + 18 + widest([said]) + 20, y)
     parts += [line(x + 6, y - 6, x + 6, y + 10, opacity=0.9, thick=1.5, dash="3 2"), text(x + 18, y + 7, marked)]
-    across = max(left + long, x + 36 + widest([marked]))
+    across = max(end, x + 36 + widest([marked]))
     return picture(across, y + 18, label, parts, f"{1.2 * across:.0f}px")

@@ -16,10 +16,12 @@ from explain.chapters.measurements.points import (
     OF_ONCE,
     SIZES,
     TIME,
+    measured,
     measured_sizes,
     name_of,
     names,
     ordered,
+    reads_its_own,
     rows,
 )
 from explain.figures.labels import widest, wrapped
@@ -84,15 +86,18 @@ def dots(
 @kept
 def once(plan: Plan, shown: Sequence[Entry], *, largest: str = "", narrow: bool = False) -> str:
     """A dot for each row of one record, at the bytes that HBM delivers ÷ those of each tensor once: a line of dots for
-    each kernel, as an SVG; "" without counts.
+    each kernel, as an SVG; "" without counts. Kernels that read what they wrote have rings.
 
     `narrow` is for a phone.
     """
     lines: dict[str, list[_Dot]] = {}
+    own = {run.entry.title for run in measured(plan, shown, "") if reads_its_own(run)}
     for row in ordered(rows(plan, shown, None), largest):
         if row.get(OF_ONCE):
-            lines.setdefault(str(row[KERNEL]), []).append(_Dot(float(row[OF_ONCE] or 0)))
-    return _picture(lines, {1.0: "minimum"}, "HBM delivers, × minimum", narrow) if lines else ""
+            dot = _Dot(float(row[OF_ONCE] or 0), ring=str(row[KERNEL]) in own)
+            lines.setdefault(str(row[KERNEL]), []).append(dot)
+    told = {"dots": "reads inputs alone", "rings": "reads tensors too that it writes: a larger minimum"}
+    return _picture(lines, {1.0: "minimum"}, "HBM delivers, × minimum", narrow, **told) if lines else ""
 
 
 @kept
@@ -148,7 +153,7 @@ def _picture(
     def x(factor: float) -> float:
         return left + 12 + (long - 24) * (scaled(factor) - scaled(low)) / (scaled(high) - scaled(low))
 
-    each = ", one dot per row" * (not dots)
+    each = ", one mark per row" * (len(drawn) > len(lines))
     titles = wrapped(f"{what}{each}{', log scale' * (scaled is not float)}", left + long, bold=True)
     below = 18.0 * (len(titles) - 1)
     top = TOP + below + 18 * max(0, len(marks) - 2)  # the second mark's words stand beside those of "the same"

@@ -163,6 +163,7 @@ def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
         * (least < 1 - SAME)
     )
     rows = f"all {count(about)}" if about == len(found) else f"{count(about)} of {count(len(found))}"
+    rows += " counted" * (len(found) < len(points))
     return (
         f"**In {rows} rows HBM delivers hardly more than the minimum, at most {ratio(1 + SAME)}.** "
         f"The highest of all: {row.entry.title} at {own[row]}, {ratio(most)}.{low}"
@@ -187,7 +188,11 @@ def loaded_and_delivered(plan: Plan, one: Entry, kernel: str) -> str:
     was counted, or the loads are not known.
     """
     loaded, delivered = _loaded_and_delivered([*filter(None, map(one.record.point, measured(plan, [one], kernel)))])
-    return f"The kernel loads each byte {_times(loaded)}, HBM delivers it {_times(delivered)}" if loaded else ""
+    return (
+        f"On average, the kernel loads a byte {_times(loaded)}, and HBM delivers it {_times(delivered)}"
+        if loaded
+        else ""
+    )
 
 
 def _loaded_and_delivered(points: Sequence[Point]) -> tuple[list[float], list[float]]:
@@ -342,8 +347,8 @@ def _noise(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
     far = sum(one >= ALIKE for one in spreads)
     more = f", in {count(far)} of {count(len(spreads))} rows by more than {percent(ALIKE)}" if far else ""
     return (
-        f"Repeated launches of one run differ by {percent(median(spreads), 1)} in the median row (80th against 20th "
-        f"percentile of its times){more}. Treat smaller differences as noise."
+        f"Launches of the same run typically vary by {percent(median(spreads), 1)} (80th against 20th percentile)"
+        f"{more}. Treat smaller differences as noise."
     )
 
 
@@ -485,12 +490,11 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
     point = one.record.point(worst)
     both = point.counters.cold.spilled_bytes if point and point.counters else None
     row = own[worst] if kernel else f"{worst.entry.title} at {own[worst]}"
-    rows = "rows" if len(found) == len(own) else "counted rows"
-    share = percent(spill / wrote, spill > 0.995 * wrote)
+    of = f" of {count(len(found))}" * (len(found) > 1) + " counted" * (len(found) < len(own))
+    runs = f"{count(len(most))}{of} {'runs' if len(found) > 1 else 'run'} {'spills' if len(most) == 1 else 'spill'}"
     told = (
-        f"**Registers spill in {count(len(most))} of {count(len(found))} {rows}**"
-        f"{', most in' if len(most) > 1 else ':'} {row}. {share} of what this run writes to L2 are "
-        f"spilled registers: {moved(spill)} of {moved(wrote)}.{_slower(worst, own, one.record)}"
+        f"**{runs} registers**{', most' if len(most) > 1 else ', that at'} {row}: {moved(spill)} of the {moved(wrote)} "
+        f"that it writes to L2 ({percent(spill / wrote, spill > 0.995 * wrote)}).{_slower(worst, own, one.record)}"
     )
     more = []
     if both and both > spill:

@@ -24,7 +24,7 @@ Row = Mapping[str, str | float | None]
 """A row of the table: its kernel and sizes in words, and numbers by the names of their columns."""
 TIME = "time, µs"
 LOADED, LOADS, ONCE, READ = ("kernel loads, × minimum", "every load, MB", "minimum, MB", "HBM read, MB")
-OF_ONCE, REQUESTED, HELD = "HBM delivers, × minimum", "requested at L1, MB", "extra memory, MB"
+OF_ONCE, REQUESTED, HELD = "HBM delivers, × minimum", "requested at L1, MB", "memory for results, MB"
 WARM, TO_SMS, WRITTEN = "HBM read, L2 warm, MB", "L2 → SM read, MB", "written to HBM, now or later, MB"
 RATE, FROM_SMS, SPILLS = "matmuls, TFLOP/s", "SM → L2 written, MB", "spills, stored + loaded, MB"
 SPREAD, LAUNCHES = "slow ÷ fast launches, ×", "launches timed, count"
@@ -76,6 +76,12 @@ def tensors_once(experiment: Experiment) -> int:
         if not term.written:
             read[term.buffer] = max(term.once, read.get(term.buffer, 0))
     return sum(read.values())
+
+
+def reads_its_own(run: Experiment) -> bool:
+    """Whether a later launch reads tensors that an earlier one wrote: they count in the minimum too."""
+    written, read = ({term.buffer for term in run.whole_terms if term.written is wrote} for wrote in (True, False))
+    return bool(written & read)
 
 
 def of_once(point: Point) -> float | None:
@@ -156,7 +162,7 @@ MEANINGS = {
     "their FLOPs in it; one that skips them has not.",
     "tensor cores busy, %": "**Tensor cores busy**: the share of the run's cycles in which they work, while it is "
     "counted. The clock can be another one then, so it is not exactly FLOPs ÷ time ÷ peak.",
-    HELD: "**Extra memory**: the most that PyTorch's allocator held during a call for outputs and intermediate "
+    HELD: "**Memory for results**: the most that PyTorch's allocator held during a call for outputs and intermediate "
     "results.",
     SPREAD: "**Slow ÷ fast launches**: the 80th percentile of a row's times ÷ the 20th.",
 }
@@ -167,6 +173,7 @@ BY_BOTH = {OF_ONCE: f"{MARKS['measured']}÷{MARKS['formula']}", RATE: f"{MARKS['
 """The marks of columns in which a measured number and one by formula are divided."""
 GRAPH, STEADY = "CUDA graph", 1.25
 """How a short kernel is launched without the host; by which factor the times of one run differ where it is not."""
+LARGER = {"µs": "ms", "MB": "GB"}
 HEADING = 110
 """How wide a line of a heading is at most, in pixels: the numbers below are short."""
 _WORDS = {
@@ -358,7 +365,8 @@ def points_table(
     """
     table = ordered(rows(plan, shown, quantity, kernel), largest)
     found = columns_of(plan, shown, quantity, every, kernel)
-    titles = {BESIDE: " ÷ ".join(names(shown)[::-1])}
+    larger = _large(table, found, quantity)
+    titles = {BESIDE: " ÷ ".join(names(shown)[::-1])} | larger
     words = [name for name in (HOST, OUTDATED) if any(row.get(name) for row in table)]
     words += [DATE] * (len({row.get(DATE) for row in table}) > 1)  # one date of all rows is said above them
     columns: list[str | Column] = [
@@ -368,6 +376,7 @@ def points_table(
     ]  # fmt: skip
     cells = []
     for row, above in zip(table, [{}, *table], strict=False):
+        scaled = {name: float(row[name] or 0) / 1e3 for name in larger if row.get(name) is not None}
         begins = row[KERNEL] != above.get(KERNEL)
         own = _marked(str(row[SIZES]), "" if begins or largest else str(above[SIZES]))
         title, shared = "", f"<small>{_marked(str(row[SHARED]), '')}</small>" if row[SHARED] else ""
@@ -376,8 +385,22 @@ def points_table(
         elif begins and not kernel:
             title = f"**{row[KERNEL]}**<br>{shared}{'<br>' * bool(shared)}"
         stale = {OUTDATED: f":orange[{row[OUTDATED]}]"} if row.get(OUTDATED) else {}
-        cells.append({**row} | stale | {SIZES: f"{title}{own}"})
+        cells.append({**row} | scaled | stale | {SIZES: f"{title}{own}"})
     return markdown(columns, [[row.get(name) for name in (SIZES, *found, *words)] for row in cells])
+
+
+def _large(table: Sequence[Row], columns: Sequence[str], quantity: str | None) -> dict[str, str]:
+    """The columns whose numbers all are at least a thousand, each with its name in the unit that is a thousand times as
+    large. The columns of several GPUs are so together.
+    """
+    found = {}
+    for name in columns:
+        words, _, unit = name.rpartition(", ")
+        numbers = [abs(number) for row in table if isinstance(number := row.get(name), float) and number]
+        if unit in LARGER and numbers and min(numbers) >= 1e3:
+            found[name] = f"{words}, {LARGER[unit]}"
+    several = {name for name in columns if quantity and name.endswith(quantity.rpartition(",")[2]) and name != BESIDE}
+    return found if several <= {*found} else {name: told for name, told in found.items() if name not in several}
 
 
 def source_of(column: str, quantity: str | None = None) -> str:
@@ -390,7 +413,7 @@ def source_of(column: str, quantity: str | None = None) -> str:
 def sources(columns: Sequence[str], quantity: str | None = None) -> str:
     """What the marks in a table's heading mean."""
     marks = "".join(source_of(column, quantity) for column in columns)
-    said = {MARKS["formula"]: "formula", MARKS["measured"]: "hardware"}
+    said = {MARKS["formula"]: "computed by formula", MARKS["measured"]: "measured by hardware"}
     return " · ".join(f"{mark} {source}" for mark, source in said.items() if mark in marks)
 
 

@@ -83,10 +83,9 @@ def told(model: Model, test: Test) -> str:
     if not test.left_out:
         return unbroken(_too_long(model, test))
     return unbroken(
-        "Here the model has no recorded time to scale: each time is left out of the fit and predicted from the "
-        "others. Of each size the fit has the fastest tile alone. So where a slower tile's time is predicted "
-        f"({count(_slower(test))} of {count(len(test.points))}), the fit still has another time of that size, and "
-        "the prediction is easier."
+        "Each time is left out of the fit and predicted from its kernel's other times. That is easier where it is a "
+        f"slower tile's ({count(_slower(test))} of {count(len(test.points))}): the fit still has the fastest tile's "
+        "time of that size."
     )
 
 
@@ -153,9 +152,9 @@ def _too_long(model: Model, test: Test) -> str:
     return (
         f"Of the {count(_off(test))} predictions that are more than {ratio(FAR)} off, {count(len(long))} are too long. "
         f"The {model.gpu} has {bandwidths} the bandwidth (datasheet). For these {count(len(long))} the model expects "
-        f"the {test.gpu} to take {ratio(of_own(lambda point: point.seconds))} as long (median). The measured median is "
-        f"{ratio(takes)}. "
-        f"{'So at least half of them gain little' if takes < 1 + SAME else 'So they gain less'} from more bandwidth."
+        f"the {test.gpu} to take {ratio(of_own(lambda point: point.seconds))} as long (median). Measured, it is "
+        f"{ratio(takes)}: "
+        f"{'at least half of them gain little' if takes < 1 + SAME else 'they gain less'} from more bandwidth."
     )
 
 

@@ -101,7 +101,7 @@ FITTED = (
 MARKED = "**The vertical mark** is the datasheet's rate for HBM or a matmul. The percentage is the share reached."
 FILLED = "**Filled bars**: {}. **Open bars**: {}."
 GOALS = {
-    "Look up a number": "find how long a kernel's run takes, how many bytes it reads, and how much memory it needs.",
+    "Look up a number": "find how long a kernel's run takes, how many bytes it moves, and how much memory it needs.",
     "Where numbers come from": "know where every number in this app comes from.",
     "Limits of a GPU": "see what each GPU can do at most, measured and by its datasheet.",
     "Predicted times": "see how a time is predicted for a GPU without a record, and how wrong such times are.",
@@ -109,7 +109,7 @@ GOALS = {
 }
 WORDS = {
     "Look up a number": """
-Choose a kernel and some of its runs: the table has a row for each. To compare two GPUs, choose both.
+Choose a kernel and a set of runs. Each run is one row. To compare two GPUs, choose both.
 """,
     "Where numbers come from": """
 Every byte and every time in this app names its source. The last column has an example: what each source says of one\
@@ -437,7 +437,8 @@ def predicted(beside: DeltaGenerator) -> None:
         with column:
             chart(predictions.predicted_chart(test), f"predicted and measured times, {test.gpu}")
             layout.prose(predictions.told(model, test))
-    with layout.part("An example", predictions.worked(model)), st.expander("The model in detail"):
+    layout.part("An example", predictions.worked(model))
+    with st.expander("The model in detail"):
         layout.prose(f"{DETAIL.format(model.gpu)}\n\n{predictions.unpredicted(model, record)}")
     with st.expander("Each kernel's error, and what was fitted"), st.container(key="numbers of predictions"):
         layout.prose("\n".join(f"- {predictions.largest(test)}" for test in model.tests))

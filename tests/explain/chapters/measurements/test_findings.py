@@ -77,9 +77,10 @@ def test_the_row_that_spills_most_is_the_one_that_is_named():
             told = findings.spilled(PLANS[plan], one, kernel)
             assert (told is not None) == any(spilled.values())
             if told:
-                assert f"are spilled registers: {moved(max(spilled.values()))} of " in told.told
-                counted = "" if len(spilled) == len(points.measured(PLANS[plan], [one], kernel)) else "counted "
-                assert f"in {sum(map(bool, spilled.values()))} of {len(spilled)} {counted}rows**" in told.told
+                assert f": {moved(max(spilled.values()))} of the " in told.told
+                of = f" of {len(spilled)}" if len(spilled) > 1 else ""
+                counted = "" if len(spilled) == len(points.measured(PLANS[plan], [one], kernel)) else " counted"
+                assert told.told.startswith(f"**{sum(map(bool, spilled.values()))}{of}{counted} run")
 
 
 def test_a_row_that_spills_and_is_slow_is_told_with_what_else_differs():
@@ -152,7 +153,10 @@ def test_a_table_of_one_kernel_says_how_often_its_tensors_are_read():
     assert f"The highest of all: {most.entry.title} at " in said
     assert said.endswith(f", {ratio(shares[most])}.")
     drawn = beside.once(PLANS["levels"], one)
-    assert drawn.count("<circle") == len(shares)
+    assert drawn.count("<circle") == len(shares) + 2  # and the key
+    own = [run for run in shares if points.reads_its_own(run)]
+    assert {"attention_standard", "decode"} & {run.kernel for run in own} == {"attention_standard"}
+    assert drawn.count('fill="transparent"') == len(own) + 1
     assert "minimum" in drawn
 
 
@@ -171,7 +175,7 @@ def test_what_was_not_measured_is_named_with_what_was():
     h200, h100 = both
     memory = PLANS["flashattention-memory"]
     said = findings.seen(memory, both, points.READ, "torch:attention_backward")
-    assert said.startswith("**HBM read: not measured in this set.** It has: time, matmuls, extra memory")
+    assert said.startswith("**HBM read: not measured in this set.** It has: time, matmuls, memory for results")
     assert "No bytes were counted" in findings.seen(memory, [h200], None, "torch:attention_backward")
     assert "No bytes were counted" not in findings.seen(PLANS["levels"], [h200], None, "flash_attention")
     fewer = replace(h100, record=replace(h100.record, points={}))
@@ -243,7 +247,7 @@ def test_how_much_launches_of_one_run_differ_is_said():
     ]
     far = sum(one >= findings.ALIKE for one in spreads)
     assert 0 < far < len(spreads)
-    assert f"differ by {percent(median(spreads), 1)} in the median row" in told
+    assert f"typically vary by {percent(median(spreads), 1)} (80th" in told
     assert f", in {far} of {len(spreads)} rows by more than 3%." in told
     assert "rows by more than 3%" not in findings.seen(PLANS["levels"], both, points.TIME, "flash_attention")
 

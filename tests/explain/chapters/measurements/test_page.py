@@ -215,7 +215,7 @@ def test_the_questions_are_answered_from_the_record():
 def test_two_gpus_have_the_note_about_spills_each():
     said = texts(page("measurements", records="H200,H100", kernel="cross_entropy_standard", quantity=points.READ))
     assert all(f"{gpu}: **" in said for gpu in ("H200", "H100"))
-    assert said.count("spill</span> in 1 of 3 rows") + said.count("spill in 1 of 3 rows") == 2
+    assert said.count(": **1 of 3 runs ") == 2
 
 
 def test_every_shipped_record_can_be_shown_and_the_chosen_gpus_is_at_once():

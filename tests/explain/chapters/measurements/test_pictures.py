@@ -123,7 +123,10 @@ def test_bars_of_rates_stand_beside_a_matmul_in_their_own_arithmetic(narrow):
         drawn = asked.rates(plan, one, kernel, narrow=narrow)
         found = [known for run in points.measured_sizes(plan, shown, kernel) if (known := run_of(SHIPPED, run))]
         assert 0 < len(found) <= asked.ROWS
-        wide = [float(x) for x in re.findall(r'width="([\d.]+)" height="16.00"', drawn)]
+        bars = [float(x) for x in re.findall(r'width="([\d.]+)" height="16.00"', drawn)]
+        times, wide = ([], bars) if narrow else (bars[::2], bars[1::2])
+        longest = max(known.seconds for known in found)
+        assert times == pytest.approx([] if narrow else [asked.TIMES * k.seconds / longest for k in found], rel=0.01)
         rates = [known.experiment.traffic.flops_of("matmul") / known.seconds for known in found]
         assert wide == pytest.approx([wide[0] * rate / rates[0] for rate in rates], rel=0.01)
         for known, rate in zip(found, rates, strict=True):

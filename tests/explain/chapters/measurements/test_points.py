@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 import re
 
+import pytest
+
 from explain.chapters.measurements import points
 from explain.records import registry
 from explain.records.plans import PLANS, sizes
@@ -110,9 +112,23 @@ def test_a_table_says_where_the_numbers_of_each_column_come_from():
     for every in (False, True):
         columns = points.columns_of(PLANS["levels"], one, None, every, "flash_attention")
         assert {name for name in columns if points.source_of(name) == "○"} == {*columns} & {*points.BY_FORMULA}
-        assert points.sources(columns) == "○ formula · ● hardware"
-    assert points.sources([points.TIME, points.HELD]) == "● hardware"
+        assert points.sources(columns) == "○ computed by formula · ● measured by hardware"
+    assert points.sources([points.TIME, points.HELD]) == "● measured by hardware"
     pair = registry.entries()[0][:2]
     both = points.columns_of(PLANS["levels"], pair, points.OF_ONCE, kernel="flash_attention")
     assert {points.source_of(name, points.OF_ONCE) for name in both} == {"●÷○"}
-    assert points.sources(both, points.OF_ONCE) == "○ formula · ● hardware"
+    assert points.sources(both, points.OF_ONCE) == "○ computed by formula · ● measured by hardware"
+
+
+def test_a_columns_numbers_have_a_larger_unit_where_all_are_large():
+    shown = registry.entries()[0][:2]
+    head, _, *lines = points.points_table(PLANS["levels"], shown[:1], None, False, "flash_attention").splitlines()
+    assert "time<br><small>● ms</small>" in head
+    runs = points.measured(PLANS["levels"], shown[:1], "flash_attention")
+    took = [1e3 * (point.seconds or 0) for run in runs if (point := SHIPPED.point(run))]
+    assert [float(line.split("|")[2]) for line in lines] == pytest.approx(took, rel=1e-3)
+    assert "time<br><small>● µs</small>" in points.points_table(PLANS["levels"], shown[:1], None, False)
+    beside = points.points_table(PLANS["levels"], shown, points.TIME, kernel="flash_attention").splitlines()[0]
+    assert beside.count("● ms") == 2
+    mixed = points.points_table(PLANS["levels"], shown, points.TIME).splitlines()[0]
+    assert mixed.count("● µs") == 2

@@ -80,7 +80,8 @@ def dots(
     elif all(abs(dot.factor - 1) < ALIKE for found in lines.values() for dot in found):
         return ""
     first, second = names(shown)
-    return _picture(lines, marks, f"{begun(name_of(quantity))}, {second} ÷ {first}", narrow)
+    sides = (f"← {second} faster", f"{first} faster →") if quantity == TIME else None
+    return _picture(lines, marks, f"{begun(name_of(quantity))}, {second} ÷ {first}", narrow, sides=sides)
 
 
 @kept
@@ -96,8 +97,12 @@ def once(plan: Plan, shown: Sequence[Entry], *, largest: str = "", narrow: bool 
         if row.get(OF_ONCE):
             dot = _Dot(float(row[OF_ONCE] or 0), ring=str(row[KERNEL]) in own)
             lines.setdefault(str(row[KERNEL]), []).append(dot)
-    told = {"dots": "reads inputs alone", "rings": "reads tensors too that it writes: a larger minimum"}
-    return _picture(lines, {1.0: "minimum"}, "HBM delivers, × minimum", narrow, **told) if lines else ""
+    if not lines:
+        return ""
+    return _picture(
+        lines, {1.0: "minimum"}, "HBM delivers, × minimum", narrow, dots="reads inputs alone",
+        rings="reads tensors too that it writes: a larger minimum",
+    )  # fmt: skip
 
 
 @kept
@@ -139,8 +144,9 @@ def _scale(low: float, high: float) -> tuple[float, float]:
 
 def _picture(
     lines: Mapping[str, Sequence[_Dot]], marks: Mapping[float, str], what: str, narrow: bool, *,
-    dots: str = "", rings: str = "probably with time on the host",
+    dots: str = "", rings: str = "probably with time on the host", sides: tuple[str, str] | None = None,
 ) -> str:  # fmt: skip
+    """A line of dots for each name. The first of the `marks` stands at 1; `sides` are words for both sides of it."""
     drawn = [dot for found in lines.values() for dot in found]
     every = [*marks, *(dot.factor for dot in drawn)]
     low, high = _scale(min(every), max(every))
@@ -156,13 +162,20 @@ def _picture(
     each = ", one mark per row" * (len(drawn) > len(lines))
     titles = wrapped(f"{what}{each}{', log scale' * (scaled is not float)}", left + long, bold=True)
     below = 18.0 * (len(titles) - 1)
-    top = TOP + below + 18 * max(0, len(marks) - 2)  # the second mark's words stand beside those of "the same"
+    apart = sides is not None and x(1.0) - 8 >= widest([sides[0]], 13)  # there is room for both sides, in a line
+    # the second mark's words stand beside those of "the same"
+    top = TOP + below + 18 * max(0, len(marks) - 2 + (apart and len(marks) > 1))
     tall = top + high_row * len(lines)
     middles = [top + high_row * number - 8 for number in range(1, len(lines) + 1)]
     parts: list[Any] = [text(0, 14 + 18 * place, words, bold=True) for place, words in enumerate(titles)]
     for number, (mark, said) in enumerate(marks.items()):
-        ends, y = x(mark) + widest([said], 13) > left + long, 34.0 + below + 18 * max(0, number - 1)
-        parts.append(text(min(x(mark), left + long), y, said, size=13, faint=True, anchor="end" if ends else "start"))
+        ends, y = x(mark) + widest([said], 13) > left + long, 34.0 + below + 18 * max(0, number - (not apart))
+        if number == 0 and sides and apart:
+            parts.append(text(x(mark) - 8, y, sides[0], size=13, faint=True, anchor="end"))
+            parts.append(text(x(mark) + 8, y, sides[1], size=13, faint=True))
+        else:
+            place = min(x(mark), left + long)
+            parts.append(text(place, y, said, size=13, faint=True, anchor="end" if ends else "start"))
         # names stand above a phone's lines
         through = [(y - 8, y + 8) for y in middles] if narrow else [(top - 4, tall)]
         parts += [line(x(mark), begin, x(mark), end, dash="4 3") for begin, end in through]

@@ -166,7 +166,7 @@ def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     rows += " counted" * (len(found) < len(points))
     return (
         f"**In {rows} rows HBM delivers hardly more than the minimum, at most {ratio(1 + SAME)}.** "
-        f"The highest of all: {row.entry.title} at {own[row]}, {ratio(most)}.{low}"
+        f"The most: {ratio(most)}, {row.entry.title} at {own[row]}.{low}"
     )
 
 
@@ -188,11 +188,9 @@ def loaded_and_delivered(plan: Plan, one: Entry, kernel: str) -> str:
     was counted, or the loads are not known.
     """
     loaded, delivered = _loaded_and_delivered([*filter(None, map(one.record.point, measured(plan, [one], kernel)))])
-    return (
-        f"On average, the kernel loads a byte {_times(loaded)}, and HBM delivers it {_times(delivered)}"
-        if loaded
-        else ""
-    )
+    if not loaded:
+        return ""
+    return f"The kernel loads each byte {_times(loaded)} on average, HBM delivers it {_times(delivered)}"
 
 
 def _loaded_and_delivered(points: Sequence[Point]) -> tuple[list[float], list[float]]:
@@ -206,6 +204,7 @@ def _loaded_and_delivered(points: Sequence[Point]) -> tuple[list[float], list[fl
 def _seen_once(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     """Who serves one kernel's loads, and which tensors are loaded how often; "" where nothing was counted."""
     loaded, delivered = _loaded_and_delivered(points)
+    counted = [point.experiment for point in points if of_once(point)]
     if not delivered:
         return ""
     if not loaded:
@@ -216,7 +215,11 @@ def _seen_once(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
         told = f"**The caches serve {'most' if min(served) > 0.5 else 'a part'} of the loads.**"
     elif max(map(abs, served)) < FEW:
         told = "**The caches serve next to nothing.**"
-    return f"{told}{_of_tensors([point.experiment for point in points if of_once(point)], own)}".strip()
+    else:
+        share, run = max(zip(served, counted, strict=True), key=lambda one: one[0])
+        least = percent(max(0.0, min(served)))
+        told = f"**The caches serve {least} to {percent(share)} of the loads**, most at {own[run]}."
+    return f"{told}{_of_tensors(counted, own)}".strip()
 
 
 def _taken(points: Sequence[Point]) -> str:
@@ -224,7 +227,9 @@ def _taken(points: Sequence[Point]) -> str:
     seconds = [point.seconds for point in points if point.seconds]
     if len(seconds) < 2:
         return f"The run takes {duration(seconds[0])}." if seconds else ""
-    return f"The {count(len(seconds))} runs take {duration(min(seconds))} to {duration(max(seconds))}."
+    counted = sum(point.counters is not None for point in points)
+    also = f" Bytes were counted in {count(counted)} of them." * (counted < len(seconds))
+    return f"The {count(len(seconds))} runs take {duration(min(seconds))} to {duration(max(seconds))}.{also}"
 
 
 def _of_tensors(runs: Sequence[Experiment], own: Mapping[Experiment, str]) -> str:
@@ -403,7 +408,7 @@ def _hbm_alone(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
         return ""
     where = f"{'' if kernel else f'{run.entry.title} at '}{measured_sizes(plan, shown, kernel)[run]}"
     return (
-        f" But {where} takes {duration(point.seconds)} on the {names(shown)[0]}, and reading its {moved(read)} takes "
+        f" For example, {where} takes {duration(point.seconds)} on the {names(shown)[0]}, and reading its {moved(read)} takes "
         f"{duration(needed)} of that."
     )
 
@@ -493,7 +498,7 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
     of = f" of {count(len(found))}" * (len(found) > 1) + " counted" * (len(found) < len(own))
     runs = f"{count(len(most))}{of} {'runs' if len(found) > 1 else 'run'} {'spills' if len(most) == 1 else 'spill'}"
     told = (
-        f"**{runs} registers**{', most' if len(most) > 1 else ', that at'} {row}: {moved(spill)} of the {moved(wrote)} "
+        f"**{runs} registers** ({'most: ' * (len(most) > 1)}{row}). Spills are {moved(spill)} of the {moved(wrote)} "
         f"that it writes to L2 ({percent(spill / wrote, spill > 0.995 * wrote)}).{_slower(worst, own, one.record)}"
     )
     more = []

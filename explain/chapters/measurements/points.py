@@ -174,6 +174,7 @@ BY_BOTH = {OF_ONCE: f"{MARKS['measured']}÷{MARKS['formula']}", RATE: f"{MARKS['
 GRAPH, STEADY = "CUDA graph", 1.25
 """How a short kernel is launched without the host; by which factor the times of one run differ where it is not."""
 LARGER = {"µs": "ms", "MB": "GB"}
+"""The unit of a column whose numbers all are at least a thousand."""
 HEADING = 110
 """How wide a line of a heading is at most, in pixels: the numbers below are short."""
 _WORDS = {
@@ -380,7 +381,7 @@ def points_table(
         begins = row[KERNEL] != above.get(KERNEL)
         own = _marked(str(row[SIZES]), "" if begins or largest else str(above[SIZES]))
         title, shared = "", f"<small>{_marked(str(row[SHARED]), '')}</small>" if row[SHARED] else ""
-        if largest:  # a line each: neighbours share little
+        if largest and not kernel:  # a line each: neighbours share little
             title, own = f"**{row[KERNEL]}** ", f"{own} {shared}"
         elif begins and not kernel:
             title = f"**{row[KERNEL]}**<br>{shared}{'<br>' * bool(shared)}"
@@ -414,7 +415,9 @@ def sources(columns: Sequence[str], quantity: str | None = None) -> str:
     """What the marks in a table's heading mean."""
     marks = "".join(source_of(column, quantity) for column in columns)
     said = {MARKS["formula"]: "computed by formula", MARKS["measured"]: "measured by hardware"}
-    return " · ".join(f"{mark} {source}" for mark, source in said.items() if mark in marks)
+    told = [f"{mark} {source}" for mark, source in said.items() if mark in marks]
+    both = [f"{mark} one divided by the other" for mark in BY_BOTH.values() if mark in marks]
+    return " · ".join([*told, *both[:1]])
 
 
 def ordered(table: Sequence[Row], largest: str) -> list[Row]:

@@ -39,7 +39,7 @@ ALL = "all"
 BESIDE, LONG, FEW = 6, 12, 3
 """A table with more columns of numbers, or more rows than this, stands below its words, not beside them, unless it has
 few columns."""
-BOLD = "**Bold sizes** differ from the row above."
+BOLD = "**bold** differs from the row above"
 AS_RUN = "as they were run"
 """The order in which a table of all kernels begins."""
 ONCE = "**Minimum**: the bytes that a run reads if it reads nothing twice."
@@ -222,7 +222,7 @@ def numbers(shown: Sequence[Entry], chosen: Choice, beside: DeltaGenerator) -> N
 @dataclass(frozen=True)
 class Choice:
     """What a reader looks up: a set of runs, one kernel of it or "" for all, of two GPUs one quantity, the columns, and
-    by which of them a table of all kernels is in order.
+    by which of them a long table is in order.
     """
 
     plan: Plan
@@ -239,10 +239,13 @@ def choice(shown: Sequence[Entry]) -> Choice:
         plan = _plan(points.of_kernel(shown, kernel) if kernel else points.plans(shown))
         quantity = None
         if len(shown) > 1:
-            quantity = st.selectbox("Quantity", list(points.COMPARED), key="quantity", bind="query-params")
-        order = None if kernel else st.container()  # the switch for columns stands behind the order, and decides on it
+            quantity = st.selectbox(
+                "Quantity", list(points.COMPARED), format_func=points.name_of, key="quantity", bind="query-params"
+            )
+        few = kernel and len(points.measured(plan, shown, kernel)) <= LONG
+        order = None if few else st.container()  # the switch for columns stands behind the order, and decides on it
         every = quantity is not None or _every(plan, shown, kernel)
-        largest = _largest(points.columns_of(plan, shown, quantity, every), order) if order else ""
+        largest = _largest(points.columns_of(plan, shown, quantity, every, kernel), order) if order else ""
     return Choice(plan, kernel, quantity, every, largest)
 
 
@@ -293,11 +296,11 @@ def _table(chosen: Choice, shown: Sequence[Entry], columns: Sequence[str]) -> No
         table = points.points_table(
             chosen.plan, shown, chosen.quantity, chosen.every, chosen.kernel, largest=chosen.largest
         )
-        st.caption(points.sources(columns, chosen.quantity))
+        st.caption(" · ".join([points.sources(columns, chosen.quantity), *[BOLD] * ("<b>" in table)]))
         st.markdown(table, unsafe_allow_html=True)
         if meanings := [words for column, words in points.MEANINGS.items() if column in (*columns, chosen.quantity)]:
             with st.expander("What the columns mean"):
-                layout.prose("\n".join(f"- {words}" for words in (*meanings, BOLD)))
+                layout.prose("\n".join(f"- {words}" for words in meanings))
 
 
 def _kernel(shown: Sequence[Entry]) -> str:
@@ -431,13 +434,14 @@ def predicted(beside: DeltaGenerator) -> None:
             "**Error**: the larger of predicted and measured ÷ the smaller. "
             f"{predictions.known(model, registry.shipped())}"
         )
+        if example := predictions.worked(model):
+            layout.prose(f"**An example**: {example}")
     with st.container(key="errors"):
         columns = st.columns(len(model.tests), gap="large")
     for test, column in zip(model.tests, columns, strict=True):
         with column:
             chart(predictions.predicted_chart(test), f"predicted and measured times, {test.gpu}")
             layout.prose(predictions.told(model, test))
-    layout.part("An example", predictions.worked(model))
     with st.expander("The model in detail"):
         layout.prose(f"{DETAIL.format(model.gpu)}\n\n{predictions.unpredicted(model, record)}")
     with st.expander("Each kernel's error, and what was fitted"), st.container(key="numbers of predictions"):

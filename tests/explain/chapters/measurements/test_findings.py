@@ -77,7 +77,7 @@ def test_the_row_that_spills_most_is_the_one_that_is_named():
             told = findings.spilled(PLANS[plan], one, kernel)
             assert (told is not None) == any(spilled.values())
             if told:
-                assert f": {moved(max(spilled.values()))} of the " in told.told
+                assert f"Spills are {moved(max(spilled.values()))} of the " in told.told
                 of = f" of {len(spilled)}" if len(spilled) > 1 else ""
                 counted = "" if len(spilled) == len(points.measured(PLANS[plan], [one], kernel)) else " counted"
                 assert told.told.startswith(f"**{sum(map(bool, spilled.values()))}{of}{counted} run")
@@ -150,8 +150,7 @@ def test_a_table_of_one_kernel_says_how_often_its_tensors_are_read():
     most = max(shares, key=lambda run: shares[run])
     said = findings.seen(PLANS["levels"], one, None)
     assert f"In {sum(share < 1.1 for share in shares.values())} of {len(shares)} rows" in said
-    assert f"The highest of all: {most.entry.title} at " in said
-    assert said.endswith(f", {ratio(shares[most])}.")
+    assert f"The most: {ratio(shares[most])}, {most.entry.title} at " in said
     drawn = beside.once(PLANS["levels"], one)
     assert drawn.count("<circle") == len(shares) + 2  # and the key
     own = [run for run in shares if points.reads_its_own(run)]
@@ -279,6 +278,15 @@ def test_bandwidth_limits_are_told_only_where_bandwidths_differ():
 def test_caches_that_serve_next_to_nothing_are_told():
     shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
     assert "serve next to nothing" in findings.seen(PLANS["levels"], shown, None, "flash_attention_v1")
+    reads = [SHIPPED.point(run) for run in points.measured(PLANS["levels"], shown, "softmax_safe")]
+    served = [
+        1 - (p.counters.cold.dram_read_bytes or 0) / p.experiment.traffic.read_bytes for p in reads if p and p.counters
+    ]
+    said = findings.seen(PLANS["levels"], shown, None, "softmax_safe")
+    assert (
+        f"The caches serve {percent(min(served))} to {percent(max(served))} of the loads**, most at 4,096 × 8,192."
+        in said
+    )
     assert "serve most of the loads" in findings.seen(PLANS["levels"], shown, None, "flash_attention")
 
 

@@ -112,12 +112,13 @@ def test_a_table_says_where_the_numbers_of_each_column_come_from():
     for every in (False, True):
         columns = points.columns_of(PLANS["levels"], one, None, every, "flash_attention")
         assert {name for name in columns if points.source_of(name) == "○"} == {*columns} & {*points.BY_FORMULA}
-        assert points.sources(columns) == "○ computed by formula · ● measured by hardware"
+        told = "○ computed by formula · ● measured by hardware · ●÷○ one divided by the other"
+        assert points.sources(columns) == told
     assert points.sources([points.TIME, points.HELD]) == "● measured by hardware"
     pair = registry.entries()[0][:2]
     both = points.columns_of(PLANS["levels"], pair, points.OF_ONCE, kernel="flash_attention")
     assert {points.source_of(name, points.OF_ONCE) for name in both} == {"●÷○"}
-    assert points.sources(both, points.OF_ONCE) == "○ computed by formula · ● measured by hardware"
+    assert points.sources(both, points.OF_ONCE) == told
 
 
 def test_a_columns_numbers_have_a_larger_unit_where_all_are_large():

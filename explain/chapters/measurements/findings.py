@@ -408,8 +408,8 @@ def _hbm_alone(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
         return ""
     where = f"{'' if kernel else f'{run.entry.title} at '}{measured_sizes(plan, shown, kernel)[run]}"
     return (
-        f" For example, {where} takes {duration(point.seconds)} on the {names(shown)[0]}, and reading its {moved(read)} takes "
-        f"{duration(needed)} of that."
+        f" For example, {where} takes {duration(point.seconds)} on the {names(shown)[0]}, and reading its "
+        f"{moved(read)} takes {duration(needed)} of that."
     )
 
 

@@ -33,7 +33,7 @@ from explain.records.plans import Plan
 from explain.records.registry import Entry
 from kernels.catalog import KERNELS
 
-ROW, TOP, LONG, NARROW = 22.0, 42.0, 480.0, 330.0
+ROW, TOP, LONG, NARROW = 22.0, 42.0, 560.0, 330.0
 """The height of a line of dots, what stands above them, and how long a line is, here and on a phone."""
 WIDE = 8
 """The factor between the least and the largest ratio from which on they are drawn on a logarithmic scale."""

@@ -427,7 +427,7 @@ def predicted(beside: DeltaGenerator) -> None:
         return
     with layout.below_goal():
         layout.prose(MODEL.format(model.gpu))
-    with beside:
+    with beside, st.container(key="verdict"):
         layout.prose(f"{predictions.verdict(model)} {predictions.untested(model)}")
         st.markdown(predictions.errors_table(model))
         st.caption(

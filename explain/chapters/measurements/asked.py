@@ -168,7 +168,7 @@ def _picture(
             y += BAR + 2
         parts.append(line(mark, y - tall - 2, mark, y + 2, opacity=0.9, thick=1.5, dash="3 2"))
         y += GAP
-    return _with_legend(parts, y, left, left + long, legend, marked, label, narrow)
+    return _with_legend(parts, y, left + long, legend, marked, label, narrow)
 
 
 def _words_above(parts: list[str], y: float, row: _Row, long: float) -> float:
@@ -187,9 +187,10 @@ def _words_above(parts: list[str], y: float, row: _Row, long: float) -> float:
 
 
 def _with_legend(
-    parts: list[str], y: float, x: float, end: float, legend: Mapping[str, str], marked: str, label: str, narrow: bool
+    parts: list[str], y: float, end: float, legend: Mapping[str, str], marked: str, label: str, narrow: bool
 ) -> str:  # fmt: skip
     """The picture, with what its colours and its mark mean below it."""
+    x = 0.0
     for hue, said in legend.items():
         parts += [rect(x, y - 4, 12, 12, mid(hue)), text(x + 18, y + 7, said)]
         x, y = (x, y + 20) if narrow else (x + 18 + widest([said]) + 20, y)

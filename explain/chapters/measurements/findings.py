@@ -242,20 +242,21 @@ def _of_tensors(runs: Sequence[Experiment], own: Mapping[Experiment, str]) -> st
             loads[term.buffer] = asked + term.bytes, max(once, term.once)
     named: dict[str, list[str]] = {}
     for tensor, (asked, once) in loads.items():
-        named.setdefault("once" if asked == once else f"{number(asked / once)} times", []).append(tensor)
+        times = "once" if asked == once else f"{number(asked / once)} times{_for_tiles(run, tensor, asked / once)}"
+        named.setdefault(times, []).append(tensor)
     if len(named) < 2:
         return ""
     (first, ones), *others = named.items()
-    told = "".join(f"; {listed(tensors)} {times}{_for_tiles(run, times)}" for times, tensors in others)
+    told = "".join(f", {listed(tensors)} {times}" for times, tensors in others)
     return f" At {own[run]}, {listed(ones)} {'are' if len(ones) > 1 else 'is'} loaded {first}{told}."
 
 
-def _for_tiles(run: Experiment, times: str) -> str:
-    """Why a tensor is loaded so many times, where a tile of queries is the reason; else ""."""
-    queries, tile = (run.values.get(name) for name in ("seq_len", "block_m"))
-    if not isinstance(queries, int) or not isinstance(tile, int) or times != f"{number(-(-queries // tile))} times":
+def _for_tiles(run: Experiment, tensor: str, times: float) -> str:
+    """Why a tensor of attention is loaded so many times, where the tiles of the other side are the reason; else ""."""
+    side, length, tile = ("keys", "kv_len", "block_n") if tensor == "q" else ("queries", "seq_len", "block_m")
+    if not {length, tile} <= set(run.values) or times != -(-run.values[length] // run.values[tile]):
         return ""
-    return f", once for each tile of {count(tile)} queries"
+    return f" (once for each tile of {count(run.values[tile])} {side})"
 
 
 def _times(factors: Sequence[float]) -> str:
@@ -281,7 +282,8 @@ def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str)
             return f"**{begun(name_of(quantity))}: 0 on both GPUs** in {count(zeros)} row{'s' * (zeros > 1)}."
         return f"No row was measured on both the {names(shown)[0]} and the {names(shown)[1]}." * (alone > 0)
     factors = [factor for factor, _ in found]
-    span = _compared(shown, quantity, factors)
+    noise = median(varies) if quantity == TIME and (varies := _spreads(plan, shown, kernel)) else 0.0
+    span = _compared(shown, quantity, factors, noise)
     if len(found) > 1 and _apart(factors) >= ALIKE:
         (low, least), *_, (high, most) = found
         span += f"\n\n- Least: {ratio(low)}, {least}\n- Most: {ratio(high)}, {most}"
@@ -301,8 +303,10 @@ def _apart(factors: Sequence[float]) -> float:
     return max(abs(factor - 1) for factor in factors)
 
 
-def _compared(shown: Sequence[Entry], quantity: str, factors: Sequence[float]) -> str:
-    """The ratios in one or two sentences of Markdown: of times the faster GPU first, in how many rows."""
+def _compared(shown: Sequence[Entry], quantity: str, factors: Sequence[float], noise: float = 0.0) -> str:
+    """The ratios in one or two sentences of Markdown: of times the faster GPU first, in how many rows. Times as near
+    to each other as the `noise` count for neither.
+    """
     first, second = names(shown)
     what, number = begun(name_of(quantity)), len(factors)
     rows = f"{count(number)} row{'s' * (number > 1)}"
@@ -314,6 +318,12 @@ def _compared(shown: Sequence[Entry], quantity: str, factors: Sequence[float]) -
     one_side = [one for one, wins in zip((first, second), (min(factors) > 1, max(factors) < 1), strict=True) if wins]
     if _apart(factors) < ALIKE and quantity == TIME and one_side:
         most = f"{'at most ' * (number > 1)}{percent(_apart(factors), 1)}"
+        near = sum(round(abs(factor - 1), 3) <= round(noise, 3) for factor in factors)  # as they are shown
+        if near == number:
+            return f"**The two GPUs are equally fast {every}**: {most} apart, less than launches of one run."
+        if near:
+            every = f"in {count(number - near)} of {rows}, in {count(near)} the difference is noise"
+            return f"**The {one_side[0]} is a little faster, by {most}**: {every}."
         return f"**The {one_side[0]} is a little faster {every}, by {most}.**"
     if _apart(factors) < ALIKE:
         return f"**{what}: the two GPUs are {far}** {every}."
@@ -340,20 +350,25 @@ def _won(shown: Sequence[Entry], factors: Sequence[float]) -> str:
     )
 
 
-def _noise(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
-    """How much the launches of one row differ in time on one GPU, in a sentence; "" if that is not known."""
+def _spreads(plan: Plan, shown: Sequence[Entry], kernel: str) -> list[float]:
+    """By which share the slow launches of each row exceed its fast ones, on the GPU where they differ more."""
     spreads = []
     for run in measured(plan, shown, kernel):
         points = filter(None, (one.record.point(run) for one in shown))
         if own := [times for point in points if not with_host(point) and (times := spread(point))]:
             spreads.append(max(own) - 1)
-    if not spreads:
+    return spreads
+
+
+def _noise(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
+    """How much the launches of one row differ in time on one GPU, in a sentence; "" if that is not known."""
+    if not (spreads := _spreads(plan, shown, kernel)):
         return ""
     far = sum(one >= ALIKE for one in spreads)
     more = f", in {count(far)} of {count(len(spreads))} rows by more than {percent(ALIKE)}" if far else ""
     return (
         f"Launches of the same run typically vary by {percent(median(spreads), 1)} (80th against 20th percentile)"
-        f"{more}. Treat smaller differences as noise."
+        f"{more}. Differences up to that are noise."
     )
 
 

@@ -49,7 +49,9 @@ def most_used(shown: Sequence[Entry]) -> list[list[tuple[str, str, str]]]:
             stated = known.hbm_bytes_per_second
             means["hbm"] = f"{percent(read.per_second / stated)} of the datasheet's {si(stated, 'B/s')}"
         if read and matmul:
-            means["matmul bf16"] = f"HBM limits below {number(matmul.per_second / read.per_second)} FLOPs per byte"
+            means["matmul bf16"] = (
+                f"fewer than {number(matmul.per_second / read.per_second)} FLOPs per byte: HBM limits"
+            )
         if matmul and exp:
             means["exp"] = f"{number(matmul.per_second / exp.per_second)} matmul FLOPs in the time of one exp"
         for level, limit in words.items():

@@ -175,7 +175,7 @@ GRAPH, STEADY = "CUDA graph", 1.25
 """How a short kernel is launched without the host; by which factor the times of one run differ where it is not."""
 LARGER = {"µs": "ms", "MB": "GB"}
 """The unit of a column whose numbers all are at least a thousand."""
-HEADING = 110
+HEADING = 140
 """How wide a line of a heading is at most, in pixels: the numbers below are short."""
 _WORDS = {
     "batch": "batch {}", "heads": "{} heads", "kv_heads": "{} KV heads", "seq_len": "N = {}", "kv_len": "{} keys",

@@ -44,6 +44,7 @@ AS_RUN = "as they were run"
 """The order in which a table of all kernels begins."""
 ONCE = "**Minimum**: the bytes that a run reads if it reads nothing twice."
 COLD = "**L2 cold**: none of the inputs is in L2 when the run begins."
+ITS_OWN = "They include tensors that this kernel writes and reads again."
 OWN = (
     "A kernel of several launches also writes tensors that it reads later. They count too, so 1\u00a0× is more bytes "
     "for it than for a kernel of one launch."
@@ -79,6 +80,7 @@ MODEL = """
 - **memory**: the bytes of all tensors, each read or written once, ÷ a share of the GPU's bandwidth
 - **compute**: FLOPs ÷ a share of the GPU's peak
 - **busy**: the share of its SMs that have a program
+- **constant**: what is left of the time where bytes and FLOPs are few
 
 Constant and shares are fitted to each kernel's times on the {0}. **For a size that was timed there**, that time is\
  multiplied by the model's ratio of the two GPUs. **For another size**, the model's own time is used.
@@ -342,7 +344,8 @@ def _drawn(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str
         return
     elif kernel and asked.bars(plan, shown[0], kernel):
         wide, narrow = (asked.bars(plan, shown[0], kernel, narrow=narrow) for narrow in (False, True))
-        explained = f"{ONCE} {COLD}"
+        own = any(map(points.reads_its_own, points.measured(plan, shown, kernel)))
+        explained = " ".join([ONCE, *[ITS_OWN] * own, COLD])
     elif kernel:
         wide, narrow = (asked.rates(plan, shown[0], kernel, narrow=narrow) for narrow in (False, True))
     elif findings.pair(plan, shown):

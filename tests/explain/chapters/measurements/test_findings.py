@@ -202,6 +202,14 @@ def test_the_faster_of_two_gpus_is_named_with_its_number_of_rows():
         ([1.0, 1.0], "**Time: the two GPUs are equal** in all 2 rows."),
     ):  # fmt: skip
         assert findings._compared(both, points.TIME, factors) == told
+    for factors, told in (
+        ([0.995, 0.98], "**The H100 is a little faster, by at most 2.0%**: in 1 of 2 rows, in 1 the difference is "
+                        "noise."),
+        ([0.995, 0.996], "**The two GPUs are equally fast in all 2 rows**: at most 0.5% apart, less than launches of "
+                         "one run."),
+        ([0.98, 0.97], findings._compared(both, points.TIME, [0.98, 0.97])),
+    ):  # fmt: skip
+        assert findings._compared(both, points.TIME, factors, noise=0.01) == told
     assert findings._compared(both, points.READ, [0.5, 2.0]) == (
         "**HBM read: the H100's is 0.50 to 2.00 × the H200's**, 1.25 × in the median of 2 rows."
     )
@@ -230,6 +238,16 @@ def test_two_kernels_that_compute_the_same_are_compared_at_their_largest_run():
     assert less
     assert f"reads {ratio(more / less)} the bytes from HBM, {moved(more)} and {moved(less)}" in said
     assert " as long as " not in findings.seen(PLANS["levels"], shown, None)  # many kernels
+
+
+def test_how_often_a_tensor_is_loaded_has_its_reason():
+    one = registry.entries()[0][:1]
+    told = findings.seen(PLANS["levels"], one, None, "attention_standard")
+    p = next(run for run in PLANS["levels"].experiments if run.kernel == "attention_standard").values
+    of_q, of_k = p["kv_len"] // p["block_n"], p["seq_len"] // p["block_m"]
+    assert f"q is loaded {of_q} times (once for each tile of {p['block_n']} keys)" in told
+    assert f"k and v {of_k} times (once for each tile of {p['block_m']} queries)" in told
+    assert "tile of" not in findings.seen(PLANS["levels"], one, None, "softmax_naive")
 
 
 def test_how_much_launches_of_one_run_differ_is_said():

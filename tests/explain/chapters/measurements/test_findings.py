@@ -115,8 +115,11 @@ def test_a_table_of_two_gpus_says_how_they_compare(kernel, differ):
         apart = max(abs(factor - 1) for factor in factors)
         assert apart < findings.ALIKE
         assert max(factors) < 1
-        rows = f"all {len(factors)} rows, by at most {percent(apart, 1)}"
-        assert said.startswith(f"**The H100 is a little faster in {rows}.**")
+        vary = median(findings._spreads(PLANS["levels"], registry.entries()[0], kernel))
+        near = sum(round(1 - factor, 3) <= round(vary, 3) for factor in factors)
+        assert 0 < near < len(factors)
+        rows = f"in {len(factors) - near} of {len(factors)} rows, in {near} the difference is noise"
+        assert said.startswith(f"**The H100 is a little faster, by at most {percent(apart, 1)}**: {rows}.")
     table = points.points_table(PLANS["levels"], registry.entries()[0], "time, µs", kernel=kernel)
     assert all(f"| {ratio(factor)} |" in table for factor in factors)
     assert findings.seen(PLANS["levels"], [*registry.entries()[0], *registry.entries()[0]], "time, µs") == ""

@@ -53,7 +53,7 @@ def chrome(*arguments: str) -> Iterator[Browser]:
 def loop_s() -> float:
     """Seconds of CPU that a Python loop of five million steps takes on this machine now, the best of three.
 
-    Shared machines change: one became three times slower within an hour. A slow result is so told from a slow machine.
+    Shared machines change: one became three times slower within an hour. So a result says how fast its machine was.
     """
     took = []
     for _ in range(3):

@@ -84,6 +84,7 @@ _HOPPER = (
     },
     {"heads": 5, "seq_len": 700, "kv_len": 2100, "head_dim": 64, "block_n": 128},
     {"heads": 3, "seq_len": 576, "kv_len": 1088, "head_dim": 64, "causal": True, "block_n": 128},
+    {"heads": 6, "kv_heads": 2, "seq_len": 300, "kv_len": 577, "head_dim": 16, "causal": True, "block_n": 128},
     {"seq_len": 1, "kv_len": 1, "head_dim": 64, "block_n": 128},
     {"heads": 2, "seq_len": 300, "kv_len": 577, "head_dim": 136, "block_n": 64},
     {"heads": 2, "kv_heads": 1, "seq_len": 200, "kv_len": 200, "head_dim": 192, "causal": True, "block_n": 64},

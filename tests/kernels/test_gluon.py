@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from explain.experiment import Experiment
+from explain.verification import SYNTHETIC
 from kernels import edits
 from kernels.edits import Edit
 from kernels.launch import tensors
@@ -50,6 +51,15 @@ def verdict(attention, experiment: Experiment):
     arrays = ENTRY.make_inputs(experiment.preset, p, experiment.seed)
     outputs = attention(**tensors(p, arrays, "cpu"), causal=p["causal"])
     return verify(ENTRY, p, arrays, dict(zip(ENTRY.outputs, outputs, strict=True)))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_heads_of_16_features_pass_every_preset(causal):
+    attention = on_cpu(importlib.import_module("kernels.attention_hopper"), "flash_attention_hopper")
+    shape = {"heads": 2, "seq_len": 97, "kv_len": 300, "head_dim": 16, "causal": causal, "block_n": 128}
+    for number, (preset, dtype) in enumerate(itertools.product(SYNTHETIC, ("fp16", "bf16"))):
+        e = Experiment.of("flash_attention", {**shape, "dtype": dtype}, preset, number)
+        assert verdict(attention, e).within_tolerance, e.key
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -89,7 +89,7 @@ def rates(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
     label = f"{runs[0].entry.title}: how fast its matmuls run"
     left_out, shares = _left_out(runs, len(timed)), [rate / known.peak for rate, known in timed.values()]
     reached = " to ".join(dict.fromkeys((percent(min(shares)), percent(max(shares)))))
-    title = f"Its matmuls reach {reached} of the speed of a matmul alone"
+    title = f"Its matmuls run at {reached} of the speed of a matmul on its own"
     marked = f"a matmul alone, measured: {listed([*peaks.values()])}"
     return _picture(title, left_out, rows, "speed of the matmuls", legend, marked, label, narrow)
 
@@ -189,7 +189,7 @@ def _words_above(parts: list[str], y: float, row: _Row, long: float) -> float:
 def _with_legend(
     parts: list[str], y: float, end: float, legend: Mapping[str, str], marked: str, label: str, narrow: bool
 ) -> str:  # fmt: skip
-    """The picture, with what its colours and its mark mean below it."""
+    """The finished picture: a legend of its colours and of its mark is added below."""
     x = 0.0
     for hue, said in legend.items():
         parts += [rect(x, y - 4, 12, 12, mid(hue)), text(x + 18, y + 7, said)]

@@ -16,13 +16,12 @@ from explain.chapters.measurements.points import (
     OF_ONCE,
     SIZES,
     TIME,
-    measured,
     measured_sizes,
     name_of,
     names,
     ordered,
-    reads_its_own,
     rows,
+    writers,
 )
 from explain.figures.labels import widest, wrapped
 from explain.figures.numbers import ratio
@@ -38,7 +37,7 @@ ROW, TOP, LONG, NARROW = 22.0, 42.0, 560.0, 330.0
 WIDE = 8
 """The factor between the least and the largest ratio from which on they are drawn on a logarithmic scale."""
 NARROWEST = 0.04
-"""A scale spans at least this share of its largest number: marks that differ in three digits stand apart then."""
+"""A scale spans at least this share of its largest number, so marks that differ in the third digit stand apart."""
 LINES = 8
 """Sizes of one kernel that have a line of dots each, at most."""
 
@@ -92,7 +91,7 @@ def once(plan: Plan, shown: Sequence[Entry], *, largest: str = "", narrow: bool 
     `narrow` is for a phone.
     """
     lines: dict[str, list[_Dot]] = {}
-    own = {run.entry.title for run in measured(plan, shown, "") if reads_its_own(run)}
+    own = {KERNELS[kernel].title for kernel in writers(plan, shown)}
     for row in ordered(rows(plan, shown, None), largest):
         if row.get(OF_ONCE):
             dot = _Dot(float(row[OF_ONCE] or 0), ring=str(row[KERNEL]) in own)
@@ -100,8 +99,8 @@ def once(plan: Plan, shown: Sequence[Entry], *, largest: str = "", narrow: bool 
     if not lines:
         return ""
     return _picture(
-        lines, {1.0: "minimum"}, "HBM delivers, × minimum", narrow, dots="reads inputs alone",
-        rings="reads tensors too that it writes: a larger minimum",
+        lines, {1.0: "minimum"}, "HBM delivers, × minimum", narrow, dots="reads inputs only",
+        rings="also reads tensors that it writes: a larger minimum",
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Literal
@@ -45,9 +45,9 @@ MUCH_SLOWER = 4.0
 ALIGNED = 16
 """Triton compiles a kernel anew for a size that is no multiple of it."""
 ALIKE = 0.03
-"""Two GPUs' numbers that differ by less than this share count as alike."""
+"""Two GPUs' numbers count as alike if they differ by less than this share."""
 SAME = 0.1
-"""Two numbers that differ by less than this share count as about the same."""
+"""Two numbers count as about the same if they differ by less than this share."""
 SLOW = "{} as long as the fast ones (80th ÷ 20th percentile)"
 
 
@@ -166,7 +166,7 @@ def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     rows += " counted" * (len(found) < len(points))
     return (
         f"**In {rows} rows HBM delivers hardly more than the minimum, at most {ratio(1 + SAME)}.** "
-        f"The most: {ratio(most)}, {row.entry.title} at {own[row]}.{low}"
+        f"The highest is {ratio(most)}: {row.entry.title} at {own[row]}.{low}"
     )
 
 
@@ -187,39 +187,42 @@ def loaded_and_delivered(plan: Plan, one: Entry, kernel: str) -> str:
     """How often one kernel loads its tensors' bytes, and how often HBM delivers them, in a few words; "" where nothing
     was counted, or the loads are not known.
     """
-    loaded, delivered = _loaded_and_delivered([*filter(None, map(one.record.point, measured(plan, [one], kernel)))])
+    delivered = _delivered([*filter(None, map(one.record.point, measured(plan, [one], kernel)))])
+    loaded = _loaded(delivered)
     if not loaded:
         return ""
-    return f"The kernel loads each byte {_times(loaded)} on average, HBM delivers it {_times(delivered)}"
+    return f"The kernel loads each byte {_times(loaded)} on average, HBM delivers it {_times([*delivered.values()])}"
 
 
-def _loaded_and_delivered(points: Sequence[Point]) -> tuple[list[float], list[float]]:
-    """Of the counted runs, how often a byte is loaded on average, and how often HBM delivers it; the first is empty
-    where the loads are not known.
-    """
-    found = {point.experiment: times for point in points if (times := of_once(point))}
-    return [loads_of_once(run) for run in found if run.entry.steppable], [*found.values()]
+def _delivered(points: Sequence[Point]) -> dict[Experiment, float]:
+    """How often HBM delivers each byte on average, in the runs in which that was counted."""
+    return {point.experiment: times for point in points if (times := of_once(point))}
+
+
+def _loaded(runs: Iterable[Experiment]) -> list[float]:
+    """How often runs load each byte on average; [] where the loads are not known."""
+    return [loads_of_once(run) for run in runs if run.entry.steppable]
 
 
 def _seen_once(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     """Who serves one kernel's loads, and which tensors are loaded how often; "" where nothing was counted."""
-    loaded, delivered = _loaded_and_delivered(points)
-    counted = [point.experiment for point in points if of_once(point)]
+    delivered = _delivered(points)
+    loaded = _loaded(delivered)
     if not delivered:
         return ""
     if not loaded:
-        return f"**HBM delivers each byte of the kernel's tensors {_times(delivered)} on average.**"
-    served = [1 - hbm / loads for hbm, loads in zip(delivered, loaded, strict=True)]
+        return f"**HBM delivers each byte of the kernel's tensors {_times([*delivered.values()])} on average.**"
+    served = [1 - hbm / loads for hbm, loads in zip(delivered.values(), loaded, strict=True)]
     told = ""
     if min(served) >= FEW:
         told = f"**The caches serve {'most' if min(served) > 0.5 else 'a part'} of the loads.**"
     elif max(map(abs, served)) < FEW:
         told = "**The caches serve next to nothing.**"
     else:
-        share, run = max(zip(served, counted, strict=True), key=lambda one: one[0])
+        share, run = max(zip(served, delivered, strict=True), key=lambda one: one[0])
         least = percent(max(0.0, min(served)))
         told = f"**The caches serve {least} to {percent(share)} of the loads**, most at {own[run]}."
-    return f"{told}{_of_tensors(counted, own)}".strip()
+    return f"{told}{_of_tensors([*delivered], own)}".strip()
 
 
 def _taken(points: Sequence[Point]) -> str:
@@ -282,8 +285,8 @@ def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str)
             return f"**{begun(name_of(quantity))}: 0 on both GPUs** in {count(zeros)} row{'s' * (zeros > 1)}."
         return f"No row was measured on both the {names(shown)[0]} and the {names(shown)[1]}." * (alone > 0)
     factors = [factor for factor, _ in found]
-    noise = median(varies) if quantity == TIME and (varies := _spreads(plan, shown, kernel)) else 0.0
-    span = _compared(shown, quantity, factors, noise)
+    spreads = _spreads(plan, shown, kernel) if quantity == TIME else []
+    span = _compared(shown, quantity, factors, median(spreads) if spreads else 0.0)
     if len(found) > 1 and _apart(factors) >= ALIKE:
         (low, least), *_, (high, most) = found
         span += f"\n\n- Least: {ratio(low)}, {least}\n- Most: {ratio(high)}, {most}"
@@ -294,7 +297,7 @@ def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str)
         f"{count(left_out)} {'rows are' if left_out > 1 else 'row is'} left out of these figures and drawn as rings: "
         "the times there probably contain time on the host."
     ) * (left_out > 0)
-    also = " ".join(filter(None, [missing, host, _noise(plan, shown, kernel)]))
+    also = " ".join(filter(None, [missing, host, _noise(spreads)]))
     return "\n\n".join(filter(None, [span, _by_bandwidth(plan, shown, factors, kernel), also]))
 
 
@@ -322,7 +325,7 @@ def _compared(shown: Sequence[Entry], quantity: str, factors: Sequence[float], n
         if near == number:
             return f"**The two GPUs are equally fast {every}**: {most} apart, less than launches of one run."
         if near:
-            every = f"in {count(number - near)} of {rows}, in {count(near)} the difference is noise"
+            every = f"in {count(number - near)} of {rows}, in {count(near)} the difference may be noise"
             return f"**The {one_side[0]} is a little faster, by {most}**: {every}."
         return f"**The {one_side[0]} is a little faster {every}, by {most}.**"
     if _apart(factors) < ALIKE:
@@ -360,15 +363,15 @@ def _spreads(plan: Plan, shown: Sequence[Entry], kernel: str) -> list[float]:
     return spreads
 
 
-def _noise(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
-    """How much the launches of one row differ in time on one GPU, in a sentence; "" if that is not known."""
-    if not (spreads := _spreads(plan, shown, kernel)):
+def _noise(spreads: Sequence[float]) -> str:
+    """How much the launches of one run differ, in a sentence; "" if that is not known."""
+    if not spreads:
         return ""
     far = sum(one >= ALIKE for one in spreads)
     more = f", in {count(far)} of {count(len(spreads))} rows by more than {percent(ALIKE)}" if far else ""
     return (
         f"Launches of the same run typically vary by {percent(median(spreads), 1)} (80th against 20th percentile)"
-        f"{more}. Differences up to that are noise."
+        f"{more}. Differences up to that may be noise."
     )
 
 
@@ -488,7 +491,7 @@ def timed_once(plan: Plan, one: Entry, kernel: str = "") -> str:
 
 @dataclass(frozen=True)
 class Spilled:
-    """The row that wrote most spilled registers, in a sentence, and more about it; Markdown."""
+    """What the page says of spilled registers: a sentence about the row that spilled most, and details. Markdown."""
 
     told: str
     more: str
@@ -523,7 +526,7 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
     if wrote == (output := worst.traffic.written_bytes) + spill:
         stored = " and ".join(term.buffer for term in worst.traffic.terms if term.written)
         more.append(
-            f"To the byte, it wrote {count(wrote)} bytes to L2: {count(output)} of {stored} and {count(spill)} of "
-            "spilled registers."
+            f"Exactly, it wrote {count(wrote)} bytes to L2: {count(output)} of {stored}, and {count(spill)} of spilled "
+            "registers."
         )
     return Spilled(told, " ".join(more))

@@ -50,7 +50,7 @@ def most_used(shown: Sequence[Entry]) -> list[list[tuple[str, str, str]]]:
             means["hbm"] = f"{percent(read.per_second / stated)} of the datasheet's {si(stated, 'B/s')}"
         if read and matmul:
             means["matmul bf16"] = (
-                f"fewer than {number(matmul.per_second / read.per_second)} FLOPs per byte: HBM limits"
+                f"HBM is the limit below {number(matmul.per_second / read.per_second)} FLOPs per byte"
             )
         if matmul and exp:
             means["exp"] = f"{number(matmul.per_second / exp.per_second)} matmul FLOPs in the time of one exp"

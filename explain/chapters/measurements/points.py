@@ -170,11 +170,11 @@ MEANINGS = {
 BY_FORMULA = (LOADED, LOADS, ONCE)
 """The columns that are no measurement."""
 BY_BOTH = {OF_ONCE: f"{MARKS['measured']}÷{MARKS['formula']}", RATE: f"{MARKS['formula']}÷{MARKS['measured']}"}
-"""The marks of columns in which a measured number and one by formula are divided."""
+"""The marks of columns that divide a measured number by a computed one, or the other way round."""
 GRAPH, STEADY = "CUDA graph", 1.25
 """How a short kernel is launched without the host; by which factor the times of one run differ where it is not."""
 LARGER = {"µs": "ms", "MB": "GB"}
-"""The unit of a column whose numbers all are at least a thousand."""
+"""The unit that a column changes to where all its numbers are at least 1,000."""
 HEADING = 140
 """How wide a line of a heading is at most, in pixels: the numbers below are short."""
 _WORDS = {
@@ -198,6 +198,12 @@ def plans(shown: Sequence[Entry]) -> dict[str, Plan]:
 
 
 @kept
+def writers(plan: Plan, shown: Sequence[Entry], kernel: str = "") -> set[str]:
+    """The names of the plan's measured kernels that read tensors which they wrote."""
+    return {run.kernel for run in measured(plan, shown, kernel) if reads_its_own(run)}
+
+
+@kept
 def every_kernel(shown: Sequence[Entry]) -> list[str]:
     """The names of the kernels that were measured in any of the records."""
     return list(dict.fromkeys(kernel for plan in plans(shown).values() for kernel in kernels(plan, shown)))
@@ -205,7 +211,7 @@ def every_kernel(shown: Sequence[Entry]) -> list[str]:
 
 @kept
 def of_kernel(shown: Sequence[Entry], kernel: str) -> dict[str, Plan]:
-    """The plans that have a `kernel`, by name; where there are several, one more has all its runs."""
+    """The plans with runs of a `kernel`, by name. If there are several, another one holds all its runs."""
     own = {name: plan for name, plan in plans(shown).items() if kernel in kernels(plan, shown)}
     runs = dict.fromkeys(run for plan in own.values() for run in plan.experiments if run.kernel == kernel)
     every = Plan(EVERY, f"All runs of {KERNELS[kernel].title}", tuple(runs))
@@ -391,8 +397,8 @@ def points_table(
 
 
 def _large(table: Sequence[Row], columns: Sequence[str], quantity: str | None) -> dict[str, str]:
-    """The columns whose numbers all are at least a thousand, each with its name in the unit that is a thousand times as
-    large. The columns of several GPUs are so together.
+    """The columns whose numbers all are at least 1,000, each with its name in the larger unit. The columns of several
+    GPUs change their unit together, or not at all.
     """
     found = {}
     for name in columns:

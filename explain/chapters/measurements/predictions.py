@@ -132,8 +132,8 @@ def verdict(model: Model) -> str:
     own, modelled = ratio(plain.median), ratio(test.median)
     joined = "but" if (test.median < plain.median) != (_off(test) < _off(plain)) else "and"
     return (
-        f"**How good is a predicted time?** For the {test.gpu}, half of them are within {modelled} of the measured "
-        f"time, and {count(_off(test))} of {count(len(test.points))} are more than {ratio(FAR)} off. If the "
+        f"**How good is a predicted time?** For the {test.gpu}, half of the predictions are within {modelled} of the "
+        f"measured time, and {count(_off(test))} of {count(len(test.points))} are more than {ratio(FAR)} off. If the "
         f"{model.gpu}'s time is taken as it is, half are within {own}, {joined} {count(_off(plain))} are more than "
         f"{ratio(FAR)} off."
     )

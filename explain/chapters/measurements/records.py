@@ -94,7 +94,7 @@ def sources_table(example: Experiment, shown: Sequence[Entry], model: Model | No
          "; ".join(found) or None),
         ("compiled", "compiler", "registers and shared memory of a kernel, before it runs",
          _compiled(example, shown)),
-        ("predicted", "predicted", "a time computed by a model, for a GPU that was not measured; the example's was",
+        ("predicted", "predicted", "a time computed by a model for a GPU that was not measured (the example's GPU was)",
          guess),
     )  # fmt: skip
     marked = [(f"{MARKS[source]}&nbsp;**{name}**", *said) for source, name, *said in rows]

@@ -80,7 +80,7 @@ MODEL = """
 - **memory**: the bytes of all tensors, each read or written once, ÷ a share of the GPU's bandwidth
 - **compute**: FLOPs ÷ a share of the GPU's peak
 - **busy**: the share of its SMs that have a program
-- **constant**: what is left of the time where bytes and FLOPs are few
+- **constant**: the part of a time that does not grow with bytes and FLOPs
 
 Constant and shares are fitted to each kernel's times on the {0}. **For a size that was timed there**, that time is\
  multiplied by the model's ratio of the two GPUs. **For another size**, the model's own time is used.
@@ -234,8 +234,11 @@ class Choice:
     largest: str
 
 
-def choice(shown: Sequence[Entry]) -> Choice:
-    """Lets the reader choose what to look up."""
+def choice(shown: Sequence[Entry]) -> Choice | None:
+    """Lets the reader choose what to look up; None where no run was measured."""
+    if not points.plans(shown):
+        st.info("This record has no runs. `python -m explain measure` measures them.")
+        return None
     with st.container(horizontal=True, vertical_alignment="bottom", key="choices"):
         kernel = _kernel(shown)
         plan = _plan(points.of_kernel(shown, kernel) if kernel else points.plans(shown))
@@ -244,7 +247,7 @@ def choice(shown: Sequence[Entry]) -> Choice:
             quantity = st.selectbox(
                 "Quantity", list(points.COMPARED), format_func=points.name_of, key="quantity", bind="query-params"
             )
-        few = kernel and len(points.measured(plan, shown, kernel)) <= LONG
+        few = kernel and len(points.rows(plan, shown, quantity, kernel)) <= LONG
         order = None if few else st.container()  # the switch for columns stands behind the order, and decides on it
         every = quantity is not None or _every(plan, shown, kernel)
         largest = _largest(points.columns_of(plan, shown, quantity, every, kernel), order) if order else ""
@@ -284,7 +287,7 @@ def _notes(chosen: Choice, shown: Sequence[Entry]) -> None:
     for one in shown:
         sourced(one.source)
     outdated = points.plans(shown).get(points.OUTDATED)
-    if outdated and chosen.plan != outdated:
+    if outdated and chosen.plan.name != points.OUTDATED:
         st.button(
             "Show what is out of date", type="tertiary", icon=":material/history:", on_click=_show_outdated,
             args=(points.kernels(outdated, shown),),
@@ -344,8 +347,7 @@ def _drawn(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str
         return
     elif kernel and asked.bars(plan, shown[0], kernel):
         wide, narrow = (asked.bars(plan, shown[0], kernel, narrow=narrow) for narrow in (False, True))
-        own = any(map(points.reads_its_own, points.measured(plan, shown, kernel)))
-        explained = " ".join([ONCE, *[ITS_OWN] * own, COLD])
+        explained = " ".join([ONCE, *[ITS_OWN] * bool(points.writers(plan, shown, kernel)), COLD])
     elif kernel:
         wide, narrow = (asked.rates(plan, shown[0], kernel, narrow=narrow) for narrow in (False, True))
     elif findings.pair(plan, shown):

@@ -58,7 +58,7 @@ def test_the_bytes_of_a_kernel_that_spills_add_up_as_they_are_shown():
     one = registry.Entry("a", SHIPPED, registry.YOURS)
     told = findings.spilled(PLANS["levels"], one, "flash_attention")
     assert told
-    numbers = re.search(r"wrote ([\d,]+) bytes to L2: ([\d,]+) of o and lse and ([\d,]+) of spilled", told.more)
+    numbers = re.search(r"wrote ([\d,]+) bytes to L2: ([\d,]+) of o and lse, and ([\d,]+) of spilled", told.more)
     assert numbers
     whole, output, spill = (int(n.replace(",", "")) for n in numbers.groups())
     assert whole == output + spill
@@ -118,7 +118,7 @@ def test_a_table_of_two_gpus_says_how_they_compare(kernel, differ):
         vary = median(findings._spreads(PLANS["levels"], registry.entries()[0], kernel))
         near = sum(round(1 - factor, 3) <= round(vary, 3) for factor in factors)
         assert 0 < near < len(factors)
-        rows = f"in {len(factors) - near} of {len(factors)} rows, in {near} the difference is noise"
+        rows = f"in {len(factors) - near} of {len(factors)} rows, in {near} the difference may be noise"
         assert said.startswith(f"**The H100 is a little faster, by at most {percent(apart, 1)}**: {rows}.")
     table = points.points_table(PLANS["levels"], registry.entries()[0], "time, µs", kernel=kernel)
     assert all(f"| {ratio(factor)} |" in table for factor in factors)
@@ -153,7 +153,7 @@ def test_a_table_of_one_kernel_says_how_often_its_tensors_are_read():
     most = max(shares, key=lambda run: shares[run])
     said = findings.seen(PLANS["levels"], one, None)
     assert f"In {sum(share < 1.1 for share in shares.values())} of {len(shares)} rows" in said
-    assert f"The most: {ratio(shares[most])}, {most.entry.title} at " in said
+    assert f"The highest is {ratio(shares[most])}: {most.entry.title} at " in said
     drawn = beside.once(PLANS["levels"], one)
     assert drawn.count("<circle") == len(shares) + 2  # and the key
     own = [run for run in shares if points.reads_its_own(run)]
@@ -206,8 +206,8 @@ def test_the_faster_of_two_gpus_is_named_with_its_number_of_rows():
     ):  # fmt: skip
         assert findings._compared(both, points.TIME, factors) == told
     for factors, told in (
-        ([0.995, 0.98], "**The H100 is a little faster, by at most 2.0%**: in 1 of 2 rows, in 1 the difference is "
-                        "noise."),
+        ([0.995, 0.98], "**The H100 is a little faster, by at most 2.0%**: in 1 of 2 rows, in 1 the difference may "
+                        "be noise."),
         ([0.995, 0.996], "**The two GPUs are equally fast in all 2 rows**: at most 0.5% apart, less than launches of "
                          "one run."),
         ([0.98, 0.97], findings._compared(both, points.TIME, [0.98, 0.97])),

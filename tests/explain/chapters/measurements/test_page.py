@@ -95,8 +95,8 @@ def test_a_kernel_is_found_without_knowing_its_set_and_its_runs_can_be_seen_toge
     of_one = choose_kernel(test, view.OPENING)
     assert runs(of_one).value == "levels"
     every = points.of_kernel(shown, view.OPENING)[points.EVERY]
-    assert len(every.experiments) > len(PLANS["levels"].experiments) / len(points.every_kernel(shown))
-    assert {run.kernel for run in every.experiments} == {view.OPENING}
+    found = {run for plan in points.plans(shown).values() for run in plan.experiments if run.kernel == view.OPENING}
+    assert {*every.experiments} == found > {run for run in PLANS["levels"].experiments if run.kernel == view.OPENING}
     runs(of_one).set_value(points.EVERY).run()
     assert points.points_table(every, shown, None, False, view.OPENING) in texts(of_one)
 
@@ -268,6 +268,14 @@ def test_without_any_record_the_page_says_how_to_make_one(monkeypatch):
     monkeypatch.setattr(registry, "shipped", tuple)
     assert "python -m explain measure" in page("measurements").info[0].value
     assert "no recorded GPU" in texts(page("measurements", view="Predicted times"))
+
+
+def test_a_record_without_runs_says_how_to_measure_them():
+    empty = file.written(replace(other(), points={}))
+    test = bring(page("measurements"), empty)
+    test.pills[0].set_value([registry.uploaded(empty).key]).run()
+    assert not test.exception
+    assert "This record has no runs" in test.info[0].value
 
 
 def test_a_record_without_limits_says_how_to_measure_them():

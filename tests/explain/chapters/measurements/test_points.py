@@ -85,7 +85,7 @@ def test_every_heading_has_its_unit_and_a_ratios_cells_have_it():
     assert len(ratios) == 3
     assert all(re.search("( ×|^–)$", row.split(" | ")[at]) for row in rows for at in ratios)
     heads = points.points_table(PLANS["levels"], shown, None).splitlines()[0].split("|")
-    assert max(cell.count("<br>") for cell in heads) <= 3
+    assert max(cell.count("<br>") for cell in heads) <= 2
 
 
 def test_every_load_is_told_of_teaching_kernels_only_and_every_tensor_once_of_all():

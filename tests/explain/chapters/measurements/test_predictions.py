@@ -54,7 +54,7 @@ def test_what_no_model_would_say_is_told_beside_the_model():
     beside_own = predictions.verdict(model).replace("\u00a0", " ")
     off = f"{modelled} of {len(elsewhere.points)} are more than 1.25 × off."
     assert f"Of the {modelled} predictions that are more than 1.25 × off" in told
-    half = f"half of them are within {ratio(elsewhere.median)} of the measured time, and {off}"
+    half = f"half of the predictions are within {ratio(elsewhere.median)} of the measured time, and {off}"
     joined = "but" if ratio(elsewhere.median) > ratio(median(ratios)) else "and"
     assert half in beside_own
     assert beside_own.endswith(f"half are within {ratio(median(ratios))}, {joined} {far} are more than 1.25 × off.")

@@ -27,10 +27,8 @@ The interpreter cannot run Gluon; `flash_attention_backward` with dq="add" does 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
-import triton
 from triton._C.libtriton import ir
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -42,16 +40,12 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma,
     warpgroup_mma_wait,
 )
-from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from kernels.attention import LOG2_E, _Call
-from kernels.attention_backward import attention_dq_kernel, attention_rows_kernel, divisor, multiple
-from kernels.gpu import l2, sms, starts_early
-from kernels.kept import Kept, prepared
+from kernels.attention import _Call
+from kernels.attention_backward_launches import ROWS, launches, refusal
+from kernels.kept import Kept
 
-ROWS = 64
-"""Queries of a tile, and keys of a group: the M of a warpgroup's matmul."""
 KEYS = 2 * ROWS
 """Of a program."""
 LONG = 4096
@@ -66,20 +60,31 @@ def _add_to_global(desc, coord, src, _semantic=None):
 
 
 @gluon.jit
-def _mine(at_once, kv_heads, diagonal, GROUPS: gl.constexpr, CAUSAL: gl.constexpr, LAUNCH: gl.constexpr):
-    """Which keys the program has, 64 for each group, and the first query that sees one: (batch, kv head, first key,
-    first query).
+def _mine(sizes, GROUPS: gl.constexpr, CAUSAL: gl.constexpr, LAUNCH: gl.constexpr, SPLIT: gl.constexpr):
+    """Which keys the program has, 64 for each group, and which queries of those that see one: (batch, kv head, first
+    key, first query, end of the queries, which piece it is, or below 0).
     """
-    heads = gl.program_id(1)
-    first = gl.program_id(0) // at_once * (GROUPS * 64)
+    at_once, kv_heads, _group, end, _padded, _kv_len, diagonal, _sm_scale, _scale_log2, columns, whole, pieces = sizes
+    column, heads = gl.program_id(0), gl.program_id(1)
+    piece = -1
+    if SPLIT:  # the same programs in a line, those after the whole ones in pieces
+        piece = column - whole
+        if piece >= 0:
+            column = whole + piece // pieces
+        column, heads = column % columns, column // columns
+    first = column // at_once * (GROUPS * 64)
     if LAUNCH == 2:  # from the last heads to the first: what the launch before touched last is still in L2
         heads = gl.num_programs(1) - 1 - heads
         first += GROUPS * 64
-    of_all = heads * at_once + gl.program_id(0) % at_once
+    of_all = heads * at_once + column % at_once
     start = 0
     if CAUSAL:
         start = gl.maximum(0, first - diagonal) // 64 * 64
-    return of_all // kv_heads, of_all % kv_heads, first, start
+    if SPLIT and piece >= 0:
+        queries = gl.cdiv(gl.cdiv(end - start, 64), pieces) * 64  # of a piece
+        start += piece % pieces * queries
+        end = gl.minimum(end, start + queries)
+    return of_all // kv_heads, of_all % kv_heads, first, start, end, piece
 
 
 @gluon.jit
@@ -97,13 +102,13 @@ def _turned(row, own, padded, TURNED: gl.constexpr):
 def _fetch(
     descs, places, barriers, sizes,
     PARTS: gl.constexpr, WIDTH: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
-    EARLY: gl.constexpr, LAUNCH: gl.constexpr, TURNED: gl.constexpr,
+    EARLY: gl.constexpr, LAUNCH: gl.constexpr, TURNED: gl.constexpr, SPLIT: gl.constexpr,
 ):  # fmt: skip
-    q_desc, k_desc, v_desc, do_desc, _dk_desc, _dv_desc, _dq_desc, lse2_desc, delta_desc = descs
+    q_desc, k_desc, v_desc, do_desc, _dk_desc, _dv_desc, _dq_desc, lse2_desc, delta_desc, _pieces_ptr = descs
     q_s, k_s, v_s, do_s, _ds_s, _dq_s, lse2_s, delta_s = places
     kept, _ds_full, _ds_empty, _done, q_full, do_full, empty = barriers
-    at_once, kv_heads, group, seq_len, padded, _kv_len, diagonal, _sm_scale, _scale_log2 = sizes
-    batch, kv_head, first, start = _mine(at_once, kv_heads, diagonal, 2, CAUSAL, LAUNCH)
+    kv_heads, group, padded = sizes[1], sizes[2], sizes[4]
+    batch, kv_head, first, start, end, _piece = _mine(sizes, 2, CAUSAL, LAUNCH, SPLIT)
     if EARLY:  # the next kernel starts too, and waits for this one
         gdc_launch_dependents()
     mbarrier.expect(kept.index(0), 4 * PARTS * k_desc.block_type.nbytes)
@@ -118,7 +123,7 @@ def _fetch(
     for member in range(group):
         head = kv_head * group + member
         first_row = (batch * kv_heads * group + head) * padded
-        for tile in range(start, seq_len, 64):
+        for tile in range(start, end, 64):
             row = _turned(tile, first % padded, padded, TURNED)
             place = fetched % STAGES
             phase = fetched // STAGES & 1
@@ -198,18 +203,19 @@ def _send_dq(desc, at, place, dq, LAUNCH: gl.constexpr):
 def _add_dq(
     descs, places, barriers, sizes,
     PARTS: gl.constexpr, WIDTH: gl.constexpr, GROUPS: gl.constexpr, CAUSAL: gl.constexpr, LAUNCH: gl.constexpr,
+    SPLIT: gl.constexpr,
 ):  # fmt: skip
     """The group for dQ: a part after the other, in two places in turn while the copy engine adds the one before."""
     dq_desc, k_s, ds_s, dq_s = descs[6], places[1], places[4], places[5]
     kept, ds_full, ds_empty, done = barriers[0], barriers[1], barriers[2], barriers[3]
-    at_once, kv_heads, group, seq_len, padded, _kv_len, diagonal, _sm_scale, _scale_log2 = sizes
-    batch, kv_head, _first, start = _mine(at_once, kv_heads, diagonal, GROUPS, CAUSAL, LAUNCH)
+    kv_heads, group, padded = sizes[1], sizes[2], sizes[4]
+    batch, kv_head, _first, start, end, _piece = _mine(sizes, GROUPS, CAUSAL, LAUNCH, SPLIT)
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, WIDTH, 16])
     turn = 0  # tiles of queries so far
     mbarrier.wait(kept.index(0), 0)
     for member in range(group):
         first_row = ((batch * kv_heads + kv_head) * group + member) * padded
-        for row in range(start, seq_len, 64):
+        for row in range(start, end, 64):
             mbarrier.wait(ds_full.index(turn % 2), turn // 2 & 1)
             for part in gl.static_range(PARTS):
                 dq = _dq(ds_s, turn, k_s, part, PARTS, WIDTH, GROUPS, LAYOUT)
@@ -235,6 +241,15 @@ def _own_dq(
     dq = warpgroup_mma_wait(0, deps=(dq,))
     tma.store_wait(0)
     _send_dq(descs[6], at, places[5].index(C), dq, LAUNCH)
+
+
+@gluon.jit
+def _leave(ptr, sums, PARTS: gl.constexpr, WIDTH: gl.constexpr, LAYOUT: gl.constexpr):
+    """dK or dV of 64 keys and a piece's queries, in float32."""
+    rows = gl.arange(0, 64, layout=gl.SliceLayout(1, LAYOUT))
+    dims = gl.arange(0, WIDTH, layout=gl.SliceLayout(0, LAYOUT))
+    for part in gl.static_range(PARTS):
+        gl.store(ptr + rows[:, None] * (PARTS * WIDTH) + (part * WIDTH + dims[None, :]), sums[part])
 
 
 @gluon.jit
@@ -321,13 +336,13 @@ def _compute(
     descs, places, barriers, sizes,
     PARTS: gl.constexpr, WIDTH: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
     EDGE: gl.constexpr, LAUNCH: gl.constexpr, APART: gl.constexpr, MASKED: gl.constexpr, TURNED: gl.constexpr,
-    C: gl.constexpr,
+    SPLIT: gl.constexpr, C: gl.constexpr,
 ):  # fmt: skip
-    q_desc, _k_desc, _v_desc, _do_desc, dk_desc, dv_desc, _dq_desc, _lse2_desc, _delta_desc = descs
+    q_desc, _k_desc, _v_desc, _do_desc, dk_desc, dv_desc, _dq_desc, _lse2_desc, _delta_desc, pieces_ptr = descs
     _q_s, k_s, v_s, _do_s, _ds_s, _dq_s, _lse2_s, _delta_s = places
     kept, done = barriers[0], barriers[3]
-    at_once, kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, _scale_log2 = sizes
-    batch, kv_head, first, start = _mine(at_once, kv_heads, diagonal, 2, CAUSAL, LAUNCH)
+    kv_heads, group, padded, kv_len, diagonal, sm_scale = sizes[1], sizes[2], sizes[4], sizes[5], sizes[6], sizes[7]
+    batch, kv_head, first, start, end, piece = _mine(sizes, 2, CAUSAL, LAUNCH, SPLIT)
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, WIDTH, 16])
     dtype: gl.constexpr = q_desc.dtype
@@ -338,9 +353,9 @@ def _compute(
     begin = start  # the first tile of queries of which one sees a key of this group
     if C == 1:
         if CAUSAL:
-            begin = gl.where(start + 63 + diagonal < first, gl.minimum(start + 64, seq_len), start)
+            begin = gl.where(start + 63 + diagonal < first, gl.minimum(start + 64, end), start)
         if EDGE:
-            begin = gl.where(first < kv_len, begin, seq_len)
+            begin = gl.where(first < kv_len, begin, end)
     turn = 0  # tiles of queries so far
     mbarrier.wait(kept.index(0), 0)
     for member in range(group):
@@ -352,45 +367,50 @@ def _compute(
                     at = [first_row + _turned(row, own, padded, TURNED), C * WIDTH]
                     _own_dq(descs, places, barriers, turn, at, PARTS, WIDTH, C, LAYOUT, LAUNCH)
                 turn += 1
-        if begin < seq_len:
+        if begin < end:
             dk, dv = _seen(
                 dk, dv, descs, places, barriers, sizes, turn, begin, own, first, first_row,
                 PARTS, WIDTH, STAGES, CAUSAL, EDGE, APART, C, False, LAUNCH, TURNED,
             )  # fmt: skip
             turn += 1
-            for row in range(begin + 64, seq_len, 64):
+            for row in range(begin + 64, end, 64):
                 dk, dv = _seen(
                     dk, dv, descs, places, barriers, sizes, turn, row, own, first, first_row,
                     PARTS, WIDTH, STAGES, MASKED, EDGE, APART, C, not APART, LAUNCH, TURNED,
                 )  # fmt: skip
                 turn += 1
             if not APART:
-                at = [first_row + _turned(padded - 64, own, padded, TURNED), C * WIDTH]
+                at = [first_row + _turned((end - 1) // 64 * 64, own, padded, TURNED), C * WIDTH]
                 _own_dq(descs, places, barriers, turn - 1, at, PARTS, WIDTH, C, LAYOUT, LAUNCH)
-    # Only this group reads its V; its K is read for dQ too.
-    for part in gl.static_range(PARTS):
-        v_s.index(C * PARTS + part).reshape([64, WIDTH]).store(dv[part].to(dtype))
-    fence_async_shared()
-    for part in gl.static_range(PARTS):
-        tma.async_copy_shared_to_global(dv_desc, [batch, kv_head, first, part * WIDTH], v_s.index(C * PARTS + part))
-    if not APART:
-        mbarrier.arrive(done.index(0), count=1)
-    mbarrier.wait(done.index(0), 0)
-    for part in gl.static_range(PARTS):
-        k_s.index(C * PARTS + part).reshape([64, WIDTH]).store((dk[part] * sm_scale).to(dtype))
-    fence_async_shared()
-    for part in gl.static_range(PARTS):
-        tma.async_copy_shared_to_global(dk_desc, [batch, kv_head, first, part * WIDTH], k_s.index(C * PARTS + part))
-    tma.store_wait(0)
+    if SPLIT and piece >= 0:
+        _leave(pieces_ptr + (piece * 4 + C) * (64 * PARTS * WIDTH), dk, PARTS, WIDTH, LAYOUT)
+        _leave(pieces_ptr + (piece * 4 + 2 + C) * (64 * PARTS * WIDTH), dv, PARTS, WIDTH, LAYOUT)
+        tma.store_wait(0)
+    else:
+        # Only this group reads its V; its K is read for dQ too.
+        for part in gl.static_range(PARTS):
+            v_s.index(C * PARTS + part).reshape([64, WIDTH]).store(dv[part].to(dtype))
+        fence_async_shared()
+        for part in gl.static_range(PARTS):
+            tma.async_copy_shared_to_global(dv_desc, [batch, kv_head, first, part * WIDTH], v_s.index(C * PARTS + part))
+        if not APART:
+            mbarrier.arrive(done.index(0), count=1)
+        mbarrier.wait(done.index(0), 0)
+        for part in gl.static_range(PARTS):
+            k_s.index(C * PARTS + part).reshape([64, WIDTH]).store((dk[part] * sm_scale).to(dtype))
+        fence_async_shared()
+        for part in gl.static_range(PARTS):
+            tma.async_copy_shared_to_global(dk_desc, [batch, kv_head, first, part * WIDTH], k_s.index(C * PARTS + part))
+        tma.store_wait(0)
 
 
-@gluon.jit
+@gluon.jit(do_not_specialize_on_alignment=("columns", "whole", "pieces"))
 def attention_backward_hopper_kernel(
-    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse2_desc, delta_desc,
-    at_once, kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2,
+    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse2_desc, delta_desc, pieces_ptr,
+    at_once, kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2, columns, whole, pieces,
     PARTS: gl.constexpr, WIDTH: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
-    EDGE: gl.constexpr, EARLY: gl.constexpr, LAUNCH: gl.constexpr, APART: gl.constexpr, MASKED: gl.constexpr,
-    TURNED: gl.constexpr,
+    EDGE: gl.constexpr, EARLY: gl.constexpr, LAUNCH: gl.constexpr, SPLIT: gl.constexpr, APART: gl.constexpr,
+    MASKED: gl.constexpr, TURNED: gl.constexpr,
 ):  # fmt: skip
     # A head has PARTS parts of WIDTH features. EDGE: the mask does not hide all keys outside. EARLY: the kernel starts
     # before the one before it ends. LAUNCH: 0 for all keys; or 1 for the first, whose programs store dQ, and then 2 for
@@ -422,19 +442,21 @@ def attention_backward_hopper_kernel(
         mbarrier.init(empty.index(i), count=2)
         mbarrier.init(do_full.index(i), count=1)
     fence_async_shared()
-    descs = (q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse2_desc, delta_desc)
+    descs = (q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse2_desc, delta_desc, pieces_ptr)
     places = (q_s, k_s, v_s, do_s, ds_s, dq_s, lse2_s, delta_s)
     barriers = (kept, ds_full, ds_empty, done, q_full, do_full, empty)
-    sizes = (at_once, kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2)
+    sizes = (
+        at_once, kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2, columns, whole, pieces,
+    )  # fmt: skip
     if APART:
         gl.warp_specialize(
             [
                 (_compute, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EDGE, LAUNCH, APART, MASKED,
-                            TURNED, 0)),
+                            TURNED, SPLIT, 0)),
                 (_compute, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EDGE, LAUNCH, APART, MASKED,
-                            TURNED, 1)),
-                (_add_dq, (descs, places, barriers, sizes, PARTS, WIDTH, 2, CAUSAL, LAUNCH)),
-                (_fetch, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EARLY, LAUNCH, TURNED)),
+                            TURNED, SPLIT, 1)),
+                (_add_dq, (descs, places, barriers, sizes, PARTS, WIDTH, 2, CAUSAL, LAUNCH, SPLIT)),
+                (_fetch, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EARLY, LAUNCH, TURNED, SPLIT)),
             ],
             [4, 4, 1], [208, 72, 24],
         )  # fmt: skip
@@ -442,10 +464,10 @@ def attention_backward_hopper_kernel(
         gl.warp_specialize(
             [
                 (_compute, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EDGE, LAUNCH, APART, MASKED,
-                            TURNED, 0)),
+                            TURNED, SPLIT, 0)),
                 (_compute, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EDGE, LAUNCH, APART, MASKED,
-                            TURNED, 1)),
-                (_fetch, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EARLY, LAUNCH, TURNED)),
+                            TURNED, SPLIT, 1)),
+                (_fetch, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EARLY, LAUNCH, TURNED, SPLIT)),
             ],
             [4, 1], [240, 24],
         )  # fmt: skip
@@ -467,6 +489,7 @@ def attention_backward_hopper(
     l2_share: float = 1 / 7,
     stored: bool | None = None,
     turned: bool | None = None,
+    split: tuple[int, int] | None = None,
 ) -> Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
     """dQ, dK and dV, contiguous, as `flash_attention_backward` returns them: float16 or bfloat16, a head_dim up to 128,
     a multiple of 8 and contiguous, other strides multiples of 8. The last bits of dQ may differ from run to run.
@@ -490,87 +513,8 @@ def attention_backward_hopper(
     }  # fmt: skip
     return launches(
         attention_backward_hopper_kernel, call, (q, k, v, o, do), causal, KEYS, constants, edge, own, l2_share,
-        128 if apart else 168, stored,
+        128 if apart else 168, stored, split,
     )  # fmt: skip
-
-
-def launches(
-    kernel: Any, call: _Call, tensors: tuple[torch.Tensor, ...], causal: bool, keys: int, tile: dict[str, int],
-    edge: bool, own: dict[str, Any], l2_share: float, registers: int, stored: bool | None,
-) -> Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:  # fmt: skip
-    """What launches a kernel of five matmuls, for so many keys a program, between those for the rows and for dQ.
-
-    `tile` and `own` are its constants before CAUSAL and after LAUNCH. A row of dQ's sums is whole lines of 128 bytes.
-    """
-    q, k, v, o, do = tensors
-    seq_len, kv_len, head_dim = call.seq_len, call.kv_len, q.shape[3]
-    heads, kv_heads = call.batch * call.heads, call.batch * call.kv_heads
-    padded = triton.cdiv(seq_len, ROWS) * ROWS
-    room_shape = (heads * padded, triton.cdiv(head_dim, 32) * 32)
-    block_d = triton.next_power_of_2(room_shape[1])
-    early = starts_early(q)
-    head = {"HEAD_DIM": head_dim, "WIDTH": room_shape[1], "BLOCK_D": block_d, "BLOCK_M": ROWS}
-    grid = (padded // ROWS, heads)
-    tiles = triton.cdiv(kv_len, keys)
-    if stored is None:
-        stored = _is_worth_a_launch(q, kv_heads, call.group * padded // ROWS, tiles)
-    stored &= not causal or call.diagonal > -ROWS  # the first keys see every tile of queries
-    rows = prepared(
-        attention_rows_kernel, grid, (*o.stride(), *do.stride(), call.heads, seq_len, padded),
-        {**head, "WIDTH": 0 if stored else head["WIDTH"], "MULTIPLE": multiple(o, do), "EARLY": early}, num_warps=4,
-    )  # fmt: skip
-    scaled = prepared(
-        attention_dq_kernel, grid, (seq_len, padded, call.sm_scale),
-        {**head, "BACK": not stored or tiles == 1, "EARLY": early}, num_warps=4, launch_pdl=early,
-    )  # fmt: skip
-    room = torch.empty(room_shape, dtype=torch.float32, device=q.device)
-    at_once = divisor(kv_heads, _heads_at_once(q, call, tiles, l2_share)) if causal else 1
-    descriptors = dict(enumerate(_descriptors(q, k, v, do, room, tile["WIDTH"])))
-    main = [
-        prepared(
-            kernel, (own_tiles * at_once, kv_heads // at_once),
-            (at_once, call.kv_heads, call.group, seq_len, padded, kv_len, call.diagonal, call.sm_scale,
-             call.sm_scale * LOG2_E),
-            {**tile, "CAUSAL": causal, "EDGE": edge, "EARLY": early, "LAUNCH": number, **own},
-            descriptors, num_warps=4, maxnreg=registers, launch_pdl=early,
-        )
-        for number, own_tiles in enumerate((0, 1, tiles - 1) if stored else (tiles,)) if own_tiles
-    ]  # fmt: skip
-
-    def launch(
-        q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, do: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        lse2, delta = (torch.empty(heads * padded, dtype=torch.float32, device=q.device) for _ in range(2))
-        sums = torch.empty(room_shape, dtype=torch.float32, device=q.device)
-        rows(o, do, lse.contiguous(), lse2, delta, sums)
-        q_grad, k_grad, v_grad = (torch.empty_like(t, memory_format=torch.contiguous_format) for t in (q, k, v))
-        for part in main:
-            part(q, k, v, do, k_grad, v_grad, sums, lse2, delta)
-        scaled(sums, q_grad)
-        return q_grad, k_grad, v_grad
-
-    return launch
-
-
-def _is_worth_a_launch(q: torch.Tensor, programs: int, rows: int, tiles: int) -> bool:
-    """Whether the programs of the first keys, each with so many tiles of queries, get a launch of their own. They store
-    dQ, and no zeros are written and read for it; but SMs are idle when that launch ends.
-
-    In the time of a tile of queries: zeros for it take 1/600 of that on all SMs, a launch 1.5, a program's first and
-    last steps 1.5. 14×112×317×128 causal 652 → 613 µs; 2×16×8192×128 4783 → 5169.
-    """
-    idle = -programs % sms(q) / sms(q) * (rows + 1.5)
-    return tiles == 1 or idle + 1.5 < programs * rows / 600
-
-
-def _heads_at_once(q: torch.Tensor, call: _Call, tiles: int, l2_share: float) -> float:
-    """How many heads start together under a mask, their longest tiles first: those whose Q and dO fit the share of L2.
-
-    Of long rows that is one head, and the longest tiles of the last one would start late. So up to four then, as many
-    as have two tiles for each SM: 1×6×13032×128 1346 → 1222 µs, 2×16×8192×128 2716 → 2608 (on an H100).
-    """
-    fits = l2(q) * l2_share / (2 * q.shape[3] * q.element_size() * call.group * call.seq_len)
-    return max(fits, min(4, 2 * sms(q) / tiles))
 
 
 def _parts(head_dim: int) -> tuple[int, int]:
@@ -578,34 +522,3 @@ def _parts(head_dim: int) -> tuple[int, int]:
     if head_dim <= 64:
         return 1, 32 if head_dim <= 32 else 64
     return (3, 32) if head_dim <= 96 else (2, 64)
-
-
-def _descriptors(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, room: torch.Tensor, width: int
-) -> list[TensorDescriptor]:
-    """Of the kernel's tensors, in its order. `room` stands for the sums of dQ, and a column of it for lse and D."""
-    dtype = gl.float16 if q.dtype == torch.float16 else gl.bfloat16
-    tile = [1, 1, ROWS, width]
-    layout = gl.NVMMASharedLayout.get_default_for(tile, dtype)
-    k_grad, v_grad = (torch.empty_like(t, memory_format=torch.contiguous_format) for t in (k, v))
-    descriptors = [
-        TensorDescriptor(one, list(one.shape), list(one.stride()), tile, layout)
-        for one in (q, k, v, do, k_grad, v_grad)
-    ]
-    sums = gl.NVMMASharedLayout.get_default_for([ROWS, width], gl.float32)
-    descriptors.append(TensorDescriptor(room, list(room.shape), list(room.stride()), [ROWS, width], sums))
-    column = room[:, 0].contiguous()
-    of_rows = gl.NVMMASharedLayout(swizzle_byte_width=0, element_bitwidth=32, rank=1)
-    return [*descriptors, *[TensorDescriptor(column, [len(column)], [1], [ROWS], of_rows)] * 2]
-
-
-def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, most: int) -> str:
-    """Which of these tensors a kernel for so many features does not take, and why; "" where it takes them all."""
-    if q.dtype not in (torch.float16, torch.bfloat16):
-        return f"q of dtype {q.dtype}: this kernel takes float16 and bfloat16"
-    if q.shape[3] % 8 or q.shape[3] > most:
-        return f"q has head_dim {q.shape[3]}: this kernel takes multiples of 8 up to {most}"
-    for name, tensor in (("q", q), ("k", k), ("v", v), ("do", do)):
-        if tensor.stride(3) != 1 or any(stride % 8 for stride in tensor.stride()[:3]) or tensor.data_ptr() % 16:
-            return f"{name} of strides {tensor.stride()}: this kernel copies 16 aligned bytes at a time"
-    return ""

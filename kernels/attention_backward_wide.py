@@ -30,7 +30,8 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from kernels.attention import _Call
-from kernels.attention_backward_hopper import ROWS, _add_dq, _mine, _plus, _scores, _waited, launches, refusal
+from kernels.attention_backward_hopper import _add_dq, _leave, _mine, _plus, _scores, _waited
+from kernels.attention_backward_launches import ROWS, launches, refusal
 from kernels.kept import Kept
 
 WIDTH = 64
@@ -41,13 +42,13 @@ WIDTH = 64
 def _fetch(
     descs, places, barriers, sizes,
     PARTS: gl.constexpr, WIDTH: gl.constexpr, STAGES: gl.constexpr, DO_STAGES: gl.constexpr, CAUSAL: gl.constexpr,
-    EARLY: gl.constexpr, LAUNCH: gl.constexpr,
+    EARLY: gl.constexpr, LAUNCH: gl.constexpr, SPLIT: gl.constexpr,
 ):  # fmt: skip
-    q_desc, k_desc, v_desc, do_desc, _dk_desc, _dv_desc, _dq_desc, lse2_desc, delta_desc = descs
+    q_desc, k_desc, v_desc, do_desc, _dk_desc, _dv_desc, _dq_desc, lse2_desc, delta_desc, _pieces_ptr = descs
     q_s, k_s, v_s, do_s, _ds_s, _dq_s, lse2_s, delta_s, _p_s = places
     kept, _ds_full, _ds_empty, _done, q_full, q_empty, do_full, do_empty, _p_full, _p_empty = barriers
-    at_once, kv_heads, group, seq_len, padded, _kv_len, diagonal, _sm_scale, _scale_log2 = sizes
-    batch, kv_head, first, start = _mine(at_once, kv_heads, diagonal, 1, CAUSAL, LAUNCH)
+    kv_heads, group, padded = sizes[1], sizes[2], sizes[4]
+    batch, kv_head, first, start, end, _piece = _mine(sizes, 1, CAUSAL, LAUNCH, SPLIT)
     if EARLY:  # the next kernel starts too, and waits for this one
         gdc_launch_dependents()
     mbarrier.expect(kept.index(0), PARTS * k_desc.block_type.nbytes)
@@ -61,7 +62,7 @@ def _fetch(
     for member in range(group):
         head = kv_head * group + member
         first_row = (batch * kv_heads * group + head) * padded
-        for row in range(start, seq_len, 64):
+        for row in range(start, end, 64):
             place = fetched % STAGES
             mbarrier.wait(q_empty.index(place), fetched // STAGES & 1 ^ 1)
             mbarrier.expect(q_full.index(place), PARTS * q_desc.block_type.nbytes + lse2_desc.block_type.nbytes)
@@ -93,7 +94,7 @@ def _weights(
     """Pᵀ = 2^(Sᵀ · scale · log2 e − lse), in registers and in shared memory."""
     lse2_s, p_s = places[6], places[8]
     q_empty, p_full, p_empty = barriers[5], barriers[8], barriers[9]
-    _at_once, _kv_heads, _group, _seq_len, _padded, kv_len, diagonal, _sm_scale, scale_log2 = sizes
+    kv_len, diagonal, scale_log2 = sizes[5], sizes[6], sizes[8]
     lse2 = lse2_s.index(place).load(QUERY)
     mbarrier.arrive(q_empty.index(place), count=1)
     p = gl.exp2(s * scale_log2 - lse2[None, :])
@@ -130,13 +131,13 @@ def _slopes(dp, turn, place, places, barriers, S_LAYOUT: gl.constexpr, QUERY: gl
 def _values(
     descs, places, barriers, sizes,
     PARTS: gl.constexpr, WIDTH: gl.constexpr, STAGES: gl.constexpr, DO_STAGES: gl.constexpr, CAUSAL: gl.constexpr,
-    EDGE: gl.constexpr, LAUNCH: gl.constexpr,
+    EDGE: gl.constexpr, LAUNCH: gl.constexpr, SPLIT: gl.constexpr,
 ):  # fmt: skip
-    q_desc, _k_desc, _v_desc, _do_desc, _dk_desc, dv_desc, _dq_desc, _lse2_desc, _delta_desc = descs
+    q_desc, _k_desc, _v_desc, _do_desc, _dk_desc, dv_desc, _dq_desc, _lse2_desc, _delta_desc, pieces_ptr = descs
     q_s, k_s, v_s, do_s, _ds_s, _dq_s, _lse2_s, _delta_s, _p_s = places
     kept, _ds_full, _ds_empty, done, q_full, _q_empty, do_full, do_empty, _p_full, _p_empty = barriers
-    at_once, kv_heads, group, seq_len, _padded, _kv_len, diagonal, _sm_scale, _scale_log2 = sizes
-    batch, kv_head, first, start = _mine(at_once, kv_heads, diagonal, 1, CAUSAL, LAUNCH)
+    group = sizes[2]
+    batch, kv_head, first, start, end, piece = _mine(sizes, 1, CAUSAL, LAUNCH, SPLIT)
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, WIDTH, 16])
     P_LAYOUT: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=LAYOUT, k_width=2)
@@ -146,7 +147,7 @@ def _values(
     keys = gl.arange(0, 64, layout=gl.SliceLayout(1, S_LAYOUT))
     dv = (gl.zeros([64, WIDTH], gl.float32, LAYOUT),) * PARTS
     mbarrier.wait(kept.index(0), 0)
-    tiles = gl.cdiv(gl.maximum(0, seq_len - start), 64)  # of one head
+    tiles = gl.cdiv(gl.maximum(0, end - start), 64)  # of one head
     if tiles > 0:
         mbarrier.wait(q_full.index(0), 0)
         s = _scores(k_s, 0, q_s, 0, PARTS, WIDTH, S_LAYOUT)
@@ -172,33 +173,36 @@ def _values(
         dv = _plus(dv, p, do_s, last % DO_STAGES, PARTS, WIDTH)
         dv = _waited(dv, 0, PARTS)
     mbarrier.arrive(done.index(0), count=1)  # K is read no longer here
-    mbarrier.wait(done.index(1), 0)
-    for part in gl.static_range(PARTS):
-        v_s.index(part).reshape([64, WIDTH]).store(dv[part].to(dtype))
-    fence_async_shared()
-    for part in gl.static_range(PARTS):
-        tma.async_copy_shared_to_global(dv_desc, [batch, kv_head, first, part * WIDTH], v_s.index(part))
-    tma.store_wait(0)
+    if SPLIT and piece >= 0:
+        _leave(pieces_ptr + (piece * 2 + 1) * (64 * PARTS * WIDTH), dv, PARTS, WIDTH, LAYOUT)
+    else:
+        mbarrier.wait(done.index(1), 0)
+        for part in gl.static_range(PARTS):
+            v_s.index(part).reshape([64, WIDTH]).store(dv[part].to(dtype))
+        fence_async_shared()
+        for part in gl.static_range(PARTS):
+            tma.async_copy_shared_to_global(dv_desc, [batch, kv_head, first, part * WIDTH], v_s.index(part))
+        tma.store_wait(0)
 
 
 @gluon.jit
 def _keys(
     descs, places, barriers, sizes,
     PARTS: gl.constexpr, WIDTH: gl.constexpr, STAGES: gl.constexpr, DO_STAGES: gl.constexpr, CAUSAL: gl.constexpr,
-    LAUNCH: gl.constexpr,
+    LAUNCH: gl.constexpr, SPLIT: gl.constexpr,
 ):  # fmt: skip
-    q_desc, _k_desc, _v_desc, _do_desc, dk_desc, _dv_desc, _dq_desc, _lse2_desc, _delta_desc = descs
+    q_desc, _k_desc, _v_desc, _do_desc, dk_desc, _dv_desc, _dq_desc, _lse2_desc, _delta_desc, pieces_ptr = descs
     q_s, k_s, v_s, do_s, _ds_s, _dq_s, _lse2_s, _delta_s, _p_s = places
     kept, _ds_full, _ds_empty, done, q_full, q_empty, do_full, _do_empty, _p_full, _p_empty = barriers
-    at_once, kv_heads, group, seq_len, _padded, _kv_len, diagonal, sm_scale, _scale_log2 = sizes
-    batch, kv_head, first, start = _mine(at_once, kv_heads, diagonal, 1, CAUSAL, LAUNCH)
+    group, sm_scale = sizes[2], sizes[7]
+    batch, kv_head, first, start, end, piece = _mine(sizes, 1, CAUSAL, LAUNCH, SPLIT)
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, WIDTH, 16])
     P_LAYOUT: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=LAYOUT, k_width=2)
     QUERY: gl.constexpr = gl.SliceLayout(0, S_LAYOUT)
     dtype: gl.constexpr = q_desc.dtype
     dk = (gl.zeros([64, WIDTH], gl.float32, LAYOUT),) * PARTS
-    tiles = gl.cdiv(gl.maximum(0, seq_len - start), 64)  # of one head
+    tiles = gl.cdiv(gl.maximum(0, end - start), 64)  # of one head
     if tiles > 0:
         mbarrier.wait(kept.index(1), 0)
         mbarrier.wait(do_full.index(0), 0)
@@ -222,24 +226,28 @@ def _keys(
         dk = _plus(dk, ds, q_s, last % STAGES, PARTS, WIDTH)
         dk = _waited(dk, 0, PARTS)
     mbarrier.arrive(done.index(1), count=1)  # V is read no longer
-    mbarrier.wait(done.index(0), 0)
-    for part in gl.static_range(PARTS):
-        k_s.index(part).reshape([64, WIDTH]).store((dk[part] * sm_scale).to(dtype))
-    fence_async_shared()
-    for part in gl.static_range(PARTS):
-        tma.async_copy_shared_to_global(dk_desc, [batch, kv_head, first, part * WIDTH], k_s.index(part))
-    tma.store_wait(0)
+    if SPLIT and piece >= 0:
+        _leave(pieces_ptr + (piece * 2) * (64 * PARTS * WIDTH), dk, PARTS, WIDTH, LAYOUT)
+    else:
+        mbarrier.wait(done.index(0), 0)
+        for part in gl.static_range(PARTS):
+            k_s.index(part).reshape([64, WIDTH]).store((dk[part] * sm_scale).to(dtype))
+        fence_async_shared()
+        for part in gl.static_range(PARTS):
+            tma.async_copy_shared_to_global(dk_desc, [batch, kv_head, first, part * WIDTH], k_s.index(part))
+        tma.store_wait(0)
 
 
-@gluon.jit
+@gluon.jit(do_not_specialize_on_alignment=("columns", "whole", "pieces"))
 def attention_backward_wide_kernel(
-    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse2_desc, delta_desc,
-    at_once, kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2,
+    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse2_desc, delta_desc, pieces_ptr,
+    at_once, kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2, columns, whole, pieces,
     PARTS: gl.constexpr, WIDTH: gl.constexpr, STAGES: gl.constexpr, DO_STAGES: gl.constexpr, CAUSAL: gl.constexpr,
-    EDGE: gl.constexpr, EARLY: gl.constexpr, LAUNCH: gl.constexpr, REGISTERS: gl.constexpr, DQ_REGISTERS: gl.constexpr,
+    EDGE: gl.constexpr, EARLY: gl.constexpr, LAUNCH: gl.constexpr, SPLIT: gl.constexpr, REGISTERS: gl.constexpr,
+    DQ_REGISTERS: gl.constexpr,
 ):  # fmt: skip
-    # A head has PARTS parts of WIDTH features. EDGE: the last program has keys outside. EARLY and LAUNCH are as in
-    # `attention_backward_hopper.py`.
+    # A head has PARTS parts of WIDTH features. EDGE: the last program has keys outside. EARLY, LAUNCH and SPLIT are as
+    # in `attention_backward_hopper.py`.
     q_s = gl.allocate_shared_memory(q_desc.dtype, [STAGES * PARTS, 1, 1, 64, WIDTH], q_desc.layout)
     k_s = gl.allocate_shared_memory(q_desc.dtype, [PARTS, 1, 1, 64, WIDTH], k_desc.layout)
     v_s = gl.allocate_shared_memory(q_desc.dtype, [PARTS, 1, 1, 64, WIDTH], v_desc.layout)
@@ -274,16 +282,18 @@ def attention_backward_wide_kernel(
         mbarrier.init(do_full.index(i), count=1)
         mbarrier.init(do_empty.index(i), count=2)
     fence_async_shared()
-    descs = (q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse2_desc, delta_desc)
+    descs = (q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse2_desc, delta_desc, pieces_ptr)
     places = (q_s, k_s, v_s, do_s, ds_s, dq_s, lse2_s, delta_s, p_s)
     barriers = (kept, ds_full, ds_empty, done, q_full, q_empty, do_full, do_empty, p_full, p_empty)
-    sizes = (at_once, kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2)
+    sizes = (
+        at_once, kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2, columns, whole, pieces,
+    )  # fmt: skip
     gl.warp_specialize(
         [
-            (_values, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, DO_STAGES, CAUSAL, EDGE, LAUNCH)),
-            (_keys, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, DO_STAGES, CAUSAL, LAUNCH)),
-            (_add_dq, (descs, places, barriers, sizes, PARTS, WIDTH, 1, CAUSAL, LAUNCH)),
-            (_fetch, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, DO_STAGES, CAUSAL, EARLY, LAUNCH)),
+            (_values, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, DO_STAGES, CAUSAL, EDGE, LAUNCH, SPLIT)),
+            (_keys, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, DO_STAGES, CAUSAL, LAUNCH, SPLIT)),
+            (_add_dq, (descs, places, barriers, sizes, PARTS, WIDTH, 1, CAUSAL, LAUNCH, SPLIT)),
+            (_fetch, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, DO_STAGES, CAUSAL, EARLY, LAUNCH, SPLIT)),
         ],
         [4, 4, 1], [REGISTERS, DQ_REGISTERS, 24],
     )  # fmt: skip
@@ -303,6 +313,7 @@ def attention_backward_wide(
     diagonal: int | None = None,
     l2_share: float = 1 / 28,
     stored: bool | None = None,
+    split: tuple[int, int] | None = None,
 ) -> Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
     """dQ, dK and dV as `attention_backward_hopper` returns them, for a head_dim up to 256. Under a mask fewer heads are
     at work at once here: 34×60×164×168 668 → 620 µs.
@@ -319,5 +330,5 @@ def attention_backward_wide(
     call = _Call.of(q, k, v, causal, sm_scale, diagonal, ROWS, ROWS)
     return launches(
         attention_backward_wide_kernel, call, (q, k, v, o, do), causal, ROWS, tile, k.shape[2] % ROWS != 0, own,
-        l2_share, 128, stored,
+        l2_share, 128, stored, split,
     )  # fmt: skip

@@ -17,7 +17,8 @@ import triton
 from kernels import attention_hopper, attention_split, softmax_lanes, softmax_parts, softmax_staged
 from kernels.attention import _Call, flash_attention_exp2
 from kernels.attention_backward import flash_attention_backward
-from kernels.attention_backward_hopper import attention_backward_hopper, refusal
+from kernels.attention_backward_hopper import attention_backward_hopper
+from kernels.attention_backward_launches import refusal
 from kernels.attention_backward_wide import attention_backward_wide
 from kernels.decode import MOST, flash_decode, rows_of_tiles
 from kernels.gpu import is_hopper, shared_memory, sms

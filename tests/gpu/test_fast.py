@@ -326,6 +326,24 @@ def test_gradients_of_wide_heads_by_five_matmuls_on_hopper(shape, causal, dtype,
     assert worst_gradient(flash_attention, shape, dtype, causal, "cuda", backward=kernel) <= 1
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (2, 4, 2, 300, 500, 64), (1, 3, 1, 513, 257, 128), (1, 2, 1, 900, 1100, 96), (1, 2, 2, 640, 640, 24),
+        (2, 4, 2, 1000, 77, 120), (1, 1, 1, 4200, 300, 104), (1, 3, 1, 513, 257, 192), (2, 2, 2, 200, 200, 136),
+        (1, 2, 1, 900, 1100, 256),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("split", [(0, 3), (2, 5), (0, 16), None])
+def test_gradients_of_programs_in_pieces(shape, causal, dtype, split):
+    if torch.cuda.get_device_capability()[0] != 9:
+        pytest.skip("a Hopper GPU's own instructions")
+    kernel = partial(attention_backward_wide if shape[-1] > 128 else attention_backward_hopper, split=split)
+    assert worst_gradient(flash_attention, shape, dtype, causal, "cuda", backward=kernel) <= 1
+
+
 @pytest.mark.parametrize("head_dim", [64, 96, 128, 192, 256])
 def test_gradients_by_five_matmuls_where_many_programs_add_to_a_row(head_dim):
     """The same but for the order of the sums, time after time: no tile of dQ is added from a place that changes."""

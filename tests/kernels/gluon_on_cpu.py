@@ -379,7 +379,7 @@ def on_cpu(
     """
     machine = Machine(seed)
     functions = [getattr(value, "fn", value) for value in vars(module).values()]
-    written = {f.__module__ for f in functions if isinstance(f, FunctionType) and "gluon" in f.__globals__}
+    written = {f.__module__ for f in functions if isinstance(f, FunctionType) and "gl" in f.__globals__}
     modules = [*(sys.modules[name] for name in sorted(written - {module.__name__}) if name in sys.modules), module]
     ours = {name: value for one in modules for name, value in vars(one).items()}
     names = {**ours, **machine.names()}
@@ -449,8 +449,8 @@ def _load(pointer: Pointer, mask: torch.Tensor | None = None, other: float = mat
     return torch.where(known, values, torch.where(mask, math.nan, other).to(values.dtype)).as_subclass(Tile)
 
 
-def _store(pointer: Pointer, values: torch.Tensor, mask: torch.Tensor) -> None:
-    mask = mask.expand_as(pointer.offset)
+def _store(pointer: Pointer, values: torch.Tensor, mask: torch.Tensor | None = None) -> None:
+    mask = torch.ones_like(pointer.offset).bool() if mask is None else mask.expand_as(pointer.offset)
     _memory(pointer)[pointer.offset[mask]] = values[mask]
 
 

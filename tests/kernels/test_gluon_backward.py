@@ -6,7 +6,13 @@ import pytest
 import torch
 
 from explain.trace.fidelity import interpreter_fidelity
-from kernels import attention_backward_hopper, attention_backward_wide, edits
+from kernels import (
+    attention_backward_hopper,
+    attention_backward_launches,
+    attention_backward_pieces,
+    attention_backward_wide,
+    edits,
+)
 from kernels.attention import flash_attention
 from kernels.attention_backward import flash_attention_backward
 from kernels.edits import Edit
@@ -27,6 +33,8 @@ WIDE = [
     (1, 1, 1, 65, 1, 136),
     (1, 1, 1, 200, 70, 168),
 ]
+WHOLE = (1 << 30, 1)
+"""More whole programs than any launch has: none is split."""
 EVERY = [(attention_backward_hopper, shape) for shape in NARROW] + [(attention_backward_wide, shape) for shape in WIDE]
 
 
@@ -38,7 +46,7 @@ def unwritten_is_nan():
     torch.use_deterministic_algorithms(False)
 
 
-def worst(module, shape, causal: bool, seed: int, **options) -> float:
+def worst(module, shape, causal: bool, seed: int, split: tuple[int, int] = WHOLE, **options) -> float:
     wrapper = "attention_backward_wide" if hasattr(module, "attention_backward_wide") else "attention_backward_hopper"
     with interpreter_fidelity():
         return worst_gradient(
@@ -49,6 +57,7 @@ def worst(module, shape, causal: bool, seed: int, **options) -> float:
             "cpu",
             backward=on_cpu(module, wrapper, seed),
             l2_share=4.0,
+            split=split,
             **options,
         )  # a share that lets several heads be at work at once
 
@@ -71,6 +80,72 @@ def test_the_first_keys_store_dq_and_the_others_add_to_it(module, shape, causal)
 def test_programs_start_with_different_queries(shape):
     """In any order of events; also where more keys than queries are left, or fewer."""
     assert all(worst(attention_backward_hopper, shape, False, seed, turned=True) <= 1 for seed in range(3))
+
+
+SPLITS = [(0, 2), (1, 3), (0, 7)]
+"""Whole programs, and pieces of each other one. 7 are more than some have tiles of queries: pieces of no query."""
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("module", "shape"), EVERY)
+def test_pieces_of_the_last_programs_add_up(module, shape, causal):
+    """In any order of events, with programs that start with different queries, and with dQ stored by the first keys."""
+    for seed, split in enumerate(SPLITS):
+        turned = {"turned": seed == 1} if module is attention_backward_hopper else {}
+        assert worst(module, shape, causal, seed, split=split, stored=False, **turned) <= 1
+    assert worst(module, shape, causal, 0, split=(0, 2), stored=True) <= 1
+
+
+PIECES = [
+    ("program = whole +", "program = "),
+    ("program // columns * at_once +", "program // columns +"),
+    ("column % at_once", "0"),
+    ("column // at_once * KEYS", "column * KEYS"),
+    ("pieces * 2 + tl.program_id(2)", "2 + tl.program_id(2)"),
+    ("piece * (2 * KEYS * WIDTH)", "piece * (KEYS * WIDTH)"),
+    ("sums += tl.load", "sums = tl.load"),
+    ("dv_ptr if of_values else dk_ptr", "dk_ptr if of_values else dv_ptr"),
+    ("tl.where(of_values, 1.0, sm_scale)", "sm_scale"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), PIECES)
+def test_the_sum_of_pieces_with_one_thing_less_is_wrong(old, new, monkeypatch):
+    kernel = "attention_pieces_kernel"
+    broken = edits.load("kernels.attention_backward_pieces", Edit(f"{old} {new}", kernel, old, new))
+    monkeypatch.setattr(attention_backward_launches, kernel, getattr(broken, kernel))
+    tried = [(shape, causal, split) for shape in NARROW for causal in (True, False) for split in SPLITS]
+    assert any(is_stuck_or_wrong(attention_backward_hopper, *one[:2], 0, one[2]) for one in tried)
+
+
+@pytest.mark.parametrize(
+    ("programs", "group", "tiles", "causal", "split"),
+    [  # measured on an H200, with 132 SMs
+        (16, 1, 32, False, (0, 8)),  # 1×1×2048×128: 106 → 48 µs
+        (144, 1, 48, False, (132, 10)),  # 6×3072×64: 146 → 95 in 8 pieces
+        (3584, 1, 256, False, (3564, 6)),  # 1×28×16384×128: 17513 → 17024
+        (8192, 1, 128, False, (8192, 1)),  # 2×64×8192×128: 19775, in 16 pieces 19819
+        (384, 1, 16, False, (384, 1)),  # 4×12×1024×64: 141, in 2 pieces 148
+        (32, 1, 16, True, (0, 4)),  # 4×1024×64, causal: 31 → 22
+        (160, 1, 16, True, (160, 1)),  # 20×1024×64, causal: 38, in 2 pieces 45
+        (264, 8, 64, False, (264, 1)),  # two full rounds
+        (300, 1, 200, True, (300, 1)),
+    ],
+)
+def test_programs_are_split_where_that_is_faster(programs, group, tiles, causal, split, monkeypatch):
+    monkeypatch.setattr(attention_backward_pieces, "sms", lambda _: 132)
+    assert attention_backward_pieces.split_of(torch.empty(0), programs, group, tiles, causal) == split
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_every_query_is_in_a_piece_and_no_more_pieces_than_tiles(causal, monkeypatch):
+    monkeypatch.setattr(attention_backward_pieces, "sms", lambda _: 132)
+    for programs in (1, 7, 66, 131, 133, 263, 265, 1000):
+        for tiles in (0, 1, 2, 5, 64, 1000):
+            whole, pieces = attention_backward_pieces.split_of(torch.empty(0), programs, 2, tiles, causal)
+            assert 1 <= pieces <= max(1, min(tiles, attention_backward_pieces.MOST))
+            assert (whole == programs) == (pieces == 1)
+            assert whole % 132 == 0 or pieces == 1
 
 
 WRAPPERS = [
@@ -114,6 +189,15 @@ FREE = "mbarrier.wait(ds_empty.index(turn % 2), turn // 2 & 1 ^ 1)"
 BROKEN = [
     ("_mine", "// at_once * (GROUPS * 64)", "* (GROUPS * 64)"),
     ("_mine", "first - diagonal) // 64 * 64", "first - diagonal + 64) // 64 * 64"),
+    ("_mine", "column = whole + piece // pieces", "column = whole + piece"),
+    ("_mine", "column % columns, column // columns", "column // columns, column % columns"),
+    ("_mine", "pieces) * 64  # of a piece", "pieces + 1) * 64  # of a piece"),
+    ("_mine", "start += piece % pieces * queries", "start = piece % pieces * queries"),
+    ("_mine", "end = gl.minimum(end, start + queries)", "end = start + queries"),
+    ("_leave", "part * WIDTH + dims", "dims"),
+    ("_leave", "* (PARTS * WIDTH)", "* WIDTH"),
+    ("_compute", "(piece * 4 + C)", "(piece * 4)"),
+    ("_compute", "(piece * 4 + 2 + C)", "(piece * 4 + 2)"),
     ("_fetch", "kv_head * group + member", "kv_head * group"),
     ("_fetch", "first + c * 64, part", "first, part"),
     ("_fetch", "mbarrier.wait(empty.index(place), phase ^ 1)", "pass"),
@@ -135,7 +219,7 @@ BROKEN = [
     ("_seen", "mbarrier.wait(do_full.index(place), phase)", "pass"),
     ("_seen", "s = warpgroup_mma_wait(PARTS, deps=(s,))", "s = warpgroup_mma_wait(PARTS + 1, deps=(s,))"),
     ("_compute", "start + 63 + diagonal < first", "start + diagonal < first"),
-    ("_compute", "gl.where(first < kv_len, begin, seq_len)", "seq_len"),
+    ("_compute", "gl.where(first < kv_len, begin, end)", "end"),
     ("_compute", "MASKED, EDGE, APART, C, not APART", "False, EDGE, APART, C, not APART"),
     ("_seen", "<= queries[None, :], p", "< queries[None, :], p"),
     ("_seen", "(dp - delta[None, :])", "dp"),
@@ -144,7 +228,7 @@ BROKEN = [
     ("_seen", "_turned(row - 64,", "_turned(row,"),
     ("_turned", "row - padded", "0"),
     ("_fetch", "_turned(tile, first % padded,", "_turned(tile, 0,"),
-    ("_compute", "_turned(padded - 64,", "_turned(0,"),
+    ("_compute", "_turned((end - 1) // 64 * 64,", "_turned(0,"),
     ("_seen", "mbarrier.arrive(empty.index(place), count=1)", "pass"),
     ("_seen", "dk = _waited(dk, 0, PARTS)", "dk = _waited(dk, PARTS, PARTS)"),
     ("_seen", "dq = warpgroup_mma_wait(PARTS, deps=(dq,))", "dq = warpgroup_mma_wait(PARTS + 1, deps=(dq,))"),
@@ -196,6 +280,8 @@ BROKEN_WIDE = [
     ("_keys", "mbarrier.arrive(q_empty.index(last), count=1)", "pass"),
     ("_keys", "mbarrier.wait(done.index(0), 0)", "pass"),
     ("_keys", "dk[part] * sm_scale", "dk[part]"),
+    ("_values", "piece * 2 + 1", "piece * 2"),
+    ("_keys", "(piece * 2)", "(piece * 2 + 1)"),
     ("attention_backward_wide_kernel", "mbarrier.init(q_empty.index(i), count=2)",
      "mbarrier.init(q_empty.index(i), count=1)"),
     ("attention_backward_wide_kernel", "mbarrier.init(do_empty.index(i), count=2)",
@@ -213,10 +299,11 @@ def test_one_thing_less_and_it_is_stuck_or_wrong(name, shapes, function, old, ne
     assert any(is_stuck_or_wrong(broken, *one) for one in tried)
 
 
-def is_stuck_or_wrong(module, shape, causal: bool, seed: int) -> bool:
+def is_stuck_or_wrong(module, shape, causal: bool, seed: int, split: tuple[int, int] | None = None) -> bool:
+    split = split or (WHOLE, (1, 3), (0, 7))[seed % 3]
     try:
         options = {} if hasattr(module, "attention_backward_wide") else {"turned": seed % 4 > 1}
-        return not worst(module, shape, causal, seed, stored=seed % 2 == 1, **options) <= 1
+        return not worst(module, shape, causal, seed, split=split, stored=seed % 2 == 1, **options) <= 1
     except (Stuck, AssertionError):
         return True
 

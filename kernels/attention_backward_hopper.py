@@ -19,7 +19,8 @@ Four ideas, the first three of which FlashAttention-3's backward pass has too (a
 A group computes nothing for a tile of queries that sees none of its keys, and masks only tiles that the mask can cut.
 Where rows are short and many, the first keys have a launch of their own, in which dQ is stored: no zeros to add to.
 
-Heads of more features: `attention_backward_wide.py`. What was tried and left out: docs/speed.md.
+Programs that would leave SMs idle are split into pieces: `attention_backward_pieces.py`. Heads of more features:
+`attention_backward_wide.py`. What was tried and left out: docs/speed.md.
 
 The interpreter cannot run Gluon; `flash_attention_backward` with dq="add" does the same arithmetic.
 """
@@ -495,7 +496,8 @@ def attention_backward_hopper(
     a multiple of 8 and contiguous, other strides multiples of 8. The last bits of dQ may differ from run to run.
 
     `stored`: the programs of the first keys store dQ before the others add to it. `turned`: without a mask, programs of
-    more than 96 features start with different queries. None: where that is faster.
+    more than 96 features start with different queries. `split`: how many programs stay whole, and into how many pieces
+    the queries of each other one are split. None: what is faster.
     Raises ValueError naming the argument that this kernel does not take.
     """
     if refused := refusal(q, k, v, do, most=128):

@@ -1,17 +1,20 @@
-"""One kernel's rows as bars: what its loads ask for beside what HBM delivers; or how fast its matmuls run."""
+"""One kernel's rows as bars: what it loads and what HBM delivers, to it and to its counterpart with S in HBM, or
+without; or how fast its matmuls run.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from explain.chapters.measurements import scores
 from explain.chapters.measurements.exercises import run_of
 from explain.chapters.measurements.findings import loaded_and_delivered
-from explain.chapters.measurements.points import loads_of_once, matmul_rate, measured_sizes, tensors_once
+from explain.chapters.measurements.points import inputs_once, loads_of_once, matmul_rate, measured_sizes
 from explain.experiment import Experiment
 from explain.figures.labels import listed, widest, wrapped
 from explain.figures.numbers import count, duration, moved, percent, ratio, si
-from explain.figures.palette import mid
+from explain.figures.palette import CLEAR, mid
 from explain.figures.svg import line, picture, rect, text
 from explain.kept import kept
 from explain.records.plans import Plan
@@ -24,11 +27,13 @@ BAR, GAP, LONG, NARROW, BESIDE = 16.0, 20.0, 390.0, 300.0, 300.0
 TIMES = 70.0
 """How long the longest bar of a time is."""
 LOADS, HBM, MATMULS, TIME = "slate", "hbm", "series-1", "series-3"
+OTHER = "other"
+"""The key of an open bar: what HBM delivers to the kernel's counterpart."""
 
 
 @dataclass(frozen=True)
 class _Row:
-    """A row of the table: its sizes and time; its bars, each a length, a colour and words; where its mark is."""
+    """A row of the table: its sizes and time; its bars, each a length, a legend's key and words; where its mark is."""
 
     sizes: str
     seconds: float | None
@@ -38,9 +43,9 @@ class _Row:
 
 @kept
 def bars(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
-    """For each of some rows two bars, as an SVG: the bytes of all loads by formula, and those that HBM delivered with a
-    cold L2, both as multiples of every tensor once, which a line marks: so rows of any size have one scale. "" for a
-    kernel without counts, or without known loads.
+    """For each of some rows bars of bytes, as an SVG: all loads by formula, and what HBM delivered with a cold L2, to
+    this kernel and to its counterpart (`scores.other`). All are multiples of the inputs once, which a line marks: so
+    rows of any size have one scale. "" for a kernel without counts, or without known loads.
 
     `narrow` is for a phone.
     """
@@ -52,17 +57,22 @@ def bars(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
             counted[run] = read
     if not counted or len({run.kernel for run in counted}) > 1:
         return ""
-    runs = _some(list(counted))
-    rows = []
+    runs, rows = _some(list(counted)), []
+    others: dict[str, None] = {}  # in the order of the rows
     for run in runs:
         found = [(LOADS, run.traffic.read_bytes), (HBM, counted[run])]
-        shares = [(number / tensors_once(run), hue, number) for hue, number in found]
-        own = [(share, hue, f"{ratio(share)} ({moved(number)})") for share, hue, number in shares]
+        beside = scores.other(one, run)
+        if beside and beside.counters and beside.counters.cold.dram_read_bytes:
+            found.append((OTHER, beside.counters.cold.dram_read_bytes))
+            others[beside.experiment.entry.short] = None
+        shares = [(number / inputs_once(run), key, number) for key, number in found]
+        own = [(share, key, f"{ratio(share)} ({moved(number)})") for share, key, number in shares]
         rows.append(_Row(sizes[run], _seconds(one, run), own, 1.0))
-    legend = {LOADS: "the kernel loads (○ formula)", HBM: "HBM delivers (● hardware, L2 cold)"}
+    legend = {LOADS: "the kernel loads (formula)", HBM: "HBM delivers (measured, L2 cold)"}
+    legend |= {OTHER: f"HBM delivers to {listed([*others])}"} if others else {}
     label = f"{runs[0].entry.title}: bytes that it loads and bytes that HBM delivers"
     title, left_out = loaded_and_delivered(plan, one, kernel), _left_out(runs, len(counted))
-    return _picture(title, left_out, rows, "bytes, × minimum", legend, "minimum: 1 ×", label, narrow)
+    return _picture(title, left_out, rows, "bytes, × minimum", legend, "minimum: the inputs once", label, narrow)
 
 
 @kept
@@ -105,7 +115,7 @@ def _some(runs: Sequence[Experiment]) -> list[Experiment]:
     """
     if len(runs) <= ROWS:
         return list(runs)
-    ranked = sorted(runs, key=lambda run: (_asks(run), tensors_once(run)))
+    ranked = sorted(runs, key=lambda run: (_asks(run), inputs_once(run)))
     return [ranked[round(at * (len(runs) - 1) / (ROWS - 1))] for at in range(ROWS)]
 
 
@@ -161,7 +171,7 @@ def _picture(
             parts.append(text(at_times + length + 8, top + 13, duration(row.seconds), bold=True))
         mark = left + scale * row.mark
         for value, hue, words in row.bars:
-            parts.append(rect(left, y, scale * value, BAR, mid(hue)))
+            parts.append(_bar(left, y, scale * value, BAR, hue))
             end = left + scale * value + 8
             fits = end + widest([words]) < mark - 8
             parts.append(text(end if fits else max(end, mark + 8), y + 13, words))
@@ -190,10 +200,20 @@ def _with_legend(
     parts: list[str], y: float, end: float, legend: Mapping[str, str], marked: str, label: str, narrow: bool
 ) -> str:  # fmt: skip
     """The finished picture: a legend of its colours and of its mark is added below."""
-    x = 0.0
-    for hue, said in legend.items():
-        parts += [rect(x, y - 4, 12, 12, mid(hue)), text(x + 18, y + 7, said)]
-        x, y = (x, y + 20) if narrow else (x + 18 + widest([said]) + 20, y)
-    parts += [line(x + 6, y - 6, x + 6, y + 10, opacity=0.9, thick=1.5, dash="3 2"), text(x + 18, y + 7, marked)]
-    across = max(end, x + 36 + widest([marked]))
+    x = across = 0.0
+    for key, said in [*legend.items(), ("", marked)]:
+        wide = 18 + widest([said])
+        if x and (narrow or x + wide > end):
+            x, y = 0.0, y + 20
+        mark = line(x + 6, y - 6, x + 6, y + 10, opacity=0.9, thick=1.5, dash="3 2")
+        parts += [_bar(x, y - 4, 12, 12, key) if key else mark, text(x + 18, y + 7, said)]
+        x, across = x + wide + 20, max(across, x + wide)
+    across = max(end, across)
     return picture(across, y + 18, label, parts, f"{1.2 * across:.0f}px")
+
+
+def _bar(x: float, y: float, wide: float, high: float, key: str) -> str:
+    """A bar in the colour of its key; the counterpart's is open."""
+    if key != OTHER:
+        return rect(x, y, wide, high, mid(key))
+    return rect(x + 0.75, y + 0.75, wide - 1.5, high - 1.5, CLEAR, stroke=mid(HBM))

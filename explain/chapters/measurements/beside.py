@@ -1,4 +1,4 @@
-"""Ratios of a table, a dot for each row: two GPUs' numbers beside each other, or HBM's bytes beside the tensors'."""
+"""Ratios of a table, a dot for each row: two GPUs' numbers beside each other, or HBM's bytes beside the inputs'."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from explain.chapters.measurements.points import (
     names,
     ordered,
     rows,
-    writers,
 )
 from explain.figures.labels import widest, wrapped
 from explain.figures.numbers import ratio
@@ -85,23 +84,16 @@ def dots(
 
 @kept
 def once(plan: Plan, shown: Sequence[Entry], *, largest: str = "", narrow: bool = False) -> str:
-    """A dot for each row of one record, at the bytes that HBM delivers ÷ those of each tensor once: a line of dots for
-    each kernel, as an SVG; "" without counts. Kernels that read what they wrote have rings.
+    """A dot for each row of one record, at the bytes that HBM delivers ÷ those of each input once: a line of dots for
+    each kernel, as an SVG; "" without counts.
 
     `narrow` is for a phone.
     """
     lines: dict[str, list[_Dot]] = {}
-    own = {KERNELS[kernel].title for kernel in writers(plan, shown)}
     for row in ordered(rows(plan, shown, None), largest):
         if row.get(OF_ONCE):
-            dot = _Dot(float(row[OF_ONCE] or 0), ring=str(row[KERNEL]) in own)
-            lines.setdefault(str(row[KERNEL]), []).append(dot)
-    if not lines:
-        return ""
-    return _picture(
-        lines, {1.0: "minimum"}, "HBM delivers, × minimum", narrow, dots="reads inputs only",
-        rings="also reads tensors that it writes: a larger minimum",
-    )  # fmt: skip
+            lines.setdefault(str(row[KERNEL]), []).append(_Dot(float(row[OF_ONCE] or 0)))
+    return _picture(lines, {1.0: "minimum: each input once"}, "HBM delivers, × minimum", narrow) if lines else ""
 
 
 @kept

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from explain.chapters.measurements.points import matmul_rate, sizes, tensors_once
+from explain.chapters.measurements.points import inputs_once, matmul_rate, sizes
 from explain.exercises import Question, Why
 from explain.experiment import Experiment
 from explain.figures.labels import unbroken
@@ -74,12 +74,12 @@ def _why_served(shown: Shown) -> Why:
 
 
 def _slower(shown: Shown) -> float:
-    return shown.seconds * shown.bandwidth / tensors_once(shown.experiment)
+    return shown.seconds * shown.bandwidth / inputs_once(shown.experiment)
 
 
 def _why_slower(shown: Shown) -> Why:
-    least = tensors_once(shown.experiment) / shown.bandwidth
-    read = moved(tensors_once(shown.experiment))
+    least = inputs_once(shown.experiment) / shown.bandwidth
+    read = moved(inputs_once(shown.experiment))
     return Why(f"{read} ÷ {si(shown.bandwidth, 'B/s')} = {duration(least)}. The run takes "
                f"{duration(shown.seconds)}, {ratio(_slower(shown))} as long.")  # fmt: skip
 
@@ -120,14 +120,14 @@ QUESTIONS = (
         "slower",
         lambda shown: (
             f"{'The same run' if _caches_serve(shown) else shown.words}: how many times as long does it take as "
-            f"reading each tensor once at the [full rate of HBM]({LIMITS})?"
+            f"reading each input once at the [full rate of HBM]({LIMITS})?"
         ),
         "number",
         _slower,
         _why_slower,
         tolerance=0.05,
         hint=lambda shown: (
-            f"Each tensor once is {moved(tensors_once(shown.experiment))}, and HBM reads "
+            f"Each input once is {moved(inputs_once(shown.experiment))}, and HBM reads "
             f"{si(shown.bandwidth, 'B/s', zeros=True)}: that gives the shortest time. The run takes "
             f"{duration(shown.seconds)}."
         ),

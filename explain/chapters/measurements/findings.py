@@ -1,4 +1,4 @@
-"""What a plan's measured points show, in sentences: bytes beside each tensor once, two GPUs, spills, host time."""
+"""What a plan's measured points show, in sentences: bytes beside each input once, two GPUs, spills, host time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
+from explain.chapters.measurements import scores
 from explain.chapters.measurements.points import (
     BESIDE,
     GRAPH,
@@ -25,8 +26,10 @@ from explain.chapters.measurements.points import (
     of_once,
     rows,
     sizes,
+    span,
     spread,
     with_host,
+    work,
 )
 from explain.experiment import Experiment
 from explain.figures.labels import listed
@@ -68,9 +71,9 @@ def seen(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str =
             nothing = "No bytes were counted in this set: it has times and the memory needed."
         return "\n\n".join(filter(None, [nothing, _seen_fastest(points, own)]))
     if len({point.experiment.kernel for point in points}) != 1:
-        return _seen_pair(points) or _seen_most(points, own)
-    times = _seen_fastest(points, own) or _taken(points)
-    return "\n\n".join(filter(None, [times, _seen_once(points, own)]))
+        return _seen_pair(points) or "\n\n".join(filter(None, [scores.told(shown[0], points), _seen_most(points, own)]))
+    found = [_seen_fastest(points, own), scores.told(shown[0], points), _partly(points), _seen_once(points, own)]
+    return "\n\n".join(filter(None, found))
 
 
 def _unmeasured(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str) -> str:
@@ -130,7 +133,7 @@ def _pairs(points: Sequence[Point]) -> list[tuple[Point, Point]]:
     runs: dict[tuple[object, ...], list[Point]] = {}
     for point in points:
         if point.seconds:
-            runs.setdefault(_work(point.experiment), []).append(point)
+            runs.setdefault(work(point.experiment), []).append(point)
     both = [own for own in runs.values() if len({one.experiment.kernel for one in own}) == len(own) == 2]
     if not both:
         return []
@@ -146,34 +149,25 @@ def _shared(one: Experiment, other: Experiment) -> str:
     return ", ".join(word for word in sizes(one).split(", ") if word in words and not word.startswith("BLOCK"))
 
 
-def _work(run: Experiment) -> tuple[object, ...]:
-    """What a run computes, whatever its kernel and tiles."""
-    return tuple((name, value) for name, value in sorted(run.values.items()) if not name.startswith("block"))
-
-
 def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
-    """Of several kernels: in how many rows HBM delivers each tensor about once, and where most; Markdown."""
+    """Of several kernels: in how many rows HBM delivers each input about once, and where most; Markdown."""
     found = [(times, point.experiment) for point in points if (times := of_once(point))]
     if not found:
         return ""
     about = sum(times < 1 + SAME for times, _ in found)
-    (least, lowest), (most, row) = (end(found, key=lambda one: one[0]) for end in (min, max))
-    low = (
-        f" The lowest: {lowest.entry.title} at {own[lowest]}, {ratio(least)}: its later launches found the rest in L2."
-        * (least < 1 - SAME)
-    )
+    most, row = max(found, key=lambda one: one[0])
     rows = f"all {count(about)}" if about == len(found) else f"{count(about)} of {count(len(found))}"
     rows += " counted" * (len(found) < len(points))
     return (
         f"**In {rows} rows HBM delivers hardly more than the minimum, at most {ratio(1 + SAME)}.** "
-        f"The highest is {ratio(most)}: {row.entry.title} at {own[row]}.{low}"
+        f"The highest is {ratio(most)}: {row.entry.title} at {own[row]}."
     )
 
 
 def _seen_fastest(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     """Of rows with the same work, which is the fastest and which the slowest, in a sentence of Markdown; else ""."""
     timed = sorted((point.seconds, own[point.experiment]) for point in points if point.seconds)
-    if len(timed) < 2 or len({_work(point.experiment) for point in points}) > 1:
+    if len(timed) < 2 or len({work(point.experiment) for point in points}) > 1:
         return ""
     (least, best), (most, worst) = timed[0], timed[-1]
     return (
@@ -184,23 +178,23 @@ def _seen_fastest(points: Sequence[Point], own: Mapping[Experiment, str]) -> str
 
 @kept
 def loaded_and_delivered(plan: Plan, one: Entry, kernel: str) -> str:
-    """How often one kernel loads its tensors' bytes, and how often HBM delivers them, in a few words; "" where nothing
-    was counted, or the loads are not known.
+    """How many bytes one kernel loads, and how many HBM delivers, in a few words; "" where nothing was counted, or the
+    loads are not known.
     """
     delivered = _delivered([*filter(None, map(one.record.point, measured(plan, [one], kernel)))])
     loaded = _loaded(delivered)
     if not loaded:
         return ""
-    return f"The kernel loads each byte {_times(loaded)} on average, HBM delivers it {_times([*delivered.values()])}"
+    return f"The kernel loads {span(loaded)} the minimum, HBM delivers {span([*delivered.values()])}"
 
 
 def _delivered(points: Sequence[Point]) -> dict[Experiment, float]:
-    """How often HBM delivers each byte on average, in the runs in which that was counted."""
+    """How many times the minimum HBM delivers, in the runs in which that was counted."""
     return {point.experiment: times for point in points if (times := of_once(point))}
 
 
 def _loaded(runs: Iterable[Experiment]) -> list[float]:
-    """How often runs load each byte on average; [] where the loads are not known."""
+    """How many times the minimum runs load; [] where the loads are not known."""
     return [loads_of_once(run) for run in runs if run.entry.steppable]
 
 
@@ -211,7 +205,7 @@ def _seen_once(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     if not delivered:
         return ""
     if not loaded:
-        return f"**HBM delivers each byte of the kernel's tensors {_times([*delivered.values()])} on average.**"
+        return f"**HBM delivers {span([*delivered.values()])} the minimum**, the bytes of the inputs."
     served = [1 - hbm / loads for hbm, loads in zip(delivered.values(), loaded, strict=True)]
     told = ""
     if min(served) >= FEW:
@@ -225,14 +219,10 @@ def _seen_once(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     return f"{told}{_of_tensors([*delivered], own)}".strip()
 
 
-def _taken(points: Sequence[Point]) -> str:
-    """How long runs take, in a sentence; "" for none."""
-    seconds = [point.seconds for point in points if point.seconds]
-    if len(seconds) < 2:
-        return f"The run takes {duration(seconds[0])}." if seconds else ""
+def _partly(points: Sequence[Point]) -> str:
+    """In how many runs bytes were counted, in a sentence; "" for all."""
     counted = sum(point.counters is not None for point in points)
-    also = f" Bytes were counted in {count(counted)} of them." * (counted < len(seconds))
-    return f"The {count(len(seconds))} runs take {duration(min(seconds))} to {duration(max(seconds))}.{also}"
+    return f"Bytes were counted in {count(counted)} of {count(len(points))} runs." if counted < len(points) else ""
 
 
 def _of_tensors(runs: Sequence[Experiment], own: Mapping[Experiment, str]) -> str:
@@ -262,12 +252,6 @@ def _for_tiles(run: Experiment, tensor: str, times: float) -> str:
     return f" (once for each tile of {count(run.values[tile])} {side})"
 
 
-def _times(factors: Sequence[float]) -> str:
-    """ "21.7 to 43.0 times", "once"."""
-    span = _span(factors).removesuffix(" ×")
-    return "once" if span == "1.00" else f"{span} times"
-
-
 def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str) -> str:
     """Which of two GPUs is faster, and how many times the first one's numbers the second one's are, in Markdown."""
     table, named_by = rows(plan, shown, quantity, kernel), (SIZES,) if kernel else (KERNEL, SIZES)
@@ -286,19 +270,19 @@ def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str)
         return f"No row was measured on both the {names(shown)[0]} and the {names(shown)[1]}." * (alone > 0)
     factors = [factor for factor, _ in found]
     spreads = _spreads(plan, shown, kernel) if quantity == TIME else []
-    span = _compared(shown, quantity, factors, median(spreads) if spreads else 0.0)
+    told = _compared(shown, quantity, factors, median(spreads) if spreads else 0.0)
     if len(found) > 1 and _apart(factors) >= ALIKE:
         (low, least), *_, (high, most) = found
-        span += f"\n\n- Least: {ratio(low)}, {least}\n- Most: {ratio(high)}, {most}"
+        told += f"\n\n- Least: {ratio(low)}, {least}\n- Most: {ratio(high)}, {most}"
     missing = f"{count(alone)} more {'were' if alone > 1 else 'was'} measured on one of them only." * (alone > 0)
     if quantity != TIME:
-        return "\n\n".join(filter(None, [span, missing]))
+        return "\n\n".join(filter(None, [told, missing]))
     host = (
         f"{count(left_out)} {'rows are' if left_out > 1 else 'row is'} left out of these figures and drawn as rings: "
         "the times there probably contain time on the host."
     ) * (left_out > 0)
     also = " ".join(filter(None, [missing, host, _noise(spreads)]))
-    return "\n\n".join(filter(None, [span, _by_bandwidth(plan, shown, factors, kernel), also]))
+    return "\n\n".join(filter(None, [told, _by_bandwidth(plan, shown, factors, kernel), also]))
 
 
 def _apart(factors: Sequence[float]) -> float:
@@ -331,8 +315,8 @@ def _compared(shown: Sequence[Entry], quantity: str, factors: Sequence[float], n
     if _apart(factors) < ALIKE:
         return f"**{what}: the two GPUs are {far}** {every}."
     if quantity != TIME:
-        return f"**{what}: the {second}'s is {_span(factors)} the {first}'s**{middle} of {rows}."
-    return f"**{_won(shown, factors)}.** The {second} takes {_span(factors)} as long as the {first}{middle}."
+        return f"**{what}: the {second}'s is {span(factors)} the {first}'s**{middle} of {rows}."
+    return f"**{_won(shown, factors)}.** The {second} takes {span(factors)} as long as the {first}{middle}."
 
 
 def _won(shown: Sequence[Entry], factors: Sequence[float]) -> str:
@@ -431,12 +415,6 @@ def _hbm_alone(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
     )
 
 
-def _span(factors: Sequence[float]) -> str:
-    """The least and the largest of some ratios: "1.00 to 3.00 ×"."""
-    least, most = ratio(min(factors)), ratio(max(factors))
-    return most if least == most else f"{least.removesuffix(' ×')} to {most}"
-
-
 def _slower(worst: Experiment, runs: Collection[Experiment], record: Record) -> str:
     """By how much the run that spills most is slower than others of its kernel and dtype, in words; "" below SLOW."""
     alike = [run for run in runs if (run.kernel, run.values.get("dtype")) == (worst.kernel, worst.values.get("dtype"))]
@@ -512,12 +490,12 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
     spill, wrote, worst = most[0]
     point = one.record.point(worst)
     both = point.counters.cold.spilled_bytes if point and point.counters else None
-    row = own[worst] if kernel else f"{worst.entry.title} at {own[worst]}"
+    row = f"{own[worst]}{'' if kernel else f' of {worst.entry.title}'}"
     of = f" of {count(len(found))}" * (len(found) > 1) + " counted" * (len(found) < len(own))
     runs = f"{count(len(most))}{of} {'runs' if len(found) > 1 else 'run'} {'spills' if len(most) == 1 else 'spill'}"
     told = (
-        f"**{runs} registers** ({'most: ' * (len(most) > 1)}{row}). Spills are {moved(spill)} of the {moved(wrote)} "
-        f"that it writes to L2 ({percent(spill / wrote, spill > 0.995 * wrote)}).{_slower(worst, own, one.record)}"
+        f"**{runs} registers**{', most' * (len(most) > 1)} at {row}: {moved(spill)} of the {moved(wrote)} that it "
+        f"writes to L2 ({percent(spill / wrote, spill > 0.995 * wrote)}).{_slower(worst, own, one.record)}"
     )
     more = []
     if both and both > spill:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
-from explain.chapters.three_numbers.figures import MARKS
 from explain.counters.model import total
 from explain.experiment import Experiment
-from explain.figures.labels import wrapped
+from explain.figures.labels import listed, wrapped
 from explain.figures.numbers import count, fixed, number, ratio
 from explain.figures.plot import FONT
 from explain.figures.tables import Column, markdown, plain
@@ -69,30 +69,27 @@ def with_host(point: Point | None) -> bool:
     return (spread(point) or 1.0) > STEADY
 
 
-def tensors_once(experiment: Experiment) -> int:
-    """The bytes of every tensor that the run reads, each once."""
+def inputs_once(experiment: Experiment) -> int:
+    """The bytes of the run's inputs, each once: the minimum. What the run writes and reads again is no input, so
+    kernels that compute the same have the same minimum.
+    """
+    written = {term.buffer for term in experiment.whole_terms if term.written}
     read: dict[str, int] = {}
     for term in experiment.whole_terms:
-        if not term.written:
+        if term.buffer not in written:
             read[term.buffer] = max(term.once, read.get(term.buffer, 0))
     return sum(read.values())
 
 
-def reads_its_own(run: Experiment) -> bool:
-    """Whether a later launch reads tensors that an earlier one wrote: they count in the minimum too."""
-    written, read = ({term.buffer for term in run.whole_terms if term.written is wrote} for wrote in (True, False))
-    return bool(written & read)
-
-
 def of_once(point: Point) -> float | None:
-    """The bytes read from HBM with a cold L2 ÷ those of every tensor once."""
+    """The bytes read from HBM with a cold L2 ÷ those of the inputs, each once."""
     read = point.counters.cold.dram_read_bytes if point.counters else None
-    return None if read is None else read / tensors_once(point.experiment)
+    return None if read is None else read / inputs_once(point.experiment)
 
 
 def loads_of_once(run: Experiment) -> float:
-    """The bytes of all loads, by formula, ÷ those of every tensor once."""
-    return run.traffic.read_bytes / tensors_once(run)
+    """The bytes of all loads, by formula, ÷ those of the inputs, each once."""
+    return run.traffic.read_bytes / inputs_once(run)
 
 
 def matmul_rate(run: Experiment, seconds: float | None) -> float | None:
@@ -144,14 +141,14 @@ FIRST, UNCOUNTED = (TIME, LOADED, OF_ONCE, READ, HELD), (TIME, HELD)
 """The columns that a table of one record begins with: where bytes were counted, and where none were."""
 MEANINGS = {
     TIME: "**Time**: the median of a call's times, with a cold L2.",
-    LOADED: "**Kernel loads, × minimum**: how often the kernel loads each byte, on average.",
+    LOADED: "**Kernel loads, × minimum**: the bytes of all its loads ÷ those of its inputs.",
     LOADS: "**Every load**: all bytes that a teaching kernel loads, repeated ones included.",
-    ONCE: "**Minimum**: the bytes that a run reads if it reads nothing twice: each input, and each tensor that an "
-    "earlier launch has written for a later one.",
-    OF_ONCE: "**HBM delivers, × minimum**: at 1 ×, HBM delivers each tensor once. Above 1 ×: it delivers bytes more "
-    "than once, or spilled registers are read back. In small runs, some tens of kB that belong to no tensor show. "
-    "Below 1 ×: the kernel reads what it wrote itself, in an earlier launch or iteration, and finds some of it in L2.",
-    READ: "**HBM read**: with a cold L2, as all columns but *L2 warm*.",
+    ONCE: "**Minimum**: the bytes of the inputs, each once.",
+    OF_ONCE: "**HBM delivers, × minimum**: at 1 ×, HBM delivers each input once. Above 1 ×, it delivers inputs again, "
+    "or what the kernel wrote itself, such as S and P of standard attention, or spilled registers. In small runs, some "
+    "tens of kB that belong to no tensor show.",
+    READ: "**HBM read**: L2 is cold: it holds none of the inputs when the run begins. So it is in all columns but *L2 "
+    "warm*.",
     WARM: "**L2 warm**: the same kernel has just run, so L2 still has some of its bytes.",
     WRITTEN: "**Written to HBM, now or later**: bytes written during the run, and those left in L2, which are written "
     "later.",
@@ -167,10 +164,18 @@ MEANINGS = {
     SPREAD: "**Slow ÷ fast launches**: the 80th percentile of a row's times ÷ the 20th.",
 }
 """What a column has, where its name does not say it."""
-BY_FORMULA = (LOADED, LOADS, ONCE)
-"""The columns that are no measurement."""
-BY_BOTH = {OF_ONCE: f"{MARKS['measured']}÷{MARKS['formula']}", RATE: f"{MARKS['formula']}÷{MARKS['measured']}"}
-"""The marks of columns that divide a measured number by a computed one, or the other way round."""
+COMPUTED = {
+    LOADED: "formula", LOADS: "formula", ONCE: "formula", OF_ONCE: "measured ÷ formula", RATE: "formula ÷ measured",
+}  # fmt: skip
+"""The columns that are not measured alone, and where their numbers come from."""
+GROUPS = {
+    "time": (TIME, RATE, "tensor cores busy, %", SPREAD, LAUNCHES),
+    "loads": (LOADED, LOADS, ONCE),
+    "HBM": (OF_ONCE, READ, WARM, WRITTEN),
+    "caches": (TO_SMS, FROM_SMS, REQUESTED, SPILLS),
+    "memory": (HELD,),
+}
+"""Every column of a single record, under the headings of the wide table."""
 GRAPH, STEADY = "CUDA graph", 1.25
 """How a short kernel is launched without the host; by which factor the times of one run differ where it is not."""
 LARGER = {"µs": "ms", "MB": "GB"}
@@ -195,12 +200,6 @@ def plans(shown: Sequence[Entry]) -> dict[str, Plan]:
         for plan in every
         if any(one.record.point(experiment) for experiment in plan.experiments for one in shown)
     }
-
-
-@kept
-def writers(plan: Plan, shown: Sequence[Entry], kernel: str = "") -> set[str]:
-    """The names of the plan's measured kernels that read tensors which they wrote."""
-    return {run.kernel for run in measured(plan, shown, kernel) if reads_its_own(run)}
 
 
 @kept
@@ -241,7 +240,7 @@ def rows(
         row[SIZES], row[SHARED] = own, ", ".join(said[experiment.kernel][0])
         if quantity in (None, *READS):
             row[LOADS] = experiment.traffic.read_bytes / 1e6 if experiment.entry.steppable else None
-            row[ONCE] = tensors_once(experiment) / 1e6
+            row[ONCE] = inputs_once(experiment) / 1e6
         if quantity is None:
             row |= {name: value(points[0]) if points[0] else None for name, value in QUANTITIES.items()}
             row[DATE] = _date(shown[0].record, points[0])
@@ -323,6 +322,17 @@ def _words(plan: Plan, shown: Sequence[Entry], kernel: str) -> tuple[list[str], 
     return shared, dict(zip(there, own, strict=True))
 
 
+def span(factors: Sequence[float]) -> str:
+    """The least and the largest of some ratios: "1.00 to 3.00 ×"."""
+    least, most = ratio(min(factors)), ratio(max(factors))
+    return most if least == most else f"{least.removesuffix(' ×')} to {most}"
+
+
+def work(run: Experiment) -> tuple[object, ...]:
+    """What a run computes, whatever its kernel and tiles."""
+    return tuple((name, value) for name, value in sorted(run.values.items()) if not name.startswith("block"))
+
+
 def sizes(experiment: Experiment) -> str:
     """An experiment's sizes as a reader says them: "4,096 × 8,192, BLOCK_N 4,096"."""
     return ", ".join(_sizes(experiment))
@@ -350,16 +360,14 @@ def _sizes(experiment: Experiment, varied: Collection[str] = (), chosen: Collect
 def columns_of(
     plan: Plan, shown: Sequence[Entry], quantity: str | None, every: bool = True, kernel: str = ""
 ) -> list[str]:
-    """The columns of numbers in the table, in order. Of a single record those of `FIRST`, and `every` other at the end
-    if asked for.
-    """
+    """The columns of numbers in the table, in order. Of a single record `FIRST`, or `every` one of `GROUPS`."""
     table = rows(plan, shown, quantity, kernel)
     words = (KERNEL, SIZES, SHARED, HOST, OUTDATED, DATE)
     found = list(dict.fromkeys(name for row in table for name in row if name not in words))
     if quantity is not None:
         return found
-    first = FIRST if READ in found else UNCOUNTED
-    return [*(name for name in first if name in found), *(name for name in found if every and name not in first)]
+    few = FIRST if READ in found else UNCOUNTED
+    return [name for name in (chain(*GROUPS.values()) if every else few) if name in found]
 
 
 @kept
@@ -367,7 +375,7 @@ def points_table(
     plan: Plan, shown: Sequence[Entry], quantity: str | None, every: bool = True, kernel: str = "", largest: str = ""
 ) -> str:  # fmt: skip
     """`rows` as Markdown; where all kernels are asked for, each one's name stands in its first row, above the sizes. Of
-    a single record it has the columns of `FIRST` unless `every` is asked for. In the order of a column's `largest`
+    a single record it has the columns of `FIRST`, or `every` one below its group. In the order of a column's `largest`
     number each row stands in a line.
     """
     table = ordered(rows(plan, shown, quantity, kernel), largest)
@@ -378,7 +386,8 @@ def points_table(
     words += [DATE] * (len({row.get(DATE) for row in table}) > 1)  # one date of all rows is said above them
     columns: list[str | Column] = [
         SIZES if kernel else f"{KERNEL}, {SIZES}",
-        *(Column(_heading(titles.get(name, name), quantity or name), _format(quantity, name)) for name in found),
+        *(Column(group + _heading(titles.get(name, name)), _format(quantity, name))
+          for group, name in zip(_groups(found, quantity), found, strict=True)),
         *words,
     ]  # fmt: skip
     cells = []
@@ -410,20 +419,14 @@ def _large(table: Sequence[Row], columns: Sequence[str], quantity: str | None) -
     return found if several <= {*found} else {name: told for name, told in found.items() if name not in several}
 
 
-def source_of(column: str, quantity: str | None = None) -> str:
-    """The mark of where a column's numbers come from. `quantity`: what the numbers of a GPU's column are."""
-    if column in BY_FORMULA:
-        return MARKS["formula"]
-    return BY_BOTH.get(quantity or column, MARKS["measured"])
-
-
 def sources(columns: Sequence[str], quantity: str | None = None) -> str:
-    """What the marks in a table's heading mean."""
-    marks = "".join(source_of(column, quantity) for column in columns)
-    said = {MARKS["formula"]: "computed by formula", MARKS["measured"]: "measured by hardware"}
-    told = [f"{mark} {source}" for mark, source in said.items() if mark in marks]
-    both = [f"{mark} one divided by the other" for mark in BY_BOTH.values() if mark in marks]
-    return " · ".join([*told, *both[:1]])
+    """Where the columns' numbers come from, in words. `quantity`: what the numbers of a GPU's column are."""
+    told: dict[str, list[str]] = {}
+    for name in columns:
+        if name in COMPUTED:
+            told.setdefault(COMPUTED[name], []).append(f"*{name_of(name)}*")
+    most = f"Source: {COMPUTED.get(quantity or '', 'measured')}"
+    return "; ".join([most, *(f"{listed(names)}: {source}" for source, names in told.items())])
 
 
 def ordered(table: Sequence[Row], largest: str) -> list[Row]:
@@ -433,16 +436,22 @@ def ordered(table: Sequence[Row], largest: str) -> list[Row]:
     return sorted(table, key=lambda row: -float(row.get(largest) or 0))
 
 
-def _heading(name: str, quantity: str) -> str:
-    """A column's heading: its name, and below it the mark of its source and the unit. The × of a ratio is in the cells.
-
-    `quantity` is what its numbers are, where its name is a GPU's.
+def _groups(columns: Sequence[str], quantity: str | None) -> list[str]:
+    """What stands above each column's heading: its group above the first one, a line above the others. Nothing where
+    only the first columns or one quantity are shown.
     """
+    group = {name: title for title, names in GROUPS.items() for name in names}
+    if quantity or {*columns} <= {*FIRST}:
+        return [""] * len(columns)
+    own = [group[name] for name in columns]
+    return [f"<em>{'' if title == before else title}</em>" for before, title in zip(["", *own], own, strict=False)]
+
+
+def _heading(name: str) -> str:
+    """A column's heading: its name, and its unit below. The × of a ratio is in the cells."""
     words, comma, unit = name.rpartition(", ")
     lines = "<br>".join(map(plain, wrapped(words if comma else name, HEADING, FONT, bold=True)))
-    if not comma:  # a ratio of two columns
-        return lines
-    return f"{lines}<br><small>{source_of(name, quantity)}{'' if unit == '×' else f' {unit}'}</small>"
+    return f"{lines}<br><small>{unit}</small>" if comma and unit != "×" else lines
 
 
 def _marked(sizes: str, above: str) -> str:

@@ -42,13 +42,6 @@ few columns."""
 BOLD = "**bold** differs from the row above"
 AS_RUN = "as they were run"
 """The order in which a table of all kernels begins."""
-ONCE = "**Minimum**: the bytes that a run reads if it reads nothing twice."
-COLD = "**L2 cold**: none of the inputs is in L2 when the run begins."
-ITS_OWN = "They include tensors that this kernel writes and reads again."
-OWN = (
-    "A kernel of several launches also writes tensors that it reads later. They count too, so 1\u00a0× is more bytes "
-    "for it than for a kernel of one launch."
-)
 EXAMPLE = sizes(OPENING)[0]
 """The run that every source says something of."""
 MEASURED = """
@@ -267,11 +260,10 @@ def _largest(columns: Sequence[str], place: DeltaGenerator) -> str:
 
 def _notes(chosen: Choice, shown: Sequence[Entry]) -> None:
     """Notes on the chosen runs: spilled registers, unusual times, and the files that the numbers come from."""
-    spilled = [findings.spilled(chosen.plan, one, chosen.kernel) for one in shown]
-    if chosen.quantity not in (None, *points.WITH_SPILLS):
-        spilled = [None] * len(shown)
+    with_spills = chosen.quantity in (None, *points.WITH_SPILLS)
     notes: dict[str, list[str]] = {}  # what holds of several GPUs is said once
-    for one, gpu, spills in zip(shown, points.names(shown), spilled, strict=True):
+    for one, gpu in zip(shown, points.names(shown), strict=True):
+        spills = findings.spilled(chosen.plan, one, chosen.kernel) if with_spills else None
         timed = chosen.quantity in (None, points.TIME, points.SPREAD)
         about_times = (findings.on_host, findings.timed_once) if timed else ()
         of_times = (about(chosen.plan, one, chosen.kernel) for about in about_times)
@@ -279,9 +271,6 @@ def _notes(chosen: Choice, shown: Sequence[Entry]) -> None:
             notes.setdefault(note, []).append(gpu)
     for note, gpus in notes.items():
         layout.prose(unbroken(f"{listed(gpus)}: {note}" if len(shown) > 1 else note))
-    if more := next((spills.more for spills in spilled if spills and spills.more), ""):
-        with st.expander("More about the spilled registers"):
-            st.caption(unbroken(more))
     if shared := points.in_every_row(chosen.plan, shown, chosen.kernel):
         st.caption(f"In every row: {shared}")
     for one in shown:
@@ -303,9 +292,14 @@ def _table(chosen: Choice, shown: Sequence[Entry], columns: Sequence[str]) -> No
         )
         st.caption(" · ".join([points.sources(columns, chosen.quantity), *[BOLD] * ("<b>" in table)]))
         st.markdown(table, unsafe_allow_html=True)
-        if meanings := [words for column, words in points.MEANINGS.items() if column in (*columns, chosen.quantity)]:
+        meanings = [words for column, words in points.MEANINGS.items() if column in (*columns, chosen.quantity)]
+        if points.SPILLS in (*columns, chosen.quantity):
+            every = (findings.spilled(chosen.plan, one, chosen.kernel) for one in shown)
+            if more := next((spills.more for spills in every if spills and spills.more), ""):
+                meanings.append(f"**Spills here**: {more}")
+        if meanings:
             with st.expander("What the columns mean"):
-                layout.prose("\n".join(f"- {words}" for words in meanings))
+                layout.prose(unbroken("\n".join(f"- {words}" for words in meanings)))
 
 
 def _kernel(shown: Sequence[Entry]) -> str:
@@ -338,7 +332,6 @@ def _plan(plans: Mapping[str, Plan]) -> Plan:
 
 def _drawn(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str, largest: str) -> None:
     """The picture beside the table's sentence: of one record and one kernel, or of two records."""
-    explained = ""
     if quantity is not None and len(shown) == 2:
         wide, narrow = (
             beside.dots(plan, shown, quantity, kernel, largest=largest, narrow=narrow) for narrow in (False, True)
@@ -347,18 +340,14 @@ def _drawn(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str
         return
     elif kernel and asked.bars(plan, shown[0], kernel):
         wide, narrow = (asked.bars(plan, shown[0], kernel, narrow=narrow) for narrow in (False, True))
-        explained = " ".join([ONCE, *[ITS_OWN] * bool(points.writers(plan, shown, kernel)), COLD])
     elif kernel:
         wide, narrow = (asked.rates(plan, shown[0], kernel, narrow=narrow) for narrow in (False, True))
     elif findings.pair(plan, shown):
         wide, narrow = (beside.pair(plan, shown, narrow=narrow) for narrow in (False, True))
     else:
         wide, narrow = (beside.once(plan, shown, largest=largest, narrow=narrow) for narrow in (False, True))
-        explained = f"{ONCE} {OWN} {COLD}"
     if wide:
         drawing(wide, narrow)
-        if explained:
-            st.caption(explained)
 
 
 def _every(plan: Plan, shown: Sequence[Entry], kernel: str) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from explain.chapters.flash_attention.tiles import FORWARD, sides_of
-from explain.chapters.measurements.points import tensors_once
+from explain.chapters.measurements.points import inputs_once
 from explain.chapters.tile_cost.times import Times
 from explain.compile.cost import REGISTER_BYTES, WARP, LaunchCost, Occupancy, allocated, occupancy
 from explain.compile.listing import FILLS, LABEL, Listing, counts, in_loops, loops
@@ -366,7 +366,7 @@ def _worth(small: Timed, large: Timed, launches: int) -> str:
 def _delivered(small: Timed, large: Timed) -> str:
     """What HBM delivers to two tiles with known counts, in words."""
     own, other = moved(large.read or 0), moved(small.read or 0)
-    once = ", each tensor once" * (own == moved(tensors_once(large.run)))
+    once = ", each input once" * (own == moved(inputs_once(large.run)))
     either = f" with either tile{once}" if own == other else f", not {other}"
     return f"HBM delivers {own}{either} (counted, L2 cold)"
 

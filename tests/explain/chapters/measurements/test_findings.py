@@ -77,7 +77,7 @@ def test_the_row_that_spills_most_is_the_one_that_is_named():
             told = findings.spilled(PLANS[plan], one, kernel)
             assert (told is not None) == any(spilled.values())
             if told:
-                assert f"Spills are {moved(max(spilled.values()))} of the " in told.told
+                assert f": {moved(max(spilled.values()))} of the " in told.told
                 of = f" of {len(spilled)}" if len(spilled) > 1 else ""
                 counted = "" if len(spilled) == len(points.measured(PLANS[plan], [one], kernel)) else " counted"
                 assert told.told.startswith(f"**{sum(map(bool, spilled.values()))}{of}{counted} run")
@@ -125,7 +125,7 @@ def test_a_table_of_two_gpus_says_how_they_compare(kernel, differ):
     assert findings.seen(PLANS["levels"], [*registry.entries()[0], *registry.entries()[0]], "time, µs") == ""
 
 
-def test_a_table_of_one_kernel_says_how_often_its_tensors_are_read():
+def test_a_table_of_one_kernel_says_how_many_times_the_minimum_is_read():
     one = registry.entries()[0][:1]
     for plan in (PLANS["levels"], PLANS["rungs"]):
         for kernel in points.kernels(plan, one):
@@ -136,17 +136,15 @@ def test_a_table_of_one_kernel_says_how_often_its_tensors_are_read():
                 if size.kernel == kernel and (point := SHIPPED.point(size)) and point.counters
                 if (read := point.counters.cold.dram_read_bytes)
             ]
-            times = ratio(max(read / points.tensors_once(size) for read, size in counted)).removesuffix(" ×")
+            times = ratio(max(read / points.inputs_once(size) for read, size in counted))
             title = findings.loaded_and_delivered(plan, one[0], kernel)
             assert bool(title) == KERNELS[kernel].steppable
-            told = f"( [\\d.]+ to)? ({times} times|{'once' if times == '1.00' else times})"
-            assert (
-                re.search(f"HBM delivers it{told}$", title) if title else re.search(f"{told} on average\\.\\*\\*", said)
-            )
+            told = f"HBM delivers( [\\d.]+ to)? {times}"
+            assert re.search(f"{told}$", title) if title else re.search(f"{told} the minimum\\*\\*", said)
             if "caches serve most" in said:
                 assert all(read < size.traffic.read_bytes / 2 for read, size in counted)
     shares = {
-        run: point.counters.cold.dram_read_bytes / points.tensors_once(run)
+        run: point.counters.cold.dram_read_bytes / points.inputs_once(run)
         for run in PLANS["levels"].experiments
         if (point := SHIPPED.point(run)) and point.counters and point.counters.cold.dram_read_bytes
     }
@@ -155,11 +153,8 @@ def test_a_table_of_one_kernel_says_how_often_its_tensors_are_read():
     assert f"In {sum(share < 1.1 for share in shares.values())} of {len(shares)} rows" in said
     assert f"The highest is {ratio(shares[most])}: {most.entry.title} at " in said
     drawn = beside.once(PLANS["levels"], one)
-    assert drawn.count("<circle") == len(shares) + 2  # and the key
-    own = [run for run in shares if points.reads_its_own(run)]
-    assert {"attention_standard", "decode"} & {run.kernel for run in own} == {"attention_standard"}
-    assert drawn.count('fill="transparent"') == len(own) + 1
-    assert "minimum" in drawn
+    assert drawn.count("<circle") == len(shares)
+    assert "minimum: each input once" in drawn
 
 
 def test_zeros_in_every_row_are_said():
@@ -321,5 +316,14 @@ def test_the_fastest_tile_is_named_where_all_rows_compute_the_same():
     assert told.startswith(
         f"**The fastest of these {len(timed)} rows, {own[fastest]}, takes {duration(timed[fastest])}.**"
     )
-    (lone,) = points.measured(PLANS["levels"], shown, "flash_attention")[:1]
-    assert findings._taken([p for p in [one.record.point(lone)] if p]).startswith("The run takes ")
+
+
+def test_how_many_runs_were_counted_is_said_where_not_all_were():
+    (one,) = shown = registry.entries()[0][:1]
+    levels = PLANS["levels"]
+    first, *others = points.measured(levels, shown, "flash_attention")
+    assert "Bytes were counted" not in findings.seen(levels, shown, None, "flash_attention")
+    fewer = {**one.record.points, first.key: replace(one.record.points[first.key], counters=None)}
+    half = [replace(one, record=replace(one.record, points=fewer))]
+    told = f"Bytes were counted in {len(others)} of {1 + len(others)} runs."
+    assert told in findings.seen(levels, half, None, "flash_attention")

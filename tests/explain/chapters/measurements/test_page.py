@@ -69,7 +69,7 @@ def test_what_is_recorded_is_shown_with_its_gpu_and_its_numbers():
     assert read is not None
     row = next(row for row in table if row["kernel"] == KERNELS[plan.experiments[0].kernel].title)
     assert row["HBM read, MB"] == read / 1e6
-    times = ratio(read / points.tensors_once(plan.experiments[0]))
+    times = ratio(read / points.inputs_once(plan.experiments[0]))
     numbers = f"| 94.02 | 2.00 × | {times} | {read / 1e6:.1f} | 134.2 |"
     assert any(line.startswith("| **Naive softmax**<br>") and numbers in line for line in said.splitlines())
 
@@ -205,7 +205,7 @@ def test_the_questions_are_answered_from_the_record():
     assert point.seconds
     formula, read = view.EXAMPLE.traffic, point.counters.cold.dram_read_bytes
     assert read
-    least = points.tensors_once(view.EXAMPLE) / SHIPPED.roofs["hbm"].per_second
+    least = points.inputs_once(view.EXAMPLE) / SHIPPED.roofs["hbm"].per_second
     rate = formula.flops_of("matmul") / point.seconds / SHIPPED.roofs["matmul bf16"].per_second
     answers = [question.answer(run) for question in exercises.QUESTIONS]
     assert answers == pytest.approx([100 * (1 - read / formula.read_bytes), point.seconds / least, 100 * rate])
@@ -236,7 +236,7 @@ def test_a_readers_file_is_compared_and_gone_when_it_is_forgotten():
     assert "NVIDIA Other 9" in said
     assert "**This kernel was not run on the " in said
     said = texts(choose_kernel(test, "softmax_online"))
-    assert " Other 9 <small>● µs</small> |" in said.replace("<br>", " ")
+    assert " Other 9 <small>µs</small> |" in said.replace("<br>", " ")
     said = texts(test.segmented_control[0].set_value("Where numbers come from").run())
     assert "The GPU's memory is full" in said  # the record's own reason
     assert said.count("experiments timed on NVIDIA") == 2

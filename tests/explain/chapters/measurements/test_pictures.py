@@ -81,12 +81,19 @@ def test_bars_of_loads_and_of_hbm_have_one_scale(narrow):
     }
     reads = [SHIPPED.point(run).counters.cold.dram_read_bytes or 0 for run in runs]
     assert len(wide["slate"]) == len(wide["hbm"]) == len(runs) == 3
-    once = [points.tensors_once(run) for run in runs]
+    once = [points.inputs_once(run) for run in runs]
     scale = wide["slate"][0] / runs[0].traffic.read_bytes * once[0]
     loads = [run.traffic.read_bytes for run in runs]
     assert wide["slate"] == pytest.approx([scale * own / of for own, of in zip(loads, once, strict=True)], abs=0.02)
     assert wide["hbm"] == pytest.approx([scale * own / of for own, of in zip(reads, once, strict=True)], abs=0.02)
-    assert drawn.count("stroke-dasharray") == len(runs) + 1  # each tensor once, and the key
+    assert drawn.count("stroke-dasharray") == len(runs) + 1  # each input once, and the key
+    assert drawn.count(f'stroke="{palette.mid("hbm")}"') == len(runs) + 1  # open: standard attention, and the key
+    for run in runs:
+        beside = next(p for p in SHIPPED.points.values() if p.experiment.kernel == "attention_standard"
+                      and points.work(p.experiment) == points.work(run) and p.counters)  # fmt: skip
+        assert ratio((beside.counters.cold.dram_read_bytes or 0) / points.inputs_once(run)) in drawn
+    assert "HBM delivers to standard attention" in drawn
+    assert "HBM delivers to" not in asked.bars(plan, one, "softmax_safe", narrow=narrow)
     assert asked.bars(plan, one, "") == ""  # several kernels
     many = asked.bars(PLANS["sweeps"], one, "flash_attention")
     every = points.measured_sizes(PLANS["sweeps"], shown, "flash_attention")

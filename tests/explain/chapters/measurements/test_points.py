@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from itertools import chain
 
 import pytest
 
@@ -70,16 +71,18 @@ def test_tensor_cores_are_told_of_kernels_with_a_matmul_only():
 
 def test_every_heading_has_its_unit_and_a_ratios_cells_have_it():
     shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
-    head = html.unescape(points.points_table(PLANS["levels"], shown, None).splitlines()[0]).replace("<br>", " ")
-    marks = {points.LOADED: "○", points.OF_ONCE: "●÷○", points.RATE: "○÷●"}
+    few, head = (
+        html.unescape(points.points_table(PLANS["levels"], shown, None, every).splitlines()[0]).replace("<br>", " ")
+        for every in (False, True)
+    )
     names = {
-        name: f"{points.name_of(name)} <small>{marks.get(name, '●')}{unit}</small>"
+        name: f"{points.name_of(name)}{'' if unit == '×' else f' <small>{unit}</small>'}"
         for name in points.QUANTITIES
-        for unit in [f" {name.rpartition(', ')[2]}".removesuffix(" ×")]
+        for unit in [name.rpartition(", ")[2]]
     }
-    assert head.startswith(f"| kernel, sizes | {' | '.join(names[name] for name in points.FIRST)} | ")
+    assert few == f"| kernel, sizes | {' | '.join(names[name] for name in points.FIRST)} | date |"
     assert head.endswith(" | date |")
-    assert all(f"| {name} |" in head for name in names.values())
+    assert all(f"</em>{name} |" in head for name in names.values())
     rows = points.points_table(PLANS["levels"], shown, None).splitlines()[2:]
     ratios = [at for at, name in enumerate(head.split(" | ")) if "×" in name or "slow ÷" in name]
     assert len(ratios) == 3
@@ -88,7 +91,21 @@ def test_every_heading_has_its_unit_and_a_ratios_cells_have_it():
     assert max(cell.count("<br>") for cell in heads) <= 2
 
 
-def test_every_load_is_told_of_teaching_kernels_only_and_every_tensor_once_of_all():
+def test_columns_stand_below_their_groups_where_every_one_is_shown():
+    shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
+    columns = points.columns_of(PLANS["levels"], shown, None, True, "flash_attention")
+    assert {*chain(*points.GROUPS.values())} >= {*points.QUANTITIES, points.LOADS, points.ONCE}
+    assert len(columns) == len({*columns}) == len([*chain(*points.GROUPS.values())])
+    head = points.points_table(PLANS["levels"], shown, None, True, "flash_attention").splitlines()[0].split(" | ")[1:]
+    assert re.findall("<em>([^<]+)</em>", " ".join(head)) == [*points.GROUPS]
+    for title, names in points.GROUPS.items():
+        (at,) = (place for place, heading in enumerate(head) if heading.startswith(f"<em>{title}</em>"))
+        assert columns[at : at + len(names)] == [*names]
+    assert "<em>" not in points.points_table(PLANS["levels"], shown, None, False, "flash_attention")
+    assert "<em>" not in points.points_table(PLANS["levels"], registry.entries()[0], points.READ, True)
+
+
+def test_every_load_is_told_of_teaching_kernels_only_and_every_input_once_of_all():
     shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
     taught = points.rows(PLANS["levels"], shown, None, "flash_attention_v1")[0]
     rung = points.rows(PLANS["rungs"], shown, None, "rung:tma")[0]
@@ -96,10 +113,13 @@ def test_every_load_is_told_of_teaching_kernels_only_and_every_tensor_once_of_al
     run = sizes("flash_attention_v1")[0]
     assert taught[points.LOADS] == run.traffic.read_bytes / 1e6
     p = run.values
-    tensor = p["batch"] * p["heads"] * p["seq_len"]
-    once = tensor * (3 * 2 + 4) * p["head_dim"] + 2 * 4 * tensor  # Q, K, V in bf16, Õ in float32; m and ℓ
+    once = (
+        p["batch"] * p["heads"] * p["seq_len"] * 3 * 2 * p["head_dim"]
+    )  # Q, K, V in bf16; it reads its own Õ, m and ℓ
     assert taught[points.ONCE] == once / 1e6
     assert rung[points.ONCE]
+    same = [points.inputs_once(sizes(kernel)[0]) for kernel in ("attention_standard", "flash_attention")]
+    assert same == [once, once]
 
 
 def test_two_records_of_one_gpu_are_told_apart():
@@ -109,27 +129,28 @@ def test_two_records_of_one_gpu_are_told_apart():
 
 def test_a_table_says_where_the_numbers_of_each_column_come_from():
     one = [registry.Entry("a", SHIPPED, registry.YOURS)]
-    for every in (False, True):
-        columns = points.columns_of(PLANS["levels"], one, None, every, "flash_attention")
-        assert {name for name in columns if points.source_of(name) == "○"} == {*columns} & {*points.BY_FORMULA}
-        told = "○ computed by formula · ● measured by hardware · ●÷○ one divided by the other"
-        assert points.sources(columns) == told
-    assert points.sources([points.TIME, points.HELD]) == "● measured by hardware"
+    first, every = (points.columns_of(PLANS["levels"], one, None, full, "flash_attention") for full in (False, True))
+    assert points.sources(first) == "Source: measured; *kernel loads*: formula; *HBM delivers*: measured ÷ formula"
+    told = points.sources(every)
+    assert "*kernel loads*, *every load* and *minimum*: formula;" in told
+    assert "*matmuls*: formula ÷ measured;" in told
+    assert points.sources([points.TIME, points.HELD]) == "Source: measured"
     pair = registry.entries()[0][:2]
     both = points.columns_of(PLANS["levels"], pair, points.OF_ONCE, kernel="flash_attention")
-    assert {points.source_of(name, points.OF_ONCE) for name in both} == {"●÷○"}
-    assert points.sources(both, points.OF_ONCE) == told
+    assert points.sources(both, points.OF_ONCE) == "Source: measured ÷ formula"
+    reads = points.columns_of(PLANS["levels"], pair, points.READ, kernel="flash_attention")
+    assert points.sources(reads, points.READ) == "Source: measured; *every load* and *minimum*: formula"
 
 
 def test_a_columns_numbers_have_a_larger_unit_where_all_are_large():
     shown = registry.entries()[0][:2]
     head, _, *lines = points.points_table(PLANS["levels"], shown[:1], None, False, "flash_attention").splitlines()
-    assert "time<br><small>● ms</small>" in head
+    assert "time<br><small>ms</small>" in head
     runs = points.measured(PLANS["levels"], shown[:1], "flash_attention")
     took = [1e3 * (point.seconds or 0) for run in runs if (point := SHIPPED.point(run))]
     assert [float(line.split("|")[2]) for line in lines] == pytest.approx(took, rel=1e-3)
-    assert "time<br><small>● µs</small>" in points.points_table(PLANS["levels"], shown[:1], None, False)
+    assert "time<br><small>µs</small>" in points.points_table(PLANS["levels"], shown[:1], None, False)
     beside = points.points_table(PLANS["levels"], shown, points.TIME, kernel="flash_attention").splitlines()[0]
-    assert beside.count("● ms") == 2
+    assert beside.count("<small>ms") == 2
     mixed = points.points_table(PLANS["levels"], shown, points.TIME).splitlines()[0]
-    assert mixed.count("● µs") == 2
+    assert mixed.count("<small>µs") == 2

@@ -20,7 +20,7 @@ match part:
             "There is no GPU record here. Run `python -m explain measure` on a machine with an NVIDIA GPU to make one."
         )
     case "Where numbers come from":
-        view.sources(shown)
+        view.sources(shown, beside)
     case "Limits of a GPU":
         view.roofs(shown)
     case "Your own GPU":

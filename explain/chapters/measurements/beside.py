@@ -1,4 +1,6 @@
-"""Ratios of a table, a dot for each row: two GPUs' numbers beside each other, or HBM's bytes beside the inputs'."""
+"""Ratios of a table, a dot or a bar for each row: two GPUs' numbers beside each other, or HBM's bytes beside the
+inputs'.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ from explain.chapters.measurements.points import (
 )
 from explain.figures.labels import widest, wrapped
 from explain.figures.numbers import ratio
-from explain.figures.palette import css
-from explain.figures.svg import circle, line, picture, text
+from explain.figures.palette import CLEAR, css
+from explain.figures.svg import circle, line, picture, rect, text
 from explain.kept import kept
 from explain.records.plans import Plan
 from explain.records.registry import Entry
@@ -37,8 +39,11 @@ WIDE = 8
 """The factor between the least and the largest ratio from which on they are drawn on a logarithmic scale."""
 NARROWEST = 0.04
 """A scale spans at least this share of its largest number, so marks that differ in the third digit stand apart."""
+HOSTED = "probably with time on the host"
+BAR, GAP = 20.0, 10.0
+"""A bar's height, and the gap between bars."""
 LINES = 8
-"""Sizes of one kernel that have a line of dots each, at most."""
+"""Sizes of one kernel that have a bar each, at most."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +58,9 @@ class _Dot:
 def dots(
     plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str, *, largest: str = "", narrow: bool = False
 ) -> str:  # fmt: skip
-    """A dot for each row of the table, at the second GPU's number ÷ the first one's: a line of dots for each kernel, or
-    for each size of one, where they are few and short. Of times, further marks stand at the ratios of the bandwidths,
-    and those that probably contain time on the host are rings. An SVG; "" without numbers, and where other numbers than
+    """The second GPU's number ÷ the first one's of each row of the table: a line of dots for each kernel; of one kernel
+    a bar for each size, where they are few and short. Of times, further marks stand at the ratios of the bandwidths,
+    and those that probably contain time on the host are open. An SVG; "" without numbers, and where other numbers than
     times are alike on both.
 
     `narrow` is for a phone.
@@ -69,6 +74,7 @@ def dots(
         return ""
     if kernel and (len(lines) > LINES or widest([*lines]) > NARROW):
         lines = {KERNELS[kernel].title: [one for found in lines.values() for one in found]}
+    first, second = names(shown)
     marks = {1.0: "the same"}
     if quantity == TIME:
         does: dict[Bandwidth, str] = {"hbm copy": "HBM, copied", "hbm": "HBM, read"}
@@ -77,9 +83,14 @@ def dots(
                 marks[faster] = f"{ratio(faster)}: {said} (measured)"
     elif all(abs(dot.factor - 1) < ALIKE for found in lines.values() for dot in found):
         return ""
-    first, second = names(shown)
+    title = f"{begun(name_of(quantity))}, {second} ÷ {first}"
+    factors = [dot.factor for found in lines.values() for dot in found]
+    if kernel and len(factors) == len(lines) and max(factors) <= WIDE * min(factors):
+        return _bars(
+            {name: dot for name, (dot,) in lines.items()}, marks | {1.0: f"{first}: {ratio(1)}"}, title, narrow
+        )
     sides = (f"← {second} faster", f"{first} faster →") if quantity == TIME else None
-    return _picture(lines, marks, f"{begun(name_of(quantity))}, {second} ÷ {first}", narrow, sides=sides)
+    return _picture(lines, marks, title, narrow, sides=sides)
 
 
 @kept
@@ -133,9 +144,39 @@ def _scale(low: float, high: float) -> tuple[float, float]:
     return low - spare, high + spare
 
 
+def _bars(rows: Mapping[str, _Dot], marks: Mapping[float, str], what: str, narrow: bool) -> str:
+    """A bar from 0 for each name, with its number at the right. A line through all bars stands at each of the `marks`,
+    and its words above.
+    """
+    left, long = (0.0, NARROW) if narrow else (widest([*rows]) + 20, LONG)
+    numbers = [ratio(row.factor) for row in rows.values()]
+    scale = (long - widest(numbers, bold=True) - 12) / max(*marks, *(row.factor for row in rows.values()))
+    titles = wrapped(what, left + long, bold=True)
+    parts = [text(0, 14 + 18 * place, words, bold=True) for place, words in enumerate(titles)]
+    first = 16 + 18.0 * len(titles)
+    y = first + 18 * len(marks)
+    for number, (name, row) in zip(numbers, rows.items(), strict=True):
+        y += 20 * narrow  # a phone's names stand above their bars
+        parts.append(text(0, y - 6 if narrow else y + 15, name))
+        length, hue = scale * row.factor, css("series-1")
+        parts.append(rect(left, y, length, BAR, CLEAR if row.ring else hue, stroke=hue, title=f"{name}: {number}"))
+        parts.append(text(left + long, y + 15, number, bold=True, anchor="end"))
+        y += BAR + GAP
+    # the rightmost mark's words stand highest, left of their line, so no line goes through them
+    for place, mark in enumerate(sorted(marks, reverse=True)):
+        at, base, words = left + scale * mark, first + 8 + 18 * place, marks[mark]
+        fits = widest([words], 13) + 6 <= at
+        parts.append(text(at - 6 if fits else at + 6, base, words, size=13, anchor="end" if fits else "start"))
+        parts.append(line(at, base - 10, at, y - GAP + 4, opacity=0.9, dash="4 3"))
+    if any(row.ring for row in rows.values()):
+        parts += [rect(0, y, 12, 12, CLEAR, stroke=css("series-1")), text(20, y + 11, HOSTED, size=13, faint=True)]
+        y += 20
+    return picture(left + long, y, what, parts, f"{1.2 * (left + long):.0f}px")
+
+
 def _picture(
     lines: Mapping[str, Sequence[_Dot]], marks: Mapping[float, str], what: str, narrow: bool, *,
-    dots: str = "", rings: str = "probably with time on the host", sides: tuple[str, str] | None = None,
+    dots: str = "", rings: str = HOSTED, sides: tuple[str, str] | None = None,
 ) -> str:  # fmt: skip
     """A line of dots for each name. The first of the `marks` stands at 1; `sides` are words for both sides of it."""
     drawn = [dot for found in lines.values() for dot in found]

@@ -1,4 +1,4 @@
-"""Tables of the five sources, of each record, of failed measurements, and of what this machine counts."""
+"""Tables of each record, of failed measurements, and of what this machine counts."""
 
 from __future__ import annotations
 
@@ -7,17 +7,11 @@ from collections.abc import Sequence
 from itertools import permutations
 
 from explain.chapters.measurements.points import names, sizes
-from explain.chapters.three_numbers.figures import MARKS
-from explain.chapters.three_numbers.levels import recorded_trace
-from explain.compile.cost import allocated
-from explain.compile.service import compiler
 from explain.counters.model import TOLERANCE, CopyCheck, Counters
 from explain.experiment import Experiment
-from explain.figures.numbers import NONE, capacity, count, duration, moved, number, percent, ratio, si
+from explain.figures.numbers import NONE, count, percent
 from explain.figures.tables import Column, markdown, plain
-from explain.gpus import GPUS, card
 from explain.kept import kept
-from explain.prediction import Model
 from explain.records.code import is_stale
 from explain.records.model import Point, Record
 from explain.records.plans import PLANS
@@ -74,70 +68,6 @@ def _facts(one: Entry) -> dict[str, str]:
         "counters that this chip lacks": _listed(lacking),
         "timing method": _methods({point.timing.method for point in points if point.timing}),
     }
-
-
-@kept
-def sources_table(example: Experiment, shown: Sequence[Entry], model: Model | None) -> str:
-    """The sources of numbers, what each counts or measures, and what it says of one run, as Markdown."""
-    traced = recorded_trace(example)
-    found = [_said(one, point) for one in shown if (point := one.record.point(example))]
-    guess = _guessed(example, model) if model else None
-    loads, flops, matmuls = count(example.traffic.read_bytes), example.traffic.flops, example.traffic.flops_of("matmul")
-    work = f"{si(flops, 'FLOP')}s, {si(matmuls, 'FLOP')}s of them in matmuls" if matmuls else f"{si(flops, 'FLOP')}s"
-    rows = (
-        ("formula", "formula", "bytes and FLOPs, computed from the sizes",
-         f"{loads} B of loads, {work}"),
-        ("traced", "trace", "each load and store, counted in Triton's interpreter; never a time",
-         traced and f"{count(traced.of(False))} B of loads"),
-        ("measured", "hardware",
-         "times, bytes, memory and rounding errors, measured on a GPU: now, or **recorded** before",
-         "; ".join(found) or None),
-        ("compiled", "compiler", "registers and shared memory of a kernel, before it runs",
-         _compiled(example, shown)),
-        ("predicted", "predicted", "a time computed by a model for a GPU that was not measured (the example's GPU was)",
-         guess),
-    )  # fmt: skip
-    marked = [(f"{MARKS[source]}&nbsp;**{name}**", *said) for source, name, *said in rows]
-    return markdown(("source", "what it counts or measures", "example"), marked)
-
-
-def _guessed(example: Experiment, model: Model) -> str | None:
-    """The run's predicted time on another GPU, with the measured time where that GPU has one."""
-    if tested := model.tested(example):
-        gpu, one = tested
-        test = next(test for test in model.tests if test.gpu == gpu)
-        worst = f"the worst of {count(len(test.points))} such predictions is {ratio(test.worst.factor)} off"
-        took = duration(one.measured)
-        own = model.recorded.get(example.key)
-        made = f"{duration(own)} on the {model.gpu} × {number(one.seconds / own, zeros=True)} = " if own else ""
-        return f"{made}{duration(one.seconds)} on the {gpu}, where {took} were measured ({worst})"
-    others = (gpu for gpu in GPUS.values() if gpu.name != model.gpu)
-    guesses = ((gpu, model.seconds(example, gpu)) for gpu in others)
-    return next((f"{duration(seconds)} on an {gpu.name}: not tested" for gpu, seconds in guesses if seconds), None)
-
-
-def _said(one: Entry, point: Point) -> str:
-    """A run's time and the bytes that it read, with its GPU."""
-    read = point.counters.cold.dram_read_bytes if point.counters else None
-    facts = (duration(point.seconds) if point.seconds else "", f"{moved(read)} from HBM" if read else "")
-    return ", ".join([*filter(None, facts), f"on {plain(one.record.gpu)}"])
-
-
-def _compiled(example: Experiment, shown: Sequence[Entry]) -> str | None:
-    """The compiler's answer for the run's first launch, for the first GPU that it is known for."""
-    gpus = filter(None, (card(one.record.gpu) for one in shown))
-    answers = ((gpu, compiler().look(example, gpu.compute_capability)) for gpu in gpus)
-    gpu, cost = next(((gpu, answer.cost) for gpu, answer in answers if answer and answer.cost), (None, None))
-    if gpu is None or cost is None:
-        return None
-    launch = cost.launches[0]
-    points = ((one.record, one.record.point(example)) for one in shown)
-    timed = {record.provenance_of(p).triton for record, p in points if p and p.timing}
-    return (
-        f"{count(launch.registers)} registers per thread and {capacity(allocated(launch, gpu)['shared memory'])} of "
-        f"shared memory per program, by triton {plain(cost.triton)}"
-        + (f" (the timed run used {_listed(timed)}, and may differ)" if timed and timed != {cost.triton} else "")
-    )
 
 
 @kept

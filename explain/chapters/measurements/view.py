@@ -9,7 +9,17 @@ from functools import partial
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from explain.chapters.measurements import asked, beside, exercises, findings, limits, points, predictions, records
+from explain.chapters.measurements import (
+    asked,
+    beside,
+    exercises,
+    findings,
+    limits,
+    origins,
+    points,
+    predictions,
+    records,
+)
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
 from explain.figures.labels import listed, unbroken
@@ -107,8 +117,10 @@ WORDS = {
 Choose a kernel and a set of runs. Each run is one row. To compare two GPUs, choose both.
 """,
     "Where numbers come from": """
-Every byte and every time in this app names its source. The last column has an example: what each source says of one\
- and the same run.
+Every number in this app names its source. **Formula**, **trace** and **hardware** count the same bytes in three\
+ independent ways; [Three numbers](./three_numbers) does so for every kernel.
+
+Only hardware sees caches and has times. **Recorded** means: measured before, on the GPU and day that are named.
 """,
     "Limits of a GPU": """
 Simple tests do one thing each: move bytes, multiply matrices, or compute exponentials. Their best rates are the roofs\
@@ -136,28 +148,31 @@ def _show_outdated(kernels: Sequence[str]) -> None:
     st.query_params["kernel"] = kernels[0] if len(kernels) == 1 else ALL
 
 
-@repeated
-def sources(shown: Sequence[Entry]) -> None:
-    """The sources of numbers, each with an example; which experiments each record has, how they were measured, and
-    what is missing.
-    """
-    with st.container(key="numbers of sources", gap="small"):
-        st.markdown(records.sources_table(EXAMPLE, shown, fitted(*registry.shipped())))
-        agree = "Formula and trace agree to the byte; a test checks it."
-        st.caption(f"The example: {EXAMPLE.entry.title}, {points.sizes(EXAMPLE)}. {agree}")
-    counted = "\n".join(f"- {line}" for line in [*map(records.made, shown), *records.lacking(shown)])
-    with layout.part("What was measured", counted):
-        with st.expander("How it was measured"):
-            layout.prose(MEASURED)
-        with st.expander("Versions, dates and methods"), st.container(key="numbers of records"):
-            about = records.about(shown)
-            st.markdown(about, unsafe_allow_html=True)
-            if "with local changes" in about:
-                st.caption(records.LOCAL)
-        if missed := records.missed_table(shown):
-            with st.expander("Failed measurements, and why"):
-                st.markdown(missed, unsafe_allow_html=True)
+def sources(shown: Sequence[Entry], beside: DeltaGenerator) -> None:
+    """What each source says of one run, as a picture `beside` the goal; below, what was measured."""
+    model = fitted(*registry.shipped())
+    with layout.below_goal(), st.container(key="notes"):
+        layout.header("What was measured")
+        layout.prose("\n".join(f"- {line}" for line in [*map(records.made, shown), *records.lacking(shown)]))
+    with beside:
+        drawing(*(origins.drawn(EXAMPLE, shown, model, narrow=narrow) for narrow in (False, True)))
+        _methods(shown)
     layout.closing("measurements")
+
+
+@repeated
+def _methods(shown: Sequence[Entry]) -> None:
+    """How it was measured, and what is missing."""
+    with st.expander("How it was measured"):
+        layout.prose(MEASURED)
+    with st.expander("Versions, dates and methods"), st.container(key="numbers of records"):
+        about = records.about(shown)
+        st.markdown(about, unsafe_allow_html=True)
+        if "with local changes" in about:
+            st.caption(records.LOCAL)
+    if missed := records.missed_table(shown):
+        with st.expander("Failed measurements, and why"):
+            st.markdown(missed, unsafe_allow_html=True)
 
 
 @repeated

@@ -21,8 +21,8 @@ from kernels.traffic import Term, Traffic
 
 COLOURS = {**dict.fromkeys(("formula", "traced", "l1", "l2", "shared"), css("slate")), "dram": css("hbm")}
 """The colour of each level in every picture here."""
-MARKS = {"formula": "○", "traced": "◉", "measured": "●", "compiled": "■", "predicted": "□"}
-"""The mark of each source on every page; bars of the first three are outlined, half filled, filled."""
+MARKS = {"formula": "○", "traced": "◉", "measured": "●", "predicted": "□"}
+"""The mark of each source; bars of the first three are outlined, half filled, filled."""
 WORDS = {"formula": "formula", "predicted": "predicted", "traced": "trace", "measured": "hardware"}
 """The name of each source, as the page introduces it."""
 BAR = 26.0

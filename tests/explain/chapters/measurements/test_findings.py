@@ -9,6 +9,7 @@ from statistics import median
 import pytest
 
 from explain.chapters.measurements import beside, findings, points
+from explain.figures import palette
 from explain.figures.numbers import duration, moved, percent, ratio
 from explain.records import registry
 from explain.records.plans import PLANS, sizes
@@ -51,7 +52,14 @@ def test_times_with_host_time_are_marked_and_in_no_ratio_that_is_told():
     assert f"to {ratio(max(steady))} as long" in said
     assert f"is faster in all {len(steady)} rows" in said
     assert f"{len(hosted)} rows are left out of these figures and drawn as rings" in said
-    assert beside.dots(plan, both, points.TIME, kernel).count('fill="transparent"') == len(hosted) + 1  # and the key
+    drawn = beside.dots(plan, both, points.TIME, kernel)
+    assert drawn.count(f'fill="{palette.CLEAR}"') == len(hosted) + 1  # and the key
+    assert beside.HOSTED in drawn
+    of_all = beside.dots(plan, both, points.TIME, "")
+    assert (
+        of_all.count('fill="transparent"')
+        == sum(bool(r.get(points.HOST)) for r in points.rows(plan, both, points.TIME)) + 1
+    )
 
 
 def test_the_bytes_of_a_kernel_that_spills_add_up_as_they_are_shown():

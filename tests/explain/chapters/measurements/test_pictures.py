@@ -156,8 +156,6 @@ def test_a_dot_per_row_shows_two_gpus_ratio():
     alike = [float(row[points.BESIDE] or 0) for row in points.rows(plan, shown, points.READ, "flash_attention")]
     assert all(abs(factor - 1) < findings.ALIKE for factor in alike)
     assert beside.dots(plan, shown, points.READ, "flash_attention") == ""
-    own = beside.dots(plan, shown, points.TIME, "flash_attention", narrow=True)
-    assert own.count("<circle") == 3
     assert beside.dots(plan, shown[:1] * 2, "tensor cores busy, %", "softmax_online") == ""
     assert beside.dots(plan, shown[:1] * 2, points.TIME, "").count(">1.00 ×</text>") == 1  # all are the same
     many = points.rows(PLANS["sweeps"], shown, points.TIME, "flash_attention")
@@ -165,6 +163,30 @@ def test_a_dot_per_row_shows_two_gpus_ratio():
     folded = beside.dots(PLANS["sweeps"], shown, points.TIME, "flash_attention", narrow=True)
     assert folded.count("<circle") == len(many)
     assert KERNELS["flash_attention"].title in folded
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_kernels_few_sizes_have_a_bar_each_from_0_beside_the_first_gpu_and_hbm(narrow, order):
+    shown = registry.entries()[0][:2][::order]
+    (first, second), plan = points.names(shown), PLANS["levels"]
+    drawn = beside.dots(plan, shown, points.TIME, "flash_attention", narrow=narrow)
+    factors = [float(row[points.BESIDE] or 0) for row in points.rows(plan, shown, points.TIME, "flash_attention")]
+    wide = [float(x) for x in re.findall(r'<rect [^>]*?width="([\d.]+)"', drawn)]
+    assert wide == pytest.approx([wide[0] * factor / factors[0] for factor in factors], abs=0.02)
+    assert f"Time, {second} ÷ {first}" in drawn
+    assert all(f">{ratio(factor)}</text>" in drawn for factor in factors)
+    marks = [findings.bandwidths(shown) or 0, findings.bandwidths(shown, "hbm") or 0, 1.0]
+    left = float(re.findall(r'<rect x="([\d.]+)"', drawn)[0])
+    lines = sorted(float(x) for x in re.findall(r'<line x1="([\d.]+)"', drawn))
+    assert lines == pytest.approx(sorted(left + wide[0] * mark / factors[0] for mark in marks), abs=0.2)
+    words = re.findall(r'<text x="([\d.]+)" [^>]*text-anchor="(\w+)"[^>]*>([^<]*)<', drawn)
+    across = float(re.findall(r'viewBox="0 0 ([\d.]+)', drawn)[0])
+    for x, anchor, told in words:
+        assert (float(x) <= across + 1) if anchor == "end" else (float(x) + text_width(told) <= across + 1)
+    assert "<circle" in beside.dots(plan, shown, points.TIME, "")  # all kernels
+    far = beside.dots(PLANS["sweeps"], shown, points.TIME, "flash_attention")
+    assert "<circle" in far  # more sizes than bars
 
 
 def test_two_kernels_that_compute_the_same_are_drawn_beside_each_other():

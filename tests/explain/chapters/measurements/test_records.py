@@ -1,44 +1,15 @@
-"""The tables of sources and of records."""
+"""The tables of records."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from explain.chapters.measurements import records, view
-from explain.compile.service import compiler
+from explain.chapters.measurements import records
 from explain.experiment import Experiment
-from explain.figures.numbers import duration
-from explain.prediction import fitted
 from explain.records import registry
 from explain.records.model import Point
 from explain.records.plans import PLANS, sizes
 from tests.explain.records import made
-from tests.explain.records.made import SHIPPED
-
-
-def test_each_source_says_something_of_the_same_run():
-    shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
-    _, _, formula, trace, hardware, compiled, predicted = records.sources_table(
-        view.EXAMPLE, shown, fitted(SHIPPED)
-    ).splitlines()
-    assert f"{view.EXAMPLE.traffic.read_bytes:,} B" in formula
-    assert f"{view.EXAMPLE.traffic.read_bytes:,} B" in trace
-    point = SHIPPED.point(view.EXAMPLE)
-    assert point
-    assert point.seconds
-    assert duration(point.seconds) in hardware
-    known = compiler().look(view.EXAMPLE, 90)
-    assert known
-    assert known.cost
-    assert f"{known.cost.launches[0].registers} registers per thread" in compiled
-    assert known.cost.triton in compiled
-    assert " on an A100: not tested " in predicted
-    *_, tested = records.sources_table(view.EXAMPLE, shown, fitted(*registry.shipped())).splitlines()
-    assert " on the H100, where " in tested
-    bare = records.sources_table(view.EXAMPLE, [], None).splitlines()
-    assert bare[4].endswith("| – |")
-    assert bare[5].endswith("| – |")
-    assert bare[6].endswith("| – |")
 
 
 def test_an_error_is_told_without_its_class_and_its_line():

@@ -22,7 +22,7 @@ match part:
     case "Where numbers come from":
         view.sources(shown, beside)
     case "Limits of a GPU":
-        view.roofs(shown)
+        view.roofs(shown, beside)
     case "Your own GPU":
         view.own_gpu(shown)
     case _ if chosen:

@@ -1,29 +1,23 @@
-"""What a GPU can do at most, as it was measured: bars beside the datasheet's rates, and a table."""
+"""What a GPU can do at most, as it was measured: a picture for each unit, and a table."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
-
-import plotly.graph_objects as go
+from collections.abc import Sequence
 
 from explain.chapters.measurements.points import names
-from explain.figures import palette
-from explain.figures.labels import listed, text_width, widest
+from explain.figures.labels import listed, widest, wrapped
 from explain.figures.numbers import grouped, number, percent, ratio, si
-from explain.figures.plot import FONT, plot, titled
+from explain.figures.palette import css
+from explain.figures.svg import circle, line, picture, text
 from explain.figures.tables import Column, markdown, plain
-from explain.gpus import card, specified
+from explain.gpus import specified
 from explain.kept import kept
 from explain.records.model import Roof, roof_name
 from explain.records.registry import Entry
 
-NARROWEST = 320
-"""The width of a plot's axis at least, in pixels; on a phone it scrolls."""
-GROUP = 0.35
-"""The space before each limit's bars where several GPUs have one, in bars."""
+WIDE, NARROW, ROW, GROUP = 730.0, 330.0, 22.0, 8.0
+"""A picture's width, here and on a phone; the height of a GPU's line; the space between limits."""
 EQUAL = 1.05
 """The factor up to which two rates are told as equal."""
 UNITS = {"B/s": "bytes", "FLOP/s": "FLOPs"}
@@ -36,132 +30,85 @@ _PAIRS = {
 
 
 @kept
-def most_used(shown: Sequence[Entry]) -> list[list[tuple[str, str, str]]]:
-    """The limits that the pages use most. Of each one for every GPU: name, rate, and what the rate means. The name says
-    the GPU where several are shown.
+def meanings(shown: Sequence[Entry]) -> str:
+    """What each GPU's limits mean for a kernel, as a list in Markdown: how many FLOPs per byte HBM allows, and how many
+    of a matmul one exponential costs.
     """
-    words = {"hbm": "HBM, read", "matmul bf16": "matmul in bf16", "exp": "exponentials, 1 FLOP each"}
-    found: dict[str, list[tuple[str, str, str]]] = {level: [] for level in words}
+    told = []
     for gpu, one in zip(names(shown), shown, strict=True):
-        roofs, known, means = one.record.roofs, card(one.record.gpu), {}
-        read, matmul, exp = (roofs.get(level) for level in words)
-        if read and known:
-            stated = known.hbm_bytes_per_second
-            means["hbm"] = f"{percent(read.per_second / stated)} of the datasheet's {si(stated, 'B/s')}"
+        read, matmul, exp = (one.record.roofs.get(level) for level in ("hbm", "matmul bf16", "exp"))
+        of = f" of the {gpu}" if len(shown) > 1 else ""
         if read and matmul:
-            means["matmul bf16"] = (
-                f"HBM is the limit below {number(matmul.per_second / read.per_second)} FLOPs per byte"
+            flops = number(matmul.per_second / read.per_second)
+            told.append(
+                f"**{flops} FLOPs per byte**: a kernel with fewer waits for HBM{of}, one with more for the matmuls."
             )
         if matmul and exp:
-            means["exp"] = f"{number(matmul.per_second / exp.per_second)} matmul FLOPs in the time of one exp"
-        for level, limit in words.items():
-            if roof := roofs.get(level):
-                name = f"{limit} · {gpu}" if len(shown) > 1 else limit
-                found[level].append((name, si(roof.per_second, roof.unit, zeros=True), means.get(level, "")))
-    return [told for told in found.values() if told]
+            told.append(
+                f"**{number(matmul.per_second / exp.per_second)} matmul FLOPs** take as long as one exponential{of}."
+            )
+    return "\n".join(f"- {line}" for line in told)
 
 
 @kept
-def bars(shown: Sequence[Entry]) -> list[go.Figure]:
-    """The measured limits of each GPU as bars, a plot for each unit: a line marks the datasheet's rate.
+def drawn(shown: Sequence[Entry], *, narrow: bool = False) -> list[str]:
+    """The measured limits of each GPU on a logarithmic scale, an SVG for each unit. A colour is a kind of limit; the
+    first GPU's dots are filled, the others' are rings.
 
-    A colour is a kind of limit. The first GPU's bars are filled, the others' are open.
+    `narrow` is for a phone.
     """
     units = dict.fromkeys(roof.unit for one in shown for roof in one.record.roofs.values())
-    figures = [_bars(shown, unit) for unit in units]
-    tallest = max((figure.layout.height for figure in figures), default=0)
-    for figure in figures:  # plots beside each other are of one height, and their bars of one thickness
-        figure.data[0].width *= figure.layout.height / tallest
-        figure.update_layout(height=tallest)
-    return figures
+    return [_drawn(shown, unit, narrow) for unit in units]
 
 
-@dataclass(frozen=True)
-class _Bar:
-    """A GPU's measured rate as a bar. `stated` is the datasheet's rate, None where it has none. `first` is true of the
-    first GPU's bars, `begins` of the first bar of a limit, which has the limit's name.
-    """
+def _drawn(shown: Sequence[Entry], unit: str, narrow: bool) -> str:
+    """The limits of one unit, each with its name, and a line for each GPU that has it."""
+    limits: dict[str, list[tuple[str, Roof]]] = {}
+    for gpu, one in zip(names(shown), shown, strict=True):
+        for level, roof in one.record.roofs.items():
+            if roof.unit == unit:
+                limits.setdefault(level, []).append((gpu, roof))
+    told = {(gpu, level): _told(roof, gpu, shown) for level, roofs in limits.items() for gpu, roof in roofs}
+    rates = [roof.per_second for roofs in limits.values() for _, roof in roofs]
+    low, high = math.floor(math.log10(min(rates))), math.log10(max(rates))
+    width = NARROW if narrow else WIDE
+    left = 0.0 if narrow else widest(map(roof_name, limits)) + 16
+    long = width - left - widest(told.values()) - 16
 
-    roof: Roof
-    gpu: str
-    stated: float | None
-    first: bool
-    begins: bool
+    def x(rate: float) -> float:
+        return left + long * (math.log10(rate) - low) / (high - low)
 
-    @property
-    def end(self) -> float:
-        """The larger one of its two rates."""
-        return max(self.roof.per_second, self.stated or 0)
+    titles = wrapped((_differing if len(shown) > 1 else _compared)(shown, unit), width, bold=True)
+    parts = [text(0, 14 + 18 * place, words, bold=True) for place, words in enumerate(titles)]
+    y = 14 + 18.0 * len(titles)
+    for level, roofs in limits.items():
+        y += ROW * narrow  # a phone's names stand above their lines
+        parts.append(text(0, y - 2 if narrow else y + ROW / 2 + 5, roof_name(level)))
+        for place, (gpu, roof) in enumerate(roofs):
+            middle, end, hue = y + ROW * (place + 0.5), x(roof.per_second), css(_hue(level))
+            parts.append(line(left, middle, end - 6, middle, stroke=hue, opacity=1, thick=3))
+            parts.append(circle(end, middle, 6, hue, title=roof.method, hollow=gpu != names(shown)[0]))
+            parts.append(text(end + 14, middle + 5, told[gpu, level]))
+        y += ROW * len(roofs) + GROUP
+    parts.append(line(left, y, left + long, y))
+    free = 0.0  # where the next number may begin: on a phone some have no room
+    for power in range(low, math.floor(high) + 1):
+        at, number_of = x(10.0**power), si(10.0**power, unit)
+        parts.append(line(at, y, at, y + 5))
+        begins = max(left, at - widest([number_of], 13) / 2)
+        if begins >= free:
+            parts.append(text(begins, y + 20, number_of, size=13, faint=True))
+            free = begins + widest([number_of], 13) + 10
+    parts.append(text(width, y + 20, "log scale", size=13, faint=True, anchor="end"))
+    return picture(width, y + 44, f"measured limits in {unit}", parts, f"{1.2 * width:.0f}px")
 
-    @property
-    def told(self) -> str:
-        """The share that is reached of the datasheet's rate."""
-        if not self.stated:
-            return ""
-        return f"\u2002{percent(self.roof.per_second / self.stated)} of {si(self.stated, self.roof.unit)}"
 
-
-def _found(shown: Sequence[Entry], unit: str) -> Iterator[_Bar]:
-    """A unit's bars from top to bottom: limit after limit, each one's GPUs below each other."""
-    for level in dict.fromkeys(level for one in shown for level, roof in one.record.roofs.items() if roof.unit == unit):
-        begins = True
-        for gpu, one in zip(names(shown), shown, strict=True):
-            if roof := one.record.roofs.get(level):
-                yield _Bar(roof, gpu, specified(level, one.record.gpu), one is shown[0], begins)
-                begins = False
-
-
-def _bars(shown: Sequence[Entry], unit: str) -> go.Figure:
-    drawn, several = list(_found(shown, unit)), len(shown) > 1
-    places = [row + several * GROUP * begun for row, begun in enumerate(accumulate(bar.begins for bar in drawn))]
-    hues = [palette.mid(_hue(bar.roof.level)) for bar in drawn]
-    figure = plot()
-    figure.add_bar(
-        y=places, x=[bar.roof.per_second for bar in drawn], orientation="h", width=0.6, cliponaxis=False,
-        marker={
-            "color": [hue if bar.first else palette.CLEAR for hue, bar in zip(hues, drawn, strict=True)],
-            "line": {"color": hues, "width": 2},
-        },
-        customdata=[(bar.roof.method, f"{bar.gpu}: {roof_name(bar.roof.level)}") for bar in drawn],
-        hovertemplate="%{customdata[0]}<extra>%{customdata[1]}</extra>",
-    )  # fmt: skip
-    figure.add_scatter(
-        y=places, x=[bar.stated for bar in drawn], mode="markers", hoverinfo="skip",
-        marker={"symbol": "line-ns", "size": 26, "line": {"width": 3, "color": palette.mid("slate")}},
-    )  # fmt: skip
-    figure.add_scatter(  # its text is clear of bar and line
-        y=places, x=[bar.end for bar in drawn], mode="text", text=[bar.told for bar in drawn],
-        textposition="middle right", cliponaxis=False, hoverinfo="skip",
-    )  # fmt: skip
-    most = max(bar.end for bar in drawn)
-    decade = 10.0 ** (math.floor(math.log10(most)) - 1)
-    step = next(decade * size for size in (5, 10, 20, 50) if most < 4 * decade * size)
-    tick_above = step * math.ceil(most / step)
-    longest = tick_above if tick_above < 1.1 * most else most
-    ticks = [step * place for place in range(math.floor(longest / step) + 1)]
-    prefixed = si(step, unit).partition(" ")[2]  # in the title: beside each number it would hide the 0 on a phone
-    numbers = [si(tick, unit, prefix=prefixed.removesuffix(unit)).removesuffix(f" {prefixed}") for tick in ticks]
-    figure.update_xaxes(
-        title=prefixed, tickvals=ticks, ticktext=numbers,
-        range=[0, 1.02 * longest], tickangle=0,
-    )  # fmt: skip
-    # before its bar a number cannot be taken for the datasheet's, whose mark stands behind the bar
-    named = [" · ".join([roof_name(bar.roof.level)] * bar.begins + [bar.gpu] * several) + "\u2002" for bar in drawn]
-    rates = [si(bar.roof.per_second, unit, zeros=True) for bar in drawn]
-    figure.update_yaxes(
-        tickvals=places, range=[places[-1] + 0.6, places[0] - 0.6], ticksuffix="  ", showgrid=False, automargin=False,
-        ticktext=[f"{name}<b>{rate}</b>" for name, rate in zip(named, rates, strict=True)],
-    )  # fmt: skip
-    room = 24 + widest(named, FONT) + widest(rates, FONT, bold=True)
-    spare = max(  # what words need beyond the end of the axis, in the narrowest plot
-        text_width(bar.told, FONT) - (1 - bar.end / longest) * NARROWEST for bar in drawn
-    )
-    figure.update_layout(
-        meta=unit, height=106 + 34 * (1 + places[-1] - places[0]), showlegend=False, hovermode="closest",
-        margin={"l": room, "r": 16 + max(0, spare), "t": 4, "b": 8},
-    )  # fmt: skip
-    titled(figure, (_differing if several else _compared)(shown, unit))
-    return figure
+def _told(roof: Roof, gpu: str, shown: Sequence[Entry]) -> str:
+    """A rate, and the share that it is of the datasheet's; the GPU where there are several."""
+    record = next(one.record for name, one in zip(names(shown), shown, strict=True) if name == gpu)
+    stated = specified(roof.level, record.gpu)
+    share = f" ({percent(roof.per_second / stated)})" if stated else ""
+    return f"{f'{gpu} ' * (len(shown) > 1)}{si(roof.per_second, roof.unit, zeros=True)}{share}"
 
 
 def _differing(shown: Sequence[Entry], unit: str) -> str:

@@ -103,8 +103,7 @@ FITTED = (
     "holds what the model leaves out, so it is not the cost of a launch. A range holds the values that explain the "
     "times equally well: a wide one says that these times do not depend on that share."
 )
-MARKED = "**The vertical mark** is the datasheet's rate for HBM or a matmul. The percentage is the share reached."
-FILLED = "**Filled bars**: {}. **Open bars**: {}."
+SHARE = "**The percentage** is the share that is reached of the datasheet's rate."
 GOALS = {
     "Look up a number": "find how long a kernel's run takes, how many bytes it moves, and how much memory it needs.",
     "Where numbers come from": "know where every number in this app comes from.",
@@ -175,37 +174,21 @@ def _methods(shown: Sequence[Entry]) -> None:
             st.markdown(missed, unsafe_allow_html=True)
 
 
-@repeated
-def _cards(facts: Sequence[Sequence[tuple[str, str, str]]]) -> None:
-    """Cards beside each other; each has numbers with their names above and their meanings below."""
-    for numbers, column in zip(facts, st.columns(3, gap="small"), strict=False):
-        box = column.container(border=True, gap="small", height="stretch")
-        for name, value, meaning in numbers:
-            box.metric(name, value)
-            box.caption(meaning)
-
-
-def roofs(shown: Sequence[Entry]) -> None:
-    """The measured limits of each GPU, beside the datasheet's."""
+def roofs(shown: Sequence[Entry], beside: DeltaGenerator) -> None:
+    """The measured limits of each GPU, drawn `beside` the goal, and what they mean below it."""
     if not any(one.record.roofs for one in shown):
         layout.prose("No limits were measured here. `python -m explain measure` measures them with the kernels.")
         return
-    first, *others = points.names(shown)
-    filled = FILLED.format(first, ", ".join(others)) if others else ""
-    told = filter(None, [MARKED, filled, limits.slow_reads(shown)])
-    with layout.part("What each GPU can do at most", "\n\n".join(told)):
-        _cards(limits.most_used(shown))
-    figures = limits.bars(shown)
-    with st.container(key="limits"):
-        columns = st.columns(len(figures), gap="large")
-    for figure, column in zip(figures, columns, strict=True):
-        with column:
-            chart(figure, f"limits in {figure.layout.meta}", alt=f"measured limits in {figure.layout.meta}")
-    with st.expander("How each limit was measured"), st.container(key="numbers of roofs"):
-        layout.prose(limits.fp16_beside_bf16(shown))
-        st.markdown(limits.roofs_table(shown), unsafe_allow_html=True)
-        sources = {known.source for one in shown if (known := card(one.record.gpu))}
-        st.caption("; ".join(f"datasheet: {source}" for source in sorted(sources)))
+    with layout.below_goal(), st.container(key="notes"):
+        layout.prose("\n\n".join(filter(None, [limits.meanings(shown), SHARE, limits.slow_reads(shown)])))
+    with beside, st.container(key="limits"):
+        for wide, narrow in zip(limits.drawn(shown), limits.drawn(shown, narrow=True), strict=True):
+            drawing(wide, narrow)
+        with st.expander("How each limit was measured"), st.container(key="numbers of roofs"):
+            layout.prose(limits.fp16_beside_bf16(shown))
+            st.markdown(limits.roofs_table(shown), unsafe_allow_html=True)
+            sources = {known.source for one in shown if (known := card(one.record.gpu))}
+            st.caption("; ".join(f"datasheet: {source}" for source in sorted(sources)))
 
 
 def numbers(shown: Sequence[Entry], chosen: Choice, beside: DeltaGenerator) -> None:

@@ -241,7 +241,7 @@ def test_a_readers_file_is_compared_and_gone_when_it_is_forgotten():
     assert "The GPU's memory is full" in said  # the record's own reason
     assert said.count("experiments timed on NVIDIA") == 2
     test.segmented_control[0].set_value("Limits of a GPU").run()
-    assert "HBM, read · H200" in [metric.label for metric in test.metric]
+    assert ">H200 4.67 TB/s (97%)</text>" in texts(test)
     next(button for button in test.button if button.label == "Forget my files").click().run()
     assert "Other 9" not in texts(test)
 
@@ -281,8 +281,9 @@ def test_a_record_without_runs_says_how_to_measure_them():
 def test_a_record_without_limits_says_how_to_measure_them():
     test = bring(page("measurements", view="Limits of a GPU"), file.written(replace(other(), roofs={})))
     test.pills[0].set_value([registry.uploaded(file.written(replace(other(), roofs={}))).key]).run()
-    assert not test.metric
-    assert "No limits were measured here" in texts(test)
+    said = texts(test)
+    assert "No limits were measured here" in said
+    assert "measured limits in" not in said
 
 
 @pytest.mark.parametrize("name", view.WORDS)
@@ -290,10 +291,15 @@ def test_each_view_has_its_goal_and_its_part(name):
     test = page("measurements", view=name)
     said = texts(test)
     assert view.GOALS[name] in said
-    parts = ("Things to try", "What was measured", "What each GPU can do at most", "Measure it")
-    has = {part: part in [header.value for header in test.header] for part in parts}
-    assert [*has.values()] == [one == name for one in view.WORDS if one != "Predicted times"]
-    assert ("**An example**" in said) == (name == "Predicted times")
+    headers = [header.value for header in test.header]
+    parts = {
+        "Look up a number": "Things to try" in headers,
+        "Where numbers come from": "What was measured" in headers,
+        "Limits of a GPU": "measured limits in B/s" in said,
+        "Predicted times": "**An example**" in said,
+        "Your own GPU": "Measure it" in headers,
+    }
+    assert parts == {one: one == name for one in view.WORDS}
 
 
 def test_text_of_a_file_is_text():

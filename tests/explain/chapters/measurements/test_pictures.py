@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -12,61 +14,71 @@ from explain.chapters.measurements import asked, beside, findings, limits, point
 from explain.chapters.measurements.exercises import run_of
 from explain.figures import palette
 from explain.figures.labels import text_width
-from explain.figures.numbers import percent, ratio, si
-from explain.figures.plot import FONT
+from explain.figures.numbers import number, percent, ratio, si
+from explain.gpus import specified
 from explain.records import registry
 from explain.records.plans import PLANS
 from kernels.catalog import KERNELS
 from tests.explain.records.made import SHIPPED
 
 
-def test_a_bars_number_stands_before_it_and_the_datasheets_at_its_own_mark():
-    for shown in (registry.entries()[0][:1], registry.entries()[0]):
-        for figure in limits.bars(shown):
-            bars, marks, words = figure.data
-            unit = figure.layout.meta
-            before = dict(zip(figure.layout.yaxis.tickvals, figure.layout.yaxis.ticktext, strict=True))
-            assert bars.text is None
-            assert len(bars.y) == sum(roof.unit == unit for one in shown for roof in one.record.roofs.values())
-            for place, rate, stated, told in zip(bars.y, bars.x, marks.x, words.text, strict=True):
-                assert before[place].endswith(f"\u2002<b>{si(rate, unit, zeros=True)}</b>")
-                assert (f"% of {si(stated, unit)}" in told) if stated else told == ""
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_each_limit_has_a_dot_on_one_logarithmic_scale_and_its_words_beside_it(gpus, narrow):
+    shown = registry.entries()[0][:gpus]
+    for drawn in limits.drawn(shown, narrow=narrow):
+        (unit,) = re.findall('aria-label="measured limits in ([^"]*)"', drawn)
+        roofs = [
+            (gpu, one.record, one.record.roofs[level])
+            for level in dict.fromkeys(level for one in shown for level in one.record.roofs)
+            for gpu, one in zip(points.names(shown), shown, strict=True)
+            if level in one.record.roofs and one.record.roofs[level].unit == unit
+        ]
+        dots = [(float(x), "transparent" in look) for x, look in re.findall(r'<circle cx="([\d.]+)"([^>]*)>', drawn)]
+        assert len(dots) == len(roofs)
+        (x0, _), (x1, _) = dots[0], dots[-1]
+        low, high = (math.log(roof.per_second) for _, _, roof in (roofs[0], roofs[-1]))
+        for (x, hollow), (gpu, record, roof) in zip(dots, roofs, strict=True):
+            assert x == pytest.approx(x0 + (x1 - x0) * (math.log(roof.per_second) - low) / (high - low), abs=0.2)
+            assert hollow == (gpu != points.names(shown)[0])
+            stated = specified(roof.level, record.gpu)
+            share = f" ({percent(roof.per_second / stated)})" if stated else ""
+            told = f"{f'{gpu} ' if gpus > 1 else ''}{si(roof.per_second, unit, zeros=True)}{share}"
+            assert f'<text x="{x + 14:.1f}"' in drawn
+            assert f">{told}</text>" in drawn
+        across = float(re.findall(r'viewBox="0 0 ([\d.]+)', drawn)[0])
+        for x, rest, said in re.findall(r'<text x="([\d.]+)"([^>]*)>([^<]*)<', drawn):
+            wide = text_width(html.unescape(said), bold="font-weight" in rest)
+            assert (float(x) if "end" in rest else float(x) + wide) <= across
+        numbers = re.findall(r'<text x="([\d.]+)" y="[\d.]+" font-size="13" text-anchor="start"[^>]*>([^<]*)<', drawn)
+        assert len(numbers) >= 2
+        for (x, said), (after, _) in pairwise(numbers):
+            assert float(x) + text_width(said, 13) < float(after)
 
 
-def test_a_limit_has_one_colour_whichever_gpus_are_shown_and_each_bar_of_two_names_its_gpu():
-    alone, beside = limits.bars(registry.entries()[0][:1]), limits.bars(registry.entries()[0])
-    for one, two in zip(alone, beside, strict=True):
-        hues = one.data[0].marker.line.color
-        assert two.data[0].marker.line.color == tuple(hue for hue in hues for _ in registry.entries()[0])
-        assert two.data[0].marker.color[::2] == hues
-        assert set(two.data[0].marker.color[1::2]) == {palette.CLEAR}
-        gpus = [re.findall(r"(H\d00)\u2002", text) for text in two.layout.yaxis.ticktext]
-        assert gpus == [["H200"], ["H100"]] * len(hues)
-
-
-def test_a_plot_of_two_gpus_says_what_differs_most_and_by_how_much():
-    first, second = (one.record for one in registry.entries()[0])
-    moves, computes = (figure.layout.title.text.replace("<br>", " ") for figure in limits.bars(registry.entries()[0]))
+def test_a_picture_of_two_gpus_says_what_differs_most_and_by_how_much():
+    both = registry.entries()[0]
+    first, second = (one.record for one in both)
+    moves, computes = limits.drawn(both)
     factor = first.roofs["hbm"].per_second / second.roofs["hbm"].per_second
-    assert moves == f"Largest measured difference: HBM, read, {ratio(factor)} (H200 ÷ H100)"
+    assert f"Largest measured difference: HBM, read, {ratio(factor)} (H200 ÷ H100)" in moves
     assert "the GPUs are at most" in computes
     faster = replace(second.roofs["exp"], per_second=3 * first.roofs["exp"].per_second)
-    other = replace(registry.entries()[0][1], record=replace(second, roofs={**second.roofs, "exp": faster}))
-    _, computes = limits.bars([registry.entries()[0][0], other])
-    assert "exponentials" in computes.layout.title.text
-    assert "3.00 × (H100 ÷ H200)" in computes.layout.title.text.replace("<br>", " ")
+    other = replace(both[1], record=replace(second, roofs={**second.roofs, "exp": faster}))
+    _, computes = limits.drawn([both[0], other])
+    assert "exponentials, 3.00 × (H100 ÷ H200)" in computes
 
 
-def test_a_longest_bar_fills_its_axis_and_its_words_have_room_beside_it():
-    for shown in (registry.entries()[0][:1], registry.entries()[0]):
-        for figure in limits.bars(shown):
-            drawn = [trace for trace in figure.data if trace.x]
-            longest = max(end for trace in drawn for end in trace.x if end)
-            assert longest > 0.95 * figure.layout.xaxis.range[1]
-            for trace in drawn:
-                for end, words in zip(trace.x, trace.text or (), strict=False):
-                    spare = (1 - end / longest) * limits.NARROWEST + figure.layout.margin.r
-                    assert text_width(re.sub("<.*?>", "", words), FONT) < spare
+def test_what_limits_mean_is_told_of_each_gpu_that_has_them():
+    both = registry.entries()[0]
+    told = limits.meanings(both).splitlines()
+    for one, (bytes_of, exp) in zip(both, (told[:2], told[2:]), strict=True):
+        roofs = one.record.roofs
+        assert f"**{number(roofs['matmul bf16'].per_second / roofs['hbm'].per_second)} FLOPs per byte**" in bytes_of
+        assert f"**{number(roofs['matmul bf16'].per_second / roofs['exp'].per_second)} matmul FLOPs**" in exp
+        assert f"of the {points.names([one])[0]}" in exp
+    assert " of the " not in limits.meanings(both[:1])
+    assert limits.meanings([replace(both[0], record=replace(both[0].record, roofs={}))]) == ""
 
 
 @pytest.mark.parametrize("narrow", [False, True])

@@ -9,12 +9,14 @@ from explain.ui.records import records_choice
 beside = layout.chapter(__file__)
 with beside:
     part = controls.view(*view.WORDS)
-    shown = records_choice() if part != "Predicted times" else []
+    shown = records_choice() if part in view.OF_RECORDS else []
     chosen = view.choice(shown) if shown and part == "Look up a number" else None
     view.introduce(part)
 match part:
     case "Predicted times":
         view.predicted(beside)
+    case "Your own GPU":
+        view.own_gpu()
     case _ if not shown:
         st.info(
             "There is no GPU record here. Run `python -m explain measure` on a machine with an NVIDIA GPU to make one."
@@ -23,7 +25,5 @@ match part:
         view.sources(shown, beside)
     case "Limits of a GPU":
         view.roofs(shown, beside)
-    case "Your own GPU":
-        view.own_gpu(shown)
     case _ if chosen:
         view.numbers(shown, chosen, beside)

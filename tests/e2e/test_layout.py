@@ -254,7 +254,7 @@ def test_the_measurements_of_two_gpus(page: Page, app: Server) -> None:
         settled(page)
         found += [f"{look}: {named(fault)}" for fault in faults(page)]
     page.get_by_role("radio", name="Limits of a GPU", exact=True).click()
-    expect(page.get_by_text("Filled bars")).to_be_visible()
+    expect(page.get_by_role("img", name="measured limits in B/s")).to_be_visible()
     for width in (1440, 1280, 420):
         wear(page, (width, "dark"))
         settled(page)

@@ -45,28 +45,6 @@ def unpredicted(model: Model, record: Record) -> str:
     return unbroken(f"Not predicted, because a kernel with one recorded time has no other to learn from:\n\n{names}")
 
 
-@kept
-def errors_table(model: Model) -> str:
-    """The errors of each of the model's tests, and of another GPU's times taken as they are, as Markdown."""
-    rows = []
-    for test in model.tests:
-        how = (
-            "each time left out, predicted from the others"
-            if test.left_out
-            else f"the {model.gpu}'s time × the model's ratio"
-        )
-        rows.append((f"{test.gpu}: {how}", *_of(test)))
-        if plain := _unchanged(model, test):
-            rows.append((f"{plain.gpu}: the {model.gpu}'s time as it is, for comparison", *_of(plain)))
-    columns = ("median error", f"over {ratio(FAR)} off".replace(" ×", "\u00a0×"), "worst error")
-    return markdown(("predicted times", *(Column(name, str) for name in columns)), rows)
-
-
-def _of(test: Test) -> tuple[str, str, str]:
-    """The median error, the number of predictions that are off, and the worst error."""
-    return ratio(test.median), f"{count(_off(test))} of {count(len(test.points))}", ratio(test.worst.factor)
-
-
 def _slower(test: Test) -> int:
     """How many of the times are not those of the fastest tile of their size."""
     timed = defaultdict(list)
@@ -121,21 +99,22 @@ def known(model: Model, records: Sequence[Record]) -> str:
 
 
 @kept
-def verdict(model: Model) -> str:
-    """Whether the model predicts another GPU's times better than its own GPU's times, unchanged, would; Markdown, ""
-    where none are known.
+def concluded(model: Model, test: Test) -> str:
+    """How good a test's predictions are, and, of another GPU, whether this GPU's times, unchanged, would be as good;
+    Markdown.
     """
-    test = model.tests[0]
-    plain = _unchanged(model, test)
-    if plain is None:
-        return ""
-    own, modelled = ratio(plain.median), ratio(test.median)
+    of = f"sizes that were not timed on the {test.gpu}" if test.left_out else f"the {test.gpu}"
+    good = (
+        f"**Half of the times predicted for {of} are within {ratio(test.median)} of the measured ones; "
+        f"{count(_off(test))} of {count(len(test.points))} are more than {ratio(FAR)} off, the worst "
+        f"{ratio(test.worst.factor)}.**"
+    )
+    if (plain := _unchanged(model, test)) is None:
+        return good
     joined = "but" if (test.median < plain.median) != (_off(test) < _off(plain)) else "and"
     return (
-        f"**How good is a predicted time?** For the {test.gpu}, half of the predictions are within {modelled} of the "
-        f"measured time, and {count(_off(test))} of {count(len(test.points))} are more than {ratio(FAR)} off. If the "
-        f"{model.gpu}'s time is taken as it is, half are within {own}, {joined} {count(_off(plain))} are more than "
-        f"{ratio(FAR)} off."
+        f"{good} Without a model, the {model.gpu}'s times as they are: half are within {ratio(plain.median)}, {joined} "
+        f"{count(_off(plain))} are more than {ratio(FAR)} off."
     )
 
 
@@ -284,10 +263,8 @@ def predicted_chart(test: Test) -> go.Figure:
         range=[math.log10(least), math.log10(most)],
     )  # fmt: skip
     figure.update_layout(
-        height=430, margin={"l": 8, "r": 8, "t": 66, "b": 8}, hovermode="closest",
+        height=400, margin={"l": 8, "r": 8, "t": 66, "b": 8}, hovermode="closest",
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
     )  # fmt: skip
-    how = f"{test.gpu}, from the others" if test.left_out else test.gpu
-    off = percent(_off(test) / len(test.points))
-    titled(figure, f"{how}: half within {ratio(test.median)}, {off} over {ratio(FAR)} off")
+    titled(figure, f"{test.gpu}: {count(len(test.points))} predicted times ÷ measured ones")
     return figure

@@ -25,7 +25,7 @@ from explain.experiment import Experiment
 from explain.figures.labels import listed, unbroken
 from explain.figures.numbers import count
 from explain.gpus import card
-from explain.prediction import fitted
+from explain.prediction import Test, fitted
 from explain.records import file, registry
 from explain.records.measure import tasks
 from explain.records.plans import PLANS, Plan, sizes
@@ -36,6 +36,7 @@ from explain.ui.code import show_code
 from explain.ui.exercises import ask
 from explain.ui.follow import on_request, once_known
 from explain.ui.pictures import drawing
+from explain.ui.records import records_choice
 from explain.ui.repeat import repeated
 from kernels.catalog import KERNELS
 
@@ -71,7 +72,10 @@ MEASURE = """
 - Run it in Tilescope's folder. It makes {} measurements. After each it prints how long the others will take.
 - If it is interrupted, run it again: it continues.
 - At the end it prints the name of the file with the results. All pages on that machine then show them.
-- To show it on another machine, load the file there with *Another GPU's file*.
+"""
+FILES = """
+To show your GPU on another machine, load its file there with *Another GPU's file*. All numbers of a GPU chosen here\
+ can be downloaded, as JSON.
 """
 ELSEWHERE = """
 Here are the kernels that the chapters teach, some of PyTorch's, and FlashAttention for Hopper. Other libraries are in
@@ -135,6 +139,8 @@ One command measures everything that is shown here. It needs a machine with an N
 """,
 }
 """The page's views, and what each says after its goal."""
+OF_RECORDS = ("Look up a number", "Where numbers come from", "Limits of a GPU")
+"""The views of the GPUs that are chosen above them."""
 
 
 def introduce(view: str) -> None:
@@ -388,8 +394,8 @@ def _counters_here(status: DeviceStatus) -> None:
         )
 
 
-def own_gpu(shown: Sequence[Entry]) -> None:
-    """How to measure another GPU, whether its counters can be read, and every record to download."""
+def own_gpu() -> None:
+    """How to measure another GPU, whether its counters can be read, and records to load and to download."""
     with layout.part("Measure it", MEASURE.format(count(len(tasks(PLANS.values()))))):
         show_code("python -m explain measure")
         st.caption("A short try, with one kernel and one set of runs:")
@@ -400,8 +406,8 @@ def own_gpu(shown: Sequence[Entry]) -> None:
         "no bytes.",
     ):
         counters_here()
-    with layout.part("The files shown here", "One for each GPU chosen above: all its numbers, as JSON."):
-        for one in shown:
+    with layout.part("Load and download numbers", FILES):
+        for one in records_choice():
             st.download_button(
                 f"Download: {one.label}",
                 partial(file.written, one.record),
@@ -413,33 +419,36 @@ def own_gpu(shown: Sequence[Entry]) -> None:
 
 
 def predicted(beside: DeltaGenerator) -> None:
-    """The errors of predicted times on each shipped record, the table `beside` the goal, and the model behind them."""
+    """How good predicted times are, on another GPU `beside` the goal, and the model behind them."""
     if (record := registry.recorded()) is None or (model := fitted(*registry.shipped())) is None:
         layout.prose("There is no recorded GPU to predict times from.")
         return
-    with layout.below_goal():
+    first, *others = model.tests
+    with layout.below_goal(), st.container(key="notes"):
         layout.prose(MODEL.format(model.gpu))
-    with beside, st.container(key="verdict"):
-        layout.prose(f"{predictions.verdict(model)} {predictions.untested(model)}")
-        st.markdown(predictions.errors_table(model))
-        st.caption(
-            "**Error**: the larger of predicted and measured ÷ the smaller. "
-            f"{predictions.known(model, registry.shipped())}"
-        )
         if example := predictions.worked(model):
-            layout.prose(f"**An example**: {example}")
-    with st.container(key="errors"):
-        columns = st.columns(len(model.tests), gap="large")
-    for test, column in zip(model.tests, columns, strict=True):
-        with column:
-            chart(predictions.predicted_chart(test), f"predicted and measured times, {test.gpu}")
-            layout.prose(predictions.told(model, test))
+            layout.prose(unbroken(f"**An example**: {example}"))
+    with beside:
+        layout.prose(predictions.concluded(model, first))
+        _errors(first)
+        st.caption("**Off**: the larger of predicted and measured ÷ the smaller.")
+        layout.prose(f"{predictions.told(model, first)} {predictions.untested(model)}")
+    for test in others:
+        said = f"{predictions.concluded(model, test)}\n\n{predictions.told(model, test)}"
+        with layout.part("Sizes that were not timed", said):
+            _errors(test)
     with st.expander("The model in detail"):
         layout.prose(f"{DETAIL.format(model.gpu)}\n\n{predictions.unpredicted(model, record)}")
+        st.caption(predictions.known(model, registry.shipped()))
     with st.expander("Each kernel's error, and what was fitted"), st.container(key="numbers of predictions"):
         layout.prose("\n".join(f"- {predictions.largest(test)}" for test in model.tests))
         st.caption(FITTED)
         st.markdown(predictions.prediction_table(model))
+
+
+def _errors(test: Test) -> None:
+    """The predictions of a test beside the measured times."""
+    chart(predictions.predicted_chart(test), f"predicted and measured times, {test.gpu}")
 
 
 def _questions(chosen: Choice, shown: Sequence[Entry]) -> None:

@@ -7,10 +7,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
-from streamlit.testing.v1.element_tree import Selectbox
+from streamlit.testing.v1.element_tree import Block, Selectbox
 
 from explain.chapters.measurements import exercises, points, records, view
 from explain.engine import DeviceStatus, Engine
@@ -300,6 +301,24 @@ def test_each_view_has_its_goal_and_its_part(name):
         "Your own GPU": "Measure it" in headers,
     }
     assert parts == {one: one == name for one in view.WORDS}
+
+
+def test_the_choice_of_gpus_stands_where_it_governs_what_is_shown():
+    for name in view.WORDS:
+        assert len(page("measurements", view=name).pills) == (name != "Predicted times")
+    own = page("measurements", view="Your own GPU", records="H100")
+    in_order = [one.value if one.type == "header" else getattr(one, "label", "") for one in elements(own.main)]
+    assert in_order.index("Measured on") > in_order.index("Load and download numbers")
+    assert [button.label for button in own.get("download_button")] == ["Download: H100 · recorded"]
+
+
+def elements(block: Block) -> Iterator[Any]:
+    """What a part of the page shows, from top to bottom."""
+    for child in block.children.values():
+        if isinstance(child, Block):
+            yield from elements(child)
+        else:
+            yield child
 
 
 def test_text_of_a_file_is_text():

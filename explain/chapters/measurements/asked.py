@@ -159,6 +159,10 @@ def _picture(
     if of_times:
         parts += [text(at_times, y + 10, "time", faint=True), text(left, y + 10, what, faint=True)]
         y += 22
+    # words stand before the marks if all do, else behind them
+    fit = all(
+        scale * value + 8 + widest([words]) < scale * row.mark - 8 for row in rows for value, _, words in row.bars
+    )
     for row in rows:
         tall = (BAR + 2) * len(row.bars)
         if above:
@@ -173,8 +177,7 @@ def _picture(
         for value, hue, words in row.bars:
             parts.append(_bar(left, y, scale * value, BAR, hue))
             end = left + scale * value + 8
-            fits = end + widest([words]) < mark - 8
-            parts.append(text(end if fits else max(end, mark + 8), y + 13, words))
+            parts.append(text(end if fit else max(end, mark + 8), y + 13, words))
             y += BAR + 2
         parts.append(line(mark, y - tall - 2, mark, y + 2, opacity=0.9, thick=1.5, dash="3 2"))
         y += GAP

@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from explain.chapters.sweeps import figures, masking, sentences
 from explain.chapters.sweeps.mask_view import mask_cost
 from explain.chapters.sweeps.model import LEVELS, READY, Reading
-from explain.chapters.sweeps.shown import WIDE, Shown
+from explain.chapters.sweeps.shown import Shown
 from explain.chapters.sweeps.steps import steps, unexplained
 from explain.kept import kept
 from explain.ui import layout
@@ -28,12 +28,12 @@ def sweep_growth(shown: Shown) -> None:
     sweep, readings = shown.sweep, shown.readings
     over = figures.over(sweep.axis)
     if levels := [level for level in LEVELS if any(level in reading.bytes for reading in readings)]:
-        words, picture = layout.sides(f"Bytes {over}", WIDE)
+        words, picture = layout.sides(f"Bytes {over}")
         with words:
             level = _level_choice(levels)
         _grows(shown, level, words, picture)
     if any(reading.seconds for reading in readings):
-        words, picture = layout.sides(f"Time {over}", WIDE)
+        words, picture = layout.sides(f"Time {over}")
         _grows(shown, "seconds", words, picture)
         masked = _masked(readings) if sweep.axis == "causal" else ()
         with words:
@@ -108,7 +108,7 @@ def _quantity(shown: Shown, what: str) -> Quantity:
 
 
 def _grows(shown: Shown, what: str, words: DeltaGenerator, picture: DeltaGenerator) -> None:
-    """One quantity: its sentences in `words` beside its curves in `picture`; below, its growth and its steps."""
+    """One quantity: its sentences in `words` beside its curves in `picture`; below these, its growth and its steps."""
     of = _quantity(shown, what)
     with words:
         layout.prose("\n\n".join(of.said))
@@ -119,21 +119,17 @@ def _grows(shown: Shown, what: str, words: DeltaGenerator, picture: DeltaGenerat
         name = "time" if what == "seconds" else f"bytes {LEVELS[what]}"
         over = figures.axis_title(shown.sweep.axis)
         chart(of.chart, f"{name} over {shown.sweep.axis}", alt=f"{name} over {over}")
-    _explained(of, what, shown.sweep.axis in figures.TILES)  # theory is flat there, so the steps are opened
+        _explained(of, what, shown.sweep.axis in figures.TILES)  # theory is flat there, so the steps are opened
 
 
 @repeated
 def _explained(of: Quantity, what: str, opened: bool) -> None:
     """How a quantity grows, and what changes at its steps."""
     if of.growth:
-        words, table = st.columns([1, WIDE], gap="large")
-        with words:
-            layout.prose(of.note)
-            if of.origin:
-                with st.expander("Where the theory comes from"):
-                    layout.prose(f"Every element is read or written once per launch.\n\n{of.origin}")
-        with table, st.container(key=f"numbers of {what}"):
+        with st.expander("How it grows: theory and fit"), st.container(key=f"numbers of {what}"):
             st.markdown(of.growth, unsafe_allow_html=True)
+            every = f"Every element is read or written once per launch.\n\n{of.origin}" if of.origin else ""
+            layout.prose(f"{of.note}\n\n{every}")
     if of.steps:
         steps_of = st.expander("What changes where the curve has a step", expanded=opened)
         with steps_of, st.container(key=f"numbers of steps, {what}"):

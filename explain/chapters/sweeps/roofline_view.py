@@ -13,7 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 from explain.chapters.sweeps import figures, roofline, sentences
 from explain.chapters.sweeps.analysis import RooflinePoint, roofline_points
 from explain.chapters.sweeps.model import READY, Sweep, recorded
-from explain.chapters.sweeps.shown import WIDE, Shown
+from explain.chapters.sweeps.shown import Shown
 from explain.chapters.sweeps.sources import choose_source, measure_roofs
 from explain.figures.numbers import percent
 from explain.figures.plot import titled
@@ -58,7 +58,7 @@ def _show(name: str, sweep: Sweep, key: str) -> None:
 @st.fragment
 def _roofline_of(shown: Shown, values: Sequence[Value]) -> None:
     softmax = any(one.experiment.entry.family == "softmax" for one in shown.readings)
-    words, picture = layout.sides("Roofline", WIDE)
+    words, picture = layout.sides("Roofline")
     with words:
         layout.prose(
             "Each point is a kernel. No kernel can be above a roof. The flat roof is the highest rate of the "

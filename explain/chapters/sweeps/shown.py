@@ -11,9 +11,6 @@ from explain.gpus import Gpu, card
 from explain.kept import kept
 from explain.records.model import Roof
 
-WIDE = 1.6
-"""Of a picture, in columns of words: a table of kernels needs room."""
-
 
 @dataclass(frozen=True, eq=False)
 class Shown:

@@ -213,6 +213,16 @@ def test_the_first_paragraphs_about_bytes_are_open_and_no_other_is_lost(here):
     assert "these repeats" in texts(test).replace(inside, "")
 
 
+def test_the_growth_of_bytes_and_of_time_is_folded_away_with_what_its_columns_mean(here):
+    test = page("sweeps")
+    bytes_of, time_of = (one for one in test.expander if one.label == "How it grows: theory and fit")
+    for folded, column in ((bytes_of, "theory: each element once"), (time_of, "theory, FLOPs")):
+        inside = "".join(one.value for one in folded.markdown)
+        assert column in inside
+        assert "**Fitted growth**" in inside
+    assert "Every element is read or written once per launch." in "".join(one.value for one in bytes_of.markdown)
+
+
 def test_a_ratio_in_words_has_no_line_break_before_its_sign(here):
     said = [one.value for one in page("sweeps").markdown if "moves fewer bytes" in one.value]
     assert said

@@ -490,11 +490,11 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
     spill, wrote, worst = most[0]
     point = one.record.point(worst)
     both = point.counters.cold.spilled_bytes if point and point.counters else None
-    row = f"{'' if kernel else f'{worst.entry.title}, '}{own[worst]}"
+    row = f"{'' if kernel else f'in {worst.entry.title}, '}at {own[worst]}"
     of = f" of {count(len(found))}" * (len(found) > 1) + " counted" * (len(found) < len(own))
     runs = f"{count(len(most))}{of} {'runs' if len(found) > 1 else 'run'} {'spills' if len(most) == 1 else 'spill'}"
     told = (
-        f"**{runs} registers**{', most' * (len(most) > 1)} in {row}: {moved(spill)} of the {moved(wrote)} that it "
+        f"**{runs} registers**{', most' * (len(most) > 1)} {row}: {moved(spill)} of the {moved(wrote)} that it "
         f"writes to L2 ({percent(spill / wrote, spill > 0.995 * wrote)}).{_slower(worst, own, one.record)}"
     )
     more = []

@@ -132,7 +132,7 @@ def _compiled(run: Experiment, shown: Sequence[Entry]) -> tuple[list[str], str]:
     other = f"; the timed run used {listed(sorted(timed))}" if timed else ""
     held = [
         f"{count(launch.registers)} registers per thread",
-        f"{capacity(allocated(launch, gpu)['shared memory'])} shared",
+        f"{capacity(allocated(launch, gpu)['shared memory'])} of shared memory",
     ]
     return held, f"by Triton {cost.triton}{other}"
 

@@ -121,7 +121,7 @@ Choose a kernel and a set of runs. Each run is one row. To compare two GPUs, cho
 """,
     "Where numbers come from": """
 Every number in this app names its source. **Formula**, **trace** and **hardware** count the same bytes in three\
- independent ways; [Three numbers](./three_numbers) does so for every kernel.
+ independent ways; [Three numbers](./three_numbers) does so for other kernels too.
 
 Only hardware sees caches and has times. **Recorded** means: measured before, on the GPU and day that are named.
 """,

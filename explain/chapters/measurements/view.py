@@ -187,7 +187,7 @@ def roofs(shown: Sequence[Entry], beside: DeltaGenerator) -> None:
         return
     with layout.below_goal(), st.container(key="notes"):
         layout.prose("\n\n".join(filter(None, [limits.meanings(shown), SHARE, limits.slow_reads(shown)])))
-    with beside, st.container(key="limits"):
+    with beside:
         for wide, narrow in zip(limits.drawn(shown), limits.drawn(shown, narrow=True), strict=True):
             drawing(wide, narrow)
         with st.expander("How each limit was measured"), st.container(key="numbers of roofs"):

@@ -38,6 +38,7 @@ def test_every_column_scrolls_in_its_own_box_beside_the_sizes(page: Page, app_ur
     page.goto(f"{app_url}/measurements?every=true")  # a session without another GPU's file
     box = page.locator(".st-key-numbers-of-points div:has(> table)")
     expect(box.locator("th", has_text="spills").first).to_be_attached()
+    expect(box.locator("table")).to_have_css("border-collapse", "separate")  # the page's style is there
     sizes = box.locator("tbody tr").first.locator("td").first
     left = "cell => cell.getBoundingClientRect().left - cell.closest('div').getBoundingClientRect().left"
     before = sizes.evaluate(left)

@@ -40,8 +40,8 @@ WIDE = 8
 NARROWEST = 0.04
 """A scale spans at least this share of its largest number, so marks that differ in the third digit stand apart."""
 HOSTED = "probably with time on the host"
-BAR, GAP = 20.0, 10.0
-"""A bar's height, and the gap between bars."""
+BAR, GAP, WHOLE = 20.0, 10.0, 730.0
+"""A bar's height, the gap between bars, and how wide a picture of bars is with its names."""
 LINES = 8
 """Sizes of one kernel that have a bar each, at most."""
 
@@ -148,7 +148,8 @@ def _bars(rows: Mapping[str, _Dot], marks: Mapping[float, str], what: str, narro
     """A bar from 0 for each name, with its number at the right. A line through all bars stands at each of the `marks`,
     and its words above.
     """
-    left, long = (0.0, NARROW) if narrow else (widest([*rows]) + 20, LONG)
+    left = 0.0 if narrow else widest([*rows]) + 20
+    long = NARROW if narrow else WHOLE - left
     numbers = [ratio(row.factor) for row in rows.values()]
     scale = (long - widest(numbers, bold=True) - 12) / max(*marks, *(row.factor for row in rows.values()))
     titles = wrapped(what, left + long, bold=True)

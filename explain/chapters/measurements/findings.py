@@ -278,7 +278,7 @@ def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str)
     if quantity != TIME:
         return "\n\n".join(filter(None, [told, missing]))
     host = (
-        f"{count(left_out)} {'rows are' if left_out > 1 else 'row is'} left out of these figures and drawn as rings: "
+        f"{count(left_out)} {'rows are' if left_out > 1 else 'row is'} left out of these figures and drawn open: "
         "the times there probably contain time on the host."
     ) * (left_out > 0)
     also = " ".join(filter(None, [missing, host, _noise(spreads)]))

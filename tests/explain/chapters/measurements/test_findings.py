@@ -51,7 +51,7 @@ def test_times_with_host_time_are_marked_and_in_no_ratio_that_is_told():
     said = findings.seen(plan, both, points.TIME, kernel)
     assert f"to {ratio(max(steady))} as long" in said
     assert f"is faster in all {len(steady)} rows" in said
-    assert f"{len(hosted)} rows are left out of these figures and drawn as rings" in said
+    assert f"{len(hosted)} rows are left out of these figures and drawn open" in said
     drawn = beside.dots(plan, both, points.TIME, kernel)
     assert drawn.count(f'fill="{palette.CLEAR}"') == len(hosted) + 1  # and the key
     assert beside.HOSTED in drawn

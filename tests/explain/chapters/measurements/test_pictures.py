@@ -105,6 +105,8 @@ def test_bars_of_loads_and_of_hbm_have_one_scale(narrow):
                       and points.work(p.experiment) == points.work(run) and p.counters)  # fmt: skip
         assert ratio((beside.counters.cold.dram_read_bytes or 0) / points.inputs_once(run)) in drawn
     assert "HBM delivers to standard attention" in drawn
+    begins = re.findall('<text x="18.0"[^>]*>([^<]*)<', drawn)  # a legend wider than the bars takes another line
+    assert begins[-1] == "minimum: the inputs once"
     assert "HBM delivers to" not in asked.bars(plan, one, "softmax_safe", narrow=narrow)
     assert asked.bars(plan, one, "") == ""  # several kernels
     many = asked.bars(PLANS["sweeps"], one, "flash_attention")

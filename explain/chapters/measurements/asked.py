@@ -72,7 +72,7 @@ def bars(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
     legend |= {OTHER: f"HBM delivers to {listed([*others])}"} if others else {}
     label = f"{runs[0].entry.title}: bytes that it loads and bytes that HBM delivers"
     title, left_out = loaded_and_delivered(plan, one, kernel), _left_out(runs, len(counted))
-    return _picture(title, left_out, rows, "bytes, × minimum", legend, "minimum: the inputs once", label, narrow)
+    return _picture(title, left_out, rows, "bytes, × minimum", legend, "minimum: each input once", label, narrow)
 
 
 @kept
@@ -216,7 +216,8 @@ def _with_legend(
 
 
 def _bar(x: float, y: float, wide: float, high: float, key: str) -> str:
-    """A bar in the colour of its key; the counterpart's is open."""
+    """A bar in the colour of its key; the counterpart's is open and thin, as the kernel's own bars come first."""
     if key != OTHER:
         return rect(x, y, wide, high, mid(key))
-    return rect(x + 0.75, y + 0.75, wide - 1.5, high - 1.5, CLEAR, stroke=mid(HBM))
+    thin = high / 2
+    return rect(x + 0.75, y + (high - thin) / 2, wide - 1.5, thin, CLEAR, stroke=mid(HBM))

@@ -23,6 +23,7 @@ from explain.chapters.measurements.points import (
     names,
     ordered,
     rows,
+    span,
 )
 from explain.figures.labels import widest, wrapped
 from explain.figures.numbers import ratio
@@ -83,8 +84,8 @@ def dots(
                 marks[faster] = f"{ratio(faster)}: {said} (measured)"
     elif all(abs(dot.factor - 1) < ALIKE for found in lines.values() for dot in found):
         return ""
-    title = f"{begun(name_of(quantity))}, {second} ÷ {first}"
     factors = [dot.factor for found in lines.values() for dot in found]
+    title = f"{begun(name_of(quantity))}: the {second}'s is {span(factors)} the {first}'s"
     if kernel and len(factors) == len(lines) and max(factors) <= WIDE * min(factors):
         return _bars(
             {name: dot for name, (dot,) in lines.items()}, marks | {1.0: f"{first}: {ratio(1)}"}, title, narrow

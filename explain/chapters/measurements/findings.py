@@ -185,7 +185,8 @@ def loaded_and_delivered(plan: Plan, one: Entry, kernel: str) -> str:
     loaded = _loaded(delivered)
     if not loaded:
         return ""
-    return f"The kernel loads {span(loaded)} the minimum, HBM delivers {span([*delivered.values()])}"
+    asked, sent = (span(times).removesuffix(" ×") for times in (loaded, [*delivered.values()]))
+    return f"The kernel loads {asked} times the bytes of its inputs, HBM delivers {sent} times"
 
 
 def _delivered(points: Sequence[Point]) -> dict[Experiment, float]:
@@ -309,7 +310,8 @@ def _compared(shown: Sequence[Entry], quantity: str, factors: Sequence[float], n
         if near == number:
             return f"**The two GPUs are equally fast {every}**: {most} apart, less than launches of one run."
         if near:
-            every = f"in {count(number - near)} of {rows}, in {count(near)} the difference may be noise"
+            rest = "the other one" if near == 1 else f"the other {count(near)}"
+            every = f"in {count(number - near)} of {rows}; in {rest} the difference may be noise"
             return f"**The {one_side[0]} is a little faster, by {most}**: {every}."
         return f"**The {one_side[0]} is a little faster {every}, by {most}.**"
     if _apart(factors) < ALIKE:
@@ -374,12 +376,17 @@ def _by_bandwidth(plan: Plan, shown: Sequence[Entry], factors: Sequence[float], 
     gains = [factor if faster > 1 else 1 / factor for factor in factors]
     nothing = sum(gain < 1 + ALIKE for gain in gains)
     little = sum(1 + ALIKE <= gain < (1 + max(faster, 1 / faster)) / 2 for gain in gains)
-    if not nothing + little:
-        return ""
     fast, slow = names(shown) if faster > 1 else names(shown)[::-1]
     reads = bandwidths(shown, "hbm")
     also = f"reads {ratio(max(reads, 1 / reads))} and " if reads else ""
     copies, rows = ratio(max(faster, 1 / faster)), f"of {count(len(gains))} rows"
+    both = [max(rate, 1 / rate) for rate in (faster, reads) if rate]
+    if not nothing + little:
+        near = min(both) * (1 - SAME) <= min(gains) and max(gains) <= max(both) * (1 + SAME)
+        told = (
+            f"**That is about the ratio of the two HBMs.** HBM of the {fast} {also}copies {copies} as fast (measured)."
+        )
+        return told * near
     half = f"faster by less than half of what {copies} would give"
     if nothing == len(gains):
         told = f"The faster HBM of the {fast} does not help here"
@@ -494,8 +501,9 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
     of = f" of {count(len(found))}" * (len(found) > 1) + " counted" * (len(found) < len(own))
     runs = f"{count(len(most))}{of} {'runs' if len(found) > 1 else 'run'} {'spills' if len(most) == 1 else 'spill'}"
     told = (
-        f"**{runs} registers**{', most' * (len(most) > 1)} {row}: {moved(spill)} of the {moved(wrote)} that it "
-        f"writes to L2 ({percent(spill / wrote, spill > 0.995 * wrote)}).{_slower(worst, own, one.record)}"
+        f"**{runs} registers**{', most' * (len(most) > 1)} {row}: {percent(spill / wrote, spill > 0.995 * wrote)} of "
+        f"what it writes to L2 is spills, not results ({moved(spill)} of {moved(wrote)})."
+        f"{_slower(worst, own, one.record)}"
     )
     more = []
     if both and both > spill:

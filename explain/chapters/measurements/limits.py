@@ -40,9 +40,7 @@ def meanings(shown: Sequence[Entry]) -> str:
         of = f" of the {gpu}" if len(shown) > 1 else ""
         if read and matmul:
             flops = number(matmul.per_second / read.per_second)
-            told.append(
-                f"**{flops} FLOPs per byte**: a kernel with fewer waits for HBM{of}, one with more for the matmuls."
-            )
+            told.append(f"**{flops} FLOPs per byte**: with fewer, HBM{of} is the lower limit, with more the matmuls.")
         if matmul and exp:
             told.append(
                 f"**{number(matmul.per_second / exp.per_second)} matmul FLOPs** take as long as one exponential{of}."
@@ -86,7 +84,7 @@ def _drawn(shown: Sequence[Entry], unit: str, narrow: bool) -> str:
         parts.append(text(0, y - 2 if narrow else y + ROW / 2 + 5, roof_name(level)))
         for place, (gpu, roof) in enumerate(roofs):
             middle, end, hue = y + ROW * (place + 0.5), x(roof.per_second), css(_hue(level))
-            parts.append(line(left, middle, end - 6, middle, stroke=hue, opacity=1, thick=3))
+            parts.append(line(left, middle, end - 6, middle, opacity=0.25))
             parts.append(circle(end, middle, 6, hue, title=roof.method, hollow=gpu != names(shown)[0]))
             parts.append(text(end + 14, middle + 5, told[gpu, level]))
         y += ROW * len(roofs) + GROUP
@@ -108,7 +106,12 @@ def _told(roof: Roof, gpu: str, shown: Sequence[Entry]) -> str:
     record = next(one.record for name, one in zip(names(shown), shown, strict=True) if name == gpu)
     stated = specified(roof.level, record.gpu)
     share = f" ({percent(roof.per_second / stated)})" if stated else ""
-    return f"{f'{gpu} ' * (len(shown) > 1)}{si(roof.per_second, roof.unit, zeros=True)}{share}"
+    return f"{f'{gpu} ' * (len(shown) > 1)}{_rate(roof)}{share}"
+
+
+def _rate(roof: Roof) -> str:
+    """ "797 TFLOP/s", "3.86 T/s": an exponential is no FLOP."""
+    return si(roof.per_second, "/s" if roof.level == "exp" else roof.unit, zeros=True)
 
 
 def _differing(shown: Sequence[Entry], unit: str) -> str:
@@ -167,7 +170,7 @@ def slow_reads(shown: Sequence[Entry]) -> str:
     for gpu, one in zip(names(shown), shown, strict=True):
         read, written = (one.record.roofs.get(level) for level in ("hbm", "hbm write"))
         if read and written and read.per_second < written.per_second:
-            rates = (si(roof.per_second, roof.unit, zeros=True) for roof in (read, written))
+            rates = map(_rate, (read, written))
             told.append("**HBM of the {}** is read at {} and written at {}.".format(gpu, *rates))
     return " ".join([*told, "Why reading is slower was not measured."]) if told else ""
 
@@ -183,6 +186,6 @@ def roofs_table(shown: Sequence[Entry]) -> str:
             if roof:
                 gpus.setdefault(plain(grouped(roof.method)), []).append(gpu)
         methods = [f"{listed(own)}: {method}" if len(gpus) > 1 else method for method, own in gpus.items()]
-        cells = (si(roof.per_second, plain(roof.unit), zeros=True) if roof else None for roof in roofs)
+        cells = (plain(_rate(roof)) if roof else None for roof in roofs)
         rows.append((f"**{plain(roof_name(level))}**", *cells, "; ".join(methods)))
     return markdown(("limit", *(Column(plain(one.label)) for one in shown), "method"), rows)

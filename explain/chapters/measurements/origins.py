@@ -44,10 +44,11 @@ def drawn(run: Experiment, shown: Sequence[Entry], model: Model | None, *, narro
     """
     numbers = loaded_and_stored(run, shown)
     known = [number for number in numbers.values() if number]
+    spills = "Spilled registers would be counted too. This run has none." * _spills_nothing(run, shown)
     counted = [
         Source("formula", "computed from the sizes", _bytes(numbers["formula"])),
         Source("trace", "every load and store, counted in Triton's interpreter", _bytes(numbers["trace"])),
-        Source("hardware", "what all warps ask of L1, counted on the GPU", _bytes(numbers["hardware"])),
+        Source("hardware", "what all threads ask of L1, counted on the GPU", _bytes(numbers["hardware"]), spills),
     ]
     width = NARROW if narrow else WIDE
     parts = [text(0, 14 + LINE * place, words, bold=place == 0) for place, words in enumerate(_titles(run, width))]
@@ -81,12 +82,17 @@ def loaded_and_stored(run: Experiment, shown: Sequence[Entry]) -> dict[str, int 
     }
 
 
+def _spills_nothing(run: Experiment, shown: Sequence[Entry]) -> bool:
+    points = (one.record.point(run) for one in shown)
+    return any(point and point.counters and point.counters.cold.spilled_bytes == 0 for point in points)
+
+
 def alone(run: Experiment, shown: Sequence[Entry], model: Model | None) -> list[Source]:
     """What only hardware, only the compiler and only a model say of the run."""
     measured = [words for one in shown for words in _measured(one, run)]
     needs, by = _compiled(run, shown)
     return [
-        Source("hardware", "time and bytes from HBM, measured now, or recorded before", measured or [NONE]),
+        Source("hardware", "time and bytes from HBM, measured on the GPU", measured or [NONE]),
         Source("compiler", "what a program needs, known before the kernel runs", needs, by),
         Source("predicted", "a model's time for a GPU that was not measured", *_predicted(run, model)),
     ]

@@ -111,10 +111,13 @@ def concluded(model: Model, test: Test) -> str:
     )
     if (plain := _unchanged(model, test)) is None:
         return good
+    helps = ": the model helps against large errors, not against the typical one" * (
+        _off(test) < _off(plain) and test.median >= plain.median
+    )
     joined = "but" if (test.median < plain.median) != (_off(test) < _off(plain)) else "and"
     return (
-        f"{good} Without a model, the {model.gpu}'s times as they are: half are within {ratio(plain.median)}, {joined} "
-        f"{count(_off(plain))} are more than {ratio(FAR)} off."
+        f"{good} Without a model, with the {model.gpu}'s times as they are, half are within {ratio(plain.median)}, "
+        f"{joined} {count(_off(plain))} are more than {ratio(FAR)} off{helps}."
     )
 
 

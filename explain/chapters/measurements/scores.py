@@ -7,6 +7,7 @@ from statistics import median
 
 from explain.chapters.measurements.points import span, work
 from explain.experiment import Experiment
+from explain.figures.numbers import percent
 from explain.kept import kept
 from explain.records.model import Point
 from explain.records.registry import Entry
@@ -43,8 +44,20 @@ def told(one: Entry, points: Sequence[Point]) -> str:
     writer, keeper = (KERNELS[kernel].title for kernel in kernels)
     times = [(slow.seconds, fast.seconds) for slow, fast in pairs]
     took = [slow / fast for slow, fast in times if slow and fast]
-    long = f" It takes {span(took)} as long." if took else ""
+    long = ""
+    if took:
+        only = "only " * (max(took) < min(_reads(pairs)))
+        long = f" It takes {only}{span(took)} as long{_why(one, keeper, [fast for _, fast in pairs]) if only else ''}."
     return f"**{writer} reads {span(_reads(pairs))} the bytes that {keeper} reads from HBM.**{long}"
+
+
+def _why(one: Entry, keeper: str, runs: Sequence[Point]) -> str:
+    """How much of a kernel's time HBM needs for its bytes, in words; "" if that is not known."""
+    roof = one.record.roofs.get("hbm")
+    if roof is None:
+        return ""
+    most = max((_read(run) or 0) / roof.per_second / run.seconds for run in runs if run.seconds)
+    return f": HBM needs at most {percent(most)} of the time of {keeper} to read its bytes"
 
 
 def _the_other_way(run: Experiment, candidate: Experiment) -> bool:

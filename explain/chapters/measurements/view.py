@@ -107,7 +107,7 @@ FITTED = (
     "holds what the model leaves out, so it is not the cost of a launch. A range holds the values that explain the "
     "times equally well: a wide one says that these times do not depend on that share."
 )
-SHARE = "**The percentage** is the share that is reached of the datasheet's rate."
+SHARE = "**A percentage** is the measured share of the datasheet's rate."
 GOALS = {
     "Look up a number": "find how long a kernel's run takes, how many bytes it moves, and how much memory it needs.",
     "Where numbers come from": "know where every number in this app comes from.",
@@ -120,10 +120,10 @@ WORDS = {
 Choose a kernel and a set of runs. Each run is one row. To compare two GPUs, choose both.
 """,
     "Where numbers come from": """
-Every number in this app names its source. **Formula**, **trace** and **hardware** count the same bytes in three\
- independent ways; [Three numbers](./three_numbers) does so for other kernels too.
+**Formula**, **trace** and **hardware** count the same bytes in three independent ways;\
+ [Three numbers](./three_numbers) does so for other kernels too.
 
-Only hardware sees caches and has times. **Recorded** means: measured before, on the GPU and day that are named.
+Only a real GPU has caches and times. **Recorded** means: measured before, on the GPU and day that are named.
 """,
     "Limits of a GPU": """
 Simple tests do one thing each: move bytes, multiply matrices, or compute exponentials. Their best rates are the roofs\
@@ -430,8 +430,8 @@ def predicted(beside: DeltaGenerator) -> None:
             layout.prose(unbroken(f"**An example**: {example}"))
     with beside:
         layout.prose(predictions.concluded(model, first))
+        st.caption("How far a time is **off**: the larger of predicted and measured ÷ the smaller.")
         _errors(first)
-        st.caption("**Off**: the larger of predicted and measured ÷ the smaller.")
         layout.prose(f"{predictions.told(model, first)} {predictions.untested(model)}")
     for test in others:
         said = f"{predictions.concluded(model, test)}\n\n{predictions.told(model, test)}"

@@ -85,7 +85,7 @@ def test_the_row_that_spills_most_is_the_one_that_is_named():
             told = findings.spilled(PLANS[plan], one, kernel)
             assert (told is not None) == any(spilled.values())
             if told:
-                assert f": {moved(max(spilled.values()))} of the " in told.told
+                assert f" ({moved(max(spilled.values()))} of " in told.told
                 of = f" of {len(spilled)}" if len(spilled) > 1 else ""
                 counted = "" if len(spilled) == len(points.measured(PLANS[plan], [one], kernel)) else " counted"
                 assert told.told.startswith(f"**{sum(map(bool, spilled.values()))}{of}{counted} run")
@@ -119,6 +119,10 @@ def test_a_table_of_two_gpus_says_how_they_compare(kernel, differ):
         assert f"The H100 takes {span} as long as the H200, {ratio(median(factors))} in the median" in said
         assert f"\n- Least: {ratio(min(factors))}, " in said
         assert f"\n- Most: {ratio(max(factors))}, " in said
+        rates = [findings.bandwidths(registry.entries()[0], what) or 0 for what in ("hbm", "hbm copy")]
+        assert 0.9 * min(rates) <= min(factors)
+        assert max(factors) <= 1.1 * max(rates)
+        assert "**That is about the ratio of the two HBMs.**" in said
     else:
         apart = max(abs(factor - 1) for factor in factors)
         assert apart < findings.ALIKE
@@ -126,7 +130,8 @@ def test_a_table_of_two_gpus_says_how_they_compare(kernel, differ):
         vary = median(findings._spreads(PLANS["levels"], registry.entries()[0], kernel))
         near = sum(round(1 - factor, 3) <= round(vary, 3) for factor in factors)
         assert 0 < near < len(factors)
-        rows = f"in {len(factors) - near} of {len(factors)} rows, in {near} the difference may be noise"
+        rest = "the other one" if near == 1 else f"the other {near}"
+        rows = f"in {len(factors) - near} of {len(factors)} rows; in {rest} the difference may be noise"
         assert said.startswith(f"**The H100 is a little faster, by at most {percent(apart, 1)}**: {rows}.")
     table = points.points_table(PLANS["levels"], registry.entries()[0], "time, µs", kernel=kernel)
     assert all(f"| {ratio(factor)} |" in table for factor in factors)
@@ -148,7 +153,11 @@ def test_a_table_of_one_kernel_says_how_many_times_the_minimum_is_read():
             title = findings.loaded_and_delivered(plan, one[0], kernel)
             assert bool(title) == KERNELS[kernel].steppable
             told = f"HBM delivers( [\\d.]+ to)? {times}"
-            assert re.search(f"{told}$", title) if title else re.search(f"{told} the minimum\\*\\*", said)
+            assert (
+                re.search(f"{told.removesuffix(' ×')} times$", title)
+                if title
+                else re.search(f"{told} the minimum\\*\\*", said)
+            )
             if "caches serve most" in said:
                 assert all(read < size.traffic.read_bytes / 2 for read, size in counted)
     shares = {
@@ -209,8 +218,8 @@ def test_the_faster_of_two_gpus_is_named_with_its_number_of_rows():
     ):  # fmt: skip
         assert findings._compared(both, points.TIME, factors) == told
     for factors, told in (
-        ([0.995, 0.98], "**The H100 is a little faster, by at most 2.0%**: in 1 of 2 rows, in 1 the difference may "
-                        "be noise."),
+        ([0.995, 0.98], "**The H100 is a little faster, by at most 2.0%**: in 1 of 2 rows; in the other one the "
+                        "difference may be noise."),
         ([0.995, 0.996], "**The two GPUs are equally fast in all 2 rows**: at most 0.5% apart, less than launches of "
                          "one run."),
         ([0.98, 0.97], findings._compared(both, points.TIME, [0.98, 0.97])),

@@ -34,6 +34,12 @@ def test_three_sources_count_the_same_bytes_of_the_example():
     assert css("right") in drawn
 
 
+def test_spills_are_told_to_be_none_only_where_none_were_counted():
+    assert "This run has none." in " ".join(words(origins.drawn(RUN, SHOWN, None)))
+    spills = next(p for p in SHIPPED.points.values() if p.counters and p.counters.cold.spilled_bytes)
+    assert "Spilled" not in " ".join(words(origins.drawn(spills.experiment, SHOWN, None)))
+
+
 def test_a_source_that_differs_is_not_told_as_equal():
     point = SHIPPED.point(RUN)
     assert point

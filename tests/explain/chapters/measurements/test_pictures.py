@@ -41,9 +41,10 @@ def test_each_limit_has_a_dot_on_one_logarithmic_scale_and_its_words_beside_it(g
         for (x, hollow), (gpu, record, roof) in zip(dots, roofs, strict=True):
             assert x == pytest.approx(x0 + (x1 - x0) * (math.log(roof.per_second) - low) / (high - low), abs=0.2)
             assert hollow == (gpu != points.names(shown)[0])
+            counts = "/s" if roof.level == "exp" else unit
             stated = specified(roof.level, record.gpu)
             share = f" ({percent(roof.per_second / stated)})" if stated else ""
-            told = f"{f'{gpu} ' if gpus > 1 else ''}{si(roof.per_second, unit, zeros=True)}{share}"
+            told = f"{f'{gpu} ' if gpus > 1 else ''}{si(roof.per_second, counts, zeros=True)}{share}"
             assert f'<text x="{x + 14:.1f}"' in drawn
             assert f">{told}</text>" in drawn
         across = float(re.findall(r'viewBox="0 0 ([\d.]+)', drawn)[0])
@@ -77,7 +78,7 @@ def test_what_limits_mean_is_told_of_each_gpu_that_has_them():
         assert f"**{number(roofs['matmul bf16'].per_second / roofs['hbm'].per_second)} FLOPs per byte**" in bytes_of
         assert f"**{number(roofs['matmul bf16'].per_second / roofs['exp'].per_second)} matmul FLOPs**" in exp
         assert f"of the {points.names([one])[0]}" in exp
-    assert " of the " not in limits.meanings(both[:1])
+    assert f" of the {points.names(both)[0]}" not in limits.meanings(both[:1])
     assert limits.meanings([replace(both[0], record=replace(both[0].record, roofs={}))]) == ""
 
 
@@ -106,7 +107,7 @@ def test_bars_of_loads_and_of_hbm_have_one_scale(narrow):
         assert ratio((beside.counters.cold.dram_read_bytes or 0) / points.inputs_once(run)) in drawn
     assert "HBM delivers to standard attention" in drawn
     begins = re.findall('<text x="18.0"[^>]*>([^<]*)<', drawn)  # a legend wider than the bars takes another line
-    assert begins[-1] == "minimum: the inputs once"
+    assert begins[-1] == "minimum: each input once"
     assert "HBM delivers to" not in asked.bars(plan, one, "softmax_safe", narrow=narrow)
     assert asked.bars(plan, one, "") == ""  # several kernels
     many = asked.bars(PLANS["sweeps"], one, "flash_attention")
@@ -188,7 +189,7 @@ def test_a_kernels_few_sizes_have_a_bar_each_from_0_beside_the_first_gpu_and_hbm
     factors = [float(row[points.BESIDE] or 0) for row in points.rows(plan, shown, points.TIME, "flash_attention")]
     wide = [float(x) for x in re.findall(r'<rect [^>]*?width="([\d.]+)"', drawn)]
     assert wide == pytest.approx([wide[0] * factor / factors[0] for factor in factors], abs=0.02)
-    assert f"Time, {second} ÷ {first}" in drawn
+    assert f"Time: the {second}'s is {points.span(factors)} the {first}'s" in html.unescape(drawn)
     assert all(f">{ratio(factor)}</text>" in drawn for factor in factors)
     marks = [findings.bandwidths(shown) or 0, findings.bandwidths(shown, "hbm") or 0, 1.0]
     left = float(re.findall(r'<rect x="([\d.]+)"', drawn)[0])

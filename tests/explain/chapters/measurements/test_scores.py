@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from explain.chapters.measurements import findings, points, scores
-from explain.figures.numbers import ratio
+from explain.figures.numbers import percent, ratio
 from explain.records import registry
 from explain.records.plans import PLANS
 from tests.explain.records.made import SHIPPED
@@ -28,7 +28,16 @@ def test_standard_attention_is_told_beside_flash_attention_wherever_one_is_shown
     assert min(factors) > 30
     low, high = ratio(min(factors)).removesuffix(" ×"), ratio(max(factors))
     told = f"**Standard attention reads {low} to {high} the bytes that FlashAttention-2 forward reads from HBM.**"
-    assert told in findings.seen(PLANS["levels"], [ONE], None, kernel)
+    seen = findings.seen(PLANS["levels"], [ONE], None, kernel)
+    assert told in seen
+    hbm = SHIPPED.roofs["hbm"].per_second
+    runs = points.measured(PLANS["levels"], [ONE], "flash_attention")
+    needs = [
+        read / hbm / (SHIPPED.points[run.key].seconds or 0)
+        for read, run in zip(reads("flash_attention"), runs, strict=True)
+    ]
+    assert f"as long: HBM needs at most {percent(max(needs))} of the time of FlashAttention-2 forward" in seen
+    assert "It takes only " in seen
 
 
 def test_a_counterpart_computes_the_same_and_handles_the_scores_the_other_way():

@@ -34,18 +34,19 @@ def meanings(shown: Sequence[Entry]) -> str:
     """What each GPU's limits mean for a kernel, as a list in Markdown: how many FLOPs per byte HBM allows, and how many
     of a matmul one exponential costs.
     """
-    told = []
+    told: dict[tuple[str, str], list[str]] = {}  # what holds of several GPUs is said once
     for gpu, one in zip(names(shown), shown, strict=True):
         read, matmul, exp = (one.record.roofs.get(level) for level in ("hbm", "matmul bf16", "exp"))
-        of = f" of the {gpu}" if len(shown) > 1 else ""
         if read and matmul:
-            flops = number(matmul.per_second / read.per_second)
-            told.append(f"**{flops} FLOPs per byte**: with fewer, HBM{of} is the lower limit, with more the matmuls.")
+            flops = f"{number(matmul.per_second / read.per_second)} FLOPs per byte"
+            told.setdefault((flops, ": with fewer, HBM is the lower limit, with more the matmuls."), []).append(gpu)
         if matmul and exp:
-            told.append(
-                f"**{number(matmul.per_second / exp.per_second)} matmul FLOPs** take as long as one exponential{of}."
-            )
-    return "\n".join(f"- {line}" for line in told)
+            flops = f"{number(matmul.per_second / exp.per_second)} matmul FLOPs"
+            told.setdefault((flops, " take as long as one exponential."), []).append(gpu)
+    return "\n".join(
+        f"- **{flops}**{f' ({listed(gpus)})' * (len(gpus) < len(shown))}{means}"
+        for (flops, means), gpus in told.items()
+    )
 
 
 @kept

@@ -72,13 +72,14 @@ def test_a_picture_of_two_gpus_says_what_differs_most_and_by_how_much():
 
 def test_what_limits_mean_is_told_of_each_gpu_that_has_them():
     both = registry.entries()[0]
-    told = limits.meanings(both).splitlines()
-    for one, (bytes_of, exp) in zip(both, (told[:2], told[2:]), strict=True):
+    told = limits.meanings(both)
+    for one, gpu in zip(both, points.names(both), strict=True):
         roofs = one.record.roofs
-        assert f"**{number(roofs['matmul bf16'].per_second / roofs['hbm'].per_second)} FLOPs per byte**" in bytes_of
-        assert f"**{number(roofs['matmul bf16'].per_second / roofs['exp'].per_second)} matmul FLOPs**" in exp
-        assert f"of the {points.names([one])[0]}" in exp
-    assert f" of the {points.names(both)[0]}" not in limits.meanings(both[:1])
+        flops = number(roofs["matmul bf16"].per_second / roofs["hbm"].per_second)
+        assert f"- **{flops} FLOPs per byte** ({gpu}): with fewer" in told
+        assert f"- **{number(roofs['matmul bf16'].per_second / roofs['exp'].per_second)} matmul FLOPs** take" in told
+    assert told.count("matmul FLOPs") == 1  # as many on both
+    assert "(" not in limits.meanings(both[:1])
     assert limits.meanings([replace(both[0], record=replace(both[0].record, roofs={}))]) == ""
 
 

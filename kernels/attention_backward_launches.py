@@ -62,6 +62,7 @@ def launches(
     whole, pieces = split or split_of(q, programs, call.group, padded // ROWS, uneven)
     left = max(0, programs - whole) * pieces
     descriptors = dict(enumerate(_descriptors(q, k, v, do, room, tile["WIDTH"])))
+    # Numbers of 1 are constants for the compiler: where nothing is split, they take no registers.
     main = [
         prepared(
             kernel, (whole + left, 1) if left else (own_tiles * at_once, kv_heads // at_once),

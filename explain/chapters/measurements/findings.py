@@ -418,7 +418,7 @@ def _hbm_alone(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
     where = f"{'' if kernel else f'{run.entry.title} at '}{measured_sizes(plan, shown, kernel)[run]}"
     return (
         f" For example, {where} takes {duration(point.seconds)} on the {names(shown)[0]}, and reading its "
-        f"{moved(read)} takes {duration(needed)} of that."
+        f"{moved(read)} would take HBM {duration(needed)}."
     )
 
 

@@ -39,7 +39,9 @@ def meanings(shown: Sequence[Entry]) -> str:
         read, matmul, exp = (one.record.roofs.get(level) for level in ("hbm", "matmul bf16", "exp"))
         if read and matmul:
             flops = f"{number(matmul.per_second / read.per_second)} FLOPs per byte"
-            told.setdefault((flops, ": with fewer, HBM is the lower limit, with more the matmuls."), []).append(gpu)
+            told.setdefault(
+                (flops, ": a kernel with fewer reaches HBM's limit first, one with more the matmuls'."), []
+            ).append(gpu)
         if matmul and exp:
             flops = f"{number(matmul.per_second / exp.per_second)} matmul FLOPs"
             told.setdefault((flops, " take as long as one exponential."), []).append(gpu)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import median
 
@@ -57,7 +58,8 @@ def _why(one: Entry, keeper: str, runs: Sequence[Point]) -> str:
     if roof is None:
         return ""
     most = max((_read(run) or 0) / roof.per_second / run.seconds for run in runs if run.seconds)
-    return f": HBM needs at most {percent(most)} of the time of {keeper} to read its bytes"
+    up = math.ceil(1000 * most) / 1000  # "at most" holds of what is shown
+    return f": HBM needs at most {percent(up, 1)} of the time of {keeper} to read its bytes"
 
 
 def _the_other_way(run: Experiment, candidate: Experiment) -> bool:

@@ -299,7 +299,7 @@ def test_bandwidth_limits_are_told_only_where_bandwidths_differ():
     needs = read / h200.record.roofs["hbm"].per_second
     assert needs < 0.1 * point.seconds
     takes = (
-        f"takes {duration(point.seconds)} on the H200, and reading its {moved(read)} takes {duration(needs)} of that."
+        f"takes {duration(point.seconds)} on the H200, and reading its {moved(read)} would take HBM {duration(needs)}."
     )
     assert takes in told
     turned = findings.seen(PLANS["levels"], [h100, h200], points.TIME, "flash_attention")

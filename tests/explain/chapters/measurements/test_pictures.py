@@ -76,7 +76,7 @@ def test_what_limits_mean_is_told_of_each_gpu_that_has_them():
     for one, gpu in zip(both, points.names(both), strict=True):
         roofs = one.record.roofs
         flops = number(roofs["matmul bf16"].per_second / roofs["hbm"].per_second)
-        assert f"- **{flops} FLOPs per byte** ({gpu}): with fewer" in told
+        assert f"- **{flops} FLOPs per byte** ({gpu}): a kernel with fewer" in told
         assert f"- **{number(roofs['matmul bf16'].per_second / roofs['exp'].per_second)} matmul FLOPs** take" in told
     assert told.count("matmul FLOPs") == 1  # as many on both
     assert "(" not in limits.meanings(both[:1])

@@ -140,7 +140,7 @@ One command measures everything that is shown here. It needs a machine with an N
 }
 """The page's views, and what each says after its goal."""
 OF_RECORDS = ("Look up a number", "Where numbers come from", "Limits of a GPU")
-"""The views of the GPUs that are chosen above them."""
+"""The views that show the chosen GPUs."""
 
 
 def introduce(view: str) -> None:

@@ -314,9 +314,10 @@ def attention_backward_queries_kernel(
 def attention_dq_kernel(
     sums_ptr, dq_ptr, seq_len, padded, sm_scale,
     HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BACK: tl.constexpr,
-    EARLY: tl.constexpr,
+    EARLY: tl.constexpr, MIXED: tl.constexpr,
 ):  # fmt: skip
     # dQ = the sums · sm_scale, in its dtype. BACK: heads from the last to the first, whose sums are still in L2.
+    # MIXED: of each 8 rows of sums in the order 0, 4, 1, 5, 2, 6, 3, 7.
     if EARLY:
         gdc_wait()  # until the sums are there
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -325,7 +326,10 @@ def attention_dq_kernel(
     head = tl.program_id(1).to(tl.int64)
     if BACK:
         head = tl.num_programs(1) - 1 - head
-    sums = tl.load(sums_ptr + (head * padded + rows)[:, None] * WIDTH + dims[None, :], mask=inside)
+    places = rows
+    if MIXED:
+        places = rows // 8 * 8 + rows % 4 * 2 + rows // 4 % 2
+    sums = tl.load(sums_ptr + (head * padded + places)[:, None] * WIDTH + dims[None, :], mask=inside)
     dq = (sums * sm_scale).to(dq_ptr.dtype.element_ty)
     tl.store(dq_ptr + (head * seq_len + rows)[:, None] * HEAD_DIM + dims[None, :], dq, mask=inside)
 
@@ -381,7 +385,8 @@ def flash_attention_backward(
     )  # fmt: skip
     scaled = prepared(
         attention_dq_kernel, (padded // side, heads), (seq_len, padded, call.sm_scale),
-        {"HEAD_DIM": head_dim, "WIDTH": block_d, "BLOCK_D": block_d, "BLOCK_M": side, "BACK": True, "EARLY": False},
+        {"HEAD_DIM": head_dim, "WIDTH": block_d, "BLOCK_D": block_d, "BLOCK_M": side, "BACK": True, "EARLY": False,
+         "MIXED": False},
         num_warps=4,
     )  # fmt: skip
     whole = seq_len % side == kv_len % side == 0 and head_dim == sum(parts)

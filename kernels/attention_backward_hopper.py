@@ -190,8 +190,15 @@ def _dq(
 
 
 @gluon.jit
-def _send_dq(desc, at, place, dq, LAUNCH: gl.constexpr):
-    """A tile of dQ, by way of shared memory, to its sums in HBM: added there, or the first to be there."""
+def _send_dq(desc, at, place, dq, PARTS: gl.constexpr, LAUNCH: gl.constexpr):
+    """A tile of dQ, by way of shared memory, to its sums in HBM: added there, or the first to be there.
+
+    Of each 8 rows in the order 0, 4, 1, 5, 2, 6, 3, 7: half a warp stores 0 to 3 at once, and two rows beside each
+    other share banks. 2×16×8192×128 4402 → 4173 µs. With four parts it is slower: 2×16×4096×256 2972 → 3048.
+    """
+    if PARTS < 4:
+        WIDTH: gl.constexpr = dq.shape[1]
+        dq = gl.reshape(gl.permute(gl.reshape(dq, [8, 2, 4, WIDTH]), [0, 2, 1, 3]), [64, WIDTH])
     place.store(dq)
     fence_async_shared()
     if LAUNCH == 1:
@@ -225,7 +232,7 @@ def _add_dq(
                     mbarrier.arrive(ds_empty.index(turn % 2), count=1)
                 place = dq_s.index((turn * PARTS + part) % 2)
                 tma.store_wait(1)
-                _send_dq(dq_desc, [first_row + row, part * WIDTH], place, dq, LAUNCH)
+                _send_dq(dq_desc, [first_row + row, part * WIDTH], place, dq, PARTS, LAUNCH)
             turn += 1
     mbarrier.arrive(done.index(0), count=1)
     tma.store_wait(0)
@@ -241,7 +248,7 @@ def _own_dq(
     dq = _dq(places[4], turn, places[1], C, PARTS, WIDTH, 2, LAYOUT)
     dq = warpgroup_mma_wait(0, deps=(dq,))
     tma.store_wait(0)
-    _send_dq(descs[6], at, places[5].index(C), dq, LAUNCH)
+    _send_dq(descs[6], at, places[5].index(C), dq, PARTS, LAUNCH)
 
 
 @gluon.jit
@@ -301,7 +308,7 @@ def _seen(
         dq = warpgroup_mma_wait(PARTS, deps=(dq,))
         tma.store_wait(0)
         before = _turned(row - 64, own, padded, TURNED)
-        _send_dq(descs[6], [first_row + before, C * WIDTH], dq_s.index(C), dq, LAUNCH)
+        _send_dq(descs[6], [first_row + before, C * WIDTH], dq_s.index(C), dq, PARTS, LAUNCH)
     mbarrier.wait(do_full.index(place), phase)
     dp = _scores(v_s, C, do_s, place, PARTS, WIDTH, S_LAYOUT)
     # Pᵀ = 2^(Sᵀ · scale · log2 e − lse)

@@ -51,7 +51,8 @@ def launches(
     )  # fmt: skip
     scaled = prepared(
         attention_dq_kernel, rows_grid, (seq_len, padded, call.sm_scale),
-        {**head, "BACK": not stored or tiles == 1, "EARLY": early}, num_warps=4, launch_pdl=early,
+        {**head, "BACK": not stored or tiles == 1, "EARLY": early, "MIXED": tile["PARTS"] < 4}, num_warps=4,
+        launch_pdl=early,
     )  # fmt: skip
     room = torch.empty(room_shape, dtype=torch.float32, device=q.device)
     at_once = divisor(kv_heads, _heads_at_once(q, call, tiles, l2_share)) if causal else 1

@@ -204,7 +204,8 @@ class Machine:
             full=lambda shape, value, dtype, layout: torch.full(shape, value, dtype=dtype).as_subclass(Tile),
             max=lambda x, axis: x.amax(axis), min=lambda x, axis: x.amin(axis), sum=lambda x, axis: x.sum(axis),
             where=torch.where, exp2=torch.exp2,
-            reshape=lambda x, shape: x.reshape(shape), expand_dims=lambda x, axis: x.unsqueeze(axis),
+            reshape=lambda x, shape: x.reshape(shape), permute=lambda x, order: x.permute(order),
+            expand_dims=lambda x, axis: x.unsqueeze(axis),
             log2=torch.log2, convert_layout=lambda x, layout: x, load=self.load, store=_store, atomic_xchg=_exchange,
             allocate_shared_memory=_allocated, warp_specialize=self.specialize,
         )  # fmt: skip

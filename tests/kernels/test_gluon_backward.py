@@ -239,6 +239,7 @@ BROKEN = [
     ("_unseen", "mbarrier.wait(q_full.index(place), turn // STAGES & 1)", "pass"),
     ("_mine", "LAUNCH == 2", "LAUNCH == 3"),
     ("_send_dq", "LAUNCH == 1", "LAUNCH == 3"),
+    ("_send_dq", "[0, 2, 1, 3]", "[0, 1, 2, 3]"),
     ("_unseen", "mbarrier.arrive(empty.index(place), count=1)", "pass"),
     ("_own_dq", "mbarrier.wait(barriers[1].index(turn % 2), turn // 2 & 1)", "pass"),
     ("_own_dq", "tma.store_wait(0)", "pass"),

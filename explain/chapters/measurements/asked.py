@@ -14,7 +14,7 @@ from explain.chapters.measurements.points import inputs_once, loads_of_once, mat
 from explain.experiment import Experiment
 from explain.figures.labels import listed, widest, wrapped
 from explain.figures.numbers import count, duration, moved, percent, ratio, si
-from explain.figures.palette import CLEAR, mid
+from explain.figures.palette import mid
 from explain.figures.svg import line, picture, rect, text
 from explain.kept import kept
 from explain.records.plans import Plan
@@ -27,8 +27,8 @@ BAR, GAP, LONG, NARROW, BESIDE = 16.0, 20.0, 390.0, 300.0, 300.0
 TIMES = 70.0
 """How long the longest bar of a time is."""
 LOADS, HBM, MATMULS, TIME = "slate", "hbm", "series-1", "series-3"
-OTHER = "other"
-"""The key of an open bar: what HBM delivers to the kernel's counterpart."""
+OTHER, FAINT = "other", 0.35
+"""The key of a faint bar: what HBM delivers to the kernel's counterpart."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def _picture(
         for value, hue, words in row.bars:
             parts.append(_bar(left, y, scale * value, BAR, hue))
             end = left + scale * value + 8
-            parts.append(text(end if fit else max(end, mark + 8), y + 13, words))
+            parts.append(text(end if fit else max(end, mark + 8), y + 13, words, faint=hue == OTHER))
             y += BAR + 2
         parts.append(line(mark, y - tall - 2, mark, y + 2, opacity=0.9, thick=1.5, dash="3 2"))
         y += GAP
@@ -216,8 +216,8 @@ def _with_legend(
 
 
 def _bar(x: float, y: float, wide: float, high: float, key: str) -> str:
-    """A bar in the colour of its key; the counterpart's is open and thin, as the kernel's own bars come first."""
+    """A bar in the colour of its key; the counterpart's is thin and faint, as the kernel's own bars come first."""
     if key != OTHER:
         return rect(x, y, wide, high, mid(key))
     thin = high / 2
-    return rect(x + 0.75, y + (high - thin) / 2, wide - 1.5, thin, CLEAR, stroke=mid(HBM))
+    return rect(x, y + (high - thin) / 2, wide, thin, mid(HBM), opacity=FAINT)

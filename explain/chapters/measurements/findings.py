@@ -9,6 +9,7 @@ from statistics import median
 from typing import Literal
 
 from explain.chapters.measurements import scores
+from explain.chapters.measurements.exercises import run_of
 from explain.chapters.measurements.points import (
     BESIDE,
     GRAPH,
@@ -18,7 +19,9 @@ from explain.chapters.measurements.points import (
     SIZES,
     TIME,
     gpu_columns,
+    hbm_seconds,
     loads_of_once,
+    matmul_rate,
     measured,
     measured_sizes,
     name_of,
@@ -51,7 +54,11 @@ ALIKE = 0.03
 """Two GPUs' numbers count as alike if they differ by less than this share."""
 SAME = 0.1
 """Two numbers count as about the same if they differ by less than this share."""
-SLOW = "{} as long as the fast ones (80th ÷ 20th percentile)"
+ABOUT_1 = "about 1"
+LIMIT, LITTLE = 0.7, 0.5
+"""From which share of its full rate on something counts as a kernel's limit, and up to which share as none."""
+FIFTHS = "(the slowest and the fastest fifth left out)"
+"""What is left out where the launches of a run are compared."""
 
 
 @kept
@@ -71,8 +78,11 @@ def seen(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str =
             nothing = "No bytes were counted in this set: it has times and the memory needed."
         return "\n\n".join(filter(None, [nothing, _seen_fastest(points, own)]))
     if len({point.experiment.kernel for point in points}) != 1:
-        return _seen_pair(points) or "\n\n".join(filter(None, [scores.told(shown[0], points), _seen_most(points, own)]))
-    found = [_seen_fastest(points, own), scores.told(shown[0], points), _partly(points), _seen_once(points, own)]
+        found = [scores.told(shown[0], points, own), _seen_most(points, own)]
+        return _seen_pair(points) or "\n\n".join(filter(None, found))
+    fastest = _seen_fastest(points, own)
+    told = "" if fastest else scores.told(shown[0], points, own)
+    found = [fastest, _limits(shown[0].record, points), told, _partly(points), _seen_once(points, own)]
     return "\n\n".join(filter(None, found))
 
 
@@ -176,17 +186,83 @@ def _seen_fastest(points: Sequence[Point], own: Mapping[Experiment, str]) -> str
     )
 
 
+def _limits(record: Record, points: Sequence[Point]) -> str:
+    """Which of HBM and the matmuls limits one kernel, and the share of its full rate that each reaches; Markdown, ""
+    where that is unknown.
+    """
+    timed = [(point, point.seconds) for point in points if point.seconds]
+    of_hbm = [needed / seconds for point, seconds in timed if (needed := hbm_seconds(record, point))]
+    if not of_hbm:
+        return ""
+    known = [run for point, _ in timed if (run := run_of(record, point.experiment))]
+    rates = [(rate / run.peak, run) for run in known if (rate := matmul_rate(run.experiment, run.seconds))]
+    told = f"At its full rate, HBM would need {_percents(of_hbm)} of the time for the bytes read and written."
+    if rates:
+        kinds = [*dict.fromkeys(run.arithmetic for _, run in rates)]
+        measured_at = f"the measured {listed(kinds)} rate{'s' * (len(kinds) > 1)}"
+        told += f" The matmuls run at {_percents([share for share, _ in rates])} of {measured_at}."
+    return f"{_limit(of_hbm, [share for share, _ in rates])}{told}"
+
+
+def _limit(of_hbm: Sequence[float], of_matmuls: Sequence[float]) -> str:
+    """What limits a kernel in how many rows, in a sentence of Markdown; "" where neither does and one comes near."""
+    reached = {
+        "HBM": sum(share >= LIMIT for share in of_hbm), "the matmuls": sum(share >= LIMIT for share in of_matmuls)
+    }  # fmt: skip
+    every = len(of_hbm)
+    if some := {name: number for name, number in reached.items() if number}:
+        (name, number), *others = some.items()
+        rows = f" in {count(number)} of {count(every)} rows" * (number < every)
+        also = "".join(f", {other} in {count(times)}" for other, times in others)
+        return f"**{begun(name)} {'limits' if name == 'HBM' else 'limit'} this kernel{rows}{also}.** "
+    if max(*of_hbm, *of_matmuls, 0) > LITTLE:
+        return ""
+    return f"**{'Neither HBM nor the matmuls limit' if of_matmuls else 'HBM does not limit'} this kernel.** "
+
+
+def _percents(shares: Sequence[float]) -> str:
+    """The least and the largest share, in two digits: "0.91 to 1.5%"."""
+    least, most = (number(100 * share, 2) for share in (min(shares), max(shares)))
+    return f"{most}%" if least == most else f"{least} to {most}%"
+
+
 @kept
 def loaded_and_delivered(plan: Plan, one: Entry, kernel: str) -> str:
-    """How many bytes one kernel loads, and how many HBM delivers, in a few words; "" where nothing was counted, or the
-    loads are not known.
+    """How often one kernel asks for each byte of its inputs, how often HBM delivers it, and who serves the rest, in a
+    sentence; "" where nothing was counted, or the loads are not known.
     """
     delivered = _delivered([*filter(None, map(one.record.point, measured(plan, [one], kernel)))])
     loaded = _loaded(delivered)
     if not loaded:
         return ""
-    asked, sent = (span(times).removesuffix(" ×") for times in (loaded, [*delivered.values()]))
-    return f"The kernel loads {asked} times the bytes of its inputs, HBM delivers {sent} times"
+    served = [1 - hbm / loads for hbm, loads in zip(delivered.values(), loaded, strict=True)]
+    rest = ": the caches serve the rest" * (min(served) >= FEW)
+    rest = rest or ": the caches serve next to nothing" * (max(map(abs, served)) < FEW and max(loaded) > 1 + SAME)
+    asked, sent = (_times(times) for times in (loaded, [*delivered.values()]))
+    if any(term.written and term.buffer in _read_by(run) for run in delivered for term in run.whole_terms):
+        return f"The kernel loads {asked} × the bytes of its inputs; HBM delivers {sent} ×{rest}"
+    asked, sent = ("about once" if times == ABOUT_1 else f"{times} times" for times in (asked, sent))
+    asked = "once" if {*loaded} == {1.0} else asked
+    unequal = any(len({*_read_by(run).values()}) > 1 for run in delivered)
+    return f"The kernel asks for each input byte {asked}{' on average' * unequal}; HBM delivers it {sent}{rest}"
+
+
+def _times(factors: Sequence[float]) -> str:
+    """Factors in two digits: "about 1", "22 to 43"."""
+    if max(abs(factor - 1) for factor in factors) < SAME:
+        return ABOUT_1
+    least, most = (number(times, 2) for times in (min(factors), max(factors)))
+    return most if least == most else f"{least} to {most}"
+
+
+def _read_by(run: Experiment) -> dict[str, float]:
+    """How often a run loads each byte of a tensor, on average, by the tensor's name."""
+    loads: dict[str, tuple[int, int]] = {}
+    for term in run.whole_terms:
+        if not term.written:
+            asked, once = loads.get(term.buffer, (0, 0))
+            loads[term.buffer] = asked + term.bytes, max(once, term.once)
+    return {tensor: asked / once for tensor, (asked, once) in loads.items()}
 
 
 def _delivered(points: Sequence[Point]) -> dict[Experiment, float]:
@@ -200,7 +276,9 @@ def _loaded(runs: Iterable[Experiment]) -> list[float]:
 
 
 def _seen_once(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
-    """Who serves one kernel's loads, and which tensors are loaded how often; "" where nothing was counted."""
+    """Where caches serve one kernel's loads in some rows only, and which tensors are loaded how often; "" where nothing
+    was counted.
+    """
     delivered = _delivered(points)
     loaded = _loaded(delivered)
     if not delivered:
@@ -208,16 +286,12 @@ def _seen_once(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     if not loaded:
         return f"**HBM delivers {span([*delivered.values()])} the minimum**, the bytes of the inputs."
     served = [1 - hbm / loads for hbm, loads in zip(delivered.values(), loaded, strict=True)]
-    told = ""
-    if min(served) >= FEW:
-        told = f"**The caches serve {'most' if min(served) > 0.5 else 'a part'} of the loads.**"
-    elif max(map(abs, served)) < FEW:
-        told = "**The caches serve next to nothing.**"
-    else:
-        share, run = max(zip(served, delivered, strict=True), key=lambda one: one[0])
+    told = _of_tensors([*delivered], own)
+    share, run = max(zip(served, delivered, strict=True), key=lambda one: one[0])
+    if min(served) < FEW <= share:
         least = percent(max(0.0, min(served)))
-        told = f"**The caches serve {least} to {percent(share)} of the loads**, most at {own[run]}."
-    return f"{told}{_of_tensors([*delivered], own)}".strip()
+        told = f"**The caches serve {least} to {percent(share)} of the loads**, most at {own[run]}. {told}"
+    return told.strip()
 
 
 def _partly(points: Sequence[Point]) -> str:
@@ -229,20 +303,15 @@ def _partly(points: Sequence[Point]) -> str:
 def _of_tensors(runs: Sequence[Experiment], own: Mapping[Experiment, str]) -> str:
     """How often each tensor is loaded, in the run with the fewest loads, in a sentence; "" where all are alike."""
     run = min(runs, key=loads_of_once)
-    loads: dict[str, tuple[int, int]] = {}
-    for term in run.whole_terms:
-        if not term.written:
-            asked, once = loads.get(term.buffer, (0, 0))
-            loads[term.buffer] = asked + term.bytes, max(once, term.once)
     named: dict[str, list[str]] = {}
-    for tensor, (asked, once) in loads.items():
-        times = "once" if asked == once else f"{number(asked / once)} times{_for_tiles(run, tensor, asked / once)}"
+    for tensor, often in _read_by(run).items():
+        times = "once" if often == 1 else f"{number(often)} times{_for_tiles(run, tensor, often)}"
         named.setdefault(times, []).append(tensor)
     if len(named) < 2:
         return ""
     (first, ones), *others = named.items()
     told = "".join(f", {listed(tensors)} {times}" for times, tensors in others)
-    return f" At {own[run]}, {listed(ones)} {'are' if len(ones) > 1 else 'is'} loaded {first}{told}."
+    return f"At {own[run]}, {listed(ones)} {'are' if len(ones) > 1 else 'is'} loaded {first}{told}."
 
 
 def _for_tiles(run: Experiment, tensor: str, times: float) -> str:
@@ -272,7 +341,7 @@ def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str)
     factors = [factor for factor, _ in found]
     spreads = _spreads(plan, shown, kernel) if quantity == TIME else []
     told = _compared(shown, quantity, factors, median(spreads) if spreads else 0.0)
-    if len(found) > 1 and _apart(factors) >= ALIKE:
+    if not kernel and len(found) > 1 and _apart(factors) >= ALIKE:  # which rows these are is in no picture
         (low, least), *_, (high, most) = found
         told += f"\n\n- Least: {ratio(low)}, {least}\n- Most: {ratio(high)}, {most}"
     missing = f"{count(alone)} more {'were' if alone > 1 else 'was'} measured on one of them only." * (alone > 0)
@@ -356,8 +425,8 @@ def _noise(spreads: Sequence[float]) -> str:
     far = sum(one >= ALIKE for one in spreads)
     more = f", in {count(far)} of {count(len(spreads))} rows by more than {percent(ALIKE)}" if far else ""
     return (
-        f"Launches of the same run typically vary by {percent(median(spreads), 1)} (80th against 20th percentile)"
-        f"{more}. Differences up to that may be noise."
+        f"Launches of one run typically differ by {percent(median(spreads), 1)} {FIFTHS}{more}. GPUs that differ by no "
+        "more may be equally fast."
     )
 
 
@@ -402,28 +471,32 @@ def _by_bandwidth(plan: Plan, shown: Sequence[Entry], factors: Sequence[float], 
 
 
 def _hbm_alone(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
-    """How long HBM takes to read the bytes of the run that does most work, beside the run's time, in a sentence that
-    says why faster HBM brings little; "" where it takes much of the time, or that is unknown.
+    """How long HBM needs for the bytes of the run that does most work, beside the run's time, in a sentence that says
+    why faster HBM brings little; "" where it needs much of the time, or that is unknown.
     """
     first = shown[0].record
-    runs = measured(plan, shown, kernel)
-    counted = [(run, point) for run in runs if (point := first.point(run)) and point.counters and point.seconds]
-    roof = first.roofs.get("hbm")
-    if not counted or roof is None:
+    points = filter(None, map(first.point, measured(plan, shown, kernel)))
+    counted = [
+        (point.experiment, point.seconds, needed)
+        for point in points
+        if point.seconds and (needed := hbm_seconds(first, point))
+    ]
+    if not counted:
         return ""
-    run, point = max(counted, key=lambda one: one[0].traffic.flops)
-    read = point.counters.cold.dram_read_bytes if point.counters else None
-    if not read or not point.seconds or (needed := read / roof.per_second) > SAME * point.seconds:
+    run, seconds, needed = max(counted, key=lambda one: one[0].traffic.flops)
+    if needed > SAME * seconds:
         return ""
     where = f"{'' if kernel else f'{run.entry.title} at '}{measured_sizes(plan, shown, kernel)[run]}"
     return (
-        f" For example, {where} takes {duration(point.seconds)} on the {names(shown)[0]}, and reading its "
-        f"{moved(read)} would take HBM {duration(needed)}."
+        f" For example, {where} takes {duration(seconds)} on the {names(shown)[0]}, where HBM would need "
+        f"{duration(needed)} for the bytes read and written."
     )
 
 
 def _slower(worst: Experiment, runs: Collection[Experiment], record: Record) -> str:
-    """By how much the run that spills most is slower than others of its kernel and dtype, in words; "" below SLOW."""
+    """By how much the run that spills most is slower than others of its kernel and dtype, in words; "" below
+    MUCH_SLOWER.
+    """
     alike = [run for run in runs if (run.kernel, run.values.get("dtype")) == (worst.kernel, worst.values.get("dtype"))]
     points = [point for run in alike if (point := record.point(run)) and point.seconds]
     each = {point.experiment: (point.seconds or 0.0) / point.experiment.traffic.flops for point in points}
@@ -451,10 +524,10 @@ def on_host(plan: Plan, one: Entry, kernel: str = "") -> str:
     for point in unsteady:
         of.setdefault(point.experiment.entry.title, []).append(own[point.experiment])
     rows = "; ".join(f"{title} at {listed(each)}" for title, each in of.items())
-    slow = SLOW.format(ratio(max(spread(point) or 1.0 for point in unsteady)))
+    apart = ratio(max(spread(point) or 1.0 for point in unsteady))
     return (
         f"**These times probably contain time on the host**: {rows}. Their launches were not replayed as a {GRAPH}. "
-        f"A row's slow ones take up to {slow}."
+        f"A row's slowest takes up to {apart} as long as its fastest {FIFTHS}."
     )
 
 

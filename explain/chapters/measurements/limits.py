@@ -43,7 +43,7 @@ def meanings(shown: Sequence[Entry]) -> str:
                 (flops, ": a kernel with fewer reaches HBM's limit first, one with more the matmuls'."), []
             ).append(gpu)
         if matmul and exp:
-            flops = f"{number(matmul.per_second / exp.per_second)} matmul FLOPs"
+            flops = f"{number(matmul.per_second / exp.per_second)} bf16 matmul FLOPs"
             told.setdefault((flops, " take as long as one exponential."), []).append(gpu)
     return "\n".join(
         f"- **{flops}**{f' ({listed(gpus)})' * (len(gpus) < len(shown))}{means}"

@@ -92,6 +92,17 @@ def loads_of_once(run: Experiment) -> float:
     return run.traffic.read_bytes / inputs_once(run)
 
 
+def hbm_seconds(record: Record, point: Point) -> float | None:
+    """How long HBM takes for the bytes that a run reads and writes, at the rates measured on its GPU; None without
+    counts or rates.
+    """
+    counts, read = point.counters.cold if point.counters else None, record.roofs.get("hbm")
+    if not (counts and counts.dram_read_bytes and read):
+        return None
+    write = record.roofs.get("hbm write", read)
+    return counts.dram_read_bytes / read.per_second + (counts.dram_written_bytes or 0) / write.per_second
+
+
 def matmul_rate(run: Experiment, seconds: float | None) -> float | None:
     """The FLOPs of a run's matmuls ÷ its time, in FLOP/s; None without one of them."""
     flops = run.traffic.flops_of("matmul")
@@ -157,11 +168,12 @@ MEANINGS = {
     "TMA are not in this count.",
     RATE: "**Matmuls**: the FLOPs of the matmuls (formula) ÷ the time. A kernel that multiplies masked tiles too has "
     "their FLOPs in it; one that skips them has not.",
-    "tensor cores busy, %": "**Tensor cores busy**: the share of the run's cycles in which they work, while it is "
-    "counted. The clock can be another one then, so it is not exactly FLOPs ÷ time ÷ peak.",
+    "tensor cores busy, %": "**Tensor cores busy**: in which share of the run's cycles they work, as counted. Which "
+    "share of a matmul's measured rate the matmuls reach has another base, so it is another percentage.",
     HELD: "**Memory for results**: the most that PyTorch's allocator held during a call for outputs and intermediate "
     "results.",
-    SPREAD: "**Slow ÷ fast launches**: the 80th percentile of a row's times ÷ the 20th.",
+    SPREAD: "**Slow ÷ fast launches**: the slowest ÷ the fastest launch of a row, without the slowest fifth and the "
+    "fastest fifth.",
 }
 """What a column has, where its name does not say it."""
 COMPUTED = {

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
-from explain.chapters.measurements.points import span, work
+from explain.chapters.measurements.points import work
 from explain.experiment import Experiment
-from explain.figures.numbers import percent
+from explain.figures.numbers import duration, moved
 from explain.kept import kept
 from explain.records.model import Point
 from explain.records.registry import Entry
-from kernels.catalog import KERNELS
 
 
 @kept
@@ -28,38 +26,28 @@ def other(one: Entry, run: Experiment) -> Point | None:
     return min(found, key=lambda point: point.experiment.traffic.read_bytes, default=None)
 
 
-def told(one: Entry, points: Sequence[Point]) -> str:
-    """How many times the bytes a kernel with S in HBM gets from HBM, and how long it takes, beside one without; of
-    several such kernels the one that gets most. Markdown; "" for other kernels.
+def told(one: Entry, points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
+    """How many bytes a kernel with S in HBM and one without get from HBM, and how long they take: at the largest of the
+    runs, of several such kernels for the one that gets most. `own`: the runs' sizes in words. Markdown; "" for others.
     """
     counted = [point for point in points if _read(point) and point.experiment.entry.steppable]
     writers = [point for point in counted if point.experiment.entry.stores_scores]
     found: dict[tuple[str, str], list[tuple[Point, Point]]] = {}
     for point in writers or counted:
         if beside := other(one, point.experiment):
-            stores, keeps = sorted((point, beside), key=lambda own: not own.experiment.entry.stores_scores)
+            stores, keeps = sorted((point, beside), key=lambda run: not run.experiment.entry.stores_scores)
             found.setdefault((stores.experiment.kernel, keeps.experiment.kernel), []).append((stores, keeps))
     if not found:
         return ""
-    kernels, pairs = max(found.items(), key=lambda item: median(_reads(item[1])))
-    writer, keeper = (KERNELS[kernel].title for kernel in kernels)
-    times = [(slow.seconds, fast.seconds) for slow, fast in pairs]
-    took = [slow / fast for slow, fast in times if slow and fast]
-    long = ""
-    if took:
-        only = "only " * (max(took) < min(_reads(pairs)))
-        long = f" It takes {only}{span(took)} as long{_why(one, keeper, [fast for _, fast in pairs]) if only else ''}."
-    return f"**{writer} reads {span(_reads(pairs))} the bytes that {keeper} reads from HBM.**{long}"
-
-
-def _why(one: Entry, keeper: str, runs: Sequence[Point]) -> str:
-    """How much of a kernel's time HBM needs for its bytes, in words; "" if that is not known."""
-    roof = one.record.roofs.get("hbm")
-    if roof is None:
-        return ""
-    most = max((_read(run) or 0) / roof.per_second / run.seconds for run in runs if run.seconds)
-    up = math.ceil(1000 * most) / 1000  # "at most" holds of what is shown
-    return f": HBM needs at most {percent(up, 1)} of the time of {keeper} to read its bytes"
+    pairs = max(found.values(), key=lambda pairs: median(_reads(pairs)))
+    stores, keeps = max(pairs, key=lambda pair: pair[0].experiment.traffic.flops)
+    writer, keeper = (point.experiment.entry.title for point in (stores, keeps))
+    of = own.get(stores.experiment) or own[keeps.experiment]
+    at = ", ".join(size for size in of.split(", ") if not size.startswith("BLOCK")) or of  # each has its own tiles
+    times = [duration(point.seconds) for point in (stores, keeps) if point.seconds]
+    took = f" They take {' and '.join(times)}." * (len(times) == 2)
+    much, little = (moved(_read(point) or 0) for point in (stores, keeps))
+    return f"**{writer} reads {much} from HBM, {keeper} {little}**, at {at}.{took}"
 
 
 def _the_other_way(run: Experiment, candidate: Experiment) -> bool:

@@ -9,8 +9,9 @@ from statistics import median
 import pytest
 
 from explain.chapters.measurements import beside, findings, points
+from explain.chapters.measurements.exercises import run_of
 from explain.figures import palette
-from explain.figures.numbers import duration, moved, percent, ratio
+from explain.figures.numbers import duration, moved, number, percent, ratio
 from explain.records import registry
 from explain.records.plans import PLANS, sizes
 from kernels.catalog import KERNELS
@@ -117,8 +118,13 @@ def test_a_table_of_two_gpus_says_how_they_compare(kernel, differ):
         span = f"{ratio(min(factors)).removesuffix(' ×')} to {ratio(max(factors))}"
         assert said.startswith(f"**The H200 is faster in all {len(factors)} rows.**")
         assert f"The H100 takes {span} as long as the H200, {ratio(median(factors))} in the median" in said
-        assert f"\n- Least: {ratio(min(factors))}, " in said
-        assert f"\n- Most: {ratio(max(factors))}, " in said
+        assert "Least" not in said  # the picture has a bar for each row
+        of_all = findings.seen(PLANS["levels"], registry.entries()[0], "time, µs")
+        every = [
+            float(row[points.BESIDE] or 0) for row in points.rows(PLANS["levels"], registry.entries()[0], points.TIME)
+        ]
+        assert f"\n- Least: {ratio(min(every))}, " in of_all
+        assert f"\n- Most: {ratio(max(every))}, " in of_all
         rates = [findings.bandwidths(registry.entries()[0], what) or 0 for what in ("hbm", "hbm copy")]
         assert 0.9 * min(rates) <= min(factors)
         assert max(factors) <= 1.1 * max(rates)
@@ -149,17 +155,21 @@ def test_a_table_of_one_kernel_says_how_many_times_the_minimum_is_read():
                 if size.kernel == kernel and (point := SHIPPED.point(size)) and point.counters
                 if (read := point.counters.cold.dram_read_bytes)
             ]
-            times = ratio(max(read / points.inputs_once(size) for read, size in counted))
+            delivered = [read / points.inputs_once(size) for read, size in counted]
             title = findings.loaded_and_delivered(plan, one[0], kernel)
             assert bool(title) == KERNELS[kernel].steppable
-            told = f"HBM delivers( [\\d.]+ to)? {times}"
-            assert (
-                re.search(f"{told.removesuffix(' ×')} times$", title)
-                if title
-                else re.search(f"{told} the minimum\\*\\*", said)
-            )
-            if "caches serve most" in said:
-                assert all(read < size.traffic.read_bytes / 2 for read, size in counted)
+            if not title:
+                assert re.search(f"HBM delivers( [\\d.]+ to)? {ratio(max(delivered))} the minimum\\*\\*", said)
+                continue
+            sent = re.search(r"HBM delivers(?: it)? (?:about 1|about (once)|(?:[\d.,]+ to )?([\d.,]+)) ?[×t]?", title)
+            assert sent
+            assert sent[2] == number(max(delivered), 2) if sent[2] else max(abs(times - 1) for times in delivered) < 0.1
+            served = [1 - read / size.traffic.read_bytes for read, size in counted]
+            assert title.endswith("the caches serve the rest") == (min(served) >= findings.FEW)
+            assert "next to nothing" not in title or max(map(abs, served)) < findings.FEW
+            own = all(not (term.written and term.buffer in findings._read_by(size))
+                      for _, size in counted for term in size.whole_terms)  # fmt: skip
+            assert title.startswith("The kernel asks for each input byte ") == own
     shares = {
         run: point.counters.cold.dram_read_bytes / points.inputs_once(run)
         for run in PLANS["levels"].experiments
@@ -279,7 +289,7 @@ def test_how_much_launches_of_one_run_differ_is_said():
     ]
     far = sum(one >= findings.ALIKE for one in spreads)
     assert 0 < far < len(spreads)
-    assert f"typically vary by {percent(median(spreads), 1)} (80th" in told
+    assert f"typically differ by {percent(median(spreads), 1)} (the slowest and the fastest fifth left out)" in told
     assert f", in {far} of {len(spreads)} rows by more than 3%." in told
     assert "rows by more than 3%" not in findings.seen(PLANS["levels"], both, points.TIME, "flash_attention")
 
@@ -295,13 +305,12 @@ def test_bandwidth_limits_are_told_only_where_bandwidths_differ():
     assert point
     assert point.counters
     assert point.seconds
-    read = point.counters.cold.dram_read_bytes or 0
-    needs = read / h200.record.roofs["hbm"].per_second
+    counts, roofs = point.counters.cold, h200.record.roofs
+    needs = (counts.dram_read_bytes or 0) / roofs["hbm"].per_second
+    needs += (counts.dram_written_bytes or 0) / roofs["hbm write"].per_second
     assert needs < 0.1 * point.seconds
-    takes = (
-        f"takes {duration(point.seconds)} on the H200, and reading its {moved(read)} would take HBM {duration(needs)}."
-    )
-    assert takes in told
+    needed = f"takes {duration(point.seconds)} on the H200, where HBM would need {duration(needs)}"
+    assert needed in told
     turned = findings.seen(PLANS["levels"], [h100, h200], points.TIME, "flash_attention")
     assert gains in turned
     assert "does not help" not in findings.seen(PLANS["levels"], [h200, h100], points.TIME, "softmax_safe")
@@ -310,7 +319,8 @@ def test_bandwidth_limits_are_told_only_where_bandwidths_differ():
 
 def test_caches_that_serve_next_to_nothing_are_told():
     shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
-    assert "serve next to nothing" in findings.seen(PLANS["levels"], shown, None, "flash_attention_v1")
+    nothing = findings.loaded_and_delivered(PLANS["levels"], shown[0], "flash_attention_v1")
+    assert nothing.endswith(": the caches serve next to nothing")
     reads = [SHIPPED.point(run) for run in points.measured(PLANS["levels"], shown, "softmax_safe")]
     served = [
         1 - (p.counters.cold.dram_read_bytes or 0) / p.experiment.traffic.read_bytes for p in reads if p and p.counters
@@ -320,7 +330,54 @@ def test_caches_that_serve_next_to_nothing_are_told():
         f"The caches serve {percent(min(served))} to {percent(max(served))} of the loads**, most at 4,096 × 8,192."
         in said
     )
-    assert "serve most of the loads" in findings.seen(PLANS["levels"], shown, None, "flash_attention")
+    title = findings.loaded_and_delivered(PLANS["levels"], shown[0], "flash_attention")
+    runs = points.measured(PLANS["levels"], shown, "flash_attention")
+    asked = sorted(number(points.loads_of_once(run), 2) for run in runs)
+    assert title == (
+        f"The kernel asks for each input byte {asked[0]} to {asked[-1]} times on average; HBM delivers it about once: "
+        "the caches serve the rest"
+    )
+
+
+def limits_of(plan: str, kernel: str) -> str:
+    seen = findings.seen(PLANS[plan], registry.entries()[0][:1], None, kernel)
+    return next(part for part in seen.split("\n\n") if "At its full rate" in part)
+
+
+@pytest.mark.parametrize("plan", ["levels", "sweeps", "rungs", "flashattention"])
+def test_what_limits_a_kernel_comes_first_with_both_shares(plan):
+    (one,) = shown = registry.entries()[0][:1]
+    for kernel in points.kernels(PLANS[plan], shown):
+        found = [p for run in points.measured(PLANS[plan], shown, kernel) if (p := one.record.point(run))]
+        hbm = [seconds / p.seconds for p in found if p.seconds and (seconds := points.hbm_seconds(one.record, p))]
+        matmuls = [
+            p.experiment.traffic.flops_of("matmul") / p.seconds / known.peak
+            for p in found
+            if p.seconds and p.experiment.traffic.flops_of("matmul") and (known := run_of(one.record, p.experiment))
+        ]
+        told = limits_of(plan, kernel)
+        assert findings.seen(PLANS[plan], shown, None, kernel).startswith(told)
+        for shares, after in ((hbm, " of the time for the bytes"), (matmuls, " of the measured ")):
+            if shares:
+                least, most = (number(100 * share, 2) for share in (min(shares), max(shares)))
+                assert f"{least} to {most}%{after}" in told or (least == most and f" {most}%{after}" in told)
+        assert ("The matmuls run at" in told) == bool(matmuls)
+        near = [sum(share >= findings.LIMIT for share in shares) for shares in (hbm, matmuls)]
+        assert told.startswith("**HBM limits") == (near[0] > 0)
+        assert told.startswith("**The matmuls limit") == (near[1] > 0 and not near[0])
+        assert told.startswith(("**Neither", "**HBM does not")) == (max(hbm + matmuls) <= findings.LITTLE)
+        assert (f" in {near[0]} of {len(hbm)} rows" in told) == (0 < near[0] < len(hbm))
+
+
+def test_what_limits_a_kernel_is_not_told_without_limits():
+    (one,) = registry.entries()[0][:1]
+    bare = [replace(one, record=replace(one.record, roofs={}))]
+    assert "full rate" not in findings.seen(PLANS["levels"], bare, None, "flash_attention")
+    read_only = {"hbm": one.record.roofs["hbm"]}
+    without_matmul = [replace(one, record=replace(one.record, roofs=read_only))]
+    told = findings.seen(PLANS["levels"], without_matmul, None, "flash_attention")
+    assert told.startswith("**HBM does not limit this kernel.** At its full rate, HBM would need ")
+    assert "matmuls run" not in told
 
 
 def test_the_fastest_tile_is_named_where_all_rows_compute_the_same():

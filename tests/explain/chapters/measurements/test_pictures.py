@@ -77,7 +77,9 @@ def test_what_limits_mean_is_told_of_each_gpu_that_has_them():
         roofs = one.record.roofs
         flops = number(roofs["matmul bf16"].per_second / roofs["hbm"].per_second)
         assert f"- **{flops} FLOPs per byte** ({gpu}): a kernel with fewer" in told
-        assert f"- **{number(roofs['matmul bf16'].per_second / roofs['exp'].per_second)} matmul FLOPs** take" in told
+        assert (
+            f"- **{number(roofs['matmul bf16'].per_second / roofs['exp'].per_second)} bf16 matmul FLOPs** take" in told
+        )
     assert told.count("matmul FLOPs") == 1  # as many on both
     assert "(" not in limits.meanings(both[:1])
     assert limits.meanings([replace(both[0], record=replace(both[0].record, roofs={}))]) == ""
@@ -101,7 +103,8 @@ def test_bars_of_loads_and_of_hbm_have_one_scale(narrow):
     assert wide["slate"] == pytest.approx([scale * own / of for own, of in zip(loads, once, strict=True)], abs=0.02)
     assert wide["hbm"] == pytest.approx([scale * own / of for own, of in zip(reads, once, strict=True)], abs=0.02)
     assert drawn.count("stroke-dasharray") == len(runs) + 1  # each input once, and the key
-    assert drawn.count(f'stroke="{palette.mid("hbm")}"') == len(runs) + 1  # open: standard attention, and the key
+    faint = f'fill="{palette.mid("hbm")}" fill-opacity="{asked.FAINT}"'
+    assert drawn.count(faint) == len(runs) + 1  # standard attention, and the key
     for run in runs:
         beside = next(p for p in SHIPPED.points.values() if p.experiment.kernel == "attention_standard"
                       and points.work(p.experiment) == points.work(run) and p.counters)  # fmt: skip

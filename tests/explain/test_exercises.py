@@ -164,7 +164,7 @@ CONTEXTS: dict[str, Callable[[], Sequence[Any]]] = {
         decoding.Shown(decoding.PARTS, GPUS["H200"], runs(lessons.DECODED)),
         decoding.Shown(decoding.MASKS, GPUS["T4"], runs(lessons.VERIFIED, lessons.top_left(lessons.VERIFIED))),
     ),
-    "measurements": lambda: (measurements.run_of(H200, EXAMPLE),),
+    "measurements": lambda: (measurements.run_of(H200, EXAMPLE), measurements.both(registry.entries()[0], EXAMPLE)),
     "three_numbers": lambda: tuple(counted(kernel) for kernel in ("flash_attention", "attention_standard")),
     "sweeps": lambda: (
         *swept("Attention: length N from 128 to 16,384"),

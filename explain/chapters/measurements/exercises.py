@@ -1,15 +1,20 @@
-"""Questions about one recorded run: what the caches serve, and how far it is from the limits of HBM and of a matmul."""
+"""Questions about a recorded run: what the caches serve, and how far it is from the limits of HBM and of a matmul; of a
+run on two GPUs, what the faster HBM brings.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from explain.chapters.measurements.points import inputs_once, matmul_rate, sizes
+from explain.chapters.measurements.points import inputs_once, matmul_rate, names, sizes
 from explain.exercises import Question, Why
 from explain.experiment import Experiment
 from explain.figures.labels import unbroken
 from explain.figures.numbers import count, duration, moved, number, percent, ratio, si
 from explain.records.model import Record
+from explain.records.registry import Entry
 
 LIMITS = "./measurements?view=Limits+of+a+GPU"
 """Where the limits are that two questions ask for."""
@@ -101,7 +106,7 @@ def _why_rate(shown: Shown) -> Why:
                f"{si(shown.peak, 'FLOP/s')}: {number(_rate(shown))}%.")  # fmt: skip
 
 
-QUESTIONS = (
+_OF_ONE: tuple[Question[Shown], ...] = (
     Question[Shown](
         "served",
         lambda shown: f"{shown.words}, L2 cold: what share of the bytes that it loads comes from the caches?",
@@ -149,4 +154,118 @@ QUESTIONS = (
             f"reaches {si(shown.peak, 'FLOP/s', zeros=True)}."
         ),
     ),
+)
+
+
+@dataclass(frozen=True)
+class Both:
+    """A run that two GPUs have, and the GPUs' names."""
+
+    first: Shown
+    second: Shown
+    gpus: tuple[str, str]
+
+    @property
+    def words(self) -> str:
+        """The run in words."""
+        run = self.first.experiment
+        return unbroken(f"**{run.entry.title}** at {sizes(run)}")
+
+
+def both(shown: Sequence[Entry], experiment: Experiment) -> Both | None:
+    """The run as two records `shown` have it; None where one lacks what `run_of` needs."""
+    first, second = (run_of(one.record, experiment) for one in shown)
+    if not (first and second):
+        return None
+    of_first, of_second = names(shown)
+    return Both(first, second, (of_first, of_second))
+
+
+def _reading(run: Shown) -> float:
+    """The seconds that HBM takes to read the run's bytes."""
+    return run.read / run.bandwidth
+
+
+def _read(run: Shown) -> str:
+    return f"{moved(run.read)} at {si(run.bandwidth, 'B/s', zeros=True)}"
+
+
+def _longer(both: Both) -> float:
+    return both.second.seconds / both.first.seconds
+
+
+def _by_hbm(both: Both) -> float:
+    return _reading(both.second) / _reading(both.first)
+
+
+def _of_hbm(both: Both) -> float:
+    return 100 * _reading(both.second) / both.second.seconds
+
+
+def _why_longer(both: Both) -> Why:
+    second, first = (duration(run.seconds) for run in (both.second, both.first))
+    return Why(f"{second} on the {both.gpus[1]} ÷ {first} on the {both.gpus[0]} = {ratio(_longer(both))}.")
+
+
+def _why_by_hbm(both: Both) -> Why:
+    second, first = (duration(_reading(run)) for run in (both.second, both.first))
+    return Why(f"{second} ÷ {first} = {ratio(_by_hbm(both))}. Measured, the run takes {ratio(_longer(both))} as long.")
+
+
+def _why_of_hbm(both: Both) -> Why:
+    run = both.second
+    return Why(f"{_read(run)} takes {duration(_reading(run))}, of {duration(run.seconds)}: {number(_of_hbm(both))}%.")
+
+
+_OF_BOTH = (
+    Question[Both](
+        "longer",
+        lambda both: (
+            f"{both.words}: how many times as long does it take on the {both.gpus[1]} as on the {both.gpus[0]}?"
+        ),
+        "number",
+        _longer,
+        _why_longer,
+        unit="×",
+        hint=lambda both: (
+            f"It takes {duration(both.first.seconds)} on the {both.gpus[0]} and {duration(both.second.seconds)} on the "
+            f"{both.gpus[1]}."
+        ),
+    ),
+    Question[Both](
+        "by_hbm",
+        lambda both: (
+            "The same run: how many times as long would HBM alone take to read its bytes on the "
+            f"{both.gpus[1]}, at [its full rate]({LIMITS})?"
+        ),
+        "number",
+        _by_hbm,
+        _why_by_hbm,
+        unit="×",
+        hint=lambda both: (
+            f"HBM reads {_read(both.first)} on the {both.gpus[0]}, and {_read(both.second)} on the {both.gpus[1]}."
+        ),
+    ),
+    Question[Both](
+        "of_hbm",
+        lambda both: f"On the {both.gpus[1]}: what share of the run's time would HBM alone take?",
+        "number",
+        _of_hbm,
+        _why_of_hbm,
+        unit="%",
+        tolerance=0.03,
+        hint=lambda both: f"{_read(both.second)} gives the time of HBM. The run takes {duration(both.second.seconds)}.",
+    ),
+)
+
+
+def _asked(question: Question[Any], kind: type) -> Callable[[Any], bool]:
+    """Whether a question is asked of what is shown: of one GPU, or of two."""
+    return lambda shown: isinstance(shown, kind) and question.asked(shown)
+
+
+QUESTIONS: tuple[Question[Any], ...] = tuple(
+    replace(question, asked=_asked(question, kind))
+    for kind, questions in ((Shown, _OF_ONE), (Both, _OF_BOTH))
+    for question in questions
 )

@@ -81,6 +81,37 @@ class Predicted:
         return max(self.seconds / self.measured, self.measured / self.seconds)
 
 
+@dataclass(frozen=True)
+class Parts:
+    """What one fit makes a time of: the constant, in seconds; bytes and FLOPs; the GPU's two rates, and the shares of
+    them that the kernel reaches; and the share of the SMs that have a program.
+    """
+
+    constant: float
+    bytes: int
+    bandwidth: float
+    of_bandwidth: float
+    flops: int
+    peak: float
+    of_peak: float
+    busy: float
+
+    @property
+    def memory(self) -> float:
+        """The seconds that the bytes take."""
+        return self.bytes / (self.bandwidth * self.of_bandwidth)
+
+    @property
+    def compute(self) -> float:
+        """The seconds that the FLOPs take."""
+        return self.flops / (self.peak * self.of_peak)
+
+    @property
+    def seconds(self) -> float:
+        """The time: the module's formula."""
+        return self.constant + max(self.memory, self.compute) / self.busy
+
+
 @dataclass(frozen=True, eq=False)
 class Test:
     """A model's predictions of one GPU's recorded times; `left_out`: the model learned from that GPU's other times."""
@@ -153,6 +184,14 @@ class Model:
     def modelled(self, experiment: Experiment, gpu: Gpu) -> float:
         """The formula's seconds, without what the kernel's own recorded time says."""
         return self.fitted[experiment.kernel].seconds(*_ideal(experiment, gpu))
+
+    def parts(self, experiment: Experiment, gpu: Gpu) -> list[Parts]:
+        """Of each fit that explains the kernel's times, what makes up its time. `modelled` is their geometric mean."""
+        size, peak, busy = _needs(experiment, gpu)
+        return [
+            Parts(constant, size, gpu.hbm_bytes_per_second, of_bandwidth, experiment.traffic.flops, peak, of_peak, busy)
+            for constant, of_bandwidth, of_peak in self.fitted[experiment.kernel].choices.tolist()
+        ]
 
     @functools.cached_property
     def recorded(self) -> Mapping[str, float]:
@@ -233,10 +272,17 @@ def _mean(seconds: Floats) -> float:
 
 def _ideal(experiment: Experiment, gpu: Gpu) -> tuple[float, float]:
     """Seconds of the bytes and of the FLOPs at full bandwidth and peak, on the SMs that have a program."""
+    size, peak, busy = _needs(experiment, gpu)
+    return size / gpu.hbm_bytes_per_second / busy, experiment.traffic.flops / peak / busy
+
+
+def _needs(experiment: Experiment, gpu: Gpu) -> tuple[int, float, float]:
+    """The bytes of every array once, the peak of the units that the matmuls run on, the share of the SMs that have a
+    program.
+    """
     size = sum(term.once for term in experiment.whole_terms)
     peak = gpu.tensor_flops_per_second if _on_tensor_cores(experiment, gpu) else gpu.fp32_flops_per_second
-    busy = min(1.0, programs(experiment) / gpu.sms)
-    return size / gpu.hbm_bytes_per_second / busy, experiment.traffic.flops / peak / busy
+    return size, peak, min(1.0, programs(experiment) / gpu.sms)
 
 
 def _on_tensor_cores(experiment: Experiment, gpu: Gpu) -> bool:

@@ -16,7 +16,7 @@ match part:
     case "Predicted times":
         view.predicted(beside)
     case "Your own GPU":
-        view.own_gpu()
+        view.own_gpu(beside)
     case _ if not shown:
         st.info(
             "There is no GPU record here. Run `python -m explain measure` on a machine with an NVIDIA GPU to make one."

@@ -11,9 +11,10 @@ import numpy as np
 import plotly.graph_objects as go
 
 from explain.chapters.measurements.points import sizes
+from explain.chapters.measurements.worked import off
 from explain.figures import palette
 from explain.figures.labels import listed, unbroken
-from explain.figures.numbers import count, duration, percent, ratio
+from explain.figures.numbers import count, duration, number, percent, ratio
 from explain.figures.plot import FONT, logarithmic, plot, titled
 from explain.figures.tables import Column, markdown
 from explain.gpus import GPUS, known_as
@@ -22,8 +23,6 @@ from explain.prediction import Model, Predicted, Test, fastest
 from explain.records.model import Record
 from kernels.catalog import KERNELS
 
-CLEAR = 0.2
-"""By which share two GPUs' times differ at least in the example that is worked through."""
 SAME = 0.05
 """By which share two GPUs' times differ at most where more bandwidth gains nothing."""
 FAR = 1.25
@@ -63,7 +62,7 @@ def told(model: Model, test: Test) -> str:
     if not test.left_out:
         return unbroken(_too_long(model, test))
     return unbroken(
-        "Each time is left out of the fit and predicted from its kernel's other times. In "
+        "For another size, each time is left out of the fit and predicted from its kernel's other times. In "
         f"{count(_slower(test))} of {count(len(test.points))} cases this is easier: a faster tile's time of the same "
         "size stays in the fit."
     )
@@ -76,9 +75,9 @@ def largest(test: Test) -> str:
     """
     kernel, (times, median, _) = next(iter(_errors(test).items()))
     worst = test.worst
-    told = f"**{test.gpu}**: the largest median error is that of {KERNELS[kernel].title}, {ratio(median)}"
+    told = f"**{test.gpu}**: the largest median error is that of {KERNELS[kernel].title}, {off(median)}"
     told += f" over {count(times)} recorded runs"
-    most = f"{ratio(worst.factor)} (a run of {duration(worst.measured)})"
+    most = f"{off(worst.factor)} (a run of {duration(worst.measured)})"
     if worst.experiment.kernel == kernel:
         return f"{told}, at most {most}."
     return f"{told}. The run with the largest error, {most}, is one of {worst.experiment.entry.title}."
@@ -99,26 +98,37 @@ def known(model: Model, records: Sequence[Record]) -> str:
 
 
 @kept
-def concluded(model: Model, test: Test) -> str:
-    """How good a test's predictions are, and, of another GPU, whether this GPU's times, unchanged, would be as good;
-    Markdown.
-    """
-    of = f"sizes that were not timed on the {test.gpu}" if test.left_out else f"the {test.gpu}"
-    good = (
-        f"**Half of the times predicted for {of} are within {ratio(test.median)} of the measured ones; "
-        f"{count(_off(test))} of {count(len(test.points))} are more than {ratio(FAR)} off, the worst "
-        f"{ratio(test.worst.factor)}.**"
-    )
-    if (plain := _unchanged(model, test)) is None:
-        return good
-    helps = ": the model helps against large errors, not against the typical one" * (
-        _off(test) < _off(plain) and test.median >= plain.median
-    )
-    joined = "but" if (test.median < plain.median) != (_off(test) < _off(plain)) else "and"
+def concluded(test: Test) -> str:
+    """How good a test's predictions are, as an item of a list in Markdown."""
+    which = "Another size" if test.left_out else "Another GPU"
+    of = f"each time of the {test.gpu}, predicted without it" if test.left_out else f"times of the {test.gpu}"
     return (
-        f"{good} Without a model, with the {model.gpu}'s times as they are, half are within {ratio(plain.median)}, "
-        f"{joined} {count(_off(plain))} are more than {ratio(FAR)} off{helps}."
+        f"- **{which}: typically {off(test.median)} off.** {_often(test)}, the worst {off(test.worst.factor)} ({of})."
     )
+
+
+def _often(test: Test) -> str:
+    """How many of a test's predictions are far off, the beginning of a sentence."""
+    far, every = _off(test), len(test.points)
+    if not far:
+        return f"None is more than {off(FAR)} off"
+    if every < 2 * far:
+        return f"{count(far)} of {count(every)} are more than {off(FAR)} off"
+    return f"About 1 in {count(round(every / far))} is more than {off(FAR)} off"
+
+
+@kept
+def unaided(model: Model, test: Test) -> str:
+    """How good predictions are without a model: another GPU's times, taken to be those of the model's own; Markdown, ""
+    for a test on the same GPU.
+    """
+    if (plain := _unchanged(model, test)) is None:
+        return ""
+    told = f"Without the model, with the {model.gpu}'s times as they are, times of the {test.gpu} would be typically "
+    told += f"{off(plain.median)} off, and {count(_off(plain))} of {count(len(plain.points))} more than {off(FAR)}. "
+    told += f"With it, {count(_off(test))} of {count(len(test.points))} are"
+    helps = _off(test) < _off(plain) and test.median >= plain.median
+    return f"{told}{': it helps against large errors, not against the typical one' * helps}."
 
 
 def _too_long(model: Model, test: Test) -> str:
@@ -135,7 +145,7 @@ def _too_long(model: Model, test: Test) -> str:
     bandwidths = ratio(GPUS[model.gpu].hbm_bytes_per_second / GPUS[test.gpu].hbm_bytes_per_second)
     gain = "at least half of them gain little" if takes < 1 + SAME else "they gain less"
     return (
-        f"Of the {count(_off(test))} predictions that are more than {ratio(FAR)} off, {count(len(long))} are too long. "
+        f"Of the {count(_off(test))} predictions that are more than {off(FAR)} off, {count(len(long))} are too long. "
         f"The {model.gpu} has {bandwidths} the bandwidth (datasheet). For these {count(len(long))} the model expects "
         f"the {test.gpu} to take {ratio(of_own(lambda point: point.seconds))} as long. Measured, it takes "
         f"{ratio(takes)} (medians): {gain} from more bandwidth."
@@ -147,37 +157,6 @@ def _unchanged(model: Model, test: Test) -> Test | None:
     own = model.recorded
     both = [replace(one, seconds=own[key]) for one in test.points if (key := one.experiment.key) in own]
     return Test(test.gpu, both) if both and not test.left_out else None
-
-
-@kept
-def worked(model: Model) -> str:
-    """A prediction worked through, and what the other GPU measured: of those whose two GPUs differ, the one with the
-    median error. Markdown, "" for a model that was tested on no other GPU.
-    """
-    own, test = model.recorded, model.tests[0]
-    apart = [one for one in test.points if abs(one.seconds / own.get(one.experiment.key, one.seconds) - 1) > CLEAR]
-    if test.left_out or not apart:
-        return ""
-    middle = len(apart) // 2
-    ranked = enumerate(sorted(apart, key=lambda point: point.factor))
-    one = min(ranked, key=lambda at: (not _closes(model, test, at[1]), abs(at[0] - middle)))[1]
-    took = duration(own[one.experiment.key])
-    here, there = (duration(model.modelled(one.experiment, GPUS[name])) for name in (model.gpu, test.gpu))
-    return (
-        f"{one.experiment.entry.title} with {sizes(one.experiment)}: the model gives {here} for the "
-        f"{model.gpu} and {there} for the {test.gpu}. The {model.gpu} took {took}. So {took} × {there} ÷ {here} = "
-        f"**{duration(one.seconds)}** is predicted for the {test.gpu}. It took {duration(one.measured)}."
-    )
-
-
-def _closes(model: Model, test: Test, one: Predicted) -> bool:
-    """Whether a prediction's three digits are what a reader gets from those of the numbers that it is made of."""
-    own, here, there = (
-        float(f"{seconds:.3g}")
-        for seconds in (model.recorded[one.experiment.key], *(model.modelled(one.experiment, GPUS[name])
-                                                              for name in (model.gpu, test.gpu)))
-    )  # fmt: skip
-    return f"{own * there / here:.3g}" == f"{one.seconds:.3g}"
 
 
 def untested(model: Model) -> str:
@@ -213,7 +192,7 @@ def prediction_table(model: Model) -> str:
         rows.append((KERNELS[kernel].title, *found, constant, *both))
     columns: list[str | Column] = ["kernel"]
     for test in model.tests:
-        formats = {"times": count, "median error": ratio, "worst error": ratio}
+        formats = {"times": count, "median error": off, "worst error": off}
         columns += [Column(f"{test.gpu}: {name}", form) for name, form in formats.items()]
     columns += [Column("constant", str), Column("of the bandwidth", str), Column("of the peak", str)]
     return markdown(columns, rows)
@@ -228,46 +207,56 @@ _FAMILIES = {
 
 
 @kept
-def predicted_chart(test: Test) -> go.Figure:
-    """A dot for each prediction: across, the measured time; up, predicted ÷ measured. On the line both are equal."""
-    figure = plot()
+def predicted_chart(test: Test, tests: Sequence[Test]) -> go.Figure:
+    """A dot for each prediction: across, the measured time; up, predicted ÷ measured. On the line both are equal. The
+    pictures of all `tests` have the same scales.
+    """
+    figure, every = plot(), [point for one in tests for point in one.points]
     for place, (family, (name, symbol)) in enumerate(_FAMILIES.items(), start=1):
         own = [point for point in test.points if point.experiment.entry.family == family]
         figure.add_scatter(
             x=[point.measured for point in own], y=[point.seconds / point.measured for point in own], mode="markers",
             name=name,
             marker={"color": palette.mid(f"series-{place}"), "size": 9, "opacity": 0.7, "symbol": symbol},
-            text=[f"{p.experiment.entry.title}, {sizes(p.experiment)}: {ratio(p.factor)}" for p in own],
+            text=[f"{p.experiment.entry.title}, {sizes(p.experiment)}: {off(p.factor)}" for p in own],
             hovertemplate="%{text} off<extra></extra>",
         )  # fmt: skip
-    low, high = (edge(point.measured for point in test.points) for edge in (min, max))
+    low, high = (edge(point.measured for point in every) for edge in (min, max))
     ends = [low / 1.5, 1.5 * high]
-    for level, name, dash in ((1.0, "equal", "solid"), (FAR, f"{ratio(FAR)} off", "dot"), (1 / FAR, "", "dot")):
+    for level, name, dash in ((1.0, "equal", "solid"), (FAR, f"{off(FAR)} off", "dot"), (1 / FAR, "", "dot")):
         figure.add_scatter(
             x=ends, y=[level] * 2, mode="lines", name=name, showlegend=bool(name), hoverinfo="skip",
             line={"color": palette.mid("slate"), "dash": dash, "width": 2},
         )  # fmt: skip
     worst, share = test.worst, test.worst.seconds / test.worst.measured
     figure.add_annotation(
-        x=math.log10(worst.measured), y=math.log10(share), text=f"{ratio(worst.factor)} off", font={"size": FONT},
+        x=math.log10(worst.measured), y=math.log10(share), text=f"{off(worst.factor)} off", font={"size": FONT},
         ax=0, ay=-26 if share > 1 else 26, arrowwidth=1, arrowhead=0, standoff=5, arrowcolor=palette.mid("slate"),
     )  # fmt: skip
-    every = [1 / FAR, FAR, *(point.seconds / point.measured for point in test.points)]
-    least, most = min(every) / ROOM, max(every) * ROOM
-    lines = (1 / FAR, FAR) if most / least < WIDE**2 else ()  # on a wide scale their numbers would overlap
+    factors = [1 / FAR, FAR, *(point.seconds / point.measured for point in every)]
+    least, most = min(factors) / ROOM, max(factors) * ROOM
     marks = [10.0**power for power in range(-6, 1) if ends[0] < 10.0**power < ends[1]]
-    shares = [level for level in (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, *lines) if least <= level <= most]
+    levels = (0.1, 0.2, 0.5, 2.0, 5.0, 10.0) if most / least > WIDE**2 else (1 / FAR, FAR)  # more would overlap
+    words = {1.0: "equal"} | {level: _apart(level) for level in levels if least <= level <= most}
     figure.update_xaxes(
         **logarithmic("measured time", {mark: duration(mark, zeros=False) for mark in marks}),
         range=[math.log10(end) for end in ends],
     )
     figure.update_yaxes(
-        **logarithmic("predicted ÷ measured", {level: ratio(level) for level in shares}),
+        **logarithmic("predicted", words),
         range=[math.log10(least), math.log10(most)],
     )  # fmt: skip
     figure.update_layout(
-        height=400, margin={"l": 8, "r": 8, "t": 66, "b": 8}, hovermode="closest",
+        height=420, margin={"l": 8, "r": 8, "t": 66, "b": 8}, hovermode="closest",
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
     )  # fmt: skip
-    titled(figure, f"{test.gpu}: {count(len(test.points))} predicted times ÷ measured ones")
+    what = "Another size" if test.left_out else "Another GPU"
+    titled(figure, f"{what}: {count(len(test.points))} times of the {test.gpu}")
     return figure
+
+
+def _apart(level: float) -> str:
+    """What predicted ÷ measured is, in words: "2 × too long", "25% too short"."""
+    factor = max(level, 1 / level)
+    told = percent(factor - 1) if factor < 2 else f"{number(factor)} ×"
+    return f"{told} too {'long' if level > 1 else 'short'}"

@@ -19,13 +19,14 @@ from explain.chapters.measurements import (
     points,
     predictions,
     records,
+    worked,
 )
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
 from explain.figures.labels import listed, unbroken
 from explain.figures.numbers import count
 from explain.gpus import card
-from explain.prediction import Test, fitted
+from explain.prediction import fitted
 from explain.records import file, registry
 from explain.records.measure import tasks
 from explain.records.plans import PLANS, Plan, sizes
@@ -69,10 +70,11 @@ MEASURED = """
 
 
 MEASURE = """
-- Run it in Tilescope's folder. It makes {} measurements. After each it prints how long the others will take.
-- If it is interrupted, run it again: it continues.
-- At the end it prints the name of the file with the results. All pages on that machine then show them.
+{} measurements. After each it prints how long it took, and about how long the others will take. Ctrl+C stops it; run\
+ it again, and it continues. At the end it prints the file with the results, which all pages on that machine then show.
 """
+TRY = "A few sizes of one kernel, with the GPU's counters if they can be read."
+COUNTERS = "Some drivers let only administrators read them. Then times and memory are measured, but no bytes."
 FILES = """
 To show your GPU on another machine, load its file there with *Another GPU's file*. All numbers of a GPU chosen here\
  can be downloaded, as JSON.
@@ -81,25 +83,20 @@ ELSEWHERE = """
 Here are the kernels that the chapters teach, some of PyTorch's, and FlashAttention for Hopper. Other libraries are in
 [Speed](./speed), [Cross entropy](./cross_entropy), [Backward](./backward) and [Decoding](./decoding).
 """
-MODEL = """
-**time = constant + max(memory, compute) ÷ busy**
-
-- **memory**: the bytes of all tensors, each read or written once, ÷ a share of the GPU's bandwidth
-- **compute**: FLOPs ÷ a share of the GPU's peak
-- **busy**: the share of its SMs that have a program
-- **constant**: the part of a time that does not grow with bytes and FLOPs
-
-Constant and shares are fitted to each kernel's times on the {0}. **For a size that was timed there**, that time is\
- multiplied by the model's ratio of the two GPUs. **For another size**, the model's own time is used.
+ONCE_TIMED = """
+The formula's constant and its shares are fitted to each kernel's times on the {0}. **A size that was timed\
+ there**: its time × the formula's ratio of the two GPUs, as in the example. **Another size**: the formula's own time.
+"""
+OFF = """
+**{0} off**: of the two times, predicted and measured, the longer is {0} longer. **Typically**: half of them are nearer.
 """
 DETAIL = """
-- **memory** = bytes ÷ (bandwidth × b), **compute** = FLOPs ÷ (peak × p). The FLOPs are the formula's.
-- **bandwidth** and **peak** are the GPU's specification: the peak of the tensor cores where Triton uses them.
-- **b** and **p** are the shares of them that a kernel reaches. They and the constant are fitted to its times on the\
- {0}: of each size, to the fastest tile's.
-- Some kernels' times cannot tell bandwidth from peak. Then every pair of b and p that fits is kept, and the prediction\
- is the geometric mean of theirs.
-- A size that is slower on the {0} than the model says is predicted slower on other GPUs too: its time there is\
+- The FLOPs are those of the kernel's formula. Bandwidth and peak are the GPU's specification: the peak of the tensor\
+ cores where Triton uses them.
+- Constant and shares are fitted to a kernel's times on the {0}: of each size, to the fastest tile's.
+- Some kernels' times cannot tell bandwidth from peak. Then every fit that explains them is kept, and the prediction is\
+ the geometric mean of theirs.
+- A size that is slower on the {0} than the formula says is predicted slower on other GPUs too: its time there is\
  multiplied by a ratio.
 """
 FITTED = (
@@ -130,12 +127,11 @@ Simple tests do one thing each: move bytes, multiply matrices, or compute expone
  in [Sweeps and roofline](./sweeps) and the peaks in [Speed](./speed).
 """,
     "Predicted times": """
-Some times on other pages are for GPUs that were not measured. Each is marked as predicted and comes from one model.\
- Here it is explained, and tested on GPUs that were measured.
+Times of GPUs that were not measured come from one model. Each is marked as predicted. Here the model is tested on\
+ measured times.
 """,
     "Your own GPU": """
-One command measures everything that is shown here. It needs a machine with an NVIDIA GPU and Tilescope installed;\
- `python -m explain doctor` says what is missing there.
+One command measures everything that is shown here. It runs in Tilescope's folder, on a machine with an NVIDIA GPU.
 """,
 }
 """The page's views, and what each says after its goal."""
@@ -394,19 +390,32 @@ def _counters_here(status: DeviceStatus) -> None:
         )
 
 
-def own_gpu() -> None:
-    """How to measure another GPU, whether its counters can be read, and records to load and to download."""
-    with layout.part("Measure it", MEASURE.format(count(len(tasks(PLANS.values()))))):
-        show_code("python -m explain measure")
-        st.caption("A short try, with one kernel and one set of runs:")
-        show_code("python -m explain measure flash_attention --plan levels")
-    with layout.part(
-        "Can your GPU's counters be read?",
-        "A driver may let only administrators read a GPU's counters. Without them times and memory are measured, but "
-        "no bytes.",
-    ):
+def own_gpu(beside: DeltaGenerator) -> None:
+    """How to measure another GPU, in steps `beside` the goal; whether its counters can be read; records to load and to
+    download.
+    """
+    every = MEASURE.format(count(len(tasks(PLANS.values()))))
+    steps = (
+        (
+            "See what is missing",
+            "python -m explain doctor",
+            "It says what this machine can do, and how to add the rest.",
+        ),
+        ("Try one kernel", "python -m explain measure flash_attention --plan levels", TRY),
+        ("Measure everything", "python -m explain measure", every),
+    )
+    with beside, st.container(key="looked up"):
+        for number, (heading, command, told) in enumerate(steps, start=1):
+            with st.container(border=True, key=f"step {number}"):
+                layout.header(f"{number}. {heading}")
+                show_code(command)
+                layout.prose(told)
+    with layout.below_goal(), st.container(key="notes"):
+        layout.header("Can your GPU's counters be read?")
+        layout.prose(COUNTERS)
         counters_here()
-    with layout.part("Load and download numbers", FILES):
+        layout.header("Load and download numbers")
+        layout.prose(FILES)
         for one in records_choice():
             st.download_button(
                 f"Download: {one.label}",
@@ -419,24 +428,28 @@ def own_gpu() -> None:
 
 
 def predicted(beside: DeltaGenerator) -> None:
-    """How good predicted times are, on another GPU `beside` the goal, and the model behind them."""
+    """How good predicted times are; an example `beside` the goal; below, every prediction, and the model in detail."""
     if (record := registry.recorded()) is None or (model := fitted(*registry.shipped())) is None:
         layout.prose("There is no recorded GPU to predict times from.")
         return
-    first, *others = model.tests
-    with layout.below_goal(), st.container(key="notes"):
-        layout.prose(MODEL.format(model.gpu))
-        if example := predictions.worked(model):
-            layout.prose(unbroken(f"**An example**: {example}"))
-    with beside:
-        layout.prose(predictions.concluded(model, first))
-        st.caption("How far a time is **off**: the larger of predicted and measured ÷ the smaller.")
-        _errors(first)
-        layout.prose(f"{predictions.told(model, first)} {predictions.untested(model)}")
-    for test in others:
-        said = f"{predictions.concluded(model, test)}\n\n{predictions.told(model, test)}"
-        with layout.part("Sizes that were not timed", said):
-            _errors(test)
+    with layout.below_goal():
+        with st.container(key="finding"):
+            layout.prose("\n".join(map(predictions.concluded, model.tests)))
+        notes = st.container(key="notes")
+    with notes:
+        st.caption(OFF.format(worked.off(predictions.FAR)))
+        layout.prose(ONCE_TIMED.format(model.gpu))
+    with beside, st.container(key="looked up"):
+        drawing(*(worked.drawn(model, narrow=narrow) for narrow in (False, True)))
+    layout.header("Every prediction beside its measured time")
+    for place, test in zip(st.columns(len(model.tests), gap="large"), model.tests, strict=True):
+        with place:
+            chart(predictions.predicted_chart(test, model.tests), f"predicted and measured times, {test.gpu}")
+    with st.expander("Where predictions are wrong, and why"):
+        told = [
+            why for test in model.tests for why in (predictions.unaided(model, test), predictions.told(model, test))
+        ]
+        layout.prose("\n".join(f"- {why}" for why in [*told, predictions.untested(model)] if why))
     with st.expander("The model in detail"):
         layout.prose(f"{DETAIL.format(model.gpu)}\n\n{predictions.unpredicted(model, record)}")
         st.caption(predictions.known(model, registry.shipped()))
@@ -446,21 +459,18 @@ def predicted(beside: DeltaGenerator) -> None:
         st.markdown(predictions.prediction_table(model))
 
 
-def _errors(test: Test) -> None:
-    """The predictions of a test beside the measured times."""
-    chart(predictions.predicted_chart(test), f"predicted and measured times, {test.gpu}")
-
-
 def _questions(chosen: Choice, shown: Sequence[Entry]) -> None:
-    """Things to try, about the largest of the chosen runs that has all that they ask for, one of the opening kernel if
-    it is among them.
+    """Things to try, about the largest of the chosen runs that has all that they ask for, on one GPU or on two; one of
+    the opening kernel if it is among them.
     """
-    if len(shown) > 1:
-        ask("measurements", (), None, "", "The questions are about one GPU: choose one alone.")
+    if len(shown) > 2:
+        ask("measurements", (), None, "", "The questions are about one GPU or two: choose so many.")
         return
     runs = points.measured(chosen.plan, shown, chosen.kernel)
     for run in sorted(runs, key=lambda run: (run.kernel != OPENING, -run.traffic.flops)):
-        if known := exercises.run_of(shown[0].record, run):
-            ask("measurements", exercises.QUESTIONS, known, f"{shown[0].key} {run.key}")
+        known = exercises.both(shown, run) if len(shown) > 1 else exercises.run_of(shown[0].record, run)
+        if known:
+            about = " ".join([*(one.key for one in shown), run.key])
+            ask("measurements", exercises.QUESTIONS, known, about)
             return
     ask("measurements", (), None, "", "The questions are about runs whose bytes were counted: choose another set.")

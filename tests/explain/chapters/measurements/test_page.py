@@ -208,9 +208,36 @@ def test_the_questions_are_answered_from_the_record():
     assert read
     least = points.inputs_once(view.EXAMPLE) / SHIPPED.roofs["hbm"].per_second
     rate = formula.flops_of("matmul") / point.seconds / SHIPPED.roofs["matmul bf16"].per_second
-    answers = [question.answer(run) for question in exercises.QUESTIONS]
+    answers = [question.answer(run) for question in exercises.QUESTIONS if question.asked(run)]
     assert answers == pytest.approx([100 * (1 - read / formula.read_bytes), point.seconds / least, 100 * rate])
     assert exercises.run_of(replace(SHIPPED, roofs={}), view.EXAMPLE) is None
+
+
+def measured(record: Record, run: Any) -> Any:
+    point = record.point(run)
+    assert point
+    assert point.counters
+    return point
+
+
+def test_a_run_on_two_gpus_has_questions_about_both(monkeypatch):
+    seen = []
+    monkeypatch.setattr(view, "ask", lambda *arguments: seen.append(arguments))
+    for kernel in (view.OPENING, "softmax_safe"):
+        page("measurements", records="H200,H100", kernel=kernel)
+        _, questions, run, _ = seen.pop()
+        asked = [question for question in questions if question.asked(run)]
+        one, other = (measured(entry.record, run.first.experiment) for entry in registry.entries()[0])
+        assert run.first.experiment.kernel == kernel
+        reading = [
+            point.counters.cold.dram_read_bytes / entry.record.roofs["hbm"].per_second
+            for point, entry in zip((one, other), registry.entries()[0], strict=True)
+        ]
+        answers = [other.seconds / one.seconds, reading[1] / reading[0], 100 * reading[1] / other.seconds]
+        assert [question.answer(run) for question in asked] == pytest.approx(answers)
+        assert all("H100" in question.prompt_of(run) for question in asked)
+    lacking = replace(registry.entries()[0][1], record=replace(registry.entries()[0][1].record, roofs={}))
+    assert exercises.both([registry.entries()[0][0], lacking], view.EXAMPLE) is None
 
 
 def test_two_gpus_have_the_note_about_spills_each():
@@ -297,8 +324,8 @@ def test_each_view_has_its_goal_and_its_part(name):
         "Look up a number": "Things to try" in headers,
         "Where numbers come from": "What was measured" in headers,
         "Limits of a GPU": "measured limits in B/s" in said,
-        "Predicted times": "**An example**" in said,
-        "Your own GPU": "Measure it" in headers,
+        "Predicted times": "Every prediction beside its measured time" in headers,
+        "Your own GPU": "3. Measure everything" in headers,
     }
     assert parts == {one: one == name for one in view.WORDS}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import re
 from dataclasses import replace
@@ -9,10 +10,13 @@ from statistics import median
 
 import pytest
 
-from explain.chapters.measurements import predictions
+from explain import prediction
+from explain.chapters.measurements import predictions, worked
+from explain.chapters.measurements.worked import off
+from explain.figures.labels import text_width
 from explain.figures.numbers import duration, ratio
 from explain.gpus import GPUS
-from explain.prediction import fitted
+from explain.prediction import Predicted, fitted
 from explain.records import registry
 from kernels.catalog import KERNELS
 from tests.explain.records.made import SHIPPED
@@ -22,13 +26,17 @@ def test_every_predicted_time_is_drawn_and_the_worst_kernel_is_named():
     model = fitted(*registry.shipped())
     assert model is not None
     for test in model.tests:
-        points = [trace for trace in predictions.predicted_chart(test).data if trace.mode == "markers"]
+        points = [trace for trace in predictions.predicted_chart(test, model.tests).data if trace.mode == "markers"]
         assert sum(len(trace.x) for trace in points) == len(test.points)
         assert len({trace.marker.symbol for trace in points}) == len(points)
     rows = predictions.prediction_table(model).splitlines()[2:]
     assert len(rows) == len(model.fitted)
-    medians = [float(row.split("|")[3].split()[0]) for row in rows]
+    worst = [max(one.factor for one in model.tests[0].points if one.experiment.kernel == kernel)
+             for kernel in predictions._errors(model.tests[0])]  # fmt: skip
+    assert [row.split("|")[4].strip() for row in rows[: len(worst)]] == [off(factor) for factor in worst]
+    medians = [error[1] for error in predictions._errors(model.tests[0]).values()]
     assert medians == sorted(medians, reverse=True)
+    assert [row.split("|")[3].strip() for row in rows[: len(medians)]] == [off(factor) for factor in medians]
     said = predictions.largest(model.tests[0])
     assert rows[0].split("|")[1].strip() in said
     assert rows[0].split("|")[3].strip() in said
@@ -51,18 +59,20 @@ def test_what_no_model_would_say_is_told_beside_the_model():
     far = sum(one > predictions.FAR for one in ratios)
     told, left_out = (predictions.told(model, test).replace("\u00a0", " ") for test in model.tests)
     modelled = sum(one.factor > predictions.FAR for one in elsewhere.points)
-    beside_own, alone = (predictions.concluded(model, test).replace("\u00a0", " ") for test in model.tests)
-    assert f"Of the {modelled} predictions that are more than 1.25 × off" in told
-    joined = "but" if ratio(elsewhere.median) > ratio(median(ratios)) else "and"
+    beside_own, alone = map(predictions.concluded, model.tests)
+    assert f"Of the {modelled} predictions that are more than 25% off" in told
     for test, said in ((elsewhere, beside_own), (model.tests[1], alone)):
-        assert f"are within {ratio(test.median)} of the measured ones; " in said
-        off = sum(one.factor > predictions.FAR for one in test.points)
-        assert f"{off} of {len(test.points)} are more than 1.25 × off, the worst {ratio(test.worst.factor)}.**" in said
-    assert "sizes that were not timed on the H200" in alone
-    assert "as they are" not in alone
-    assert f"half are within {ratio(median(ratios))}, {joined} {far} are more than 1.25 × off" in beside_own
+        assert f": typically {off(test.median)} off.**" in said
+        often = sum(one.factor > predictions.FAR for one in test.points) / len(test.points)
+        assert f"About 1 in {1 / often:.0f} is more than 25% off, the worst {off(test.worst.factor)} (" in said
+    assert beside_own.startswith("- **Another GPU: ")
+    assert alone.startswith("- **Another size: ")
+    assert predictions.unaided(model, model.tests[1]) == ""
+    unaided = predictions.unaided(model, elsewhere)
+    assert f"typically {off(median(ratios))} off, and {far} of {len(ratios)} more than 25%" in unaided
+    assert f"With it, {modelled} of {len(ratios)} are" in unaided
     helps = modelled < far and elsewhere.median >= median(ratios)
-    assert beside_own.endswith("not against the typical one.") == helps
+    assert unaided.endswith("not against the typical one.") == helps
     assert far > modelled  # the model is worth having
     assert "own time" not in left_out
 
@@ -109,16 +119,90 @@ def test_how_many_times_are_predicted_is_said():
     assert predictions.known(model, [replace(one, points={}) for one in records]) == ""
 
 
-def test_a_prediction_is_worked_through_beside_what_was_measured():
+def test_how_often_predictions_are_far_off_is_told_for_any_number_of_them():
     model = fitted(*registry.shipped())
     assert model
-    said = predictions.worked(model)
-    (test,) = [one for one in model.tests if not one.left_out]
-    found = next(one for one in test.points if f"**{duration(one.seconds)}** is predicted" in said)
-    assert abs(found.seconds / model.recorded[found.experiment.key] - 1) > predictions.CLEAR
-    assert f"It took {duration(found.measured)}" in said
-    took, there, here, result = (float(one) for one in re.findall(r"([\d.]+)\s[µm]s", said.partition("So ")[2])[:4])
-    assert f"{took * there / here:.3g}" == f"{result:.3g}"  # as a reader works it out
+    good, bad = (Predicted(model.points[0].experiment, 1.0, seconds) for seconds in (1.1, 2.0))
+    for points, told in (
+        ([good] * 4, "None is more than 25% off"),
+        ([good] * 11 + [bad], "About 1 in 12 is more than 25% off"),
+        ([good, bad, bad], "2 of 3 are more than 25% off"),
+        ([bad], "1 of 1 are more than 25% off"),
+    ):
+        assert told in predictions.concluded(prediction.Test("H100", points))
+    assert [off(factor) for factor in (1.052, 1.46, 2.0, 5.47)] == ["5%", "46%", "2.00 ×", "5.47 ×"]
+
+
+def test_pictures_beside_each_other_have_the_same_scales():
+    model = fitted(*registry.shipped())
+    assert model
+    charts = [predictions.predicted_chart(test, model.tests) for test in model.tests]
+    for axis in ("xaxis", "yaxis"):
+        assert len({tuple(chart.layout[axis].range) for chart in charts}) == 1
+        assert len({tuple(chart.layout[axis].ticktext) for chart in charts}) == 1
+    low, high = (10**end for end in charts[0].layout.yaxis.range)
+    assert all(low < one.seconds / one.measured < high for test in model.tests for one in test.points)
+    levels = zip(charts[0].layout.yaxis.tickvals, charts[0].layout.yaxis.ticktext, strict=True)
+    assert {level: words for level, words in levels if level in (0.5, 1, 2)} == {
+        0.5: "2 × too short", 1: "equal", 2: "2 × too long"
+    }  # fmt: skip
+
+
+def number_in(words: str) -> float:
+    """The seconds of "614 µs"."""
+    number, unit = words.split()
+    return float(number) * {"s": 1, "ms": 1e-3, "µs": 1e-6}[unit]
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_a_prediction_is_worked_through_beside_what_was_measured(narrow):
+    model = fitted(*registry.shipped())
+    assert model
+    one = worked.example(model)
+    assert one
+    test = model.tests[0]
+    assert one.point in test.points
+    assert one.took == model.recorded[one.point.experiment.key]
+    assert abs(one.point.seconds / one.took - 1) > worked.CLEAR_GAIN
+    assert one.closes
+    drawn = worked.drawn(model, narrow=narrow)
+    words = [html.unescape(said) for said in re.findall(r"<text[^>]*>([^<]*)</text>", drawn)]
+    for seconds in (one.took, one.point.seconds, one.point.measured):
+        assert duration(seconds) in words
+    side = "long" if one.point.seconds > one.point.measured else "short"
+    assert f"the time predicted for the H100 is {off(one.point.factor)} too {side}" in " ".join(words)
+    of_two = {
+        word: words[words.index(word, words.index("H200")) + 1 :][:2] for word in ("constant", "memory", "compute")
+    }
+    for at, parts in enumerate((one.here, one.there)):  # as a reader works it out
+        constant, memory, compute = (number_in(of_two[word][at]) for word in ("constant", "memory", "compute"))
+        assert f"{constant + max(memory, compute) / parts.busy:.3g}" == f"{parts.seconds:.3g}"
+        assert f"{parts.bytes / parts.bandwidth / round(parts.of_bandwidth, 3):.3g}" == f"{memory:.3g}"
+    took, there, here = (number_in(duration(s)) for s in (one.took, one.there.seconds, one.here.seconds))
+    assert f"{took * there / here:.3g}" == f"{number_in(duration(one.point.seconds)):.3g}"
+    across = float(re.findall(r'viewBox="0 0 ([\d.]+)', drawn)[0])
+    for x, size, anchor, rest, said in re.findall(
+        r'<text x="([\d.]+)"[^>]*font-size="([\d.]+)" text-anchor="(\w+)"([^>]*)>([^<]*)<', drawn
+    ):
+        wide = text_width(html.unescape(said), float(size), bold="font-weight" in rest)
+        assert (float(x) if anchor == "end" else float(x) + wide) <= across + 1, said
+
+
+def test_without_another_gpu_the_formula_stands_alone():
     alone = fitted(SHIPPED)
     assert alone
-    assert predictions.worked(alone) == ""
+    assert worked.example(alone) is None
+    drawn = worked.drawn(alone)
+    assert "Example" not in drawn
+    assert "each tensor once" in drawn
+
+
+def test_the_parts_of_a_time_are_those_of_the_model():
+    model = fitted(*registry.shipped())
+    assert model
+    for one in model.points[::20]:
+        for gpu in (GPUS["H200"], GPUS["H100"]):
+            times = [parts.seconds for parts in model.parts(one.experiment, gpu)]
+            assert math.exp(sum(map(math.log, times)) / len(times)) == pytest.approx(
+                model.modelled(one.experiment, gpu)
+            )

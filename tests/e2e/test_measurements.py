@@ -33,8 +33,18 @@ def test_a_file_is_refused_or_compared_and_goes_along_to_other_pages(page: Page,
     expect(page.get_by_role("cell", name="Other 9 · your file")).to_be_visible()  # the choice itself is folded there
 
 
-def test_every_column_scrolls_in_its_own_box_beside_the_sizes(page: Page, app_url: str):
+def test_every_column_fits_a_laptop(page: Page, app_url: str):
     page.set_viewport_size({"width": 1440, "height": 1500})
+    for kernel in ("flash_attention", "all"):
+        page.goto(f"{app_url}/measurements?every=true&kernel={kernel}")
+        box = page.locator(".st-key-numbers-of-points div:has(> table)")
+        expect(box.locator("th", has_text="memory").last).to_be_attached()
+        expect(box.locator("table")).to_have_css("border-collapse", "separate")  # the page's style is there
+        assert box.evaluate("box => box.scrollWidth - box.clientWidth") <= 0, kernel
+
+
+def test_on_a_narrower_window_every_column_scrolls_in_its_own_box_beside_the_sizes(page: Page, app_url: str):
+    page.set_viewport_size({"width": 1000, "height": 1500})
     page.goto(f"{app_url}/measurements?every=true")  # a session without another GPU's file
     box = page.locator(".st-key-numbers-of-points div:has(> table)")
     expect(box.locator("th", has_text="spills").first).to_be_attached()

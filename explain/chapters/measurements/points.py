@@ -27,7 +27,7 @@ LOADED, LOADS, ONCE, READ = ("kernel loads, × minimum", "every load, MB", "mini
 OF_ONCE, REQUESTED, HELD = "HBM delivers, × minimum", "requested at L1, MB", "memory for results, MB"
 WARM, TO_SMS, WRITTEN = "HBM read, L2 warm, MB", "L2 → SM read, MB", "written to HBM, now or later, MB"
 RATE, FROM_SMS, SPILLS = "matmuls, TFLOP/s", "SM → L2 written, MB", "spills, stored + loaded, MB"
-SPREAD, LAUNCHES = "slow ÷ fast launches, ×", "launches timed, count"
+BUSY, SPREAD, LAUNCHES = "tensor cores busy, %", "slow ÷ fast launches, ×", "launches timed, count"
 
 
 def _counted(name: str, warm: bool = False) -> Quantity:
@@ -120,7 +120,7 @@ QUANTITIES: Mapping[str, Quantity] = {
     READ: _counted("dram_read_bytes"),
     OF_ONCE: of_once,
     SPILLS: _counted("spilled_bytes"),
-    "tensor cores busy, %": _tensor,
+    BUSY: _tensor,
     RATE: _tflops,
     WARM: _counted("dram_read_bytes", warm=True),
     WRITTEN: _written,
@@ -168,8 +168,6 @@ MEANINGS = {
     "TMA are not in this count.",
     RATE: "**Matmuls**: the FLOPs of the matmuls (formula) ÷ the time. A kernel that multiplies masked tiles too has "
     "their FLOPs in it; one that skips them has not.",
-    "tensor cores busy, %": "**Tensor cores busy**: in which share of the run's cycles they work, as counted. Which "
-    "share of a matmul's measured rate the matmuls reach has another base, so it is another percentage.",
     HELD: "**Memory for results**: the most that PyTorch's allocator held during a call for outputs and intermediate "
     "results.",
     SPREAD: "**Slow ÷ fast launches**: the slowest ÷ the fastest launch of a row, without the slowest fifth and the "
@@ -181,7 +179,7 @@ COMPUTED = {
 }  # fmt: skip
 """The columns that are not measured alone, and where their numbers come from."""
 GROUPS = {
-    "time": (TIME, RATE, "tensor cores busy, %", SPREAD, LAUNCHES),
+    "time": (TIME, RATE, BUSY, SPREAD, LAUNCHES),
     "loads": (LOADED, LOADS, ONCE),
     "HBM": (OF_ONCE, READ, WARM, WRITTEN),
     "caches": (TO_SMS, FROM_SMS, REQUESTED, SPILLS),
@@ -192,8 +190,8 @@ GRAPH, STEADY = "CUDA graph", 1.25
 """How a short kernel is launched without the host; by which factor the times of one run differ where it is not."""
 LARGER = {"µs": "ms", "MB": "GB"}
 """The unit that a column changes to where all its numbers are at least 1,000."""
-HEADING = 140
-"""How wide a line of a heading is at most, in pixels: the numbers below are short."""
+HEADING, CLOSE = 140, 62
+"""How wide a line of a heading is at most, in pixels, and where every column is shown: the numbers below are short."""
 _WORDS = {
     "batch": "batch {}", "heads": "{} heads", "kv_heads": "{} KV heads", "seq_len": "N = {}", "kv_len": "{} keys",
     "head_dim": "d = {}", "k": "K = {}", "dtype": "{}", "block_m": "BLOCK_M {}", "block_n": "BLOCK_N {}",
@@ -396,10 +394,12 @@ def points_table(
     titles = {BESIDE: " ÷ ".join(names(shown)[::-1])} | larger
     words = [name for name in (HOST, OUTDATED) if any(row.get(name) for row in table)]
     words += [DATE] * (len({row.get(DATE) for row in table}) > 1)  # one date of all rows is said above them
+    groups = _groups(found, quantity)
+    width = CLOSE if any(groups) else HEADING
     columns: list[str | Column] = [
         SIZES if kernel else f"{KERNEL}, {SIZES}",
-        *(Column(group + _heading(titles.get(name, name)), _format(quantity, name))
-          for group, name in zip(_groups(found, quantity), found, strict=True)),
+        *(Column(group + _heading(titles.get(name, name), width), _format(quantity, name))
+          for group, name in zip(groups, found, strict=True)),
         *words,
     ]  # fmt: skip
     cells = []
@@ -438,7 +438,9 @@ def sources(columns: Sequence[str], quantity: str | None = None) -> str:
         if name in COMPUTED:
             told.setdefault(COMPUTED[name], []).append(f"*{name_of(name)}*")
     most = f"Source: {COMPUTED.get(quantity or '', 'measured')}"
-    return "; ".join([most, *(f"{listed(names)}: {source}" for source, names in told.items())])
+    base = f"*{name_of(BUSY)}*: a share of all cycles, so it is no share of a matmul's measured rate"
+    others = [f"{listed(names)}: {source}" for source, names in told.items()]
+    return "; ".join([most, *others, *[base] * (BUSY in (*columns, quantity))])
 
 
 def ordered(table: Sequence[Row], largest: str) -> list[Row]:
@@ -459,10 +461,12 @@ def _groups(columns: Sequence[str], quantity: str | None) -> list[str]:
     return [f"<em>{'' if title == before else title}</em>" for before, title in zip(["", *own], own, strict=False)]
 
 
-def _heading(name: str) -> str:
-    """A column's heading: its name, and its unit below. The × of a ratio is in the cells."""
+def _heading(name: str, width: float) -> str:
+    """A column's heading, at most `width` wide where words allow: its name, and its unit below. The × of a ratio is in
+    the cells.
+    """
     words, comma, unit = name.rpartition(", ")
-    lines = "<br>".join(map(plain, wrapped(words if comma else name, HEADING, FONT, bold=True)))
+    lines = "<br>".join(map(plain, wrapped(words if comma else name, width, FONT, bold=True)))
     return f"{lines}<br><small>{unit}</small>" if comma and unit != "×" else lines
 
 

@@ -87,8 +87,16 @@ def test_every_heading_has_its_unit_and_a_ratios_cells_have_it():
     ratios = [at for at, name in enumerate(head.split(" | ")) if "×" in name or "slow ÷" in name]
     assert len(ratios) == 3
     assert all(re.search("( ×|^–)$", row.split(" | ")[at]) for row in rows for at in ratios)
-    heads = points.points_table(PLANS["levels"], shown, None).splitlines()[0].split("|")
-    assert max(cell.count("<br>") for cell in heads) <= 2
+    for every, lines in ((False, 2), (True, 4)):  # every column is narrow, so its words take more lines
+        heads = points.points_table(PLANS["levels"], shown, None, every).splitlines()[0].split("|")
+        assert max(cell.count("<br>") for cell in heads) <= lines
+
+
+def test_tensor_cores_that_are_busy_are_told_apart_from_a_matmuls_rate():
+    told = points.sources(points.columns_of(PLANS["levels"], registry.entries()[0][:1], None, True, "flash_attention"))
+    assert "*tensor cores busy*: a share of all cycles, so it is no share of a matmul's measured rate" in told
+    assert "tensor cores" not in points.sources(points.FIRST)
+    assert "tensor cores" in points.sources([], points.BUSY)
 
 
 def test_columns_stand_below_their_groups_where_every_one_is_shown():

@@ -27,7 +27,7 @@ BAR, GAP, LONG, NARROW, BESIDE = 16.0, 20.0, 390.0, 300.0, 300.0
 TIMES = 70.0
 """How long the longest bar of a time is."""
 LOADS, HBM, MATMULS, TIME = "slate", "hbm", "series-1", "series-3"
-OTHER, FAINT = "other", 0.35
+OTHER, FAINT = "other", 0.45
 """The key of a faint bar: what HBM delivers to the kernel's counterpart."""
 
 

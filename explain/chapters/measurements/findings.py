@@ -9,7 +9,6 @@ from statistics import median
 from typing import Literal
 
 from explain.chapters.measurements import scores
-from explain.chapters.measurements.exercises import run_of
 from explain.chapters.measurements.points import (
     BESIDE,
     GRAPH,
@@ -21,7 +20,6 @@ from explain.chapters.measurements.points import (
     gpu_columns,
     hbm_seconds,
     loads_of_once,
-    matmul_rate,
     measured,
     measured_sizes,
     name_of,
@@ -55,8 +53,6 @@ ALIKE = 0.03
 SAME = 0.1
 """Two numbers count as about the same if they differ by less than this share."""
 ABOUT_1 = "about 1"
-LIMIT, LITTLE = 0.7, 0.5
-"""From which share of its full rate on something counts as a kernel's limit, and up to which share as none."""
 FIFTHS = "(the slowest and the fastest fifth left out)"
 """What is left out where the launches of a run are compared."""
 
@@ -82,7 +78,7 @@ def seen(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str =
         return _seen_pair(points) or "\n\n".join(filter(None, found))
     fastest = _seen_fastest(points, own)
     told = "" if fastest else scores.told(shown[0], points, own)
-    found = [fastest, _limits(shown[0].record, points), told, _partly(points), _seen_once(points, own)]
+    found = [fastest, told, _partly(points), _seen_once(points, own)]
     return "\n\n".join(filter(None, found))
 
 
@@ -184,46 +180,6 @@ def _seen_fastest(points: Sequence[Point], own: Mapping[Experiment, str]) -> str
         f"**The fastest of these {count(len(timed))} rows, {best}, takes {duration(least)}.** The slowest, {worst}, "
         f"takes {duration(most)}, {ratio(most / least)} as long. All compute the same."
     )
-
-
-def _limits(record: Record, points: Sequence[Point]) -> str:
-    """Which of HBM and the matmuls limits one kernel, and the share of its full rate that each reaches; Markdown, ""
-    where that is unknown.
-    """
-    timed = [(point, point.seconds) for point in points if point.seconds]
-    of_hbm = [needed / seconds for point, seconds in timed if (needed := hbm_seconds(record, point))]
-    if not of_hbm:
-        return ""
-    known = [run for point, _ in timed if (run := run_of(record, point.experiment))]
-    rates = [(rate / run.peak, run) for run in known if (rate := matmul_rate(run.experiment, run.seconds))]
-    told = f"At its full rate, HBM would need {_percents(of_hbm)} of the time for the bytes read and written."
-    if rates:
-        kinds = [*dict.fromkeys(run.arithmetic for _, run in rates)]
-        measured_at = f"the measured {listed(kinds)} rate{'s' * (len(kinds) > 1)}"
-        told += f" The matmuls run at {_percents([share for share, _ in rates])} of {measured_at}."
-    return f"{_limit(of_hbm, [share for share, _ in rates])}{told}"
-
-
-def _limit(of_hbm: Sequence[float], of_matmuls: Sequence[float]) -> str:
-    """What limits a kernel in how many rows, in a sentence of Markdown; "" where neither does and one comes near."""
-    reached = {
-        "HBM": sum(share >= LIMIT for share in of_hbm), "the matmuls": sum(share >= LIMIT for share in of_matmuls)
-    }  # fmt: skip
-    every = len(of_hbm)
-    if some := {name: number for name, number in reached.items() if number}:
-        (name, number), *others = some.items()
-        rows = f" in {count(number)} of {count(every)} rows" * (number < every)
-        also = "".join(f", {other} in {count(times)}" for other, times in others)
-        return f"**{begun(name)} {'limits' if name == 'HBM' else 'limit'} this kernel{rows}{also}.** "
-    if max(*of_hbm, *of_matmuls, 0) > LITTLE:
-        return ""
-    return f"**{'Neither HBM nor the matmuls limit' if of_matmuls else 'HBM does not limit'} this kernel.** "
-
-
-def _percents(shares: Sequence[float]) -> str:
-    """The least and the largest share, in two digits: "0.91 to 1.5%"."""
-    least, most = (number(100 * share, 2) for share in (min(shares), max(shares)))
-    return f"{most}%" if least == most else f"{least} to {most}%"
 
 
 @kept

@@ -14,6 +14,7 @@ from explain.chapters.measurements import (
     beside,
     exercises,
     findings,
+    limited,
     limits,
     origins,
     points,
@@ -199,6 +200,9 @@ def numbers(shown: Sequence[Entry], chosen: Choice, beside: DeltaGenerator) -> N
     """
     with layout.below_goal():
         with st.container(key="finding"):
+            if chosen.quantity is None and (limits_it := limited.limits(chosen.plan, shown[0], chosen.kernel)):
+                layout.prose(limits_it.told)
+                drawing(limited.drawn(chosen.plan, shown[0], chosen.kernel))
             if seen := findings.seen(chosen.plan, shown, chosen.quantity, chosen.kernel):
                 layout.prose(unbroken(seen))
         with st.container(key="notes"):

@@ -9,7 +9,6 @@ from statistics import median
 import pytest
 
 from explain.chapters.measurements import beside, findings, points
-from explain.chapters.measurements.exercises import run_of
 from explain.figures import palette
 from explain.figures.numbers import duration, moved, number, percent, ratio
 from explain.records import registry
@@ -337,47 +336,6 @@ def test_caches_that_serve_next_to_nothing_are_told():
         f"The kernel asks for each input byte {asked[0]} to {asked[-1]} times on average; HBM delivers it about once: "
         "the caches serve the rest"
     )
-
-
-def limits_of(plan: str, kernel: str) -> str:
-    seen = findings.seen(PLANS[plan], registry.entries()[0][:1], None, kernel)
-    return next(part for part in seen.split("\n\n") if "At its full rate" in part)
-
-
-@pytest.mark.parametrize("plan", ["levels", "sweeps", "rungs", "flashattention"])
-def test_what_limits_a_kernel_comes_first_with_both_shares(plan):
-    (one,) = shown = registry.entries()[0][:1]
-    for kernel in points.kernels(PLANS[plan], shown):
-        found = [p for run in points.measured(PLANS[plan], shown, kernel) if (p := one.record.point(run))]
-        hbm = [seconds / p.seconds for p in found if p.seconds and (seconds := points.hbm_seconds(one.record, p))]
-        matmuls = [
-            p.experiment.traffic.flops_of("matmul") / p.seconds / known.peak
-            for p in found
-            if p.seconds and p.experiment.traffic.flops_of("matmul") and (known := run_of(one.record, p.experiment))
-        ]
-        told = limits_of(plan, kernel)
-        assert findings.seen(PLANS[plan], shown, None, kernel).startswith(told)
-        for shares, after in ((hbm, " of the time for the bytes"), (matmuls, " of the measured ")):
-            if shares:
-                least, most = (number(100 * share, 2) for share in (min(shares), max(shares)))
-                assert f"{least} to {most}%{after}" in told or (least == most and f" {most}%{after}" in told)
-        assert ("The matmuls run at" in told) == bool(matmuls)
-        near = [sum(share >= findings.LIMIT for share in shares) for shares in (hbm, matmuls)]
-        assert told.startswith("**HBM limits") == (near[0] > 0)
-        assert told.startswith("**The matmuls limit") == (near[1] > 0 and not near[0])
-        assert told.startswith(("**Neither", "**HBM does not")) == (max(hbm + matmuls) <= findings.LITTLE)
-        assert (f" in {near[0]} of {len(hbm)} rows" in told) == (0 < near[0] < len(hbm))
-
-
-def test_what_limits_a_kernel_is_not_told_without_limits():
-    (one,) = registry.entries()[0][:1]
-    bare = [replace(one, record=replace(one.record, roofs={}))]
-    assert "full rate" not in findings.seen(PLANS["levels"], bare, None, "flash_attention")
-    read_only = {"hbm": one.record.roofs["hbm"]}
-    without_matmul = [replace(one, record=replace(one.record, roofs=read_only))]
-    told = findings.seen(PLANS["levels"], without_matmul, None, "flash_attention")
-    assert told.startswith("**HBM does not limit this kernel.** At its full rate, HBM would need ")
-    assert "matmuls run" not in told
 
 
 def test_the_fastest_tile_is_named_where_all_rows_compute_the_same():

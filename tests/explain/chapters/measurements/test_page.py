@@ -13,7 +13,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Block, Selectbox
 
-from explain.chapters.measurements import exercises, points, records, view
+from explain.chapters.measurements import exercises, findings, limited, points, records, view
 from explain.engine import DeviceStatus, Engine
 from explain.figures.numbers import ratio
 from explain.records import file, registry
@@ -82,6 +82,18 @@ def test_one_kernel_can_be_chosen():
         said = texts(choose_kernel(test, kernel))
         assert points.points_table(PLANS["levels"], shown, None, False, kernel) in said
         assert points.points_table(PLANS["levels"], shown, None, False, other) not in said
+
+
+def test_what_limits_one_kernel_comes_before_all_else_that_was_found():
+    one, test = registry.entries()[0][0], page("measurements")
+    limits = limited.limits(PLANS["levels"], one, view.OPENING)
+    assert limits
+    said = texts(test)
+    assert said.index(limits.told) < said.index(findings.seen(PLANS["levels"], [one], None, view.OPENING)[:20])
+    assert limited.drawn(PLANS["levels"], one, view.OPENING) in said
+    both = texts(page("measurements", records="H200,H100"))
+    assert limits.told not in both
+    assert "limit this kernel" not in texts(choose_kernel(test, view.ALL))
 
 
 def runs(test: AppTest) -> Selectbox[str]:

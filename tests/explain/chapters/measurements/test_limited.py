@@ -1,0 +1,100 @@
+"""What limits a kernel: the shares of HBM's and of a matmul's rate, told and drawn."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import replace
+
+import pytest
+
+from explain.chapters.measurements import limited, points
+from explain.chapters.measurements.exercises import run_of
+from explain.chapters.measurements.limited import LIMIT, Limits
+from explain.figures import palette
+from explain.figures.labels import text_width
+from explain.figures.numbers import number
+from explain.records import registry
+from explain.records.plans import PLANS
+
+
+@pytest.mark.parametrize("plan", ["levels", "sweeps", "rungs", "flashattention"])
+@pytest.mark.parametrize("gpu", [0, 1])
+def test_the_shares_are_those_of_the_record_and_each_is_drawn(plan, gpu):
+    one = registry.entries()[0][gpu]
+    for kernel in points.kernels(PLANS[plan], [one]):
+        found = [p for run in points.measured(PLANS[plan], [one], kernel) if (p := one.record.point(run))]
+        hbm = [seconds / p.seconds for p in found if p.seconds and (seconds := points.hbm_seconds(one.record, p))]
+        matmuls = [
+            p.experiment.traffic.flops_of("matmul") / p.seconds / known.peak
+            for p in found
+            if p.seconds and p.experiment.traffic.flops_of("matmul") and (known := run_of(one.record, p.experiment))
+        ]
+        limits = limited.limits(PLANS[plan], one, kernel)
+        assert limits
+        assert limits.of_hbm == pytest.approx(hbm)
+        assert limits.of_matmuls == pytest.approx(matmuls)
+        drawn = limited.drawn(PLANS[plan], one, kernel)
+        for shares, hue in ((hbm, "hbm"), (matmuls, "series-1")):
+            bars = [float(x) for x in re.findall(f'width="([\\d.]+)" height="14.00" fill="{palette.mid(hue)}"', drawn)]
+            assert len(bars) == 2 * bool(shares)
+            if shares:
+                (whole, *_) = (float(x) for x in re.findall('width="([\\d.]+)" height="14.00"', drawn))
+                ends = [max(0.25, whole * min(1, share)) for share in (max(shares), min(shares))]
+                assert bars == pytest.approx(ends, abs=0.02)
+                most = number(100 * max(shares), 2)
+                assert f"{most}%</text>" in drawn
+        across = float(re.findall(r'viewBox="0 0 ([\d.]+)', drawn)[0])
+        for x, size, rest, words in re.findall(r'<text x="([\d.]+)"[^>]*font-size="([\d.]+)"([^>]*)>([^<]*)<', drawn):
+            wide = text_width(html.unescape(words), float(size), bold="font-weight" in rest)
+            assert float(x) + wide <= across + 1, words
+
+
+def test_the_bytes_read_and_written_take_their_time_at_each_rate():
+    one = registry.entries()[0][0]
+    point = one.record.point(points.measured(PLANS["levels"], [one], "softmax_naive")[0])
+    assert point
+    assert point.counters
+    cold, roofs = point.counters.cold, one.record.roofs
+    assert cold.dram_read_bytes
+    assert cold.dram_written_bytes
+    reading = cold.dram_read_bytes / roofs["hbm"].per_second
+    writing = cold.dram_written_bytes / roofs["hbm write"].per_second
+    assert points.hbm_seconds(one.record, point) == pytest.approx(reading + writing)
+    without = replace(one.record, roofs={name: roof for name, roof in roofs.items() if name != "hbm write"})
+    alike = (cold.dram_read_bytes + cold.dram_written_bytes) / roofs["hbm"].per_second
+    assert points.hbm_seconds(without, point) == pytest.approx(alike)
+    assert points.hbm_seconds(replace(one.record, roofs={}), point) is None
+    assert points.hbm_seconds(one.record, replace(point, counters=None)) is None
+
+
+@pytest.mark.parametrize(
+    ("of_hbm", "of_matmuls", "told"),
+    [
+        ([0.01, 0.02], [0.2, 0.4], "Neither HBM nor the matmuls limit this kernel."),
+        ([0.01, LIMIT - 0.01], [], "HBM does not limit this kernel."),
+        ([LIMIT, 0.9], [], "HBM limits this kernel."),
+        ([LIMIT, 0.9], [0.1, 0.2], "HBM limits this kernel."),
+        ([0.1, 0.9], [0.1, 0.2], "HBM limits this kernel in 1 of 2 rows."),
+        ([0.1, 0.2], [0.7, 0.8], "The matmuls limit this kernel."),
+        ([0.1, 0.2, 0.3], [0.7, 0.8, 0.1], "The matmuls limit this kernel in 2 of 3 rows."),
+        ([0.9, 0.2, 0.3], [0.1, 0.8, 0.1], "HBM limits this kernel in 1 of 3 rows, the matmuls in 1."),
+    ],
+)
+def test_what_limits_a_kernel_is_told_with_its_rows(of_hbm, of_matmuls, told):
+    assert Limits(of_hbm, of_matmuls, ["bf16"]).told == f"**{told}**"
+
+
+def test_without_rates_or_bytes_nothing_is_told():
+    one, plan = registry.entries()[0][0], PLANS["levels"]
+    bare = replace(one, record=replace(one.record, roofs={}))
+    assert limited.limits(plan, bare, "flash_attention") is None
+    assert limited.drawn(plan, bare, "flash_attention") == ""
+    uncounted = {key: replace(point, counters=None) for key, point in one.record.points.items()}
+    assert limited.limits(plan, replace(one, record=replace(one.record, points=uncounted)), "flash_attention") is None
+    assert limited.limits(plan, one, "") is None  # several kernels
+    no_matmul = replace(one, record=replace(one.record, roofs={"hbm": one.record.roofs["hbm"]}))
+    found = limited.limits(plan, no_matmul, "flash_attention")
+    assert found
+    assert found.told == "**HBM does not limit this kernel.**"
+    assert "matmuls" not in limited.drawn(plan, no_matmul, "flash_attention")

@@ -69,7 +69,7 @@ def drawn(plan: Plan, one: Entry, kernel: str) -> str:
     if found.of_matmuls:
         rows.append((f"matmuls, {listed(found.arithmetic)}", "series-1", found.of_matmuls))
     left = widest([name for name, *_ in rows]) + 10
-    long = WIDE - left - widest([_percents(shares) for *_, shares in rows], bold=True) - 8
+    long = WIDE - left - widest([_percents(shares) for *_, shares in rows], bold=True) - 14
     parts, y = [], 4.0
     if long < WIDE / 4:  # long names stand above their bars
         left, long, above = 0.0, long + left, LINE
@@ -85,7 +85,7 @@ def drawn(plan: Plan, one: Entry, kernel: str) -> str:
         y += ROW
     parts.append(line(left + LIMIT * long, 0, left + LIMIT * long, y - 8, opacity=0.9, dash="3 2"))
     told = f"Share of the GPU's measured rate, over the whole run. From {percent(LIMIT)} on (dashed), it is the limit."
-    for words in wrapped(told, WIDE, 13):
+    for words in wrapped(told, 0.95 * WIDE, 13):
         parts.append(text(0, y + 9, words, size=13, faint=True))
         y += LINE
     label = "; ".join(f"{name}: {_percents(shares)} of the measured rate" for name, _, shares in rows)

@@ -20,6 +20,8 @@ CLEAR_GAIN = 0.2
 """By which share two GPUs' times differ at least in the example."""
 WIDE, NARROW, ROW, NUMBER = 730.0, 330.0, 19.0, 84.0
 """The picture's width, here and on a phone; the height of a line of words; the width of a column of numbers."""
+FILLED = 0.95
+"""How much of its room a line of words fills at most: a browser's letters may be wider."""
 BAR, GAP, WORDS = 16.0, 8.0, 92.0
 """A bar's height, the gap between bars, and how wide the words before them and before an explanation are."""
 HUES = {"constant": "series-4", "memory": "hbm", "compute": "series-1", "busy": "slate"}
@@ -98,7 +100,9 @@ def drawn(model: Model, *, narrow: bool = False) -> str:
     if one:
         here, there = (duration(own.seconds) for own in (one.here, one.there))
         steps = f"{duration(one.took)} (measured, {one.own}) × {there} ÷ {here} (formula)"
-        for words in wrapped(f"{steps} = {duration(one.point.seconds)} (predicted, {one.other})", width, bold=True):
+        for words in wrapped(
+            f"{steps} = {duration(one.point.seconds)} (predicted, {one.other})", FILLED * width, bold=True
+        ):
             y += ROW
             parts.append(text(0, y + 6, words, bold=True))
         y += GAP
@@ -113,10 +117,10 @@ def _outcome(parts: list[str], one: Example, width: float) -> float:
     side = "long" if point.seconds > point.measured else "short"
     title = f"Example: the time predicted for the {one.other} is {off(point.factor)} too {side}"
     y = 0.0
-    for words in wrapped(title, width, bold=True):
+    for words in wrapped(title, FILLED * width, bold=True):
         y += ROW
         parts.append(text(0, y, words, bold=True))
-    for words in wrapped(_named(point.experiment), width):
+    for words in wrapped(_named(point.experiment), FILLED * width):
         y += ROW
         parts.append(text(0, y, words, faint=True))
     y += 12
@@ -146,7 +150,7 @@ def _formula(parts: list[str], y: float, width: float) -> float:
     """Adds the formula in a line, each of its words on its colour; where it ends."""
     words_of = ("time =", "constant", "+ max(", "memory", ",", "compute", ") ÷", "busy")
     at_1 = sum(widest([words], 1, bold=True) + (0.75 if words in HUES else 0.25) for words in words_of)
-    size, x = min(18.0, width / at_1), 0.0
+    size, x = min(18.0, FILLED * width / at_1), 0.0
     for words in words_of:
         wide, hue = widest([words], size, bold=True), HUES.get(words)
         if hue:
@@ -207,7 +211,7 @@ def _table(
         parts.append(text(18 * bool(hue), y + ROW - 1, word, bold=True))
         for end, own in zip(ends, numbers, strict=False):
             parts.append(text(end, y + ROW - 1, own, bold=word == "time", anchor="end"))
-        lines = [words for one in told for words in wrapped(one, room)]
+        lines = [words for one in told for words in wrapped(one, FILLED * room)]
         for place, words in enumerate(lines):
             parts.append(text(0 if narrow else WORDS, y + ROW * (place + 1 + narrow) - 1, words, faint=True))
         y += ROW * (len(lines) + narrow) + 2

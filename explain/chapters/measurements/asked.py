@@ -149,7 +149,10 @@ def _picture(
     long = NARROW if narrow else LONG
     most = max(number for row in rows for number in (row.mark, *(value for value, _, _ in row.bars)))
     scale = (long - widest([words for row in rows for *_, words in row.bars]) - 12) / most
-    titles = wrapped(title, 0.94 * (left + long), bold=True)  # a browser's letters may be wider
+    room = 0.94 * (left + long)  # a browser's letters may be wider
+    whole = widest([title], bold=True) <= room
+    clauses = [title] if whole else title.replace("; ", ";\n").split("\n")
+    titles = [words for clause in clauses for words in wrapped(clause, room, bold=True)]
     parts = [text(0, 12 + 18 * number, words, bold=True) for number, words in enumerate(titles)]
     y = 8 + 18.0 * len(titles)
     for words in left_out if narrow else [" ".join(left_out)] * bool(left_out):

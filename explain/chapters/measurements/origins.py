@@ -10,7 +10,7 @@ from explain.chapters.three_numbers.levels import recorded_trace
 from explain.compile.cost import allocated
 from explain.compile.service import compiler
 from explain.experiment import Experiment
-from explain.figures.labels import listed, wrapped
+from explain.figures.labels import listed, widest, wrapped
 from explain.figures.numbers import NONE, capacity, count, duration, moved, percent
 from explain.figures.palette import css
 from explain.figures.svg import line, picture, rect, text
@@ -21,8 +21,8 @@ from explain.records.registry import Entry
 
 WIDE, NARROW, GAP, PAD, LINE = 730.0, 330.0, 20.0, 12.0, 19.0
 """The picture's width, here and on a phone; between boxes; around a box's words; a line of them."""
-ARROW = 30.0
-"""How long an arrow is."""
+ARROW, LARGE = 30.0, 16.0
+"""How long an arrow is; the size of the numbers."""
 
 
 @dataclass(frozen=True)
@@ -165,10 +165,12 @@ def _boxes(parts: list[str], sources: Sequence[Source], y: float, width: float, 
     tallest = max(map(len, told))
     for place, (source, words) in enumerate(zip(sources, told, strict=True)):
         x, tall = (0.0 if narrow else place * (wide + GAP)), _tall(len(words) if narrow else tallest)
-        parts.append(rect(x + 0.5, y, wide - 1, tall, css("slate"), opacity=0.12, stroke=css("slate")))
+        parts.append(rect(x, y, wide, tall, css("slate"), opacity=0.14))
         for row, said in enumerate(words):
             bold = row == 0 or said in source.says
-            parts.append(text(x + PAD, y + PAD + 12 + LINE * row, said, bold=bold, faint=not bold))
+            large = said in source.says and widest([said], LARGE, bold=True) <= wide - 1.5 * PAD
+            size = LARGE if large else 14
+            parts.append(text(x + PAD, y + PAD + 12 + LINE * row, said, size=size, bold=bold, faint=not bold))
         y += (tall + GAP / 2) * narrow
     return y - GAP / 2 if narrow else y + _tall(tallest)
 

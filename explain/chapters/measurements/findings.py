@@ -323,7 +323,7 @@ def _compared(shown: Sequence[Entry], quantity: str, factors: Sequence[float], n
     first, second = names(shown)
     what, number = begun(name_of(quantity)), len(factors)
     rows = f"{count(number)} row{'s' * (number > 1)}"
-    far = f"at most {percent(_apart(factors), 1)} apart"
+    far = f"{'at most ' * (number > 1)}{percent(_apart(factors), 1)} apart"
     every = f"in all {rows}" if number > 1 else "in 1 row"
     if percent(_apart(factors), 1) == percent(0, 1):
         return f"**{what}: the two GPUs are equal** {every}."
@@ -342,7 +342,8 @@ def _compared(shown: Sequence[Entry], quantity: str, factors: Sequence[float], n
     if _apart(factors) < ALIKE:
         return f"**{what}: the two GPUs are {far}** {every}."
     if quantity != TIME:
-        return f"**{what}: the {second}'s is {span(factors)} the {first}'s**{middle} of {rows}."
+        where = f"{middle} of {rows}" if middle else f" {every}"
+        return f"**{what}: the {second}'s is {span(factors)} the {first}'s**{where}."
     return f"**{_won(shown, factors)}.** The {second} takes {span(factors)} as long as the {first}{middle}."
 
 
@@ -419,7 +420,7 @@ def _by_bandwidth(plan: Plan, shown: Sequence[Entry], factors: Sequence[float], 
         told = f"In {count(nothing)} {rows} the {fast} is less than {percent(ALIKE)} faster, or slower"
         told += f"; in {count(little)} it is {half}" if little else ""
     else:
-        told = f"In {count(little)} {rows} the {fast} is {half}"
+        told = f"In {count(little)} {rows} the {fast} is {half}" if len(gains) > 1 else f"The {fast} is {half}"
     return (
         f"**{told}.** HBM of the {fast} {also}copies {copies} as fast as that of the {slow} (measured)."
         f"{_hbm_alone(plan, shown, kernel) if nothing else ''}"

@@ -234,6 +234,11 @@ def test_the_faster_of_two_gpus_is_named_with_its_number_of_rows():
         ([0.98, 0.97], findings._compared(both, points.TIME, [0.98, 0.97])),
     ):  # fmt: skip
         assert findings._compared(both, points.TIME, factors, noise=0.01) == told
+    assert findings._compared(both, points.READ, [1.07]) == "**HBM read: the H100's is 1.07 × the H200's** in 1 row."
+    assert findings._compared(both, points.READ, [1.003]) == "**HBM read: the two GPUs are 0.3% apart** in 1 row."
+    assert findings._compared(both, points.READ, [0.5, 0.5]) == (
+        "**HBM read: the H100's is 0.50 × the H200's** in all 2 rows."
+    )
     assert findings._compared(both, points.READ, [0.5, 2.0]) == (
         "**HBM read: the H100's is 0.50 to 2.00 × the H200's**, 1.25 × in the median of 2 rows."
     )
@@ -314,6 +319,14 @@ def test_bandwidth_limits_are_told_only_where_bandwidths_differ():
     assert gains in turned
     assert "does not help" not in findings.seen(PLANS["levels"], [h200, h100], points.TIME, "softmax_safe")
     assert findings.bandwidths([h200, h200]) is None
+
+
+def test_one_row_is_not_counted():
+    both = registry.entries()[0][:2]
+    told = findings._by_bandwidth(PLANS["levels"], both, [1.14], "softmax_safe_topk")
+    assert told.startswith("**The H200 is faster by less than half of what ")
+    several = findings._by_bandwidth(PLANS["levels"], both, [1.14, 1.5], "softmax_safe_topk")
+    assert several.startswith("**In 1 of 2 rows the H200 is faster by less than half of what ")
 
 
 def test_caches_that_serve_next_to_nothing_are_told():

@@ -402,17 +402,15 @@ def _by_bandwidth(plan: Plan, shown: Sequence[Entry], factors: Sequence[float], 
     gains = [factor if faster > 1 else 1 / factor for factor in factors]
     nothing = sum(gain < 1 + ALIKE for gain in gains)
     little = sum(1 + ALIKE <= gain < (1 + max(faster, 1 / faster)) / 2 for gain in gains)
-    fast, slow = names(shown) if faster > 1 else names(shown)[::-1]
+    fast = names(shown)[faster < 1]
     reads = bandwidths(shown, "hbm")
     also = f"reads {ratio(max(reads, 1 / reads))} and " if reads else ""
     copies, rows = ratio(max(faster, 1 / faster)), f"of {count(len(gains))} rows"
+    rates = f"HBM of the {fast} {also}copies {copies} as fast (measured)."
     both = [max(rate, 1 / rate) for rate in (faster, reads) if rate]
     if not nothing + little:
         near = min(both) * (1 - SAME) <= min(gains) and max(gains) <= max(both) * (1 + SAME)
-        told = (
-            f"**That is about the ratio of the two HBMs.** HBM of the {fast} {also}copies {copies} as fast (measured)."
-        )
-        return told * near
+        return f"**That is about the ratio of the two HBMs.** {rates}" * near
     half = f"faster by less than half of what {copies} would give"
     if nothing == len(gains):
         told = f"The faster HBM of the {fast} does not help here"
@@ -421,18 +419,15 @@ def _by_bandwidth(plan: Plan, shown: Sequence[Entry], factors: Sequence[float], 
         told += f"; in {count(little)} it is {half}" if little else ""
     else:
         told = f"In {count(little)} {rows} the {fast} is {half}" if len(gains) > 1 else f"The {fast} is {half}"
-    return (
-        f"**{told}.** HBM of the {fast} {also}copies {copies} as fast as that of the {slow} (measured)."
-        f"{_hbm_alone(plan, shown, kernel) if nothing else ''}"
-    )
+    return f"**{told}.** {rates}{'' if kernel or not nothing else _hbm_alone(plan, shown)}"
 
 
-def _hbm_alone(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
+def _hbm_alone(plan: Plan, shown: Sequence[Entry]) -> str:
     """How long HBM needs for the bytes of the run that does most work, beside the run's time, in a sentence that says
     why faster HBM brings little; "" where it needs much of the time, or that is unknown.
     """
     first = shown[0].record
-    points = filter(None, map(first.point, measured(plan, shown, kernel)))
+    points = filter(None, map(first.point, measured(plan, shown, "")))
     counted = [
         (point.experiment, point.seconds, needed)
         for point in points
@@ -443,7 +438,7 @@ def _hbm_alone(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
     run, seconds, needed = max(counted, key=lambda one: one[0].traffic.flops)
     if needed > SAME * seconds:
         return ""
-    where = f"{'' if kernel else f'{run.entry.title} at '}{measured_sizes(plan, shown, kernel)[run]}"
+    where = f"{run.entry.title} at {measured_sizes(plan, shown, '')[run]}"
     return (
         f" For example, {where} takes {duration(seconds)} on the {names(shown)[0]}, where HBM would need "
         f"{duration(needed)} for the bytes read and written."

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from explain.chapters.measurements.exercises import run_of
-from explain.chapters.measurements.points import hbm_seconds, matmul_rate, measured
+from explain.chapters.measurements.points import hbm_seconds, matmul_rate, measured, names
 from explain.figures.labels import listed, widest, wrapped
 from explain.figures.numbers import count, number, percent
 from explain.figures.palette import mid
@@ -59,36 +59,64 @@ def limits(plan: Plan, one: Entry, kernel: str) -> Limits | None:
 
 
 @kept
-def drawn(plan: Plan, one: Entry, kernel: str) -> str:
-    """A bar of the full rate for HBM and for the matmuls, filled as far as the kernel's runs reach: up to the least,
-    and fainter up to the most. An SVG, "" where that is not known.
+def told(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
+    """What limits one kernel on each GPU, in Markdown; "" where that is not known."""
+    gpus: dict[str, list[str]] = {}
+    for name, found in _known(plan, shown, kernel).items():
+        gpus.setdefault(found.told, []).append(name)
+    if [*map(len, gpus.values())] == [len(shown)]:
+        return next(iter(gpus))
+    return "\n\n".join(f"{listed(names_of)}: {said}" for said, names_of in gpus.items())
+
+
+def _known(plan: Plan, shown: Sequence[Entry], kernel: str) -> dict[str, Limits]:
+    """The limits of each GPU that has them, by its name."""
+    found = zip(names(shown), (limits(plan, one, kernel) for one in shown), strict=True)
+    return {name: own for name, own in found if own}
+
+
+@kept
+def drawn(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
+    """On each GPU a bar of the full rate for HBM and for the matmuls, filled as far as the kernel's runs reach: up to
+    the least, and fainter up to the most. An SVG, "" where that is not known.
     """
-    if (found := limits(plan, one, kernel)) is None:
+    known = _known(plan, shown, kernel)
+    kinds = [*dict.fromkeys(kind for found in known.values() for kind in found.arithmetic)]
+    groups = [("HBM", "hbm", {name: found.of_hbm for name, found in known.items()})]
+    matmuls = {name: found.of_matmuls for name, found in known.items() if found.of_matmuls}
+    groups += [(f"{listed(kinds)} matmuls", "series-1", matmuls)] if matmuls else []
+    every = [(what, name, shares) for what, _, own in groups for name, shares in own.items()]
+    if not every:
         return ""
-    rows = [("HBM", "hbm", found.of_hbm)]
-    if found.of_matmuls:
-        rows.append((f"matmuls, {listed(found.arithmetic)}", "series-1", found.of_matmuls))
-    left = widest([name for name, *_ in rows]) + 10
-    long = WIDE - left - widest([_percents(shares) for *_, shares in rows], bold=True) - 14
+    alone = len(shown) == 1  # then a bar's name is what it is of, else its GPU
+    left = widest([what if alone else name for what, name, _ in every]) + 10
+    long = WIDE - left - widest([_percents(shares) for *_, shares in every], bold=True) - 14
+    above = long < WIDE / 4  # long names stand above their bars
+    left, long = (0.0, long + left) if above else (left, long)
     parts, y = [], 4.0
-    if long < WIDE / 4:  # long names stand above their bars
-        left, long, above = 0.0, long + left, LINE
-    else:
-        above = 0.0
-    for name, hue, shares in rows:
-        parts.append(text(0, y + 12, name))
-        y += above
-        parts.append(rect(left, y, long, BAR, mid("slate"), opacity=0.2))
-        parts.append(rect(left, y, long * min(1.0, max(shares)), BAR, mid(hue), opacity=0.5))
-        parts.append(rect(left, y, long * min(1.0, *shares), BAR, mid(hue)))
-        parts.append(text(left + long + 8, y + 12, _percents(shares), bold=True))
-        y += ROW
-    parts.append(line(left + LIMIT * long, 0, left + LIMIT * long, y - 8, opacity=0.9, dash="3 2"))
-    told = f"Share of the GPU's measured rate, over the whole run. From {percent(LIMIT)} on (dashed), it is the limit."
-    for words in wrapped(told, 0.95 * WIDE, 13):
+    for what, hue, own in groups:
+        if not alone:
+            parts.append(text(0, y + 12, what))
+            y += LINE + 2
+        for name, shares in own.items():
+            parts.append(text(0, y + 12, what if alone else name, faint=not alone))
+            y += LINE * above
+            parts += [
+                rect(left, y, long, BAR, mid("slate"), opacity=0.2),
+                rect(left, y, long * min(1.0, max(shares)), BAR, mid(hue), opacity=0.5),
+                rect(left, y, long * min(1.0, *shares), BAR, mid(hue)),
+                line(left + LIMIT * long, y - 3, left + LIMIT * long, y + BAR + 3, opacity=0.9, dash="3 2"),
+                text(left + long + 8, y + 12, _percents(shares), bold=True),
+            ]
+            y += ROW
+    said = f"Share of the GPU's measured rate, over the whole run. From {percent(LIMIT)} on (dashed), it is the limit."
+    for words in wrapped(said, 0.95 * WIDE, 13):
         parts.append(text(0, y + 9, words, size=13, faint=True))
         y += LINE
-    label = "; ".join(f"{name}: {_percents(shares)} of the measured rate" for name, _, shares in rows)
+    label = "; ".join(
+        f"{what}{'' if alone else f', {name}'}: {_percents(shares)} of the measured rate"
+        for what, name, shares in every
+    )
     return picture(WIDE, y + 2, label, parts, f"{1.2 * WIDE:.0f}px")
 
 

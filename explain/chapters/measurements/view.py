@@ -200,11 +200,12 @@ def numbers(shown: Sequence[Entry], chosen: Choice, beside: DeltaGenerator) -> N
     """
     with layout.below_goal():
         with st.container(key="finding"):
-            if chosen.quantity is None and (limits_it := limited.limits(chosen.plan, shown[0], chosen.kernel)):
-                layout.prose(limits_it.told)
-                drawing(limited.drawn(chosen.plan, shown[0], chosen.kernel))
+            if chosen.quantity is None:
+                _limits(chosen, shown)
             if seen := findings.seen(chosen.plan, shown, chosen.quantity, chosen.kernel):
                 layout.prose(unbroken(seen))
+            if chosen.quantity == points.TIME:
+                _limits(chosen, shown)
         with st.container(key="notes"):
             _notes(chosen, shown)
     with beside:
@@ -216,6 +217,13 @@ def numbers(shown: Sequence[Entry], chosen: Choice, beside: DeltaGenerator) -> N
         with picture if len(columns) <= FEW or (len(columns) <= BESIDE and len(rows) <= LONG) else st.container():
             _table(chosen, shown, columns)
     _questions(chosen, shown)
+
+
+def _limits(chosen: Choice, shown: Sequence[Entry]) -> None:
+    """What limits the chosen kernel, with its shares of the full rates."""
+    if told := limited.told(chosen.plan, shown, chosen.kernel):
+        layout.prose(told)
+        drawing(limited.drawn(chosen.plan, shown, chosen.kernel))
 
 
 @dataclass(frozen=True)

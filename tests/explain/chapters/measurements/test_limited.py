@@ -34,7 +34,7 @@ def test_the_shares_are_those_of_the_record_and_each_is_drawn(plan, gpu):
         assert limits
         assert limits.of_hbm == pytest.approx(hbm)
         assert limits.of_matmuls == pytest.approx(matmuls)
-        drawn = limited.drawn(PLANS[plan], one, kernel)
+        drawn = limited.drawn(PLANS[plan], [one], kernel)
         for shares, hue in ((hbm, "hbm"), (matmuls, "series-1")):
             bars = [float(x) for x in re.findall(f'width="([\\d.]+)" height="14.00" fill="{palette.mid(hue)}"', drawn)]
             assert len(bars) == 2 * bool(shares)
@@ -89,7 +89,7 @@ def test_without_rates_or_bytes_nothing_is_told():
     one, plan = registry.entries()[0][0], PLANS["levels"]
     bare = replace(one, record=replace(one.record, roofs={}))
     assert limited.limits(plan, bare, "flash_attention") is None
-    assert limited.drawn(plan, bare, "flash_attention") == ""
+    assert limited.drawn(plan, [bare], "flash_attention") == ""
     uncounted = {key: replace(point, counters=None) for key, point in one.record.points.items()}
     assert limited.limits(plan, replace(one, record=replace(one.record, points=uncounted)), "flash_attention") is None
     assert limited.limits(plan, one, "") is None  # several kernels
@@ -97,4 +97,25 @@ def test_without_rates_or_bytes_nothing_is_told():
     found = limited.limits(plan, no_matmul, "flash_attention")
     assert found
     assert found.told == "**HBM does not limit this kernel.**"
-    assert "matmuls" not in limited.drawn(plan, no_matmul, "flash_attention")
+    assert "matmuls" not in limited.drawn(plan, [no_matmul], "flash_attention")
+
+
+def test_of_two_gpus_each_has_its_bars_and_what_both_have_is_told_once():
+    both, plan = registry.entries()[0][:2], PLANS["levels"]
+    assert limited.told(plan, both, "flash_attention") == "**Neither HBM nor the matmuls limit this kernel.**"
+    drawn = limited.drawn(plan, both, "flash_attention")
+    for one in both:
+        found = limited.limits(plan, one, "flash_attention")
+        assert found
+        for shares in (found.of_hbm, found.of_matmuls):
+            assert f">{number(100 * min(shares), 2)} to {number(100 * max(shares), 2)}%</text>" in drawn
+    assert drawn.count(">H200</text>") == drawn.count(">H100</text>") == 2
+    bare = replace(both[1], record=replace(both[1].record, roofs={}))
+    assert limited.told(plan, [both[0], bare], "flash_attention") == (
+        "H200: **Neither HBM nor the matmuls limit this kernel.**"
+    )
+    assert limited.told(plan, [bare], "flash_attention") == ""
+    slow = {key: replace(roof, per_second=roof.per_second / 30) for key, roof in both[1].record.roofs.items()}
+    slower = replace(both[1], record=replace(both[1].record, roofs=slow))
+    told = limited.told(plan, [both[0], slower], "flash_attention")
+    assert told.startswith("H200: **Neither HBM nor the matmuls limit this kernel.**\n\nH100: **")

@@ -90,9 +90,11 @@ def test_what_limits_one_kernel_comes_before_all_else_that_was_found():
     assert limits
     said = texts(test)
     assert said.index(limits.told) < said.index(findings.seen(PLANS["levels"], [one], None, view.OPENING)[:20])
-    assert limited.drawn(PLANS["levels"], one, view.OPENING) in said
+    assert limited.drawn(PLANS["levels"], [one], view.OPENING) in said
     both = texts(page("measurements", records="H200,H100"))
-    assert limits.told not in both
+    assert limited.drawn(PLANS["levels"], registry.entries()[0], view.OPENING) in both
+    read = texts(page("measurements", records="H200,H100", quantity=points.name_of(points.READ)))
+    assert limits.told not in read
     assert "limit this kernel" not in texts(choose_kernel(test, view.ALL))
 
 

@@ -150,9 +150,9 @@ def _picture(
     most = max(number for row in rows for number in (row.mark, *(value for value, _, _ in row.bars)))
     scale = (long - widest([words for row in rows for *_, words in row.bars]) - 12) / most
     room = 0.94 * (left + long)  # a browser's letters may be wider
-    whole = widest([title], bold=True) <= room
-    clauses = [title] if whole else title.replace("; ", ";\n").split("\n")
-    titles = [words for clause in clauses for words in wrapped(clause, room, bold=True)]
+    titles, clauses = wrapped(title, room, bold=True), title.replace("; ", ";\n").split("\n")
+    if len(titles) == len(clauses) and widest(clauses, bold=True) <= room:
+        titles = clauses
     parts = [text(0, 12 + 18 * number, words, bold=True) for number, words in enumerate(titles)]
     y = 8 + 18.0 * len(titles)
     for words in left_out if narrow else [" ".join(left_out)] * bool(left_out):

@@ -87,7 +87,8 @@ def dots(
     factors = [dot.factor for found in lines.values() for dot in found]
     title = f"{begun(name_of(quantity))}: the {second}'s is {span(factors)} the {first}'s"
     if quantity == TIME:
-        title = f"The {second} takes {span(factors)} as long as the {first}"
+        steady = [dot.factor for found in lines.values() for dot in found if not dot.ring]
+        title = f"The {second} takes {span(steady or factors)} as long as the {first}"
     if kernel and len(factors) == len(lines) and max(factors) <= WIDE * min(factors):
         return _bars(
             {name: dot for name, (dot,) in lines.items()}, marks | {1.0: f"{first}: {ratio(1)}"}, title, narrow

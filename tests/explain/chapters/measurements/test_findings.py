@@ -55,6 +55,7 @@ def test_times_with_host_time_are_marked_and_in_no_ratio_that_is_told():
     drawn = beside.dots(plan, both, points.TIME, kernel)
     assert drawn.count(f'fill="{palette.CLEAR}"') == len(hosted) + 1  # and the key
     assert beside.HOSTED in drawn
+    assert f"The H100 takes {points.span(steady)} as long as the H200" in drawn  # as the sentence says
     of_all = beside.dots(plan, both, points.TIME, "")
     assert (
         of_all.count('fill="transparent"')

@@ -113,6 +113,9 @@ def test_bars_of_loads_and_of_hbm_have_one_scale(narrow):
     begins = re.findall('<text x="18.0"[^>]*>([^<]*)<', drawn)  # a legend wider than the bars takes another line
     assert begins[-1] == "minimum: each input once"
     assert "HBM delivers to" not in asked.bars(plan, one, "softmax_safe", narrow=narrow)
+    titles = [words for words in re.findall(r'<text[^>]*font-weight="650"[^>]*>([^<]*)<', drawn) if "ms" not in words]
+    assert " ".join(titles) == findings.loaded_and_delivered(plan, one, "flash_attention")
+    assert titles[0].endswith(";") or narrow  # a line for each clause, where both fit
     assert asked.bars(plan, one, "") == ""  # several kernels
     many = asked.bars(PLANS["sweeps"], one, "flash_attention")
     every = points.measured_sizes(PLANS["sweeps"], shown, "flash_attention")

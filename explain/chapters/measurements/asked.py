@@ -27,7 +27,7 @@ BAR, GAP, LONG, NARROW, BESIDE = 16.0, 20.0, 390.0, 300.0, 300.0
 TIMES = 70.0
 """How long the longest bar of a time is."""
 LOADS, HBM, MATMULS, TIME = "slate", "hbm", "series-1", "series-3"
-OTHER, FAINT = "other", 0.45
+OTHER, FAINT = "other", 0.3
 """The key of a faint bar: what HBM delivers to the kernel's counterpart."""
 
 
@@ -148,7 +148,7 @@ def _picture(
     left = 0.0 if above else at_times + (TIMES + words_of_times + 40) * bool(of_times)
     long = NARROW if narrow else LONG
     most = max(number for row in rows for number in (row.mark, *(value for value, _, _ in row.bars)))
-    scale = (long - widest([words for row in rows for *_, words in row.bars]) - 12) / most
+    scale = (long - widest([words for row in rows for *_, words in row.bars], bold=True) - 12) / most
     room = 0.94 * (left + long)  # a browser's letters may be wider
     titles, clauses = wrapped(title, room, bold=True), title.replace("; ", ";\n").split("\n")
     if len(titles) == len(clauses) and widest(clauses, bold=True) <= room:
@@ -163,9 +163,10 @@ def _picture(
         parts += [text(at_times, y + 10, "time", faint=True), text(left, y + 10, what, faint=True)]
         y += 22
     # words stand before the marks if all do, else behind them
-    fit = all(
-        scale * value + 8 + widest([words]) < scale * row.mark - 8 for row in rows for value, _, words in row.bars
-    )
+    ends = [
+        (scale * value + widest([words], bold=True), scale * row.mark) for row in rows for value, _, words in row.bars
+    ]
+    fit = all(end + 16 < mark for end, mark in ends)
     for row in rows:
         tall = (BAR + 2) * len(row.bars)
         if above:
@@ -176,13 +177,14 @@ def _picture(
             length, top = TIMES * row.seconds / max(of_times), y + (tall - 2 - BAR) / 2
             parts.append(rect(at_times, top, length, BAR, mid(TIME)))
             parts.append(text(at_times + length + 8, top + 13, duration(row.seconds), bold=True))
-        mark = left + scale * row.mark
+        mark = left + scale * row.mark  # behind the bars: one may end at it
+        parts.append(line(mark, y - 7, mark, y + tall + 5, opacity=0.9, thick=1.5, dash="3 2"))
         for value, hue, words in row.bars:
             parts.append(_bar(left, y, scale * value, BAR, hue))
             end = left + scale * value + 8
-            parts.append(text(end if fit else max(end, mark + 8), y + 13, words, faint=hue == OTHER))
+            at = end if fit else max(end, mark + 8)
+            parts.append(text(at, y + 13, words, bold=hue == HBM, faint=hue == OTHER))
             y += BAR + 2
-        parts.append(line(mark, y - tall - 2, mark, y + 2, opacity=0.9, thick=1.5, dash="3 2"))
         y += GAP
     return _with_legend(parts, y, left + long, legend, marked, label, narrow)
 

@@ -78,10 +78,10 @@ def dots(
     first, second = names(shown)
     marks = {1.0: "the same"}
     if quantity == TIME:
-        does: dict[Bandwidth, str] = {"hbm copy": "HBM, copied", "hbm": "HBM, read"}
+        does: dict[Bandwidth, str] = {"hbm copy": "copying in HBM", "hbm": "reading HBM"}
         for what, said in does.items():
             if faster := bandwidths(shown, what):
-                marks[faster] = f"{ratio(faster)}: {said} (measured)"
+                marks[faster] = f"{ratio(faster)}: if {said} were all"
     elif all(abs(dot.factor - 1) < ALIKE for found in lines.values() for dot in found):
         return ""
     factors = [dot.factor for found in lines.values() for dot in found]
@@ -108,7 +108,12 @@ def once(plan: Plan, shown: Sequence[Entry], *, largest: str = "", narrow: bool 
     for row in ordered(rows(plan, shown, None), largest):
         if row.get(OF_ONCE):
             lines.setdefault(str(row[KERNEL]), []).append(_Dot(float(row[OF_ONCE] or 0)))
-    return _picture(lines, {1.0: "minimum: each input once"}, "HBM delivers, × minimum", narrow) if lines else ""
+    if not lines:
+        return ""
+    most = {name: max(dot.factor for dot in found) for name, found in lines.items()}
+    farthest = max(most, key=lambda name: most[name])
+    title = f"HBM delivers up to {ratio(most[farthest])} the minimum ({farthest})"
+    return _picture(lines, {1.0: "minimum: each input once"}, title, narrow)
 
 
 @kept

@@ -257,8 +257,8 @@ def _partly(points: Sequence[Point]) -> str:
 
 
 def _of_tensors(runs: Sequence[Experiment], own: Mapping[Experiment, str]) -> str:
-    """How often each tensor is loaded, in the run with the fewest loads, in a sentence; "" where all are alike."""
-    run = min(runs, key=loads_of_once)
+    """How often each tensor is loaded, in the run that does most work, in a sentence; "" where all are alike."""
+    run = max(runs, key=lambda run: run.traffic.flops)
     named: dict[str, list[str]] = {}
     for tensor, often in _read_by(run).items():
         times = "once" if often == 1 else f"{number(often)} times{_for_tiles(run, tensor, often)}"
@@ -336,8 +336,8 @@ def _compared(shown: Sequence[Entry], quantity: str, factors: Sequence[float], n
             return f"**The two GPUs are equally fast {every}**: {most} apart, less than launches of one run."
         if near:
             rest = "the other one" if near == 1 else f"the other {count(near)}"
-            every = f"in {count(number - near)} of {rows}; in {rest} the difference may be noise"
-            return f"**The {one_side[0]} is a little faster, by {most}**: {every}."
+            every = f"in {count(number - near)} of {rows}, by {most}**; in {rest} the difference may be noise"
+            return f"**The {one_side[0]} is a little faster {every}."
         return f"**The {one_side[0]} is a little faster {every}, by {most}.**"
     if _apart(factors) < ALIKE:
         return f"**{what}: the two GPUs are {far}** {every}."
@@ -526,8 +526,8 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
     of = f" of {count(len(found))}" * (len(found) > 1) + " counted" * (len(found) < len(own))
     runs = f"{count(len(most))}{of} {'runs' if len(found) > 1 else 'run'} {'spills' if len(most) == 1 else 'spill'}"
     told = (
-        f"**{runs} registers**{', most' * (len(most) > 1)} {row}: {percent(spill / wrote, spill > 0.995 * wrote)} of "
-        f"what it writes to L2 is spills, not results ({moved(spill)} of {moved(wrote)})."
+        f"**{runs} registers**{', most' * (len(most) > 1)} {row}: it needs more than there are, so {moved(spill)} of "
+        f"the {moved(wrote)} that it writes to L2 ({percent(spill / wrote, spill > 0.995 * wrote)}) are no results."
         f"{_slower(worst, own, one.record)}"
     )
     more = []

@@ -93,6 +93,7 @@ def drawn(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
     long = WIDE - left - widest([_percents(shares) for *_, shares in every], bold=True) - 14
     above = long < WIDE / 4  # long names stand above their bars
     left, long = (0.0, long + left) if above else (left, long)
+    spread = any(min(shares) < max(shares) for *_, shares in every)
     parts, y = [], 4.0
     for what, hue, own in groups:
         if not alone:
@@ -109,7 +110,8 @@ def drawn(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
                 text(left + long + 8, y + 12, _percents(shares), bold=True),
             ]
             y += ROW
-    said = f"Share of the GPU's measured rate, over the whole run. From {percent(LIMIT)} on (dashed), it is the limit."
+    said = f"Share of the GPU's measured rate over a whole run{', least and most of the rows' * spread}. "
+    said += f"Our rule: from {percent(LIMIT)} on (dashed) it is the limit."
     for words in wrapped(said, 0.95 * WIDE, 13):
         parts.append(text(0, y + 9, words, size=13, faint=True))
         y += LINE

@@ -38,13 +38,12 @@ def meanings(shown: Sequence[Entry]) -> str:
     for gpu, one in zip(names(shown), shown, strict=True):
         read, matmul, exp = (one.record.roofs.get(level) for level in ("hbm", "matmul bf16", "exp"))
         if read and matmul:
-            flops = f"{number(matmul.per_second / read.per_second)} FLOPs per byte"
-            told.setdefault(
-                (flops, ": a kernel with fewer reaches HBM's limit first, one with more the matmuls'."), []
-            ).append(gpu)
+            flops = f"{number(matmul.per_second / read.per_second)} bf16 FLOPs per byte"
+            means = " balance HBM and the matmuls: HBM limits a kernel with fewer, the matmuls one with more."
+            told.setdefault((flops, means), []).append(gpu)
         if matmul and exp:
             flops = f"{number(matmul.per_second / exp.per_second)} bf16 matmul FLOPs"
-            told.setdefault((flops, " take as long as one exponential."), []).append(gpu)
+            told.setdefault((flops, " take as long as one exponential: softmax costs time too."), []).append(gpu)
     return "\n".join(
         f"- **{flops}**{f' ({listed(gpus)})' * (len(gpus) < len(shown))}{means}"
         for (flops, means), gpus in told.items()
@@ -81,13 +80,12 @@ def _drawn(shown: Sequence[Entry], unit: str, narrow: bool) -> str:
 
     titles = wrapped((_differing if len(shown) > 1 else _compared)(shown, unit), width, bold=True)
     parts = [text(0, 14 + 18 * place, words, bold=True) for place, words in enumerate(titles)]
-    y = 14 + 18.0 * len(titles)
+    y = top = 14 + 18.0 * len(titles)
     for level, roofs in limits.items():
         y += ROW * narrow  # a phone's names stand above their lines
         parts.append(text(0, y - 2 if narrow else y + ROW / 2 + 5, roof_name(level)))
         for place, (gpu, roof) in enumerate(roofs):
             middle, end, hue = y + ROW * (place + 0.5), x(roof.per_second), css(_hue(level))
-            parts.append(line(left, middle, end - 6, middle, opacity=0.25))
             parts.append(circle(end, middle, 6, hue, title=roof.method, hollow=gpu != names(shown)[0]))
             parts.append(text(end + 14, middle + 5, told[gpu, level]))
         y += ROW * len(roofs) + GROUP
@@ -95,7 +93,7 @@ def _drawn(shown: Sequence[Entry], unit: str, narrow: bool) -> str:
     free = 0.0  # where the next number may begin: on a phone some have no room
     for power in range(low, math.floor(high) + 1):
         at, number_of = x(10.0**power), si(10.0**power, unit)
-        parts.append(line(at, y, at, y + 5))
+        parts += [line(at, y, at, y + 5), line(at, top, at, y, opacity=0.12)]
         begins = max(left, at - widest([number_of], 13) / 2)
         if begins >= free:
             parts.append(text(begins, y + 20, number_of, size=13, faint=True))
@@ -113,8 +111,8 @@ def _told(roof: Roof, gpu: str, shown: Sequence[Entry]) -> str:
 
 
 def _rate(roof: Roof) -> str:
-    """ "797 TFLOP/s", "3.86 T/s": an exponential is no FLOP."""
-    return si(roof.per_second, "/s" if roof.level == "exp" else roof.unit, zeros=True)
+    """ "797 TFLOP/s", "3.86 T exp/s": an exponential is no FLOP."""
+    return si(roof.per_second, " exp/s" if roof.level == "exp" else roof.unit, zeros=True)
 
 
 def _differing(shown: Sequence[Entry], unit: str) -> str:

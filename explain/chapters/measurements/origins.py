@@ -57,7 +57,7 @@ def drawn(run: Experiment, shown: Sequence[Entry], model: Model | None, *, narro
     y += ARROW
     for share in (1 / 2,) if narrow else (1 / 6, 1 / 2, 5 / 6):
         parts += _arrow(share * width, y)
-    result, hue = wrapped(_verdict(known), width - 2 * PAD, bold=True), "right" if len({*known}) == 1 else "slate"
+    result, hue = wrapped(_verdict(run, known), width - 2 * PAD, bold=True), "right" if len({*known}) == 1 else "slate"
     parts.append(rect(0.5, y, width - 1, _tall(len(result)), css(hue), opacity=0.14, stroke=css(hue)))
     parts += [
         text(width / 2, y + PAD + 12 + LINE * place, words, bold=True, anchor="middle")
@@ -94,7 +94,7 @@ def alone(run: Experiment, shown: Sequence[Entry], model: Model | None) -> list[
     return [
         Source("hardware", "time and bytes from HBM, measured on the GPU", measured or [NONE]),
         Source("compiler", "what a program needs, known before the kernel runs", needs, by),
-        Source("predicted", "a model's time for a GPU that was not measured", *_predicted(run, model)),
+        Source("predicted", "a model's time for a GPU, as if it had not been measured", *_predicted(run, model)),
     ]
 
 
@@ -107,10 +107,13 @@ def _bytes(number: int | None) -> list[str]:
     return [f"{count(number)} B" if number else NONE]
 
 
-def _verdict(numbers: Sequence[int]) -> str:
-    """Whether sources agree on the bytes, in words."""
+def _verdict(run: Experiment, numbers: Sequence[int]) -> str:
+    """Whether sources agree on the run's bytes, in words."""
+    if {*numbers} == {run.traffic.read_bytes + run.traffic.written_bytes}:
+        parts = f"{moved(run.traffic.read_bytes)} loaded, {moved(run.traffic.written_bytes)} stored"
+        return f"The same number, to the byte: {moved(numbers[0])} ({parts})"
     if len({*numbers}) == 1:
-        return f"The same number: {moved(numbers[0])} loaded and stored, equal to the byte"
+        return f"The same number, to the byte: {moved(numbers[0])} loaded and stored"
     return f"The numbers differ by {percent(max(numbers) / min(numbers) - 1, 2)}"
 
 
@@ -147,7 +150,7 @@ def _predicted(run: Experiment, model: Model | None) -> tuple[list[str], str]:
     """The run's predicted time on another GPU, and the measured one where that GPU has one."""
     if model and (tested := model.tested(run)):
         gpu, one = tested
-        return [f"{gpu}: {duration(one.seconds)}"], f"To test the model: the {gpu} took {duration(one.measured)}."
+        return [f"{gpu}: {duration(one.seconds)}"], f"Measured, to test the model: {duration(one.measured)}."
     others = (gpu for gpu in GPUS.values() if model and gpu.name != model.gpu)
     guesses = ((gpu, model.seconds(run, gpu)) for gpu in others if model)
     return next(([f"{gpu.name}: {duration(took)}"] for gpu, took in guesses if took), [NONE]), "Not tested on that GPU."

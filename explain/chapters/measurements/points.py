@@ -212,6 +212,13 @@ def plans(shown: Sequence[Entry]) -> dict[str, Plan]:
     }
 
 
+def outdated(shown: Sequence[Entry]) -> list[str]:
+    """The GPUs with a run that is out of date, by their short names."""
+    return [
+        name for one, name in zip(shown, names(shown), strict=True) if any(map(is_stale, one.record.points.values()))
+    ]
+
+
 @kept
 def every_kernel(shown: Sequence[Entry]) -> list[str]:
     """The names of the kernels that were measured in any of the records."""
@@ -326,7 +333,7 @@ def _words(plan: Plan, shown: Sequence[Entry], kernel: str) -> tuple[list[str], 
         for name, value in one.values.items():
             values.setdefault(name, set()).add(value)
     varied = {name for name, found in values.items() if len(found) > 1}
-    said = [_sizes(one, varied, chosen[one.kernel]) for one in there]
+    said = [sizes_of(one, varied, chosen[one.kernel]) for one in there]
     shared = [words for words in said[0] if all(words in other for other in said)] if len(said) > 1 else []
     own = (", ".join([words for words in one if words not in shared] or one) for one in said)
     return shared, dict(zip(there, own, strict=True))
@@ -345,10 +352,10 @@ def work(run: Experiment) -> tuple[object, ...]:
 
 def sizes(experiment: Experiment) -> str:
     """An experiment's sizes as a reader says them: "4,096 × 8,192, BLOCK_N 4,096"."""
-    return ", ".join(_sizes(experiment))
+    return ", ".join(sizes_of(experiment))
 
 
-def _sizes(experiment: Experiment, varied: Collection[str] = (), chosen: Collection[str] = ()) -> list[str]:
+def sizes_of(experiment: Experiment, varied: Collection[str] = (), chosen: Collection[str] = ()) -> list[str]:
     """The dtype, the sizes that differ from the kernel's defaults, and those `varied`, each as words. Those that follow
     from others are left out, but for the ones `chosen`.
     """

@@ -243,7 +243,7 @@ def predicted_chart(test: Test, tests: Sequence[Test]) -> go.Figure:
         range=[math.log10(end) for end in ends],
     )
     figure.update_yaxes(
-        **logarithmic("predicted", words),
+        **logarithmic("predicted ÷ measured", words),
         range=[math.log10(least), math.log10(most)],
     )  # fmt: skip
     figure.update_layout(

@@ -132,7 +132,8 @@ Times of GPUs that were not measured come from one model. Each is marked as pred
  measured times.
 """,
     "Your own GPU": """
-One command measures everything that is shown here. It runs in Tilescope's folder, on a machine with an NVIDIA GPU.
+The third command measures everything that is shown here; the first two check that it will work. They run in
+Tilescope's folder, on a machine with an NVIDIA GPU.
 """,
 }
 """The page's views, and what each says after its goal."""
@@ -289,8 +290,9 @@ def _notes(chosen: Choice, shown: Sequence[Entry]) -> None:
         sourced(one.source)
     outdated = points.plans(shown).get(points.OUTDATED)
     if outdated and chosen.plan.name != points.OUTDATED:
+        of = f" of the {listed(points.outdated(shown))}" if len(shown) > 1 else ""
         st.button(
-            "Show what is out of date", type="tertiary", icon=":material/history:", on_click=_show_outdated,
+            f"Show what is out of date{of}", type="tertiary", icon=":material/history:", on_click=_show_outdated,
             args=(points.kernels(outdated, shown),),
         )  # fmt: skip
     st.caption(ELSEWHERE)
@@ -376,7 +378,7 @@ def counters_here() -> None:
 def _counters_here(status: DeviceStatus) -> None:
     if not status.available:
         elsewhere = "The numbers on this page were measured elsewhere; each says where."
-        st.markdown(f"**Not on this machine.** {status.reason} {elsewhere}")
+        st.markdown(f"**Here they cannot.** {status.reason} {elsewhere}")
         return
     gpu = status.gpu or "GPU"
     st.markdown(f"**{gpu}** is here. Count one kernel to see whether its counters can be read.")
@@ -411,7 +413,7 @@ def own_gpu(beside: DeltaGenerator) -> None:
         (
             "See what is missing",
             "python -m explain doctor",
-            "It says what this machine can do, and how to add the rest.",
+            "It lists what is installed, and the commands for what is missing.",
         ),
         ("Try one kernel", "python -m explain measure flash_attention --plan levels", TRY),
         ("Measure everything", "python -m explain measure", every),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from explain.chapters.measurements.points import sizes
+from explain.chapters.measurements.points import sizes_of
 from explain.experiment import Experiment
 from explain.figures.labels import widest, wrapped
 from explain.figures.numbers import count, duration, moved, percent, ratio, si
@@ -95,17 +95,15 @@ def drawn(model: Model, *, narrow: bool = False) -> str:
     one, width = example(model), NARROW if narrow else WIDE
     parts: list[str] = []
     y = _outcome(parts, one, width) + 2 * GAP if one else 0.0
+    if one:
+        y = _lines(parts, f"The {one.own}'s time is multiplied by the formula's ratio of both GPUs:", y, width) + GAP
     y = _formula(parts, y, width) + GAP
     y = _table(parts, y, width, _rows(one), (one.own, one.other) if one else (), narrow)
     if one:
         here, there = (duration(own.seconds) for own in (one.here, one.there))
         steps = f"{duration(one.took)} (measured, {one.own}) × {there} ÷ {here} (formula)"
-        for words in wrapped(
-            f"{steps} = {duration(one.point.seconds)} (predicted, {one.other})", FILLED * width, bold=True
-        ):
-            y += ROW
-            parts.append(text(0, y + 6, words, bold=True))
-        y += GAP
+        result = f"{steps} = {duration(one.point.seconds)} (predicted, {one.other})"
+        y = _lines(parts, result, y + 6, width, bold=True) + 2
     return picture(
         width, y + 12, "How a time is predicted, with the numbers of one size", parts, f"{1.2 * width:.0f}px"
     )
@@ -116,14 +114,8 @@ def _outcome(parts: list[str], one: Example, width: float) -> float:
     point = one.point
     side = "long" if point.seconds > point.measured else "short"
     title = f"Example: the time predicted for the {one.other} is {off(point.factor)} too {side}"
-    y = 0.0
-    for words in wrapped(title, FILLED * width, bold=True):
-        y += ROW
-        parts.append(text(0, y, words, bold=True))
-    for words in wrapped(_named(point.experiment), FILLED * width):
-        y += ROW
-        parts.append(text(0, y, words, faint=True))
-    y += 12
+    y = _lines(parts, title, 0.0, width, bold=True)
+    y = _lines(parts, _named(point.experiment), y, width, faint=True) + 12
     bars = [
         (f"{one.own}, measured", one.took, True),
         (f"{one.other}, predicted", point.seconds, False),
@@ -142,8 +134,16 @@ def _outcome(parts: list[str], one: Example, width: float) -> float:
     return y
 
 
+def _lines(parts: list[str], said: str, y: float, width: float, *, bold: bool = False, faint: bool = False) -> float:
+    """Adds words in as many lines as they need; the last one's baseline."""
+    for words in wrapped(said, FILLED * width, bold=bold):
+        y += ROW
+        parts.append(text(0, y, words, bold=bold, faint=faint))
+    return y
+
+
 def _named(run: Experiment) -> str:
-    return f"{run.entry.title}, {sizes(run)}"
+    return f"{run.entry.title}, {', '.join(sizes_of(run, {'head_dim'}))}"
 
 
 def _formula(parts: list[str], y: float, width: float) -> float:
@@ -182,7 +182,7 @@ def _rows(one: Example | None) -> list[tuple[str, Sequence[str], Sequence[str]]]
     told["memory"].append(f"{moved(here.bytes)} ÷ {percent(here.of_bandwidth, 1)} of {bandwidths}")
     told["compute"].append(f"{si(here.flops, 'FLOP')}s ÷ {percent(here.of_peak, 1)} of {peaks}")
     if one.fits > 1:
-        told["time"].append(f"this is 1 of {count(one.fits)} fits that explain the measured times equally well")
+        told["time"].append(f"1 of {count(one.fits)} fits that explain the times equally well; their mean is taken")
     numbers = {
         "constant": [duration(own.constant) for own in both],
         "memory": [duration(own.memory) for own in both],

@@ -30,7 +30,8 @@ def test_three_sources_count_the_same_bytes_of_the_example():
     assert origins.loaded_and_stored(RUN, SHOWN) == dict.fromkeys(("formula", "trace", "hardware"), bytes_of)
     drawn = origins.drawn(RUN, SHOWN, None)
     assert words(drawn).count(f"{bytes_of:,} B") == 3
-    assert f"The same number: {moved(bytes_of)} loaded and stored, equal to the byte" in words(drawn)
+    parts = f"{moved(RUN.traffic.read_bytes)} loaded, {moved(RUN.traffic.written_bytes)} stored"
+    assert f"The same number, to the byte: {moved(bytes_of)} ({parts})" in words(drawn)
     assert css("right") in drawn
 
 
@@ -69,7 +70,7 @@ def test_what_one_source_alone_says_is_that_of_the_record_the_compiler_and_the_m
     assert h100
     assert h100.seconds
     assert predicted.says[0].startswith("H100: ")
-    assert predicted.note == f"To test the model: the H100 took {duration(h100.seconds)}."
+    assert predicted.note == f"Measured, to test the model: {duration(h100.seconds)}."
     *_, untested = origins.alone(RUN, SHOWN, fitted(SHIPPED))
     assert untested.says[0].startswith("A100")
     assert untested.note == "Not tested on that GPU."

@@ -178,7 +178,7 @@ def _picture(
             parts.append(rect(at_times, top, length, BAR, mid(TIME)))
             parts.append(text(at_times + length + 8, top + 13, duration(row.seconds), bold=True))
         mark = left + scale * row.mark  # behind the bars: one may end at it
-        parts.append(line(mark, y - 7, mark, y + tall + 5, opacity=0.9, thick=1.5, dash="3 2"))
+        parts.append(line(mark, y - (2 if above else 7), mark, y + tall + 5, opacity=0.9, thick=1.5, dash="3 2"))
         for value, hue, words in row.bars:
             parts.append(_bar(left, y, scale * value, BAR, hue))
             end = left + scale * value + 8

@@ -49,6 +49,8 @@ class Tab:
         self._kept: set[str] = set()
         self._states: dict[str, WidgetState] = {}
         self._containers: dict[tuple[int, ...], str] = {}  # by path: the fragment that draws it
+        self._again: Container[str] = ()  # the fragments that run
+        self._drawn: set[str] = set()  # the controls that this run has drawn
         self.controls: dict[str, Control] = {}
         """By the control's id, in the order of the page."""
         self.session = ""
@@ -109,8 +111,8 @@ class Tab:
             self._kept.add(message.hash)
         if kind == "new_session":
             self.session = message.new_session.initialize.session_id
-            again = message.metadata.run.fragment_ids  # none: the whole page runs again
-            self.controls = {id: one for id, one in self.controls.items() if again and not self._within(one, again)}
+            self._drawn = set()
+            self._again = message.metadata.run.fragment_ids  # none: the whole page runs again
         elif kind == "navigation":
             self._page_hash = message.navigation.page_script_hash
         elif kind == "page_info_changed":
@@ -123,6 +125,9 @@ class Tab:
             raise PageFailedError(f"{self._page_name!r} does not compile")
         finished = kind == "script_finished" and message.script_finished in FINISHED
         if finished:
+            old = {id: one for id, one in self.controls.items() if id not in self._drawn}
+            gone = {id for id, one in old.items() if not self._again or self._within(one, self._again)}
+            self.controls = {id: one for id, one in self.controls.items() if id not in gone}
             self._states = {id: state for id, state in self._states.items() if id in self.controls}
         return bool(finished)
 
@@ -143,6 +148,7 @@ class Tab:
         kept = None if element.set_value else self._states.get(element.id)
         states = tuple(WidgetState(id=element.id, **state) for state in _states(kind, element, kept))
         self._states[element.id] = states[0]
+        self._drawn.add(element.id)
         self.controls[element.id] = Control(element.label, states, element.query_param_key, delta.fragment_id, path)
 
 

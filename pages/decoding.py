@@ -1,12 +1,12 @@
 """Chapter 12: Decoding. One query over a long cache: split the keys, merge the parts, and count the bytes."""
 
 from explain.chapters.decoding import view
-from explain.chapters.decoding.exercises import PARTS, Shown
+from explain.chapters.decoding.exercises import PARTS
 from explain.ui import layout
 
 with layout.chapter(__file__, goal=view.GOAL, words=view.words()):
-    part, gpu, experiments = view.choose()
-runs = view.step_through(part, experiments)
+    part, gpu = view.choose()
+view.step_through(part)
 view.programs(gpu)
 view.bandwidth(gpu)
 view.caches(gpu)
@@ -14,4 +14,4 @@ view.no_help()
 view.measured()
 if part == PARTS:
     view.both_masks()
-view.closing(Shown(part, gpu, runs))
+view.closing(part, gpu)

@@ -6,13 +6,14 @@ import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from explain import data
 from explain.experiment import Experiment, ParameterError
+from explain.ui import terms
 from explain.ui.address import here, query, returned
 from explain.ui.repeat import repeated
 from kernels.catalog import KERNELS, TAUGHT
@@ -21,7 +22,10 @@ from kernels.parameters import Parameter
 from kernels.recipes import preset_of
 from kernels.traffic import tiles
 
+P = ParamSpec("P")
 T = TypeVar("T")
+Moved = Callable[[], None] | None
+"""What a control does when it was moved, before the page runs again."""
 _DATA = data(__file__)
 LABELS: Mapping[str, str] = _DATA["labels"]
 ROW_LABELS: Mapping[str, str] = {**LABELS, **_DATA["row_labels"]}
@@ -46,13 +50,15 @@ def controls(
     prefix: str = "",
     a_row: int | None = None,
     folded: Sequence[str] = (),
+    followed: bool = False,
 ) -> Experiment:
     """Draws a control for each name, bound to the page's address, and returns the chosen experiment.
 
     `prefix` goes before the names in the address, for pages with several experiments. `a_row` is the number of controls
     per row, by default all. The `folded` ones open from a button at the end of the row. A value that cannot be used
     (from the address, or in this combination) stays in its control, with the error below it; the last valid experiment
-    is returned.
+    is returned. Where the page shows it in `following` parts only, it is `followed`: a control that changes no
+    other control then runs these parts alone.
     """
     address = _Address(default, prefix)
     state, labels = address.state, labels_of(default.kernel)
@@ -62,15 +68,16 @@ def controls(
     widths = [5 if name == "inputs" else 2.5 if parameters[name].kind == "flag" else 4 for name in names]
     row = a_row or [*widths, *[2.5] * bool(folded)]
     behind = f"folded {state}" if folded else ""
+    moved = functools.partial(_moved, address, keys, presets) if followed else None
     columns = [column for _ in range(0, len(names), a_row or len(names)) for column in _row(row, behind)]
     places = dict(zip(names, columns, strict=False)) | dict.fromkeys(folded, columns[-1])
     for name, place in places.items():
         with place:
             if name == "inputs":
-                _preset(current, presets, keys[name])
+                _preset(current, presets, keys[name], moved)
             else:
                 label = labels.get(name, name.replace("_", " ").capitalize())
-                _control(parameters[name], label, keys[name], _largest(default))
+                _control(parameters[name], label, keys[name], _largest(default), moved)
     if error is not None:
         words = in_words(error, labels, _largest(default))
         below = places.get(error.parameter)
@@ -111,6 +118,48 @@ def _current(address: _Address, keys: Mapping[str, str]) -> tuple[Experiment, Pa
         st.session_state.update({key: choices[name] for name, key in keys.items()})
         memory[shown] = current
     return current, error
+
+
+def _moved(address: _Address, keys: Mapping[str, str], presets: Sequence[str]) -> None:
+    """A control was moved: if it changes no other control, runs the `following` parts alone."""
+    before, refused = address.memory[address.state]
+    chosen = {name: st.session_state[key] for name, key in keys.items()}
+    try:
+        after = _fits_screen(_changed(before, chosen))
+    except ParameterError:
+        return
+    if refused is None and before.inputs in presets and chosen.items() <= _choices(after).items():
+        address.choose(after)
+        address.memory[f"{address.state}: shown"] = after
+        st.rerun(_FOLLOWING)
+
+
+def chosen(default: Experiment, prefix: str = "") -> Experiment:
+    """The experiment of the `controls` with this default and prefix, once they are drawn; also in a `following` part
+    that runs alone.
+    """
+    address = _Address(default, prefix)
+    experiment: Experiment = address.memory[address.state][0]
+    return experiment
+
+
+def following(draw: Callable[P, object]) -> Callable[P, None]:
+    """A part of the page that shows a `chosen` experiment; its `controls` may run it without the rest of the page."""
+
+    @functools.wraps(draw)
+    def part(*values: P.args, **named: P.kwargs) -> None:
+        _part(draw.__qualname__, functools.partial(draw, *values, **named))
+
+    return part
+
+
+_FOLLOWING = "what follows the controls"
+
+
+@st.fragment(key=_FOLLOWING)  # one function, since Streamlit refuses a key of two
+def _part(name: str, draw: Callable[[], object]) -> None:
+    with terms.said().part(name):
+        draw()
 
 
 def labels_of(kernel: str) -> Mapping[str, str]:
@@ -287,9 +336,10 @@ def _fits_screen(experiment: Experiment) -> Experiment:
     return experiment
 
 
-def _preset(current: Experiment, presets: Sequence[str], key: str) -> None:
+def _preset(current: Experiment, presets: Sequence[str], key: str, moved: Moved) -> None:
     options = list(presets) if current.inputs in presets else [current.inputs, *presets]
-    st.selectbox(LABELS["inputs"], options, key=key, format_func=_title, help=_told(tuple(options)))
+    told = _told(tuple(options))
+    st.selectbox(LABELS["inputs"], options, key=key, format_func=_title, help=told, on_change=moved)
 
 
 @functools.lru_cache
@@ -302,20 +352,20 @@ def _title(preset: str) -> str:
     return PRESET_TITLES.get(preset, preset.replace("_", " "))
 
 
-def _control(parameter: Parameter, label: str, key: str, largest: Mapping[str, int]) -> None:
+def _control(parameter: Parameter, label: str, key: str, largest: Mapping[str, int], moved: Moved) -> None:
     most = min(parameter.maximum, largest.get(parameter.name, parameter.maximum))
     words = f"{parameter.help[0].upper()}{parameter.help[1:]}."
     match parameter.kind:
         case "flag":
-            st.toggle(label, key=key, help=words)
+            st.toggle(label, key=key, help=words, on_change=moved)
         case "choice":
-            st.selectbox(label, parameter.choices, key=key, help=words)
+            st.selectbox(label, parameter.choices, key=key, help=words, on_change=moved)
         case "tile":
             sides = [side for side in (1 << bit for bit in range(17)) if parameter.minimum <= side <= most]
-            st.selectbox(label, sides, key=key, help=f"{words} A power of two.")
+            st.selectbox(label, sides, key=key, help=f"{words} A power of two.", on_change=moved)
         case _:
             # No bounds: the browser would silently refuse what `controls` refuses in words.
-            st.number_input(label, step=1, key=key, help=f"{words} Up to {most} on this page.")
+            st.number_input(label, step=1, key=key, help=f"{words} Up to {most} on this page.", on_change=moved)
 
 
 def view(*names: str) -> str:

@@ -23,8 +23,8 @@ class Said:
 
     def __init__(self) -> None:
         self._first: dict[str, str] = {}
-        self._above: dict[str, str] | None = None
         self._noted: list[Asked] | None = None
+        self._parts: dict[str, set[str]] = {}
 
     def first(self, term: str, text: str) -> bool:
         """Whether the page says a term first in this text. If no text has said it yet, this one does now."""
@@ -33,11 +33,16 @@ class Said:
             self._noted.append((term, text, first))
         return first
 
-    def last_part(self) -> None:
-        """The page's last part begins, for the first time or again: nothing of it has been said yet."""
-        if self._above is None:
-            self._above = self._first.copy()
-        self._first = self._above.copy()
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """A part of the page that runs again alone, with other words: it forgets what it said before."""
+        for term in self._parts.pop(name, ()):
+            self._first.pop(term, None)
+        above = set(self._first)
+        try:
+            yield
+        finally:
+            self._parts[name] = self._first.keys() - above
 
     @contextmanager
     def noted(self) -> Iterator[list[Asked]]:

@@ -86,15 +86,15 @@ def test_a_page_says_each_definition_once(monkeypatch):
     assert definitions()["m_i"] in terms.marked(second)
 
 
-def test_a_pages_last_part_says_its_terms_first_again_in_other_words(monkeypatch):
+def test_a_part_that_runs_again_alone_says_its_terms_first_again_in_other_words(monkeypatch):
     from explain.ui import terms
 
     monkeypatch.setattr("streamlit.session_state", {})
     terms.new_page()
     assert terms.marked("A tile.") != "A tile."
     for words in ("The running max is 3. One tile.", "The running max is 4. One tile."):
-        terms.said().last_part()
-        told = terms.marked(words)
+        with terms.said().part("run"):
+            told = terms.marked(words)
         assert definitions()["m_i"] in told
         assert told.endswith("One tile.")
 

@@ -15,7 +15,6 @@ from explain.chapters.decoding.programs import HEAD_DIM, HEADS, KV_HEADS, Filled
 from explain.chapters.decoding.savings import DTYPE, Saving
 from explain.chapters.decoding.savings import HEAD_DIM as WIDTH
 from explain.chapters.speed.results import Result, load
-from explain.exercises import Runs
 from explain.experiment import Experiment
 from explain.figures.numbers import count, moved
 from explain.gpus import Gpu
@@ -61,42 +60,49 @@ def words() -> str:
     return f"{WORDS}{' · '.join(links)}."
 
 
-def choose() -> tuple[str, Gpu, list[Experiment]]:
-    """What the player shows, the GPU of the page, and the player's runs; first the problem that they solve."""
+def choose() -> tuple[str, Gpu]:
+    """What the player shows, and the GPU of the page; first the problem that the runs solve. Then their controls."""
     with st.container(horizontal=True):
         view = controls.pick("In the player", (PARTS, MASKS), "view", wrap=True, width="content")
         with st.container(width="content"):
             gpu = gpu_choice()
     pictures.drawing(figures.idle_sms(gpu), figures.idle_sms(gpu, narrow=True))
-    return view, gpu, _runs(view)
+    _choose_runs(view)
+    return view, gpu
 
 
-def _runs(view: str) -> list[Experiment]:
-    """A few queries in parts, or the same run under both masks."""
+def _choose_runs(view: str) -> None:
+    """The controls of a few queries in parts, or what the same run under both masks is."""
     if view == MASKS:
         p = lessons.VERIFIED.values
         layout.prose(
             f"Here are {p['seq_len']} queries and {p['kv_len']} keys, twice. The runs differ in one number, "
             f"`diagonal`: kv_len − seq_len = {p['kv_len'] - p['seq_len']}, or 0."
         )
-        return [lessons.VERIFIED, lessons.top_left(lessons.VERIFIED)]
-    chosen = controls.controls(
+        return
+    controls.controls(
         lessons.DECODED, ["inputs", "splits", "heads", "seq_len"], PRESETS,
-        folded=["kv_len", "block_m", "block_n", "causal", "align", "dtype"],
+        folded=["kv_len", "block_m", "block_n", "causal", "align", "dtype"], followed=True,
     )  # fmt: skip
-    return [chosen]
 
 
-def step_through(view: str, experiments: list[Experiment]) -> Runs:
+def _runs(view: str) -> list[Experiment]:
+    """A few queries in parts, or the same run under both masks."""
+    masks = [lessons.VERIFIED, lessons.top_left(lessons.VERIFIED)]
+    return masks if view == MASKS else [controls.chosen(lessons.DECODED)]
+
+
+@controls.following
+def step_through(view: str) -> None:
     """The kernel in the player, and what belongs to its runs."""
+    experiments = _runs(view)
     if view == MASKS:
-        traces = stepper.stepper(experiments, key="two corners", chapter="decoding", titles=list(CORNERS))
+        stepper.stepper(experiments, key="two corners", chapter="decoding", titles=list(CORNERS))
         both_masks()
     else:
         traces = stepper.stepper(experiments, key="decoding", chapter="decoding")
         if traces:
             _parts(experiments[0], traces[0])
-    return tuple(zip(experiments, traces, strict=False))
 
 
 @repeated
@@ -271,8 +277,14 @@ def _of_powers(label: str, options: Sequence[int], value: int, key: str) -> int:
     return int(chosen)
 
 
-def closing(shown: exercises.Shown) -> None:
+def closing(view: str, gpu: Gpu) -> None:
     """Things to try, questions, sources."""
+    _things_to_try(view, gpu)
+    layout.closing("decoding", *dict.fromkeys(model.source for model in MODELS))
+
+
+@controls.following
+def _things_to_try(view: str, gpu: Gpu) -> None:
+    shown = exercises.Shown(view, gpu, tuple(stepper.traced(_runs(view))))
     keys = [experiment.key for experiment, _ in shown.runs]
     ask("decoding", exercises.QUESTIONS, shown, f"{shown.view} {keys} {shown.gpu.name}")
-    layout.closing("decoding", *dict.fromkeys(model.source for model in MODELS))

@@ -71,10 +71,10 @@ def load_times(gpu: Gpu, logarithmic: bool) -> None:
 @st.fragment  # its controls redraw this and nothing above
 def one_run(gpu: Gpu) -> None:
     """One run of standard attention, and what the page says and asks about it."""
-    terms.said().last_part()
-    experiment, traces = standard_attention()
-    tiled_reads(experiment, traces)
-    closing(gpu, experiment, traces)
+    with terms.said().part("one run"):
+        experiment, traces = standard_attention()
+        tiled_reads(experiment, traces)
+        closing(gpu, experiment, traces)
 
 
 def standard_attention() -> tuple[Experiment, list[Trace]]:

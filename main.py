@@ -6,7 +6,7 @@ import streamlit as st
 
 from explain import contents, given, login
 from explain.engine import engine
-from explain.ui import layout
+from explain.ui import layout, rerun
 
 st.set_page_config(page_title="Tilescope", page_icon=layout.icon(), layout="wide")
 login.need()
@@ -21,7 +21,14 @@ if (own := given.page()) and here.kind == "home" and "own file shown" not in st.
     st.switch_page(pages[own], query_params={})
 if wanted := layout.bar(here):
     st.switch_page(pages[wanted], query_params={})  # without them Streamlit refuses to drop what a control keeps there
-# A control reruns the page alone, without the navigation around it. Streamlit lets a page run once: so its copies do.
-st.fragment(lambda: copy.copy(chosen).run())()
+
+
+@st.fragment  # a control reruns the page alone, without the navigation around it
+def page() -> None:
+    with rerun.drawing():
+        copy.copy(chosen).run()  # Streamlit lets a page run once: so its copies do
+
+
+page()
 layout.footer(here)
 login.leave()

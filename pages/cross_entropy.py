@@ -6,12 +6,10 @@ from explain.ui import layout
 with layout.chapter(
     __file__, goal="compute a language model's loss without ever writing its logits to memory.", words=view.INTRODUCED
 ):
-    way, chosen = view.choose()
-experiment, traces = view.step_through(way, chosen)
+    way = view.choose()
+view.step_through(way)
 view.largest_tensor()
-view.online(experiment, traces)
-view.never_written(experiment, traces)
-view.backward(experiment)
+view.of_the_run(way)
 view.which_token_counts()
 view.how_fast()
-view.closing(way, experiment, traces)
+view.closing(way)

@@ -10,19 +10,19 @@ with layout.chapter(__file__):
     view.introduce(shown)
     match shown:
         case "Step through":
-            experiment = view.choose("seq_len", "kv_len", "dtype")
+            view.choose("seq_len", "kv_len", "dtype")
         case "Loop order":
-            experiment = view.choose()
-            view.order_of_tiles(experiment)
+            view.choose()
+            view.order_of_tiles()
         case "Tile sizes":
             tile, gpu = view.choose_tile()
 match shown:
     case "Step through":
-        questions = view.step_through(experiment)
+        view.step_through()
     case "Tile sizes":
-        questions = view.tile_sizes(tile, gpu)
+        view.tile_sizes(tile, gpu)
     case "Loop order":
-        questions = view.loop_order(experiment)
+        view.loop_order()
     case _:
-        questions = view.paper_algorithm()
-view.closing(questions)
+        view.paper_algorithm()
+layout.closing("flash_attention")

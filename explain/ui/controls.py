@@ -6,14 +6,14 @@ import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from explain import data
 from explain.experiment import Experiment, ParameterError
-from explain.ui import terms
+from explain.ui import rerun
 from explain.ui.address import here, query, returned
 from explain.ui.repeat import repeated
 from kernels.catalog import KERNELS, TAUGHT
@@ -22,7 +22,6 @@ from kernels.parameters import Parameter
 from kernels.recipes import preset_of
 from kernels.traffic import tiles
 
-P = ParamSpec("P")
 T = TypeVar("T")
 Moved = Callable[[], None] | None
 """What a control does when it was moved, before the page runs again."""
@@ -57,7 +56,7 @@ def controls(
     `prefix` goes before the names in the address, for pages with several experiments. `a_row` is the number of controls
     per row, by default all. The `folded` ones open from a button at the end of the row. A value that cannot be used
     (from the address, or in this combination) stays in its control, with the error below it; the last valid experiment
-    is returned. Where the page shows it in `following` parts only, it is `followed`: a control that changes no
+    is returned. Where the page shows it in `rerun.following` parts only, it is `followed`: a control that changes no
     other control then runs these parts alone.
     """
     address = _Address(default, prefix)
@@ -121,7 +120,7 @@ def _current(address: _Address, keys: Mapping[str, str]) -> tuple[Experiment, Pa
 
 
 def _moved(address: _Address, keys: Mapping[str, str], presets: Sequence[str]) -> None:
-    """A control was moved: if it changes no other control, runs the `following` parts alone."""
+    """A control was moved: if it changes no other control, the `following` parts run alone."""
     before, refused = address.memory[address.state]
     chosen = {name: st.session_state[key] for name, key in keys.items()}
     try:
@@ -131,35 +130,14 @@ def _moved(address: _Address, keys: Mapping[str, str], presets: Sequence[str]) -
     if refused is None and before.inputs in presets and chosen.items() <= _choices(after).items():
         address.choose(after)
         address.memory[f"{address.state}: shown"] = after
-        st.rerun(_FOLLOWING)
+        rerun.follow()
 
 
 def chosen(default: Experiment, prefix: str = "") -> Experiment:
-    """The experiment of the `controls` with this default and prefix, once they are drawn; also in a `following` part
-    that runs alone.
-    """
+    """The experiment of the `controls` with this default and prefix, once they are drawn."""
     address = _Address(default, prefix)
     experiment: Experiment = address.memory[address.state][0]
     return experiment
-
-
-def following(draw: Callable[P, object]) -> Callable[P, None]:
-    """A part of the page that shows a `chosen` experiment; its `controls` may run it without the rest of the page."""
-
-    @functools.wraps(draw)
-    def part(*values: P.args, **named: P.kwargs) -> None:
-        _part(draw.__qualname__, functools.partial(draw, *values, **named))
-
-    return part
-
-
-_FOLLOWING = "what follows the controls"
-
-
-@st.fragment(key=_FOLLOWING)  # one function, since Streamlit refuses a key of two
-def _part(name: str, draw: Callable[[], object]) -> None:
-    with terms.said().part(name):
-        draw()
 
 
 def labels_of(kernel: str) -> Mapping[str, str]:

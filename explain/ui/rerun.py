@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import ParamSpec
@@ -13,15 +14,19 @@ from explain.ui import terms
 
 P = ParamSpec("P")
 _FOLLOWING = "what follows the controls"
-_DRAWN = "the page is drawn whole"
+_DRAWN = "when the page was drawn"
+_SAME = "the page is drawn again for its following parts"
+SENT_AFTER_S = 0.05
+"""Until then a new run may drop what the page's has drawn and not sent yet."""
 
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """The page is drawn. A control that is moved meanwhile draws all of it again: the rest has not come yet."""
-    st.session_state[_DRAWN] = False
+    """The page is drawn. Until all of it is drawn and sent, a control that is moved draws all of it again."""
+    before = st.session_state.pop(_DRAWN, None)
+    same = st.session_state.pop(_SAME, False)
     yield
-    st.session_state[_DRAWN] = True
+    st.session_state[_DRAWN] = before if same and before else time.monotonic()
 
 
 def following(draw: Callable[P, object]) -> Callable[P, None]:
@@ -41,6 +46,8 @@ def _part(name: str, draw: Callable[[], object]) -> None:
 
 
 def follow() -> None:
-    """In a control's callback: the `following` parts run, and nothing else, if the page is drawn."""
-    if st.session_state.get(_DRAWN):
-        st.rerun(_FOLLOWING)
+    """In a control's callback that changes nothing else: the `following` parts run without the page, if it is there."""
+    if drawn := st.session_state.get(_DRAWN):
+        if time.monotonic() > drawn + SENT_AFTER_S:
+            st.rerun(_FOLLOWING)
+        st.session_state[_SAME] = True

@@ -19,6 +19,7 @@ from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
 from explain.ui.repeat import repeated
+from explain.ui.rerun import following
 from kernels.catalog import KERNELS
 from kernels.inputs import labels
 
@@ -60,19 +61,24 @@ LONG: Mapping[str, Any] = {
 TOKEN = 8
 
 
-def choose() -> tuple[str, Experiment]:
-    """The kernel and its input; the sizes open from a button. Below them, what to see."""
+def choose() -> str:
+    """The kernel and its input; the sizes open from a button. Below them, what to see. Returns the kernel's way."""
     way = controls.pick("Kernel", KERNEL_OF, "way", wrap=True, label_visibility="collapsed")
     folded = ("tokens", "vocab", "ignored", "block_m", "dtype")
-    chosen = controls.controls(lessons.LOSS, ["inputs", "block_n"], controls.ROW_PRESETS, folded=folded)
+    controls.controls(lessons.LOSS, ["inputs", "block_n"], controls.ROW_PRESETS, folded=folded, followed=True)
     layout.prose(WORDS[way])
-    return way, chosen
+    return way
 
 
-def step_through(way: str, chosen: Experiment) -> tuple[Experiment, list[Trace]]:
+def _run(way: str) -> Experiment:
+    """The run of the chosen input in this way."""
+    return controls.chosen(lessons.LOSS).through(KERNEL_OF[way])
+
+
+@following
+def step_through(way: str) -> None:
     """The kernel in the player."""
-    experiment = chosen.through(KERNEL_OF[way])
-    return experiment, stepper.stepper([experiment], key="cross entropy", chapter="cross_entropy")
+    stepper.stepper([_run(way)], key="cross entropy", chapter="cross_entropy")
 
 
 @st.fragment
@@ -93,8 +99,18 @@ def largest_tensor() -> None:
         st.caption(f"16 bits: {ITEM_BYTES} bytes per number. {figures.sources(LAYERS)}")
 
 
+@following
+def of_the_run(way: str) -> None:
+    """What the page says of the run in the player."""
+    experiment = _run(way)
+    traces = [trace for _, trace in stepper.traced([experiment])]
+    _online(experiment, traces)
+    _never_written(experiment, traces)
+    _backward(experiment)
+
+
 @repeated
-def online(experiment: Experiment, traces: Sequence[Trace]) -> None:
+def _online(experiment: Experiment, traces: Sequence[Trace]) -> None:
     """One token's m and ℓ over the tiles of the vocabulary, from the trace, and its loss."""
     if not traces or experiment.kernel == KERNEL_OF[BACKWARD]:
         return
@@ -124,7 +140,7 @@ def online(experiment: Experiment, traces: Sequence[Trace]) -> None:
 
 
 @repeated
-def never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
+def _never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
     """The bytes with and without the logits: this run, by formula and trace, and a training step's, by formula."""
     fused, standard = (experiment.through(KERNEL_OF[way]) for way in (FUSED, STANDARD))
     titles = [KERNELS[KERNEL_OF[way]].title for way in (STANDARD, FUSED)]
@@ -162,7 +178,7 @@ def never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
 
 
 @repeated
-def backward(experiment: Experiment) -> None:
+def _backward(experiment: Experiment) -> None:
     """What the backward pass needs, and two ways to do without the logits."""
     both = experiment.through(KERNEL_OF[BACKWARD])
     long = {name: LONG[name] for name in ("tokens", "vocab", "dtype")}
@@ -244,8 +260,13 @@ def which_token_counts() -> None:
         st.markdown("Choose **More → Tokens that do not count** above, and look at the column of losses in the player.")
 
 
-def closing(way: str, experiment: Experiment, traces: Sequence[Trace]) -> None:
+def closing(way: str) -> None:
     """Things to try, questions, sources."""
-    if traces:
-        ask("cross_entropy", QUESTIONS, Shown(experiment, traces[0]), f"{way} {experiment.key}")
+    _things_to_try(way)
     layout.closing("cross_entropy")
+
+
+@following
+def _things_to_try(way: str) -> None:
+    for experiment, trace in stepper.traced([_run(way)]):
+        ask("cross_entropy", QUESTIONS, Shown(experiment, trace), f"{way} {experiment.key}")

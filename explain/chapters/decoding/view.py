@@ -24,6 +24,7 @@ from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
 from explain.ui.gpu import gpu_choice
 from explain.ui.repeat import repeated
+from explain.ui.rerun import following
 from kernels.parameters import ALIGNMENTS
 from kernels.traffic_decoding import merge_bytes
 
@@ -92,7 +93,7 @@ def _runs(view: str) -> list[Experiment]:
     return masks if view == MASKS else [controls.chosen(lessons.DECODED)]
 
 
-@controls.following
+@following
 def step_through(view: str) -> None:
     """The kernel in the player, and what belongs to its runs."""
     experiments = _runs(view)
@@ -283,7 +284,7 @@ def closing(view: str, gpu: Gpu) -> None:
     layout.closing("decoding", *dict.fromkeys(model.source for model in MODELS))
 
 
-@controls.following
+@following
 def _things_to_try(view: str, gpu: Gpu) -> None:
     shown = exercises.Shown(view, gpu, tuple(stepper.traced(_runs(view))))
     keys = [experiment.key for experiment, _ in shown.runs]

@@ -14,6 +14,7 @@ from explain.chapters.flash_attention.visits import visits
 from explain.chapters.speed import lengths
 from explain.compile.cost import LaunchCost
 from explain.compile.service import Answer, compiler
+from explain.exercises import Runs
 from explain.experiment import Experiment
 from explain.figures.numbers import count, ratio
 from explain.gpus import Gpu, known_as
@@ -27,6 +28,7 @@ from explain.ui.compiling import once_compiled, source
 from explain.ui.exercises import ask
 from explain.ui.gpu import gpu_choice
 from explain.ui.repeat import repeated
+from explain.ui.rerun import following
 from kernels.edits import source_of
 from kernels.parameters import ITEM_BYTES
 
@@ -59,20 +61,32 @@ def introduce(view: str) -> None:
     layout.introduce(f"**Goal: {GOALS[view]}**\n\n{WORDS[view]}")
 
 
-def choose(*folded: str) -> Experiment:
+def choose(*folded: str) -> None:
     """The attention to step through; its tile sizes and its `folded` parameters can be chosen behind a button."""
     sizes = ("block_m", "block_n", *folded)
-    return controls.controls(lessons.OPENING, ["inputs", "causal"], controls.ATTENTION_PRESETS, folded=sizes)
+    presets = controls.ATTENTION_PRESETS
+    controls.controls(lessons.OPENING, ["inputs", "causal"], presets, folded=sizes, followed=True)
 
 
-def step_through(experiment: Experiment) -> Shown:
+def step_through() -> None:
     """One run in the player, its bytes counted twice, and the same kernel on the GPU."""
+    _stepped()
+    _faster_from()
+    _things_to_try()
+
+
+@following
+def _stepped() -> None:
+    experiment = controls.chosen(lessons.OPENING)
     traces = stepper.stepper([experiment], key="flash attention", chapter="flash_attention")
     _bytes(experiment, traces)
     if traces:
         gpu_view.on_device(experiment, traces[0])
-    _faster_from()
-    return Shown(STEP, tuple(zip([experiment], traces, strict=False)))
+
+
+@following
+def _things_to_try() -> None:
+    _ask(Shown(STEP, tuple(stepper.traced([controls.chosen(lessons.OPENING)]))))
 
 
 @repeated
@@ -166,7 +180,7 @@ def choose_tile() -> tuple[Experiment, Gpu]:
     return experiment, gpu
 
 
-def tile_sizes(experiment: Experiment, gpu: Gpu) -> Shown:
+def tile_sizes(experiment: Experiment, gpu: Gpu) -> None:
     """A tile in a GPU's shared memory and registers, by formula and as compiled; how often K and V are read."""
     head_dim, dtype = experiment.values["head_dim"], experiment.values["dtype"]
     once_compiled(experiment, gpu, lambda answer: _tile_cost(experiment, gpu, answer))
@@ -193,7 +207,7 @@ def tile_sizes(experiment: Experiment, gpu: Gpu) -> Shown:
             "M is defined as 4 d BLOCK_M, so the dots lie on the line by definition; it is not a measurement. "
             f"Where BLOCK_M is above d = {head_dim}, S needs more than a quarter of M."
         )
-    return Shown(SIZES, experiment=experiment, gpu=gpu, cost=lambda tile: _compiled(tile, gpu))
+    _ask(Shown(SIZES, experiment=experiment, gpu=gpu, cost=lambda tile: _compiled(tile, gpu)))
 
 
 def _tile_cost(experiment: Experiment, gpu: Gpu, answer: Answer | None) -> None:
@@ -232,10 +246,17 @@ def _compiled(tile: Experiment, gpu: Gpu) -> LaunchCost:
 ORDERS = ("FlashAttention-1: outer loop over keys", "FlashAttention-2: outer loop over queries")
 
 
-def order_of_tiles(experiment: Experiment) -> None:
+def _both_orders() -> list[Experiment]:
+    """The chosen run and the first FlashAttention's before it."""
+    experiment = controls.chosen(lessons.OPENING)
+    return [lessons.first_order(experiment), experiment]
+
+
+@following
+def order_of_tiles() -> None:
     """The order in which both kernels visit the tiles of S."""
-    runs = [lessons.first_order(experiment), experiment]
-    traced = [(run, trace) for run, trace in zip(runs, stepper.traces_of(runs), strict=True) if trace is not None]
+    runs = _both_orders()
+    traced = stepper.traced(runs)
     if len(traced) == len(runs):
         found = [(title, visits(*one)) for title, one in zip(ORDERS, traced, strict=True)]
         pictures.drawing(figures.visit_grids(found), figures.visit_grids(found, narrow=True))
@@ -244,13 +265,18 @@ def order_of_tiles(experiment: Experiment) -> None:
         )
 
 
-def loop_order(experiment: Experiment) -> Shown:
+@following
+def loop_order() -> None:
     """The first FlashAttention beside the second on the same input, and what happens to O."""
-    runs = [lessons.first_order(experiment), experiment]
+    runs = _both_orders()
     traces = stepper.stepper(runs, key="loop order", chapter="flash_attention", titles=list(ORDERS))
     pairs = tuple(zip(runs, traces, strict=False))
-    if len(pairs) < len(runs):
-        return Shown(ORDER, pairs)
+    if len(pairs) == len(runs):
+        _cost_of_order(runs, pairs)
+    _ask(Shown(ORDER, pairs))
+
+
+def _cost_of_order(runs: Sequence[Experiment], pairs: Runs) -> None:
     with layout.part(
         "What the order costs",
         "**Outer loop over keys:** each column visits the same rows again. So O, m and ℓ of a row are read from HBM "
@@ -264,10 +290,9 @@ def loop_order(experiment: Experiment) -> Shown:
         pictures.drawing(*bars)
         with st.expander("The same in numbers, by formula and by trace"):
             st.markdown(figures.shares_table(pairs))
-    return Shown(ORDER, pairs)
 
 
-def paper_algorithm() -> Shown:
+def paper_algorithm() -> None:
     """FlashAttention-2's algorithm 1 beside the kernel."""
     (run,) = stepper.traces_of([lessons.OPENING])
     table = figures.algorithm_table(
@@ -279,12 +304,11 @@ def paper_algorithm() -> Shown:
     for column, words in zip(st.columns(3, gap="large"), paper.NOT_IN_THE_PAPER, strict=True):
         with column:
             layout.prose(words)
-    return Shown(PAPER, experiment=lessons.OPENING)
+    _ask(Shown(PAPER, experiment=lessons.OPENING))
 
 
-def closing(shown: Shown) -> None:
-    """Things to try, questions, sources."""
+def _ask(shown: Shown) -> None:
+    """Things to try."""
     if shown.runs or shown.experiment:
         keys = [one.key for one in [*(experiment for experiment, _ in shown.runs), shown.experiment] if one]
         ask("flash_attention", QUESTIONS, shown, f"{shown.view} {keys} {shown.gpu and shown.gpu.name}")
-    layout.closing("flash_attention")

@@ -13,6 +13,7 @@ from explain.trace.model import Trace
 from explain.ui import controls, layout, stepper
 from explain.ui.exercises import ask
 from explain.ui.repeat import repeated
+from explain.ui.rerun import following
 from kernels.catalog import KERNELS
 
 LABELS = {"a.": "Left kernel", "b.": "Right kernel"}
@@ -43,7 +44,7 @@ def _shown(chosen: Chosen) -> Pair | None:
     return next((pair for pair in PAIRS if [pair.left, pair.right] == runs), None)
 
 
-@controls.following
+@following
 def _pairs(chosen: Chosen) -> None:
     shown = _shown(chosen)
     with st.container(horizontal=True):
@@ -69,14 +70,14 @@ def _side(prefix: str, start: Experiment) -> Experiment:
     return opening
 
 
-@controls.following
+@following
 def introduce(chosen: Chosen) -> None:
     """What to look for in a ready pair."""
     pair = _shown(chosen)
     layout.prose(pair.look if pair else ANY_TWO)
 
 
-@controls.following
+@following
 def step_through(chosen: Chosen) -> None:
     """Both runs in one player, how to read it, and questions."""
     runs = chosen()

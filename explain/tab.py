@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -70,6 +70,8 @@ class Tab:
     async def move(self, state: WidgetState) -> None:
         """Moves a control to one of its states, and receives what the page answers. Raises as `rerun`."""
         control = self.controls[state.id]
+        others = (one for one in control.states if one != state)
+        self.controls[state.id] = replace(control, states=(state, *others))  # it may not be drawn again
         self._states[state.id] = state
         if control.name:
             self._query = urlencode({**dict(parse_qsl(self._query)), control.name: _written(state)})

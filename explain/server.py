@@ -172,8 +172,15 @@ def _expect_a_hall() -> None:
     SafeSessionState.filtered_state = property(_State)  # type: ignore[assignment, method-assign]
     execute = script_runner.exec_func_with_error_handling  # type: ignore[attr-defined]
     script_runner.exec_func_with_error_handling = _in_turn(execute)  # type: ignore[attr-defined]
+    AppSession._clear_queue = _keep_all  # type: ignore[method-assign, assignment]
     if st.get_option("server.fileWatcherType") == "none":  # it looks at all modules for each reader who is back: 90 ms
         AppSession.register_file_watchers = _watch_nothing  # type: ignore[method-assign, assignment]
+
+
+def _keep_all(_session: AppSession, _fragments: list[str] | None = None) -> None:
+    """Sends what a run has drawn although the next one begins. Streamlit drops what it has not sent yet, as the next
+    run draws all of the page; here it may draw some parts alone (`ui/rerun.py`).
+    """
 
 
 def _setting(key: str) -> Any:

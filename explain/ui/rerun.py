@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import ParamSpec
@@ -14,19 +13,15 @@ from explain.ui import terms
 
 P = ParamSpec("P")
 _FOLLOWING = "what follows the controls"
-_DRAWN = "when the page was drawn"
-_SAME = "the page is drawn again for its following parts"
-SENT_AFTER_S = 0.05
-"""Until then a new run may drop what the page's has drawn and not sent yet."""
+_DRAWN = "the page is drawn"
 
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """The page is drawn. Until all of it is drawn and sent, a control that is moved draws all of it again."""
-    before = st.session_state.pop(_DRAWN, None)
-    same = st.session_state.pop(_SAME, False)
+    """The page is drawn. Until all of it is there, a control that is moved draws all of it again."""
+    st.session_state.pop(_DRAWN, None)
     yield
-    st.session_state[_DRAWN] = before if same and before else time.monotonic()
+    st.session_state[_DRAWN] = True
 
 
 def following(draw: Callable[P, object]) -> Callable[P, None]:
@@ -47,7 +42,5 @@ def _part(name: str, draw: Callable[[], object]) -> None:
 
 def follow() -> None:
     """In a control's callback that changes nothing else: the `following` parts run without the page, if it is there."""
-    if drawn := st.session_state.get(_DRAWN):
-        if time.monotonic() > drawn + SENT_AFTER_S:
-            st.rerun(_FOLLOWING)
-        st.session_state[_SAME] = True
+    if st.session_state.get(_DRAWN):
+        st.rerun(_FOLLOWING)

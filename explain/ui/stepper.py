@@ -26,6 +26,8 @@ from explain.ui.repeat import repeated
 from explain.ui.titles import titles as titles_of
 from explain.workers import WorkerError
 
+SHOWN = "runs in the player"
+"""The keys of the runs that the session's player shows; none where one failed."""
 OWN_TOUR = "own tour"
 """The session's own tour, dropped onto its page."""
 LESSONS = 256
@@ -57,17 +59,19 @@ def stepper(
         with waiting("Running the kernel line by line…", keys := tuple(experiment.key for experiment in experiments)):
             runs = [lesson(key) for key in keys]
     except WorkerError as error:
+        st.session_state[SHOWN] = ()
         st.error(error.words, icon=":material/error:")
         return []
-    shown = [run for run, _ in runs]
+    st.session_state[SHOWN] = keys
+    ready = [run for run, _ in runs]
     named = titles or titles_of(experiments)
-    shown = [_titled(run, title) for run, title in zip(shown, named, strict=True)]
+    ready = [_titled(run, title) for run, title in zip(ready, named, strict=True)]
     traces = [trace for _, trace in runs]
     at = step(traces) if callable(step) else step
     tour = _tour(chapter, experiments)
     if tour and onward:
         tour = {**tour, "onward": dict(zip(("title", "address"), onward, strict=True))}
-    player(shown, key=key, step=at, request=request, reveal=reveal, worked=True, watch=watch, tour=tour)
+    player(ready, key=key, step=at, request=request, reveal=reveal, worked=True, watch=watch, tour=tour)
     return traces
 
 
@@ -126,6 +130,14 @@ def traced(experiments: Sequence[Experiment]) -> list[tuple[Experiment, Trace]]:
     """The experiments that have a trace, with their traces."""
     found = zip(experiments, traces_of(experiments), strict=True)
     return [(experiment, trace) for experiment, trace in found if trace is not None]
+
+
+def shown(experiments: Sequence[Experiment]) -> list[tuple[Experiment, Trace]]:
+    """The experiments with their traces, if the page's player above shows them: a run that failed there is not tried
+    again.
+    """
+    keys = tuple(experiment.key for experiment in experiments)
+    return traced(experiments) if st.session_state.get(SHOWN) == keys else []
 
 
 @repeated

@@ -103,7 +103,7 @@ def largest_tensor() -> None:
 def of_the_run(way: str) -> None:
     """What the page says of the run in the player."""
     experiment = _run(way)
-    traces = [trace for _, trace in stepper.traced([experiment])]
+    traces = [trace for _, trace in stepper.shown([experiment])]
     _online(experiment, traces)
     _never_written(experiment, traces)
     _backward(experiment)
@@ -268,5 +268,5 @@ def closing(way: str) -> None:
 
 @following
 def _things_to_try(way: str) -> None:
-    for experiment, trace in stepper.traced([_run(way)]):
+    for experiment, trace in stepper.shown([_run(way)]):
         ask("cross_entropy", QUESTIONS, Shown(experiment, trace), f"{way} {experiment.key}")

@@ -286,6 +286,6 @@ def closing(view: str, gpu: Gpu) -> None:
 
 @following
 def _things_to_try(view: str, gpu: Gpu) -> None:
-    shown = exercises.Shown(view, gpu, tuple(stepper.traced(_runs(view))))
+    shown = exercises.Shown(view, gpu, tuple(stepper.shown(_runs(view))))
     keys = [experiment.key for experiment, _ in shown.runs]
     ask("decoding", exercises.QUESTIONS, shown, f"{shown.view} {keys} {shown.gpu.name}")

@@ -86,7 +86,7 @@ def _stepped() -> None:
 
 @following
 def _things_to_try() -> None:
-    _ask(Shown(STEP, tuple(stepper.traced([controls.chosen(lessons.OPENING)]))))
+    _ask(Shown(STEP, tuple(stepper.shown([controls.chosen(lessons.OPENING)]))))
 
 
 @repeated

@@ -54,6 +54,8 @@ def jump(points: Mapping[float, float], fitted: int = FITTED) -> tuple[float, fl
 
 ALIKE = 0.05
 """By which share two kernels differ at most, at every x, where neither is said to win."""
+CLOSE = 1.2
+"""By which ratio two kernels differ at most where they are said to differ little."""
 UNCERTAIN = ("measured", "predicted")
 """How values were found that are not exact."""
 
@@ -96,8 +98,11 @@ class Crossing:
             said += f" The curves cross at {x} ≈ {fixed(self.x, 0)} (interpolated)."
         if any(one > 1 for one in before):
             least, most = (fixed(extreme(before), 2) for extreme in (min, max))
-            span = costs.replace("…", f"{least} to {most} times")
-            said += f" Below that neither always wins: {other} {span} as {subject}."
+            if max(before) < CLOSE and min(before) * CLOSE > 1:
+                said += f" Below that they differ little: {least} to {most} ×."
+            else:
+                span = costs.replace("…", f"{least} to {most} times")
+                said += f" Below that neither always wins: {other} {span} as {subject}."
         return said
 
 

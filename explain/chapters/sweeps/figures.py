@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import plotly.graph_objects as go
@@ -15,7 +14,7 @@ from explain.chapters.sweeps.model import AXES, LEVELS, PAIR, SPILLED, Reading, 
 from explain.figures import palette
 from explain.figures.labels import spread, widest
 from explain.figures.lines import colour_of
-from explain.figures.numbers import count, duration, fixed, moved, ratio, si
+from explain.figures.numbers import aligned, count, fixed, moved, ratio, si
 from explain.figures.plot import END, FONT, logarithmic, plot, titled
 from explain.figures.tables import Column, csv_of, markdown
 from kernels.catalog import KERNELS, TAUGHT
@@ -42,7 +41,11 @@ HEIGHT, TOP, BOTTOM = 440, 40, 64
 APART = 0.25
 """Two powers of growth that differ by less are the same."""
 HIDDEN = 0.075
-"""Where two curves differ by less, a line of 3 pixels covers the other: a decade is about 95 pixels high."""
+"""Where two curves differ by less, a line of 4 pixels covers the other: a decade is about 95 pixels high."""
+STRONG, FAINT = (4, 10), (1.5, 6)
+"""The width of a line and the size of its markers: of the kernels that the title compares, and of the others."""
+DASH = 10
+"""The unit of the dashes where curves lie on each other, in pixels."""
 MOSTLY, PARTLY = 0.6, 0.4
 """The least shares that are told as a cause, and as a part of it."""
 WHOLE, NEAR = 5e-4, 0.05
@@ -51,9 +54,9 @@ LABEL_PIXELS = FONT + 5  # a label's height with its gap
 UNMEASURED = ("formula", "predicted")
 """The sources that have no theory beside them: they are one."""
 THEORY: Mapping[str, str] = {
-    "seconds": "FLOPs, scaled to a measured point", "hbm": "every element once per launch"
+    "seconds": "if time grew exactly with FLOPs", "hbm": "theory, every element once per launch"
 }  # fmt: skip
-"""What a theoretical curve is; elsewhere it is the formula."""
+"""What a dotted curve is; elsewhere it is the formula's."""
 WHAT: Mapping[str, tuple[str, str]] = {"seconds": ("time of one call", "s"),
     **{k: (f"bytes {v}", "B") for k, v in LEVELS.items()}}  # fmt: skip
 
@@ -100,7 +103,7 @@ def growth(sweep: Sweep, readings: Sequence[Reading], what: str) -> go.Figure:
 def takeaway(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
     """A chart's result in one line: the powers of growth where two kernels' differ, else the last ratio of both."""
     x, name = AXES[sweep.axis][0], "Time" if what == "seconds" else f"Bytes {LEVELS[what]}"
-    pair = PAIR if set(PAIR) <= set(sweep.kernels) else sweep.kernels[:2]
+    pair = compared(sweep)
     curves = {kernel: points for kernel in pair if (points := curve(sweep, readings, kernel, what))}
     if not curves:
         return name
@@ -122,6 +125,13 @@ def takeaway(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
     if what == "seconds":
         return f"{name}: {name_of(less)} is {times} as fast as {name_of(more)} {at}"
     return f"{name}: {name_of(more)} moves {times} as many as {name_of(less)} {at}"
+
+
+def compared(sweep: Sweep) -> tuple[str, ...]:
+    """The kernels that titles and sentences compare, drawn strong: standard attention and FlashAttention-2 where both
+    are there, else the first two.
+    """
+    return PAIR if set(PAIR) <= set(sweep.kernels) else sweep.kernels[:2]
 
 
 def _grows(x: str, power: float) -> str:
@@ -164,14 +174,18 @@ def _lines(
     sweep: Sweep, readings: Sequence[Reading], curves: Mapping[str, Mapping[Value, float]], what: str
 ) -> go.Figure:
     figure, unit = plot(), WHAT[what][1]
-    drawn = "dash" if source_of(readings) == "predicted" else "solid"
-    covered, dotted = covered_by(curves), False
-    for kernel, points in curves.items():
-        colour, symbol = _look(kernel)
+    strong = _strong(sweep, curves)
+    theories = {kernel: theory(sweep, readings, kernel, what) for kernel in curves}
+    ys = [y for points in curves.values() for y in points.values()]
+    beside = [y for known in theories.values() for y in known.values()] if what != "seconds" else []
+    low, high = _decades([*ys, *beside])
+    for kernel in sorted(curves, key=lambda kernel: kernel in strong):  # the strong ones on top
+        points, (colour, symbol) = curves[kernel], _look(kernel)
+        width, sizes, dash = _drawn(kernel, curves, kernel in strong, source_of(readings) == "predicted")
         figure.add_scatter(
             x=list(points), y=list(points.values()), name=name_of(kernel), mode="lines+markers", showlegend=False,
-            line={"color": colour, "width": 9 if kernel in covered else 3, "dash": drawn},
-            marker={"symbol": symbol, "size": 8, "color": colour},
+            line={"color": colour, "width": width, "dash": dash}, legendrank=list(curves).index(kernel),
+            marker={"symbol": symbol, "size": sizes, "color": colour, "opacity": 1},
             customdata=[si(y, unit) for y in points.values()],
             hovertemplate=f"{AXES[sweep.axis][0]} = %{{x:,}}: %{{customdata}}<extra>{name_of(kernel)}</extra>",
         )  # fmt: skip
@@ -183,20 +197,21 @@ def _lines(
                 "Q, O, m, ℓ no longer stay in L2 →",
                 shift=(-10, 11),
                 xanchor="right",
+                name=END,  # a phone has no room for it; a sentence says it too
             )
-    for kernel in curves:  # over the curves: a wide one would hide it
-        known = theory(sweep, readings, kernel, what)
-        if known:
+    dotted = False
+    for kernel, known in theories.items():  # over the curves: a wide one would hide it
+        inside = {value: y for value, y in known.items() if y > 10**low}
+        if inside:
             figure.add_scatter(
-                x=list(known), y=list(known.values()), mode="lines", hoverinfo="skip", showlegend=False,
-                line={"color": _look(kernel)[0], "width": 2, "dash": "dot"},
+                x=list(inside), y=list(inside.values()), mode="lines", hoverinfo="skip", showlegend=False,
+                line={"color": _look(kernel)[0], "width": 2 if kernel in strong else 1, "dash": "dot"},
             )  # fmt: skip
             dotted = True
-    low, high = _decades([y for points in curves.values() for y in points.values()])
     pixels = (HEIGHT - TOP - BOTTOM) / max(high - low, 1e-9)
     right = max(float(value) for points in curves.values() for value in points)
     ends = {kernel: list(points.values())[-1] for kernel, points in curves.items()}
-    labels = {kernel: name_of(kernel) for kernel in curves}
+    labels = {kernel: _labelled(kernel, sweep) for kernel in curves}
     for kernel, shift in shifts({kernel: math.log10(y) * pixels for kernel, y in ends.items()}).items():
         colour, symbol = _look(kernel)
         note(figure, right, ends[kernel], f"{coloured(SYMBOLS[symbol], colour)} {labels[kernel]}", shift=(9, shift),
@@ -216,7 +231,7 @@ def _lines(
     if dotted:
         figure.add_scatter(
             x=[None], y=[None], mode="lines", line={"color": SLATE, "width": 2, "dash": "dot"},
-            name=f"dotted: theory, {THEORY.get(what, 'the formula')}",
+            name=f"dotted: {THEORY.get(what, 'theory, the formula')}", legendrank=len(curves),
         )  # fmt: skip
     around = {"l": 8, "r": _room(labels.values()), "t": TOP, "b": BOTTOM}
     figure.update_layout(height=HEIGHT, margin=around, hovermode="closest", legend={"orientation": "h", "y": 1.1})
@@ -224,7 +239,7 @@ def _lines(
 
 
 def covered_by(curves: Mapping[str, Mapping[Value, float]]) -> dict[str, str]:
-    """The kernels with a curve that a later one covers, and that one: it is drawn wide, to be seen below it."""
+    """The kernels with a curve that a later one covers, and that one."""
     names = list(curves)
     return {
         one: other
@@ -232,6 +247,46 @@ def covered_by(curves: Mapping[str, Mapping[Value, float]]) -> dict[str, str]:
         for other in names[at + 1 :]
         if all(abs(y / curves[other].get(x, math.inf) - 1) < HIDDEN for x, y in curves[one].items())
     }
+
+
+def _drawn(
+    kernel: str, curves: Mapping[str, Mapping[Value, float]], strong: bool, predicted: bool
+) -> tuple[float, float | list[float], str]:
+    """A curve's width, the sizes of its markers, and its dashes.
+
+    Curves on each other have one width. Each has dashes over the one before it and markers at points of its own, so
+    all their colours are seen: of two, each has every other piece.
+    """
+    width, size = STRONG if strong else FAINT
+    group = _together(kernel, curves)
+    many, at, points = len(group), group.index(kernel), len(curves[kernel])
+    if many == 1:
+        return width, size, "dash" if predicted else "solid"
+    # A later one is drawn over the first pieces of the one before; a prediction leaves the last piece free.
+    seen, free = (many - at) * DASH, (at + predicted) * DASH
+    dash = f"{seen}px,{free}px" if free else "solid"
+    if points < 2 * many:  # too few to share: smaller ones on larger ones
+        return width, size + 5.0 * (many - 1 - at), dash
+    return width, [size if i % many == at else 0 for i in range(points)], dash
+
+
+def _together(kernel: str, curves: Mapping[str, Mapping[Value, float]]) -> list[str]:
+    """The kernels with curves that lie on this one's, itself among them, in order."""
+    covered = covered_by(curves)
+    last = covered.get(kernel, kernel)
+    return [one for one in curves if covered.get(one, one) == last]
+
+
+def _strong(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]]) -> set[str]:
+    """The kernels that are drawn strong: those compared, and those with curves on theirs; all where none of them is."""
+    shown = [kernel for kernel in compared(sweep) if kernel in curves] or curves
+    return {other for kernel in shown for other in _together(kernel, curves)}
+
+
+def _labelled(kernel: str, sweep: Sweep) -> str:
+    """A kernel's name at the end of its curve, bold where the title compares it with others that it does not."""
+    name = name_of(kernel)
+    return f"<b>{name}</b>" if kernel in compared(sweep) and len(sweep.kernels) > 2 else name
 
 
 def _bars(sweep: Sweep, curves: Mapping[str, Mapping[Value, float]], what: str) -> go.Figure:
@@ -267,13 +322,18 @@ def shifts(ends: Mapping[str, float], high: float = math.inf) -> dict[str, float
 
 def _room(labels: Iterable[str]) -> float:
     """The width of the longest label in pixels, without its tags."""
-    return 46 + widest((re.sub(r"<.*?>", "", label) for label in labels), size=FONT)
+    return 46 + max((widest([re.sub(r"<.*?>", "", one)], FONT, "<b>" in one) for one in labels), default=0.0)
 
 
 def _look(kernel: str) -> tuple[str, str]:
     """A kernel's colour and its marker, the same in every sweep."""
+    return colour_of(kernel), symbol_of(kernel)
+
+
+def symbol_of(kernel: str) -> str:
+    """A kernel's marker; no other taught kernel of its family has it. One that is not taught has a circle."""
     family = [name for name, entry in TAUGHT.items() if entry.family == KERNELS[kernel].family]
-    return colour_of(kernel), list(SYMBOLS)[family.index(kernel)]
+    return list(SYMBOLS)[family.index(kernel) if kernel in family else 0]
 
 
 def _decades(ys: Iterable[float]) -> tuple[float, float]:
@@ -392,19 +452,34 @@ def fastest(sweep: Sweep, readings: Sequence[Reading]) -> dict[str, Value]:
 
 
 def points_table(sweep: Sweep, readings: Sequence[Reading]) -> str:
-    """Every point, as Markdown."""
+    """Every point, as Markdown: a column has one unit, in its head."""
     levels = [level for level in LEVELS if any(level in reading.bytes for reading in readings)]
     timed = any(reading.seconds for reading in readings)
     columns: list[str | Column] = [Column(AXES[sweep.axis][0]), "kernel"]
-    columns += [*(Column(f"bytes {LEVELS[level]}") for level in levels), Column("FLOPs")]
-    columns += [Column("time", duration), Column("FLOP/s", partial(si, unit="FLOP/s"))] if timed else []
+    speeds = [reading.flops / reading.seconds if reading.seconds else None for reading in readings]
+    for level in levels:
+        columns.append(_even(f"bytes {LEVELS[level]}", "B", [reading.bytes.get(level) for reading in readings]))
+    columns.append(_even("", "FLOP", [reading.flops for reading in readings]))
+    if timed:
+        columns += [_even("time", "s", [reading.seconds for reading in readings]), _even("", "FLOP/s", speeds)]
     rows = []
-    for reading in readings:
-        speed = reading.flops / reading.seconds if reading.seconds else None
+    for reading, speed in zip(readings, speeds, strict=True):
         point = said(reading.experiment.values[sweep.axis]), name_of(reading.experiment.kernel)
         times = (reading.seconds, speed) if timed else ()
         rows.append((*point, *map(reading.bytes.get, levels), reading.flops, *times))
     return markdown(columns, rows)
+
+
+def _even(what: str, unit: str, values: Iterable[float | None]) -> Column:
+    """A column of one unit, that of its middle value, in its head; with decimals for two digits of the least value."""
+    known = sorted(value for value in values if value) or [1.0]
+    thousands = math.floor(math.log10(known[0] * known[-1]) / 2 / 3)
+    scale = 1000.0 ** min(max(thousands, -3), 5)
+    prefix = si(scale, "").partition(" ")[2]
+    whole = scale == 1 and all(value == int(value) for value in known)
+    decimals = 0 if whole else max(0, 1 - math.floor(math.log10(known[0] / scale)))
+    heading = ", ".join(filter(None, (what, f"{prefix}{unit}")))
+    return Column(heading, lambda value: aligned(value, "", prefix, decimals).partition(" ")[0])
 
 
 def as_csv(sweep: Sweep, readings: Sequence[Reading]) -> str:

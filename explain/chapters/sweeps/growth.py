@@ -136,7 +136,9 @@ def _explained(of: Quantity, what: str, opened: bool) -> None:
             st.markdown(of.steps, unsafe_allow_html=True)
             for told in of.unexplained:
                 st.markdown(told)
-            st.caption("Formula, the GPU's counters, and the compiler's registers and shared memory where known.")
+            asked = " Requested bytes: all loads and stores, repeats included." * ("requested bytes" in of.steps)
+            known = "Formula, the GPU's counters, and the compiler's registers and shared memory where known."
+            st.caption(known + asked)
 
 
 def _masked(readings: Sequence[Reading]) -> list[tuple[str, tuple[masking.Compiled, masking.Compiled]]]:

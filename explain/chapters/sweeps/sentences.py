@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from explain.chapters.sweeps import masking
 from explain.chapters.sweeps.analysis import ALIKE, FITTED, crossing, curve, numbers
@@ -13,6 +13,7 @@ from explain.chapters.sweeps.figures import (
     TILES,
     UNMEASURED,
     at_value,
+    compared,
     covered_by,
     fastest,
     leaves_l2,
@@ -20,7 +21,7 @@ from explain.chapters.sweeps.figures import (
     said,
     source_of,
 )
-from explain.chapters.sweeps.model import AXES, LEVELS, PAIR, SPILLED, Reading, Sweep, formula, once_per_launch
+from explain.chapters.sweeps.model import AXES, LEVELS, SPILLED, Reading, Sweep, formula, once_per_launch
 from explain.experiment import Experiment
 from explain.figures.labels import listed
 from explain.figures.numbers import fixed, grouped, moved, percent, ratio, si
@@ -31,6 +32,8 @@ from kernels.parameters import Value
 
 APART_SEEN = 1.05
 """Bytes of a smaller ratio are one line in a chart."""
+HANDED: Mapping[str, str] = {"S": "scores S", "P": "weights P", "m": "maxima m", "ℓ": "sums ℓ"}
+"""What one launch leaves in HBM for the next, in words."""
 
 
 def origin(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
@@ -60,14 +63,16 @@ def _transfers(sweep: Sweep, kernel: str) -> str:
 
 
 def covered(sweep: Sweep, readings: Sequence[Reading], what: str) -> list[str]:
-    """A sentence for each kernel with a curve that another one covers: they are the same, within a share."""
+    """A sentence for each kernel with a curve on which another one lies: they are the same, within a share."""
     curves = {kernel: curve(sweep, readings, kernel, what) for kernel in sweep.kernels if sweep.numeric}
     does = "take the same time" if what == "seconds" else "move the same bytes"
     sentences = []
     for kernel, other in covered_by({kernel: points for kernel, points in curves.items() if points}).items():
         off = max(abs(y / curves[other][x] - 1) for x, y in curves[kernel].items())
         within = f", within {percent(off, 1)}" if off else ""
-        sentences.append(f"**{name_of(kernel)}** and **{name_of(other)}** {does}{within}: one curve covers the other.")
+        sentences.append(
+            f"**{name_of(kernel)}** and **{name_of(other)}** {does}{within}: their curves lie on each other."
+        )
     return sentences
 
 
@@ -97,7 +102,7 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
     """
     if len(sweep.kernels) < 2:
         return []
-    above, below = PAIR if set(PAIR) <= set(sweep.kernels) else sweep.kernels[:2]
+    above, below = compared(sweep)
     if not sweep.numeric:
         return [told for what in whats if (told := _ratios(sweep, readings, above, below, what))]
     how = {"formula": "computed", "trace": "traced", "predicted": "predicted"}
@@ -164,27 +169,59 @@ def again_at_hbm(sweep: Sweep, readings: Sequence[Reading], kernel: str, value: 
 
 
 def again(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
-    """What HBM sees, at the last value, of the loads and stores beyond every element once; and what passes it between
+    """Where the loads and stores beyond every element once are answered, at the last value; and what passes HBM between
     the launches of a kernel.
     """
-    where: dict[str, list[str]] = {"reach HBM": [], "reach HBM in part": [], "stay in the caches": []}
+    value = sweep.values[-1]
+    shares: dict[float, list[str]] = {}
     between = []
     for kernel in sweep.kernels:
-        found = again_at_hbm(sweep, readings, kernel, sweep.values[-1])
+        found = again_at_hbm(sweep, readings, kernel, value)
         if found is not None:
             share = round(found, 2)  # as it is read
-            place = list(where)[0 if share >= MOSTLY else 1 if share >= PARTLY else 2]
-            at_hbm = "" if place == "reach HBM" else " at HBM"
-            known = f" ({percent(share)}{at_hbm})" if share else ""
-            where[place].append(f"**{name_of(kernel)}**{known}")
-            if handed := _handed_over(sweep.at(kernel, sweep.values[-1])):
-                theory = " The theory counts these bytes." if sweep.numeric else ""
-                moves = f"writes {' and '.join(handed)} to HBM, and its next launch reads them.{theory}"
-                between.append(begins(f"**{name_of(kernel)}** {moves}"))
-    told = ". They ".join(f"{place} in {listed(kernels)}" for place, kernels in where.items() if kernels)
-    at = begins(at_value(sweep.axis, sweep.values[-1]))
-    first = f"Kernels load or store some elements more than once. {at}, these repeats {told}."
-    return [" ".join([first, *between])] if told else []
+            shares.setdefault(share, []).append(f"**{name_of(kernel)}**")
+            between += _between(sweep, readings, kernel, cached=share < PARTLY)
+    told = []
+    for share, kernels in sorted(shares.items(), reverse=True):
+        names = listed(kernels)
+        if share == 1:
+            told.append(f"All these repeats reach HBM in {names}.")
+        elif share:
+            told.append(f"{percent(share)} of these repeats reach HBM in {names}, and a cache answers the rest.")
+        else:
+            told.append(f"In {names}, a cache answers them.")
+    if not told:
+        return []
+    at = at_value(sweep.axis, value)
+    first, *others = told
+    if first.startswith("In "):
+        first = f"{begins(at)}, a cache answers these repeats in {names}."
+    else:
+        first = f"{begins(at)}, {first[0].lower()}{first[1:]}"
+    return [" ".join(["Some elements are loaded or stored several times.", first, *others, *between])]
+
+
+def _between(sweep: Sweep, readings: Sequence[Reading], kernel: str, *, cached: bool) -> list[str]:
+    """What a kernel writes to HBM for its next launch at the last value, and whether that is why its bytes are many:
+    none where so few bytes pass HBM that L2 may have kept it.
+    """
+    experiment = sweep.at(kernel, sweep.values[-1])
+    handed = _handed_over(experiment)
+    least = once_per_launch(experiment)
+    if not handed or curve(sweep, readings, kernel, "hbm")[sweep.values[-1]] * APART_SEEN < least:
+        return []
+    terms = experiment.whole_terms
+    most = cached and sum(term.once for term in terms if quantity(term.buffer) in handed) >= MOSTLY * least
+    p = experiment.values
+    square = "N\u00a0×\u00a0N " if {"S", "P"} & set(handed) and p["seq_len"] == p.get("kv_len", p["seq_len"]) else ""
+    words = listed([HANDED.get(one, one) for one in handed])
+    does = f"{'the ' * (handed[0] in HANDED)}{square}{words} to HBM, and its next launch reads them."
+    name = f"**{name_of(kernel)}**"
+    return [
+        begins(
+            f"{name} moves many bytes for another reason: it writes {does}" if most else f"{name} also writes {does}"
+        )
+    ]
 
 
 def _handed_over(experiment: Experiment) -> list[str]:
@@ -214,11 +251,12 @@ def jumps(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[st
         last, at = (f"{x} = {fixed(one, 0)}" for one in leaves)
         shares = {f"{x} = {fixed(one, 0)}": again_at_hbm(sweep, readings, kernel, int(one)) for one in leaves}
         served = " and ".join(f"{percent(share)} at {place}" for place, share in shares.items() if share is not None)
+        reach = f" The share of its repeats that reach HBM: {served}." if served else ""
         times = ratio(found[leaves[1]] / found[leaves[0]])
         sentences.append(
             f"**{name_of(kernel)}** moves {times} as many bytes at {at} as at {last}. "
             f"It uses Q, O, m and ℓ again for every tile of keys: {before} at {last}, {after} at {at}. K and V pass "
-            f"through L2 as well, and L2 holds {moved(gpu.l2_bytes)}. HBM serves {served} of what is used again."
+            f"through L2 as well, and L2 holds {moved(gpu.l2_bytes)}.{reach}"
         )
     return sentences
 

@@ -74,6 +74,63 @@ def test_a_kernels_line_marker_and_label_have_one_full_colour():
         assert f"color:{line.line.color}" in labels
 
 
+def test_the_kernels_of_the_title_are_drawn_strong_and_curves_on_each_other_share_their_width():
+    four = (*PAIR, "flash_attention_exp2", "flash_attention_v1")
+    sweep = Sweep.of(four, "seq_len", [64, 128, 256, 512], {"head_dim": 64, "dtype": "fp16"})
+    figure = figures.growth(sweep, measured(sweep, asked=1.0), "asked")
+    lines = {one.name: one for one in figure.data if one.mode == "lines+markers"}
+    standard, flash, exp2, first = (lines[figures.name_of(kernel)] for kernel in four)
+    assert standard.line.width == flash.line.width == exp2.line.width > first.line.width
+    assert next(iter(lines.values())) is first  # below the others
+    assert (flash.line.dash, exp2.line.dash) == ("solid", "10px,10px")  # its gaps show the other
+    assert [bool(one) for one in flash.marker.size] == [not one for one in exp2.marker.size]
+    labels = {one.text.partition("</span> ")[2] for one in figure.layout.annotations}
+    assert labels == {f"<b>{figures.name_of(one)}</b>" for one in PAIR} | {figures.name_of(one) for one in four[2:]}
+
+
+@pytest.mark.parametrize("many", [2, 3])
+def test_of_curves_on_each_other_each_has_a_piece_and_single_points_are_all_seen(many):
+    kernels = ("softmax_safe", "softmax_online", "softmax_row")[:many]
+    for values in ([256, 512, 1024, 2048, 4096, 8192], [256]):
+        sweep = Sweep.of(kernels, "cols", values)
+        curves = {kernel: dict.fromkeys(values, 1.0) for kernel in kernels}
+        drawn = [figures._drawn(kernel, curves, True, False) for kernel in sweep.kernels]
+        assert len({width for width, _, _ in drawn}) == 1
+        shown = [many if dash == "solid" else int(dash.partition("px")[0]) / figures.DASH for *_, dash in drawn]
+        assert shown == [*range(many, 0, -1)]  # each leaves a piece of the one below
+        sizes = [size for _, size, _ in drawn]
+        if len(values) > 1:
+            assert all(sum(map(bool, column)) == 1 for column in zip(*sizes, strict=True))
+        else:
+            assert sizes == sorted(sizes, reverse=True)
+            assert len(set(sizes)) == many
+
+
+def test_a_dotted_line_begins_at_a_value_inside_its_plot():
+    readings = [
+        replace(one, seconds=max(1e-3, one.flops / 1e11)) for one in measured(asked=1.0)
+    ]  # as launching takes: at small sizes far above the FLOPs
+    figure = figures.growth(SWEEP, readings, "seconds")
+    low = 10 ** figure.layout.yaxis.range[0]
+    dotted = [line for line in figure.data if line.line.dash == "dot" and line.x[0] is not None]
+    assert len(dotted) == 2
+    for kernel, line in zip(PAIR, dotted, strict=True):
+        assert min(line.y) > low
+        known = figures.theory(SWEEP, readings, kernel, "seconds")
+        assert list(line.x) == [value for value in SWEEP.values if known[value] > low] != list(SWEEP.values)
+
+
+def test_all_points_have_a_unit_in_the_head_of_each_column_and_even_digits():
+    rows = figures.points_table(SWEEP, measured(hbm=1.0)).splitlines()
+    heads, *cells = ([cell.strip() for cell in row.strip("| ").split("|")] for row in [rows[0], *rows[2:]])
+    assert heads[2:] == ["bytes at HBM, kB", "MFLOP", "time, ns", "TFLOP/s"]
+    last = formula(SWEEP.at(PAIR[1], 512))
+    assert float(cells[-1][2].replace(",", "")) == pytest.approx(last.bytes["asked"] / 1e3, abs=0.5)
+    for column in list(zip(*cells, strict=True))[2:]:
+        assert len({len(cell.partition(".")[2]) for cell in column}) == 1
+    assert figures.points_table(SWEEP, [replace(one, bytes={"hbm": 0}) for one in measured()])  # nothing moved
+
+
 def test_a_theory_that_is_a_polynomial_is_stated_as_one():
     assert figures.polynomial("N", {x: 3 * x * x + 40 * x for x in (64.0, 128.0, 256.0)}) == "3 N² + 40 N"
     assert figures.polynomial("N", {64.0: 1.0, 128.0: 2.5, 256.0: 4.0}) == ""
@@ -171,7 +228,13 @@ def test_the_theory_of_time_meets_the_last_point_that_spills_nothing():
 
 
 @pytest.mark.parametrize(
-    ("share", "said"), [(0.3, "stay in the caches"), (0.5, "reach HBM in part"), (0.7, "reach HBM in")]
+    ("share", "said"),
+    [
+        (0.0, "a cache answers these repeats in "),
+        (0.3, "30% of these repeats reach HBM in "),
+        (0.7, "70% of these repeats reach HBM in "),
+        (1.0, "all these repeats reach HBM in "),
+    ],
 )
 def test_where_elements_come_from_again_is_told_by_their_share(share, said):
     readings = []
@@ -180,9 +243,22 @@ def test_where_elements_come_from_again_is_told_by_their_share(share, said):
         readings.append(replace(one, bytes={"hbm": round(least + share * (asked - least))}))
     (sentence,) = sentences.again(SWEEP, readings)
     assert said in sentence
-    assert sentence.count(numbers.percent(share)) == len(PAIR)
-    assert "**Standard attention** writes S and P to HBM" in sentence
+    assert sentence.count("%") == (0 < share < 1)  # one number for all kernels that share it
     assert sentence.count("its next launch reads them") == 1  # FlashAttention-2 has one launch
+    assert "the N\u00a0×\u00a0N scores S and weights P to HBM" in sentence
+    assert ("for another reason" in sentence) == (share < figures.PARTLY)
+
+
+def test_repeats_are_told_by_kernel_and_what_l2_keeps_between_launches_is_not_told_as_hbm():
+    readings = []
+    for one in measured(asked=1.0):
+        least, asked = model.once_per_launch(one.experiment), one.bytes["asked"]
+        flash = one.experiment.kernel == "flash_attention"
+        readings.append(replace(one, bytes={"hbm": asked if flash else least // 2}))
+    (sentence,) = sentences.again(SWEEP, readings)
+    assert "At N = 512, all these repeats reach HBM in **FlashAttention-2**." in sentence
+    assert "In **standard attention**, a cache answers them." in sentence
+    assert "next launch" not in sentence
 
 
 def test_a_step_over_the_tile_is_shown_with_what_changes_there():
@@ -363,6 +439,10 @@ def test_a_kernel_that_wins_only_from_a_length_on_is_told_with_both_sides_below_
     ]
     (sentence,) = sentences.crossings(SWEEP, readings, ["seconds"])
     assert "**standard attention** takes 0.80 to 1.20 times as long as **FlashAttention-2**" in sentence
+    near = [replace(one, seconds=1.05 if one.seconds == 1.2 else one.seconds) for one in readings]
+    near = [replace(one, seconds=0.9 if one.seconds == 0.8 else one.seconds) for one in near]
+    (sentence,) = sentences.crossings(SWEEP, near, ["seconds"])
+    assert sentence.endswith("Below that they differ little: 0.90 to 1.05 ×.")
 
 
 def test_a_source_with_times_alone_has_questions_about_them():

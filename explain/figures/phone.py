@@ -9,7 +9,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from explain.figures.labels import widest, wrapped
-from explain.figures.plot import END, TITLE
+from explain.figures.plot import END, PHONE, TITLE
 
 WIDTH, SIZE, DOT = 350, 13, 9
 """The plot's width, the size of its text and of its largest points, in pixels."""
@@ -25,7 +25,10 @@ def narrowed(figure: go.Figure) -> go.Figure:
         for line in small.data:
             line.showlegend = bool(line.name)
     for note in notes:
-        note.update(text=_broken(note.text, 150), font_size=SIZE)
+        if note.name == PHONE:
+            note.update(visible=True, font_size=SIZE)
+        else:
+            note.update(text=_broken(note.text, 150), font_size=SIZE)
     layout.annotations = notes
     rows = 0
     for line in small.data:

@@ -16,6 +16,8 @@ TITLE, TITLE_WIDE = 30, 620
 """A title's height, and how wide its lines are at most: the plot's buttons stand beside them."""
 END = "end"
 """The name of an annotation that says what a line or a point is: on a phone the legend says it."""
+PHONE = "phone"
+"""The name of an annotation, not `visible` here, that a phone's plot has in place of one that the wide plot has."""
 _TEXT = {"font": {"size": FONT}}
 _AXIS = {"tickfont": {"size": FONT}, "title": _TEXT, "automargin": True}
 _LAYOUT = {**_TEXT, "xaxis": _AXIS, "yaxis": _AXIS, "legend": _TEXT, "hoverlabel": _TEXT}

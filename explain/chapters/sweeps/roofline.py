@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -19,12 +20,14 @@ from explain.chapters.sweeps.figures import (
     name_of,
     note,
     shifts,
+    symbol_of,
     ticks,
 )  # fmt: skip
-from explain.figures.labels import widest
+from explain.figures.labels import listed, widest
 from explain.figures.lines import colour_of
 from explain.figures.numbers import grouped, percent, si
-from explain.figures.plot import END, FONT, logarithmic, plot
+from explain.figures.phone import SIZE as SMALL
+from explain.figures.plot import END, FONT, PHONE, logarithmic, plot
 from explain.figures.tables import Column, markdown
 from explain.records.model import Roof, roof_name
 
@@ -34,7 +37,11 @@ EXPONENTIALS = "exp"
 HEIGHT = 500
 PLOT = 660
 """About how wide the plot is, in pixels: the slope of a roof's label follows from it, and what a label reaches."""
+PHONE_PLOT = 260
+"""The same on a phone."""
 DOT = 15
+ON_A_PHONE: Mapping[str, Any] = {"name": PHONE, "visible": False}
+"""The look of an annotation that a phone alone has: there, roofs and points have words in the picture as well."""
 
 
 def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: float = 9.0) -> go.Figure:
@@ -60,12 +67,14 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
             x=[left, top / speed], y=[left * speed, top], mode="lines", showlegend=False, hoverinfo="skip",
             line={"color": SLATE, "width": 2}, name=(words := _memory_words(level, speed, roofs)),
         )  # fmt: skip
-        # Along the roof and above it, at its left end.
         decades = math.log10(right / left)
-        slant = math.atan2((HEIGHT - TOP - BOTTOM) / (high - low), PLOT / decades)
-        x = left * 10 ** (decades * (0.03 + widest([words], FONT) / 2 * math.cos(slant) / PLOT))
-        note(figure, x, x * speed, words, shift=(-18 * math.sin(slant), 18 * math.cos(slant)),
-             xanchor="center", textangle=-math.degrees(slant), name=END)  # fmt: skip
+        short = f"{LEVEL_NAMES[level]} {si(speed, 'B/s')}"
+        for text, wide, size, look in ((words, PLOT, FONT, {"name": END}), (short, PHONE_PLOT, SMALL, ON_A_PHONE)):
+            # Along the roof and above it, at its left end.
+            slant = math.atan2((HEIGHT - TOP - BOTTOM) / (high - low), wide / decades)
+            x = left * 10 ** (decades * ((8 + size + widest([text], size) / 2 * math.cos(slant)) / wide))
+            note(figure, x, x * speed, text, shift=(-(size + 2) * math.sin(slant), (size + 2) * math.cos(slant)),
+                 xanchor="center", textangle=-math.degrees(slant), **look)  # fmt: skip
     for name, peak in peaks.items():
         start = min([peak / speed for speed in bandwidths.values()] or [left])
         figure.add_scatter(
@@ -74,11 +83,16 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
             name=(words := f"{_unit_name(name)} {si(peak, 'FLOP/s')}"),
         )  # fmt: skip
         note(figure, right, peak, words, xanchor="right", yanchor="bottom", name=END)
+        length = math.log10(right / start) * PHONE_PLOT / math.log10(right / left)
+        fits = peak == top or widest([words], SMALL) + DOT < length  # over a lower one stands the roof of memory
+        short = words if fits else _unit_name(name)
+        note(figure, right, peak, short, xanchor="right", yanchor="bottom", **ON_A_PHONE)
     ends: dict[str, RooflinePoint] = {}
     for kernel, own in _by_kernel(points).items():
         figure.add_scatter(
             x=[point.intensity for point in own], y=[point.flops_per_second for point in own], mode="markers",
-            showlegend=False, marker={"color": colour_of(kernel), "size": DOT}, name=name_of(kernel) + _share(own[-1]),
+            showlegend=False, marker={"color": colour_of(kernel), "size": DOT, "symbol": symbol_of(kernel)},
+            name=name_of(kernel) + _share(own[-1]),
             customdata=[[LEVEL_NAMES[p.level], si(p.intensity, "FLOP/B"), si(p.flops_per_second, "FLOP/s"), _share(p)]
             for p in own],
             hovertemplate="%{customdata[0]}: %{customdata[1]}, %{customdata[2]}%{customdata[3]}"
@@ -110,6 +124,13 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
         at = (column, end.flops_per_second * 10 ** (moved[kernel] / pixels)) if column else None
         note(figure, end.intensity, end.flops_per_second, labels[kernel], shift=(14, moved[kernel]), leader=at,
              arrowcolor=colour_of(kernel), name=END)  # fmt: skip
+    shares = {kernel: percent(end.flops_per_second / end.roof) for kernel, end in ends.items() if end.roof}
+    on_a_phone = {kernel: math.log10(ends[kernel].intensity) * PHONE_PLOT / math.log10(right / left) for kernel in ends}
+    for kernel, share in shares.items():
+        near = [one for one in ends if one != kernel and abs(heights[one] - heights[kernel]) < LABEL_PIXELS
+                and -DOT < on_a_phone[one] - on_a_phone[kernel] < DOT + widest([share], SMALL) + 10]  # fmt: skip
+        if not near:  # else the legend alone says it
+            note(figure, ends[kernel].intensity, ends[kernel].flops_per_second, share, shift=(9, 0), **ON_A_PHONE)
     marks = ticks(low, high)
     decades_seen = range(math.ceil(math.log10(left)), math.floor(math.log10(right)) + 1)
     figure.update_xaxes(
@@ -198,28 +219,47 @@ def _share_of(point: RooflinePoint, roof: float | None) -> float | None:
 
 
 def nearest(points: Sequence[RooflinePoint], drawn: str = "") -> list[str]:
-    """A sentence for each kernel: its nearest roof, its share of it, and whether that roof limits it, by our rule.
+    """A sentence for each kernel that a roof limits, by our rule: its nearest roof, and its share of it. One sentence
+    for all the others.
 
     A memory's roof is drawn for the level `drawn` only; the sentence says so of another.
     """
     levels = set(LEVEL_NAMES.values()) - {LEVEL_NAMES.get(drawn, "")} if drawn else set()
-    sentences = []
+    sentences, under = [], []
+    units, memories = False, False
     for kernel, own in _by_kernel(points).items():
         shares = {LEVEL_NAMES[p.level]: p.flops_per_second / p.memory for p in own if p.memory}
+        memories |= bool(shares)
         if own[0].compute:
+            units = True
             shares[_unit_name(compute_roof_name(own[0].reading))] = own[0].flops_per_second / own[0].compute
-        if shares:
-            roof, share = max(shares.items(), key=lambda pair: pair[1])
-            share = round(share, 2)  # as it is read
-            limit = "limit" if roof.startswith("matmuls") else "limits"
-            told = f"{roof} {limit} it" if share >= MOSTLY else f"{roof} partly {limit} it"
-            limits = told if share >= PARTLY else "no roof here limits it"
-            hidden = f" Choose {roof} above the chart to see that roof." if roof in levels and share >= PARTLY else ""
-            drawn_at = next((p.flops_per_second / p.roof for p in own if p.level == drawn and p.roof), share)
-            chart = f" ({shown} of the one in the chart)" if (shown := percent(drawn_at)) != percent(share) else ""
-            sentences.append(
-                f"**{name_of(kernel)}** reaches {percent(share)} of the roof of {roof}{chart}: {limits}.{hidden}"
-            )
+        if not shares:
+            continue
+        roof, share = max(shares.items(), key=lambda pair: pair[1])
+        share = round(share, 2)  # as it is read
+        if share < PARTLY:
+            under.append(kernel)
+            continue
+        limit = "limit" if roof.startswith("matmuls") else "limits"
+        limits = f"{roof} {limit} it" if share >= MOSTLY else f"{roof} partly {limit} it"
+        hidden = f" Choose {roof} above the chart to see that roof." if roof in levels else ""
+        drawn_at = next((p.flops_per_second / p.roof for p in own if p.level == drawn and p.roof), share)
+        chart = f" ({shown} of the one in the chart)" if (shown := percent(drawn_at)) != percent(share) else ""
+        sentences.append(
+            f"**{name_of(kernel)}** reaches {percent(share)} of the roof of {roof}{chart}: {limits}.{hidden}"
+        )
+    if under:
+        names, few = listed([f"**{name_of(kernel)}**" for kernel in under]), len(under) == 1
+        matmuls = all(compute_roof_name(point.reading) != "matmul fp32" for point in points)
+        it = "it" if few else "them"
+        told = f"neither memory nor {'the matmuls' if matmuls else 'the fp32 units'} limit {it}"
+        if not (units and memories):
+            told = f"no roof here limits {it}"
+        waits = "Its warps wait" if few else "Their warps wait"
+        sentences.append(
+            f"{names} {'stays' if few else 'stay'} under {percent(PARTLY)} of every roof: {told}. {waits}, or do other "
+            "work."
+        )
     return sentences
 
 

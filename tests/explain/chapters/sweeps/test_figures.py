@@ -15,6 +15,7 @@ from explain.chapters.sweeps.model import READY, SPILLED, Reading, Sweep, formul
 from explain.experiment import Experiment
 from explain.figures import numbers
 from explain.figures.labels import text_width
+from explain.figures.phone import SIZE, narrowed
 from explain.figures.plot import FONT, TITLE_WIDE, titled
 from explain.gpus import card
 from explain.records import registry
@@ -376,16 +377,66 @@ def test_the_roofline_has_each_kernel_under_the_roofs_of_one_level(level, rate, 
 
 def test_the_rule_of_the_roofline_is_in_its_sentences():
     points = roofline_points(measured(shared=4.0, l2=1.0, hbm=0.1)[-2:], ROOFS)
-    for sentence in roofline.nearest(points):
-        share = int(sentence.partition(" reaches ")[2].partition("%")[0]) / 100
-        assert ("no roof" in sentence) == (share < figures.PARTLY)
-        assert ("partly limits it" in sentence) == (figures.PARTLY <= share < figures.MOSTLY)
-    away = roofline.nearest(points, "hbm")
-    assert ["to see that roof" in sentence for sentence in away] == [
-        "roof of L2" in sentence or "shared memory" in sentence for sentence in away
-    ]
-    assert len(roofline.nearest(points)) == len({point.reading.experiment.kernel for point in points})
+    for slower in (1, 2, 3, 4, 8):
+        slow = [
+            replace(point, flops_per_second=point.flops_per_second / slower)
+            for point in points
+            if point.level != "shared" or slower < 3
+        ]
+        shares = {
+            kernel: max(
+                one.flops_per_second / roof
+                for one in slow
+                if one.reading.experiment.kernel == kernel
+                for roof in (one.memory, one.compute)
+                if roof
+            )
+            for kernel in PAIR
+        }
+        told = roofline.nearest(slow)
+        for kernel, share in shares.items():
+            (sentence,) = (one for one in told if f"**{figures.name_of(kernel)}**" in one)
+            assert ("neither memory nor the matmuls" in sentence) == (share < figures.PARTLY)
+            assert ("partly limit" in sentence) == (figures.PARTLY <= share < figures.MOSTLY)
+            assert (f"reaches {numbers.percent(share)}" in sentence) == (share >= figures.PARTLY)
+        away = roofline.nearest(slow, "hbm")
+        assert ["to see that roof" in sentence for sentence in away] == [
+            "roof of L2" in sentence or "shared memory" in sentence for sentence in away
+        ]
     assert f"| {100e12 / 7e14:.0%} |" in roofline.roofline_table(points)
+
+
+def test_kernels_that_no_roof_limits_are_told_once():
+    points = [replace(one, flops_per_second=1e12) for one in roofline_points(measured(hbm=0.1)[-2:], ROOFS)]
+    both = " and ".join(f"**{figures.name_of(kernel)}**" for kernel in PAIR)
+    (told,) = roofline.nearest(points)
+    assert told.startswith(f"{both} stay under 40% of every roof: neither memory nor the matmuls limit them.")
+    (alone,) = roofline.nearest(points[-1:])
+    assert "stays under" in alone
+    assert "Its warps" in alone
+    (memory,) = roofline.nearest([replace(one, compute=None) for one in points])
+    assert "no roof here limits them" in memory  # the units were not measured
+
+
+def test_on_a_phone_the_roofs_and_the_points_have_words_in_the_picture():
+    points = [one for one in roofline_points(measured(hbm=0.1)[-2:], ROOFS) if one.level == "hbm"]
+    points[0] = replace(points[0], intensity=points[1].intensity / 100)  # far from the other
+    wide = roofline.roofline(points, ROOFS)
+    shown = [note.text for note in wide.layout.annotations if note.visible is not False]
+    small = [note for note in narrowed(wide).layout.annotations if note.visible]
+    shares = {numbers.percent(point.flops_per_second / (point.roof or 1.0)) for point in points}
+    assert {note.text for note in small} == {"HBM 4 TB/s", "matmuls in fp16 700 TFLOP/s", *shares}
+    assert not shares & set(shown)
+    assert {note.font.size for note in small} == {SIZE}
+    crowd = [replace(one, intensity=100.0, flops_per_second=1e13) for one in points]
+    texts = [note.text for note in narrowed(roofline.roofline(crowd, ROOFS)).layout.annotations]
+    assert not any("%" in text for text in texts)  # no number stands at a point that could be another's
+
+
+def test_kernels_have_the_markers_of_the_curves_in_the_roofline():
+    points = roofline_points(measured(hbm=0.1)[-2:], ROOFS)
+    drawn = [line.marker.symbol for line in roofline.roofline(points, ROOFS).data if line.mode == "markers"]
+    assert drawn == [figures.symbol_of(kernel) for kernel in PAIR]
 
 
 def test_the_roofline_says_which_kernel_comes_closest_and_what_hbm_roof_was_reached_by():

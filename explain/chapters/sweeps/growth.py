@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from explain.chapters.sweeps import figures, masking, sentences
 from explain.chapters.sweeps.mask_view import mask_cost
 from explain.chapters.sweeps.model import LEVELS, READY, Reading
-from explain.chapters.sweeps.shown import Shown
+from explain.chapters.sweeps.shown import Shown, beside
 from explain.chapters.sweeps.steps import steps, unexplained
 from explain.kept import kept
 from explain.ui import layout
@@ -31,9 +31,10 @@ def sweep_growth(shown: Shown) -> None:
         words, picture = layout.sides(f"Bytes {over}")
         with words:
             level = _level_choice(levels)
-        _grows(shown, level, words, picture)
+        _grows(shown, level, beside(words), picture)
     if any(reading.seconds for reading in readings):
-        words, picture = layout.sides(f"Time {over}")
+        column, picture = layout.sides(f"Time {over}")
+        words = beside(column)
         _grows(shown, "seconds", words, picture)
         masked = _masked(readings) if sweep.axis == "causal" else ()
         with words:

@@ -13,7 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 from explain.chapters.sweeps import figures, roofline, sentences
 from explain.chapters.sweeps.analysis import RooflinePoint, roofline_points
 from explain.chapters.sweeps.model import READY, Sweep, recorded
-from explain.chapters.sweeps.shown import Shown
+from explain.chapters.sweeps.shown import Shown, beside
 from explain.chapters.sweeps.sources import choose_source, measure_roofs
 from explain.figures.numbers import percent
 from explain.figures.plot import titled
@@ -59,11 +59,11 @@ def _show(name: str, sweep: Sweep, key: str) -> None:
 def _roofline_of(shown: Shown, values: Sequence[Value]) -> None:
     softmax = any(one.experiment.entry.family == "softmax" for one in shown.readings)
     words, picture = layout.sides("Roofline")
-    with words:
+    with beside(words):
         layout.prose(
             "Each point is a kernel. No kernel can be above a roof. The flat roof is the highest rate of the "
             "arithmetic units. The slanted roof is the bandwidth of a memory × the **arithmetic intensity**, the FLOPs "
-            "per byte that this memory moves. A kernel's percent is its share of the lower of the two roofs."
+            "per byte that this memory moves. A kernel's percent: its throughput ÷ the lowest roof above it."
         )
         _roofline_at_a_value(shown, picture, values)
         with st.expander("When a roof limits a kernel"):
@@ -104,7 +104,7 @@ def _roofline_at_a_value(shown: Shown, picture: DeltaGenerator, values: Sequence
     with picture:
         chart(of.chart, "roofline")
         _shares(of)
-        sourced(f"{shown.origin} · FLOPs: formula, softmax included; bytes: L2 cold; {of.source}")
+        sourced(f"FLOPs: formula, softmax included; bytes: L2 cold; {of.source}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
 from explain.chapters.sweeps import figures
 from explain.chapters.sweeps.model import Reading, Sweep
 from explain.gpus import Gpu, card
 from explain.kept import kept
 from explain.records.model import Roof
+from explain.ui import layout
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +47,11 @@ class Shown:
     def csv(self) -> str:
         """The readings, one line each."""
         return figures.as_csv(self.sweep, self.readings)
+
+
+def beside(words: DeltaGenerator) -> DeltaGenerator:
+    """The place for a picture's words: their column; on a phone below the picture, which is seen first."""
+    return st.container() if layout.narrow() else words
 
 
 shown = kept(Shown)

@@ -204,6 +204,24 @@ def test_a_phone_has_narrow_plots_below_their_titles(here):
         assert not json.loads(spec)["layout"].get("title", {}).get("text")
 
 
+@pytest.mark.parametrize("narrow", [False, True])
+def test_a_phone_has_the_words_below_their_pictures(here, narrow):
+    test = page("sweeps")
+    test.session_state["bar"] = {"narrow": narrow}
+    test.run()
+    shown = [(one.type, str(getattr(one, "value", ""))) for one in test.main]
+    pictures = [at for at, (kind, _) in enumerate(shown) if kind == "plotly_chart"]
+    told = ("1.93\u00a0× to", "The curves cross at", "Each point is a kernel")
+    for picture, words in zip(pictures, told, strict=True):
+        at = next(at for at, (_, value) in enumerate(shown) if words in value)
+        assert (at > picture) == narrow
+
+
+def test_the_source_is_told_once(here):
+    said = [one.value for one in page("sweeps").caption]
+    assert sum("NVIDIA H200" in one for one in said) == 1
+
+
 def test_the_first_paragraphs_about_bytes_are_open_and_no_other_is_lost(here):
     test = page("sweeps")
     (folded,) = (one for one in test.expander if one.label == "More about these bytes")

@@ -102,7 +102,7 @@ class Crossing:
                 said += f" Below that they differ little: {least} to {most} ×."
             else:
                 span = costs.replace("…", f"{least} to {most} times")
-                said += f" Below that neither always wins: {other} {span} as {subject}."
+                said += f" Below that either can win: {other} {span} as {subject}."
         return said
 
 

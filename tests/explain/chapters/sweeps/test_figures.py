@@ -94,7 +94,7 @@ def test_of_curves_on_each_other_each_has_a_piece_and_single_points_are_all_seen
     kernels = ("softmax_safe", "softmax_online", "softmax_row")[:many]
     for values in ([256, 512, 1024, 2048, 4096, 8192], [256]):
         sweep = Sweep.of(kernels, "cols", values)
-        curves = {kernel: dict.fromkeys(values, 1.0) for kernel in kernels}
+        curves = {kernel: dict.fromkeys(sweep.values, 1.0) for kernel in kernels}
         drawn = [figures._drawn(kernel, curves, True, False) for kernel in sweep.kernels]
         assert len({width for width, _, _ in drawn}) == 1
         shown = [many if dash == "solid" else int(dash.partition("px")[0]) / figures.DASH for *_, dash in drawn]

@@ -61,21 +61,27 @@ def _add_to_global(desc, coord, src, _semantic=None):
 
 
 @gluon.jit
-def _mine(sizes, GROUPS: gl.constexpr, CAUSAL: gl.constexpr, LAUNCH: gl.constexpr, SPLIT: gl.constexpr):
-    """Which keys the program has, 64 for each group, and which queries of those that see one: (batch, kv head, first
-    key, first query, end of the queries, which piece it is, or below 0).
+def _mine(
+    turn, sizes, GROUPS: gl.constexpr, CAUSAL: gl.constexpr, LAUNCH: gl.constexpr, SPLIT: gl.constexpr,
+    PERSISTENT: gl.constexpr,
+):  # fmt: skip
+    """Which keys the program has at its turn, 64 for each group, and which queries of those that see one: (batch, kv
+    head, first key, first query, end of the queries, which piece it is, or below 0).
     """
-    at_once, kv_heads, _group, end, _padded, _kv_len, diagonal, _sm_scale, _scale_log2, columns, whole, pieces = sizes
-    column, heads = gl.program_id(0), gl.program_id(1)
+    at_once, kv_heads, _group, end, _padded, _kv_len, diagonal = sizes[:7]
+    columns, whole, pieces, items = sizes[9:]
+    column, heads, last = gl.program_id(0), gl.program_id(1), gl.num_programs(1) - 1
     piece = -1
-    if SPLIT:  # the same programs in a line, those after the whole ones in pieces
-        piece = column - whole
-        if piece >= 0:
-            column = whole + piece // pieces
-        column, heads = column % columns, column // columns
+    if SPLIT or PERSISTENT:  # the same programs in a line: items of work
+        item = gl.program_id(0) + turn * gl.num_programs(0)
+        if SPLIT:  # those after the whole ones are pieces
+            piece = item - whole
+            if piece >= 0:
+                item = whole + piece // pieces
+        column, heads, last = item % columns, item // columns, items // columns - 1
     first = column // at_once * (GROUPS * 64)
     if LAUNCH == 2:  # from the last heads to the first: what the launch before touched last is still in L2
-        heads = gl.num_programs(1) - 1 - heads
+        heads = last - heads
         first += GROUPS * 64
     of_all = heads * at_once + column % at_once
     start = 0
@@ -86,6 +92,14 @@ def _mine(sizes, GROUPS: gl.constexpr, CAUSAL: gl.constexpr, LAUNCH: gl.constexp
         start += piece % pieces * queries
         end = gl.minimum(end, start + queries)
     return of_all // kv_heads, of_all % kv_heads, first, start, end, piece
+
+
+@gluon.jit
+def _turns(sizes, PERSISTENT: gl.constexpr):
+    """How many items of work the program takes, one after the other."""
+    if PERSISTENT:
+        return gl.cdiv(sizes[12] - gl.program_id(0), gl.num_programs(0))
+    return 1
 
 
 @gluon.jit
@@ -109,7 +123,7 @@ def _fetch(
     q_s, k_s, v_s, do_s, _ds_s, _dq_s, lse2_s, delta_s = places
     kept, _ds_full, _ds_empty, _done, q_full, do_full, empty = barriers
     kv_heads, group, padded = sizes[1], sizes[2], sizes[4]
-    batch, kv_head, first, start, end, _piece = _mine(sizes, 2, CAUSAL, LAUNCH, SPLIT)
+    batch, kv_head, first, start, end, _piece = _mine(0, sizes, 2, CAUSAL, LAUNCH, SPLIT, False)
     if EARLY:  # the next kernel starts too, and waits for this one
         gdc_launch_dependents()
     mbarrier.expect(kept.index(0), 4 * PARTS * k_desc.block_type.nbytes)
@@ -199,7 +213,7 @@ def _send_dq(desc, at, place, dq, PARTS: gl.constexpr, LAUNCH: gl.constexpr):
     if PARTS < 4:
         WIDTH: gl.constexpr = dq.shape[1]
         dq = gl.reshape(gl.permute(gl.reshape(dq, [8, 2, 4, WIDTH]), [0, 2, 1, 3]), [64, WIDTH])
-    place.store(dq)
+    place.reshape([64, dq.shape[1]]).store(dq)
     fence_async_shared()
     if LAUNCH == 1:
         tma.async_copy_shared_to_global(desc, at, place)
@@ -211,30 +225,33 @@ def _send_dq(desc, at, place, dq, PARTS: gl.constexpr, LAUNCH: gl.constexpr):
 def _add_dq(
     descs, places, barriers, sizes,
     PARTS: gl.constexpr, WIDTH: gl.constexpr, GROUPS: gl.constexpr, CAUSAL: gl.constexpr, LAUNCH: gl.constexpr,
-    SPLIT: gl.constexpr,
+    SPLIT: gl.constexpr, PERSISTENT: gl.constexpr, LATE: gl.constexpr,
 ):  # fmt: skip
     """The group for dQ: a part after the other, in two places in turn while the copy engine adds the one before."""
     dq_desc, k_s, ds_s, dq_s = descs[6], places[1], places[4], places[5]
     kept, ds_full, ds_empty, done = barriers[0], barriers[1], barriers[2], barriers[3]
-    kv_heads, group, padded = sizes[1], sizes[2], sizes[4]
-    batch, kv_head, _first, start, end, _piece = _mine(sizes, GROUPS, CAUSAL, LAUNCH, SPLIT)
+    kv_heads, group = sizes[1], sizes[2]
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, WIDTH, 16])
     turn = 0  # tiles of queries so far
-    mbarrier.wait(kept.index(0), 0)
-    for member in range(group):
-        first_row = ((batch * kv_heads + kv_head) * group + member) * padded
-        for row in range(start, end, 64):
-            mbarrier.wait(ds_full.index(turn % 2), turn // 2 & 1)
-            for part in gl.static_range(PARTS):
-                dq = _dq(ds_s, turn, k_s, part, PARTS, WIDTH, GROUPS, LAYOUT)
-                dq = warpgroup_mma_wait(0, deps=(dq,))
-                if part == PARTS - 1:
-                    mbarrier.arrive(ds_empty.index(turn % 2), count=1)
-                place = dq_s.index((turn * PARTS + part) % 2)
-                tma.store_wait(1)
-                _send_dq(dq_desc, [first_row + row, part * WIDTH], place, dq, PARTS, LAUNCH)
-            turn += 1
-    mbarrier.arrive(done.index(0), count=1)
+    for taken in range(_turns(sizes, PERSISTENT)):
+        batch, kv_head, _first, start, end, _piece = _mine(taken, sizes, GROUPS, CAUSAL, LAUNCH, SPLIT, PERSISTENT)
+        mbarrier.wait(kept.index(0), taken & 1)
+        if LATE:
+            gdc_wait()  # until what dQ is added to is there
+        for member in range(group):
+            head = (batch * kv_heads + kv_head) * group + member
+            for row in range(start, end, 64):
+                mbarrier.wait(ds_full.index(turn % 2), turn // 2 & 1)
+                for part in gl.static_range(PARTS):
+                    dq = _dq(ds_s, turn, k_s, part, PARTS, WIDTH, GROUPS, LAYOUT)
+                    dq = warpgroup_mma_wait(0, deps=(dq,))
+                    if part == PARTS - 1:
+                        mbarrier.arrive(ds_empty.index(turn % 2), count=1)
+                    place = dq_s.index((turn * PARTS + part) % 2)
+                    tma.store_wait(1)
+                    _send_dq(dq_desc, [head, row, part * WIDTH], place, dq, PARTS, LAUNCH)
+                turn += 1
+        mbarrier.arrive(done.index(0), count=1)
     tma.store_wait(0)
 
 
@@ -280,7 +297,7 @@ def _unseen(
 
 @gluon.jit
 def _seen(
-    dk, dv, descs, places, barriers, sizes, turn, row, own, first, first_row,
+    dk, dv, descs, places, barriers, sizes, turn, row, own, first, head,
     PARTS: gl.constexpr, WIDTH: gl.constexpr, STAGES: gl.constexpr, MASKED: gl.constexpr,
     EDGE: gl.constexpr, APART: gl.constexpr, C: gl.constexpr, DQ: gl.constexpr, LAUNCH: gl.constexpr,
     TURNED: gl.constexpr,
@@ -308,7 +325,7 @@ def _seen(
         dq = warpgroup_mma_wait(PARTS, deps=(dq,))
         tma.store_wait(0)
         before = _turned(row - 64, own, padded, TURNED)
-        _send_dq(descs[6], [first_row + before, C * WIDTH], dq_s.index(C), dq, PARTS, LAUNCH)
+        _send_dq(descs[6], [head, before, C * WIDTH], dq_s.index(C), dq, PARTS, LAUNCH)
     mbarrier.wait(do_full.index(place), phase)
     dp = _scores(v_s, C, do_s, place, PARTS, WIDTH, S_LAYOUT)
     # Pᵀ = 2^(Sᵀ · scale · log2 e − lse)
@@ -350,7 +367,7 @@ def _compute(
     _q_s, k_s, v_s, _do_s, _ds_s, _dq_s, _lse2_s, _delta_s = places
     kept, done = barriers[0], barriers[3]
     kv_heads, group, padded, kv_len, diagonal, sm_scale = sizes[1], sizes[2], sizes[4], sizes[5], sizes[6], sizes[7]
-    batch, kv_head, first, start, end, piece = _mine(sizes, 2, CAUSAL, LAUNCH, SPLIT)
+    batch, kv_head, first, start, end, piece = _mine(0, sizes, 2, CAUSAL, LAUNCH, SPLIT, False)
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, WIDTH, 16])
     dtype: gl.constexpr = q_desc.dtype
@@ -367,28 +384,28 @@ def _compute(
     turn = 0  # tiles of queries so far
     mbarrier.wait(kept.index(0), 0)
     for member in range(group):
-        first_row = ((batch * kv_heads + kv_head) * group + member) * padded
+        head = (batch * kv_heads + kv_head) * group + member
         if C == 1 and (CAUSAL or EDGE):
             for row in range(start, begin, 64):
                 _unseen(places, barriers, turn, STAGES, APART, C, S_LAYOUT)
                 if not APART:
-                    at = [first_row + _turned(row, own, padded, TURNED), C * WIDTH]
+                    at = [head, _turned(row, own, padded, TURNED), C * WIDTH]
                     _own_dq(descs, places, barriers, turn, at, PARTS, WIDTH, C, LAYOUT, LAUNCH)
                 turn += 1
         if begin < end:
             dk, dv = _seen(
-                dk, dv, descs, places, barriers, sizes, turn, begin, own, first, first_row,
+                dk, dv, descs, places, barriers, sizes, turn, begin, own, first, head,
                 PARTS, WIDTH, STAGES, CAUSAL, EDGE, APART, C, False, LAUNCH, TURNED,
             )  # fmt: skip
             turn += 1
             for row in range(begin + 64, end, 64):
                 dk, dv = _seen(
-                    dk, dv, descs, places, barriers, sizes, turn, row, own, first, first_row,
+                    dk, dv, descs, places, barriers, sizes, turn, row, own, first, head,
                     PARTS, WIDTH, STAGES, MASKED, EDGE, APART, C, not APART, LAUNCH, TURNED,
                 )  # fmt: skip
                 turn += 1
             if not APART:
-                at = [first_row + _turned((end - 1) // 64 * 64, own, padded, TURNED), C * WIDTH]
+                at = [head, _turned((end - 1) // 64 * 64, own, padded, TURNED), C * WIDTH]
                 _own_dq(descs, places, barriers, turn - 1, at, PARTS, WIDTH, C, LAYOUT, LAUNCH)
     if SPLIT and piece >= 0:
         _leave(pieces_ptr + (piece * 4 + C) * (64 * PARTS * WIDTH), dk, PARTS, WIDTH, LAYOUT)
@@ -412,10 +429,11 @@ def _compute(
         tma.store_wait(0)
 
 
-@gluon.jit(do_not_specialize_on_alignment=("columns", "whole", "pieces"))
+@gluon.jit(do_not_specialize_on_alignment=("columns", "whole", "pieces", "items"))
 def attention_backward_hopper_kernel(
     q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, lse2_desc, delta_desc, pieces_ptr,
     at_once, kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2, columns, whole, pieces,
+    items,
     PARTS: gl.constexpr, WIDTH: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
     EDGE: gl.constexpr, EARLY: gl.constexpr, LAUNCH: gl.constexpr, SPLIT: gl.constexpr, APART: gl.constexpr,
     MASKED: gl.constexpr, TURNED: gl.constexpr,
@@ -430,7 +448,7 @@ def attention_backward_hopper_kernel(
     do_s = gl.allocate_shared_memory(q_desc.dtype, [STAGES * PARTS, 1, 1, 64, WIDTH], do_desc.layout)
     DS_LAYOUT: gl.constexpr = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
     ds_s = gl.allocate_shared_memory(q_desc.dtype, [4, 64, 64], DS_LAYOUT)
-    dq_s = gl.allocate_shared_memory(gl.float32, [2, 64, WIDTH], dq_desc.layout)
+    dq_s = gl.allocate_shared_memory(gl.float32, [2, 1, 64, WIDTH], dq_desc.layout)
     lse2_s = gl.allocate_shared_memory(gl.float32, [STAGES, 64], lse2_desc.layout)
     delta_s = gl.allocate_shared_memory(gl.float32, [STAGES, 64], delta_desc.layout)
     kept = gl.allocate_shared_memory(gl.int64, [1, 1], mbarrier.MBarrierLayout())
@@ -455,6 +473,7 @@ def attention_backward_hopper_kernel(
     barriers = (kept, ds_full, ds_empty, done, q_full, do_full, empty)
     sizes = (
         at_once, kv_heads, group, seq_len, padded, kv_len, diagonal, sm_scale, scale_log2, columns, whole, pieces,
+        items,
     )  # fmt: skip
     if APART:
         gl.warp_specialize(
@@ -463,7 +482,7 @@ def attention_backward_hopper_kernel(
                             TURNED, SPLIT, 0)),
                 (_compute, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EDGE, LAUNCH, APART, MASKED,
                             TURNED, SPLIT, 1)),
-                (_add_dq, (descs, places, barriers, sizes, PARTS, WIDTH, 2, CAUSAL, LAUNCH, SPLIT)),
+                (_add_dq, (descs, places, barriers, sizes, PARTS, WIDTH, 2, CAUSAL, LAUNCH, SPLIT, False, False)),
                 (_fetch, (descs, places, barriers, sizes, PARTS, WIDTH, STAGES, CAUSAL, EARLY, LAUNCH, TURNED, SPLIT)),
             ],
             [4, 4, 1], [208, 72, 24],

@@ -26,24 +26,25 @@ ROWS = 64
 def launches(
     kernel: Any, call: _Call, tensors: tuple[torch.Tensor, ...], causal: bool, keys: int, tile: dict[str, int],
     edge: bool, own: dict[str, Any], l2_share: float, registers: int, stored: bool | None,
-    split: tuple[int, int] | None,
+    split: tuple[int, int] | None, persistent: bool = False,
 ) -> Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:  # fmt: skip
     """What launches a kernel of five matmuls, for so many keys a program, between those for the rows and for dQ.
 
     `tile` and `own` are its constants before CAUSAL and after LAUNCH. A row of dQ's sums is whole lines of 128 bytes.
+    Sums of rows past the last eight are neither written nor added to: 30×16×197×256 causal 301 → 280 µs.
     """
     q, k, v, o, do = tensors
     seq_len, kv_len, head_dim = call.seq_len, call.kv_len, q.shape[3]
     heads, kv_heads = call.batch * call.heads, call.batch * call.kv_heads
     padded = triton.cdiv(seq_len, ROWS) * ROWS
-    room_shape = (heads * padded, triton.cdiv(head_dim, 32) * 32)
-    block_d = triton.next_power_of_2(room_shape[1])
+    room_shape = (heads, padded, triton.cdiv(head_dim, 32) * 32)
+    block_d = triton.next_power_of_2(room_shape[2])
     early = starts_early(q)
-    head = {"HEAD_DIM": head_dim, "WIDTH": room_shape[1], "BLOCK_D": block_d, "BLOCK_M": ROWS}
+    head = {"HEAD_DIM": head_dim, "WIDTH": room_shape[2], "BLOCK_D": block_d, "BLOCK_M": ROWS}
     rows_grid = (padded // ROWS, heads)
     tiles = triton.cdiv(kv_len, keys)
     if stored is None:
-        stored = _is_worth_a_launch(q, kv_heads, call.group * padded // ROWS, tiles)
+        stored = not persistent and _is_worth_a_launch(q, kv_heads, call.group * padded // ROWS, tiles)
     stored &= not causal or call.diagonal > -ROWS  # the first keys see every tile of queries
     rows = prepared(
         attention_rows_kernel, rows_grid, (*o.stride(), *do.stride(), call.heads, seq_len, padded),
@@ -62,16 +63,28 @@ def launches(
     uneven = causal and kv_len < 2 * seq_len
     whole, pieces = split or split_of(q, programs, call.group, padded // ROWS, uneven)
     left = max(0, programs - whole) * pieces
-    descriptors = dict(enumerate(_descriptors(q, k, v, do, room, tile["WIDTH"])))
-    # Numbers of 1 are constants for the compiler: where nothing is split, they take no registers.
-    main = [
-        prepared(
-            kernel, (whole + left, 1) if left else (own_tiles * at_once, kv_heads // at_once),
+    descriptors = dict(enumerate(_descriptors(q, k, v, do, room[:, : triton.cdiv(seq_len, 8) * 8], tile["WIDTH"])))
+
+    def main(number: int, own_tiles: int) -> Callable[..., None]:
+        items = whole + left if left else own_tiles * kv_heads
+        in_line = left > 0 or own.get("PERSISTENT", False)
+        grid = (own_tiles * at_once, kv_heads // at_once)
+        if in_line:
+            grid = (min(items, sms(q)) if persistent else items, 1)
+        constants = {**tile, "CAUSAL": causal, "EDGE": edge, "EARLY": early, "LAUNCH": number, "SPLIT": left > 0, **own}
+        if "PERSISTENT" in own:
+            constants["LATE"] = number == 2 and kv_heads > sms(q)
+        # Numbers of 1 are constants for the compiler: where they are not needed, they take no registers.
+        numbers = (own_tiles * at_once, *((whole, pieces) if left else (1, 1)), items) if in_line else (1, 1, 1, 1)
+        return prepared(
+            kernel, grid,
             (at_once, call.kv_heads, call.group, seq_len, padded, kv_len, call.diagonal, call.sm_scale,
-             call.sm_scale * LOG2_E, *((columns, whole, pieces) if left else (1, 1, 1))),
-            {**tile, "CAUSAL": causal, "EDGE": edge, "EARLY": early, "LAUNCH": number, "SPLIT": left > 0, **own},
-            descriptors, num_warps=4, maxnreg=registers, launch_pdl=early,
-        )
+             call.sm_scale * LOG2_E, *numbers),
+            constants, descriptors, num_warps=4, maxnreg=registers, launch_pdl=early,
+        )  # fmt: skip
+
+    by_keys = [
+        main(number, own_tiles)
         for number, own_tiles in enumerate((0, 1, tiles - 1) if stored else (tiles,)) if own_tiles
     ]  # fmt: skip
     width = tile["PARTS"] * tile["WIDTH"]
@@ -90,8 +103,8 @@ def launches(
         of_pieces = torch.empty((left, 2, keys, width), dtype=torch.float32, device=q.device) if left else sums
         rows(o, do, lse.contiguous(), lse2, delta, sums)
         q_grad, k_grad, v_grad = (torch.empty_like(t, memory_format=torch.contiguous_format) for t in (q, k, v))
-        for part in main:
-            part(q, k, v, do, k_grad, v_grad, sums, lse2, delta, of_pieces)
+        for programs_of in by_keys:
+            programs_of(q, k, v, do, k_grad, v_grad, sums, lse2, delta, of_pieces)
         if left:
             added(of_pieces, k_grad, v_grad)
         scaled(sums, q_grad)
@@ -133,9 +146,9 @@ def _descriptors(
         TensorDescriptor(one, list(one.shape), list(one.stride()), tile, layout)
         for one in (q, k, v, do, k_grad, v_grad)
     ]
-    sums = gl.NVMMASharedLayout.get_default_for([ROWS, width], gl.float32)
-    descriptors.append(TensorDescriptor(room, list(room.shape), list(room.stride()), [ROWS, width], sums))
-    column = room[:, 0].contiguous()
+    sums = gl.NVMMASharedLayout.get_default_for([1, ROWS, width], gl.float32)
+    descriptors.append(TensorDescriptor(room, list(room.shape), list(room.stride()), [1, ROWS, width], sums))
+    column = torch.empty(room.stride(0) // room.stride(1) * len(room), dtype=torch.float32, device=q.device)
     of_rows = gl.NVMMASharedLayout(swizzle_byte_width=0, element_bitwidth=32, rank=1)
     return [*descriptors, *[TensorDescriptor(column, [len(column)], [1], [ROWS], of_rows)] * 2]
 

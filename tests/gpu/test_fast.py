@@ -319,10 +319,11 @@ def test_gradients_where_programs_start_with_different_queries(shape, dtype, sto
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("stored", [False, True])
-def test_gradients_of_wide_heads_by_five_matmuls_on_hopper(shape, causal, dtype, stored):
+@pytest.mark.parametrize("persistent", [False, True])
+def test_gradients_of_wide_heads_by_five_matmuls_on_hopper(shape, causal, dtype, stored, persistent):
     if torch.cuda.get_device_capability()[0] != 9:
         pytest.skip("a Hopper GPU's own instructions")
-    kernel = partial(attention_backward_wide, stored=stored)
+    kernel = partial(attention_backward_wide, stored=stored, persistent=persistent)
     assert worst_gradient(flash_attention, shape, dtype, causal, "cuda", backward=kernel) <= 1
 
 
@@ -345,16 +346,21 @@ def test_gradients_of_programs_in_pieces(shape, causal, dtype, split):
 
 
 @pytest.mark.parametrize("head_dim", [64, 96, 128, 192, 256])
-def test_gradients_by_five_matmuls_where_many_programs_add_to_a_row(head_dim):
-    """The same but for the order of the sums, time after time: no tile of dQ is added from a place that changes."""
+@pytest.mark.parametrize(
+    ("batch", "seq_len", "causal"), [(4, 1500, True), (40, 183, True), (40, 183, False), (100, 270, False)]
+)
+def test_gradients_by_five_matmuls_where_many_programs_add_to_a_row(head_dim, batch, seq_len, causal):
+    """The same but for the order of the sums, time after time: no tile of dQ is added from a place that changes, nor
+    before it is stored.
+    """
     if torch.cuda.get_device_capability()[0] != 9:
         pytest.skip("a Hopper GPU's own instructions")
-    q, k, v, do = (torch.randn(4, 8, 1500, head_dim, dtype=torch.bfloat16, device="cuda") for _ in range(4))
-    o, lse = dispatch.attention(q, k, v, causal=True)
-    first = dispatch.attention_backward(q, k, v, o, lse, do, causal=True)
-    assert gradient_error((q, k, v, do), first, causal=True) <= 1
+    q, k, v, do = (torch.randn(batch, 8, seq_len, head_dim, dtype=torch.bfloat16, device="cuda") for _ in range(4))
+    o, lse = dispatch.attention(q, k, v, causal=causal)
+    first = dispatch.attention_backward(q, k, v, o, lse, do, causal=causal)
+    assert gradient_error((q, k, v, do), first, causal=causal) <= 1
     for _ in range(20):
-        for one, other in zip(first, dispatch.attention_backward(q, k, v, o, lse, do, causal=True), strict=True):
+        for one, other in zip(first, dispatch.attention_backward(q, k, v, o, lse, do, causal=causal), strict=True):
             torch.testing.assert_close(other, one, rtol=2e-2, atol=1e-3)
 
 

@@ -109,17 +109,18 @@ class Tile(torch.Tensor):
 
 
 class Descriptor:
-    """A TMA descriptor: the tensor is copied in tiles of `shape`, with zeros past the edge."""
+    """A TMA descriptor: the tensor is copied in tiles of `shape`, with zeros past its edge, or past one before it."""
 
-    def __init__(self, tensor: torch.Tensor, shape: Sequence[int]) -> None:
+    def __init__(self, tensor: torch.Tensor, shape: Sequence[int], edge: Sequence[int] = ()) -> None:
         self.base, self.shape, self.dtype, self.layout = tensor, shape, tensor.dtype, None
+        self.edge = edge or tensor.shape
         self.block_type = SimpleNamespace(nbytes=math.prod(shape) * tensor.element_size())
 
     def part(self, corner: Sequence[int]) -> tuple[slice, ...]:
         """The tile's place in the tensor, cut off at its end."""
         return tuple(
             slice(int(at), min(int(at) + size, end))
-            for at, size, end in zip(corner, self.shape, self.base.shape, strict=True)
+            for at, size, end in zip(corner, self.shape, self.edge, strict=True)
         )
 
 
@@ -224,7 +225,7 @@ class Machine:
             "async_copy": async_copy, "mbarrier": mbarrier, "tma": tma, "warpgroup_mma": self.multiply,
             "warpgroup_mma_wait": self.finish, "fence_async_shared": anything,
             "range": lambda *ends: map(torch.tensor, range(*map(int, ends))),
-            "TensorDescriptor": lambda tensor, shape, strides, tile, layout: Descriptor(tensor, tile),
+            "TensorDescriptor": lambda tensor, shape, strides, tile, layout: Descriptor(tensor, tile, shape),
             "descriptor": lambda tensor, rows: Descriptor(tensor, [1, 1, rows, tensor.shape[3]]),
             "_add_to_global": self.add, "hopper_refusal": lambda *_: "", "refusal": lambda *_, **__: "",
             "sms": lambda _: 2,

@@ -35,6 +35,8 @@ WIDE = [
 ]
 WHOLE = (1 << 30, 1)
 """More whole programs than any launch has: none is split."""
+SPLITS = [(0, 2), (1, 3), (0, 7)]
+"""Whole programs, and pieces of each other one. 7 are more than some have tiles of queries: pieces of no query."""
 EVERY = [(attention_backward_hopper, shape) for shape in NARROW] + [(attention_backward_wide, shape) for shape in WIDE]
 
 
@@ -76,14 +78,19 @@ def test_the_first_keys_store_dq_and_the_others_add_to_it(module, shape, causal)
     assert worst(module, shape, causal, 0, stored=False) <= 1
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("shape", WIDE)
+def test_a_persistent_program_takes_one_tile_of_keys_after_another(shape, causal):
+    """In any order of events, in pieces, and where the first keys store dQ."""
+    for seed, split in enumerate((WHOLE, *SPLITS)):
+        assert worst(attention_backward_wide, shape, causal, seed, split=split, persistent=True) <= 1
+    assert worst(attention_backward_wide, shape, causal, 0, stored=True, persistent=True) <= 1
+
+
 @pytest.mark.parametrize("shape", NARROW)
 def test_programs_start_with_different_queries(shape):
     """In any order of events; also where more keys than queries are left, or fewer."""
     assert all(worst(attention_backward_hopper, shape, False, seed, turned=True) <= 1 for seed in range(3))
-
-
-SPLITS = [(0, 2), (1, 3), (0, 7)]
-"""Whole programs, and pieces of each other one. 7 are more than some have tiles of queries: pieces of no query."""
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -189,8 +196,8 @@ FREE = "mbarrier.wait(ds_empty.index(turn % 2), turn // 2 & 1 ^ 1)"
 BROKEN = [
     ("_mine", "// at_once * (GROUPS * 64)", "* (GROUPS * 64)"),
     ("_mine", "first - diagonal) // 64 * 64", "first - diagonal + 64) // 64 * 64"),
-    ("_mine", "column = whole + piece // pieces", "column = whole + piece"),
-    ("_mine", "column % columns, column // columns", "column // columns, column % columns"),
+    ("_mine", "item = whole + piece // pieces", "item = whole + piece"),
+    ("_mine", "item % columns, item // columns,", "item // columns, item % columns,"),
     ("_mine", "pieces) * 64  # of a piece", "pieces + 1) * 64  # of a piece"),
     ("_mine", "start += piece % pieces * queries", "start = piece % pieces * queries"),
     ("_mine", "end = gl.minimum(end, start + queries)", "end = start + queries"),
@@ -212,7 +219,7 @@ BROKEN = [
     ("_add_dq", "(turn * PARTS + part) % 2", "part % 2"),
     ("_add_dq", "tma.store_wait(1)", "tma.store_wait(2)"),
     ("_add_dq", "part * WIDTH], place", "0], place"),
-    ("_add_dq", "group + member) * padded", "group) * padded"),
+    ("_add_dq", "group + member", "group"),
     ("_add_dq", "mbarrier.arrive(done.index(0), count=1)", "pass"),
     ("_compute", "first += C * 64", "first += 0"),
     ("_seen", "mbarrier.wait(q_full.index(place), phase)", "pass"),
@@ -255,7 +262,7 @@ BROKEN_WIDE = [
     ("_fetch", "kv_head * group + member", "kv_head * group"),
     ("_fetch", "mbarrier.wait(q_empty.index(place), fetched // STAGES & 1 ^ 1)", "pass"),
     ("_fetch", "mbarrier.wait(do_empty.index(place), fetched // DO_STAGES & 1 ^ 1)", "pass"),
-    ("_fetch", "if fetched == 0", "if fetched == 1"),
+    ("_fetch", "if fetched == before", "if fetched == before + 1"),
     ("_weights", "(q_empty.index(place), count=1)", "(q_empty.index(place), count=2)"),
     ("_weights", "row + diagonal < first + 63", "row + diagonal < first"),
     ("_weights", "<= queries[None, :], p", "< queries[None, :], p"),
@@ -267,19 +274,28 @@ BROKEN_WIDE = [
     ("_slopes", "mbarrier.arrive(p_empty.index(0), count=1)", "pass"),
     ("_slopes", FREE, "pass"),
     ("_slopes", "mbarrier.arrive(ds_full.index(turn % 2), count=1)", "pass"),
-    ("_values", "turn % tiles * 64", "turn * 64"),
+    ("_values", "(turn - before) % tiles * 64", "(turn - before) * 64"),
     ("_values", "mbarrier.wait(do_full.index(last), (turn - 1) // DO_STAGES & 1)", "pass"),
     ("_values", "mbarrier.wait(q_full.index(place), turn // STAGES & 1)", "pass"),
     ("_values", "dv = _waited(dv, PARTS, PARTS)", "dv = _waited(dv, 2 * PARTS, PARTS)"),
     ("_values", "mbarrier.arrive(do_empty.index(last), count=1)", "pass"),
-    ("_values", "last = group * tiles - 1", "last = group * tiles"),
+    ("_values", "last = before - 1", "last = before"),
     ("_values", "mbarrier.arrive(done.index(0), count=1)", "pass"),
-    ("_values", "mbarrier.wait(done.index(1), 0)", "pass"),
-    ("_keys", "mbarrier.wait(kept.index(1), 0)", "pass"),
+    ("_values", "mbarrier.wait(done.index(1), taken & 1)", "pass"),
+    ("_keys", "mbarrier.wait(kept.index(1), seen & 1)", "pass"),
+    ("_keys", "mbarrier.wait(kept.index(1), seen & 1)", "mbarrier.wait(kept.index(1), 0)"),
     ("_keys", "last = (turn - 1) % STAGES", "last = turn % STAGES"),
     ("_keys", "mbarrier.wait(do_full.index(place), turn // DO_STAGES & 1)", "pass"),
     ("_keys", "mbarrier.arrive(q_empty.index(last), count=1)", "pass"),
-    ("_keys", "mbarrier.wait(done.index(0), 0)", "pass"),
+    ("_keys", "mbarrier.wait(done.index(0), taken & 1)", "pass"),
+    ("_keys", "mbarrier.arrive(free.index(0), count=1)", "pass"),
+    ("_keys", "mbarrier.wait(free.index(1), taken & 1 ^ 1)", "pass"),
+    ("_keys", "mbarrier.arrive(q_empty.index(last % STAGES), count=1)", "pass"),
+    ("_values", "mbarrier.arrive(free.index(1), count=1)", "pass"),
+    ("_values", "mbarrier.arrive(do_empty.index(last % DO_STAGES), count=1)", "pass"),
+    ("_values", "before += group * tiles", "before += tiles"),
+    ("_fetch", "mbarrier.wait(free.index(0), taken & 1 ^ 1)", "pass"),
+    ("_fetch", "mbarrier.wait(free.index(1), taken & 1 ^ 1)", "pass"),
     ("_keys", "dk[part] * sm_scale", "dk[part]"),
     ("_values", "piece * 2 + 1", "piece * 2"),
     ("_keys", "(piece * 2)", "(piece * 2 + 1)"),
@@ -303,7 +319,8 @@ def test_one_thing_less_and_it_is_stuck_or_wrong(name, shapes, function, old, ne
 def is_stuck_or_wrong(module, shape, causal: bool, seed: int, split: tuple[int, int] | None = None) -> bool:
     split = split or (WHOLE, (1, 3), (0, 7))[seed % 3]
     try:
-        options = {} if hasattr(module, "attention_backward_wide") else {"turned": seed % 4 > 1}
+        wide = hasattr(module, "attention_backward_wide")
+        options = {"persistent": seed % 3 > 0} if wide else {"turned": seed % 4 > 1}
         return not worst(module, shape, causal, seed, split=split, stored=seed % 2 == 1, **options) <= 1
     except (Stuck, AssertionError):
         return True

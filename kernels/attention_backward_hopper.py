@@ -204,6 +204,22 @@ def _dq(
 
 
 @gluon.jit
+def _dq_rows(head, padded, desc):
+    """Where a head's rows of dQ's sums begin. Sums whose rows end with the queries have a dimension for the heads."""
+    if len(desc.block_type.shape) == 2:
+        head *= padded
+    return head
+
+
+@gluon.jit
+def _dq_at(desc, head, row, col):
+    """The place of a tile of dQ's sums, for a head from `_dq_rows`."""
+    if len(desc.block_type.shape) == 2:
+        return head + row, col
+    return head, row, col
+
+
+@gluon.jit
 def _send_dq(desc, at, place, dq, PARTS: gl.constexpr, LAUNCH: gl.constexpr):
     """A tile of dQ, by way of shared memory, to its sums in HBM: added there, or the first to be there.
 
@@ -230,7 +246,7 @@ def _add_dq(
     """The group for dQ: a part after the other, in two places in turn while the copy engine adds the one before."""
     dq_desc, k_s, ds_s, dq_s = descs[6], places[1], places[4], places[5]
     kept, ds_full, ds_empty, done = barriers[0], barriers[1], barriers[2], barriers[3]
-    kv_heads, group = sizes[1], sizes[2]
+    kv_heads, group, padded = sizes[1], sizes[2], sizes[4]
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, WIDTH, 16])
     turn = 0  # tiles of queries so far
     for taken in range(_turns(sizes, PERSISTENT)):
@@ -239,7 +255,7 @@ def _add_dq(
         if LATE:
             gdc_wait()  # until what dQ is added to is there
         for member in range(group):
-            head = (batch * kv_heads + kv_head) * group + member
+            head = _dq_rows((batch * kv_heads + kv_head) * group + member, padded, dq_desc)
             for row in range(start, end, 64):
                 mbarrier.wait(ds_full.index(turn % 2), turn // 2 & 1)
                 for part in gl.static_range(PARTS):
@@ -249,7 +265,7 @@ def _add_dq(
                         mbarrier.arrive(ds_empty.index(turn % 2), count=1)
                     place = dq_s.index((turn * PARTS + part) % 2)
                     tma.store_wait(1)
-                    _send_dq(dq_desc, [head, row, part * WIDTH], place, dq, PARTS, LAUNCH)
+                    _send_dq(dq_desc, _dq_at(dq_desc, head, row, part * WIDTH), place, dq, PARTS, LAUNCH)
                 turn += 1
         mbarrier.arrive(done.index(0), count=1)
     tma.store_wait(0)
@@ -325,7 +341,7 @@ def _seen(
         dq = warpgroup_mma_wait(PARTS, deps=(dq,))
         tma.store_wait(0)
         before = _turned(row - 64, own, padded, TURNED)
-        _send_dq(descs[6], [head, before, C * WIDTH], dq_s.index(C), dq, PARTS, LAUNCH)
+        _send_dq(descs[6], _dq_at(descs[6], head, before, C * WIDTH), dq_s.index(C), dq, PARTS, LAUNCH)
     mbarrier.wait(do_full.index(place), phase)
     dp = _scores(v_s, C, do_s, place, PARTS, WIDTH, S_LAYOUT)
     # Pᵀ = 2^(Sᵀ · scale · log2 e − lse)
@@ -384,12 +400,12 @@ def _compute(
     turn = 0  # tiles of queries so far
     mbarrier.wait(kept.index(0), 0)
     for member in range(group):
-        head = (batch * kv_heads + kv_head) * group + member
+        head = _dq_rows((batch * kv_heads + kv_head) * group + member, padded, descs[6])
         if C == 1 and (CAUSAL or EDGE):
             for row in range(start, begin, 64):
                 _unseen(places, barriers, turn, STAGES, APART, C, S_LAYOUT)
                 if not APART:
-                    at = [head, _turned(row, own, padded, TURNED), C * WIDTH]
+                    at = _dq_at(descs[6], head, _turned(row, own, padded, TURNED), C * WIDTH)
                     _own_dq(descs, places, barriers, turn, at, PARTS, WIDTH, C, LAYOUT, LAUNCH)
                 turn += 1
         if begin < end:
@@ -405,7 +421,7 @@ def _compute(
                 )  # fmt: skip
                 turn += 1
             if not APART:
-                at = [head, _turned((end - 1) // 64 * 64, own, padded, TURNED), C * WIDTH]
+                at = _dq_at(descs[6], head, _turned((end - 1) // 64 * 64, own, padded, TURNED), C * WIDTH)
                 _own_dq(descs, places, barriers, turn - 1, at, PARTS, WIDTH, C, LAYOUT, LAUNCH)
     if SPLIT and piece >= 0:
         _leave(pieces_ptr + (piece * 4 + C) * (64 * PARTS * WIDTH), dk, PARTS, WIDTH, LAYOUT)
@@ -448,7 +464,10 @@ def attention_backward_hopper_kernel(
     do_s = gl.allocate_shared_memory(q_desc.dtype, [STAGES * PARTS, 1, 1, 64, WIDTH], do_desc.layout)
     DS_LAYOUT: gl.constexpr = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
     ds_s = gl.allocate_shared_memory(q_desc.dtype, [4, 64, 64], DS_LAYOUT)
-    dq_s = gl.allocate_shared_memory(gl.float32, [2, 1, 64, WIDTH], dq_desc.layout)
+    if len(dq_desc.block_type.shape) == 2:
+        dq_s = gl.allocate_shared_memory(gl.float32, [2, 64, WIDTH], dq_desc.layout)
+    else:
+        dq_s = gl.allocate_shared_memory(gl.float32, [2, 1, 64, WIDTH], dq_desc.layout)
     lse2_s = gl.allocate_shared_memory(gl.float32, [STAGES, 64], lse2_desc.layout)
     delta_s = gl.allocate_shared_memory(gl.float32, [STAGES, 64], delta_desc.layout)
     kept = gl.allocate_shared_memory(gl.int64, [1, 1], mbarrier.MBarrierLayout())

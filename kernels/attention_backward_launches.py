@@ -31,16 +31,20 @@ def launches(
     """What launches a kernel of five matmuls, for so many keys a program, between those for the rows and for dQ.
 
     `tile` and `own` are its constants before CAUSAL and after LAUNCH. A row of dQ's sums is whole lines of 128 bytes.
-    Sums of rows past the last eight are neither written nor added to: 30×16×197×256 causal 301 → 280 µs.
+    Where sums end with a head's last eight rows, no row past them is added to: 30×16×197×256 causal 301 → 280 µs. Of
+    many rows that saves nothing, and with two parts the place of a tile takes registers: 1×16×16384×128 8262 → 8580.
     """
     q, k, v, o, do = tensors
     seq_len, kv_len, head_dim = call.seq_len, call.kv_len, q.shape[3]
     heads, kv_heads = call.batch * call.heads, call.batch * call.kv_heads
     padded = triton.cdiv(seq_len, ROWS) * ROWS
-    room_shape = (heads, padded, triton.cdiv(head_dim, 32) * 32)
-    block_d = triton.next_power_of_2(room_shape[2])
+    width = triton.cdiv(head_dim, 32) * 32
+    block_d = triton.next_power_of_2(width)
+    inside = triton.cdiv(seq_len, 8) * 8
+    ends = head_dim > 128 or inside < padded <= 1024
+    sums_shape = (heads, padded, width) if ends else (heads * padded, width)
     early = starts_early(q)
-    head = {"HEAD_DIM": head_dim, "WIDTH": room_shape[2], "BLOCK_D": block_d, "BLOCK_M": ROWS}
+    head = {"HEAD_DIM": head_dim, "WIDTH": width, "BLOCK_D": block_d, "BLOCK_M": ROWS}
     rows_grid = (padded // ROWS, heads)
     tiles = triton.cdiv(kv_len, keys)
     if stored is None:
@@ -55,7 +59,7 @@ def launches(
         {**head, "BACK": not stored or tiles == 1, "EARLY": early, "MIXED": tile["PARTS"] < 4}, num_warps=4,
         launch_pdl=early,
     )  # fmt: skip
-    room = torch.empty(room_shape, dtype=torch.float32, device=q.device)
+    room = torch.empty(sums_shape, dtype=torch.float32, device=q.device)
     at_once = divisor(kv_heads, _heads_at_once(q, call, tiles, l2_share)) if causal else 1
     columns, programs = tiles * at_once, tiles * kv_heads
     if stored and tiles > 1:
@@ -63,7 +67,8 @@ def launches(
     uneven = causal and kv_len < 2 * seq_len
     whole, pieces = split or split_of(q, programs, call.group, padded // ROWS, uneven)
     left = max(0, programs - whole) * pieces
-    descriptors = dict(enumerate(_descriptors(q, k, v, do, room[:, : triton.cdiv(seq_len, 8) * 8], tile["WIDTH"])))
+    room = room[:, :inside] if ends else room
+    descriptors = dict(enumerate(_descriptors(q, k, v, do, room, heads * padded, tile["WIDTH"])))
 
     def main(number: int, own_tiles: int) -> Callable[..., None]:
         items = whole + left if left else own_tiles * kv_heads
@@ -87,11 +92,11 @@ def launches(
         main(number, own_tiles)
         for number, own_tiles in enumerate((0, 1, tiles - 1) if stored else (tiles,)) if own_tiles
     ]  # fmt: skip
-    width = tile["PARTS"] * tile["WIDTH"]
+    kept = tile["PARTS"] * tile["WIDTH"]  # features of a piece
     added = prepared(
         attention_pieces_kernel, (keys // 16, left // pieces, 2),
         (at_once, columns, whole, pieces, kv_len, call.sm_scale),
-        {"HEAD_DIM": head_dim, "WIDTH": width, "BLOCK_D": triton.next_power_of_2(width), "KEYS": keys, "BLOCK_N": 16,
+        {"HEAD_DIM": head_dim, "WIDTH": kept, "BLOCK_D": triton.next_power_of_2(kept), "KEYS": keys, "BLOCK_N": 16,
          "EARLY": early}, num_warps=4, launch_pdl=early,
     )  # fmt: skip
 
@@ -99,8 +104,8 @@ def launches(
         q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, do: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         lse2, delta = (torch.empty(heads * padded, dtype=torch.float32, device=q.device) for _ in range(2))
-        sums = torch.empty(room_shape, dtype=torch.float32, device=q.device)
-        of_pieces = torch.empty((left, 2, keys, width), dtype=torch.float32, device=q.device) if left else sums
+        sums = torch.empty(sums_shape, dtype=torch.float32, device=q.device)
+        of_pieces = torch.empty((left, 2, keys, kept), dtype=torch.float32, device=q.device) if left else sums
         rows(o, do, lse.contiguous(), lse2, delta, sums)
         q_grad, k_grad, v_grad = (torch.empty_like(t, memory_format=torch.contiguous_format) for t in (q, k, v))
         for programs_of in by_keys:
@@ -135,7 +140,7 @@ def _heads_at_once(q: torch.Tensor, call: _Call, tiles: int, l2_share: float) ->
 
 
 def _descriptors(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, room: torch.Tensor, width: int
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, room: torch.Tensor, rows: int, width: int
 ) -> list[TensorDescriptor]:
     """Of the kernel's tensors, in its order. `room` stands for the sums of dQ, and a column of it for lse and D."""
     dtype = gl.float16 if q.dtype == torch.float16 else gl.bfloat16
@@ -146,9 +151,10 @@ def _descriptors(
         TensorDescriptor(one, list(one.shape), list(one.stride()), tile, layout)
         for one in (q, k, v, do, k_grad, v_grad)
     ]
-    sums = gl.NVMMASharedLayout.get_default_for([1, ROWS, width], gl.float32)
-    descriptors.append(TensorDescriptor(room, list(room.shape), list(room.stride()), [1, ROWS, width], sums))
-    column = torch.empty(room.stride(0) // room.stride(1) * len(room), dtype=torch.float32, device=q.device)
+    tile = [*(1,) * (room.dim() - 2), ROWS, width]
+    sums = gl.NVMMASharedLayout.get_default_for(tile, gl.float32)
+    descriptors.append(TensorDescriptor(room, list(room.shape), list(room.stride()), tile, sums))
+    column = torch.empty(rows, dtype=torch.float32, device=q.device)
     of_rows = gl.NVMMASharedLayout(swizzle_byte_width=0, element_bitwidth=32, rank=1)
     return [*descriptors, *[TensorDescriptor(column, [len(column)], [1], [ROWS], of_rows)] * 2]
 

@@ -114,7 +114,7 @@ class Descriptor:
     def __init__(self, tensor: torch.Tensor, shape: Sequence[int], edge: Sequence[int] = ()) -> None:
         self.base, self.shape, self.dtype, self.layout = tensor, shape, tensor.dtype, None
         self.edge = edge or tensor.shape
-        self.block_type = SimpleNamespace(nbytes=math.prod(shape) * tensor.element_size())
+        self.block_type = SimpleNamespace(nbytes=math.prod(shape) * tensor.element_size(), shape=shape)
 
     def part(self, corner: Sequence[int]) -> tuple[slice, ...]:
         """The tile's place in the tensor, cut off at its end."""

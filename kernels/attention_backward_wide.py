@@ -38,7 +38,7 @@ from kernels.kept import Kept
 WIDTH = 64
 """Features of a part of a head."""
 ROUNDS = 40
-"""Items of work that a program takes at most: 31 were faster than programs of their own, 107 and 155 slower."""
+"""Tiles of keys that a persistent program takes at most: 31 were faster than programs of their own, 107 slower."""
 
 
 @gluon.jit
@@ -350,10 +350,9 @@ def attention_backward_wide(
     """dQ, dK and dV as `attention_backward_hopper` returns them, for a head_dim up to 256. Under a mask fewer heads are
     at work at once here: 34×60×164×168 668 → 620 µs.
 
-    `persistent`: each SM has one program, which takes one tile of keys after another; it costs 1/3 of a tile's time to
-    start one of 256 queries. Under a mask tiles differ in length, and after many rounds SMs are no longer at the same
-    heads, so their Q and dO leave L2: there the hardware gives out tiles. 32×32×247×256 820 → 805 µs, 3×32×2048×192
-    1710 → 1678, but 51×80×272×248 4097 → 4273, and 2×16×4096×256 causal 1548 → 2455.
+    `persistent`: an SM has one program, which takes one tile of keys after another: 32×32×247×256 821 → 805 µs. Under a
+    mask tiles differ in length, and after many turns SMs are at different heads, whose Q and dO leave L2. There it is
+    slower: 51×80×272×248 4097 → 4273, 2×16×4096×256 causal 1548 → 2455.
     Raises ValueError naming the argument that this kernel does not take.
     """
     if refused := refusal(q, k, v, do, most=256):
@@ -364,7 +363,7 @@ def attention_backward_wide(
     tile = {"PARTS": parts, "WIDTH": WIDTH, "STAGES": 2, "DO_STAGES": 2 if parts < 4 else 1}
     if persistent is None:
         persistent = not causal and k.shape[0] * k.shape[1] * triton.cdiv(k.shape[2], ROWS) <= ROUNDS * sms(q)
-    # Without a mask the loop is faster in any case for four parts: fewer registers spill. 2×16×4096×256 2944 → 2821 µs.
+    # Of four parts fewer registers spill in the loop, even if it takes one item: 2×16×4096×256 2944 → 2821 µs.
     own = {
         "REGISTERS": registers, "DQ_REGISTERS": dq_registers, "PERSISTENT": persistent or (parts == 4 and not causal),
     }  # fmt: skip

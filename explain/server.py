@@ -8,9 +8,10 @@ import gc
 import hashlib
 import importlib
 import re
+import threading
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from streamlit.runtime import Runtime, app_session
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
 from streamlit.runtime.pages_manager import PagesManager
-from streamlit.runtime.scriptrunner import script_runner
+from streamlit.runtime.scriptrunner import ScriptRunner, script_runner
+from streamlit.runtime.scriptrunner_utils.script_run_context_attr import SCRIPT_RUN_CONTEXT_ATTR_NAME
 from streamlit.runtime.state import SafeSessionState
 
 from explain import contents, door, scripts
@@ -172,9 +174,10 @@ def _expect_a_hall() -> None:
     SafeSessionState.filtered_state = property(_State)  # type: ignore[assignment, method-assign]
     execute = script_runner.exec_func_with_error_handling  # type: ignore[attr-defined]
     script_runner.exec_func_with_error_handling = _in_turn(execute)  # type: ignore[attr-defined]
+    ScriptRunner._run_script_thread = _forgotten(ScriptRunner._run_script_thread)  # type: ignore[assignment, method-assign]
     AppSession._clear_queue = _keep_all  # type: ignore[method-assign, assignment]
     if st.get_option("server.fileWatcherType") == "none":  # it looks at all modules for each reader who is back: 90 ms
-        AppSession.register_file_watchers = _watch_nothing  # type: ignore[method-assign, assignment]
+        AppSession.register_file_watchers = _do_nothing  # type: ignore[method-assign, assignment]
 
 
 def _keep_all(_session: AppSession, _fragments: list[str] | None = None) -> None:
@@ -232,7 +235,23 @@ def _in_turn(execute: Callable[..., Any]) -> Callable[..., Any]:
     return once
 
 
-def _watch_nothing(_: AppSession) -> None:
+def _forgotten(run: Callable[[ScriptRunner], None]) -> Callable[[ScriptRunner], None]:
+    """Streamlit's function that a run's thread executes, which now lets the run go as it ends. A run, its thread and
+    its session's state would keep each other until Python looks for cycles, and a class's runs fill memory until then.
+    """
+
+    def once(runner: ScriptRunner) -> None:
+        try:
+            run(runner)
+        finally:
+            object.__setattr__(runner._session_state, "_yield_callback", _do_nothing)  # its own would set a value
+            with suppress(AttributeError):
+                delattr(threading.current_thread(), SCRIPT_RUN_CONTEXT_ATTR_NAME)
+
+    return once
+
+
+def _do_nothing(*_: Any) -> None:
     return
 
 

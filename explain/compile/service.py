@@ -11,7 +11,6 @@ import functools
 import hashlib
 import json
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
@@ -105,7 +104,8 @@ class Compiler:
         with self._lock:
             if known := self._listings.get(key):
                 return known
-        for place in _listing_places(experiment, capability):
+        recorded = [listing_path(experiment, capability)] if _recorded(experiment, capability) else []
+        for place in (*recorded, _listing_beside(_cached(experiment, capability))):
             with suppress(OSError, EOFError, ValueError, KeyError, TypeError, IndexError):
                 return _listings_in(place)
         return ()
@@ -195,14 +195,6 @@ def _cached(experiment: Experiment, capability: int) -> Path:
     return cache_folder().parent / "compiled" / f"{digest}.json"
 
 
-def _listing_places(experiment: Experiment, capability: int) -> Iterator[Path]:
-    """Where a tile's instructions may be, shipped ones first."""
-    if _recorded(experiment, capability):
-        yield listing_path(experiment, capability)
-    yield _listing_beside(_cached(experiment, capability))
-
-
-@functools.lru_cache(maxsize=MOST_ANSWERS)
 def listing_path(experiment: Experiment, capability: int) -> Path:
     """The path of a tile's shipped instructions, whether or not there are any."""
     digest = hashlib.sha256(key_of(experiment, capability).encode()).hexdigest()[:12]

@@ -11,10 +11,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from explain.chapters.measurements.points import sizes
-from explain.chapters.measurements.worked import off
 from explain.figures import palette
 from explain.figures.labels import listed, unbroken
-from explain.figures.numbers import count, duration, number, percent, ratio
+from explain.figures.numbers import count, duration, number, off, percent, ratio
 from explain.figures.plot import FONT, logarithmic, plot, titled
 from explain.figures.tables import Column, markdown
 from explain.gpus import GPUS, known_as

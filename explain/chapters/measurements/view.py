@@ -25,7 +25,7 @@ from explain.chapters.measurements import (
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
 from explain.figures.labels import listed, unbroken
-from explain.figures.numbers import count
+from explain.figures.numbers import count, off
 from explain.gpus import card
 from explain.prediction import fitted
 from explain.records import file, registry
@@ -451,7 +451,7 @@ def predicted(beside: DeltaGenerator) -> None:
             layout.prose("\n".join(map(predictions.concluded, model.tests)))
         notes = st.container(key="notes")
     with notes:
-        st.caption(OFF.format(worked.off(predictions.FAR)))
+        st.caption(OFF.format(off(predictions.FAR)))
         layout.prose(ONCE_TIMED.format(model.gpu))
     with beside, st.container(key="looked up"):
         drawing(*(worked.drawn(model, narrow=narrow) for narrow in (False, True)))

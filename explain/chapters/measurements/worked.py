@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from explain.chapters.measurements.points import sizes_of
 from explain.experiment import Experiment
 from explain.figures.labels import widest, wrapped
-from explain.figures.numbers import count, duration, moved, percent, ratio, si
+from explain.figures.numbers import count, duration, moved, off, percent, si
 from explain.figures.palette import CLEAR, css, mid
 from explain.figures.svg import line, picture, rect, text
 from explain.gpus import GPUS
@@ -78,11 +78,6 @@ def _nearest(model: Model, other: str, one: Predicted) -> Example:
     both = [*zip(*(model.parts(run, GPUS[name]) for name in (model.gpu, other)), strict=True)]
     here, there = min(both, key=lambda own: abs(math.log(took * own[1].seconds / own[0].seconds / one.seconds)))
     return Example(model.gpu, took, other, one, here, there, len(both))
-
-
-def off(factor: float) -> str:
-    """An error as a percentage, from a factor of 2 on as the factor: "5%", "5.47 ×"."""
-    return percent(factor - 1) if factor < 2 else ratio(factor)
 
 
 @kept

@@ -12,9 +12,8 @@ import pytest
 
 from explain import prediction
 from explain.chapters.measurements import predictions, worked
-from explain.chapters.measurements.worked import off
 from explain.figures.labels import text_width
-from explain.figures.numbers import duration, ratio
+from explain.figures.numbers import duration, off, ratio
 from explain.gpus import GPUS
 from explain.prediction import Predicted, fitted
 from explain.records import registry

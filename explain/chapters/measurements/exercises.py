@@ -4,8 +4,8 @@ run on two GPUs, what the faster HBM brings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from explain.chapters.measurements.points import inputs_once, matmul_rate, names, sizes
@@ -106,7 +106,7 @@ def _why_rate(shown: Shown) -> Why:
                f"{si(shown.peak, 'FLOP/s')}: {number(_rate(shown))}%.")  # fmt: skip
 
 
-_OF_ONE: tuple[Question[Shown], ...] = (
+OF_ONE: tuple[Question[Shown], ...] = (
     Question[Shown](
         "served",
         lambda shown: f"{shown.words}, L2 cold: what share of the bytes that it loads comes from the caches?",
@@ -217,7 +217,7 @@ def _why_of_hbm(both: Both) -> Why:
     return Why(f"{_read(run)} takes {duration(_reading(run))}, of {duration(run.seconds)}: {number(_of_hbm(both))}%.")
 
 
-_OF_BOTH = (
+OF_TWO: tuple[Question[Both], ...] = (
     Question[Both](
         "longer",
         lambda both: (
@@ -259,13 +259,4 @@ _OF_BOTH = (
 )
 
 
-def _asked(question: Question[Any], kind: type) -> Callable[[Any], bool]:
-    """Whether a question is asked of what is shown: of one GPU, or of two."""
-    return lambda shown: isinstance(shown, kind) and question.asked(shown)
-
-
-QUESTIONS: tuple[Question[Any], ...] = tuple(
-    replace(question, asked=_asked(question, kind))
-    for kind, questions in ((Shown, _OF_ONE), (Both, _OF_BOTH))
-    for question in questions
-)
+QUESTIONS: tuple[Question[Any], ...] = (*OF_ONE, *OF_TWO)

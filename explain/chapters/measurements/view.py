@@ -478,13 +478,15 @@ def _questions(chosen: Choice, shown: Sequence[Entry]) -> None:
     the opening kernel if it is among them.
     """
     if len(shown) > 2:
-        ask("measurements", (), None, "", "The questions are about one GPU or two: choose so many.")
+        ask("measurements", (), None, "", "The questions are about one GPU or two: choose one or two.")
         return
     runs = points.measured(chosen.plan, shown, chosen.kernel)
     for run in sorted(runs, key=lambda run: (run.kernel != OPENING, -run.traffic.flops)):
-        known = exercises.both(shown, run) if len(shown) > 1 else exercises.run_of(shown[0].record, run)
-        if known:
-            about = " ".join([*(one.key for one in shown), run.key])
-            ask("measurements", exercises.QUESTIONS, known, about)
+        about = " ".join([*(one.key for one in shown), run.key])
+        if len(shown) > 1 and (both := exercises.both(shown, run)):
+            ask("measurements", exercises.OF_TWO, both, about)
+            return
+        if len(shown) == 1 and (one := exercises.run_of(shown[0].record, run)):
+            ask("measurements", exercises.OF_ONE, one, about)
             return
     ask("measurements", (), None, "", "The questions are about runs whose bytes were counted: choose another set.")

@@ -177,7 +177,9 @@ def _rows(one: Example | None) -> list[tuple[str, Sequence[str], Sequence[str]]]
     told["memory"].append(f"{moved(here.bytes)} ÷ {percent(here.of_bandwidth, 1)} of {bandwidths}")
     told["compute"].append(f"{si(here.flops, 'FLOP')}s ÷ {percent(here.of_peak, 1)} of {peaks}")
     if one.fits > 1:
-        told["time"].append(f"1 of {count(one.fits)} fits that explain the times equally well; their mean is taken")
+        told["time"].append(
+            f"1 of {count(one.fits)} fits that explain the times equally well: the one nearest to their mean"
+        )
     numbers = {
         "constant": [duration(own.constant) for own in both],
         "memory": [duration(own.memory) for own in both],

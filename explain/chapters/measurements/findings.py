@@ -492,7 +492,7 @@ def timed_once(plan: Plan, one: Entry, kernel: str = "") -> str:
     if not once:
         return ""
     if kernel:
-        rows = "every row" if len(once) == len(own) else "; ".join(own[run] for run in once)
+        rows = "every run" if len(once) == len(own) else "; ".join(own[run] for run in once)
     else:
         of = Counter(run.entry.title for run in once)
         rows = listed([f"{count(number)} row{'s' * (number > 1)} of {title}" for title, number in of.items()])

@@ -33,14 +33,14 @@ class Limits:
 
     @property
     def told(self) -> str:
-        """What limits the kernel, in how many rows; a sentence of Markdown."""
+        """What limits the kernel, in how many runs; a sentence of Markdown."""
         of = {"HBM": self.of_hbm, "the matmuls": self.of_matmuls}
-        rows = {name: number for name, shares in of.items() if (number := sum(share >= LIMIT for share in shares))}
-        if not rows:
+        runs = {name: number for name, shares in of.items() if (number := sum(share >= LIMIT for share in shares))}
+        if not runs:
             what = "Neither HBM nor the matmuls limit" if self.of_matmuls else "HBM does not limit"
             return f"**{what} this kernel.**"
-        (name, number), *others = rows.items()
-        where = f" in {count(number)} of {count(len(self.of_hbm))} rows" * (number < len(self.of_hbm))
+        (name, number), *others = runs.items()
+        where = f" in {count(number)} of {count(len(self.of_hbm))} runs" * (number < len(self.of_hbm))
         also = "".join(f", {other} in {count(times)}" for other, times in others)
         return f"**{'HBM limits' if name == 'HBM' else 'The matmuls limit'} this kernel{where}{also}.**"
 
@@ -110,7 +110,7 @@ def drawn(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
                 text(left + long + 8, y + 12, _percents(shares), bold=True),
             ]
             y += ROW
-    said = f"Share of the GPU's measured rate over a whole run{', least and most of the rows' * spread}. "
+    said = f"Share of the GPU's measured rate over a whole run{', least and most of the runs' * spread}. "
     said += f"Our rule: from {percent(LIMIT)} on (dashed) it is the limit."
     for words in wrapped(said, 0.95 * WIDE, 13):
         parts.append(text(0, y + 9, words, size=13, faint=True))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import chain
 
 from explain.counters.model import total
 from explain.experiment import Experiment
-from explain.figures.labels import listed, wrapped
+from explain.figures.labels import listed, unbroken, wrapped
 from explain.figures.numbers import count, fixed, number, ratio
 from explain.figures.plot import FONT
 from explain.figures.tables import Column, markdown, plain
@@ -139,6 +140,10 @@ def name_of(quantity: str) -> str:
     return quantity.rpartition(", ")[0]
 
 
+def _unit(quantity: str) -> str:
+    return quantity.rpartition(", ")[2]
+
+
 READS = (READ, WARM, TO_SMS, REQUESTED)
 """What the loads, by formula, are beside."""
 WITH_SPILLS = (READ, WRITTEN, TO_SMS, FROM_SMS, SPILLS)
@@ -146,34 +151,40 @@ WITH_SPILLS = (READ, WRITTEN, TO_SMS, FROM_SMS, SPILLS)
 COMPARED = tuple(name for name in QUANTITIES if name not in (LOADED, SPREAD, LAUNCHES))
 """The quantities that say something of a GPU beside another one."""
 KERNEL, SIZES, HOST, OUTDATED, DATE, BESIDE = "kernel", "sizes", "with host time", "out of date", "date", "ratio"
+GRAPH, STEADY = "CUDA graph", 1.25
+"""How a short kernel is launched without the host; by which factor the times of one run differ where it is not."""
 EVERY = "every run"
 SHARED = "in every row of the kernel"
 FIRST, UNCOUNTED = (TIME, LOADED, OF_ONCE, READ, HELD), (TIME, HELD)
 """The columns that a table of one record begins with: where bytes were counted, and where none were."""
 MEANINGS = {
-    TIME: "**Time**: the median of a call's times, with a cold L2.",
-    LOADED: "**Kernel loads, × minimum**: the bytes of all its loads ÷ those of its inputs.",
-    LOADS: "**Every load**: all bytes that a teaching kernel loads, repeated ones included.",
-    ONCE: "**Minimum**: the bytes of the inputs, each once.",
-    OF_ONCE: "**HBM delivers, × minimum**: at 1 ×, HBM delivers each input once. Above 1 ×, it delivers inputs again, "
-    "or what the kernel wrote itself, such as S and P of standard attention, or spilled registers. In small runs, some "
-    "tens of kB that belong to no tensor show.",
-    READ: "**HBM read**: L2 is cold: it holds none of the inputs when the run begins. So it is in all columns but *L2 "
-    "warm*.",
-    WARM: "**L2 warm**: the same kernel has just run, so L2 still has some of its bytes.",
-    WRITTEN: "**Written to HBM, now or later**: bytes written during the run, and those left in L2, which are written "
-    "later.",
-    TO_SMS: "**L2 → SM, SM → L2**: bytes between L2 and the SMs, spilled registers included.",
-    REQUESTED: "**Requested at L1**: what the loads and stores of all warps ask for, before any cache. Copies by "
-    "TMA are not in this count.",
-    RATE: "**Matmuls**: the FLOPs of the matmuls (formula) ÷ the time. A kernel that multiplies masked tiles too has "
-    "their FLOPs in it; one that skips them has not.",
-    HELD: "**Memory for results**: the most that PyTorch's allocator held during a call for outputs and intermediate "
-    "results.",
-    SPREAD: "**Slow ÷ fast launches**: the slowest ÷ the fastest launch of a row, without the slowest fifth and the "
-    "fastest fifth.",
+    TIME: "The median of a call's times, with a cold L2.",
+    RATE: "The FLOPs of the matmuls (formula) ÷ the time. A kernel that multiplies masked tiles too has their FLOPs in "
+    "it; one that skips them has not.",
+    BUSY: "The share of an SM's active cycles in which its tensor cores work. It is no share of a matmul's measured "
+    "rate.",
+    SPREAD: "The slowest ÷ the fastest launch of a run, without the slowest fifth and the fastest fifth.",
+    LAUNCHES: "How many launches the time is the median of: as many as fit into the measuring time.",
+    LOADED: "The bytes of all loads of the kernel ÷ those of its inputs.",
+    LOADS: "All bytes that a teaching kernel loads, repeated ones included.",
+    ONCE: "The bytes of the inputs, each once.",
+    OF_ONCE: "At 1 ×, HBM delivers each input once. Above 1 ×, it delivers inputs again, or what the kernel wrote "
+    "itself, such as S and P of standard attention, or spilled registers. In small runs, some tens of kB that belong "
+    "to no tensor show.",
+    READ: "L2 is cold: it holds none of the inputs when the run begins. So it is for all counts but *L2 warm*.",
+    WARM: "The same kernel has just run, so L2 still has some of its bytes.",
+    WRITTEN: "Bytes written during the run, and those left in L2, which are written later.",
+    TO_SMS: "Bytes that the SMs read from L2, spilled registers included.",
+    FROM_SMS: "Bytes that the SMs write to L2, spilled registers included.",
+    REQUESTED: "What the loads and stores of all warps ask for, before any cache. Copies by TMA are not in this count.",
+    SPILLS: "Registers beyond those that a thread has, stored to memory and loaded again: the bytes of both, at L1.",
+    HELD: "The most that PyTorch's allocator held during a call for outputs and intermediate results.",
+    HOST: f"The launches of the run differ by more than {number(STEADY)} ×, so its time probably has time on the host "
+    "in it.",
+    OUTDATED: "The kernel's code has changed since the run was measured.",
+    DATE: "The day of the measurement.",
 }
-"""What a column has, where its name does not say it."""
+"""What a quantity is, or another line of a run."""
 COMPUTED = {
     LOADED: "formula", LOADS: "formula", ONCE: "formula", OF_ONCE: "measured ÷ formula", RATE: "formula ÷ measured",
 }  # fmt: skip
@@ -186,10 +197,10 @@ GROUPS = {
     "memory": (HELD,),
 }
 """Every column of a single record, under the headings of the wide table."""
-GRAPH, STEADY = "CUDA graph", 1.25
-"""How a short kernel is launched without the host; by which factor the times of one run differ where it is not."""
 LARGER = {"µs": "ms", "MB": "GB"}
-"""The unit that a column changes to where all its numbers are at least 1,000."""
+"""The unit that columns change to where all their numbers are at least 1,000."""
+BYTES, HUGE = "MB", 1e5
+"""The unit of bytes; from which number on a table of a few runs needs the larger unit."""
 HEADING, CLOSE = 140, 62
 """How wide a line of a heading is at most, in pixels, and where every column is shown: the numbers below are short."""
 _WORDS = {
@@ -397,10 +408,9 @@ def points_table(
     """
     table = ordered(rows(plan, shown, quantity, kernel), largest)
     found = columns_of(plan, shown, quantity, every, kernel)
-    larger = _large(table, found, quantity)
+    larger = _large(table, found)
     titles = {BESIDE: " ÷ ".join(names(shown)[::-1])} | larger
-    words = [name for name in (HOST, OUTDATED) if any(row.get(name) for row in table)]
-    words += [DATE] * (len({row.get(DATE) for row in table}) > 1)  # one date of all rows is said above them
+    words = _words_in(table)
     groups = _groups(found, quantity)
     width = CLOSE if any(groups) else HEADING
     columns: list[str | Column] = [
@@ -411,7 +421,7 @@ def points_table(
     ]  # fmt: skip
     cells = []
     for row, above in zip(table, [{}, *table], strict=False):
-        scaled = {name: float(row[name] or 0) / 1e3 for name in larger if row.get(name) is not None}
+        scaled = {name: _scaled(row, name, larger) for name in larger}
         begins = row[KERNEL] != above.get(KERNEL)
         own = _marked(str(row[SIZES]), "" if begins or largest else str(above[SIZES]))
         title, shared = "", f"<small>{_marked(str(row[SHARED]), '')}</small>" if row[SHARED] else ""
@@ -419,23 +429,81 @@ def points_table(
             title, own = f"**{row[KERNEL]}** ", f"{own} {shared}"
         elif begins and not kernel:
             title = f"**{row[KERNEL]}**<br>{shared}{'<br>' * bool(shared)}"
-        stale = {OUTDATED: f":orange[{row[OUTDATED]}]"} if row.get(OUTDATED) else {}
-        cells.append({**row} | scaled | stale | {SIZES: f"{title}{own}"})
+        said = {name: _word(row, name) for name in words}
+        cells.append({**row} | scaled | said | {SIZES: f"{title}{own}"})
     return markdown(columns, [[row.get(name) for name in (SIZES, *found, *words)] for row in cells])
 
 
-def _large(table: Sequence[Row], columns: Sequence[str], quantity: str | None) -> dict[str, str]:
-    """The columns whose numbers all are at least 1,000, each with its name in the larger unit. The columns of several
-    GPUs change their unit together, or not at all.
+@kept
+def runs_table(plan: Plan, shown: Sequence[Entry], kernel: str, spills: str = "") -> str:
+    """Every quantity of a few runs of a `kernel` as Markdown: a line for each, below its group, with its unit and what
+    it is, and a column for each run. All bytes have one unit and as many decimals. `spills`: more about the spills.
     """
-    found = {}
-    for name in columns:
-        words, _, unit = name.rpartition(", ")
-        numbers = [abs(number) for row in table if isinstance(number := row.get(name), float) and number]
-        if unit in LARGER and numbers and min(numbers) >= 1e3:
-            found[name] = f"{words}, {LARGER[unit]}"
-    several = {name for name in columns if quantity and name.endswith(quantity.rpartition(",")[2]) and name != BESIDE}
-    return found if several <= {*found} else {name: told for name, told in found.items() if name not in several}
+    table = rows(plan, shown, None, kernel)
+    found = columns_of(plan, shown, None, True, kernel)
+    larger = _large(table, found, HUGE)
+    scaled = [{name: _scaled(row, name, larger) for name in found} for row in table]
+    in_bytes = partial(
+        _of_bytes, decimals=_decimals([row[name] for row in scaled for name in found if _unit(name) == BYTES])
+    )
+    meanings = MEANINGS | {SPILLS: f"{MEANINGS[SPILLS]} {spills}"}
+    lines = [[name, *map(partial(_word, name=name), table), MEANINGS[name]] for name in _words_in(table)]
+    for group, names in GROUPS.items():
+        if own := [name for name in names if name in found]:
+            lines.append([f"**{group}**", *[""] * (len(table) + 1)])
+        for name in own:
+            format_ = in_bytes if _unit(name) == BYTES else _format(None, name)
+            cells = [None if (value := row[name]) is None else format_(value) for row in scaled]
+            lines.append([_line(larger.get(name, name)), *cells, unbroken(meanings[name])])
+    sizes = [str(row[SIZES]) for row in table]
+    heads = [Column(_marked(own, before)) for own, before in zip(sizes, ["", *sizes], strict=False)]
+    return markdown(["quantity", *heads, "what it is"], lines)
+
+
+def _line(name: str) -> str:
+    """A line's name and its unit; a ratio has it in its cells, and a count has none."""
+    unit = _unit(name)
+    return name_of(name) if unit in ("×", "count") else f"{name_of(name)} <small>{unit.replace(' ', '&nbsp;')}</small>"
+
+
+def _word(row: Row, name: str) -> str | float | None:
+    """What a column of words has in a row; what is out of date is marked."""
+    return f":orange[{row[name]}]" if name == OUTDATED and row.get(name) else row.get(name)
+
+
+def _words_in(table: Sequence[Row]) -> list[str]:
+    """The columns of words that the rows need; one date of all rows is said above them."""
+    words = [name for name in (HOST, OUTDATED) if any(row.get(name) for row in table)]
+    return words + [DATE] * (len({row.get(DATE) for row in table}) > 1)
+
+
+def _scaled(row: Row, name: str, larger: Collection[str]) -> float | None:
+    """A row's number, in the `larger` unit where its column has that."""
+    value = row.get(name)
+    return None if value is None else float(value) / (1e3 if name in larger else 1)
+
+
+def _decimals(values: Sequence[float | None]) -> int:
+    """How many decimals show three digits of the smallest of them but for 0; at most three."""
+    least = min(filter(None, values), default=1.0)
+    return min(3, max(0, 2 - math.floor(math.log10(least))))
+
+
+def _of_bytes(value: float, decimals: int) -> str:
+    return fixed(value, decimals) if value else "0"
+
+
+def _large(table: Sequence[Row], columns: Sequence[str], most: float = math.inf) -> dict[str, str]:
+    """The columns in a larger unit, each with its name in it. All columns of one unit change together: where all their
+    numbers are at least 1,000, or one is `most` or more.
+    """
+    found: dict[str, str] = {}
+    for unit, larger in LARGER.items():
+        names = [name for name in columns if _unit(name) == unit]
+        numbers = [float(value) for row in table for name in names if (value := row.get(name))]
+        if numbers and (min(numbers) >= 1e3 or max(numbers) >= most):
+            found |= {name: f"{name_of(name)}, {larger}" for name in names}
+    return found
 
 
 def sources(columns: Sequence[str], quantity: str | None = None) -> str:
@@ -445,9 +513,8 @@ def sources(columns: Sequence[str], quantity: str | None = None) -> str:
         if name in COMPUTED:
             told.setdefault(COMPUTED[name], []).append(f"*{name_of(name)}*")
     most = f"Source: {COMPUTED.get(quantity or '', 'measured')}"
-    base = f"*{name_of(BUSY)}*: a share of all cycles, so it is no share of a matmul's measured rate"
     others = [f"{listed(names)}: {source}" for source, names in told.items()]
-    return "; ".join([most, *others, *[base] * (BUSY in (*columns, quantity))])
+    return "; ".join([most, *others])
 
 
 def ordered(table: Sequence[Row], largest: str) -> list[Row]:

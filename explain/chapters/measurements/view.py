@@ -52,7 +52,9 @@ ALL = "all"
 BESIDE, LONG, FEW = 6, 12, 3
 """A table with more columns of numbers, or more rows than this, stands below its words, not beside them, unless it has
 few columns."""
-BOLD = "**bold** differs from the row above"
+RUNS = 4
+"""Of one kernel's runs, how many at most stand beside each other with everything that was measured."""
+BOLD = "**bold** differs from the run before"
 AS_RUN = "as they were run"
 """The order in which a table of all kernels begins."""
 EXAMPLE = sizes(OPENING)[0]
@@ -62,8 +64,8 @@ MEASURED = """
 - **Copy check**: first, a copy of 1 GiB is counted. Its bytes are known. If the count is off by more than 0.1%, the
   counters are not trusted, and nothing is counted.
 - **Time**: the median of the calls after the first, as many as fit into the measuring time: of a slow kernel a few, or
-  one (*launches timed*, among the columns of *Look up a number*). The first call compiles; [Speed](./speed) shows what
-  that costs.
+  one (*launches timed*, in *Look up a number* under *Everything measured*). The first call compiles;
+  [Speed](./speed) shows what that costs.
 - **HBM**: the counters call it *dram*.
 - **Registers spilled**: bytes stored and loaded again. They go through L1 to L2, and on to HBM when L2 is full. A
   kernel that spills writes more than its formula says.
@@ -115,7 +117,7 @@ GOALS = {
 }
 WORDS = {
     "Look up a number": """
-Choose a kernel and a set of runs. Each run is one row. To compare two GPUs, choose both.
+Choose a kernel and a set of runs. To compare two GPUs, choose both.
 """,
     "Where numbers come from": """
 **Formula**, **trace** and **hardware** count the same bytes in three independent ways;\
@@ -285,7 +287,7 @@ def _notes(chosen: Choice, shown: Sequence[Entry]) -> None:
     for note, gpus in notes.items():
         layout.prose(unbroken(f"{listed(gpus)}: {note}" if len(shown) > 1 else note))
     if shared := points.in_every_row(chosen.plan, shown, chosen.kernel):
-        st.caption(f"In every row: {shared}")
+        st.caption(f"In every run: {shared}")
     for one in shown:
         sourced(one.source)
     outdated = points.plans(shown).get(points.OUTDATED)
@@ -299,21 +301,37 @@ def _notes(chosen: Choice, shown: Sequence[Entry]) -> None:
 
 
 def _table(chosen: Choice, shown: Sequence[Entry], columns: Sequence[str]) -> None:
-    """The rows, and what their columns mean."""
-    with st.container(key="numbers of points"):
-        table = points.points_table(
-            chosen.plan, shown, chosen.quantity, chosen.every, chosen.kernel, largest=chosen.largest
-        )
-        st.caption(" · ".join([points.sources(columns, chosen.quantity), *[BOLD] * ("<b>" in table)]))
+    """The numbers and what they mean: a row for each run, or where everything of a few runs is shown a line for each
+    quantity.
+    """
+    names = (*columns, chosen.quantity)
+    every = (findings.spilled(chosen.plan, one, chosen.kernel) for one in shown if points.SPILLS in names)
+    more = next((spills.more for spills in every if spills and spills.more), "")
+    few = len(points.rows(chosen.plan, shown, chosen.quantity, chosen.kernel)) <= RUNS
+    if chosen.kernel and chosen.quantity is None and chosen.every and few:
+        _numbers("numbers of runs", points.runs_table(chosen.plan, shown, chosen.kernel, more), columns, None)
+        return
+    table = points.points_table(
+        chosen.plan, shown, chosen.quantity, chosen.every, chosen.kernel, largest=chosen.largest
+    )
+    _numbers("numbers of points", table, columns, chosen.quantity)
+    meanings = [
+        f"**{findings.begun(points.name_of(name))}.** {words}"
+        for name, words in points.MEANINGS.items()
+        if name in names
+    ]
+    if more:
+        meanings.append(f"**Spills here.** {more}")
+    if meanings:
+        with st.container(key="meanings"), st.expander("What the columns mean"):
+            layout.prose(unbroken("\n".join(f"- {words}" for words in meanings)))
+
+
+def _numbers(key: str, table: str, columns: Sequence[str], quantity: str | None) -> None:
+    """A table below the words about its sources."""
+    with st.container(key=key):
+        st.caption(" · ".join([points.sources(columns, quantity), *[BOLD] * ("<b>" in table)]))
         st.markdown(table, unsafe_allow_html=True)
-        meanings = [words for column, words in points.MEANINGS.items() if column in (*columns, chosen.quantity)]
-        if points.SPILLS in (*columns, chosen.quantity):
-            every = (findings.spilled(chosen.plan, one, chosen.kernel) for one in shown)
-            if more := next((spills.more for spills in every if spills and spills.more), ""):
-                meanings.append(f"**Spills here**: {more}")
-        if meanings:
-            with st.expander("What the columns mean"):
-                layout.prose(unbroken("\n".join(f"- {words}" for words in meanings)))
 
 
 def _kernel(shown: Sequence[Entry]) -> str:
@@ -365,9 +383,9 @@ def _drawn(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str
 
 
 def _every(plan: Plan, shown: Sequence[Entry], kernel: str) -> bool:
-    """A switch for the columns that the table begins without; there is none where it has no others."""
+    """A switch for the quantities that the table begins without; there is none where it has no others."""
     fewest, most = (points.columns_of(plan, shown, None, every, kernel) for every in (False, True))
-    return len(most) > len(fewest) and st.toggle("Every column", key="every", bind="query-params")
+    return len(most) > len(fewest) and st.toggle("Everything measured", key="every", bind="query-params")
 
 
 def counters_here() -> None:

@@ -37,8 +37,8 @@ def test_times_of_one_launch_are_named():
                 rows = [run for run in once if run.kernel == kernel]
                 assert f"{len(rows)} row{'s' * (len(rows) > 1)} of {KERNELS[kernel].title}" in told
                 alone, sizes = findings.timed_once(plan, one, kernel), points.measured_sizes(plan, [one], kernel)
-                assert ("every row" in alone) == (len(rows) == len(sizes)) != ("medians" in alone)
-                assert "every row" in alone or all(sizes[run] in alone for run in rows)
+                assert ("every run" in alone) == (len(rows) == len(sizes)) != ("medians" in alone)
+                assert "every run" in alone or all(sizes[run] in alone for run in rows)
 
 
 def test_times_with_host_time_are_marked_and_in_no_ratio_that_is_told():

@@ -75,7 +75,7 @@ def test_the_bytes_read_and_written_take_their_time_at_each_rate():
         ([0.01, LIMIT - 0.01], [], "HBM does not limit this kernel."),
         ([LIMIT, 0.9], [], "HBM limits this kernel."),
         ([LIMIT, 0.9], [0.1, 0.2], "HBM limits this kernel."),
-        ([0.1, 0.9], [0.1, 0.2], "HBM limits this kernel in 1 of 2 rows."),
+        ([0.1, 0.9], [0.1, 0.2], "HBM limits this kernel in 1 of 2 runs."),
         ([0.1, 0.2], [0.7, 0.8], "The matmuls limit this kernel."),
         ([0.1, 0.2, 0.3], [0.7, 0.8, 0.1], "The matmuls limit this kernel in 2 of 3 rows."),
         ([0.9, 0.2, 0.3], [0.1, 0.8, 0.1], "HBM limits this kernel in 1 of 3 rows, the matmuls in 1."),

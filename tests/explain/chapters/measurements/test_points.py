@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 from itertools import chain
 
 import pytest
 
-from explain.chapters.measurements import points
+from explain.chapters.measurements import points, view
 from explain.records import registry
-from explain.records.plans import PLANS, sizes
+from explain.records.plans import PLANS, Plan, sizes
 from tests.explain.records.made import SHIPPED
 
 
@@ -92,11 +93,98 @@ def test_every_heading_has_its_unit_and_a_ratios_cells_have_it():
         assert max(cell.count("<br>") for cell in heads) <= lines
 
 
-def test_tensor_cores_that_are_busy_are_told_apart_from_a_matmuls_rate():
-    told = points.sources(points.columns_of(PLANS["levels"], registry.entries()[0][:1], None, True, "flash_attention"))
-    assert "*tensor cores busy*: a share of all cycles, so it is no share of a matmul's measured rate" in told
-    assert "tensor cores" not in points.sources(points.FIRST)
-    assert "tensor cores" in points.sources([], points.BUSY)
+def few_runs() -> list[tuple[Plan, registry.Entry, str]]:
+    """Each of at most four runs of one kernel that were recorded: their plan, their GPU and the kernel."""
+    return [
+        (plan, one, kernel)
+        for one in registry.entries()[0]
+        for kernel in points.every_kernel([one])
+        for plan in points.of_kernel([one], kernel).values()
+        if len(points.rows(plan, [one], None, kernel)) <= view.RUNS
+    ]
+
+
+def lines_of(table: str) -> list[list[str]]:
+    """A table's cells, line after line, the heading first."""
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in html.unescape(table).splitlines()]
+
+
+def test_few_runs_stand_beside_each_other_with_a_line_for_every_quantity_that_the_record_has():
+    assert len(few_runs()) > 50
+    for plan, one, kernel in few_runs():
+        rows = points.rows(plan, [one], None, kernel)
+        head, _, *lines = lines_of(points.runs_table(plan, [one], kernel))
+        assert [re.sub("</?b>", "", cell).replace("\u00a0", " ") for cell in head[1:-1]] == [
+            row["sizes"] for row in rows
+        ]
+        named: dict[str, list[str]] = {}
+        group = ""
+        for name, *_, what in lines:
+            if name.startswith("**"):
+                group = name.strip("*")
+            elif group:
+                named.setdefault(group, []).append(name.partition(" <small>")[0])
+                assert what.endswith("."), name
+        known = {name for row in rows for name, value in row.items() if value is not None}
+        there = {group: [points.name_of(name) for name in names if name in known]
+                 for group, names in points.GROUPS.items()}  # fmt: skip
+        assert named == {group: names for group, names in there.items() if names}
+
+
+def test_the_numbers_of_few_runs_are_the_records_and_all_bytes_have_one_unit():
+    units = {"MB": 1e6, "GB": 1e9, "µs": 1e-6, "ms": 1e-3, "": 1, "%": 1, "TFLOP/s": 1e12, "×\u00a0minimum": 1}
+    seen = set()
+    for plan, one, kernel in few_runs():
+        rows, in_bytes = points.rows(plan, [one], None, kernel), set()
+        for line, *cells, _ in lines_of(points.runs_table(plan, [one], kernel))[2:]:
+            words, _, unit = line.removesuffix("</small>").partition(" <small>")
+            for name in (name for name in chain(*points.GROUPS.values()) if points.name_of(name) == words):
+                own = name.rpartition(", ")[2]
+                if own == "MB":
+                    in_bytes.add(unit)
+                    most = max(float(cell.replace(",", "")) for cell in cells if cell != "–")
+                    assert most < 1e5
+                for cell, row in zip(cells, rows, strict=True):
+                    if (value := row.get(name)) is None:
+                        assert cell == "–"
+                        continue
+                    expected = float(value) * units[own.replace(" ", "\u00a0") if own not in ("×", "count") else ""]
+                    shown = float(cell.removesuffix(" ×").replace(",", "")) * units[unit]
+                    assert shown == pytest.approx(expected, rel=5.1e-3, abs=0.051 if own == "%" else 5e-4 * units[unit])
+        assert len(in_bytes) == 1, (plan.name, kernel)
+        seen |= in_bytes
+    assert seen == {"MB", "GB"}  # both occur
+
+
+def test_what_differs_from_the_run_before_is_bold_and_what_is_out_of_date_is_marked():
+    one = registry.entries()[0][0]
+    head = lines_of(points.runs_table(PLANS["levels"], [one], "flash_attention"))[0]
+    assert [re.findall("<b>(.*?)</b>", cell.replace("\u00a0", " ")) for cell in head[1:-1]] == [
+        [], ["N = 8,192"], ["batch 2", "d = 128"]
+    ]  # fmt: skip
+    kernel = PLANS["levels"].experiments[0].kernel
+    points_ = {
+        point.experiment.key: replace(point, origin=replace(point.origin, code="older"))
+        for run in PLANS["levels"].experiments
+        if run.kernel == kernel and (point := SHIPPED.point(run)) and point.origin
+    }
+    old = registry.Entry("old", replace(SHIPPED, points=points_), registry.YOURS)
+    (line,) = (line for line in lines_of(points.runs_table(PLANS["levels"], [old], kernel)) if line[0] == "out of date")
+    assert line[1:] == [":orange[kernel changed]"] * len(points_) + [points.MEANINGS[points.OUTDATED]]
+
+
+def test_the_bytes_of_a_wide_table_have_one_unit():
+    for one in registry.entries()[0]:
+        for kernel in ("", *points.every_kernel([one])):
+            for plan in (points.of_kernel([one], kernel) if kernel else points.plans([one])).values():
+                for every in (False, True):
+                    head = points.points_table(plan, [one], None, every, kernel).partition("\n")[0]
+                    assert len({*re.findall("<small>([MG]B)</small>", head)}) == 1, (plan.name, kernel)
+
+
+def test_every_quantity_has_its_meaning():
+    assert points.MEANINGS.keys() >= {*chain(*points.GROUPS.values())}
+    assert "no share of a matmul's measured rate" in points.MEANINGS[points.BUSY]
 
 
 def test_columns_stand_below_their_groups_where_every_one_is_shown():

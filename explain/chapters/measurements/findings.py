@@ -533,7 +533,10 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
     more = []
     if both and both > spill:
         again = ", so some of them more than once" * (both > 2 * spill)
-        more.append(f"{moved(both - spill)} of spilled registers are read back{again}. Part may come back from HBM.")
+        more.append(
+            f"{begun(row)}, {moved(both - spill)} of spilled registers are read back{again}. Part may come back from "
+            "HBM."
+        )
     if wrote == (output := worst.traffic.written_bytes) + spill:
         stored = " and ".join(term.buffer for term in worst.traffic.terms if term.written)
         more.append(

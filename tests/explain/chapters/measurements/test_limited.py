@@ -77,11 +77,11 @@ def test_the_bytes_read_and_written_take_their_time_at_each_rate():
         ([LIMIT, 0.9], [0.1, 0.2], "HBM limits this kernel."),
         ([0.1, 0.9], [0.1, 0.2], "HBM limits this kernel in 1 of 2 runs."),
         ([0.1, 0.2], [0.7, 0.8], "The matmuls limit this kernel."),
-        ([0.1, 0.2, 0.3], [0.7, 0.8, 0.1], "The matmuls limit this kernel in 2 of 3 rows."),
-        ([0.9, 0.2, 0.3], [0.1, 0.8, 0.1], "HBM limits this kernel in 1 of 3 rows, the matmuls in 1."),
+        ([0.1, 0.2, 0.3], [0.7, 0.8, 0.1], "The matmuls limit this kernel in 2 of 3 runs."),
+        ([0.9, 0.2, 0.3], [0.1, 0.8, 0.1], "HBM limits this kernel in 1 of 3 runs, the matmuls in 1."),
     ],
 )
-def test_what_limits_a_kernel_is_told_with_its_rows(of_hbm, of_matmuls, told):
+def test_what_limits_a_kernel_is_told_with_its_runs(of_hbm, of_matmuls, told):
     assert Limits(of_hbm, of_matmuls, ["bf16"]).told == f"**{told}**"
 
 

@@ -1,8 +1,10 @@
 """The server's own routes: each page but home gets Streamlit's HTML, told where the server is."""
 
+import gc
 import re
 import subprocess
 import sys
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,7 +14,9 @@ from starlette.requests import Request
 from streamlit import config
 from streamlit.proto.NewSession_pb2 import Config, CustomThemeConfig
 from streamlit.runtime import app_session
+from streamlit.runtime.scriptrunner import ScriptRunner, get_script_run_ctx
 from streamlit.runtime.state import SafeSessionState, SessionState
+from streamlit.testing.v1 import AppTest
 
 from explain import ROOT, contents, server
 
@@ -109,3 +113,25 @@ print(sorted(wanted - sys.modules.keys()), gc.get_freeze_count() > len(gc.get_ob
 """
     ended = subprocess.run([sys.executable, "-c", said], cwd=ROOT, capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == "[] True set()"
+
+
+def test_a_run_that_has_ended_is_not_kept_until_python_looks_for_cycles(monkeypatch):
+    """Neither by its thread, nor by its session's state, in which no value is left."""
+    run, contexts, states = ScriptRunner._run_script_thread, [], []
+
+    def noted(runner):
+        run(runner)
+        contexts.append(weakref.ref(get_script_run_ctx()))
+        states.append(runner._session_state)
+
+    monkeypatch.setattr(ScriptRunner, "_run_script_thread", server._forgotten(noted))
+    gc.collect()
+    gc.disable()
+    try:
+        app = AppTest.from_string("import streamlit as st; st.button('Press', key='pressed')").run()
+        app.button[0].click().run()
+        assert [context() for context in contexts] == [None, None]
+    finally:
+        gc.enable()
+    assert not any(hasattr(state._yield_callback, "__self__") for state in states)
+    assert "_yield_callback" not in app.session_state

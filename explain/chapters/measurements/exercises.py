@@ -236,7 +236,7 @@ OF_TWO: tuple[Question[Both], ...] = (
         "by_hbm",
         lambda both: (
             "The same run: how many times as long would HBM alone take to read its bytes on the "
-            f"{both.gpus[1]}, at [its full rate]({LIMITS})?"
+            f"{both.gpus[1]} as on the {both.gpus[0]}, each at [its full rate]({LIMITS})?"
         ),
         "number",
         _by_hbm,

@@ -411,12 +411,13 @@ def _by_bandwidth(plan: Plan, shown: Sequence[Entry], factors: Sequence[float], 
     if not nothing + little:
         near = min(both) * (1 - SAME) <= min(gains) and max(gains) <= max(both) * (1 + SAME)
         return f"**That is about the ratio of the two HBMs.** {rates}" * near
-    half = f"faster by less than half of what {copies} would give"
+    less = f"less than half of what {copies} would give"
+    half = f"faster by {less}"
     if nothing == len(gains):
         told = f"The faster HBM of the {fast} does not help here"
     elif nothing:
-        told = f"In {count(nothing)} {rows} the {fast} is less than {percent(ALIKE)} faster, or slower"
-        told += f"; in {count(little)} it is {half}" if little else ""
+        told = f"In {count(nothing)} {rows} the faster HBM of the {fast} gains nothing (under {percent(ALIKE)})"
+        told += f", in {count(little)} more {less}" if little else ""
     else:
         told = f"In {count(little)} {rows} the {fast} is {half}" if len(gains) > 1 else f"The {fast} is {half}"
     return f"**{told}.** {rates}{'' if kernel or not nothing else _hbm_alone(plan, shown)}"
@@ -526,8 +527,8 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
     of = f" of {count(len(found))}" * (len(found) > 1) + " counted" * (len(found) < len(own))
     runs = f"{count(len(most))}{of} {'runs' if len(found) > 1 else 'run'} {'spills' if len(most) == 1 else 'spill'}"
     told = (
-        f"**{runs} registers**{', most' * (len(most) > 1)} {row}: it needs more than there are, so {moved(spill)} of "
-        f"the {moved(wrote)} that it writes to L2 ({percent(spill / wrote, spill > 0.995 * wrote)}) are no results."
+        f"**{runs} registers**{', most' * (len(most) > 1)} {row}: a thread needs more than it has. {moved(spill)} of "
+        f"the {moved(wrote)} written to L2 ({percent(spill / wrote, spill > 0.995 * wrote)}) are spilled registers."
         f"{_slower(worst, own, one.record)}"
     )
     more = []

@@ -19,6 +19,10 @@ LIMIT = 0.6
 """From which share of its full rate on something counts as a kernel's limit."""
 WIDE, BAR, ROW, LINE = 300.0, 14.0, 26.0, 18.0
 """How wide the picture is, how high a bar, its row and a line of words are."""
+NEITHER = (
+    "**Neither HBM nor the matmuls limit this kernel.** Its warps wait, or do other work: [Speed](./speed) shows what "
+    "they do."
+)
 
 
 @dataclass(frozen=True)
@@ -37,8 +41,7 @@ class Limits:
         of = {"HBM": self.of_hbm, "the matmuls": self.of_matmuls}
         runs = {name: number for name, shares in of.items() if (number := sum(share >= LIMIT for share in shares))}
         if not runs:
-            what = "Neither HBM nor the matmuls limit" if self.of_matmuls else "HBM does not limit"
-            return f"**{what} this kernel.**"
+            return NEITHER if self.of_matmuls else "**HBM does not limit this kernel.**"
         (name, number), *others = runs.items()
         where = f" in {count(number)} of {count(len(self.of_hbm))} runs" * (number < len(self.of_hbm))
         also = "".join(f", {other} in {count(times)}" for other, times in others)

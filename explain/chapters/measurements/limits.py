@@ -34,20 +34,23 @@ def meanings(shown: Sequence[Entry]) -> str:
     """What each GPU's limits mean for a kernel, as a list in Markdown: how many FLOPs per byte HBM allows, and how many
     of a matmul one exponential costs.
     """
-    told: dict[tuple[str, str], list[str]] = {}  # what holds of several GPUs is said once
+    told: dict[str, dict[str, list[str]]] = {}  # what holds of several GPUs is said once
     for gpu, one in zip(names(shown), shown, strict=True):
         read, matmul, exp = (one.record.roofs.get(level) for level in ("hbm", "matmul bf16", "exp"))
         if read and matmul:
-            flops = f"{number(matmul.per_second / read.per_second)} bf16 FLOPs per byte"
-            means = " balance HBM and the matmuls: HBM limits a kernel with fewer, the matmuls one with more."
-            told.setdefault((flops, means), []).append(gpu)
+            means = (
+                "bf16 FLOPs per byte:** there both roofs meet. With fewer, HBM's roof is the lower one, with more that "
+                "of the matmuls. A kernel can stay far below both."
+            )
+            told.setdefault(means, {}).setdefault(number(matmul.per_second / read.per_second), []).append(gpu)
         if matmul and exp:
-            flops = f"{number(matmul.per_second / exp.per_second)} bf16 matmul FLOPs"
-            told.setdefault((flops, " take as long as one exponential: softmax costs time too."), []).append(gpu)
-    return "\n".join(
-        f"- **{flops}**{f' ({listed(gpus)})' * (len(gpus) < len(shown))}{means}"
-        for (flops, means), gpus in told.items()
-    )
+            means = "bf16 matmul FLOPs** take as long as one exponential: softmax costs time too."
+            told.setdefault(means, {}).setdefault(number(matmul.per_second / exp.per_second), []).append(gpu)
+    items = []
+    for means, flops in told.items():
+        each = [one + f" ({listed(gpus)})" * (len(gpus) < len(shown)) for one, gpus in flops.items()]
+        items.append(f"- **{listed(each)} {means}")
+    return "\n".join(items)
 
 
 @kept

@@ -64,7 +64,7 @@ def drawn(run: Experiment, shown: Sequence[Entry], model: Model | None, *, narro
         for place, words in enumerate(result)
     ]
     y += _tall(len(result)) + 1.5 * GAP
-    parts.append(text(0, y + 10, "What one source alone says of the run", bold=True))
+    parts.append(text(0, y + 10, "What only one source can tell of the run", bold=True))
     y = _boxes(parts, alone(run, shown, model), y + GAP, width, narrow)
     return picture(width, y + GAP, "Where the numbers of one run come from", parts, f"{1.2 * width:.0f}px")
 

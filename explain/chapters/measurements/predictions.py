@@ -97,12 +97,13 @@ def known(model: Model, records: Sequence[Record]) -> str:
 
 
 @kept
-def concluded(test: Test) -> str:
-    """How good a test's predictions are, as an item of a list in Markdown."""
+def concluded(model: Model, test: Test) -> str:
+    """How good a test's predictions are, and another GPU's times without the model: an item of a list in Markdown."""
     which = "Another size" if test.left_out else "Another GPU"
     of = f"each time of the {test.gpu}, predicted without it" if test.left_out else f"times of the {test.gpu}"
     return (
         f"- **{which}: typically {off(test.median)} off.** {_often(test)}, the worst {off(test.worst.factor)} ({of})."
+        f"{_unaided(model, test)}"
     )
 
 
@@ -116,18 +117,17 @@ def _often(test: Test) -> str:
     return f"About 1 in {count(round(every / far))} is more than {off(FAR)} off"
 
 
-@kept
-def unaided(model: Model, test: Test) -> str:
-    """How good predictions are without a model: another GPU's times, taken to be those of the model's own; Markdown, ""
-    for a test on the same GPU.
+def _unaided(model: Model, test: Test) -> str:
+    """How good predictions are without a model: another GPU's times, taken to be those of the model's own; "" for a
+    test on the same GPU.
     """
     if (plain := _unchanged(model, test)) is None:
         return ""
-    told = f"Without the model, with the {model.gpu}'s times as they are, times of the {test.gpu} would be typically "
-    told += f"{off(plain.median)} off, and {count(_off(plain))} of {count(len(plain.points))} more than {off(FAR)}. "
-    told += f"With it, {count(_off(test))} of {count(len(test.points))} are"
+    far, every = (count(one) for one in (_off(plain), len(plain.points)))
+    told = f" Without the model, with the {model.gpu}'s times as they are: typically {off(plain.median)} off, {far} of "
     helps = _off(test) < _off(plain) and test.median >= plain.median
-    return f"{told}{': it helps against large errors, not against the typical one' * helps}."
+    more = f"more than {off(FAR)}; with it {count(_off(test))}"
+    return f"{told}{every} {more}{'. So it helps against large errors, not against the typical one' * helps}."
 
 
 def _too_long(model: Model, test: Test) -> str:

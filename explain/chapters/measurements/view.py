@@ -466,7 +466,7 @@ def predicted(beside: DeltaGenerator) -> None:
         return
     with layout.below_goal():
         with st.container(key="finding"):
-            layout.prose("\n".join(map(predictions.concluded, model.tests)))
+            layout.prose("\n".join(predictions.concluded(model, test) for test in model.tests))
         notes = st.container(key="notes")
     with notes:
         st.caption(OFF.format(off(predictions.FAR)))
@@ -478,9 +478,7 @@ def predicted(beside: DeltaGenerator) -> None:
         with place:
             chart(predictions.predicted_chart(test, model.tests), f"predicted and measured times, {test.gpu}")
     with st.expander("Where predictions are wrong, and why"):
-        told = [
-            why for test in model.tests for why in (predictions.unaided(model, test), predictions.told(model, test))
-        ]
+        told = [predictions.told(model, test) for test in model.tests]
         layout.prose("\n".join(f"- {why}" for why in [*told, predictions.untested(model)] if why))
     with st.expander("The model in detail"):
         layout.prose(f"{DETAIL.format(model.gpu)}\n\n{predictions.unpredicted(model, record)}")

@@ -164,7 +164,7 @@ def _rows(one: Example | None) -> list[tuple[str, Sequence[str], Sequence[str]]]
     """
     told = {
         "constant": ["does not grow with the size"],
-        "memory": ["each tensor once ÷ the part of the bandwidth that the kernel reaches"],
+        "memory": ["each tensor, once a launch, ÷ the part of the bandwidth that the kernel reaches"],
         "compute": ["FLOPs ÷ the part of the peak that the kernel reaches"],
         "busy": ["the share of the SMs that have a program"],
         "time": ["the larger of memory and compute counts"],
@@ -178,7 +178,7 @@ def _rows(one: Example | None) -> list[tuple[str, Sequence[str], Sequence[str]]]
     told["compute"].append(f"{si(here.flops, 'FLOP')}s ÷ {percent(here.of_peak, 1)} of {peaks}")
     if one.fits > 1:
         told["time"].append(
-            f"1 of {count(one.fits)} fits that explain the times equally well: the one nearest to their mean"
+            f"{count(one.fits)} fits are equally good; this one is the nearest to their mean, which is predicted"
         )
     numbers = {
         "constant": [duration(own.constant) for own in both],

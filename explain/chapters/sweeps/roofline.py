@@ -257,8 +257,8 @@ def nearest(points: Sequence[RooflinePoint], drawn: str = "") -> list[str]:
             told = f"no roof here limits {it}"
         waits = "Its warps wait" if few else "Their warps wait"
         sentences.append(
-            f"{names} {'stays' if few else 'stay'} under {percent(PARTLY)} of every roof: {told}. {waits}, or do other "
-            "work."
+            f"{names} {'stays' if few else 'stay'} under {percent(PARTLY)} of every roof: {told} "
+            f"(our rule: from {percent(MOSTLY)} on a roof limits a kernel). {waits}, or do other work."
         )
     return sentences
 

@@ -86,7 +86,7 @@ def test_the_row_that_spills_most_is_the_one_that_is_named():
             told = findings.spilled(PLANS[plan], one, kernel)
             assert (told is not None) == any(spilled.values())
             if told:
-                assert f" so {moved(max(spilled.values()))} of the " in told.told
+                assert f" {moved(max(spilled.values()))} of the " in told.told
                 of = f" of {len(spilled)}" if len(spilled) > 1 else ""
                 counted = "" if len(spilled) == len(points.measured(PLANS[plan], [one], kernel)) else " counted"
                 assert told.told.startswith(f"**{sum(map(bool, spilled.values()))}{of}{counted} run")

@@ -71,7 +71,6 @@ def test_the_bytes_read_and_written_take_their_time_at_each_rate():
 @pytest.mark.parametrize(
     ("of_hbm", "of_matmuls", "told"),
     [
-        ([0.01, 0.02], [0.2, 0.4], "Neither HBM nor the matmuls limit this kernel."),
         ([0.01, LIMIT - 0.01], [], "HBM does not limit this kernel."),
         ([LIMIT, 0.9], [], "HBM limits this kernel."),
         ([LIMIT, 0.9], [0.1, 0.2], "HBM limits this kernel."),
@@ -83,6 +82,12 @@ def test_the_bytes_read_and_written_take_their_time_at_each_rate():
 )
 def test_what_limits_a_kernel_is_told_with_its_runs(of_hbm, of_matmuls, told):
     assert Limits(of_hbm, of_matmuls, ["bf16"]).told == f"**{told}**"
+
+
+def test_a_kernel_that_neither_limits_has_a_link_to_what_its_warps_do():
+    told = Limits([0.01, 0.02], [0.2, 0.4], ["bf16"]).told
+    assert told.startswith("**Neither HBM nor the matmuls limit this kernel.** ")
+    assert "(./speed)" in told
 
 
 def test_without_rates_or_bytes_nothing_is_told():
@@ -102,7 +107,7 @@ def test_without_rates_or_bytes_nothing_is_told():
 
 def test_of_two_gpus_each_has_its_bars_and_what_both_have_is_told_once():
     both, plan = registry.entries()[0][:2], PLANS["levels"]
-    assert limited.told(plan, both, "flash_attention") == "**Neither HBM nor the matmuls limit this kernel.**"
+    assert limited.told(plan, both, "flash_attention") == limited.NEITHER
     drawn = limited.drawn(plan, both, "flash_attention")
     for one in both:
         found = limited.limits(plan, one, "flash_attention")
@@ -111,11 +116,9 @@ def test_of_two_gpus_each_has_its_bars_and_what_both_have_is_told_once():
             assert f">{number(100 * min(shares), 2)} to {number(100 * max(shares), 2)}%</text>" in drawn
     assert drawn.count(">H200</text>") == drawn.count(">H100</text>") == 2
     bare = replace(both[1], record=replace(both[1].record, roofs={}))
-    assert limited.told(plan, [both[0], bare], "flash_attention") == (
-        "H200: **Neither HBM nor the matmuls limit this kernel.**"
-    )
+    assert limited.told(plan, [both[0], bare], "flash_attention") == f"H200: {limited.NEITHER}"
     assert limited.told(plan, [bare], "flash_attention") == ""
     slow = {key: replace(roof, per_second=roof.per_second / 30) for key, roof in both[1].record.roofs.items()}
     slower = replace(both[1], record=replace(both[1].record, roofs=slow))
     told = limited.told(plan, [both[0], slower], "flash_attention")
-    assert told.startswith("H200: **Neither HBM nor the matmuls limit this kernel.**\n\nH100: **")
+    assert told.startswith(f"H200: {limited.NEITHER}\n\nH100: **")

@@ -58,7 +58,7 @@ def test_what_no_model_would_say_is_told_beside_the_model():
     far = sum(one > predictions.FAR for one in ratios)
     told, left_out = (predictions.told(model, test).replace("\u00a0", " ") for test in model.tests)
     modelled = sum(one.factor > predictions.FAR for one in elsewhere.points)
-    beside_own, alone = map(predictions.concluded, model.tests)
+    beside_own, alone = (predictions.concluded(model, test) for test in model.tests)
     assert f"Of the {modelled} predictions that are more than 25% off" in told
     for test, said in ((elsewhere, beside_own), (model.tests[1], alone)):
         assert f": typically {off(test.median)} off.**" in said
@@ -66,12 +66,12 @@ def test_what_no_model_would_say_is_told_beside_the_model():
         assert f"About 1 in {1 / often:.0f} is more than 25% off, the worst {off(test.worst.factor)} (" in said
     assert beside_own.startswith("- **Another GPU: ")
     assert alone.startswith("- **Another size: ")
-    assert predictions.unaided(model, model.tests[1]) == ""
-    unaided = predictions.unaided(model, elsewhere)
-    assert f"typically {off(median(ratios))} off, and {far} of {len(ratios)} more than 25%" in unaided
-    assert f"With it, {modelled} of {len(ratios)} are" in unaided
+    assert "Without the model" not in alone
+    assert (
+        f"typically {off(median(ratios))} off, {far} of {len(ratios)} more than 25%; with it {modelled}" in beside_own
+    )
     helps = modelled < far and elsewhere.median >= median(ratios)
-    assert unaided.endswith("not against the typical one.") == helps
+    assert beside_own.endswith("not against the typical one.") == helps
     assert far > modelled  # the model is worth having
     assert "own time" not in left_out
 
@@ -128,7 +128,7 @@ def test_how_often_predictions_are_far_off_is_told_for_any_number_of_them():
         ([good, bad, bad], "2 of 3 are more than 25% off"),
         ([bad], "1 of 1 are more than 25% off"),
     ):
-        assert told in predictions.concluded(prediction.Test("H100", points))
+        assert told in predictions.concluded(model, prediction.Test("H100", points))
     assert [off(factor) for factor in (1.052, 1.46, 2.0, 5.47)] == ["5%", "46%", "2.00 ×", "5.47 ×"]
 
 
@@ -193,7 +193,7 @@ def test_without_another_gpu_the_formula_stands_alone():
     assert worked.example(alone) is None
     drawn = worked.drawn(alone)
     assert "Example" not in drawn
-    assert "each tensor once" in drawn
+    assert "each tensor, once a launch" in drawn
 
 
 def test_the_parts_of_a_time_are_those_of_the_model():

@@ -410,7 +410,7 @@ def test_kernels_that_no_roof_limits_are_told_once():
     points = [replace(one, flops_per_second=1e12) for one in roofline_points(measured(hbm=0.1)[-2:], ROOFS)]
     both = " and ".join(f"**{figures.name_of(kernel)}**" for kernel in PAIR)
     (told,) = roofline.nearest(points)
-    assert told.startswith(f"{both} stay under 40% of every roof: neither memory nor the matmuls limit them.")
+    assert told.startswith(f"{both} stay under 40% of every roof: neither memory nor the matmuls limit them (")
     (alone,) = roofline.nearest(points[-1:])
     assert "stays under" in alone
     assert "Its warps" in alone

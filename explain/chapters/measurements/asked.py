@@ -27,18 +27,21 @@ BAR, GAP, LONG, NARROW, BESIDE = 16.0, 20.0, 390.0, 300.0, 300.0
 TIMES = 70.0
 """How long the longest bar of a time is."""
 LOADS, HBM, MATMULS, TIME = "slate", "hbm", "series-1", "series-3"
-OTHER, FAINT = "other", 0.3
-"""The key of a faint bar: what HBM delivers to the kernel's counterpart."""
+OTHER, FAINT = "other", 0.5
+"""The key of a faint bar: what HBM delivers to the kernel's counterpart, or how long that takes."""
 
 
 @dataclass(frozen=True)
 class _Row:
-    """A row of the table: its sizes and time; its bars, each a length, a legend's key and words; where its mark is."""
+    """A row of the table: its sizes and time; its bars, each a length, a legend's key and words; where its mark is; the
+    counterpart's time.
+    """
 
     sizes: str
     seconds: float | None
     bars: Sequence[tuple[float, str, str]]
     mark: float
+    other: float | None = None
 
 
 @kept
@@ -67,9 +70,9 @@ def bars(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
             others[beside.experiment.entry.short] = None
         shares = [(number / inputs_once(run), key, number) for key, number in found]
         own = [(share, key, f"{ratio(share)} ({moved(number)})") for share, key, number in shares]
-        rows.append(_Row(sizes[run], _seconds(one, run), own, 1.0))
+        rows.append(_Row(sizes[run], _seconds(one, run), own, 1.0, beside.seconds if len(own) > 2 and beside else None))
     legend = {LOADS: "the kernel loads (formula)", HBM: "HBM delivers (measured, L2 cold)"}
-    legend |= {OTHER: f"HBM delivers to {listed([*others])}"} if others else {}
+    legend |= {OTHER: f"the same of {listed([*others])}"} if others else {}
     label = f"{runs[0].entry.title}: bytes that it loads and bytes that HBM delivers"
     title, left_out = loaded_and_delivered(plan, one, kernel), _left_out(runs, len(counted))
     return _picture(title, left_out, rows, "bytes, × minimum", legend, "minimum: each input once", label, narrow)
@@ -142,7 +145,9 @@ def _picture(
     """
     wide = widest([row.sizes for row in rows])
     above = narrow or wide > BESIDE
-    of_times = [row.seconds for row in rows if row.seconds] if not above else []
+    of_times = [
+        seconds for row in rows for seconds in (row.seconds, row.other) if seconds and row.seconds and not above
+    ]
     words_of_times = widest([duration(seconds) for seconds in of_times])
     at_times = wide + 20
     left = 0.0 if above else at_times + (TIMES + words_of_times + 40) * bool(of_times)
@@ -177,6 +182,10 @@ def _picture(
             length, top = TIMES * row.seconds / max(of_times), y + (tall - 2 - BAR) / 2
             parts.append(rect(at_times, top, length, BAR, mid(TIME)))
             parts.append(text(at_times + length + 8, top + 13, duration(row.seconds), bold=True))
+            if row.other:
+                length, top = TIMES * row.other / max(of_times), top + BAR + 2
+                parts.append(_thin(at_times, top, length, BAR, TIME))
+                parts.append(text(at_times + length + 8, top + 13, duration(row.other), faint=True))
         mark = left + scale * row.mark  # behind the bars: one may end at it
         parts.append(line(mark, y - (2 if above else 7), mark, y + tall + 5, opacity=0.9, thick=1.5, dash="3 2"))
         for value, hue, words in row.bars:
@@ -222,7 +231,8 @@ def _with_legend(
 
 def _bar(x: float, y: float, wide: float, high: float, key: str) -> str:
     """A bar in the colour of its key; the counterpart's is thin and faint, as the kernel's own bars come first."""
-    if key != OTHER:
-        return rect(x, y, wide, high, mid(key))
-    thin = high / 2
-    return rect(x, y + (high - thin) / 2, wide, thin, mid(HBM), opacity=FAINT)
+    return _thin(x, y, wide, high, HBM) if key == OTHER else rect(x, y, wide, high, mid(key))
+
+
+def _thin(x: float, y: float, wide: float, high: float, hue: str) -> str:
+    return rect(x, y + high / 4, wide, high / 2, mid(hue), opacity=FAINT)

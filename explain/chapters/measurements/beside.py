@@ -113,7 +113,7 @@ def once(plan: Plan, shown: Sequence[Entry], *, largest: str = "", narrow: bool 
     most = {name: max(dot.factor for dot in found) for name, found in lines.items()}
     farthest = max(most, key=lambda name: most[name])
     title = f"HBM delivers up to {ratio(most[farthest])} the minimum ({farthest})"
-    return _picture(lines, {1.0: "minimum: each input once"}, title, narrow)
+    return _picture(lines, {1.0: "minimum: each input once"}, title, narrow, hue="hbm")
 
 
 @kept
@@ -186,7 +186,7 @@ def _bars(rows: Mapping[str, _Dot], marks: Mapping[float, str], what: str, narro
 
 def _picture(
     lines: Mapping[str, Sequence[_Dot]], marks: Mapping[float, str], what: str, narrow: bool, *,
-    dots: str = "", rings: str = HOSTED, sides: tuple[str, str] | None = None,
+    dots: str = "", rings: str = HOSTED, sides: tuple[str, str] | None = None, hue: str = "series-1",
 ) -> str:  # fmt: skip
     """A line of dots for each name. The first of the `marks` stands at 1; `sides` are words for both sides of it."""
     drawn = [dot for found in lines.values() for dot in found]
@@ -225,7 +225,7 @@ def _picture(
         parts.append(text(0, y - (16 if narrow else -4), name))
         parts.append(line(left, y, left + long, y, opacity=0.12))
         parts += [
-            circle(x(dot.factor), y, 5, css("series-1"), title=f"{name}: {ratio(dot.factor)}", hollow=dot.ring)
+            circle(x(dot.factor), y, 5, css(hue), title=f"{name}: {ratio(dot.factor)}", hollow=dot.ring)
             for dot in found
         ]
     for tick in _ticks(low, high):
@@ -236,7 +236,7 @@ def _picture(
         at = 7.0
         for said, hollow in ((dots, False), (rings, True)):
             if said:
-                parts.append(circle(at, tall + 40, 5, css("series-1"), hollow=hollow))
+                parts.append(circle(at, tall + 40, 5, css(hue), hollow=hollow))
                 parts.append(text(at + 11, tall + 45, said, size=13, faint=True))
                 at += 35 + widest([said], 13)
         tall += 26

@@ -180,10 +180,12 @@ def _expect_a_hall() -> None:
         AppSession.register_file_watchers = _do_nothing  # type: ignore[method-assign, assignment]
 
 
-def _keep_all(_session: AppSession, _fragments: list[str] | None = None) -> None:
+def _keep_all(session: AppSession, _fragments: list[str] | None = None) -> None:
     """Sends what a run has drawn although the next one begins. Streamlit drops what it has not sent yet, as the next
-    run draws all of the page; here it may draw some parts alone (`ui/rerun.py`).
+    run draws all of the page; here it may draw some parts alone (`ui/rerun.py`). A part that the next run draws again
+    comes after what says that it begins, and not in its old place: on another page that would be lost.
     """
+    session._browser_queue._delta_index_map = {}
 
 
 def _setting(key: str) -> Any:

@@ -7,13 +7,17 @@ import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import streamlit as st
 from starlette.requests import Request
 from streamlit import config
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.NewSession_pb2 import Config, CustomThemeConfig
 from streamlit.runtime import app_session
+from streamlit.runtime.forward_msg_queue import ForwardMsgQueue
 from streamlit.runtime.scriptrunner import ScriptRunner, get_script_run_ctx
 from streamlit.runtime.state import SafeSessionState, SessionState
 from streamlit.testing.v1 import AppTest
@@ -135,3 +139,20 @@ def test_a_run_that_has_ended_is_not_kept_until_python_looks_for_cycles(monkeypa
         gc.enable()
     assert not any(hasattr(state._yield_callback, "__self__") for state in states)
     assert "_yield_callback" not in app.session_state
+
+
+def test_what_is_drawn_again_is_sent_after_the_beginning_of_its_run():
+    queue = ForwardMsgQueue()
+    session: Any = SimpleNamespace(_browser_queue=queue)
+    for text in ("old", "new"):
+        if text == "new":
+            server._keep_all(session)
+            begins = ForwardMsg()
+            begins.new_session.SetInParent()
+            queue.enqueue(begins)
+        drawn = ForwardMsg()
+        drawn.metadata.delta_path[:] = [0, 7]
+        drawn.delta.new_element.text.body = text
+        queue.enqueue(drawn)
+    sent = [one.delta.new_element.text.body or one.WhichOneof("type") for one in queue.flush()]
+    assert sent == ["old", "new_session", "new"]

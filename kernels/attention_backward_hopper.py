@@ -214,9 +214,7 @@ def _dq_rows(head, padded, desc):
 @gluon.jit
 def _dq_at(desc, head, row, col):
     """The place of a tile of dQ's sums, for a head from `_dq_rows`."""
-    if len(desc.block_type.shape) == 2:
-        return head + row, col
-    return head, row, col
+    return (head + row, col) if len(desc.block_type.shape) == 2 else (head, row, col)
 
 
 @gluon.jit

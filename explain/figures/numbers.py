@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 from decimal import ROUND_HALF_UP, Context, Decimal
 
 NONE = "–"
@@ -63,6 +64,12 @@ def count(value: int) -> str:
 def ratio(value: float) -> str:
     """Three digits, zeros kept, at most two decimals: "1.10 ×", "32.0 ×", "1,235 ×", "0.31 ×"."""
     return f"{_special(value) or fixed(value, min(2, _decimals(value, 3)))} ×"
+
+
+def ratios(values: Collection[float]) -> str:
+    """The least and the largest of some ratios: "1.00 to 3.00 ×"."""
+    least, most = ratio(min(values)), ratio(max(values))
+    return most if least == most else f"{least.removesuffix(' ×')} to {most}"
 
 
 def percent(share: float, digits: int = 0, *, signed: bool = False) -> str:

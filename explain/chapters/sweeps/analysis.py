@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import linear_regression, median
 
 from explain.chapters.sweeps.model import Reading, Sweep
-from explain.figures.numbers import fixed, ratio
+from explain.figures.numbers import fixed, ratios
 from explain.records.model import Roof
 from kernels.parameters import Value
 
@@ -84,25 +84,22 @@ class Crossing:
         """
         last = max(self.ratios)
         if known in UNCERTAIN and all(abs(one - 1) < ALIKE for one in self.ratios.values()):
-            least, most = (fixed(extreme(self.ratios.values()), 2) for extreme in (min, max))
-            hardly = f"{subject} and {other} hardly differ: {other} {costs.replace('…', f'{least} to {most} times')}"
+            hardly = f"{subject} and {other} hardly differ: {other} {costs.replace('…', ratios(self.ratios.values()))}"
             return f"{hardly} as {subject}, at every {known} {x} up to {fixed(last, 0)}."
         if self.first is None:
             return f"Up to {x} = {fixed(last, 0)} there is no {x} from which {subject} always {does} than {other}."
         start = f"From **{x} = {fixed(self.first, 0)}** on, " if self.x else ""
         after = [one for at, one in self.ratios.items() if at >= self.first]
-        span = " to ".join(dict.fromkeys(map(ratio, (min(after), max(after)))))
-        said = f"{start}{subject} {does} than {other}: {span}, at every {known} {x} up to {fixed(last, 0)}."
+        said = f"{start}{other} {costs.replace('…', ratios(after))} as {subject}, at every {known} {x} up to "
+        said += f"{fixed(last, 0)}."
         before = [one for at, one in self.ratios.items() if at < self.first]
         if self.x and not exact:
             said += f" The curves cross at {x} ≈ {fixed(self.x, 0)} (interpolated)."
         if any(one > 1 for one in before):
-            least, most = (fixed(extreme(before), 2) for extreme in (min, max))
             if max(before) < CLOSE and min(before) * CLOSE > 1:
-                said += f" Below that they differ little: {least} to {most} ×."
+                said += f" Below that they differ little: {ratios(before)}."
             else:
-                span = costs.replace("…", f"{least} to {most} times")
-                said += f" Below that either can win: {other} {span} as {subject}."
+                said += f" Below that either can win: {other} {costs.replace('…', ratios(before))} as {subject}."
         return said
 
 

@@ -89,6 +89,12 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
         note(figure, right, peak, short, xanchor="right", yanchor="bottom", **ON_A_PHONE)
     ends: dict[str, RooflinePoint] = {}
     for kernel, own in _by_kernel(points).items():
+        for point in own:
+            if point.roof:  # how far it is to its roof
+                figure.add_scatter(
+                    x=[point.intensity] * 2, y=[point.flops_per_second, point.roof], mode="lines", showlegend=False,
+                    hoverinfo="skip", line={"color": colour_of(kernel), "width": 1, "dash": "dot"},
+                )  # fmt: skip
         figure.add_scatter(
             x=[point.intensity for point in own], y=[point.flops_per_second for point in own], mode="markers",
             showlegend=False, marker={"color": colour_of(kernel), "size": DOT, "symbol": symbol_of(kernel)},

@@ -63,7 +63,8 @@ def _roofline_of(shown: Shown, values: Sequence[Value]) -> None:
         layout.prose(
             "Each point is a kernel. No kernel can be above a roof. The flat roof is the highest rate of the "
             "arithmetic units. The slanted roof is the bandwidth of a memory × the **arithmetic intensity**, the FLOPs "
-            "per byte that this memory moves. A kernel's percent: its throughput ÷ the lowest roof above it."
+            "per byte that this memory moves. A dotted line leads to a kernel's lowest roof. A kernel's percent: its "
+            "throughput ÷ that roof."
         )
         _roofline_at_a_value(shown, picture, values)
         with st.expander("When a roof limits a kernel"):

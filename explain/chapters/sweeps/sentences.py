@@ -112,9 +112,8 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
         if found:
             known_as = {"seconds": "is faster", "asked": "requests fewer bytes"}
             does = known_as.get(what, f"moves fewer bytes {LEVELS.get(what, '')}")
-            cost = {"seconds": "takes … as long", "asked": "requests … as many bytes"}.get(
-                what, "moves … as many bytes"
-            )
+            costs = {"seconds": "takes … as long", "asked": "requests … as many bytes"}
+            cost = costs.get(what, f"moves … as many bytes {LEVELS.get(what, '')}")
             subject, other, x = f"**{name_of(below)}**", f"**{name_of(above)}**", AXES[sweep.axis][0]
             sentences.append(found.told(subject, other, does, cost, x, exact=sweep.axis in TILES, known=known))
     return sentences

@@ -211,7 +211,7 @@ def test_a_phone_has_the_words_below_their_pictures(here, narrow):
     test.run()
     shown = [(one.type, str(getattr(one, "value", ""))) for one in test.main]
     pictures = [at for at, (kind, _) in enumerate(shown) if kind == "plotly_chart"]
-    told = ("1.93\u00a0× to", "The curves cross at", "Each point is a kernel")
+    told = ("1.93 to 255\u00a0× as many", "The curves cross at", "Each point is a kernel")
     for picture, words in zip(pictures, told, strict=True):
         at = next(at for at, (_, value) in enumerate(shown) if words in value)
         assert (at > picture) == narrow
@@ -242,7 +242,7 @@ def test_the_growth_of_bytes_and_of_time_is_folded_away_with_what_its_columns_me
 
 
 def test_a_ratio_in_words_has_no_line_break_before_its_sign(here):
-    said = [one.value for one in page("sweeps").markdown if "moves fewer bytes" in one.value]
+    said = [one.value for one in page("sweeps").markdown if "as many bytes" in one.value]
     assert said
     assert "\u00a0×" in said[0]
     assert not [one for one in said if " ×" in one]

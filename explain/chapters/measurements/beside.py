@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from explain.chapters.measurements import findings
+from explain.chapters.measurements import findings, points
 from explain.chapters.measurements.findings import ALIKE, Bandwidth, bandwidths, begun
 from explain.chapters.measurements.points import (
     BESIDE,
@@ -23,10 +23,9 @@ from explain.chapters.measurements.points import (
     names,
     ordered,
     rows,
-    span,
 )
 from explain.figures.labels import widest, wrapped
-from explain.figures.numbers import ratio
+from explain.figures.numbers import ratio, ratios
 from explain.figures.palette import CLEAR, css
 from explain.figures.svg import circle, line, picture, rect, text
 from explain.kept import kept
@@ -34,15 +33,16 @@ from explain.records.plans import Plan
 from explain.records.registry import Entry
 from kernels.catalog import KERNELS
 
-ROW, TOP, LONG, NARROW = 22.0, 42.0, 560.0, 330.0
-"""The height of a line of dots, what stands above them, and how long a line is, here and on a phone."""
+ROW, TOP, GROUP, WIDEST, NARROW = 22.0, 42.0, 34.0, 730.0, 330.0
+"""The height of a line of dots, of what stands above them, and of a group's name; a picture's width, here and on a
+phone."""
 WIDE = 8
 """The factor between the least and the largest ratio from which on they are drawn on a logarithmic scale."""
 NARROWEST = 0.04
 """A scale spans at least this share of its largest number, so marks that differ in the third digit stand apart."""
 HOSTED = "probably with time on the host"
-BAR, GAP, WHOLE = 20.0, 10.0, 730.0
-"""A bar's height, the gap between bars, and how wide a picture of bars is with its names."""
+BAR, GAP = 20.0, 10.0
+"""A bar's height, and the gap between bars."""
 LINES = 8
 """Sizes of one kernel that have a bar each, at most."""
 
@@ -76,25 +76,25 @@ def dots(
     if kernel and (len(lines) > LINES or widest([*lines]) > NARROW):
         lines = {KERNELS[kernel].title: [one for found in lines.values() for one in found]}
     first, second = names(shown)
-    marks = {1.0: "the same"}
+    marks, note = {1.0: "the same"}, ""
     if quantity == TIME:
-        does: dict[Bandwidth, str] = {"hbm copy": "copying in HBM", "hbm": "reading HBM"}
-        for what, said in does.items():
-            if faster := bandwidths(shown, what):
-                marks[faster] = f"{ratio(faster)}: if {said} were all"
+        does: dict[Bandwidth, str] = {"hbm copy": "copies", "hbm": "reads"}
+        rates = {faster: said for what, said in does.items() if (faster := bandwidths(shown, what))}
+        marks |= {rate: f"{ratio(rate)}: a run that only {said} HBM" for rate, said in rates.items()}
+        note = f"If HBM alone limits a kernel, it is near {' or '.join(map(ratio, rates))}." * bool(rates)
     elif all(abs(dot.factor - 1) < ALIKE for found in lines.values() for dot in found):
         return ""
     factors = [dot.factor for found in lines.values() for dot in found]
-    title = f"{begun(name_of(quantity))}: the {second}'s is {span(factors)} the {first}'s"
+    title = f"{begun(name_of(quantity))}: the {second}'s is {ratios(factors)} the {first}'s"
     if quantity == TIME:
         steady = [dot.factor for found in lines.values() for dot in found if not dot.ring]
-        title = f"The {second} takes {span(steady or factors)} as long as the {first}"
+        title = f"The {second} takes {ratios(steady or factors)} as long as the {first}"
     if kernel and len(factors) == len(lines) and max(factors) <= WIDE * min(factors):
-        return _bars(
-            {name: dot for name, (dot,) in lines.items()}, marks | {1.0: f"{first}: {ratio(1)}"}, title, narrow
-        )
+        bars = {name: dot for name, (dot,) in lines.items()}
+        return _bars(bars, marks | {1.0: f"{first}: {ratio(1)}"}, title, note, narrow)
     sides = (f"← {second} faster", f"{first} faster →") if quantity == TIME else None
-    return _picture(lines, marks, title, narrow, sides=sides)
+    groups = {} if kernel or largest else points.groups(plan, shown)
+    return _picture(lines, marks, title, narrow, sides=sides, groups=groups, note=note)
 
 
 @kept
@@ -113,7 +113,8 @@ def once(plan: Plan, shown: Sequence[Entry], *, largest: str = "", narrow: bool 
     most = {name: max(dot.factor for dot in found) for name, found in lines.items()}
     farthest = max(most, key=lambda name: most[name])
     title = f"HBM delivers up to {ratio(most[farthest])} the minimum ({farthest})"
-    return _picture(lines, {1.0: "minimum: each input once"}, title, narrow, hue="hbm")
+    groups = {} if largest else points.groups(plan, shown)
+    return _picture(lines, {1.0: "minimum: each input once"}, title, narrow, hue="hbm", groups=groups)
 
 
 @kept
@@ -153,12 +154,12 @@ def _scale(low: float, high: float) -> tuple[float, float]:
     return low - spare, high + spare
 
 
-def _bars(rows: Mapping[str, _Dot], marks: Mapping[float, str], what: str, narrow: bool) -> str:
+def _bars(rows: Mapping[str, _Dot], marks: Mapping[float, str], what: str, note: str, narrow: bool) -> str:
     """A bar from 0 for each name, with its number at the right. A line through all bars stands at each of the `marks`,
-    and its words above.
+    and its words above; a `note` stands below.
     """
     left = 0.0 if narrow else widest([*rows]) + 20
-    long = NARROW if narrow else WHOLE - left
+    long = NARROW if narrow else WIDEST - left
     numbers = [ratio(row.factor) for row in rows.values()]
     scale = (long - widest(numbers, bold=True) - 12) / max(*marks, *(row.factor for row in rows.values()))
     titles = wrapped(what, left + long, bold=True)
@@ -181,19 +182,26 @@ def _bars(rows: Mapping[str, _Dot], marks: Mapping[float, str], what: str, narro
     if any(row.ring for row in rows.values()):
         parts += [rect(0, y, 12, 12, CLEAR, stroke=css("series-1")), text(20, y + 11, HOSTED, size=13, faint=True)]
         y += 20
+    y = _noted(parts, note, y, left + long)
     return picture(left + long, y, what, parts, f"{1.2 * (left + long):.0f}px")
 
 
 def _picture(
     lines: Mapping[str, Sequence[_Dot]], marks: Mapping[float, str], what: str, narrow: bool, *,
     dots: str = "", rings: str = HOSTED, sides: tuple[str, str] | None = None, hue: str = "series-1",
+    groups: Mapping[str, str] | None = None, note: str = "",
 ) -> str:  # fmt: skip
-    """A line of dots for each name. The first of the `marks` stands at 1; `sides` are words for both sides of it."""
+    """A line of dots for each name; below the name of its group, where there are `groups`. The first of the `marks`
+    stands at 1; `sides` are words for both sides of it; a `note` stands below.
+    """
+    if groups:
+        kinds = [*groups.values()]
+        lines = dict(sorted(lines.items(), key=lambda line: kinds.index(groups[line[0]])))
     drawn = [dot for found in lines.values() for dot in found]
     every = [*marks, *(dot.factor for dot in drawn)]
     low, high = _scale(min(every), max(every))
     left = 0.0 if narrow else widest([*lines]) + 20
-    long = NARROW if narrow else LONG
+    long = NARROW if narrow else WIDEST - left
     high_row = ROW * (1.8 if narrow else 1)
 
     scaled = math.log if high > WIDE * low else float  # ratios far apart: equal ratios, equal ways
@@ -205,13 +213,18 @@ def _picture(
     titles = wrapped(f"{what}{each}{', log scale' * (scaled is not float)}", left + long, bold=True)
     below = 18.0 * (len(titles) - 1)
     apart = sides is not None and x(1.0) - 8 >= widest([sides[0]], 13)  # there is room for both sides, in a line
-    # the second mark's words stand beside those of "the same"
-    top = TOP + below + 18 * max(0, len(marks) - 2 + (apart and len(marks) > 1))
-    tall = top + high_row * len(lines)
-    middles = [top + high_row * number - 8 for number in range(1, len(lines) + 1)]
+    top = TOP + below + 18 * (len(marks) - 1)
     parts: list[Any] = [text(0, 14 + 18 * place, words, bold=True) for place, words in enumerate(titles)]
+    tall, middles, group = top, [], ""
+    for name in lines:
+        if groups and groups[name] != group:
+            group = groups[name]
+            tall += GROUP
+            parts.append(text(0, tall - 8, begun(group), bold=True))
+        tall += high_row
+        middles.append(tall - 8)
     for number, (mark, said) in enumerate(marks.items()):
-        ends, y = x(mark) + widest([said], 13) > left + long, 34.0 + below + 18 * max(0, number - (not apart))
+        ends, y = x(mark) + widest([said], 13) > left + long, 34.0 + below + 18 * number
         if number == 0 and sides and apart:
             parts.append(text(x(mark) - 8, y, sides[0], size=13, faint=True, anchor="end"))
             parts.append(text(x(mark) + 8, y, sides[1], size=13, faint=True))
@@ -240,4 +253,12 @@ def _picture(
                 parts.append(text(at + 11, tall + 45, said, size=13, faint=True))
                 at += 35 + widest([said], 13)
         tall += 26
-    return picture(left + long, tall + 26, what, parts, f"{1.2 * (left + long):.0f}px")
+    tall = _noted(parts, note, tall + 26, left + long)
+    return picture(left + long, tall, what, parts, f"{1.2 * (left + long):.0f}px")
+
+
+def _noted(parts: list[Any], note: str, y: float, width: float) -> float:
+    """Adds a note in as many lines as it needs; where they end."""
+    lines = wrapped(note, width) if note else []
+    parts += [text(0, y + 14 + 18 * place, words, size=13, faint=True) for place, words in enumerate(lines)]
+    return y + 18 * len(lines) + 6 * bool(lines)

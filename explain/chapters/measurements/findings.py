@@ -27,14 +27,13 @@ from explain.chapters.measurements.points import (
     of_once,
     rows,
     sizes,
-    span,
     spread,
     with_host,
     work,
 )
 from explain.experiment import Experiment
 from explain.figures.labels import listed
-from explain.figures.numbers import count, duration, moved, number, percent, ratio
+from explain.figures.numbers import count, duration, moved, number, percent, ratio, ratios
 from explain.kept import kept
 from explain.records.model import Point, Record
 from explain.records.plans import Plan
@@ -240,7 +239,7 @@ def _seen_once(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     if not delivered:
         return ""
     if not loaded:
-        return f"**HBM delivers {span([*delivered.values()])} the minimum**, the bytes of the inputs."
+        return f"**HBM delivers {ratios([*delivered.values()])} the minimum**, the bytes of the inputs."
     served = [1 - hbm / loads for hbm, loads in zip(delivered.values(), loaded, strict=True)]
     told = _of_tensors([*delivered], own)
     share, run = max(zip(served, delivered, strict=True), key=lambda one: one[0])
@@ -343,8 +342,8 @@ def _compared(shown: Sequence[Entry], quantity: str, factors: Sequence[float], n
         return f"**{what}: the two GPUs are {far}** {every}."
     if quantity != TIME:
         where = f"{middle} of {rows}" if middle else f" {every}"
-        return f"**{what}: the {second}'s is {span(factors)} the {first}'s**{where}."
-    return f"**{_won(shown, factors)}.** The {second} takes {span(factors)} as long as the {first}{middle}."
+        return f"**{what}: the {second}'s is {ratios(factors)} the {first}'s**{where}."
+    return f"**{_won(shown, factors)}.** The {second} takes {ratios(factors)} as long as the {first}{middle}."
 
 
 def _won(shown: Sequence[Entry], factors: Sequence[float]) -> str:
@@ -400,27 +399,30 @@ def _by_bandwidth(plan: Plan, shown: Sequence[Entry], factors: Sequence[float], 
     if (faster := bandwidths(shown)) is None:
         return ""
     gains = [factor if faster > 1 else 1 / factor for factor in factors]
-    nothing = sum(gain < 1 + ALIKE for gain in gains)
+    slower = sum(gain <= 1 - ALIKE for gain in gains)
+    nothing = sum(gain < 1 + ALIKE for gain in gains) - slower
     little = sum(1 + ALIKE <= gain < (1 + max(faster, 1 / faster)) / 2 for gain in gains)
     fast = names(shown)[faster < 1]
     reads = bandwidths(shown, "hbm")
     also = f"reads {ratio(max(reads, 1 / reads))} and " if reads else ""
-    copies, rows = ratio(max(faster, 1 / faster)), f"of {count(len(gains))} rows"
+    copies = ratio(max(faster, 1 / faster))
     rates = f"HBM of the {fast} {also}copies {copies} as fast (measured)."
     both = [max(rate, 1 / rate) for rate in (faster, reads) if rate]
-    if not nothing + little:
+    if not slower + nothing + little:
         near = min(both) * (1 - SAME) <= min(gains) and max(gains) <= max(both) * (1 + SAME)
         return f"**That is about the ratio of the two HBMs.** {rates}" * near
-    less = f"less than half of what {copies} would give"
-    half = f"faster by {less}"
-    if nothing == len(gains):
+    gained = {
+        f"the faster HBM of the {fast} gains nothing (within {percent(ALIKE)})": nothing,
+        f"the {fast} is faster by less than half of what {copies} would give": little,
+        f"the {fast} is slower": slower,
+    }
+    (told, number), *others = ((words, rows) for words, rows in gained.items() if rows)
+    if slower + nothing == len(gains):
         told = f"The faster HBM of the {fast} does not help here"
-    elif nothing:
-        told = f"In {count(nothing)} {rows} the faster HBM of the {fast} gains nothing (under {percent(ALIKE)})"
-        told += f", in {count(little)} more {less}" if little else ""
-    else:
-        told = f"In {count(little)} {rows} the {fast} is {half}" if len(gains) > 1 else f"The {fast} is {half}"
-    return f"**{told}.** {rates}{'' if kernel or not nothing else _hbm_alone(plan, shown)}"
+    elif len(gains) > 1:
+        told = f"In {count(number)} of {count(len(gains))} rows {told}"
+        told += "".join(f", in {count(rows)} {words}" for words, rows in others)
+    return f"**{begun(told)}.** {rates}{'' if kernel or not slower + nothing else _hbm_alone(plan, shown)}"
 
 
 def _hbm_alone(plan: Plan, shown: Sequence[Entry]) -> str:

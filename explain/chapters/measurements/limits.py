@@ -20,6 +20,8 @@ WIDE, NARROW, ROW, GROUP = 730.0, 330.0, 22.0, 8.0
 """A picture's width, here and on a phone; the height of a GPU's line; the space between limits."""
 EQUAL = 1.05
 """The factor up to which two rates are told as equal."""
+PERCENT = "% of datasheet"
+"""What a percentage is of; a picture says it once, at its first one."""
 UNITS = {"B/s": "bytes", "FLOP/s": "FLOPs"}
 """What a roof's unit counts."""
 _PAIRS = {
@@ -39,8 +41,8 @@ def meanings(shown: Sequence[Entry]) -> str:
         read, matmul, exp = (one.record.roofs.get(level) for level in ("hbm", "matmul bf16", "exp"))
         if read and matmul:
             means = (
-                "bf16 FLOPs per byte:** there both roofs meet. With fewer, HBM's roof is the lower one, with more that "
-                "of the matmuls. A kernel can stay far below both."
+                "bf16 FLOPs per byte:** there both roofs meet. With fewer FLOPs per byte, HBM is the limit; with more, "
+                "the matmuls are. A kernel can stay far below both."
             )
             told.setdefault(means, {}).setdefault(number(matmul.per_second / read.per_second), []).append(gpu)
         if matmul and exp:
@@ -61,22 +63,30 @@ def drawn(shown: Sequence[Entry], *, narrow: bool = False) -> list[str]:
     `narrow` is for a phone.
     """
     units = dict.fromkeys(roof.unit for one in shown for roof in one.record.roofs.values())
-    return [_drawn(shown, unit, narrow) for unit in units]
+    left = 0.0 if narrow else widest(roof_name(level) for one in shown for level in one.record.roofs) + 16
+    return [_drawn(shown, unit, left, narrow) for unit in units]
 
 
-def _drawn(shown: Sequence[Entry], unit: str, narrow: bool) -> str:
-    """The limits of one unit, each with its name, and a line for each GPU that has it."""
+def _drawn(shown: Sequence[Entry], unit: str, left: float, narrow: bool) -> str:
+    """The limits of one unit, each with its name, and a line for each GPU that has it; scales begin at `left`."""
     limits: dict[str, list[tuple[str, Roof]]] = {}
     for gpu, one in zip(names(shown), shown, strict=True):
         for level, roof in one.record.roofs.items():
             if roof.unit == unit:
                 limits.setdefault(level, []).append((gpu, roof))
     told = {(gpu, level): _told(roof, gpu, shown) for level, roofs in limits.items() for gpu, roof in roofs}
+    first = next((key for key, words in told.items() if "%" in words), ("", ""))
+    if not narrow and first in told:
+        told[first] = told[first].replace("%", PERCENT)
     rates = [roof.per_second for roofs in limits.values() for _, roof in roofs]
     low, high = math.floor(math.log10(min(rates))), math.log10(max(rates))
     width = NARROW if narrow else WIDE
-    left = 0.0 if narrow else widest(map(roof_name, limits)) + 16
-    long = width - left - widest(told.values()) - 16
+    room = width - left - 28  # of a dot and its words, with some to spare: a browser's letters may be wider
+    long = min(
+        (room - widest([told[gpu, level]])) * (high - low) / (math.log10(roof.per_second) - low)
+        for level, roofs in limits.items()
+        for gpu, roof in roofs
+    )
 
     def x(rate: float) -> float:
         return left + long * (math.log10(rate) - low) / (high - low)
@@ -86,7 +96,8 @@ def _drawn(shown: Sequence[Entry], unit: str, narrow: bool) -> str:
     y = top = 14 + 18.0 * len(titles)
     for level, roofs in limits.items():
         y += ROW * narrow  # a phone's names stand above their lines
-        parts.append(text(0, y - 2 if narrow else y + ROW / 2 + 5, roof_name(level)))
+        name = roof_name(level) + f" ({PERCENT})" * (narrow and level == first[1])
+        parts.append(text(0, y - 2 if narrow else y + ROW / 2 + 5, name))
         for place, (gpu, roof) in enumerate(roofs):
             middle, end, hue = y + ROW * (place + 0.5), x(roof.per_second), css(_hue(level))
             parts.append(circle(end, middle, 6, hue, title=roof.method, hollow=gpu != names(shown)[0]))

@@ -171,7 +171,7 @@ MEANINGS = {
     OF_ONCE: "At 1 ×, HBM delivers each input once. Above 1 ×, it delivers inputs again, or what the kernel wrote "
     "itself, such as S and P of standard attention, or spilled registers. In small runs, some tens of kB that belong "
     "to no tensor show.",
-    READ: "L2 is cold: it holds none of the inputs when the run begins. So it is for all counts but *L2 warm*.",
+    READ: "L2 is cold: it holds none of the inputs when the run begins. It is cold for all counts except *L2 warm*.",
     WARM: "The same kernel has just run, so L2 still has some of its bytes.",
     WRITTEN: "Bytes written during the run, and those left in L2, which are written later.",
     TO_SMS: "Bytes that the SMs read from L2, spilled registers included.",
@@ -199,10 +199,12 @@ GROUPS = {
 """Every column of a single record, under the headings of the wide table."""
 LARGER = {"µs": "ms", "MB": "GB"}
 """The unit that columns change to where all their numbers are at least 1,000."""
-BYTES, HUGE = "MB", 1e5
-"""The unit of bytes; from which number on a table of a few runs needs the larger unit."""
+HUGE = 1e5
+"""From which number on a table of a few runs needs the larger unit."""
 HEADING, CLOSE = 140, 62
 """How wide a line of a heading is at most, in pixels, and where every column is shown: the numbers below are short."""
+FAMILIES = {"softmax": "softmax", "attention": "attention", "loss": "cross entropy"}
+"""What readers call the families of kernels that are measured."""
 _WORDS = {
     "batch": "batch {}", "heads": "{} heads", "kv_heads": "{} KV heads", "seq_len": "N = {}", "kv_len": "{} keys",
     "head_dim": "d = {}", "k": "K = {}", "dtype": "{}", "block_m": "BLOCK_M {}", "block_n": "BLOCK_N {}",
@@ -286,6 +288,14 @@ def rows(
     return [{name: value for name, value in row.items() if name in known} for row in table]
 
 
+@kept
+def groups(plan: Plan, shown: Sequence[Entry]) -> dict[str, str]:
+    """What kind of kernel each measured one is, by its title, in words; {} where all are of one kind."""
+    entries = [KERNELS[kernel] for kernel in kernels(plan, shown)]
+    found = {entry.title: FAMILIES.get(entry.family, entry.family) + ", backward" * entry.gradient for entry in entries}
+    return found if len({*found.values()}) > 1 else {}
+
+
 def gpu_columns(shown: Sequence[Entry], quantity: str) -> list[str]:
     """The columns of one quantity, a GPU each: "H200, µs"."""
     return [f"{gpu}, {quantity.removeprefix(f'{name_of(quantity)}, ')}" for gpu in names(shown)]
@@ -348,12 +358,6 @@ def _words(plan: Plan, shown: Sequence[Entry], kernel: str) -> tuple[list[str], 
     shared = [words for words in said[0] if all(words in other for other in said)] if len(said) > 1 else []
     own = (", ".join([words for words in one if words not in shared] or one) for one in said)
     return shared, dict(zip(there, own, strict=True))
-
-
-def span(factors: Sequence[float]) -> str:
-    """The least and the largest of some ratios: "1.00 to 3.00 ×"."""
-    least, most = ratio(min(factors)), ratio(max(factors))
-    return most if least == most else f"{least.removesuffix(' ×')} to {most}"
 
 
 def work(run: Experiment) -> tuple[object, ...]:
@@ -437,22 +441,19 @@ def points_table(
 @kept
 def runs_table(plan: Plan, shown: Sequence[Entry], kernel: str, spills: str = "") -> str:
     """Every quantity of a few runs of a `kernel` as Markdown: a line for each, below its group, with its unit and what
-    it is, and a column for each run. All bytes have one unit and as many decimals. `spills`: more about the spills.
+    it is, and a column for each run. All bytes have one unit. `spills`: more about the spills.
     """
     table = rows(plan, shown, None, kernel)
     found = columns_of(plan, shown, None, True, kernel)
     larger = _large(table, found, HUGE)
     scaled = [{name: _scaled(row, name, larger) for name in found} for row in table]
-    in_bytes = partial(
-        _of_bytes, decimals=_decimals([row[name] for row in scaled for name in found if _unit(name) == BYTES])
-    )
     meanings = MEANINGS | {SPILLS: f"{MEANINGS[SPILLS]} {spills}"}
     lines = [[name, *map(partial(_word, name=name), table), MEANINGS[name]] for name in _words_in(table)]
     for group, names in GROUPS.items():
         if own := [name for name in names if name in found]:
             lines.append([f"**{group}**", *[""] * (len(table) + 1)])
         for name in own:
-            format_ = in_bytes if _unit(name) == BYTES else _format(None, name)
+            format_ = _format(None, name)
             cells = [None if (value := row[name]) is None else format_(value) for row in scaled]
             lines.append([_line(larger.get(name, name)), *cells, unbroken(meanings[name])])
     sizes = [str(row[SIZES]) for row in table]
@@ -481,16 +482,6 @@ def _scaled(row: Row, name: str, larger: Collection[str]) -> float | None:
     """A row's number, in the `larger` unit where its column has that."""
     value = row.get(name)
     return None if value is None else float(value) / (1e3 if name in larger else 1)
-
-
-def _decimals(values: Sequence[float | None]) -> int:
-    """How many decimals show three digits of the smallest of them but for 0; at most three."""
-    least = min(filter(None, values), default=1.0)
-    return min(3, max(0, 2 - math.floor(math.log10(least))))
-
-
-def _of_bytes(value: float, decimals: int) -> str:
-    return fixed(value, decimals) if value else "0"
 
 
 def _large(table: Sequence[Row], columns: Sequence[str], most: float = math.inf) -> dict[str, str]:

@@ -10,7 +10,7 @@ import pytest
 
 from explain.chapters.measurements import beside, findings, points
 from explain.figures import palette
-from explain.figures.numbers import duration, moved, number, percent, ratio
+from explain.figures.numbers import duration, moved, number, percent, ratio, ratios
 from explain.records import registry
 from explain.records.plans import PLANS, sizes
 from kernels.catalog import KERNELS
@@ -55,7 +55,7 @@ def test_times_with_host_time_are_marked_and_in_no_ratio_that_is_told():
     drawn = beside.dots(plan, both, points.TIME, kernel)
     assert drawn.count(f'fill="{palette.CLEAR}"') == len(hosted) + 1  # and the key
     assert beside.HOSTED in drawn
-    assert f"The H100 takes {points.span(steady)} as long as the H200" in drawn  # as the sentence says
+    assert f"The H100 takes {ratios(steady)} as long as the H200" in drawn  # as the sentence says
     of_all = beside.dots(plan, both, points.TIME, "")
     assert (
         of_all.count('fill="transparent"')
@@ -332,6 +332,13 @@ def test_one_row_is_not_counted():
     assert told.startswith("**The H200 is faster by less than half of what ")
     several = findings._by_bandwidth(PLANS["levels"], both, [1.14, 1.5], "softmax_safe_topk")
     assert several.startswith("**In 1 of 2 rows the H200 is faster by less than half of what ")
+
+
+def test_rows_in_which_the_gpu_with_faster_memory_is_slower_are_counted_apart():
+    both = registry.entries()[0][:2]
+    told = findings._by_bandwidth(PLANS["levels"], both, [0.9, 1.0, 1.01, 1.14, 1.5], "softmax_safe_topk")
+    assert told.startswith("**In 2 of 5 rows the faster HBM of the H200 gains nothing (within 3%), in 1 the H200 is ")
+    assert " would give, in 1 the H200 is slower.**" in told
 
 
 def test_caches_that_serve_next_to_nothing_are_told():

@@ -14,7 +14,7 @@ from explain.chapters.measurements import asked, beside, findings, limits, point
 from explain.chapters.measurements.exercises import run_of
 from explain.figures import palette
 from explain.figures.labels import text_width
-from explain.figures.numbers import duration, number, percent, ratio, si
+from explain.figures.numbers import duration, number, percent, ratio, ratios, si
 from explain.gpus import specified
 from explain.records import registry
 from explain.records.plans import PLANS
@@ -27,6 +27,7 @@ from tests.explain.records.made import SHIPPED
 def test_each_limit_has_a_dot_on_one_logarithmic_scale_and_its_words_beside_it(gpus, narrow):
     shown = registry.entries()[0][:gpus]
     for drawn in limits.drawn(shown, narrow=narrow):
+        assert drawn.count(limits.PERCENT) == 1
         (unit,) = re.findall('aria-label="measured limits in ([^"]*)"', drawn)
         roofs = [
             (gpu, one.record, one.record.roofs[level])
@@ -46,7 +47,7 @@ def test_each_limit_has_a_dot_on_one_logarithmic_scale_and_its_words_beside_it(g
             share = f" ({percent(roof.per_second / stated)})" if stated else ""
             told = f"{f'{gpu} ' if gpus > 1 else ''}{si(roof.per_second, counts, zeros=True)}{share}"
             assert f'<text x="{x + 14:.1f}"' in drawn
-            assert f">{told}</text>" in drawn
+            assert f">{told}</text>" in drawn.replace(limits.PERCENT, "%")
         across = float(re.findall(r'viewBox="0 0 ([\d.]+)', drawn)[0])
         for x, rest, said in re.findall(r'<text x="([\d.]+)"([^>]*)>([^<]*)<', drawn):
             wide = text_width(html.unescape(said), bold="font-weight" in rest)
@@ -174,9 +175,11 @@ def test_a_dot_per_row_shows_two_gpus_ratio():
     rows = [row for row in points.rows(plan, shown, points.TIME) if row.get(points.BESIDE)]
     drawn = beside.dots(plan, shown, points.TIME, "")
     assert drawn.count("<circle") == len(rows)
-    assert f"{ratio(findings.bandwidths(shown) or 0)}: if copying in HBM were all" in drawn
-    assert f"{ratio(findings.bandwidths(shown, 'hbm') or 0)}: if reading HBM were all" in drawn
-    assert "were all" not in beside.dots(plan, shown, points.READ, "")
+    assert f"{ratio(findings.bandwidths(shown) or 0)}: a run that only copies HBM" in drawn
+    assert f"{ratio(findings.bandwidths(shown, 'hbm') or 0)}: a run that only reads HBM" in drawn
+    rates = [ratio(findings.bandwidths(shown, what) or 0) for what in ("hbm copy", "hbm")]
+    assert f"If HBM alone limits a kernel, it is near {' or '.join(rates)}." in drawn
+    assert "a run that" not in beside.dots(plan, shown, points.READ, "")
     alike = [float(row[points.BESIDE] or 0) for row in points.rows(plan, shown, points.READ, "flash_attention")]
     assert all(abs(factor - 1) < findings.ALIKE for factor in alike)
     assert beside.dots(plan, shown, points.READ, "flash_attention") == ""
@@ -198,7 +201,7 @@ def test_a_kernels_few_sizes_have_a_bar_each_from_0_beside_the_first_gpu_and_hbm
     factors = [float(row[points.BESIDE] or 0) for row in points.rows(plan, shown, points.TIME, "flash_attention")]
     wide = [float(x) for x in re.findall(r'<rect [^>]*?width="([\d.]+)"', drawn)]
     assert wide == pytest.approx([wide[0] * factor / factors[0] for factor in factors], abs=0.02)
-    assert f"The {second} takes {points.span(factors)} as long as the {first}" in drawn
+    assert f"The {second} takes {ratios(factors)} as long as the {first}" in drawn
     assert all(f">{ratio(factor)}</text>" in drawn for factor in factors)
     marks = [findings.bandwidths(shown) or 0, findings.bandwidths(shown, "hbm") or 0, 1.0]
     left = float(re.findall(r'<rect x="([\d.]+)"', drawn)[0])
@@ -240,3 +243,19 @@ def test_ticks_are_round_and_inside_their_axis():
         ticks = beside._ticks(low, high)
         assert 2 <= len({ratio(tick) for tick in ticks}) == len(ticks) <= 6
         assert low - 1e-9 <= ticks[0] <= ticks[-1] <= high + 1e-9
+
+
+def test_kernels_of_one_kind_stand_below_its_name():
+    shown = registry.entries()[0][:1]
+    plan = PLANS["levels"]
+    titles = [KERNELS[kernel].title for kernel in points.kernels(plan, shown)]
+    found = re.findall(r'<text[^>]* y="([\d.]+)"[^>]*>([^<]*)</text>', beside.once(plan, shown))
+    words = [html.unescape(said) for _, said in sorted(found, key=lambda one: float(one[0]))]
+    kinds = points.groups(plan, shown)
+    heads = {findings.begun(kind): kind for kind in kinds.values()}
+    below = ""
+    for said in words:
+        below = heads.get(said, below)
+        assert said not in titles or kinds[said] == below
+    assert {*heads} <= {*words}
+    assert not {*heads} & {*re.findall(r"<text[^>]*>([^<]*)<", beside.once(plan, shown, largest=points.OF_ONCE))}

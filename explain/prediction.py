@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explain.experiment import Experiment
-from explain.figures.numbers import off
+from explain.figures.numbers import ratio
 from explain.gpus import GPUS, Gpu, card, known_as
 from explain.records.model import Record
 from kernels.traffic import tiles
@@ -135,7 +135,8 @@ class Test:
         """A sentence: which times were predicted, the median error and the worst."""
         times = f"the {self.gpu}'s {len(self.points)} recorded times"
         which = f"each of {times}, with that time left out" if self.left_out else times
-        return f"Tested on {which}: half are at most {off(self.median)} off, the worst {off(self.worst.factor)}"
+        half = f"half are at most {ratio(self.median)} too long or too short"
+        return f"Tested on {which}: {half}, the worst {ratio(self.worst.factor)}"
 
 
 @dataclass(frozen=True)

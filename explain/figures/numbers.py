@@ -78,11 +78,6 @@ def percent(share: float, digits: int = 0, *, signed: bool = False) -> str:
     return f"{sign}{fixed(100 * share, digits)}%"
 
 
-def off(factor: float) -> str:
-    """An error as a percentage, from a factor of 2 on as the factor: "5%", "5.47 ×"."""
-    return percent(factor - 1) if factor < 2 else ratio(factor)
-
-
 def si(value: float, unit: str, *, prefix: str | None = None, digits: int = 3, zeros: bool = False) -> str:
     """With the decimal prefix that fits, or with `prefix`: "4.26 TB/s", "659 TFLOP/s". With `zeros` those at the end of
     its decimals are kept.

@@ -90,10 +90,10 @@ def _spills_nothing(run: Experiment, shown: Sequence[Entry]) -> bool:
 def alone(run: Experiment, shown: Sequence[Entry], model: Model | None) -> list[Source]:
     """What only hardware, only the compiler and only a model say of the run."""
     measured = [words for one in shown for words in _measured(one, run)]
-    needs, by = _compiled(run, shown)
+    compiled, needs, timed = _compiled(run, shown)
     return [
         Source("hardware", "time and bytes from HBM, measured on the GPU", measured or [NONE]),
-        Source("compiler", "what a program needs, known before the kernel runs", needs, by),
+        Source("compiler", f"what a program needs, as compiled{compiled}", needs, timed),
         Source("predicted", "a model's time for a GPU, as if it had not been measured", *_predicted(run, model)),
     ]
 
@@ -126,24 +126,24 @@ def _measured(one: Entry, run: Experiment) -> list[str]:
     return [f"{known_as(one.record.gpu) or one.record.gpu}: {', '.join(facts)}"] if facts else []
 
 
-def _compiled(run: Experiment, shown: Sequence[Entry]) -> tuple[list[str], str]:
-    """The compiler's answer for the run's first launch, for the first GPU that it is known for, and which compiler
-    gave it.
+def _compiled(run: Experiment, shown: Sequence[Entry]) -> tuple[str, list[str], str]:
+    """Which compiler answered for the run's first launch, for the first GPU that it is known for; its answer; and which
+    other one the timed run used.
     """
     gpus = filter(None, (card(one.record.gpu) for one in shown))
     answers = ((gpu, compiler().look(run, gpu.compute_capability)) for gpu in gpus)
     gpu, cost = next(((gpu, answer.cost) for gpu, answer in answers if answer and answer.cost), (None, None))
     if gpu is None or cost is None:
-        return [NONE], ""
+        return "", [NONE], ""
     launch = cost.launches[0]
     points = ((one.record, one.record.point(run)) for one in shown)
     timed = {record.provenance_of(point).triton for record, point in points if point and point.timing} - {cost.triton}
-    other = f"; the timed run used {listed(sorted(timed))}" if timed else ""
+    other = f"The timed run used Triton {listed(sorted(timed))}." if timed else ""
     held = [
         f"{count(launch.registers)} registers per thread",
         f"{capacity(allocated(launch, gpu)['shared memory'])} of shared memory",
     ]
-    return held, f"by Triton {cost.triton}{other}"
+    return f" by Triton {cost.triton}", held, other
 
 
 def _predicted(run: Experiment, model: Model | None) -> tuple[list[str], str]:

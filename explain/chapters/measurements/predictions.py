@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 import plotly.graph_objects as go
 
-from explain.chapters.measurements.points import sizes
+from explain.chapters.measurements.points import FAMILIES, sizes
 from explain.figures import palette
 from explain.figures.labels import listed, unbroken
-from explain.figures.numbers import count, duration, number, off, percent, ratio
+from explain.figures.numbers import count, duration, number, percent, ratio
 from explain.figures.plot import FONT, logarithmic, plot, titled
 from explain.figures.tables import Column, markdown
 from explain.gpus import GPUS, known_as
@@ -69,14 +69,14 @@ def told(model: Model, test: Test) -> str:
 
 @kept
 def largest(test: Test) -> str:
-    """Of a test the kernel with the largest median error, and the run with the largest error, in a sentence of
+    """Of a test the kernel with the largest typical error, and the run with the largest error, in a sentence of
     Markdown.
     """
     kernel, (times, median, _) = next(iter(_errors(test).items()))
     worst = test.worst
-    told = f"**{test.gpu}**: the largest median error is that of {KERNELS[kernel].title}, {off(median)}"
+    told = f"**{test.gpu}**: the largest typical error is that of {KERNELS[kernel].title}, {ratio(median)}"
     told += f" over {count(times)} recorded runs"
-    most = f"{off(worst.factor)} (a run of {duration(worst.measured)})"
+    most = f"{ratio(worst.factor)} (a run of {duration(worst.measured)})"
     if worst.experiment.kernel == kernel:
         return f"{told}, at most {most}."
     return f"{told}. The run with the largest error, {most}, is one of {worst.experiment.entry.title}."
@@ -102,8 +102,8 @@ def concluded(model: Model, test: Test) -> str:
     which = "Another size" if test.left_out else "Another GPU"
     of = f"each time of the {test.gpu}, predicted without it" if test.left_out else f"times of the {test.gpu}"
     return (
-        f"- **{which}: typically {off(test.median)} off.** {_often(test)}, the worst {off(test.worst.factor)} ({of})."
-        f"{_unaided(model, test)}"
+        f"- **{which}: the typical error is {ratio(test.median)}.** {_often(test)}; the largest is "
+        f"{ratio(test.worst.factor)} ({of}).{_unaided(model, test)}"
     )
 
 
@@ -111,10 +111,10 @@ def _often(test: Test) -> str:
     """How many of a test's predictions are far off, the beginning of a sentence."""
     far, every = _off(test), len(test.points)
     if not far:
-        return f"None is more than {off(FAR)} off"
+        return f"No error is above {ratio(FAR)}"
     if every < 2 * far:
-        return f"{count(far)} of {count(every)} are more than {off(FAR)} off"
-    return f"About 1 in {count(round(every / far))} is more than {off(FAR)} off"
+        return f"{count(far)} of {count(every)} errors are above {ratio(FAR)}"
+    return f"About 1 error in {count(round(every / far))} is above {ratio(FAR)}"
 
 
 def _unaided(model: Model, test: Test) -> str:
@@ -124,10 +124,10 @@ def _unaided(model: Model, test: Test) -> str:
     if (plain := _unchanged(model, test)) is None:
         return ""
     far, every = (count(one) for one in (_off(plain), len(plain.points)))
-    told = f" Without the model, with the {model.gpu}'s times as they are: typically {off(plain.median)} off, {far} of "
+    told = f" Without the model, with the {model.gpu}'s times as they are, the typical error is {ratio(plain.median)}, "
     helps = _off(test) < _off(plain) and test.median >= plain.median
-    more = f"more than {off(FAR)}; with it {count(_off(test))}"
-    return f"{told}{every} {more}{'. So it helps against large errors, not against the typical one' * helps}."
+    more = f"and {far} of {every} errors are above {ratio(FAR)}; with the model {count(_off(test))}"
+    return f"{told}{more}{'. So it helps against large errors, not against the typical one' * helps}."
 
 
 def _too_long(model: Model, test: Test) -> str:
@@ -144,7 +144,7 @@ def _too_long(model: Model, test: Test) -> str:
     bandwidths = ratio(GPUS[model.gpu].hbm_bytes_per_second / GPUS[test.gpu].hbm_bytes_per_second)
     gain = "at least half of them gain little" if takes < 1 + SAME else "they gain less"
     return (
-        f"Of the {count(_off(test))} predictions that are more than {off(FAR)} off, {count(len(long))} are too long. "
+        f"Of the {count(_off(test))} predictions with an error above {ratio(FAR)}, {count(len(long))} are too long. "
         f"The {model.gpu} has {bandwidths} the bandwidth (datasheet). For these {count(len(long))} the model expects "
         f"the {test.gpu} to take {ratio(of_own(lambda point: point.seconds))} as long. Measured, it takes "
         f"{ratio(takes)} (medians): {gain} from more bandwidth."
@@ -191,18 +191,10 @@ def prediction_table(model: Model) -> str:
         rows.append((KERNELS[kernel].title, *found, constant, *both))
     columns: list[str | Column] = ["kernel"]
     for test in model.tests:
-        formats = {"times": count, "median error": off, "worst error": off}
+        formats = {"times": count, "typical error": ratio, "largest error": ratio}
         columns += [Column(f"{test.gpu}: {name}", form) for name, form in formats.items()]
     columns += [Column("constant", str), Column("of the bandwidth", str), Column("of the peak", str)]
     return markdown(columns, rows)
-
-
-_FAMILIES = {
-    "softmax": ("softmax", "circle"),
-    "attention": ("attention", "diamond"),
-    "loss": ("cross entropy", "square"),
-}
-"""The families that are measured: name and symbol in a chart."""
 
 
 @kept
@@ -211,26 +203,28 @@ def predicted_chart(test: Test, tests: Sequence[Test]) -> go.Figure:
     pictures of all `tests` have the same scales.
     """
     figure, every = plot(), [point for one in tests for point in one.points]
-    for place, (family, (name, symbol)) in enumerate(_FAMILIES.items(), start=1):
+    symbols = ("circle", "diamond", "square")
+    for place, ((family, name), symbol) in enumerate(zip(FAMILIES.items(), symbols, strict=True), start=1):
         own = [point for point in test.points if point.experiment.entry.family == family]
         figure.add_scatter(
             x=[point.measured for point in own], y=[point.seconds / point.measured for point in own], mode="markers",
             name=name,
             marker={"color": palette.mid(f"series-{place}"), "size": 9, "opacity": 0.7, "symbol": symbol},
-            text=[f"{p.experiment.entry.title}, {sizes(p.experiment)}: {off(p.factor)}" for p in own],
-            hovertemplate="%{text} off<extra></extra>",
+            text=[f"{p.experiment.entry.title}, {sizes(p.experiment)}: error {ratio(p.factor)}" for p in own],
+            hovertemplate="%{text}<extra></extra>",
         )  # fmt: skip
     low, high = (edge(point.measured for point in every) for edge in (min, max))
     ends = [low / 1.5, 1.5 * high]
-    for level, name, dash in ((1.0, "equal", "solid"), (FAR, f"{off(FAR)} off", "dot"), (1 / FAR, "", "dot")):
+    for level, name, dash in ((1.0, "equal", "solid"), (FAR, f"error {ratio(FAR)}", "dot"), (1 / FAR, "", "dot")):
         figure.add_scatter(
             x=ends, y=[level] * 2, mode="lines", name=name, showlegend=bool(name), hoverinfo="skip",
             line={"color": palette.mid("slate"), "dash": dash, "width": 2},
         )  # fmt: skip
     worst, share = test.worst, test.worst.seconds / test.worst.measured
     figure.add_annotation(
-        x=math.log10(worst.measured), y=math.log10(share), text=f"{off(worst.factor)} off", font={"size": FONT},
-        ax=0, ay=-26 if share > 1 else 26, arrowwidth=1, arrowhead=0, standoff=5, arrowcolor=palette.mid("slate"),
+        x=math.log10(worst.measured), y=math.log10(share), text=f"largest error {ratio(worst.factor)}",
+        font={"size": FONT}, ax=0, ay=-26 if share > 1 else 26,
+        arrowwidth=1, arrowhead=0, standoff=5, arrowcolor=palette.mid("slate"),
     )  # fmt: skip
     factors = [1 / FAR, FAR, *(point.seconds / point.measured for point in every)]
     least, most = min(factors) / ROOM, max(factors) * ROOM
@@ -255,7 +249,5 @@ def predicted_chart(test: Test, tests: Sequence[Test]) -> go.Figure:
 
 
 def _apart(level: float) -> str:
-    """What predicted ÷ measured is, in words: "2 × too long", "25% too short"."""
-    factor = max(level, 1 / level)
-    told = percent(factor - 1) if factor < 2 else f"{number(factor)} ×"
-    return f"{told} too {'long' if level > 1 else 'short'}"
+    """What predicted ÷ measured is, in words: "2 × too long", "1.25 × too short"."""
+    return f"{number(max(level, 1 / level))} × too {'long' if level > 1 else 'short'}"

@@ -25,7 +25,7 @@ from explain.chapters.measurements import (
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
 from explain.figures.labels import listed, unbroken
-from explain.figures.numbers import count, off
+from explain.figures.numbers import count
 from explain.gpus import card
 from explain.prediction import fitted
 from explain.records import file, registry
@@ -73,8 +73,12 @@ MEASURED = """
 
 
 MEASURE = """
-{} measurements. After each it prints how long it took, and about how long the others will take. Ctrl+C stops it; run\
- it again, and it continues. At the end it prints the file with the results, which all pages on that machine then show.
+{} measurements. Each compiles a kernel and times it; many also count its bytes, if the counters can be read. So CPU\
+ and GPU decide how long all of them take; no total was recorded. After each it prints how long it took, and about how\
+ long the others will take.
+
+Ctrl+C stops it; run it again, and it continues. At the end it prints the file with the results, which all pages on\
+ that machine then show.
 """
 TRY = "A few sizes of one kernel, with the GPU's counters if they can be read."
 COUNTERS = "Some drivers let only administrators read them. Then times and memory are measured, but no bytes."
@@ -86,12 +90,13 @@ ELSEWHERE = """
 Here are the kernels that the chapters teach, some of PyTorch's, and FlashAttention for Hopper. Other libraries are in
 [Speed](./speed), [Cross entropy](./cross_entropy), [Backward](./backward) and [Decoding](./decoding).
 """
-ONCE_TIMED = """
-The formula's constant and its shares are fitted to each kernel's times on the {0}. **A size that was timed\
- there**: its time × the formula's ratio of the two GPUs, as in the example. **Another size**: the formula's own time.
+TIMED_OR_NOT = """
+- **Size timed on the {0}**: its time there × the formula's ratio of the two GPUs, as in the example.
+- **Size not timed there**: the formula's own time, fitted to the kernel's times on the {0}.
 """
-OFF = """
-**{0} off**: of the two times, predicted and measured, the longer is {0} longer. **Typically**: half of them are nearer.
+ERROR = """
+**Error**: the longer ÷ the shorter of the predicted and the measured time; 1 × is exact. **Typical**: half of the\
+ errors are smaller.
 """
 DETAIL = """
 - The FLOPs are those of the kernel's formula. Bandwidth and peak are the GPU's specification: the peak of the tensor\
@@ -107,7 +112,6 @@ FITTED = (
     "holds what the model leaves out, so it is not the cost of a launch. A range holds the values that explain the "
     "times equally well: a wide one says that these times do not depend on that share."
 )
-SHARE = "**A percentage** is the measured share of the datasheet's rate."
 GOALS = {
     "Look up a number": "find how long a kernel's run takes, how many bytes it moves, and how much memory it needs.",
     "Where numbers come from": "know where every number in this app comes from.",
@@ -186,7 +190,7 @@ def roofs(shown: Sequence[Entry], beside: DeltaGenerator) -> None:
         layout.prose("No limits were measured here. `python -m explain measure` measures them with the kernels.")
         return
     with layout.below_goal(), st.container(key="notes"):
-        layout.prose("\n\n".join(filter(None, [limits.meanings(shown), SHARE, limits.slow_reads(shown)])))
+        layout.prose("\n\n".join(filter(None, [limits.meanings(shown), limits.slow_reads(shown)])))
     with beside:
         for wide, narrow in zip(limits.drawn(shown), limits.drawn(shown, narrow=True), strict=True):
             drawing(wide, narrow)
@@ -466,11 +470,10 @@ def predicted(beside: DeltaGenerator) -> None:
         return
     with layout.below_goal():
         with st.container(key="finding"):
+            layout.prose(ERROR)
             layout.prose("\n".join(predictions.concluded(model, test) for test in model.tests))
-        notes = st.container(key="notes")
-    with notes:
-        st.caption(OFF.format(off(predictions.FAR)))
-        layout.prose(ONCE_TIMED.format(model.gpu))
+        with st.container(key="notes"):
+            layout.prose(TIMED_OR_NOT.format(model.gpu))
     with beside, st.container(key="looked up"):
         drawing(*(worked.drawn(model, narrow=narrow) for narrow in (False, True)))
     layout.header("Every prediction beside its measured time")

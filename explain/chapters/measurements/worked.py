@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from explain.chapters.measurements.points import sizes_of
 from explain.experiment import Experiment
 from explain.figures.labels import widest, wrapped
-from explain.figures.numbers import count, duration, moved, off, percent, si
+from explain.figures.numbers import count, duration, moved, percent, ratio, si
 from explain.figures.palette import CLEAR, css, mid
 from explain.figures.svg import line, picture, rect, text
 from explain.gpus import GPUS
@@ -107,8 +107,8 @@ def drawn(model: Model, *, narrow: bool = False) -> str:
 def _outcome(parts: list[str], one: Example, width: float) -> float:
     """Adds the example's title and its three times as bars; where they end."""
     point = one.point
-    side = "long" if point.seconds > point.measured else "short"
-    title = f"Example: the time predicted for the {one.other} is {off(point.factor)} too {side}"
+    times = ratio(point.seconds / point.measured)
+    title = f"Example: the time predicted for the {one.other} is {times} the measured one"
     y = _lines(parts, title, 0.0, width, bold=True)
     y = _lines(parts, _named(point.experiment), y, width, faint=True) + 12
     bars = [
@@ -164,7 +164,7 @@ def _rows(one: Example | None) -> list[tuple[str, Sequence[str], Sequence[str]]]
     """
     told = {
         "constant": ["does not grow with the size"],
-        "memory": ["each tensor, once a launch, ÷ the part of the bandwidth that the kernel reaches"],
+        "memory": ["each tensor once per launch ÷ the part of the bandwidth that the kernel reaches"],
         "compute": ["FLOPs ÷ the part of the peak that the kernel reaches"],
         "busy": ["the share of the SMs that have a program"],
         "time": ["the larger of memory and compute counts"],
@@ -178,7 +178,7 @@ def _rows(one: Example | None) -> list[tuple[str, Sequence[str], Sequence[str]]]
     told["compute"].append(f"{si(here.flops, 'FLOP')}s ÷ {percent(here.of_peak, 1)} of {peaks}")
     if one.fits > 1:
         told["time"].append(
-            f"{count(one.fits)} fits are equally good; this one is the nearest to their mean, which is predicted"
+            f"The prediction uses the mean of {count(one.fits)} equally good fits; this fit is nearest to it."
         )
     numbers = {
         "constant": [duration(own.constant) for own in both],

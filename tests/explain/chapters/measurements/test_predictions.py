@@ -13,7 +13,7 @@ import pytest
 from explain import prediction
 from explain.chapters.measurements import predictions, worked
 from explain.figures.labels import text_width
-from explain.figures.numbers import duration, off, ratio
+from explain.figures.numbers import duration, ratio
 from explain.gpus import GPUS
 from explain.prediction import Predicted, fitted
 from explain.records import registry
@@ -32,10 +32,10 @@ def test_every_predicted_time_is_drawn_and_the_worst_kernel_is_named():
     assert len(rows) == len(model.fitted)
     worst = [max(one.factor for one in model.tests[0].points if one.experiment.kernel == kernel)
              for kernel in predictions._errors(model.tests[0])]  # fmt: skip
-    assert [row.split("|")[4].strip() for row in rows[: len(worst)]] == [off(factor) for factor in worst]
+    assert [row.split("|")[4].strip() for row in rows[: len(worst)]] == [ratio(factor) for factor in worst]
     medians = [error[1] for error in predictions._errors(model.tests[0]).values()]
     assert medians == sorted(medians, reverse=True)
-    assert [row.split("|")[3].strip() for row in rows[: len(medians)]] == [off(factor) for factor in medians]
+    assert [row.split("|")[3].strip() for row in rows[: len(medians)]] == [ratio(factor) for factor in medians]
     said = predictions.largest(model.tests[0])
     assert rows[0].split("|")[1].strip() in said
     assert rows[0].split("|")[3].strip() in said
@@ -59,16 +59,17 @@ def test_what_no_model_would_say_is_told_beside_the_model():
     told, left_out = (predictions.told(model, test).replace("\u00a0", " ") for test in model.tests)
     modelled = sum(one.factor > predictions.FAR for one in elsewhere.points)
     beside_own, alone = (predictions.concluded(model, test) for test in model.tests)
-    assert f"Of the {modelled} predictions that are more than 25% off" in told
+    assert f"Of the {modelled} predictions with an error above 1.25 ×" in told
     for test, said in ((elsewhere, beside_own), (model.tests[1], alone)):
-        assert f": typically {off(test.median)} off.**" in said
+        assert f": the typical error is {ratio(test.median)}.**" in said
         often = sum(one.factor > predictions.FAR for one in test.points) / len(test.points)
-        assert f"About 1 in {1 / often:.0f} is more than 25% off, the worst {off(test.worst.factor)} (" in said
+        assert f"About 1 error in {1 / often:.0f} is above 1.25 ×; the largest is {ratio(test.worst.factor)} (" in said
     assert beside_own.startswith("- **Another GPU: ")
     assert alone.startswith("- **Another size: ")
     assert "Without the model" not in alone
     assert (
-        f"typically {off(median(ratios))} off, {far} of {len(ratios)} more than 25%; with it {modelled}" in beside_own
+        f"the typical error is {ratio(median(ratios))}, and {far} of {len(ratios)} errors are above 1.25 ×; "
+        f"with the model {modelled}" in beside_own
     )
     helps = modelled < far and elsewhere.median >= median(ratios)
     assert beside_own.endswith("not against the typical one.") == helps
@@ -123,13 +124,12 @@ def test_how_often_predictions_are_far_off_is_told_for_any_number_of_them():
     assert model
     good, bad = (Predicted(model.points[0].experiment, 1.0, seconds) for seconds in (1.1, 2.0))
     for points, told in (
-        ([good] * 4, "None is more than 25% off"),
-        ([good] * 11 + [bad], "About 1 in 12 is more than 25% off"),
-        ([good, bad, bad], "2 of 3 are more than 25% off"),
-        ([bad], "1 of 1 are more than 25% off"),
+        ([good] * 4, "No error is above 1.25 ×"),
+        ([good] * 11 + [bad], "About 1 error in 12 is above 1.25 ×"),
+        ([good, bad, bad], "2 of 3 errors are above 1.25 ×"),
+        ([bad], "1 of 1 errors are above 1.25 ×"),
     ):
         assert told in predictions.concluded(model, prediction.Test("H100", points))
-    assert [off(factor) for factor in (1.052, 1.46, 2.0, 5.47)] == ["5%", "46%", "2.00 ×", "5.47 ×"]
 
 
 def test_pictures_beside_each_other_have_the_same_scales():
@@ -168,8 +168,8 @@ def test_a_prediction_is_worked_through_beside_what_was_measured(narrow):
     words = [html.unescape(said) for said in re.findall(r"<text[^>]*>([^<]*)</text>", drawn)]
     for seconds in (one.took, one.point.seconds, one.point.measured):
         assert duration(seconds) in words
-    side = "long" if one.point.seconds > one.point.measured else "short"
-    assert f"the time predicted for the H100 is {off(one.point.factor)} too {side}" in " ".join(words)
+    times = ratio(one.point.seconds / one.point.measured)
+    assert f"the time predicted for the H100 is {times} the measured one" in " ".join(words)
     of_two = {
         word: words[words.index(word, words.index("H200")) + 1 :][:2] for word in ("constant", "memory", "compute")
     }
@@ -193,7 +193,7 @@ def test_without_another_gpu_the_formula_stands_alone():
     assert worked.example(alone) is None
     drawn = worked.drawn(alone)
     assert "Example" not in drawn
-    assert "each tensor, once a launch" in drawn
+    assert "each tensor once per launch" in drawn
 
 
 def test_the_parts_of_a_time_are_those_of_the_model():

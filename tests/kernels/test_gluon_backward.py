@@ -42,10 +42,13 @@ EVERY = [(attention_backward_hopper, shape) for shape in NARROW] + [(attention_b
 
 @pytest.fixture(autouse=True)
 def unwritten_is_nan():
-    """What a launch leaves unwritten is NaN, not the result of the launch before."""
-    torch.use_deterministic_algorithms(True)
+    """What a launch leaves unwritten is NaN, not the result of the launch before.
+
+    `torch.use_deterministic_algorithms` says the same and imports PyTorch's compiler, which takes seconds.
+    """
+    torch.set_deterministic_debug_mode("error")
     yield
-    torch.use_deterministic_algorithms(False)
+    torch.set_deterministic_debug_mode("default")
 
 
 def worst(module, shape, causal: bool, seed: int, split: tuple[int, int] = WHOLE, **options) -> float:
@@ -313,8 +316,9 @@ FAULTS = [("hopper", NARROW, *fault) for fault in BROKEN] + [("wide", WIDE, *fau
 @pytest.mark.parametrize(("name", "shapes", "function", "old", "new"), FAULTS)
 def test_one_thing_less_and_it_is_stuck_or_wrong(name, shapes, function, old, new):
     broken = edits.load(f"kernels.attention_backward_{name}", Edit(f"{old} {new}", function, old, new))
-    tried = ((shape, causal, seed) for seed in range(8) for shape in shapes[:3] for causal in (True, False))
-    assert any(is_stuck_or_wrong(broken, *one) for one in tried)
+    tried = [(shape, causal, seed) for seed in range(8) for shape in shapes[:3] for causal in (True, False)]
+    first = [(shapes[0], True, 0), (shapes[2], True, 1), (shapes[0], True, 2)]  # a kind each: they find most faults
+    assert any(is_stuck_or_wrong(broken, *one) for one in sorted(tried, key=lambda one: one not in first))
 
 
 def is_stuck_or_wrong(module, shape, causal: bool, seed: int, split: tuple[int, int] | None = None) -> bool:

@@ -87,10 +87,13 @@ WITHOUT_FADES = """{
   document.adoptedStyleSheets.push(still);
 }"""
 
-# A page lives for seconds here: compiling its JavaScript a second and a third time takes an eighth of all a test costs.
-NO_OPTIMISATION = "--js-flags=--no-turbofan --no-maglev"
+# A page lives for seconds here: compiling its JavaScript a second and a third time takes an eighth of all a test costs,
+# and to collect its young objects from a small space a fortieth.
+SHORT_LIVED = "--js-flags=--no-turbofan --no-maglev --min-semi-space-size=32"
 # One process draws all pages: a new one for each site that a tab goes to costs a twentieth of all.
 ONE_PROCESS = ("--renderer-process-limit=1", "--disable-site-isolation-trials")
+
+NO_SNAPSHOTS = HERE / "no_snapshots.cjs"
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -135,8 +138,13 @@ def launch() -> Iterator[Callable[..., Browser]]:
         path = find_browser()
     except (NoBrowserError, ValueError) as error:
         pytest.fail(str(error), pytrace=False)
-    with sync_playwright() as playwright:
-        yield partial(playwright.chromium.launch, executable_path=path, args=[NO_OPTIMISATION, *ONE_PROCESS])
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(
+            "NODE_OPTIONS", f'{os.environ.get("NODE_OPTIONS", "")} --require "{NO_SNAPSHOTS.as_posix()}"'
+        )
+        playwright = sync_playwright().start()
+    yield partial(playwright.chromium.launch, executable_path=path, args=[SHORT_LIVED, *ONE_PROCESS])
+    playwright.stop()
 
 
 @pytest.fixture(scope="session")
@@ -190,8 +198,8 @@ def visit(page: Page, app: Server) -> Callable[[str], Page]:
     def visit(address: str) -> Page:
         if page.url.startswith(app.url):
             page.evaluate(CODE_READER)
-            if urlsplit(page.url).path == urlsplit(f"/{address}").path:
-                move(page, app, "questions")
+            if (path := urlsplit(page.url).path) == urlsplit(f"/{address}").path:
+                move(page, app, "notes" if path != "/notes" else "questions")  # the notes cost least
         move(page, app, address)
         return page
 

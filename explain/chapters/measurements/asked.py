@@ -133,7 +133,7 @@ def _left_out(runs: Sequence[Experiment], counted: int) -> list[str]:
         return []
     alike = len({_asks(run) for run in runs}) == 1
     order = "from the smallest to the largest" if alike else "by how often each byte is loaded"
-    return [f"{len(runs)} of {count(counted)} rows,", order]
+    return [f"{len(runs)} of {count(counted)} runs,", order]
 
 
 def _picture(

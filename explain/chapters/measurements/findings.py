@@ -48,7 +48,8 @@ MUCH_SLOWER = 4.0
 ALIGNED = 16
 """Triton compiles a kernel anew for a size that is no multiple of it."""
 ALIKE = 0.03
-"""Two GPUs' numbers count as alike if they differ by less than this share."""
+"""Two GPUs' numbers count as equal if they differ by less than this share. Launches of one run differ by up to about
+that."""
 SAME = 0.1
 """Two numbers count as about the same if they differ by less than this share."""
 ABOUT_1 = "about 1"
@@ -155,7 +156,7 @@ def _shared(one: Experiment, other: Experiment) -> str:
 
 
 def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
-    """Of several kernels: in how many rows HBM delivers each input about once, and where most; Markdown."""
+    """Of several kernels: in how many runs HBM delivers each input about once, and where most; Markdown."""
     found = [(times, point.experiment) for point in points if (times := of_once(point))]
     if not found:
         return ""
@@ -164,19 +165,19 @@ def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     rows = f"all {count(about)}" if about == len(found) else f"{count(about)} of {count(len(found))}"
     rows += " counted" * (len(found) < len(points))
     return (
-        f"**In {rows} rows HBM delivers hardly more than the minimum, at most {ratio(1 + SAME)}.** "
+        f"**In {rows} runs HBM delivers hardly more than the minimum, at most {ratio(1 + SAME)}.** "
         f"The highest is {ratio(most)}: {row.entry.title} at {own[row]}."
     )
 
 
 def _seen_fastest(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
-    """Of rows with the same work, which is the fastest and which the slowest, in a sentence of Markdown; else ""."""
+    """Of runs with the same work, which is the fastest and which the slowest, in a sentence of Markdown; else ""."""
     timed = sorted((point.seconds, own[point.experiment]) for point in points if point.seconds)
     if len(timed) < 2 or len({work(point.experiment) for point in points}) > 1:
         return ""
     (least, best), (most, worst) = timed[0], timed[-1]
     return (
-        f"**The fastest of these {count(len(timed))} rows, {best}, takes {duration(least)}.** The slowest, {worst}, "
+        f"**The fastest of these {count(len(timed))} runs, {best}, takes {duration(least)}.** The slowest, {worst}, "
         f"takes {duration(most)}, {ratio(most / least)} as long. All compute the same."
     )
 
@@ -231,7 +232,7 @@ def _loaded(runs: Iterable[Experiment]) -> list[float]:
 
 
 def _seen_once(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
-    """Where caches serve one kernel's loads in some rows only, and which tensors are loaded how often; "" where nothing
+    """Where caches serve one kernel's loads in some runs only, and which tensors are loaded how often; "" where nothing
     was counted.
     """
     delivered = _delivered(points)
@@ -291,98 +292,132 @@ def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str)
     if not found:
         zeros = sum(all(row.get(name) == 0 for name in columns) for row in table)
         if zeros:
-            return f"**{begun(name_of(quantity))}: 0 on both GPUs** in {count(zeros)} row{'s' * (zeros > 1)}."
-        return f"No row was measured on both the {names(shown)[0]} and the {names(shown)[1]}." * (alone > 0)
+            return f"**{begun(name_of(quantity))}: 0 on both GPUs** in {_runs(zeros)}."
+        return f"No run was measured on both the {names(shown)[0]} and the {names(shown)[1]}." * (alone > 0)
     factors = [factor for factor, _ in found]
-    spreads = _spreads(plan, shown, kernel) if quantity == TIME else []
-    told = _compared(shown, quantity, factors, median(spreads) if spreads else 0.0)
-    if not kernel and len(found) > 1 and _apart(factors) >= ALIKE:  # which rows these are is in no picture
+    told = _timed(shown, factors) if quantity == TIME else _compared(shown, quantity, factors)
+    if not kernel and len(found) > 1 and _apart(factors) >= ALIKE:  # which runs these are is in no picture
         (low, least), *_, (high, most) = found
         told += f"\n\n- Least: {ratio(low)}, {least}\n- Most: {ratio(high)}, {most}"
     missing = f"{count(alone)} more {'were' if alone > 1 else 'was'} measured on one of them only." * (alone > 0)
     if quantity != TIME:
         return "\n\n".join(filter(None, [told, missing]))
+    rule = _rule(_spreads(plan, shown, kernel)) if any(_apart([factor]) < ALIKE for factor in factors) else ""
     host = (
-        f"{count(left_out)} {'rows are' if left_out > 1 else 'row is'} left out of these figures and drawn open: "
+        f"{_runs(left_out)} {'are' if left_out > 1 else 'is'} left out of these figures and drawn open: "
         "the times there probably contain time on the host."
     ) * (left_out > 0)
-    also = " ".join(filter(None, [missing, host, _noise(spreads)]))
-    return "\n\n".join(filter(None, [told, _by_bandwidth(plan, shown, factors, kernel), also]))
+    also = " ".join(filter(None, [missing, host]))
+    return "\n\n".join(filter(None, [rule, told, _by_bandwidth(plan, shown, factors, kernel), also]))
 
 
-def _apart(factors: Sequence[float]) -> float:
-    """The largest distance of a ratio from 1."""
-    return max(abs(factor - 1) for factor in factors)
+def _runs(number: int) -> str:
+    return f"{count(number)} run{'s' * (number > 1)}"
 
 
-def _compared(shown: Sequence[Entry], quantity: str, factors: Sequence[float], noise: float = 0.0) -> str:
-    """The ratios in one or two sentences of Markdown: of times the faster GPU first, in how many rows. Times as near
-    to each other as the `noise` count for neither.
-    """
+def _everywhere(number: int) -> str:
+    return f"in all {_runs(number)}" if number > 1 else "in 1 run"
+
+
+def _apart(factors: Iterable[float]) -> float:
+    """By which share the larger of two numbers exceeds the smaller one, at most."""
+    return max(max(factor, 1 / factor) - 1 for factor in factors)
+
+
+def _in_the_median(factors: Sequence[float]) -> str:
+    return f", {ratio(median(factors))} in the median" if ratio(min(factors)) != ratio(max(factors)) else ""
+
+
+def _compared(shown: Sequence[Entry], quantity: str, factors: Sequence[float]) -> str:
+    """The ratios of a quantity other than the time, in a sentence of Markdown."""
     first, second = names(shown)
-    what, number = begun(name_of(quantity)), len(factors)
-    rows = f"{count(number)} row{'s' * (number > 1)}"
-    far = f"{'at most ' * (number > 1)}{percent(_apart(factors), 1)} apart"
-    every = f"in all {rows}" if number > 1 else "in 1 row"
-    if percent(_apart(factors), 1) == percent(0, 1):
-        return f"**{what}: the two GPUs are equal** {every}."
-    middle = f", {ratio(median(factors))} in the median" if ratio(min(factors)) != ratio(max(factors)) else ""
-    one_side = [one for one, wins in zip((first, second), (min(factors) > 1, max(factors) < 1), strict=True) if wins]
-    if _apart(factors) < ALIKE and quantity == TIME and one_side:
-        most = f"{'at most ' * (number > 1)}{percent(_apart(factors), 1)}"
-        near = sum(round(abs(factor - 1), 3) <= round(noise, 3) for factor in factors)  # as they are shown
-        if near == number:
-            return f"**The two GPUs are equally fast {every}**: {most} apart, less than launches of one run."
-        if near:
-            rest = "the other one" if near == 1 else f"the other {count(near)}"
-            every = f"in {count(number - near)} of {rows}, by {most}**; in {rest} the difference may be noise"
-            return f"**The {one_side[0]} is a little faster {every}."
-        return f"**The {one_side[0]} is a little faster {every}, by {most}.**"
+    what, number, far = begun(name_of(quantity)), len(factors), percent(_apart(factors), 1)
+    if far == percent(0, 1):
+        return f"**{what}: the two GPUs are equal** {_everywhere(number)}."
     if _apart(factors) < ALIKE:
-        return f"**{what}: the two GPUs are {far}** {every}."
-    if quantity != TIME:
-        where = f"{middle} of {rows}" if middle else f" {every}"
-        return f"**{what}: the {second}'s is {ratios(factors)} the {first}'s**{where}."
-    return f"**{_won(shown, factors)}.** The {second} takes {ratios(factors)} as long as the {first}{middle}."
+        return f"**{what}: the two GPUs are {'at most ' * (number > 1)}{far} apart** {_everywhere(number)}."
+    middle = _in_the_median(factors)
+    where = f"{middle} of {_runs(number)}" if middle else f" {_everywhere(number)}"
+    return f"**{what}: the {second}'s is {ratios(factors)} the {first}'s**{where}."
+
+
+def _timed(shown: Sequence[Entry], factors: Sequence[float]) -> str:
+    """Which of two GPUs is faster, and in how many runs, in Markdown. Times within `ALIKE` are equal."""
+    first, second = names(shown)
+    if _apart(factors) >= ALIKE:
+        takes = f"The {second} takes {ratios(factors)} as long as the {first}{_in_the_median(factors)}."
+        return f"**{_won(shown, factors)}.** {takes}"
+    number, far = len(factors), percent(_apart(factors), 1)
+    if far == percent(0, 1):
+        return f"**Time: the two GPUs are equal** {_everywhere(number)}."
+    told = f"**Within {percent(ALIKE)}, no clear winner**"
+    if min(factors) <= 1 <= max(factors):
+        return f"{told}: the times are {'at most ' * (number > 1)}{far} apart {_everywhere(number)}."
+    faster = first if min(factors) > 1 else second
+    gains = sorted(_apart([factor]) for factor in factors)
+    least, most = percent(gains[0], 1), percent(gains[-1], 1)
+    return f"{told}: the {faster} measures {most if least == most else f'{least[:-1]} to {most}'} faster."
 
 
 def _won(shown: Sequence[Entry], factors: Sequence[float]) -> str:
-    """In how many rows which of two GPUs is faster by more than `ALIKE`: the one with more of them first."""
+    """In how many runs which of two GPUs is faster by more than `ALIKE`: the one with more of them first."""
     first, second = names(shown)
     wins = {
-        first: sum(factor >= 1 + ALIKE for factor in factors),
-        second: sum(factor <= 1 - ALIKE for factor in factors),
+        first: [factor for factor in factors if factor >= 1 + ALIKE],
+        second: [1 / factor for factor in factors if 1 / factor >= 1 + ALIKE],
     }
-    (faster, most), (slower, least) = sorted(wins.items(), key=lambda win: -win[1])
-    if most == len(factors):
-        return f"The {faster} is faster" + f" in all {count(most)} rows" * (most > 1)
-    within = len(factors) - most - least
-    return (
-        f"The {faster} is faster in {count(most)} of {count(len(factors))} rows"
-        + f", the {slower} in {count(least)}" * (least > 0)
-        + f"; in {count(within)} they are within {percent(ALIKE)}" * (within > 0)
-    )
+    (faster, most), (slower, least) = sorted(wins.items(), key=lambda win: -len(win[1]))
+    if len(most) == len(factors):
+        everywhere = f" in all {_runs(len(most))}" * (len(most) > 1)
+        return f"The {faster} is faster{everywhere}{_by_half(shown, faster, most)}"
+    within = len(factors) - len(most) - len(least)
+    told = [f"{faster} faster: {_runs(len(most))}{_by_half(shown, faster, most)}"] * bool(most)
+    told += [f"Equal within {percent(ALIKE)}: {count(within)}"] * (within > 0)
+    told += [f"{slower} faster: {count(len(least))}{_by_half(shown, slower, least)}"] * bool(least)
+    return ". ".join(told)
 
 
-def _spreads(plan: Plan, shown: Sequence[Entry], kernel: str) -> list[float]:
-    """By which share the slow launches of each row exceed its fast ones, on the GPU where they differ more."""
+def _by_half(shown: Sequence[Entry], gpu: str, gains: Sequence[float]) -> str:
+    """In how many of the runs that a GPU wins it gains at least half of what its faster HBM would give, in words; ""
+    where all do, or where its HBM is not known to be faster.
+    """
+    faster = bandwidths(shown)
+    if faster is None or gpu != names(shown)[faster < 1]:
+        return ""
+    half = (1 + max(faster, 1 / faster)) / 2
+    less = sum(gain < half for gain in gains)
+    if less == len(gains):
+        return ", by less than half of what its faster HBM allows"
+    much = f"{count(len(gains) - less)} of them by at least half of what its faster HBM allows ({ratio(half)})"
+    return f", {much}, {count(less)} by less" * (less > 0)
+
+
+def _spreads(plan: Plan, shown: Sequence[Entry], kernel: str) -> list[tuple[float, str]]:
+    """By which share the slow launches of each run exceed its fast ones, on the GPU where they differ more, and that
+    GPU; of the runs with several launches.
+    """
     spreads = []
     for run in measured(plan, shown, kernel):
-        points = filter(None, (one.record.point(run) for one in shown))
-        if own := [times for point in points if not with_host(point) and (times := spread(point))]:
-            spreads.append(max(own) - 1)
+        points = ((one.record.point(run), gpu) for one, gpu in zip(shown, names(shown), strict=True))
+        own = [(times, gpu) for point, gpu in points if point and not with_host(point) and (times := spread(point))]
+        if own:
+            times, gpu = max(own)
+            spreads.append((times - 1, gpu))
     return spreads
 
 
-def _noise(spreads: Sequence[float]) -> str:
-    """How much the launches of one run differ, in a sentence; "" if that is not known."""
+def _rule(spreads: Sequence[tuple[float, str]]) -> str:
+    """From when on two GPUs' times count as different, and why, in sentences."""
+    rule = f"Times within {percent(ALIKE)} count as equal"
     if not spreads:
-        return ""
-    far = sum(one >= ALIKE for one in spreads)
-    more = f", in {count(far)} of {count(len(spreads))} rows by more than {percent(ALIKE)}" if far else ""
+        return f"{rule}."
+    rule += f": launches of one run typically differ by {percent(median(one for one, _ in spreads), 1)} {FIFTHS}"
+    far = [gpu for one, gpu in spreads if one >= ALIKE]
+    if not far:
+        return f"{rule}."
+    on = listed([*dict.fromkeys(far)])
     return (
-        f"Launches of one run typically differ by {percent(median(spreads), 1)} {FIFTHS}{more}. GPUs that differ by no "
-        "more may be equally fast."
+        f"{rule}. In {count(len(far))} of the {_runs(len(spreads))} with several launches they differ by more ({on})."
     )
 
 
@@ -399,30 +434,16 @@ def _by_bandwidth(plan: Plan, shown: Sequence[Entry], factors: Sequence[float], 
     if (faster := bandwidths(shown)) is None:
         return ""
     gains = [factor if faster > 1 else 1 / factor for factor in factors]
-    slower = sum(gain <= 1 - ALIKE for gain in gains)
-    nothing = sum(gain < 1 + ALIKE for gain in gains) - slower
-    little = sum(1 + ALIKE <= gain < (1 + max(faster, 1 / faster)) / 2 for gain in gains)
-    fast = names(shown)[faster < 1]
-    reads = bandwidths(shown, "hbm")
-    also = f"reads {ratio(max(reads, 1 / reads))} and " if reads else ""
-    copies = ratio(max(faster, 1 / faster))
-    rates = f"HBM of the {fast} {also}copies {copies} as fast (measured)."
-    both = [max(rate, 1 / rate) for rate in (faster, reads) if rate]
-    if not slower + nothing + little:
-        near = min(both) * (1 - SAME) <= min(gains) and max(gains) <= max(both) * (1 + SAME)
-        return f"**That is about the ratio of the two HBMs.** {rates}" * near
-    gained = {
-        f"the faster HBM of the {fast} gains nothing (within {percent(ALIKE)})": nothing,
-        f"the {fast} is faster by less than half of what {copies} would give": little,
-        f"the {fast} is slower": slower,
-    }
-    (told, number), *others = ((words, rows) for words, rows in gained.items() if rows)
-    if slower + nothing == len(gains):
-        told = f"The faster HBM of the {fast} does not help here"
-    elif len(gains) > 1:
-        told = f"In {count(number)} of {count(len(gains))} rows {told}"
-        told += "".join(f", in {count(rows)} {words}" for words, rows in others)
-    return f"**{begun(told)}.** {rates}{'' if kernel or not slower + nothing else _hbm_alone(plan, shown)}"
+    fast, reads = names(shown)[faster < 1], bandwidths(shown, "hbm")
+    copies, *both = [max(rate, 1 / rate) for rate in (faster, reads) if rate]
+    also = f"reads {ratio(both[0])} and " if both else ""
+    rates = f"HBM of the {fast} {also}copies {ratio(copies)} as fast (measured)."
+    if min(copies, *both) * (1 - SAME) <= min(gains) and max(gains) <= max(copies, *both) * (1 + SAME):
+        return f"**That is about the ratio of the two HBMs.** {rates}"
+    if min(gains) >= (1 + copies) / 2:
+        return ""
+    told = f"**The faster HBM of the {fast} does not help here.** " * (max(gains) < 1 + ALIKE)
+    return f"{told}{rates}{_hbm_alone(plan, shown) if not kernel and min(gains) < 1 + ALIKE else ''}"
 
 
 def _hbm_alone(plan: Plan, shown: Sequence[Entry]) -> str:
@@ -443,8 +464,8 @@ def _hbm_alone(plan: Plan, shown: Sequence[Entry]) -> str:
         return ""
     where = f"{run.entry.title} at {measured_sizes(plan, shown, '')[run]}"
     return (
-        f" For example, {where} takes {duration(seconds)} on the {names(shown)[0]}, where HBM would need "
-        f"{duration(needed)} for the bytes read and written."
+        f" Where HBM needs little of the time, faster HBM helps little: {where} takes {duration(seconds)} on the "
+        f"{names(shown)[0]}; HBM alone would need {duration(needed)} for the bytes read and written."
     )
 
 
@@ -458,7 +479,7 @@ def _slower(worst: Experiment, runs: Collection[Experiment], record: Record) -> 
     own, others = each.pop(worst, 0.0), list(each.values())
     if not others or own < MUCH_SLOWER * median(others):
         return ""
-    told = f" It takes **{ratio(own / median(others))} as long per FLOP** as the kernel's other rows (median)."
+    told = f" It takes **{ratio(own / median(others))} as long per FLOP** as the kernel's other runs (median)."
     vocab = worst.values.get("vocab")
     if vocab and vocab % ALIGNED and not any(run.values["vocab"] % ALIGNED for run in each):
         told += (
@@ -482,29 +503,35 @@ def on_host(plan: Plan, one: Entry, kernel: str = "") -> str:
     apart = ratio(max(spread(point) or 1.0 for point in unsteady))
     return (
         f"**These times probably contain time on the host**: {rows}. Their launches were not replayed as a {GRAPH}. "
-        f"A row's slowest takes up to {apart} as long as its fastest {FIFTHS}."
+        f"A run's slowest launch takes up to {apart} as long as its fastest {FIFTHS}."
     )
 
 
 @kept
-def timed_once(plan: Plan, one: Entry, kernel: str = "") -> str:
-    """Which recorded times are of one launch, in sentences of Markdown; "" for none."""
-    own = measured_sizes(plan, [one], kernel)
-    points = filter(None, map(one.record.point, own))
-    once = [point.experiment for point in points if point.timing and point.timing.launches == 1]
-    if not once:
-        return ""
-    if kernel:
-        rows = "every run" if len(once) == len(own) else "; ".join(own[run] for run in once)
-    else:
-        of = Counter(run.entry.title for run in once)
-        rows = listed([f"{count(number)} row{'s' * (number > 1)} of {title}" for title, number in of.items()])
-    return f"**Timed by one launch**: {rows}.{' Other times are medians.' * (len(once) < len(own))}"
+def timed_once(plan: Plan, shown: Sequence[Entry], kernel: str = "") -> str:
+    """Which recorded times are of one launch, of several GPUs on which one, in a sentence of Markdown; "" for none."""
+    told: dict[str, list[str]] = {}
+    others = False
+    for one, gpu in zip(shown, names(shown), strict=True):
+        own = measured_sizes(plan, [one], kernel)
+        points = [point for run in own if (point := one.record.point(run)) and point.timing]
+        once = [point.experiment for point in points if point.timing and point.timing.launches == 1]
+        others |= len(once) < len(points)
+        if not once:
+            continue
+        if kernel:
+            runs = "every run" if len(once) == len(own) else "; ".join(own[run] for run in once)
+        else:
+            of = Counter(run.entry.title for run in once)
+            runs = listed([f"{_runs(number)} of {title}" for title, number in of.items()])
+        told.setdefault(runs, []).append(gpu)
+    where = "; ".join(f"{runs}{f' on the {listed(gpus)}' * (len(shown) > 1)}" for runs, gpus in told.items())
+    return f"**Timed by one launch**: {where}.{' Other times are medians.' * others}" if told else ""
 
 
 @dataclass(frozen=True)
 class Spilled:
-    """What the page says of spilled registers: a sentence about the row that spilled most, and details. Markdown."""
+    """What the page says of spilled registers: a sentence about the run that spilled most, and details. Markdown."""
 
     told: str
     more: str

@@ -127,5 +127,5 @@ def drawn(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
 
 def _percents(shares: Sequence[float]) -> str:
     """The least and the largest share, in two digits: "0.91 to 1.5%"."""
-    least, most = (number(100 * share, 2) for share in (min(shares), max(shares)))
+    least, most = (number(100 * share, 2, zeros=True) for share in (min(shares), max(shares)))
     return f"{most}%" if least == most else f"{least} to {most}%"

@@ -49,9 +49,8 @@ SAMPLE = Experiment.of("softmax_online", {"rows": 4096, "cols": 8192, "block_n":
 OPENING = "flash_attention"
 """The kernel that a set opens on; a set without it opens on its first kernel."""
 ALL = "all"
-BESIDE, LONG, FEW = 6, 12, 3
-"""A table with more columns of numbers, or more rows than this, stands below its words, not beside them, unless it has
-few columns."""
+BESIDE, LONG = 6, 12
+"""A table with more columns of numbers, or more rows than this, stands below its words, not beside them."""
 RUNS = 4
 """Of one kernel's runs, how many at most stand beside each other with everything that was measured."""
 BOLD = "**bold** differs from the run before"
@@ -221,7 +220,7 @@ def numbers(shown: Sequence[Entry], chosen: Choice, beside: DeltaGenerator) -> N
         _drawn(chosen.plan, shown, chosen.quantity, chosen.kernel, chosen.largest)
     if columns := points.columns_of(chosen.plan, shown, chosen.quantity, chosen.every, chosen.kernel):
         rows = points.rows(chosen.plan, shown, chosen.quantity, chosen.kernel)
-        with picture if len(columns) <= FEW or (len(columns) <= BESIDE and len(rows) <= LONG) else st.container():
+        with picture if len(columns) <= BESIDE and len(rows) <= LONG else st.container():
             _table(chosen, shown, columns)
     _questions(chosen, shown)
 
@@ -271,7 +270,7 @@ def _largest(columns: Sequence[str], place: DeltaGenerator) -> str:
     if st.session_state.get("order") not in columns:
         st.session_state["order"] = AS_RUN
     chosen = place.selectbox(
-        "Rows", [AS_RUN, *columns], key="order",
+        "Order", [AS_RUN, *columns], key="order",
         format_func=lambda column: column if column == AS_RUN else f"largest first: {points.name_of(column) or column}",
     )  # fmt: skip
     return "" if chosen == AS_RUN else chosen
@@ -280,16 +279,17 @@ def _largest(columns: Sequence[str], place: DeltaGenerator) -> str:
 def _notes(chosen: Choice, shown: Sequence[Entry]) -> None:
     """Notes on the chosen runs: spilled registers, unusual times, and the files that the numbers come from."""
     with_spills = chosen.quantity in (None, *points.WITH_SPILLS)
+    timed = chosen.quantity in (None, points.TIME, points.SPREAD)
     notes: dict[str, list[str]] = {}  # what holds of several GPUs is said once
     for one, gpu in zip(shown, points.names(shown), strict=True):
         spills = findings.spilled(chosen.plan, one, chosen.kernel) if with_spills else None
-        timed = chosen.quantity in (None, points.TIME, points.SPREAD)
-        about_times = (findings.on_host, findings.timed_once) if timed else ()
-        of_times = (about(chosen.plan, one, chosen.kernel) for about in about_times)
-        for note in filter(None, [spills.told if spills else "", *of_times]):
+        host = findings.on_host(chosen.plan, one, chosen.kernel) if timed else ""
+        for note in filter(None, [spills.told if spills else "", host]):
             notes.setdefault(note, []).append(gpu)
     for note, gpus in notes.items():
         layout.prose(unbroken(f"{listed(gpus)}: {note}" if len(shown) > 1 else note))
+    if timed and (once := findings.timed_once(chosen.plan, shown, chosen.kernel)):
+        layout.prose(unbroken(once))
     if shared := points.in_every_row(chosen.plan, shown, chosen.kernel):
         st.caption(f"In every run: {shared}")
     for one in shown:

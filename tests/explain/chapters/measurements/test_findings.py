@@ -31,14 +31,17 @@ def test_times_of_one_launch_are_named():
         for plan in points.plans([one]).values():
             own = points.measured_sizes(plan, [one], "")
             once = [run for run in own if (p := one.record.point(run)) and p.timing and p.timing.launches < 2]
-            told = findings.timed_once(plan, one)
+            told = findings.timed_once(plan, [one])
             assert bool(told) == bool(once)
             for kernel in {run.kernel for run in once}:
                 rows = [run for run in once if run.kernel == kernel]
-                assert f"{len(rows)} row{'s' * (len(rows) > 1)} of {KERNELS[kernel].title}" in told
-                alone, sizes = findings.timed_once(plan, one, kernel), points.measured_sizes(plan, [one], kernel)
+                assert f"{len(rows)} run{'s' * (len(rows) > 1)} of {KERNELS[kernel].title}" in told
+                alone, sizes = findings.timed_once(plan, [one], kernel), points.measured_sizes(plan, [one], kernel)
                 assert ("every run" in alone) == (len(rows) == len(sizes)) != ("medians" in alone)
                 assert "every run" in alone or all(sizes[run] in alone for run in rows)
+    both = findings.timed_once(PLANS["levels"], registry.entries()[0])
+    assert both.count("Timed by one launch") == 1
+    assert re.search(r"1 run of [^;]* on the H200; 2 runs of [^;]* on the H100\.", both)
 
 
 def test_times_with_host_time_are_marked_and_in_no_ratio_that_is_told():
@@ -50,8 +53,8 @@ def test_times_with_host_time_are_marked_and_in_no_ratio_that_is_told():
     assert "| probably, H200" in points.points_table(plan, both, points.TIME, kernel=kernel)
     said = findings.seen(plan, both, points.TIME, kernel)
     assert f"to {ratio(max(steady))} as long" in said
-    assert f"is faster in all {len(steady)} rows" in said
-    assert f"{len(hosted)} rows are left out of these figures and drawn open" in said
+    assert f"is faster in all {len(steady)} runs" in said
+    assert f"{len(hosted)} runs are left out of these figures and drawn open" in said
     drawn = beside.dots(plan, both, points.TIME, kernel)
     assert drawn.count(f'fill="{palette.CLEAR}"') == len(hosted) + 1  # and the key
     assert beside.HOSTED in drawn
@@ -116,7 +119,7 @@ def test_a_table_of_two_gpus_says_how_they_compare(kernel, differ):
     said = findings.seen(PLANS["levels"], registry.entries()[0], "time, µs", kernel)
     if differ:
         span = f"{ratio(min(factors)).removesuffix(' ×')} to {ratio(max(factors))}"
-        assert said.startswith(f"**The H200 is faster in all {len(factors)} rows.**")
+        assert said.startswith(f"**The H200 is faster in all {len(factors)} runs.**")
         assert f"The H100 takes {span} as long as the H200, {ratio(median(factors))} in the median" in said
         assert "Least" not in said  # the picture has a bar for each row
         of_all = findings.seen(PLANS["levels"], registry.entries()[0], "time, µs")
@@ -130,15 +133,13 @@ def test_a_table_of_two_gpus_says_how_they_compare(kernel, differ):
         assert max(factors) <= 1.1 * max(rates)
         assert "**That is about the ratio of the two HBMs.**" in said
     else:
-        apart = max(abs(factor - 1) for factor in factors)
-        assert apart < findings.ALIKE
-        assert max(factors) < 1
-        vary = median(findings._spreads(PLANS["levels"], registry.entries()[0], kernel))
-        near = sum(round(1 - factor, 3) <= round(vary, 3) for factor in factors)
-        assert 0 < near < len(factors)
-        rest = "the other one" if near == 1 else f"the other {near}"
-        rows = f"in {len(factors) - near} of {len(factors)} rows, by at most {percent(apart, 1)}"
-        assert said.startswith(f"**The H100 is a little faster {rows}**; in {rest} the difference may be noise.")
+        least, most = (1 / factor - 1 for factor in (max(factors), min(factors)))
+        assert 0 < least < most < findings.ALIKE
+        rule, told, _ = said.split("\n\n")
+        assert rule.startswith("Times within 3% count as equal: ")
+        assert (
+            told == f"**Within 3%, no clear winner**: the H100 measures {100 * least:.1f} to {100 * most:.1f}% faster."
+        )
     table = points.points_table(PLANS["levels"], registry.entries()[0], "time, µs", kernel=kernel)
     assert all(f"| {ratio(factor)} |" in table for factor in factors)
     assert findings.seen(PLANS["levels"], [*registry.entries()[0], *registry.entries()[0]], "time, µs") == ""
@@ -177,7 +178,7 @@ def test_a_table_of_one_kernel_says_how_many_times_the_minimum_is_read():
     }
     most = max(shares, key=lambda run: shares[run])
     said = findings.seen(PLANS["levels"], one, None)
-    assert f"In {sum(share < 1.1 for share in shares.values())} of {len(shares)} rows" in said
+    assert f"In {sum(share < 1.1 for share in shares.values())} of {len(shares)} runs" in said
     assert f"The highest is {ratio(shares[most])}: {most.entry.title} at " in said
     drawn = beside.once(PLANS["levels"], one)
     assert drawn.count("<circle") == len(shares)
@@ -188,7 +189,7 @@ def test_zeros_in_every_row_are_said():
     both = registry.entries()[0][:2]
     spills = points.SPILLS
     rows = len(points.rows(PLANS["times"], both, spills))
-    assert findings.seen(PLANS["times"], both, spills) == f"**Spills, stored + loaded: 0 on both GPUs** in {rows} rows."
+    assert findings.seen(PLANS["times"], both, spills) == f"**Spills, stored + loaded: 0 on both GPUs** in {rows} runs."
     assert ": 0 on both" not in findings.seen(PLANS["levels"], both, spills)
     nothing = [replace(one, record=replace(one.record, points={})) for one in both]
     assert ": 0 on both" not in findings.seen(PLANS["times"], nothing, spills)
@@ -213,35 +214,31 @@ def test_what_was_not_measured_is_named_with_what_was():
     assert said.startswith("**HBM read: not measured on the H100 in this set.** Both have: time, ")
 
 
-def test_the_faster_of_two_gpus_is_named_with_its_number_of_rows():
+def test_the_faster_of_two_gpus_is_named_with_its_number_of_runs():
     both = registry.entries()[0][:2]
     for factors, told in (
-        ([1.2], "**The H200 is faster.** The H100 takes 1.20 × as long as the H200."),
-        ([1.2, 1.1], "**The H200 is faster in all 2 rows.** The H100 takes 1.10 to 1.20 × as long as the H200, 1.15 × "
-                     "in the median."),
-        ([0.8, 0.9, 1.01, 1.3], "**The H100 is faster in 2 of 4 rows, the H200 in 1; in 1 they are within 3%.** The "
-                                "H100 takes 0.80 to 1.30 × as long as the H200, 0.96 × in the median."),
-        ([0.99, 1.01, 1.02], "**Time: the two GPUs are at most 2.0% apart** in all 3 rows."),
-        ([0.99, 0.98], "**The H100 is a little faster in all 2 rows, by at most 2.0%.**"),
-        ([1.01], "**The H200 is a little faster in 1 row, by 1.0%.**"),
-        ([1.0, 1.0], "**Time: the two GPUs are equal** in all 2 rows."),
+        ([1.4], "**The H200 is faster.** The H100 takes 1.40 × as long as the H200."),
+        ([1.1], "**The H200 is faster, by less than half of what its faster HBM allows.** The H100 takes 1.10 × as "
+                "long as the H200."),
+        ([1.4, 1.1], "**The H200 is faster in all 2 runs, 1 of them by at least half of what its faster HBM allows "
+                     "(1.20 ×), 1 by less.** The H100 takes 1.10 to 1.40 × as long as the H200, 1.25 × in the median."),
+        ([0.8, 0.9, 1.01, 1.3], "**H100 faster: 2 runs. Equal within 3%: 1. H200 faster: 1.** The H100 takes 0.80 to "
+                                "1.30 × as long as the H200, 0.96 × in the median."),
+        ([0.99, 1.01, 1.02], "**Within 3%, no clear winner**: the times are at most 2.0% apart in all 3 runs."),
+        ([0.99, 0.98], "**Within 3%, no clear winner**: the H100 measures 1.0 to 2.0% faster."),
+        ([1.01], "**Within 3%, no clear winner**: the H200 measures 1.0% faster."),
+        ([1.0, 1.0], "**Time: the two GPUs are equal** in all 2 runs."),
     ):  # fmt: skip
-        assert findings._compared(both, points.TIME, factors) == told
-    for factors, told in (
-        ([0.995, 0.98], "**The H100 is a little faster in 1 of 2 rows, by at most 2.0%**; in the other one the "
-                        "difference may be noise."),
-        ([0.995, 0.996], "**The two GPUs are equally fast in all 2 rows**: at most 0.5% apart, less than launches of "
-                         "one run."),
-        ([0.98, 0.97], findings._compared(both, points.TIME, [0.98, 0.97])),
-    ):  # fmt: skip
-        assert findings._compared(both, points.TIME, factors, noise=0.01) == told
-    assert findings._compared(both, points.READ, [1.07]) == "**HBM read: the H100's is 1.07 × the H200's** in 1 row."
-    assert findings._compared(both, points.READ, [1.003]) == "**HBM read: the two GPUs are 0.3% apart** in 1 row."
+        assert findings._timed(both, factors) == told
+        turned = findings._timed(both[::-1], [1 / factor for factor in factors])
+        assert turned.partition(".** ")[0] == told.partition(".** ")[0]  # the same whichever is chosen first
+    assert findings._compared(both, points.READ, [1.07]) == "**HBM read: the H100's is 1.07 × the H200's** in 1 run."
+    assert findings._compared(both, points.READ, [1.003]) == "**HBM read: the two GPUs are 0.3% apart** in 1 run."
     assert findings._compared(both, points.READ, [0.5, 0.5]) == (
-        "**HBM read: the H100's is 0.50 × the H200's** in all 2 rows."
+        "**HBM read: the H100's is 0.50 × the H200's** in all 2 runs."
     )
     assert findings._compared(both, points.READ, [0.5, 2.0]) == (
-        "**HBM read: the H100's is 0.50 to 2.00 × the H200's**, 1.25 × in the median of 2 rows."
+        "**HBM read: the H100's is 0.50 to 2.00 × the H200's**, 1.25 × in the median of 2 runs."
     )
 
 
@@ -286,18 +283,22 @@ def test_how_much_launches_of_one_run_differ_is_said():
     told = findings.seen(PLANS["levels"], both, points.TIME)
     spreads = [
         max(
-            point.timing.p80_ms / point.timing.p20_ms - 1
-            for entry in both
+            (point.timing.p80_ms / point.timing.p20_ms - 1, gpu)
+            for entry, gpu in zip(both, points.names(both), strict=True)
             if (point := entry.record.point(run)) and point.timing and not points.with_host(point)
         )
         for run in PLANS["levels"].experiments
         if any((point := entry.record.point(run)) and points.spread(point) for entry in both)
     ]
-    far = sum(one >= findings.ALIKE for one in spreads)
-    assert 0 < far < len(spreads)
-    assert f"typically differ by {percent(median(spreads), 1)} (the slowest and the fastest fifth left out)" in told
-    assert f", in {far} of {len(spreads)} rows by more than 3%." in told
-    assert "rows by more than 3%" not in findings.seen(PLANS["levels"], both, points.TIME, "flash_attention")
+    far = [gpu for one, gpu in spreads if one >= findings.ALIKE]
+    assert 0 < len(far) < len(spreads)
+    middle = percent(median(one for one, _ in spreads), 1)
+    assert told.startswith(
+        f"Times within 3% count as equal: launches of one run typically differ by {middle} {findings.FIFTHS}. "
+        f"In {len(far)} of the {len(spreads)} runs with several launches they differ by more ({far[0]})."
+    )
+    assert "they differ by more" not in findings.seen(PLANS["levels"], both, points.TIME, "flash_attention")
+    assert "count as equal" not in findings.seen(PLANS["levels"], both, points.TIME, "softmax_safe")  # none is
 
 
 def test_bandwidth_limits_are_told_only_where_bandwidths_differ():
@@ -305,7 +306,7 @@ def test_bandwidth_limits_are_told_only_where_bandwidths_differ():
     told = findings.seen(PLANS["levels"], [h200, h100], points.TIME, "flash_attention")
     gains = "**The faster HBM of the H200 does not help here.**"
     assert gains in told
-    assert "For example" not in told  # the bars of both rates say it
+    assert "helps little" not in told  # the bars of both rates say it
     of_all = findings.seen(PLANS["levels"], [h200, h100], points.TIME)
     run = max((one for one in PLANS["levels"].experiments if (point := h200.record.point(one)) and point.counters),
               key=lambda one: one.traffic.flops)  # fmt: skip
@@ -317,28 +318,27 @@ def test_bandwidth_limits_are_told_only_where_bandwidths_differ():
     needs = (counts.dram_read_bytes or 0) / roofs["hbm"].per_second
     needs += (counts.dram_written_bytes or 0) / roofs["hbm write"].per_second
     assert needs < 0.1 * point.seconds
-    needed = f"takes {duration(point.seconds)} on the H200, where HBM would need {duration(needs)}"
+    needed = f"takes {duration(point.seconds)} on the H200; HBM alone would need {duration(needs)}"
     assert needed in of_all
-    assert f"For example, {run.entry.title} at " in of_all
+    assert f"faster HBM helps little: {run.entry.title} at " in of_all
     turned = findings.seen(PLANS["levels"], [h100, h200], points.TIME, "flash_attention")
     assert gains in turned
     assert "does not help" not in findings.seen(PLANS["levels"], [h200, h100], points.TIME, "softmax_safe")
     assert findings.bandwidths([h200, h200]) is None
 
 
-def test_one_row_is_not_counted():
+def test_each_run_of_two_gpus_is_counted_once():
     both = registry.entries()[0][:2]
-    told = findings._by_bandwidth(PLANS["levels"], both, [1.14], "softmax_safe_topk")
-    assert told.startswith("**The H200 is faster by less than half of what ")
-    several = findings._by_bandwidth(PLANS["levels"], both, [1.14, 1.5], "softmax_safe_topk")
-    assert several.startswith("**In 1 of 2 rows the H200 is faster by less than half of what ")
-
-
-def test_rows_in_which_the_gpu_with_faster_memory_is_slower_are_counted_apart():
-    both = registry.entries()[0][:2]
-    told = findings._by_bandwidth(PLANS["levels"], both, [0.9, 1.0, 1.01, 1.14, 1.5], "softmax_safe_topk")
-    assert told.startswith("**In 2 of 5 rows the faster HBM of the H200 gains nothing (within 3%), in 1 the H200 is ")
-    assert " would give, in 1 the H200 is slower.**" in told
+    told = findings.seen(PLANS["levels"], both, points.TIME)
+    factors = [float(row[points.BESIDE] or 0) for row in points.rows(PLANS["levels"], both, points.TIME)]
+    half = (1 + (findings.bandwidths(both) or 0)) / 2
+    faster, slower = sum(f >= 1.03 for f in factors), sum(1 / f >= 1.03 for f in factors)
+    much = sum(f >= half for f in factors)
+    assert (
+        f"**H200 faster: {faster} runs, {much} of them by at least half of what its faster HBM allows ({ratio(half)}), "
+        f"{faster - much} by less. Equal within 3%: {len(factors) - faster - slower}. H100 faster: {slower}.**"
+    ) in told
+    assert told.count(" runs") == 2  # the other ones are those with several launches
 
 
 def test_caches_that_serve_next_to_nothing_are_told():
@@ -371,7 +371,7 @@ def test_the_fastest_tile_is_named_where_all_rows_compute_the_same():
     fastest = min(timed, key=lambda run: timed[run])
     own = points.measured_sizes(PLANS["tiles"], shown, "flash_attention")
     assert told.startswith(
-        f"**The fastest of these {len(timed)} rows, {own[fastest]}, takes {duration(timed[fastest])}.**"
+        f"**The fastest of these {len(timed)} runs, {own[fastest]}, takes {duration(timed[fastest])}.**"
     )
 
 

@@ -42,7 +42,7 @@ def test_the_shares_are_those_of_the_record_and_each_is_drawn(plan, gpu):
                 (whole, *_) = (float(x) for x in re.findall('width="([\\d.]+)" height="14.00"', drawn))
                 ends = [max(0.25, whole * min(1, share)) for share in (max(shares), min(shares))]
                 assert bars == pytest.approx(ends, abs=0.02)
-                most = number(100 * max(shares), 2)
+                most = number(100 * max(shares), 2, zeros=True)
                 assert f"{most}%</text>" in drawn
         across = float(re.findall(r'viewBox="0 0 ([\d.]+)', drawn)[0])
         for x, size, rest, words in re.findall(r'<text x="([\d.]+)"[^>]*font-size="([\d.]+)"([^>]*)>([^<]*)<', drawn):
@@ -113,7 +113,10 @@ def test_of_two_gpus_each_has_its_bars_and_what_both_have_is_told_once():
         found = limited.limits(plan, one, "flash_attention")
         assert found
         for shares in (found.of_hbm, found.of_matmuls):
-            assert f">{number(100 * min(shares), 2)} to {number(100 * max(shares), 2)}%</text>" in drawn
+            assert (
+                f">{number(100 * min(shares), 2, zeros=True)} to {number(100 * max(shares), 2, zeros=True)}%</text>"
+                in drawn
+            )
     assert drawn.count(">H200</text>") == drawn.count(">H100</text>") == 2
     bare = replace(both[1], record=replace(both[1].record, roofs={}))
     assert limited.told(plan, [both[0], bare], "flash_attention") == f"H200: {limited.NEITHER}"

@@ -162,7 +162,7 @@ def test_a_press_shows_the_rows_that_are_out_of_date(monkeypatch):
 
 def test_a_table_of_all_kernels_can_begin_with_its_largest_numbers():
     test = choose_kernel(page("measurements"), view.ALL)
-    order = next(box for box in test.selectbox if box.label == "Rows")
+    order = next(box for box in test.selectbox if box.label == "Order")
     assert order.options[0] == view.AS_RUN
     order.set_value(points.TIME).run()
     table = next(one.value for one in test.markdown if "kernel, sizes" in one.value)
@@ -170,7 +170,7 @@ def test_a_table_of_all_kernels_can_begin_with_its_largest_numbers():
     assert times == sorted(times, reverse=True)
     assert len(times) == len(points.rows(PLANS["levels"], registry.entries()[0][:1], None))
     choose_kernel(test, view.OPENING)
-    assert not [box for box in test.selectbox if box.label == "Rows"]
+    assert not [box for box in test.selectbox if box.label == "Order"]
 
 
 @pytest.mark.parametrize(

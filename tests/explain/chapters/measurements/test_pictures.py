@@ -122,10 +122,10 @@ def test_bars_of_loads_and_of_hbm_have_one_scale(narrow):
     assert asked.bars(plan, one, "") == ""  # several kernels
     many = asked.bars(PLANS["sweeps"], one, "flash_attention")
     every = points.measured_sizes(PLANS["sweeps"], shown, "flash_attention")
-    assert f"{asked.ROWS} of {len(every)} rows, by how often each byte is loaded" in many
+    assert f"{asked.ROWS} of {len(every)} runs, by how often each byte is loaded" in many
     milakov = PLANS["milakov"]
     alike = asked.bars(milakov, one, "softmax_naive")
-    assert "rows, from the smallest to the largest" in alike
+    assert "runs, from the smallest to the largest" in alike
     without = replace(SHIPPED, points={})
     assert asked.bars(plan, replace(one, record=without), "flash_attention") == ""
 

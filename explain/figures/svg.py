@@ -90,9 +90,14 @@ def path(d: str, stroke: str, *, thick: float = 1.5, opacity: float = 1.0) -> st
     )
 
 
-def circle(x: float, y: float, radius: float, hue: str, *, title: str = "", hollow: bool = False) -> str:
-    """A dot, or a `hollow` ring; `title` is its hover text."""
-    drawn = f'fill="transparent" stroke="{hue}" stroke-width="1.5"' if hollow else f'fill="{hue}"'
+def circle(
+    x: float, y: float, radius: float, hue: str, *, title: str = "", hollow: bool = False, opacity: float = 1
+) -> str:  # fmt: skip
+    """A dot, below an `opacity` of 1 with a ring around it, or a `hollow` ring; `title` is its hover text."""
+    drawn = 'fill="transparent"' if hollow else f'fill="{hue}"'
+    if opacity < 1 or hollow:
+        drawn += f' stroke="{hue}" stroke-width="1.5"'
+    drawn += f' fill-opacity="{opacity:g}"' * (opacity < 1)
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" {drawn}>{_title(title)}</circle>'
 
 

@@ -34,7 +34,7 @@ OTHER, FAINT = "other", 0.5
 @dataclass(frozen=True)
 class _Row:
     """A row of the table: its sizes and time; its bars, each a length, a legend's key and words; where its mark is; the
-    counterpart's time.
+    counterpart's time, and its name.
     """
 
     sizes: str
@@ -42,6 +42,7 @@ class _Row:
     bars: Sequence[tuple[float, str, str]]
     mark: float
     other: float | None = None
+    beside: str = ""
 
 
 @kept
@@ -70,9 +71,10 @@ def bars(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
             others[beside.experiment.entry.short] = None
         shares = [(number / inputs_once(run), key, number) for key, number in found]
         own = [(share, key, f"{ratio(share)} ({moved(number)})") for share, key, number in shares]
-        rows.append(_Row(sizes[run], _seconds(one, run), own, 1.0, beside.seconds if len(own) > 2 and beside else None))
+        other = (beside.seconds, beside.experiment.entry.short) if len(own) > 2 and beside else (None, "")
+        rows.append(_Row(sizes[run], _seconds(one, run), own, 1.0, *other))
     legend = {LOADS: "the kernel loads (formula)", HBM: "HBM delivers (measured, L2 cold)"}
-    legend |= {OTHER: f"the same of {listed([*others])}"} if others else {}
+    legend |= {OTHER: listed([*others])} if others else {}
     label = f"{runs[0].entry.title}: bytes that it loads and bytes that HBM delivers"
     title, left_out = loaded_and_delivered(plan, one, kernel), _left_out(runs, len(counted))
     return _picture(title, left_out, rows, "bytes, × minimum", legend, "minimum: each input once", label, narrow)
@@ -186,8 +188,10 @@ def _picture(
                 length, top = TIMES * row.other / max(of_times), top + BAR + 2
                 parts.append(_thin(at_times, top, length, BAR, TIME))
                 parts.append(text(at_times + length + 8, top + 13, duration(row.other), faint=True))
-        mark = left + scale * row.mark  # behind the bars: one may end at it
-        parts.append(line(mark, y - (2 if above else 7), mark, y + tall + 5, opacity=0.9, thick=1.5, dash="3 2"))
+        mark, top, end = left + scale * row.mark, y - (2 if above else 7), y + tall + 5
+        reached = all(scale * (row.mark - value) < 2 for value, *_ in row.bars)  # the mark would hide a short bar's end
+        for y1, y2 in ((top, y), (y + tall - 2, end)) if reached else ((top, end),):
+            parts.append(line(mark, y1, mark, y2, opacity=0.9, thick=1.5, dash="3 2"))
         for value, hue, words in row.bars:
             parts.append(_bar(left, y, scale * value, BAR, hue))
             end = left + scale * value + 8
@@ -195,7 +199,7 @@ def _picture(
             parts.append(text(at, y + 13, words, bold=hue == HBM, faint=hue == OTHER))
             y += BAR + 2
         y += GAP
-    return _with_legend(parts, y, left + long, legend, marked, label, narrow)
+    return _with_legend(parts, y, left + long, legend, marked, label, narrow, bool(of_times))
 
 
 def _words_above(parts: list[str], y: float, row: _Row, long: float) -> float:
@@ -206,24 +210,35 @@ def _words_above(parts: list[str], y: float, row: _Row, long: float) -> float:
         y += 18
     parts.append(text(0, y + 14, last))
     if row.seconds:
-        beside, took = widest([last]) + 12, duration(row.seconds)
-        if beside + widest([took], bold=True) > long:
-            beside, y = 0.0, y + 18
-        parts.append(text(beside, y + 14, took, bold=True))
+        against = f"({row.beside} {duration(row.other)})" if row.other else ""
+        at = widest([last]) + 12
+        for words, bold in ((duration(row.seconds), True), (against, False)):
+            if at + widest([words], bold=bold) > long:
+                at, y = 0.0, y + 18
+            if words:
+                parts.append(text(at, y + 14, words, bold=bold, faint=not bold))
+            at += widest([words], bold=bold) + 6
     return y + 22
 
 
 def _with_legend(
-    parts: list[str], y: float, end: float, legend: Mapping[str, str], marked: str, label: str, narrow: bool
+    parts: list[str], y: float, end: float, legend: Mapping[str, str], marked: str, label: str, narrow: bool,
+    times: bool,
 ) -> str:  # fmt: skip
-    """The finished picture: a legend of its colours and of its mark is added below."""
+    """The finished picture: a legend of its colours, with `times` also of theirs, and of its mark is added below."""
     x = across = 0.0
-    for key, said in [*legend.items(), ("", marked)]:
-        wide = 18 + widest([said])
+    entries = {TIME: "time"} if times else {}
+    entries |= legend
+    if OTHER in legend:
+        entries[OTHER] = f"{legend[OTHER]}: {'its time, ' * times}its HBM bytes"
+    for key, said in [*entries.items(), ("", marked)]:
+        both = 16 * (key == OTHER and times)  # a bar of each colour
+        wide = 18 + both + widest([said])
         if x and (narrow or x + wide > end):
             x, y = 0.0, y + 20
         mark = line(x + 6, y - 6, x + 6, y + 10, opacity=0.9, thick=1.5, dash="3 2")
-        parts += [_bar(x, y - 4, 12, 12, key) if key else mark, text(x + 18, y + 7, said)]
+        parts += [_thin(x, y - 4, 12, 12, TIME)] * bool(both)
+        parts += [_bar(x + both, y - 4, 12, 12, key) if key else mark, text(x + both + 18, y + 7, said)]
         x, across = x + wide + 20, max(across, x + wide)
     across = max(end, across)
     return picture(across, y + 18, label, parts, f"{1.2 * across:.0f}px")

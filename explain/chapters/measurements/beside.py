@@ -41,6 +41,8 @@ WIDE = 8
 NARROWEST = 0.04
 """A scale spans at least this share of its largest number, so marks that differ in the third digit stand apart."""
 HOSTED = "probably with time on the host"
+CLEAR_DOT = 0.45
+"""How opaque dots are: where several coincide, it shows."""
 BAR, GAP = 20.0, 10.0
 """A bar's height, and the gap between bars."""
 LINES = 8
@@ -78,10 +80,11 @@ def dots(
     first, second = names(shown)
     marks, note = {1.0: "the same"}, ""
     if quantity == TIME:
-        does: dict[Bandwidth, str] = {"hbm copy": "copies", "hbm": "reads"}
+        does: dict[Bandwidth, tuple[str, str]] = {"hbm copy": ("copied in", "copying"), "hbm": ("read", "reading")}
         rates = {faster: said for what, said in does.items() if (faster := bandwidths(shown, what))}
-        marks |= {rate: f"{ratio(rate)}: a run that only {said} HBM" for rate, said in rates.items()}
-        note = f"If HBM alone limits a kernel, it is near {' or '.join(map(ratio, rates))}." * bool(rates)
+        marks |= {rate: f"{ratio(rate)}: if it only {said} HBM" for rate, (said, _) in rates.items()}
+        ends = " to ".join(f"{ratio(rate)} ({said})" for rate, (_, said) in rates.items())
+        note = f"A kernel limited by HBM alone would take {ends} as long on the {second}." * bool(rates)
     elif all(abs(dot.factor - 1) < ALIKE for found in lines.values() for dot in found):
         return ""
     factors = [dot.factor for found in lines.values() for dot in found]
@@ -209,7 +212,7 @@ def _picture(
     def x(factor: float) -> float:
         return left + 12 + (long - 24) * (scaled(factor) - scaled(low)) / (scaled(high) - scaled(low))
 
-    each = ", one mark per row" * (len(drawn) > len(lines))
+    each = ", one mark per run" * (len(drawn) > len(lines))
     titles = wrapped(f"{what}{each}{', log scale' * (scaled is not float)}", left + long, bold=True)
     below = 18.0 * (len(titles) - 1)
     apart = sides is not None and x(1.0) - 8 >= widest([sides[0]], 13)  # there is room for both sides, in a line
@@ -238,7 +241,9 @@ def _picture(
         parts.append(text(0, y - (16 if narrow else -4), name))
         parts.append(line(left, y, left + long, y, opacity=0.12))
         parts += [
-            circle(x(dot.factor), y, 5, css(hue), title=f"{name}: {ratio(dot.factor)}", hollow=dot.ring)
+            circle(
+                x(dot.factor), y, 5, css(hue), title=f"{name}: {ratio(dot.factor)}", hollow=dot.ring, opacity=CLEAR_DOT
+            )
             for dot in found
         ]
     for tick in _ticks(low, high):
@@ -249,7 +254,7 @@ def _picture(
         at = 7.0
         for said, hollow in ((dots, False), (rings, True)):
             if said:
-                parts.append(circle(at, tall + 40, 5, css(hue), hollow=hollow))
+                parts.append(circle(at, tall + 40, 5, css(hue), hollow=hollow, opacity=CLEAR_DOT))
                 parts.append(text(at + 11, tall + 45, said, size=13, faint=True))
                 at += 35 + widest([said], 13)
         tall += 26

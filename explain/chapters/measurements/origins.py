@@ -48,7 +48,9 @@ def drawn(run: Experiment, shown: Sequence[Entry], model: Model | None, *, narro
     counted = [
         Source("formula", "computed from the sizes", _bytes(numbers["formula"])),
         Source("trace", "every load and store, counted in Triton's interpreter", _bytes(numbers["trace"])),
-        Source("hardware", "what all threads ask of L1, counted on the GPU", _bytes(numbers["hardware"]), spills),
+        Source(
+            "hardware, at L1", "what all threads ask of L1, counted on the GPU", _bytes(numbers["hardware"]), spills
+        ),
     ]
     width = NARROW if narrow else WIDE
     parts = [text(0, 14 + LINE * place, words, bold=place == 0) for place, words in enumerate(_titles(run, width))]
@@ -92,7 +94,9 @@ def alone(run: Experiment, shown: Sequence[Entry], model: Model | None) -> list[
     measured = [words for one in shown for words in _measured(one, run)]
     compiled, needs, timed = _compiled(run, shown)
     return [
-        Source("hardware", "time and bytes from HBM, measured on the GPU", measured or [NONE]),
+        Source(
+            "hardware, time and HBM", "the run's time and its bytes from HBM, measured on the GPU", measured or [NONE]
+        ),
         Source("compiler", f"what a program needs, as compiled{compiled}", needs, timed),
         Source("predicted", "a model's time for a GPU, as if it had not been measured", *_predicted(run, model)),
     ]
@@ -138,7 +142,7 @@ def _compiled(run: Experiment, shown: Sequence[Entry]) -> tuple[str, list[str], 
     launch = cost.launches[0]
     points = ((one.record, one.record.point(run)) for one in shown)
     timed = {record.provenance_of(point).triton for record, point in points if point and point.timing} - {cost.triton}
-    other = f"The timed run used Triton {listed(sorted(timed))}." if timed else ""
+    other = f"The timed run used Triton {listed(sorted(timed))}; its registers may differ." if timed else ""
     held = [
         f"{count(launch.registers)} registers per thread",
         f"{capacity(allocated(launch, gpu)['shared memory'])} of shared memory",

@@ -10,9 +10,10 @@ from itertools import chain
 from explain.counters.model import total
 from explain.experiment import Experiment
 from explain.figures.labels import listed, unbroken, wrapped
-from explain.figures.numbers import count, fixed, number, ratio
+from explain.figures.numbers import count, fixed, moved, number, ratio
 from explain.figures.plot import FONT
 from explain.figures.tables import Column, markdown, plain
+from explain.gpus import card
 from explain.kept import kept
 from explain.records.code import is_stale
 from explain.records.model import Point, Record, changed
@@ -159,10 +160,10 @@ FIRST, UNCOUNTED = (TIME, LOADED, OF_ONCE, READ, HELD), (TIME, HELD)
 """The columns that a table of one record begins with: where bytes were counted, and where none were."""
 MEANINGS = {
     TIME: "The median of a call's times, with a cold L2.",
-    RATE: "The FLOPs of the matmuls (formula) ÷ the time. A kernel that multiplies masked tiles too has their FLOPs in "
-    "it; one that skips them has not.",
-    BUSY: "The share of an SM's active cycles in which its tensor cores work. It is no share of a matmul's measured "
-    "rate.",
+    RATE: "The FLOPs of the matmuls (formula) ÷ the time. FLOPs of masked tiles count only if the kernel computes "
+    "them.",
+    BUSY: "The share of an SM's active cycles in which its tensor cores work. This is not the share of the measured "
+    "matmul rate.",
     SPREAD: "The slowest ÷ the fastest launch of a run, without the slowest fifth and the fastest fifth.",
     LAUNCHES: "How many launches the time is the median of: as many as fit into the measuring time.",
     LOADED: "The bytes of all loads of the kernel ÷ those of its inputs.",
@@ -185,10 +186,16 @@ MEANINGS = {
     DATE: "The day of the measurement.",
 }
 """What a quantity is, or another line of a run."""
+SIZED = "computed from the sizes"
 COMPUTED = {
-    LOADED: "formula", LOADS: "formula", ONCE: "formula", OF_ONCE: "measured ÷ formula", RATE: "formula ÷ measured",
+    LOADED: SIZED, LOADS: SIZED, ONCE: SIZED, OF_ONCE: "measured bytes ÷ the minimum",
+    RATE: "computed FLOPs ÷ measured time",
 }  # fmt: skip
 """The columns that are not measured alone, and where their numbers come from."""
+NAMED = 4
+"""How many measured columns are named at most."""
+NEAR = 0.05
+"""Counts of HBM with a cold and a warm L2 are about the same if they differ by less than this share."""
 GROUPS = {
     "time": (TIME, RATE, BUSY, SPREAD, LAUNCHES),
     "loads": (LOADED, LOADS, ONCE),
@@ -199,6 +206,8 @@ GROUPS = {
 """Every column of a single record, under the headings of the wide table."""
 LARGER = {"µs": "ms", "MB": "GB"}
 """The unit that columns change to where all their numbers are at least 1,000."""
+TINY = 0.01
+"""Below which number of MB a cell has a smaller unit."""
 HUGE = 1e5
 """From which number on a table of a few runs needs the larger unit."""
 HEADING, CLOSE = 140, 62
@@ -414,12 +423,21 @@ def points_table(
     found = columns_of(plan, shown, quantity, every, kernel)
     larger = _large(table, found)
     titles = {BESIDE: " ÷ ".join(names(shown)[::-1])} | larger
-    words = _words_in(table)
+    words, days = _words_in(table), _days(table)
+    in_titles = DATE in words and not kernel and all(len(own) == 1 for own in days.values())
+    if in_titles:
+        words.remove(DATE)
     groups = _groups(found, quantity)
+
+    def format_of(name: str) -> Callable[[float], str]:
+        if name == BESIDE:
+            return _ratio_format(table) if kernel else ratio
+        return _megabytes if _unit(name) == "MB" and name not in larger else _format(quantity, name)
+
     width = CLOSE if any(groups) else HEADING
     columns: list[str | Column] = [
         SIZES if kernel else f"{KERNEL}, {SIZES}",
-        *(Column(group + _heading(titles.get(name, name), width), _format(quantity, name))
+        *(Column(group + _heading(titles.get(name, name), width), format_of(name))
           for group, name in zip(groups, found, strict=True)),
         *words,
     ]  # fmt: skip
@@ -428,37 +446,55 @@ def points_table(
         scaled = {name: _scaled(row, name, larger) for name in larger}
         begins = row[KERNEL] != above.get(KERNEL)
         own = _marked(str(row[SIZES]), "" if begins or largest else str(above[SIZES]))
-        title, shared = "", f"<small>{_marked(str(row[SHARED]), '')}</small>" if row[SHARED] else ""
+        said = ", ".join(filter(None, [str(row[SHARED] or ""), *(f"measured {day}" for day in days[str(row[KERNEL])])]))
+        shared, title = said if in_titles else str(row[SHARED] or ""), ""
+        shared = f"<small>{_marked(shared, '')}</small>" if shared else ""
         if largest and not kernel:  # a line each: neighbours share little
             title, own = f"**{row[KERNEL]}** ", f"{own} {shared}"
         elif begins and not kernel:
             title = f"**{row[KERNEL]}**<br>{shared}{'<br>' * bool(shared)}"
-        said = {name: _word(row, name) for name in words}
-        cells.append({**row} | scaled | said | {SIZES: f"{title}{own}"})
+        told = {name: _word(row, name) for name in words}
+        cells.append({**row} | scaled | told | {SIZES: f"{title}{own}"})
     return markdown(columns, [[row.get(name) for name in (SIZES, *found, *words)] for row in cells])
 
 
 @kept
-def runs_table(plan: Plan, shown: Sequence[Entry], kernel: str, spills: str = "") -> str:
+def runs_table(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
     """Every quantity of a few runs of a `kernel` as Markdown: a line for each, below its group, with its unit and what
-    it is, and a column for each run. All bytes have one unit. `spills`: more about the spills.
+    it is, and a column for each run. All bytes have one unit.
     """
     table = rows(plan, shown, None, kernel)
     found = columns_of(plan, shown, None, True, kernel)
     larger = _large(table, found, HUGE)
     scaled = [{name: _scaled(row, name, larger) for name in found} for row in table]
-    meanings = MEANINGS | {SPILLS: f"{MEANINGS[SPILLS]} {spills}"}
-    lines = [[name, *map(partial(_word, name=name), table), MEANINGS[name]] for name in _words_in(table)]
+    what = meanings(plan, shown, kernel)
+    lines = [[name, *map(partial(_word, name=name), table), what[name]] for name in _words_in(table)]
     for group, names in GROUPS.items():
         if own := [name for name in names if name in found]:
             lines.append([f"**{group}**", *[""] * (len(table) + 1)])
         for name in own:
             format_ = _format(None, name)
             cells = [None if (value := row[name]) is None else format_(value) for row in scaled]
-            lines.append([_line(larger.get(name, name)), *cells, unbroken(meanings[name])])
+            lines.append([_line(larger.get(name, name)), *cells, unbroken(what[name])])
     sizes = [str(row[SIZES]) for row in table]
     heads = [Column(_marked(own, before)) for own, before in zip(sizes, ["", *sizes], strict=False)]
     return markdown(["quantity", *heads, "what it is"], lines)
+
+
+def meanings(plan: Plan, shown: Sequence[Entry], kernel: str) -> dict[str, str]:
+    """What each quantity is, for the shown runs: what a warm L2 saves depends on them."""
+    runs = measured(plan, shown, kernel)
+    found = [(one.record, point) for one in shown for run in runs if (point := one.record.point(run))]
+    reads = [(point.counters.cold.dram_read_bytes, point.counters.warm.dram_read_bytes) for _, point in found
+             if point.counters and point.counters.warm]  # fmt: skip
+    if not any(cold and warm for cold, warm in reads):
+        return dict(MEANINGS)
+    if any(cold and warm is not None and abs(warm / cold - 1) >= NEAR for cold, warm in reads):
+        return dict(MEANINGS)
+    l2 = {gpu.l2_bytes for record, _ in found if (gpu := card(record.gpu))}
+    larger = len(l2) == 1 and all(inputs_once(point.experiment) > max(l2) for _, point in found)
+    why = f": the inputs are larger than L2 ({moved(max(l2))})" if larger else ""
+    return {**MEANINGS, WARM: f"The same kernel has just run. Here that saves next to nothing{why}."}
 
 
 def _line(name: str) -> str:
@@ -476,6 +512,23 @@ def _words_in(table: Sequence[Row]) -> list[str]:
     """The columns of words that the rows need; one date of all rows is said above them."""
     words = [name for name in (HOST, OUTDATED) if any(row.get(name) for row in table)]
     return words + [DATE] * (len({row.get(DATE) for row in table}) > 1)
+
+
+def _days(table: Sequence[Row]) -> dict[str, set[str]]:
+    """The days on which each kernel's rows were measured, by its title."""
+    days: dict[str, set[str]] = {}
+    for row in table:
+        own = days.setdefault(str(row[KERNEL]), set())
+        own |= {str(row[DATE])} if row.get(DATE) else set()
+    return days
+
+
+def _ratio_format(table: Sequence[Row]) -> Callable[[float], str]:
+    """A ratio as elsewhere; with three decimals where two rows would look alike."""
+    values = {float(value) for row in table if (value := row.get(BESIDE))}
+    if not values or max(values) >= 10 or len({*map(ratio, values)}) == len(values):
+        return ratio
+    return lambda value: f"{fixed(value, 3)} ×"
 
 
 def _scaled(row: Row, name: str, larger: Collection[str]) -> float | None:
@@ -498,14 +551,25 @@ def _large(table: Sequence[Row], columns: Sequence[str], most: float = math.inf)
 
 
 def sources(columns: Sequence[str], quantity: str | None = None) -> str:
-    """Where the columns' numbers come from, in words. `quantity`: what the numbers of a GPU's column are."""
-    told: dict[str, list[str]] = {}
+    """Where the columns' numbers come from, in sentences. `quantity`: what the numbers of a GPU's column are."""
+    of: dict[str, list[str]] = {}
     for name in columns:
-        if name in COMPUTED:
-            told.setdefault(COMPUTED[name], []).append(f"*{name_of(name)}*")
-    most = f"Source: {COMPUTED.get(quantity or '', 'measured')}"
-    others = [f"{listed(names)}: {source}" for source, names in told.items()]
-    return "; ".join([most, *others])
+        own = quantity if quantity and name not in COMPUTED else name  # a GPU's column, or their ratio
+        of.setdefault(COMPUTED.get(own, "measured"), []).append(name_of(own))
+    named = {source: [*dict.fromkeys(found)] for source, found in of.items()}
+    if [*named] == ["measured"]:
+        return "All numbers are measured."
+    if len(named.get("measured", ())) > NAMED:
+        named["measured"] = ["the others"]
+    named = dict(sorted(named.items(), key=lambda one: one[1] == ["the others"]))
+    told = [f"{listed(found)} {'are' if _many(found) else 'is'} {source}" for source, found in named.items()]
+    words = "; ".join(told)
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def _many(found: Sequence[str]) -> bool:
+    """Whether these columns are several things, or one with a name in the plural."""
+    return len(found) > 1 or found[0] in ("the others", *map(name_of, (LOADED, RATE, SPILLS, LAUNCHES)))
 
 
 def ordered(table: Sequence[Row], largest: str) -> list[Row]:
@@ -545,9 +609,14 @@ def _marked(sizes: str, above: str) -> str:
 
 def _format(quantity: str | None, column: str) -> Callable[[float], str]:
     """A percentage has one decimal, a ratio three digits, every other quantity four."""
-    if column == BESIDE or {SPREAD, OF_ONCE, LOADED} & {quantity, column}:
+    if {SPREAD, OF_ONCE, LOADED} & {quantity, column}:
         return ratio
     if LAUNCHES in (quantity, column):
         return lambda launches: count(int(launches))
     percentage = (quantity or column).endswith("%")
     return partial(fixed, decimals=1) if percentage else partial(number, digits=4, zeros=True)
+
+
+def _megabytes(value: float) -> str:
+    """A number of a column in MB: a very small one has its own unit."""
+    return moved(1e6 * value) if 0 < value < TINY else number(value, digits=4, zeros=True)

@@ -53,7 +53,7 @@ BESIDE, LONG = 6, 12
 """A table with more columns of numbers, or more rows than this, stands below its words, not beside them."""
 RUNS = 4
 """Of one kernel's runs, how many at most stand beside each other with everything that was measured."""
-BOLD = "**bold** differs from the run before"
+BOLD = "**Bold** marks what changed from the run before."
 AS_RUN = "as they were run"
 """The order in which a table of all kernels begins."""
 EXAMPLE = sizes(OPENING)[0]
@@ -313,7 +313,9 @@ def _table(chosen: Choice, shown: Sequence[Entry], columns: Sequence[str]) -> No
     more = next((spills.more for spills in every if spills and spills.more), "")
     few = len(points.rows(chosen.plan, shown, chosen.quantity, chosen.kernel)) <= RUNS
     if chosen.kernel and chosen.quantity is None and chosen.every and few:
-        _numbers("numbers of runs", points.runs_table(chosen.plan, shown, chosen.kernel, more), columns, None)
+        _numbers("numbers of runs", points.runs_table(chosen.plan, shown, chosen.kernel), columns, None)
+        if more:
+            st.caption(f"**Spills.** {unbroken(more)}")
         return
     table = points.points_table(
         chosen.plan, shown, chosen.quantity, chosen.every, chosen.kernel, largest=chosen.largest
@@ -321,20 +323,20 @@ def _table(chosen: Choice, shown: Sequence[Entry], columns: Sequence[str]) -> No
     _numbers("numbers of points", table, columns, chosen.quantity)
     meanings = [
         f"**{findings.begun(points.name_of(name))}.** {words}"
-        for name, words in points.MEANINGS.items()
+        for name, words in points.meanings(chosen.plan, shown, chosen.kernel).items()
         if name in names
     ]
-    if more:
-        meanings.append(f"**Spills here.** {more}")
     if meanings:
         with st.container(key="meanings"), st.expander("What the columns mean"):
             layout.prose(unbroken("\n".join(f"- {words}" for words in meanings)))
+    if more:
+        st.caption(f"**Spills.** {unbroken(more)}")
 
 
 def _numbers(key: str, table: str, columns: Sequence[str], quantity: str | None) -> None:
     """A table below the words about its sources."""
     with st.container(key=key):
-        st.caption(" · ".join([points.sources(columns, quantity), *[BOLD] * ("<b>" in table)]))
+        st.caption(" ".join([points.sources(columns, quantity), *[BOLD] * ("<b>" in table)]))
         st.markdown(table, unsafe_allow_html=True)
 
 

@@ -103,18 +103,19 @@ def test_bars_of_loads_and_of_hbm_have_one_scale(narrow):
     loads = [run.traffic.read_bytes for run in runs]
     assert wide["slate"] == pytest.approx([scale * own / of for own, of in zip(loads, once, strict=True)], abs=0.02)
     assert wide["hbm"] == pytest.approx([scale * own / of for own, of in zip(reads, once, strict=True)], abs=0.02)
-    assert drawn.count("stroke-dasharray") == len(runs) + 1  # each input once, and the key
+    assert drawn.count("stroke-dasharray") == 2 * len(runs) + 1  # above and below the bars that reach it, and the key
     faint = f'fill="{palette.mid("hbm")}" fill-opacity="{asked.FAINT}"'
     assert drawn.count(faint) == len(runs) + 1  # standard attention, and the key
     for run in runs:
         beside = next(p for p in SHIPPED.points.values() if p.experiment.kernel == "attention_standard"
                       and points.work(p.experiment) == points.work(run) and p.counters)  # fmt: skip
         assert ratio((beside.counters.cold.dram_read_bytes or 0) / points.inputs_once(run)) in drawn
-        assert (f">{duration(beside.seconds or 0)}<" in drawn) != narrow  # on a phone the kernel's own time alone
-    assert "the same of standard attention" in drawn
-    begins = re.findall('<text x="18.0"[^>]*>([^<]*)<', drawn)  # a legend wider than the bars takes another line
-    assert begins[-1] == "minimum: each input once"
-    assert "the same of" not in asked.bars(plan, one, "softmax_safe", narrow=narrow)
+        took = duration(beside.seconds or 0)
+        assert (f">(standard attention {took})<" if narrow else f">{took}<") in drawn
+    assert f"standard attention: {'' if narrow else 'its time, '}its HBM bytes" in drawn
+    assert (">time</text>" in drawn) != narrow
+    assert ">minimum: each input once<" in drawn
+    assert "its HBM bytes" not in asked.bars(plan, one, "softmax_safe", narrow=narrow)
     bold = re.findall(r'<text[^>]*font-weight="650"[^>]*>([^<]*)<', drawn)
     titles = [words for words in bold if not re.search("ms|×", words)]
     assert " ".join(titles) == findings.loaded_and_delivered(plan, one, "flash_attention")
@@ -175,11 +176,12 @@ def test_a_dot_per_row_shows_two_gpus_ratio():
     rows = [row for row in points.rows(plan, shown, points.TIME) if row.get(points.BESIDE)]
     drawn = beside.dots(plan, shown, points.TIME, "")
     assert drawn.count("<circle") == len(rows)
-    assert f"{ratio(findings.bandwidths(shown) or 0)}: a run that only copies HBM" in drawn
-    assert f"{ratio(findings.bandwidths(shown, 'hbm') or 0)}: a run that only reads HBM" in drawn
+    assert f"{ratio(findings.bandwidths(shown) or 0)}: if it only copied in HBM" in drawn
+    assert f"{ratio(findings.bandwidths(shown, 'hbm') or 0)}: if it only read HBM" in drawn
     rates = [ratio(findings.bandwidths(shown, what) or 0) for what in ("hbm copy", "hbm")]
-    assert f"If HBM alone limits a kernel, it is near {' or '.join(rates)}." in drawn
-    assert "a run that" not in beside.dots(plan, shown, points.READ, "")
+    ends = f"{rates[0]} (copying) to {rates[1]} (reading)"
+    assert f"A kernel limited by HBM alone would take {ends} as long on the H100." in drawn
+    assert "if it only" not in beside.dots(plan, shown, points.READ, "")
     alike = [float(row[points.BESIDE] or 0) for row in points.rows(plan, shown, points.READ, "flash_attention")]
     assert all(abs(factor - 1) < findings.ALIKE for factor in alike)
     assert beside.dots(plan, shown, points.READ, "flash_attention") == ""

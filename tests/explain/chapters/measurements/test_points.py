@@ -10,6 +10,7 @@ from itertools import chain
 import pytest
 
 from explain.chapters.measurements import points, view
+from explain.figures.numbers import ratio
 from explain.records import registry
 from explain.records.plans import PLANS, Plan, sizes
 from tests.explain.records.made import SHIPPED
@@ -81,8 +82,8 @@ def test_every_heading_has_its_unit_and_a_ratios_cells_have_it():
         for name in points.QUANTITIES
         for unit in [name.rpartition(", ")[2]]
     }
-    assert few == f"| kernel, sizes | {' | '.join(names[name] for name in points.FIRST)} | date |"
-    assert head.endswith(" | date |")
+    assert few == f"| kernel, sizes | {' | '.join(names[name] for name in points.FIRST)} |"
+    assert "| date |" not in head  # each kernel has one, below its name
     assert all(f"</em>{name} |" in head for name in names.values())
     rows = points.points_table(PLANS["levels"], shown, None).splitlines()[2:]
     ratios = [at for at, name in enumerate(head.split(" | ")) if "×" in name or "slow ÷" in name]
@@ -184,7 +185,7 @@ def test_the_bytes_of_a_wide_table_have_one_unit():
 
 def test_every_quantity_has_its_meaning():
     assert points.MEANINGS.keys() >= {*chain(*points.GROUPS.values())}
-    assert "no share of a matmul's measured rate" in points.MEANINGS[points.BUSY]
+    assert "not the share of the measured matmul rate" in points.MEANINGS[points.BUSY]
 
 
 def test_columns_stand_below_their_groups_where_every_one_is_shown():
@@ -226,16 +227,22 @@ def test_two_records_of_one_gpu_are_told_apart():
 def test_a_table_says_where_the_numbers_of_each_column_come_from():
     one = [registry.Entry("a", SHIPPED, registry.YOURS)]
     first, every = (points.columns_of(PLANS["levels"], one, None, full, "flash_attention") for full in (False, True))
-    assert points.sources(first) == "Source: measured; *kernel loads*: formula; *HBM delivers*: measured ÷ formula"
+    assert points.sources(first) == (
+        "Time, HBM read and memory for results are measured; kernel loads are computed from the sizes; HBM delivers is "
+        "measured bytes ÷ the minimum."
+    )
     told = points.sources(every)
-    assert "*kernel loads*, *every load* and *minimum*: formula;" in told
-    assert "*matmuls*: formula ÷ measured;" in told
-    assert points.sources([points.TIME, points.HELD]) == "Source: measured"
+    assert "kernel loads, every load and minimum are computed from the sizes;" in told
+    assert told.startswith("Matmuls are computed FLOPs ÷ measured time;")
+    assert told.endswith("; the others are measured.")
+    assert points.sources([points.TIME, points.HELD]) == "All numbers are measured."
     pair = registry.entries()[0][:2]
     both = points.columns_of(PLANS["levels"], pair, points.OF_ONCE, kernel="flash_attention")
-    assert points.sources(both, points.OF_ONCE) == "Source: measured ÷ formula"
+    assert points.sources(both, points.OF_ONCE) == "HBM delivers is measured bytes ÷ the minimum."
     reads = points.columns_of(PLANS["levels"], pair, points.READ, kernel="flash_attention")
-    assert points.sources(reads, points.READ) == "Source: measured; *every load* and *minimum*: formula"
+    assert points.sources(reads, points.READ) == (
+        "Every load and minimum are computed from the sizes; HBM read is measured."
+    )
 
 
 def test_a_columns_numbers_have_a_larger_unit_where_all_are_large():
@@ -250,3 +257,47 @@ def test_a_columns_numbers_have_a_larger_unit_where_all_are_large():
     assert beside.count("<small>ms") == 2
     mixed = points.points_table(PLANS["levels"], shown, points.TIME).splitlines()[0]
     assert mixed.count("<small>µs") == 2
+
+
+def test_a_kernels_one_date_stands_below_its_name():
+    shown = registry.entries()[0][:1]
+    for name in ("levels", "tiles"):
+        dates: dict[str, set[str]] = {}
+        for row in points.rows(PLANS[name], shown, None):
+            dates.setdefault(str(row["kernel"]), set()).add(str(row[points.DATE]))
+        one_each = all(len(own) == 1 for own in dates.values())
+        assert one_each == (name == "levels")
+        table = points.points_table(PLANS[name], shown, None)
+        assert ("| date |" in table) != one_each
+        assert table.count("measured&nbsp;2") == len(dates) * one_each
+
+
+def test_ratios_that_would_look_alike_have_three_decimals():
+    both = registry.entries()[0]
+    for kernel, decimals in (("flash_attention", 3), ("softmax_safe", 2)):
+        factors = [float(row[points.BESIDE] or 0) for row in points.rows(PLANS["levels"], both, points.TIME, kernel)]
+        assert (len({*map(ratio, factors)}) < len(factors)) == (decimals == 3)
+        table = points.points_table(PLANS["levels"], both, points.TIME, kernel=kernel)
+        assert all(f"| {factor:.{decimals}f} × |" in table for factor in factors)
+
+
+def test_a_warm_l2_saves_next_to_nothing_where_the_counts_say_so():
+    one = registry.Entry("a", SHIPPED, registry.YOURS)
+    plan = PLANS["levels"]
+    told = points.meanings(plan, [one], "flash_attention")[points.WARM]
+    assert told.endswith("Here that saves next to nothing: the inputs are larger than L2 (62.9 MB).")
+    fewer = {
+        key: replace(point, counters=replace(point.counters, warm=replace(point.counters.warm, dram_read_bytes=1000)))
+        for key, point in SHIPPED.points.items()
+        if point.counters and point.counters.warm
+    }
+    saves = [replace(one, record=replace(SHIPPED, points=fewer))]
+    assert points.meanings(plan, saves, "flash_attention") == points.MEANINGS
+    unknown = [replace(one, record=replace(SHIPPED, provenance=replace(SHIPPED.provenance, gpu="another")))]
+    assert points.meanings(plan, unknown, "flash_attention")[points.WARM].endswith("saves next to nothing.")
+
+
+def test_a_very_small_number_of_bytes_has_its_own_unit():
+    assert points._megabytes(0.004096) == "4.10 kB"
+    assert points._megabytes(100.66) == "100.7"
+    assert points._megabytes(0) == "0"

@@ -211,9 +211,11 @@ def _words_above(parts: list[str], y: float, row: _Row, long: float) -> float:
     parts.append(text(0, y + 14, last))
     if row.seconds:
         against = f"({row.beside} {duration(row.other)})" if row.other else ""
-        at = widest([last]) + 12
+        at, both = widest([last]) + 12, widest([duration(row.seconds)], bold=True) + 6 + widest([against])
+        if at + both > long:
+            at, y = 0.0, y + 18
         for words, bold in ((duration(row.seconds), True), (against, False)):
-            if at + widest([words], bold=bold) > long:
+            if at and at + widest([words], bold=bold) > long:
                 at, y = 0.0, y + 18
             if words:
                 parts.append(text(at, y + 14, words, bold=bold, faint=not bold))

@@ -346,7 +346,7 @@ def _timed(shown: Sequence[Entry], factors: Sequence[float]) -> str:
     first, second = names(shown)
     if _apart(factors) >= ALIKE:
         takes = f"The {second} takes {ratios(factors)} as long as the {first}{_in_the_median(factors)}."
-        return f"**{_won(shown, factors)}.** {takes}"
+        return f"{_won(shown, factors)} {takes}"
     number, far = len(factors), percent(_apart(factors), 1)
     if far == percent(0, 1):
         return f"**Time: the two GPUs are equal** {_everywhere(number)}."
@@ -360,7 +360,7 @@ def _timed(shown: Sequence[Entry], factors: Sequence[float]) -> str:
 
 
 def _won(shown: Sequence[Entry], factors: Sequence[float]) -> str:
-    """In how many runs which of two GPUs is faster by more than `ALIKE`: the one with more of them first."""
+    """In how many runs which of two GPUs is faster by `ALIKE` or more, in Markdown: the one with more of them first."""
     first, second = names(shown)
     wins = {
         first: [factor for factor in factors if factor >= 1 + ALIKE],
@@ -369,12 +369,12 @@ def _won(shown: Sequence[Entry], factors: Sequence[float]) -> str:
     (faster, most), (slower, least) = sorted(wins.items(), key=lambda win: -len(win[1]))
     if len(most) == len(factors):
         everywhere = f" in all {_runs(len(most))}" * (len(most) > 1)
-        return f"The {faster} is faster{everywhere}{_by_half(shown, faster, most)}"
+        return f"**The {faster} is faster{everywhere}**{_by_half(shown, faster, most)}."
     within = len(factors) - len(most) - len(least)
-    told = [f"{faster} faster: {_runs(len(most))}{_by_half(shown, faster, most)}"] * bool(most)
-    told += [f"Equal within {percent(ALIKE)}: {count(within)}"] * (within > 0)
-    told += [f"{slower} faster: {count(len(least))}{_by_half(shown, slower, least)}"] * bool(least)
-    return ". ".join(told)
+    told = [f"**{faster} faster: {_runs(len(most))}**{_by_half(shown, faster, most)}."]
+    told += [f"**Equal within {percent(ALIKE)}: {count(within)}.**"] * (within > 0)
+    told += [f"**{slower} faster: {count(len(least))}**{_by_half(shown, slower, least)}."] * bool(least)
+    return " ".join(told)
 
 
 def _by_half(shown: Sequence[Entry], gpu: str, gains: Sequence[float]) -> str:
@@ -415,10 +415,8 @@ def _rule(spreads: Sequence[tuple[float, str]]) -> str:
     far = [gpu for one, gpu in spreads if one >= ALIKE]
     if not far:
         return f"{rule}."
-    on = listed([*dict.fromkeys(far)])
-    return (
-        f"{rule}. In {count(len(far))} of the {_runs(len(spreads))} with several launches they differ by more ({on})."
-    )
+    of, on = f"{count(len(far))} of the {_runs(len(spreads))} with several launches", listed([*dict.fromkeys(far)])
+    return f"{rule}. In {of} they differ by more (on the {on})."
 
 
 def bandwidths(shown: Sequence[Entry], what: Bandwidth = "hbm copy") -> float | None:

@@ -119,7 +119,7 @@ def test_a_table_of_two_gpus_says_how_they_compare(kernel, differ):
     said = findings.seen(PLANS["levels"], registry.entries()[0], "time, µs", kernel)
     if differ:
         span = f"{ratio(min(factors)).removesuffix(' ×')} to {ratio(max(factors))}"
-        assert said.startswith(f"**The H200 is faster in all {len(factors)} runs.**")
+        assert said.startswith(f"**The H200 is faster in all {len(factors)} runs**.")
         assert f"The H100 takes {span} as long as the H200, {ratio(median(factors))} in the median" in said
         assert "Least" not in said  # the picture has a bar for each row
         of_all = findings.seen(PLANS["levels"], registry.entries()[0], "time, µs")
@@ -217,13 +217,14 @@ def test_what_was_not_measured_is_named_with_what_was():
 def test_the_faster_of_two_gpus_is_named_with_its_number_of_runs():
     both = registry.entries()[0][:2]
     for factors, told in (
-        ([1.4], "**The H200 is faster.** The H100 takes 1.40 × as long as the H200."),
-        ([1.1], "**The H200 is faster, by less than half of what its faster HBM allows.** The H100 takes 1.10 × as "
+        ([1.4], "**The H200 is faster**. The H100 takes 1.40 × as long as the H200."),
+        ([1.1], "**The H200 is faster**, by less than half of what its faster HBM allows. The H100 takes 1.10 × as "
                 "long as the H200."),
-        ([1.4, 1.1], "**The H200 is faster in all 2 runs, 1 of them by at least half of what its faster HBM allows "
-                     "(1.20 ×), 1 by less.** The H100 takes 1.10 to 1.40 × as long as the H200, 1.25 × in the median."),
-        ([0.8, 0.9, 1.01, 1.3], "**H100 faster: 2 runs. Equal within 3%: 1. H200 faster: 1.** The H100 takes 0.80 to "
-                                "1.30 × as long as the H200, 0.96 × in the median."),
+        ([1.4, 1.1], "**The H200 is faster in all 2 runs**, 1 of them by at least half of what its faster HBM "
+                     "allows (1.20 ×), 1 by less. The H100 takes 1.10 to 1.40 × as long as the H200, 1.25 × in "
+                     "the median."),
+        ([0.8, 0.9, 1.01, 1.3], "**H100 faster: 2 runs**. **Equal within 3%: 1.** **H200 faster: 1**. The H100 takes "
+                                "0.80 to 1.30 × as long as the H200, 0.96 × in the median."),
         ([0.99, 1.01, 1.02], "**Within 3%, no clear winner**: the times are at most 2.0% apart in all 3 runs."),
         ([0.99, 0.98], "**Within 3%, no clear winner**: the H100 measures 1.0 to 2.0% faster."),
         ([1.01], "**Within 3%, no clear winner**: the H200 measures 1.0% faster."),
@@ -231,7 +232,7 @@ def test_the_faster_of_two_gpus_is_named_with_its_number_of_runs():
     ):  # fmt: skip
         assert findings._timed(both, factors) == told
         turned = findings._timed(both[::-1], [1 / factor for factor in factors])
-        assert turned.partition(".** ")[0] == told.partition(".** ")[0]  # the same whichever is chosen first
+        assert turned.partition(" The ")[0] == told.partition(" The ")[0]  # the same whichever is chosen first
     assert findings._compared(both, points.READ, [1.07]) == "**HBM read: the H100's is 1.07 × the H200's** in 1 run."
     assert findings._compared(both, points.READ, [1.003]) == "**HBM read: the two GPUs are 0.3% apart** in 1 run."
     assert findings._compared(both, points.READ, [0.5, 0.5]) == (
@@ -295,7 +296,7 @@ def test_how_much_launches_of_one_run_differ_is_said():
     middle = percent(median(one for one, _ in spreads), 1)
     assert told.startswith(
         f"Times within 3% count as equal: launches of one run typically differ by {middle} {findings.FIFTHS}. "
-        f"In {len(far)} of the {len(spreads)} runs with several launches they differ by more ({far[0]})."
+        f"In {len(far)} of the {len(spreads)} runs with several launches they differ by more (on the {far[0]})."
     )
     assert "they differ by more" not in findings.seen(PLANS["levels"], both, points.TIME, "flash_attention")
     assert "count as equal" not in findings.seen(PLANS["levels"], both, points.TIME, "softmax_safe")  # none is
@@ -335,8 +336,9 @@ def test_each_run_of_two_gpus_is_counted_once():
     faster, slower = sum(f >= 1.03 for f in factors), sum(1 / f >= 1.03 for f in factors)
     much = sum(f >= half for f in factors)
     assert (
-        f"**H200 faster: {faster} runs, {much} of them by at least half of what its faster HBM allows ({ratio(half)}), "
-        f"{faster - much} by less. Equal within 3%: {len(factors) - faster - slower}. H100 faster: {slower}.**"
+        f"**H200 faster: {faster} runs**, {much} of them by at least half of what its faster HBM allows "
+        f"({ratio(half)}), {faster - much} by less. "
+        f"**Equal within 3%: {len(factors) - faster - slower}.** **H100 faster: {slower}**."
     ) in told
     assert told.count(" runs") == 2  # the other ones are those with several launches
 

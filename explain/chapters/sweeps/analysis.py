@@ -54,8 +54,6 @@ def jump(points: Mapping[float, float], fitted: int = FITTED) -> tuple[float, fl
 
 ALIKE = 0.05
 """By which share two kernels differ at most, at every x, where neither is said to win."""
-CLOSE = 1.2
-"""By which ratio two kernels differ at most where they are said to differ little."""
 UNCERTAIN = ("measured", "predicted")
 """How values were found that are not exact."""
 
@@ -83,11 +81,12 @@ class Crossing:
         were found.
         """
         last = max(self.ratios)
+        always = does.replace("is ", "is always ", 1) if does.startswith("is ") else f"always {does}"
         if known in UNCERTAIN and all(abs(one - 1) < ALIKE for one in self.ratios.values()):
             hardly = f"{subject} and {other} hardly differ: {other} {costs.replace('…', ratios(self.ratios.values()))}"
             return f"{hardly} as {subject}, at every {known} {x} up to {fixed(last, 0)}."
         if self.first is None:
-            return f"Up to {x} = {fixed(last, 0)} there is no {x} from which {subject} always {does} than {other}."
+            return f"Up to {x} = {fixed(last, 0)} there is no {x} from which {subject} {always} than {other}."
         start = f"From **{x} = {fixed(self.first, 0)}** on, " if self.x else ""
         after = [one for at, one in self.ratios.items() if at >= self.first]
         said = f"{start}{other} {costs.replace('…', ratios(after))} as {subject}, at every {known} {x} up to "
@@ -96,10 +95,11 @@ class Crossing:
         if self.x and not exact:
             said += f" The curves cross at {x} ≈ {fixed(self.x, 0)} (interpolated)."
         if any(one > 1 for one in before):
-            if max(before) < CLOSE and min(before) * CLOSE > 1:
+            if all(abs(one - 1) < ALIKE for one in before):
                 said += f" Below that they differ little: {ratios(before)}."
             else:
-                said += f" Below that either can win: {other} {costs.replace('…', ratios(before))} as {subject}."
+                start = f"= {fixed(self.first, 0)}" if exact or not self.x else f"≈ {fixed(self.x, 0)}"
+                said += f" Below {x} {start} neither {always} ({ratios(before)})."
         return said
 
 

@@ -22,11 +22,13 @@ EQUAL = 1.05
 """The factor up to which two rates are told as equal."""
 PERCENT = "% of datasheet"
 """What a percentage is of; a picture says it once, at its first one."""
+HALO = "paint-order:stroke;stroke:var(--ground);stroke-width:4px;stroke-linejoin:round"
+"""Words cover the grid lines behind them."""
 UNITS = {"B/s": "bytes", "FLOP/s": "FLOPs"}
 """What a roof's unit counts."""
 _PAIRS = {
-    "B/s": ("shared", "hbm", "Shared memory delivers {} as many bytes per second as HBM"),
-    "FLOP/s": ("matmul bf16", "exp", "{} as many bf16 matmul FLOPs per second as exponentials"),
+    "B/s": ("shared", "hbm", "Shared memory delivers {} × as many bytes per second as HBM"),
+    "FLOP/s": ("matmul bf16", "exp", "One exponential costs as much time as {} bf16 matmul FLOPs"),
 }
 """By unit: the limit with the longest bar, a limit to compare it with, and the sentence about their ratio."""
 
@@ -41,24 +43,24 @@ def meanings(shown: Sequence[Entry]) -> str:
         read, matmul, exp = (one.record.roofs.get(level) for level in ("hbm", "matmul bf16", "exp"))
         if read and matmul:
             means = (
-                "bf16 FLOPs per byte:** there both roofs meet. With fewer FLOPs per byte, HBM is the limit; with more, "
-                "the matmuls are. A kernel can stay far below both."
+                "**The HBM roof and the matmul roof meet at {} FLOPs per byte (bf16).** With fewer FLOPs per byte, HBM "
+                "is the limit; with more, the matmuls are. A kernel can stay far below both."
             )
             told.setdefault(means, {}).setdefault(number(matmul.per_second / read.per_second), []).append(gpu)
         if matmul and exp:
-            means = "bf16 matmul FLOPs** take as long as one exponential: softmax costs time too."
+            means = "**{} bf16 matmul FLOPs** take as long as one exponential: softmax costs time too."
             told.setdefault(means, {}).setdefault(number(matmul.per_second / exp.per_second), []).append(gpu)
     items = []
     for means, flops in told.items():
         each = [one + f" ({listed(gpus)})" * (len(gpus) < len(shown)) for one, gpus in flops.items()]
-        items.append(f"- **{listed(each)} {means}")
+        items.append(f"- {means.format(listed(each))}")
     return "\n".join(items)
 
 
 @kept
 def drawn(shown: Sequence[Entry], *, narrow: bool = False) -> list[str]:
     """The measured limits of each GPU on a logarithmic scale, an SVG for each unit. A colour is a kind of limit; the
-    first GPU's dots are filled, the others' are rings.
+    first GPU's dots are filled, the others' are rings. A tick is the datasheet's rate.
 
     `narrow` is for a phone.
     """
@@ -78,15 +80,15 @@ def _drawn(shown: Sequence[Entry], unit: str, left: float, narrow: bool) -> str:
     first = next((key for key, words in told.items() if "%" in words), ("", ""))
     if not narrow and first in told:
         told[first] = told[first].replace("%", PERCENT)
+    stated = {(gpu, level): _stated(gpu, level, shown) for gpu, level in told}
     rates = [roof.per_second for roofs in limits.values() for _, roof in roofs]
-    low, high = math.floor(math.log10(min(rates))), math.log10(max(rates))
+    low, high = math.floor(math.log10(min(rates))), math.log10(max(*rates, *stated.values()))
     width = NARROW if narrow else WIDE
     room = width - left - 28  # of a dot and its words, with some to spare: a browser's letters may be wider
-    long = min(
-        (room - widest([told[gpu, level]])) * (high - low) / (math.log10(roof.per_second) - low)
-        for level, roofs in limits.items()
-        for gpu, roof in roofs
-    )
+    ends = {
+        (gpu, level): max(roof.per_second, stated[gpu, level]) for level, own in limits.items() for gpu, roof in own
+    }
+    long = min((room - widest([told[at]])) * (high - low) / (math.log10(rate) - low) for at, rate in ends.items())
 
     def x(rate: float) -> float:
         return left + long * (math.log10(rate) - low) / (high - low)
@@ -94,32 +96,47 @@ def _drawn(shown: Sequence[Entry], unit: str, left: float, narrow: bool) -> str:
     titles = wrapped((_differing if len(shown) > 1 else _compared)(shown, unit), width, bold=True)
     parts = [text(0, 14 + 18 * place, words, bold=True) for place, words in enumerate(titles)]
     y = top = 14 + 18.0 * len(titles)
+    rows: list[str] = []
     for level, roofs in limits.items():
         y += ROW * narrow  # a phone's names stand above their lines
         name = roof_name(level) + f" ({PERCENT})" * (narrow and level == first[1])
-        parts.append(text(0, y - 2 if narrow else y + ROW / 2 + 5, name))
+        rows.append(text(0, y - 2 if narrow else y + ROW / 2 + 5, name))
         for place, (gpu, roof) in enumerate(roofs):
-            middle, end, hue = y + ROW * (place + 0.5), x(roof.per_second), css(_hue(level))
-            parts.append(circle(end, middle, 6, hue, title=roof.method, hollow=gpu != names(shown)[0]))
-            parts.append(text(end + 14, middle + 5, told[gpu, level]))
+            middle, hue = y + ROW * (place + 0.5), css(_hue(level))
+            parts.append(circle(x(roof.per_second), middle, 6, hue, title=roof.method, hollow=gpu != names(shown)[0]))
+            if sheet := stated[gpu, level]:
+                parts.append(_tick(x(sheet), middle))
+            rows.append(text(x(ends[gpu, level]) + 14, middle + 5, told[gpu, level]))
         y += ROW * len(roofs) + GROUP
     parts.append(line(left, y, left + long, y))
     free = 0.0  # where the next number may begin: on a phone some have no room
     for power in range(low, math.floor(high) + 1):
         at, number_of = x(10.0**power), si(10.0**power, unit)
-        parts += [line(at, y, at, y + 5), line(at, top, at, y, opacity=0.12)]
         begins = max(left, at - widest([number_of], 13) / 2)
         if begins >= free:
+            parts += [line(at, y, at, y + 5), line(at, top, at, y, opacity=0.12 * (at > 0))]  # names begin at 0
             parts.append(text(begins, y + 20, number_of, size=13, faint=True))
             free = begins + widest([number_of], 13) + 10
     parts.append(text(width, y + 20, "log scale", size=13, faint=True, anchor="end"))
-    return picture(width, y + 44, f"measured limits in {unit}", parts, f"{1.2 * width:.0f}px")
+    if any(stated.values()):
+        parts += [_tick(left + 1, y + 36), text(left + 10, y + 40, "datasheet's rate", size=13, faint=True)]
+    parts.append(f'<g style="{HALO}">{"".join(rows)}</g>')
+    return picture(width, y + 56, f"measured limits in {unit}", parts, f"{1.2 * width:.0f}px")
+
+
+def _tick(x: float, y: float) -> str:
+    return line(x, y - 8, x, y + 8, opacity=1, thick=2)
+
+
+def _stated(gpu: str, level: str, shown: Sequence[Entry]) -> float:
+    """The datasheet's rate for a limit of one of the GPUs; 0 where it states none."""
+    record = next(one.record for name, one in zip(names(shown), shown, strict=True) if name == gpu)
+    return specified(level, record.gpu) or 0.0
 
 
 def _told(roof: Roof, gpu: str, shown: Sequence[Entry]) -> str:
     """A rate, and the share that it is of the datasheet's; the GPU where there are several."""
-    record = next(one.record for name, one in zip(names(shown), shown, strict=True) if name == gpu)
-    stated = specified(roof.level, record.gpu)
+    stated = _stated(gpu, roof.level, shown)
     share = f" ({percent(roof.per_second / stated)})" if stated else ""
     return f"{f'{gpu} ' * (len(shown) > 1)}{_rate(roof)}{share}"
 
@@ -153,7 +170,7 @@ def _compared(shown: Sequence[Entry], unit: str) -> str:
     roofs = shown[0].record.roofs
     if not {high, low} <= set(roofs):
         return f"{UNITS.get(unit, unit)} per second"
-    return words.format(ratio(roofs[high].per_second / roofs[low].per_second))
+    return words.format(number(roofs[high].per_second / roofs[low].per_second))
 
 
 def _hue(level: str) -> str:

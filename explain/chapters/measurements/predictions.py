@@ -14,7 +14,7 @@ from explain.chapters.measurements.points import FAMILIES, sizes
 from explain.figures import palette
 from explain.figures.labels import listed, unbroken
 from explain.figures.numbers import count, duration, number, percent, ratio
-from explain.figures.plot import FONT, logarithmic, plot, titled
+from explain.figures.plot import logarithmic, plot, titled
 from explain.figures.tables import Column, markdown
 from explain.gpus import GPUS, known_as
 from explain.kept import kept
@@ -23,7 +23,7 @@ from explain.records.model import Record
 from kernels.catalog import KERNELS
 
 SAME = 0.05
-"""By which share two GPUs' times differ at most where more bandwidth gains nothing."""
+"""By which share two GPUs' times differ at most where neither is said to be slower."""
 FAR = 1.25
 """The factor from which on a prediction counts as off."""
 ROOM = 1.35
@@ -93,41 +93,39 @@ def known(model: Model, records: Sequence[Record]) -> str:
     ]
     if not told:
         return ""
-    return f"{listed(told)} are predicted: a kernel with one recorded time has no other to learn from."
+    return f"{listed(told)} are predicted."
 
 
 @kept
 def concluded(model: Model, test: Test) -> str:
-    """How good a test's predictions are, and another GPU's times without the model: an item of a list in Markdown."""
-    which = "Another size" if test.left_out else "Another GPU"
-    of = f"each time of the {test.gpu}, predicted without it" if test.left_out else f"times of the {test.gpu}"
-    return (
-        f"- **{which}: the typical error is {ratio(test.median)}.** {_often(test)}; the largest is "
-        f"{ratio(test.worst.factor)} ({of}).{_unaided(model, test)}"
-    )
+    """How good a test's predictions are, in Markdown: for another GPU a table, beside no model at all, and what follows
+    from it; for another size a sentence.
+    """
+    if test.left_out:
+        return (
+            f"**Another size** (each time of the {test.gpu}, predicted without it): the typical error is "
+            f"{ratio(test.median)}; {_often(test)} errors are above {ratio(FAR)}."
+        )
+    columns = (f"another GPU: {test.gpu}", Column("typical error", ratio), Column(f"errors above {ratio(FAR)}"))
+    rows = [("with the model", test.median, _often(test))]
+    if (plain := _unchanged(model, test)) is None:
+        return markdown(columns, rows)
+    rows.append((f"with the {model.gpu}'s times unchanged", plain.median, _often(plain)))
+    return f"{markdown(columns, rows)}\n\n{_helps(test, plain)}"
 
 
 def _often(test: Test) -> str:
-    """How many of a test's predictions are far off, the beginning of a sentence."""
-    far, every = _off(test), len(test.points)
-    if not far:
-        return f"No error is above {ratio(FAR)}"
-    if every < 2 * far:
-        return f"{count(far)} of {count(every)} errors are above {ratio(FAR)}"
-    return f"About 1 error in {count(round(every / far))} is above {ratio(FAR)}"
+    """How many of a test's predictions are far off: "37 of 416"."""
+    return f"{count(_off(test))} of {count(len(test.points))}"
 
 
-def _unaided(model: Model, test: Test) -> str:
-    """How good predictions are without a model: another GPU's times, taken to be those of the model's own; "" for a
-    test on the same GPU.
-    """
-    if (plain := _unchanged(model, test)) is None:
-        return ""
-    far, every = (count(one) for one in (_off(plain), len(plain.points)))
-    told = f" Without the model, with the {model.gpu}'s times as they are, the typical error is {ratio(plain.median)}, "
-    helps = _off(test) < _off(plain) and test.median >= plain.median
-    more = f"and {far} of {every} errors are above {ratio(FAR)}; with the model {count(_off(test))}"
-    return f"{told}{more}{'. So it helps against large errors, not against the typical one' * helps}."
+def _helps(test: Test, plain: Test) -> str:
+    """Against which errors the model helps, beside another GPU's times taken as they are; a sentence."""
+    large, typical = _off(test) < _off(plain), test.median < plain.median
+    if large == typical:
+        return f"The model helps against {'large errors and against the typical one' if large else 'neither'}."
+    one, other = ("large errors", "the typical one") if large else ("the typical error", "large ones")
+    return f"The model helps against {one}, not against {other}."
 
 
 def _too_long(model: Model, test: Test) -> str:
@@ -142,12 +140,13 @@ def _too_long(model: Model, test: Test) -> str:
 
     takes = of_own(lambda point: point.measured)
     bandwidths = ratio(GPUS[model.gpu].hbm_bytes_per_second / GPUS[test.gpu].hbm_bytes_per_second)
-    gain = "at least half of them gain little" if takes < 1 + SAME else "they gain less"
+    hardly = f"at least half of these are hardly slower on the {test.gpu}"
+    gain = hardly if abs(takes - 1) < SAME else "bandwidth matters less than the model expects"
     return (
         f"Of the {count(_off(test))} predictions with an error above {ratio(FAR)}, {count(len(long))} are too long. "
         f"The {model.gpu} has {bandwidths} the bandwidth (datasheet). For these {count(len(long))} the model expects "
-        f"the {test.gpu} to take {ratio(of_own(lambda point: point.seconds))} as long. Measured, it takes "
-        f"{ratio(takes)} (medians): {gain} from more bandwidth."
+        f"the {test.gpu} to take {ratio(of_own(lambda point: point.seconds))} as long (the median). Measured, the "
+        f"median is {ratio(takes)}: {gain}."
     )
 
 
@@ -200,7 +199,7 @@ def prediction_table(model: Model) -> str:
 @kept
 def predicted_chart(test: Test, tests: Sequence[Test]) -> go.Figure:
     """A dot for each prediction: across, the measured time; up, predicted ÷ measured. On the line both are equal. The
-    pictures of all `tests` have the same scales.
+    pictures of all `tests` have the same scales; the first has the legend.
     """
     figure, every = plot(), [point for one in tests for point in one.points]
     symbols = ("circle", "diamond", "square")
@@ -220,12 +219,6 @@ def predicted_chart(test: Test, tests: Sequence[Test]) -> go.Figure:
             x=ends, y=[level] * 2, mode="lines", name=name, showlegend=bool(name), hoverinfo="skip",
             line={"color": palette.mid("slate"), "dash": dash, "width": 2},
         )  # fmt: skip
-    worst, share = test.worst, test.worst.seconds / test.worst.measured
-    figure.add_annotation(
-        x=math.log10(worst.measured), y=math.log10(share), text=f"largest error {ratio(worst.factor)}",
-        font={"size": FONT}, ax=0, ay=-26 if share > 1 else 26,
-        arrowwidth=1, arrowhead=0, standoff=5, arrowcolor=palette.mid("slate"),
-    )  # fmt: skip
     factors = [1 / FAR, FAR, *(point.seconds / point.measured for point in every)]
     least, most = min(factors) / ROOM, max(factors) * ROOM
     marks = [10.0**power for power in range(-6, 1) if ends[0] < 10.0**power < ends[1]]
@@ -241,10 +234,11 @@ def predicted_chart(test: Test, tests: Sequence[Test]) -> go.Figure:
     )  # fmt: skip
     figure.update_layout(
         height=420, margin={"l": 8, "r": 8, "t": 66, "b": 8}, hovermode="closest",
-        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
+        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0}, showlegend=test is tests[0],
     )  # fmt: skip
     what = "Another size" if test.left_out else "Another GPU"
-    titled(figure, f"{what}: {count(len(test.points))} times of the {test.gpu}")
+    times = f"{count(len(test.points))} times of the {test.gpu}"
+    titled(figure, f"{what}: {times}, largest error {ratio(test.worst.factor)}")
     return figure
 
 

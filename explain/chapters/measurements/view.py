@@ -72,12 +72,11 @@ MEASURED = """
 
 
 MEASURE = """
-{} measurements. Each compiles a kernel and times it; many also count its bytes, if the counters can be read. So CPU\
- and GPU decide how long all of them take; no total was recorded. After each it prints how long it took, and about how\
- long the others will take.
+{} measurements. Each compiles a kernel and times it; many also count its bytes, if the counters can be read. The\
+ total depends on your CPU and GPU; watch the estimate that it prints.
 
-Ctrl+C stops it; run it again, and it continues. At the end it prints the file with the results, which all pages on\
- that machine then show.
+Ctrl+C stops it; run it again, and it continues. At the end it prints the path of the results' file; every page on\
+ that machine then shows them.
 """
 TRY = "A few sizes of one kernel, with the GPU's counters if they can be read."
 COUNTERS = "Some drivers let only administrators read them. Then times and memory are measured, but no bytes."
@@ -94,8 +93,7 @@ TIMED_OR_NOT = """
 - **Size not timed there**: the formula's own time, fitted to the kernel's times on the {0}.
 """
 ERROR = """
-**Error**: the longer ÷ the shorter of the predicted and the measured time; 1 × is exact. **Typical**: half of the\
- errors are smaller.
+**Error**: the longer ÷ the shorter of the predicted and the measured time; 1 × is exact. **Typical**: the median.
 """
 DETAIL = """
 - The FLOPs are those of the kernel's formula. Bandwidth and peak are the GPU's specification: the peak of the tensor\
@@ -402,7 +400,7 @@ def counters_here() -> None:
 def _counters_here(status: DeviceStatus) -> None:
     if not status.available:
         elsewhere = "The numbers on this page were measured elsewhere; each says where."
-        st.markdown(f"**Here they cannot.** {status.reason} {elsewhere}")
+        st.markdown(f"**On this machine: no.** {status.reason} {elsewhere}")
         return
     gpu = status.gpu or "GPU"
     st.markdown(f"**{gpu}** is here. Count one kernel to see whether its counters can be read.")
@@ -473,7 +471,7 @@ def predicted(beside: DeltaGenerator) -> None:
     with layout.below_goal():
         with st.container(key="finding"):
             layout.prose(ERROR)
-            layout.prose("\n".join(predictions.concluded(model, test) for test in model.tests))
+            layout.prose("\n\n".join(predictions.concluded(model, test) for test in model.tests))
         with st.container(key="notes"):
             layout.prose(TIMED_OR_NOT.format(model.gpu))
     with beside, st.container(key="looked up"):

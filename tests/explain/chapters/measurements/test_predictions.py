@@ -60,19 +60,13 @@ def test_what_no_model_would_say_is_told_beside_the_model():
     modelled = sum(one.factor > predictions.FAR for one in elsewhere.points)
     beside_own, alone = (predictions.concluded(model, test) for test in model.tests)
     assert f"Of the {modelled} predictions with an error above 1.25 ×" in told
-    for test, said in ((elsewhere, beside_own), (model.tests[1], alone)):
-        assert f": the typical error is {ratio(test.median)}.**" in said
-        often = sum(one.factor > predictions.FAR for one in test.points) / len(test.points)
-        assert f"About 1 error in {1 / often:.0f} is above 1.25 ×; the largest is {ratio(test.worst.factor)} (" in said
-    assert beside_own.startswith("- **Another GPU: ")
-    assert alone.startswith("- **Another size: ")
-    assert "Without the model" not in alone
-    assert (
-        f"the typical error is {ratio(median(ratios))}, and {far} of {len(ratios)} errors are above 1.25 ×; "
-        f"with the model {modelled}" in beside_own
-    )
+    often = sum(one.factor > predictions.FAR for one in model.tests[1].points)
+    assert alone.startswith("**Another size** ")
+    assert f"{ratio(model.tests[1].median)}; {often} of {len(model.tests[1].points)} errors" in alone
+    assert f"| with the model | {ratio(elsewhere.median)} | {modelled} of {len(ratios)} |" in beside_own
+    assert f"H200's times unchanged | {ratio(median(ratios))} | {far} of {len(ratios)} |" in beside_own
     helps = modelled < far and elsewhere.median >= median(ratios)
-    assert beside_own.endswith("not against the typical one.") == helps
+    assert beside_own.endswith("helps against large errors, not against the typical one.") == helps
     assert far > modelled  # the model is worth having
     assert "own time" not in left_out
 
@@ -119,17 +113,24 @@ def test_how_many_times_are_predicted_is_said():
     assert predictions.known(model, [replace(one, points={}) for one in records]) == ""
 
 
-def test_how_often_predictions_are_far_off_is_told_for_any_number_of_them():
-    model = fitted(*registry.shipped())
+@pytest.mark.parametrize(
+    ("factors", "told"),
+    [
+        ((1.1, 1.1), "against large errors and against the typical one."),
+        ((1.1, 1.6), "against the typical error, not against large ones."),
+        ((1.2, 1.2), "against large errors and against the typical one."),
+        ((1.5, 1.6), "against neither."),
+    ],
+)
+def test_what_the_model_helps_against_follows_from_the_errors(factors, told):
+    model = fitted(SHIPPED)
     assert model
-    good, bad = (Predicted(model.points[0].experiment, 1.0, seconds) for seconds in (1.1, 2.0))
-    for points, told in (
-        ([good] * 4, "No error is above 1.25 ×"),
-        ([good] * 11 + [bad], "About 1 error in 12 is above 1.25 ×"),
-        ([good, bad, bad], "2 of 3 errors are above 1.25 ×"),
-        ([bad], "1 of 1 errors are above 1.25 ×"),
-    ):
-        assert told in predictions.concluded(model, prediction.Test("H100", points))
+    run = model.points[0].experiment
+    test, plain = (prediction.Test("H100", [Predicted(run, 1.0, one) for one in own]) for own in (factors, (1.2, 1.6)))
+    assert predictions._helps(test, plain).endswith(told)
+    few = prediction.Test("H100", [Predicted(run, 1.0, one) for one in (1.0, 1.0, 2.0)])
+    none = prediction.Test("H100", [Predicted(run, 1.0, one) for one in (1.1, 1.1, 1.2)])
+    assert predictions._helps(none, few).endswith("against large errors, not against the typical one.")
 
 
 def test_pictures_beside_each_other_have_the_same_scales():

@@ -63,7 +63,7 @@ class Question(Generic[C]):
     why: Callable[[C], Why]
     options: Sequence[str] | Callable[[C], Sequence[str]] = ()
     hint: str | Callable[[C], str] = ""
-    unit: str = ""
+    unit: str | Callable[[C], str] = ""
     tolerance: float = 0.01
     run: int = 0
     asked: Callable[[C], bool] = lambda _: True
@@ -75,6 +75,10 @@ class Question(Generic[C]):
     def options_of(self, context: C) -> Sequence[str]:
         """The options for what is shown."""
         return self.options(context) if callable(self.options) else self.options
+
+    def unit_of(self, context: C) -> str:
+        """The answer's unit for what is shown."""
+        return self.unit(context) if callable(self.unit) else self.unit
 
     def hint_of(self, context: C) -> str:
         """The hint for what is shown."""
@@ -108,7 +112,7 @@ def check(question: Question[C], context: C, given: str) -> Verdict:
             assert isinstance(answer, int | float)
             right = _is_near(given, answer, question.tolerance)
             shown = count(answer) if isinstance(answer, int) else number(answer, _digits(question.tolerance))
-            shown += f" {question.unit}" if question.unit else ""
+            shown += f" {unit}" if (unit := question.unit_of(context)) else ""
             hint = _compared(typed_number(given)[0], answer, "Too small.", "Too large.")
         case "choice":
             options = question.options_of(context)

@@ -116,7 +116,7 @@ def _item(room: str, question: Question[C], context: C, given: str, verdict: Ver
         case "number":
             fields = (
                 f'<input type="text" inputmode="decimal" autocomplete="off" aria-label="Answer" '
-                f'value="{escape(given)}"><span>{escape(question.unit)}</span>'
+                f'value="{escape(given)}"><span>{escape(question.unit_of(context))}</span>'
             )
         case "choice":
             fields = "".join(

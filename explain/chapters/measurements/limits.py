@@ -138,12 +138,12 @@ def _told(roof: Roof, gpu: str, shown: Sequence[Entry]) -> str:
     """A rate, and the share that it is of the datasheet's; the GPU where there are several."""
     stated = _stated(gpu, roof.level, shown)
     share = f" ({percent(roof.per_second / stated)})" if stated else ""
-    return f"{f'{gpu} ' * (len(shown) > 1)}{_rate(roof)}{share}"
+    return f"{f'{gpu} ' * (len(shown) > 1)}{rate(roof)}{share}"
 
 
-def _rate(roof: Roof) -> str:
+def rate(roof: Roof, *, zeros: bool = True) -> str:
     """ "797 TFLOP/s", "3.86 T exp/s": an exponential is no FLOP."""
-    return si(roof.per_second, " exp/s" if roof.level == "exp" else roof.unit, zeros=True)
+    return si(roof.per_second, " exp/s" if roof.level == "exp" else roof.unit, zeros=zeros)
 
 
 def _differing(shown: Sequence[Entry], unit: str) -> str:
@@ -202,7 +202,7 @@ def slow_reads(shown: Sequence[Entry]) -> str:
     for gpu, one in zip(names(shown), shown, strict=True):
         read, written = (one.record.roofs.get(level) for level in ("hbm", "hbm write"))
         if read and written and read.per_second < written.per_second:
-            rates = map(_rate, (read, written))
+            rates = map(rate, (read, written))
             told.append("**HBM of the {}** is read at {} and written at {}.".format(gpu, *rates))
     return " ".join([*told, "Why reading is slower was not measured."]) if told else ""
 
@@ -218,6 +218,6 @@ def roofs_table(shown: Sequence[Entry]) -> str:
             if roof:
                 gpus.setdefault(plain(grouped(roof.method)), []).append(gpu)
         methods = [f"{listed(own)}: {method}" if len(gpus) > 1 else method for method, own in gpus.items()]
-        cells = (plain(_rate(roof)) if roof else None for roof in roofs)
+        cells = (plain(rate(roof)) if roof else None for roof in roofs)
         rows.append((f"**{plain(roof_name(level))}**", *cells, "; ".join(methods)))
     return markdown(("limit", *(Column(plain(one.label)) for one in shown), "method"), rows)

@@ -78,7 +78,10 @@ MEASURE = """
 Ctrl+C stops it; run it again, and it continues. At the end it prints the path of the results' file; every page on\
  that machine then shows them.
 """
-TRY = "A few sizes of one kernel, with the GPU's counters if they can be read."
+TRY = (
+    f"`levels` is a set of runs: *{PLANS['levels'].about}*. This command takes only those of one kernel, with the "
+    "GPU's counters if they can be read."
+)
 COUNTERS = "Some drivers let only administrators read them. Then times and memory are measured, but no bytes."
 FILES = """
 To show your GPU on another machine, load its file there with *Another GPU's file*. All numbers of a GPU chosen here\
@@ -400,7 +403,7 @@ def counters_here() -> None:
 def _counters_here(status: DeviceStatus) -> None:
     if not status.available:
         elsewhere = "The numbers on this page were measured elsewhere; each says where."
-        st.markdown(f"**On this machine: no.** {status.reason} {elsewhere}")
+        st.markdown(f"**Not here.** {status.reason} {elsewhere}")
         return
     gpu = status.gpu or "GPU"
     st.markdown(f"**{gpu}** is here. Count one kernel to see whether its counters can be read.")
@@ -484,11 +487,17 @@ def predicted(beside: DeltaGenerator) -> None:
         told = [predictions.told(model, test) for test in model.tests]
         layout.prose("\n".join(f"- {why}" for why in [*told, predictions.untested(model)] if why))
     with st.expander("The model in detail"):
-        layout.prose(f"{DETAIL.format(model.gpu)}\n\n{predictions.unpredicted(model, record)}")
-        st.caption(predictions.known(model, registry.shipped()))
+        how, which = st.columns(2)
+        with how:
+            layout.prose(DETAIL.format(model.gpu))
+        with which:
+            layout.prose(predictions.unpredicted(model, record))
+            st.caption(predictions.known(model, registry.shipped()))
     with st.expander("Each kernel's error, and what was fitted"), st.container(key="numbers of predictions"):
-        layout.prose("\n".join(f"- {predictions.largest(test)}" for test in model.tests))
-        st.caption(FITTED)
+        errors, fits = st.columns(2)
+        with errors:
+            layout.prose("\n".join(f"- {predictions.largest(test)}" for test in model.tests))
+        fits.caption(FITTED)
         st.markdown(predictions.prediction_table(model))
 
 

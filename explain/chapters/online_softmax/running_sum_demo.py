@@ -75,6 +75,6 @@ def table(row: np.ndarray, shift: float = 100.0) -> str:
             mark = ":green" if abs(total - right) < 1e-4 else ":red"
             cells.append(f"{mark}[**{fixed(total, 4)}**]")
         written = update.written.replace(" ", "\u00a0")  # a formula does not break
-        rows.append((f"**{written}**", *cells, update.fault or "right"))
-    columns = ("update", Column("sum of weights"), Column(f"sum of weights, row + {number(shift)}"), "what it does")
+        rows.append((f"**{written}**<br>{update.fault or 'right'}", *cells))
+    columns = ("update, and what it does", Column("sum of weights"), Column(f"sum of weights, row + {number(shift)}"))
     return markdown(columns, rows)

@@ -168,7 +168,7 @@ def other_updates(row: Experiment) -> None:
         "Adding one number to a whole row leaves its softmax unchanged. So a right update gives the same weights "
         "for this row and for this row + 100. Each update was run on both, in float32, element by element.",
     ):
-        st.markdown(running_sum_demo.table(x))
+        st.markdown(running_sum_demo.table(x), unsafe_allow_html=True)
 
 
 def closing(way: str, experiments: Sequence[Experiment], traces: Sequence[Trace]) -> None:

@@ -192,6 +192,7 @@ QUESTIONS = (
         "number",
         _beyond,
         _why_beyond,
+        unit=lambda shown: _unit(shown, _grown(shown)[3])[1],
         tolerance=0.05,
         asked=lambda shown: _steepest(shown) is not None,
         hint="Read the power p in the column “fitted growth”. Twice the value is 2 to the power p times as much.",

@@ -9,6 +9,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from explain.chapters.measurements.limits import rate
 from explain.chapters.sweeps.analysis import MEMORY_ROOFS, RooflinePoint, compute_roof_name, memory_roof
 from explain.chapters.sweeps.figures import (
     BOTTOM,
@@ -28,7 +29,7 @@ from explain.figures.lines import colour_of
 from explain.figures.numbers import grouped, percent, si
 from explain.figures.phone import SIZE as SMALL
 from explain.figures.plot import END, FONT, PHONE, logarithmic, plot
-from explain.figures.tables import Column, markdown
+from explain.figures.tables import Column, markdown, plain
 from explain.records.model import Roof, roof_name
 
 LEVEL_NAMES: Mapping[str, str] = {"hbm": "HBM", "l2": "L2", "shared": "shared memory"}
@@ -80,7 +81,7 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
         figure.add_scatter(
             x=[start, right], y=[peak, peak], mode="lines", showlegend=False, hoverinfo="skip",
             line={"color": SLATE, "width": 2, "dash": "dash" if name == EXPONENTIALS else "solid"},
-            name=(words := f"{_unit_name(name)} {si(peak, 'FLOP/s')}"),
+            name=(words := f"{_unit_name(name)} {rate(roofs[name], zeros=False)}"),
         )  # fmt: skip
         note(figure, right, peak, words, xanchor="right", yanchor="bottom", name=END)
         length = math.log10(right / start) * PHONE_PLOT / math.log10(right / left)
@@ -277,12 +278,19 @@ def other_rate(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof]) -> st
 
 
 def roofs_table(roofs: Mapping[str, Roof]) -> str:
-    """The measured roofs, and how each was measured, as Markdown."""
-    rows = [
-        (roof_name(roof.level), f"**{si(roof.per_second, roof.unit)}**", grouped(roof.method))
-        for roof in roofs.values()
-    ]
-    return markdown(("roof", Column("best measured"), "method"), rows)
+    """The measured roofs, each with its method below its name, as Markdown; what all methods share is said once above
+    them.
+    """
+    methods = {level: roof.method.rpartition("; ") for level, roof in roofs.items()}
+    timed = {level: how.split(", ") for level, (_, _, how) in methods.items()}
+    shared = [part for part in next(iter(timed.values())) if all(part in own for own in timed.values())]
+    rows = []
+    for level, (what, _, _) in methods.items():
+        own = ", ".join(part for part in timed[level] if part not in shared)
+        method = "; ".join(filter(None, [what, own]))
+        rows.append((f"**{plain(roof_name(level))}**<br>{plain(grouped(method))}", f"**{rate(roofs[level])}**"))
+    above = f"Each rate: {plain(', '.join(shared))}.\n\n" if shared else ""
+    return above + markdown(("roof", Column("best measured")), rows)
 
 
 def _compute_roofs(points: Sequence[RooflinePoint]) -> list[str]:

@@ -156,4 +156,4 @@ def _shares(of: Roofline) -> None:
         st.markdown(of.shares)
     if of.measured:
         with st.expander("How the roofs were measured"):
-            st.markdown(of.measured)
+            st.markdown(of.measured, unsafe_allow_html=True)

@@ -92,7 +92,7 @@ def slope_note(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
         last = "last point without register spills" if spilled else "last point"
         told.append(f"**Theory**: time grows as the FLOPs do. The dotted line passes through each curve's {last}.")
     if source not in UNMEASURED and what != "shared":
-        told.append("A dotted line that you do not see lies on its curve.")
+        told.append("Where no dotted line shows, theory and measurement coincide.")
     return " ".join(told)
 
 

@@ -536,3 +536,17 @@ def test_bytes_beyond_the_sweep_are_asked_only_where_they_follow_a_power():
     sizes = [formula(SWEEP.at(PAIR[0], n)).bytes["asked"] for n in (512, 1024)]
     assert beyond.answer(exact) == pytest.approx(sizes[1] / 1e6, rel=beyond.tolerance)
     assert str(round(sizes[1] / 1e6)) not in beyond.prompt_of(exact)
+
+
+def test_what_all_roofs_methods_share_is_said_once_above_them():
+    timed = "median of 15 launches, by device events"
+    fastest = "median of 15 launches, the fastest of 5 grids, by device events"
+    roofs = {
+        "hbm": Roof("hbm", 4e12, "B/s", f"reading 2 GiB; {fastest}"),
+        "exp": Roof("exp", 4e12, "FLOP/s", f"in registers; {timed}"),
+    }
+    above, _, table = roofline.roofs_table(roofs).partition("\n\n")
+    assert above == f"Each rate: {timed}."
+    assert "<br>reading 2 GiB; the fastest of 5 grids | **4.00 TB/s** |" in table
+    assert "<br>in registers | **4.00 T exp/s** |" in table
+    assert "Each rate" not in roofline.roofs_table(ROOFS)

@@ -308,7 +308,7 @@ def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str)
         "the times there probably contain time on the host."
     ) * (left_out > 0)
     also = " ".join(filter(None, [missing, host]))
-    return "\n\n".join(filter(None, [rule, told, _by_bandwidth(plan, shown, factors, kernel), also]))
+    return "\n\n".join(filter(None, [told, _by_bandwidth(plan, shown, factors, kernel), rule, also]))
 
 
 def _runs(number: int) -> str:
@@ -346,7 +346,7 @@ def _timed(shown: Sequence[Entry], factors: Sequence[float]) -> str:
     first, second = names(shown)
     if _apart(factors) >= ALIKE:
         takes = f"The {second} takes {ratios(factors)} as long as the {first}{_in_the_median(factors)}."
-        return f"{_won(shown, factors)} {takes}"
+        return f"{_won(shown, factors)}{takes}"
     number, far = len(factors), percent(_apart(factors), 1)
     if far == percent(0, 1):
         return f"**Time: the two GPUs are equal** {_everywhere(number)}."
@@ -360,7 +360,9 @@ def _timed(shown: Sequence[Entry], factors: Sequence[float]) -> str:
 
 
 def _won(shown: Sequence[Entry], factors: Sequence[float]) -> str:
-    """In how many runs which of two GPUs is faster by `ALIKE` or more, in Markdown: the one with more of them first."""
+    """In how many runs which of two GPUs is faster by `ALIKE` or more, the one with more of them first, in Markdown
+    that goes on: a list, or a sentence where one is faster in all.
+    """
     first, second = names(shown)
     wins = {
         first: [factor for factor in factors if factor >= 1 + ALIKE],
@@ -369,12 +371,12 @@ def _won(shown: Sequence[Entry], factors: Sequence[float]) -> str:
     (faster, most), (slower, least) = sorted(wins.items(), key=lambda win: -len(win[1]))
     if len(most) == len(factors):
         everywhere = f" in all {_runs(len(most))}" * (len(most) > 1)
-        return f"**The {faster} is faster{everywhere}**{_by_half(shown, faster, most)}."
+        return f"**The {faster} is faster{everywhere}**{_by_half(shown, faster, most)}. "
     within = len(factors) - len(most) - len(least)
-    told = [f"**{faster} faster: {_runs(len(most))}**{_by_half(shown, faster, most)}."]
-    told += [f"**Equal within {percent(ALIKE)}: {count(within)}.**"] * (within > 0)
-    told += [f"**{slower} faster: {count(len(least))}**{_by_half(shown, slower, least)}."] * bool(least)
-    return " ".join(told)
+    told = [f"**{faster} faster: {count(len(most))} of {_runs(len(factors))}**{_by_half(shown, faster, most)}"]
+    told += [f"**Equal within {percent(ALIKE)}: {count(within)}**"] * (within > 0)
+    told += [f"**{slower} faster: {count(len(least))}**{_by_half(shown, slower, least)}"] * bool(least)
+    return "".join(f"- {line}\n" for line in told) + "\n"
 
 
 def _by_half(shown: Sequence[Entry], gpu: str, gains: Sequence[float]) -> str:
@@ -411,7 +413,9 @@ def _rule(spreads: Sequence[tuple[float, str]]) -> str:
     rule = f"Times within {percent(ALIKE)} count as equal"
     if not spreads:
         return f"{rule}."
-    rule += f": launches of one run typically differ by {percent(median(one for one, _ in spreads), 1)} {FIFTHS}"
+    rule += (
+        f": launches of one of these runs typically differ by {percent(median(one for one, _ in spreads), 1)} {FIFTHS}"
+    )
     far = [gpu for one, gpu in spreads if one >= ALIKE]
     if not far:
         return f"{rule}."

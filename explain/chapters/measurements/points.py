@@ -170,8 +170,8 @@ MEANINGS = {
     LOADS: "All bytes that a teaching kernel loads, repeated ones included.",
     ONCE: "The bytes of the inputs, each once.",
     OF_ONCE: "At 1 ×, HBM delivers each input once. Above 1 ×, it delivers inputs again, or what the kernel wrote "
-    "itself, such as S and P of standard attention, or spilled registers. In small runs, some tens of kB that belong "
-    "to no tensor show.",
+    "itself, such as S and P of standard attention, or spilled registers. In small runs, a few tens of kB "
+    "of other traffic show up too.",
     READ: "L2 is cold: it holds none of the inputs when the run begins. It is cold for all counts except *L2 warm*.",
     WARM: "The same kernel has just run, so L2 still has some of its bytes.",
     WRITTEN: "Bytes written during the run, and those left in L2, which are written later.",

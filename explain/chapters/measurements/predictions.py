@@ -103,14 +103,14 @@ def concluded(model: Model, test: Test) -> str:
     """
     if test.left_out:
         return (
-            f"**Another size** (each time of the {test.gpu}, predicted without it): the typical error is "
+            f"**Another size** (each time of the {test.gpu}, predicted from the kernel's others): the typical error is "
             f"{ratio(test.median)}; {_often(test)} errors are above {ratio(FAR)}."
         )
     columns = (f"another GPU: {test.gpu}", Column("typical error", ratio), Column(f"errors above {ratio(FAR)}"))
     rows = [("with the model", test.median, _often(test))]
     if (plain := _unchanged(model, test)) is None:
         return markdown(columns, rows)
-    rows.append((f"with the {model.gpu}'s times unchanged", plain.median, _often(plain)))
+    rows.append((f"without: the {model.gpu}'s time as it is", plain.median, _often(plain)))
     return f"{markdown(columns, rows)}\n\n{_helps(test, plain)}"
 
 

@@ -403,7 +403,7 @@ def counters_here() -> None:
 def _counters_here(status: DeviceStatus) -> None:
     if not status.available:
         elsewhere = "The numbers on this page were measured elsewhere; each says where."
-        st.markdown(f"**Not here.** {status.reason} {elsewhere}")
+        st.markdown(f"**No.** {status.reason} {elsewhere}")
         return
     gpu = status.gpu or "GPU"
     st.markdown(f"**{gpu}** is here. Count one kernel to see whether its counters can be read.")

@@ -5,8 +5,7 @@ from explain.ui import layout
 
 beside = layout.chapter(
     __file__,
-    goal="find a row's maximum and its softmax sum in one pass (a second one writes the weights), and know why the "
-    "result is exact.",
+    goal="find a row's maximum and its softmax sum in one pass, and know why the result is exact.",
     words="Keep the running max m and the running sum ℓ of the elements read so far. When m rises, multiply the old "
     "sum by the rescale factor **α = exp(old m − new m)**.",
 )

@@ -169,11 +169,12 @@ def test_the_wrong_kernel_beside_the_right_one(way, right, wrong):
 
 def test_the_updates_of_the_sum_follow_the_row():
     test = page("online_softmax")
-    assert ":green[**1.0000**] | :green[**1.0000**] | right |" in texts(test)
+    assert "<br>right | :green[**1.0000**] | :green[**1.0000**] |" in texts(test)
     assert texts(test).count("α is missing") == 1
-    assert ":red[**0.7252**] | :red[**0.7252**] | adds terms" in texts(test)
+    missing = "<br>adds terms of different maxima: α is missing"
+    assert f"{missing} | :red[**0.7252**] | :red[**0.7252**] |" in texts(test)
     test.selectbox[0].set_value("constant").run()
-    assert ":green[**1.0000**] | :green[**1.0000**] | adds terms" in texts(test)  # one maximum: α is 1
+    assert f"{missing} | :green[**1.0000**] | :green[**1.0000**] |" in texts(test)  # one maximum: α is 1
 
 
 def test_the_ladder_shows_one_rung_and_counts_them_all():

@@ -93,7 +93,7 @@ def path(d: str, stroke: str, *, thick: float = 1.5, opacity: float = 1.0) -> st
 def circle(
     x: float, y: float, radius: float, hue: str, *, title: str = "", hollow: bool = False, opacity: float = 1
 ) -> str:  # fmt: skip
-    """A dot, below an `opacity` of 1 with a ring around it, or a `hollow` ring; `title` is its hover text."""
+    """A dot, or a `hollow` ring. A dot with an `opacity` under 1 has a ring around it. `title` is its hover text."""
     drawn = 'fill="transparent"' if hollow else f'fill="{hue}"'
     if opacity < 1 or hollow:
         drawn += f' stroke="{hue}" stroke-width="1.5"'

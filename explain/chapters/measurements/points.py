@@ -207,9 +207,9 @@ GROUPS = {
 LARGER = {"µs": "ms", "MB": "GB"}
 """The unit that columns change to where all their numbers are at least 1,000."""
 TINY = 0.01
-"""Below which number of MB a cell has a smaller unit."""
+"""A cell of fewer MB has a smaller unit."""
 HUGE = 1e5
-"""From which number on a table of a few runs needs the larger unit."""
+"""A table of a few runs has the larger unit from this number on."""
 HEADING, CLOSE = 140, 62
 """How wide a line of a heading is at most, in pixels, and where every column is shown: the numbers below are short."""
 FAMILIES = {"softmax": "softmax", "attention": "attention", "loss": "cross entropy"}

@@ -120,7 +120,7 @@ def _often(test: Test) -> str:
 
 
 def _helps(test: Test, plain: Test) -> str:
-    """Against which errors the model helps, beside another GPU's times taken as they are; a sentence."""
+    """A sentence: which errors the model makes smaller than those of taking the other GPU's times as they are."""
     large, typical = _off(test) < _off(plain), test.median < plain.median
     if large == typical:
         return f"The model helps against {'large errors and against the typical one' if large else 'neither'}."

@@ -23,8 +23,8 @@ NOISE = 3.0
 class Size:
     """Of a model, of a step's batch (so many rows of `context` bytes) and of a step.
 
-    Where `learning_rate` is too large for a wide model, training amplifies rounding until a wrong gradient is noise too:
-    with 768 features and 3e-3, the losses of a K without gradient were as near PyTorch's as those of a right one.
+    A large `learning_rate` amplifies rounding until a wrong gradient is within the noise: at 3e-3 and 768 features
+    it hid a K without gradient.
     """
 
     layers: int

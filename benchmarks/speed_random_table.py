@@ -6,7 +6,7 @@ import itertools
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,12 +29,17 @@ WAYS = {
     "backward": ("kernels.dispatch:attention_backward", "torch.sdpa cudnn backward", "torch.sdpa flash backward"),
 }  # fmt: skip
 """Of each table: our dispatcher, and what it is measured beside."""
+SHORT, FEW, MANY = 1024, 256, 2048
+"""Tokens of a short sequence; at most so many queries over at least so many keys."""
+FASTER_OF_BOTH = "the faster of both"
+BOTH = ("torch.sdpa flash", "FlashAttention-3")
 WORDS = {"softmax": "softmax", "attention": "attention forward", "backward": "attention backward"}
 LIBRARIES = {
     "copy": "copy, above 16 MB", "copy of as many bytes": "copy, few queries above 32 MB",
     "torch.softmax": "torch", "QuACK": "QuACK", "FlashAttention-3": "FlashAttention-3",
     **{f"torch.sdpa cudnn{way}": "cuDNN" for way in ("", " backward")},
     **{f"torch.sdpa flash{way}": "FlashAttention-2" for way in ("", " backward")},
+    FASTER_OF_BOTH: "the faster of FlashAttention-2 and -3",
 }  # fmt: skip
 
 
@@ -47,7 +52,7 @@ HEAD_DIMS = (16, 64, 72, 104, 128, 136, 200, 257)
 class Beside:
     """Ours beside a baseline: their time ÷ ours for every shape that both have a time for, the slowest first."""
 
-    table: str
+    words: str
     baseline: str
     host: bool
     bar: float
@@ -74,17 +79,29 @@ def beside(result: dict[str, Any]) -> Iterator[Beside]:
 
     A copy is a bar only on the GPU, and only where bytes bound the time.
     """
-    for table, (ours, *baselines) in WAYS.items():
-        own = [case for case in result["cases"] if case["case"]["table"] == table]
-        for host, baseline in itertools.product((False, True), baselines):
-            ratios = [
-                (theirs / mine, case["case"]["name"])
-                for case in own
-                if (mine := _time(case, _name(ours), host)) and (theirs := _time(case, baseline, host))
-                and (baseline not in BARS or _bound_by_bytes(case["case"]))
-            ]  # fmt: skip
-            if ratios and not (host and baseline in BARS):
-                yield Beside(table, baseline, host, BARS.get(baseline, 1.0), tuple(sorted(ratios)))
+    for table, words, baseline, takes in _comparisons():
+        cases = [case for case in result["cases"] if case["case"]["table"] == table and takes(case["case"])]
+        for host in (False,) if baseline in BARS else (False, True):
+            if ratios := _ratios(cases, table, baseline, host):
+                yield Beside(words, baseline, host, BARS.get(baseline, 1.0), tuple(sorted(ratios)))
+
+
+def _comparisons() -> Iterator[tuple[str, str, str, Callable[[dict[str, Any]], bool]]]:
+    """Each table and its words, a baseline, and which shapes count."""
+    for table, (_, *baselines) in WAYS.items():
+        for baseline in baselines:
+            yield table, WORDS[table], baseline, _bound_by_bytes if baseline in BARS else lambda _: True
+        if table == "attention":
+            yield table, f"{WORDS[table]}, up to {SHORT:,} tokens", "torch.sdpa cudnn", _short
+            yield table, f"{WORDS[table]}, up to {FEW} queries over {MANY:,} keys or more", FASTER_OF_BOTH, _few
+
+
+def _short(case: dict[str, Any]) -> bool:
+    return bool(max(case["shape"][2], case["keys"] or 0) <= SHORT)
+
+
+def _few(case: dict[str, Any]) -> bool:
+    return bool(case["shape"][2] <= FEW and (case["keys"] or 0) >= MANY)
 
 
 def _bound_by_bytes(case: dict[str, Any]) -> bool:
@@ -118,7 +135,7 @@ def summary(result: dict[str, Any]) -> Iterator[str]:
     """Each comparison in a line, and who has no time."""
     for one in beside(result):
         yield (
-            f"{one.table}, {'with the host' if one.host else 'on the GPU'}, beside {one.baseline} ({len(one.ratios)}): "
+            f"{one.words}, {'with the host' if one.host else 'on the GPU'}, beside {one.baseline} ({len(one.ratios)}): "
             f"≥ {one.bar} in {one.won:.0%}, geometric mean {one.mean:.2f}, worst: {one.worst}"
         )
     yield from untimed(result)
@@ -130,18 +147,18 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
     rows = []
     for one in compared:
         if not one.host:
-            host = next((o for o in compared if o.host and (o.table, o.baseline) == (one.table, one.baseline)), None)
+            host = next((o for o in compared if o.host and (o.words, o.baseline) == (one.words, one.baseline)), None)
             alone = (f"**{percent(one.won)}**", fixed(one.mean, 2))
             called = (percent(host.won), fixed(host.mean, 2)) if host else (None, None)
             shapes = (len(one.ratios), fixed(one.bar, 2))
-            rows.append((WORDS[one.table], LIBRARIES[one.baseline], *shapes, *alone, *called))
+            rows.append((one.words, LIBRARIES[one.baseline], *shapes, *alone, *called))
     headings = ("on the GPU: reached in", "geometric mean", "with the host: reached in", "geometric mean")
     columns: Columns = ("kernel", "baseline", *map(Column, ("shapes", "bar", *headings)))
     yield from markdown(columns, rows).splitlines()
     yield ""
     yield "<details><summary>The five slowest shapes beside each baseline, and results without a time</summary>"
     yield ""
-    yield from (f"- {WORDS[one.table]}, {LIBRARIES[one.baseline]}: {one.worst}" for one in compared if not one.host)
+    yield from (f"- {one.words}, {LIBRARIES[one.baseline]}: {one.worst}" for one in compared if not one.host)
     yield from (f"- {line}" for line in untimed(result))
     where, seeds = result["provenance"], result["seeds"]
     yield ""
@@ -163,7 +180,7 @@ def backward_by_head_dim(result: dict[str, Any]) -> str:
     rows = []
     for least, end in spans:
         own = [case for case in cases if least <= case["case"]["shape"][-1] < end]
-        ratios = [_ratios(own, "backward", baseline) for baseline in BACKWARD_BARS]
+        ratios = [[ratio for ratio, _ in _ratios(own, "backward", baseline)] for baseline in BACKWARD_BARS]
         if not all(ratios):
             continue
         dims = sorted({case["case"]["shape"][-1] for case in own})
@@ -181,13 +198,13 @@ def backward_by_head_dim(result: dict[str, Any]) -> str:
     return markdown(("head_dim", Column("shapes"), *map(Column, headings)), rows)
 
 
-def _ratios(cases: list[dict[str, Any]], table: str, baseline: str) -> list[float]:
-    """Their time ÷ ours on the GPU, for each case that both have one for."""
+def _ratios(cases: list[dict[str, Any]], table: str, baseline: str, host: bool = False) -> list[tuple[float, str]]:
+    """Their time ÷ ours and the shape's name, for each case that both have a time for."""
     ours = _name(WAYS[table][0])
     return [
-        theirs / mine
+        (theirs / mine, case["case"].get("name", ""))
         for case in cases
-        if (mine := _time(case, ours, False)) and (theirs := _time(case, baseline, False))
+        if (mine := _time(case, ours, host)) and (theirs := _time(case, baseline, host))
     ]
 
 
@@ -197,7 +214,6 @@ def _name(ours: str) -> str:
 
 def _time(case: dict[str, Any], name: str, host: bool) -> float:
     """Seconds on the GPU, or per call of many in a row, where the slower of GPU and host counts; 0 for none."""
-    row = next((row for row in case["variants"] if row["name"] == name and "seconds" in row), None)
-    if row is None:
-        return 0.0
-    return float(max(row["seconds"], row["host_seconds"]) if host else row["seconds"])
+    names = BOTH if name == FASTER_OF_BOTH else (name,)
+    rows = [row for row in case["variants"] if row["name"] in names and "seconds" in row]
+    return min((float(max(row["seconds"], row["host_seconds"] if host else 0.0)) for row in rows), default=0.0)

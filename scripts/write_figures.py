@@ -217,6 +217,21 @@ def cross_entropy(result: Result) -> Result:
     return {"table": losses.measured_table(found), "tokens": tokens, "on": on, "method": method}
 
 
+def host(result: Result) -> Result:
+    """What a call costs on the host, as a table."""
+    graph = "in a graph"
+    ways = {
+        "ours": "ours",
+        "torch": "PyTorch",
+        f"ours {graph}": f"ours, {graph}",
+        f"torch {graph}": f"PyTorch, {graph}",
+    }
+    rows = ((row["call"], *(1e6 * row["seconds"][way] for way in ways)) for row in result["rows"])
+    table = markdown(("call", *(Column(name, "{:.1f} µs".format) for name in ways.values())), rows)
+    ours, torchs = (1e3 * result["step"]["seconds"][way] for way in ("ours", "torch"))
+    return {"table": table, "ours_ms": ours, "torch_ms": torchs, "on": _versions(result["provenance"])}
+
+
 def gpu_suite(result: Result) -> Result:
     """How many tests ran on the GPU, which of them failed, and which did not run."""
     said = ""
@@ -259,6 +274,7 @@ FIELDS: Mapping[str, Callable[[Result], Result]] = {
     "cases_cpu": cases,
     "gpu_suite": gpu_suite,
     "cross_entropy": cross_entropy,
+    "host": host,
 }
 """What the words need beside a result's own fields, by the name of its file."""
 

@@ -96,6 +96,32 @@ def test_a_copy_is_a_bar_for_few_queries_where_their_bytes_are_many_and_their_fl
     assert [(one.host, one.bar, one.won) for one in found] == [(False, 0.9, 1.0)] * bars
 
 
+@pytest.mark.parametrize(
+    ("queries", "keys", "words"),
+    [
+        (1024, 1024, ["up to 1,024 tokens"]),
+        (1025, 1025, []),
+        (1000, 1025, []),
+        (256, 2048, ["over 2,048 keys or more"]),
+        (257, 2048, []),
+        (1, 2047, []),
+    ],
+)
+def test_short_rows_and_few_queries_are_comparisons_of_their_own(queries, keys, words):
+    case = {
+        "table": "attention", "name": "attention", "unit": "FLOP/s", "shape": [1, 8, queries, 128], "keys": keys,
+        "kv_heads": 8, "dtype": "bf16", "work": 1.0,
+    }  # fmt: skip
+    ours, cudnn, flash2, flash3, _ = WAYS["attention"]
+    seconds = {ours.partition(":")[2]: 2.0, cudnn: 1.0, flash2: 4.0, flash3: 3.0}
+    rows = [{"name": name, "seconds": s, "host_seconds": 0.0} for name, s in seconds.items()]
+    found = [one for one in beside({"cases": [{"case": case, "variants": rows}]}) if one.words != "attention forward"]
+    assert [one.host for one in found] == [False, True] * len(words)
+    for one in found:
+        assert words[0] in one.words
+        assert one.mean == pytest.approx(0.5 if "tokens" in one.words else 1.5)  # cuDNN; the faster of two
+
+
 @pytest.mark.parametrize("number", [0, 1])
 def test_who_has_no_time_has_no_ratio_and_is_named_with_the_reason(number):
     wrong, right = made(1.0, 1.0, 0.0), made(2.0, 2.0, 0.0)

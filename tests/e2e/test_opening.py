@@ -188,12 +188,12 @@ def test_f_fills_the_screen_with_the_film_and_leaves_it(page: Page, visit):
     full = "Boolean(document.fullscreenElement)"
     for leave in (lambda: page.keyboard.press("f"), opening(page).get_by_role("button", name="Full screen").click):
         page.keyboard.press("f")
-        page.wait_for_function(full)
+        until(page, full)
         box = opening(page).bounding_box()
         assert box
         assert box["width"] == page.evaluate("innerWidth")
         leave()
-        page.wait_for_function(f"!{full}")
+        until(page, f"!{full}")
         expect(opening(page)).to_have_attribute("data-playing", "false")
 
 

@@ -337,7 +337,7 @@ def test_at_full_screen_one_rows_elements_have_numbers_and_its_code_the_free_hei
     page.evaluate("globalThis.drawn.length = 0")
     page.keyboard.press("p")
     elements = "new Set(globalThis.drawn.map(([, text]) => text).filter((text) => /^−?0\\.\\d00$/.test(text)))"
-    page.wait_for_function(f"{elements}.size >= 6")  # of x in HBM; on chip there is one
+    until(page, f"{elements}.size >= 6")  # of x in HBM; on chip there is one
     page.keyboard.press("i")
     expect(player(page)).to_have_attribute("data-depth", "code")
     code, line = page.locator(".code").bounding_box(), page.locator(".panel.equation").bounding_box()

@@ -12,6 +12,7 @@ with layout.chapter(__file__):
         climb_view.introduce(shown)
 match part:
     case "The climb":
+        layout.words("Before the climb", climb_view.WORDS)
         climb_view.climb(shown)
         if shown:
             climb_view.under_the_roofline(shown)

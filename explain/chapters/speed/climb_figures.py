@@ -212,10 +212,11 @@ def climb_told(steps: Sequence[Step], peak: Limit | None) -> str:
     timed = [step.per_second for step in steps if step.per_second]
     if not timed:
         return "None of the kernels is timed yet. Their code and ideas are below."
-    said = f"**{len(steps)} kernels, each with one more idea:** from {_tera(timed[0])} to "
+    said = f"**{len(steps)} kernels of ours, each with one more idea:** from {_tera(timed[0])} to "
     said += f"**{numbers.si(timed[-1], 'FLOP/s')}**."
     if peak:
         said += f" A large matmul, the practical ceiling, reaches {_tera(peak.per_second)}."
+    said += " The other names are libraries, unless they say *our*."
     if missing := sum(step.variant is None for step in steps):
         said += f" Not timed at this shape: {missing} of {len(steps)}."
     return said
@@ -290,8 +291,7 @@ def _largest_why(spill: Spill | None) -> str:
     """The causes that were counted: tensor cores that idled below, and registers that were spilled there."""
     if not spill:
         return ""
-    before, now = spill.tensor
-    cores = "it uses the tensor cores, and " if before is not None and now is not None and before < 1 <= now else ""
+    cores = "it uses the tensor cores, and " if spill.starts_cores else ""
     return f": {cores}it no longer spills {numbers.moved(spill.size)} of registers"
 
 
@@ -304,23 +304,29 @@ def number(step: Step, peak: Limit | None, lower: Rung | None, spill: Spill | No
     parts = [f"**{numbers.si(step.per_second, 'FLOP/s')}**"]
     if of_peak := share(step, peak):
         parts.append(f"{numbers.percent(of_peak)} of the peak")
+    why = ""
     if step.gain and lower:
         parts.append(f"{numbers.ratio(step.gain)} as fast as {lower.label}")
-    said = [f"{', '.join(parts)}."]
+        if spill:
+            why = f": {'its matmuls run on the tensor cores' if spill.starts_cores else 'it spills fewer registers'}"
+    said = [f"{', '.join(parts)}{why}."]
     if step.slower:
         said.append("On this shape it is slower than the kernel before.")
-    if step.gain and spill:
-        said.append(f"The speedup has two causes. {_causes(spill)}")
     return " ".join(said)
 
 
-def _causes(spill: Spill) -> str:
+def spill_title(spill: Spill) -> str:
+    """What `spill_told` answers."""
+    return f"Where {spill.rung.label} spends its {numbers.duration(spill.of) if spill.of else 'time'}"
+
+
+def spill_told(spill: Spill) -> str:
     """The two causes of a speedup over a kernel that spills, from the counters: busier tensor cores, and no spills."""
     said, (before, now) = "", spill.tensor
     if before is not None and now is not None:
         here, there = (numbers.percent(share / 100) for share in (now, before))
         said += f"The tensor cores are active in {here} of the cycles; in {spill.rung.label} in {there}. "
-    said += f"And {spill.rung.label} moves {numbers.moved(spill.size)} of spilled registers, this kernel none."
+    said += f"{spill.rung.label} moves {numbers.moved(spill.size)} of spilled registers, this kernel none."
     if spill.seconds and spill.of and spill.bandwidth:
         cost, whole = numbers.duration(spill.seconds), numbers.duration(spill.of)
         said += f" At the measured {numbers.si(spill.bandwidth, 'B/s')} of L2 that takes {cost} of its {whole}."

@@ -30,6 +30,8 @@ from kernels.digest import digest_of
 
 OPENING = "bf16"
 """The rung that the page opens on: the largest step, told in a sentence."""
+WORDS = ("tensor core", "warp", "warpgroup", "TMA", "ping-pong scheduling")
+"""The terms of the glossary that the columns' names and phrases use."""
 READABLE, BASE_2 = readable.KERNEL, readable.TWIN.name
 """The readable kernel that stands beside the climb, and the rung with the same arithmetic."""
 NOTABLE = 1.2
@@ -139,6 +141,9 @@ def _rung(step: Step, shown: Chosen | None) -> None:
         prose(f"**Idea.** {rung.idea}")
         limit, spill = (shown.limit, shown.spilled(rung)) if shown else (None, None)
         prose(f"**Throughput.** {climb_figures.number(step, limit, lower, spill)}{_with_mask(step, shown)}")
+        if step.gain and spill:
+            with st.expander(climb_figures.spill_title(spill)):
+                prose(climb_figures.spill_told(spill))
         if behind := climb_figures.not_yet(step, lower, shown.tuned if shown else {}):
             prose(behind)
         if shown:

@@ -237,6 +237,12 @@ class Spill:
     bandwidth: float | None
     tensor: tuple[float | None, float | None]
 
+    @property
+    def starts_cores(self) -> bool:
+        """Whether the rung uses the tensor cores and the one below does not."""
+        before, now = self.tensor
+        return before is not None and now is not None and before < 1 <= now
+
 
 def spilled(points: Mapping[str, Point], rung: Rung, roofs: Mapping[str, Roof]) -> Spill | None:
     """The spills that `rung` removes from the rung below; None if they are not counted or nothing is removed."""

@@ -238,11 +238,13 @@ def test_spills_of_the_rung_below_are_part_of_a_rungs_gain():
     points["naive_fp32"] = dataclasses.replace(points["naive_fp32"], counters=dataclasses.replace(below, cold=spilling))
     roofs = {"l2": Roof("l2", 5e12, "B/s", "")}
     spill = rungs.spilled(points, BY_NAME["bf16"], roofs)
+    assert spill is not None
     assert spill.size == 7 * 10**9
     assert below.cold.sm_bytes is not None
     assert spilling.sm_bytes is not None
     assert spill.seconds == pytest.approx((spilling.sm_bytes - below.cold.sm_bytes) / 5e12)
     steps = rungs.climb(case(naive_fp32=10e12, bf16=200e12))
-    assert "7.00 GB" in figures.number(steps[1], PEAK, RUNGS[0], spill)
+    assert "as fast as fp32: it" in figures.number(steps[1], PEAK, RUNGS[0], spill)
+    assert "7.00 GB" in figures.spill_told(spill)
     assert rungs.spilled(points, BY_NAME["exp2"], roofs) is None
     assert rungs.spilled(points | {"naive_fp32": points["bf16"]}, BY_NAME["bf16"], roofs) is None

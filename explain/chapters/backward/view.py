@@ -147,8 +147,8 @@ def the_bill() -> None:
         layout.chapter_link("papers", "The paper's table beside ours: The papers →", {"panel": FIGURE_2})
 
 
-def who_writes_dq(experiment: Experiment) -> None:
-    """Which program may write dQ, and why atomics change its last bits: the traced parts in every order."""
+def who_writes_dq() -> None:
+    """Which program may write dQ."""
     words = (
         "dK and dV are sums over queries, dQ is a sum over keys. A loop that holds keys can finish dK and dV on chip; "
         "it meets each row of dQ only once per key tile.\n\n**Seven matmuls:** a second launch holds queries. S and "
@@ -158,6 +158,16 @@ def who_writes_dq(experiment: Experiment) -> None:
     )
     with layout.part("Who may write dQ? Five matmuls or seven", words):
         pictures.drawing(figures.owners(), figures.owners(narrow=True))
+
+
+def in_depth() -> None:
+    """Where a reader may stop."""
+    st.divider()
+    layout.prose("**The backward pass ends here.** What follows is for those who write or debug one.")
+
+
+def dq_in_every_order(experiment: Experiment) -> None:
+    """Why atomics change the last bits of dQ: the traced parts, added in every order."""
     atomic = lessons.summed_by_atomics(experiment)
     trace = stepper.traces_of([atomic])[0]
     if trace is None:

@@ -18,7 +18,7 @@ const WRITTEN_AS_ZERO = /^−?0(\.0+)?$/;
 export const ROW_DIGITS = [STATE_DIGITS, 3, 2];            // of a row's numbers: the most that have room
 const CHIP_FIGURES_SHARE = 0.84, DIGITS_COUNT = 4;         // of a cell's width; how much it counts that they fit
 const DEEPEST = 6;                                         // in cells: the least room for the head's dimensions
-const WIDEST = 2.2;                                        // a cell's width by its height, to fill the chip
+const WIDEST = 2.2, TALLEST = 1.6;                         // a cell's width by its height, or the reverse, to fill the chip
 const TIGHT = { named: 1.7, apart: 0.25, widest: 3.5 };    // the same for lines of several rows
 const ASIDE_EM = 1.1;                                      // right of an upper tile, for what moves to it
 
@@ -66,12 +66,16 @@ export function placeTiles(ctx, palette, columns, box, names, limit = {}) {
   return { places: tried.places, names: tried.named ? names : null, scale, shift, free };
 }
 
-/** The largest scale {u, wide} at which tiles beside each other fit: first as high as fit, then as wide. */
+/** The largest scale {u, wide} at which tiles beside each other fit: first as high as fit, then as wide. Where the width
+ * is the limit, cells are higher than wide, but for a `square` limit. */
 function scaleAligned(attempt, em, box, limit) {
   let u = Math.min(em * LARGEST_EM, limit.u ?? Infinity), wide = 1;
   while (!attempt({ u, wide }).fits && u > 0.5) u *= 0.97;
   while (wide * 1.03 <= WIDEST && attempt({ u, wide: wide * 1.03 }).fits) wide *= 1.03;
-  return { u, wide };
+  const most = wide > 1 || limit.square ? 1 : TALLEST;
+  let tall = 1;
+  while (tall * 1.03 <= most && attempt({ u: u * tall * 1.03, wide: wide / (tall * 1.03) }).fits) tall *= 1.03;
+  return { u: u * tall, wide: wide / tall };
 }
 
 /** The width of a cell in which the largest number of each tile has its figures, whatever the step. */

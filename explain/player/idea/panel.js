@@ -94,13 +94,13 @@ export class IdeaPanel extends Panel {
     const { beside } = this;
     const same = (one, other) => one.role && one.role === other.role && !one.state && one.rows === other.rows
       && one.cols === other.cols;
-    this.place({});
+    this.place({ square: Boolean(beside) });
     const shared = beside && this.items.find((one) => beside.items.some((other) => same(one, other)));
     if (!shared) return;
     const panels = [this, beside], least = (side) => Math.min(...panels.map(({ placed }) => placed.scale[side]));
-    beside.place({});
+    beside.place({ square: true });
     const u = least("u");
-    for (const panel of panels) panel.place({ u });
+    for (const panel of panels) panel.place({ u, square: true });
     const wide = least("wide");
     for (const panel of panels) panel.place({ u, wide });
     const column = Math.min(...panels.map(({ whole }) => whole?.column ?? Infinity));

@@ -21,15 +21,15 @@ def _recomputes(runs: Runs) -> bool:
     return "scores" in _run(runs)[0].entry.roles
 
 
-def _first_p(runs: Runs) -> Sequence[int]:
+def _first_ds(runs: Runs) -> Sequence[int]:
     experiment, trace = _run(runs)
-    step = step_of(trace, experiment.entry.roles, "first exponentials")
+    step = step_of(trace, experiment.entry.roles, "first scores_gradient")
     return range(step, step + 1)
 
 
-def _why_first_p(runs: Runs) -> Why:
-    step = _first_p(runs)[0]
-    return Why(f"Line {_run(runs)[1].line(step)}: P = exp(S − L). The row is already divided by ℓ, since L = m + ln ℓ.",
+def _why_first_ds(runs: Runs) -> Why:
+    step = _first_ds(runs)[0]
+    return Why(f"Line {_run(runs)[1].line(step)}: dS = P ∘ (dP − δ). δ is one number per query, the same for all keys.",
                step)  # fmt: skip
 
 
@@ -83,12 +83,12 @@ def _why_row_sum(runs: Runs) -> Why:
 SUMS = ("0", "1", "δ", "ℓ")
 QUESTIONS = (
     Question[Runs](
-        "first-p",
-        "Go to the step that computes P for the first time.",
+        "first-ds",
+        "Go to the step that subtracts δ for the first time.",
         "step",
-        _first_p,
-        _why_first_p,
-        hint="Look for an exponential: the beat *P again*.",
+        _first_ds,
+        _why_first_ds,
+        hint="Which formula has δ? Look for its beat, *dS*.",
         asked=_recomputes,
     ),
     Question[Runs](

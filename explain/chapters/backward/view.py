@@ -75,7 +75,7 @@ def one_row() -> None:
 def kernels() -> tuple[Experiment, list[Trace]]:
     """The three backward kernels in the player, one at a time; the bytes of the chosen one."""
     words = (
-        "A kernel does the same for a whole tile. Its dS has ds of every query and key.\n\n"
+        "A kernel does the same for a whole tile: dS holds ds for each query and key.\n\n"
         f"**δ needs no P:** {unbroken('rowsum(P ∘ dP) = rowsum(dO ∘ O)')}.\n\n"
         f"**P needs no maximum and no N × N matrix:** {unbroken('P = exp(S − L)')}. The forward pass left "
         f"{unbroken('L = m + ln ℓ')}, one number per query: `lse` in the code.\n\n"
@@ -142,7 +142,8 @@ def the_bill() -> None:
             "rest in the backward pass. There it saves memory and costs time. Here it saves both: a GPU does many "
             f"FLOPs in the time of one byte. The paper measured {number(standard.ms)} ms for standard attention and "
             f"{number(flash.ms)} ms for FlashAttention: forward and backward of GPT-2 medium, sequences of 1,024 "
-            f"tokens, on an A100. HBM moved {number(flash.hbm_gb)} GB in place of {number(standard.hbm_gb)}."
+            f"tokens, on an A100. FlashAttention moved {number(flash.hbm_gb)} GB through HBM, standard attention "
+            f"{number(standard.hbm_gb)} GB."
         )
         layout.chapter_link("papers", "The paper's table beside ours: The papers →", {"panel": FIGURE_2})
 
@@ -150,8 +151,9 @@ def the_bill() -> None:
 def who_writes_dq() -> None:
     """Which program may write dQ."""
     words = (
-        "dK and dV are sums over queries, dQ is a sum over keys. A loop that holds keys can finish dK and dV on chip; "
-        "it meets each row of dQ only once per key tile.\n\n**Seven matmuls:** a second launch holds queries. S and "
+        "dK and dV are sums over queries, dQ is a sum over keys. A loop that holds a tile of keys can finish dK and dV "
+        "on chip. Of each row of dQ it has one part: the sum over its own keys.\n\n"
+        "**Seven matmuls:** a second launch holds queries. S and "
         "dP are computed twice. Each element has one program that writes it, in one order: the same bits every run.\n\n"
         "**Five matmuls:** every program adds its part of dQ in HBM. Two programs may add to one element at once, so "
         "the addition must be **atomic**. Which program comes first is not fixed."
@@ -174,8 +176,8 @@ def dq_in_every_order(experiment: Experiment) -> None:
         return
     found, elements = sums.orders(trace), int(sums.parts(trace)[0].size)
     told = (
-        "The parts of dQ below are those that the kernel with atomics adds on the input above, one for each tile of "
-        "keys. Here they are added in float32 in every order, as the programs of a GPU might come. "
+        "The kernel with atomics adds one part of dQ for each tile of keys. Here these parts, from the input above, "
+        "are added in float32 in every order, because a GPU's programs may come in any order. "
         f"{figures.differ(found, elements)} "
         "None of them is wrong: each is within rounding of float64.\n\nWithout atomics two programs can read the same "
         "old sum. Then one addition is lost, and the error is no longer rounding. The interpreter runs one program "

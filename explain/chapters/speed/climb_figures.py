@@ -20,6 +20,8 @@ TOP, TALL, ROW, LEAST_COLUMN, GAP = 26.0, 240.0, 20.0, 88.0, 17.0
 NARROW, NARROW_ROW, NARROW_OTHER = 380.0, 50.0, 36.0
 BELOW = 24.0  # from the foot of the columns to the numbers under them
 PLAIN = 14.0  # a line of a column's phrase
+TUNED = ("tuned: the best tile, warps", "and stages for this kernel")
+"""What the ticks above columns are, in two lines."""
 
 
 def _tera(per_second: float) -> str:
@@ -63,6 +65,9 @@ def climb(
     parts += _brackets(steps, left, wide, foot + 18)
     parts.append(svg.text(left - 10, foot + 2, "press a bar ↗", size=svg.SMALL, anchor="end"))
     lines, room = _lines(libraries, peak, (left, right, base), most)
+    for row, words in enumerate(TUNED if tuned else ()):
+        parts.append(svg.text(right + 20, base + 19 + row * PLAIN, words, size=svg.SMALL, faint=True))
+        room = max(room, 24 + labels.widest([words], svg.SMALL))
     words = f"{len(steps)} kernels on {shape}: " + "; ".join(f"{step.rung.label} {_said(step)}" for step in steps)
     return svg.picture(right + room, foot + 46, words, parts + lines, most=f"{1.25 * (right + room):.0f}px")
 
@@ -439,9 +444,9 @@ def shares_told(steps: Sequence[Step], peak: Limit | None, counted: Mapping[str,
     if not of_peak or cycles is None:
         return ""
     return (
-        f"\n\n**Two percentages**, both of {top.rung.label}: {numbers.percent(of_peak)} compares with a large matmul's "
-        f"speed. {numbers.percent(cycles / 100)} is the share of cycles in which the tensor cores work. *What the "
-        "warps do* has one program's time, at a smaller N."
+        f"\n\n**Two percentages**, both of {top.rung.label}: {numbers.percent(of_peak)} is its throughput ÷ a large "
+        f"matmul's. {numbers.percent(cycles / 100)} is the share of the cycles in which the tensor cores multiply. "
+        "*What the warps do, cycle by cycle* shows one program, at a smaller N."
     )
 
 

@@ -247,7 +247,7 @@ def counted(shown: Chosen) -> None:
     words = (
         "A kernel is fast if its **tensor cores** are busy. Most kernels of the climb remove a "
         f"wait. exp2 saves instructions. {tiles}"
-        "\n\nThe bars: in which share of the cycles the tensor cores multiply. fp32 does not use them. "
+        "\n\nEach bar is the share of the cycles in which the tensor cores multiply. fp32 does not use them. "
         f"{climb_figures.tensor_told(found, RUNGS)}"
         f"{climb_figures.shares_told(shown.steps, shown.limit, found)}"
     )

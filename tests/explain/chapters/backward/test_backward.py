@@ -102,7 +102,7 @@ def test_the_answers_follow_from_the_run():
         assert answers["scores-made"] == made
         assert answers["times-less"] == 64
         trace = runs[0][1]
-        first = answers["first-p"]
+        first = answers["first-ds"]
         assert isinstance(first, range)
-        assert "p" in trace.changes(first[0])
+        assert "ds" in trace.changes(first[0])
         assert "0" in next(one for one in exercises.QUESTIONS if one.name == "row-sum").why(runs).words

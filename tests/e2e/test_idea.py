@@ -211,6 +211,16 @@ def test_a_number_in_hbm_has_the_digits_that_it_has_on_chip(opened, event, told)
     assert [word for word in words if word.startswith("84")] == [told, told]
 
 
+@pytest.mark.parametrize(("event", "shown"), [("first load of w", False), ("first scores", True)])
+def test_logits_are_on_chip_once_a_matmul_made_them(opened, event, shown):
+    one = lessons.LOSS
+    page = opened(one, step=step_of(run_of(one).trace.trace, one.entry.roles, event))
+    words = page.locator(".panel.idea .scene canvas").evaluate("wordsOf")
+    shape = f"{one.values['block_m']} × {one.values['block_n']}"
+    assert "X" in words
+    assert (shape in words) == shown
+
+
 def test_idea_counts_beats_and_code_counts_steps_wherever_a_place_is_said(opened):
     found = beats(run_of(lessons.OPENING).trace.trace, lessons.OPENING.entry.roles)
     page = opened(lessons.OPENING, step=found[6].at)

@@ -14,6 +14,7 @@ import { VECTOR } from "./vector.js";
 const FAMILIES = [MERGE, BACKWARD, LOSS, LOSS_BACKWARD, ATTENTION, SOFTMAX, VECTOR];
 const FROM_ZERO = new Set(["target", "lse", "loss"]);      // numbers whose bars have a place for 0
 const DROPPED = new Set(["keys", "values", "scores", "exponentials", "gradient"]); // with the tile
+const EMPTY = /^\s*\w+\s*=\s*tl\.zeros\(/;               // zeros that a tile's matmuls are added to: not there yet
 const CARRIED = new Set(["running_max", "new_max", "running_sum", "new_sum", "accumulator", "target", // from tile to tile
   "queries_gradient", "keys_gradient", "values_gradient", "input_gradient", "weight_gradient"]);
 
@@ -147,7 +148,7 @@ export class Scenes {
    * is set, the shape of the first. Null for none. */
   made(column, { beat, k, program, since }) {
     const found = this.named(column).map(([role, variable]) => ({ role, variable, ...this.held(variable, k, program) }))
-      .filter(({ value }) => value);
+      .filter(({ role, value, set }) => value && !(DROPPED.has(role) && EMPTY.test(this.story.text(set))));
     const live = found.filter((one) => one.set >= since || this.isCarried(one, k, program));
     const now = live.length ? live.reduce((last, one) => (one.set > last.set ? one : last)) : found[0];
     const shape = now ?? this.first(column, program);

@@ -12,7 +12,7 @@ from explain.chapters.cross_entropy.measured import OURS, Case, Measured
 from explain.chapters.cross_entropy.states import Loss, State
 from explain.chapters.flash_attention.figures import Group
 from explain.experiment import Experiment
-from explain.figures.labels import text_width
+from explain.figures.labels import text_width, wrapped
 from explain.figures.numbers import aligned, count, fixed, moved, percent, ratio
 from explain.figures.palette import css, css_ink
 from explain.figures.palette import kernel as kernel_hue
@@ -128,6 +128,51 @@ def backward_table(forward: Experiment, both: Experiment) -> str:
             ("without the logits", f"L: {count(p['tokens'])}, {moved(4 * p['tokens'])}", str(matmuls)),
         ],
     )
+
+
+@kept
+def ways_on(tokens: int, part: int, *, narrow: bool = False) -> str:
+    """How three kernels do without all of X: the part of it that is there at a time, and what they do with it. Ours has
+    `part` of the tokens at a time, to scale. `narrow` puts them below each other, for a phone.
+    """
+    wide, high, room, top = (330.0, 84.0, 24.0, 50.0) if narrow else (216.0, 84.0, 26.0, 50.0)
+    slab = high * part / tokens
+    ways = (
+        (
+            "Cut Cross-Entropy",
+            "a tile, on chip",
+            "It computes X twice, tile by tile, and adds to dH and dW in HBM. In the backward pass it skips tiles in "
+            "which every P is too small to count.",
+            "4 matmuls, fewer where it skips",
+        ),
+        (
+            "Liger's kernel",
+            "some tokens, in HBM",
+            "It writes their X to one small buffer. Still in the forward pass, it puts dX in the place of X.",
+            "3 matmuls",
+        ),
+        (
+            "Ours",
+            f"{count(part)} of {count(tokens)} tokens, in HBM",
+            "It works like Liger's kernel. Writing X and reading it again takes less time than recomputing it.",
+            "3 matmuls",
+        ),
+    )
+    parts, bottom = [], 0.0
+    for i, (name, there, does, matmuls) in enumerate(ways):
+        x, y = (0.0, bottom + 26 * bool(i)) if narrow else (i * (wide + room), 0.0)
+        own = (x + wide * 0.4, y + top + high * 0.4, wide / 8, high / 6) if not i else (x, y + top, wide, slab)
+        parts += [
+            text(x, y + 16, name, bold=True),
+            text(x, y + 38, f"X: {there}", fill=css_ink("scores")),
+            rect(x, y + top, wide, high, "none", stroke="currentColor", dashed=True, opacity=0.5, title="X, N × V"),
+            rect(*own, css("scores"), opacity=0.85, stroke=css("scores"), title=f"X: {there}"),
+        ]
+        lines = [*((words, False) for words in wrapped(does, wide)), (matmuls, True)]
+        parts += [text(x, y + top + high + 24 + 20 * n, words, bold=bold) for n, (words, bold) in enumerate(lines)]
+        bottom = max(bottom * (not narrow), y + top + high + 24 + 20 * len(lines))
+    label = "Three ways to do without all of X"
+    return picture(wide if narrow else 3 * wide + 2 * room, bottom - 8, label, parts, "30rem" if narrow else "52rem")
 
 
 @kept

@@ -22,6 +22,7 @@ from explain.ui.repeat import repeated
 from explain.ui.rerun import following
 from kernels.catalog import KERNELS
 from kernels.inputs import labels
+from kernels.traffic_cross_entropy import part_of_tokens
 
 FUSED, STANDARD, BACKWARD = "Without the logits", "Through the logits", "Backward"
 KERNEL_OF = {FUSED: "cross_entropy_fused", STANDARD: "cross_entropy_standard", BACKWARD: "cross_entropy_backward"}
@@ -38,16 +39,6 @@ WORDS = {
     "recompute P = exp(X − L).",
 }
 """What to see, for each kernel."""
-WAYS_ON = """
-| for d = 4,096 | what it does |
-|---|---|
-| Cut Cross-Entropy | It adds tiles of dH and dW in HBM. It skips tiles in which every P is too small to count. |
-| Liger's kernel | It takes a part of the tokens at a time. It writes their logits to one small buffer and puts dX in \
-their place. It computes the gradient in the forward pass, so three matmuls are enough. |
-| Ours | Like Liger's kernel, it writes X to a buffer and reads it again. That takes less time than a matmul that \
-recomputes it. `kernels/cross_entropy_fast.py` begins with the estimate. |
-"""
-"""How kernels compute the gradients of a model's own d."""
 LENGTHS = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536)
 LONG: Mapping[str, Any] = {
     "tokens": TOKENS,
@@ -196,8 +187,8 @@ def _backward(experiment: Experiment) -> None:
         "in place of 3. It is the trade of FlashAttention's backward pass: more FLOPs, fewer bytes. No two programs of "
         "a launch write the same element.\n\n"
         f"**Where is the limit?** The launch for dH keeps a tile's gradient on chip, tokens × d numbers. That works up "
-        f"to d = {wide.values['dim']}. A language model has d = {count(LONG['dim'])}. The second table has two ways to "
-        "go on.",
+        f"to d = {wide.values['dim']}. A language model has d = {count(LONG['dim'])}. The pictures "
+        "show how other kernels go on.",
     ):
         st.markdown(figures.backward_table(forward, wide))
         p = wide.values
@@ -205,7 +196,14 @@ def _backward(experiment: Experiment) -> None:
             f"formula · {count(p['tokens'])} tokens, V = {count(p['vocab'])}, d = {p['dim']}: the largest d that this "
             "kernel takes"
         )
-        st.markdown(WAYS_ON)
+        tokens, vocab, dim = (LONG[name] for name in ("tokens", "vocab", "dim"))
+        part = part_of_tokens(tokens, vocab, dim, ITEM_BYTES)
+        st.markdown(f"**Three ways to go on**: {count(tokens)} tokens, V = {count(vocab)}, d = {count(dim)}")
+        pictures.drawing(*(figures.ways_on(tokens, part, narrow=one) for one in (False, True)))
+        st.caption(
+            "dashed: X, tokens × V · purple: the part of it that is there at a time; of ours to scale · "
+            "`kernels/cross_entropy_fast.py` begins with the estimate"
+        )
 
 
 def forward_flops(experiment: Experiment) -> int:
@@ -238,6 +236,8 @@ def _how_fast(found: measured.Measured) -> None:
         for dim in others:
             with st.expander(f"The same for d = {count(dim)}"):
                 _bars(found, dim)
+        with st.expander("All numbers in a table"):
+            st.markdown(figures.measured_table(found))
         st.caption(f"recorded · {found.where} · {found.method} · the bars of a layer have one scale{stale}")
 
 

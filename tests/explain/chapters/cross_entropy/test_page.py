@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+from html import unescape
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from explain.chapters.cross_entropy.layers import LAYERS
 from explain.chapters.cross_entropy.states import Loss, loss_of, states
 from explain.chapters.cross_entropy.view import KERNEL_OF, LONG
 from explain.experiment import Experiment
+from explain.figures.labels import text_width
 from explain.figures.palette import css, kernel
 from explain.ui.stepper import lesson
 from kernels import reference
@@ -125,6 +127,16 @@ def test_the_bars_are_to_scale_and_ours_has_its_kernels_hue(narrow):
     assert own == also_own == css(kernel(KERNELS["fast:cross_entropy_parts"].hue))
     assert own not in [fill for _, fill in others]
     assert "not installed" in drawn
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_no_word_leaves_the_pictures_of_three_ways_and_our_part_is_to_scale(narrow):
+    drawn = figures.ways_on(8192, 1024, narrow=narrow)
+    (width,) = re.findall(r'viewBox="0 0 ([\d.]+)', drawn)
+    for x, look, words in re.findall(r'<text x="([\d.]+)"([^>]*)>([^<]*)<', unescape(drawn)):
+        assert float(x) + text_width(words, bold="weight" in look) <= float(width) + 1, words
+    heights = [float(height) for height in re.findall(r'<rect [^>]*? height="([\d.]+)"', drawn)]
+    assert heights[-1] == pytest.approx(heights[-2] / 8, abs=0.01)
 
 
 def test_the_table_is_concluded_with_ours_against_each_of_the_best_others():

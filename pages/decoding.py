@@ -4,7 +4,7 @@ from explain.chapters.decoding import view
 from explain.chapters.decoding.exercises import PARTS
 from explain.ui import layout
 
-with layout.chapter(__file__, goal=view.GOAL, words=view.words()):
+with layout.chapter(__file__, goal=view.GOAL):
     part, gpu = view.choose()
 view.step_through(part)
 view.programs(gpu)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from explain.chapters.decoding.bound import Bound, free_queries, ridge, seconds_of_weights
 from explain.chapters.decoding.cache import MODELS, Model
 from explain.chapters.decoding.masks import seen
-from explain.chapters.decoding.programs import DTYPE, KV_HEADS, LAYERS, PARAMETERS, Filled, splits_at_once
+from explain.chapters.decoding.programs import DTYPE, KV_HEADS, LAYERS, MODEL, PARAMETERS, Filled, splits_at_once
 from explain.chapters.decoding.savings import SPLITS, Saving
 from explain.chapters.speed.results import TABLES, Case, Result
 from explain.chapters.sweeps.figures import ticks
@@ -42,7 +42,8 @@ def idle_sms(gpu: Gpu, *, narrow: bool = False) -> str:
     for i, splits in enumerate((1, splits_at_once(KV_HEADS, gpu))):
         y, programs = i * (high + 34), KV_HEADS * splits
         heads, of_all = ("heads", "") if narrow else ("heads of keys", f" of {gpu.sms}")
-        told = f"{KV_HEADS} {heads} × {splits} split{'s' * (splits > 1)} = {programs} programs"
+        model = "" if narrow else f"{MODEL}: "
+        told = f"{model}{KV_HEADS} {heads} × {splits} split{'s' * (splits > 1)} = {programs} programs"
         parts.append(text(0, y + 14, f"{told}: {gpu.sms - programs}{of_all} SMs idle", bold=True))
         for sm in range(gpu.sms):
             told = f"SM {sm + 1}: {'a program' if sm < programs else 'idle'}"
@@ -118,6 +119,12 @@ def _bytes_bars(filled: Filled, y: float, width: float) -> Iterable[str]:
         top = y + 44 * i
         yield text(0, top, f"{words}: {moved(size)}", faint=False)
         yield rect(0, top + 7, width * size / filled.cache_bytes, 12, colour, title=f"{words}: {moved(size)}")
+
+
+def splits_words(splits: int, top: int) -> str:
+    """What to try with the slider of splits; `top` are those of the page's first picture."""
+    shown = f"{splits} split{'s' * (splits > 1)}, as at the top." if splits == top else f"At the top: {top}."
+    return f"{shown} Move it to 1, then to {top + 1}."
 
 
 @kept

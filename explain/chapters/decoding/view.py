@@ -11,7 +11,7 @@ from explain.chapters.decoding import exercises, figures, timeline, weights
 from explain.chapters.decoding.bound import GROUP, Bound
 from explain.chapters.decoding.cache import MODELS
 from explain.chapters.decoding.exercises import MASKS, PARTS
-from explain.chapters.decoding.programs import HEAD_DIM, HEADS, KV_HEADS, Filled
+from explain.chapters.decoding.programs import HEAD_DIM, HEADS, KV_HEADS, Filled, splits_at_once
 from explain.chapters.decoding.savings import DTYPE, Saving
 from explain.chapters.decoding.savings import HEAD_DIM as WIDTH
 from explain.chapters.speed.results import Result, load
@@ -33,10 +33,7 @@ PRESETS = (
     "last_tile_masked", "everything_masked",
 )  # fmt: skip
 GOAL = "see why one query leaves most of the GPU idle, and how splitting the keys fills it."
-WORDS = (
-    "A model that writes a text adds one token at a time. Its query attends to the keys and values of all tokens "
-    "before it: the KV cache. Below the player: "
-)
+WORDS = "A model writes one token at a time. Its query attends to the keys and values so far: the KV cache."
 PROGRAMS, BOUND, CACHES, NO_HELP, MEASURED, LENGTHS_DIFFER = (
     "One query has too few programs",
     "How fast can one layer's attention be?",
@@ -48,17 +45,22 @@ PROGRAMS, BOUND, CACHES, NO_HELP, MEASURED, LENGTHS_DIFFER = (
 """The sections below the player."""
 JUMPS = {
     "how many splits": PROGRAMS, "how fast": BOUND, "GQA and MQA": CACHES,
-    "where FlashAttention does not help": NO_HELP, "measured on a GPU": MEASURED, "two causal masks": LENGTHS_DIFFER,
+    "where FlashAttention does not help": NO_HELP, "measured": MEASURED, "two masks": LENGTHS_DIFFER,
 }  # fmt: skip
 LENGTHS = [2**k for k in range(10, 18)]
 QUERIES = [2**k for k in range(9)]
 CORNERS = ("Diagonal to the bottom right: FlashAttention since 2.1", "Diagonal from the top left: PyTorch's is_causal")
 
 
-def words() -> str:
-    """What the page is about, with a link to each section below the player."""
+def words(shown: Experiment) -> str:
+    """What the page is about, which sizes it shows, with a link to each section below the player."""
+    p = shown.values
+    heads, splits = (f"{n} {word}{'s' * (n > 1)}" for n, word in ((p["kv_heads"], "head"), (p["splits"], "split")))
     links = (f"[{words}](#{layout.anchor(heading)})" for words, heading in JUMPS.items())
-    return f"{WORDS}{' · '.join(links)}."
+    return (
+        f"{WORDS} The squares show a real model. **The player shows a small run: {heads} of keys, {splits}.** "
+        f"Below it: {' · '.join(links)}."
+    )
 
 
 def choose() -> tuple[str, Gpu]:
@@ -69,6 +71,7 @@ def choose() -> tuple[str, Gpu]:
             gpu = gpu_choice()
     pictures.drawing(figures.idle_sms(gpu), figures.idle_sms(gpu, narrow=True))
     _choose_runs(view)
+    layout.introduce(words(_runs(view)[0]))
     return view, gpu
 
 
@@ -147,7 +150,9 @@ def programs(gpu: Gpu) -> None:
             f"here, it has {KV_HEADS}. The {gpu.name} has {gpu.sms} SMs, and an SM without a program reads nothing. "
             "Split the keys: then there are enough programs."
         )
-        splits = st.slider("Splits", 1, 64, 4, key="fill_splits", bind="query-params")
+        top = splits_at_once(KV_HEADS, gpu)
+        splits = st.slider("Splits", 1, figures.SPLITS_SHOWN, top, key="fill_splits", bind="query-params")
+        st.caption(figures.splits_words(splits, top))
         batch = _of_powers("Sequences, batch", [1, 2, 4, 8, 16, 32, 64], 1, "fill_batch")
         kv_len = _of_powers("Keys", LENGTHS, 32768, "fill_keys")
         filled = Filled(batch, kv_len, splits)

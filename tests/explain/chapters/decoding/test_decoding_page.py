@@ -85,6 +85,12 @@ def test_the_words_say_how_full_the_gpu_is(splits, words):
     assert words in figures.sms_words(Filled(1, 32768, splits), H200)
 
 
+def test_the_slider_of_splits_begins_at_those_of_the_first_picture():
+    assert page("decoding").slider(key="fill_splits").value == splits_at_once(8, H200) == 16
+    assert figures.splits_words(16, 16) == "16 splits, as at the top. Move it to 1, then to 17."
+    assert figures.splits_words(1, 13) == "At the top: 13. Move it to 1, then to 14."
+
+
 def test_the_merge_grows_with_the_splits_and_the_cache_does_not():
     one, many = Filled(2, 8192, 1), Filled(2, 8192, 32)
     assert many.cache_bytes == one.cache_bytes == 2 * 8 * 8192 * 128 * 2 * 2
@@ -250,8 +256,8 @@ def test_whatever_the_player_shows_every_section_is_on_the_page(view):
     assert set(JUMPS.values()) < set(headings)
     assert len(set(headings)) == len(headings)
     for words in (
-        "32 programs on 132 SMs", "ridge: 206", "Llama 3 70B", "With one query, S is one row", "recorded · NVIDIA H200",
-        "the last query is the last token",
+        "128 programs on 132 SMs", "ridge: 206", "Llama 3 70B", "With one query, S is one row",
+        "recorded · NVIDIA H200", "the last query is the last token",
     ):  # fmt: skip
         assert words in texts(shown)
     parts = "formula\u00a0=\u00a0trace" in texts(shown), "at the same time" in texts(shown)

@@ -283,6 +283,17 @@ def caches_words(asked: int, l1: int | None, delivered: int) -> str:
     return f"{said}, about as much: the caches save almost nothing."
 
 
+def dram_words(counts: Counts) -> str:
+    """The sum that a run's bytes at DRAM are: " = 100.7 MB read + 23.9 MB written + 10.7 MB still in L2"; empty if a
+    part was not counted.
+    """
+    parts = counts.dram_read_bytes, counts.dram_written_bytes, counts.dirty_bytes
+    if None in parts:
+        return ""
+    read, written, dirty = (amount(part or 0) for part in parts)
+    return f" = {read} read + {written} written + {dirty} still in L2"
+
+
 def levels_table(found: Levels, between: Sequence[Gap]) -> str:
     """Bytes read and written at each level: ✓ where they are those of the level before, to the byte, else ≠ with the
     causes; as Markdown.

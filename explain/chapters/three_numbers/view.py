@@ -94,23 +94,24 @@ def ratios(choice: Choice, records: Sequence[Entry]) -> None:
     pair = lab.standard_and_flash(choice.experiment)
     for one in records if pair else ():
         points = [one.record.point(experiment) for experiment in pair]
-        found = [(p.counters.cold.l1_bytes, p.counters.cold.hbm_bytes, p.timing.median_ms) for p in points
-            if p and p.counters and p.timing]  # fmt: skip
+        counted = [(p.counters.cold, p.timing.median_ms) for p in points if p and p.counters and p.timing]
+        found = [(cold.l1_bytes, cold.hbm_bytes, ms) for cold, ms in counted]
         if len(found) < len(pair):
             continue
         standard, flash = found
-        told: Sequence[tuple[str, str, str, Callable[[float], str]]] = (
-            ("bytes requested by the programs", "fewer", "S and P stay on chip", amount),
-            ("bytes at DRAM", "fewer", "S and P stay on chip; L2 keeps K and V", amount),
-            ("time", "faster", "the same matmuls remain", lambda ms: duration(ms / 1e3)),
+        parts = figures.dram_words(counted[1][0])
+        told: Sequence[tuple[str, str, str, str, Callable[[float], str]]] = (
+            ("bytes requested by the programs", "fewer", "", "S and P stay on chip", amount),
+            ("bytes at DRAM", "fewer", parts, "S and P stay on chip; L2 keeps K and V", amount),
+            ("time", "faster", "", "the same matmuls remain", lambda ms: duration(ms / 1e3)),
         )
         layout.header(f"FlashAttention-2 beside standard attention: {figures.sizes_words(pair[0])}")
-        for (name, better, why, unit), a, b, column in zip(
+        for (name, better, sum_of, why, unit), a, b, column in zip(
             told, standard, flash, st.columns(3, gap="small"), strict=True
         ):
             with column.container(border=True, gap="small"):
                 st.metric(name, f"{number(a / b, 2)} × {better}" if a and b else NONE)
-                st.caption(f"{unit(a)} → {unit(b)}. {why[0].upper()}{why[1:]}." if a and b else why)
+                st.caption(f"{unit(a)} → {unit(b)}{sum_of}. {why[0].upper()}{why[1:]}." if a and b else why)
         tile = " × ".join(str(pair[1].values[name]) for name in ("block_m", "block_n"))
         sourced(f"{one.source} · L2 cold · tiles of {tile}")
         return

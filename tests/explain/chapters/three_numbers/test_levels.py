@@ -297,6 +297,14 @@ def test_an_unknown_gpu_is_held_to_the_default_ones_l2():
     assert lab.gpu_named("NVIDIA A100-SXM4-80GB").name == "A100"
 
 
+def test_the_bytes_at_dram_are_told_as_the_sum_that_they_are():
+    counts = replace(
+        counters().cold, dram_read_bytes=100_700_000, dram_written_bytes=23_900_000, dirty_bytes=10_700_000
+    )
+    assert figures.dram_words(counts) == " = 100.7 MB read + 23.9 MB written + 10.7 MB still in L2"
+    assert figures.dram_words(replace(counts, dirty_bytes=None)) == ""
+
+
 def test_amounts_are_told_in_powers_of_ten():
     assert [amount(n) for n in (12, 3_400, -25_500_000, 6_640_000_000)] == ["12 B", "3.4 kB", "−25.5 MB", "6.64 GB"]
 

@@ -15,7 +15,8 @@ from explain.ui.terms import marked
 
 DOCUMENT = ROOT / "docs" / "questions.md"
 _SOURCES = re.compile(r" \((\[.+\))\)$")
-_SYMBOL = re.compile(rf"(?<![\w̃])({'|'.join(sorted(SYMBOLS, key=len, reverse=True))})(?![A-Za-z̃])")
+_SYMBOL = re.compile(rf"(?<![\w̃])(?<!× )({'|'.join(sorted(SYMBOLS, key=len, reverse=True))})(?![A-Za-z̃]| ×)")
+"""Not beside a ×: in "N × V", V is a size."""
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,12 @@ def test_the_n_that_is_stated_is_where_the_recorded_curves_cross():
     assert times.crossing.x == pytest.approx(int(said.replace(",", "")), abs=0.5)
 
 
+def test_a_letter_beside_a_times_sign_is_a_size_and_has_no_symbols_colour():
+    lines = " ".join(re.findall(r"<div class=line>(.*?)</div>", "".join(questions.cards().values())))
+    assert "N × V ·" in lines
+    assert ">V</b> ÷" in lines
+
+
 def test_the_page_jumps_to_each_group():
     test = page("questions")
     links = next(one.value for one in test.markdown if one.value.startswith("["))

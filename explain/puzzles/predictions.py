@@ -47,7 +47,7 @@ class Prediction(Stop):
         """The file that a reader begins with: its own seed, and an answer to fill in."""
         return f"""{self.above()}
 
-PUZZLE = "{self.name}"
+PUZZLE = "{self.name}"  # tells the check which puzzle this is
 SEED = {secrets.randbelow(LARGEST_SEED)}  # another number: another run
 ANSWER = None  # your number; a check without one shows the question
 """

@@ -67,7 +67,13 @@ class Puzzle(Stop):
         used = {node.id for node in ast.walk(ast.parse(solution)) if isinstance(node, ast.Name)}
         assigned = (node for node in ast.parse(source).body if isinstance(node, ast.Assign))
         constants = [ast.unparse(node) for node in assigned if used & {ast.unparse(target) for target in node.targets}]
-        lines = ["import triton", "import triton.language as tl", "", f'PUZZLE = "{self.name}"', *constants]
+        lines = [
+            "import triton",
+            "import triton.language as tl",
+            "",
+            f'PUZZLE = "{self.name}"  # tells the check which puzzle this is',
+            *constants,
+        ]
         return "\n".join(lines)
 
     def _beginning(self, name: str) -> str:

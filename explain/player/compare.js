@@ -468,15 +468,13 @@ export class Comparison {
     return player.picked(0, { row: first.row, col: 0 });
   }
 
-  /** Before the lanes are drawn: the rows, cells, roles and moved bytes that differ at this step. */
+  /** Before the lanes are drawn: the rows, cells and roles that differ at this step. */
   render(t) {
     const { lanes, stories, woven } = this.player;
     if (stories.length < 2) return;
     const steps = woven.map((own) => own[t]);
     const keys = steps.map((k, i) => this.stretchOf[i][k]);
-    const [moved, other] = stories.map((story, i) => story.traffic(steps[i]));
-    const marks = { rows: new Set(), cells: new Set(), roles: new Set(), said: new Map(),
-      moved: moved.map((bytes, way) => bytes !== other[way]) };
+    const marks = { rows: new Set(), cells: new Set(), roles: new Set(), said: new Map() };
     const together = keys[0] === keys[1] && isVisit(keys[0]);
     for (const held of this.quantities) {
       const both = (together ? this.pair(held, steps, keys[0]) : this.pairOfTile(held, steps))

@@ -96,9 +96,8 @@ def _how_to_read() -> None:
         wide=1,
     ):
         layout.prose(
-            "**≠** marks what differs: bytes moved so far, and m, α, ℓ, scores and outputs that differ by more than "
-            "rounding. In the map of S such a score has a cut corner. m and ℓ are compared only where both runs have "
-            "read the same columns of the row."
+            "**≠** marks what differs by more than rounding: m, α, ℓ, scores and outputs. In the map of S such a score "
+            "has a cut corner. m and ℓ are compared only where both runs have read the same columns of the row."
         )
         layout.prose(
             "**First difference** (key D) goes to the first value that differs, or to the first access to a buffer in "

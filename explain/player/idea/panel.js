@@ -402,11 +402,10 @@ export class IdeaPanel extends Panel {
     return box;
   }
 
-  /** “12,288 B read” and “0 B written”: the run's traffic so far, with a ≠ where that of the run beside differs. */
+  /** “12,288 B read” and “0 B written”: the run's traffic so far. */
   traffic() {
-    const { lane: { marks } } = this;
     const moved = this.story.traffic(this.scene.k);
-    return ["read", "written"].map((way, i) => `${bytes(moved[i])} ${way}${marks?.moved[i] ? " ≠" : ""}`);
+    return ["read", "written"].map((way, i) => `${bytes(moved[i])} ${way}`);
   }
 
   markRow(ctx) {

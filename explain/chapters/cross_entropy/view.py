@@ -14,6 +14,7 @@ from explain.chapters.cross_entropy.layers import ITEM_BYTES, LAYERS, TOKENS
 from explain.chapters.cross_entropy.states import loss_of, states
 from explain.chapters.flash_attention.figures import traffic_bars
 from explain.experiment import Experiment
+from explain.figures.labels import unbroken
 from explain.figures.numbers import count, moved, number
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
@@ -188,7 +189,7 @@ def _backward(experiment: Experiment) -> None:
         "a launch write the same element.\n\n"
         f"**Where is the limit?** The launch for dH keeps a tile's gradient on chip, tokens × d numbers. That works up "
         f"to d = {wide.values['dim']}. A language model has d = {count(LONG['dim'])}. The pictures "
-        "show how other kernels go on.",
+        "show three kernels for such a d.",
     ):
         st.markdown(figures.backward_table(forward, wide))
         p = wide.values
@@ -198,7 +199,8 @@ def _backward(experiment: Experiment) -> None:
         )
         tokens, vocab, dim = (LONG[name] for name in ("tokens", "vocab", "dim"))
         part = part_of_tokens(tokens, vocab, dim, ITEM_BYTES)
-        st.markdown(f"**Three ways to go on**: {count(tokens)} tokens, V = {count(vocab)}, d = {count(dim)}")
+        sized = f"{count(tokens)} tokens, V = {count(vocab)}, d = {count(dim)}"
+        st.markdown(f"**Three kernels for a large d**: {unbroken(sized)}")
         pictures.drawing(*(figures.ways_on(tokens, part, narrow=one) for one in (False, True)))
         st.caption(
             "dashed: X, tokens × V · purple: the part of it that is there at a time; of ours to scale · "
@@ -226,7 +228,7 @@ def _how_fast(found: measured.Measured) -> None:
         "How fast, in how much memory?",
         f"Loss and both gradients of {count(found.cases[0].tokens)} tokens. **Ours** is the fast kernel. "
         f"{figures.concluded(found)}\n\n"
-        "Use it when memory is short. If the logits fit, torch.compile is a little faster.\n\n"
+        "Use ours when memory is short. If the logits fit, torch.compile is a little faster.\n\n"
         "V = 50,257 is odd. Matmuls over an odd number of columns were much slower than over a multiple of 64, so ours "
         "computes such a multiple at once and the last columns by themselves. The first lines of "
         "`kernels/cross_entropy_fast.py` have both times.",

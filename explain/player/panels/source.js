@@ -16,6 +16,7 @@ export class SourcePanel extends Panel {
     this.listings = lane.annotations.sources.map((source, at) => this.listing(source, at));
     this.chip = element("span", "chip");
     this.code.replaceChildren(...this.listings);
+    this.code.style.setProperty("--lines", Math.max(...this.listings.map((listing) => listing.children.length)));
     this.lit = [];
     // Of each line: its top, its height, the room right of its text.
     this.places = new Map();

@@ -40,6 +40,7 @@ def _page() -> contents.Page:
         names,
         index=names.index(asked) if asked in with_notes else 0,
         format_func=lambda stem: with_notes[stem].title,
+        label_visibility="collapsed",
     )
     st.query_params["chapter"] = stem
     return with_notes[stem]
@@ -54,8 +55,8 @@ def run_sheet(page: contents.Page, tour: tours.Tour | None) -> None:
         minutes, seconds = divmod(round(60 * tour.minutes), 60)
         long = f"{minutes} minutes" if not seconds else f"{minutes}:{seconds:02} minutes"
         told = f"The tour takes {long}, with questions about {page.minutes}. "
-        told += "The clock starts when the player shows a caption; *Restart* sets it to 0."
-    with st.container(horizontal=True):
+        told += "The clock starts when the player shows a caption."
+    with st.container(horizontal=True, key="about the tour"):
         layout.chapter_link("home", "← Tilescope")
         layout.chapter_link(page.stem, f"Open **{page.title}** →")
         st.markdown(told)
@@ -74,20 +75,23 @@ def _tour(page: contents.Page) -> tours.Tour | None:
     if len(given) < 2:
         return next(iter(given.values()), None)
     title = st.selectbox(
-        "Tour", list(given), format_func=lambda title: f"{title}, {given[title].minutes:g} min", key=f"tour {page.stem}"
+        "Tour",
+        list(given),
+        format_func=lambda title: f"{title}, {given[title].minutes:g} min",
+        key=f"tour {page.stem}",
+        label_visibility="collapsed",
     )
     return given[title]
 
 
 def notes(page: contents.Page, tour: tours.Tour | None) -> None:
-    """The page's notes in two columns: what to say; common errors and what to leave out when time is short."""
+    """The page's notes, a column for each section: what to say, common errors, what to show if there is time."""
     _, say, *rest = _curly(page.notes.read_text(encoding="utf-8")).split("\n## ")
     if tour:
         say = say.replace("Say", "If you teach without the tour", 1)
     with st.container(key="notes"):
-        columns = st.columns(2, gap="large")
-        for column, sections in zip(columns, ([say], rest), strict=True):
-            column.markdown("\n".join(f"## {section}" for section in sections))
+        for column, section in zip(st.columns(1 + len(rest), gap="large"), [say, *rest], strict=True):
+            column.markdown(f"## {section}")
 
 
 def _curly(words: str) -> str:

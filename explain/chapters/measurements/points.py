@@ -10,7 +10,7 @@ from itertools import chain
 from explain.counters.model import total
 from explain.experiment import Experiment
 from explain.figures.labels import listed, unbroken, wrapped
-from explain.figures.numbers import count, fixed, moved, number, ratio
+from explain.figures.numbers import count, duration, fixed, moved, number, ratio
 from explain.figures.plot import FONT
 from explain.figures.tables import Column, markdown, plain
 from explain.gpus import card
@@ -20,6 +20,7 @@ from explain.records.model import Point, Record, changed
 from explain.records.plans import PLANS, Plan
 from explain.records.registry import Entry
 from kernels.catalog import KERNELS
+from kernels.parameters import Value
 
 Quantity = Callable[[Point], float | None]
 Row = Mapping[str, str | float | None]
@@ -154,6 +155,8 @@ COMPARED = tuple(name for name in QUANTITIES if name not in (LOADED, SPREAD, LAU
 KERNEL, SIZES, HOST, OUTDATED, DATE, BESIDE = "kernel", "sizes", "with host time", "out of date", "date", "ratio"
 GRAPH, STEADY = "CUDA graph", 1.25
 """How a short kernel is launched without the host; by which factor the times of one run differ where it is not."""
+MINIMUM = "1 × = every input read once"
+"""What a picture says at the minimum."""
 EVERY = "every run"
 SHARED = "in every row of the kernel"
 FIRST, UNCOUNTED = (TIME, LOADED, OF_ONCE, READ, HELD), (TIME, HELD)
@@ -206,6 +209,11 @@ GROUPS = {
 """Every column of a single record, under the headings of the wide table."""
 LARGER = {"µs": "ms", "MB": "GB"}
 """The unit that columns change to where all their numbers are at least 1,000."""
+OWN: Mapping[str, Callable[[float], str]] = {
+    "µs": lambda value: duration(value / 1e6), "MB": lambda value: moved(value * 1e6)
+}  # fmt: skip
+APART = 1e3
+"""From which factor between two of a column's numbers on each number has a unit of its own: one of `OWN`."""
 TINY = 0.01
 """A cell of fewer MB has a smaller unit."""
 HUGE = 1e5
@@ -215,11 +223,12 @@ HEADING, CLOSE = 140, 62
 FAMILIES = {"softmax": "softmax", "attention": "attention", "loss": "cross entropy"}
 """What readers call the families of kernels that are measured."""
 _WORDS = {
+    "rows": "{} rows", "cols": "{} columns",
     "batch": "batch {}", "heads": "{} heads", "kv_heads": "{} KV heads", "seq_len": "N = {}", "kv_len": "{} keys",
     "head_dim": "d = {}", "k": "K = {}", "dtype": "{}", "block_m": "BLOCK_M {}", "block_n": "BLOCK_N {}",
     "block_d": "BLOCK_D {}", "splits": "{} splits", "tokens": "{} tokens", "vocab": "V = {}", "dim": "d = {}",
 }  # fmt: skip
-"""How a reader says a parameter's value; a softmax's rows and cols are one shape."""
+"""How a reader says a parameter's value."""
 
 
 @kept
@@ -380,8 +389,8 @@ def sizes(experiment: Experiment) -> str:
 
 
 def sizes_of(experiment: Experiment, varied: Collection[str] = (), chosen: Collection[str] = ()) -> list[str]:
-    """The dtype, the sizes that differ from the kernel's defaults, and those `varied`, each as words. Those that follow
-    from others are left out, but for the ones `chosen`.
+    """The dtype, the sizes that differ from the kernel's defaults, and those `varied`, each as words; a softmax's rows
+    and cols are one shape. Those that follow from others are left out, but for the ones `chosen`.
     """
     values, own = experiment.values, {*changed(experiment), *chosen, "dtype"}
     said = [f"{count(values['rows'])} × {count(values['cols'])}"] if "rows" in values else []
@@ -389,12 +398,15 @@ def sizes_of(experiment: Experiment, varied: Collection[str] = (), chosen: Colle
         name, value = parameter.name, values[parameter.name]
         if name in ("rows", "cols") or (name not in own and (name not in varied or callable(parameter.default))):
             continue
-        if isinstance(value, bool):
-            said.append(name if value else f"not {name}")
-        else:
-            words = _WORDS.get(name, f"{name} {{}}")
-            said.append(words.format(count(value) if isinstance(value, int) else value))
+        said.append(in_words(name, value))
     return said
+
+
+def in_words(name: str, value: Value) -> str:
+    """A parameter's value as a reader says it: "16 heads", "BLOCK_M 128"."""
+    if isinstance(value, bool):
+        return name if value else f"not {name}"
+    return _WORDS.get(name, f"{name} {{}}").format(count(value) if isinstance(value, int) else value)
 
 
 @kept
@@ -422,7 +434,9 @@ def points_table(
     table = ordered(rows(plan, shown, quantity, kernel), largest)
     found = columns_of(plan, shown, quantity, every, kernel)
     larger = _large(table, found)
+    apart = _apart(table, [name for name in found if name not in larger])
     titles = {BESIDE: " ÷ ".join(names(shown)[::-1])} | larger
+    titles |= {name: f"{name_of(name)}, ×" for name in apart}  # like the × of a ratio, their units are in the cells
     words, days = _words_in(table), _days(table)
     in_titles = DATE in words and not kernel and all(len(own) == 1 for own in days.values())
     if in_titles:
@@ -432,6 +446,8 @@ def points_table(
     def format_of(name: str) -> Callable[[float], str]:
         if name == BESIDE:
             return _ratio_format(table) if kernel else ratio
+        if name in apart:
+            return OWN[_unit(name)]
         return _megabytes if _unit(name) == "MB" and name not in larger else _format(quantity, name)
 
     width = CLOSE if any(groups) else HEADING
@@ -547,6 +563,19 @@ def _large(table: Sequence[Row], columns: Sequence[str], most: float = math.inf)
         numbers = [float(value) for row in table for name in names if (value := row.get(name))]
         if numbers and (min(numbers) >= 1e3 or max(numbers) >= most):
             found |= {name: f"{name_of(name)}, {larger}" for name in names}
+    return found
+
+
+def _apart(table: Sequence[Row], columns: Sequence[str]) -> list[str]:
+    """The columns with a unit for each number. All columns of one unit change together: where the numbers of one of
+    them are far apart.
+    """
+    found = []
+    for unit in OWN:
+        names = [name for name in columns if _unit(name) == unit]
+        numbers = [[float(value) for row in table if (value := row.get(name))] for name in names]
+        if any(own and max(own) >= APART * min(own) for own in numbers):
+            found += names
     return found
 
 

@@ -92,7 +92,7 @@ def slope_note(sweep: Sweep, readings: Sequence[Reading], what: str) -> str:
         last = "last point without register spills" if spilled else "last point"
         told.append(f"**Theory**: time grows as the FLOPs do. The dotted line passes through each curve's {last}.")
     if source not in UNMEASURED and what != "shared":
-        told.append("Where no dotted line shows, theory and measurement coincide.")
+        told.append("If you see no dotted line, it lies on the curve: theory and measurement coincide.")
     return " ".join(told)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from explain.chapters.measurements.points import in_words
 from explain.chapters.sweeps import figures
 from explain.chapters.sweeps.model import Reading, Sweep
 from explain.gpus import Gpu, card
@@ -40,7 +41,7 @@ class Shown:
     @property
     def origin(self) -> str:
         """The source of the numbers, and the fixed parameters."""
-        held = ", ".join(f"{name} = {figures.said(value)}" for name, value in self.sweep.fixed)
+        held = ", ".join(in_words(name, value) for name, value in self.sweep.fixed)
         some = f" · {len(self.readings)} of {self.total} points" if len(self.readings) < self.total else ""
         return f"{self.source}{some} · {held}"
 

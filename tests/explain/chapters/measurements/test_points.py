@@ -10,7 +10,7 @@ from itertools import chain
 import pytest
 
 from explain.chapters.measurements import points, view
-from explain.figures.numbers import ratio
+from explain.figures.numbers import duration, ratio
 from explain.records import registry
 from explain.records.plans import PLANS, Plan, sizes
 from tests.explain.records.made import SHIPPED
@@ -71,14 +71,14 @@ def test_tensor_cores_are_told_of_kernels_with_a_matmul_only():
     assert busy(attention) == attention.counters.cold.tensor_active_percent
 
 
-def test_every_heading_has_its_unit_and_a_ratios_cells_have_it():
+def test_every_heading_has_its_unit_or_its_cells_have_it():
     shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
     few, head = (
         html.unescape(points.points_table(PLANS["levels"], shown, None, every).splitlines()[0]).replace("<br>", " ")
         for every in (False, True)
     )
     names = {
-        name: f"{points.name_of(name)}{'' if unit == '×' else f' <small>{unit}</small>'}"
+        name: f"{points.name_of(name)}{'' if unit in ('×', *points.OWN) else f' <small>{unit}</small>'}"
         for name in points.QUANTITIES
         for unit in [name.rpartition(", ")[2]]
     }
@@ -180,7 +180,19 @@ def test_the_bytes_of_a_wide_table_have_one_unit():
             for plan in (points.of_kernel([one], kernel) if kernel else points.plans([one])).values():
                 for every in (False, True):
                     head = points.points_table(plan, [one], None, every, kernel).partition("\n")[0]
-                    assert len({*re.findall("<small>([MG]B)</small>", head)}) == 1, (plan.name, kernel)
+                    units = {*re.findall("<small>([MG]B)</small>", head)}
+                    assert len(units) == 1 or not units, (plan.name, kernel)
+
+
+def test_numbers_that_are_far_apart_have_a_unit_each():
+    (one,) = shown = registry.entries()[0][:1]
+    table = points.points_table(PLANS["levels"], shown, None, every=False)
+    runs = points.measured(PLANS["levels"], shown, "")
+    times = [point.seconds for run in runs if (point := one.record.point(run)) and point.seconds]
+    assert max(times) >= points.APART * min(times)
+    assert all(f"| {duration(seconds)} |" in table for seconds in times)
+    assert "<small>µs" not in table
+    assert "<small>ms" in points.points_table(PLANS["levels"], shown, None, every=False, kernel="flash_attention")
 
 
 def test_every_quantity_has_its_meaning():
@@ -252,11 +264,11 @@ def test_a_columns_numbers_have_a_larger_unit_where_all_are_large():
     runs = points.measured(PLANS["levels"], shown[:1], "flash_attention")
     took = [1e3 * (point.seconds or 0) for run in runs if (point := SHIPPED.point(run))]
     assert [float(line.split("|")[2]) for line in lines] == pytest.approx(took, rel=1e-3)
-    assert "time<br><small>µs</small>" in points.points_table(PLANS["levels"], shown[:1], None, False)
+    assert "time<br><small>µs</small>" in points.points_table(PLANS["levels"], shown[:1], None, False, "softmax_safe")
     beside = points.points_table(PLANS["levels"], shown, points.TIME, kernel="flash_attention").splitlines()[0]
     assert beside.count("<small>ms") == 2
     mixed = points.points_table(PLANS["levels"], shown, points.TIME).splitlines()[0]
-    assert mixed.count("<small>µs") == 2
+    assert "<small>" not in mixed  # far apart: each has its unit
 
 
 def test_a_kernels_one_date_stands_below_its_name():

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from explain.chapters.measurements import scores
 from explain.chapters.measurements.exercises import run_of
 from explain.chapters.measurements.findings import loaded_and_delivered
-from explain.chapters.measurements.points import inputs_once, loads_of_once, matmul_rate, measured_sizes
+from explain.chapters.measurements.points import MINIMUM, inputs_once, loads_of_once, matmul_rate, measured_sizes
 from explain.experiment import Experiment
 from explain.figures.labels import listed, widest, wrapped
 from explain.figures.numbers import count, duration, moved, percent, ratio, si
@@ -77,7 +77,7 @@ def bars(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
     legend |= {OTHER: listed([*others])} if others else {}
     label = f"{runs[0].entry.title}: bytes that it loads and bytes that HBM delivers"
     title, left_out = loaded_and_delivered(plan, one, kernel), _left_out(runs, len(counted))
-    return _picture(title, left_out, rows, "bytes, × minimum", legend, "minimum: each input once", label, narrow)
+    return _picture(title, left_out, rows, "bytes, × minimum", legend, MINIMUM, label, narrow)
 
 
 @kept
@@ -199,6 +199,10 @@ def _picture(
             parts.append(text(at, y + 13, words, bold=hue == HBM, faint=hue == OTHER))
             y += BAR + 2
         y += GAP
+    if len({row.mark for row in rows}) == 1:  # one line: its words stand at its end
+        room = max(0.0, left + long - widest([marked]))
+        parts.append(text(min(mark, room), y + 2, marked, faint=True))
+        y, marked = y + 26, ""
     return _with_legend(parts, y, left + long, legend, marked, label, narrow, bool(of_times))
 
 
@@ -227,13 +231,15 @@ def _with_legend(
     parts: list[str], y: float, end: float, legend: Mapping[str, str], marked: str, label: str, narrow: bool,
     times: bool,
 ) -> str:  # fmt: skip
-    """The finished picture: a legend of its colours, with `times` also of theirs, and of its mark is added below."""
+    """The finished picture: a legend of its colours, with `times` also of theirs, and of its marks where their words
+    do not stand at them, is added below.
+    """
     x = across = 0.0
     entries = {TIME: "time"} if times else {}
     entries |= legend
     if OTHER in legend:
         entries[OTHER] = f"{legend[OTHER]}: {'its time, ' * times}its HBM bytes"
-    for key, said in [*entries.items(), ("", marked)]:
+    for key, said in [*entries.items(), *[("", marked)] * bool(marked)]:
         both = 16 * (key == OTHER and times)  # a bar of each colour
         wide = 18 + both + widest([said])
         if x and (narrow or x + wide > end):

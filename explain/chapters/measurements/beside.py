@@ -45,6 +45,8 @@ CLEAR_DOT = 0.45
 """How opaque dots are: where several coincide, it shows."""
 BAR, GAP = 20.0, 10.0
 """A bar's height, and the gap between bars."""
+FEW_TIMES = 3
+"""How many times the minimum is told as few."""
 LINES = 8
 """Sizes of one kernel that have a bar each, at most."""
 
@@ -115,9 +117,15 @@ def once(plan: Plan, shown: Sequence[Entry], *, largest: str = "", narrow: bool 
         return ""
     most = {name: max(dot.factor for dot in found) for name, found in lines.items()}
     farthest = max(most, key=lambda name: most[name])
+    few = sum(round(factor, 1) <= FEW_TIMES for factor in most.values())
     title = f"HBM delivers up to {ratio(most[farthest])} the minimum ({farthest})"
+    if 1 < few < len(most):
+        title = (
+            f"HBM delivers at most {FEW_TIMES} × the minimum to {few} of {len(most)} kernels, and up to "
+            f"{ratio(most[farthest])} to {farthest}"
+        )
     groups = {} if largest else points.groups(plan, shown)
-    return _picture(lines, {1.0: "minimum: each input once"}, title, narrow, hue="hbm", groups=groups)
+    return _picture(lines, {1.0: points.MINIMUM}, title, narrow, hue="hbm", groups=groups)
 
 
 @kept
@@ -158,7 +166,7 @@ def _scale(low: float, high: float) -> tuple[float, float]:
 
 
 def _bars(rows: Mapping[str, _Dot], marks: Mapping[float, str], what: str, note: str, narrow: bool) -> str:
-    """A bar from 0 for each name, with its number at the right. A line through all bars stands at each of the `marks`,
+    """A bar from 0 for each name, with its number at its end. A line through all bars stands at each of the `marks`,
     and its words above; a `note` stands below.
     """
     left = 0.0 if narrow else widest([*rows]) + 20
@@ -174,7 +182,10 @@ def _bars(rows: Mapping[str, _Dot], marks: Mapping[float, str], what: str, note:
         parts.append(text(0, y - 6 if narrow else y + 15, name))
         length, hue = scale * row.factor, css("series-1")
         parts.append(rect(left, y, length, BAR, CLEAR if row.ring else hue, stroke=hue, title=f"{name}: {number}"))
-        parts.append(text(left + long, y + 15, number, bold=True, anchor="end"))
+        at = left + length + 8
+        for mark in sorted(left + scale * mark for mark in marks):  # no line goes through a number
+            at = mark + 8 if at - 6 < mark < at + widest([number], bold=True) + 4 else at
+        parts.append(text(at, y + 15, number, bold=True))
         y += BAR + GAP
     # the rightmost mark's words stand highest, left of their line, so no line goes through them
     for place, mark in enumerate(sorted(marks, reverse=True)):

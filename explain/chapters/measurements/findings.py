@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
@@ -78,7 +77,7 @@ def seen(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str =
         return _seen_pair(points) or "\n\n".join(filter(None, found))
     fastest = _seen_fastest(points, own)
     told = "" if fastest else scores.told(shown[0], points, own)
-    found = [fastest, told, _partly(points), _seen_once(points, own)]
+    found = [fastest, told, _partly(points), _delivered_alone(points)]
     return "\n\n".join(filter(None, found))
 
 
@@ -231,16 +230,24 @@ def _loaded(runs: Iterable[Experiment]) -> list[float]:
     return [loads_of_once(run) for run in runs if run.entry.steppable]
 
 
-def _seen_once(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
-    """Where caches serve one kernel's loads in some runs only, and which tensors are loaded how often; "" where nothing
-    was counted.
-    """
+def _delivered_alone(points: Sequence[Point]) -> str:
+    """How many times the minimum HBM delivers to one kernel whose loads are not known; "" for others."""
     delivered = _delivered(points)
-    loaded = _loaded(delivered)
-    if not delivered:
+    if not delivered or _loaded(delivered):
         return ""
+    return f"**HBM delivers {ratios([*delivered.values()])} the minimum**, the bytes of the inputs."
+
+
+@kept
+def loads(plan: Plan, one: Entry, kernel: str) -> str:
+    """Where caches serve one kernel's loads in some runs only, and which tensors are loaded how often; "" where nothing
+    was counted, or the loads are not known.
+    """
+    own = measured_sizes(plan, [one], kernel)
+    delivered = _delivered([*filter(None, map(one.record.point, own))])
+    loaded = _loaded(delivered)
     if not loaded:
-        return f"**HBM delivers {ratios([*delivered.values()])} the minimum**, the bytes of the inputs."
+        return ""
     served = [1 - hbm / loads for hbm, loads in zip(delivered.values(), loaded, strict=True)]
     told = _of_tensors([*delivered], own)
     share, run = max(zip(served, delivered, strict=True), key=lambda one: one[0])
@@ -531,17 +538,11 @@ def timed_once(plan: Plan, shown: Sequence[Entry], kernel: str = "") -> str:
     return f"**Timed by one launch**: {where}.{' Other times are medians.' * others}" if told else ""
 
 
-@dataclass(frozen=True)
-class Spilled:
-    """What the page says of spilled registers: a sentence about the run that spilled most, and details. Markdown."""
-
-    told: str
-    more: str
-
-
 @kept
-def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
-    """What the plan's kernels, or this `kernel`, wrote to L2 besides their output; None if nothing was spilled."""
+def spilled(plan: Plan, one: Entry, kernel: str = "") -> str:
+    """What the plan's kernels, or this `kernel`, wrote to L2 besides their output: the run that spilled most, then its
+    details. Markdown; "" if nothing was spilled.
+    """
     own = measured_sizes(plan, [one], kernel)
     found = [
         (point.counters.cold.spill_written_bytes, point.counters.cold.l2_written_bytes, experiment)
@@ -550,7 +551,7 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
     ]
     most = sorted(((s, w, e) for s, w, e in found if s and w), key=lambda row: -row[0])
     if not most:
-        return None
+        return ""
     spill, wrote, worst = most[0]
     point = one.record.point(worst)
     both = point.counters.cold.spilled_bytes if point and point.counters else None
@@ -575,4 +576,4 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> Spilled | None:
             f"Exactly, it wrote {count(wrote)} bytes to L2: {count(output)} of {stored}, and {count(spill)} of spilled "
             "registers."
         )
-    return Spilled(told, " ".join(more))
+    return "\n\n".join(filter(None, [told, " ".join(more)]))

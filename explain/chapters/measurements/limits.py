@@ -22,13 +22,15 @@ EQUAL = 1.05
 """The factor up to which two rates are told as equal."""
 PERCENT = "% of datasheet"
 """What a percentage is of; a picture says it once, at its first one."""
+SHEET = "datasheet's rate"
+"""What a tick is."""
 HALO = "paint-order:stroke;stroke:var(--ground);stroke-width:4px;stroke-linejoin:round"
 """Words cover the grid lines behind them."""
 UNITS = {"B/s": "bytes", "FLOP/s": "FLOPs"}
 """What a roof's unit counts."""
 _PAIRS = {
     "B/s": ("shared", "hbm", "Shared memory delivers {} × as many bytes per second as HBM"),
-    "FLOP/s": ("matmul bf16", "exp", "One exponential costs as much time as {} bf16 matmul FLOPs"),
+    "FLOP/s": ("matmul bf16", "exp", "Softmax costs time too: one exponential takes as long as {} bf16 matmul FLOPs"),
 }
 """By unit: the limit with the longest bar, a limit to compare it with, and the sentence about their ratio."""
 
@@ -47,7 +49,7 @@ def meanings(shown: Sequence[Entry]) -> str:
                 "is the limit; with more, the matmuls are. A kernel can stay far below both."
             )
             told.setdefault(means, {}).setdefault(number(matmul.per_second / read.per_second), []).append(gpu)
-        if matmul and exp:
+        if matmul and exp and len(shown) > 1:  # of one GPU, the picture's title says it
             means = "**{} bf16 matmul FLOPs** take as long as one exponential: softmax costs time too."
             told.setdefault(means, {}).setdefault(number(matmul.per_second / exp.per_second), []).append(gpu)
     items = []
@@ -95,6 +97,11 @@ def _drawn(shown: Sequence[Entry], unit: str, left: float, narrow: bool) -> str:
 
     titles = wrapped((_differing if len(shown) > 1 else _compared)(shown, unit), width, bold=True)
     parts = [text(0, 14 + 18 * place, words, bold=True) for place, words in enumerate(titles)]
+    if any(stated.values()):  # the key stands at the end of the title's line, or below it
+        at = width - widest([SHEET], 13) - 12
+        titles += [""] * (widest(titles[-1:], bold=True) + 20 > at - 10)
+        base = 14 + 18 * (len(titles) - 1)
+        parts += [_tick(at - 9, base - 4), text(at, base, SHEET, size=13, faint=True)]
     y = top = 14 + 18.0 * len(titles)
     rows: list[str] = []
     for level, roofs in limits.items():
@@ -118,10 +125,8 @@ def _drawn(shown: Sequence[Entry], unit: str, left: float, narrow: bool) -> str:
             parts.append(text(begins, y + 20, number_of, size=13, faint=True))
             free = begins + widest([number_of], 13) + 10
     parts.append(text(width, y + 20, "log scale", size=13, faint=True, anchor="end"))
-    if any(stated.values()):
-        parts += [_tick(left + 1, y + 36), text(left + 10, y + 40, "datasheet's rate", size=13, faint=True)]
     parts.append(f'<g style="{HALO}">{"".join(rows)}</g>')
-    return picture(width, y + 56, f"measured limits in {unit}", parts, f"{1.2 * width:.0f}px")
+    return picture(width, y + 34, f"measured limits in {unit}", parts, f"{1.2 * width:.0f}px")
 
 
 def _tick(x: float, y: float) -> str:

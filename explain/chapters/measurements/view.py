@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -88,7 +88,8 @@ To show your GPU on another machine, load its file there with *Another GPU's fil
  can be downloaded, as JSON.
 """
 ELSEWHERE = """
-Here are the kernels that the chapters teach, some of PyTorch's, and FlashAttention for Hopper. Other libraries are in
+Here are the kernels that the chapters teach, some of PyTorch's, and FlashAttention for Hopper. The chapters' kernels
+are our own Triton code, FlashAttention-1 too: they are not the authors' CUDA code. Other libraries are in
 [Speed](./speed), [Cross entropy](./cross_entropy), [Backward](./backward) and [Decoding](./decoding).
 """
 TIMED_OR_NOT = """
@@ -214,6 +215,7 @@ def numbers(shown: Sequence[Entry], chosen: Choice, beside: DeltaGenerator) -> N
             if chosen.quantity == points.TIME:
                 _limits(chosen, shown)
         with st.container(key="notes"):
+            _why(chosen, shown)
             _notes(chosen, shown)
     with beside:
         picture = st.container(key="looked up")
@@ -277,20 +279,34 @@ def _largest(columns: Sequence[str], place: DeltaGenerator) -> str:
     return "" if chosen == AS_RUN else chosen
 
 
-def _notes(chosen: Choice, shown: Sequence[Entry]) -> None:
-    """Notes on the chosen runs: spilled registers, unusual times, and the files that the numbers come from."""
-    with_spills = chosen.quantity in (None, *points.WITH_SPILLS)
-    timed = chosen.quantity in (None, points.TIME, points.SPREAD)
-    notes: dict[str, list[str]] = {}  # what holds of several GPUs is said once
+def _why(chosen: Choice, shown: Sequence[Entry]) -> None:
+    """What explains the bytes, folded: which loads the caches serve, and what was spilled."""
+    told = []
+    if chosen.quantity is None and chosen.kernel:
+        told.append(findings.loads(chosen.plan, shown[0], chosen.kernel))
+    if chosen.quantity in (None, *points.WITH_SPILLS):
+        told += _by_gpu(shown, lambda one: findings.spilled(chosen.plan, one, chosen.kernel))
+    if any(told):
+        with st.expander("Why these numbers"):
+            layout.prose(unbroken("\n\n".join(filter(None, told))))
+
+
+def _by_gpu(shown: Sequence[Entry], told: Callable[[Entry], str]) -> list[str]:
+    """What is `told` of each GPU, with its name where there are several; what holds of several is said once."""
+    notes: dict[str, list[str]] = {}
     for one, gpu in zip(shown, points.names(shown), strict=True):
-        spills = findings.spilled(chosen.plan, one, chosen.kernel) if with_spills else None
-        host = findings.on_host(chosen.plan, one, chosen.kernel) if timed else ""
-        for note in filter(None, [spills.told if spills else "", host]):
-            notes.setdefault(note, []).append(gpu)
-    for note, gpus in notes.items():
-        layout.prose(unbroken(f"{listed(gpus)}: {note}" if len(shown) > 1 else note))
-    if timed and (once := findings.timed_once(chosen.plan, shown, chosen.kernel)):
-        layout.prose(unbroken(once))
+        if note := told(one):
+            notes.setdefault(unbroken(note), []).append(gpu)
+    return [f"{listed(gpus)}: {note}" if len(shown) > 1 else note for note, gpus in notes.items()]
+
+
+def _notes(chosen: Choice, shown: Sequence[Entry]) -> None:
+    """Notes on the chosen runs: unusual times, and the files that the numbers come from."""
+    if chosen.quantity in (None, points.TIME, points.SPREAD):
+        for note in _by_gpu(shown, lambda one: findings.on_host(chosen.plan, one, chosen.kernel)):
+            layout.prose(note)
+        if once := findings.timed_once(chosen.plan, shown, chosen.kernel):
+            layout.prose(unbroken(once))
     if shared := points.in_every_row(chosen.plan, shown, chosen.kernel):
         st.caption(f"In every run: {shared}")
     for one in shown:
@@ -309,14 +325,9 @@ def _table(chosen: Choice, shown: Sequence[Entry], columns: Sequence[str]) -> No
     """The numbers and what they mean: a row for each run, or where everything of a few runs is shown a line for each
     quantity.
     """
-    names = (*columns, chosen.quantity)
-    every = (findings.spilled(chosen.plan, one, chosen.kernel) for one in shown if points.SPILLS in names)
-    more = next((spills.more for spills in every if spills and spills.more), "")
     few = len(points.rows(chosen.plan, shown, chosen.quantity, chosen.kernel)) <= RUNS
     if chosen.kernel and chosen.quantity is None and chosen.every and few:
         _numbers("numbers of runs", points.runs_table(chosen.plan, shown, chosen.kernel), columns, None)
-        if more:
-            st.caption(f"**Spills.** {unbroken(more)}")
         return
     table = points.points_table(
         chosen.plan, shown, chosen.quantity, chosen.every, chosen.kernel, largest=chosen.largest
@@ -325,13 +336,11 @@ def _table(chosen: Choice, shown: Sequence[Entry], columns: Sequence[str]) -> No
     meanings = [
         f"**{findings.begun(points.name_of(name))}.** {words}"
         for name, words in points.meanings(chosen.plan, shown, chosen.kernel).items()
-        if name in names
+        if name in (*columns, chosen.quantity)
     ]
     if meanings:
         with st.container(key="meanings"), st.expander("What the columns mean"):
             layout.prose(unbroken("\n".join(f"- {words}" for words in meanings)))
-    if more:
-        st.caption(f"**Spills.** {unbroken(more)}")
 
 
 def _numbers(key: str, table: str, columns: Sequence[str], quantity: str | None) -> None:

@@ -15,7 +15,7 @@ from streamlit.testing.v1.element_tree import Block, Selectbox
 
 from explain.chapters.measurements import exercises, findings, limited, points, records, view
 from explain.engine import DeviceStatus, Engine
-from explain.figures.numbers import ratio
+from explain.figures.numbers import duration, moved, ratio
 from explain.records import file, registry
 from explain.records.model import Point, Record
 from explain.records.plans import PLANS, sizes
@@ -71,7 +71,7 @@ def test_what_is_recorded_is_shown_with_its_gpu_and_its_numbers():
     row = next(row for row in table if row["kernel"] == KERNELS[plan.experiments[0].kernel].title)
     assert row["HBM read, MB"] == read / 1e6
     times = ratio(read / points.inputs_once(plan.experiments[0]))
-    numbers = f"| 94.02 | 2.00 × | {times} | {read / 1e6:.1f} | 134.2 |"
+    numbers = f"| {duration(first.seconds)} | 2.00 × | {times} | {moved(read)} | 134 MB |"
     assert any(line.startswith("| **Naive softmax**<br>") and numbers in line for line in said.splitlines())
 
 
@@ -166,8 +166,10 @@ def test_a_table_of_all_kernels_can_begin_with_its_largest_numbers():
     assert order.options[0] == view.AS_RUN
     order.set_value(points.TIME).run()
     table = next(one.value for one in test.markdown if "kernel, sizes" in one.value)
-    times = [float(row.split("|")[2].replace(",", "")) for row in table.splitlines()[2:]]
-    assert times == sorted(times, reverse=True)
+    one = registry.entries()[0][0]
+    seconds = [point.seconds for run in PLANS["levels"].experiments if (point := one.record.point(run))]
+    times = [row.split("|")[2].strip() for row in table.splitlines()[2:]]
+    assert times == [duration(took) for took in sorted(filter(None, seconds), reverse=True)]
     assert len(times) == len(points.rows(PLANS["levels"], registry.entries()[0][:1], None))
     choose_kernel(test, view.OPENING)
     assert not [box for box in test.selectbox if box.label == "Order"]

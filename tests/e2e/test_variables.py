@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 from playwright.sync_api import Locator, Page, expect
 
+from explain.chapters.your_run import view as your_run
 from explain.player.component import Run
 from explain.trace import file as trace_file
 from explain.trace.file import TraceFile
@@ -118,6 +119,34 @@ def test_every_variable_and_each_of_its_numbers(at, trace):
     index, number = read(page, "stored", 0, 4, (1, COLS))
     assert index == [4]
     assert number == pytest.approx(access.stored.numpy()[4], rel=1e-6)
+
+
+def lines_and_sentence(page: Page) -> tuple[float, float, float]:
+    """Where the last line of code ends, where the panel ends, and where the line's sentence begins."""
+    last_line, code, equation = (
+        page.locator(part).last.bounding_box() for part in (".listing:not([hidden]) .line", ".code", ".panel.equation")
+    )
+    assert last_line is not None
+    assert code is not None
+    assert equation is not None
+    return last_line["y"] + last_line["height"], code["y"] + code["height"], equation["y"]
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1920, 1080), (420, 900)])
+def test_the_sentence_of_a_line_stands_directly_under_the_code(alone, trace, tmp_path, width, height):
+    trace_file.write(trace, tmp_path / "t.tilescope")
+    long = Run(TraceFile((tmp_path / "t.tilescope").read_bytes()), {"title": "theirs", "badge": "trace"})
+    for run, short in ((your_run.recorded(your_run.EXAMPLE), width > 800), (long, False)):
+        page = alone(run)
+        page.set_viewport_size({"width": width, "height": height})
+        begins = set()
+        for step in range(12):
+            go(page, step)
+            line, code, sentence = lines_and_sentence(page)
+            assert 0 < sentence - code < 30
+            assert not short or 0 < code - line < 60  # values in a line of their own have room
+            begins.add(round(sentence))
+        assert len(begins) == 1  # nothing moves from step to step
 
 
 def test_an_array_with_three_axes_is_read_slice_by_slice_and_by_keys(at, trace):

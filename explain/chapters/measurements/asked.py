@@ -200,8 +200,9 @@ def _picture(
             y += BAR + 2
         y += GAP
     if len({row.mark for row in rows}) == 1:  # one line: its words stand at its end
-        room = max(0.0, left + long - widest([marked]))
-        parts.append(text(min(mark, room), y + 2, marked, faint=True))
+        wide = widest([marked])
+        at = mark if mark + wide <= left + long else max(0.0, mark - wide)
+        parts.append(text(at, y + 2, marked, faint=True))
         y, marked = y + 26, ""
     return _with_legend(parts, y, left + long, legend, marked, label, narrow, bool(of_times))
 

@@ -196,11 +196,11 @@ def _need_browser() -> None:
 
     try:
         try:
-            find_browser(shell=True)
+            find_browser()
         except NoBrowserError:
             _say("installing a browser for the browser tests")
             install_browser(PYTHON)
-            find_browser(shell=True)
+            find_browser()
     except (NoBrowserError, ValueError) as error:
         raise SetUpError(str(error)) from None
 

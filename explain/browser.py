@@ -11,13 +11,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 
 BROWSER_VARIABLE = "TILESCOPE_BROWSER"
 COMMANDS = ("google-chrome", "google-chrome-stable", "chromium", "chromium-browser", "chrome")
-SHELLS = ("chromium-headless-shell", "chrome-headless-shell")
-"""The same without a window: it draws the same pages with a tenth less CPU."""
 USUAL_PLACES = (
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
@@ -26,23 +23,15 @@ USUAL_PLACES = (
     r"%LocalAppData%\Google\Chrome\Application\chrome.exe",
 )
 PLAYWRIGHT_CACHES = ("~/.cache/ms-playwright", "~/Library/Caches/ms-playwright", r"%LocalAppData%\ms-playwright")
-PLAYWRIGHT_BINARIES = (
-    "chromium-*/chrome-linux*/chrome",
-    "chromium-*/chrome-mac*/*.app/Contents/MacOS/*",
-    "chromium-*/chrome-win*/chrome.exe",
-)
-PLAYWRIGHT_SHELLS = tuple(
-    f"chromium_headless_shell-*/*/{name}*" for name in ("chrome-headless-shell", "headless_shell")
-)
+PLAYWRIGHT_BINARIES = ("chrome-linux*/chrome", "chrome-mac*/*.app/Contents/MacOS/*", "chrome-win*/chrome.exe")
 
 
 class NoBrowserError(RuntimeError):
     """No Chrome or Chromium was found; the message says what to do."""
 
 
-def find_browser(*, shell: bool = False) -> Path:
-    """The Chrome or Chromium to drive: the one TILESCOPE_BROWSER names, else the first that starts. A headless shell is
-    the first choice with `shell`, else the last.
+def find_browser() -> Path:
+    """The Chrome or Chromium to drive: the one TILESCOPE_BROWSER names, else the first that starts.
 
     Raises:
         ValueError: TILESCOPE_BROWSER names nothing that starts.
@@ -52,8 +41,7 @@ def find_browser(*, shell: bool = False) -> Path:
         if _starts(Path(named)):
             return Path(named)
         raise ValueError(f"{BROWSER_VARIABLE}={named!r} must name a Chrome or Chromium that starts")
-    browsers, shells = _candidates(COMMANDS, PLAYWRIGHT_BINARIES), _candidates(SHELLS, PLAYWRIGHT_SHELLS)
-    for candidate in chain(shells, browsers) if shell else chain(browsers, shells):
+    for candidate in _candidates():
         if _starts(candidate):
             return candidate
     raise NoBrowserError(
@@ -63,7 +51,7 @@ def find_browser(*, shell: bool = False) -> Path:
 
 
 def install_browser(python: Path) -> None:
-    """Install Chromium: Playwright's own with `python`, else the distribution's where we may, its headless shell first.
+    """Install Chromium: Playwright's own with `python`, else the distribution's where we may.
 
     Whether it worked is for `find_browser` to say.
     """
@@ -71,9 +59,7 @@ def install_browser(python: Path) -> None:
     if _is_root() and sys.platform == "linux":
         playwright.append("--with-deps")
     if subprocess.run(playwright, check=False).returncode != 0:
-        for package in (SHELLS[0], "chromium"):
-            if install_with_apt(package):
-                break
+        install_with_apt("chromium")
 
 
 def install_with_apt(package: str) -> bool:
@@ -89,16 +75,16 @@ def install_with_apt(package: str) -> bool:
     return subprocess.run(install, check=False).returncode == 0
 
 
-def _candidates(commands: tuple[str, ...], of_playwright: tuple[str, ...]) -> Iterator[Path]:
-    for command in commands:
+def _candidates() -> Iterator[Path]:
+    for command in COMMANDS:
         if found := shutil.which(command):
             yield Path(found)
-    for place in USUAL_PLACES if commands is COMMANDS else ():
+    for place in USUAL_PLACES:
         yield Path(os.path.expandvars(place))
     for cache in (os.environ.get("PLAYWRIGHT_BROWSERS_PATH", ""), *PLAYWRIGHT_CACHES):
-        for binary in of_playwright if cache else ():
+        for binary in PLAYWRIGHT_BINARIES if cache else ():
             root = os.path.expandvars(os.path.expanduser(cache))
-            yield from map(Path, sorted(glob.glob(f"{root}/{binary}"), reverse=True))
+            yield from map(Path, sorted(glob.glob(f"{root}/chromium-*/{binary}"), reverse=True))
 
 
 def _starts(binary: Path) -> bool:

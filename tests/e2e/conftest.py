@@ -135,7 +135,7 @@ def app_url(app: Server) -> str:
 def launch() -> Iterator[Callable[..., Browser]]:
     """launch(env=…): the machine's Chrome or Chromium, headless; without one the tests fail, they are never skipped."""
     try:
-        path = find_browser(shell=True)
+        path = find_browser()
     except (NoBrowserError, ValueError) as error:
         pytest.fail(str(error), pytrace=False)
     with pytest.MonkeyPatch.context() as environment:

@@ -219,19 +219,13 @@ def is_shown(told: str, numbers: list[str]) -> bool:
 
 
 @pytest.fixture(scope="module")
-def unconnected(browser: Browser) -> Iterator[Page]:
+def offline(browser: Browser) -> Iterator[Page]:
+    """A tab without a network; `drawn` in it has the sizes of the text on canvases."""
     context = browser.new_context(offline=True)
     context.set_default_timeout(PATIENCE_MS)
     context.add_init_script(LETTERS)
     yield context.new_page()
     context.close()
-
-
-@pytest.fixture
-def offline(unconnected: Page) -> Page:
-    """A tab without a network, at full screen no more; `drawn` in it has the sizes of the text on canvases."""
-    unconnected.goto("about:blank")
-    return unconnected
 
 
 @pytest.mark.parametrize("name", tours.files())

@@ -308,7 +308,7 @@ _TAUGHT = (
         prefixes=True,
     ),
     _flash(
-        "flash_attention_exp2", "FlashAttention-2 forward in base 2", "FlashAttention-2 in base 2",
+        "flash_attention_exp2", "FlashAttention-2 forward in base 2", "FlashAttention-2 exp2",
         "exp2 instead of exp: log2 e = 1.44269504 is folded into the scale.",
         formula=traffic.flash_attention_exp2, hue=4,
     ),

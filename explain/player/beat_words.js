@@ -6,7 +6,7 @@ import { isNormalised } from "./story.js";
 
 const SYMBOLS = { q: "Q", k: "K", v: "V", o: "O", o_hbm: "O so far", s: "S", p: "P", m: "m", l: "ℓ", lse: "L", top: "y",
   do: "dO", dp: "dP", ds: "dS", dq: "dQ", dk: "dK", dv: "dV", delta: "δ",
-  part_o: "O of parts", part_lse: "lse of parts", h: "H", w: "W", x_target: "x_t", dx: "dX", dh: "dH", dw: "dW",
+  part_o: "O of parts", part_lse: "lse of parts", h: "H", w: "W", x_target: "xₜ", dx: "dX", dh: "dH", dw: "dW",
 };
 const BY_ROLE = {
   running_max: "m", new_max: "m", running_sum: "ℓ", new_sum: "ℓ",

@@ -542,7 +542,7 @@ export class Telling {
     if (now === undefined || lse === undefined) return "";
     if (now === 0 && lse !== target) return this.say("this token does not count: its loss is 0");
     const subtracted = target < 0 ? `(${number(target)})` : number(target);
-    return this.say(`loss = L − x_t = ${number(lse)} − ${subtracted} = ${number(now)}`);
+    return this.say(`loss = L − xₜ = ${number(lse)} − ${subtracted} = ${number(now)}`);
   }
 
   gradientMade(value) {

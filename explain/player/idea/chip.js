@@ -311,11 +311,11 @@ function paintState(ctx, palette, { item, x, y, width, height, u }, { data, old 
     return;
   }
   const { to: zero } = barOf(0, item.range);
-  data.forEach((v, r) => {
+  data.slice(0, item.inside).forEach((v, r) => {            // padding has no bar
     const wrong = Number.isNaN(v) || v === Infinity, { from, to } = wrong ? { from: 0, to: 1 } : barOf(v, item.range);
     const least = Number.isFinite(v) && item.range[0] ? LEAST_BAR_PX : 0; // the lowest maximum is a number too
     const long = Math.max(least, width * Math.abs(to - from));
-    ctx.fillStyle = r >= item.inside ? palette.faint : wrong ? palette.alarm : fill;
+    ctx.fillStyle = wrong ? palette.alarm : fill;
     ctx.fillRect(x + width * from - (v < 0 && from > 0 ? long : 0), y + r * u + u * 0.12, long, u * 0.76);
     const size = Math.min(u * 0.9, width * 0.4);
     const told = wrong && size >= Math.max(SMALLEST_FIGURE_PX * 0.7, palette.smallest);

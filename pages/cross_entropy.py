@@ -10,6 +10,6 @@ with layout.chapter(
 view.step_through(way)
 view.largest_tensor()
 view.of_the_run(way)
-view.which_token_counts()
+view.which_token_counts(way)
 view.how_fast()
 view.closing(way)

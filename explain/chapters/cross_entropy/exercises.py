@@ -69,7 +69,7 @@ def _why_target(shown: Shown) -> Why:
     found, target = _found(shown), int(_targets(shown.experiment)[_token(shown)])
     return Why(
         f"The target of token {_token(shown)} is column {target}, in the tile of columns {found.first}–{found.last}. "
-        f"There x_t becomes {number(found.target, 4)}.",
+        f"There xₜ becomes {number(found.target, 4)}.",
         _steps_of_the_target(shown)[0],
     )
 
@@ -81,7 +81,7 @@ def _weight(shown: Shown) -> float:
 def _why_weight(shown: Shown) -> Why:
     found = _loss(shown)
     return Why(
-        f"loss = L − x_t = {fixed(found.loss, 3)}, and the weight is exp(x_t − L) = exp(−loss) = "
+        f"loss = L − xₜ = {fixed(found.loss, 3)}, and the weight is exp(xₜ − L) = exp(−loss) = "
         f"{number(_weight(shown), 3)}. The kernel never computes it.",
         found.step,
     )
@@ -133,7 +133,7 @@ QUESTIONS = (
         "target",
         lambda shown: (
             f"Token {_token(shown)} has the target {int(_targets(shown.experiment)[_token(shown)])}. "
-            "Go to the step at which its x_t is no longer −∞."
+            "Go to the step at which its xₜ is no longer −∞."
         ),
         "step",
         _steps_of_the_target,

@@ -8,15 +8,16 @@ from itertools import pairwise
 from math import isfinite
 
 from explain.chapters.cross_entropy.layers import Layer
-from explain.chapters.cross_entropy.measured import OURS, Case, Measured
+from explain.chapters.cross_entropy.losses import Row, Token
+from explain.chapters.cross_entropy.measured import OURS, Case, Counted, Measured
 from explain.chapters.cross_entropy.states import Loss, State
 from explain.chapters.flash_attention.figures import Group
 from explain.experiment import Experiment
-from explain.figures.labels import text_width, wrapped
+from explain.figures.labels import shortened, text_width, wrapped
 from explain.figures.numbers import aligned, count, fixed, moved, percent, ratio
 from explain.figures.palette import css, css_ink
 from explain.figures.palette import kernel as kernel_hue
-from explain.figures.svg import picture, rect, text
+from explain.figures.svg import line, path, picture, rect, text
 from explain.figures.tables import Column, Columns, markdown
 from explain.kept import kept
 from kernels.catalog import KERNELS
@@ -66,7 +67,7 @@ def sources(layers: Sequence[Layer]) -> str:
 def states_table(found: Sequence[State]) -> str:
     """A token's state after each tile of the vocabulary, as a Markdown table."""
     rows = [(f"{one.first}–{one.last}", one.m, one.alpha, one.total, one.target) for one in found]
-    names = ("m", "α", "ℓ", "x_t")
+    names = ("m", "α", "ℓ", "xₜ")
     return markdown(("columns", *(Column(name, lambda value: fixed(value, 3)) for name in names)), rows)
 
 
@@ -80,7 +81,7 @@ def update(found: Sequence[State]) -> str:
 
 
 def loss_in_numbers(found: Loss) -> str:
-    """“loss = L − x_t = 3.2000 − 1.1000 = 2.1000”: L and x_t in so many decimals that their difference is the loss."""
+    """“loss = L − xₜ = 3.2000 − 1.1000 = 2.1000”: L and xₜ in so many decimals that their difference is the loss."""
     for decimals in range(3, 8):
         lse, target, loss = (fixed(value, decimals) for value in (found.lse, found.target, found.loss))
         if not isfinite(found.loss + found.target):
@@ -88,7 +89,7 @@ def loss_in_numbers(found: Loss) -> str:
         if abs(_read(lse) - _read(target) - _read(loss)) < 0.5 * 10**-decimals:
             break
     written = f"({target})" if found.target < 0 else target
-    return f"loss = L − x_t = {lse} − {written} = {loss}"
+    return f"loss = L − xₜ = {lse} − {written} = {loss}"
 
 
 def _read(written: str) -> float:
@@ -105,14 +106,54 @@ def _all_bytes(traffic: Traffic) -> int:
     return traffic.read_bytes + traffic.written_bytes
 
 
-def once_and_all(pairs: Sequence[tuple[str, Experiment]]) -> str:
-    """Each kernel's bytes: every load and store, and what HBM must move at least, as a Markdown table."""
-    rows = [(title, _all_bytes(one.traffic), _all_bytes(least(one))) for title, one in pairs]
+def every_byte(pairs: Sequence[tuple[str, Experiment]]) -> str:
+    """Each kernel's bytes with every load and store, as a Markdown table."""
+    rows = [(title, _all_bytes(one.traffic)) for title, one in pairs]
+    return markdown(("kernel", Column("every load and store", lambda size: aligned(size, "B", "G"))), rows)
 
-    def gigabytes(size: int) -> str:
-        return aligned(size, "B", "G")
 
-    return markdown(("kernel", Column("every load and store", gigabytes), Column("least from HBM", gigabytes)), rows)
+def counted_table(found: Sequence[Counted]) -> str:
+    """The least that HBM must move beside what a GPU moved, as a Markdown table."""
+    rows = [(one.title, _all_bytes(least(one.experiment)), one.hbm_bytes) for one in found]
+    return markdown(("kernel", Column("least, by formula", moved), Column("measured", moved)), rows)
+
+
+@kept
+def gradient_row(row: Row, *, narrow: bool = False) -> str:
+    """One token's P, and P minus 1 at the target, as bars to one scale. `narrow` fits a phone."""
+    wide, unit = (330.0, 70.0) if narrow else (520.0, 80.0)
+    each, most = wide / len(row.weights), max(row.weights)
+    gap, own = min(3.0, 0.2 * each), row.weights[row.target]
+
+    def bars(values: Sequence[float], zero: float, hue: str) -> list[str]:
+        return [
+            rect(
+                i * each + gap / 2, zero - unit * max(value, 0), each - gap, unit * abs(value),
+                css("slate" if value < 0 else hue), opacity=1 if i == row.target else 0.6, title=fixed(value, 3),
+            )
+            for i, value in enumerate(values)
+        ]  # fmt: skip
+
+    def number_at(value: float, y: float) -> str:
+        left = (row.target + 0.5) * each
+        half = text_width(fixed(value, 3), 14, bold=True) / 2
+        return text(min(max(left, half), wide - half), y, fixed(value, 3), anchor="middle", bold=True)
+
+    first = 44 + unit * most
+    second = first + 64 + unit * most
+    gradient = [value - (i == row.target) for i, value in enumerate(row.weights)]
+    parts = [
+        text(0, 16, "P = exp(X − L): the row sums to 1", bold=True, fill=css_ink("p")),
+        *bars(row.weights, first, "p"),
+        number_at(own, first - unit * own - 6),
+        line(0, first, wide, first),
+        text(0, first + 40, "P − 1 at the target: the row sums to 0", bold=True, fill=css_ink("scores")),
+        *bars(gradient, second, "scores"),
+        line(0, second, wide, second),
+        number_at(own - 1, second + unit * (1 - own) + 18),
+    ]
+    label = f"The weights of token {row.token}, and their gradient"
+    return picture(wide, second + unit * (1 - own) + 26, label, parts, "30rem" if narrow else "40rem")
 
 
 def backward_table(forward: Experiment, both: Experiment) -> str:
@@ -122,57 +163,122 @@ def backward_table(forward: Experiment, both: Experiment) -> str:
     matmuls = both.traffic.flops_of("matmul") // one
     logits = p["tokens"] * p["vocab"] * ITEM_BYTES[p["dtype"]]
     return markdown(
-        ("", "kept for the backward pass", Column("matmuls, forward and backward")),
+        ("", "kept", Column("X computed"), Column("matmuls")),
         [
-            ("through the logits", f"X: {count(p['tokens'])} × {count(p['vocab'])}, {moved(logits)}", "3"),
-            ("without the logits", f"L: {count(p['tokens'])}, {moved(4 * p['tokens'])}", str(matmuls)),
+            ("through the logits", f"X: {count(p['tokens'])} × {count(p['vocab'])}, {moved(logits)}", "1 ×", "3"),
+            (
+                "without the logits",
+                f"L: {count(p['tokens'])}, {moved(4 * p['tokens'])}",
+                f"{matmuls - 2} ×",
+                str(matmuls),
+            ),
         ],
     )
 
 
 @kept
 def ways_on(tokens: int, part: int, *, narrow: bool = False) -> str:
-    """How three kernels do without all of X: the part of it that is there at a time, and what they do with it. Ours has
-    `part` of the tokens at a time, to scale. `narrow` puts them below each other, for a phone.
+    """Two ways to do without all of X for a large d: which part of it is there at a time, and what it is added to. A
+    chunk has `part` of the tokens, to scale. `narrow` puts them below each other, for a phone.
     """
-    wide, high, room, top = (330.0, 84.0, 24.0, 50.0) if narrow else (216.0, 84.0, 26.0, 50.0)
+    panel, room, top = 330.0, 34.0, 78.0
+    wide, high, deep, dw = 200.0, 108.0, 34.0, 24.0
     slab = high * part / tokens
     ways = (
         (
             "Cut Cross-Entropy",
-            "a tile, on chip",
-            "It computes X twice, tile by tile, and adds to dH and dW in HBM. In the backward pass it skips tiles in "
-            "which every P is tiny.",
-            "4 matmuls, fewer where it skips",
+            "X: a tile, on chip",
+            (wide * 0.4, high * 0.4, wide / 8, high / 6),
+            "It computes X for the loss, and once more for the gradients. It adds what each tile gives to dH and dW in "
+            "HBM. For these it skips tiles in which every P is tiny.",
+            "X computed 2 × · 4 matmuls, fewer where it skips",
         ),
         (
-            "Liger's kernel",
-            "some tokens, in HBM",
-            "It writes their X to one small buffer. Still in the forward pass, it puts dX in the place of X.",
-            "3 matmuls",
-        ),
-        (
-            "Ours",
-            f"{count(part)} of {count(tokens)} tokens, in HBM",
-            "It works like Liger's kernel. Writing X and reading it takes less time than a second matmul.",
-            "3 matmuls",
+            "Liger's kernel, and ours",
+            f"X: a chunk of tokens, in HBM (ours {count(part)})",
+            (0.0, slab, wide, slab),
+            "It writes a chunk of X to a small buffer and puts dX in its place, still in the forward pass. dH of these "
+            "tokens is then complete. dW grows with each chunk.",
+            "X computed 1 × · 3 matmuls",
         ),
     )
     parts, bottom = [], 0.0
-    for i, (name, there, does, matmuls) in enumerate(ways):
-        x, y = (0.0, bottom + 26 * bool(i)) if narrow else (i * (wide + room), 0.0)
-        own = (x + wide * 0.4, y + top + high * 0.4, wide / 8, high / 6) if not i else (x, y + top, wide, slab)
+    for i, (name, there, (left, down, across, tall), does, costs) in enumerate(ways):
+        x, y = (1.0, bottom + 30 * bool(i)) if narrow else (1 + i * (panel + room), 0.0)  # half of a stroke
+        y_x, x_dh = y + top, x + wide + 60
+        y_dw = y_x + high + 40
         parts += [
             text(x, y + 16, name, bold=True),
-            text(x, y + 38, f"X: {there}", fill=css_ink("scores")),
-            rect(x, y + top, wide, high, "none", stroke="currentColor", dashed=True, opacity=0.5, title="X, N × V"),
-            rect(*own, css("scores"), opacity=0.85, stroke=css("scores"), title=f"X: {there}"),
+            text(x, y + 38, there, fill=css_ink("scores")),
+            *(_outline(x, y_x, wide, high, "X"), _outline(x_dh, y_x, deep, high, "dH")),
+            _outline(x, y_dw, wide, dw, "dW"),
+            *(
+                line(x, at, x + wide, at, opacity=0.25)
+                for at in (y_x + slab * n for n in range(1, -(-tokens // part)) if i)
+            ),
+            rect(x_dh, y_x, deep, down, css("acc"), opacity=0.3) if i else "",
+            rect(x + left, y_x + down, across, tall, css("scores"), opacity=0.85, title=there),
+            rect(x_dh, y_x + down, deep, tall, css("acc"), opacity=0.85, title="dH"),
+            rect(x + left, y_dw, across, dw, css("acc"), opacity=0.85, title="dW"),
+            _arrow(x + left + across + 2, y_x + down + tall / 2, x_dh - 4, y_x + down + tall / 2),
+            _arrow(x + left + across / 2, y_x + down + tall + 2, x + left + across / 2, y_dw - 4),
+            text(x + wide / 2, y_x - 8, "X", anchor="middle", bold=True, fill=css_ink("scores")),
+            text(x_dh + deep / 2, y_x - 8, "dH", anchor="middle", bold=True, fill=css_ink("acc")),
+            text(x + wide + 10, y_dw + 17, "dW", bold=True, fill=css_ink("acc")),
         ]
-        lines = [*((words, False) for words in wrapped(does, 0.92 * wide)), (matmuls, True)]  # in any font
-        parts += [text(x, y + top + high + 24 + 20 * n, words, bold=bold) for n, (words, bold) in enumerate(lines)]
-        bottom = max(bottom * (not narrow), y + top + high + 24 + 20 * len(lines))
-    label = "Three ways to do without all of X"
-    return picture(wide if narrow else 3 * wide + 2 * room, bottom - 8, label, parts, "30rem" if narrow else "52rem")
+        lines = [*((words, False) for words in wrapped(does, 0.92 * panel)), (costs, True)]  # in any font
+        first = y_dw + dw + 28
+        parts += [text(x, first + 20 * n, words, bold=bold) for n, (words, bold) in enumerate(lines)]
+        bottom = max(bottom * (not narrow), first + 20 * len(lines))
+    label = "Two ways to do without all of X"
+    return picture(panel if narrow else 2 * panel + room, bottom - 8, label, parts, "30rem" if narrow else "48rem")
+
+
+def _outline(x: float, y: float, width: float, height: float, title: str) -> str:
+    return rect(x, y, width, height, "none", stroke="currentColor", dashed=True, opacity=0.5, title=title)
+
+
+def _arrow(x1: float, y1: float, x2: float, y2: float) -> str:
+    """To the right, or down."""
+    tip = f"M{x2 - 5:.1f} {y2 - 4:.1f}L{x2:.1f} {y2:.1f}L{x2 - 5:.1f} {y2 + 4:.1f}" if y1 == y2 else (
+        f"M{x2 - 4:.1f} {y2 - 5:.1f}L{x2:.1f} {y2:.1f}L{x2 + 4:.1f} {y2 - 5:.1f}")  # fmt: skip
+    return path(f"M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}{tip}", "currentColor")
+
+
+@kept
+def which_count(tokens: Sequence[Token], *, narrow: bool = False) -> str:
+    """Tokens with their targets and losses: grey where they do not count. Below, the mean. `narrow` fits a phone."""
+    across, wide, high = (4, 82.0, 84.0) if narrow else (8, 82.0, 84.0)
+    parts = []
+    for i, one in enumerate(tokens):
+        x, y = i % across * wide, i // across * (high + 8)
+        hue, opacity = ("acc", 0.35) if one.counts else ("slate", 0.12)
+        ink = css_ink("acc") if one.counts else ""
+        middle = x + (wide - 6) / 2
+        rows = (
+            (one.name, 22, True, ""),
+            (f"→ {one.target}", 46, False, ""),
+            (f"{fixed(one.loss, 3)}", 70, one.counts, ink),
+        )
+        parts.append(rect(x, y, wide - 6, high, css(hue), opacity=opacity, title=f"loss {fixed(one.loss, 3)}"))
+        for words, down, bold, fill in rows:
+            short = shortened(words, wide - 14, bold=bold)
+            parts.append(text(middle, y + down, short, anchor="middle", bold=bold, fill=fill, faint=not one.counts))
+    bottom = -(-len(tokens) // across) * (high + 8) + 20
+    for words in wrapped(_mean(tokens), (across * wide - 6) * 0.95, bold=True):
+        parts.append(text(0, bottom, words, bold=True))
+        bottom += 22
+    label = "Tokens that count and tokens that do not, their losses and the mean"
+    return picture(across * wide - 6, bottom - 10, label, parts, "30rem" if narrow else "46rem")
+
+
+def _mean(tokens: Sequence[Token]) -> str:
+    """ "mean = (1.3 + 0.5) ÷ 2 = 0.9"; 0 ÷ 0 = NaN of no token."""
+    losses = [one.loss for one in tokens if one.counts]
+    if not losses:
+        return "mean = 0 ÷ 0 = NaN"
+    terms, mean = " + ".join(fixed(one, 3) for one in losses), sum(losses) / len(losses)
+    return f"mean = ({terms}) ÷ {len(losses)} = {fixed(mean, 3)}"
 
 
 @kept
@@ -233,32 +339,26 @@ def measured_table(found: Measured) -> str:
     return markdown(columns, rows)
 
 
-def concluded(found: Measured) -> str:
-    """What the measured table says: our time and memory against each of the two best others, over all layers."""
+def concluded(cases: Sequence[Case]) -> str:
+    """For each layer the variants that beat ours in time or in memory, and what they take of the other; as a list."""
+    return "\n".join(f"- **V = {count(case.vocab)}**: {_beaten(case)}" for case in cases)
 
-    def against(name: str, what: str) -> list[float]:
-        pairs = [{one.name: getattr(one, what) for one in case.variants} for case in found.cases]
-        return [pair[OURS] / pair[name] for pair in pairs if pair.get(OURS) and pair.get(name)]
 
+def _beaten(case: Case) -> str:
+    found = {one.name: (one.seconds, one.peak_bytes) for one in case.variants if one.seconds and one.peak_bytes}
+    if not (own := found.pop(OURS, None)):
+        return "ours was not measured."
     told = []
-    for name in ("torch.compile", "Liger"):
-        times, sizes = against(name, "seconds"), against(name, "peak_bytes")
-        if times and sizes:
-            taken = _more(times) or f"{_from_to(times)} of the time"
-            held = f"{more} memory" if (more := _more(sizes)) else f"{_from_to(sizes)} of its memory"
-            told.append(f"Beside {name}, ours takes {taken}{' time' * bool(_more(times))} and {held}.")
-    return f"**{' '.join(told)}**" if told else ""
+    for name, (seconds, peak) in found.items():
+        time, memory = seconds / own[0], peak / own[1]
+        if min(time, memory) < 1:
+            told.append(f"{name} takes {_against(time, 'time')} and {_against(memory, 'memory')}.")
+    return " ".join(told) or "no other takes less time or less memory."
 
 
-def _more(ratios: Sequence[float]) -> str:
-    """ "3–11% more"; empty if any ratio is below 1."""
-    return f"{_from_to([one - 1 for one in ratios])} more" if min(ratios) >= 1 else ""
-
-
-def _from_to(shares: Sequence[float]) -> str:
-    """ "29–58%"."""
-    low, high = (percent(one) for one in (min(shares), max(shares)))
-    return high if low == high else f"{low.removesuffix('%')}–{high}"
+def _against(share: float, what: str) -> str:
+    """ "3% less time", "1.73 × the memory"."""
+    return f"{percent(1 - share)} less {what}" if share < 1 else f"{ratio(share)}\u00a0the {what}"
 
 
 def _cell(seconds: float | None, peak: int | None, why: str) -> str:

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from explain.experiment import Experiment
 from explain.figures.numbers import count
-from explain.records import results
+from explain.kept import kept
+from explain.records import registry, results
 from explain.records.code import stale_parts, stale_words
+from explain.records.model import Record
 
 FILE = results.BENCHMARKS / "cross_entropy.json"
 COMMAND = "python benchmarks/cross_entropy.py --out benchmarks/results/cross_entropy.json"
@@ -67,6 +70,36 @@ class Measured:
 def measured() -> Measured | None:
     """The committed result; None if there is none. Raises ResultFileError."""
     return results.load(FILE, parsed, COMMAND)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A run of a kernel, and the bytes that a GPU moved between DRAM and L2 in it, from a cold L2."""
+
+    title: str
+    experiment: Experiment
+    hbm_bytes: int
+
+
+@kept
+def counted(kernels: Sequence[str]) -> tuple[Sequence[Counted], str]:
+    """The largest run that a shipped record has of each of these kernels, and which GPU it was; nothing if none has."""
+    for record in registry.shipped():
+        sized = sorted(
+            (one for one in record.points.values() if one.experiment.kernel == kernels[0]),
+            key=lambda point: point.experiment.values["tokens"] * point.experiment.values["vocab"],
+        )
+        for point in reversed(sized):
+            found = [_counted(record, point.experiment.through(kernel)) for kernel in kernels]
+            if all(found):
+                return [one for one in found if one], f"{record.gpu}, {record.provenance_of(point).date}"
+    return [], ""
+
+
+def _counted(record: Record, experiment: Experiment) -> Counted | None:
+    point = record.point(experiment)
+    moved = point.counters.cold.hbm_bytes if point and point.counters else None
+    return None if moved is None else Counted(experiment.entry.title, experiment, moved)
 
 
 def parsed(data: dict[str, Any]) -> Measured:

@@ -11,11 +11,12 @@ from explain import lessons
 from explain.chapters.cross_entropy import figures, measured
 from explain.chapters.cross_entropy.exercises import QUESTIONS, Shown
 from explain.chapters.cross_entropy.layers import ITEM_BYTES, LAYERS, TOKENS
+from explain.chapters.cross_entropy.losses import first_tokens, row_of
 from explain.chapters.cross_entropy.states import loss_of, states
 from explain.chapters.flash_attention.figures import traffic_bars
 from explain.experiment import Experiment
 from explain.figures.labels import unbroken
-from explain.figures.numbers import count, moved, number
+from explain.figures.numbers import capacity, count, moved, number
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
@@ -78,8 +79,8 @@ def largest_tensor() -> None:
     """The bytes of H, W and the logits in models' last layers, at the reader's number of tokens."""
     with layout.part(
         "When the logits are the largest tensor",
-        "In X = H Wᵀ, H is tokens × d, W is V × d, and X is tokens × V. V is the size of the vocabulary. The loss "
-        "needs one number from each row of X.\n\n"
+        "In X = H Wᵀ, H is tokens × d, W is V × d, and X is tokens × V. V is the size of the vocabulary. Of each "
+        "row the loss keeps two numbers: L, over all logits, and the target's logit xₜ.\n\n"
         "X is larger than W as soon as there are more tokens than d: N · V against V · d. In the backward pass the "
         "gradient dX is as large again.\n\n**Move the tokens.** W stays, X grows.",
     ):
@@ -116,9 +117,9 @@ def _online(experiment: Experiment, traces: Sequence[Trace]) -> None:
     shown = f" The last rescale of this token: {rescaled}." if rescaled else ""
     with layout.part(
         "The same m and ℓ as in online softmax",
-        "The loss of a token is −ln of its target's weight: **loss = L − x_t**. x_t is the target's logit. L is the "
-        "**logsumexp** of all its logits, L = m + ln ℓ. So the kernel needs no weight, only m, ℓ and x_t. It finds "
-        f"them in one pass over the vocabulary.{shown}\n\nx_t is −∞ until the target's tile comes.",
+        "The loss of a token is −ln of its target's weight: **loss = L − xₜ**. xₜ is the target's logit. L is the "
+        "**logsumexp** of all its logits, L = m + ln ℓ. So the kernel needs no weight, only m, ℓ and xₜ. It finds "
+        f"them in one pass over the vocabulary.{shown}\n\nxₜ is −∞ until the target's tile comes.",
     ):
         st.markdown(f"**Token {token}{word}**, after each tile of the vocabulary:\n\n{figures.states_table(found)}")
         st.markdown(figures.loss_in_numbers(loss))
@@ -147,8 +148,7 @@ def _never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
             "token.\n\n"
             "A matmul in tiles reads H once per tile of the vocabulary and W once per tile of tokens. Caches serve "
             f"most of these reads. What HBM must move at least is each input once, and X twice: "
-            f"**{moved(fewest[0])} against {moved(fewest[1])}, {number(fewest[0] / fewest[1], 2)} × as much**. A GPU "
-            "moves something between what the kernel asks for and that."
+            f"**{moved(fewest[0])} against {moved(fewest[1])}, {number(fewest[0] / fewest[1], 2)} × as much**."
         )
         layout.chapter_link("three_numbers", "Three numbers shows what caches save →")
     with picture:
@@ -159,8 +159,10 @@ def _never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
         )
         both = list(zip(titles, least, strict=True))
         pictures.drawing(*(traffic_bars(both, figures.TENSORS, narrow=one) for one in (False, True)))
-        st.markdown(figures.once_and_all(list(zip(titles, long, strict=True))))
         st.caption(f"formula · tiles {p['block_m']} × {p['block_n']}")
+        _counted()
+        with st.expander("Every load and store of the training step"):
+            st.markdown(figures.every_byte(list(zip(titles, long, strict=True))))
         v = fused.values
         with st.expander(f"The run in the player: {count(v['tokens'])} tokens, V = {count(v['vocab'])}"):
             own = [(title, one.traffic) for title, one in zip(titles, (standard, fused), strict=True)]
@@ -169,41 +171,81 @@ def _never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
                 stepper.traffic_table(experiment, traces[0])
 
 
+def _counted() -> None:
+    """What a GPU moved, where a record has both kernels."""
+    found, where = measured.counted([KERNEL_OF[way] for way in (STANDARD, FUSED)])
+    if found:
+        p = found[0].experiment.values
+        st.markdown(f"**Measured**: {_sizes(p)}, {p['dtype']}\n\n{figures.counted_table(found)}")
+        st.caption(f"recorded · {where} · bytes between DRAM and L2, cold L2")
+
+
+def _sizes(p: Mapping[str, Any]) -> str:
+    return unbroken(f"{count(p['tokens'])} tokens, V = {count(p['vocab'])}, d = {count(p['dim'])}")
+
+
 @repeated
 def _backward(experiment: Experiment) -> None:
-    """What the backward pass needs, and two ways to do without the logits."""
-    both = experiment.through(KERNEL_OF[BACKWARD])
-    long = {name: LONG[name] for name in ("tokens", "vocab", "dtype")}
-    sizes = {"dim": 256, "block_m": 128, "block_n": 128}
-    forward, wide = (Experiment.of(KERNEL_OF[way], {**long, **sizes, "block_d": 256}, "normal")
-                     for way in (FUSED, BACKWARD))  # fmt: skip
-    matmuls = both.traffic.flops_of("matmul") // forward_flops(experiment)
+    """What the backward pass computes, where this kernel ends, and how others do without the logits."""
     with layout.part(
         "The backward pass recomputes P",
         "The gradient of the mean loss is **dX = (P − 1 at the target) ÷ tokens that count**. Then dH = dX W and "
-        "dW = dXᵀ H. The forward pass kept no P, but L. So P is one exponential, exp(X − L), without a second search "
-        "for m and ℓ.\n\n"
-        "X itself is recomputed by a matmul: once in the launch that holds tokens, for dH, and once in the launch "
-        f"that holds rows of W, for dW. That makes {matmuls} matmuls "
-        "in place of 3. It is the trade of FlashAttention's backward pass: more FLOPs, fewer bytes. No two programs of "
-        "a launch write the same element.\n\n"
-        f"**Where is the limit?** The launch for dH keeps a tile's gradient on chip, tokens × d numbers. That works up "
-        f"to d = {wide.values['dim']}. A language model has d = {count(LONG['dim'])}. The pictures "
-        "show three kernels for such a d.",
+        "dW = dXᵀ H.\n\n"
+        "The forward pass kept no P, but L. So P is one exponential, exp(X − L), without a second search for m and ℓ.",
+    ):
+        if row := row_of(experiment, TOKEN):
+            st.markdown(f"**Token {row.token}{_quoted(row.token, row.name)}**, target {row.target}"
+                        f"{_quoted(row.target, row.target_name)}")  # fmt: skip
+            pictures.drawing(*(figures.gradient_row(row, narrow=one) for one in (False, True)))
+            st.caption("float64, from the run's inputs")
+    _this_kernel(experiment)
+    _real_kernels()
+
+
+def _quoted(index: int, name: str) -> str:
+    """A word in quotes, where the name is more than the number."""
+    return "" if name == str(index) else f" “{name}”"
+
+
+def _this_kernel(experiment: Experiment) -> None:
+    """Its matmuls, and the largest d that it takes."""
+    both = experiment.through(KERNEL_OF[BACKWARD])
+    sizes = {"dim": 256, "block_m": 128, "block_n": 128}
+    long = {name: LONG[name] for name in ("tokens", "vocab", "dtype")} | sizes | {"block_d": sizes["dim"]}
+    forward, wide = (Experiment.of(KERNEL_OF[way], long, "normal") for way in (FUSED, BACKWARD))
+    matmuls, p = both.traffic.flops_of("matmul") // forward_flops(experiment), wide.values
+    with layout.part(
+        f"This kernel stops at d = {p['dim']}",
+        "A matmul recomputes X: once in the launch that holds tokens, for dH, and once in the launch that holds rows "
+        f"of W, for dW. That makes {matmuls} matmuls in place of 3. It is the trade of FlashAttention's backward pass: "
+        "more FLOPs, fewer bytes. No two programs of a launch write the same element.\n\n"
+        f"The kernel stops at d = {p['dim']}, because a tile's dH must fit on chip: tokens × d numbers. For "
+        f"{p['block_m']} tokens and d = {p['dim']} these are {_dh(p['block_m'], p['dim'])}.",
     ):
         st.markdown(figures.backward_table(forward, wide))
-        p = wide.values
-        st.caption(
-            f"formula · {count(p['tokens'])} tokens, V = {count(p['vocab'])}, d = {p['dim']}: the largest d that this "
-            "kernel takes"
-        )
-        tokens, vocab, dim = (LONG[name] for name in ("tokens", "vocab", "dim"))
+        st.caption(f"formula · forward and backward pass · kept: for the backward pass · {_sizes(p)}")
+
+
+def _dh(tokens: int, dim: int) -> str:
+    """A tile's dH in bytes; it is summed in float32."""
+    return capacity(4 * tokens * dim)
+
+
+def _real_kernels() -> None:
+    """How kernels for a large d do without the logits."""
+    tokens, vocab, dim, rows = (LONG[name] for name in ("tokens", "vocab", "dim", "block_m"))
+    with layout.part(
+        "What real kernels do",
+        f"A language model has d = {count(dim)}. There the dH of {rows} tokens takes {_dh(rows, dim)}, more than an "
+        "SM has. So real kernels add to dH and dW in HBM.\n\n"
+        "They differ in how often they compute X. Ours works like Liger's kernel: to write X and read it takes less "
+        "time than a second matmul.",
+    ):
+        st.markdown(f"**Two ways for a large d**: {_sizes(LONG)}")
         part = part_of_tokens(tokens, vocab, dim, ITEM_BYTES)
-        sized = f"{count(tokens)} tokens, V = {count(vocab)}, d = {count(dim)}"
-        st.markdown(f"**Three kernels for a large d**: {unbroken(sized)}")
         pictures.drawing(*(figures.ways_on(tokens, part, narrow=one) for one in (False, True)))
         st.caption(
-            "dashed: X, tokens × V · purple: the part of it that is there at a time; of ours to scale · "
+            "dashed: all of X, dH and dW · purple: what is there of X · our chunk is to scale · "
             "`kernels/cross_entropy_fast.py` begins with the estimate"
         )
 
@@ -224,16 +266,16 @@ def how_fast() -> None:
 @repeated
 def _how_fast(found: measured.Measured) -> None:
     stale = f" :orange[{found.stale}]" if found.stale else ""
+    widest, *others = sorted({case.dim for case in found.cases}, reverse=True)
     with layout.part(
         "How fast, in how much memory?",
-        f"Loss and both gradients of {count(found.cases[0].tokens)} tokens. **Ours** is the fast kernel. "
-        f"{figures.concluded(found)}\n\n"
-        "Use ours when memory is short. If the logits fit, torch.compile is a little faster.\n\n"
+        f"Loss and both gradients of {count(found.cases[0].tokens)} tokens. **Ours** is the fast kernel. What beats it "
+        f"for d = {count(widest)}, and at what price:\n\n{figures.concluded(_of_dim(found, widest))}\n\n"
+        "Use ours when memory is short.\n\n"
         "V = 50,257 is odd. Matmuls over an odd number of columns were much slower than over a multiple of 64, so ours "
         "computes such a multiple at once and the last columns by themselves. The first lines of "
         "`kernels/cross_entropy_fast.py` have both times.",
     ):
-        widest, *others = sorted({case.dim for case in found.cases}, reverse=True)
         _bars(found, widest)
         for dim in others:
             with st.expander(f"The same for d = {count(dim)}"):
@@ -244,14 +286,23 @@ def _how_fast(found: measured.Measured) -> None:
 
 
 def _bars(found: measured.Measured, dim: int) -> None:
-    """The measured layers with this d."""
-    cases = tuple(case for case in found.cases if case.dim == dim)
+    cases = _of_dim(found, dim)
     pictures.drawing(*(figures.measured_bars(cases, narrow=narrow) for narrow in (False, True)))
 
 
-@repeated
-def which_token_counts() -> None:
+def _of_dim(found: measured.Measured, dim: int) -> tuple[measured.Case, ...]:
+    """The measured layers with this d."""
+    return tuple(case for case in found.cases if case.dim == dim)
+
+
+@following
+def which_token_counts(way: str) -> None:
     """ignore_index, and the mean over no token."""
+    _which_token_counts(_run(way))
+
+
+@repeated
+def _which_token_counts(experiment: Experiment) -> None:
     with layout.part(
         "Tokens that do not count",
         "A target of −100 means: this token does not count. It is padding, or part of a prompt. The model reads a "
@@ -259,6 +310,11 @@ def which_token_counts() -> None:
         "count, not over all.\n\n"
         "If no token counts, the mean is 0 ÷ 0 = NaN, as in PyTorch. The gradients are 0.",
     ):
+        tokens, is_own = first_tokens(experiment)
+        first = f"The first {len(tokens)} tokens of the run, their targets and their losses"
+        st.markdown(f"**{first}**" + ("" if is_own else ": as if the first half were a prompt"))
+        pictures.drawing(*(figures.which_count(tokens, narrow=one) for one in (False, True)))
+        st.caption("float64, from the run's inputs · grey: does not count")
         st.markdown("Choose **More → Tokens that do not count** above, and look at the column of losses in the player.")
 
 

@@ -253,17 +253,12 @@ def which_count(tokens: Sequence[Token], *, narrow: bool = False) -> str:
     for i, one in enumerate(tokens):
         x, y = i % across * wide, i // across * (high + 8)
         hue, opacity = ("acc", 0.35) if one.counts else ("slate", 0.12)
-        ink = css_ink("acc") if one.counts else ""
         middle = x + (wide - 6) / 2
-        rows = (
-            (one.name, 22, True, ""),
-            (f"→ {one.target}", 46, False, ""),
-            (f"{fixed(one.loss, 3)}", 70, one.counts, ink),
-        )
+        rows = ((one.name, 22, True), (f"→ {one.target}", 46, False), (fixed(one.loss, 3), 70, one.counts))
         parts.append(rect(x, y, wide - 6, high, css(hue), opacity=opacity, title=f"loss {fixed(one.loss, 3)}"))
-        for words, down, bold, fill in rows:
+        for words, down, bold in rows:
             short = shortened(words, wide - 14, bold=bold)
-            parts.append(text(middle, y + down, short, anchor="middle", bold=bold, fill=fill, faint=not one.counts))
+            parts.append(text(middle, y + down, short, anchor="middle", bold=bold, faint=not one.counts))
     bottom = -(-len(tokens) // across) * (high + 8) + 20
     for words in wrapped(_mean(tokens), (across * wide - 6) * 0.95, bold=True):
         parts.append(text(0, bottom, words, bold=True))

@@ -29,6 +29,7 @@ const QUANTITIES = {
   weights: "p", kept_weight: "p", accumulator: "acc", output: "acc", other_output: "acc",
   output_gradient: "acc", weights_gradient: "p", scores_gradient: "scores", target: "scores", loss: "acc",
   gradient: "scores", input_gradient: "acc", weight_gradient: "acc",
+  queries_gradient: "acc", keys_gradient: "acc", values_gradient: "acc",
 };
 const HOLD_MS = 60;                                        // until the step itself is painted
 const MOVE_MS = 540;                                       // a rescale, drawn as a movement

@@ -8,7 +8,7 @@ from html import escape
 
 from explain.figures.palette import SYMBOLS, css_ink
 
-SYMBOL = re.compile(rf"(?<![\w.])({'|'.join([*SYMBOLS, 'Σ'])})(?:_(new|[ij\d]))?(?![a-zA-Z_\[])")
+SYMBOL = re.compile(rf"(?<![\w.])({'|'.join([*SYMBOLS, 'Σ', 'δ'])})(?:_(new|ij|[ij\d]))?(?![a-zA-Z_\[])")
 """A quantity in an equation, or a sum, and its index."""
 
 

@@ -3,45 +3,52 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from explain.chapters.backward import memory, sums
-from explain.chapters.backward.chain import Chain
+from explain.chapters.backward import measured, memory, sums
+from explain.chapters.backward.chain import STEP, Chain
 from explain.chapters.papers import flashattention
 from explain.experiment import Experiment
 from explain.figures import palette, svg
-from explain.figures.labels import text_width
+from explain.figures.labels import text_width, unbroken
 from explain.figures.lines import Line, chart, colour_of
-from explain.figures.numbers import count, fixed, moved, number, percent, scientific, si
-from explain.figures.tables import Column, markdown
+from explain.figures.numbers import count, duration, fixed, moved, number, percent, scientific, si
+from explain.figures.tables import Column, Columns, markdown
 from explain.kept import kept
+from explain.records.model import Point
 from explain.source import functions
 from kernels.catalog import KERNELS
 
-BAR, HIGH = 110.0, 30.0
+BAR, HIGH = 90.0, 30.0
 METHOD = ("dV = Pᵀ dO", "dP = dO Vᵀ", "dS = P ∘ (dP − δ)", "dQ = dS K · sm_scale", "dK = dSᵀ Q · sm_scale")
 """What a backward kernel computes for a tile, as its source says it."""
 LONGEST, APART = 56.0, 34.0
 """Of that picture: the longest side of a matrix, and the space between two formulas."""
+
+MEASURED: Sequence[tuple[str, Callable[[Point], float], Callable[[float], str]]] = (
+    ("time", lambda point: point.seconds or 0.0, duration),
+    ("peak memory beside the inputs", lambda point: float(point.peak_bytes or 0), moved),
+)
+"""What the bars of recorded runs show: its name, its value, its words."""
 
 
 def chain(row: Chain, *, narrow: bool = False) -> str:
     """One row worked out, logit by logit: x, p, dp, dp − δ, ds with a bar, and ds by finite differences; a `narrow` one
     has neither dp − δ nor bars.
     """
-    width = 400.0 if narrow else 600.0
+    width = 400.0 if narrow else 510.0
     columns = [
         ("x", "scores", 24.0, row.x, 2),
-        ("p", "p", 80.0, row.p, 3),
-        ("dp", "p", 138.0, row.dp, 2),
-        ("dp − δ", "", 204.0, row.dp - row.delta, 2),
-        ("ds" if narrow else "ds = p (dp − δ)", "scores", 220.0 if narrow else 318.0, row.ds, 4),
-        ("finite difference", "", 330.0 if narrow else 540.0, row.measured, 4),
+        ("p", "p", 76.0, row.p, 3),
+        ("dp", "p", 128.0, row.dp, 2),
+        ("dp − δ", "", 184.0, row.dp - row.delta, 2),
+        ("ds" if narrow else "ds = p (dp − δ)", "scores", 210.0 if narrow else 270.0, row.ds, 4),
+        ("finite difference", "", 330.0 if narrow else 448.0, row.measured, 4),
     ]
     shown = [column for column in columns if not (narrow and column[0] == "dp − δ")]
-    at_ds, middle = (next(x for name, _, x, *_ in shown if name.startswith("ds")), 414.0)
+    at_ds, middle = (next(x for name, _, x, *_ in shown if name.startswith("ds")), 354.0)
     most = max(float(abs(row.ds).max()), 1e-12)
     parts: list[str] = []
     for name, hue, x, values, decimals in shown:
@@ -63,19 +70,23 @@ def chain(row: Chain, *, narrow: bool = False) -> str:
         svg.text(at_ds + 18, end + 6, f"Σ ds = {fixed(abs(float(row.ds.sum())), 4)}", size=15, anchor="middle"),
     ]
     told = f"δ is {number(row.delta)}; the gradients are {', '.join(number(float(one)) for one in row.ds)}"
-    return svg.picture(width, end + 16, told, parts, f"{1.27 * width:.0f}px")
+    return svg.picture(width, end + 16, told, parts, f"{1.15 * width:.0f}px")
 
 
 def worked(row: Chain) -> str:
-    """The gradient of the row's largest weight in numbers, and its largest distance from finite differences."""
+    """The gradient of the row's largest weight in numbers."""
     i = int(row.p.argmax())
-    error = float(abs(row.ds - row.measured).max())
     return (
         f"For the largest weight: {fixed(float(row.p[i]), 3)} × ({fixed(float(row.dp[i]), 2)} − "
-        f"{fixed(row.delta, 3)}) = **{fixed(float(row.ds[i]), 4)}**. Finite differences move one logit by ±0.0001 and "
-        f"compute the loss twice; the largest difference from them is {scientific(error)}.\n\n"
+        f"{fixed(row.delta, 3)}) = **{fixed(float(row.ds[i]), 4)}**.\n\n"
         "The gradients of a row sum to 0: adding the same number to all logits changes no weight."
     )
+
+
+def checked(row: Chain) -> str:
+    """How far the row's gradients are from finite differences, for a caption."""
+    most = unbroken(f"at most {scientific(float(abs(row.ds - row.measured).max()))} off")
+    return f"computed on this page, in float64 · finite difference: one logit moved by ±{STEP:.4f} · {most}"
 
 
 @kept
@@ -89,8 +100,8 @@ def method(block_m: int, block_n: int, head_dim: int, *, narrow: bool = False) -
     unit, width = LONGEST / max(block_m, block_n, head_dim), 370.0 if narrow else 800.0
     high = LONGEST + 58
     x, top, parts = 0.0, 0.0, []
-    for formula in METHOD:
-        drawn, end = _matrices(formula, shapes, unit, high)
+    for n, formula in enumerate(METHOD, 1):
+        drawn, end = _matrices(f"({n}) {formula}", shapes, unit, high)
         if x and x + end > width:
             x, top = 0.0, top + high
         parts.append(f'<g transform="translate({x:.1f} {top:.1f})">{"".join(drawn)}</g>')
@@ -101,7 +112,7 @@ def method(block_m: int, block_n: int, head_dim: int, *, narrow: bool = False) -
 def _matrices(formula: str, shapes: Mapping[str, tuple[int, int]], unit: float, high: float) -> tuple[list[str], float]:
     """A formula's matrices with name and shape, its operators between them; and where it ends."""
     x, middle, parts = 0.0, high / 2 - 4, []
-    for word in re.findall(r"[()]|[^\s()]+", formula):
+    for word in re.findall(r"\(\d\)|[()]|[^\s()]+", formula):
         name = word.removesuffix("ᵀ")
         if name not in shapes:
             room = text_width(word, 16) + 10
@@ -142,9 +153,10 @@ def bills(like: Experiment) -> str:
     for kernel in memory.KERNELS:
         one = memory.bill(kernel, like)
         rows.append((KERNELS[kernel].title, one.matmuls, si(one.matmul_flops, "FLOP"), si(one.exponentials, ""),
-                     moved(one.bytes), moved(one.kept)))  # fmt: skip
-    columns = ("backward pass", Column("matmuls per tile"), Column("in matmuls", str), Column("exponentials", str),
-               Column("bytes, HBM", str), Column("kept from forward", str))  # fmt: skip
+                     moved(one.bytes), moved(one.least), moved(one.kept)))  # fmt: skip
+    texts = (Column(name, str) for name in (
+        "in matmuls", "exponentials", "loads and stores", "least from HBM", "kept from forward"))  # fmt: skip
+    columns: Columns = ("backward pass", Column("matmuls per tile"), *texts)
     return markdown(columns, rows)
 
 
@@ -152,12 +164,63 @@ def saved(like: Experiment) -> str:
     """The price and the gain of recomputing S, in words."""
     standard, flash, atomic = (memory.bill(kernel, like) for kernel in memory.KERNELS)
     more = [one.matmul_flops / standard.matmul_flops for one in (flash, atomic)]
-    fewer = [standard.bytes / one.bytes for one in (flash, atomic)]
+    asked, least = ([getattr(standard, what) / getattr(one, what) for one in (flash, atomic)]
+                    for what in ("bytes", "least"))  # fmt: skip
     return (
         f"At this size recomputing costs {number(more[0])} × the matmul FLOPs of standard attention's backward pass "
-        f"({number(more[1])} × with atomics). It moves {number(fewer[0], 2)} × fewer bytes ({number(fewer[1], 2)} × "
-        f"with atomics) and keeps {number(standard.kept / flash.kept, 2)} × fewer."
+        f"({number(more[1])} × with atomics). It loads and stores {number(asked[0], 2)} × fewer bytes "
+        f"({number(asked[1], 2)} × with atomics). At the least, HBM moves {number(least[0], 2)} × fewer "
+        f"({number(least[1], 2)} ×): each launch moves a buffer once, and L2 serves the other loads. It keeps "
+        f"{number(standard.kept / flash.kept, 2)} × fewer bytes from the forward pass."
     )
+
+
+@kept
+def measured_bars(case: measured.Case, *, narrow: bool = False) -> str:
+    """Each kernel's recorded time and peak memory as bars in its hue, to one scale each; a `narrow` one for a phone."""
+    width, room = (130.0, 60.0) if narrow else (230.0, 80.0)
+    lefts, parts = (0.0, width + room), []
+    most = [max(of(point) for point in case.points) for _, of, _ in MEASURED]
+    for left, (title, _, _) in zip(lefts, MEASURED, strict=True):
+        parts.append(svg.text(left, 14, title, faint=True))
+    for i, point in enumerate(case.points):
+        entry = point.experiment.entry
+        hue, y = palette.kernel(entry.hue), 44.0 + 50 * i
+        parts.append(svg.text(0, y, entry.title, bold=True, fill=palette.css_ink(hue)))
+        for left, largest, (_, of, words) in zip(lefts, most, MEASURED, strict=True):
+            length = width * of(point) / (largest or 1)
+            parts.append(svg.rect(left, y + 8, length, 16, palette.css(hue), opacity=0.85))
+            parts.append(svg.text(left + length + 6, y + 21, words(of(point))))
+    told = "; ".join(f"{one.experiment.entry.title}: {duration(one.seconds or 0)}" for one in case.points)
+    return svg.picture(2 * (width + room), 44 + 50 * len(case.points), told, parts, "100%" if narrow else "44rem")
+
+
+def concluded(case: measured.Case) -> str:
+    """What the recorded times say, with the bytes that HBM moved and those that registers spilled; in words."""
+    standard, *others = case.points
+    said = []
+    for point in others:
+        (_, time, _), (_, memory_of, _) = MEASURED
+        times, sizes = time(point) / time(standard), memory_of(standard) / memory_of(point)
+        said.append(
+            f"**{point.experiment.entry.title}** takes {number(times)} × the time of standard attention, and "
+            f"{number(sizes)} × less memory."
+        )
+        if point.counters and standard.counters:
+            own, theirs, spilled = (_hbm(point), _hbm(standard), _spilled(point))
+            said[-1] += f" HBM moved {moved(own)}, for standard attention {moved(theirs)}."
+            said[-1] += f" Registers spilled {moved(spilled)}." * bool(spilled)
+    return "\n\n".join(said)
+
+
+def _hbm(point: Point) -> int:
+    cold = point.counters.cold if point.counters else None
+    return (cold.dram_read_bytes or 0) + (cold.dram_written_bytes or 0) if cold else 0
+
+
+def _spilled(point: Point) -> int:
+    cold = point.counters.cold if point.counters else None
+    return (cold.spill_read_bytes or 0) + (cold.spill_written_bytes or 0) if cold else 0
 
 
 def verdict(output: str, error: float, tolerance: float, passes: bool) -> str:
@@ -195,7 +258,7 @@ def owners(*, narrow: bool = False) -> str:
         for i in range(tiles):
             for j in range(tiles):
                 held = (j if below else i) == 1
-                x, y, hue = left + 54 + j * side, top + 34 + i * side, palette.css("hbm" if held else "slate")
+                x, y, hue = left + 54 + j * side, top + 34 + i * side, palette.css("scores" if held else "slate")
                 parts.append(svg.rect(x, y, side - 3, side - 3, hue, opacity=0.85 if held else 0.22))
         parts += [svg.text(left, top + 56 + i * side, f"{'+ ' * (n == 2)}dQ", bold=True) for i in beside]
         end = top + 34 + tiles * side

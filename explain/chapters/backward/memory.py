@@ -35,13 +35,17 @@ def held(kernel: str, p: Values) -> int:
 
 @dataclass(frozen=True)
 class Bill:
-    """What a backward kernel computes and moves: FLOPs in matmuls, exponentials, bytes from and to HBM."""
+    """What a backward kernel computes and moves: FLOPs in matmuls, exponentials, bytes.
+
+    `bytes` are all loads and stores. `least` is what HBM must move: each launch moves a buffer once.
+    """
 
     kernel: str
     matmuls: int
     matmul_flops: int
     exponentials: int
     bytes: int
+    least: int
     kept: int
 
 
@@ -50,5 +54,5 @@ def bill(kernel: str, like: Experiment) -> Bill:
     experiment = like.through(kernel)
     traffic, p = experiment.traffic, experiment.values
     matmuls = sum(work.kind == "matmul" for work in traffic.work)
-    moved = traffic.read_bytes + traffic.written_bytes
-    return Bill(kernel, matmuls, traffic.flops_of("matmul"), traffic.flops_of("exp"), moved, kept(kernel, p))
+    moved, least = traffic.read_bytes + traffic.written_bytes, sum(term.once for term in traffic.terms)
+    return Bill(kernel, matmuls, traffic.flops_of("matmul"), traffic.flops_of("exp"), moved, least, kept(kernel, p))

@@ -6,6 +6,7 @@ import streamlit as st
 
 from explain import lessons
 from explain.chapters.backward import exercises, figures, sums
+from explain.chapters.backward import measured as recorded
 from explain.chapters.backward.chain import Chain
 from explain.chapters.papers import flashattention
 from explain.chapters.papers.exercises import FIGURE_2
@@ -15,11 +16,14 @@ from explain.experiment import Experiment
 from explain.figures.formulas import formula
 from explain.figures.labels import unbroken
 from explain.figures.numbers import count, number
+from explain.gpus import known_as
+from explain.records import registry
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.charts import plotted
 from explain.ui.code import show_code
 from explain.ui.exercises import ask
+from explain.ui.gpu import gpu_choice
 from explain.workers import WorkerError
 from kernels.catalog import KERNELS
 from kernels.museum_backward import BUGS
@@ -36,28 +40,33 @@ SIZES = {"seq_len": (512, 1024, 2048, 4096, 8192, 16384), "head_dim": (64, 128)}
 
 WORDS = (
     "Training needs gradients. The layers after attention send back dO: how the loss changes with each element of O. "
-    "The backward pass turns it into dQ, dK and dV: how the loss changes with Q, K and V.\n\n**First one row.** Its "
-    "logits x become weights p. The layers after it send back one number dp for each weight: how the loss changes with "
-    "that weight. Each weight depends on every logit of its row:"
+    "The backward pass turns it into dQ, dK and dV: how the loss changes with Q, K and V.\n\n"
+    f"**From O to P and V.** {unbroken('O = P V')} is linear in P and in V, so {unbroken('dP = dO Vᵀ')} and "
+    f"{unbroken('dV = Pᵀ dO')}.\n\n"
+    "**From P to S, first in one row.** Softmax makes weights p from the row's logits x. Its row of dP is dp. Each "
+    "weight depends on every logit of its row, so the gradient ds of a logit sums its effects on all weights."
 )
 DERIVATIVES = ("∂p_i / ∂x_i = p_i (1 − p_i)", "∂p_j / ∂x_i = −p_j p_i   for j ≠ i")
 CHAIN = ("ds_i = Σ_j dp_j · ∂p_j / ∂x_i = p_i (dp_i − δ)", "δ = Σ_j p_j dp_j   one number per row")
+ENOUGH = (
+    "P = exp(S − L)   L = m + ln ℓ, one number per query",
+    "δ_i = Σ_j p_ij dp_ij = Σ_j p_ij (dO_i · V_j) = dO_i · Σ_j p_ij V_j = dO_i · O_i   "
+    "for query i and its keys j: dP = dO Vᵀ (2), and O = P V",
+)
 
 
 def chain_rule() -> None:
-    """Below the page's goal: the gradient of one logit, as the sum of its parts from every weight."""
-    with layout.below_goal():
-        st.markdown(formula(DERIVATIVES), unsafe_allow_html=True)
-        layout.prose("The gradient of a logit, ds, sums its effects on all weights:")
-        st.markdown(formula(CHAIN), unsafe_allow_html=True)
+    """The gradient of one logit, as the sum of its parts from every weight."""
+    for column, lines in zip(st.columns([2, 3]), (DERIVATIVES, CHAIN), strict=True):
+        column.markdown(formula(lines), unsafe_allow_html=True)
 
 
 @st.fragment
 def one_row() -> None:
-    """The chain rule of softmax on a short row, with sliders."""
-    drawn = st.container()
-    with st.expander("Move the logits x, and dp"):
-        columns = st.columns(2)
+    """The chain rule of softmax on a short row, beside its sliders."""
+    drawn, moved = st.columns([2, 1], gap="medium")
+    with moved, st.container(key="moved"):
+        columns = st.columns(2, gap="medium")
         x, dp = (
             [
                 column.select_slider(f"{name}{i}", STEPS, start, key=f"{name}{i}", bind="query-params")
@@ -69,23 +78,24 @@ def one_row() -> None:
     with drawn:
         pictures.drawing(figures.chain(row), figures.chain(row, narrow=True))
         layout.prose(figures.worked(row))
-        st.caption("computed on this page, in float64")
+        st.caption(figures.checked(row))
 
 
 def kernels() -> tuple[Experiment, list[Trace]]:
     """The three backward kernels in the player, one at a time; the bytes of the chosen one."""
     words = (
-        "A kernel does the same for a whole tile: dS holds ds for each query and key.\n\n"
-        f"**δ needs no P:** {unbroken('rowsum(P ∘ dP) = rowsum(dO ∘ O)')}.\n\n"
-        f"**P needs no maximum and no N × N matrix:** {unbroken('P = exp(S − L)')}. The forward pass left "
-        f"{unbroken('L = m + ln ℓ')}, one number per query: `lse` in the code.\n\n"
-        f"dQ and dK have the factor sm_scale, because S has it: {unbroken('S = QKᵀ · sm_scale')}.\n\n"
-        "The forward pass is not part of this run: O and L are given, as it leaves them. The kernel that "
-        "keeps P gets P too."
+        f"A kernel does the same for a whole tile. **Forward:** {unbroken('S = QKᵀ · sm_scale')}, "
+        f"{unbroken('P = softmax(S)')}, {unbroken('O = P V')}. **Back,** from the last formula to the first:\n\n"
+        f"- From {unbroken('O = P V')}: dV (1) and dP (2).\n"
+        f"- From {unbroken('P = softmax(S)')}: dS (3). It is the row's formula, for each query.\n"
+        f"- From {unbroken('S = QKᵀ · sm_scale')}: dQ (4) and dK (5), with the same factor."
     )
-    with layout.part("The kernels, tile by tile", words):
-        drawn = st.container()
+    text, picture = layout.sides("The kernels, tile by tile")
+    with text:
+        layout.prose(words)
         kernel = WAYS[controls.pick("Backward pass", WAYS, "way")]
+    with picture:
+        drawn = st.container()
         experiment = controls.controls(
             lessons.BACKWARD,
             ["inputs", "causal"],
@@ -100,6 +110,21 @@ def kernels() -> tuple[Experiment, list[Trace]]:
     if traces:
         stepper.traffic_table(experiment, traces[0])
     return experiment, traces
+
+
+def why_enough() -> None:
+    """How P and δ come from what the forward pass left."""
+    words = (
+        "The formulas need P and δ. The forward pass left O and L instead.\n\n"
+        "**P needs no maximum and no N × N matrix.** L has both m and ℓ in it. In the code it is `lse`.\n\n"
+        f"**δ needs no P.** The sum over keys makes O, so {unbroken('δ = rowsum(dO ∘ O)')}."
+    )
+    with layout.part("Why O and L are enough", words):
+        st.markdown(formula(ENOUGH), unsafe_allow_html=True)
+        st.caption(
+            "The forward pass is not part of the run above: O and L are given, as it leaves them. The kernel that "
+            "keeps P gets P too."
+        )
 
 
 def what_is_kept() -> None:
@@ -139,13 +164,38 @@ def the_bill() -> None:
             "Computing S a second time costs a matmul and the exponentials. Reading P back costs N² numbers, and "
             f"keeping it costs N² of memory. {figures.saved(like)}\n\n"
             "The same trade for a whole network is called **checkpointing**: keep some layers' inputs, recompute the "
-            "rest in the backward pass. There it saves memory and costs time. Here it saves both: a GPU does many "
-            f"FLOPs in the time of one byte. The paper measured {number(standard.ms)} ms for standard attention and "
-            f"{number(flash.ms)} ms for FlashAttention: forward and backward of GPT-2 medium, sequences of 1,024 "
+            "rest in the backward pass. There it saves memory and costs time. Here it can save both: a GPU does "
+            f"many FLOPs in the time of one byte. The paper measured {number(standard.ms)} ms for standard attention "
+            f"and {number(flash.ms)} ms for FlashAttention: forward and backward of GPT-2 medium, sequences of 1,024 "
             f"tokens, on an A100. FlashAttention moved {number(flash.hbm_gb)} GB through HBM, standard attention "
             f"{number(standard.hbm_gb)} GB."
         )
         layout.chapter_link("papers", "The paper's table beside ours: The papers →", {"panel": FIGURE_2})
+
+
+@st.fragment
+def measured() -> None:
+    """The recorded time and memory of the three kernels, on a GPU and at a shape to choose."""
+    text, picture = layout.sides("How long does it take?")
+    with picture:
+        gpu = gpu_choice()
+        records = [one.record for one in registry.entries()[0] if known_as(one.record.gpu) == gpu.name]
+        found = {case.name: case for case in recorded.cases(records)}
+        if not found:
+            st.markdown(f"Not recorded on {gpu.name}. To measure your own GPU: `python -m explain measure`")
+            return
+        case = found[st.selectbox("Measured at", list(found), key="measured", bind="query-params")]
+        pictures.drawing(*(figures.measured_bars(case, narrow=one) for one in (False, True)))
+        st.caption(
+            f"recorded · {case.source} · the backward pass alone: standard attention has P as an input, and makes dP "
+            "and dS · bytes of HBM and spills: counted, from a cold L2"
+        )
+    with text:
+        layout.prose(
+            f"{figures.concluded(case)}\n\n"
+            "Fewer bytes alone do not make a kernel faster. These kernels are written to be read. "
+            "`kernels/attention_backward.py` has one written for speed."
+        )
 
 
 def who_writes_dq() -> None:

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from explain import lessons
-from explain.chapters.backward import exercises, figures, memory, sums, view
+from explain.chapters.backward import exercises, figures, measured, memory, sums, view
 from explain.chapters.backward.chain import Chain
 from explain.chapters.papers import flashattention
 from explain.experiment import Experiment
+from explain.figures.numbers import duration
+from explain.records import registry
 from explain.trace.model import numbers
 from explain.ui.stepper import lesson
 from kernels.edits import source_of
@@ -72,6 +74,30 @@ def test_a_bill_is_the_kernels_formula():
     assert standard.exponentials == 0
     assert flash.exponentials == 2 * atomic.exponentials == 2 * 128 * 128
     assert standard.kept == 128 * 128 * 4
+    squares = 7 * 128 * 128 * 4  # P is read twice; dP is written and read; dS is written and read twice
+    assert squares < standard.least < squares + 20 * 128 * like.values["head_dim"] * 4
+    assert max(flash.least, atomic.least) < standard.least < standard.bytes
+
+
+def test_the_measured_kernels_of_a_case_had_the_same_inputs_and_tiles():
+    for record in registry.shipped():
+        found = measured.cases([record])
+        assert found
+        assert len({case.name for case in found}) == len(found)
+        for case in found:
+            assert tuple(point.experiment.kernel for point in case.points) == memory.KERNELS
+            assert len({str(sorted(point.experiment.values.items())) for point in case.points}) == 1
+            assert record.gpu in case.source
+            times = [duration(point.seconds) for point in case.points]
+            assert all(time in figures.measured_bars(case) for time in times)
+            assert "standard attention" in figures.concluded(case)
+    assert measured.cases([]) == []
+
+
+def test_times_are_those_of_the_chosen_gpu():
+    assert not page("backward").exception
+    told = " ".join(one.value for one in page("backward", gpu="T4").markdown)
+    assert "Not recorded on T4" in told
 
 
 @pytest.mark.parametrize(("way", "kernel"), view.WAYS.items())

@@ -11,7 +11,7 @@ view.programs(gpu)
 view.bandwidth(gpu)
 view.caches(gpu)
 view.no_help()
-view.measured()
 if part == PARTS:
     view.both_masks()
+view.measured()
 view.closing(part, gpu)

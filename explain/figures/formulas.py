@@ -8,8 +8,10 @@ from html import escape
 
 from explain.figures.palette import SYMBOLS, css_ink
 
-SYMBOL = re.compile(rf"(?<![\w.])({'|'.join([*SYMBOLS, 'Σ', 'δ'])})(?:_(new|ij|[ij\d]))?(?![a-zA-Z_\[])")
-"""A quantity in an equation, or a sum, and its index."""
+SYMBOL = re.compile(
+    rf"(?<![\w.])({'|'.join([*SYMBOLS, 'Σ', 'δ', 'β', 'lse'])})(?:_(new|ij|[ij]|\d+))?(?![a-zA-Z_\[])"
+)
+"""A quantity in an equation, a sum, or what the merge of parts adds, and its index."""
 
 
 def formula(lines: Sequence[str]) -> str:

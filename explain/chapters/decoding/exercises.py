@@ -164,9 +164,9 @@ QUESTIONS = (
     Question[Shown](
         "splits",
         lambda shown: (
-            f"One sequence, {KV_HEADS} heads of keys, one query per head. Each of the {shown.gpu.sms} SMs of the "
-            f"{shown.gpu.name} runs one program at a time. What is the largest number of splits for which all programs "
-            "run at once?"
+            f"One sequence, {KV_HEADS} heads of keys, one query per head; the {shown.gpu.name} has "
+            f"{shown.gpu.sms} SMs. If an SM runs one program at a time, what is the largest number of splits for which "
+            "all programs run at once?"
         ),
         "number",
         lambda shown: splits_at_once(KV_HEADS, shown.gpu),

@@ -14,8 +14,8 @@ from explain.chapters.decoding.savings import SPLITS, Saving
 from explain.chapters.speed.results import TABLES, Case, Result
 from explain.chapters.sweeps.figures import ticks
 from explain.figures import palette
-from explain.figures.labels import text_width, widest
-from explain.figures.numbers import count, duration, moved, number, percent, ratio, si
+from explain.figures.labels import text_width, widest, wrapped
+from explain.figures.numbers import count, duration, moved, number, percent, ratio, ratios, si
 from explain.figures.palette import SYMBOLS, css, css_ink
 from explain.figures.svg import circle, line, path, picture, rect, text
 from explain.figures.tables import Column, Columns, markdown
@@ -27,30 +27,20 @@ from kernels.parameters import ALIGNMENTS, ITEM_BYTES
 HBM, CHIP, OUT = css("hbm"), css("slate"), css(SYMBOLS["O"])
 PROGRAM = css(palette.kernel(KERNELS["flash_decoding"].hue))
 SOLID, PALE = 0.9, 0.3
-SPLITS_SHOWN, TURNS_HIGH = 64, 170.0
+SPLITS_SHOWN, TURNS_HIGH = 64, 210.0
 """The most splits on the axis of the keys that an SM reads, and the height of that picture."""
 ROWS_SHOWN = (1, 2048)
 """The fewest and the most rows on the axis of the bound."""
+LEAST = "least time"
 
 
 @kept
-def idle_sms(gpu: Gpu, *, narrow: bool = False) -> str:
-    """Each SM as a square, solid where it has a program: without splits, then with as many splits as run at once."""
-    across, pitch, step = (22, 17.5, 15.0) if narrow else (66, 13.0, 11.0)
-    high = math.ceil(gpu.sms / across) * pitch
-    parts: list[str] = []
-    for i, splits in enumerate((1, splits_at_once(KV_HEADS, gpu))):
-        y, programs = i * (high + 34), KV_HEADS * splits
-        heads, of_all = ("heads", "") if narrow else ("heads of keys", f" of {gpu.sms}")
-        model = "" if narrow else f"{MODEL}: "
-        told = f"{model}{KV_HEADS} {heads} × {splits} split{'s' * (splits > 1)} = {programs} programs"
-        parts.append(text(0, y + 14, f"{told}: {gpu.sms - programs}{of_all} SMs idle", bold=True))
-        for sm in range(gpu.sms):
-            told = f"SM {sm + 1}: {'a program' if sm < programs else 'idle'}"
-            x, top = 1 + sm % across * pitch, y + 22 + sm // across * pitch
-            parts.append(_square(x, top, step, SOLID if sm < programs else 0.0, told))
-    label = f"The {gpu.sms} SMs of the {gpu.name}, with one query"
-    return picture(across * pitch + 2, 2 * (high + 34) - 8, label, parts, "30rem" if narrow else "54rem")
+def idle_words(gpu: Gpu) -> str:
+    """How many SMs one query leaves idle without splits."""
+    return (
+        f"With one query, {MODEL} has **{KV_HEADS} programs**, one for each head of keys. The {gpu.name} has {gpu.sms} "
+        f"SMs: **{gpu.sms - KV_HEADS} are idle.**"
+    )
 
 
 @kept
@@ -94,9 +84,11 @@ def _turns(filled: Filled, gpu: Gpu, y: float, width: float) -> Iterable[str]:
     left, top, bottom = text_width(count(max(found.values()))) + 12, y + 30, y + TURNS_HIGH - 40
     step = (width - left - 10) / SPLITS_SHOWN
 
+    def height(keys: int) -> float:
+        return bottom - 12 - (math.log2(keys) - low) / ((high - low) or 1) * (bottom - 12 - top)
+
     def at(splits: int) -> tuple[float, float]:
-        up = (math.log2(found[splits]) - low) / ((high - low) or 1)
-        return left + (splits - 0.5) * step, bottom - 12 - up * (bottom - 12 - top)
+        return left + (splits - 0.5) * step, height(found[splits])
 
     yield text(0, y + 8, "keys that one SM reads one after the other", bold=True)
     yield line(left, bottom, width - 10, bottom)
@@ -104,8 +96,10 @@ def _turns(filled: Filled, gpu: Gpu, y: float, width: float) -> Iterable[str]:
     for splits in dict.fromkeys((1, most, SPLITS_SHOWN)):
         yield text(at(splits)[0], bottom + 18, count(splits), anchor="middle", faint=True)
     yield text(left + SPLITS_SHOWN * step / 2, bottom + 34, "splits", anchor="middle")
-    for splits in dict.fromkeys((1, most)):
-        yield text(left - 6, at(splits)[1] + 5, count(found[splits]), anchor="end", faint=True)
+    for keys in [2**power for power in range(math.ceil(low), math.floor(high) + 1)] or [found[1]]:
+        y = height(keys)
+        yield line(left, y, width - 10, y, opacity=0.15)
+        yield text(left - 6, y + 5, count(keys), anchor="end", faint=True)
     for splits, keys in found.items():
         chosen = splits == filled.splits
         told = f"{splits} split{'s' * (splits > 1)}: {count(keys)} keys"
@@ -119,12 +113,6 @@ def _bytes_bars(filled: Filled, y: float, width: float) -> Iterable[str]:
         top = y + 44 * i
         yield text(0, top, f"{words}: {moved(size)}", faint=False)
         yield rect(0, top + 7, width * size / filled.cache_bytes, 12, colour, title=f"{words}: {moved(size)}")
-
-
-def splits_words(splits: int, top: int) -> str:
-    """What to try with the slider of splits; `top` are those of the page's first picture."""
-    shown = f"{splits} split{'s' * (splits > 1)}, as at the top." if splits == top else f"At the top: {top}."
-    return f"{shown} Move it to 1, then to {top + 1}."
 
 
 @kept
@@ -142,13 +130,16 @@ def sms_words(filled: Filled, gpu: Gpu) -> str:
         full = f"**{idle} of {gpu.sms} SMs are idle.**" if idle else "**Each SM has a program.**"
     else:
         full = (
-            f"An SM runs one program at a time, so there are **{rounds} rounds**. In the last one "
+            f"If an SM runs one program at a time, there are **{rounds} rounds**. In the last one "
             f"{filled.in_last_round(gpu)} of {gpu.sms} SMs have a program."
         )
     best = (
         "Without splits there are more programs than SMs already."
         if unsplit > gpu.sms
-        else (f"Up to **{most} splits** all programs run at once. With {most + 1} there is a second round.")
+        else (
+            f"If an SM runs one program at a time, up to **{most} splits** run at once. With {most + 1} there is a "
+            "second round."
+        )
     )
     return (
         f"{one} splits = **{count(filled.programs)} programs**.{limited}\n\n{full} One SM reads **{turn} keys** one "
@@ -364,24 +355,62 @@ def measured_table(result: Result) -> str:
 
 
 @kept
+def measured_bars(result: Result, *, narrow: bool = False) -> str:
+    """Each case of the benchmark: the least time, a copy, our kernel and the fastest library, as bars from 0.
+
+    In each case the least time is equally long.
+    """
+    cases = [(case, _times(case, result)) for case, _ in _measured(result)]
+    across, wide, pitch = (1, 376.0, 20.0) if narrow else (2, 410.0, 20.0)
+    left = widest(name for _, times in cases for name, *_ in times) + 10
+    longest = max(seconds / times[0][1] for _, times in cases for _, seconds, _ in times)
+    ends = [[f"{duration(seconds)} · {ratio(seconds / times[0][1])}" for _, seconds, _ in times] for _, times in cases]
+    scale = (wide - left - 8 - widest(told for each in ends for told in each)) / longest
+    dimensions = TABLES["decode"].dimensions
+    titles = [", ".join(f"{name} {count(size)}" for name, size in zip(dimensions, case.shape, strict=True))
+              for case, _ in cases]  # fmt: skip
+    lines = [wrapped(title, wide, bold=True) for title in titles]
+    head = 20.0 * max(map(len, lines))
+    high = head + pitch * max(len(times) for _, times in cases) + 20
+    parts: list[str] = []
+    for i, (_, times) in enumerate(cases):
+        x, y = i % across * (wide + 36), i // across * high
+        parts += [text(x, y + 15 + 20 * n, words, bold=True) for n, words in enumerate(lines[i])]
+        for n, ((name, seconds, hue), told) in enumerate(zip(times, ends[i], strict=True)):
+            top, long = y + head + 4 + n * pitch, scale * seconds / times[0][1]
+            parts += [
+                text(x + left - 8, top + 13, name, anchor="end", faint=True),
+                rect(x + left, top + 1, long, pitch - 5, hue, opacity=SOLID, title=f"{name}: {told}"),
+                text(x + left + long + 8, top + 13, told),
+            ]
+    width, down = across * (wide + 36) - 36, math.ceil(len(cases) / across)
+    return picture(width, down * high, "Times of one decode", parts, "30rem" if narrow else "54rem")
+
+
+def _times(case: Case, result: Result) -> list[tuple[str, float, str]]:
+    """The bars of a case: name, seconds and colour; without a least time if the GPU is unknown."""
+    copy = next((one.seconds for one in case.variants if one.floor), None)
+    kernels = [one for one in (case.ours, *case.baselines[:1]) if one]
+    found = [
+        (LEAST, case.work / _rate(result), HBM), ("a copy", copy, CHIP),
+        *((one.label.removeprefix("our "), one.seconds, css(one.hue) if one.hue else PROGRAM) for one in kernels),
+    ]  # fmt: skip
+    return [(name, seconds, hue) for name, seconds, hue in found if seconds and math.isfinite(seconds)]
+
+
+@kept
 def measured_words(result: Result) -> str:
-    """The fast kernel's share of the bandwidth, and its time beside the fastest library, in words."""
-    own = [case.work / seconds / _rate(result) for case, seconds in _measured(result)]
-    copies = [copy / _rate(result) for case, _ in _measured(result) if (copy := _copy(case))]
-    copied = f", a copy at {_between(copies)}" if copies else ""
-    behind = [
-        seconds / case.baselines[0].seconds - 1
-        for case, seconds in _measured(result)
-        if case.baselines and case.baselines[0].seconds
-    ]
-    beside = (
-        f" The kernel takes {_between(behind)} longer than the fastest library."
-        if behind and min(behind) > -0.005
-        else ""
-    )
+    """The fast kernel's time beside the fastest library's, and its share of the bandwidth, in one sentence."""
+    measured = _measured(result)
+    own = [case.work / seconds / _rate(result) for case, seconds in measured]
+    copies = [copy / _rate(result) for case, _ in measured if (copy := _copy(case))]
+    beside = [seconds / case.baselines[0].seconds for case, seconds in measured
+              if case.baselines and case.baselines[0].seconds]  # fmt: skip
+    library = f"takes {ratios(beside)} the time of the fastest library, and " if beside else ""
+    copied = f"; a copy reaches {_between(copies)}" if copies else ""
     return (
-        f"The least time is bytes ÷ {si(_rate(result), 'B/s')}, the datasheet's rate. The kernel reads at "
-        f"{_between(own)} of that rate{copied}.{beside}"
+        f"**The kernel for speed {library}reads at {_between(own)} of the bandwidth{copied}.** The least time is "
+        f"bytes ÷ {si(_rate(result), 'B/s')}, the datasheet's bandwidth."
     )
 
 

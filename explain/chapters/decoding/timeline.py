@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from explain.experiment import Experiment
 from explain.figures.labels import text_width, widest
@@ -14,8 +14,22 @@ from kernels.parameters import ITEM_BYTES
 from kernels.traffic import tiles
 
 KEYS, PART = css("hbm"), css(SYMBOLS["O"])
-LANE, GAP = 24.0, 6.0
+LANE, GAP, LANES_HIGH = 17.0, 4.0, 136.0
+"""A lane's height, the space below it, and the most height of all lanes: of many splits they are lower."""
+WORDS_HIGH = 14.0
+"""The lowest lane with words in it."""
+LINE = 19.0
+WIDTHS = {False: 834.0, True: 370.0}
+"""Of the picture, by `narrow`."""
 PALE = 0.35
+MERGE = "launch 2: the merge"
+MEANINGS = (
+    (KEYS, PALE, "K and V of these keys"),
+    (PART, 0.9, "O and lse of a part, written"),
+    (PART, PALE, "a part, read"),
+    (KEYS, 0.0, "formula · length: bytes that an SM moves"),
+)
+"""What the boxes are, and what their length is."""
 
 
 def parts(experiment: Experiment) -> tuple[range, ...]:
@@ -39,67 +53,69 @@ def _keys(kv_len: int, part: range, block_n: int) -> range:
 def drawn(experiment: Experiment, *, narrow: bool = False) -> str:
     """A lane per SM, time to the right. A box is as long as its bytes: a tile of K and V, or O and lse of a part."""
     p = experiment.values
-    many, splits, kv_len = tiles(p["kv_len"], p["block_n"]), p["splits"], p["kv_len"]
+    many, splits = tiles(p["kv_len"], p["block_n"]), p["splits"]
     tile = 2 * p["block_n"] * p["head_dim"] * ITEM_BYTES[p["dtype"]]
     part = min(p["block_m"], p["heads"] // p["kv_heads"] * p["seq_len"]) * (p["head_dim"] + 1) * 4
-    shares = parts(experiment)
+    shares, most = parts(experiment), count(keys_in_turn(experiment))
     written = max(map(len, shares)) * tile + part
-    left = widest(f"SM {sm}" for sm in range(splits)) + 12
-    width = 320.0 if narrow else 660.0
-    scale = width / max(many * tile, written + splits * part)
-    body: list[str] = []
+    read = written + splits * part
+    alone = [f"One program: {count(p['kv_len'])} keys"]
+    each = f"at most {most} keys each" if len(set(map(len, shares))) > 1 else f"{most} keys each"
+    split = [f"{splits} splits", "at the same time,", each] if splits > 1 else [f"1 split: {most} keys"]
+    words = 0.0 if narrow else max(widest([alone[0], split[0]], bold=True), widest(split)) + 20
+    left = words + widest(f"SM {sm}" for sm in range(splits)) + 12
+    right = WIDTHS[narrow]
+    scale = (right - left) / max(many * tile, read)
+    pitch = min(LANE + GAP, LANES_HIGH / splits)
+    high = pitch * LANE / (LANE + GAP)
 
-    def lane(sm: int, y: float, share: range) -> Iterable[str]:
-        yield text(left - 8, y + 17, f"SM {sm}", anchor="end", faint=True)
+    def heading(y: float, said: Sequence[str]) -> Iterable[str]:
+        """Above its lanes on a phone, else at their left, the first line in bold."""
+        for i, one in enumerate([" ".join(said)] if narrow else said):
+            yield text(0, y - 7 if narrow else y + 14 + i * LINE, one, bold=i == 0)
+
+    def lane(sm: int, y: float, share: range, high: float) -> Iterable[str]:
+        if high >= WORDS_HIGH or sm in (0, splits - 1):
+            yield text(left - 8, y + high / 2 + 5, f"SM {sm}", anchor="end", faint=True)
         for place, one in enumerate(share):
             x, wide = left + place * tile * scale, tile * scale
-            keys = _keys(kv_len, range(one, one + 1), p["block_n"])
+            keys = _keys(p["kv_len"], range(one, one + 1), p["block_n"])
             told = f"{keys.start}–{keys.stop - 1}"
-            yield rect(x, y, wide - 1, LANE, KEYS, opacity=PALE, stroke=KEYS, title=f"SM {sm}: keys {told}")
-            if text_width(told, 12) + 4 < wide:
-                yield text(x + wide / 2, y + 16, told, anchor="middle", size=12)
+            yield rect(x, y, wide - 1, high, KEYS, opacity=PALE, stroke=KEYS, title=f"SM {sm}: keys {told}")
+            if text_width(told, 12) + 4 < wide and high >= WORDS_HIGH:
+                yield text(x + wide / 2, y + high / 2 + 4, told, anchor="middle", size=12)
 
     def box(place: float, y: float, opacity: float, told: str) -> str:
-        return rect(left + place * scale, y, part * scale - 1, LANE, PART, opacity=opacity, stroke=PART, title=told)
+        return rect(left + place * scale, y, part * scale - 1, high, PART, opacity=opacity, stroke=PART, title=told)
 
-    y = 16.0
-    body += [
-        text(0, y, f"One program: {count(kv_len)} keys, one tile after the other", bold=True),
-        *lane(0, y + 12, range(many)),
-    ]
-    y += 12 + LANE + 34
-    most = keys_in_turn(experiment)
-    each = f"at most {count(most)}" if len(set(map(len, shares))) > 1 else count(most)
-    split = f"{splits} splits at the same time, {each} keys each" if splits > 1 else f"1 split: {each} keys"
-    body.append(text(0, y, split, bold=True))
-    y += 12
+    above = LINE + 2 if narrow else 0.0
+    y = 1 + above
+    body = [*heading(y, alone), *lane(0, y, range(many), LANE)]
+    y += LANE + 12 + above
+    body += heading(y, split)
     for sm, share in enumerate(shares):
-        top = y + sm * (LANE + GAP)
-        body += lane(sm, top, share)
-        body.append(box(len(share) * tile, top, 0.9, f"SM {sm} writes O and lse of its part"))
-    for sm in range(splits):
-        body.append(box(written + sm * part, y, PALE, f"SM 0 reads O and lse of part {sm}"))
-    end = y + splits * (LANE + GAP)
+        body += lane(sm, y + sm * pitch, share, high)
+        body.append(box(len(share) * tile, y + sm * pitch, 0.9, f"SM {sm} writes O and lse of its part"))
+    body += [box(written + sm * part, y, PALE, f"SM 0 reads O and lse of part {sm}") for sm in range(splits)]
+    end = y + splits * pitch
     x = left + written * scale
     body += [
         line(x - 0.5, y - 4, x - 0.5, end, dash="4 4"),
-        text(x + 6, end - 2, "launch 2", faint=True)
+        text(x + 6, end - 4, MERGE, faint=True)
         if splits > 1
-        else text(x - 6, end + 12, "launch 2", anchor="end", faint=True),
-        line(left, end + 18, left + width, end + 18),
-        text(left + width, end + 34, "time →", anchor="end", faint=True),
+        else text(x - 6, end + 12, MERGE, anchor="end", faint=True),
     ]
-    y, x = end + 52, 0.0
-    for colour, opacity, words in (
-        (KEYS, PALE, "K and V of these keys"), (PART, 0.9, "a part, written"), (PART, PALE, "a part, read"),
-    ):  # fmt: skip
-        if x and x + 20 + text_width(words) > left + width:
-            x, y = 0.0, y + 24
+    free = max(left + read * scale, x + text_width(MERGE)) + 24
+    beside = splits >= len(MEANINGS) and free + 21 + widest(words for *_, words in MEANINGS) < right
+    x, row = (free, y + 13) if beside else (0.0, max(end, y + (0 if narrow else LINE * len(split))) + 24)
+    for colour, opacity, told in MEANINGS:
+        if not beside and x + 21 + text_width(told) > right:
+            x, row = 0.0, row + LINE + 3
         body += [
-            rect(x + 1, y - 12, 14, 14, colour, opacity=opacity, stroke=colour),
-            text(x + 21, y, words, faint=True),
+            rect(x + 1, row - 12, 14, 14, colour, opacity=opacity, stroke=colour if opacity else "none"),
+            text(x + 21 if opacity else x, row, told, faint=True),
         ]
-        x += 21 + text_width(words) + 24
-    return picture(
-        left + width + 2, y + 10, f"{splits} programs on SMs over time", body, "30rem" if narrow else "52rem"
-    )
+        x, row = (x, row + LINE + 1) if beside else (x + 21 + text_width(told) + 24, row)
+    bottom = max(end, row - LINE) if beside else row
+    label = f"{splits} programs on SMs over time"
+    return picture(right + 2, bottom + (16 if narrow else 6), label, body, "30rem" if narrow else "54rem")

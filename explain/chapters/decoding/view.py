@@ -16,6 +16,7 @@ from explain.chapters.decoding.savings import DTYPE, Saving
 from explain.chapters.decoding.savings import HEAD_DIM as WIDTH
 from explain.chapters.speed.results import Result, load
 from explain.experiment import Experiment
+from explain.figures.formulas import formula
 from explain.figures.numbers import count, moved
 from explain.gpus import Gpu
 from explain.records.code import stale_words
@@ -34,45 +35,50 @@ PRESETS = (
 )  # fmt: skip
 GOAL = "see why one query leaves most of the GPU idle, and how splitting the keys fills it."
 WORDS = "A model writes one token at a time. Its query attends to the keys and values so far: the KV cache."
-PROGRAMS, BOUND, CACHES, NO_HELP, MEASURED, LENGTHS_DIFFER = (
+PROGRAMS, BOUND, CACHES, NO_HELP, LENGTHS_DIFFER, MEASURED = (
     "One query has too few programs",
     "How fast can one layer's attention be?",
     "Fewer heads of keys: GQA and MQA",
     "Where FlashAttention does not help",
-    "The kernel written for speed",
     "Which keys does a query see when the lengths differ?",
+    "The kernel written for speed",
 )
 """The sections below the player."""
 JUMPS = {
     "how many splits": PROGRAMS, "how fast": BOUND, "GQA and MQA": CACHES,
-    "where FlashAttention does not help": NO_HELP, "measured": MEASURED, "two masks": LENGTHS_DIFFER,
+    "where FlashAttention does not help": NO_HELP, "two masks": LENGTHS_DIFFER, "measured": MEASURED,
 }  # fmt: skip
 LENGTHS = [2**k for k in range(10, 18)]
 QUERIES = [2**k for k in range(9)]
 CORNERS = ("Diagonal to the bottom right: FlashAttention since 2.1", "Diagonal from the top left: PyTorch's is_causal")
 
 
-def words(shown: Experiment) -> str:
-    """What the page is about, which sizes it shows, with a link to each section below the player."""
-    p = shown.values
-    heads, splits = (f"{n} {word}{'s' * (n > 1)}" for n, word in ((p["kv_heads"], "head"), (p["splits"], "split")))
+def words(gpu: Gpu) -> str:
+    """What the page is about, with a link to each section below the player."""
     links = (f"[{words}](#{layout.anchor(heading)})" for words, heading in JUMPS.items())
-    return (
-        f"{WORDS} The squares show a real model. **The player shows a small run: {heads} of keys, {splits}.** "
-        f"Below it: {' · '.join(links)}."
-    )
+    return f"{WORDS} {figures.idle_words(gpu)} Below the player: {' · '.join(links)}."
 
 
 def choose() -> tuple[str, Gpu]:
-    """What the player shows, and the GPU of the page; first the problem that the runs solve. Then their controls."""
+    """What the player shows, and the GPU of the page; the run's controls, below its programs over time."""
     with st.container(horizontal=True):
         view = controls.pick("In the player", (PARTS, MASKS), "view", wrap=True, width="content")
         with st.container(width="content"):
             gpu = gpu_choice()
-    pictures.drawing(figures.idle_sms(gpu), figures.idle_sms(gpu, narrow=True))
+    above = st.container()
     _choose_runs(view)
-    layout.introduce(words(_runs(view)[0]))
+    if view == PARTS:
+        with above:
+            _over_time()
+    layout.introduce(words(gpu))
     return view, gpu
+
+
+@following
+def _over_time() -> None:
+    """The run's programs on SMs over time: what the player, which shows one program after the other, cannot show."""
+    (experiment,) = _runs(PARTS)
+    pictures.drawing(timeline.drawn(experiment), timeline.drawn(experiment, narrow=True))
 
 
 def _choose_runs(view: str) -> None:
@@ -115,25 +121,25 @@ def _parts(experiment: Experiment, trace: Trace) -> None:
     p = experiment.values
     rows = p["heads"] // p["kv_heads"] * p["seq_len"]
     splits = f"{p['splits']} split{'s' * (p['splits'] > 1)}"
-    with layout.part(
-        "Each part is attention; then the parts are merged",
-        f"**Launch 1** cuts the keys into {splits}. Each split has one program. It attends to its own keys, as "
-        "FlashAttention does, and writes O and lse of its part. The keys of a part are read once for all "
-        f"{rows} rows. On a GPU the programs run **at the same time**, each on an SM. The player shows them one after "
-        "the other.\n\n"
-        "**Launch 2** merges: a program reads the parts. The weights of each part sum to 1 already; lse = m + ln ℓ "
-        "says what their sum was before. So the merge is the rule of *Online softmax*: a part counts as one key with "
-        "the score lse. Its m is the largest lse so far, and L in HBM is lse of the whole row.\n\n"
-        f"The price: O and lse of each part go to HBM and back, **{moved(merge_bytes(p))}** here.",
-    ):
-        pictures.drawing(timeline.drawn(experiment), timeline.drawn(experiment, narrow=True))
-        st.caption(
-            "formula · one tile of rows · time in proportion to the bytes that an SM moves, without Q, O and the start "
-            "of a launch"
+    lse = weights.of_parts(experiment, trace)
+    words, drawn = layout.sides("Each part is attention; then the parts are merged")
+    with words:
+        layout.prose(
+            f"**Launch 1** cuts the keys into {splits}. Each split has one program. It attends to its own keys, as "
+            "FlashAttention does, and writes O and lse of its part. The keys of a part are read once for all "
+            f"{rows} rows. On a GPU the programs run **at the same time**, each on an SM. The player shows them one "
+            "after the other.\n\n"
+            "**Launch 2** merges. A program reads O and lse of each part j, and gives the part a weight, β:"
         )
-        lse = weights.of_parts(experiment, trace)
+        st.markdown(formula(weights.equations(lse)), unsafe_allow_html=True)
+        layout.prose(
+            "This is the rule of *Online softmax*: a part counts as one key with the score lse. The whole row has "
+            "lse = m + ln Σ β.\n\n"
+            f"The price: O and lse of each part go to HBM and back, **{moved(merge_bytes(p))}** here."
+        )
+    with drawn:
         pictures.drawing(weights.drawn(lse), weights.drawn(lse, narrow=True))
-        st.caption("trace · the weight of a part: exp(lse) ÷ the sum of exp(lse) over all parts")
+        st.caption("trace · lse of each part, as the merge reads it")
         stepper.traffic_table(experiment, trace)
         rule = "The rule for two tiles, step by step →"
         layout.chapter_link("online_softmax", rule, {"read": "Tiles in parallel"})
@@ -152,7 +158,7 @@ def programs(gpu: Gpu) -> None:
         )
         top = splits_at_once(KV_HEADS, gpu)
         splits = st.slider("Splits", 1, figures.SPLITS_SHOWN, top, key="fill_splits", bind="query-params")
-        st.caption(figures.splits_words(splits, top))
+        st.caption(f"Move it to 1, to {top}, then to {top + 1}.")
         batch = _of_powers("Sequences, batch", [1, 2, 4, 8, 16, 32, 64], 1, "fill_batch")
         kv_len = _of_powers("Keys", LENGTHS, 32768, "fill_keys")
         filled = Filled(batch, kv_len, splits)
@@ -266,14 +272,16 @@ def _measured(result: Result | None) -> None:
         "flight; and it chooses the splits by the number of SMs. It is measured, not stepped through."
     )
     known = result is not None and bool(result.of("decode"))
-    with layout.part(MEASURED, f"{words}\n\n{figures.measured_words(result)}" if result and known else words):
+    with layout.part(MEASURED, f"{figures.measured_words(result)}\n\n{words}" if result and known else words):
         if result is None or not known:
             st.info("No time is recorded. To measure: `python benchmarks/speed.py decode --out FILE`")
         else:
-            st.markdown(figures.measured_table(result))
-            st.caption(f"KV heads: heads of keys · a copy writes as many bytes as it reads · {result.source('decode')}")
+            pictures.drawing(figures.measured_bars(result), figures.measured_bars(result, narrow=True))
+            st.caption(f"a copy writes as many bytes as it reads · {result.source('decode')}")
             if stale := stale_words(result.stale):
                 st.caption(stale)
+            with st.expander("All numbers"):
+                st.markdown(figures.measured_table(result))
         layout.chapter_link("speed", "Its code, and what it took →", {"view": "Other kernels", "work": "Decode"})
 
 

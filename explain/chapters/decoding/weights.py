@@ -1,4 +1,4 @@
-"""What each part weighs in the merge of a run's first row: exp(lse), as a share of all parts' sum."""
+"""The merge of a run's first row: each part's weight β = exp(lse − m), as a share of all weights' sum."""
 
 from __future__ import annotations
 
@@ -27,21 +27,29 @@ def of_parts(experiment: Experiment, trace: Trace) -> list[float]:
 
 
 def shares(lse: Sequence[float]) -> list[float]:
-    """The weight of each part: exp(lse) ÷ Σ exp(lse). All are 0 if no part has a key."""
+    """Each part's share of O: β ÷ Σ β. All are 0 if no part has a key."""
     largest = max(lse)
     terms = [math.exp(one - largest) if one > -math.inf else 0.0 for one in lse]
     return [term / (sum(terms) or 1.0) for term in terms]
 
 
+def equations(lse: Sequence[float]) -> list[str]:
+    """The merge as equations, the last one with row 0's numbers."""
+    found = shares(lse)
+    terms = [f"{percent(share)}\u00a0O_{part}" for part, share in enumerate(found) if share]
+    row = f"O of row 0 = {' + '.join(terms)}" if terms else "O of row 0 = 0   no part has a key"
+    return ["β_j = exp(lse_j − m)   m: the largest lse of the row", "O = Σ_j β_j O_j ÷ Σ_j β_j", row]
+
+
 @kept
 def drawn(lse: Sequence[float], *, narrow: bool = False) -> str:
-    """A bar per part, as long as its weight; a dashed line where each part would be in a plain average."""
+    """A bar per part, as long as its share of O; a dashed line where each part would be in a plain average."""
     names = [f"part {part}" for part in range(len(lse))]
     told = [f"{percent(share)} · lse {fixed(one, 2)}" for share, one in zip(shares(lse), lse, strict=True)]
     left = widest(names) + 12
     width = (354.0 if narrow else 700.0) - left - widest(told) - 8
     scale = width / max(*shares(lse), 1 / len(lse))
-    body = [text(0, 16, "Row 0: the weight of each part's O in the merge", bold=True)]
+    body = [text(0, 16, "Row 0: each part's share of O, β ÷ Σ β", bold=True)]
     top = 28.0
     for part, share in enumerate(shares(lse)):
         y = top + part * (LANE + GAP)
@@ -58,4 +66,4 @@ def drawn(lse: Sequence[float], *, narrow: bool = False) -> str:
         line(x, top - 4, x, end, dash="4 4"),
         text(min(max(x, half), whole - half - 4), end + 16, average, anchor="middle", faint=True),
     ]
-    return picture(whole, end + 24, "The weights of the parts", body, "30rem" if narrow else "52rem")
+    return picture(whole, end + 24, "The parts' shares of O", body, "30rem" if narrow else "52rem")

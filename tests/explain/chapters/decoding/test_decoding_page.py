@@ -66,11 +66,20 @@ def test_the_picture_has_a_square_for_each_sm_and_fills_those_with_a_program():
 
 
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=GPUS)
-def test_the_first_picture_shows_the_sms_without_splits_and_with_as_many_as_fill_them(gpu):
-    drawn, most = figures.idle_sms(gpu), splits_at_once(8, gpu)
-    assert drawn.count(": a program</title>") == 8 + 8 * most
-    assert drawn.count(": idle</title>") == 2 * gpu.sms - 8 - 8 * most
-    assert f"{gpu.sms - 8} of {gpu.sms} SMs idle" in drawn
+def test_the_introduction_says_how_many_sms_one_query_leaves_idle(gpu):
+    assert f"The {gpu.name} has {gpu.sms} SMs: **{gpu.sms - 8} are idle.**" in figures.idle_words(gpu)
+
+
+@pytest.mark.parametrize(
+    ("filled", "told"),
+    [
+        (Filled(1, 32768, 16), ["2,048", "4,096", "8,192", "16,384", "32,768"]),
+        (Filled(1, 1024, 1), ["64", "128", "256", "512", "1,024"]),
+    ],
+)
+def test_the_axis_of_the_keys_has_a_step_for_each_doubling(filled, told):
+    keys = re.findall(r'text-anchor="end"[^>]*>([\d,]+)</text>', figures.sms(filled, H200))
+    assert keys == told
 
 
 @pytest.mark.parametrize(
@@ -85,10 +94,8 @@ def test_the_words_say_how_full_the_gpu_is(splits, words):
     assert words in figures.sms_words(Filled(1, 32768, splits), H200)
 
 
-def test_the_slider_of_splits_begins_at_those_of_the_first_picture():
+def test_the_slider_of_splits_begins_at_as_many_as_run_at_once():
     assert page("decoding").slider(key="fill_splits").value == splits_at_once(8, H200) == 16
-    assert figures.splits_words(16, 16) == "16 splits, as at the top. Move it to 1, then to 17."
-    assert figures.splits_words(1, 13) == "At the top: 13. Move it to 1, then to 14."
 
 
 def test_the_merge_grows_with_the_splits_and_the_cache_does_not():
@@ -200,14 +207,15 @@ def test_the_question_of_the_masks_is_about_the_picture_of_the_masks():
 
 
 def test_no_picture_of_a_phone_is_wider_than_its_column():
-    filled, bound = Filled(1, 32768, 17), Bound(8, 32768)
+    filled, bound, result = Filled(1, 32768, 17), Bound(8, 32768), load()
+    assert result is not None
     drawn = [
-        figures.idle_sms(H200, narrow=True),
         figures.sms(filled, H200, narrow=True),
         figures.bound_chart(bound, H200, narrow=True),
         figures.caches(131072, narrow=True),
         figures.masks(12, 12, narrow=True),
         timeline.drawn(lessons.DECODED.with_(splits=16), narrow=True),
+        figures.measured_bars(result, narrow=True),
     ]
     for svg in drawn:
         (width,) = re.findall(r'viewBox="0 0 ([\d.]+)', svg)
@@ -245,7 +253,21 @@ def test_every_committed_case_of_the_fast_kernel_is_in_the_table():
         for (least, taken), row in zip(times, table.splitlines()[2:], strict=True)
     )
     low, high = (percent(bound(least / taken for least, taken in times)) for bound in (min, max))
-    assert f"{low} to {high} of that rate" in figures.measured_words(result)
+    assert f"reads at {low} to {high} of the bandwidth" in figures.measured_words(result)
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_the_bars_of_each_case_are_as_long_as_its_times(narrow):
+    result = load()
+    assert result is not None
+    drawn = figures.measured_bars(result, narrow=narrow)
+    bars = re.findall(r'width="([\d.]+)"[^>]*><title>([^:]+): ([\d.]+) µs · [\d.]+ ×</title>', drawn)
+    assert len(bars) == 4 * len(result.of("decode"))
+    for at in range(0, len(bars), 4):
+        long, names, times = zip(*bars[at : at + 4], strict=True)
+        assert names == (figures.LEAST, "a copy", "flash_decode", "cuDNN")
+        lengths = [float(one) / float(long[0]) for one in long]
+        assert lengths == pytest.approx([float(one) / float(times[0]) for one in times], rel=0.01)
 
 
 @pytest.mark.parametrize("view", [PARTS, MASKS, "Bytes and time"])

@@ -92,3 +92,5 @@ def test_a_part_without_keys_weighs_nothing_and_so_do_all_parts_of_a_row_that_se
     assert weights.shares([-math.inf, 0.0, 0.0]) == [0.0, 0.5, 0.5]
     assert weights.shares([-math.inf] * 2) == [0.0, 0.0]
     assert "0% · lse −∞" in weights.drawn([-math.inf] * 2)
+    assert weights.equations([-math.inf] * 2)[-1] == "O of row 0 = 0   no part has a key"
+    assert weights.equations([-math.inf, 0.0, 0.0])[-1] == "O of row 0 = 50%\u00a0O_1 + 50%\u00a0O_2"

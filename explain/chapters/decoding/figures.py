@@ -139,6 +139,8 @@ def sms_words(filled: Filled, gpu: Gpu) -> str:
         else (
             f"If an SM runs one program at a time, up to **{most} splits** run at once. With {most + 1} there is a "
             "second round."
+            if rounds == 1
+            else f"Up to **{most} splits** there is one round."
         )
     )
     return (
@@ -364,7 +366,10 @@ def measured_bars(result: Result, *, narrow: bool = False) -> str:
     across, wide, pitch = (1, 376.0, 20.0) if narrow else (2, 410.0, 20.0)
     left = widest(name for _, times in cases for name, *_ in times) + 10
     longest = max(seconds / times[0][1] for _, times in cases for _, seconds, _ in times)
-    ends = [[f"{duration(seconds)} · {ratio(seconds / times[0][1])}" for _, seconds, _ in times] for _, times in cases]
+    ends = [
+        [duration(times[0][1]), *(f"{duration(one)} · {ratio(one / times[0][1])}" for _, one, _ in times[1:])]
+        for _, times in cases
+    ]
     scale = (wide - left - 8 - widest(told for each in ends for told in each)) / longest
     dimensions = TABLES["decode"].dimensions
     titles = [", ".join(f"{name} {count(size)}" for name, size in zip(dimensions, case.shape, strict=True))

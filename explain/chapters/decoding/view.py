@@ -277,7 +277,7 @@ def _measured(result: Result | None) -> None:
             st.info("No time is recorded. To measure: `python benchmarks/speed.py decode --out FILE`")
         else:
             pictures.drawing(figures.measured_bars(result), figures.measured_bars(result, narrow=True))
-            st.caption(f"a copy writes as many bytes as it reads · {result.source('decode')}")
+            st.caption(f"× the least time · a copy writes as many bytes as it reads · {result.source('decode')}")
             if stale := stale_words(result.stale):
                 st.caption(stale)
             with st.expander("All numbers"):

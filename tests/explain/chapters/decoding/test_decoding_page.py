@@ -261,7 +261,7 @@ def test_the_bars_of_each_case_are_as_long_as_its_times(narrow):
     result = load()
     assert result is not None
     drawn = figures.measured_bars(result, narrow=narrow)
-    bars = re.findall(r'width="([\d.]+)"[^>]*><title>([^:]+): ([\d.]+) µs · [\d.]+ ×</title>', drawn)
+    bars = re.findall(r'width="([\d.]+)"[^>]*><title>([^:]+): ([\d.]+) µs[^<]*</title>', drawn)
     assert len(bars) == 4 * len(result.of("decode"))
     for at in range(0, len(bars), 4):
         long, names, times = zip(*bars[at : at + 4], strict=True)

@@ -107,7 +107,11 @@ def drawn(experiment: Experiment, *, narrow: bool = False) -> str:
     ]
     free = max(left + read * scale, x + text_width(MERGE)) + 24
     beside = splits >= len(MEANINGS) and free + 21 + widest(words for *_, words in MEANINGS) < right
-    x, row = (free, y + 13) if beside else (0.0, max(end, y + (0 if narrow else LINE * len(split))) + 24)
+    x, row = (
+        (free, y + 13)
+        if beside
+        else (0.0, max(end + 14 * (splits == 1), y + (0 if narrow else LINE * len(split))) + 24)
+    )
     for colour, opacity, told in MEANINGS:
         if not beside and x + 21 + text_width(told) > right:
             x, row = 0.0, row + LINE + 3
@@ -118,4 +122,4 @@ def drawn(experiment: Experiment, *, narrow: bool = False) -> str:
         x, row = (x, row + LINE + 1) if beside else (x + 21 + text_width(told) + 24, row)
     bottom = max(end, row - LINE) if beside else row
     label = f"{splits} programs on SMs over time"
-    return picture(right + 2, bottom + (16 if narrow else 6), label, body, "30rem" if narrow else "54rem")
+    return picture(right + 2, bottom + (6 if beside else 16), label, body, "30rem" if narrow else "54rem")

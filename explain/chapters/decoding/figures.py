@@ -364,7 +364,7 @@ def measured_bars(result: Result, *, narrow: bool = False) -> str:
     """
     cases = [(case, _times(case, result)) for case, _ in _measured(result)]
     across, wide, pitch = (1, 376.0, 20.0) if narrow else (2, 410.0, 20.0)
-    left = widest(name for _, times in cases for name, *_ in times) + 10
+    left = widest(name for _, times in cases for name, *_ in times) + 16
     longest = max(seconds / times[0][1] for _, times in cases for _, seconds, _ in times)
     ends = [
         [duration(times[0][1]), *(f"{duration(one)} · {ratio(one / times[0][1])}" for _, one, _ in times[1:])]

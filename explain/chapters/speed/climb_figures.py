@@ -313,7 +313,8 @@ def number(step: Step, peak: Limit | None, lower: Rung | None, spill: Spill | No
     if step.gain and lower:
         parts.append(f"{numbers.ratio(step.gain)} as fast as {lower.label}")
         if spill:
-            why = f": {'its matmuls run on the tensor cores' if spill.starts_cores else 'it spills fewer registers'}"
+            cores = f"its matmuls run on the tensor cores, and {lower.label} also spills registers"
+            why = f": {cores if spill.starts_cores else 'it spills fewer registers'}"
     said = [f"{', '.join(parts)}{why}."]
     if step.slower:
         said.append("On this shape it is slower than the kernel before.")
@@ -399,8 +400,11 @@ def counters_table(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
     return tables.markdown(columns, rows)
 
 
-def tensor_bars(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
-    """A bar per kernel: the share of cycles in which its tensor pipe was active, L2 cold; empty if none was counted."""
+def tensor_bars(counted: Mapping[str, Point], rungs: Sequence[Rung], *, narrow: bool = False) -> str:
+    """A bar per kernel: the share of cycles in which its tensor pipe was active, L2 cold; empty if none was counted.
+
+    `narrow` is for a phone: a kernel's name and share stand above its bar.
+    """
     found = [(at, rung, counted[rung.name].counters) for at, rung in enumerate(rungs, 1) if rung.name in counted]
     shown = [
         (f"{at} {rung.label}", rung, active / 100)
@@ -409,20 +413,22 @@ def tensor_bars(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
     ]
     if not shown:
         return ""
-    left, wide, row = labels.widest((name for name, *_ in shown), 15) + 16, 440.0, 30.0
-    parts = []
+    beside = 0.0 if narrow else labels.widest((name for name, *_ in shown), 15) + 16
+    wide, above, room = (PHONE, 20.0, 0.0) if narrow else (440.0, 0.0, 70.0)
+    row, places = above + 30, (0.0, wide) if narrow else (beside - 10, beside + wide + 10)
+    anchors, parts = ("start", "end") if narrow else ("end", "start"), []
     for at, (name, rung, part) in enumerate(shown):
         y = row * at
         parts += [
-            svg.text(left - 10, y + 18, name, size=15, anchor="end"),
-            svg.rect(left, y + 3, wide, row - 8, palette.css("slate"), opacity=0.12),
-            svg.rect(left, y + 3, wide * part, row - 8, palette.css(palette.kernel(rung.entry.hue)), opacity=0.8),
-            svg.text(left + wide + 10, y + 18, numbers.percent(part), size=15, bold=True),
+            svg.text(places[0], y + 18, name, size=15, anchor=anchors[0]),
+            svg.rect(beside, y + above + 3, wide, 22, palette.css("slate"), opacity=0.12),
+            svg.rect(beside, y + above + 3, wide * part, 22, palette.css(palette.kernel(rung.entry.hue)), opacity=0.8),
+            svg.text(places[1], y + 18, numbers.percent(part), size=15, bold=True, anchor=anchors[1]),
         ]
     foot = row * len(shown)
-    parts.append(svg.text(left + wide, foot + 16, "100% of the cycles", size=13, anchor="end", faint=True))
+    parts.append(svg.text(beside + wide, foot + 16, "100% of the cycles", size=13, anchor="end", faint=True))
     label = f"Tensor pipe active: {', '.join(f'{name} {numbers.percent(part)}' for name, _, part in shown)}"
-    return svg.picture(left + wide + 70, foot + 24, label, parts, "52rem")
+    return svg.picture(beside + wide + room, foot + 24, label, parts, "52rem")
 
 
 def tensor_told(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
@@ -436,17 +442,31 @@ def tensor_told(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
     return f"From {first} to {last}: **{numbers.percent(low / 100)} → {numbers.percent(high / 100)}**."
 
 
-def shares_told(steps: Sequence[Step], peak: Limit | None, counted: Mapping[str, Point]) -> str:
-    """What each of the top kernel's shares is a share of, as a paragraph; markdown, empty unless both are known."""
+def shares_told(
+    steps: Sequence[Step], peak: Limit | None, counted: Mapping[str, Point], specified: float | None = None
+) -> str:
+    """Why the top kernel's share of the peak is not its share of the cycles; markdown, empty unless both are known.
+
+    `specified`: the datasheet's FLOP/s.
+    """
     top = steps[-1]
     of_peak, point = share(top, peak), counted.get(top.rung.name)
     cycles = point.counters.cold.tensor_active_percent if point and point.counters else None
-    if not of_peak or cycles is None:
+    if not of_peak or not peak or not top.per_second or cycles is None:
         return ""
+    busy, shares = (
+        numbers.percent(cycles / 100),
+        [f"{numbers.percent(of_peak)} of a large matmul's {_tera(peak.per_second)}"],
+    )
+    if specified:
+        shares.append(f"{numbers.percent(top.per_second / specified)} of the datasheet's {_tera(specified)}")
     return (
-        f"\n\n**Two percentages**, both of {top.rung.label}: {numbers.percent(of_peak)} is its throughput ÷ a large "
-        f"matmul's. {numbers.percent(cycles / 100)} is the share of the cycles in which the tensor cores multiply. "
-        "*What the warps do, cycle by cycle* shows one program, at a smaller N."
+        f"\n\n**Why {busy} here, and {numbers.percent(of_peak)} of the peak above?** One counts cycles, the other "
+        f"FLOPs per second. All are of {top.rung.label}:\n\n"
+        f"- Its **{numbers.si(top.per_second, 'FLOP/s')}** are {' and '.join(shares)}.\n"
+        f"- Its tensor cores multiply in **{busy}** of the cycles. If the GPU lowers its clock to save power, this "
+        "share stays and the FLOPs per second fall.\n"
+        "- So neither gives the other. They are of different launches, and the clock during them was not recorded."
     )
 
 

@@ -7,7 +7,7 @@ import functools
 import plotly.graph_objects as go
 import streamlit as st
 
-from explain.chapters.speed import climb_figures, readable, results, rungs, timeline
+from explain.chapters.speed import climb_figures, readable, results, rungs, stacked, timeline
 from explain.chapters.speed.results import TABLES, Case, Limit, Variant
 from explain.chapters.speed.rungs import BY_NAME, RUNGS, Rung, Step
 from explain.chapters.speed.timeline import Timeline
@@ -17,13 +17,12 @@ from explain.chapters.sweeps.mask_view import mask_cost
 from explain.experiment import Experiment
 from explain.figures import numbers
 from explain.figures.plot import kept
-from explain.gpus import specified
 from explain.records.code import is_stale
 from explain.records.results import ResultFileError
 from explain.ui.charts import chart, sourced
 from explain.ui.code import show_code
 from explain.ui.controls import option
-from explain.ui.layout import header, part, prose, sides
+from explain.ui.layout import header, part, prose
 from explain.ui.pictures import drawing, pressable, pressed
 from explain.ui.repeat import repeated
 from kernels.digest import digest_of
@@ -38,6 +37,11 @@ NOTABLE = 1.2
 """A speedup under a causal mask is mentioned if it is more than this many times the one without."""
 LINES = 24
 """The lines of code that a box of 520 pixels shows."""
+BOUND = (
+    "≤: a matmul runs while its warps continue. Their wait for it is recorded, its own end is not. One warp stands for "
+    "each warpgroup."
+)
+"""What ≤ means, and whose warps are drawn."""
 COUNTED_BY = "python -m explain measure --plan rungs"
 
 
@@ -91,8 +95,7 @@ def _counts(shown: Chosen) -> list[str]:
     """What the climb's times count, and on which settings, as sentences."""
     case, steps, peak = shown.case, shown.steps, shown.limit
     most = rungs.largest(steps)
-    datasheet = specified(f"matmul {case.dtype}", shown.gpu) if peak else None
-    said = climb_figures.climb_more(steps, peak, shown.spilled(most.rung) if most else None, datasheet)
+    said = climb_figures.climb_more(steps, peak, shown.spilled(most.rung) if most else None, shown.datasheet)
     said.append(f"Counted: {TABLES[case.table].work}.")
     if case.causal:
         said.append("Kernels 1 to 3 compute the hidden half as well; it is not counted.")
@@ -249,11 +252,11 @@ def counted(shown: Chosen) -> None:
         f"wait. exp2 saves instructions. {tiles}"
         "\n\nEach bar is the share of the cycles in which the tensor cores multiply. fp32 does not use them. "
         f"{climb_figures.tensor_told(found, RUNGS)}"
-        f"{climb_figures.shares_told(shown.steps, shown.limit, found)}"
+        f"{climb_figures.shares_told(shown.steps, shown.limit, found, shown.datasheet)}"
     )
     with part("What the hardware did", words):
         if bars := climb_figures.tensor_bars(found, RUNGS):
-            drawing(bars)
+            drawing(bars, climb_figures.tensor_bars(found, RUNGS, narrow=True))
         if shown.waits:
             with st.expander("What the warps wait for"):
                 last = shown.waits[-1]
@@ -283,44 +286,71 @@ def warps(name: str = "") -> None:
         what = name or "any kernel"
         st.info(f"No timeline of {what} is recorded. On a machine with a Hopper GPU: `{timeline.COMMAND}`")
         return
-    _lanes(tuple(sorted(runs, key=lambda run: ladder.index(run.module) if run.module in ladder else -1)))
+    runs = sorted(runs, key=lambda run: ladder.index(run.module) if run.module in ladder else -1)
+    alike = stacked.comparable(runs)
+    if alike:
+        _stacked(alike)
+    else:
+        header("What the warps do, cycle by cycle")
+    with st.expander("One kernel in detail, and other sizes", expanded=not alike or "run" in st.query_params):
+        _lanes(tuple(runs), alike)
+
+
+@repeated
+def _stacked(runs: tuple[Timeline, ...]) -> None:
+    """The kernels of one shape under each other, and their shares."""
+    *_, n, d = runs[0].shape
+    words = (
+        f"N = {numbers.count(n)}, d = {d}{', causal' * runs[0].causal}: each kernel over the same "
+        f"{numbers.count(stacked.shown_cycles(runs))} cycles. Violet and pink are matmuls, "
+        "blue is softmax, grey is waiting.\n\n"
+        "**A gap in the row *tensor cores*: no matmul runs.** The aim is a row without gaps.\n\n"
+        "The row shows at most how busy they are: a matmul's bar ends when its warps have waited for it, and the "
+        "matmul may end before. The percentages are of a whole run, with its start and end.\n\n"
+        "**Consumer** warpgroups run the matmuls and the softmax. A **producer** warp, in the detailed picture below, "
+        "asks the TMA for tiles."
+    )
+    with part("What the warps do, cycle by cycle", words):
+        drawing(stacked.stacked(runs), stacked.stacked(runs, narrow=True))
+        with st.container(key="numbers of timelines"):
+            st.markdown(timeline.compared(runs))
+        means = "Means over the recorded programs; the picture has the first one."
+        sourced(timeline.source_of(runs), BOUND, means)
+        _stale(*runs)
+
+
+def _stale(*runs: Timeline) -> None:
+    """Says which of the kernels have changed since they were recorded."""
+    if changed := [run for run in runs if run.code != digest_of(run.module, run.function)]:
+        again = f"{timeline.COMMAND} {' '.join(dict.fromkeys(run.name for run in changed))}"
+        kernels = ", ".join(dict.fromkeys(run.short for run in changed))
+        st.caption(f"Stale: the code of {kernels} has changed since this was recorded. To repeat: `{again}`")
 
 
 @st.fragment
-def _lanes(runs: tuple[Timeline, ...]) -> None:
+def _lanes(runs: tuple[Timeline, ...], alike: tuple[Timeline, ...]) -> None:
+    """One program of one run, and the shares of the runs that are not `alike`."""
     named = {run.key: run for run in runs}
-    words, picture = sides("What the warps do, cycle by cycle")
+    words, picture = st.columns([2, 5], gap="large")  # wide enough for the legend beside the picture's buttons
     with words:
-        plain = [one for one in runs if not one.overlaps]
         first = next((one for one in runs if one.overlaps), runs[0])
         run = named[option("Run", {key: one.title for key, one in named.items()}, "run", first.key)]
         programs = {str(one.program): one for one in run.programs}
         places = {number: f"program {number}, on SM {one.sm}" for number, one in programs.items()}
         number = option("Program", places, "program", next(iter(programs)))
         prose(
-            "Violet and pink are matmuls, blue is softmax, grey is waiting. **The aim: violet or pink at every "
-            "moment**, so that the tensor cores never wait.\n\n"
-            "The **producer** warp asks the TMA for tiles. **Consumer** warpgroups run the matmuls and the softmax."
-            f"\n\n{timeline.timeline_told(run, programs[number])}"
+            "Violet and pink are matmuls, blue is softmax, grey is waiting. The **producer** warp asks the TMA for "
+            f"tiles.\n\n{timeline.timeline_told(run, programs[number])}"
         )
-        if plain and run.overlaps:
-            prose(f"To compare, choose *{plain[0].title}*: there no softmax overlaps with a matmul.")
     with picture:
         name = f"timeline of {run.key}"
         chart(_lanes_figure(run, int(number)), name, alt=f"What the warps of {run.title} do over time")
-        sourced(
-            run.source,
-            "One warp stands for each warpgroup.",
-            "A matmul runs while its group continues; its bar ends when the group has waited for it.",
-        )
+        sourced(run.source, BOUND, timeline.times_told(run, programs[number]))
         st.caption("Drag the picture to move; point at a bar for its cycles.")
-        if len(runs) > 1:
-            with st.container(key="numbers of timelines"):
-                st.markdown(timeline.compared(runs))
-            st.caption("Means over the recorded programs. ≤: only the wait for a matmul is recorded, not its end.")
-        if run.code != digest_of(run.module, run.function):
-            again = f"{timeline.COMMAND} {run.name}"
-            st.caption(f"Stale: the kernel has changed since this was recorded. To repeat: `{again}`")
+        if others := [one for one in runs if one not in alike]:
+            with st.container(key="numbers of other timelines"):
+                st.markdown(timeline.compared(others))
+        _stale(run)
 
 
 @functools.lru_cache(maxsize=32)

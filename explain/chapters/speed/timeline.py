@@ -86,22 +86,31 @@ class Program:
             named.append((f"consumer {number}" if len(groups) > 1 else "consumer", lane))
         return tuple(named)
 
+    @property
+    def consumers(self) -> list[tuple[str, Lane]]:
+        """The lanes without the producer, by name."""
+        return [(name, lane) for name, lane in self.named if not lane.produces]
+
     def visits(self) -> int:
         """How many tiles of keys a warpgroup processed."""
         return max(sum(span.scope == "QK" for span in lane.spans) for lane in self.lanes)
 
     @cached_property
+    def multiplies(self) -> list[tuple[int, int]]:
+        """When a matmul of any warp runs, start and end: at most, since its end is not recorded."""
+        return _union(self._of(MATMULS))
+
+    @cached_property
     def matmuls(self) -> float:
-        """The share of this program's time in which a matmul runs: an upper bound, since its end is not recorded."""
-        return _length(_union(self._of(MATMULS))) / self.cycles
+        """The share of this program's time in which a matmul runs: an upper bound, as `multiplies` is."""
+        return _length(self.multiplies) / self.cycles
 
     @cached_property
     def hidden(self) -> float | None:
         """The share of all softmax time in which a matmul of any group runs: an upper bound. None without a softmax."""
         own = [(span.start, span.end) for lane in self.lanes for span in lane.spans if span.scope in SOFTMAX]
-        busy = _union(self._of(MATMULS))
         whole = _length(own)
-        return sum(_overlap(one, busy) for one in own) / whole if whole else None
+        return sum(_overlap(one, self.multiplies) for one in own) / whole if whole else None
 
     def _of(self, scopes: Sequence[str]) -> list[tuple[int, int]]:
         return [(span.start, span.end) for lane in self.lanes for span in lane.spans if span.scope in scopes]
@@ -140,8 +149,17 @@ class Timeline:
     def title(self) -> str:
         """ "persistent, 1 × 8 × 2,048 × 128, bf16, causal"."""
         shape = " × ".join(map(numbers.count, self.shape))
-        short = next((one.short for one in KERNELS.values() if one.module == self.module), self.name)
-        return f"{short}, {shape}, {self.dtype}{', causal' if self.causal else ''}"
+        return f"{self.short}, {shape}, {self.dtype}{', causal' if self.causal else ''}"
+
+    @property
+    def short(self) -> str:
+        """The kernel's name in a picture: "persistent"."""
+        return next((one.short for one in KERNELS.values() if one.module == self.module), self.name)
+
+    @cached_property
+    def matmuls(self) -> float:
+        """The share of the time in which a matmul runs, the mean of the programs: an upper bound."""
+        return statistics.fmean(program.matmuls for program in self.programs)
 
     @property
     def overlaps(self) -> bool:
@@ -151,13 +169,19 @@ class Timeline:
     @property
     def source(self) -> str:
         """Where its numbers come from, for a caption."""
-        where = self.provenance
-        versions = f"driver {where.driver}, triton {where.triton}, {where.date}"
-        return f"recorded · {where.gpu}, {versions}, by Proton at {numbers.fixed(self.sm_mhz, 0)} MHz"
+        return source_of((self,))
 
     def microseconds(self, cycles: float) -> float:
         """Cycles as time, at the measured clock."""
         return cycles / self.sm_mhz
+
+
+def source_of(timelines: Sequence[Timeline]) -> str:
+    """Where the numbers of these runs come from, for a caption."""
+    origins = (one.provenance for one in timelines)
+    where = dict.fromkeys(f"{one.gpu}, driver {one.driver}, triton {one.triton}, {one.date}" for one in origins)
+    clocks = (numbers.fixed(mhz, 0) for mhz in sorted({one.sm_mhz for one in timelines}))
+    return f"recorded · {'; '.join(where)}, by Proton at {' and '.join(clocks)} MHz"
 
 
 def _union(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -353,9 +377,8 @@ def compared(timelines: Sequence[Timeline]) -> str:
     rows = []
     for one in timelines:
         overlaps = [program.hidden for program in one.programs if program.hidden is not None]
-        busy = statistics.fmean(program.matmuls for program in one.programs)
         cycles = statistics.fmean(program.cycles / max(program.visits(), 1) for program in one.programs)
-        rows.append((one.title, busy, statistics.fmean(overlaps) if overlaps else None, round(cycles)))
+        rows.append((one.title, one.matmuls, statistics.fmean(overlaps) if overlaps else None, round(cycles)))
     names = ("a matmul runs", "softmax overlaps with a matmul")
     shares = [Column(name, lambda part: f"**{'≤ ' if part else ''}{numbers.percent(part)}**") for name in names]
     columns: tables.Columns = ["run: batch × heads × N × d", *shares, Column("cycles per tile of keys")]
@@ -363,15 +386,20 @@ def compared(timelines: Sequence[Timeline]) -> str:
 
 
 def timeline_told(timeline: Timeline, program: Program) -> str:
-    """The lanes in sentences; markdown."""
-    whole = numbers.duration(timeline.microseconds(program.cycles) / 1e6)
-    told = f"A matmul runs in at most **{numbers.percent(program.matmuls)}** of this program's {whole}."
-    if program.hidden is not None:
-        most = f"At most **{numbers.percent(program.hidden)}** of the softmax overlaps with a matmul."
-        told += f" {most if program.hidden >= 0.005 else 'No softmax overlaps with a matmul.'}"
-    marked = numbers.fixed(timeline.marked_us, 1)
-    told += f" The longest program takes {marked} µs. Reading the clock costs a little time too."
+    """The program's shares in sentences; markdown."""
+    told = f"A matmul runs in at most **{numbers.percent(program.matmuls)}** of this program's time."
+    if program.hidden is None:
+        return told
+    most = f"At most **{numbers.percent(program.hidden)}** of the softmax overlaps with a matmul."
+    return f"{told} {most if program.hidden >= 0.005 else 'No softmax overlaps with a matmul.'}"
+
+
+def times_told(timeline: Timeline, program: Program) -> str:
+    """How long the program, the longest program and a launch take, in sentences."""
+    own = numbers.fixed(timeline.microseconds(program.cycles), 1)
+    longest = numbers.fixed(timeline.marked_us, 1)
+    told = f"This program takes {own} µs, the longest {longest} µs. Reading the clock is a part of that."
     if timeline.plain_us is None:
         return told
     plain = numbers.fixed(timeline.plain_us, 1)
-    return f"{told} A whole launch takes {plain} µs without it: a launch also starts and ends the programs."
+    return f"{told} A whole launch without it takes {plain} µs: a launch also starts and ends the programs."

@@ -22,7 +22,7 @@ from explain.experiment import Experiment
 from explain.figures import lines
 from explain.figures.numbers import count, si
 from explain.figures.plot import kept
-from explain.gpus import DEFAULT, GPUS, Gpu, card, known_as
+from explain.gpus import DEFAULT, GPUS, Gpu, card, known_as, specified
 from explain.records import registry
 from explain.records.code import stale_words
 from explain.records.model import Point, Record
@@ -92,6 +92,11 @@ class Chosen:
     def limit(self) -> Limit | None:
         """The case's roof."""
         return results.roof(self.case, self.record)
+
+    @cached_property
+    def datasheet(self) -> float | None:
+        """The datasheet's FLOP/s of the case's dtype, where the measured peak is known."""
+        return specified(f"matmul {self.case.dtype}", self.gpu) if self.limit else None
 
     @property
     def cases(self) -> tuple[Case, ...]:

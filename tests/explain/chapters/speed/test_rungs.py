@@ -180,7 +180,16 @@ def test_the_tensor_pipes_bars_are_as_long_as_what_was_counted():
     active = [one.cold.tensor_active_percent or 0 for one in counters if one]
     assert [100 * part / whole for part in parts] == pytest.approx(active, abs=0.1)
     assert figures.tensor_told(counted, RUNGS).startswith("From fp32 to persistent: **0% → ")
+    assert re.findall(r">(\d+%)<", figures.tensor_bars(counted, RUNGS, narrow=True)) == re.findall(r">(\d+%)<", drawn)
     assert figures.tensor_bars({}, RUNGS) == figures.tensor_told({}, RUNGS) == ""
+
+
+def test_shares_of_the_peak_the_datasheet_and_the_cycles_are_told_apart():
+    counted = rungs.counted(registry.recorded(), case())
+    told = figures.shares_told(rungs.climb(case(top=600e12)), PEAK, counted, 1000e12)
+    assert "**600 TFLOP/s** are 75% of a large matmul's 800 and 60% of the datasheet's 1,000" in told
+    assert "datasheet" not in figures.shares_told(rungs.climb(case(top=600e12)), PEAK, counted)
+    assert figures.shares_told(rungs.climb(case(top=600e12)), None, counted) == ""
 
 
 def test_names_at_the_lines_ends_do_not_cover_one_another():
@@ -245,6 +254,8 @@ def test_spills_of_the_rung_below_are_part_of_a_rungs_gain():
     assert spill.seconds == pytest.approx((spilling.sm_bytes - below.cold.sm_bytes) / 5e12)
     steps = rungs.climb(case(naive_fp32=10e12, bf16=200e12))
     assert "as fast as fp32: it" in figures.number(steps[1], PEAK, RUNGS[0], spill)
+    idle = dataclasses.replace(spill, tensor=(0.0, 30.0))
+    assert "and fp32 also spills registers." in figures.number(steps[1], PEAK, RUNGS[0], idle)
     assert "7.00 GB" in figures.spill_told(spill)
     assert rungs.spilled(points, BY_NAME["exp2"], roofs) is None
     assert rungs.spilled(points | {"naive_fp32": points["bf16"]}, BY_NAME["bf16"], roofs) is None

@@ -182,9 +182,11 @@ def test_what_the_lanes_come_to_is_told_with_what_the_marks_cost():
     made = schedules.made()
     told = timeline.timeline_told(made, made.programs[0])
     assert f"**{made.programs[0].matmuls:.0%}**" in told
-    assert "3.0 µs" in told
-    assert "2.5 µs" in told
-    assert "2.5 µs" not in timeline.timeline_told(replace(made, plain_us=None), made.programs[0])
+    assert "µs" not in told
+    times = timeline.times_told(made, made.programs[0])
+    assert "3.0 µs" in times
+    assert "launch without it takes 2.5 µs" in times
+    assert "launch" not in timeline.times_told(replace(made, plain_us=None), made.programs[0])
 
 
 def test_a_timeline_says_what_it_is_of_and_where_it_is_from():

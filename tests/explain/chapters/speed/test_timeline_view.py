@@ -54,6 +54,17 @@ def test_a_run_and_a_program_are_chosen_and_told_with_their_source(recorded):
     assert "made_up-d128-causal" in str(test.query_params["run"])
 
 
+def test_runs_of_one_shape_stand_under_each_other_and_others_in_a_fold(recorded):
+    recorded(schedules.made(), schedules.made(name="another"), schedules.made(causal=True))
+    test = shown()
+    assert not test.exception
+    assert not test.expander[0].proto.expanded
+    tables = [one.value.splitlines() for one in test.markdown if one.value.startswith("| run: ")]
+    assert [len(rows) for rows in tables] == [4, 3]
+    assert "causal" in tables[1][2]
+    assert sum('aria-label="Share of the time in which a matmul runs' in one.value for one in test.markdown) == 1
+
+
 def test_of_the_kernel_as_it_is_nothing_is_said_of_changes(recorded):
     from kernels.digest import digest_of
 

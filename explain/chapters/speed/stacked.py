@@ -1,0 +1,112 @@
+"""Kernels of one shape, under each other on one axis: what their warps do, and when no matmul runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from explain.chapters.speed.timeline import SCOPES, SPANS, WAIT_OPACITY, Timeline, window
+from explain.figures import labels, numbers, palette, svg
+from explain.kept import kept
+
+TILES = 2
+"""Tiles of keys of the slowest kernel in sight."""
+WIDE, PHONE = 700.0, 340.0
+HEAD, BUSY, ROW, APART, AXIS = 24.0, 12.0, 11.0, 14.0, 56.0
+"""Heights: a kernel's name, its tensor cores, a row of a warp, the room under a kernel, the axis."""
+MATMUL_ROWS = {"QK": 0, "PV": 1}
+"""Both matmuls may run at once, and the softmax with them, in the third row."""
+KINDS = {kind: (hue, WAIT_OPACITY if kind == "wait" else 1.0) for kind, (hue, _) in SPANS.items()}
+KIND_OF = {scope: kind for kind, (_, scopes) in SPANS.items() for scope in scopes}
+TENSOR = "tensor cores"
+
+
+def comparable(timelines: Sequence[Timeline]) -> tuple[Timeline, ...]:
+    """The runs of the shape, dtype and mask that most runs have; empty if no two are alike."""
+    alike: dict[tuple[object, ...], list[Timeline]] = {}
+    for one in timelines:
+        alike.setdefault((one.shape, one.dtype, one.causal), []).append(one)
+    most = max(alike.values(), key=len, default=[])
+    return tuple(most) if len(most) > 1 else ()
+
+
+def shown_cycles(timelines: Sequence[Timeline]) -> int:
+    """How many cycles of each run are in sight: as long as the slowest takes for TILES tiles of keys."""
+    programs = [one.programs[0] for one in timelines]
+    return round(TILES * max(one.cycles / max(one.visits(), 1) for one in programs))
+
+
+@kept
+def stacked(timelines: Sequence[Timeline], *, narrow: bool = False) -> str:
+    """The first program of each run, from the middle of its work, over the same number of cycles.
+
+    A kernel's first row is filled while a matmul of any of its warps runs. `narrow` is for a phone.
+    """
+    names = {name for one in timelines for name, _ in one.programs[0].consumers}
+    width, left = (PHONE if narrow else WIDE), labels.widest((TENSOR, *names), svg.SMALL) + 17
+    cycles = shown_cycles(timelines)
+    scale = (width - left) / cycles
+    parts, y = _legend([kind for kind in KINDS if any(kind in _seen(one, cycles) for one in timelines)], width)
+    for one in timelines:
+        drawn, y = _kernel(one, y, (left, width, scale), cycles)
+        parts += drawn
+    step = next(size for size in (500, 1000, 2000, 5000, 10**4, 10**5, 10**9) if size * scale >= 60)
+    for mark in range(0, cycles + 1, step):
+        x = left + mark * scale
+        parts.append(svg.line(x, y, x, y + 5))
+        parts.append(svg.text(x, y + 18, numbers.count(mark), size=svg.SMALL, anchor="middle", faint=True))
+    parts.append(svg.line(left, y, width, y))
+    parts.append(svg.text(width, y + 36, "cycles, in the middle of a run", size=svg.SMALL, anchor="end", faint=True))
+    said = ", ".join(f"{one.short} at most {numbers.percent(one.matmuls)}" for one in timelines)
+    return svg.picture(width, y + AXIS, f"Share of the time in which a matmul runs: {said}", parts, "1000px")
+
+
+def _kernel(
+    one: Timeline, y: float, place: tuple[float, float, float], cycles: int
+) -> tuple[list[str], float]:  # fmt: skip
+    """A run's rows from `y` on, and where they end."""
+    (left, width, scale), program = place, one.programs[0]
+    first = window(program)[0]
+
+    def bar(start: int, end: int, top: float, high: float, fill: str, opacity: float, title: str) -> list[str]:
+        start, end = max(start - first, 0), min(end - first, cycles)
+        wide = (end - start) * scale
+        return [svg.rect(left + start * scale, top, wide, high, fill, opacity=opacity, title=title)] if wide > 0 else []
+
+    parts = [
+        svg.text(0, y + 15, one.short, bold=True),
+        svg.text(width, y + 15, f"busy ≤ {numbers.percent(one.matmuls)}", anchor="end", bold=True),
+    ]
+    y += HEAD
+    parts.append(svg.text(left - 10, y + 10, TENSOR, size=svg.SMALL, anchor="end"))
+    parts.append(svg.rect(left, y, width - left, BUSY, palette.css("slate"), opacity=0.12))
+    for start, end in program.multiplies:
+        parts += bar(start, end, y, BUSY, "currentColor", 0.85, "a matmul runs")
+    y += BUSY + 5
+    for name, lane in program.consumers:
+        parts.append(svg.text(left - 10, y + 1.5 * ROW + 4, name, size=svg.SMALL, anchor="end", faint=True))
+        for span in lane.spans:
+            hue, opacity = KINDS[KIND_OF[span.scope]]
+            top = y + ROW * MATMUL_ROWS.get(span.scope, 2)
+            parts += bar(span.start, span.end, top, ROW - 1, palette.css(hue), opacity, SCOPES[span.scope])
+        y += 3 * ROW + 5
+    return parts, y + APART
+
+
+def _seen(one: Timeline, cycles: int) -> set[str]:
+    """The kinds of spans that its consumers have in sight."""
+    first = window(one.programs[0])[0]
+    spans = (span for _, lane in one.programs[0].consumers for span in lane.spans)
+    return {KIND_OF[span.scope] for span in spans if span.start < first + cycles and span.end > first}
+
+
+def _legend(kinds: Sequence[str], width: float) -> tuple[list[str], float]:
+    parts, x, y = [], 0.0, 2.0
+    for kind in kinds:
+        hue, opacity = KINDS[kind]
+        wide = 30 + labels.text_width(kind, svg.SMALL)
+        if x and x + wide > width:
+            x, y = 0.0, y + 20
+        parts.append(svg.rect(x, y, 11, 11, palette.css(hue), opacity=opacity))
+        parts.append(svg.text(x + 16, y + 10, kind, size=svg.SMALL))
+        x += wide
+    return parts, y + 24

@@ -14,6 +14,13 @@ LEGIBLE = 0.7
 """The smallest scale of a picture: its words, 14 units high, are then ten pixels high."""
 
 
+CORNERS = {
+    "diamond": ((0, -1.25), (1.25, 0), (0, 1.25), (-1.25, 0)),
+    "square": ((-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)),
+}
+"""Where a marker's corners are, in radii."""
+
+
 def picture(width: float, height: float, label: str, parts: Iterable[str], most: str = "100%") -> str:
     """An SVG as wide as its column, `most` at most; `label` says to a screen reader what it shows.
 
@@ -94,11 +101,22 @@ def circle(
     x: float, y: float, radius: float, hue: str, *, title: str = "", hollow: bool = False, opacity: float = 1
 ) -> str:  # fmt: skip
     """A dot, or a `hollow` ring. A dot with an `opacity` under 1 has a ring around it. `title` is its hover text."""
+    return marker("circle", x, y, radius, hue, title=title, hollow=hollow, opacity=opacity)
+
+
+def marker(
+    shape: str, x: float, y: float, radius: float, hue: str, *, title: str = "", hollow: bool = False,
+    opacity: float = 1,
+) -> str:  # fmt: skip
+    """A circle, a diamond or a square, with a look as a `circle` has."""
     drawn = 'fill="transparent"' if hollow else f'fill="{hue}"'
     if opacity < 1 or hollow:
         drawn += f' stroke="{hue}" stroke-width="1.5"'
     drawn += f' fill-opacity="{opacity:g}"' * (opacity < 1)
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" {drawn}>{_title(title)}</circle>'
+    if shape == "circle":
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" {drawn}>{_title(title)}</circle>'
+    corners = " ".join(f"{x + radius * across:.1f},{y + radius * down:.1f}" for across, down in CORNERS[shape])
+    return f'<polygon points="{corners}" {drawn}>{_title(title)}</polygon>'
 
 
 def button(

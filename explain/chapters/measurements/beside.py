@@ -16,6 +16,7 @@ from explain.chapters.measurements.points import (
     HOST,
     KERNEL,
     OF_ONCE,
+    ONE_LAUNCH,
     SIZES,
     TIME,
     measured_sizes,
@@ -24,23 +25,25 @@ from explain.chapters.measurements.points import (
     ordered,
     rows,
 )
-from explain.figures.labels import widest, wrapped
+from explain.figures.labels import listed, widest, wrapped
 from explain.figures.numbers import ratio, ratios
 from explain.figures.palette import CLEAR, css
-from explain.figures.svg import circle, line, picture, rect, text
+from explain.figures.svg import circle, line, marker, picture, rect, text
 from explain.kept import kept
 from explain.records.plans import Plan
 from explain.records.registry import Entry
 from kernels.catalog import KERNELS
 
-ROW, TOP, GROUP, WIDEST, NARROW = 22.0, 42.0, 34.0, 730.0, 330.0
-"""The height of a line of dots, of what stands above them, and of a group's name; a picture's width, here and on a
-phone."""
+ROW, TOP, TICKS, GROUP, WIDEST, NARROW = 22.0, 42.0, 22.0, 34.0, 730.0, 330.0
+"""The height of a line of dots, of what stands above them, of the scale's numbers and of a group's name; a picture's
+width, here and on a phone."""
 WIDE = 8
 """The factor between the least and the largest ratio from which on they are drawn on a logarithmic scale."""
 NARROWEST = 0.04
 """A scale spans at least this share of its largest number, so marks that differ in the third digit stand apart."""
 HOSTED = "probably with time on the host"
+SHAPES = ("circle", "diamond", "square")
+"""The marks of a group's sizes, where they are no more."""
 CLEAR_DOT = 0.45
 """How opaque dots are: where several coincide, it shows."""
 BAR, GAP = 20.0, 10.0
@@ -53,10 +56,11 @@ LINES = 8
 
 @dataclass(frozen=True)
 class _Dot:
-    """A row's ratio, and whether it is drawn as a ring."""
+    """A row's ratio, its sizes in words, and why it is drawn as a ring."""
 
     factor: float
-    ring: bool = False
+    sizes: str = ""
+    ring: str = ""
 
 
 @kept
@@ -73,7 +77,8 @@ def dots(
     lines: dict[str, list[_Dot]] = {}
     for row in ordered(rows(plan, shown, quantity, kernel), largest):
         if row.get(BESIDE):
-            dot = _Dot(float(row[BESIDE] or 0), bool(row.get(HOST)))
+            ring = HOSTED if row.get(HOST) else ONE_LAUNCH if row.get(ONE_LAUNCH) and quantity == TIME else ""
+            dot = _Dot(float(row[BESIDE] or 0), "" if kernel else str(row[SIZES]), ring)
             lines.setdefault(str(row[SIZES if kernel else KERNEL]), []).append(dot)
     if not lines:
         return ""
@@ -112,7 +117,7 @@ def once(plan: Plan, shown: Sequence[Entry], *, largest: str = "", narrow: bool 
     lines: dict[str, list[_Dot]] = {}
     for row in ordered(rows(plan, shown, None), largest):
         if row.get(OF_ONCE):
-            lines.setdefault(str(row[KERNEL]), []).append(_Dot(float(row[OF_ONCE] or 0)))
+            lines.setdefault(str(row[KERNEL]), []).append(_Dot(float(row[OF_ONCE] or 0), str(row[SIZES])))
     if not lines:
         return ""
     most = {name: max(dot.factor for dot in found) for name, found in lines.items()}
@@ -125,7 +130,28 @@ def once(plan: Plan, shown: Sequence[Entry], *, largest: str = "", narrow: bool 
             f"{ratio(most[farthest])} to {farthest}"
         )
     groups = {} if largest else points.groups(plan, shown)
-    return _picture(lines, {1.0: points.MINIMUM}, title, narrow, hue="hbm", groups=groups)
+    numbers = {name: ratio(factor) for name, factor in most.items()}
+    return _picture(
+        lines,
+        {1.0: points.MINIMUM},
+        title,
+        narrow,
+        hue="hbm",
+        groups=groups,
+        numbers=numbers,
+        note=_not_counted(plan, shown),
+    )
+
+
+def _not_counted(plan: Plan, shown: Sequence[Entry]) -> str:
+    """Which tensors the minimum leaves out, in a sentence; "" where it has all that is read."""
+    runs = points.measured(plan, shown, "")
+    left_out = dict.fromkeys(name for run in runs for name in points.stored(run))
+    if not left_out:
+        return ""
+    return (
+        f"Backward: the minimum is Q, K, V and dO. It leaves out {listed([*left_out])}, which the forward pass stored."
+    )
 
 
 @kept
@@ -138,14 +164,14 @@ def pair(plan: Plan, shown: Sequence[Entry], *, narrow: bool = False) -> str:
     lines: dict[str, list[_Dot]] = {}
     own = measured_sizes(plan, shown, "")
     for slow, fast in findings.pair(plan, shown):
-        times = _Dot((slow.seconds or 0.0) / (fast.seconds or 1.0), ring=True)
+        times = _Dot((slow.seconds or 0.0) / (fast.seconds or 1.0), ring="time")
         reads = [point.counters.cold.dram_read_bytes if point.counters else None for point in (slow, fast)]
         bytes_read = [_Dot(reads[0] / reads[1])] if reads[0] and reads[1] else []
         lines[own[slow.experiment]] = [*bytes_read, times]
         titles = f"{slow.experiment.entry.title} ÷ {fast.experiment.entry.title}"
     if not lines:
         return ""
-    return _picture(lines, {1.0: "the same"}, titles, narrow, dots="bytes read from HBM", rings="time")
+    return _picture(lines, {1.0: "the same"}, titles, narrow, dots="bytes read from HBM")
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -202,20 +228,31 @@ def _bars(rows: Mapping[str, _Dot], marks: Mapping[float, str], what: str, note:
 
 def _picture(
     lines: Mapping[str, Sequence[_Dot]], marks: Mapping[float, str], what: str, narrow: bool, *,
-    dots: str = "", rings: str = HOSTED, sides: tuple[str, str] | None = None, hue: str = "series-1",
-    groups: Mapping[str, str] | None = None, note: str = "",
+    dots: str = "", sides: tuple[str, str] | None = None, hue: str = "series-1",
+    groups: Mapping[str, str] | None = None, note: str = "", numbers: Mapping[str, str] | None = None,
 ) -> str:  # fmt: skip
-    """A line of dots for each name; below the name of its group, where there are `groups`. The first of the `marks`
-    stands at 1; `sides` are words for both sides of it; a `note` stands below.
+    """A line of dots for each name, and its number at the end, where there are `numbers`; below the name of its group,
+    where there are `groups`: in each the line with the largest ratio is first. The first of the `marks` stands at 1;
+    `sides` are words for both sides of it; a `note` stands below.
     """
     if groups:
         kinds = [*groups.values()]
-        lines = dict(sorted(lines.items(), key=lambda line: kinds.index(groups[line[0]])))
+        order = {name: (kinds.index(groups[name]), -max(dot.factor for dot in found)) for name, found in lines.items()}
+        lines = dict(sorted(lines.items(), key=lambda line: order[line[0]]))
+    of = {name: (groups or {}).get(name, "") for name in lines}
+    sizes: dict[str, list[str]] = {}  # of each group
+    for name, found in lines.items():
+        own = sizes.setdefault(of[name], [])
+        own += [one for one in dict.fromkeys(dot.sizes for dot in found) if one not in own]
+    sizes = {group: own for group, own in sizes.items() if 1 < len(own) <= len(SHAPES)}
     drawn = [dot for found in lines.values() for dot in found]
     every = [*marks, *(dot.factor for dot in drawn)]
     low, high = _scale(min(every), max(every))
     left = 0.0 if narrow else widest([*lines]) + 20
     long = NARROW if narrow else WIDEST - left
+    end = left + long  # of the picture
+    if numbers and not narrow:
+        long -= widest([*numbers.values()], bold=True) + 10
     high_row = ROW * (1.8 if narrow else 1)
 
     scaled = math.log if high > WIDE * low else float  # ratios far apart: equal ratios, equal ways
@@ -224,53 +261,74 @@ def _picture(
         return left + 12 + (long - 24) * (scaled(factor) - scaled(low)) / (scaled(high) - scaled(low))
 
     each = ", one mark per run" * (len(drawn) > len(lines))
-    titles = wrapped(f"{what}{each}{', log scale' * (scaled is not float)}", left + long, bold=True)
+    titles = wrapped(f"{what}{each}{', log scale' * (scaled is not float)}", end, bold=True)
     below = 18.0 * (len(titles) - 1)
     apart = sides is not None and x(1.0) - 8 >= widest([sides[0]], 13)  # there is room for both sides, in a line
     top = TOP + below + 18 * (len(marks) - 1)
     parts: list[Any] = [text(0, 14 + 18 * place, words, bold=True) for place, words in enumerate(titles)]
-    tall, middles, group = top, [], ""
+    top += TICKS
+    tall, middles, group = top, [], None
     for name in lines:
-        if groups and groups[name] != group:
-            group = groups[name]
-            tall += GROUP
-            parts.append(text(0, tall - 8, begun(group), bold=True))
+        if of[name] != group:
+            group = of[name]
+            if group:
+                tall += GROUP
+                parts.append(text(0, tall - 8, begun(group), bold=True))
+            tall = _keys(parts, sizes.get(group, ()), tall, end, hue)
         tall += high_row
         middles.append(tall - 8)
+    # names stand above a phone's lines, and a group's sizes above its first line
+    through = [(y - (8 if narrow else ROW / 2), y + (8 if narrow else ROW / 2)) for y in middles]
     for number, (mark, said) in enumerate(marks.items()):
-        ends, y = x(mark) + widest([said], 13) > left + long, 34.0 + below + 18 * number
+        ends, y = x(mark) + widest([said], 13) > end, 34.0 + below + 18 * number
         if number == 0 and sides and apart:
             parts.append(text(x(mark) - 8, y, sides[0], size=13, faint=True, anchor="end"))
             parts.append(text(x(mark) + 8, y, sides[1], size=13, faint=True))
         else:
-            place = min(x(mark), left + long)
+            place = min(x(mark), end)
             parts.append(text(place, y, said, size=13, faint=True, anchor="end" if ends else "start"))
-        # names stand above a phone's lines
-        through = [(y - 8, y + 8) for y in middles] if narrow else [(top - 4, tall)]
-        parts += [line(x(mark), begin, x(mark), end, dash="4 3") for begin, end in through]
+        parts += [line(x(mark), begin, x(mark), stop, dash="4 3") for begin, stop in through]
     for y, (name, found) in zip(middles, lines.items(), strict=True):
         parts.append(text(0, y - (16 if narrow else -4), name))
         parts.append(line(left, y, left + long, y, opacity=0.12))
-        parts += [
-            circle(
-                x(dot.factor), y, 5, css(hue), title=f"{name}: {ratio(dot.factor)}", hollow=dot.ring, opacity=CLEAR_DOT
+        own = sizes.get(of[name], [])
+        for dot in found:
+            shape = SHAPES[own.index(dot.sizes)] if own else SHAPES[0]
+            title = f"{', '.join(filter(None, (name, dot.sizes)))}: {ratio(dot.factor)}"
+            parts.append(
+                marker(shape, x(dot.factor), y, 5, css(hue), title=title, hollow=bool(dot.ring), opacity=CLEAR_DOT)
             )
-            for dot in found
-        ]
+        if numbers:
+            parts.append(text(end, y - (16 if narrow else -4), numbers[name], bold=True, anchor="end"))
     for tick in _ticks(low, high):
-        parts.append(line(x(tick), tall - 2, x(tick), tall + 4, opacity=0.5))
+        parts += [line(x(tick), begin, x(tick), stop, opacity=0.15) for begin, stop in through]
         place = max(x(tick), widest([ratio(tick)], 13) / 2)  # the first number stays in the picture
-        parts.append(text(place, tall + 20, ratio(tick), size=13, faint=True, anchor="middle"))
-    if any(dot.ring for dot in drawn):
+        for y in (top - 8, tall + 20):
+            parts.append(text(place, y, ratio(tick), size=13, faint=True, anchor="middle"))
+    rings = {dot.ring: None for dot in drawn if dot.ring}
+    if rings:
         at = 7.0
-        for said, hollow in ((dots, False), (rings, True)):
+        for said, hollow in ((dots, False), (" or ".join(rings), True)):
             if said:
                 parts.append(circle(at, tall + 40, 5, css(hue), hollow=hollow, opacity=CLEAR_DOT))
                 parts.append(text(at + 11, tall + 45, said, size=13, faint=True))
                 at += 35 + widest([said], 13)
         tall += 26
-    tall = _noted(parts, note, tall + 26, left + long)
-    return picture(left + long, tall, what, parts, f"{1.2 * (left + long):.0f}px")
+    tall = _noted(parts, note, tall + 26, end)
+    return picture(end, tall, what, parts, f"{1.2 * end:.0f}px")
+
+
+def _keys(parts: list[Any], sizes: Sequence[str], y: float, end: float, hue: str) -> float:
+    """Adds which mark has which of a group's sizes, in as many lines as that needs; where they end."""
+    x, y = 7.0, y + 14 * bool(sizes)
+    for shape, said in zip(SHAPES, sizes, strict=False):
+        wide = 11 + widest([said], 13)
+        if x > 7 and x + wide > end:
+            x, y = 7.0, y + 18
+        parts.append(marker(shape, x, y - 9, 5, css(hue), opacity=CLEAR_DOT))
+        parts.append(text(x + 11, y - 4, said, size=13, faint=True))
+        x += wide + 24
+    return y + 2 * bool(sizes)
 
 
 def _noted(parts: list[Any], note: str, y: float, width: float) -> float:

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from explain.chapters.measurements.points import inputs_once, matmul_rate, names, sizes
+from explain.chapters.measurements.points import inputs, inputs_once, matmul_rate, names, sizes, stored
 from explain.exercises import Question, Why
 from explain.experiment import Experiment
 from explain.figures.labels import unbroken
 from explain.figures.numbers import count, duration, moved, number, percent, ratio, si
 from explain.records.model import Record
 from explain.records.registry import Entry
+from explain.source.equations import quantity
 
 LIMITS = "./measurements?view=Limits+of+a+GPU"
 """Where the limits are that two questions ask for."""
@@ -82,6 +83,11 @@ def _slower(shown: Shown) -> float:
     return shown.seconds * shown.bandwidth / inputs_once(shown.experiment)
 
 
+def _of(shown: Shown) -> str:
+    """Which inputs these are, where the run also reads what a forward pass stored."""
+    return f" ({', '.join(map(quantity, inputs(shown.experiment)))})" if stored(shown.experiment) else ""
+
+
 def _why_slower(shown: Shown) -> Why:
     least = inputs_once(shown.experiment) / shown.bandwidth
     read = moved(inputs_once(shown.experiment))
@@ -125,14 +131,14 @@ OF_ONE: tuple[Question[Shown], ...] = (
         "slower",
         lambda shown: (
             f"{'The same run' if _caches_serve(shown) else shown.words}: how many times as long does it take as "
-            f"reading each input once at the [full rate of HBM]({LIMITS})?"
+            f"reading each input once{_of(shown)} at the [full rate of HBM]({LIMITS})?"
         ),
         "number",
         _slower,
         _why_slower,
         tolerance=0.05,
         hint=lambda shown: (
-            f"Each input once is {moved(inputs_once(shown.experiment))}, and HBM reads "
+            f"Each input once{_of(shown)} is {moved(inputs_once(shown.experiment))}, and HBM reads "
             f"{si(shown.bandwidth, 'B/s', zeros=True)}: that gives the shortest time. The run takes "
             f"{duration(shown.seconds)}."
         ),

@@ -13,11 +13,14 @@ from explain.chapters.measurements.points import (
     GRAPH,
     HOST,
     KERNEL,
+    ONE_LAUNCH,
     QUANTITIES,
     SIZES,
     TIME,
+    Row,
     gpu_columns,
     hbm_seconds,
+    inputs,
     loads_of_once,
     measured,
     measured_sizes,
@@ -194,7 +197,7 @@ def loaded_and_delivered(plan: Plan, one: Entry, kernel: str) -> str:
     rest = ": the caches serve the rest" * (min(served) >= FEW)
     rest = rest or ": the caches serve next to nothing" * (max(map(abs, served)) < FEW and max(loaded) > 1 + SAME)
     asked, sent = (_times(times) for times in (loaded, [*delivered.values()]))
-    if any(term.written and term.buffer in _read_by(run) for run in delivered for term in run.whole_terms):
+    if any({*_read_by(run)} > {*inputs(run)} for run in delivered):  # it also reads what is no input
         return f"The kernel loads {asked} × the bytes of its inputs; HBM delivers {sent} ×{rest}"
     asked, sent = ("about once" if times == ABOUT_1 else f"{times} times" for times in (asked, sent))
     asked = "once" if {*loaded} == {1.0} else asked
@@ -289,13 +292,15 @@ def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str)
     """Which of two GPUs is faster, and how many times the first one's numbers the second one's are, in Markdown."""
     table, named_by = rows(plan, shown, quantity, kernel), (SIZES,) if kernel else (KERNEL, SIZES)
     steady = [row for row in table if not row.get(HOST)]
+    if quantity == TIME:
+        steady = [row for row in steady if not row.get(ONE_LAUNCH)] or steady
     named = [(row.get(BESIDE), ", ".join(str(row[name]) for name in named_by)) for row in steady]
     found = sorted((factor, name) for factor, name in named if isinstance(factor, float))
     if len(shown) != 2:
         return ""
     columns = gpu_columns(shown, quantity)
     alone = sum(len({row.get(name) is None for name in columns}) > 1 for row in table)
-    left_out = sum(bool(row.get(HOST) and row.get(BESIDE)) for row in table)
+    left_out = [row for row in table if row not in steady and row.get(BESIDE)]
     if not found:
         zeros = sum(all(row.get(name) == 0 for name in columns) for row in table)
         if zeros:
@@ -310,12 +315,20 @@ def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str)
     if quantity != TIME:
         return "\n\n".join(filter(None, [told, missing]))
     rule = _rule(_spreads(plan, shown, kernel)) if any(_apart([factor]) < ALIKE for factor in factors) else ""
-    host = (
-        f"{_runs(left_out)} {'are' if left_out > 1 else 'is'} left out of these figures and drawn open: "
-        "the times there probably contain time on the host."
-    ) * (left_out > 0)
-    also = " ".join(filter(None, [missing, host]))
+    also = " ".join(filter(None, [missing, _left_out(left_out)]))
     return "\n\n".join(filter(None, [told, _by_bandwidth(plan, shown, factors, kernel), rule, also]))
+
+
+def _left_out(table: Sequence[Row]) -> str:
+    """Which runs the figures leave out, and why, in sentences."""
+    whys = {True: "the times there probably contain time on the host", False: "they were timed by one launch"}
+    runs = Counter(bool(row.get(HOST)) for row in table)
+    return " ".join(
+        f"{_runs(number)} {'are' if number > 1 else 'is'} left out of these figures and drawn open: "
+        f"{why if hosted or number > 1 else 'it was timed by one launch'}."
+        for hosted, why in whys.items()
+        if (number := runs[hosted])
+    )
 
 
 def _runs(number: int) -> str:
@@ -382,8 +395,24 @@ def _won(shown: Sequence[Entry], factors: Sequence[float]) -> str:
     within = len(factors) - len(most) - len(least)
     told = [f"**{faster} faster: {count(len(most))} of {_runs(len(factors))}**{_by_half(shown, faster, most)}"]
     told += [f"**Equal within {percent(ALIKE)}: {count(within)}**"] * (within > 0)
-    told += [f"**{slower} faster: {count(len(least))}**{_by_half(shown, slower, least)}"] * bool(least)
+    told += [f"**{slower} faster: {count(len(least))}**{_by_half(shown, slower, least)}{_clock(shown, slower)}"] * bool(
+        least
+    )
     return "".join(f"- {line}\n" for line in told) + "\n"
+
+
+def _clock(shown: Sequence[Entry], gpu: str) -> str:
+    """Why a GPU without the faster HBM may win, in words; "" for one with it."""
+    faster = bandwidths(shown)
+    if faster is None or gpu == names(shown)[faster < 1]:
+        return ""
+    own, other = sorted(shown, key=lambda one: names(shown)[shown.index(one)] != gpu)
+    rates = [roof.per_second for one in (own, other) if (roof := one.record.roofs.get("matmul fp32"))]
+    clock = ""
+    if len(rates) == 2 and rates[0] > rates[1]:
+        clock = f"; a higher clock is one possible cause (its fp32 units measure {percent(rates[0] / rates[1] - 1, 1)} "
+        clock += "faster)"
+    return f". Why was not measured{clock}"
 
 
 def _by_half(shown: Sequence[Entry], gpu: str, gains: Sequence[float]) -> str:

@@ -72,16 +72,28 @@ def with_host(point: Point | None) -> bool:
     return (spread(point) or 1.0) > STEADY
 
 
-def inputs_once(experiment: Experiment) -> int:
-    """The bytes of the run's inputs, each once: the minimum. What the run writes and reads again is no input, so
-    kernels that compute the same have the same minimum.
+def inputs(experiment: Experiment) -> dict[str, int]:
+    """The bytes of each of the run's inputs, once. What the run writes and reads again is no input, nor what a forward
+    pass stored for it: so kernels that compute the same have the same inputs.
     """
-    written = {term.buffer for term in experiment.whole_terms if term.written}
+    other = {term.buffer for term in experiment.whole_terms if term.written} | {*STORED}
     read: dict[str, int] = {}
     for term in experiment.whole_terms:
-        if term.buffer not in written:
+        if term.buffer not in other:
             read[term.buffer] = max(term.once, read.get(term.buffer, 0))
-    return sum(read.values())
+    return read
+
+
+def inputs_once(experiment: Experiment) -> int:
+    """The bytes of the run's inputs, each once: the minimum."""
+    return sum(inputs(experiment).values())
+
+
+def stored(experiment: Experiment) -> list[str]:
+    """What the run reads of what a forward pass stored, as a reader names it."""
+    terms = experiment.whole_terms
+    read = {term.buffer for term in terms} - {term.buffer for term in terms if term.written}
+    return [name for buffer, name in STORED.items() if buffer in read]
 
 
 def of_once(point: Point) -> float | None:
@@ -152,7 +164,10 @@ WITH_SPILLS = (READ, WRITTEN, TO_SMS, FROM_SMS, SPILLS)
 """The quantities beside which the page says what was spilled."""
 COMPARED = tuple(name for name in QUANTITIES if name not in (LOADED, SPREAD, LAUNCHES))
 """The quantities that say something of a GPU beside another one."""
+STORED = {"p": "P", "o": "O", "lse": "L"}
+"""What a forward pass stores for the backward pass, by the names of its tensors."""
 KERNEL, SIZES, HOST, OUTDATED, DATE, BESIDE = "kernel", "sizes", "with host time", "out of date", "date", "ratio"
+ONE_LAUNCH = "timed by one launch"
 GRAPH, STEADY = "CUDA graph", 1.25
 """How a short kernel is launched without the host; by which factor the times of one run differ where it is not."""
 MINIMUM = "1 × = every input read once"
@@ -171,7 +186,8 @@ MEANINGS = {
     LAUNCHES: "How many launches the time is the median of: as many as fit into the measuring time.",
     LOADED: "The bytes of all loads of the kernel ÷ those of its inputs.",
     LOADS: "All bytes that a teaching kernel loads, repeated ones included.",
-    ONCE: "The bytes of the inputs, each once.",
+    ONCE: "The bytes of the inputs, each once. What a forward pass stored for a backward pass, such as P, O and L, is "
+    "no input here.",
     OF_ONCE: "At 1 ×, HBM delivers each input once. Above 1 ×, it delivers inputs again, or what the kernel wrote "
     "itself, such as S and P of standard attention, or spilled registers. In small runs, a few tens of kB "
     "of other traffic show up too.",
@@ -299,6 +315,7 @@ def rows(
         if quantity in (None, TIME):
             on = [gpu for gpu, point in zip(names(shown), points, strict=True) if with_host(point)]
             row[HOST] = (f"probably, {' and '.join(on)}" if len(shown) > 1 else "probably") if on else None
+        row[ONE_LAUNCH] = any(p and p.timing and p.timing.launches == 1 for p in points) or None
         stale = [gpu for gpu, point in zip(names(shown), points, strict=True) if point and is_stale(point)]
         row[OUTDATED] = (f"on {' and '.join(stale)}" if len(shown) > 1 else "kernel changed") if stale else None
         table.append(row)
@@ -310,7 +327,11 @@ def rows(
 def groups(plan: Plan, shown: Sequence[Entry]) -> dict[str, str]:
     """What kind of kernel each measured one is, by its title, in words; {} where all are of one kind."""
     entries = [KERNELS[kernel] for kernel in kernels(plan, shown)]
-    found = {entry.title: FAMILIES.get(entry.family, entry.family) + ", backward" * entry.gradient for entry in entries}
+    found = {
+        entry.title: FAMILIES.get(entry.family, entry.family)
+        + (", backward" if entry.gradient else ", decoding" if entry.shares_keys else "")
+        for entry in entries
+    }
     return found if len({*found.values()}) > 1 else {}
 
 
@@ -415,7 +436,7 @@ def columns_of(
 ) -> list[str]:
     """The columns of numbers in the table, in order. Of a single record `FIRST`, or `every` one of `GROUPS`."""
     table = rows(plan, shown, quantity, kernel)
-    words = (KERNEL, SIZES, SHARED, HOST, OUTDATED, DATE)
+    words = (KERNEL, SIZES, SHARED, HOST, ONE_LAUNCH, OUTDATED, DATE)
     found = list(dict.fromkeys(name for row in table for name in row if name not in words))
     if quantity is not None:
         return found

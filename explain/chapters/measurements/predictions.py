@@ -111,7 +111,7 @@ def concluded(model: Model, test: Test) -> str:
     if (plain := _unchanged(model, test)) is None:
         return markdown(columns, rows)
     rows.append((f"without: the {model.gpu}'s time as it is", plain.median, _often(plain)))
-    return f"{markdown(columns, rows)}\n\n{_helps(test, plain)}"
+    return f"{markdown(columns, rows)}\n\n{_helps(test, plain)}{_mostly_too_long(model, test)}"
 
 
 def _often(test: Test) -> str:
@@ -128,24 +128,43 @@ def _helps(test: Test, plain: Test) -> str:
     return f"The model helps against {one}, not against {other}."
 
 
+def _mostly_too_long(model: Model, test: Test) -> str:
+    """How many of the large errors are too long, and why, in words that go on after a sentence; "" where few are."""
+    long, off = _long(model, test), _off(test)
+    if 2 * len(long) <= off:
+        return ""
+    told = f" {count(len(long))} of its {count(off)} large errors are too long"
+    if abs(_ratio_to_own(model, long, lambda point: point.measured) - 1) >= SAME:
+        return f"{told}."
+    return f"{told}: it expects the slower memory to hurt, and mostly it does not."
+
+
+def _long(model: Model, test: Test) -> list[Predicted]:
+    """The predictions for another GPU that are far too long, of runs that the model's own GPU has as well."""
+    own = {point.experiment for point in model.points}
+    return [p for p in test.points if p.factor > FAR and p.seconds > p.measured and p.experiment in own]
+
+
+def _ratio_to_own(model: Model, runs: Sequence[Predicted], seconds: Callable[[Predicted], float]) -> float:
+    """The seconds of these runs ÷ their times on the model's own GPU, the median."""
+    own = {point.experiment: point.measured for point in model.points}
+    return float(np.median([seconds(point) / own[point.experiment] for point in runs]))
+
+
 def _too_long(model: Model, test: Test) -> str:
     """Markdown: how many predictions for another GPU are off, how many of them are too long, and why."""
-    own = {point.experiment: point.measured for point in model.points}
-    long = [p for p in test.points if p.factor > FAR and p.seconds > p.measured and p.experiment in own]
+    long = _long(model, test)
     if not long:
         return ""
-
-    def of_own(seconds: Callable[[Predicted], float]) -> float:
-        return float(np.median([seconds(point) / own[point.experiment] for point in long]))
-
-    takes = of_own(lambda point: point.measured)
+    takes = _ratio_to_own(model, long, lambda point: point.measured)
+    expected = _ratio_to_own(model, long, lambda point: point.seconds)
     bandwidths = ratio(GPUS[model.gpu].hbm_bytes_per_second / GPUS[test.gpu].hbm_bytes_per_second)
     hardly = f"at least half of these are hardly slower on the {test.gpu}"
     gain = hardly if abs(takes - 1) < SAME else "bandwidth matters less than the model expects"
     return (
         f"Of the {count(_off(test))} predictions with an error above {ratio(FAR)}, {count(len(long))} are too long. "
         f"The {model.gpu} has {bandwidths} the bandwidth (datasheet). For these {count(len(long))} the model expects "
-        f"the {test.gpu} to take {ratio(of_own(lambda point: point.seconds))} as long (the median). Measured, the "
+        f"the {test.gpu} to take {ratio(expected)} as long (the median). Measured, the "
         f"median is {ratio(takes)}: {gain}."
     )
 
@@ -163,7 +182,10 @@ def untested(model: Model) -> str:
         return "On another GPU the error is not measured: no other was recorded."
     capabilities = sorted({GPUS[test.gpu].compute_capability for test in model.tests})
     known = listed([f"{one // 10}.{one % 10}" for one in capabilities])
-    return f"These GPUs have compute capability {known}. For other compute capabilities the error is unknown."
+    return (
+        f"The test's GPUs, {listed([test.gpu for test in model.tests])}, have compute capability {known}. **For other "
+        "compute capabilities the error is unknown.**"
+    )
 
 
 def _errors(test: Test) -> dict[str, tuple[int, float, float]]:
@@ -199,7 +221,7 @@ def prediction_table(model: Model) -> str:
 @kept
 def predicted_chart(test: Test, tests: Sequence[Test]) -> go.Figure:
     """A dot for each prediction: across, the measured time; up, predicted ÷ measured. On the line both are equal. The
-    pictures of all `tests` have the same scales; the first has the legend.
+    pictures of all `tests` have the same scale of times; the first has the legend.
     """
     figure, every = plot(), [point for one in tests for point in one.points]
     symbols = ("circle", "diamond", "square")
@@ -208,7 +230,7 @@ def predicted_chart(test: Test, tests: Sequence[Test]) -> go.Figure:
         figure.add_scatter(
             x=[point.measured for point in own], y=[point.seconds / point.measured for point in own], mode="markers",
             name=name,
-            marker={"color": palette.mid(f"series-{place}"), "size": 9, "opacity": 0.7, "symbol": symbol},
+            marker={"color": palette.mid(f"series-{place}"), "size": 7, "opacity": 0.45, "symbol": symbol},
             text=[f"{p.experiment.entry.title}, {sizes(p.experiment)}: error {ratio(p.factor)}" for p in own],
             hovertemplate="%{text}<extra></extra>",
         )  # fmt: skip
@@ -219,8 +241,8 @@ def predicted_chart(test: Test, tests: Sequence[Test]) -> go.Figure:
             x=ends, y=[level] * 2, mode="lines", name=name, showlegend=bool(name), hoverinfo="skip",
             line={"color": palette.mid("slate"), "dash": dash, "width": 2},
         )  # fmt: skip
-    factors = [1 / FAR, FAR, *(point.seconds / point.measured for point in every)]
-    least, most = min(factors) / ROOM, max(factors) * ROOM
+    factors = [1 / FAR, FAR, *(point.seconds / point.measured for point in test.points)]
+    least, most = min(factors) / ROOM, max(factors) * ROOM  # of this test alone: another one's range would flatten it
     marks = [10.0**power for power in range(-6, 1) if ends[0] < 10.0**power < ends[1]]
     levels = (0.1, 0.2, 0.5, 2.0, 5.0, 10.0) if most / least > WIDE**2 else (1 / FAR, FAR)  # more would overlap
     words = {1.0: "equal"} | {level: _apart(level) for level in levels if least <= level <= most}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -54,7 +55,7 @@ BESIDE, LONG = 6, 12
 RUNS = 4
 """Of one kernel's runs, how many at most stand beside each other with everything that was measured."""
 BOLD = "**Bold** marks what changed from the run before."
-AS_RUN = "as they were run"
+AS_RUN = "by kernel"
 """The order in which a table of all kernels begins."""
 EXAMPLE = sizes(OPENING)[0]
 """The run that every source says something of."""
@@ -103,8 +104,8 @@ DETAIL = """
 - The FLOPs are those of the kernel's formula. Bandwidth and peak are the GPU's specification: the peak of the tensor\
  cores where Triton uses them.
 - Constant and shares are fitted to a kernel's times on the {0}: of each size, to the fastest tile's.
-- Some kernels' times cannot tell bandwidth from peak. Then every fit that explains them is kept, and the prediction is\
- the geometric mean of theirs.
+- Some kernels' times cannot tell bandwidth from peak. Then every setting that explains them is kept, and the\
+ prediction is the geometric mean of theirs. The example shows the setting nearest to it.
 - A size that is slower on the {0} than the formula says is predicted slower on other GPUs too: its time there is\
  multiplied by a ratio.
 """
@@ -223,9 +224,15 @@ def numbers(shown: Sequence[Entry], chosen: Choice, beside: DeltaGenerator) -> N
         _drawn(chosen.plan, shown, chosen.quantity, chosen.kernel, chosen.largest)
     if columns := points.columns_of(chosen.plan, shown, chosen.quantity, chosen.every, chosen.kernel):
         rows = points.rows(chosen.plan, shown, chosen.quantity, chosen.kernel)
-        with picture if len(columns) <= BESIDE and len(rows) <= LONG else st.container():
+        place = picture if len(columns) <= BESIDE and len(rows) <= LONG else st.container()
+        with place, st.expander(f"All {count(len(rows))} runs as a table") if _folded(chosen, rows) else nullcontext():
             _table(chosen, shown, columns)
     _questions(chosen, shown)
+
+
+def _folded(chosen: Choice, rows: Sequence[points.Row]) -> bool:
+    """Whether the table is folded away: a long one of all kernels, unless a reader chose its order."""
+    return not chosen.kernel and len(rows) > LONG and not chosen.largest
 
 
 def _limits(chosen: Choice, shown: Sequence[Entry]) -> None:
@@ -482,7 +489,7 @@ def predicted(beside: DeltaGenerator) -> None:
         return
     with layout.below_goal():
         with st.container(key="finding"):
-            layout.prose(ERROR)
+            layout.prose(f"{predictions.untested(model)}\n\n{ERROR}")
             layout.prose("\n\n".join(predictions.concluded(model, test) for test in model.tests))
         with st.container(key="notes"):
             layout.prose(TIMED_OR_NOT.format(model.gpu))
@@ -492,9 +499,11 @@ def predicted(beside: DeltaGenerator) -> None:
     for place, test in zip(st.columns(len(model.tests), gap="large"), model.tests, strict=True):
         with place:
             chart(predictions.predicted_chart(test, model.tests), f"predicted and measured times, {test.gpu}")
+    if len(model.tests) > 1:
+        st.caption("Each picture has its own vertical scale.")
     with st.expander("Where predictions are wrong, and why"):
         told = [predictions.told(model, test) for test in model.tests]
-        layout.prose("\n".join(f"- {why}" for why in [*told, predictions.untested(model)] if why))
+        layout.prose("\n".join(f"- {why}" for why in told if why))
     with st.expander("The model in detail"):
         how, which = st.columns(2)
         with how:

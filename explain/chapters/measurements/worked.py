@@ -178,7 +178,7 @@ def _rows(one: Example | None) -> list[tuple[str, Sequence[str], Sequence[str]]]
     told["compute"].append(f"{si(here.flops, 'FLOP')}s ÷ {percent(here.of_peak, 1)} of {peaks}")
     if one.fits > 1:
         told["time"].append(
-            f"The prediction is the geometric mean of {count(one.fits)} equally good fits; this fit is nearest to it."
+            f"{count(one.fits)} settings explain the {one.own}'s times equally well; this is one of them."
         )
     numbers = {
         "constant": [duration(own.constant) for own in both],

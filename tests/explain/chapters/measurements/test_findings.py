@@ -48,7 +48,8 @@ def test_times_with_host_time_are_marked_and_in_no_ratio_that_is_told():
     plan, kernel, both = PLANS["flashattention-memory"], "torch:attention_backward", registry.entries()[0]
     rows = points.rows(plan, both, points.TIME, kernel)
     hosted = [row for row in rows if row.get(points.HOST)]
-    steady = [float(row[points.BESIDE] or 0) for row in rows if row.get(points.BESIDE) and row not in hosted]
+    once = [row for row in rows if row.get(points.ONE_LAUNCH) and row not in hosted]
+    steady = [float(row[points.BESIDE] or 0) for row in rows if row.get(points.BESIDE) and row not in hosted + once]
     assert hosted
     assert "| probably, H200" in points.points_table(plan, both, points.TIME, kernel=kernel)
     said = findings.seen(plan, both, points.TIME, kernel)
@@ -56,13 +57,13 @@ def test_times_with_host_time_are_marked_and_in_no_ratio_that_is_told():
     assert f"is faster in all {len(steady)} runs" in said
     assert f"{len(hosted)} runs are left out of these figures and drawn open" in said
     drawn = beside.dots(plan, both, points.TIME, kernel)
-    assert drawn.count(f'fill="{palette.CLEAR}"') == len(hosted) + 1  # and the key
+    assert drawn.count(f'fill="{palette.CLEAR}"') == len(hosted + once) + 1  # and the key
     assert beside.HOSTED in drawn
     assert f"The H100 takes {ratios(steady)} as long as the H200" in drawn  # as the sentence says
     of_all = beside.dots(plan, both, points.TIME, "")
     assert (
         of_all.count('fill="transparent"')
-        == sum(bool(r.get(points.HOST)) for r in points.rows(plan, both, points.TIME)) + 1
+        == sum(bool(r.get(points.HOST) or r.get(points.ONE_LAUNCH)) for r in points.rows(plan, both, points.TIME)) + 1
     )
 
 
@@ -124,7 +125,9 @@ def test_a_table_of_two_gpus_says_how_they_compare(kernel, differ):
         assert "Least" not in said  # the picture has a bar for each row
         of_all = findings.seen(PLANS["levels"], registry.entries()[0], "time, µs")
         every = [
-            float(row[points.BESIDE] or 0) for row in points.rows(PLANS["levels"], registry.entries()[0], points.TIME)
+            float(row[points.BESIDE] or 0)
+            for row in points.rows(PLANS["levels"], registry.entries()[0], points.TIME)
+            if not row.get(points.ONE_LAUNCH)
         ]
         assert f"\n- Least: {ratio(min(every))}, " in of_all
         assert f"\n- Most: {ratio(max(every))}, " in of_all
@@ -168,8 +171,7 @@ def test_a_table_of_one_kernel_says_how_many_times_the_minimum_is_read():
             served = [1 - read / size.traffic.read_bytes for read, size in counted]
             assert title.endswith("the caches serve the rest") == (min(served) >= findings.FEW)
             assert "next to nothing" not in title or max(map(abs, served)) < findings.FEW
-            own = all(not (term.written and term.buffer in findings._read_by(size))
-                      for _, size in counted for term in size.whole_terms)  # fmt: skip
+            own = all({*findings._read_by(size)} <= {*points.inputs(size)} for _, size in counted)
             assert title.startswith("The kernel asks for each input byte ") == own
     shares = {
         run: point.counters.cold.dram_read_bytes / points.inputs_once(run)
@@ -181,7 +183,7 @@ def test_a_table_of_one_kernel_says_how_many_times_the_minimum_is_read():
     assert f"In {sum(share < 1.1 for share in shares.values())} of {len(shares)} runs" in said
     assert f"The highest is {ratio(shares[most])}: {most.entry.title} at " in said
     drawn = beside.once(PLANS["levels"], one)
-    assert drawn.count("<circle") == len(shares)
+    assert len(re.findall("<(?:circle|polygon)[^>]*><title>", drawn)) == len(shares)
     assert "1 × = every input read once" in drawn
     of: dict[str, list[float]] = {}
     for run, share in shares.items():
@@ -300,11 +302,11 @@ def test_how_much_launches_of_one_run_differ_is_said():
     far = [gpu for one, gpu in spreads if one >= findings.ALIKE]
     assert 0 < len(far) < len(spreads)
     middle = percent(median(one for one, _ in spreads), 1)
-    assert told.endswith(
+    assert (
         f"Times within 3% count as equal: launches of one of these runs typically differ by {middle} "
         f"{findings.FIFTHS}. In {len(far)} of the {len(spreads)} runs with several launches they differ by more "
         f"(on the {far[0]})."
-    )
+    ) in told
     assert "they differ by more" not in findings.seen(PLANS["levels"], both, points.TIME, "flash_attention")
     assert "count as equal" not in findings.seen(PLANS["levels"], both, points.TIME, "softmax_safe")  # none is
 
@@ -338,16 +340,19 @@ def test_bandwidth_limits_are_told_only_where_bandwidths_differ():
 def test_each_run_of_two_gpus_is_counted_once():
     both = registry.entries()[0][:2]
     told = findings.seen(PLANS["levels"], both, points.TIME)
-    factors = [float(row[points.BESIDE] or 0) for row in points.rows(PLANS["levels"], both, points.TIME)]
+    rows = points.rows(PLANS["levels"], both, points.TIME)
+    factors = [float(row[points.BESIDE] or 0) for row in rows if not row.get(points.ONE_LAUNCH)]
     half = (1 + (findings.bandwidths(both) or 0)) / 2
     faster, slower = sum(f >= 1.03 for f in factors), sum(1 / f >= 1.03 for f in factors)
     much = sum(f >= half for f in factors)
     assert (
         f"- **H200 faster: {faster} of {len(factors)} runs**, {much} of them by at least half of what its faster HBM "
         f"allows ({ratio(half)}), {faster - much} by less\n"
-        f"- **Equal within 3%: {len(factors) - faster - slower}**\n- **H100 faster: {slower}**\n"
+        f"- **Equal within 3%: {len(factors) - faster - slower}**\n- **H100 faster: {slower}**. Why was not measured; "
+        "a higher clock is one possible cause (its fp32 units "
     ) in told
-    assert told.count(" runs") == 3  # the others are those of the rule, and those with several launches
+    assert f"{len(rows) - len(factors)} runs are left out of these figures and drawn open: they were timed by" in told
+    assert told.count(" runs") == 4  # the others are those of the rule, those with several launches, and those left out
 
 
 def test_caches_that_serve_next_to_nothing_are_told():

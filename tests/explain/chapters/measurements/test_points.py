@@ -313,3 +313,11 @@ def test_a_very_small_number_of_bytes_has_its_own_unit():
     assert points._megabytes(0.004096) == "4.10 kB"
     assert points._megabytes(100.66) == "100.7"
     assert points._megabytes(0) == "0"
+
+
+def test_what_a_forward_pass_stored_is_no_input():
+    backward = [sizes(kernel)[0] for kernel in ("attention_backward_standard", "flash_attention_backward")]
+    assert [points.stored(run) for run in backward] == [["P"], ["O", "L"]]
+    assert points.inputs(backward[0]) == points.inputs(backward[1])
+    assert {*points.inputs(backward[0])} == {"q", "k", "v", "do"}
+    assert points.stored(sizes("attention_standard")[0]) == []

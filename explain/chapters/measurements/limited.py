@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from explain.chapters.measurements.exercises import run_of
-from explain.chapters.measurements.points import hbm_seconds, matmul_rate, measured, names
+from explain.chapters.measurements.points import hbm_seconds, matmul_rate, measured_sizes, names
+from explain.counters.stalls import REASONS
+from explain.experiment import Experiment
 from explain.figures.labels import listed, widest, wrapped
 from explain.figures.numbers import count, number, percent
 from explain.figures.palette import mid
 from explain.figures.svg import line, picture, rect, text
 from explain.kept import kept
+from explain.records.model import Point
 from explain.records.plans import Plan
 from explain.records.registry import Entry
 
@@ -19,9 +22,10 @@ LIMIT = 0.6
 """From which share of its full rate on something counts as a kernel's limit."""
 WIDE, BAR, ROW, LINE = 300.0, 14.0, 26.0, 18.0
 """How wide the picture is, how high a bar, its row and a line of words are."""
-NEITHER = (
-    "**Neither HBM nor the matmuls limit this kernel.** Its warps wait, or do other work: [Speed](./speed) shows what "
-    "they do."
+NEITHER = "**Neither HBM nor the matmuls limit this kernel.**"
+UNKNOWN = (
+    "Its warps wait, or do other work. What they wait for was not counted here; [Speed](./speed) shows it for the "
+    "kernels of its ladder."
 )
 
 
@@ -34,6 +38,8 @@ class Limits:
     of_hbm: Sequence[float]
     of_matmuls: Sequence[float]
     arithmetic: Sequence[str]
+    waits: str = ""
+    """What its warps wait for most, in a sentence; "" where that was not counted."""
 
     @property
     def told(self) -> str:
@@ -41,7 +47,7 @@ class Limits:
         of = {"HBM": self.of_hbm, "the matmuls": self.of_matmuls}
         runs = {name: number for name, shares in of.items() if (number := sum(share >= LIMIT for share in shares))}
         if not runs:
-            return NEITHER if self.of_matmuls else "**HBM does not limit this kernel.**"
+            return f"{NEITHER} {self.waits or UNKNOWN}" if self.of_matmuls else "**HBM does not limit this kernel.**"
         (name, number), *others = runs.items()
         where = f" in {count(number)} of {count(len(self.of_hbm))} runs" * (number < len(self.of_hbm))
         also = "".join(f", {other} in {count(times)}" for other, times in others)
@@ -51,14 +57,29 @@ class Limits:
 @kept
 def limits(plan: Plan, one: Entry, kernel: str) -> Limits | None:
     """How near one kernel comes to a GPU's measured rates; None where a rate or the bytes are not known."""
-    points = filter(None, map(one.record.point, measured(plan, [one], kernel) if kernel else []))
+    own = measured_sizes(plan, [one], kernel) if kernel else {}
+    points = [*filter(None, map(one.record.point, own))]
     timed = [(point, point.seconds) for point in points if point.seconds]
     of_hbm = [needed / seconds for point, seconds in timed if (needed := hbm_seconds(one.record, point))]
     if not of_hbm:
         return None
     known = [run for point, _ in timed if (run := run_of(one.record, point.experiment))]
     rates = [(rate / run.peak, run) for run in known if (rate := matmul_rate(run.experiment, run.seconds))]
-    return Limits(of_hbm, [share for share, _ in rates], [*dict.fromkeys(run.arithmetic for _, run in rates)])
+    arithmetic = [*dict.fromkeys(run.arithmetic for _, run in rates)]
+    return Limits(of_hbm, [share for share, _ in rates], arithmetic, _waits(points, own))
+
+
+def _waits(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
+    """What the warps of the run that does most work wait for most, in a sentence with a link; "" where unknown."""
+    counted = [point for point in points if point.counters and point.counters.stalls]
+    point = max(counted, key=lambda one: one.experiment.traffic.flops, default=None)
+    stalls = point.counters.stalls if point and point.counters else None
+    if not point or not stalls or not stalls.most:
+        return ""
+    key = stalls.most[0]
+    at = f"At {own[point.experiment]}, " if len(own) > 1 else ""
+    told = f"{at}a warp's most common stall is *{REASONS[key].name}*, {percent(stalls.share(key))} of its time: "
+    return f"{told[0].upper()}{told[1:]}{REASONS[key].words} More: [Speed](./speed)."
 
 
 @kept

@@ -11,11 +11,14 @@ import pytest
 from explain.chapters.measurements import limited, points
 from explain.chapters.measurements.exercises import run_of
 from explain.chapters.measurements.limited import LIMIT, Limits
+from explain.counters.stalls import REASONS
 from explain.figures import palette
 from explain.figures.labels import text_width
-from explain.figures.numbers import number
+from explain.figures.numbers import number, percent
 from explain.records import registry
 from explain.records.plans import PLANS
+
+NOT_COUNTED = f"{limited.NEITHER} {limited.UNKNOWN}"
 
 
 @pytest.mark.parametrize("plan", ["levels", "sweeps", "rungs", "flashattention"])
@@ -87,7 +90,18 @@ def test_what_limits_a_kernel_is_told_with_its_runs(of_hbm, of_matmuls, told):
 def test_a_kernel_that_neither_limits_has_a_link_to_what_its_warps_do():
     told = Limits([0.01, 0.02], [0.2, 0.4], ["bf16"]).told
     assert told.startswith("**Neither HBM nor the matmuls limit this kernel.** ")
+    assert told.endswith(limited.UNKNOWN)
     assert "(./speed)" in told
+
+
+def test_what_warps_wait_for_is_told_where_it_was_counted():
+    (one,), plan = registry.entries()[0][:1], PLANS["rungs"]
+    found = limited.limits(plan, one, "rung:bf16")
+    assert found
+    counted = [point for run in points.measured(plan, [one], "rung:bf16") if (point := one.record.point(run))
+               and point.counters and point.counters.stalls]  # fmt: skip
+    stalls = max(counted, key=lambda point: point.experiment.traffic.flops).counters.stalls
+    assert f"*{REASONS[stalls.most[0]].name}*, {percent(stalls.share(stalls.most[0]))} of its time" in found.told
 
 
 def test_without_rates_or_bytes_nothing_is_told():
@@ -107,7 +121,7 @@ def test_without_rates_or_bytes_nothing_is_told():
 
 def test_of_two_gpus_each_has_its_bars_and_what_both_have_is_told_once():
     both, plan = registry.entries()[0][:2], PLANS["levels"]
-    assert limited.told(plan, both, "flash_attention") == limited.NEITHER
+    assert limited.told(plan, both, "flash_attention") == NOT_COUNTED
     drawn = limited.drawn(plan, both, "flash_attention")
     for one in both:
         found = limited.limits(plan, one, "flash_attention")
@@ -119,9 +133,9 @@ def test_of_two_gpus_each_has_its_bars_and_what_both_have_is_told_once():
             )
     assert drawn.count(">H200</text>") == drawn.count(">H100</text>") == 2
     bare = replace(both[1], record=replace(both[1].record, roofs={}))
-    assert limited.told(plan, [both[0], bare], "flash_attention") == f"H200: {limited.NEITHER}"
+    assert limited.told(plan, [both[0], bare], "flash_attention") == f"H200: {NOT_COUNTED}"
     assert limited.told(plan, [bare], "flash_attention") == ""
     slow = {key: replace(roof, per_second=roof.per_second / 30) for key, roof in both[1].record.roofs.items()}
     slower = replace(both[1], record=replace(both[1].record, roofs=slow))
     told = limited.told(plan, [both[0], slower], "flash_attention")
-    assert told.startswith(f"H200: {limited.NEITHER}\n\nH100: **")
+    assert told.startswith(f"H200: {NOT_COUNTED}\n\nH100: **")

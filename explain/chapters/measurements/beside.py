@@ -5,7 +5,7 @@ inputs'.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -219,8 +219,8 @@ def _bars(rows: Mapping[str, _Dot], marks: Mapping[float, str], what: str, note:
         fits = widest([words], 13) + 6 <= at
         parts.append(text(at - 6 if fits else at + 6, base, words, size=13, anchor="end" if fits else "start"))
         parts.append(line(at, base - 10, at, y - GAP + 4, opacity=0.9, dash="4 3"))
-    if any(row.ring for row in rows.values()):
-        parts += [rect(0, y, 12, 12, CLEAR, stroke=css("series-1")), text(20, y + 11, HOSTED, size=13, faint=True)]
+    if said := _why_open(rows.values()):
+        parts += [rect(0, y, 12, 12, CLEAR, stroke=css("series-1")), text(20, y + 11, said, size=13, faint=True)]
         y += 20
     y = _noted(parts, note, y, left + long)
     return picture(left + long, y, what, parts, f"{1.2 * (left + long):.0f}px")
@@ -305,10 +305,9 @@ def _picture(
         place = max(x(tick), widest([ratio(tick)], 13) / 2)  # the first number stays in the picture
         for y in (top - 8, tall + 20):
             parts.append(text(place, y, ratio(tick), size=13, faint=True, anchor="middle"))
-    rings = {dot.ring: None for dot in drawn if dot.ring}
-    if rings:
+    if rings := _why_open(drawn):
         at = 7.0
-        for said, hollow in ((dots, False), (" or ".join(rings), True)):
+        for said, hollow in ((dots, False), (rings, True)):
             if said:
                 parts.append(circle(at, tall + 40, 5, css(hue), hollow=hollow, opacity=CLEAR_DOT))
                 parts.append(text(at + 11, tall + 45, said, size=13, faint=True))
@@ -316,6 +315,11 @@ def _picture(
         tall += 26
     tall = _noted(parts, note, tall + 26, end)
     return picture(end, tall, what, parts, f"{1.2 * end:.0f}px")
+
+
+def _why_open(dots: Iterable[_Dot]) -> str:
+    """Why some of the dots are rings, in words; "" for none."""
+    return " or ".join(dict.fromkeys(dot.ring for dot in dots if dot.ring))
 
 
 def _keys(parts: list[Any], sizes: Sequence[str], y: float, end: float, hue: str) -> float:

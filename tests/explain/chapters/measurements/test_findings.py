@@ -48,7 +48,7 @@ def test_times_with_host_time_are_marked_and_in_no_ratio_that_is_told():
     plan, kernel, both = PLANS["flashattention-memory"], "torch:attention_backward", registry.entries()[0]
     rows = points.rows(plan, both, points.TIME, kernel)
     hosted = [row for row in rows if row.get(points.HOST)]
-    once = [row for row in rows if row.get(points.ONE_LAUNCH) and row not in hosted]
+    once = [row for row in rows if row.get(points.ONE_LAUNCH) and row.get(points.BESIDE) and row not in hosted]
     steady = [float(row[points.BESIDE] or 0) for row in rows if row.get(points.BESIDE) and row not in hosted + once]
     assert hosted
     assert "| probably, H200" in points.points_table(plan, both, points.TIME, kernel=kernel)
@@ -61,9 +61,9 @@ def test_times_with_host_time_are_marked_and_in_no_ratio_that_is_told():
     assert beside.HOSTED in drawn
     assert f"The H100 takes {ratios(steady)} as long as the H200" in drawn  # as the sentence says
     of_all = beside.dots(plan, both, points.TIME, "")
-    assert (
-        of_all.count('fill="transparent"')
-        == sum(bool(r.get(points.HOST) or r.get(points.ONE_LAUNCH)) for r in points.rows(plan, both, points.TIME)) + 1
+    assert of_all.count('fill="transparent"') == 1 + sum(
+        bool(row.get(points.BESIDE) and (row.get(points.HOST) or row.get(points.ONE_LAUNCH)))
+        for row in points.rows(plan, both, points.TIME)
     )
 
 

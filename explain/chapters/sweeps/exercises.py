@@ -122,7 +122,10 @@ def _at_last(shown: Shown) -> tuple[str, Reading, Reading]:
 
 def _asked_rate(shown: Shown) -> str:
     at, one, _ = _at_last(shown)
-    return f"At which rate does {name_of(one.experiment.kernel)} move its bytes {_where(shown)} {at}, in GB/s?"
+    return (
+        f"At which rate does {name_of(one.experiment.kernel)} move its bytes {_where(shown)} {at}, in GB/s? "
+        f"Bytes and time: see *All {len(shown.readings)} points*."
+    )
 
 
 def _rate(shown: Shown) -> float:
@@ -148,7 +151,8 @@ def _asked_intensity(shown: Shown) -> str:
     kernels = [name_of(reading.experiment.kernel) for reading in (one, other)]
     return (
         f"The arithmetic intensity is FLOPs ÷ bytes. Divide the intensity of {kernels[1]} by that of {kernels[0]}, "
-        f"{at} and for bytes {_where(shown)}: what is the ratio?"
+        f"{at} and for bytes {_where(shown)}: what is the ratio? "
+        f"FLOPs and bytes: see *All {len(shown.readings)} points*."
     )
 
 

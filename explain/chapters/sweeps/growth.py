@@ -13,7 +13,7 @@ from explain.chapters.sweeps import figures, masking, sentences
 from explain.chapters.sweeps.mask_view import mask_cost
 from explain.chapters.sweeps.model import LEVELS, READY, Reading
 from explain.chapters.sweeps.shown import Shown, beside
-from explain.chapters.sweeps.steps import steps, unexplained
+from explain.chapters.sweeps.steps import REQUESTED, steps, unexplained
 from explain.kept import kept
 from explain.ui import layout
 from explain.ui.charts import chart, sourced
@@ -137,7 +137,10 @@ def _explained(of: Quantity, what: str, opened: bool) -> None:
             st.markdown(of.steps, unsafe_allow_html=True)
             for told in of.unexplained:
                 st.markdown(told)
-            asked = " Requested bytes: all loads and stores, repeats included." * ("requested bytes" in of.steps)
+            asked = (
+                " Bytes requested at L1: all loads and stores, as the GPU counts them. Compiled code may ask for an "
+                "element more often than the formula's *each load and store* says."
+            ) * (REQUESTED in of.steps)
             known = "Formula, the GPU's counters, and the compiler's registers and shared memory where known."
             st.caption(known + asked)
 

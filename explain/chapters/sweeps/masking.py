@@ -71,6 +71,13 @@ BASES = ("flash_attention", "flash_attention_exp2")
 _P = re.compile(r"p = tl\.exp2?\(")
 
 
+def _of_p(known: Compiled) -> list[Instruction]:
+    """The loop's instructions of the line of P̃ alone."""
+    lines = enumerate(known.listing.source.splitlines(), start=known.listing.first_line)
+    line = next(number for number, text in lines if _P.match(text.strip()))
+    return [one for one in known.loop if one.lines == (line,)]
+
+
 @functools.lru_cache
 def per_exponential(kernel: str) -> int | None:
     """Instructions of the line of P̃ for each of its exponentials, in the loop of the kernel's recorded tile without a
@@ -79,10 +86,17 @@ def per_exponential(kernel: str) -> int | None:
     found = next((known for pair in MASKED if pair[0].kernel == kernel and (known := _compiled(pair[0]))), None)
     if found is None:
         return None
-    lines = enumerate(found.listing.source.splitlines(), start=found.listing.first_line)
-    line = next(number for number, text in lines if _P.match(text.strip()))
-    own = counts([one for one in found.loop if one.lines == (line,)])
+    own = counts(_of_p(found))
     return round((own["exponential"] + own["float arithmetic"]) / own["exponential"])
+
+
+@functools.lru_cache
+def for_tiny(kernel: str) -> int:
+    """How many of them guard results below the smallest normal float: a comparison, and what it alone lets run."""
+    found = next((known for pair in MASKED if pair[0].kernel == kernel and (known := _compiled(pair[0]))), None)
+    own = _of_p(found) if found else []
+    guards = sum(one.text.startswith(("FSETP", "@")) for one in own)
+    return round(guards / counts(own)["exponential"]) if guards else 0
 
 
 def computed(seq_len: int, block_m: int, block_n: int) -> float:
@@ -97,7 +111,7 @@ def timed(pair: tuple[Compiled, Compiled], plain: float, masked: float, seq_len:
     of = pair[0].experiment
     share = computed(seq_len, of.values["block_m"], of.values["block_n"])
     name = KERNELS[of.kernel].short
-    first = f"**{name}** takes **{duration(plain)}** without the mask and **{duration(masked)}** with it"
+    first = f"{name} takes **{duration(plain)}** without the mask and **{duration(masked)}** with it"
     if masked <= plain:
         return f"{first}: it computes {percent(share)} of the tiles."
     return (

@@ -190,6 +190,19 @@ def _memory_words(level: str, speed: float, roofs: Mapping[str, Roof]) -> str:
     return f"{roof_name(fastest)} {si(speed, 'B/s')}"
 
 
+def of_hbm(roofs: Mapping[str, Roof]) -> str:
+    """By what HBM's roof was reached, and what a copy reaches, as a paragraph of Markdown; "" where that is unknown."""
+    fastest, copy = memory_roof("hbm", roofs), roofs.get("hbm copy")
+    if not fastest or not copy or copy.per_second >= fastest:
+        return ""
+    what = next(roof_name(name) for name in MEMORY_ROOFS["hbm"] if name in roofs and roofs[name].per_second == fastest)
+    return (
+        f"**HBM's roof** is its highest measured rate, {si(fastest, 'B/s')} ({what}). A kernel that both reads and "
+        f"writes is compared with it too; a copy reaches {si(copy.per_second, 'B/s')}, "
+        f"{percent(copy.per_second / fastest)} of it.\n\n"
+    )
+
+
 def takeaway(points: Sequence[RooflinePoint]) -> str:
     """The picture's result in one line: the kernel closest to a roof that is drawn, and its share of that roof."""
     known = [point for point in points if point.roof]
@@ -252,11 +265,9 @@ def nearest(points: Sequence[RooflinePoint], drawn: str = "") -> list[str]:
         hidden = f" Choose {roof} above the chart to see that roof." if roof in levels else ""
         drawn_at = next((p.flops_per_second / p.roof for p in own if p.level == drawn and p.roof), share)
         chart = f" ({shown} of the one in the chart)" if (shown := percent(drawn_at)) != percent(share) else ""
-        sentences.append(
-            f"**{name_of(kernel)}** reaches {percent(share)} of the roof of {roof}{chart}: {limits}.{hidden}"
-        )
+        sentences.append(f"{name_of(kernel)} reaches {percent(share)} of the roof of {roof}{chart}: {limits}.{hidden}")
     if under:
-        names, few = listed([f"**{name_of(kernel)}**" for kernel in under]), len(under) == 1
+        names, few = listed([name_of(kernel) for kernel in under]), len(under) == 1
         matmuls = all(compute_roof_name(point.reading) != "matmul fp32" for point in points)
         it = "it" if few else "them"
         told = f"neither memory nor {'the matmuls' if matmuls else 'the fp32 units'} limit {it}"

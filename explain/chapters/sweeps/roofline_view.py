@@ -73,7 +73,7 @@ def _roofline_of(shown: Shown, values: Sequence[Value]) -> None:
                 f"{percent(figures.PARTLY)} on the roof partly limits it. Under {percent(figures.PARTLY)} of every "
                 "roof, something else does. It can be **latency**: warps wait for loads, for a barrier or for the "
                 f"step before. It can be instructions other than {'these' if softmax else 'matmuls'}: the chart has "
-                "no roof for them.\n\n"
+                f"no roof for them.\n\n{roofline.of_hbm(shown.roofs)}"
                 "**Another level**: the kernel's throughput stays and its bytes change, so its point moves left or "
                 f"right.{EXPONENTIALS_ALONE if softmax else ''}"
             )

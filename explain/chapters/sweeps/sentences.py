@@ -70,9 +70,7 @@ def covered(sweep: Sweep, readings: Sequence[Reading], what: str) -> list[str]:
     for kernel, other in covered_by({kernel: points for kernel, points in curves.items() if points}).items():
         off = max(abs(y / curves[other][x] - 1) for x, y in curves[kernel].items())
         within = f", within {percent(off, 1)}" if off else ""
-        sentences.append(
-            f"**{name_of(kernel)}** and **{name_of(other)}** {does}{within}: their curves lie on each other."
-        )
+        sentences.append(f"{name_of(kernel)} and {name_of(other)} {does}{within}: their curves lie on each other.")
     return sentences
 
 
@@ -114,7 +112,7 @@ def crossings(sweep: Sweep, readings: Sequence[Reading], whats: Iterable[str]) -
             does = known_as.get(what, f"moves fewer bytes {LEVELS.get(what, '')}")
             costs = {"seconds": "takes … as long", "asked": "requests … as many bytes"}
             cost = costs.get(what, f"moves … as many bytes {LEVELS.get(what, '')}")
-            subject, other, x = f"**{name_of(below)}**", f"**{name_of(above)}**", AXES[sweep.axis][0]
+            subject, other, x = name_of(below), name_of(above), AXES[sweep.axis][0]
             sentences.append(found.told(subject, other, does, cost, x, exact=sweep.axis in TILES, known=known))
     return sentences
 
@@ -126,7 +124,7 @@ def _ratios(sweep: Sweep, readings: Sequence[Reading], above: str, below: str, w
         f"{ratio(more[v] / less[v])} {at_value(sweep.axis, v)}" for v in sweep.values if v in more and v in less
     )
     unit = "Time" if what == "seconds" else "Bytes"
-    return each and f"{unit} of **{name_of(above)}** ÷ {unit.lower()} of **{name_of(below)}**: {each}."
+    return each and f"{unit} of {name_of(above)} ÷ {unit.lower()} of {name_of(below)}: {each}."
 
 
 def spills(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
@@ -139,7 +137,7 @@ def spills(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
             where = listed([said(value) for value in found])
             most = f"{'up to ' if len(found) > 1 else ''}{si(found[worst], 'B')}"
             place = at_value(sweep.axis, worst) if sweep.axis == "causal" else f"at {AXES[sweep.axis][0]} = {where}"
-            told = f"{begins(place)}, **{name_of(kernel)}** spills registers to local memory: {most}."
+            told = f"{begins(place)}, {name_of(kernel)} spills registers to local memory: {most}."
             if at_hbm := curve(sweep, readings, kernel, "hbm").get(worst):
                 more = max(0, at_hbm - once_per_launch(sweep.at(kernel, worst)))
                 share = percent(min(1.0, more / found[worst]))
@@ -152,7 +150,7 @@ def spills(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
 def fastest_told(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
     """`fastest` as a sentence."""
     best = fastest(sweep, readings).items()
-    each = ", ".join(f"**{name_of(kernel)}** {at_value(sweep.axis, value)}" for kernel, value in best)
+    each = ", ".join(f"{name_of(kernel)} {at_value(sweep.axis, value)}" for kernel, value in best)
     return [f"Fastest: {each}."] if each else []
 
 
@@ -173,12 +171,15 @@ def again(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
     """
     value = sweep.values[-1]
     shares: dict[float, list[str]] = {}
-    between = []
+    between, left = [], []
     for kernel in sweep.kernels:
+        if leaves := _leaves(sweep, readings, kernel):
+            left.append(leaves)
+            continue
         found = again_at_hbm(sweep, readings, kernel, value)
         if found is not None:
             share = round(found, 2)  # as it is read
-            shares.setdefault(share, []).append(f"**{name_of(kernel)}**")
+            shares.setdefault(share, []).append(name_of(kernel))
             between += _between(sweep, readings, kernel, cached=share < PARTLY)
     told = []
     for share, kernels in sorted(shares.items(), reverse=True):
@@ -190,14 +191,36 @@ def again(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
         else:
             told.append(f"In {names}, a cache answers them.")
     if not told:
-        return []
+        return [" ".join(left)] if left else []
     at = at_value(sweep.axis, value)
     first, *others = told
     if first.startswith("In "):
         first = f"{begins(at)}, a cache answers these repeats in {names}."
     else:
         first = f"{begins(at)}, {first[0].lower()}{first[1:]}"
-    return [" ".join(["Some elements are loaded or stored several times.", first, *others, *between])]
+    several = "Some elements are loaded or stored several times."
+    if left:
+        alone = sum(map(len, shares.values())) == 1
+        several = (
+            f"{'Another kernel loads or stores' if alone else 'Other kernels load or store'} elements several times."
+        )
+    return [" ".join([*left, several, first, *others, *between])]
+
+
+def _leaves(sweep: Sweep, readings: Sequence[Reading], kernel: str) -> str:
+    """Where the re-reads of a kernel with an outer loop over keys begin to go to HBM, in sentences; "" for others."""
+    if not sweep.numeric or source_of(readings) in UNMEASURED:
+        return ""
+    found = numbers(curve(sweep, readings, kernel, "hbm"))
+    leaves = leaves_l2(sweep, kernel, found)
+    if leaves is None:
+        return ""
+    times = ratio(found[leaves[1]] / found[leaves[0]])
+    before, at = (f"{AXES[sweep.axis][0]} = {fixed(one, 0)}" for one in leaves)
+    return (
+        f"{name_of(kernel)} reads Q, O, m and ℓ again for every tile of keys. From {at} on they no longer stay in L2, "
+        f"so the re-reads go to HBM: **{times} the bytes** at {before}."
+    )
 
 
 def _between(sweep: Sweep, readings: Sequence[Reading], kernel: str, *, cached: bool) -> list[str]:
@@ -215,7 +238,7 @@ def _between(sweep: Sweep, readings: Sequence[Reading], kernel: str, *, cached: 
     square = "N\u00a0×\u00a0N " if {"S", "P"} & set(handed) and p["seq_len"] == p.get("kv_len", p["seq_len"]) else ""
     words = listed([HANDED.get(one, one) for one in handed])
     does = f"{'the ' * (handed[0] in HANDED)}{square}{words} to HBM, and its next launch reads them."
-    name = f"**{name_of(kernel)}**"
+    name = name_of(kernel)
     return [
         begins(
             f"{name} moves many bytes for another reason: it writes {does}" if most else f"{name} also writes {does}"
@@ -251,11 +274,9 @@ def jumps(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[st
         shares = {f"{x} = {fixed(one, 0)}": again_at_hbm(sweep, readings, kernel, int(one)) for one in leaves}
         served = " and ".join(f"{percent(share)} at {place}" for place, share in shares.items() if share is not None)
         reach = f" The share of its repeats that reach HBM: {served}." if served else ""
-        times = ratio(found[leaves[1]] / found[leaves[0]])
         sentences.append(
-            f"**{name_of(kernel)}** moves {times} as many bytes at {at} as at {last}. "
-            f"It uses Q, O, m and ℓ again for every tile of keys: {before} at {last}, {after} at {at}. K and V pass "
-            f"through L2 as well, and L2 holds {moved(gpu.l2_bytes)}.{reach}"
+            f"What {name_of(kernel)} reads again for every tile of keys: {before} at {last}, {after} at {at}. K and V "
+            f"pass through L2 as well, and L2 holds {moved(gpu.l2_bytes)}.{reach}"
         )
     return sentences
 
@@ -274,7 +295,7 @@ def served_by_l2(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
     if not until:
         return []
     named = ", ".join(
-        f"**{name_of(kernel)}** up to {AXES[sweep.axis][0]} = {fixed(value, 0)}" for kernel, value in until.items()
+        f"{name_of(kernel)} up to {AXES[sweep.axis][0]} = {fixed(value, 0)}" for kernel, value in until.items()
     )
     return [
         "The theory counts every element once per launch. L2 still holds a part, so these move at least "
@@ -301,10 +322,17 @@ def base_2(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
     plain, base = (name_of(kernel) for kernel in masking.BASES)
     times = ratio(both[0][at] / both[1][at])
     return [
-        f"**{base}** is {times} as fast as **{plain}** {at_value(sweep.axis, int(at))}. The GPU has an instruction for "
-        f"2ˣ = exp2(x), and eˣ = exp2(x · log₂e). **{base}** puts log₂e into `sm_scale`, once. So exp takes {each[0]} "
-        f"instructions per score, exp2 takes {each[1]} (SASS for sm_90)."
+        f"{base} is **{times} as fast** as {plain} {at_value(sweep.axis, int(at))}. The GPU has an instruction for "
+        f"2ˣ = exp2(x), and eˣ = exp2(x · log₂e). {base} puts log₂e into `sm_scale`: this saves a multiply per score. "
+        f"In the compiled code, exp takes {each[0]} instructions per score, {_for_tiny(masking.BASES[0])}exp2 takes "
+        f"{each[1]} (SASS for sm_90)."
     ]
+
+
+def _for_tiny(kernel: str) -> str:
+    """How many of an exponential's instructions are for tiny results, in words that go on; "" for none."""
+    number = masking.for_tiny(kernel)
+    return f"{number} of them to keep very small results exact; " * bool(number)
 
 
 def idle(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[str]:
@@ -315,7 +343,7 @@ def idle(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[str
         last = [one.experiment for one in readings if one.experiment.kernel == kernel and one.seconds][-1:]
         if gpu and last and last[0].entry.outer == "block_n" and (few := programs(last[0])) < gpu.sms:
             sentences.append(
-                f"Our **{name_of(kernel)}** is slow: it launches {fixed(few, 0)} programs, one per head, on "
+                f"Our {name_of(kernel)} is slow: it launches {fixed(few, 0)} programs, one per head, on "
                 f"{gpu.sms} SMs. Each program loads and stores O, m and ℓ at every tile. The authors' CUDA kernel is "
                 "written differently and is not timed here."
             )
@@ -325,7 +353,7 @@ def idle(sweep: Sweep, readings: Sequence[Reading], gpu: Gpu | None) -> list[str
 def missing(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
     """A sentence for each reading that is incomplete: what was asked, why it is not there."""
     return [
-        f"**{name_of(one.experiment.kernel)}** was asked for "
+        f"{name_of(one.experiment.kernel)} was asked for "
         f"{at_value(sweep.axis, one.experiment.values[sweep.axis])} and has no full answer: {one.why}"
         for one in readings
         if one.why
@@ -339,5 +367,5 @@ def left_out(sweep: Sweep) -> list[str]:
         name = AXES[error.parameter][0] if error.parameter in AXES else error.parameter
         at = at_value(sweep.axis, value)
         why = f"its {name} {grouped(error.allowed)}."
-        sentences.append(f"**{name_of(kernel)}** cannot run {at} and is left out there: {why}")
+        sentences.append(f"{name_of(kernel)} cannot run {at} and is left out there: {why}")
     return sentences

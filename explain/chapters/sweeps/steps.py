@@ -26,6 +26,7 @@ EXPLAINS = 0.5
 """The least share of a step, on a logarithmic scale, that explains it."""
 SAME = 1.02
 """Numbers of a smaller ratio are the same."""
+REQUESTED = "bytes requested at L1"
 Step = tuple[float, float]
 Facts = Mapping[str, tuple[float, str]]
 Found = tuple[str, Step, float, Facts, Facts]
@@ -53,18 +54,17 @@ def unexplained(sweep: Sweep, readings: Sequence[Reading], what: str, gpu: Gpu |
     """
     sentences = []
     for kernel, step, times, before, after in _found(sweep, readings, what, gpu):
-        start = f"**{name_of(kernel)}**, {AXES[sweep.axis][0]} {fixed(step[0], 0)} → {fixed(step[1], 0)}"
+        start = f"{name_of(kernel)}, {AXES[sweep.axis][0]} {fixed(step[0], 0)} → {fixed(step[1], 0)}"
         told = f"{start}: the columns above do not explain this {'jump' if times > 1 else 'drop'}"
         if what == "seconds":
             if not any(_changed(name, before, after) for name in before):
                 sentences.append(f"{told}.")
-        elif (
-            "requested bytes" in before
-            and leaves_l2(sweep, kernel, numbers(curve(sweep, readings, kernel, what))) != step
-        ):
-            asked = after["requested bytes"][0] / before["requested bytes"][0]
+        elif REQUESTED in before and leaves_l2(sweep, kernel, numbers(curve(sweep, readings, kernel, what))) != step:
+            asked = after[REQUESTED][0] / before[REQUESTED][0]
             if math.log(asked) / math.log(times) < EXPLAINS:
-                sentences.append(f"{told}: {ratio(times)} the bytes at HBM for {ratio(asked)} the requested bytes.")
+                sentences.append(
+                    f"{told}: {ratio(times)} the bytes at HBM for {ratio(asked)} the bytes requested at L1."
+                )
     return sentences
 
 
@@ -121,12 +121,12 @@ def _facts(reading: Reading, what: str, gpu: Gpu | None) -> Facts:
     if gpu and (held := _at_once(experiment, gpu)):
         facts["programs at once on an SM"] = held, str(held)
     facts["FLOPs"] = reading.flops, si(reading.flops, "FLOP")
-    for name, level in (("requested bytes", "asked"), ("spilled registers", SPILLED)):
+    for name, level in ((REQUESTED, "asked"), ("spilled registers", SPILLED)):
         if level in size:
             facts[name] = size[level], moved(size[level]) if size[level] else "none"
     if what == "hbm" and size.get("asked"):
         missed = size["hbm"] / size["asked"]
-        facts["HBM bytes ÷ requested bytes"] = missed, percent(missed, 1)
+        facts[f"HBM bytes ÷ {REQUESTED}"] = missed, percent(missed, 1)
     return facts
 
 

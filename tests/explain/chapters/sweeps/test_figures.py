@@ -210,7 +210,7 @@ def test_registers_that_spill_are_named_with_where_and_how_much():
         for e in SWEEP.experiments
     ]  # fmt: skip
     (sentence,) = sentences.spills(SWEEP, readings)
-    for said in ("N = 256 and 512", "**FlashAttention-2**", "up to 3 GB"):
+    for said in ("N = 256 and 512", "FlashAttention-2", "up to 3 GB"):
         assert said in sentence
 
 
@@ -257,8 +257,8 @@ def test_repeats_are_told_by_kernel_and_what_l2_keeps_between_launches_is_not_to
         flash = one.experiment.kernel == "flash_attention"
         readings.append(replace(one, bytes={"hbm": asked if flash else least // 2}))
     (sentence,) = sentences.again(SWEEP, readings)
-    assert "At N = 512, all these repeats reach HBM in **FlashAttention-2**." in sentence
-    assert "In **standard attention**, a cache answers them." in sentence
+    assert "At N = 512, all these repeats reach HBM in FlashAttention-2." in sentence
+    assert "In standard attention, a cache answers them." in sentence
     assert "next launch" not in sentence
 
 
@@ -399,7 +399,7 @@ def test_the_rule_of_the_roofline_is_in_its_sentences():
         }
         told = roofline.nearest(slow)
         for kernel, share in shares.items():
-            (sentence,) = (one for one in told if f"**{figures.name_of(kernel)}**" in one)
+            (sentence,) = (one for one in told if figures.name_of(kernel) in one)
             assert ("neither memory nor the matmuls" in sentence) == (share < figures.PARTLY)
             assert ("partly limit" in sentence) == (figures.PARTLY <= share < figures.MOSTLY)
             assert (f"reaches {numbers.percent(share)}" in sentence) == (share >= figures.PARTLY)
@@ -412,7 +412,7 @@ def test_the_rule_of_the_roofline_is_in_its_sentences():
 
 def test_kernels_that_no_roof_limits_are_told_once():
     points = [replace(one, flops_per_second=1e12) for one in roofline_points(measured(hbm=0.1)[-2:], ROOFS)]
-    both = " and ".join(f"**{figures.name_of(kernel)}**" for kernel in PAIR)
+    both = " and ".join(figures.name_of(kernel) for kernel in PAIR)
     (told,) = roofline.nearest(points)
     assert told.startswith(f"{both} stay under 40% of every roof: neither memory nor the matmuls limit them (")
     (alone,) = roofline.nearest(points[-1:])

@@ -68,6 +68,7 @@ def test_what_is_recorded_is_shown_with_its_gpu_and_its_numbers():
     first = SHIPPED.point(plan.experiments[0])
     read = first.counters.cold.dram_read_bytes
     assert read is not None
+    assert first.seconds is not None
     row = next(row for row in table if row["kernel"] == KERNELS[plan.experiments[0].kernel].title)
     assert row["HBM read, MB"] == read / 1e6
     times = ratio(read / points.inputs_once(plan.experiments[0]))

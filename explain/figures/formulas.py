@@ -8,9 +8,7 @@ from html import escape
 
 from explain.figures.palette import SYMBOLS, css_ink
 
-SYMBOL = re.compile(
-    rf"(?<![\w.])({'|'.join([*SYMBOLS, 'Σ', 'δ', 'β', 'lse'])})(?:_(new|ij|[ij]|\d+))?(?![a-zA-Z_\[])"
-)
+SYMBOL = re.compile(rf"(?<![\w.])({'|'.join([*SYMBOLS, 'Σ', 'δ', 'β', 'lse'])})(?:_(new|ij|[ij]|\d+))?(?![a-zA-Z_\[])")
 """A quantity in an equation, a sum, or what the merge of parts adds, and its index."""
 
 

@@ -175,15 +175,20 @@ def kernel(label: str, default: str, name: str, among: Iterable[str] = TAUGHT) -
     return option(label, titles, name, default)
 
 
-def option(label: str, options: Mapping[str, str], name: str, default: str) -> str:
-    """A choice among `options` (value -> words), kept in the address under `name`. An unknown one is reported."""
+def option(label: str, options: Mapping[str, str], name: str, default: str, *, labelled: bool = True) -> str:
+    """A choice among `options` (value -> words), kept in the address under `name`. An unknown one is reported. Unless
+    `labelled`, only screen readers get the label.
+    """
     asked = st.query_params.get(name, default)
     st.session_state[name] = asked if asked in options else default
 
     def chosen() -> None:
         st.query_params[name] = st.session_state[name]
 
-    st.selectbox(label, list(options), key=name, format_func=options.__getitem__, on_change=chosen)
+    st.selectbox(
+        label, list(options), key=name, format_func=options.__getitem__, on_change=chosen,
+        label_visibility="visible" if labelled else "collapsed",
+    )  # fmt: skip
     if asked not in options:
         refuse(in_words(ParameterError(name, asked, f"must be one of {', '.join(options)}"), {name: label}), name)
     return str(st.session_state[name])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from explain import cli, tours
+from explain import cli, contents, tours
 from explain.engine import engine
 from explain.slides import page_of
 from explain.ui.stepper import toured
@@ -137,6 +137,39 @@ def test_a_run_sheet_without_a_player_takes_a_clicker_at_once(page: Page, visit)
     expect(sheet).to_have_attribute("data-caption", "2")
     page.keyboard.press("ArrowLeft")
     expect(sheet).to_have_attribute("data-caption", "1")
+
+
+def choose(page: Page, stem: str, title: str) -> None:
+    """Chooses a chapter on the lecturer's page."""
+    page.get_by_label("Chapter").click()
+    page.get_by_role("option", name=title, exact=True).click()
+    page.wait_for_url(f"**chapter={stem}")
+    rests(page)
+
+
+def test_another_chapter_brings_its_own_run_sheet_or_none(page: Page, app_url: str, visit):
+    visit(TOUR)
+    caption(page, 1)
+    sheet_page = page.context.new_page()
+    sheet_page.goto(f"{app_url}/notes?chapter={TOUR}")
+    sheet = sheet_page.get_by_test_id("run-sheet")
+    page.keyboard.press("ArrowRight")
+    expect(sheet).to_have_attribute("data-caption", "2")
+
+    titles = {one.stem: one.title for one in contents.pages() if one.has_notes}
+    without = next(stem for stem in titles if not tours.of(stem))
+    choose(sheet_page, without, titles[without])
+    expect(sheet).to_be_hidden()
+    other = "softmax"
+    choose(sheet_page, other, titles[other])
+    expect(sheet.locator(".title")).to_have_text(tours.of(other)[0].title)
+    expect(sheet).to_have_attribute("data-caption", "0")
+    expect(sheet.locator(".clock")).to_have_text("0:00")
+
+    page.keyboard.press("ArrowRight")  # the player speaks again: the sheet follows it
+    expect(sheet.locator(".title")).to_have_text(tours.of(TOUR)[0].title)
+    expect(sheet).to_have_attribute("data-caption", "3")
+    sheet_page.close()
 
 
 def test_a_link_holds_what_is_seen(page: Page, app_url: str, visit):

@@ -36,11 +36,16 @@ class RunSheet {
     this.channel.postMessage({ asks: true });
   }
 
-  /** Takes the sheet of the chosen chapter, until a player speaks, and the focus: a clicker's keys then work at once. */
+  /** Takes the sheet of another chosen tour (null: the page has none), until a player speaks; and the focus: a
+   * clicker's keys then work at once. */
   offer(sheet) {
-    if (!sheet || this.offered === sheet.title) return;
-    this.offered = sheet.title;
-    if (!this.sheet || this.alone || this.sheet.at < 0) this.follow({ ...sheet, at: -1 });
+    if (sheet?.title === this.offered) return;
+    this.offered = sheet?.title;
+    if (this.offered === this.sheet?.title) return;        // a player plays it already
+    this.alone = true;
+    this.sheet = null;
+    this.root.hidden = true;
+    if (sheet) this.follow({ ...sheet, at: -1 });
     this.root.focus({ preventScroll: true });
   }
 
@@ -55,7 +60,7 @@ class RunSheet {
 
   key(event) {
     const press = PRESSES[event.key];
-    if (!press || event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.(OWN_KEYS)) return;
+    if (!press || !this.sheet || event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.(OWN_KEYS)) return;
     event.preventDefault();
     this.press(press);
   }

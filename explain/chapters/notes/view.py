@@ -10,7 +10,7 @@ import streamlit as st
 
 from explain import contents, tours
 from explain.chapters.notes import figures
-from explain.ui import layout, stepper
+from explain.ui import controls, layout, stepper
 from explain.workers import WorkerError
 
 _HERE = Path(__file__).parent
@@ -33,17 +33,8 @@ def choose() -> tuple[contents.Page, tours.Tour | None]:
 
 def _page() -> contents.Page:
     with_notes = {page.stem: page for page in contents.pages() if page.has_notes}
-    asked = st.query_params.get("chapter")
-    names = list(with_notes)
-    stem = st.selectbox(
-        "Chapter",
-        names,
-        index=names.index(asked) if asked in with_notes else 0,
-        format_func=lambda stem: with_notes[stem].title,
-        label_visibility="collapsed",
-    )
-    st.query_params["chapter"] = stem
-    return with_notes[stem]
+    titles = {stem: page.title for stem, page in with_notes.items()}
+    return with_notes[controls.option("Chapter", titles, "chapter", next(iter(titles)), labelled=False)]
 
 
 def run_sheet(page: contents.Page, tour: tours.Tour | None) -> None:

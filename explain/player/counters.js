@@ -25,8 +25,8 @@ export class Counters {
     this.player.$(".counters").replaceChildren(...this.counted.map(({ box }) => box));
   }
 
-  /** The tables of a launch: bytes read and written by buffer, and FLOPs; each cell: this program so far / all
-   * programs of its launch, and a cell that a run of several launches has in each: / all launches. */
+  /** The tables of a launch: bytes read and written by buffer, and FLOPs; each cell: its programs so far / all
+   * its programs, and a cell that a run of several launches has in each: / all launches. */
   tabulate(entry, k) {
     const { story, tables } = entry;
     const { launch } = story.programs[story.programAt[k]];
@@ -42,7 +42,9 @@ export class Counters {
       ...(several ? ["all launches"] : []),
     ].map((text) => element("span", "", ` / ${text}`));
     entry.beside = element("span");
-    entry.scope.replaceChildren("this program so far", ...words, " · source: trace", entry.beside);
+    const recorded = story.programs.filter((program) => program.launch === launch).length;
+    const who = recorded < programs ? `${counted(recorded, "recorded program")} ` : "";
+    entry.scope.replaceChildren(`${who}so far`, ...words, " · source: trace", entry.beside);
     const fill = (table, title, heads, rows, explain) => {
       table.replaceChildren();
       const head = table.insertRow();
@@ -135,11 +137,9 @@ export class Counters {
 
   // --- the accesses behind a number ---
 
-  /** The accesses of a launch's buffer (a column past the last: of all buffers); `own`: of step k's program, up to
-   * k. */
+  /** The accesses of a launch's buffer (a column beyond the last: of all buffers); `past`: up to k. */
   accessesOf({ story, launch }, way, column, k) {
     const still = way === "read" ? STORE : LOAD;
-    const own = story.programAt[k];
     const out = [];
     story.programs.forEach((program, p) => {
       if (program.launch !== launch) return;
@@ -147,7 +147,7 @@ export class Counters {
         for (const access of story.accesses(at)) {
           const every = column >= story.launchAt(at).buffers.length;
           if (access.kind === still || !(every || access.buffer === column)) continue;
-          out.push({ ...access, step: at, program: p, own: p === own && at <= k });
+          out.push({ ...access, step: at, program: p, past: at <= k });
         }
       }
     });
@@ -160,7 +160,7 @@ export class Counters {
     const i = this.counted.indexOf(entry);
     const k = player.woven[i][player.step];
     const every = this.accessesOf(entry, way, column, k);
-    const own = every.filter((access) => access.own);
+    const past = every.filter((access) => access.past);
     const word = way === "read" ? "load" : "store";
     const title = `${word === "load" ? "Loads" : "Stores"} of ${entry.names[column] ?? "all buffers"}`;
     const sum = element("p", "sum");
@@ -172,13 +172,13 @@ export class Counters {
       const total = accesses.reduce((n, access) => n + access.bytes, 0);
       sum.textContent = `${counted(accesses.length, word)}, ${bytes(total)}: ${scope}`;
       Object.assign(sum.dataset, { count: accesses.length, bytes: total, all: all.checked });
-      entries.show(accesses, accesses.findLastIndex((access) => access.own));
+      entries.show(accesses, accesses.findLastIndex((access) => access.past));
     };
     const all = element("input");
     all.type = "checkbox";
     const label = element("label", "all");
-    label.append(all, "all recorded programs, all steps");
-    const refresh = () => (all.checked ? show(every, "all recorded programs") : show(own, "this program so far"));
+    label.append(all, "all steps");
+    const refresh = () => (all.checked ? show(every, "all steps") : show(past, "so far"));
     all.addEventListener("change", refresh);
     const heads = element("div", "entry heads");
     heads.append(...["step", "program", "line", "tile", "buffer", "bytes"].map((text) => element("span", "", text)));

@@ -433,6 +433,7 @@ export class Story {
 
   // --- counters ---
 
+  /** By step: what its launch's recorded programs have read, written and computed up to it. */
   indexCounters() {
     const t = this.trace;
     const widest = Math.max(0, ...t.header.launches.map((launch) => launch.buffers.length));
@@ -441,10 +442,11 @@ export class Story {
     this.written = new Float64Array(this.steps * widest);
     const kinds = ["matmul", "exp", "other"];
     this.flops = Object.fromEntries(kinds.map((kind) => [kind, new Float64Array(this.steps)]));
-    for (const { first, end } of this.programs) {
+    this.programs.forEach(({ launch, first, end }, p) => {
+      const begins = this.programs[p - 1]?.launch !== launch;
       for (let k = first; k < end; k++) {
-        const here = k * widest;
-        if (k > first) {
+        const here = k * widest, goesOn = k > first || !begins;
+        if (goesOn) {
           this.read.copyWithin(here, here - widest, here);
           this.written.copyWithin(here, here - widest, here);
         }
@@ -453,17 +455,18 @@ export class Story {
           if (t.access_kind[a] !== 0) this.written[here + t.access_buffer[a]] += t.access_bytes[a];
         }
         for (const kind of kinds) {
-          this.flops[kind][k] = t[`flops_${kind}`][k] + (k > first ? this.flops[kind][k - 1] : 0);
+          this.flops[kind][k] = t[`flops_${kind}`][k] + (goesOn ? this.flops[kind][k - 1] : 0);
         }
       }
-    }
+    });
   }
 
-  /** The bytes that all programs have read and written up to step k: [read, written]. */
+  /** The bytes that all launches have read and written up to step k: [read, written]. */
   traffic(k) {
-    const total = (counted) => this.programs.reduce((sum, { first, end }) => {
+    const begun = this.programs.filter(({ first }) => first <= k);
+    const last = begun.filter(({ launch }, p) => begun[p + 1]?.launch !== launch); // of each launch
+    const total = (counted) => last.reduce((sum, { end }) => {
       const at = Math.min(end - 1, k);
-      if (at < first) return sum;
       const row = counted.subarray(at * this.bufferCount, (at + 1) * this.bufferCount);
       return sum + row.reduce((all, n) => all + n, 0);
     }, 0);

@@ -184,7 +184,6 @@ def first(trace, name, after=0):
 def test_every_step_shows_its_line_its_counters_and_nothing_late(opened, traces):
     trace, page = traces["flash"], opened("flash")
     (launch,) = trace.launches
-    ends = {program.first_step + program.steps for program in launch.recorded}
     read = dict.fromkeys((buffer.name for buffer in launch.buffers), 0)
     seen = press(page)
     for step in range(150):
@@ -192,13 +191,24 @@ def test_every_step_shows_its_line_its_counters_and_nothing_late(opened, traces)
         assert seen["line"] == trace.line(step)
         last = trace.source(step).spans.get(seen["line"], seen["line"])
         assert seen["lit"] == list(range(seen["line"], last + 1))
-        if step in ends:
-            read = dict.fromkeys(read, 0)
         for access in trace.accesses(step):
             if access.kind == "load":
                 read[access.buffer.name] += access.bytes
         assert [int(n.replace(",", "")) for n in seen["read"][:-1]] == list(read.values())
         seen = press(page, "ArrowRight")
+
+
+def test_at_the_end_the_counters_are_those_of_the_whole_run(opened, traces):
+    (launch,) = traces["flash"].launches
+    assert launch.programs > 1
+    page = opened("flash")
+    seen = press(page, "End")
+    for way, counted in (("read", launch.read_bytes), ("written", launch.written_bytes)):
+        assert [int(n.replace(",", "")) for n in seen[way]] == [*counted.values(), sum(counted.values())]
+    flops = page.locator(".counters table").last.locator("b").all_inner_texts()
+    counted = launch.flops.matmul, launch.flops.exp, launch.flops.other
+    assert tuple(int(n.replace(",", "")) for n in flops) == counted
+    expect(page.locator(".scope")).to_have_text(f"so far / all {launch.programs} programs · source: trace")
 
 
 def test_the_equation_holds_the_numbers_of_the_selected_row(opened, traces):

@@ -19,6 +19,7 @@ const BY_ROLE = {
  * where another wrote it as s. */
 export function bufferSymbol(pointer, { also = {}, roles = {} }) {
   const own = pointer.replace(/_(ptr|desc)$/, ""), name = also[own] ?? own;
+  if (!Object.keys(roles).length) return name;             // of an unknown kernel: as its code has it
   if (name === "x" && roles.target) return "X";            // a loss's logits, a matrix
   return SYMBOLS[name] ?? SYMBOLS[name.split("_")[0]] ?? name;
 }

@@ -609,12 +609,23 @@ export class Telling {
     if (own !== undefined) return `${name} = ${own}`;
     if (!data.length) return `${name} is empty`;
     const nans = countNaN(value);
-    const held = `${name} has ${times(shape)} numbers`;
+    const held = `${name} has ${times(shape)} numbers`, updated = this.updated(label, data);
     if (nans) return `${held}, ${nans === data.length ? "all" : grouped(nans)} of them NaN`;
     const [low, high] = minMax(data);
     const whole = !isFloat(dtype);
-    return low === high ? `${held}, all ${number(low, whole)}`
-      : `${held} from ${number(low, whole)} to ${number(high, whole)}`;
+    return low === high ? `${updated ?? `${held},`} all ${number(low, whole)}`
+      : `${updated ?? held} from ${number(low, whole)} to ${number(high, whole)}`;
+  }
+
+  /** “squares: 4 of 8 numbers change, now”, where the line makes it from its value before; else null. */
+  updated(label, data) {
+    const [, left, right] = /^([^=]*)=(.*)$/s.exec(this.line) ?? [];
+    const words = right?.split(/\W+/) ?? [];
+    const { story, k } = this, name = story.byName.get(`${story.trace.source[k]} ${label}`);
+    const old = story.at(name, k - 1)?.data;
+    if (old?.length !== data.length || !(words.includes(label) || /[-+*/]\s*$/.test(left))) return null;
+    const changed = data.reduce((n, x, i) => n + !Object.is(x, old[i]), 0);
+    return `${clipped(label, LONGEST_NAME)}: ${grouped(changed)} of ${grouped(data.length)} numbers change, now`;
   }
 
   pointsAt(name, value) {

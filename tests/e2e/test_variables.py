@@ -121,6 +121,23 @@ def test_every_variable_and_each_of_its_numbers(at, trace):
     assert number == pytest.approx(access.stored.numpy()[4], rel=1e-6)
 
 
+def test_what_the_mask_hides_of_a_load_and_of_a_store_is_hatched(at, trace):
+    page = at(trace.steps - 1)
+    (stored,) = trace.accesses(trace.steps - 1)
+    assert stored.mask is not None
+    for name, rows in (("x", ROWS), ("stored", 1)):
+        hidden = rows * int((~stored.mask.numpy()).sum())
+        line = page.locator(".variables li", has=page.locator(f".name[data-name={name}]"))
+        expect(line).to_contain_text(f"hatched: {hidden} masked")
+        for col, masked in ((0, False), (COLS - 1, True)):
+            canvas = line.locator("canvas")
+            box = canvas.bounding_box()
+            assert box is not None
+            canvas.hover(position={"x": (col + 0.5) * box["width"] / COLS, "y": 3})
+            assert page.locator(".tip").inner_text().endswith(", masked") is masked
+    expect(page.locator(".variables li", has_text="hatched")).to_have_count(2)
+
+
 def lines_and_sentence(page: Page) -> tuple[float, float, float]:
     """Where the last line of code ends, where the panel ends, and where the line's sentence begins."""
     last_line, code, equation = (

@@ -87,7 +87,7 @@ const ctx = { set font(font) { this.size = parseFloat(font.match(/([\\d.]+)px/)[
 const buffers = given.buffers.map(([name, rows, cols]) =>
   ({ name, matrices: 1, rows, cols, width: cols, height: rows }));
 const palette = { size: 14, smallest: 0, font: "sans" };
-const band = placeBand(ctx, palette, buffers, { x: 0, ...given.room }, {});
+const band = placeBand(ctx, palette, buffers, { x: 0, ...given.room }, { roles: { scores: "s" } });
 return [band.shapes.map(({ text }) => text), new Set(band.places.map(({ top }) => top)).size, band.height];
 """
 

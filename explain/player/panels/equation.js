@@ -95,7 +95,9 @@ export class EquationPanel extends Panel {
     const row = rowCount > 1 || this.view.row_labels ? this.lane.label("row", at.row) : "";
     const column = context.isOutput ? `dimension ${at.dim}` : this.lane.label("column", at.col);
     if (value.shape.length === 2) return `${row ? `${row}, ` : ""}${column}`;
-    if (value.shape.length === 1 && value.shape[0] !== rowCount) return this.lane.label("column", at.col);
+    if (value.shape.length === 1 && value.shape[0] !== rowCount) {
+      return this.story.roles.cols ? this.lane.label("column", at.col) : `place ${at.col} of ${value.shape[0]}`;
+    }
     return value.shape.length || (rowCount === 1 && quantityOf.has(label)) ? row : "";
   }
 

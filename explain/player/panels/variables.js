@@ -1,6 +1,7 @@
 // The variables of a kernel without roles, all of them: scalars as numbers, arrays as small pictures. Every element can
 // be read: under the pointer, under a finger, or by the arrow keys on a focused picture.
 
+import { LOAD } from "../counters.js";
 import { programPlace, sameLine } from "../grid.js";
 import { grouped, times } from "../numbers.js";
 import { paintArray } from "../pictures/array.js";
@@ -31,8 +32,8 @@ export class VariablesPanel extends Panel {
     const others = new Map(beside ? this.live(there).map(({ name, index }) => [name, index]) : []);
     const place = beside && programPlace(story.launchAt(there), beside.id);
     const { buffers } = story.launchAt(k);
-    const stored = story.accesses(k).filter((access) => access.stored >= 0).map(({ buffer, stored: index }, i) =>
-      ({ name: `stored ${i}`, label: "stored", step: k, index, where: ` in ${buffers[buffer].name}` }));
+    const stored = story.accesses(k).filter((access) => access.stored >= 0).map(({ buffer, stored: index, mask }, i) =>
+      ({ name: `stored ${i}`, label: "stored", step: k, index, mask, where: ` in ${buffers[buffer].name}` }));
     const also = beside ? `; beside: program ${place} at step ${grouped(this.lane.timeOf(there))}` : "";
     this.head("variables", "", `${live.length}, latest change first${also}`);
     const fresh = [];
@@ -42,11 +43,11 @@ export class VariablesPanel extends Panel {
       const same = index === one.index;
       return [one, { ...one, name: `${one.name} beside`, index, where: ` in program ${place}`, other: true, same }];
     });
-    const items = rows.map(({ name, label, step, index, where = "", other = false, same = false }) => {
+    const items = rows.map(({ name, label, step, index, mask, where = "", other = false, same = false }) => {
       const key = `${index} ${where} ${this.slices.get(label) ?? 0} ${this.lane.stamp} ${same}`;
       let item = this.items.get(name);
       if (item?.dataset.key !== key) {
-        item = same ? sameItem(where) : this.variable(label, trace.value(index), where, fresh);
+        item = same ? sameItem(where) : this.variable(label, trace.value(index), where, this.lanesOf(index, mask), fresh);
         item.classList.toggle("beside", other);
         item.dataset.key = key;
         this.items.set(name, item);
@@ -64,18 +65,29 @@ export class VariablesPanel extends Panel {
     const here = story.trace.source[k];
     return story.trace.header.names.flatMap(([source, label], name) => {
       const change = source === here ? story.lastChange(name, k, story.frameStart[k]) : -1;
-      return change < 0 ? [] : [{ name, label, step: story.historyStep[change], index: story.historyValue[change] }];
+      if (change < 0) return [];
+      const step = story.historyStep[change], loads = story.accesses(step).filter(({ kind }) => kind === LOAD);
+      const mask = loads.length === 1 ? loads[0].mask : -1;
+      return [{ name, label, step, index: story.historyValue[change], mask }];
     });
   }
 
-  /** A variable's line; `where` its value goes. An array's painter goes to `fresh`, to run when the line is on the
-   * page. */
-  variable(label, value, where, fresh) {
+  /** Which lanes of a value the mask of its load or store lets through; null where it lets all through. */
+  lanesOf(index, mask = -1) {
+    const { trace } = this.story;
+    const lanes = mask < 0 ? null : trace.value(mask).data, { data } = trace.value(index);
+    return lanes && lanes.length === data?.length && lanes.some((on) => !on) ? lanes : null;
+  }
+
+  /** A variable's line; `where` its value goes, `lanes` as `lanesOf` has them. An array's painter goes to `fresh`, to
+   * run when the line is on the page. */
+  variable(label, value, where, lanes, fresh) {
     const { shape, data, dtype, unit } = this.lane.numbersOf(value);
     const item = element("li");
     const title = element("span", "name", label);
     title.dataset.name = label;
     if (shape?.length || where) title.append(element("small", "", `${times(shape ?? [])} ${unit}${where}`.trim()));
+    if (lanes) title.append(element("small", "", `hatched: ${grouped(lanes.filter((on) => !on).length)} masked`));
     item.append(title);
     if (!shape?.length || !data.length) {
       const text = element("span", "value");
@@ -88,14 +100,16 @@ export class VariablesPanel extends Panel {
     const slice = Math.min(this.slices.get(label) ?? 0, count - 1);
     const outer = placeIn(shape.slice(0, -2), slice);
     if (count > 1) title.append(this.turner(label, outer, slice, count));
-    const shown = data.slice(slice * rows * cols, (slice + 1) * rows * cols);
+    const part = (list) => list.slice(slice * rows * cols, (slice + 1) * rows * cols);
+    const shown = part(data), open = lanes && part(lanes);
     const canvas = element("canvas");
     const line = Math.max(20, CELL_LINE_EM * this.palette.smallest); // a projector's numbers need more
     canvas.style.height = `${Math.min(6 * line, Math.max(line, rows * Math.min(line, (11 * line) / cols)))}px`;
     item.append(canvas);
     const told = ({ row, col }) => {
       const place = [...outer, ...(shape.length === 1 ? [col] : [row, col])].join(", ");
-      return `${label}[${place}] = ${this.lane.element(shown[row * cols + col], dtype, unit)}`;
+      const masked = open && !open[row * cols + col] ? ", masked" : "";
+      return `${label}[${place}] = ${this.lane.element(shown[row * cols + col], dtype, unit)}${masked}`;
     };
     const cells = { rows, cols, row: 0, col: 0, told, at: () => null };
     this.cells.set(canvas, cells);
@@ -104,7 +118,7 @@ export class VariablesPanel extends Panel {
     fresh.push(() => {
       const surface = new Surface(canvas);
       surface.measure();
-      const array = { data: shown, rows, cols, ramp: "scores", largest, whole: !isFloat(dtype) };
+      const array = { data: shown, rows, cols, ramp: "scores", largest, whole: !isFloat(dtype), lanes: open };
       cells.at = paintArray(surface, this.palette, array);
     });
     return item;

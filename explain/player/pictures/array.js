@@ -1,7 +1,7 @@
 // A small dense array as a heat map.
 
 import { briefest, format } from "../numbers.js";
-import { NOWHERE, figureEms, writeAll } from "../surface.js";
+import { NOWHERE, figureEms, hatching, writeAll } from "../surface.js";
 
 export const CELL_DIGITS = 3, CELL_GAP_PX = 4, SMALLEST_PX = 9;   // of the numbers in a heat map's cells
 
@@ -15,9 +15,10 @@ function imageOf(rows, cols) {
   return { image, pen, pixels, words: new Int32Array(pixels.data.buffer) };
 }
 
-/** An array of rows × cols as a heat map over the top `height` of its canvas; numbers in the cells where they fit. */
+/** An array of rows × cols as a heat map over the top `height` of its canvas; numbers in the cells where they fit. The
+ * cells of lanes that are off in `lanes` are hatched. */
 export function paintArray(surface, palette, array) {
-  const { data, rows, cols, ramp, largest, diverging = true, selected = -1, whole = false,
+  const { data, rows, cols, ramp, largest, diverging = true, selected = -1, whole = false, lanes = null,
     height = surface.height } = array;
   if (!surface.visible) return NOWHERE;
   const ctx = surface.clear();
@@ -28,6 +29,8 @@ export function paintArray(surface, palette, array) {
   pen.putImageData(pixels, 0, 0);
   ctx.imageSmoothingEnabled = false;
   ctx.drawImage(image, 0.5, 0.5, cw * cols - 1, ch * rows - 1);
+  ctx.fillStyle = hatching(ctx, palette.faint, 1);
+  lanes?.forEach((on, i) => on || ctx.fillRect((i % cols) * cw, Math.floor(i / cols) * ch, cw, ch));
   ctx.strokeStyle = palette.line;
   ctx.lineWidth = 1;
   ctx.strokeRect(0.5, 0.5, cw * cols - 1, ch * rows - 1);

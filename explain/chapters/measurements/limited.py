@@ -14,7 +14,7 @@ from explain.figures.numbers import count, number, percent
 from explain.figures.palette import mid
 from explain.figures.svg import line, picture, rect, text
 from explain.kept import kept
-from explain.records.model import Point
+from explain.records.model import Point, Record
 from explain.records.plans import Plan
 from explain.records.registry import Entry
 
@@ -57,19 +57,25 @@ class Limits:
 @kept
 def limits(plan: Plan, one: Entry, kernel: str) -> Limits | None:
     """How near one kernel comes to a GPU's measured rates; None where a rate or the bytes are not known."""
-    own = measured_sizes(plan, [one], kernel) if kernel else {}
-    points = [*filter(None, map(one.record.point, own))]
+    sizes = measured_sizes(plan, [one], kernel) if kernel else {}
+    return of(one.record, [*filter(None, map(one.record.point, sizes))], sizes)
+
+
+def of(record: Record, points: Sequence[Point], sizes: Mapping[Experiment, str]) -> Limits | None:
+    """How near these runs come to a GPU's measured rates, each with its size in words; None where a rate or the bytes
+    are not known.
+    """
     timed = [(point, point.seconds) for point in points if point.seconds]
-    of_hbm = [needed / seconds for point, seconds in timed if (needed := hbm_seconds(one.record, point))]
+    of_hbm = [needed / seconds for point, seconds in timed if (needed := hbm_seconds(record, point))]
     if not of_hbm:
         return None
-    known = [run for point, _ in timed if (run := run_of(one.record, point.experiment))]
+    known = [run for point, _ in timed if (run := run_of(record, point.experiment))]
     rates = [(rate / run.peak, run) for run in known if (rate := matmul_rate(run.experiment, run.seconds))]
     arithmetic = [*dict.fromkeys(run.arithmetic for _, run in rates)]
-    return Limits(of_hbm, [share for share, _ in rates], arithmetic, _waits(points, own))
+    return Limits(of_hbm, [share for share, _ in rates], arithmetic, _waits(points, sizes))
 
 
-def _waits(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
+def _waits(points: Sequence[Point], sizes: Mapping[Experiment, str]) -> str:
     """What the warps of the run that does most work wait for most, in a sentence with a link; "" where unknown."""
     counted = [point for point in points if point.counters and point.counters.stalls]
     point = max(counted, key=lambda one: one.experiment.traffic.flops, default=None)
@@ -77,7 +83,7 @@ def _waits(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     if not point or not stalls or not stalls.most:
         return ""
     key = stalls.most[0]
-    at = f"At {own[point.experiment]}, " if len(own) > 1 else ""
+    at = f"At {sizes[point.experiment]}, " if len(sizes) > 1 else ""
     told = f"{at}a warp's most common stall is *{REASONS[key].name}*, {percent(stalls.share(key))} of its time: "
     return f"{told[0].upper()}{told[1:]}{REASONS[key].words} More: [Speed](./speed)."
 

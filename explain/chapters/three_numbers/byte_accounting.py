@@ -2,7 +2,7 @@
 
 Causes come from the formula (whole sectors, other launches of the call, register layout) or from the GPU's counters
 (spilled registers, dirty lines). A cache hit is the difference of two counters, limited by the bytes that were
-requested again. `predicted` gives the expected DRAM reads; `check` compares them with the count. Standard library only.
+requested again. `predicted` gives the expected HBM reads; `check` compares them with the count. Standard library only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WARPS, LANES = 4, 32
 ALIGNED = 16
 """Triton knows of an argument whether it is a multiple of this."""
 WITHIN = 0.01
-"""A prediction of DRAM reads is met if it is within 1%."""
+"""A prediction of HBM reads is met if it is within 1%."""
 CAUSES: Mapping[str, Mapping[str, str]] = data(__file__)
 SPILLED = CAUSES["spilled"]["name"]
 
@@ -276,12 +276,12 @@ def _again(
     return {**again, "spilled registers": counts.spill_read_bytes or 0}
 
 
-# L2 to DRAM
+# L2 to HBM
 
 
 @dataclass(frozen=True)
 class Part:
-    """The bytes of a term that DRAM should serve, and why."""
+    """The bytes of a term that HBM should serve, and why."""
 
     term: Term
     bytes: int
@@ -290,7 +290,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The predicted DRAM reads, term by term."""
+    """The predicted HBM reads, term by term."""
 
     parts: tuple[Part, ...]
 
@@ -300,7 +300,7 @@ class Prediction:
 
 
 def predicted(experiment: Experiment, gpu: Gpu) -> Prediction:
-    """DRAM reads, L2 cold: every input once, and again each time if more passes in between than L2 holds."""
+    """HBM reads, L2 cold: every input once, and again each time if more passes in between than L2 holds."""
     terms = experiment.traffic.terms
     return Prediction(tuple(_part(experiment, term, gpu) for term in terms if not term.written))
 
@@ -378,7 +378,7 @@ def _not_yet_in_dram(experiment: Experiment, counts: Counts, left: int, warm: bo
 
 @dataclass(frozen=True)
 class Check:
-    """DRAM reads, predicted and measured, L2 cold. `causes` explain a miss of more than WITHIN."""
+    """HBM reads, predicted and measured, L2 cold. `causes` explain a miss of more than WITHIN."""
 
     prediction: Prediction
     measured: int
@@ -399,7 +399,7 @@ class Check:
 
 
 def check(experiment: Experiment, counts: Counts, gpu: Gpu) -> Check | None:
-    """The prediction beside the count; None if DRAM reads were not counted."""
+    """The prediction beside the count; None if HBM reads were not counted."""
     if counts.dram_read_bytes is None:
         return None
     prediction = predicted(experiment, gpu)
@@ -412,7 +412,7 @@ def _why_missed(experiment: Experiment, counts: Counts, gpu: Gpu, missed: Check)
     over = missed.measured - missed.prediction.read
     spilled = counts.spill_read_bytes or 0
     if over > 0 and spilled:
-        yield _cause("spilled, from DRAM", min(over, spilled), amount=amount(spilled))
+        yield _cause("spilled, from HBM", min(over, spilled), amount=amount(spilled))
     again = [part for part in missed.prediction.parts if part.bytes > part.term.once]
     if over < 0 and again and counts.l2_read_bytes is not None:
         asked = sum(part.term.bytes for part in missed.prediction.parts)

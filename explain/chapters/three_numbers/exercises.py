@@ -1,4 +1,4 @@
-"""Questions about one run's bytes, from the formula down to DRAM."""
+"""Questions about one run's bytes, from the formula down to HBM."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _why_ratio(shown: Shown) -> Why:
     formula, dram = shown.counted.levels.formula.read, shown.counted.levels.dram.read
     assert formula
     assert dram
-    return Why(f"The formula has {count(formula)} bytes of loads, DRAM delivers {count(dram)}: "
+    return Why(f"The formula has {count(formula)} bytes of loads, HBM delivers {count(dram)}: "
                f"{count(formula)} ÷ {count(dram)} = {number(formula / dram)}. The caches serve the rest.")  # fmt: skip
 
 
@@ -83,7 +83,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "ratio",
-        "How many times more bytes do the loads request, by formula, than DRAM delivers?",
+        "How many times more bytes do the loads request, by formula, than HBM delivers?",
         "number",
         lambda shown: (shown.counted.levels.formula.read or 0) / (shown.counted.levels.dram.read or 1),
         _why_ratio,

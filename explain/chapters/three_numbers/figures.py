@@ -6,12 +6,13 @@ import html
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
+from explain.chapters.measurements.limited import Limits
 from explain.chapters.three_numbers.byte_accounting import SPILLED, WITHIN, Cause, Check, Gap, Prediction, check, gaps
 from explain.chapters.three_numbers.levels import WAVEFRONT, Level, Levels, Traced, amount, levels, own_bytes
 from explain.counters.model import Counters, Counts
 from explain.experiment import Experiment
 from explain.figures.labels import text_width
-from explain.figures.numbers import percent, ratio
+from explain.figures.numbers import number, percent, ratio
 from explain.figures.palette import css
 from explain.figures.svg import button, line, picture, rect, text
 from explain.figures.tables import Column, buttons, markdown
@@ -28,7 +29,7 @@ WORDS = {"formula": "formula", "predicted": "predicted", "traced": "trace", "mea
 BAR = 26.0
 STEP = BAR + 24
 """The height of a level's or a step's bar, and of a step with its label."""
-LINKS = {"l1": "Programs ↔ L1", "l2": "L2 ↔ SM", "dram": "DRAM ↔ L2", "shared": "Programs ↔ shared memory"}
+LINKS = {"l1": "Programs ↔ L1", "l2": "L2 ↔ SM", "dram": "HBM ↔ L2", "shared": "Programs ↔ shared memory"}
 """The links that can be chosen, by level."""
 FAR = 1.05
 """From this factor on one count is said to be more than another."""
@@ -44,7 +45,7 @@ def hierarchy(
     found: Levels, prediction: Prediction | None, dirty: int | None, chosen: str, *, warm: bool = False,
     narrow: bool = False,
 ) -> str:  # fmt: skip
-    """From registers down to DRAM: arrows as wide as their bytes, up for reads and down for writes; `chosen` is
+    """From registers down to HBM: arrows as wide as their bytes, up for reads and down for writes; `chosen` is
     outlined. `dirty` bytes were still in L2 at the end of the run; if `warm`, as many of the run before at its start.
 
     A link is a button (`data-press` is its level). A link that was not measured is grey and says why. `narrow` is for a
@@ -67,7 +68,7 @@ def hierarchy(
         _box(left, tops[1], l1, box, "L1, of each SM", COLOURS["l1"]),
         _box(beside, beneath, width - beside - left, box, "Shared memory, of each SM", COLOURS["shared"]),
         _box(left, tops[2], whole, box, "L2, of the GPU", COLOURS["l2"]),
-        _box(left, tops[3], whole, box, "DRAM (HBM)", COLOURS["dram"]),
+        _box(left, tops[3], whole, box, "HBM (the counters call it DRAM)", COLOURS["dram"]),
         _link("l1", own, left, tops[0] + box, gap, l1, most, chosen, rows, narrow=narrow),
         _shared(found.shared, beside, shared + box, gap, width - beside - left, chosen),
         _link("l2", found.l2, left, tops[1] + box, gap, whole, most, chosen, (("measured", found.l2),), narrow=narrow),
@@ -273,9 +274,9 @@ def cause_words(between: Sequence[Gap]) -> str:
 
 
 def caches_words(asked: int, l1: int | None, delivered: int) -> str:
-    """What DRAM delivers beside what the kernel asks for by the formula; first L1's count where it is far above."""
+    """What HBM delivers beside what the kernel asks for by the formula; first L1's count where it is far above."""
     more = f"L1 counts **{amount(l1)}**, {ratio(l1 / asked)} the formula. " if l1 and l1 > FAR * asked else ""
-    said = f"{more}The kernel asks for **{amount(asked)}**. DRAM delivers **{amount(delivered)}**"
+    said = f"{more}The kernel asks for **{amount(asked)}**. HBM delivers **{amount(delivered)}**"
     if asked > FAR * delivered:
         return f"{said}: {ratio(asked / delivered)} less. The caches serve the rest."
     if delivered > FAR * asked:
@@ -284,7 +285,7 @@ def caches_words(asked: int, l1: int | None, delivered: int) -> str:
 
 
 def dram_words(counts: Counts) -> str:
-    """The sum that a run's bytes at DRAM are: " = 100.7 MB read + 23.9 MB written + 10.7 MB still in L2"; empty if a
+    """The sum that a run's bytes at HBM are: " = 100.7 MB read + 23.9 MB written + 10.7 MB still in L2"; empty if a
     part was not counted.
     """
     parts = counts.dram_read_bytes, counts.dram_written_bytes, counts.dirty_bytes
@@ -292,6 +293,17 @@ def dram_words(counts: Counts) -> str:
         return ""
     read, written, dirty = (amount(part or 0) for part in parts)
     return f" = {read} read + {written} written + {dirty} still in L2"
+
+
+def time_words(fewer: float, faster: float, found: Limits | None) -> str:
+    """Why FlashAttention-2 is `faster` than standard attention by less than it moves `fewer` bytes at HBM: how near its
+    own run comes to the GPU's rates, as Markdown.
+    """
+    if found is None or not found.of_matmuls or faster >= fewer:
+        return "both do the same matmuls"
+    said = f"{number(fewer, 2)} × fewer bytes at HBM give only {number(faster, 2)} ×. At its full rate, HBM needs "
+    said += f"{percent(found.of_hbm[0])} of FlashAttention-2's time; the matmuls need {percent(found.of_matmuls[0])}. "
+    return said + found.told.replace("**", "").rstrip(".")
 
 
 def levels_table(found: Levels, between: Sequence[Gap]) -> str:
@@ -386,9 +398,9 @@ def _signed(count: int) -> str:
 
 
 def prediction_words(check: Check) -> str:
-    """Predicted and counted DRAM reads in a sentence, with the reason for a miss."""
+    """Predicted and counted HBM reads in a sentence, with the reason for a miss."""
     words = (
-        f"DRAM reads, L2 cold: {MARKS['predicted']} predicted **{check.prediction.read:,} B**, "
+        f"HBM reads, L2 cold: {MARKS['predicted']} predicted **{check.prediction.read:,} B**, "
         f"{MARKS['measured']} hardware **{check.measured:,} B** "
         f"({percent(abs(check.off), 2)} {'more' if check.off > 0 else 'less'})"
     )
@@ -399,7 +411,7 @@ def prediction_words(check: Check) -> str:
 
 def gpus_table(counted: Sequence[tuple[str, Counts]]) -> str:
     """The same run on several GPUs, by the label of each record, as Markdown."""
-    headings = ("L1", "L2 → SM", "DRAM read", "DRAM written", "still dirty in L2")
+    headings = ("L1", "L2 → SM", "HBM read", "HBM written", "still dirty in L2")
     rows = [
         (name, c.l1_bytes, c.l2_read_bytes, c.dram_read_bytes, c.dram_written_bytes, c.dirty_bytes)
         for name, c in counted
@@ -408,19 +420,19 @@ def gpus_table(counted: Sequence[tuple[str, Counts]]) -> str:
 
 
 def heat_words(counters: Counters) -> str:
-    """The effect of a warm L2 on DRAM reads, in a sentence; empty if they were not counted."""
+    """The effect of a warm L2 on HBM reads, in a sentence; empty if they were not counted."""
     cold, warm = counters.cold.dram_read_bytes, counters.warm.dram_read_bytes
     if cold is None or warm is None:
         return ""
     changed = amount(abs(warm - cold))
     if warm > cold:
-        return f"A warm L2 adds {changed} of DRAM reads: it starts full of data that the previous run wrote."
+        return f"A warm L2 adds {changed} of HBM reads: it starts full of data that the previous run wrote."
     if cold - warm <= WITHIN * cold:
         return (
-            f"Even right after a run of the same kernel, with a warm L2, DRAM reads fall by only {changed}: "
+            f"Even right after a run of the same kernel, with a warm L2, HBM reads fall by only {changed}: "
             "almost none of its inputs are still in L2."
         )
-    return f"A warm L2 saves {changed} of DRAM reads: these inputs stayed in L2 after the previous run."
+    return f"A warm L2 saves {changed} of HBM reads: these inputs stayed in L2 after the previous run."
 
 
 def _percent(share: float) -> str:
@@ -472,7 +484,7 @@ def traced_table(runs: Iterable[Run]) -> str:
 
 
 def dram_table(runs: Iterable[Run], gpu: Gpu) -> str:
-    """Predicted and counted DRAM reads of each run, L2 cold, with the causes of a miss of more than 1%, as Markdown."""
+    """Predicted and counted HBM reads of each run, L2 cold, with the causes of a miss of more than 1%, as Markdown."""
     rows = []
     for experiment, _, counts in runs:
         done = check(experiment, counts, gpu)
@@ -483,8 +495,8 @@ def dram_table(runs: Iterable[Run], gpu: Gpu) -> str:
         own = (f"`{experiment.kernel}`", sizes_words(experiment), counts.l2_read_bytes)
         rows.append((*own, done.prediction.read, done.measured, off, causes))
     columns = (
-        "kernel", "sizes", Column("L2 → SM", amount), Column("DRAM read, predicted", amount),
-        Column("DRAM read", amount),
+        "kernel", "sizes", Column("L2 → SM", amount), Column("HBM read, predicted", amount),
+        Column("HBM read", amount),
         Column("off by"), "causes",
     )  # fmt: skip
     return markdown(columns, rows)

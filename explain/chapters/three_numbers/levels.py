@@ -1,8 +1,8 @@
-"""One Experiment's bytes at every level, from the formula down to DRAM, with the source and meaning of each number.
+"""One Experiment's bytes at every level, from the formula down to HBM, with the source and meaning of each number.
 
-    formula → traced → L1 → L2 → DRAM, and shared memory beside them
+    formula → traced → L1 → L2 → HBM, and shared memory beside them
 
-Formula and trace count elements that the kernel loads and stores. L1, L2 and DRAM are GPU counters, in sectors of 32 B
+Formula and trace count elements that the kernel loads and stores. L1, L2 and HBM are GPU counters, in sectors of 32 B
 that crossed a link. `byte_accounting` explains the difference from each level to the next. Standard library only.
 """
 
@@ -66,7 +66,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Levels:
-    """The levels from the formula to DRAM, and `shared` memory: its `read` counts loads and stores together."""
+    """The levels from the formula to HBM, and `shared` memory: its `read` counts loads and stores together."""
 
     formula: Level
     traced: Level
@@ -76,7 +76,7 @@ class Levels:
     shared: Level
 
     def __iter__(self) -> Iterator[Level]:
-        """From the formula down to DRAM."""
+        """From the formula down to HBM."""
         return iter((self.formula, self.traced, self.l1, self.l2, self.dram))
 
 
@@ -115,7 +115,7 @@ def levels(
         _of_trace(traced) if traced else Level("traced", "Trace", None, None, "", "", missed),
         hardware("l1", "L1", loaded, stored, at_l1 + "stores are L2's"),
         hardware("l2", "L2", read, stored, "bytes between L2 and the SMs, in sectors of 32 B"),
-        hardware("dram", "DRAM", dram_read, dram_written, "bytes between DRAM and L2 while the kernel ran"),
+        hardware("dram", "HBM", dram_read, dram_written, "bytes between HBM and L2 while the kernel ran"),
         hardware("shared", "Shared memory", bound, None, at_most)
         if shared_bytes is None
         else hardware("shared", "Shared memory", shared_bytes, None, requested + "counts once"),

@@ -39,7 +39,7 @@ def standard_and_flash(experiment: Experiment) -> list[Experiment]:
 
 @dataclass(frozen=True)
 class Shown:
-    """Everything the page shows of one run: its levels, the gaps between them, the predicted DRAM reads."""
+    """Everything the page shows of one run: its levels, the gaps between them, the predicted HBM reads."""
 
     traffic: Traffic
     traced: Traced | None
@@ -92,7 +92,7 @@ def runs(record: Record) -> list[Run]:
 
 @functools.lru_cache(maxsize=16)
 def tables(record: Record) -> tuple[str, str]:
-    """Every kernel at three sizes: bytes requested, and DRAM reads, as Markdown. Computed once per record."""
+    """Every kernel at three sizes: bytes requested, and HBM reads, as Markdown. Computed once per record."""
     counted = runs(record)
     return traced_table(counted), dram_table(counted, gpu_named(record.gpu))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from explain.chapters.measurements import limited
 from explain.chapters.three_numbers import exercises, figures
 from explain.chapters.three_numbers import shown as lab
 from explain.chapters.three_numbers.levels import WAYS, Traced, Witness, amount, recorded_trace, whole_trace, witness
@@ -79,7 +80,7 @@ def ways(chosen: Witness) -> None:
     written = f" and {copy.written_bytes:,} written" if copy.written_bytes is not None else ""
     st.markdown(
         f"To check the counters, a copy of {copy.copied_bytes:,} bytes was counted first: {copy.read_bytes:,} read"
-        f"{written} at DRAM. Each count took {chosen.counters.passes or 'several'} passes. A counted run is "
+        f"{written} at HBM. Each count took {chosen.counters.passes or 'several'} passes. A counted run is "
         "never timed."
     )
     if chosen.counters.lacking:
@@ -88,7 +89,7 @@ def ways(chosen: Witness) -> None:
 
 @repeated
 def ratios(choice: Choice, records: Sequence[Entry]) -> None:
-    """How much less FlashAttention-2 requests, moves at DRAM, and takes than standard attention, at the chosen sizes;
+    """How much less FlashAttention-2 requests, moves at HBM, and takes than standard attention, at the chosen sizes;
     from the first record.
     """
     pair = lab.standard_and_flash(choice.experiment)
@@ -99,11 +100,13 @@ def ratios(choice: Choice, records: Sequence[Entry]) -> None:
         if len(found) < len(pair):
             continue
         standard, flash = found
+        fewer, faster = (a / b if a and b else 0.0 for a, b in list(zip(standard, flash, strict=True))[1:])
+        time = figures.time_words(fewer, faster, limited.of(one.record, [*filter(None, points[1:])], {}))
         parts = figures.dram_words(counted[1][0])
         told: Sequence[tuple[str, str, str, str, Callable[[float], str]]] = (
             ("bytes requested by the programs", "fewer", "", "S and P stay on chip", amount),
-            ("bytes at DRAM", "fewer", parts, "S and P stay on chip; L2 keeps K and V", amount),
-            ("time", "faster", "", "the same matmuls remain", lambda ms: duration(ms / 1e3)),
+            ("bytes at HBM", "fewer", parts, "S and P stay on chip; L2 keeps K and V", amount),
+            ("time", "faster", "", time, lambda ms: duration(ms / 1e3)),
         )
         layout.header(f"FlashAttention-2 beside standard attention: {figures.sizes_words(pair[0])}")
         for (name, better, sum_of, why, unit), a, b, column in zip(

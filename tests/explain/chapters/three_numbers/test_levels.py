@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from explain import recordings
+from explain.chapters.measurements.limited import Limits
 from explain.chapters.three_numbers import figures
 from explain.chapters.three_numbers import shown as lab
 from explain.chapters.three_numbers.byte_accounting import (
@@ -303,6 +304,14 @@ def test_the_bytes_at_dram_are_told_as_the_sum_that_they_are():
     )
     assert figures.dram_words(counts) == " = 100.7 MB read + 23.9 MB written + 10.7 MB still in L2"
     assert figures.dram_words(replace(counts, dirty_bytes=None)) == ""
+
+
+def test_the_time_says_what_the_records_rates_say():
+    told = figures.time_words(64.2, 1.7, Limits([0.02], [0.23], ["bf16"]))
+    assert told.startswith("64 × fewer bytes at HBM give only 1.7 ×. At its full rate, HBM needs 2% of ")
+    assert "the matmuls need 23%. Neither HBM nor the matmuls limit this kernel." in told
+    assert "The matmuls limit this kernel" in figures.time_words(64.2, 1.7, Limits([0.02], [0.7], ["bf16"]))
+    assert figures.time_words(64.2, 1.7, None) == figures.time_words(2.0, 2.5, Limits([0.02], [0.7], ["bf16"]))
 
 
 def test_amounts_are_told_in_powers_of_ten():

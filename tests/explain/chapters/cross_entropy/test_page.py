@@ -156,6 +156,7 @@ def test_no_word_leaves_the_pictures_of_two_ways_and_our_chunk_is_to_scale(narro
 def test_a_row_of_p_sums_to_1_and_its_gradient_to_0(changes, narrow):
     experiment = lessons.LOSS.with_(**changes)
     row = row_of(experiment, 8)
+    assert row is not None
     gradient = reference.cross_entropy_gradient(logits(experiment), experiment.make_inputs()["targets"])[row.token]
     counting = (experiment.make_inputs()["targets"] != IGNORE_INDEX).sum()
     expected = np.array(row.weights) - (np.arange(len(row.weights)) == row.target)

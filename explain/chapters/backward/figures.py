@@ -169,8 +169,8 @@ def saved(like: Experiment) -> str:
     return (
         f"At this size recomputing costs {number(more[0])} × the matmul FLOPs of standard attention's backward pass "
         f"({number(more[1])} × with atomics). It loads and stores {number(asked[0], 2)} × fewer bytes "
-        f"({number(asked[1], 2)} × with atomics). At the least, HBM moves {number(least[0], 2)} × fewer "
-        f"({number(least[1], 2)} ×): each launch moves a buffer once, and L2 serves the other loads. It keeps "
+        f"({number(asked[1], 2)} × with atomics). If each launch moves each buffer once, and L2 serves all other "
+        f"loads, HBM moves {number(least[0], 2)} × fewer ({number(least[1], 2)} ×). It keeps "
         f"{number(standard.kept / flash.kept, 2)} × fewer bytes from the forward pass."
     )
 
@@ -203,13 +203,13 @@ def concluded(case: measured.Case) -> str:
         (_, time, _), (_, memory_of, _) = MEASURED
         times, sizes = time(point) / time(standard), memory_of(standard) / memory_of(point)
         said.append(
-            f"**{point.experiment.entry.title}** takes {number(times)} × the time of standard attention, and "
-            f"{number(sizes)} × less memory."
+            f"**{point.experiment.entry.title}** takes {number(times)} × the time of standard attention, and keeps "
+            f"{number(sizes)} × fewer bytes."
         )
         if point.counters and standard.counters:
             own, theirs, spilled = (_hbm(point), _hbm(standard), _spilled(point))
             said[-1] += f" HBM moved {moved(own)}, for standard attention {moved(theirs)}."
-            said[-1] += f" Registers spilled {moved(spilled)}." * bool(spilled)
+            said[-1] += f" Its registers spill {moved(spilled)}." * bool(spilled)
     return "\n\n".join(said)
 
 

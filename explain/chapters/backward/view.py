@@ -193,8 +193,8 @@ def measured() -> None:
     with text:
         layout.prose(
             f"{figures.concluded(case)}\n\n"
-            "Fewer bytes alone do not make a kernel faster. These kernels are written to be read. "
-            "`kernels/attention_backward.py` has one written for speed."
+            "Fewer bytes alone do not make a kernel faster: what registers spill is moved too, and these kernels are "
+            "written to be read. `kernels/attention_backward.py` has one written for speed."
         )
 
 
@@ -203,10 +203,10 @@ def who_writes_dq() -> None:
     words = (
         "dK and dV are sums over queries, dQ is a sum over keys. A loop that holds a tile of keys can finish dK and dV "
         "on chip. Of each row of dQ it has one part: the sum over its own keys.\n\n"
-        "**Seven matmuls:** a second launch holds queries. S and "
-        "dP are computed twice. Each element has one program that writes it, in one order: the same bits every run.\n\n"
-        "**Five matmuls:** every program adds its part of dQ in HBM. Two programs may add to one element at once, so "
-        "the addition must be **atomic**. Which program comes first is not fixed."
+        "**Seven matmuls:** a second launch holds queries. S and dP are computed twice. Each element has one program "
+        "that writes it, in one order: the same bits every run.\n\n"
+        "**Five matmuls**, as in the FlashAttention-2 paper: every program adds its part of dQ in HBM. Two programs "
+        "may add to one element at once, so the addition must be **atomic**. Which program comes first is not fixed."
     )
     with layout.part("Who may write dQ? Five matmuls or seven", words):
         pictures.drawing(figures.owners(), figures.owners(narrow=True))

@@ -154,14 +154,14 @@ def _never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
     with picture:
         p = long[0].values
         st.markdown(
-            f"**A training step**: {count(p['tokens'])} tokens, V = {count(p['vocab'])}, d = {count(p['dim'])}, "
-            f"{p['dtype']}: the least that HBM must move"
+            f"**The loss of a training step**, forward pass alone: {count(p['tokens'])} tokens, V = "
+            f"{count(p['vocab'])}, d = {count(p['dim'])}, {p['dtype']}. The least that HBM must move"
         )
         both = list(zip(titles, least, strict=True))
         pictures.drawing(*(traffic_bars(both, figures.TENSORS, narrow=one) for one in (False, True)))
         st.caption(f"formula · tiles {p['block_m']} × {p['block_n']}")
         _counted()
-        with st.expander("Every load and store of the training step"):
+        with st.expander("Every load and store of this loss"):
             st.markdown(figures.every_byte(list(zip(titles, long, strict=True))))
         v = fused.values
         with st.expander(f"The run in the player: {count(v['tokens'])} tokens, V = {count(v['vocab'])}"):
@@ -216,10 +216,11 @@ def _this_kernel(experiment: Experiment) -> None:
     matmuls, p = both.traffic.flops_of("matmul") // forward_flops(experiment), wide.values
     with layout.part(
         f"This kernel stops at d = {p['dim']}",
-        "A matmul recomputes X: once in the launch that holds tokens, for dH, and once in the launch that holds rows "
-        f"of W, for dW. That makes {matmuls} matmuls in place of 3. It is the trade of FlashAttention's backward pass: "
-        "more FLOPs, fewer bytes. No two programs of a launch write the same element.\n\n"
-        f"The kernel stops at d = {p['dim']}, because a tile's dH must fit on chip: tokens × d numbers. For "
+        "The kernel of the player recomputes X by a matmul: once in the launch that holds tokens, for dH, and once in "
+        f"the launch that holds rows of W, for dW. That makes {matmuls} matmuls in place of 3. It is the trade of "
+        "FlashAttention's backward pass: more FLOPs, fewer bytes. No two programs of a launch write the same element."
+        "\n\n"
+        f"It stops at d = {p['dim']}, because a tile's dH must fit on chip: tokens × d numbers. For "
         f"{p['block_m']} tokens and d = {p['dim']} these are {_dh(p['block_m'], p['dim'])}.",
     ):
         st.markdown(figures.backward_table(forward, wide))
@@ -238,8 +239,8 @@ def _real_kernels() -> None:
         "What real kernels do",
         f"A language model has d = {count(dim)}. There the dH of {rows} tokens takes {_dh(rows, dim)}, more than an "
         "SM has. So real kernels add to dH and dW in HBM.\n\n"
-        "They differ in how often they compute X. Ours works like Liger's kernel: to write X and read it takes less "
-        "time than a second matmul.",
+        "They differ in how often they compute X. Liger's kernel and our fast one do write logits to HBM, but only "
+        "those of some tokens at a time: to write X and read it takes less time than a second matmul.",
     ):
         st.markdown(f"**Two ways for a large d**: {_sizes(LONG)}")
         part = part_of_tokens(tokens, vocab, dim, ITEM_BYTES)
@@ -271,7 +272,7 @@ def _how_fast(found: measured.Measured) -> None:
         "How fast, in how much memory?",
         f"Loss and both gradients of {count(found.cases[0].tokens)} tokens. **Ours** is the fast kernel. What beats it "
         f"for d = {count(widest)}, and at what price:\n\n{figures.concluded(_of_dim(found, widest))}\n\n"
-        "Use ours when memory is short.\n\n"
+        "So ours and Liger's are for when memory is short.\n\n"
         "V = 50,257 is odd. Matmuls over an odd number of columns were much slower than over a multiple of 64, so ours "
         "computes such a multiple at once and the last columns by themselves. The first lines of "
         "`kernels/cross_entropy_fast.py` have both times.",

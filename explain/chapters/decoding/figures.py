@@ -9,7 +9,7 @@ from dataclasses import replace
 from explain.chapters.decoding.bound import Bound, free_queries, ridge, seconds_of_weights
 from explain.chapters.decoding.cache import MODELS, Model
 from explain.chapters.decoding.masks import seen
-from explain.chapters.decoding.programs import DTYPE, KV_HEADS, LAYERS, MODEL, PARAMETERS, Filled, splits_at_once
+from explain.chapters.decoding.programs import DTYPE, HEADS, KV_HEADS, LAYERS, MODEL, PARAMETERS, Filled, splits_at_once
 from explain.chapters.decoding.savings import SPLITS, Saving
 from explain.chapters.speed.results import TABLES, Case, Result
 from explain.chapters.sweeps.figures import ticks
@@ -38,8 +38,8 @@ LEAST = "least time"
 def idle_words(gpu: Gpu) -> str:
     """How many SMs one query leaves idle without splits."""
     return (
-        f"With one query, {MODEL} has **{KV_HEADS} programs**, one for each head of keys. The {gpu.name} has {gpu.sms} "
-        f"SMs: **{gpu.sms - KV_HEADS} are idle.**"
+        f"With one query, {MODEL} has **{KV_HEADS} programs**: its {HEADS} heads share {KV_HEADS} heads of keys. The "
+        f"{gpu.name} has {gpu.sms} SMs: **{gpu.sms - KV_HEADS} are idle.**"
     )
 
 

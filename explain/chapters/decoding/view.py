@@ -133,8 +133,9 @@ def _parts(experiment: Experiment, trace: Trace) -> None:
         )
         st.markdown(formula(weights.equations(lse)), unsafe_allow_html=True)
         layout.prose(
-            "This is the rule of *Online softmax*: a part counts as one key with the score lse. The whole row has "
-            "lse = m + ln Σ β.\n\n"
+            "This is the rule of *Online softmax*: a part counts as one key with the score lse. The kernel meets the "
+            "parts one by one: its m is the largest lse so far, and a larger one rescales what it has. At the end the "
+            "shares are these. The whole row has lse = m + ln Σ β.\n\n"
             f"The price: O and lse of each part go to HBM and back, **{moved(merge_bytes(p))}** here."
         )
     with drawn:

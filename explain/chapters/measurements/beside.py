@@ -126,8 +126,8 @@ def once(plan: Plan, shown: Sequence[Entry], *, largest: str = "", narrow: bool 
     title = f"HBM delivers up to {ratio(most[farthest])} the minimum ({farthest})"
     if 1 < few < len(most):
         title = (
-            f"HBM delivers at most {FEW_TIMES} × the minimum to {few} of {len(most)} kernels, and up to "
-            f"{ratio(most[farthest])} to {farthest}"
+            f"{few} of {len(most)} kernels get at most {FEW_TIMES} × the minimum from HBM; "
+            f"most for its size, {ratio(most[farthest])}: {farthest}"
         )
     groups = {} if largest else points.groups(plan, shown)
     numbers = {name: ratio(factor) for name, factor in most.items()}

@@ -45,8 +45,8 @@ def meanings(shown: Sequence[Entry]) -> str:
         read, matmul, exp = (one.record.roofs.get(level) for level in ("hbm", "matmul bf16", "exp"))
         if read and matmul:
             means = (
-                "**The HBM roof and the matmul roof meet at {} FLOPs per byte (bf16).** With fewer FLOPs per byte, HBM "
-                "is the limit; with more, the matmuls are. A kernel can stay far below both."
+                "**The HBM roof and the matmul roof meet at {} FLOPs per byte (bf16).** With fewer FLOPs per byte the "
+                "roof of HBM is the lower one, with more that of the matmuls. A kernel can stay far below both."
             )
             told.setdefault(means, {}).setdefault(number(matmul.per_second / read.per_second), []).append(gpu)
         if matmul and exp and len(shown) > 1:  # of one GPU, the picture's title says it

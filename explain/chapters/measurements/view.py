@@ -322,7 +322,7 @@ def _notes(chosen: Choice, shown: Sequence[Entry]) -> None:
     if outdated and chosen.plan.name != points.OUTDATED:
         of = f" of the {listed(points.outdated(shown))}" if len(shown) > 1 else ""
         st.button(
-            f"Show what is out of date{of}", type="tertiary", icon=":material/history:", on_click=_show_outdated,
+            f"Show the outdated runs{of}", type="tertiary", icon=":material/history:", on_click=_show_outdated,
             args=(points.kernels(outdated, shown),),
         )  # fmt: skip
     st.caption(ELSEWHERE)

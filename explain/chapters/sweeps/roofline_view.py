@@ -61,8 +61,9 @@ def _roofline_of(shown: Shown, values: Sequence[Value]) -> None:
     words, picture = layout.sides("Roofline")
     with beside(words):
         layout.prose(
-            "Each point is a kernel. No kernel can be above a roof. The flat roof is the highest rate of the "
-            "arithmetic units. The slanted roof is the bandwidth of a memory × the **arithmetic intensity**, the FLOPs "
+            "Each point is a kernel. The roofs are the best rates that were measured. No kernel here is above one, but "
+            "a better test could raise it. The flat roof is the rate of the arithmetic units. The slanted roof is the "
+            "bandwidth of a memory × the **arithmetic intensity**, the FLOPs "
             "per byte that this memory moves. A dotted line leads to a kernel's lowest roof. A kernel's percent: its "
             "throughput ÷ that roof."
         )

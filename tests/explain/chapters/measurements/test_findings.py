@@ -190,7 +190,8 @@ def test_a_table_of_one_kernel_says_how_many_times_the_minimum_is_read():
         of.setdefault(run.kernel, []).append(share)
     few = sum(round(max(own), 1) <= 3 for own in of.values())
     title = " ".join(re.findall(r'font-weight="650"[^>]*>([^<]*)<', drawn))
-    assert f"at most 3 × the minimum to {few} of {len(of)} kernels, and up to {ratio(shares[most])} to " in title
+    assert f"{few} of {len(of)} kernels get at most 3 × the minimum from HBM" in title
+    assert f"most for its size, {ratio(shares[most])}: " in title
 
 
 def test_zeros_in_every_row_are_said():

@@ -154,7 +154,7 @@ def test_a_press_shows_the_rows_that_are_out_of_date(monkeypatch):
     record = with_one_out_of_date()
     monkeypatch.setattr(registry, "shipped", lambda: (record,))
     test = page("measurements")
-    next(button for button in test.button if button.label == "Show what is out of date").click().run()
+    next(button for button in test.button if button.label == "Show the outdated runs").click().run()
     shown = [registry.Entry("a", record, registry.RECORDED)]
     plan = points.plans(shown)[points.OUTDATED]
     (kernel,) = points.kernels(plan, shown)

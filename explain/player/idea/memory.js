@@ -7,7 +7,6 @@ import { figureEms, line, widest, write, writeAll } from "../surface.js";
 
 const BIGGEST_EM = 3.6;                                    // of an element
 const WIDEST_CELL_OF_HBM = 2.2, WIDEST_OF_ROW = 3;         // its width by its height, to fill the band; of one row
-const THIN_EM = 0.4;                                       // of a thin element, where the width has room
 const LINES_SHARE = 1.1;                                   // of the band's height, for several lines
 const LEAST_WORDS_PX = 14;
 const FIGURES_SHARE = 0.84, FIGURES_HIGH = 0.8;            // of a cell's width, so that numbers stand apart; height
@@ -46,8 +45,7 @@ export function placeBand(ctx, palette, buffers, band, view, order = [...buffers
     let cell = Math.max(least, Math.min(em * BIGGEST_EM, high / tallest.reduce((sum, tall) => sum + tall)));
     while (widthAt(cell) > band.width && cell > 1e-3) cell *= 0.97;
     let wide = cell;
-    const widestCell = Math.max(cell * most, em * THIN_EM);
-    while (cell && wide * 1.03 <= widestCell && widthAt(wide * 1.03) <= band.width) wide *= 1.03;
+    while (cell && wide * 1.03 <= cell * most && widthAt(wide * 1.03) <= band.width) wide *= 1.03;
     return { lines, tallest, first, cell, wide, left: band.x + Math.max(0, (band.width - widthAt(wide)) / 2) };
   };
   const { lines, tallest, first, cell, wide, left } = [2, 3].map(laid).reduce((best, next) =>

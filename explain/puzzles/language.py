@@ -13,14 +13,17 @@ import difflib
 import functools
 import importlib.util
 import math
+import re
 from pathlib import Path
+
+from explain.plain import short
 
 
 class LanguageError(Exception):
-    """A line is not Triton; the message says what is not."""
+    """A line is not Triton; the message says what is not, and quotes of a long name its beginning."""
 
     def __init__(self, message: str, line: int) -> None:
-        super().__init__(message)
+        super().__init__(re.sub(r"\S+", lambda word: short(word[0]), message))
         self.line = line
 
 

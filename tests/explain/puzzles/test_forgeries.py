@@ -103,3 +103,11 @@ def test_what_is_not_triton_is_refused_at_its_line(text: str) -> None:
         answer_of(f"{HEAD}\n{text}\n", "answer.py")
     assert refused.value.line is not None
     assert refused.value.line >= first
+
+
+@pytest.mark.parametrize("body", ["tl.{}(x_ptr)", "x_ptr.{}", "__{}"])
+def test_a_long_name_is_quoted_by_its_beginning(body: str) -> None:
+    with pytest.raises(AnswerError) as refused:
+        answer_of(f"{HEAD}\n@triton.jit\ndef f(x_ptr):\n    {body.format('long' * 1000)}\n", "answer.py")
+    assert "longlong" in str(refused.value)
+    assert len(str(refused.value)) < 300

@@ -28,8 +28,8 @@ EXAMPLE, SOURCE = (Path(__file__).with_name(name) for name in ("example.tilescop
 OWN = "Record a run of your own"
 GOAL = "open a run that you recorded, on any machine, and step through it."
 FILE = "rms_norm.py"
-GET = """**1. Get Tilescope**: the folder with `start.py` in it, as this app was started from. Triton needs Linux; on
-Windows, WSL has one. In that folder,
+GET = """**1. Get Tilescope**: the folder that this app runs from, with `start.py` in it. Triton needs Linux; on Windows, WSL
+has one. In that folder,
 
 ```
 python3 start.py
@@ -118,8 +118,8 @@ def _about_example() -> None:
         f"[How to record one](#{layout.anchor(OWN)}). No command line? [Paste the code](./your_kernel) instead."
     )
     layout.prose(
-        "**Below: an example.** RMSNorm divides each row by its root mean square. A program has one row of 20 numbers. "
-        "It reads it twice, 8 numbers at a time.\n\n"
+        "**Below: an example.** RMSNorm divides each row by its root mean square, and multiplies it by w. A program "
+        "has one row of 20 numbers. It reads it twice, 8 numbers at a time.\n\n"
         "The player opens where `squares` first grows, in the first loop. **N** goes to its next change: it grows tile "
         "by tile. In the last tile the mask hides 4 of 8 places."
     )

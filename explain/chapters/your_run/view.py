@@ -28,8 +28,8 @@ EXAMPLE, SOURCE = (Path(__file__).with_name(name) for name in ("example.tilescop
 OWN = "Record a run of your own"
 GOAL = "open a run that you recorded, on any machine, and step through it."
 FILE = "rms_norm.py"
-GET = """**1. Get Tilescope**: the folder that this app runs from, with `start.py` in it. Triton needs Linux; on Windows, WSL
-has one. In that folder,
+GET = """**1. Get Tilescope**: the folder that this app runs from, with `start.py` in it. Triton needs Linux; on
+Windows, WSL has one. In that folder,
 
 ```
 python3 start.py

@@ -260,8 +260,9 @@ def _picture(
     def x(factor: float) -> float:
         return left + 12 + (long - 24) * (scaled(factor) - scaled(low)) / (scaled(high) - scaled(low))
 
-    each = ", one mark per run" * (len(drawn) > len(lines))
-    titles = wrapped(f"{what}{each}{', log scale' * (scaled is not float)}", end, bold=True)
+    notes = ["one mark per run"] * (len(drawn) > len(lines)) + ["log scale"] * (scaled is not float)
+    noted = f" ({', '.join(notes)})" if notes else ""
+    titles = wrapped(f"{what}{noted}", end, bold=True)
     below = 18.0 * (len(titles) - 1)
     apart = sides is not None and x(1.0) - 8 >= widest([sides[0]], 13)  # there is room for both sides, in a line
     top = TOP + below + 18 * (len(marks) - 1)

@@ -117,7 +117,9 @@ def _about_example() -> None:
         "A **trace** is a recorded run of your own file, on your own machine, with or without a GPU. "
         f"[How to record one](#{layout.anchor(OWN)}). No command line? [Paste the code](./your_kernel) instead.\n\n"
         "**Below: an example.** RMSNorm divides each row by its root mean square, and multiplies it by w. A program "
-        "has one row of 20 numbers. It reads it twice, 8 numbers at a time.\n\n"
+        "has one row of 20 numbers. It reads it twice, 8 numbers at a time."
+    )
+    layout.prose(
         "The player opens where `squares` first grows, in the first loop. **N** goes to its next change: it grows tile "
         "by tile. In the last tile the mask hides 4 of 8 places."
     )

@@ -413,7 +413,9 @@
     return [r, g, b, a / 255];
   }
 
-  window.layoutFaults = check;
+  /** The faults; null while the app runs the page again, when what it may replace is pale. */
+  const isRunning = () => document.querySelector("[data-test-script-state]:not([data-test-script-state=notRunning])");
+  window.layoutFaults = () => (isRunning() || document.querySelector("[data-stale=true]") ? null : check());
 
   const characters = new Map();                            // a font's style → the characters seen in it
   /**

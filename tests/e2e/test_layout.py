@@ -351,8 +351,13 @@ def settled(page: Page) -> None:
 
 
 def faults(page: Page) -> list[Fault]:
-    found: list[Fault] = page.evaluate("window.layoutFaults()")
-    return found
+    """What is wrong with the page at rest. It may begin to run again after it came to rest: a run of its own has ended."""
+    for _ in range(50):
+        found: list[Fault] | None = page.evaluate("window.layoutFaults()")
+        if found is not None:
+            return found
+        settled(page)
+    pytest.fail(f"{page.url} is run again and again")
 
 
 def named(fault: Fault) -> str:

@@ -50,6 +50,7 @@ def main() -> int:
         raise SystemExit("this benchmark needs a GPU: PyTorch finds no CUDA GPU on this machine")
     from explain.device.handler import provenance
 
+    torch.manual_seed(0)
     rows = []
     for name, ours, theirs in calls():
         rows.append({"call": name, **measured(ours, theirs)})
@@ -108,7 +109,6 @@ def measured(ours: Way, theirs: Way) -> dict[str, Any]:
     """A call's seconds on the host by each way, {"ours", "torch", "ours in a graph", "torch in a graph"}, or {} where
     the two results differ.
     """
-    torch.manual_seed(0)
     a, b = ours().float(), theirs().float()
     if not torch.allclose(a, b, rtol=0.0, atol=TOLERANCE * float(b.abs().max())):
         return {"seconds": {}, "why": "the results differ"}

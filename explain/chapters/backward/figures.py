@@ -207,20 +207,12 @@ def concluded(case: measured.Case) -> str:
             f"{number(sizes)} × fewer bytes."
         )
         if point.counters and standard.counters:
-            own, theirs, spilled = (_hbm(point), _hbm(standard), _spilled(point))
-            said[-1] += f" HBM moved {moved(own)}, for standard attention {moved(theirs)}."
-            said[-1] += f" Its registers spill {moved(spilled)}." * bool(spilled)
+            own, theirs = point.counters.cold, standard.counters.cold
+            if own.hbm_bytes is not None and theirs.hbm_bytes is not None:
+                said[-1] += f" HBM moved {moved(own.hbm_bytes)}, for standard attention {moved(theirs.hbm_bytes)}."
+            if own.spilled_bytes:
+                said[-1] += f" Its registers spill {moved(own.spilled_bytes)}."
     return "\n\n".join(said)
-
-
-def _hbm(point: Point) -> int:
-    cold = point.counters.cold if point.counters else None
-    return (cold.dram_read_bytes or 0) + (cold.dram_written_bytes or 0) if cold else 0
-
-
-def _spilled(point: Point) -> int:
-    cold = point.counters.cold if point.counters else None
-    return (cold.spill_read_bytes or 0) + (cold.spill_written_bytes or 0) if cold else 0
 
 
 def verdict(output: str, error: float, tolerance: float, passes: bool) -> str:

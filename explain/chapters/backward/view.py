@@ -115,7 +115,7 @@ def kernels() -> tuple[Experiment, list[Trace]]:
 def why_enough() -> None:
     """How P and δ come from what the forward pass left."""
     words = (
-        "The formulas need P and δ. The forward pass left O and L instead.\n\n"
+        "The formulas need P and δ. The forward pass has kept neither: it kept O and L.\n\n"
         "**P needs no maximum and no N × N matrix.** L has both m and ℓ in it. In the code it is `lse`.\n\n"
         f"**δ needs no P.** The sum over keys makes O, so {unbroken('δ = rowsum(dO ∘ O)')}."
     )

@@ -140,7 +140,7 @@ def sms_words(filled: Filled, gpu: Gpu) -> str:
             f"If an SM runs one program at a time, up to **{most} splits** run at once. With {most + 1} there is a "
             "second round."
             if rounds == 1
-            else f"Up to **{most} splits** there is one round."
+            else f"With up to **{most} splits** one round is enough."
         )
     )
     return (

@@ -70,7 +70,7 @@ def drawn(experiment: Experiment, *, narrow: bool = False) -> str:
     high = pitch * LANE / (LANE + GAP)
 
     def heading(y: float, said: Sequence[str]) -> Iterable[str]:
-        """Above its lanes on a phone, else at their left, the first line in bold."""
+        """The words of some lanes, the first line in bold: above them on a phone, else at their left."""
         for i, one in enumerate([" ".join(said)] if narrow else said):
             yield text(0, y - 7 if narrow else y + 14 + i * LINE, one, bold=i == 0)
 

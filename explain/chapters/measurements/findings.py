@@ -234,7 +234,7 @@ def _loaded(runs: Iterable[Experiment]) -> list[float]:
 
 
 def _delivered_alone(points: Sequence[Point]) -> str:
-    """How many times the minimum HBM delivers to one kernel whose loads are not known; "" for others."""
+    """For one kernel whose loads are not known: HBM's bytes ÷ the minimum, in words; "" for others."""
     delivered = _delivered(points)
     if not delivered or _loaded(delivered):
         return ""

@@ -14,7 +14,7 @@ WIDE, PHONE = 700.0, 340.0
 HEAD, BUSY, ROW, APART, AXIS = 24.0, 12.0, 11.0, 14.0, 56.0
 """Heights: a kernel's name, its tensor cores, a row of a warp, the room under a kernel, the axis."""
 MATMUL_ROWS = {"QK": 0, "PV": 1}
-"""Both matmuls may run at once, and the softmax with them, in the third row."""
+"""Each matmul's row. Everything else is in a third one: all three may run at the same time."""
 KINDS = {kind: (hue, WAIT_OPACITY if kind == "wait" else 1.0) for kind, (hue, _) in SPANS.items()}
 KIND_OF = {scope: kind for kind, (_, scopes) in SPANS.items() for scope in scopes}
 TENSOR = "tensor cores"
@@ -60,9 +60,7 @@ def stacked(timelines: Sequence[Timeline], *, narrow: bool = False) -> str:
     return svg.picture(width, y + AXIS, f"Share of the time in which a matmul runs: {said}", parts, "1000px")
 
 
-def _kernel(
-    one: Timeline, y: float, place: tuple[float, float, float], cycles: int
-) -> tuple[list[str], float]:  # fmt: skip
+def _kernel(one: Timeline, y: float, place: tuple[float, float, float], cycles: int) -> tuple[list[str], float]:
     """A run's rows from `y` on, and where they end."""
     (left, width, scale), program = place, one.programs[0]
     first = window(program)[0]

@@ -158,7 +158,7 @@ class Timeline:
 
     @cached_property
     def matmuls(self) -> float:
-        """The share of the time in which a matmul runs, the mean of the programs: an upper bound."""
+        """The share of the time in which a matmul runs: an upper bound, averaged over the programs."""
         return statistics.fmean(program.matmuls for program in self.programs)
 
     @property

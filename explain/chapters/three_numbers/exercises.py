@@ -83,7 +83,7 @@ QUESTIONS = (
     ),
     Question[Shown](
         "ratio",
-        "How many times more bytes do the loads request, by formula, than HBM delivers?",
+        "Divide the bytes that the loads request, by formula, by the bytes that HBM delivers. What is the ratio?",
         "number",
         lambda shown: (shown.counted.levels.formula.read or 0) / (shown.counted.levels.dram.read or 1),
         _why_ratio,

@@ -66,7 +66,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Levels:
-    """The levels from the formula to HBM, and `shared` memory: its `read` counts loads and stores together."""
+    """The bytes at each level, from the formula to HBM. `shared.read` counts loads and stores together."""
 
     formula: Level
     traced: Level

@@ -478,7 +478,7 @@ def stall_bars(kernels: Sequence[Waits], *, narrow: bool = False) -> str:
     width, row, below = (PHONE, STALL_ROW + 16, 16) if narrow else (WIDTH, STALL_ROW, 0)
     divided = [one.by_group for one in kernels]
     shown = [group for group in (*GROUPS, EMPTY) if any(by_group[group] >= 0.005 for by_group in divided)]
-    parts, top = _legend(shown, width)
+    parts, top = legend({group: _look(group) for group in shown}, width, (EMPTY,))
     for at, (one, by_group) in enumerate(zip(kernels, divided, strict=True)):
         name, stalls, tensor, _ = one
         y, x = top + at * row + below, 0.0
@@ -525,16 +525,17 @@ def _look(group: str) -> tuple[str, float]:
     return ("slate", SHADES[group]) if group in SHADES else (HUES[group], 1.0)
 
 
-def _legend(groups: Sequence[str], width: float) -> tuple[list[str], float]:
+def legend(looks: Mapping[str, tuple[str, float]], width: float, dashed: Sequence[str] = ()) -> tuple[list[str], float]:
+    """Names beside squares of their hue and opacity, in lines of this width, and where they end."""
     parts, x, y = [], 0.0, 4.0
-    for group in groups:
-        wide = 36 + labels.text_width(group, svg.SMALL)
+    for name, (hue, opacity) in looks.items():
+        wide = 36 + labels.text_width(name, svg.SMALL)
         if x and x + wide > width:
             x, y = 0.0, y + 20
-        colour, shade = _look(group)
-        edge = palette.css(colour) if group == EMPTY else "none"
-        parts.append(svg.rect(x, y, 11, 11, palette.css(colour), opacity=shade, stroke=edge, dashed=group == EMPTY))
-        parts.append(svg.text(x + 17, y + 10.5, group, size=svg.SMALL))
+        colour, is_dashed = palette.css(hue), name in dashed
+        edge = colour if is_dashed else "none"
+        parts.append(svg.rect(x, y, 11, 11, colour, opacity=opacity, stroke=edge, dashed=is_dashed))
+        parts.append(svg.text(x + 17, y + 10.5, name, size=svg.SMALL))
         x += wide
     return parts, y + 22
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from explain.chapters.speed.climb_figures import legend
 from explain.chapters.speed.timeline import SCOPES, SPANS, WAIT_OPACITY, Timeline, window
 from explain.figures import labels, numbers, palette, svg
 from explain.kept import kept
@@ -45,7 +46,8 @@ def stacked(timelines: Sequence[Timeline], *, narrow: bool = False) -> str:
     width, left = (PHONE if narrow else WIDE), labels.widest((TENSOR, *names), svg.SMALL) + 17
     cycles = shown_cycles(timelines)
     scale = (width - left) / cycles
-    parts, y = _legend([kind for kind in KINDS if any(kind in _seen(one, cycles) for one in timelines)], width)
+    seen = {kind for one in timelines for kind in _seen(one, cycles)}
+    parts, y = legend({kind: look for kind, look in KINDS.items() if kind in seen}, width)
     for one in timelines:
         drawn, y = _kernel(one, y, (left, width, scale), cycles)
         parts += drawn
@@ -95,16 +97,3 @@ def _seen(one: Timeline, cycles: int) -> set[str]:
     first = window(one.programs[0])[0]
     spans = (span for _, lane in one.programs[0].consumers for span in lane.spans)
     return {KIND_OF[span.scope] for span in spans if span.start < first + cycles and span.end > first}
-
-
-def _legend(kinds: Sequence[str], width: float) -> tuple[list[str], float]:
-    parts, x, y = [], 0.0, 2.0
-    for kind in kinds:
-        hue, opacity = KINDS[kind]
-        wide = 30 + labels.text_width(kind, svg.SMALL)
-        if x and x + wide > width:
-            x, y = 0.0, y + 20
-        parts.append(svg.rect(x, y, 11, 11, palette.css(hue), opacity=opacity))
-        parts.append(svg.text(x + 16, y + 10, kind, size=svg.SMALL))
-        x += wide
-    return parts, y + 24

@@ -1,4 +1,4 @@
-"""FlashAttention-2 backward (arXiv 2307.08691, algorithm 2), to be read: dQ, dK and dV, the same bits in every run.
+"""FlashAttention backward in two passes (formulas: arXiv 2307.08691, algorithm 2): the same bits in every run.
 
 The forward pass left O and one number per query, lse = m + ln l. P is not kept: P = exp(S − lse) is one matmul and one
 exponential away, and no maximum is searched for. With δ = rowsum(dO ∘ O):
@@ -7,7 +7,7 @@ exponential away, and no maximum is searched for. With δ = rowsum(dO ∘ O):
 
 dK and dV are sums over queries; dQ is a sum over keys. One order of loops cannot keep all three on chip. So there are
 three launches: δ; a loop that holds keys (dK, dV); a loop that holds queries (dQ). The last two both compute S and dP:
-seven matmuls per tile, and each gradient has one program that writes it. `backward_atomic.py` needs five.
+seven matmuls per tile, and each gradient has one program that writes it. The paper's five are `backward_atomic.py`.
 
 q, k, v, the causal mask, grouped heads and a query without keys are as in `attention.py`; a NaN reaches only gradients
 of pairs that see it, and so does an infinite Q or K. `attention_backward.py` has the kernels written for speed.

@@ -1,4 +1,4 @@
-"""FlashAttention-2 backward with dQ added by atomics: five matmuls per tile, and dQ's last bits differ between runs.
+"""FlashAttention-2 backward (arXiv 2307.08691, algorithm 2): dQ by atomics, five matmuls per tile; dQ's last bits vary.
 
 `backward.py` computes S and dP twice, since one order of loops cannot keep dQ, dK and dV on chip. Here the loop over
 queries also computes dS K_j, this key tile's part of dQ_i, and adds it to a float32 sum in HBM. Programs of other key

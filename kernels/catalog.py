@@ -308,7 +308,7 @@ _TAUGHT = (
         prefixes=True,
     ),
     _flash(
-        "flash_attention_exp2", "FlashAttention-2 forward in base 2", "FlashAttention-2 exp2",
+        "flash_attention_exp2", "FlashAttention-2 forward in base 2", "FlashAttention-2 in base 2",
         "exp2 instead of exp: log2 e = 1.44269504 is folded into the scale.",
         formula=traffic.flash_attention_exp2, hue=4,
     ),
@@ -320,13 +320,12 @@ _TAUGHT = (
         given="kernels.gradients:standard_forward", stores_scores=True, between=traffic_backward.between_launches,
     ),
     _backward(
-        "flash_attention_backward", "FlashAttention-2 backward", "FlashAttention-2 backward",
+        "flash_attention_backward", "FlashAttention backward in two passes", "two-pass backward",
         "The outer loop runs over keys for dK and dV, over queries for dQ; P is recomputed in both: seven matmuls.",
         module="kernels.backward", formula=traffic_backward.flash_attention_backward, hue=2,
     ),
     _backward(
-        "flash_attention_backward_atomic", "FlashAttention-2 backward, dQ by atomics",
-        "FlashAttention-2 backward, atomic",
+        "flash_attention_backward_atomic", "FlashAttention-2 backward, dQ by atomics", "FlashAttention-2 backward",
         "The outer loop runs over keys; each tile adds its part of dQ in HBM: five matmuls, bits that change.",
         module="kernels.backward_atomic", formula=traffic_backward.flash_attention_backward_atomic, hue=5,
         between=traffic_backward.between_additions,

@@ -77,7 +77,7 @@ class _Sizes:
         """The online logsumexp over the tiles of the vocabulary."""
         rows = self.lanes_m * self.tiles_n
         return (
-            Work("max(x_t, the target's logit)", "other", self.lanes),
+            Work("max(xₜ, the target's logit)", "other", self.lanes),
             Work("max(m, rowmax X)", "other", self.lanes),
             Work("m − m_new", "other", rows),
             Work("α = exp(m − m_new)", "exp", rows),
@@ -85,7 +85,7 @@ class _Sizes:
             Work("P̃ = exp(X − m_new)", "exp", self.lanes),
             Work("α l + rowsum P̃", "other", self.lanes + rows),
             Work("m + ln l", "other", 2 * self.lanes_m),
-            Work("L − x_t", "other", self.lanes_m),
+            Work("L − xₜ", "other", self.lanes_m),
         )
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from explain.chapters.decoding import splits
 from explain.chapters.flash_attention import tiles
 from explain.chapters.papers import flashattention, milakov
 from explain.chapters.speed import lengths, rungs
@@ -105,6 +106,7 @@ PLANS: Mapping[str, Plan] = {
             "Tiles: the tables of What does a tile cost?",
             tuple(one for kernel in MEASURED for one in _tiles(kernel)),
         ),
+        Plan("splits", "Flash-Decoding: one query over a cache, 1 to 128 splits", splits.TIMED, counters=False),
         Plan("milakov-counters", "Milakov & Gimelshein, figure 1, bytes counted", milakov.COUNTED),
         Plan("milakov", "Milakov & Gimelshein, figures 1 to 4", milakov.TIMED, counters=False),
         Plan("flashattention", "FlashAttention, figure 2 and theorem 2", flashattention.COUNTED),

@@ -372,7 +372,7 @@ _RUNGS: Mapping[str, tuple[str, str]] = {
     "naive_fp32": ("fp32", "Online softmax tile by tile, all of it in float32."),
     "bf16": ("bf16", "16-bit operands for both matmuls; sums and softmax stay in float32."),
     "exp2": ("exp2", "exp2 instead of exp: log2 e is folded into the scale."),
-    "causal": ("causal tiles", "Tiles that the causal mask hides are skipped; only tiles that it cuts are masked."),
+    "causal": ("mask where needed", "Only tiles that the mask cuts are masked; tiles that it hides are skipped."),
     "pipelined": ("pipelined", "Software pipelining: the next tiles load while this one is computed."),
     "tma": ("TMA", "The Tensor Memory Accelerator copies whole tiles, given a descriptor."),
     "specialised": ("specialized", "Warp specialization: one producer warp loads, eight consumer warps compute."),

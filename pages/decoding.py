@@ -5,9 +5,11 @@ from explain.chapters.decoding.exercises import PARTS
 from explain.ui import layout
 
 with layout.chapter(__file__, goal=view.GOAL):
-    part, gpu = view.choose()
+    part = view.choose()
 view.step_through(part)
+gpu = view.choose_gpu()
 view.programs(gpu)
+view.fastest(gpu)
 view.bandwidth(gpu)
 view.caches(gpu)
 view.no_help()

@@ -185,8 +185,9 @@ def bound_chart(bound: Bound, gpu: Gpu, *, narrow: bool = False) -> str:
     ]
     x, y = at(bound.rows, bound.seconds(gpu))
     parts += [circle(x, y, 8, PROGRAM, title=f"{count(bound.rows)} rows: {duration(bound.seconds(gpu))}")]
-    said = duration(bound.seconds(gpu))
-    parts.append(text(x, y - 16, said, anchor="middle" if x - left > 40 else "start", bold=True))
+    said = f"{count(bound.rows)} rows: {duration(bound.seconds(gpu))}"
+    half = text_width(said, bold=True) / 2
+    parts.append(text(min(max(x, left + half + 6), left + width + 24 - half), y - 16, said, anchor="middle", bold=True))
     label = f"The least time on the {gpu.name}"
     return picture(left + width + 24, bottom + 56, label, parts, "28rem" if narrow else "52rem")
 
@@ -238,6 +239,9 @@ def caches(tokens: int, *, narrow: bool = False) -> str:
         parts.append(rect(left, y, length, 28, HBM, opacity=PALE if beyond else SOLID, stroke=HBM, title=told))
         x = left + (length if full - length > text_width(told) + 16 else full) + 8  # beside the bar, or the outline
         parts.append(text(x, y + 19, told))
+        alone = f"{moved(unshared)} without sharing"
+        if full - length > text_width(told) + text_width(alone) + 48:
+            parts.append(text(left + full - 8, y + 19, alone, anchor="end", faint=True))
     label = f"KV cache of one sequence of {count(tokens)} tokens"
     return picture(left + width + 6, high * len(MODELS) + 12, label, parts, "28rem" if narrow else "60rem")
 
@@ -283,10 +287,13 @@ def caches_table(tokens: int) -> str:
 
 def savings_table(savings: Sequence[Saving]) -> str:
     """What FlashAttention saves with few and with many queries, as Markdown."""
-    rows = [(count(one.queries), one.standard, one.flash, percent(one.saved, 1), one.split) for one in savings]
+    rows = [
+        (count(one.queries), "{} × {}".format(*one.tile), one.standard, one.flash, percent(one.saved, 1), one.split)
+        for one in savings
+    ]
     columns = (
-        Column("queries"), Column("standard attention", moved), Column("FlashAttention", moved), Column("saved"),
-        Column(f"Flash-Decoding, {SPLITS} splits", moved),
+        Column("queries"), Column("tile"), Column("standard attention", moved), Column("FlashAttention", moved),
+        Column("saved"), Column(f"Flash-Decoding, {SPLITS} splits", moved),
     )  # fmt: skip
     return markdown(columns, rows)
 

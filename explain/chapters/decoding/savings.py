@@ -17,9 +17,14 @@ class Saving:
     queries: int
     kv_len: int
 
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Queries and keys of a tile: no more rows than there are queries, and at least the 16 of a matmul."""
+        return min(ROWS, max(16, self.queries)), KEYS
+
     def _run(self, kernel: str, **more: object) -> int:
         sizes = {"seq_len": self.queries, "kv_len": self.kv_len, "head_dim": HEAD_DIM, "dtype": DTYPE}
-        tile = {"block_m": min(ROWS, max(16, self.queries)), "block_n": KEYS}
+        tile = dict(zip(("block_m", "block_n"), self.tile, strict=True))
         traffic = Experiment.of(kernel, {**sizes, **tile, **more}, "normal").traffic
         return traffic.read_bytes + traffic.written_bytes
 

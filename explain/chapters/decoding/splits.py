@@ -5,17 +5,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from explain.chapters.decoding.programs import HEAD_DIM, HEADS, KV_HEADS, TILE
 from explain.experiment import Experiment
+from explain.figures.numbers import si
+from explain.gpus import Gpu
+from explain.kept import kept
+from explain.records.code import is_stale
+from explain.records.model import Record
 
 SPLITS = (1, 2, 4, 8, 16, 32, 64, 128)
 CACHES: tuple[tuple[int, int], ...] = ((1, 8192), (1, 131072), (16, 8192), (64, 8192))
 """(sequences, keys of each): a short and a long chat, and two batches"""
+ROWS = 16
+"""Rows of the tile of queries: the heads that share keys fill some of them, the others are masked."""
 _TILE: Mapping[str, object] = MappingProxyType(
-    {"heads": HEADS, "kv_heads": KV_HEADS, "head_dim": HEAD_DIM, "dtype": "bf16", "block_m": 16, "block_n": TILE}
+    {"heads": HEADS, "kv_heads": KV_HEADS, "head_dim": HEAD_DIM, "dtype": "bf16", "block_m": ROWS, "block_n": TILE}
 )
 
 
@@ -26,3 +34,72 @@ def experiments(batch: int, kv_len: int) -> tuple[Experiment, ...]:
 
 
 TIMED = tuple(experiment for cache in CACHES for experiment in experiments(*cache))
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The median seconds of one cache by number of splits; `floor`: to read K and V once, None if no roof is known."""
+
+    batch: int
+    kv_len: int
+    seconds: Mapping[int, float]
+    floor: float | None
+
+    @property
+    def unsplit(self) -> int:
+        """Programs of the first launch per split."""
+        return self.batch * KV_HEADS
+
+    @property
+    def best(self) -> int:
+        """The fastest number of splits."""
+        return min(self.seconds, key=self.seconds.__getitem__)
+
+    @property
+    def programs(self) -> int:
+        """Programs at the fastest number of splits."""
+        return self.unsplit * self.best
+
+    def most_at_once(self, gpu: Gpu) -> int:
+        """The most splits of those measured with at most one program per SM; 0 if one split has more."""
+        return max((splits for splits in self.seconds if self.unsplit * splits <= gpu.sms), default=0)
+
+    def over_best(self, splits: int) -> float:
+        """The time at that number of splits, as a multiple of the least."""
+        return self.seconds[splits] / self.seconds[self.best]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """What a GPU's record has of all CACHES, and its source."""
+
+    curves: Sequence[Curve]
+    source: str
+
+
+@kept
+def curves(records: Sequence[Record]) -> Curves | None:
+    """What the first of these records that has all caches has."""
+    return next(filter(None, map(_curves, records)), None)
+
+
+def _curves(record: Record) -> Curves | None:
+    points = {one: record.point(one) for one in TIMED}
+    timed = {one.key: point for one, point in points.items() if point and point.seconds}
+    if len(timed) < len(TIMED):
+        return None
+    roof = record.roofs.get("hbm")
+    found = []
+    for batch, kv_len in CACHES:
+        runs = experiments(batch, kv_len)
+        cache = sum(term.bytes for term in runs[0].traffic.terms if term.buffer in ("k", "v"))
+        seconds = {run.values["splits"]: point.seconds for run in runs if (point := points[run]) and point.seconds}
+        found.append(Curve(batch, kv_len, seconds, cache / roof.per_second if roof else None))
+    where = replace(record.provenance, date=replace(record, points=timed).dates).words
+    stale = " · the kernels have changed since" * any(map(is_stale, timed.values()))
+    dashed = f" · dashed: bytes of K and V ÷ {si(roof.per_second, 'B/s')}, the measured bandwidth" if roof else ""
+    sizes = (
+        f"one query per head, {HEADS} query heads, {KV_HEADS} heads of keys, d = {HEAD_DIM}, "
+        f"{TIMED[0].values['dtype']}, tiles of {ROWS} × {TILE} · both launches, medians, L2 cleared before each run"
+    )
+    return Curves(tuple(found), f"recorded · {where}{stale} · {sizes} · both axes logarithmic{dashed}")

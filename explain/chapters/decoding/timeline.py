@@ -22,6 +22,8 @@ LINE = 19.0
 WIDTHS = {False: 834.0, True: 370.0}
 """Of the picture, by `narrow`."""
 PALE = 0.35
+OTHERS = "other SMs"
+"""The SMs without a program, where one program has all keys."""
 MERGE = "launch 2: the merge"
 MEANINGS = (
     (KEYS, PALE, "K and V of these keys"),
@@ -63,7 +65,7 @@ def drawn(experiment: Experiment, *, narrow: bool = False) -> str:
     each = f"at most {most} keys each" if len(set(map(len, shares))) > 1 else f"{most} keys each"
     split = [f"{splits} splits", "at the same time,", each] if splits > 1 else [f"1 split: {most} keys"]
     words = 0.0 if narrow else max(widest([alone[0], split[0]], bold=True), widest(split)) + 20
-    left = words + widest(f"SM {sm}" for sm in range(splits)) + 12
+    left = words + widest([OTHERS, f"SM {splits - 1}"]) + 12
     right = WIDTHS[narrow]
     scale = (right - left) / max(many * tile, read)
     pitch = min(LANE + GAP, LANES_HIGH / splits)
@@ -91,6 +93,12 @@ def drawn(experiment: Experiment, *, narrow: bool = False) -> str:
     above = LINE + 2 if narrow else 0.0
     y = 1 + above
     body = [*heading(y, alone), *lane(0, y, range(many), LANE)]
+    y += LANE + GAP
+    body += [
+        text(left - 8, y + LANE / 2 + 5, OTHERS, anchor="end", faint=True),
+        rect(left, y, many * tile * scale - 1, LANE, "none", stroke=css("slate"), dashed=True),
+        text(left + many * tile * scale / 2, y + LANE / 2 + 4, "idle", anchor="middle", size=12),
+    ]
     y += LANE + 12 + above
     body += heading(y, split)
     for sm, share in enumerate(shares):

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import streamlit as st
 
 from explain import lessons
-from explain.chapters.decoding import exercises, figures, timeline, weights
+from explain.chapters.decoding import exercises, figures, splits_figures, timeline, weights
+from explain.chapters.decoding import splits as recorded
 from explain.chapters.decoding.bound import GROUP, Bound
 from explain.chapters.decoding.cache import MODELS
 from explain.chapters.decoding.exercises import MASKS, PARTS
@@ -18,12 +19,13 @@ from explain.chapters.speed.results import Result, load
 from explain.experiment import Experiment
 from explain.figures.formulas import formula
 from explain.figures.numbers import count, moved
-from explain.gpus import Gpu
+from explain.gpus import Gpu, known_as
+from explain.records import registry
 from explain.records.code import stale_words
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
-from explain.ui.gpu import gpu_choice
+from explain.ui.gpu import gpu_choice, gpu_chosen
 from explain.ui.repeat import repeated
 from explain.ui.rerun import following
 from kernels.parameters import ALIGNMENTS
@@ -34,9 +36,11 @@ PRESETS = (
     "last_tile_masked", "everything_masked",
 )  # fmt: skip
 GOAL = "see why one query leaves most of the GPU idle, and how splitting the keys fills it."
-WORDS = "A model writes one token at a time. Its query attends to the keys and values so far: the KV cache."
-PROGRAMS, BOUND, CACHES, NO_HELP, LENGTHS_DIFFER, MEASURED = (
+WORDS = "A model writes one token at a time. Its query attends to the KV cache: all keys and values so far."
+CURE = "**Split the keys**, one program per part; then merge."
+PROGRAMS, FASTEST, BOUND, CACHES, NO_HELP, LENGTHS_DIFFER, MEASURED = (
     "One query has too few programs",
+    "Which number of splits is fastest?",
     "How fast can one layer's attention be?",
     "Fewer heads of keys: GQA and MQA",
     "Where FlashAttention does not help",
@@ -44,34 +48,31 @@ PROGRAMS, BOUND, CACHES, NO_HELP, LENGTHS_DIFFER, MEASURED = (
     "The kernel written for speed",
 )
 """The sections below the player."""
-JUMPS = {
-    "how many splits": PROGRAMS, "how fast": BOUND, "GQA and MQA": CACHES,
-    "where FlashAttention does not help": NO_HELP, "two masks": LENGTHS_DIFFER, "measured": MEASURED,
-}  # fmt: skip
+JUMPS = {"how many splits": PROGRAMS, "measured": FASTEST, "how fast": BOUND}
 LENGTHS = [2**k for k in range(10, 18)]
 QUERIES = [2**k for k in range(9)]
 CORNERS = ("Diagonal to the bottom right: FlashAttention since 2.1", "Diagonal from the top left: PyTorch's is_causal")
 
 
 def words(gpu: Gpu) -> str:
-    """What the page is about, with a link to each section below the player."""
+    """What the page is about, with a link to a few sections below the player."""
     links = (f"[{words}](#{layout.anchor(heading)})" for words, heading in JUMPS.items())
-    return f"{WORDS} {figures.idle_words(gpu)} Below the player: {' · '.join(links)}."
+    return f"{WORDS} {figures.idle_words(gpu)}\n\n{CURE} Below: {' · '.join(links)}."
 
 
-def choose() -> tuple[str, Gpu]:
-    """What the player shows, and the GPU of the page; the run's controls, below its programs over time."""
-    with st.container(horizontal=True):
-        view = controls.pick("In the player", (PARTS, MASKS), "view", wrap=True, width="content")
-        with st.container(width="content"):
-            gpu = gpu_choice()
+def choose() -> str:
+    """Draws the programs over time, what the player shows, and the run's controls; returns what the player shows."""
     above = st.container()
-    _choose_runs(view)
+    with st.container(horizontal=True):
+        with st.container(width="content"):
+            view = controls.pick("In the player", (PARTS, MASKS), "view", wrap=True, width="content")
+        with st.container():
+            _choose_runs(view)
     if view == PARTS:
         with above:
             _over_time()
-    layout.introduce(words(gpu))
-    return view, gpu
+    layout.introduce(words(gpu_chosen()))
+    return view
 
 
 @following
@@ -91,8 +92,8 @@ def _choose_runs(view: str) -> None:
         )
         return
     controls.controls(
-        lessons.DECODED, ["inputs", "splits", "heads", "seq_len"], PRESETS,
-        folded=["kv_len", "block_m", "block_n", "causal", "align", "dtype"], followed=True,
+        lessons.DECODED, ["inputs", "splits"], PRESETS,
+        folded=["kv_len", "heads", "seq_len", "block_m", "block_n", "causal", "align", "dtype"], followed=True,
     )  # fmt: skip
 
 
@@ -146,6 +147,11 @@ def _parts(experiment: Experiment, trace: Trace) -> None:
         layout.chapter_link("online_softmax", rule, {"read": "Tiles in parallel"})
 
 
+def choose_gpu() -> Gpu:
+    """The GPU that the sections below are about."""
+    return gpu_choice("GPU of the sections below")
+
+
 @st.fragment
 def programs(gpu: Gpu) -> None:
     """The programs of one launch on the GPU's SMs, and the bytes that the merge costs."""
@@ -168,9 +174,24 @@ def programs(gpu: Gpu) -> None:
         pictures.drawing(figures.sms(filled, gpu), figures.sms(filled, gpu, narrow=True))
         st.caption(
             f"formula · one query per head, {HEADS} query heads, {KV_HEADS} heads of keys, d = {HEAD_DIM}, 16 bits · "
-            "keys on a logarithmic axis · one program per SM at a time; a GPU may run several on one SM, which then "
-            "share its bandwidth"
+            "keys on a logarithmic axis · one program per SM at a time; a GPU may run several on one SM"
         )
+
+
+def fastest(gpu: Gpu) -> None:
+    """The recorded time over the number of splits, on the chosen GPU."""
+    records = [one.record for one in registry.entries()[0] if known_as(one.record.gpu) == gpu.name]
+    _fastest(recorded.curves(records), gpu)
+
+
+@repeated
+def _fastest(found: recorded.Curves | None, gpu: Gpu) -> None:
+    with layout.part(FASTEST, splits_figures.words(found, gpu) if found else ""):
+        if found is None:
+            st.info(f"Not recorded on {gpu.name}. To measure your own GPU: `python -m explain measure --plan splits`")
+            return
+        pictures.drawing(*(splits_figures.drawn(found, gpu, narrow=one) for one in (False, True)))
+        st.caption(found.source)
 
 
 @st.fragment
@@ -232,7 +253,10 @@ def no_help() -> None:
         "together helps**: no key is read twice.",
     ):
         st.markdown(figures.savings_table([Saving(queries, long) for queries in (1, 16, 256, long)]))
-        st.caption(f"formula · one head, {count(long)} keys, d = {WIDTH}, {DTYPE} · bytes read and written")
+        st.caption(
+            f"formula · bytes read and written · one head, {count(long)} keys, d = {WIDTH}, {DTYPE} · tile: BLOCK_M "
+            "queries × BLOCK_N keys, the same for all three kernels"
+        )
 
 
 @st.fragment

@@ -1,0 +1,127 @@
+"""The measured time over the number of splits: the words and the picture say what the points have."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from explain.chapters.decoding import splits, splits_figures
+from explain.device.measurement import Provenance, Timing
+from explain.figures.labels import text_width
+from explain.figures.svg import LEGIBLE
+from explain.gpus import GPUS
+from explain.records import registry
+from explain.records.model import Origin, Point, Record, Roof
+from explain.records.plans import PLANS
+from tests.pages import page, texts
+
+H200, T4 = GPUS["H200"], GPUS["T4"]
+WHERE = Provenance("NVIDIA H200", "580", "13.0", "2.11", "3.6", "3.12", "2026-11-30")
+BANDWIDTH = Roof("hbm", 4e12, "B/s", "reading")
+PHONE = 388
+
+
+def record(*fastest: int, code: str = "") -> Record:
+    """A record in which these numbers of splits are the fastest, one for each cache."""
+    points = {}
+    for cache, best in zip(splits.CACHES, fastest, strict=True):
+        for run in splits.experiments(*cache):
+            distance = abs(splits.SPLITS.index(run.values["splits"]) - splits.SPLITS.index(best))
+            timing = Timing(100.0, 1.5**distance, 1.0, 1.0, 30, "")
+            points[run.key] = Point(run, timing=timing, origin=Origin(WHERE, code=code))
+    return Record("", WHERE, points, {"hbm": BANDWIDTH})
+
+
+def found(*fastest: int) -> splits.Curves:
+    curves = splits.curves([record(*fastest)])
+    assert curves is not None
+    return curves
+
+
+@pytest.mark.parametrize("fastest", [(32, 64, 4, 1), (1, 1, 1, 1), (128, 128, 128, 128), (2, 16, 64, 8)])
+def test_the_words_and_the_picture_have_the_least_time_of_the_points(fastest):
+    curves = found(*fastest)
+    said = splits_figures.words(curves, H200)
+    told = re.findall(r"- (\d+) sequences? of ([\d,]+) keys: \*\*(\d+) splits?\*\*", said)
+    caches = [(str(batch), f"{kv_len:,}") for batch, kv_len in splits.CACHES]
+    assert told == [(*cache, str(best)) for cache, best in zip(caches, fastest, strict=True)]
+    programs = [batch * 8 * best for (batch, _), best in zip(splits.CACHES, fastest, strict=True)]
+    least, most = f"{min(programs):,}", f"{max(programs):,}"
+    assert f"**{least if least == most else f'{least} to {most}'} programs**" in said
+    assert ("another computes" in said) == all(one > H200.sms for one in programs)
+    for narrow in (False, True):
+        labels = re.findall(
+            r'font-weight="650">(\d+) splits?</text>', splits_figures.drawn(curves, H200, narrow=narrow)
+        )
+        assert labels == [str(best) for best in fastest]
+
+
+def test_the_words_say_what_fewer_and_more_splits_cost():
+    said = splits_figures.words(found(32, 64, 4, 1), H200)  # each doubling away from the fastest takes 1.5 × the time
+    assert f"1 split takes up to {1.5**6:.1f} × the least time" in said
+    assert f"128 splits take 1.50 to {1.5**7:.1f} × the least time" in said
+    # at most 132 programs: 16 splits of one sequence, 1 of 16, none of 64
+    assert (
+        f"With at most one program per SM, as in the picture above, the time is 1.50 to {1.5**2:.2f} × the least."
+        in said
+    )
+
+
+def test_the_floor_is_k_and_v_read_once_and_is_not_drawn_without_a_roof():
+    curves = found(32, 64, 4, 1)
+    floors = [batch * kv_len * 8 * 128 * 2 * 2 / BANDWIDTH.per_second for batch, kv_len in splits.CACHES]
+    assert [one.floor for one in curves.curves] == pytest.approx(floors)
+    assert splits_figures.drawn(curves, H200).count("K and V: ") == len(floors)
+    assert "dashed" in curves.source
+    bare = splits.curves([replace(record(32, 64, 4, 1), roofs={})])
+    assert bare is not None
+    assert "K and V: " not in splits_figures.drawn(bare, H200)
+    assert "dashed" not in bare.source
+
+
+def test_a_record_without_one_of_the_points_has_no_curves_and_the_next_one_is_taken():
+    whole = record(32, 64, 4, 1)
+    missing = replace(whole, points=dict(list(whole.points.items())[1:]))
+    assert splits.curves([missing]) is None
+    assert splits.curves([missing, whole]) is not None
+
+
+def test_where_nothing_is_recorded_the_page_has_the_command_that_measures_it():
+    said = [one.value for one in page("decoding", gpu="T4").info]
+    assert said == ["Not recorded on T4. To measure your own GPU: `python -m explain measure --plan splits`"]
+    assert PLANS["splits"].experiments == splits.TIMED
+
+
+def test_the_caption_says_where_and_when_and_whether_the_kernel_has_changed():
+    curves = found(32, 64, 4, 1)
+    assert curves.source.startswith(f"recorded · {WHERE.words} · ")
+    assert "tiles of 16 × 64" in curves.source
+    stale = splits.curves([record(32, 64, 4, 1, code="other")])
+    assert stale is not None
+    assert "the kernels have changed since" in stale.source
+
+
+def test_the_page_shows_what_the_shipped_record_has():
+    curves = splits.curves(registry.shipped())
+    assert curves is not None
+    said = texts(page("decoding"))
+    assert splits_figures.words(curves, H200).splitlines()[2] in said
+    assert curves.source in said
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("gpu", [H200, T4], ids=["H200", "T4"])
+@pytest.mark.parametrize("fastest", [(32, 64, 4, 1), (1, 1, 1, 1), (128, 128, 128, 128)])
+def test_no_word_leaves_the_picture(fastest, gpu, narrow):
+    drawn = splits_figures.drawn(found(*fastest), gpu, narrow=narrow)
+    (width,) = re.findall(r'viewBox="0 0 ([\d.]+)', drawn)
+    assert not narrow or float(width) * LEGIBLE <= PHONE
+    placed = re.findall(r'<text x="([\d.]+)"[^>]*font-size="(\d+)" text-anchor="(\w+)"([^>]*)>([^<]*)<', drawn)
+    assert placed
+    for x, size, anchor, look, words in placed:
+        long = text_width(words, float(size), "weight" in look)
+        begin = float(x) - {"start": 0, "middle": 0.5, "end": 1}[anchor] * long
+        assert begin >= -1, words
+        assert begin + long <= float(width) + 1, words

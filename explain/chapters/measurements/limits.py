@@ -62,7 +62,8 @@ def meanings(shown: Sequence[Entry]) -> str:
 @kept
 def drawn(shown: Sequence[Entry], *, narrow: bool = False) -> list[str]:
     """The measured limits of each GPU on a logarithmic scale, an SVG for each unit. A colour is a kind of limit; the
-    first GPU's dots are filled, the others' are rings. A tick is the datasheet's rate.
+    first GPU's dots are filled, the others' are rings. A tick is the datasheet's rate. Of two GPUs, a column has the
+    first one's rate ÷ the second one's.
 
     `narrow` is for a phone.
     """
@@ -78,14 +79,21 @@ def _drawn(shown: Sequence[Entry], unit: str, left: float, narrow: bool) -> str:
         for level, roof in one.record.roofs.items():
             if roof.unit == unit:
                 limits.setdefault(level, []).append((gpu, roof))
-    told = {(gpu, level): _told(roof, gpu, shown) for level, roofs in limits.items() for gpu, roof in roofs}
+    stated = {(gpu, level): _stated(gpu, level, shown) for level, roofs in limits.items() for gpu, _ in roofs}
+    named = len(shown) > 1
+    told = {
+        (gpu, level): f"{f'{gpu} ' * named}{_told(roof, stated[gpu, level])}"
+        for level, roofs in limits.items()
+        for gpu, roof in roofs
+    }
     first = next((key for key, words in told.items() if "%" in words), ("", ""))
     if not narrow and first in told:
         told[first] = told[first].replace("%", PERCENT)
-    stated = {(gpu, level): _stated(gpu, level, shown) for gpu, level in told}
     rates = [roof.per_second for roofs in limits.values() for _, roof in roofs]
     low, high = math.floor(math.log10(min(rates))), math.log10(max(*rates, *stated.values()))
-    width = NARROW if narrow else WIDE
+    across = NARROW if narrow else WIDE
+    beside = " ÷ ".join(names(shown)) if len(shown) == 2 else ""
+    width = across - (0 if narrow or not beside else widest([beside]) + 20)  # of all but the ratios
     room = width - left - 28  # of a dot and its words, with some to spare: a browser's letters may be wider
     ends = {
         (gpu, level): max(roof.per_second, stated[gpu, level]) for level, own in limits.items() for gpu, roof in own
@@ -95,19 +103,26 @@ def _drawn(shown: Sequence[Entry], unit: str, left: float, narrow: bool) -> str:
     def x(rate: float) -> float:
         return left + long * (math.log10(rate) - low) / (high - low)
 
-    titles = wrapped((_differing if len(shown) > 1 else _compared)(shown, unit), width, bold=True)
+    titles = wrapped((_differing if named else _compared)(shown, unit), width, bold=True)
     parts = [text(0, 14 + 18 * place, words, bold=True) for place, words in enumerate(titles)]
     if any(stated.values()):  # the key stands at the end of the title's line, or below it
         at = width - widest([SHEET], 13) - 12
         titles += [""] * (widest(titles[-1:], bold=True) + 20 > at - 10)
         base = 14 + 18 * (len(titles) - 1)
         parts += [_tick(at - 9, base - 4), text(at, base, SHEET, size=13, faint=True)]
+    if beside:
+        titles += [""] * narrow
+        parts.append(text(across, 14 + 18 * (len(titles) - 1), beside, faint=True, anchor="end"))
     y = top = 14 + 18.0 * len(titles)
     rows: list[str] = []
     for level, roofs in limits.items():
         y += ROW * narrow  # a phone's names stand above their lines
         name = roof_name(level) + f" ({PERCENT})" * (narrow and level == first[1])
         rows.append(text(0, y - 2 if narrow else y + ROW / 2 + 5, name))
+        if beside and len(roofs) == 2:
+            factor = roofs[0][1].per_second / roofs[1][1].per_second
+            middle = y - 2 if narrow else y + ROW + 5
+            rows.append(text(across, middle, ratio(factor), bold=max(factor, 1 / factor) > EQUAL, anchor="end"))
         for place, (gpu, roof) in enumerate(roofs):
             middle, hue = y + ROW * (place + 0.5), css(_hue(level))
             parts.append(circle(x(roof.per_second), middle, 6, hue, title=roof.method, hollow=gpu != names(shown)[0]))
@@ -126,7 +141,7 @@ def _drawn(shown: Sequence[Entry], unit: str, left: float, narrow: bool) -> str:
             free = begins + widest([number_of], 13) + 10
     parts.append(text(width, y + 20, "log scale", size=13, faint=True, anchor="end"))
     parts.append(f'<g style="{HALO}">{"".join(rows)}</g>')
-    return picture(width, y + 34, f"measured limits in {unit}", parts, f"{1.2 * width:.0f}px")
+    return picture(across, y + 34, f"measured limits in {unit}", parts, f"{1.2 * across:.0f}px")
 
 
 def _tick(x: float, y: float) -> str:
@@ -139,11 +154,9 @@ def _stated(gpu: str, level: str, shown: Sequence[Entry]) -> float:
     return specified(level, record.gpu) or 0.0
 
 
-def _told(roof: Roof, gpu: str, shown: Sequence[Entry]) -> str:
-    """A rate, and the share that it is of the datasheet's; the GPU where there are several."""
-    stated = _stated(gpu, roof.level, shown)
-    share = f" ({percent(roof.per_second / stated)})" if stated else ""
-    return f"{f'{gpu} ' * (len(shown) > 1)}{rate(roof)}{share}"
+def _told(roof: Roof, stated: float) -> str:
+    """A rate, and the share that it is of the datasheet's."""
+    return f"{rate(roof)} ({percent(roof.per_second / stated)})" if stated else rate(roof)
 
 
 def rate(roof: Roof, *, zeros: bool = True) -> str:

@@ -97,21 +97,29 @@ def known(model: Model, records: Sequence[Record]) -> str:
 
 
 @kept
+def found(model: Model) -> str:
+    """What the model is good for, in a sentence or two of Markdown: beside the simple rule, another GPU's times as they
+    are; "" for a model tested on no other GPU.
+    """
+    test = model.tests[0]
+    return f"**{_helps(test, plain)}**" if (plain := _unchanged(model, test)) else ""
+
+
+@kept
 def concluded(model: Model, test: Test) -> str:
-    """How good a test's predictions are, in Markdown: for another GPU a table, beside no model at all, and what follows
-    from it; for another size a sentence.
+    """How good a test's predictions are, in Markdown: for another GPU a table, beside the simple rule, and why they are
+    off; for another size a sentence.
     """
     if test.left_out:
         return (
             f"**Another size** (each time of the {test.gpu}, predicted from the kernel's others): the typical error is "
             f"{ratio(test.median)}; {_often(test)} errors are above {ratio(FAR)}."
         )
-    columns = (f"another GPU: {test.gpu}", Column("typical error", ratio), Column(f"errors above {ratio(FAR)}"))
-    rows = [("with the model", test.median, _often(test))]
-    if (plain := _unchanged(model, test)) is None:
-        return markdown(columns, rows)
-    rows.append((f"without: the {model.gpu}'s time as it is", plain.median, _often(plain)))
-    return f"{markdown(columns, rows)}\n\n{_helps(test, plain)}{_mostly_too_long(model, test)}"
+    columns = (f"another GPU: {test.gpu}", Column("typical error", ratio), Column(f"large errors, above {ratio(FAR)}"))
+    rows = [("the model", test.median, _often(test))]
+    if plain := _unchanged(model, test):
+        rows.append((f"simple rule: the {model.gpu}'s time as it is", plain.median, _often(plain)))
+    return f"{markdown(columns, rows)}\n\n{_mostly_too_long(model, test)}".strip()
 
 
 def _often(test: Test) -> str:
@@ -120,20 +128,25 @@ def _often(test: Test) -> str:
 
 
 def _helps(test: Test, plain: Test) -> str:
-    """A sentence: which errors the model makes smaller than those of taking the other GPU's times as they are."""
+    """Which errors the model makes smaller than those of the simple rule, `plain`."""
     large, typical = _off(test) < _off(plain), test.median < plain.median
-    if large == typical:
-        return f"The model helps against {'large errors and against the typical one' if large else 'neither'}."
-    one, other = ("large errors", "the typical one") if large else ("the typical error", "large ones")
-    return f"The model helps against {one}, not against {other}."
+    fewer = f"cuts the large errors from {count(_off(plain))} to {count(_off(test))}"
+    smaller = f"cuts the typical error from {ratio(plain.median)} to {ratio(test.median)}"
+    if large and typical:
+        return f"The model {fewer}, and {smaller}."
+    if large:
+        return f"The model {fewer}. Typically it is no better than a simple rule."
+    if typical:
+        return f"The model {smaller}. It has no fewer large errors than a simple rule."
+    return "The model is no better than a simple rule."
 
 
 def _mostly_too_long(model: Model, test: Test) -> str:
-    """How many of the large errors are too long, and why, in words that go on after a sentence; "" where few are."""
+    """How many of the large errors are too long, and why, in a sentence; "" where few are."""
     long, off = _long(model, test), _off(test)
     if 2 * len(long) <= off:
         return ""
-    told = f" {count(len(long))} of its {count(off)} large errors are too long"
+    told = f"{count(len(long))} of the model's {count(off)} large errors are too long"
     if abs(_ratio_to_own(model, long, lambda point: point.measured) - 1) >= SAME:
         return f"{told}."
     return f"{told}: it expects the slower memory to hurt, and mostly it does not."
@@ -221,7 +234,7 @@ def prediction_table(model: Model) -> str:
 @kept
 def predicted_chart(test: Test, tests: Sequence[Test]) -> go.Figure:
     """A dot for each prediction: across, the measured time; up, predicted ÷ measured. On the line both are equal. The
-    pictures of all `tests` have the same scale of times; the first has the legend.
+    pictures of all `tests` have the same scales; the first has the legend.
     """
     figure, every = plot(), [point for one in tests for point in one.points]
     symbols = ("circle", "diamond", "square")
@@ -241,8 +254,8 @@ def predicted_chart(test: Test, tests: Sequence[Test]) -> go.Figure:
             x=ends, y=[level] * 2, mode="lines", name=name, showlegend=bool(name), hoverinfo="skip",
             line={"color": palette.mid("slate"), "dash": dash, "width": 2},
         )  # fmt: skip
-    factors = [1 / FAR, FAR, *(point.seconds / point.measured for point in test.points)]
-    least, most = min(factors) / ROOM, max(factors) * ROOM  # of this test alone: another one's range would flatten it
+    factors = [1 / FAR, FAR, *(point.seconds / point.measured for point in every)]
+    least, most = min(factors) / ROOM, max(factors) * ROOM
     marks = [10.0**power for power in range(-6, 1) if ends[0] < 10.0**power < ends[1]]
     levels = (0.1, 0.2, 0.5, 2.0, 5.0, 10.0) if most / least > WIDE**2 else (1 / FAR, FAR)  # more would overlap
     words = {1.0: "equal"} | {level: _apart(level) for level in levels if least <= level <= most}

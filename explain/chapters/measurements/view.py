@@ -93,14 +93,12 @@ Here are the kernels that the chapters teach, some of PyTorch's, and FlashAttent
 are our own Triton code, FlashAttention-1 too: they are not the authors' CUDA code. Other libraries are in
 [Speed](./speed), [Cross entropy](./cross_entropy), [Backward](./backward) and [Decoding](./decoding).
 """
-TIMED_OR_NOT = """
-- **Size timed on the {0}**: its time there × the formula's ratio of the two GPUs, as in the example.
-- **Size not timed there**: the formula's own time, fitted to the kernel's times on the {0}.
-"""
 ERROR = """
 **Error**: the longer ÷ the shorter of the predicted and the measured time; 1 × is exact. **Typical**: the median.
 """
 DETAIL = """
+- **Size timed on the {0}**: its time there × the formula's ratio of the two GPUs, as in the example.
+- **Size not timed there**: the formula's own time, fitted to the kernel's times on the {0}.
 - The FLOPs are those of the kernel's formula. Bandwidth and peak are the GPU's specification: the peak of the tensor\
  cores where Triton uses them.
 - Constant and shares are fitted to a kernel's times on the {0}: of each size, to the fastest tile's.
@@ -136,8 +134,7 @@ Simple tests do one thing each: move bytes, multiply matrices, or compute expone
  in [Sweeps and roofline](./sweeps) and the peaks in [Speed](./speed).
 """,
     "Predicted times": """
-Times of GPUs that were not measured come from one model. Each is marked as predicted. Here the model is tested on\
- measured times.
+One model predicts the times of GPUs that were not measured. Here it is tested on measured times.
 """,
     "Your own GPU": """
 The third command measures everything that is shown here; the first two check that it will work. They run in
@@ -487,20 +484,16 @@ def predicted(beside: DeltaGenerator) -> None:
     if (record := registry.recorded()) is None or (model := fitted(*registry.shipped())) is None:
         layout.prose("There is no recorded GPU to predict times from.")
         return
-    with layout.below_goal():
-        with st.container(key="finding"):
-            layout.prose(f"{predictions.untested(model)}\n\n{ERROR}")
-            layout.prose("\n\n".join(predictions.concluded(model, test) for test in model.tests))
-        with st.container(key="notes"):
-            layout.prose(TIMED_OR_NOT.format(model.gpu))
+    with layout.below_goal(), st.container(key="finding"):
+        elsewhere, *others = (predictions.concluded(model, test) for test in model.tests)
+        found = [predictions.found(model), elsewhere, ERROR, *others, predictions.untested(model)]
+        layout.prose("\n\n".join(filter(None, found)))
     with beside, st.container(key="looked up"):
         drawing(*(worked.drawn(model, narrow=narrow) for narrow in (False, True)))
     layout.header("Every prediction beside its measured time")
     for place, test in zip(st.columns(len(model.tests), gap="large"), model.tests, strict=True):
         with place:
             chart(predictions.predicted_chart(test, model.tests), f"predicted and measured times, {test.gpu}")
-    if len(model.tests) > 1:
-        st.caption("Each picture has its own vertical scale.")
     with st.expander("Where predictions are wrong, and why"):
         told = [predictions.told(model, test) for test in model.tests]
         layout.prose("\n".join(f"- {why}" for why in told if why))

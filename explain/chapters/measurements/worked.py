@@ -24,6 +24,7 @@ FILLED = 0.95
 """How much of its room a line of words fills at most: a browser's letters may be wider."""
 BAR, GAP, WORDS = 16.0, 8.0, 92.0
 """A bar's height, the gap between bars, and how wide the words before them and before an explanation are."""
+ASSUMED = "Assumption: the kernel reaches the same share of bandwidth and peak on {}."
 HUES = {"constant": "series-4", "memory": "hbm", "compute": "series-1", "busy": "slate"}
 """The colour of each word of the formula."""
 
@@ -93,6 +94,7 @@ def drawn(model: Model, *, narrow: bool = False) -> str:
     if one:
         y = _lines(parts, f"The {one.own}'s time is multiplied by the formula's ratio of both GPUs:", y, width) + GAP
     y = _formula(parts, y, width) + GAP
+    y = _lines(parts, ASSUMED.format("both GPUs" if one else "every GPU"), y, width) + GAP
     y = _table(parts, y, width, _rows(one), (one.own, one.other) if one else (), narrow)
     if one:
         here, there = (duration(own.seconds) for own in (one.here, one.there))
@@ -164,8 +166,8 @@ def _rows(one: Example | None) -> list[tuple[str, Sequence[str], Sequence[str]]]
     """
     told = {
         "constant": ["does not grow with the size"],
-        "memory": ["each tensor once per launch ÷ the part of the bandwidth that the kernel reaches"],
-        "compute": ["FLOPs ÷ the part of the peak that the kernel reaches"],
+        "memory": ["each tensor once per launch ÷ the bandwidth that the kernel reaches"],
+        "compute": ["FLOPs ÷ the rate that the kernel reaches"],
         "busy": ["the share of the SMs that have a program"],
         "time": ["the larger of memory and compute counts"],
     }

@@ -34,7 +34,7 @@ OTHER, FAINT = "other", 0.5
 @dataclass(frozen=True)
 class _Row:
     """A row of the table: its sizes and time; its bars, each a length, a legend's key and words; where its mark is; the
-    counterpart's time, and its name.
+    counterpart's time, and its name; the memory that it needs, in words.
     """
 
     sizes: str
@@ -43,6 +43,7 @@ class _Row:
     mark: float
     other: float | None = None
     beside: str = ""
+    memory: str = ""
 
 
 @kept
@@ -72,7 +73,7 @@ def bars(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
         shares = [(number / inputs_once(run), key, number) for key, number in found]
         own = [(share, key, f"{ratio(share)} ({moved(number)})") for share, key, number in shares]
         other = (beside.seconds, beside.experiment.entry.short) if len(own) > 2 and beside else (None, "")
-        rows.append(_Row(sizes[run], _seconds(one, run), own, 1.0, *other))
+        rows.append(_Row(sizes[run], _seconds(one, run), own, 1.0, *other, _memory(one, run)))
     legend = {LOADS: "the kernel loads (formula)", HBM: "HBM delivers (measured, L2 cold)"}
     legend |= {OTHER: listed([*others])} if others else {}
     label = f"{runs[0].entry.title}: bytes that it loads and bytes that HBM delivers"
@@ -114,6 +115,11 @@ def _seconds(one: Entry, run: Experiment) -> float | None:
     return point.seconds if point else None
 
 
+def _memory(one: Entry, run: Experiment) -> str:
+    point = one.record.point(run)
+    return f"memory for results: {moved(point.peak_bytes)}" if point and point.peak_bytes is not None else ""
+
+
 def _some(runs: Sequence[Experiment]) -> list[Experiment]:
     """All runs if they are at most ROWS, else so many of them: from the one whose loads ask least often for each tensor
     to the one whose loads ask most often; where all ask equally often, from the smallest to the largest.
@@ -145,7 +151,7 @@ def _picture(
     """The rows below each other: sizes, a bar for the time, and the bars of `what`, above all of which it stands. Long
     sizes, and all on a phone, stand above the bars of their row, with the time as a number.
     """
-    wide = widest([row.sizes for row in rows])
+    wide = max(widest([row.sizes for row in rows]), widest([row.memory for row in rows], 13))
     above = narrow or wide > BESIDE
     of_times = [
         seconds for row in rows for seconds in (row.seconds, row.other) if seconds and row.seconds and not above
@@ -179,7 +185,9 @@ def _picture(
         if above:
             y = _words_above(parts, y, row, long)
         else:
-            parts.append(text(0, y + tall / 2 + 4, row.sizes))
+            base = y + tall / 2 + (-4 if row.memory else 4)
+            parts.append(text(0, base, row.sizes))
+            parts += [text(0, base + 17, row.memory, size=13, faint=True)] * bool(row.memory)
         if of_times and row.seconds:
             length, top = TIMES * row.seconds / max(of_times), y + (tall - 2 - BAR) / 2
             parts.append(rect(at_times, top, length, BAR, mid(TIME)))
@@ -208,7 +216,7 @@ def _picture(
 
 
 def _words_above(parts: list[str], y: float, row: _Row, long: float) -> float:
-    """Adds a row's sizes and its time above its bars; where the bars begin."""
+    """Adds a row's sizes, its time and its memory above its bars; where the bars begin."""
     *lines, last = wrapped(row.sizes, long)
     for words in lines:
         parts.append(text(0, y + 14, words))
@@ -225,6 +233,9 @@ def _words_above(parts: list[str], y: float, row: _Row, long: float) -> float:
             if words:
                 parts.append(text(at, y + 14, words, bold=bold, faint=not bold))
             at += widest([words], bold=bold) + 6
+    if row.memory:
+        y += 18
+        parts.append(text(0, y + 14, row.memory, size=13, faint=True))
     return y + 22
 
 

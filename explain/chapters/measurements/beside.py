@@ -26,7 +26,7 @@ from explain.chapters.measurements.points import (
     rows,
 )
 from explain.figures.labels import listed, widest, wrapped
-from explain.figures.numbers import ratio, ratios
+from explain.figures.numbers import ratio
 from explain.figures.palette import CLEAR, css
 from explain.figures.svg import circle, line, marker, picture, rect, text
 from explain.kept import kept
@@ -85,26 +85,21 @@ def dots(
     if kernel and (len(lines) > LINES or widest([*lines]) > NARROW):
         lines = {KERNELS[kernel].title: [one for found in lines.values() for one in found]}
     first, second = names(shown)
-    marks, note = {1.0: "the same"}, ""
+    marks = {1.0: "the same"}
     if quantity == TIME:
-        does: dict[Bandwidth, tuple[str, str]] = {"hbm copy": ("copied in", "copying"), "hbm": ("read", "reading")}
+        does: dict[Bandwidth, str] = {"hbm copy": "copied in", "hbm": "read"}
         rates = {faster: said for what, said in does.items() if (faster := bandwidths(shown, what))}
-        marks |= {rate: f"{ratio(rate)}: if it only {said} HBM" for rate, (said, _) in rates.items()}
-        ends = " to ".join(f"{ratio(rate)} ({said})" for rate, (_, said) in rates.items())
-        note = f"A kernel limited by HBM alone would take {ends} as long on the {second}." * bool(rates)
+        marks |= {rate: f"{ratio(rate)}: if it only {said} HBM" for rate, said in rates.items()}
     elif all(abs(dot.factor - 1) < ALIKE for found in lines.values() for dot in found):
         return ""
     factors = [dot.factor for found in lines.values() for dot in found]
-    title = f"{begun(name_of(quantity))}: the {second}'s is {ratios(factors)} the {first}'s"
-    if quantity == TIME:
-        steady = [dot.factor for found in lines.values() for dot in found if not dot.ring]
-        title = f"The {second} takes {ratios(steady or factors)} as long as the {first}"
+    title = f"{begun(name_of(quantity))}: {second} ÷ {first}"
     if kernel and len(factors) == len(lines) and max(factors) <= WIDE * min(factors):
         bars = {name: dot for name, (dot,) in lines.items()}
-        return _bars(bars, marks | {1.0: f"{first}: {ratio(1)}"}, title, note, narrow)
+        return _bars(bars, marks | {1.0: f"{first}: {ratio(1)}"}, title, narrow)
     sides = (f"← {second} faster", f"{first} faster →") if quantity == TIME else None
     groups = {} if kernel or largest else points.groups(plan, shown)
-    return _picture(lines, marks, title, narrow, sides=sides, groups=groups, note=note)
+    return _picture(lines, marks, title, narrow, sides=sides, groups=groups)
 
 
 @kept
@@ -125,10 +120,7 @@ def once(plan: Plan, shown: Sequence[Entry], *, largest: str = "", narrow: bool 
     few = sum(round(factor, 1) <= FEW_TIMES for factor in most.values())
     title = f"HBM delivers up to {ratio(most[farthest])} the minimum ({farthest})"
     if 1 < few < len(most):
-        title = (
-            f"{few} of {len(most)} kernels get at most {FEW_TIMES} × the minimum from HBM; "
-            f"most for its size, {ratio(most[farthest])}: {farthest}"
-        )
+        title = f"{few} of {len(most)} kernels get at most {FEW_TIMES} × the minimum from HBM"
     groups = {} if largest else points.groups(plan, shown)
     numbers = {name: ratio(factor) for name, factor in most.items()}
     return _picture(
@@ -191,9 +183,9 @@ def _scale(low: float, high: float) -> tuple[float, float]:
     return low - spare, high + spare
 
 
-def _bars(rows: Mapping[str, _Dot], marks: Mapping[float, str], what: str, note: str, narrow: bool) -> str:
+def _bars(rows: Mapping[str, _Dot], marks: Mapping[float, str], what: str, narrow: bool) -> str:
     """A bar from 0 for each name, with its number at its end. A line through all bars stands at each of the `marks`,
-    and its words above; a `note` stands below.
+    and its words above.
     """
     left = 0.0 if narrow else widest([*rows]) + 20
     long = NARROW if narrow else WIDEST - left
@@ -222,7 +214,6 @@ def _bars(rows: Mapping[str, _Dot], marks: Mapping[float, str], what: str, note:
     if said := _why_open(rows.values()):
         parts += [rect(0, y, 12, 12, CLEAR, stroke=css("series-1")), text(20, y + 11, said, size=13, faint=True)]
         y += 20
-    y = _noted(parts, note, y, left + long)
     return picture(left + long, y, what, parts, f"{1.2 * (left + long):.0f}px")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
@@ -12,10 +13,8 @@ from explain.chapters.measurements.points import (
     BESIDE,
     GRAPH,
     HOST,
-    KERNEL,
     ONE_LAUNCH,
     QUANTITIES,
-    SIZES,
     TIME,
     Row,
     gpu_columns,
@@ -76,7 +75,7 @@ def seen(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str =
             nothing = "No bytes were counted in this set: it has times and the memory needed."
         return "\n\n".join(filter(None, [nothing, _seen_fastest(points, own)]))
     if len({point.experiment.kernel for point in points}) != 1:
-        found = [scores.told(shown[0], points, own), _seen_most(points, own)]
+        found = [_seen_most(points, own), scores.told(shown[0], points, own)]
         return _seen_pair(points) or "\n\n".join(filter(None, found))
     fastest = _seen_fastest(points, own)
     told = "" if fastest else scores.told(shown[0], points, own)
@@ -158,17 +157,20 @@ def _shared(one: Experiment, other: Experiment) -> str:
 
 
 def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
-    """Of several kernels: in how many runs HBM delivers each input about once, and where most; Markdown."""
+    """Of several kernels: how many times the minimum HBM typically delivers, in how many runs about once, and where
+    most; Markdown.
+    """
     found = [(times, point.experiment) for point in points if (times := of_once(point))]
     if not found:
         return ""
     about = sum(times < 1 + SAME for times, _ in found)
-    most, row = max(found, key=lambda one: one[0])
+    _, row = max(found, key=lambda one: one[0])
     rows = f"all {count(about)}" if about == len(found) else f"{count(about)} of {count(len(found))}"
     rows += " counted" * (len(found) < len(points))
+    every = [times for times, _ in found]
     return (
-        f"**In {rows} runs HBM delivers hardly more than the minimum, at most {ratio(1 + SAME)}.** "
-        f"The highest is {ratio(most)}: {row.entry.title} at {own[row]}."
+        f"**HBM typically delivers {ratio(median(every))} the minimum** (each input once), from {ratios(every)}. In "
+        f"{rows} runs it is at most {ratio(1 + SAME)}. The highest is {row.entry.title} at {own[row]}."
     )
 
 
@@ -288,35 +290,63 @@ def _for_tiles(run: Experiment, tensor: str, times: float) -> str:
     return f" (once for each tile of {count(run.values[tile])} {side})"
 
 
-def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str) -> str:
-    """Which of two GPUs is faster, and how many times the first one's numbers the second one's are, in Markdown."""
-    table, named_by = rows(plan, shown, quantity, kernel), (SIZES,) if kernel else (KERNEL, SIZES)
+@dataclass(frozen=True)
+class _Both:
+    """A quantity of two GPUs: the second one's number ÷ the first one's in each row that has both, and the rows that
+    these figures leave out; how many rows have a number of one GPU only, and how many are 0 on both.
+    """
+
+    factors: Sequence[float]
+    left_out: Sequence[Row]
+    alone: int
+    zeros: int
+
+
+def _both(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str) -> _Both:
+    table = rows(plan, shown, quantity, kernel)
     steady = [row for row in table if not row.get(HOST)]
     if quantity == TIME:
         steady = [row for row in steady if not row.get(ONE_LAUNCH)] or steady
-    named = [(row.get(BESIDE), ", ".join(str(row[name]) for name in named_by)) for row in steady]
-    found = sorted((factor, name) for factor, name in named if isinstance(factor, float))
+    columns = gpu_columns(shown, quantity)
+    return _Both(
+        [factor for row in steady if isinstance(factor := row.get(BESIDE), float)],
+        [row for row in table if row not in steady and row.get(BESIDE)],
+        sum(len({row.get(name) is None for name in columns}) > 1 for row in table),
+        sum(all(row.get(name) == 0 for name in columns) for row in table),
+    )
+
+
+def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str) -> str:
+    """How many times as fast one of two GPUs is, or how many times the first one's numbers the second one's are, in
+    Markdown.
+    """
     if len(shown) != 2:
         return ""
-    columns = gpu_columns(shown, quantity)
-    alone = sum(len({row.get(name) is None for name in columns}) > 1 for row in table)
-    left_out = [row for row in table if row not in steady and row.get(BESIDE)]
-    if not found:
-        zeros = sum(all(row.get(name) == 0 for name in columns) for row in table)
-        if zeros:
-            return f"**{begun(name_of(quantity))}: 0 on both GPUs** in {_runs(zeros)}."
-        return f"No run was measured on both the {names(shown)[0]} and the {names(shown)[1]}." * (alone > 0)
-    factors = [factor for factor, _ in found]
-    told = _timed(shown, factors) if quantity == TIME else _compared(shown, quantity, factors)
-    if not kernel and len(found) > 1 and _apart(factors) >= ALIKE:  # which runs these are is in no picture
-        (low, least), *_, (high, most) = found
-        told += f"\n\n- Least: {ratio(low)}, {least}\n- Most: {ratio(high)}, {most}"
-    missing = f"{count(alone)} more {'were' if alone > 1 else 'was'} measured on one of them only." * (alone > 0)
+    both = _both(plan, shown, quantity, kernel)
+    if not both.factors:
+        if both.zeros:
+            return f"**{begun(name_of(quantity))}: 0 on both GPUs** in {_runs(both.zeros)}."
+        return f"No run was measured on both the {names(shown)[0]} and the {names(shown)[1]}." * (both.alone > 0)
     if quantity != TIME:
-        return "\n\n".join(filter(None, [told, missing]))
-    rule = _rule(_spreads(plan, shown, kernel)) if any(_apart([factor]) < ALIKE for factor in factors) else ""
-    also = " ".join(filter(None, [missing, _left_out(left_out)]))
-    return "\n\n".join(filter(None, [told, _by_bandwidth(plan, shown, factors, kernel), rule, also]))
+        return _compared(shown, quantity, both.factors)
+    told = [_timed(shown, both.factors), _by_bandwidth(plan, shown, both.factors, kernel)]
+    return "\n\n".join(filter(None, told))
+
+
+@kept
+def rules(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str = "") -> str:
+    """How two GPUs' numbers are compared: when times count as equal, and which runs the figures leave out; Markdown, ""
+    where there is nothing to say.
+    """
+    if len(shown) != 2 or not (both := _both(plan, shown, quantity, kernel)).factors:
+        return ""
+    missing = f"{_runs(both.alone)} {'were' if both.alone > 1 else 'was'} measured on one GPU only." * (both.alone > 0)
+    if quantity != TIME:
+        return missing
+    near = any(_apart([factor]) < ALIKE for factor in both.factors)
+    told = [_rule(_spreads(plan, shown, kernel)) if near else "", *_why_won(shown, both.factors)]
+    told += [missing, _left_out(both.left_out)]
+    return "\n\n".join(filter(None, told))
 
 
 def _left_out(table: Sequence[Row]) -> str:
@@ -362,11 +392,16 @@ def _compared(shown: Sequence[Entry], quantity: str, factors: Sequence[float]) -
 
 
 def _timed(shown: Sequence[Entry], factors: Sequence[float]) -> str:
-    """Which of two GPUs is faster, and in how many runs, in Markdown. Times within `ALIKE` are equal."""
+    """How many times as fast one of two GPUs is, in the median and at most, and in how many runs; Markdown. Times
+    within `ALIKE` are equal.
+    """
     first, second = names(shown)
     if _apart(factors) >= ALIKE:
-        takes = f"The {second} takes {ratios(factors)} as long as the {first}{_in_the_median(factors)}."
-        return f"{_won(shown, factors)}{takes}"
+        faster, slower = (first, second) if median(factors) >= 1 else (second, first)
+        gains = sorted(factors) if faster == first else sorted(1 / factor for factor in factors)
+        told = f"**The {faster} is {'typically ' * (len(gains) > 1)}{ratio(median(gains))} as fast as the {slower}**"
+        span = f", from {ratios(gains)}" * (ratio(gains[0]) != ratio(gains[-1]))
+        return f"{told}{span}.\n\n{_won(shown, factors)}"
     number, far = len(factors), percent(_apart(factors), 1)
     if far == percent(0, 1):
         return f"**Time: the two GPUs are equal** {_everywhere(number)}."
@@ -379,55 +414,57 @@ def _timed(shown: Sequence[Entry], factors: Sequence[float]) -> str:
     return f"{told}: the {faster} measures {most if least == most else f'{least[:-1]} to {most}'} faster."
 
 
-def _won(shown: Sequence[Entry], factors: Sequence[float]) -> str:
-    """In how many runs which of two GPUs is faster by `ALIKE` or more, the one with more of them first, in Markdown
-    that goes on: a list, or a sentence where one is faster in all.
-    """
+def _wins(shown: Sequence[Entry], factors: Sequence[float]) -> list[tuple[str, list[float]]]:
+    """How many times as fast each GPU is in the runs that it wins by `ALIKE` or more, the one with most first."""
     first, second = names(shown)
     wins = {
         first: [factor for factor in factors if factor >= 1 + ALIKE],
         second: [1 / factor for factor in factors if 1 / factor >= 1 + ALIKE],
     }
-    (faster, most), (slower, least) = sorted(wins.items(), key=lambda win: -len(win[1]))
+    return sorted(wins.items(), key=lambda win: -len(win[1]))
+
+
+def _won(shown: Sequence[Entry], factors: Sequence[float]) -> str:
+    """In how many runs which of two GPUs is faster: a list, or a sentence where one is faster in all; Markdown."""
+    (faster, most), (slower, least) = _wins(shown, factors)
     if len(most) == len(factors):
-        everywhere = f" in all {_runs(len(most))}" * (len(most) > 1)
-        return f"**The {faster} is faster{everywhere}**{_by_half(shown, faster, most)}. "
+        return f"It is faster in all {_runs(len(most))}." if len(most) > 1 else ""
     within = len(factors) - len(most) - len(least)
-    told = [f"**{faster} faster: {count(len(most))} of {_runs(len(factors))}**{_by_half(shown, faster, most)}"]
-    told += [f"**Equal within {percent(ALIKE)}: {count(within)}**"] * (within > 0)
-    told += [f"**{slower} faster: {count(len(least))}**{_by_half(shown, slower, least)}{_clock(shown, slower)}"] * bool(
-        least
-    )
-    return "".join(f"- {line}\n" for line in told) + "\n"
+    told = [f"{faster} faster: {count(len(most))} of {_runs(len(factors))}"]
+    told += [f"Equal within {percent(ALIKE)}: {count(within)}"] * (within > 0)
+    told += [f"{slower} faster: {count(len(least))}"] * bool(least)
+    return "\n".join(f"- {line}" for line in told)
+
+
+def _why_won(shown: Sequence[Entry], factors: Sequence[float]) -> list[str]:
+    """Of the GPU with the faster HBM, how many of its wins are as large as that allows; of the other one, a possible
+    cause: sentences.
+    """
+    if (bandwidth := bandwidths(shown)) is None or _apart(factors) < ALIKE:
+        return []
+    wins = dict(_wins(shown, factors))
+    fast, slow = names(shown) if bandwidth > 1 else names(shown)[::-1]
+    told, half = [], (1 + max(bandwidth, 1 / bandwidth)) / 2
+    if gains := wins[fast]:
+        much = sum(gain >= half for gain in gains)
+        told.append(
+            f"The {fast} is faster in {_runs(len(gains))}: in {count(much)} by at least half of what its faster HBM "
+            f"allows ({ratio(half)}), in {count(len(gains) - much)} by less."
+        )
+    if gains := wins[slow]:
+        told.append(f"Why the {slow} is faster in {_runs(len(gains))} was not measured.{_clock(shown, slow)}")
+    return told
 
 
 def _clock(shown: Sequence[Entry], gpu: str) -> str:
-    """Why a GPU without the faster HBM may win, in words; "" for one with it."""
-    faster = bandwidths(shown)
-    if faster is None or gpu == names(shown)[faster < 1]:
-        return ""
+    """A possible cause of a GPU's wins, in a sentence; "" where its fp32 units are not faster."""
     own, other = sorted(shown, key=lambda one: names(shown)[shown.index(one)] != gpu)
     rates = [roof.per_second for one in (own, other) if (roof := one.record.roofs.get("matmul fp32"))]
-    clock = ""
-    if len(rates) == 2 and rates[0] > rates[1]:
-        clock = f"; a higher clock is one possible cause (its fp32 units measure {percent(rates[0] / rates[1] - 1, 1)} "
-        clock += "faster)"
-    return f". Why was not measured{clock}"
-
-
-def _by_half(shown: Sequence[Entry], gpu: str, gains: Sequence[float]) -> str:
-    """In how many of the runs that a GPU wins it gains at least half of what its faster HBM would give, in words; ""
-    where all do, or where its HBM is not known to be faster.
-    """
-    faster = bandwidths(shown)
-    if faster is None or gpu != names(shown)[faster < 1]:
+    if len(rates) < 2 or rates[0] <= rates[1]:
         return ""
-    half = (1 + max(faster, 1 / faster)) / 2
-    less = sum(gain < half for gain in gains)
-    if less == len(gains):
-        return ", by less than half of what its faster HBM allows"
-    much = f"{count(len(gains) - less)} of them by at least half of what its faster HBM allows ({ratio(half)})"
-    return f", {much}, {count(less)} by less" * (less > 0)
+    return (
+        f" A higher clock is one possible cause: its fp32 units measure {percent(rates[0] / rates[1] - 1, 1)} faster."
+    )
 
 
 def _spreads(plan: Plan, shown: Sequence[Entry], kernel: str) -> list[tuple[float, str]]:

@@ -55,6 +55,8 @@ BESIDE, LONG = 6, 12
 RUNS = 4
 """Of one kernel's runs, how many at most stand beside each other with everything that was measured."""
 BOLD = "**Bold** marks what changed from the run before."
+OF_TIMES = (None, points.TIME)
+"""With which chosen quantities times are shown."""
 AS_RUN = "by kernel"
 """The order in which a table of all kernels begins."""
 EXAMPLE = sizes(OPENING)[0]
@@ -206,11 +208,9 @@ def numbers(shown: Sequence[Entry], chosen: Choice, beside: DeltaGenerator) -> N
     """
     with layout.below_goal():
         with st.container(key="finding"):
-            if chosen.quantity is None:
-                _limits(chosen, shown)
             if seen := findings.seen(chosen.plan, shown, chosen.quantity, chosen.kernel):
                 layout.prose(unbroken(seen))
-            if chosen.quantity == points.TIME:
+            if chosen.quantity in OF_TIMES:
                 _limits(chosen, shown)
         with st.container(key="notes"):
             _why(chosen, shown)
@@ -222,14 +222,21 @@ def numbers(shown: Sequence[Entry], chosen: Choice, beside: DeltaGenerator) -> N
     if columns := points.columns_of(chosen.plan, shown, chosen.quantity, chosen.every, chosen.kernel):
         rows = points.rows(chosen.plan, shown, chosen.quantity, chosen.kernel)
         place = picture if len(columns) <= BESIDE and len(rows) <= LONG else st.container()
-        with place, st.expander(f"All {count(len(rows))} runs as a table") if _folded(chosen, rows) else nullcontext():
+        with (
+            place,
+            st.expander(f"All {count(len(rows))} runs as a table") if _folded(chosen, shown, rows) else nullcontext(),
+        ):
             _table(chosen, shown, columns)
     _questions(chosen, shown)
 
 
-def _folded(chosen: Choice, rows: Sequence[points.Row]) -> bool:
-    """Whether the table is folded away: a long one of all kernels, unless a reader chose its order."""
-    return not chosen.kernel and len(rows) > LONG and not chosen.largest
+def _folded(chosen: Choice, shown: Sequence[Entry], rows: Sequence[points.Row]) -> bool:
+    """Whether the table is folded away: one of numbers that the picture has, or a long one of all kernels, unless a
+    reader chose its order.
+    """
+    if chosen.kernel:
+        return chosen.quantity is None and not chosen.every and bool(asked.bars(chosen.plan, shown[0], chosen.kernel))
+    return len(rows) > LONG and not chosen.largest
 
 
 def _limits(chosen: Choice, shown: Sequence[Entry]) -> None:
@@ -284,7 +291,7 @@ def _largest(columns: Sequence[str], place: DeltaGenerator) -> str:
 
 
 def _why(chosen: Choice, shown: Sequence[Entry]) -> None:
-    """What explains the bytes, folded: which loads the caches serve, and what was spilled."""
+    """What explains the numbers, folded: which loads the caches serve, what was spilled; how times are counted."""
     told = []
     if chosen.quantity is None and chosen.kernel:
         told.append(findings.loads(chosen.plan, shown[0], chosen.kernel))
@@ -293,6 +300,12 @@ def _why(chosen: Choice, shown: Sequence[Entry]) -> None:
     if any(told):
         with st.expander("Why these numbers"):
             layout.prose(unbroken("\n\n".join(filter(None, told))))
+    rules = [findings.rules(chosen.plan, shown, chosen.quantity, chosen.kernel)] if chosen.quantity else []
+    if chosen.quantity in OF_TIMES:
+        rules.append(findings.timed_once(chosen.plan, shown, chosen.kernel))
+    if any(rules):
+        with st.expander("How it is counted"):
+            layout.prose(unbroken("\n\n".join(filter(None, rules))))
 
 
 def _by_gpu(shown: Sequence[Entry], told: Callable[[Entry], str]) -> list[str]:
@@ -306,11 +319,9 @@ def _by_gpu(shown: Sequence[Entry], told: Callable[[Entry], str]) -> list[str]:
 
 def _notes(chosen: Choice, shown: Sequence[Entry]) -> None:
     """Notes on the chosen runs: unusual times, and the files that the numbers come from."""
-    if chosen.quantity in (None, points.TIME, points.SPREAD):
+    if chosen.quantity in OF_TIMES:
         for note in _by_gpu(shown, lambda one: findings.on_host(chosen.plan, one, chosen.kernel)):
             layout.prose(note)
-        if once := findings.timed_once(chosen.plan, shown, chosen.kernel):
-            layout.prose(unbroken(once))
     if shared := points.in_every_row(chosen.plan, shown, chosen.kernel):
         st.caption(f"In every run: {shared}")
     for one in shown:

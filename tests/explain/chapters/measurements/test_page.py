@@ -85,12 +85,12 @@ def test_one_kernel_can_be_chosen():
         assert points.points_table(PLANS["levels"], shown, None, False, other) not in said
 
 
-def test_what_limits_one_kernel_comes_before_all_else_that_was_found():
+def test_what_limits_one_kernel_follows_what_was_found():
     one, test = registry.entries()[0][0], page("measurements")
     limits = limited.limits(PLANS["levels"], one, view.OPENING)
     assert limits
     said = texts(test)
-    assert said.index(limits.told) < said.index(findings.seen(PLANS["levels"], [one], None, view.OPENING)[:20])
+    assert said.index(limits.told) > said.index(findings.seen(PLANS["levels"], [one], None, view.OPENING)[:20])
     assert limited.drawn(PLANS["levels"], [one], view.OPENING) in said
     both = texts(page("measurements", records="H200,H100"))
     assert limited.drawn(PLANS["levels"], registry.entries()[0], view.OPENING) in both

@@ -14,7 +14,7 @@ from explain.chapters.measurements import asked, beside, findings, limits, point
 from explain.chapters.measurements.exercises import run_of
 from explain.figures import palette
 from explain.figures.labels import text_width
-from explain.figures.numbers import duration, number, percent, ratio, ratios, si
+from explain.figures.numbers import duration, moved, number, percent, ratio, si
 from explain.gpus import specified
 from explain.records import registry
 from explain.records.plans import PLANS
@@ -121,6 +121,9 @@ def test_bars_of_loads_and_of_hbm_have_one_scale(narrow):
                       and points.work(p.experiment) == points.work(run) and p.counters)  # fmt: skip
         assert ratio((beside.counters.cold.dram_read_bytes or 0) / points.inputs_once(run)) in drawn
         took = duration(beside.seconds or 0)
+        point = SHIPPED.point(run)
+        assert point
+        assert f">memory for results: {moved(point.peak_bytes or 0)}<" in drawn
         assert (f">(standard attention {took})<" if narrow else f">{took}<") in drawn
     assert f"standard attention: {'' if narrow else 'its time, '}its HBM bytes" in drawn
     assert (">time</text>" in drawn) != narrow
@@ -188,9 +191,6 @@ def test_a_dot_per_row_shows_two_gpus_ratio():
     assert len(re.findall("<(?:circle|polygon)[^>]*><title>", drawn)) == len(rows)
     assert f"{ratio(findings.bandwidths(shown) or 0)}: if it only copied in HBM" in drawn
     assert f"{ratio(findings.bandwidths(shown, 'hbm') or 0)}: if it only read HBM" in drawn
-    rates = [ratio(findings.bandwidths(shown, what) or 0) for what in ("hbm copy", "hbm")]
-    ends = f"{rates[0]} (copying) to {rates[1]} (reading)"
-    assert f"A kernel limited by HBM alone would take {ends} as long on the H100." in drawn
     assert "if it only" not in beside.dots(plan, shown, points.READ, "")
     alike = [float(row[points.BESIDE] or 0) for row in points.rows(plan, shown, points.READ, "flash_attention")]
     assert all(abs(factor - 1) < findings.ALIKE for factor in alike)
@@ -213,7 +213,7 @@ def test_a_kernels_few_sizes_have_a_bar_each_from_0_beside_the_first_gpu_and_hbm
     factors = [float(row[points.BESIDE] or 0) for row in points.rows(plan, shown, points.TIME, "flash_attention")]
     wide = [float(x) for x in re.findall(r'<rect [^>]*?width="([\d.]+)"', drawn)]
     assert wide == pytest.approx([wide[0] * factor / factors[0] for factor in factors], abs=0.02)
-    assert f"The {second} takes {ratios(factors)} as long as the {first}" in drawn
+    assert f">Time: {second} ÷ {first}<" in drawn
     assert all(f">{ratio(factor)}</text>" in drawn for factor in factors)
     marks = [findings.bandwidths(shown) or 0, findings.bandwidths(shown, "hbm") or 0, 1.0]
     left = float(re.findall(r'<rect x="([\d.]+)"', drawn)[0])

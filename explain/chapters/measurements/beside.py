@@ -11,20 +11,8 @@ from typing import Any
 
 from explain.chapters.measurements import findings, points
 from explain.chapters.measurements.findings import ALIKE, Bandwidth, bandwidths, begun
-from explain.chapters.measurements.points import (
-    BESIDE,
-    HOST,
-    KERNEL,
-    OF_ONCE,
-    ONE_LAUNCH,
-    SIZES,
-    TIME,
-    measured_sizes,
-    name_of,
-    names,
-    ordered,
-    rows,
-)
+from explain.chapters.measurements.points import OF_ONCE, TIME, measured_sizes, name_of, names
+from explain.chapters.measurements.tables import BESIDE, HOST, KERNEL, ONE_LAUNCH, SIZES, ordered, rows
 from explain.figures.labels import listed, widest, wrapped
 from explain.figures.numbers import ratio
 from explain.figures.palette import CLEAR, css

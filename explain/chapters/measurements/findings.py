@@ -10,14 +10,9 @@ from typing import Literal
 
 from explain.chapters.measurements import scores
 from explain.chapters.measurements.points import (
-    BESIDE,
     GRAPH,
-    HOST,
-    ONE_LAUNCH,
     QUANTITIES,
     TIME,
-    Row,
-    gpu_columns,
     hbm_seconds,
     inputs,
     loads_of_once,
@@ -26,12 +21,12 @@ from explain.chapters.measurements.points import (
     name_of,
     names,
     of_once,
-    rows,
     sizes,
     spread,
     with_host,
     work,
 )
+from explain.chapters.measurements.tables import BESIDE, HOST, ONE_LAUNCH, Row, gpu_columns, rows
 from explain.experiment import Experiment
 from explain.figures.labels import listed
 from explain.figures.numbers import count, duration, moved, number, percent, ratio, ratios

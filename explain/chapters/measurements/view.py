@@ -21,6 +21,7 @@ from explain.chapters.measurements import (
     points,
     predictions,
     records,
+    tables,
     worked,
 )
 from explain.engine import DeviceStatus, engine
@@ -219,8 +220,8 @@ def numbers(shown: Sequence[Entry], chosen: Choice, beside: DeltaGenerator) -> N
         picture = st.container(key="looked up")
     with picture:
         _drawn(chosen.plan, shown, chosen.quantity, chosen.kernel, chosen.largest)
-    if columns := points.columns_of(chosen.plan, shown, chosen.quantity, chosen.every, chosen.kernel):
-        rows = points.rows(chosen.plan, shown, chosen.quantity, chosen.kernel)
+    if columns := tables.columns_of(chosen.plan, shown, chosen.quantity, chosen.every, chosen.kernel):
+        rows = tables.rows(chosen.plan, shown, chosen.quantity, chosen.kernel)
         place = picture if len(columns) <= BESIDE and len(rows) <= LONG else st.container()
         with (
             place,
@@ -230,7 +231,7 @@ def numbers(shown: Sequence[Entry], chosen: Choice, beside: DeltaGenerator) -> N
     _questions(chosen, shown)
 
 
-def _folded(chosen: Choice, shown: Sequence[Entry], rows: Sequence[points.Row]) -> bool:
+def _folded(chosen: Choice, shown: Sequence[Entry], rows: Sequence[tables.Row]) -> bool:
     """Whether the table is folded away: one of numbers that the picture has, or a long one of all kernels, unless a
     reader chose its order.
     """
@@ -272,10 +273,10 @@ def choice(shown: Sequence[Entry]) -> Choice | None:
             quantity = st.selectbox(
                 "Quantity", list(points.COMPARED), format_func=points.name_of, key="quantity", bind="query-params"
             )
-        few = kernel and len(points.rows(plan, shown, quantity, kernel)) <= LONG
+        few = kernel and len(tables.rows(plan, shown, quantity, kernel)) <= LONG
         order = None if few else st.container()  # the switch for columns stands behind the order, and decides on it
         every = quantity is not None or _every(plan, shown, kernel)
-        largest = _largest(points.columns_of(plan, shown, quantity, every, kernel), order) if order else ""
+        largest = _largest(tables.columns_of(plan, shown, quantity, every, kernel), order) if order else ""
     return Choice(plan, kernel, quantity, every, largest)
 
 
@@ -322,7 +323,7 @@ def _notes(chosen: Choice, shown: Sequence[Entry]) -> None:
     if chosen.quantity in OF_TIMES:
         for note in _by_gpu(shown, lambda one: findings.on_host(chosen.plan, one, chosen.kernel)):
             layout.prose(note)
-    if shared := points.in_every_row(chosen.plan, shown, chosen.kernel):
+    if shared := tables.in_every_row(chosen.plan, shown, chosen.kernel):
         st.caption(f"In every run: {shared}")
     for one in shown:
         sourced(one.source)
@@ -340,17 +341,17 @@ def _table(chosen: Choice, shown: Sequence[Entry], columns: Sequence[str]) -> No
     """The numbers and what they mean: a row for each run, or where everything of a few runs is shown a line for each
     quantity.
     """
-    few = len(points.rows(chosen.plan, shown, chosen.quantity, chosen.kernel)) <= RUNS
+    few = len(tables.rows(chosen.plan, shown, chosen.quantity, chosen.kernel)) <= RUNS
     if chosen.kernel and chosen.quantity is None and chosen.every and few:
-        _numbers("numbers of runs", points.runs_table(chosen.plan, shown, chosen.kernel), columns, None)
+        _numbers("numbers of runs", tables.runs_table(chosen.plan, shown, chosen.kernel), columns, None)
         return
-    table = points.points_table(
+    table = tables.points_table(
         chosen.plan, shown, chosen.quantity, chosen.every, chosen.kernel, largest=chosen.largest
     )
     _numbers("numbers of points", table, columns, chosen.quantity)
     meanings = [
         f"**{findings.begun(points.name_of(name))}.** {words}"
-        for name, words in points.meanings(chosen.plan, shown, chosen.kernel).items()
+        for name, words in tables.meanings(chosen.plan, shown, chosen.kernel).items()
         if name in (*columns, chosen.quantity)
     ]
     if meanings:
@@ -361,7 +362,7 @@ def _table(chosen: Choice, shown: Sequence[Entry], columns: Sequence[str]) -> No
 def _numbers(key: str, table: str, columns: Sequence[str], quantity: str | None) -> None:
     """A table below the words about its sources."""
     with st.container(key=key):
-        st.caption(" ".join([points.sources(columns, quantity), *[BOLD] * ("<b>" in table)]))
+        st.caption(" ".join([tables.sources(columns, quantity), *[BOLD] * ("<b>" in table)]))
         st.markdown(table, unsafe_allow_html=True)
 
 
@@ -415,7 +416,7 @@ def _drawn(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str
 
 def _every(plan: Plan, shown: Sequence[Entry], kernel: str) -> bool:
     """A switch for the quantities that the table begins without; there is none where it has no others."""
-    fewest, most = (points.columns_of(plan, shown, None, every, kernel) for every in (False, True))
+    fewest, most = (tables.columns_of(plan, shown, None, every, kernel) for every in (False, True))
     return len(most) > len(fewest) and st.toggle("Everything measured", key="every", bind="query-params")
 
 

@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 
-from explain.chapters.measurements import beside, findings, points
+from explain.chapters.measurements import beside, findings, points, tables
 from explain.figures import palette
 from explain.figures.numbers import duration, moved, number, percent, ratio, ratios
 from explain.records import registry
@@ -46,12 +46,12 @@ def test_times_of_one_launch_are_named():
 
 def test_times_with_host_time_are_marked_and_in_no_ratio_that_is_told():
     plan, kernel, both = PLANS["flashattention-memory"], "torch:attention_backward", registry.entries()[0]
-    rows = points.rows(plan, both, points.TIME, kernel)
-    hosted = [row for row in rows if row.get(points.HOST)]
-    once = [row for row in rows if row.get(points.ONE_LAUNCH) and row.get(points.BESIDE) and row not in hosted]
-    steady = [float(row[points.BESIDE] or 0) for row in rows if row.get(points.BESIDE) and row not in hosted + once]
+    rows = tables.rows(plan, both, points.TIME, kernel)
+    hosted = [row for row in rows if row.get(tables.HOST)]
+    once = [row for row in rows if row.get(tables.ONE_LAUNCH) and row.get(tables.BESIDE) and row not in hosted]
+    steady = [float(row[tables.BESIDE] or 0) for row in rows if row.get(tables.BESIDE) and row not in hosted + once]
     assert hosted
-    assert "| probably, H200" in points.points_table(plan, both, points.TIME, kernel=kernel)
+    assert "| probably, H200" in tables.points_table(plan, both, points.TIME, kernel=kernel)
     said = findings.seen(plan, both, points.TIME, kernel)
     assert f"to {ratio(max(steady))}." in said
     assert f"It is faster in all {len(steady)} runs" in said
@@ -64,8 +64,8 @@ def test_times_with_host_time_are_marked_and_in_no_ratio_that_is_told():
     assert ">Time: H100 ÷ H200<" in drawn
     of_all = beside.dots(plan, both, points.TIME, "")
     assert of_all.count('fill="transparent"') == 1 + sum(
-        bool(row.get(points.BESIDE) and (row.get(points.HOST) or row.get(points.ONE_LAUNCH)))
-        for row in points.rows(plan, both, points.TIME)
+        bool(row.get(tables.BESIDE) and (row.get(tables.HOST) or row.get(tables.ONE_LAUNCH)))
+        for row in tables.rows(plan, both, points.TIME)
     )
 
 
@@ -126,9 +126,9 @@ def test_a_table_of_two_gpus_says_how_they_compare(kernel, differ):
         assert said.startswith(f"{typical}\n\nIt is faster in all {len(factors)} runs.")
         of_all = findings.seen(PLANS["levels"], registry.entries()[0], "time, µs")
         every = [
-            float(row[points.BESIDE] or 0)
-            for row in points.rows(PLANS["levels"], registry.entries()[0], points.TIME)
-            if not row.get(points.ONE_LAUNCH)
+            float(row[tables.BESIDE] or 0)
+            for row in tables.rows(PLANS["levels"], registry.entries()[0], points.TIME)
+            if not row.get(tables.ONE_LAUNCH)
         ]
         typical = f"**The H200 is typically {ratio(median(every))} as fast as the H100**, from {ratios(every)}."
         assert of_all.startswith(typical)
@@ -145,7 +145,7 @@ def test_a_table_of_two_gpus_says_how_they_compare(kernel, differ):
         assert (
             told == f"**Within 3%, no clear winner**: the H100 measures {100 * least:.1f} to {100 * most:.1f}% faster."
         )
-    table = points.points_table(PLANS["levels"], registry.entries()[0], "time, µs", kernel=kernel)
+    table = tables.points_table(PLANS["levels"], registry.entries()[0], "time, µs", kernel=kernel)
     assert len(re.findall(r"[\d.]+ × \|", table)) == len(factors)
     assert findings.seen(PLANS["levels"], [*registry.entries()[0], *registry.entries()[0]], "time, µs") == ""
 
@@ -201,7 +201,7 @@ def test_a_table_of_one_kernel_says_how_many_times_the_minimum_is_read():
 def test_zeros_in_every_row_are_said():
     both = registry.entries()[0][:2]
     spills = points.SPILLS
-    rows = len(points.rows(PLANS["times"], both, spills))
+    rows = len(tables.rows(PLANS["times"], both, spills))
     assert findings.seen(PLANS["times"], both, spills) == f"**Spills, stored + loaded: 0 on both GPUs** in {rows} runs."
     assert ": 0 on both" not in findings.seen(PLANS["levels"], both, spills)
     nothing = [replace(one, record=replace(one.record, points={})) for one in both]
@@ -342,8 +342,8 @@ def test_bandwidth_limits_are_told_only_where_bandwidths_differ():
 def test_each_run_of_two_gpus_is_counted_once():
     both = registry.entries()[0][:2]
     told = findings.seen(PLANS["levels"], both, points.TIME)
-    rows = points.rows(PLANS["levels"], both, points.TIME)
-    factors = [float(row[points.BESIDE] or 0) for row in rows if not row.get(points.ONE_LAUNCH)]
+    rows = tables.rows(PLANS["levels"], both, points.TIME)
+    factors = [float(row[tables.BESIDE] or 0) for row in rows if not row.get(tables.ONE_LAUNCH)]
     half = (1 + (findings.bandwidths(both) or 0)) / 2
     faster, slower = sum(f >= 1.03 for f in factors), sum(1 / f >= 1.03 for f in factors)
     much = sum(f >= half for f in factors)

@@ -13,7 +13,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Block, Selectbox
 
-from explain.chapters.measurements import exercises, findings, limited, points, records, view
+from explain.chapters.measurements import exercises, findings, limited, points, records, tables, view
 from explain.engine import DeviceStatus, Engine
 from explain.figures.numbers import duration, moved, ratio
 from explain.records import file, registry
@@ -63,7 +63,7 @@ def test_what_is_recorded_is_shown_with_its_gpu_and_its_numbers():
     said = texts(test)
     assert "NVIDIA H200" in said
     plan = PLANS["levels"]
-    table = points.rows(plan, [registry.Entry("a", SHIPPED, registry.YOURS)], None)
+    table = tables.rows(plan, [registry.Entry("a", SHIPPED, registry.YOURS)], None)
     assert len(table) == len([one for one in plan.experiments if SHIPPED.point(one)]) > 0
     first = SHIPPED.point(plan.experiments[0])
     read = first.counters.cold.dram_read_bytes
@@ -81,8 +81,8 @@ def test_one_kernel_can_be_chosen():
     test = page("measurements")
     for kernel, other in ((view.OPENING, "softmax_safe"), ("softmax_safe", view.OPENING)):
         said = texts(choose_kernel(test, kernel))
-        assert points.points_table(PLANS["levels"], shown, None, False, kernel) in said
-        assert points.points_table(PLANS["levels"], shown, None, False, other) not in said
+        assert tables.points_table(PLANS["levels"], shown, None, False, kernel) in said
+        assert tables.points_table(PLANS["levels"], shown, None, False, other) not in said
 
 
 def test_what_limits_one_kernel_follows_what_was_found():
@@ -114,7 +114,7 @@ def test_a_kernel_is_found_without_knowing_its_set_and_its_runs_can_be_seen_toge
     found = {run for plan in points.plans(shown).values() for run in plan.experiments if run.kernel == view.OPENING}
     assert {*every.experiments} == found > {run for run in PLANS["levels"].experiments if run.kernel == view.OPENING}
     runs(of_one).set_value(points.EVERY).run()
-    assert points.points_table(every, shown, None, False, view.OPENING) in texts(of_one)
+    assert tables.points_table(every, shown, None, False, view.OPENING) in texts(of_one)
 
 
 def test_an_address_that_names_runs_alone_opens_on_a_kernel_of_them():
@@ -142,11 +142,11 @@ def test_what_is_out_of_date_is_marked_and_can_be_seen_alone():
     fresh = registry.Entry("b", other(), registry.YOURS)
     assert points.plans([one])[points.OUTDATED].experiments == (STALE,)
     assert points.OUTDATED not in points.plans([fresh])
-    marked = [":orange[" in line for line in points.points_table(PLANS["levels"], [one], None).splitlines()[2:]]
-    kernels = [row["kernel"] for row in points.rows(PLANS["levels"], [one], None)]
+    marked = [":orange[" in line for line in tables.points_table(PLANS["levels"], [one], None).splitlines()[2:]]
+    kernels = [row["kernel"] for row in tables.rows(PLANS["levels"], [one], None)]
     assert marked.count(True) == 1
     assert kernels[marked.index(True)] == STALE.entry.title
-    beside = points.points_table(PLANS["levels"], [fresh, one], next(iter(points.QUANTITIES)), kernel="softmax_naive")
+    beside = tables.points_table(PLANS["levels"], [fresh, one], next(iter(points.QUANTITIES)), kernel="softmax_naive")
     assert beside.count(":orange[on H200]") == 1
 
 
@@ -158,7 +158,7 @@ def test_a_press_shows_the_rows_that_are_out_of_date(monkeypatch):
     shown = [registry.Entry("a", record, registry.RECORDED)]
     plan = points.plans(shown)[points.OUTDATED]
     (kernel,) = points.kernels(plan, shown)
-    assert points.points_table(plan, shown, None, False, kernel) in texts(test)
+    assert tables.points_table(plan, shown, None, False, kernel) in texts(test)
 
 
 def test_a_table_of_all_kernels_can_begin_with_its_largest_numbers():
@@ -171,7 +171,7 @@ def test_a_table_of_all_kernels_can_begin_with_its_largest_numbers():
     seconds = [point.seconds for run in PLANS["levels"].experiments if (point := one.record.point(run))]
     times = [row.split("|")[2].strip() for row in table.splitlines()[2:]]
     assert times == [duration(took) for took in sorted(filter(None, seconds), reverse=True)]
-    assert len(times) == len(points.rows(PLANS["levels"], registry.entries()[0][:1], None))
+    assert len(times) == len(tables.rows(PLANS["levels"], registry.entries()[0][:1], None))
     choose_kernel(test, view.OPENING)
     assert not [box for box in test.selectbox if box.label == "Order"]
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from explain.chapters.measurements import asked, beside, findings, limits, points
+from explain.chapters.measurements import asked, beside, findings, limits, points, tables
 from explain.chapters.measurements.exercises import run_of
 from explain.figures import palette
 from explain.figures.labels import text_width
@@ -186,18 +186,18 @@ def test_bars_of_rates_stand_beside_a_matmul_in_their_own_arithmetic(narrow):
 def test_a_dot_per_row_shows_two_gpus_ratio():
     shown = registry.entries()[0][:2]
     plan = PLANS["levels"]
-    rows = [row for row in points.rows(plan, shown, points.TIME) if row.get(points.BESIDE)]
+    rows = [row for row in tables.rows(plan, shown, points.TIME) if row.get(tables.BESIDE)]
     drawn = beside.dots(plan, shown, points.TIME, "")
     assert len(re.findall("<(?:circle|polygon)[^>]*><title>", drawn)) == len(rows)
     assert f"{ratio(findings.bandwidths(shown) or 0)}: if it only copied in HBM" in drawn
     assert f"{ratio(findings.bandwidths(shown, 'hbm') or 0)}: if it only read HBM" in drawn
     assert "if it only" not in beside.dots(plan, shown, points.READ, "")
-    alike = [float(row[points.BESIDE] or 0) for row in points.rows(plan, shown, points.READ, "flash_attention")]
+    alike = [float(row[tables.BESIDE] or 0) for row in tables.rows(plan, shown, points.READ, "flash_attention")]
     assert all(abs(factor - 1) < findings.ALIKE for factor in alike)
     assert beside.dots(plan, shown, points.READ, "flash_attention") == ""
     assert beside.dots(plan, shown[:1] * 2, "tensor cores busy, %", "softmax_online") == ""
     assert beside.dots(plan, shown[:1] * 2, points.TIME, "").count(">1.00 ×</text>") == 2  # alike, on both scales
-    many = points.rows(PLANS["sweeps"], shown, points.TIME, "flash_attention")
+    many = tables.rows(PLANS["sweeps"], shown, points.TIME, "flash_attention")
     assert len(many) > beside.LINES
     folded = beside.dots(PLANS["sweeps"], shown, points.TIME, "flash_attention", narrow=True)
     assert folded.count("<circle") == len(many)
@@ -210,7 +210,7 @@ def test_a_kernels_few_sizes_have_a_bar_each_from_0_beside_the_first_gpu_and_hbm
     shown = registry.entries()[0][:2][::order]
     (first, second), plan = points.names(shown), PLANS["levels"]
     drawn = beside.dots(plan, shown, points.TIME, "flash_attention", narrow=narrow)
-    factors = [float(row[points.BESIDE] or 0) for row in points.rows(plan, shown, points.TIME, "flash_attention")]
+    factors = [float(row[tables.BESIDE] or 0) for row in tables.rows(plan, shown, points.TIME, "flash_attention")]
     wide = [float(x) for x in re.findall(r'<rect [^>]*?width="([\d.]+)"', drawn)]
     assert wide == pytest.approx([wide[0] * factor / factors[0] for factor in factors], abs=0.02)
     assert f">Time: {second} ÷ {first}<" in drawn

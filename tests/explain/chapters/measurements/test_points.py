@@ -9,7 +9,7 @@ from itertools import chain
 
 import pytest
 
-from explain.chapters.measurements import points, view
+from explain.chapters.measurements import points, tables, view
 from explain.figures.numbers import duration, ratio
 from explain.records import registry
 from explain.records.plans import PLANS, Plan, sizes
@@ -18,7 +18,7 @@ from tests.explain.records.made import SHIPPED
 
 def test_what_all_rows_of_a_kernel_share_stands_once_and_a_date_only_where_rows_differ():
     shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
-    table = points.points_table(PLANS["sweeps"], shown, None)
+    table = tables.points_table(PLANS["sweeps"], shown, None)
     *_, begins = (line for line in table.splitlines() if line.startswith("| **FlashAttention-2 forward**"))
     assert "16&nbsp;heads" in begins
     rows = table[table.index(begins) + len(begins) :].partition("| **")[0]
@@ -26,27 +26,27 @@ def test_what_all_rows_of_a_kernel_share_stands_once_and_a_date_only_where_rows_
     assert "heads" not in rows
     for plan, every in PLANS.items():
         for kernel in points.kernels(every, shown):
-            dates = {row["date"] for row in points.rows(every, shown, None, kernel) if "date" in row}
-            head = points.points_table(every, shown, None, kernel=kernel).partition("\n")[0]
+            dates = {row["date"] for row in tables.rows(every, shown, None, kernel) if "date" in row}
+            head = tables.points_table(every, shown, None, kernel=kernel).partition("\n")[0]
             assert ("| date |" in head) == (len(dates) > 1), plan
-            assert ("measured " in points.in_every_row(every, shown, kernel)) == (len(dates) == 1)
+            assert ("measured " in tables.in_every_row(every, shown, kernel)) == (len(dates) == 1)
 
 
 def test_no_two_rows_of_a_kernel_look_alike():
     shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
     for plan in points.plans(shown).values():
         for kernel in ("", *points.kernels(plan, shown)):
-            named = [(row["kernel"], row["sizes"]) for row in points.rows(plan, shown, None, kernel)]
+            named = [(row["kernel"], row["sizes"]) for row in tables.rows(plan, shown, None, kernel)]
             assert len(set(named)) == len(named)
             assert all(own for _, own in named)
 
 
 def test_what_varies_stands_in_the_rows_and_what_does_not_above_them():
     shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
-    shared = points.in_every_row(PLANS["sweeps"], shown, "flash_attention").split(", ")
+    shared = tables.in_every_row(PLANS["sweeps"], shown, "flash_attention").split(", ")
     assert "16 heads" in shared
     assert "d = 64" not in shared
-    rows = [str(row["sizes"]).split(", ") for row in points.rows(PLANS["sweeps"], shown, None, "flash_attention")]
+    rows = [str(row["sizes"]).split(", ") for row in tables.rows(PLANS["sweeps"], shown, None, "flash_attention")]
     assert {"d = 32", "d = 64", "d = 128", "BLOCK_M 16", "BLOCK_N 128", "fp32", "bf16", "causal", "not causal"} <= {
         words for row in rows for words in row
     }
@@ -54,7 +54,7 @@ def test_what_varies_stands_in_the_rows_and_what_does_not_above_them():
 
 
 def test_what_differs_from_the_row_above_is_bold():
-    one, two, _, *_ = points.points_table(
+    one, two, _, *_ = tables.points_table(
         PLANS["sweeps"], [registry.Entry("a", SHIPPED, registry.YOURS)], None, False, "flash_attention"
     ).splitlines()[2:]
     assert "<b>" not in one
@@ -74,23 +74,23 @@ def test_tensor_cores_are_told_of_kernels_with_a_matmul_only():
 def test_every_heading_has_its_unit_or_its_cells_have_it():
     shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
     few, head = (
-        html.unescape(points.points_table(PLANS["levels"], shown, None, every).splitlines()[0]).replace("<br>", " ")
+        html.unescape(tables.points_table(PLANS["levels"], shown, None, every).splitlines()[0]).replace("<br>", " ")
         for every in (False, True)
     )
     names = {
-        name: f"{points.name_of(name)}{'' if unit in ('×', *points.OWN) else f' <small>{unit}</small>'}"
+        name: f"{points.name_of(name)}{'' if unit in ('×', *tables.OWN) else f' <small>{unit}</small>'}"
         for name in points.QUANTITIES
         for unit in [name.rpartition(", ")[2]]
     }
-    assert few == f"| kernel, sizes | {' | '.join(names[name] for name in points.FIRST)} |"
+    assert few == f"| kernel, sizes | {' | '.join(names[name] for name in tables.FIRST)} |"
     assert "| date |" not in head  # each kernel has one, below its name
     assert all(f"</em>{name} |" in head for name in names.values())
-    rows = points.points_table(PLANS["levels"], shown, None).splitlines()[2:]
+    rows = tables.points_table(PLANS["levels"], shown, None).splitlines()[2:]
     ratios = [at for at, name in enumerate(head.split(" | ")) if "×" in name or "slow ÷" in name]
     assert len(ratios) == 3
     assert all(re.search("( ×|^–)$", row.split(" | ")[at]) for row in rows for at in ratios)
     for every, lines in ((False, 2), (True, 4)):  # every column is narrow, so its words take more lines
-        heads = points.points_table(PLANS["levels"], shown, None, every).splitlines()[0].split("|")
+        heads = tables.points_table(PLANS["levels"], shown, None, every).splitlines()[0].split("|")
         assert max(cell.count("<br>") for cell in heads) <= lines
 
 
@@ -101,7 +101,7 @@ def few_runs() -> list[tuple[Plan, registry.Entry, str]]:
         for one in registry.entries()[0]
         for kernel in points.every_kernel([one])
         for plan in points.of_kernel([one], kernel).values()
-        if len(points.rows(plan, [one], None, kernel)) <= view.RUNS
+        if len(tables.rows(plan, [one], None, kernel)) <= view.RUNS
     ]
 
 
@@ -113,8 +113,8 @@ def lines_of(table: str) -> list[list[str]]:
 def test_few_runs_stand_beside_each_other_with_a_line_for_every_quantity_that_the_record_has():
     assert len(few_runs()) > 50
     for plan, one, kernel in few_runs():
-        rows = points.rows(plan, [one], None, kernel)
-        head, _, *lines = lines_of(points.runs_table(plan, [one], kernel))
+        rows = tables.rows(plan, [one], None, kernel)
+        head, _, *lines = lines_of(tables.runs_table(plan, [one], kernel))
         assert [re.sub("</?b>", "", cell).replace("\u00a0", " ") for cell in head[1:-1]] == [
             row["sizes"] for row in rows
         ]
@@ -128,7 +128,7 @@ def test_few_runs_stand_beside_each_other_with_a_line_for_every_quantity_that_th
                 assert what.endswith("."), name
         known = {name for row in rows for name, value in row.items() if value is not None}
         there = {group: [points.name_of(name) for name in names if name in known]
-                 for group, names in points.GROUPS.items()}  # fmt: skip
+                 for group, names in tables.GROUPS.items()}  # fmt: skip
         assert named == {group: names for group, names in there.items() if names}
 
 
@@ -136,10 +136,10 @@ def test_the_numbers_of_few_runs_are_the_records_and_all_bytes_have_one_unit():
     units = {"MB": 1e6, "GB": 1e9, "µs": 1e-6, "ms": 1e-3, "": 1, "%": 1, "TFLOP/s": 1e12, "×\u00a0minimum": 1}
     seen = set()
     for plan, one, kernel in few_runs():
-        rows, in_bytes = points.rows(plan, [one], None, kernel), set()
-        for line, *cells, _ in lines_of(points.runs_table(plan, [one], kernel))[2:]:
+        rows, in_bytes = tables.rows(plan, [one], None, kernel), set()
+        for line, *cells, _ in lines_of(tables.runs_table(plan, [one], kernel))[2:]:
             words, _, unit = line.removesuffix("</small>").partition(" <small>")
-            for name in (name for name in chain(*points.GROUPS.values()) if points.name_of(name) == words):
+            for name in (name for name in chain(*tables.GROUPS.values()) if points.name_of(name) == words):
                 own = name.rpartition(", ")[2]
                 if own == "MB":
                     in_bytes.add(unit)
@@ -159,7 +159,7 @@ def test_the_numbers_of_few_runs_are_the_records_and_all_bytes_have_one_unit():
 
 def test_what_differs_from_the_run_before_is_bold_and_what_is_out_of_date_is_marked():
     one = registry.entries()[0][0]
-    head = lines_of(points.runs_table(PLANS["levels"], [one], "flash_attention"))[0]
+    head = lines_of(tables.runs_table(PLANS["levels"], [one], "flash_attention"))[0]
     assert [re.findall("<b>(.*?)</b>", cell.replace("\u00a0", " ")) for cell in head[1:-1]] == [
         [], ["N = 8,192"], ["batch 2", "d = 128"]
     ]  # fmt: skip
@@ -170,8 +170,8 @@ def test_what_differs_from_the_run_before_is_bold_and_what_is_out_of_date_is_mar
         if run.kernel == kernel and (point := SHIPPED.point(run)) and point.origin
     }
     old = registry.Entry("old", replace(SHIPPED, points=points_), registry.YOURS)
-    (line,) = (line for line in lines_of(points.runs_table(PLANS["levels"], [old], kernel)) if line[0] == "out of date")
-    assert line[1:] == [":orange[kernel changed]"] * len(points_) + [points.MEANINGS[points.OUTDATED]]
+    (line,) = (line for line in lines_of(tables.runs_table(PLANS["levels"], [old], kernel)) if line[0] == "out of date")
+    assert line[1:] == [":orange[kernel changed]"] * len(points_) + [tables.MEANINGS[points.OUTDATED]]
 
 
 def test_the_bytes_of_a_wide_table_have_one_unit():
@@ -179,45 +179,45 @@ def test_the_bytes_of_a_wide_table_have_one_unit():
         for kernel in ("", *points.every_kernel([one])):
             for plan in (points.of_kernel([one], kernel) if kernel else points.plans([one])).values():
                 for every in (False, True):
-                    head = points.points_table(plan, [one], None, every, kernel).partition("\n")[0]
+                    head = tables.points_table(plan, [one], None, every, kernel).partition("\n")[0]
                     units = {*re.findall("<small>([MG]B)</small>", head)}
                     assert len(units) == 1 or not units, (plan.name, kernel)
 
 
 def test_numbers_that_are_far_apart_have_a_unit_each():
     (one,) = shown = registry.entries()[0][:1]
-    table = points.points_table(PLANS["levels"], shown, None, every=False)
+    table = tables.points_table(PLANS["levels"], shown, None, every=False)
     runs = points.measured(PLANS["levels"], shown, "")
     times = [point.seconds for run in runs if (point := one.record.point(run)) and point.seconds]
-    assert max(times) >= points.APART * min(times)
+    assert max(times) >= tables.APART * min(times)
     assert all(f"| {duration(seconds)} |" in table for seconds in times)
     assert "<small>µs" not in table
-    assert "<small>ms" in points.points_table(PLANS["levels"], shown, None, every=False, kernel="flash_attention")
+    assert "<small>ms" in tables.points_table(PLANS["levels"], shown, None, every=False, kernel="flash_attention")
 
 
 def test_every_quantity_has_its_meaning():
-    assert points.MEANINGS.keys() >= {*chain(*points.GROUPS.values())}
-    assert "not the share of the measured matmul rate" in points.MEANINGS[points.BUSY]
+    assert tables.MEANINGS.keys() >= {*chain(*tables.GROUPS.values())}
+    assert "not the share of the measured matmul rate" in tables.MEANINGS[points.BUSY]
 
 
 def test_columns_stand_below_their_groups_where_every_one_is_shown():
     shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
-    columns = points.columns_of(PLANS["levels"], shown, None, True, "flash_attention")
-    assert {*chain(*points.GROUPS.values())} >= {*points.QUANTITIES, points.LOADS, points.ONCE}
-    assert len(columns) == len({*columns}) == len([*chain(*points.GROUPS.values())])
-    head = points.points_table(PLANS["levels"], shown, None, True, "flash_attention").splitlines()[0].split(" | ")[1:]
-    assert re.findall("<em>([^<]+)</em>", " ".join(head)) == [*points.GROUPS]
-    for title, names in points.GROUPS.items():
+    columns = tables.columns_of(PLANS["levels"], shown, None, True, "flash_attention")
+    assert {*chain(*tables.GROUPS.values())} >= {*points.QUANTITIES, points.LOADS, points.ONCE}
+    assert len(columns) == len({*columns}) == len([*chain(*tables.GROUPS.values())])
+    head = tables.points_table(PLANS["levels"], shown, None, True, "flash_attention").splitlines()[0].split(" | ")[1:]
+    assert re.findall("<em>([^<]+)</em>", " ".join(head)) == [*tables.GROUPS]
+    for title, names in tables.GROUPS.items():
         (at,) = (place for place, heading in enumerate(head) if heading.startswith(f"<em>{title}</em>"))
         assert columns[at : at + len(names)] == [*names]
-    assert "<em>" not in points.points_table(PLANS["levels"], shown, None, False, "flash_attention")
-    assert "<em>" not in points.points_table(PLANS["levels"], registry.entries()[0], points.READ, True)
+    assert "<em>" not in tables.points_table(PLANS["levels"], shown, None, False, "flash_attention")
+    assert "<em>" not in tables.points_table(PLANS["levels"], registry.entries()[0], points.READ, True)
 
 
 def test_every_load_is_told_of_teaching_kernels_only_and_every_input_once_of_all():
     shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
-    taught = points.rows(PLANS["levels"], shown, None, "flash_attention_v1")[0]
-    rung = points.rows(PLANS["rungs"], shown, None, "rung:tma")[0]
+    taught = tables.rows(PLANS["levels"], shown, None, "flash_attention_v1")[0]
+    rung = tables.rows(PLANS["rungs"], shown, None, "rung:tma")[0]
     assert points.LOADS not in rung
     run = sizes("flash_attention_v1")[0]
     assert taught[points.LOADS] == run.traffic.read_bytes / 1e6
@@ -238,36 +238,36 @@ def test_two_records_of_one_gpu_are_told_apart():
 
 def test_a_table_says_where_the_numbers_of_each_column_come_from():
     one = [registry.Entry("a", SHIPPED, registry.YOURS)]
-    first, every = (points.columns_of(PLANS["levels"], one, None, full, "flash_attention") for full in (False, True))
-    assert points.sources(first) == (
-        "Time, HBM read and memory for results are measured; kernel loads are computed from the sizes; HBM delivers is "
-        "measured bytes ÷ the minimum."
+    first, every = (tables.columns_of(PLANS["levels"], one, None, full, "flash_attention") for full in (False, True))
+    assert tables.sources(first) == (
+        "Measured: time, HBM read and memory for results. Computed from the sizes: kernel loads. Measured bytes ÷ the "
+        "minimum: HBM delivers."
     )
-    told = points.sources(every)
-    assert "kernel loads, every load and minimum are computed from the sizes;" in told
-    assert told.startswith("Matmuls are computed FLOPs ÷ measured time;")
-    assert told.endswith("; the others are measured.")
-    assert points.sources([points.TIME, points.HELD]) == "All numbers are measured."
+    told = tables.sources(every)
+    assert "Computed from the sizes: kernel loads, every load and minimum." in told
+    assert told.startswith("Computed FLOPs ÷ measured time: matmuls.")
+    assert told.endswith(" Measured: all others.")
+    assert tables.sources([points.TIME, points.HELD]) == "All numbers are measured."
     pair = registry.entries()[0][:2]
-    both = points.columns_of(PLANS["levels"], pair, points.OF_ONCE, kernel="flash_attention")
-    assert points.sources(both, points.OF_ONCE) == "HBM delivers is measured bytes ÷ the minimum."
-    reads = points.columns_of(PLANS["levels"], pair, points.READ, kernel="flash_attention")
-    assert points.sources(reads, points.READ) == (
-        "Every load and minimum are computed from the sizes; HBM read is measured."
+    both = tables.columns_of(PLANS["levels"], pair, points.OF_ONCE, kernel="flash_attention")
+    assert tables.sources(both, points.OF_ONCE) == "Measured bytes ÷ the minimum: HBM delivers."
+    reads = tables.columns_of(PLANS["levels"], pair, points.READ, kernel="flash_attention")
+    assert tables.sources(reads, points.READ) == (
+        "Computed from the sizes: every load and minimum. Measured: HBM read."
     )
 
 
 def test_a_columns_numbers_have_a_larger_unit_where_all_are_large():
     shown = registry.entries()[0][:2]
-    head, _, *lines = points.points_table(PLANS["levels"], shown[:1], None, False, "flash_attention").splitlines()
+    head, _, *lines = tables.points_table(PLANS["levels"], shown[:1], None, False, "flash_attention").splitlines()
     assert "time<br><small>ms</small>" in head
     runs = points.measured(PLANS["levels"], shown[:1], "flash_attention")
     took = [1e3 * (point.seconds or 0) for run in runs if (point := SHIPPED.point(run))]
     assert [float(line.split("|")[2]) for line in lines] == pytest.approx(took, rel=1e-3)
-    assert "time<br><small>µs</small>" in points.points_table(PLANS["levels"], shown[:1], None, False, "softmax_safe")
-    beside = points.points_table(PLANS["levels"], shown, points.TIME, kernel="flash_attention").splitlines()[0]
+    assert "time<br><small>µs</small>" in tables.points_table(PLANS["levels"], shown[:1], None, False, "softmax_safe")
+    beside = tables.points_table(PLANS["levels"], shown, points.TIME, kernel="flash_attention").splitlines()[0]
     assert beside.count("<small>ms") == 2
-    mixed = points.points_table(PLANS["levels"], shown, points.TIME).splitlines()[0]
+    mixed = tables.points_table(PLANS["levels"], shown, points.TIME).splitlines()[0]
     assert "<small>" not in mixed  # far apart: each has its unit
 
 
@@ -275,11 +275,11 @@ def test_a_kernels_one_date_stands_below_its_name():
     shown = registry.entries()[0][:1]
     for name in ("levels", "tiles"):
         dates: dict[str, set[str]] = {}
-        for row in points.rows(PLANS[name], shown, None):
-            dates.setdefault(str(row["kernel"]), set()).add(str(row[points.DATE]))
+        for row in tables.rows(PLANS[name], shown, None):
+            dates.setdefault(str(row["kernel"]), set()).add(str(row[tables.DATE]))
         one_each = all(len(own) == 1 for own in dates.values())
         assert one_each == (name == "levels")
-        table = points.points_table(PLANS[name], shown, None)
+        table = tables.points_table(PLANS[name], shown, None)
         assert ("| date |" in table) != one_each
         assert table.count("measured&nbsp;2") == len(dates) * one_each
 
@@ -287,16 +287,16 @@ def test_a_kernels_one_date_stands_below_its_name():
 def test_ratios_that_would_look_alike_have_three_decimals():
     both = registry.entries()[0]
     for kernel, decimals in (("flash_attention", 3), ("softmax_safe", 2)):
-        factors = [float(row[points.BESIDE] or 0) for row in points.rows(PLANS["levels"], both, points.TIME, kernel)]
+        factors = [float(row[tables.BESIDE] or 0) for row in tables.rows(PLANS["levels"], both, points.TIME, kernel)]
         assert (len({*map(ratio, factors)}) < len(factors)) == (decimals == 3)
-        table = points.points_table(PLANS["levels"], both, points.TIME, kernel=kernel)
+        table = tables.points_table(PLANS["levels"], both, points.TIME, kernel=kernel)
         assert all(f"| {factor:.{decimals}f} × |" in table for factor in factors)
 
 
 def test_a_warm_l2_saves_next_to_nothing_where_the_counts_say_so():
     one = registry.Entry("a", SHIPPED, registry.YOURS)
     plan = PLANS["levels"]
-    told = points.meanings(plan, [one], "flash_attention")[points.WARM]
+    told = tables.meanings(plan, [one], "flash_attention")[points.WARM]
     assert told.endswith("Here that saves next to nothing: the inputs are larger than L2 (62.9 MB).")
     fewer = {
         key: replace(point, counters=replace(point.counters, warm=replace(point.counters.warm, dram_read_bytes=1000)))
@@ -304,15 +304,15 @@ def test_a_warm_l2_saves_next_to_nothing_where_the_counts_say_so():
         if point.counters and point.counters.warm
     }
     saves = [replace(one, record=replace(SHIPPED, points=fewer))]
-    assert points.meanings(plan, saves, "flash_attention") == points.MEANINGS
+    assert tables.meanings(plan, saves, "flash_attention") == tables.MEANINGS
     unknown = [replace(one, record=replace(SHIPPED, provenance=replace(SHIPPED.provenance, gpu="another")))]
-    assert points.meanings(plan, unknown, "flash_attention")[points.WARM].endswith("saves next to nothing.")
+    assert tables.meanings(plan, unknown, "flash_attention")[points.WARM].endswith("saves next to nothing.")
 
 
 def test_a_very_small_number_of_bytes_has_its_own_unit():
-    assert points._megabytes(0.004096) == "4.10 kB"
-    assert points._megabytes(100.66) == "100.7"
-    assert points._megabytes(0) == "0"
+    assert tables._megabytes(0.004096) == "4.10 kB"
+    assert tables._megabytes(100.66) == "100.7"
+    assert tables._megabytes(0) == "0"
 
 
 def test_what_a_forward_pass_stored_is_no_input():

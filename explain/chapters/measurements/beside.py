@@ -247,6 +247,8 @@ def _picture(
     top = TOP + below + 18 * (len(marks) - 1)
     parts: list[Any] = [text(0, 14 + 18 * place, words, bold=True) for place, words in enumerate(titles)]
     top += TICKS
+    if numbers and not narrow:
+        parts.append(text(end, top - 8, "largest", size=13, faint=True, anchor="end"))
     tall, middles, group = top, [], None
     for name in lines:
         if of[name] != group:

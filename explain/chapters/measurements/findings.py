@@ -396,7 +396,9 @@ def _timed(shown: Sequence[Entry], factors: Sequence[float]) -> str:
         gains = sorted(factors) if faster == first else sorted(1 / factor for factor in factors)
         told = f"**The {faster} is {'typically ' * (len(gains) > 1)}{ratio(median(gains))} as fast as the {slower}**"
         span = f", from {ratios(gains)}" * (ratio(gains[0]) != ratio(gains[-1]))
-        return f"{told}{span}.\n\n{_won(shown, factors)}"
+        won = _won(shown, factors)
+        apart = "\n\n" if won.startswith("-") else " "  # a list, or a sentence
+        return f"{told}{span}.{apart}{won}".strip()
     number, far = len(factors), percent(_apart(factors), 1)
     if far == percent(0, 1):
         return f"**Time: the two GPUs are equal** {_everywhere(number)}."

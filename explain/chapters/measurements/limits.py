@@ -37,8 +37,8 @@ _PAIRS = {
 
 @kept
 def meanings(shown: Sequence[Entry]) -> str:
-    """What each GPU's limits mean for a kernel, as a list in Markdown: how many FLOPs per byte HBM allows, and how many
-    of a matmul one exponential costs.
+    """What each GPU's limits mean for a kernel, in Markdown, as a list if there are several: how many FLOPs per byte
+    HBM allows, and how many of a matmul one exponential costs.
     """
     told: dict[str, dict[str, list[str]]] = {}  # what holds of several GPUs is said once
     for gpu, one in zip(names(shown), shown, strict=True):
@@ -55,8 +55,8 @@ def meanings(shown: Sequence[Entry]) -> str:
     items = []
     for means, flops in told.items():
         each = [one + f" ({listed(gpus)})" * (len(gpus) < len(shown)) for one, gpus in flops.items()]
-        items.append(f"- {means.format(listed(each))}")
-    return "\n".join(items)
+        items.append(means.format(listed(each)))
+    return "\n".join(f"- {item}" for item in items) if len(items) > 1 else "".join(items)
 
 
 @kept
@@ -118,7 +118,7 @@ def _drawn(shown: Sequence[Entry], unit: str, left: float, narrow: bool) -> str:
     for level, roofs in limits.items():
         y += ROW * narrow  # a phone's names stand above their lines
         name = roof_name(level) + f" ({PERCENT})" * (narrow and level == first[1])
-        rows.append(text(0, y - 2 if narrow else y + ROW / 2 + 5, name))
+        rows.append(text(0, y - 2 if narrow else y + ROW * len(roofs) / 2 + 5, name))
         if beside and len(roofs) == 2:
             factor = roofs[0][1].per_second / roofs[1][1].per_second
             middle = y - 2 if narrow else y + ROW + 5

@@ -232,12 +232,15 @@ def numbers(shown: Sequence[Entry], chosen: Choice, beside: DeltaGenerator) -> N
 
 
 def _folded(chosen: Choice, shown: Sequence[Entry], rows: Sequence[tables.Row]) -> bool:
-    """Whether the table is folded away: one of numbers that the picture has, or a long one of all kernels, unless a
-    reader chose its order.
+    """Whether the table is folded away: one that the picture has every number of, with no row marked, or a long one of
+    all kernels, unless a reader chose its order.
     """
-    if chosen.kernel:
-        return chosen.quantity is None and not chosen.every and bool(asked.bars(chosen.plan, shown[0], chosen.kernel))
-    return len(rows) > LONG and not chosen.largest
+    if not chosen.kernel:
+        return len(rows) > LONG and not chosen.largest
+    if chosen.quantity or chosen.every or len(rows) > asked.ROWS:
+        return False
+    marked = any(row.get(tables.HOST) or row.get(points.OUTDATED) or not row.get(points.READ) for row in rows)
+    return not marked and bool(asked.bars(chosen.plan, shown[0], chosen.kernel))
 
 
 def _limits(chosen: Choice, shown: Sequence[Entry]) -> None:

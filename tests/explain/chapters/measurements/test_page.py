@@ -85,6 +85,18 @@ def test_one_kernel_can_be_chosen():
         assert tables.points_table(PLANS["levels"], shown, None, False, other) not in said
 
 
+def test_a_table_is_folded_where_its_picture_has_all_of_it():
+    def folded(**query: str) -> bool:
+        return any("runs as a table" in one.label for one in page("measurements", **query).expander)
+
+    assert folded()
+    assert folded(kernel=view.ALL)
+    assert not folded(every="true")
+    assert not folded(records="H200,H100")
+    assert not folded(set=PLANS["sweeps"].about)  # more runs than the picture has
+    assert not folded(set=PLANS["flashattention-memory"].about, kernel="torch:attention_backward")  # no bytes
+
+
 def test_what_limits_one_kernel_follows_what_was_found():
     one, test = registry.entries()[0][0], page("measurements")
     limits = limited.limits(PLANS["levels"], one, view.OPENING)

@@ -369,10 +369,6 @@ def _apart(factors: Iterable[float]) -> float:
     return max(max(factor, 1 / factor) - 1 for factor in factors)
 
 
-def _in_the_median(factors: Sequence[float]) -> str:
-    return f", {ratio(median(factors))} in the median" if ratio(min(factors)) != ratio(max(factors)) else ""
-
-
 def _compared(shown: Sequence[Entry], quantity: str, factors: Sequence[float]) -> str:
     """The ratios of a quantity other than the time, in a sentence of Markdown."""
     first, second = names(shown)
@@ -381,9 +377,10 @@ def _compared(shown: Sequence[Entry], quantity: str, factors: Sequence[float]) -
         return f"**{what}: the two GPUs are equal** {_everywhere(number)}."
     if _apart(factors) < ALIKE:
         return f"**{what}: the two GPUs are {'at most ' * (number > 1)}{far} apart** {_everywhere(number)}."
-    middle = _in_the_median(factors)
-    where = f"{middle} of {_runs(number)}" if middle else f" {_everywhere(number)}"
-    return f"**{what}: the {second}'s is {ratios(factors)} the {first}'s**{where}."
+    if ratio(min(factors)) == ratio(max(factors)):
+        return f"**{what}: the {second}'s is {ratios(factors)} the {first}'s** {_everywhere(number)}."
+    typical = f"**{what}: the {second}'s is typically {ratio(median(factors))} the {first}'s**"
+    return f"{typical}, from {ratios(factors)} in {_runs(number)}."
 
 
 def _timed(shown: Sequence[Entry], factors: Sequence[float]) -> str:

@@ -249,7 +249,7 @@ def test_the_faster_of_two_gpus_is_named_with_its_number_of_runs():
         "**HBM read: the H100's is 0.50 × the H200's** in all 2 runs."
     )
     assert findings._compared(both, points.READ, [0.5, 2.0]) == (
-        "**HBM read: the H100's is 0.50 to 2.00 × the H200's**, 1.25 × in the median of 2 runs."
+        "**HBM read: the H100's is typically 1.25 × the H200's**, from 0.50 to 2.00 × in 2 runs."
     )
 
 

@@ -44,8 +44,10 @@ def colour_of(kernel: str) -> str:
 def chart(
     title: str, lines: Iterable[Line], *, x: str, y: str, unit: str = "", log: bool = False, height: int = 420,
     limits: Mapping[float, str] = MappingProxyType({}), marks: Sequence[float] = (), around: float | None = None,
+    near: bool = False,
 ) -> go.Figure:  # fmt: skip
-    """Lines with labels at their ends, over a logarithmic x; y is logarithmic with `log`, else it begins at 0.
+    """Lines with labels at their ends, over a logarithmic x; y is logarithmic with `log`, else it begins at 0, or if
+    `near` at a round number below the least value, which its title names.
 
     A ratio is seen `around` 1, its own zero: y then begins near its values, and a thin line stands there.
 
@@ -71,6 +73,8 @@ def chart(
     low, high = (scaled(min([*values, around or top])) if starts else 0.0), scaled(max(top, around or top))
     margin = (0.06 if around is None else 0.2) * ((high - low) or 1.0)
     low, high = low - margin * starts, high + margin
+    if near and (first := _below(min(values, default=0.0), top)):
+        low, y = first, f"{y}, from {number(first)}"
     named = {v: count(int(v)) for v in marks} or _ticks([x for line in drawn for x, _ in line.points], own=True)
     figure.update_xaxes(**logarithmic(x, named))
     figure.update_yaxes(range=[low, high], **(logarithmic(y, _ticks(values, own=False)) if log else {"title.text": y}))
@@ -103,6 +107,12 @@ def as_csv(figure: go.Figure) -> str:
     """The numbers of a chart as CSV: one row per point, with the name of its curve."""
     heading = "curve", figure.layout.xaxis.title.text, figure.layout.yaxis.title.text
     return csv_of([heading, *((line.name, x, y) for line in figure.data for x, y in zip(line.x, line.y, strict=True))])
+
+
+def _below(least: float, top: float) -> float:
+    """A round number somewhat below the least value; 0 for one that is far below the top."""
+    step = 10.0 ** math.floor(math.log10(top))
+    return step * math.floor(0.9 * least / step)
 
 
 def _ticks(values: Sequence[float], *, own: bool) -> dict[float, str]:

@@ -27,8 +27,8 @@ from explain.ui.pictures import drawing, pressable, pressed
 from explain.ui.repeat import repeated
 from kernels.digest import digest_of
 
-OPENING = "bf16"
-"""The rung that the page opens on: the largest step, told in a sentence."""
+OPENING = "pipelined"
+"""The rung that the page opens on: a few changed words of plain Triton that make it much faster."""
 WORDS = ("tensor core", "warp", "warpgroup", "TMA", "ping-pong scheduling")
 """The terms of the glossary that the columns' names and phrases use."""
 READABLE, BASE_2 = readable.KERNEL, readable.TWIN.name
@@ -242,15 +242,16 @@ def counted(shown: Chosen) -> None:
     sizes = f"batch {p['batch']}, {p['heads']} heads, N = {numbers.count(p['seq_len'])}, d = {p['head_dim']}"
     shape = sizes + ", causal" * p["causal"]
     tiles = (
-        "Causal tiles skip what the mask hides."
+        "The kernel *causal tiles* skips what the mask hides."
         if p["causal"]
-        else "Causal tiles skip nothing without a mask, as here: they only save the comparison of each full tile with "
-        "the last key."
+        else "The kernel *causal tiles* has no hidden tiles to skip here, without a causal mask: it only saves the "
+        "comparison of each full tile with the last key."
     )
     words = (
         "A kernel is fast if its **tensor cores** are busy. Most kernels of the climb remove a "
         f"wait. exp2 saves instructions. {tiles}"
-        "\n\nEach bar is the share of the cycles in which the tensor cores multiply. fp32 does not use them. "
+        "\n\nEach bar is the share of the cycles in which the tensor cores multiply, counted over the whole run on all "
+        "SMs. fp32 does not use them. "
         f"{climb_figures.tensor_told(found, RUNGS)}"
         f"{climb_figures.shares_told(shown.steps, shown.limit, found, shown.datasheet)}"
     )
@@ -305,8 +306,9 @@ def _stacked(runs: tuple[Timeline, ...]) -> None:
         f"{numbers.count(stacked.shown_cycles(runs))} cycles. Violet and pink are matmuls, "
         "blue is softmax, grey is waiting.\n\n"
         "**A gap in the row *tensor cores*: no matmul runs.** The aim is a row without gaps.\n\n"
-        "The row shows at most how busy they are: a matmul's bar ends when its warps have waited for it, and the "
-        "matmul may end before. The percentages are of a whole run, with its start and end.\n\n"
+        "Each percentage is of a program's time, from its start to its end. It is an upper bound: a matmul's bar ends "
+        "when its warps have waited for it, and the matmul may end before.\n\n"
+        "The shares of *What the hardware did* are other shares: of the cycles of all SMs, at the N named there.\n\n"
         "**Consumer** warpgroups run the matmuls and the softmax. A **producer** warp, in the detailed picture below, "
         "asks the TMA for tiles."
     )

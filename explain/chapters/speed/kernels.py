@@ -155,7 +155,7 @@ def curve(cases: Sequence[Case], limits: Sequence[Limit | None]) -> go.Figure:
     name = next((limit.name for limit in limits if limit), "")
     lines.append(Line(roofs, f"peak: {name}", palette.mid("slate"), dashed=True))
     titles = {"N": "N, queries and keys", "V": "V, elements in a row"}
-    return chart("", lines, x=titles[along], y=f"T{unit}", unit=f" T{unit}", height=400)
+    return chart("", lines, x=titles[along], y=f"T{unit}", unit=f" T{unit}", height=500, near=True)
 
 
 def shapes_table(cases: Sequence[Case], limits: Sequence[Limit | None]) -> str:

@@ -74,7 +74,7 @@ def _kernel(one: Timeline, y: float, place: tuple[float, float, float], cycles: 
 
     parts = [
         svg.text(0, y + 15, one.short, bold=True),
-        svg.text(width, y + 15, f"busy ≤ {numbers.percent(one.matmuls)}", anchor="end", bold=True),
+        svg.text(width, y + 15, f"a matmul runs ≤ {numbers.percent(one.matmuls)} of the time", anchor="end", bold=True),
     ]
     y += HEAD
     parts.append(svg.text(left - 10, y + 10, TENSOR, size=svg.SMALL, anchor="end"))

@@ -166,9 +166,14 @@ class Chosen:
         rates = [si(one.ours.per_second, one.unit) for one in (first, last) if one.ours and one.ours.per_second]
         if len(rates) < 2:
             return ""
+        beside = "".join(
+            f" There the fastest library kernel, {one.label}, reaches **{si(one.per_second, last.unit)}**."
+            for one in last.baselines[:1]
+            if one.per_second
+        )
         return (
             f"Higher is faster. Our fastest kernel goes from **{rates[0]}** at {along} = {count(first.along)} to "
-            f"**{rates[1]}** at {along} = {count(last.along)}."
+            f"**{rates[1]}** at {along} = {count(last.along)}.{beside}"
         )
 
     @cached_property

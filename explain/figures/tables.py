@@ -44,19 +44,24 @@ def markdown(columns: Columns, rows: Iterable[Sequence[Any]]) -> str:
     return "\n".join([f"| {' | '.join(_escaped(_heading(column)) for column in columns)} |", f"|{rule}|", *lines])
 
 
-def buttons(columns: Columns, rows: Iterable[tuple[str, str, str, Sequence[str]]], chosen: str) -> str:
+def buttons(
+    columns: Columns, rows: Iterable[tuple[str, str, str, Sequence[str]]], chosen: str, *, stacked: bool = False
+) -> str:
     """A table as HTML in which a press chooses a row. A row is its key, its button's words, the words for a screen
-    reader, and its other cells; all but the key are HTML.
+    reader, and its other cells; all but the key are HTML. If `stacked`, a row's cells stand below each other on a
+    phone, each with its heading.
     """
     kinds = [" class=n" * isinstance(column, Column) for column in columns]
     head = "".join(f"<th{kind}>{_heading(column)}</th>" for kind, column in zip(kinds, columns, strict=True))
+    if stacked:
+        kinds = [f'{kind} data-head="{_heading(column)}"' for kind, column in zip(kinds, columns, strict=True)]
     body = "".join(
         f'<tr data-press="{key}"{" class=on" * (key == chosen)}><th><button data-press="{key}" '
         f'aria-pressed="{str(key == chosen).lower()}" aria-label="{label}">{words}</button></th>'
         f"{''.join(f'<td{kind}>{cell}</td>' for kind, cell in zip(kinds[1:], cells, strict=True))}</tr>"
         for key, words, label, cells in rows
     )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<table{' class=stacked' * stacked}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def csv_of(rows: Iterable[Iterable[Any]]) -> str:

@@ -69,7 +69,12 @@ th button:focus-visible { outline: 2px solid var(--st-primary-color); outline-of
 .n { text-align: right; white-space: nowrap }
 tr[data-press]:hover { background: color-mix(in srgb, currentColor 6%, transparent) }
 @media (max-width: 640px) { td:last-child:not(.n) { min-width: 12rem } th, td { padding: .3rem .2rem }
-  table, th button { font-size: .8rem } }
+  table, th button { font-size: .8rem }
+  .stacked thead { display: none } .stacked :is(tbody, tr, th, td) { display: block }
+  .stacked tr { padding: .4rem .5rem; border-bottom: 1px solid color-mix(in srgb, currentColor 18%, transparent) }
+  .stacked :is(th, td) { border: 0; padding: .1rem 0; white-space: normal }
+  .stacked td { display: flex; justify-content: space-between; gap: 1rem; text-align: right }
+  .stacked td::before { content: attr(data-head); opacity: .72; white-space: nowrap; text-align: left } }
 @media (max-width: 1000px) { thead .n { white-space: normal } thead br { display: none } }
 tr.on { background: color-mix(in srgb, var(--st-primary-color) 24%, transparent) }
 tr.on th { box-shadow: inset 3px 0 var(--st-primary-color) }

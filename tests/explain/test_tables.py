@@ -40,3 +40,9 @@ def test_a_press_on_a_row_chooses_it():
     assert '<tr data-press="a"><th><button data-press="a" aria-pressed="false" aria-label="Choose 64">64<' in table
     assert '<tr data-press="b" class=on><th><button data-press="b" aria-pressed="true"' in table
     assert table.count("<td class=n>") == 2
+
+
+def test_a_cell_of_a_stacked_table_has_its_heading():
+    table = buttons(["side", Column("time")], [("a", "64", "Choose 64", ["1 s"])], "", stacked=True)
+    assert "<table class=stacked>" in table
+    assert '<td class=n data-head="time">1 s<' in table

@@ -285,39 +285,44 @@ def caches_words(asked: int, l1: int | None, delivered: int) -> str:
 
 
 def dram_words(counts: Counts) -> str:
-    """The sum that a run's bytes at HBM are: " = 100.7 MB read + 23.9 MB written + 10.7 MB still in L2"; empty if a
-    part was not counted.
+    """The sum that a run's bytes at HBM are: "FlashAttention-2's 135.3 MB at HBM: 100.7 MB read, …";
+    empty if a part was not counted.
     """
     parts = counts.dram_read_bytes, counts.dram_written_bytes, counts.dirty_bytes
     if None in parts:
         return ""
     read, written, dirty = (amount(part or 0) for part in parts)
-    return f" = {read} read + {written} written + {dirty} still in L2"
+    return (
+        f"FlashAttention-2's {amount(counts.hbm_bytes or 0)} at HBM: {read} read, {written} written, and {dirty} "
+        "still in L2 at the end, to be written later."
+    )
 
 
 def time_words(fewer: float, faster: float, found: Limits | None) -> str:
     """Why FlashAttention-2 is `faster` than standard attention by less than it moves `fewer` bytes at HBM: how near its
-    own run comes to the GPU's rates, as Markdown.
+    own run comes to the GPU's rates, as Markdown; empty where the rates do not say it.
     """
     if found is None or not found.of_matmuls or faster >= fewer:
-        return "both do the same matmuls"
-    said = f"{number(fewer, 2)} × fewer bytes at HBM give only {number(faster, 2)} ×. At its full rate, HBM needs "
-    said += f"{percent(found.of_hbm[0])} of FlashAttention-2's time; the matmuls need {percent(found.of_matmuls[0])}. "
-    return said + found.told.replace("**", "").rstrip(".")
+        return ""
+    said = f"{number(fewer, 2)} × fewer bytes at HBM make it only {number(faster, 2)} × faster. "
+    said += f"At its full rate, HBM needs {percent(found.of_hbm[0])} of FlashAttention-2's time; the matmuls need "
+    said += f"{percent(found.of_matmuls[0])}. "
+    return said + found.told.replace("**", "")
 
 
 def levels_table(found: Levels, between: Sequence[Gap]) -> str:
-    """Bytes read and written at each level: ✓ where they are those of the level before, to the byte, else ≠ with the
-    causes; as Markdown.
+    """A row for each level, with its bytes read and written: ✓ where they are those of the row above, to the byte, else
+    ≠ with the causes; as Markdown.
     """
-    rows = []
-    for written in (False, True):
-        gap_to = {gap.below: gap for gap in between if gap.written is written}
-        cells = [_level_cell(level, gap_to.get(level.key), level.of(written)) for level in found]
-        rows.append((f"**{_written(written)}**", *cells))
-    marks = {"formula": "formula", "traced": "traced"}
-    heads = (f"{MARKS[marks.get(level.key, 'measured')]} {level.name}" for level in found)
-    return markdown(("", *heads), rows)
+    gap_to = {(gap.below, gap.written): gap for gap in between}
+    rows = [
+        (
+            f"{MARKS.get(level.key, MARKS['measured'])} **{level.name}**",
+            *(_level_cell(level, gap_to.get((level.key, written)), level.of(written)) for written in (False, True)),
+        )
+        for level in found
+    ]
+    return markdown(("", _written(False), _written(True)), rows)
 
 
 def _level_cell(level: Level, gap: Gap | None, count: int | None) -> str | None:
@@ -348,7 +353,7 @@ def terms_table(traffic: Traffic, traced: Traced | None, small: Traffic, chosen:
         "buffer", "direction", Column("elements × times × size"), Column(f"{MARKS['formula']} formula, bytes"),
         Column(f"{MARKS['traced']} trace, bytes"), Column("in the player, bytes"), "why",
     )  # fmt: skip
-    return buttons(heads, rows, chosen)
+    return buttons(heads, rows, chosen, stacked=True)
 
 
 def terms_by_key(traffic: Traffic) -> dict[str, Term]:

@@ -102,19 +102,20 @@ def ratios(choice: Choice, records: Sequence[Entry]) -> None:
         standard, flash = found
         fewer, faster = (a / b if a and b else 0.0 for a, b in list(zip(standard, flash, strict=True))[1:])
         time = figures.time_words(fewer, faster, limited.of(one.record, [*filter(None, points[1:])], {}))
-        parts = figures.dram_words(counted[1][0])
-        told: Sequence[tuple[str, str, str, str, Callable[[float], str]]] = (
-            ("bytes requested by the programs", "fewer", "", "S and P stay on chip", amount),
-            ("bytes at HBM", "fewer", parts, "S and P stay on chip; L2 keeps K and V", amount),
-            ("time", "faster", "", time, lambda ms: duration(ms / 1e3)),
+        told: Sequence[tuple[str, str, str, Callable[[float], str]]] = (
+            ("bytes requested by the programs", "fewer", "S and P stay on chip.", amount),
+            ("bytes at HBM", "fewer", "S and P stay on chip. L2 keeps K and V.", amount),
+            ("time", "faster", "Both do the same matmuls.", lambda ms: duration(ms / 1e3)),
         )
         layout.header(f"FlashAttention-2 beside standard attention: {figures.sizes_words(pair[0])}")
-        for (name, better, sum_of, why, unit), a, b, column in zip(
+        for (name, better, why, unit), a, b, column in zip(
             told, standard, flash, st.columns(3, gap="small"), strict=True
         ):
-            with column.container(border=True, gap="small"):
+            with column.container(border=True, gap="small", height="stretch"):
                 st.metric(name, f"{number(a / b, 2)} × {better}" if a and b else NONE)
-                st.caption(f"{unit(a)} → {unit(b)}{sum_of}. {why[0].upper()}{why[1:]}." if a and b else why)
+                st.markdown(f"{unit(a)} → {unit(b)}" if a and b else NONE)
+                st.caption(why)
+        layout.prose("\n\n".join(filter(None, (figures.dram_words(counted[1][0]), time))))
         tile = " × ".join(str(pair[1].values[name]) for name in ("block_m", "block_n"))
         sourced(f"{one.source} · L2 cold · tiles of {tile}")
         return
@@ -207,7 +208,7 @@ def gaps(choice: Choice, shown: Shown, records: Sequence[Entry]) -> None:
     """What each level counted, why neighbours differ, and the same on other GPUs."""
     with layout.part(
         "Which numbers are equal, and why others differ",
-        "Each level beside the one to its left: ✓ equal to the byte, ≠ with the reason.\n\n"
+        "Each row beside the one above it: ✓ equal to the byte, ≠ with the reason.\n\n"
         + figures.cause_words(shown.gaps),
     ):
         st.markdown(figures.levels_table(shown.levels, shown.gaps))

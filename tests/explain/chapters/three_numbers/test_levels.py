@@ -302,13 +302,16 @@ def test_the_bytes_at_dram_are_told_as_the_sum_that_they_are():
     counts = replace(
         counters().cold, dram_read_bytes=100_700_000, dram_written_bytes=23_900_000, dirty_bytes=10_700_000
     )
-    assert figures.dram_words(counts) == " = 100.7 MB read + 23.9 MB written + 10.7 MB still in L2"
+    assert figures.dram_words(counts) == (
+        "FlashAttention-2's 135.3 MB at HBM: 100.7 MB read, 23.9 MB written, and 10.7 MB still in L2 at the end, to be "
+        "written later."
+    )
     assert figures.dram_words(replace(counts, dirty_bytes=None)) == ""
 
 
 def test_the_time_says_what_the_records_rates_say():
     told = figures.time_words(64.2, 1.7, Limits([0.02], [0.23], ["bf16"]))
-    assert told.startswith("64 × fewer bytes at HBM give only 1.7 ×. At its full rate, HBM needs 2% of ")
+    assert told.startswith("64 × fewer bytes at HBM make it only 1.7 × faster. At its full rate, HBM needs 2% of ")
     assert "the matmuls need 23%. Neither HBM nor the matmuls limit this kernel." in told
     assert "The matmuls limit this kernel" in figures.time_words(64.2, 1.7, Limits([0.02], [0.7], ["bf16"]))
     assert figures.time_words(64.2, 1.7, None) == figures.time_words(2.0, 2.5, Limits([0.02], [0.7], ["bf16"]))

@@ -5,6 +5,7 @@ from explain.ui import layout
 
 with layout.chapter(__file__, goal=view.GOAL, wide=1):
     runs = view.choose()
+    view.told(runs)
 view.play(runs)
 if view.is_example(runs):  # else the reader knows how
     view.how()

@@ -72,7 +72,7 @@ export class Counters {
     const bytesOf = (key) => [...totals[key].map((total) => [total]),
       [sum(totals[key]), run((one) => sum(one.totals[key]))]];
     const heads = names.map((name) => this.headOf(story, name));
-    const [read, written] = fill(tables[0], "HBM bytes", [...heads, "all"],
+    const [read, written] = fill(tables[0], "requested bytes", [...heads, "all"],
       [["read", bytesOf("read_bytes")], ["written", bytesOf("written_bytes")]], opener);
     const [flops] = fill(tables[1], "FLOPs", FLOP_KINDS, [["done", FLOP_KINDS.map((kind) =>
       [totals.flops[kind], run((one) => one.totals.flops[kind])])]]);

@@ -219,6 +219,8 @@ def test_without_a_file_the_page_plays_its_example(opened):
     assert head["watch"] == your_run.WATCHED
     changes = {step for step, _ in trace_file.read(files[0]).history(your_run.WATCHED)}
     assert len(changes) > 2  # it has something to show
+    said, total = pages.texts(test), trace_file.read(files[0]).traffic()
+    assert f"{total['read_bytes']} B requested by loads, {total['written_bytes']} B by stores" in said
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import streamlit as st
 
 from explain import given
-from explain.chapters.your_run import findings
+from explain.chapters.your_run import cost, findings
 from explain.experiment import ParameterError
 from explain.figures.numbers import count
 from explain.outside import stopped
@@ -116,17 +116,13 @@ def _about_example() -> None:
     layout.introduce(
         "A **trace** is a recorded run of your own file, on your own machine, with or without a GPU. "
         f"[How to record one](#{layout.anchor(OWN)}). No command line? [Paste the code](./your_kernel) instead.\n\n"
-        "**Below: an example.** RMSNorm divides each row by its root mean square, and multiplies it by w. A program "
-        "has one row of 20 numbers. It reads it twice, 8 numbers at a time."
-    )
-    layout.prose(
-        "The player opens where `squares` first grows, in the first loop. **N** goes to its next change: it grows tile "
-        "by tile. In the last tile the mask hides 4 of 8 places."
+        "**Shown now: an example.** RMSNorm divides each row by its root mean square, and multiplies it by w. A "
+        "program reads its row twice, 8 numbers at a time. Press **N**: `squares` grows tile by tile."
     )
     with st.container(horizontal=True):
         for label, data, name in (
-            ("Its Python file", SOURCE.read_text(encoding="utf-8"), FILE),
-            ("Its trace file", EXAMPLE.read_bytes(), "run.tilescope"),
+            ("The example's Python file", SOURCE.read_text(encoding="utf-8"), FILE),
+            ("The example's trace file", EXAMPLE.read_bytes(), "run.tilescope"),
         ):
             st.download_button(label, data, file_name=name, icon=":material/download:", key=f"download {name}")
 
@@ -148,6 +144,13 @@ def recorded(path: Path) -> Run:
 def is_example(runs: Sequence[Run]) -> bool:
     """Whether the shipped example is shown, and no file of the reader's."""
     return [run.trace.data for run in runs] == [EXAMPLE.read_bytes()]
+
+
+def told(runs: Sequence[Run]) -> None:
+    """What ran and what it cost: of one run at the right, of two on both sides."""
+    for run, tell in zip(runs, (layout.introduce, layout.prose)[-len(runs) :], strict=True):
+        named = f"*{run.view['title']}.* " if len(runs) > 1 else ""
+        tell(named + cost.told(run.trace.trace))
 
 
 def play(runs: list[Run], *, step: int | None = None, told: bool = False) -> None:

@@ -111,7 +111,8 @@ class RunSheet {
     const here = Math.max(0, captions[at].minutes - since(this.turned));
     const left = here + sum(captions.slice(at + 1));
     this.root.dataset.left = sum(captions.slice(at));
-    this.$(".left").textContent = `${clock(here)} left here, ${clock(left)} left in all`;
+    const minutes = (time) => Object.assign(document.createElement("b"), { textContent: clock(time) });
+    this.$(".left").replaceChildren(minutes(here), " left here, ", minutes(left), " left in all");
     this.$(".left").classList.toggle("late", here <= 0);
     const elapsed = since(this.started);
     this.$(".clock").textContent = clock(elapsed);

@@ -5,10 +5,10 @@ from explain.chapters.decoding.exercises import PARTS
 from explain.ui import layout
 
 with layout.chapter(__file__, goal=view.GOAL):
-    part = view.choose()
-view.step_through(part)
-gpu = view.choose_gpu()
+    above, gpu = view.opening()
 view.programs(gpu)
+part = view.choose(above)
+view.step_through(part)
 view.fastest(gpu)
 view.bandwidth(gpu)
 view.caches(gpu)

@@ -37,13 +37,6 @@ def gpu_choice(label: str = "GPU", without: Collection[str] = ()) -> Gpu:
     return GPUS[chosen]
 
 
-def gpu_chosen() -> Gpu:
-    """The GPU that `gpu_choice` will show, for a page that names it above the control."""
-    own = _here() or DEFAULT
-    kept = own if returned() else st.session_state.get(CHOSEN, own)
-    return GPUS.get(st.query_params.get(KEY, kept), GPUS[own])
-
-
 def chosen_instead() -> str | None:
     """The GPU that the reader chose, on any page; None if it is the one that pages start with."""
     chosen = st.query_params.get(KEY) or st.session_state.get(CHOSEN)

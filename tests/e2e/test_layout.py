@@ -39,7 +39,7 @@ ONE_FONT_SET = pytest.mark.parametrize("dressed", ["DejaVu"], indirect=True)
 STEMS = [page.stem for page in contents.pages()]
 FAR_DOWN = (
     "attention", "softmax", "online_softmax", "memory_hierarchy", "first_kernel", "triton_ladder", "what_breaks",
-    "backward", "three_numbers", "your_kernel", "your_run",
+    "backward", "three_numbers", "your_kernel", "your_run", "decoding",
 )  # fmt: skip
 """Pages that come to their player after other parts: it has a screen of its own."""
 WITHIN_WINDOW = """(player, scrolled) => new Promise((resolve) => {

@@ -39,11 +39,11 @@ class Bound:
         return self.flops / self.bytes
 
     def seconds_to_read(self, gpu: Gpu) -> float:
-        """The least time to read K and V, at the datasheet's bandwidth."""
+        """The least time to read K and V, at the GPU's bandwidth."""
         return self.bytes / gpu.hbm_bytes_per_second
 
     def seconds_to_compute(self, gpu: Gpu) -> float:
-        """The least time for both matmuls, at the datasheet's tensor-core rate."""
+        """The least time for both matmuls, at the GPU's rate of matmuls."""
         return self.flops / gpu.tensor_flops_per_second
 
     def seconds(self, gpu: Gpu) -> float:

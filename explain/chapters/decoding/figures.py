@@ -6,20 +6,23 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from explain.chapters.decoding import rates
+from explain.chapters.decoding.bars import Bar, groups
 from explain.chapters.decoding.bound import Bound, free_queries, ridge, seconds_of_weights
 from explain.chapters.decoding.cache import MODELS, Model
 from explain.chapters.decoding.masks import seen
-from explain.chapters.decoding.programs import DTYPE, HEADS, KV_HEADS, LAYERS, MODEL, PARAMETERS, Filled, splits_at_once
-from explain.chapters.decoding.savings import SPLITS, Saving
-from explain.chapters.speed.results import TABLES, Case, Result
+from explain.chapters.decoding.programs import DTYPE, KV_HEADS, LAYERS, MODEL, PARAMETERS, Filled, splits_at_once
+from explain.chapters.decoding.savings import Saving
+from explain.chapters.decoding.splits import Curves
+from explain.chapters.decoding.splits_figures import spanned, splits_of
 from explain.chapters.sweeps.figures import ticks
 from explain.figures import palette
-from explain.figures.labels import text_width, widest, wrapped
-from explain.figures.numbers import count, duration, moved, number, percent, ratio, ratios, si
+from explain.figures.labels import text_width, widest
+from explain.figures.numbers import count, duration, moved, number, percent, ratio, si
 from explain.figures.palette import SYMBOLS, css, css_ink
 from explain.figures.svg import circle, line, path, picture, rect, text
-from explain.figures.tables import Column, Columns, markdown
-from explain.gpus import Gpu, card
+from explain.figures.tables import Column, markdown
+from explain.gpus import Gpu
 from explain.kept import kept
 from kernels.catalog import KERNELS
 from kernels.parameters import ALIGNMENTS, ITEM_BYTES
@@ -31,21 +34,20 @@ SPLITS_SHOWN, TURNS_HIGH = 64, 210.0
 """The most splits on the axis of the keys that an SM reads, and the height of that picture."""
 ROWS_SHOWN = (1, 2048)
 """The fewest and the most rows on the axis of the bound."""
-LEAST = "least time"
 
 
 @kept
 def idle_words(gpu: Gpu) -> str:
     """How many SMs one query leaves idle without splits."""
     return (
-        f"With one query, {MODEL} has **{KV_HEADS} programs**: its {HEADS} heads share {KV_HEADS} heads of keys. The "
-        f"{gpu.name} has {gpu.sms} SMs: **{gpu.sms - KV_HEADS} are idle.**"
+        f"For one new token, each layer of {MODEL} gives the GPU **{KV_HEADS} independent jobs (programs)**, one per "
+        f"head of keys. The {gpu.name} has {gpu.sms} processors (SMs): **{gpu.sms - KV_HEADS} are idle.**"
     )
 
 
 @kept
 def sms(filled: Filled, gpu: Gpu, *, narrow: bool = False) -> str:
-    """A square per SM, solid where it has a program of the last round; below, its keys by splits, and the bytes."""
+    """A square per SM, solid where it has a program of the last round; below, its keys by splits."""
     across = 12 if narrow else 22
     cell, gap = 22.0, 5.0
     down = math.ceil(gpu.sms / across)
@@ -65,9 +67,7 @@ def sms(filled: Filled, gpu: Gpu, *, narrow: bool = False) -> str:
         parts += [_square(x, y - 12, 14, opacity, words), text(x + 20, y, words, faint=True)]
         x += 20 + text_width(words) + 24
     parts += _turns(filled, gpu, y + 34, width)
-    y += 34 + TURNS_HIGH
-    parts += _bytes_bars(filled, y + 30, width)
-    return picture(width, y + 30 + 92, said, parts, "30rem" if narrow else "44rem")
+    return picture(width, y + 34 + TURNS_HIGH, said, parts, "30rem" if narrow else "44rem")
 
 
 def _square(x: float, y: float, side: float, opacity: float, title: str) -> str:
@@ -106,24 +106,21 @@ def _turns(filled: Filled, gpu: Gpu, y: float, width: float) -> Iterable[str]:
         yield circle(*at(splits), 6.0 if chosen else 3.0, PROGRAM if chosen else CHIP, title=told)
 
 
-def _bytes_bars(filled: Filled, y: float, width: float) -> Iterable[str]:
-    """Two bars on one scale: what K and V are, and what the merge adds."""
-    rows = (("K and V, read once", filled.cache_bytes, HBM), ("parts, written and read", filled.merge_bytes, OUT))
-    for i, (words, size, colour) in enumerate(rows):
-        top = y + 44 * i
-        yield text(0, top, f"{words}: {moved(size)}", faint=False)
-        yield rect(0, top + 7, width * size / filled.cache_bytes, 12, colour, title=f"{words}: {moved(size)}")
-
-
 @kept
 def sms_words(filled: Filled, gpu: Gpu) -> str:
     """How full the GPU is, how many splits run at once, and what the merge costs."""
     unsplit = filled.batch * KV_HEADS
     most = splits_at_once(unsplit, gpu)
-    one = f"{filled.batch} sequence{'s' * (filled.batch > 1)} × {KV_HEADS} heads of keys × {filled.splits}"
+    splits = splits_of(filled.splits)
+    one = f"{filled.batch} sequence{'s' * (filled.batch > 1)} × {KV_HEADS} heads of keys × {splits}"
     parts = filled.programs // unsplit
-    limited = f" Only {parts} splits have keys: the cache has so many tiles." if parts < filled.splits else ""
-    share = filled.merge_bytes / filled.cache_bytes
+    limited = f" Only {parts} parts have keys: the cache has so many tiles." if parts < filled.splits else ""
+    cost = f"**{moved(filled.merge_bytes)}**, {_share(filled.merge_bytes / filled.cache_bytes)} of K and V"
+    merge = (
+        f"The merge moves {cost}."
+        if filled.splits > 1
+        else f"One part needs no merge. This kernel runs it all the same: it moves {cost}."
+    )
     rounds, turn = filled.rounds(gpu), count(filled.keys_in_turn(gpu))
     if rounds == 1:
         idle = gpu.sms - filled.programs
@@ -144,10 +141,26 @@ def sms_words(filled: Filled, gpu: Gpu) -> str:
         )
     )
     return (
-        f"{one} splits = **{count(filled.programs)} programs**.{limited}\n\n{full} One SM reads **{turn} keys** one "
-        f"after the other.\n\n{best}\n\nThe merge moves **{moved(filled.merge_bytes)}**, {percent(share, 1)} of K "
-        "and V."
+        f"{one} = **{count(filled.programs)} programs**.{limited}\n\n{full} One SM reads **{turn} keys** one "
+        f"after the other.\n\n{best}\n\n{merge}"
     )
+
+
+def _share(share: float) -> str:
+    """A share in percent with one decimal; "less than 0.1%" of a small one."""
+    return "less than 0.1%" if 0 < share < 0.0005 else percent(share, 1)
+
+
+@kept
+def softer_words(found: Curves | None, gpu: Gpu) -> str:
+    """How a real GPU differs from the saw-tooth; with the recorded best numbers of splits for one sequence."""
+    told = "A real SM holds several programs, so the cliff is softer"
+    single = [one for one in found.curves if one.batch == 1] if found else []
+    model = splits_at_once(KV_HEADS, gpu)
+    if single and min(one.best for one in single) > model:
+        best = spanned([one.best for one in single], count)
+        return f"**{told} and the best number is higher: measured, {best} splits, not {model}.**"
+    return f"**{told}.**"
 
 
 @kept
@@ -201,15 +214,28 @@ def bound_words(bound: Bound, gpu: Gpu) -> str:
     queries = f"{count(bound.queries)} quer{'y' if bound.queries == 1 else 'ies'} per head"
     rate = si(gpu.hbm_bytes_per_second, "B/s")
     return (
-        f"K and V of one layer: {moved(bound.bytes)} ÷ {rate} = **{duration(one.seconds_to_read(gpu))}** at least.\n\n"
+        f"K and V of one layer: {moved(bound.bytes)} ÷ {rate} = **{duration(one.seconds_to_read(gpu))}** at least. "
+        f"{rate} is {rates.bandwidth(gpu)}.\n\n"
         f"{queries} × {bound.rows // bound.queries} heads that share keys = {count(bound.rows)} rows, so "
         f"**{number(bound.intensity)} FLOPs per byte**. "
         f"The {gpu.name} can do {number(ridge(gpu))} in the time of one byte: "
         + (f"**{more}**." if bound.queries > 1 else "it waits for bytes nearly all the time.")
-        + f"\n\nUp to **{count(free_queries(gpu))} queries** per head the bound stays the same.\n\n"
-        f"**All layers**: {LAYERS} × {si(now, 's', digits=4)} = {duration(LAYERS * now)}. And the weights are read "
-        f"once: {PARAMETERS // 10**9}\u00a0billion × {ITEM_BYTES[DTYPE]} bytes ÷ {rate} = "
-        f"{duration(seconds_of_weights(gpu))}."
+        + f"\n\nUp to **{count(free_queries(gpu))} queries** per head the bound stays the same."
+    )
+
+
+@kept
+def token_words(bound: Bound, gpu: Gpu) -> str:
+    """The least time of a token: all layers' attention beside the weights."""
+    now, weights = bound.seconds(gpu), seconds_of_weights(gpu)
+    layers = LAYERS * now
+    return (
+        f"**All layers**: {LAYERS} × {si(now, 's', digits=4)} = {duration(layers)}. And the weights are read once: "
+        f"{PARAMETERS // 10**9}\u00a0billion × {ITEM_BYTES[DTYPE]} bytes ÷ {si(gpu.hbm_bytes_per_second, 'B/s')} = "
+        f"{duration(weights)}.\n\n"
+        f"So with {count(bound.kv_len)} keys and one sequence, attention is "
+        f"**{percent(layers / (layers + weights))}** of a token's time. The weights are the rest. With many "
+        "sequences, the weights are read once for all of them, but each has its own cache."
     )
 
 
@@ -285,17 +311,25 @@ def caches_table(tokens: int) -> str:
     return markdown(columns, rows)
 
 
-def savings_table(savings: Sequence[Saving]) -> str:
-    """What FlashAttention saves with few and with many queries, as Markdown."""
-    rows = [
-        (count(one.queries), "{} × {}".format(*one.tile), one.standard, one.flash, percent(one.saved, 1), one.split)
-        for one in savings
-    ]
-    columns = (
-        Column("queries"), Column("tile"), Column("standard attention", moved), Column("FlashAttention", moved),
-        Column("saved"), Column(f"Flash-Decoding, {SPLITS} splits", moved),
-    )  # fmt: skip
-    return markdown(columns, rows)
+@kept
+def savings(found: Sequence[Saving], *, narrow: bool = False) -> str:
+    """For few and for many queries: the bytes of each kernel, as a share of standard attention's."""
+
+    def bars(one: Saving) -> Iterable[Bar]:
+        yield Bar("standard attention", 1.0, moved(one.standard), CHIP)
+        for name, size, kernel in (
+            ("FlashAttention", one.flash, "flash_attention"), ("Flash-Decoding", one.split, "flash_decoding"),
+        ):  # fmt: skip
+            share = size / one.standard
+            told = f"{moved(size)} · saves {percent(1 - share, 1)}"
+            yield Bar(name, share, told, css(palette.kernel(KERNELS[kernel].hue)))
+
+    def title(one: Saving) -> str:
+        queries = f"{count(one.queries)} quer{'y' if one.queries == 1 else 'ies'}"
+        return f"{queries}, tile {one.tile[0]} × {one.tile[1]}"
+
+    cases = [(title(one), [*bars(one)]) for one in found]
+    return groups(cases, "Bytes that FlashAttention saves", narrow=narrow)
 
 
 @kept
@@ -308,7 +342,10 @@ def masks(seq_len: int, kv_len: int, *, narrow: bool = False) -> str:
     parts: list[str] = []
     for i, align in enumerate(ALIGNMENTS):
         x, y = (lead, 52 + i * (high + 84)) if narrow else (lead + i * apart, 52.0)
-        parts += [text(x, y - 30, align, bold=True), text(x, y - 10, f"keys 0–{kv_len - 1} →", faint=True)]
+        parts += [
+            text(x, y - 30, align, bold=True),
+            text(x, y - 10, f"keys 0–{kv_len - 1} →" if kv_len > 1 else "key 0", faint=True),
+        ]
         for query in range(seq_len):
             sees = seen(query, seq_len, kv_len, align)
             words = f"query {query}" if cell >= 14 or query in (0, seq_len - 1) else ""
@@ -324,7 +361,7 @@ def masks(seq_len: int, kv_len: int, *, narrow: bool = False) -> str:
     width = lead + wide + 60 if narrow else apart + lead + wide + 60
     height = 52 + high + (high + 84 if narrow else 0) + 14
     label = f"{seq_len} queries and {kv_len} keys, both alignments"
-    return picture(width, height, label, parts, "28rem" if narrow else "56rem")
+    return picture(width, height, label, parts, "28rem" if narrow else f"{min(width / 12, 56):.0f}rem")
 
 
 @kept
@@ -333,118 +370,11 @@ def masks_words(seq_len: int, kv_len: int) -> str:
     first, last = ([seen(query, seq_len, kv_len, one) for one in ALIGNMENTS] for query in (0, seq_len - 1))
     blind = sum(not seen(query, seq_len, kv_len, ALIGNMENTS[0]) for query in range(seq_len))
     told = (
-        f"The last query sees **{last[0]}** of {kv_len} keys if the diagonal ends at the bottom right, **{last[1]}** "
-        "if it begins at the top left."
+        f"The last query sees **{last[0]}** of {kv_len} key{'s' * (kv_len > 1)} if the diagonal ends at the bottom "
+        f"right, **{last[1]}** if it begins at the top left."
     )
     if blind:
         return f"{told} There are more queries than keys: **{blind} see none**. Their rows of O are 0, their lse is −∞."
     if seq_len == kv_len:
         return f"{told} As many queries as keys: both masks are the same."
     return f"{told} The first sees {first[0]} and {first[1]}."
-
-
-@kept
-def measured_table(result: Result) -> str:
-    """The fast kernel beside the bound, a copy and the fastest library, each case of the benchmark, as Markdown."""
-    rows = []
-    for case, own in _measured(result):
-        copy, best = _copy(case), case.baselines[0] if case.baselines else None
-        rows.append((
-            *case.shape, case.work, case.work / _rate(result), own,
-            _share(case.work / own, result), _share(copy, result),
-            f"{best.label}: {ratio(own / best.seconds)}" if best and best.seconds else "–",
-        ))  # fmt: skip
-    dtypes = ", ".join(dict.fromkeys(case.dtype for case, _ in _measured(result)))
-    columns: Columns = (
-        *(Column(name, count) for name in TABLES["decode"].dimensions), Column(f"K and V, {dtypes}", moved),
-        Column("at least", duration), Column("flash_decode", duration),
-        Column(f"of {si(_rate(result), 'B/s')}"), Column("a copy"), Column("time ÷ fastest library's"),
-    )  # fmt: skip
-    return markdown(columns, rows)
-
-
-@kept
-def measured_bars(result: Result, *, narrow: bool = False) -> str:
-    """Each case of the benchmark: the least time, a copy, our kernel and the fastest library, as bars from 0.
-
-    In each case the least time is equally long.
-    """
-    cases = [(case, _times(case, result)) for case, _ in _measured(result)]
-    across, wide, pitch = (1, 376.0, 20.0) if narrow else (2, 410.0, 20.0)
-    left = widest(name for _, times in cases for name, *_ in times) + 16
-    longest = max(seconds / times[0][1] for _, times in cases for _, seconds, _ in times)
-    ends = [
-        [duration(times[0][1]), *(f"{duration(one)} · {ratio(one / times[0][1])}" for _, one, _ in times[1:])]
-        for _, times in cases
-    ]
-    scale = (wide - left - 8 - widest(told for each in ends for told in each)) / longest
-    dimensions = TABLES["decode"].dimensions
-    titles = [", ".join(f"{name} {count(size)}" for name, size in zip(dimensions, case.shape, strict=True))
-              for case, _ in cases]  # fmt: skip
-    lines = [wrapped(title, wide, bold=True) for title in titles]
-    head = 20.0 * max(map(len, lines))
-    high = head + pitch * max(len(times) for _, times in cases) + 20
-    parts: list[str] = []
-    for i, (_, times) in enumerate(cases):
-        x, y = i % across * (wide + 36), i // across * high
-        parts += [text(x, y + 15 + 20 * n, words, bold=True) for n, words in enumerate(lines[i])]
-        for n, ((name, seconds, hue), told) in enumerate(zip(times, ends[i], strict=True)):
-            top, long = y + head + 4 + n * pitch, scale * seconds / times[0][1]
-            parts += [
-                text(x + left - 8, top + 13, name, anchor="end", faint=True),
-                rect(x + left, top + 1, long, pitch - 5, hue, opacity=SOLID, title=f"{name}: {told}"),
-                text(x + left + long + 8, top + 13, told),
-            ]
-    width, down = across * (wide + 36) - 36, math.ceil(len(cases) / across)
-    return picture(width, down * high, "Times of one decode", parts, "30rem" if narrow else "54rem")
-
-
-def _times(case: Case, result: Result) -> list[tuple[str, float, str]]:
-    """The bars of a case: name, seconds and colour; without a least time if the GPU is unknown."""
-    copy = next((one.seconds for one in case.variants if one.floor), None)
-    kernels = [one for one in (case.ours, *case.baselines[:1]) if one]
-    found = [
-        (LEAST, case.work / _rate(result), HBM), ("a copy", copy, CHIP),
-        *((one.label.removeprefix("our "), one.seconds, css(one.hue) if one.hue else PROGRAM) for one in kernels),
-    ]  # fmt: skip
-    return [(name, seconds, hue) for name, seconds, hue in found if seconds and math.isfinite(seconds)]
-
-
-@kept
-def measured_words(result: Result) -> str:
-    """The fast kernel's time beside the fastest library's, and its share of the bandwidth, in one sentence."""
-    measured = _measured(result)
-    own = [case.work / seconds / _rate(result) for case, seconds in measured]
-    copies = [copy / _rate(result) for case, _ in measured if (copy := _copy(case))]
-    beside = [seconds / case.baselines[0].seconds for case, seconds in measured
-              if case.baselines and case.baselines[0].seconds]  # fmt: skip
-    library = f"takes {ratios(beside)} the time of the fastest library, and " if beside else ""
-    copied = f"; a copy reaches {_between(copies)}" if copies else ""
-    return (
-        f"**The kernel for speed {library}reads at {_between(own)} of the bandwidth{copied}.** The least time is "
-        f"bytes ÷ {si(_rate(result), 'B/s')}, the datasheet's bandwidth."
-    )
-
-
-def _between(shares: Sequence[float]) -> str:
-    return f"{percent(max(min(shares), 0.0))} to {percent(max(shares))}"
-
-
-def _measured(result: Result) -> list[tuple[Case, float]]:
-    """The cases in which our kernel has a time, and it."""
-    return [(case, case.ours.seconds) for case in result.of("decode") if case.ours and case.ours.seconds]
-
-
-def _copy(case: Case) -> float | None:
-    """Bytes per second of the case's copy."""
-    return next((one.per_second for one in case.variants if one.floor), None)
-
-
-def _rate(result: Result) -> float:
-    """Bandwidth of the GPU that measured, by its datasheet, bytes per second; NaN if the GPU is unknown."""
-    known = card(result.provenance.gpu)
-    return known.hbm_bytes_per_second if known else math.nan
-
-
-def _share(per_second: float | None, result: Result) -> str:
-    return percent(per_second / _rate(result)) if per_second else "–"

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from explain.chapters.decoding.programs import HEAD_DIM, HEADS, KV_HEADS, TILE
+from explain.chapters.decoding.rates import bandwidth
 from explain.experiment import Experiment
 from explain.figures.numbers import si
-from explain.gpus import Gpu
+from explain.gpus import Gpu, known_as
 from explain.kept import kept
 from explain.records.code import is_stale
 from explain.records.model import Record
@@ -20,10 +21,11 @@ from explain.records.model import Record
 SPLITS = (1, 2, 4, 8, 16, 32, 64, 128)
 CACHES: tuple[tuple[int, int], ...] = ((1, 8192), (1, 131072), (16, 8192), (64, 8192))
 """(sequences, keys of each): a short and a long chat, and two batches"""
+DTYPE = "bf16"
 ROWS = 16
 """Rows of the tile of queries: the heads that share keys fill some of them, the others are masked."""
 _TILE: Mapping[str, object] = MappingProxyType(
-    {"heads": HEADS, "kv_heads": KV_HEADS, "head_dim": HEAD_DIM, "dtype": "bf16", "block_m": ROWS, "block_n": TILE}
+    {"heads": HEADS, "kv_heads": KV_HEADS, "head_dim": HEAD_DIM, "dtype": DTYPE, "block_m": ROWS, "block_n": TILE}
 )
 
 
@@ -38,12 +40,17 @@ TIMED = tuple(experiment for cache in CACHES for experiment in experiments(*cach
 
 @dataclass(frozen=True)
 class Curve:
-    """The median seconds of one cache by number of splits; `floor`: to read K and V once, None if no roof is known."""
+    """The median seconds of one cache by number of splits; `floor`: the least, to read K and V once."""
 
     batch: int
     kv_len: int
     seconds: Mapping[int, float]
-    floor: float | None
+    floor: float
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As the benchmark of the fast kernels has it: batch, heads, heads of keys, keys, d."""
+        return self.batch, HEADS, KV_HEADS, self.kv_len, HEAD_DIM
 
     @property
     def unsplit(self) -> int:
@@ -71,35 +78,40 @@ class Curve:
 
 @dataclass(frozen=True)
 class Curves:
-    """What a GPU's record has of all CACHES, and its source."""
+    """What a GPU's record has of all CACHES; `where` and when it was measured, and `how` it is drawn."""
 
     curves: Sequence[Curve]
-    source: str
+    where: str
+    how: str
+
+    @property
+    def source(self) -> str:
+        return f"{self.where} · {self.how}"
 
 
 @kept
-def curves(records: Sequence[Record]) -> Curves | None:
-    """What the first of these records that has all caches has."""
-    return next(filter(None, map(_curves, records)), None)
+def curves(records: Sequence[Record], gpu: Gpu) -> Curves | None:
+    """What the first of the GPU's records that has all caches has, beside the GPU's bandwidth."""
+    return next(filter(None, (_curves(one, gpu) for one in records if known_as(one.gpu) == gpu.name)), None)
 
 
-def _curves(record: Record) -> Curves | None:
+def _curves(record: Record, gpu: Gpu) -> Curves | None:
     points = {one: record.point(one) for one in TIMED}
     timed = {one.key: point for one, point in points.items() if point and point.seconds}
     if len(timed) < len(TIMED):
         return None
-    roof = record.roofs.get("hbm")
+    rate = gpu.hbm_bytes_per_second
     found = []
     for batch, kv_len in CACHES:
         runs = experiments(batch, kv_len)
         cache = sum(term.bytes for term in runs[0].traffic.terms if term.buffer in ("k", "v"))
         seconds = {run.values["splits"]: point.seconds for run in runs if (point := points[run]) and point.seconds}
-        found.append(Curve(batch, kv_len, seconds, cache / roof.per_second if roof else None))
+        found.append(Curve(batch, kv_len, seconds, cache / rate))
     where = replace(record.provenance, date=replace(record, points=timed).dates).words
     stale = " · the kernels have changed since" * any(map(is_stale, timed.values()))
-    dashed = f" · dashed: bytes of K and V ÷ {si(roof.per_second, 'B/s')}, the measured bandwidth" if roof else ""
+    dashed = f"dashed: bytes of K and V ÷ {si(rate, 'B/s')}, {bandwidth(gpu)}"
     sizes = (
         f"one query per head, {HEADS} query heads, {KV_HEADS} heads of keys, d = {HEAD_DIM}, "
-        f"{TIMED[0].values['dtype']}, tiles of {ROWS} × {TILE} · both launches, medians, L2 cleared before each run"
+        f"{DTYPE}, tiles of {ROWS} × {TILE} · both launches, medians, L2 cleared before each run"
     )
-    return Curves(tuple(found), f"recorded · {where}{stale} · {sizes} · both axes logarithmic{dashed}")
+    return Curves(tuple(found), f"recorded · {where}{stale}", f"{sizes} · both axes logarithmic · {dashed}")

@@ -24,7 +24,8 @@ LEFT, HEAD, HIGH, FOOT = 62.0, 46.0, 270.0, 48.0
 """Of a row of panels: the room for the times at its left, for the titles, for the lines, and for the splits below."""
 
 
-def _sequences(curve: Curve) -> str:
+def sequences(curve: Curve) -> str:
+    """ "1 sequence", "16 sequences"."""
     return f"{curve.batch} sequence{'s' * (curve.batch > 1)}"
 
 
@@ -32,9 +33,9 @@ def _sequences(curve: Curve) -> str:
 def words(found: Curves, gpu: Gpu) -> str:
     """Where each minimum is, how many programs it has, and what fewer and more splits cost."""
     curves = found.curves
-    fastest = "\n".join(f"- {_sequences(one)} of {count(one.kv_len)} keys: **{_splits(one.best)}**" for one in curves)
-    programs = _range([one.programs for one in curves], count)
-    per_sm = _range([one.programs / gpu.sms for one in curves], lambda n: number(n, 2))
+    fastest = "\n".join(f"- {sequences(one)} of {count(one.kv_len)} keys: **{splits_of(one.best)}**" for one in curves)
+    programs = spanned([one.programs for one in curves], count)
+    per_sm = spanned([one.programs / gpu.sms for one in curves], lambda n: number(n, 2))
     why = ": while one waits for K and V, another computes" * all(one.programs > gpu.sms for one in curves)
     single = [one.over_best(most) for one in curves if (most := one.most_at_once(gpu))]
     above = (
@@ -48,17 +49,18 @@ def words(found: Curves, gpu: Gpu) -> str:
         f"Fastest, as measured:\n\n{fastest}\n\n"
         f"Programs = sequences × {KV_HEADS} heads of keys × splits. The fastest runs have **{programs} programs**, "
         f"{per_sm} per SM{why}.{above}\n\n"
-        f"**Too few splits** leave SMs idle: {_splits(fewest)} takes up to {ratio(max(unsplit))} the least time. "
-        f"**Too many** cost too, since each part's O and lse go to HBM and back: {_splits(most)} take {ratios(split)} "
-        "the least time."
+        f"**Too few splits** leave SMs idle: {splits_of(fewest)} takes up to {ratio(max(unsplit))} the least time. "
+        f"**Too many** cost too, since each part's O and lse go to HBM and back: {splits_of(most)} take "
+        f"{ratios(split)} the least time."
     )
 
 
-def _splits(many: int) -> str:
+def splits_of(many: int) -> str:
+    """ "1 split", "2 splits"."""
     return f"{many} split{'s' * (many > 1)}"
 
 
-def _range(values: Sequence[T], told: Callable[[T], str]) -> str:
+def spanned(values: Sequence[T], told: Callable[[T], str]) -> str:
     """The least and the largest: "256 to 512"."""
     low, high = told(min(values)), told(max(values))
     return low if low == high else f"{low} to {high}"
@@ -68,7 +70,7 @@ def _range(values: Sequence[T], told: Callable[[T], str]) -> str:
 def drawn(found: Curves, gpu: Gpu, *, narrow: bool = False) -> str:
     """A panel per cache, all on one scale: time over splits, the least one marked; dashed, the time to read K and V."""
     across, wide, gap = (2, 134.0, 24.0) if narrow else (4, 176.0, 22.0)
-    seconds = [one for curve in found.curves for one in (*curve.seconds.values(), curve.floor) if one]
+    seconds = [one for curve in found.curves for one in (*curve.seconds.values(), curve.floor)]
     low, high = math.log10(min(seconds)) - 0.3, math.log10(max(seconds)) + 0.1
     body: list[str] = []
     for n, curve in enumerate(found.curves):
@@ -106,7 +108,7 @@ def _panel(
     def at(splits: float) -> float:
         return left + wide * (math.log2(splits) - low) / (high - low)
 
-    yield text(left, top - 28, _sequences(curve), bold=True)
+    yield text(left, top - 28, sequences(curve), bold=True)
     yield text(left, top - 10, f"{count(curve.kv_len)} keys{' each' * (curve.batch > 1)}", faint=True)
     yield line(left, bottom, left + wide, bottom)
     for splits in list(curve.seconds)[::2]:
@@ -119,22 +121,21 @@ def _panel(
         yield line(x, top, x, down(min(curve.seconds.values())), dash="2 4")
         for row, said in enumerate(("one program", "per SM")):
             yield text(x + 5, top + 12 + 15 * row, said, size=12, faint=True)
-    if curve.floor:
-        y = down(curve.floor)
-        yield line(left, y, left + wide, y, stroke=FLOOR, opacity=1, thick=2, dash="6 4")
-        short = f"K and V: {duration(curve.floor)}"
-        said = f"reading {short}"
-        yield text(left, y + 18, said if text_width(said) < wide else short, fill=css_ink("hbm"))
+    y = down(curve.floor)
+    yield line(left, y, left + wide, y, stroke=FLOOR, opacity=1, thick=2, dash="6 4")
+    short = f"K and V: {duration(curve.floor)}"
+    said = f"reading {short}"
+    yield text(left, y + 18, said if text_width(said) < wide else short, fill=css_ink("hbm"))
     places = [(at(splits), down(one)) for splits, one in curve.seconds.items()]
     yield path("M" + " L".join(f"{x:.1f} {y:.1f}" for x, y in places), TIME, thick=2.5)
     for (x, y), (splits, one) in zip(places, curve.seconds.items(), strict=True):
-        yield circle(x, y, 7 if splits == curve.best else 3.5, TIME, title=f"{_splits(splits)}: {duration(one)}")
+        yield circle(x, y, 7 if splits == curve.best else 3.5, TIME, title=f"{splits_of(splits)}: {duration(one)}")
     yield from _least(curve, places, left, at(one_each))
 
 
 def _least(curve: Curve, places: Sequence[tuple[float, float]], left: float, one_each: float) -> Iterable[str]:
     """The label of the least time, above the line and not on the dotted one at `one_each`."""
-    said = (_splits(curve.best), duration(curve.seconds[curve.best]))
+    said = (splits_of(curve.best), duration(curve.seconds[curve.best]))
     half = max(text_width(one, bold=True) for one in said) / 2
     x = places[list(curve.seconds).index(curve.best)][0]
     if abs(x - one_each) < half + 5:

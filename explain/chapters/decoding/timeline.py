@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from explain.experiment import Experiment
 from explain.figures.labels import text_width, widest
-from explain.figures.numbers import count
+from explain.figures.numbers import count, percent
 from explain.figures.palette import SYMBOLS, css
 from explain.figures.svg import line, picture, rect, text
 from explain.kept import kept
@@ -15,13 +15,15 @@ from kernels.traffic import tiles
 
 KEYS, PART = css("hbm"), css(SYMBOLS["O"])
 LANE, GAP, LANES_HIGH = 17.0, 4.0, 136.0
-"""A lane's height, the space below it, and the most height of all lanes: of many splits they are lower."""
+"""A lane's height, the space below it, and the most height of all lanes: of many parts they are lower."""
 WORDS_HIGH = 14.0
 """The lowest lane with words in it."""
 LINE = 19.0
 WIDTHS = {False: 834.0, True: 370.0}
 """Of the picture, by `narrow`."""
 PALE = 0.35
+LONG = 32_768
+"""The keys of a long cache, to compare."""
 OTHERS = "other SMs"
 """The SMs without a program, where one program has all keys."""
 MERGE = "launch 2: the merge"
@@ -51,19 +53,38 @@ def _keys(kv_len: int, part: range, block_n: int) -> range:
     return range(part.start * block_n, min(part.stop * block_n, kv_len))
 
 
+def _bytes(experiment: Experiment) -> tuple[int, int]:
+    """Bytes of a tile of K and V, and of the O and lse of a part that one program writes."""
+    p = experiment.values
+    rows = min(p["block_m"], p["heads"] // p["kv_heads"] * p["seq_len"])
+    return 2 * p["block_n"] * p["head_dim"] * ITEM_BYTES[p["dtype"]], rows * (p["head_dim"] + 1) * 4
+
+
+@kept
+def to_scale(experiment: Experiment) -> str:
+    """How long the merge of this run would be beside a long cache."""
+    p = experiment.values
+    tile, part = _bytes(experiment)
+    share = p["splits"] * part / (LONG / p["block_n"] * tile)
+    thin = ", thinner than a pixel" if share * WIDTHS[False] < 1 else ""
+    return (
+        f"Drawn for this small run. For {count(LONG)} keys the merge would be {percent(share, 2)} of the first row's "
+        f"length{thin}."
+    )
+
+
 @kept
 def drawn(experiment: Experiment, *, narrow: bool = False) -> str:
     """A lane per SM, time to the right. A box is as long as its bytes: a tile of K and V, or O and lse of a part."""
     p = experiment.values
     many, splits = tiles(p["kv_len"], p["block_n"]), p["splits"]
-    tile = 2 * p["block_n"] * p["head_dim"] * ITEM_BYTES[p["dtype"]]
-    part = min(p["block_m"], p["heads"] // p["kv_heads"] * p["seq_len"]) * (p["head_dim"] + 1) * 4
+    tile, part = _bytes(experiment)
     shares, most = parts(experiment), count(keys_in_turn(experiment))
     written = max(map(len, shares)) * tile + part
     read = written + splits * part
     alone = [f"One program: {count(p['kv_len'])} keys"]
     each = f"at most {most} keys each" if len(set(map(len, shares))) > 1 else f"{most} keys each"
-    split = [f"{splits} splits", "at the same time,", each] if splits > 1 else [f"1 split: {most} keys"]
+    split = [f"{splits} parts", "at the same time,", each] if splits > 1 else [f"1 part: {most} keys"]
     words = 0.0 if narrow else max(widest([alone[0], split[0]], bold=True), widest(split)) + 20
     left = words + widest([OTHERS, f"SM {splits - 1}"]) + 12
     right = WIDTHS[narrow]

@@ -5,27 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from explain import lessons
-from explain.chapters.decoding import exercises, figures, splits_figures, timeline, weights
+from explain.chapters.decoding import exercises, figures, measured_figures, rates, splits_figures, timeline, weights
 from explain.chapters.decoding import splits as recorded
 from explain.chapters.decoding.bound import GROUP, Bound
 from explain.chapters.decoding.cache import MODELS
 from explain.chapters.decoding.exercises import MASKS, PARTS
 from explain.chapters.decoding.programs import HEAD_DIM, HEADS, KV_HEADS, Filled, splits_at_once
-from explain.chapters.decoding.savings import DTYPE, Saving
+from explain.chapters.decoding.savings import DTYPE, SPLITS, Saving
 from explain.chapters.decoding.savings import HEAD_DIM as WIDTH
 from explain.chapters.speed.results import Result, load
 from explain.experiment import Experiment
 from explain.figures.formulas import formula
 from explain.figures.numbers import count, moved
-from explain.gpus import Gpu, known_as
+from explain.gpus import Gpu, card
 from explain.records import registry
 from explain.records.code import stale_words
+from explain.records.model import Record
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
-from explain.ui.gpu import gpu_choice, gpu_chosen
+from explain.ui.gpu import gpu_choice
 from explain.ui.repeat import repeated
 from explain.ui.rerun import following
 from kernels.parameters import ALIGNMENTS
@@ -47,7 +49,7 @@ PROGRAMS, FASTEST, BOUND, CACHES, NO_HELP, LENGTHS_DIFFER, MEASURED = (
     "Which keys does a query see when the lengths differ?",
     "The kernel written for speed",
 )
-"""The sections below the player."""
+"""The sections."""
 JUMPS = {"how many splits": PROGRAMS, "measured": FASTEST, "how fast": BOUND}
 LENGTHS = [2**k for k in range(10, 18)]
 QUERIES = [2**k for k in range(9)]
@@ -55,31 +57,42 @@ CORNERS = ("Diagonal to the bottom right: FlashAttention since 2.1", "Diagonal f
 
 
 def words(gpu: Gpu) -> str:
-    """What the page is about, with a link to a few sections below the player."""
+    """What the page is about, with a link to a few sections."""
     links = (f"[{words}](#{layout.anchor(heading)})" for words, heading in JUMPS.items())
     return f"{WORDS} {figures.idle_words(gpu)}\n\n{CURE} Below: {' · '.join(links)}."
 
 
-def choose() -> str:
-    """Draws the programs over time, what the player shows, and the run's controls; returns what the player shows."""
+def opening() -> tuple[DeltaGenerator, Gpu]:
+    """The place of the first picture, which `choose` fills, and the chosen GPU with its rates."""
     above = st.container()
+    chosen = gpu_choice()
+    gpu = rates.rated(chosen, _records())
+    layout.introduce(words(gpu))
+    return above, gpu
+
+
+def _records() -> list[Record]:
+    return [one.record for one in registry.entries()[0]]
+
+
+def choose(above: DeltaGenerator) -> str:
+    """Draws what the player shows and the run's controls, and `above` the run on SMs; returns what the player shows."""
     with st.container(horizontal=True):
         with st.container(width="content"):
             view = controls.pick("In the player", (PARTS, MASKS), "view", wrap=True, width="content")
         with st.container():
             _choose_runs(view)
-    if view == PARTS:
-        with above:
-            _over_time()
-    layout.introduce(words(gpu_chosen()))
+    with above:
+        _over_time(view)
     return view
 
 
 @following
-def _over_time() -> None:
-    """The run's programs on SMs over time: what the player, which shows one program after the other, cannot show."""
-    (experiment,) = _runs(PARTS)
+def _over_time(view: str) -> None:
+    """A run's programs on SMs over time: what the player, which shows one program after the other, cannot show."""
+    experiment = lessons.DECODED if view == MASKS else _runs(PARTS)[0]
     pictures.drawing(timeline.drawn(experiment), timeline.drawn(experiment, narrow=True))
+    st.caption(timeline.to_scale(experiment))
 
 
 def _choose_runs(view: str) -> None:
@@ -121,35 +134,28 @@ def _parts(experiment: Experiment, trace: Trace) -> None:
     """The two launches in words, over time, and in bytes."""
     p = experiment.values
     rows = p["heads"] // p["kv_heads"] * p["seq_len"]
-    splits = f"{p['splits']} split{'s' * (p['splits'] > 1)}"
+    parts = f"{p['splits']} part{'s' * (p['splits'] > 1)}"
     lse = weights.of_parts(experiment, trace)
     words, drawn = layout.sides("Each part is attention; then the parts are merged")
     with words:
         layout.prose(
-            f"**Launch 1** cuts the keys into {splits}. Each split has one program. It attends to its own keys, as "
-            "FlashAttention does, and writes O and lse of its part. The keys of a part are read once for all "
-            f"{rows} rows. On a GPU the programs run **at the same time**, each on an SM. The player shows them one "
-            "after the other.\n\n"
-            "**Launch 2** merges. A program reads O and lse of each part j, and gives the part a weight, β:"
-        )
-        st.markdown(formula(weights.equations(lse)), unsafe_allow_html=True)
-        layout.prose(
-            "This is the rule of *Online softmax*: a part counts as one key with the score lse. The kernel meets the "
-            "parts one by one: its m is the largest lse so far, and a larger one rescales what it has. At the end the "
-            "shares are these. The whole row has lse = m + ln Σ β.\n\n"
+            "**In the merge, a part counts as one key with the score lse.** This is the rule of *Online softmax*.\n\n"
+            f"**Launch 1** cuts the keys into {parts} (the parameter `splits`). Each part has one program. It attends "
+            "to its own keys, as FlashAttention does, and writes O and lse of its part. The keys of a part are read "
+            f"once for all {rows} rows. On a GPU the programs run **at the same time**, each on an SM. The player "
+            "shows them one after the other.\n\n"
+            "**Launch 2** merges. A program reads O and lse of each part j, and gives the part a weight, β. It meets "
+            "the parts one by one: its m is the largest lse so far, and a larger one rescales what it has. After the "
+            "last part, the weights are the shares in the picture. The whole row has lse = m + ln Σ β.\n\n"
             f"The price: O and lse of each part go to HBM and back, **{moved(merge_bytes(p))}** here."
         )
     with drawn:
+        st.markdown(formula(weights.equations(lse)), unsafe_allow_html=True)
         pictures.drawing(weights.drawn(lse), weights.drawn(lse, narrow=True))
         st.caption("trace · lse of each part, as the merge reads it")
         stepper.traffic_table(experiment, trace)
         rule = "The rule for two tiles, step by step →"
         layout.chapter_link("online_softmax", rule, {"read": "Tiles in parallel"})
-
-
-def choose_gpu() -> Gpu:
-    """The GPU that the sections below are about."""
-    return gpu_choice("GPU of the sections below")
 
 
 @st.fragment
@@ -161,7 +167,8 @@ def programs(gpu: Gpu) -> None:
             "FlashAttention gives each tile of queries a program. One query per head is one tile: with "
             f"{HEADS} heads, one sequence has {HEADS} programs. If the heads that share keys stand in one tile, as "
             f"here, it has {KV_HEADS}. The {gpu.name} has {gpu.sms} SMs, and an SM without a program reads nothing. "
-            "Split the keys: then there are enough programs."
+            "Split the keys: then there are enough programs. **Splits** is the number of parts, and each part of each "
+            "head of keys has a program."
         )
         top = splits_at_once(KV_HEADS, gpu)
         splits = st.slider("Splits", 1, figures.SPLITS_SHOWN, top, key="fill_splits", bind="query-params")
@@ -172,16 +179,17 @@ def programs(gpu: Gpu) -> None:
         layout.prose(figures.sms_words(filled, gpu))
     with drawn:
         pictures.drawing(figures.sms(filled, gpu), figures.sms(filled, gpu, narrow=True))
+        softer = figures.softer_words(recorded.curves(_records(), gpu), gpu)
+        layout.prose(f"{softer} [{FASTEST}](#{layout.anchor(FASTEST)})")
         st.caption(
             f"formula · one query per head, {HEADS} query heads, {KV_HEADS} heads of keys, d = {HEAD_DIM}, 16 bits · "
-            "keys on a logarithmic axis · one program per SM at a time; a GPU may run several on one SM"
+            "keys on a logarithmic axis · model: one program per SM at a time"
         )
 
 
 def fastest(gpu: Gpu) -> None:
     """The recorded time over the number of splits, on the chosen GPU."""
-    records = [one.record for one in registry.entries()[0] if known_as(one.record.gpu) == gpu.name]
-    _fastest(recorded.curves(records), gpu)
+    _fastest(recorded.curves(_records(), gpu), gpu)
 
 
 @repeated
@@ -213,9 +221,10 @@ def bandwidth(gpu: Gpu) -> None:
     with drawn:
         pictures.drawing(figures.bound_chart(bound, gpu), figures.bound_chart(bound, gpu, narrow=True))
         st.caption(
-            f"formula over datasheet · both axes logarithmic · one layer, {HEADS} query heads in groups of {GROUP}, "
+            f"formula · both axes logarithmic · one layer, {HEADS} query heads in groups of {GROUP}, "
             f"d = {HEAD_DIM}, 16 bits · {gpu.name}: {gpu.source}"
         )
+        layout.prose(figures.token_words(bound, gpu))
 
 
 @st.fragment
@@ -247,15 +256,17 @@ def no_help() -> None:
     with layout.part(
         NO_HELP,
         "FlashAttention saves the trips of S and P, N² elements each. **With one query, S is one row: 1 × N.** There "
-        "is no N² to avoid. K and V have d numbers per key, S has one, so little is saved.\n\n"
-        "Tiling saves nothing either: with one tile of queries, K and V are read once, whatever the tile.\n\n"
+        "is no N² to avoid.\n\n"
+        "**With one query there is nothing to reuse**: K and V are read once, with or without tiles.\n\n"
         "**Splitting the keys helps**: all SMs read at once. The parts cost a few bytes more. **Keeping the group "
         "together helps**: no key is read twice.",
     ):
-        st.markdown(figures.savings_table([Saving(queries, long) for queries in (1, 16, 256, long)]))
+        found = [Saving(queries, long) for queries in (1, 16, 256, long)]
+        pictures.drawing(figures.savings(found), figures.savings(found, narrow=True))
         st.caption(
             f"formula · bytes read and written · one head, {count(long)} keys, d = {WIDTH}, {DTYPE} · tile: BLOCK_M "
-            "queries × BLOCK_N keys, the same for all three kernels"
+            "queries × BLOCK_N keys, the same for all three kernels · Flash-Decoding "
+            f"with {SPLITS} splits"
         )
 
 
@@ -286,27 +297,32 @@ def both_masks() -> None:
 
 def measured() -> None:
     """The fast kernel's committed times."""
-    _measured(load())
+    result, records = load(), _records()
+    gpu = card(result.provenance.gpu) if result and result.of("decode") else None
+    gpu = rates.rated(gpu, records) if gpu else None
+    _measured(result, gpu, recorded.curves(records, gpu) if gpu else None)
 
 
 @repeated
-def _measured(result: Result | None) -> None:
+def _measured(result: Result | None, gpu: Gpu | None, readable: recorded.Curves | None) -> None:
     words = (
         "The kernel above is written to be read. `kernels/decode.py` has the same two ideas and is written for speed: "
         "one launch, where the last programs to finish merge the parts; exp2 in place of exp; several loads of keys in "
         "flight; and it chooses the splits by the number of SMs. It is measured, not stepped through."
     )
-    known = result is not None and bool(result.of("decode"))
-    with layout.part(MEASURED, f"{figures.measured_words(result)}\n\n{words}" if result and known else words):
-        if result is None or not known:
+    if result is None or gpu is None:
+        with layout.part(MEASURED, words):
             st.info("No time is recorded. To measure: `python benchmarks/speed.py decode --out FILE`")
-        else:
-            pictures.drawing(figures.measured_bars(result), figures.measured_bars(result, narrow=True))
-            st.caption(f"× the least time · a copy writes as many bytes as it reads · {result.source('decode')}")
-            if stale := stale_words(result.stale):
-                st.caption(stale)
-            with st.expander("All numbers"):
-                st.markdown(figures.measured_table(result))
+        return
+    with layout.part(MEASURED, f"{measured_figures.words(result, gpu, readable)}\n\n{words}"):
+        pictures.drawing(*(measured_figures.bars(result, gpu, readable, narrow=one) for one in (False, True)))
+        st.caption(f"× the least time · {result.source('decode')}")
+        if readable:
+            st.caption(f"readable: Flash-Decoding as above, with its fastest number of splits · {readable.where}")
+        if stale := stale_words(result.stale):
+            st.caption(stale)
+        with st.expander("All numbers"):
+            st.markdown(measured_figures.table(result, gpu))
         layout.chapter_link("speed", "Its code, and what it took →", {"view": "Other kernels", "work": "Decode"})
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import pytest
 
 from explain import lessons
-from explain.chapters.decoding import figures, timeline, weights
+from explain.chapters.decoding import figures, measured_figures, rates, splits, timeline, weights
 from explain.chapters.decoding.bound import Bound, free_queries, ridge
 from explain.chapters.decoding.cache import MODELS
 from explain.chapters.decoding.exercises import MASKS, PARTS, QUESTIONS, Shown
@@ -18,14 +19,17 @@ from explain.chapters.decoding.savings import Saving
 from explain.chapters.decoding.view import JUMPS
 from explain.chapters.speed.results import load
 from explain.figures.labels import text_width
-from explain.figures.numbers import duration, percent
+from explain.figures.numbers import duration, number, percent
 from explain.figures.svg import LEGIBLE
 from explain.gpus import GPUS
+from explain.records import registry
 from explain.ui.layout import anchor
 from kernels.parameters import ALIGNMENTS
 from tests.pages import page, texts
 
 H200, T4 = GPUS["H200"], GPUS["T4"]
+RATED = rates.rated(H200, registry.shipped())
+READABLE = splits.curves(registry.shipped(), RATED)
 PHONE = 388
 """The width of a column on a phone of 420 pixels."""
 
@@ -50,9 +54,23 @@ def test_the_question_of_splits_does_not_ask_for_a_number_that_needs_a_second_ro
     assert asked.keys_in_turn(H200) == min(others) == 2048
 
 
+def test_one_of_a_thing_is_not_many():
+    said = figures.sms_words(Filled(1, 32768, 1), H200)
+    assert "× 1 split = " in said
+    assert "One part needs no merge." in said
+    assert "less than 0.1% of K and V" in said
+    assert "of 1 key if" in figures.masks_words(1, 1)
+    assert ">key 0<" in figures.masks(1, 1)
+
+
+def test_below_the_saw_tooth_are_the_measured_best_numbers_of_splits_if_they_are_higher():
+    assert "the best number is higher: measured, 32 to 64 splits, not 16" in figures.softer_words(READABLE, H200)
+    assert figures.softer_words(None, T4).endswith("so the cliff is softer.**")
+
+
 def test_a_split_without_keys_is_no_program():
     assert Filled(1, 1024, 64).programs == 8 * 1024 // 64
-    assert "Only 16 splits have keys" in figures.sms_words(Filled(1, 1024, 64), H200)
+    assert "Only 16 parts have keys" in figures.sms_words(Filled(1, 1024, 64), H200)
 
 
 def test_the_picture_has_a_square_for_each_sm_and_fills_those_with_a_program():
@@ -67,11 +85,11 @@ def test_the_picture_has_a_square_for_each_sm_and_fills_those_with_a_program():
 
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=GPUS)
 def test_the_introduction_says_how_many_sms_one_query_leaves_idle(gpu):
-    assert f"The {gpu.name} has {gpu.sms} SMs: **{gpu.sms - 8} are idle.**" in figures.idle_words(gpu)
+    assert f"The {gpu.name} has {gpu.sms} processors (SMs): **{gpu.sms - 8} are idle.**" in figures.idle_words(gpu)
 
 
 @pytest.mark.parametrize(("asked", "gpu"), [("T4", T4), ("A100", GPUS["A100"]), ("none", H200)])
-def test_the_introduction_is_about_the_gpu_that_the_control_below_the_player_shows(asked, gpu):
+def test_the_introduction_is_about_the_gpu_of_the_page_s_control(asked, gpu):
     shown = page("decoding", gpu=asked)
     assert f"**{gpu.sms - 8} are idle.**" in texts(shown)
     assert f"programs on {gpu.sms} SMs" in texts(shown)
@@ -137,7 +155,24 @@ def test_the_parts_of_the_timeline_have_every_tile_once(splits):
     assert "SM 0: keys 56–59" in timeline.drawn(run)
 
 
+@pytest.mark.parametrize("splits", [1, 4, 16])
+def test_the_merge_beside_a_long_cache_is_a_share_of_its_bytes(splits):
+    said = timeline.to_scale(lessons.DECODED.with_(splits=splits))
+    share = splits * 4 * (16 + 1) * 4 / (2 * 32768 * 16 * 4)
+    assert f"For 32,768 keys the merge would be {percent(share, 2)} of the first row's length" in said
+    assert "thinner than a pixel" in said
+
+
 # The bound
+
+
+@pytest.mark.parametrize("gpu", GPUS.values(), ids=GPUS)
+def test_the_rates_are_measured_where_a_record_has_them_and_the_datasheet_s_elsewhere(gpu):
+    rated = rates.rated(gpu, registry.shipped())
+    measured = {record.roofs["hbm"].per_second for record in registry.shipped() if gpu.name in record.gpu}
+    assert {rated.hbm_bytes_per_second} == (measured or {gpu.hbm_bytes_per_second})
+    assert ("measured" in rates.bandwidth(rated)) == ("measured" in rated.source) == bool(measured)
+    assert rates.bandwidth(rated) in figures.bound_words(Bound(1, 4096), rated)
 
 
 def test_in_16_bits_the_intensity_is_the_number_of_rows_that_share_a_key():
@@ -156,8 +191,9 @@ def test_queries_are_free_up_to_the_ridge_and_not_beyond():
 
 
 def test_a_token_needs_all_layers_and_the_weights():
-    said = figures.bound_words(Bound(1, 32768), H200)
+    said = figures.token_words(Bound(1, 32768), H200)
     assert "32 × 27.96 µs = 895 µs" in said
+    assert f"attention is **{percent(0.895 / (0.895 + 3.333))}**" in said
     assert "8\u00a0billion × 2 bytes ÷ 4.8 TB/s = 3.33 ms" in said
 
 
@@ -188,12 +224,15 @@ def test_a_cache_beyond_what_its_model_was_trained_for_says_so(tokens, beyond):
 # Where it does not help
 
 
-def test_the_table_of_bytes_names_the_tiles_of_its_numbers():
-    savings = [Saving(queries, 8192) for queries in (1, 8192)]
-    rows = figures.savings_table(savings).splitlines()[2:]
-    for saving, row in zip(savings, rows, strict=True):
-        assert "| {} × {} |".format(*saving.tile) in row.replace("  ", " ")
-    assert [saving.tile for saving in savings] == [(16, 128), (128, 128)]
+@pytest.mark.parametrize("narrow", [False, True])
+def test_the_bars_of_bytes_name_their_tiles_and_are_as_long_as_their_bytes(narrow):
+    found = [Saving(queries, 8192) for queries in (1, 8192)]
+    assert [saving.tile for saving in found] == [(16, 128), (128, 128)]
+    drawn = figures.savings(found, narrow=narrow)
+    assert re.findall(r">[\d,]+ quer\w+, tile (\d+) × (\d+)<", drawn) == [("16", "128"), ("128", "128")]
+    lengths = [float(one) for one in re.findall(r'width="([\d.]+)"[^>]*><title>', drawn)]
+    sizes = [size / one.standard for one in found for size in (one.standard, one.flash, one.split)]
+    assert [one / lengths[0] for one in lengths] == pytest.approx(sizes, rel=0.01)
 
 
 def test_flash_attention_saves_little_with_one_query_and_much_with_many():
@@ -230,13 +269,15 @@ def test_the_question_of_the_masks_is_about_the_picture_of_the_masks():
 def test_no_picture_of_a_phone_is_wider_than_its_column():
     filled, bound, result = Filled(1, 32768, 17), Bound(8, 32768), load()
     assert result is not None
+    savings = [Saving(queries, 8192) for queries in (1, 8192)]
     drawn = [
         figures.sms(filled, H200, narrow=True),
         figures.bound_chart(bound, H200, narrow=True),
         figures.caches(131072, narrow=True),
         figures.masks(12, 12, narrow=True),
         timeline.drawn(lessons.DECODED.with_(splits=16), narrow=True),
-        figures.measured_bars(result, narrow=True),
+        figures.savings(savings, narrow=True),
+        measured_figures.bars(result, RATED, READABLE, narrow=True),
     ]
     for svg in drawn:
         (width,) = re.findall(r'viewBox="0 0 ([\d.]+)', svg)
@@ -264,31 +305,54 @@ def test_no_word_leaves_its_picture(splits, narrow):
 def test_every_committed_case_of_the_fast_kernel_is_in_the_table():
     result = load()
     assert result is not None
-    table = figures.measured_table(result)
+    table = measured_figures.table(result, RATED)
     assert len(table.splitlines()) == 2 + len(result.of("decode"))
     assert "PyTorch" in table or "cuDNN" in table
-    times = [(case.work / 4.8e12, case.ours.seconds or 0.0) for case in result.of("decode")]
+    times = [(case.work / RATED.hbm_bytes_per_second, case.ours.seconds or 0.0) for case in result.of("decode")]
     assert all(least < taken for least, taken in times)
     assert all(
         duration(least) in row and percent(least / taken) in row
         for (least, taken), row in zip(times, table.splitlines()[2:], strict=True)
     )
     low, high = (percent(bound(least / taken for least, taken in times)) for bound in (min, max))
-    assert f"reads at {low} to {high} of the bandwidth" in figures.measured_words(result)
+    assert f"reads at {low} to {high} of the bandwidth" in measured_figures.words(result, RATED, READABLE)
+
+
+def bars_of(result, readable, narrow):
+    """Length, name and time of each bar, case by case; each case begins with its least time."""
+    drawn = measured_figures.bars(result, RATED, readable, narrow=narrow)
+    bars = re.findall(r'width="([\d.]+)"[^>]*><title>([^:]+): ([\d.]+) µs[^<]*</title>', drawn)
+    starts = [at for at, (_, name, _) in enumerate(bars) if name == measured_figures.LEAST]
+    return [bars[at:end] for at, end in zip(starts, [*starts[1:], len(bars)], strict=True)]
 
 
 @pytest.mark.parametrize("narrow", [False, True])
 def test_the_bars_of_each_case_are_as_long_as_its_times(narrow):
     result = load()
     assert result is not None
-    drawn = figures.measured_bars(result, narrow=narrow)
-    bars = re.findall(r'width="([\d.]+)"[^>]*><title>([^:]+): ([\d.]+) µs[^<]*</title>', drawn)
-    assert len(bars) == 4 * len(result.of("decode"))
-    for at in range(0, len(bars), 4):
-        long, names, times = zip(*bars[at : at + 4], strict=True)
-        assert names == (figures.LEAST, "a copy", "flash_decode", "cuDNN")
+    cases = bars_of(result, None, narrow)
+    assert len(cases) == len(result.of("decode"))
+    for case in cases:
+        long, names, times = zip(*case, strict=True)
+        assert names == (measured_figures.LEAST, "flash_decode", "cuDNN")
         lengths = [float(one) / float(long[0]) for one in long]
         assert lengths == pytest.approx([float(one) / float(times[0]) for one in times], rel=0.01)
+
+
+@pytest.mark.parametrize("faster", [True, False])
+def test_the_readable_kernel_stands_where_it_has_the_same_shape_and_the_words_say_which_is_faster(faster):
+    result = load()
+    assert result is not None
+    assert READABLE is not None
+    (curve,) = (one for one in READABLE.curves if one.batch == 64)
+    (own,) = (case.ours.seconds for case in result.of("decode") if case.shape == curve.shape)
+    curve = replace(curve, seconds={1: 2 * own, 2: own * (0.5 if faster else 1.5)})
+    readable = replace(READABLE, curves=[curve])
+    named = [name for case in bars_of(result, readable, False) for _, name, _ in case if "readable" in name]
+    assert named == ["readable, 2 splits"]
+    said = measured_figures.words(result, RATED, readable)
+    assert said.count("Here the readable one is faster: 2.00 ×.") == faster
+    assert said.count("Here the one for speed is faster: 1.50 ×.") == (not faster)
 
 
 @pytest.mark.parametrize("view", [PARTS, MASKS, "Bytes and time"])
@@ -299,26 +363,26 @@ def test_whatever_the_player_shows_every_section_is_on_the_page(view):
     assert set(JUMPS.values()) < set(headings)
     assert len(set(headings)) == len(headings)
     for words in (
-        "128 programs on 132 SMs", "ridge: 206", "Llama 3 70B", "With one query, S is one row",
+        "at the same time", "128 programs on 132 SMs", f"ridge: {number(ridge(RATED))}",
+        "Llama 3 70B", "With one query, S is one row",
         "recorded · NVIDIA H200", "the last query is the last token",
     ):  # fmt: skip
         assert words in texts(shown)
-    parts = "formula\u00a0=\u00a0trace" in texts(shown), "at the same time" in texts(shown)
-    assert parts == (view != MASKS,) * 2
+    assert ("formula\u00a0=\u00a0trace" in texts(shown)) == (view != MASKS)
 
 
 def test_the_links_of_the_introduction_lead_to_the_sections_of_the_page():
     shown = page("decoding")
     linked = re.findall(r"\(#([\w-]+)\)", texts(shown))
     headings = [anchor(one.value) for one in shown.header]
-    assert linked == [one for one in headings if one in linked]
-    assert len(linked) == len(JUMPS) <= 3
+    assert [*dict.fromkeys(linked)] == [one for one in headings if one in linked]
+    assert len({*linked}) == len(JUMPS) <= 3
 
 
 def test_nothing_is_said_of_bf16_on_a_gpu_that_has_none():
     result = load()
     assert result is not None
-    said = texts(page("decoding", gpu="T4")).replace(figures.measured_table(result), "")
+    said = texts(page("decoding", gpu="T4")).replace(measured_figures.table(result, RATED), "")
     assert "16 bits" in said
     assert "bf16" not in said
     asked = Shown(PARTS, T4)

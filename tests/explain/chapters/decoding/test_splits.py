@@ -7,19 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from explain.chapters.decoding import splits, splits_figures
+from explain.chapters.decoding import rates, splits, splits_figures
 from explain.device.measurement import Provenance, Timing
 from explain.figures.labels import text_width
 from explain.figures.svg import LEGIBLE
 from explain.gpus import GPUS
 from explain.records import registry
-from explain.records.model import Origin, Point, Record, Roof
+from explain.records.model import Origin, Point, Record
 from explain.records.plans import PLANS
 from tests.pages import page, texts
 
 H200, T4 = GPUS["H200"], GPUS["T4"]
 WHERE = Provenance("NVIDIA H200", "580", "13.0", "2.11", "3.6", "3.12", "2026-11-30")
-BANDWIDTH = Roof("hbm", 4e12, "B/s", "reading")
 PHONE = 388
 
 
@@ -31,11 +30,11 @@ def record(*fastest: int, code: str = "") -> Record:
             distance = abs(splits.SPLITS.index(run.values["splits"]) - splits.SPLITS.index(best))
             timing = Timing(100.0, 1.5**distance, 1.0, 1.0, 30, "")
             points[run.key] = Point(run, timing=timing, origin=Origin(WHERE, code=code))
-    return Record("", WHERE, points, {"hbm": BANDWIDTH})
+    return Record("", WHERE, points)
 
 
 def found(*fastest: int) -> splits.Curves:
-    curves = splits.curves([record(*fastest)])
+    curves = splits.curves([record(*fastest)], H200)
     assert curves is not None
     return curves
 
@@ -69,23 +68,25 @@ def test_the_words_say_what_fewer_and_more_splits_cost():
     )
 
 
-def test_the_floor_is_k_and_v_read_once_and_is_not_drawn_without_a_roof():
-    curves = found(32, 64, 4, 1)
-    floors = [batch * kv_len * 8 * 128 * 2 * 2 / BANDWIDTH.per_second for batch, kv_len in splits.CACHES]
-    assert [one.floor for one in curves.curves] == pytest.approx(floors)
-    assert splits_figures.drawn(curves, H200).count("K and V: ") == len(floors)
-    assert "dashed" in curves.source
-    bare = splits.curves([replace(record(32, 64, 4, 1), roofs={})])
-    assert bare is not None
-    assert "K and V: " not in splits_figures.drawn(bare, H200)
-    assert "dashed" not in bare.source
+def test_the_floor_is_k_and_v_read_once_at_the_rate_of_the_page():
+    for gpu, rate in (
+        (H200, "the datasheet's bandwidth"),
+        (rates.rated(H200, registry.shipped()), "the measured rate"),
+    ):
+        curves = splits.curves([record(32, 64, 4, 1)], gpu)
+        assert curves is not None
+        floors = [batch * kv_len * 8 * 128 * 2 * 2 / gpu.hbm_bytes_per_second for batch, kv_len in splits.CACHES]
+        assert [one.floor for one in curves.curves] == pytest.approx(floors)
+        assert splits_figures.drawn(curves, gpu).count("K and V: ") == len(floors)
+        assert rate in curves.source
 
 
 def test_a_record_without_one_of_the_points_has_no_curves_and_the_next_one_is_taken():
     whole = record(32, 64, 4, 1)
+    assert splits.curves([whole], T4) is None
     missing = replace(whole, points=dict(list(whole.points.items())[1:]))
-    assert splits.curves([missing]) is None
-    assert splits.curves([missing, whole]) is not None
+    assert splits.curves([missing], H200) is None
+    assert splits.curves([missing, whole], H200) is not None
 
 
 def test_where_nothing_is_recorded_the_page_has_the_command_that_measures_it():
@@ -98,13 +99,13 @@ def test_the_caption_says_where_and_when_and_whether_the_kernel_has_changed():
     curves = found(32, 64, 4, 1)
     assert curves.source.startswith(f"recorded · {WHERE.words} · ")
     assert "tiles of 16 × 64" in curves.source
-    stale = splits.curves([record(32, 64, 4, 1, code="other")])
+    stale = splits.curves([record(32, 64, 4, 1, code="other")], H200)
     assert stale is not None
     assert "the kernels have changed since" in stale.source
 
 
 def test_the_page_shows_what_the_shipped_record_has():
-    curves = splits.curves(registry.shipped())
+    curves = splits.curves(registry.shipped(), rates.rated(H200, registry.shipped()))
     assert curves is not None
     said = texts(page("decoding"))
     assert splits_figures.words(curves, H200).splitlines()[2] in said

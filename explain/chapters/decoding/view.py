@@ -134,13 +134,13 @@ def _parts(experiment: Experiment, trace: Trace) -> None:
     """The two launches in words, over time, and in bytes."""
     p = experiment.values
     rows = p["heads"] // p["kv_heads"] * p["seq_len"]
-    parts = f"{p['splits']} part{'s' * (p['splits'] > 1)}"
+    cut = f"cuts the keys into {p['splits']} parts" if p["splits"] > 1 else "leaves all keys in one part"
     lse = weights.of_parts(experiment, trace)
     words, drawn = layout.sides("Each part is attention; then the parts are merged")
     with words:
         layout.prose(
             "**In the merge, a part counts as one key with the score lse.** This is the rule of *Online softmax*.\n\n"
-            f"**Launch 1** cuts the keys into {parts} (the parameter `splits`). Each part has one program. It attends "
+            f"**Launch 1** {cut} (the parameter `splits`). Each part has one program. It attends "
             "to its own keys, as FlashAttention does, and writes O and lse of its part. The keys of a part are read "
             f"once for all {rows} rows. On a GPU the programs run **at the same time**, each on an SM. The player "
             "shows them one after the other.\n\n"
@@ -179,8 +179,9 @@ def programs(gpu: Gpu) -> None:
         layout.prose(figures.sms_words(filled, gpu))
     with drawn:
         pictures.drawing(figures.sms(filled, gpu), figures.sms(filled, gpu, narrow=True))
-        softer = figures.softer_words(recorded.curves(_records(), gpu), gpu)
-        layout.prose(f"{softer} [{FASTEST}](#{layout.anchor(FASTEST)})")
+        found = recorded.curves(_records(), gpu)
+        link = f" [{FASTEST}](#{layout.anchor(FASTEST)})" if found else ""
+        layout.prose(figures.softer_words(found, gpu) + link)
         st.caption(
             f"formula · one query per head, {HEADS} query heads, {KV_HEADS} heads of keys, d = {HEAD_DIM}, 16 bits · "
             "keys on a logarithmic axis · model: one program per SM at a time"

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from explain.chapters.measurements import scores
 from explain.chapters.measurements.exercises import run_of
-from explain.chapters.measurements.findings import loaded_and_delivered
+from explain.chapters.measurements.findings import FEW, loaded_and_delivered
 from explain.chapters.measurements.points import MINIMUM, inputs_once, loads_of_once, matmul_rate, measured_sizes
 from explain.experiment import Experiment
 from explain.figures.labels import listed, widest, wrapped
 from explain.figures.numbers import count, duration, moved, percent, ratio, si
-from explain.figures.palette import mid
+from explain.figures.palette import CLEAR, mid
 from explain.figures.svg import line, picture, rect, text
 from explain.kept import kept
 from explain.records.plans import Plan
@@ -24,11 +24,13 @@ ROWS = 4
 """Rows of the table that are drawn at most."""
 BAR, GAP, LONG, NARROW, BESIDE = 16.0, 20.0, 390.0, 300.0, 300.0
 """A bar's height, the gap between rows, the longest bar (wide and on a phone), the widest label beside its bar."""
+LARGEST = 1.5
+"""How many times its own size the picture is drawn at most, in a wide window."""
 TIMES = 70.0
 """How long the longest bar of a time is."""
 LOADS, HBM, MATMULS, TIME = "slate", "hbm", "series-1", "series-3"
-OTHER, FAINT = "other", 0.5
-"""The key of a faint bar: what HBM delivers to the kernel's counterpart, or how long that takes."""
+OTHER = "other"
+"""The key of an open bar: what HBM delivers to the kernel's counterpart, or how long that takes."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +73,17 @@ def bars(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
             found.append((OTHER, beside.counters.cold.dram_read_bytes))
             others[beside.experiment.entry.short] = None
         shares = [(number / inputs_once(run), key, number) for key, number in found]
-        own = [(share, key, f"{ratio(share)} ({moved(number)})") for share, key, number in shares]
+        spills = " spilled registers" * (_spills(one, run) and counted[run] > (1 + FEW) * inputs_once(run))
+        own = [
+            (share, key, f"{ratio(share)} ({moved(number)}){spills * (key == HBM)}") for share, key, number in shares
+        ]
         other = (beside.seconds, beside.experiment.entry.short) if len(own) > 2 and beside else (None, "")
         rows.append(_Row(sizes[run], _seconds(one, run), own, 1.0, *other, _memory(one, run)))
     legend = {LOADS: "the kernel loads (formula)", HBM: "HBM delivers (measured, L2 cold)"}
     legend |= {OTHER: listed([*others])} if others else {}
     label = f"{runs[0].entry.title}: bytes that it loads and bytes that HBM delivers"
     title, left_out = loaded_and_delivered(plan, one, kernel), _left_out(runs, len(counted))
-    return _picture(title, left_out, rows, "bytes, × minimum", legend, MINIMUM, label, narrow)
+    return _picture(title, left_out, rows, "bytes read, ÷ reading each input once", legend, MINIMUM, label, narrow)
 
 
 @kept
@@ -113,6 +118,11 @@ def rates(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
 def _seconds(one: Entry, run: Experiment) -> float | None:
     point = one.record.point(run)
     return point.seconds if point else None
+
+
+def _spills(one: Entry, run: Experiment) -> bool:
+    point = one.record.point(run)
+    return bool(point and point.counters and point.counters.cold.spill_written_bytes)
 
 
 def _memory(one: Entry, run: Experiment) -> str:
@@ -151,7 +161,9 @@ def _picture(
     """The rows below each other: sizes, a bar for the time, and the bars of `what`, above all of which it stands. Long
     sizes, and all on a phone, stand above the bars of their row, with the time as a number.
     """
-    wide = max(widest([row.sizes for row in rows]), widest([row.memory for row in rows], 13))
+    wide = max(
+        widest([row.sizes for row in rows]), widest([said for row in rows for said in (row.memory, row.beside)], 13)
+    )
     above = narrow or wide > BESIDE
     of_times = [
         seconds for row in rows for seconds in (row.seconds, row.other) if seconds and row.seconds and not above
@@ -160,8 +172,10 @@ def _picture(
     at_times = wide + 20
     left = 0.0 if above else at_times + (TIMES + words_of_times + 40) * bool(of_times)
     long = NARROW if narrow else LONG
-    most = max(number for row in rows for number in (row.mark, *(value for value, _, _ in row.bars)))
-    scale = (long - widest([words for row in rows for *_, words in row.bars], bold=True) - 12) / most
+    scale = min(
+        (long - widest([words], bold=True) - 12) / max(value, row.mark)
+        for row in rows for value, _, words in row.bars
+    )  # fmt: skip
     room = 0.94 * (left + long)  # a browser's letters may be wider
     titles, clauses = wrapped(title, room, bold=True), title.replace("; ", ";\n").split("\n")
     if len(titles) == len(clauses) and widest(clauses, bold=True) <= room:
@@ -185,9 +199,10 @@ def _picture(
         if above:
             y = _words_above(parts, y, row, long)
         else:
-            base = y + tall / 2 + (-4 if row.memory else 4)
+            told = [*filter(None, (row.sizes, row.memory, row.beside))]
+            base = y + tall / 2 + 13 - 9 * len(told)
             parts.append(text(0, base, row.sizes))
-            parts += [text(0, base + 17, row.memory, size=13, faint=True)] * bool(row.memory)
+            parts += [text(0, base + 18 * at, said, size=13, faint=True) for at, said in enumerate(told[1:], start=1)]
         if of_times and row.seconds:
             length, top = TIMES * row.seconds / max(of_times), y + (tall - 2 - BAR) / 2
             parts.append(rect(at_times, top, length, BAR, mid(TIME)))
@@ -197,9 +212,7 @@ def _picture(
                 parts.append(_thin(at_times, top, length, BAR, TIME))
                 parts.append(text(at_times + length + 8, top + 13, duration(row.other), faint=True))
         mark, top, end = left + scale * row.mark, y - (2 if above else 7), y + tall + 5
-        reached = all(scale * (row.mark - value) < 2 for value, *_ in row.bars)  # the mark would hide a short bar's end
-        for y1, y2 in ((top, y), (y + tall - 2, end)) if reached else ((top, end),):
-            parts.append(line(mark, y1, mark, y2, opacity=0.9, thick=1.5, dash="3 2"))
+        parts.append(line(mark, top, mark, end, opacity=0.9, thick=1.5, dash="3 2"))
         for value, hue, words in row.bars:
             parts.append(_bar(left, y, scale * value, BAR, hue))
             end = left + scale * value + 8
@@ -250,7 +263,7 @@ def _with_legend(
     entries = {TIME: "time"} if times else {}
     entries |= legend
     if OTHER in legend:
-        entries[OTHER] = f"{legend[OTHER]}: {'its time, ' * times}its HBM bytes"
+        entries[OTHER] = f"{legend[OTHER]}: {'time, ' * times}bytes from HBM"
     for key, said in [*entries.items(), *[("", marked)] * bool(marked)]:
         both = 16 * (key == OTHER and times)  # a bar of each colour
         wide = 18 + both + widest([said])
@@ -261,13 +274,13 @@ def _with_legend(
         parts += [_bar(x + both, y - 4, 12, 12, key) if key else mark, text(x + both + 18, y + 7, said)]
         x, across = x + wide + 20, max(across, x + wide)
     across = max(end, across)
-    return picture(across, y + 18, label, parts, f"{1.2 * across:.0f}px")
+    return picture(across, y + 18, label, parts, f"{LARGEST * across:.0f}px")
 
 
 def _bar(x: float, y: float, wide: float, high: float, key: str) -> str:
-    """A bar in the colour of its key; the counterpart's is thin and faint, as the kernel's own bars come first."""
+    """A bar in the colour of its key; the counterpart's is thin and open, as the kernel's own bars come first."""
     return _thin(x, y, wide, high, HBM) if key == OTHER else rect(x, y, wide, high, mid(key))
 
 
 def _thin(x: float, y: float, wide: float, high: float, hue: str) -> str:
-    return rect(x, y + high / 4, wide, high / 2, mid(hue), opacity=FAINT)
+    return rect(x, y + high / 4, wide, high / 2, CLEAR, stroke=mid(hue))

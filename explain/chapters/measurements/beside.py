@@ -14,15 +14,15 @@ from explain.chapters.measurements.findings import ALIKE, Bandwidth, bandwidths,
 from explain.chapters.measurements.points import OF_ONCE, TIME, measured_sizes, name_of, names
 from explain.chapters.measurements.tables import BESIDE, HOST, KERNEL, ONE_LAUNCH, SIZES, ordered, rows
 from explain.figures.labels import listed, widest, wrapped
-from explain.figures.numbers import ratio
-from explain.figures.palette import CLEAR, css
-from explain.figures.svg import circle, line, marker, picture, rect, text
+from explain.figures.numbers import fixed, number, ratio
+from explain.figures.palette import css
+from explain.figures.svg import circle, line, marker, picture, text
 from explain.kept import kept
 from explain.records.plans import Plan
 from explain.records.registry import Entry
 from kernels.catalog import KERNELS
 
-ROW, TOP, TICKS, GROUP, WIDEST, NARROW = 22.0, 42.0, 22.0, 34.0, 730.0, 330.0
+ROW, TOP, TICKS, GROUP, WIDEST, NARROW = 24.0, 42.0, 22.0, 34.0, 730.0, 330.0
 """The height of a line of dots, of what stands above them, of the scale's numbers and of a group's name; a picture's
 width, here and on a phone."""
 WIDE = 8
@@ -34,12 +34,12 @@ SHAPES = ("circle", "diamond", "square")
 """The marks of a group's sizes, where they are no more."""
 CLEAR_DOT = 0.45
 """How opaque dots are: where several coincide, it shows."""
-BAR, GAP = 20.0, 10.0
-"""A bar's height, and the gap between bars."""
+NEAR, APART = 6.0, 11.0
+"""Marks nearer than this to each other stand below each other, over a height of so much."""
 FEW_TIMES = 3
 """How many times the minimum is told as few."""
 LINES = 8
-"""Sizes of one kernel that have a bar each, at most."""
+"""Sizes of one kernel that have a line each, at most."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def dots(
     plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str, *, largest: str = "", narrow: bool = False
 ) -> str:  # fmt: skip
     """The second GPU's number ÷ the first one's of each row of the table: a line of dots for each kernel; of one kernel
-    a bar for each size, where they are few and short. Of times, further marks stand at the ratios of the bandwidths,
+    a line for each size, where they are few and short. Of times, further marks stand at the ratios of the bandwidths,
     and those that probably contain time on the host are open. An SVG; "" without numbers, and where other numbers than
     times are alike on both.
 
@@ -80,14 +80,19 @@ def dots(
         marks |= {rate: f"{ratio(rate)}: if it only {said} HBM" for rate, said in rates.items()}
     elif all(abs(dot.factor - 1) < ALIKE for found in lines.values() for dot in found):
         return ""
-    factors = [dot.factor for found in lines.values() for dot in found]
-    title = f"{begun(name_of(quantity))}: {second} ÷ {first}"
-    if kernel and len(factors) == len(lines) and max(factors) <= WIDE * min(factors):
-        bars = {name: dot for name, (dot,) in lines.items()}
-        return _bars(bars, marks | {1.0: f"{first}: {ratio(1)}"}, title, narrow)
+    title = what = f"{begun(name_of(quantity))}: {second} ÷ {first}"
+    if quantity == TIME:
+        title = findings.concluded(plan, shown, kernel) or what
+    numbers = {}
+    if kernel and len(lines) == sum(map(len, lines.values())):
+        numbers = {name: f"{fixed(dot.factor, 3)} ×" for name, (dot,) in lines.items()}
     sides = (f"← {second} faster", f"{first} faster →") if quantity == TIME else None
     groups = {} if kernel or largest else points.groups(plan, shown)
-    return _picture(lines, marks, title, narrow, sides=sides, groups=groups)
+    end = f"{second} ÷ {first}" if numbers else ""
+    return _picture(
+        lines, marks, title, narrow, sides=sides, groups=groups, numbers=numbers, ends=end,
+        axis="" if title == what or (numbers and not narrow) else f"time: {second} ÷ {first}",
+    )  # fmt: skip
 
 
 @kept
@@ -171,48 +176,16 @@ def _scale(low: float, high: float) -> tuple[float, float]:
     return low - spare, high + spare
 
 
-def _bars(rows: Mapping[str, _Dot], marks: Mapping[float, str], what: str, narrow: bool) -> str:
-    """A bar from 0 for each name, with its number at its end. A line through all bars stands at each of the `marks`,
-    and its words above.
-    """
-    left = 0.0 if narrow else widest([*rows]) + 20
-    long = NARROW if narrow else WIDEST - left
-    numbers = [ratio(row.factor) for row in rows.values()]
-    scale = (long - widest(numbers, bold=True) - 12) / max(*marks, *(row.factor for row in rows.values()))
-    titles = wrapped(what, left + long, bold=True)
-    parts = [text(0, 14 + 18 * place, words, bold=True) for place, words in enumerate(titles)]
-    first = 16 + 18.0 * len(titles)
-    y = first + 18 * len(marks)
-    for number, (name, row) in zip(numbers, rows.items(), strict=True):
-        y += 20 * narrow  # a phone's names stand above their bars
-        parts.append(text(0, y - 6 if narrow else y + 15, name))
-        length, hue = scale * row.factor, css("series-1")
-        parts.append(rect(left, y, length, BAR, CLEAR if row.ring else hue, stroke=hue, title=f"{name}: {number}"))
-        at = left + length + 8
-        for mark in sorted(left + scale * mark for mark in marks):  # no line goes through a number
-            at = mark + 8 if at - 6 < mark < at + widest([number], bold=True) + 4 else at
-        parts.append(text(at, y + 15, number, bold=True))
-        y += BAR + GAP
-    # the rightmost mark's words stand highest, left of their line, so no line goes through them
-    for place, mark in enumerate(sorted(marks, reverse=True)):
-        at, base, words = left + scale * mark, first + 8 + 18 * place, marks[mark]
-        fits = widest([words], 13) + 6 <= at
-        parts.append(text(at - 6 if fits else at + 6, base, words, size=13, anchor="end" if fits else "start"))
-        parts.append(line(at, base - 10, at, y - GAP + 4, opacity=0.9, dash="4 3"))
-    if said := _why_open(rows.values()):
-        parts += [rect(0, y, 12, 12, CLEAR, stroke=css("series-1")), text(20, y + 11, said, size=13, faint=True)]
-        y += 20
-    return picture(left + long, y, what, parts, f"{1.2 * (left + long):.0f}px")
-
-
 def _picture(
     lines: Mapping[str, Sequence[_Dot]], marks: Mapping[float, str], what: str, narrow: bool, *,
     dots: str = "", sides: tuple[str, str] | None = None, hue: str = "series-1",
     groups: Mapping[str, str] | None = None, note: str = "", numbers: Mapping[str, str] | None = None,
+    ends: str = "largest", axis: str = "",
 ) -> str:  # fmt: skip
-    """A line of dots for each name, and its number at the end, where there are `numbers`; below the name of its group,
-    where there are `groups`: in each the line with the largest ratio is first. The first of the `marks` stands at 1;
-    `sides` are words for both sides of it; a `note` stands below.
+    """A line of dots for each name, and its number at the end, below `ends`, where there are `numbers`; `axis` says
+    what the dots are where the title does not. A line stands below the name of its group, where there are `groups`: in
+    each the one with the largest ratio is first. The first of the `marks` stands at 1; `sides` are words for both sides
+    of it; a `note` stands below.
     """
     if groups:
         kinds = [*groups.values()]
@@ -231,7 +204,7 @@ def _picture(
     long = NARROW if narrow else WIDEST - left
     end = left + long  # of the picture
     if numbers and not narrow:
-        long -= widest([*numbers.values()], bold=True) + 10
+        long -= max(widest([*numbers.values()], bold=True), widest([ends], 13)) + 10
     high_row = ROW * (1.8 if narrow else 1)
 
     scaled = math.log if high > WIDE * low else float  # ratios far apart: equal ratios, equal ways
@@ -239,16 +212,19 @@ def _picture(
     def x(factor: float) -> float:
         return left + 12 + (long - 24) * (scaled(factor) - scaled(low)) / (scaled(high) - scaled(low))
 
-    notes = ["one mark per run"] * (len(drawn) > len(lines)) + ["log scale"] * (scaled is not float)
+    notes = [axis] * bool(axis) + ["one mark per run"] * (len(drawn) > len(lines))
+    notes += ["log scale"] * (scaled is not float)
     noted = f" ({', '.join(notes)})" if notes else ""
     titles = wrapped(f"{what}{noted}", end, bold=True)
     below = 18.0 * (len(titles) - 1)
-    apart = sides is not None and x(1.0) - 8 >= widest([sides[0]], 13)  # there is room for both sides, in a line
+    apart = sides is not None and x(1.0) - 8 >= widest(
+        [sides[0]], 13, bold=True
+    )  # there is room for both sides, in a line
     top = TOP + below + 18 * (len(marks) - 1)
     parts: list[Any] = [text(0, 14 + 18 * place, words, bold=True) for place, words in enumerate(titles)]
     top += TICKS
     if numbers and not narrow:
-        parts.append(text(end, top - 8, "largest", size=13, faint=True, anchor="end"))
+        parts.append(text(end, top - 8, ends, size=13, faint=True, anchor="end"))
     tall, middles, group = top, [], None
     for name in lines:
         if of[name] != group:
@@ -261,32 +237,35 @@ def _picture(
         middles.append(tall - 8)
     # names stand above a phone's lines, and a group's sizes above its first line
     through = [(y - (8 if narrow else ROW / 2), y + (8 if narrow else ROW / 2)) for y in middles]
-    for number, (mark, said) in enumerate(marks.items()):
-        ends, y = x(mark) + widest([said], 13) > end, 34.0 + below + 18 * number
-        if number == 0 and sides and apart:
-            parts.append(text(x(mark) - 8, y, sides[0], size=13, faint=True, anchor="end"))
-            parts.append(text(x(mark) + 8, y, sides[1], size=13, faint=True))
+    for line_of, (mark, said) in enumerate(marks.items()):
+        leaves, y = x(mark) + widest([said], 13) > end, 34.0 + below + 18 * line_of
+        if line_of == 0 and sides and apart:
+            parts.append(text(x(mark) - 8, y, sides[0], size=13, bold=True, anchor="end"))
+            parts.append(text(x(mark) + 8, y, sides[1], size=13, bold=True))
         else:
             place = min(x(mark), end)
-            parts.append(text(place, y, said, size=13, faint=True, anchor="end" if ends else "start"))
+            parts.append(text(place, y, said, size=13, faint=True, anchor="end" if leaves else "start"))
         parts += [line(x(mark), begin, x(mark), stop, dash="4 3") for begin, stop in through]
     for y, (name, found) in zip(middles, lines.items(), strict=True):
         parts.append(text(0, y - (16 if narrow else -4), name))
         parts.append(line(left, y, left + long, y, opacity=0.12))
         own = sizes.get(of[name], [])
-        for dot in found:
+        for dot, down in zip(found, _offsets([x(dot.factor) for dot in found]), strict=True):
             shape = SHAPES[own.index(dot.sizes)] if own else SHAPES[0]
             title = f"{', '.join(filter(None, (name, dot.sizes)))}: {ratio(dot.factor)}"
             parts.append(
-                marker(shape, x(dot.factor), y, 5, css(hue), title=title, hollow=bool(dot.ring), opacity=CLEAR_DOT)
+                marker(
+                    shape, x(dot.factor), y + down, 4, css(hue), title=title, hollow=bool(dot.ring), opacity=CLEAR_DOT
+                )
             )
         if numbers:
             parts.append(text(end, y - (16 if narrow else -4), numbers[name], bold=True, anchor="end"))
     for tick in _ticks(low, high):
         parts += [line(x(tick), begin, x(tick), stop, opacity=0.15) for begin, stop in through]
-        place = max(x(tick), widest([ratio(tick)], 13) / 2)  # the first number stays in the picture
+        said = f"{number(tick)} ×"
+        place = max(x(tick), widest([said], 13) / 2)  # the first number stays in the picture
         for y in (top - 8, tall + 20):
-            parts.append(text(place, y, ratio(tick), size=13, faint=True, anchor="middle"))
+            parts.append(text(place, y, said, size=13, faint=True, anchor="middle"))
     if rings := _why_open(drawn):
         at = 7.0
         for said, hollow in ((dots, False), (rings, True)):
@@ -297,6 +276,12 @@ def _picture(
         tall += 26
     tall = _noted(parts, note, tall + 26, end)
     return picture(end, tall, what, parts, f"{1.2 * end:.0f}px")
+
+
+def _offsets(places: Sequence[float]) -> list[float]:
+    """How far below its line each mark stands, so that those at about the same place are all seen."""
+    near = [[other for other, at in enumerate(places) if abs(at - own) < NEAR] for own in places]
+    return [APART * (own.index(at) / (len(own) - 1) - 0.5) if len(own) > 1 else 0.0 for at, own in enumerate(near)]
 
 
 def _why_open(dots: Iterable[_Dot]) -> str:

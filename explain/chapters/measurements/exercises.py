@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from explain.chapters.measurements.points import inputs, inputs_once, matmul_rate, names, sizes, stored
+from explain.chapters.measurements.points import hbm_seconds, inputs, inputs_once, matmul_rate, names, sizes, stored
 from explain.exercises import Question, Why
 from explain.experiment import Experiment
 from explain.figures.labels import unbroken
@@ -23,15 +23,19 @@ LIMITS = "./measurements?view=Limits+of+a+GPU"
 
 @dataclass(frozen=True)
 class Shown:
-    """A recorded run: the bytes that it read from HBM, its time, and the GPU's measured limits per second: of HBM, and
-    of a matmul in the `arithmetic` that the run's matmuls use.
+    """A recorded run: the bytes that it read from HBM and wrote there, its time, and the GPU's measured limits per
+    second: of HBM, and of a matmul in the `arithmetic` that the run's matmuls use. `hbm`: the seconds that HBM alone
+    takes for these bytes.
     """
 
     experiment: Experiment
     gpu: str
     read: int
+    written: int
+    hbm: float
     seconds: float
     bandwidth: float
+    writing: float
     arithmetic: str
     peak: float
 
@@ -51,9 +55,9 @@ SERVED = 0.05
 
 def run_of(record: Record, experiment: Experiment) -> Shown | None:
     """The run as the record has it; None where the record lacks its time, its bytes or a limit."""
-    point, hbm = record.point(experiment), record.roofs.get("hbm")
-    counts = point.counters.cold if point and point.counters else None
-    if not (point and counts and counts.dram_read_bytes and point.seconds and hbm):
+    point, reading = record.point(experiment), record.roofs.get("hbm")
+    counts, hbm = (point.counters.cold, hbm_seconds(record, point)) if point and point.counters else (None, None)
+    if not (point and counts and counts.dram_read_bytes and point.seconds and reading and hbm):
         return None
     on_tensor_cores = (counts.tensor_active_percent or 0) > IDLE
     arithmetic = str(experiment.values.get("dtype", "fp32")) if on_tensor_cores else "fp32"
@@ -61,8 +65,9 @@ def run_of(record: Record, experiment: Experiment) -> Shown | None:
     if matmul is None:
         return None
     return Shown(
-        experiment, record.gpu, counts.dram_read_bytes, point.seconds, hbm.per_second, arithmetic, matmul.per_second
-    )
+        experiment, record.gpu, counts.dram_read_bytes, counts.dram_written_bytes or 0, hbm, point.seconds,
+        reading.per_second, record.roofs.get("hbm write", reading).per_second, arithmetic, matmul.per_second,
+    )  # fmt: skip
 
 
 def _served(shown: Shown) -> float:
@@ -187,13 +192,9 @@ def both(shown: Sequence[Entry], experiment: Experiment) -> Both | None:
     return Both(first, second, (of_first, of_second))
 
 
-def _reading(run: Shown) -> float:
-    """The seconds that HBM takes to read the run's bytes."""
-    return run.read / run.bandwidth
-
-
-def _read(run: Shown) -> str:
-    return f"{moved(run.read)} at {si(run.bandwidth, 'B/s', zeros=True)}"
+def _moves(run: Shown) -> str:
+    read = f"{moved(run.read)} read at {si(run.bandwidth, 'B/s', zeros=True)}"
+    return f"{read} and {moved(run.written)} written at {si(run.writing, 'B/s', zeros=True)}"
 
 
 def _longer(both: Both) -> float:
@@ -201,11 +202,11 @@ def _longer(both: Both) -> float:
 
 
 def _by_hbm(both: Both) -> float:
-    return _reading(both.second) / _reading(both.first)
+    return both.second.hbm / both.first.hbm
 
 
 def _of_hbm(both: Both) -> float:
-    return 100 * _reading(both.second) / both.second.seconds
+    return 100 * both.second.hbm / both.second.seconds
 
 
 def _why_longer(both: Both) -> Why:
@@ -214,13 +215,13 @@ def _why_longer(both: Both) -> Why:
 
 
 def _why_by_hbm(both: Both) -> Why:
-    second, first = (duration(_reading(run)) for run in (both.second, both.first))
+    second, first = (duration(run.hbm) for run in (both.second, both.first))
     return Why(f"{second} ÷ {first} = {ratio(_by_hbm(both))}. Measured, the run takes {ratio(_longer(both))} as long.")
 
 
 def _why_of_hbm(both: Both) -> Why:
     run = both.second
-    return Why(f"{_read(run)} takes {duration(_reading(run))}, of {duration(run.seconds)}: {number(_of_hbm(both))}%.")
+    return Why(f"{_moves(run)} take {duration(run.hbm)}, of {duration(run.seconds)}: {number(_of_hbm(both))}%.")
 
 
 OF_TWO: tuple[Question[Both], ...] = (
@@ -241,26 +242,26 @@ OF_TWO: tuple[Question[Both], ...] = (
     Question[Both](
         "by_hbm",
         lambda both: (
-            "The same run: how many times as long would HBM alone take to read its bytes on the "
-            f"{both.gpus[1]} as on the {both.gpus[0]}, each at [its full rate]({LIMITS})?"
+            "The same run: how many times as long would HBM alone take to read and write its bytes on the "
+            f"{both.gpus[1]} as on the {both.gpus[0]}, each at [its measured rate]({LIMITS})?"
         ),
         "number",
         _by_hbm,
         _why_by_hbm,
         unit="×",
-        hint=lambda both: (
-            f"HBM reads {_read(both.first)} on the {both.gpus[0]}, and {_read(both.second)} on the {both.gpus[1]}."
-        ),
+        hint=lambda both: f"On the {both.gpus[0]}: {_moves(both.first)}. On the {both.gpus[1]}: {_moves(both.second)}.",
     ),
     Question[Both](
         "of_hbm",
-        lambda both: f"On the {both.gpus[1]}: what share of the run's time would HBM alone take?",
+        lambda both: (
+            f"On the {both.gpus[1]}: what share of the run's time would HBM alone take for the bytes read and written?"
+        ),
         "number",
         _of_hbm,
         _why_of_hbm,
         unit="%",
         tolerance=0.03,
-        hint=lambda both: f"{_read(both.second)} gives the time of HBM. The run takes {duration(both.second.seconds)}.",
+        hint=lambda both: f"{_moves(both.second)} give the time of HBM. The run takes {duration(both.second.seconds)}.",
     ),
 )
 

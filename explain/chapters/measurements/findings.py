@@ -15,6 +15,7 @@ from explain.chapters.measurements.points import (
     TIME,
     hbm_seconds,
     inputs,
+    kernels,
     loads_of_once,
     measured,
     measured_sizes,
@@ -34,9 +35,13 @@ from explain.kept import kept
 from explain.records.model import Point, Record
 from explain.records.plans import Plan
 from explain.records.registry import Entry
+from explain.source.equations import quantity as quantity_of
+from kernels.catalog import KERNELS
 
 Bandwidth = Literal["hbm copy", "hbm"]
 """What HBM does, copy or read, as a record names it."""
+FAR = 5
+"""A kernel that gets more than so many times the minimum from HBM is named."""
 FEW = 0.05
 """Which share of the loads caches serve at most where they serve next to nothing."""
 MUCH_SLOWER = 4.0
@@ -152,21 +157,80 @@ def _shared(one: Experiment, other: Experiment) -> str:
 
 
 def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
-    """Of several kernels: how many times the minimum HBM typically delivers, in how many runs about once, and where
-    most; Markdown.
+    """Of several kernels: how many times the minimum HBM delivers for each number of passes over the row, and who gets
+    most; where that is no pattern, how much it typically delivers. Markdown.
     """
     found = [(times, point.experiment) for point in points if (times := of_once(point))]
     if not found:
         return ""
-    about = sum(times < 1 + SAME for times, _ in found)
-    _, row = max(found, key=lambda one: one[0])
-    rows = f"all {count(about)}" if about == len(found) else f"{count(about)} of {count(len(found))}"
-    rows += " counted" * (len(found) < len(points))
+    if told := _by_passes(found):
+        return "\n\n".join(filter(None, [told, _far(found), _loaded_again(points)]))
     every = [times for times, _ in found]
+    _, row = max(found, key=lambda one: one[0])
+    alike = [own[run].split(", ") for _, run in found if run.kernel == row.kernel]
+    at = ", ".join(words for words in own[row].split(", ") if not all(words in one for one in alike))
     return (
-        f"**HBM typically delivers {ratio(median(every))} the minimum** (each input once), from {ratios(every)}. In "
-        f"{rows} runs it is at most {ratio(1 + SAME)}. The highest is {row.entry.title} at {own[row]}."
+        f"**HBM typically delivers {ratio(median(every))} the minimum** (each input once), from {ratios(every)}. The "
+        f"highest is {row.entry.title}{f' at {at}' if at else ''}."
     )
+
+
+def _by_passes(found: Sequence[tuple[float, Experiment]]) -> str:
+    """How many times the minimum HBM delivers at most to a softmax of one, two, three passes, in a sentence of
+    Markdown; "" where these are not the same numbers.
+    """
+    passes: dict[int, float] = {}
+    for times, run in found:
+        if run.entry.steppable and len(inputs(run)) == 1:
+            number_of = round(loads_of_once(run))
+            passes[number_of] = max(times, passes.get(number_of, 0.0))
+    if len(passes) < 2 or any(abs(times / number_of - 1) >= SAME for number_of, times in passes.items()):
+        return ""
+    (first, _), *others = sorted(passes.items())
+    told = f"{_passes(first)} over the row read{'s' * (first == 1)} up to {count(first)} × the minimum from HBM"
+    return f"**{begun(told)}, {listed([f'{_passes(number_of)} {count(number_of)} ×' for number_of, _ in others])}.**"
+
+
+def _symbol(buffer: str) -> str:
+    """A tensor in HBM as formulas write it, without what a kernel's name for it adds: "dQ" of `dq_sum`."""
+    return quantity_of(buffer.partition("_")[0])
+
+
+def _passes(number_of: int) -> str:
+    named = dict(enumerate(("one", "two", "three", "four", "five"), start=1)).get(number_of, count(number_of))
+    return f"{named} pass{'es' * (number_of > 1)}"
+
+
+def _far(found: Sequence[tuple[float, Experiment]]) -> str:
+    """Which kernels get more than `FAR` times the minimum, and what they read again, in a sentence; "" for none."""
+    far = {run.kernel: run for times, run in found if times > FAR}
+    again = {kernel: [term.buffer for term in run.whole_terms if term.written] for kernel, run in far.items()}
+    again = {kernel: [name for name in own if name in _read_by(far[kernel])] for kernel, own in again.items()}
+    if not far or not all(again.values()):
+        return ""
+    of = "; ".join(f"{far[k].entry.title} ({listed([*dict.fromkeys(map(_symbol, own))])})" for k, own in again.items())
+    return f"Only kernels that write to HBM and read it again exceed {count(FAR)} ×: {of}."
+
+
+def _loaded_again(points: Sequence[Point]) -> str:
+    """Why a kernel without S in HBM reads more from there than one with it, in the largest run of both, in a sentence;
+    "" where none does.
+    """
+    counted = [(point.counters.cold.dram_read_bytes or 0, point.experiment) for point in points if point.counters]
+    pairs = [
+        (mine, its)
+        for read, mine in counted
+        for more, its in counted
+        if not mine.entry.stores_scores and its.entry.stores_scores and read > more and work(mine) == work(its)
+    ]
+    if not pairs:
+        return ""
+    mine, its = max(pairs, key=lambda pair: pair[0].traffic.flops)
+    often = {tensor: times for tensor, times in _read_by(mine).items() if times > 1}
+    most = max(often.values(), default=0.0)
+    tensors = listed([_symbol(tensor) for tensor, times in often.items() if times == most])
+    tiles = _for_tiles(mine, "q", most) or f" ({number(most)} times)"
+    return f"{mine.entry.title} reads more than {its.entry.title.lower()}: it loads {tensors} again and again{tiles}."
 
 
 def _seen_fastest(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
@@ -324,7 +388,8 @@ def _seen_beside(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str)
         return f"No run was measured on both the {names(shown)[0]} and the {names(shown)[1]}." * (both.alone > 0)
     if quantity != TIME:
         return _compared(shown, quantity, both.factors)
-    told = [_timed(shown, both.factors), _by_bandwidth(plan, shown, both.factors, kernel)]
+    told = [_timed(shown, both), "" if kernel else _no_gain(plan, shown)]
+    told.append(_by_bandwidth(plan, shown, both.factors, kernel))
     return "\n\n".join(filter(None, told))
 
 
@@ -383,29 +448,74 @@ def _compared(shown: Sequence[Entry], quantity: str, factors: Sequence[float]) -
     return f"{typical}, from {ratios(factors)} in {_runs(number)}."
 
 
-def _timed(shown: Sequence[Entry], factors: Sequence[float]) -> str:
-    """How many times as fast one of two GPUs is, in the median and at most, and in how many runs; Markdown. Times
-    within `ALIKE` are equal.
+@kept
+def concluded(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
+    """What the times of two GPUs show, as a picture's title; "" without times of both."""
+    if not (factors := _both(plan, shown, TIME, kernel).factors):
+        return ""
+    (faster, most), (slower, least) = _wins(shown, factors)
+    if not most:
+        rate, what = bandwidths(shown, "hbm"), f"Same time on both GPUs, within {percent(ALIKE)}"
+        useless = (
+            f": {ratio(max(rate, 1 / rate))} faster HBM does not help {KERNELS[kernel].title}"
+            if kernel and rate
+            else ""
+        )
+        return f"{what}{useless}"
+    of = (
+        f"{count(len(most))} of {_runs(len(factors))} are"
+        if len(most) < len(factors)
+        else f"All {_runs(len(most))} are"
+    )
+    of = of if len(factors) > 1 else "The run is"
+    told = f"{of} {ratios(most)} as fast on the {faster}"
+    within = len(factors) - len(most) - len(least)
+    told += f"; {count(within)} take{'s' * (within == 1)} the same time" * (within > 0)
+    return told + f"; {count(len(least))} {'are' if len(least) > 1 else 'is'} faster on the {slower}" * bool(least)
+
+
+def _timed(shown: Sequence[Entry], both: _Both) -> str:
+    """In how many runs which of two GPUs is faster, and how many times as fast; Markdown. Times within `ALIKE` are
+    equal.
     """
     first, second = names(shown)
-    if _apart(factors) >= ALIKE:
-        faster, slower = (first, second) if median(factors) >= 1 else (second, first)
-        gains = sorted(factors) if faster == first else sorted(1 / factor for factor in factors)
-        told = f"**The {faster} is {'typically ' * (len(gains) > 1)}{ratio(median(gains))} as fast as the {slower}**"
-        span = f", from {ratios(gains)}" * (ratio(gains[0]) != ratio(gains[-1]))
-        won = _won(shown, factors)
-        apart = "\n\n" if won.startswith("-") else " "  # a list, or a sentence
-        return f"{told}{span}.{apart}{won}".strip()
+    factors = both.factors
+    (faster, most), (slower, least) = _wins(shown, factors)
+    if most:
+        within = len(factors) - len(most) - len(least)
+        once = sum(not row.get(HOST) for row in both.left_out)
+        of = (
+            f": {count(len(most))} of {_runs(len(factors))}"
+            if len(most) < len(factors)
+            else f" {_everywhere(len(most))}"
+        )
+        told = [f"**{faster} faster{of}**, {ratios(most)} as fast"]
+        told[0] += f" ({count(once)} timed once {'are' if once > 1 else 'is'} left out)" * (once > 0)
+        told += [f"Equal within {percent(ALIKE)}: {count(within)}"] * (within > 0)
+        if least:
+            told.append(f"{slower} faster: {count(len(least))}, {ratios(least)} as fast{_clock(shown, slower, least)}")
+        return "\n".join(f"- {line}" for line in told) if len(told) > 1 else f"{told[0]}."
     number, far = len(factors), percent(_apart(factors), 1)
     if far == percent(0, 1):
         return f"**Time: the two GPUs are equal** {_everywhere(number)}."
-    told = f"**Within {percent(ALIKE)}, no clear winner**"
+    told_all = f"**Equal within {percent(ALIKE)}**"
     if min(factors) <= 1 <= max(factors):
-        return f"{told}: the times are {'at most ' * (number > 1)}{far} apart {_everywhere(number)}."
-    faster = first if min(factors) > 1 else second
-    gains = sorted(_apart([factor]) for factor in factors)
-    least, most = percent(gains[0], 1), percent(gains[-1], 1)
-    return f"{told}: the {faster} measures {most if least == most else f'{least[:-1]} to {most}'} faster."
+        return f"{told_all}: the times are {'at most ' * (number > 1)}{far} apart {_everywhere(number)}."
+    shorter = [1 - factor for factor in factors] if max(factors) < 1 else [1 - 1 / factor for factor in factors]
+    low, high = percent(min(shorter), 1), percent(max(shorter), 1)
+    span = high if low == high else f"{low[:-1]} to {high}"
+    return f"{told_all}: the {second if max(factors) < 1 else first}'s times are {span} shorter."
+
+
+def _no_gain(plan: Plan, shown: Sequence[Entry]) -> str:
+    """Which kernels gain nothing on the GPU that is faster in most runs, in a sentence; "" for none, or all."""
+    faster = _wins(shown, _both(plan, shown, TIME, "").factors)[0][0]
+    found = {kernel: _both(plan, shown, TIME, kernel).factors for kernel in kernels(plan, shown)}
+    found = {kernel: own for kernel, own in found.items() if own}
+    same = [KERNELS[kernel].title for kernel, own in found.items() if not dict(_wins(shown, own))[faster]]
+    if not same or len(same) == len(found):
+        return ""
+    return f"{count(len(same))} of {count(len(found))} kernels gain nothing on the {faster}: {'; '.join(same)}."
 
 
 def _wins(shown: Sequence[Entry], factors: Sequence[float]) -> list[tuple[str, list[float]]]:
@@ -416,18 +526,6 @@ def _wins(shown: Sequence[Entry], factors: Sequence[float]) -> list[tuple[str, l
         second: [1 / factor for factor in factors if 1 / factor >= 1 + ALIKE],
     }
     return sorted(wins.items(), key=lambda win: -len(win[1]))
-
-
-def _won(shown: Sequence[Entry], factors: Sequence[float]) -> str:
-    """In how many runs which of two GPUs is faster: a list, or a sentence where one is faster in all; Markdown."""
-    (faster, most), (slower, least) = _wins(shown, factors)
-    if len(most) == len(factors):
-        return f"It is faster in all {_runs(len(most))}." if len(most) > 1 else ""
-    within = len(factors) - len(most) - len(least)
-    told = [f"{faster} faster: {count(len(most))} of {_runs(len(factors))}"]
-    told += [f"Equal within {percent(ALIKE)}: {count(within)}"] * (within > 0)
-    told += [f"{slower} faster: {count(len(least))}"] * bool(least)
-    return "\n".join(f"- {line}" for line in told)
 
 
 def _why_won(shown: Sequence[Entry], factors: Sequence[float]) -> list[str]:
@@ -446,19 +544,19 @@ def _why_won(shown: Sequence[Entry], factors: Sequence[float]) -> list[str]:
             f"allows ({ratio(half)}), in {count(len(gains) - much)} by less."
         )
     if gains := wins[slow]:
-        told.append(f"Why the {slow} is faster in {_runs(len(gains))} was not measured.{_clock(shown, slow)}")
+        told.append(f"Why the {slow} is faster in {_runs(len(gains))} was not measured.")
     return told
 
 
-def _clock(shown: Sequence[Entry], gpu: str) -> str:
-    """A possible cause of a GPU's wins, in a sentence; "" where its fp32 units are not faster."""
+def _clock(shown: Sequence[Entry], gpu: str, gains: Sequence[float]) -> str:
+    """What a higher clock explains of a GPU's wins, in words; "" where its fp32 units are not faster."""
     own, other = sorted(shown, key=lambda one: names(shown)[shown.index(one)] != gpu)
     rates = [roof.per_second for one in (own, other) if (roof := one.record.roofs.get("matmul fp32"))]
     if len(rates) < 2 or rates[0] <= rates[1]:
         return ""
-    return (
-        f" A higher clock is one possible cause: its fp32 units measure {percent(rates[0] / rates[1] - 1, 1)} faster."
-    )
+    clock, least, most = (percent(times - 1, 1) for times in (rates[0] / rates[1], min(gains), max(gains)))
+    span = most if least == most else f"{least[:-1]} to {most}"
+    return f". A clock that is {clock} higher (its fp32 units, measured) explains only part of these {span}"
 
 
 def _spreads(plan: Plan, shown: Sequence[Entry], kernel: str) -> list[tuple[float, str]]:
@@ -623,17 +721,8 @@ def spilled(plan: Plan, one: Entry, kernel: str = "") -> str:
         f"the {moved(wrote)} written to L2 ({percent(spill / wrote, spill > 0.995 * wrote)}) are spilled registers."
         f"{_slower(worst, own, one.record)}"
     )
-    more = []
-    if both and both > spill:
-        again = ", so some of them more than once" * (both > 2 * spill)
-        more.append(
-            f"{begun(row)}, {moved(both - spill)} of spilled registers are read back{again}. Part may come back from "
-            "HBM."
-        )
-    if wrote == (output := worst.traffic.written_bytes) + spill:
-        stored = " and ".join(term.buffer for term in worst.traffic.terms if term.written)
-        more.append(
-            f"Exactly, it wrote {count(wrote)} bytes to L2: {count(output)} of {stored}, and {count(spill)} of spilled "
-            "registers."
-        )
-    return "\n\n".join(filter(None, [told, " ".join(more)]))
+    if not (both and both > spill):
+        return told
+    again = ", so some of them more than once" * (both > 2 * spill)
+    back = f"{moved(both - spill)} of spilled registers are read back{again}. Part may come back from HBM."
+    return f"{told}\n\n{begun(row)}, {back}"

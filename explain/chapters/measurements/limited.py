@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from explain.chapters.measurements.exercises import run_of
 from explain.chapters.measurements.points import hbm_seconds, matmul_rate, measured_sizes, names
 from explain.counters.stalls import REASONS
 from explain.experiment import Experiment
 from explain.figures.labels import listed, widest, wrapped
-from explain.figures.numbers import count, number, percent
+from explain.figures.numbers import count, duration, number, percent
 from explain.figures.palette import mid
 from explain.figures.svg import line, picture, rect, text
 from explain.kept import kept
 from explain.records.model import Point, Record
 from explain.records.plans import Plan
 from explain.records.registry import Entry
+from kernels.catalog import KERNELS
 
 LIMIT = 0.6
 """From which share of its full rate on something counts as a kernel's limit."""
+ALIKE, GAIN = 0.03, 0.1
+"""By which share bytes differ at most where they are called the same; by which share a time is shorter at least where
+that is told."""
 WIDE, BAR, ROW, LINE = 300.0, 14.0, 26.0, 18.0
 """How wide the picture is, how high a bar, its row and a line of words are."""
 NEITHER = "**Neither HBM nor the matmuls limit this kernel.**"
@@ -31,27 +35,29 @@ UNKNOWN = (
 
 @dataclass(frozen=True)
 class Limits:
-    """Of each counted run of a kernel the share of HBM's full rate, and of a matmul's in the `arithmetic` of the run's
-    matmuls; of the latter none for a kernel without matmuls.
+    """Of each counted run of a kernel the share of HBM's measured rate, and of a matmul's in the `arithmetic` of the
+    run's matmuls, and of the exponentials'; none of what the kernel does not do.
     """
 
     of_hbm: Sequence[float]
     of_matmuls: Sequence[float]
     arithmetic: Sequence[str]
-    waits: str = ""
-    """What its warps wait for most, in a sentence; "" where that was not counted."""
+    why: str = ""
+    """What takes the time where neither HBM nor the matmuls do, in a sentence; "" where that is not known."""
+    of_exps: Sequence[float] = ()
 
     @property
     def told(self) -> str:
         """What limits the kernel, in how many runs; a sentence of Markdown."""
-        of = {"HBM": self.of_hbm, "the matmuls": self.of_matmuls}
+        of = {"HBM": self.of_hbm, "the matmuls": self.of_matmuls, "the exponentials": self.of_exps}
         runs = {name: number for name, shares in of.items() if (number := sum(share >= LIMIT for share in shares))}
         if not runs:
-            return f"{NEITHER} {self.waits or UNKNOWN}" if self.of_matmuls else "**HBM does not limit this kernel.**"
+            return f"{NEITHER} {self.why or UNKNOWN}" if self.of_matmuls else "**HBM does not limit this kernel.**"
         (name, number), *others = runs.items()
         where = f" in {count(number)} of {count(len(self.of_hbm))} runs" * (number < len(self.of_hbm))
         also = "".join(f", {other} in {count(times)}" for other, times in others)
-        return f"**{'HBM limits' if name == 'HBM' else 'The matmuls limit'} this kernel{where}{also}.**"
+        limits = f"{name[0].upper()}{name[1:]} {'limits' if name == 'HBM' else 'limit'}"
+        return f"**{limits} this kernel{where}{also}.**"
 
 
 @kept
@@ -72,7 +78,30 @@ def of(record: Record, points: Sequence[Point], sizes: Mapping[Experiment, str])
     known = [run for point, _ in timed if (run := run_of(record, point.experiment))]
     rates = [(rate / run.peak, run) for run in known if (rate := matmul_rate(run.experiment, run.seconds))]
     arithmetic = [*dict.fromkeys(run.arithmetic for _, run in rates)]
-    return Limits(of_hbm, [share for share, _ in rates], arithmetic, _waits(points, sizes))
+    exp = record.roofs.get("exp")
+    exps = [(seconds, number) for point, seconds in timed if (number := point.experiment.traffic.flops_of("exp"))]
+    of_exps = [number / seconds / exp.per_second for seconds, number in exps] if exp else []
+    why = _in_base_2(record, points, sizes) or _waits(points, sizes)
+    return Limits(of_hbm, [share for share, _ in rates], arithmetic, why, of_exps)
+
+
+def _in_base_2(record: Record, points: Sequence[Point], sizes: Mapping[Experiment, str]) -> str:
+    """Of the run that does most work, how long the same kernel takes in base 2 with the same bytes from HBM, in a
+    sentence; "" where that was not measured, or is no faster.
+    """
+    point = max(points, key=lambda one: one.experiment.traffic.flops)
+    run, name = point.experiment, f"{point.experiment.kernel}_exp2"
+    other = record.point(replace(run, kernel=name)) if name in KERNELS else None
+    if not (other and other.counters and point.counters and other.seconds and point.seconds):
+        return ""
+    reads = [one.counters.cold.dram_read_bytes or 0 for one in (other, point) if one.counters]
+    if abs(reads[0] - reads[1]) > ALIKE * reads[1] or other.seconds > (1 - GAIN) * point.seconds:
+        return ""
+    at = f" ({sizes[run]})" if len(sizes) > 1 else ""
+    return (
+        f"In base 2 it takes {duration(other.seconds)} with the same bytes, not {duration(point.seconds)}{at}. So much "
+        "of the rest is arithmetic of the softmax."
+    )
 
 
 def _waits(points: Sequence[Point], sizes: Mapping[Experiment, str]) -> str:
@@ -107,14 +136,16 @@ def _known(plan: Plan, shown: Sequence[Entry], kernel: str) -> dict[str, Limits]
 
 @kept
 def drawn(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
-    """On each GPU a bar of the full rate for HBM and for the matmuls, filled as far as the kernel's runs reach: up to
-    the least, and fainter up to the most. An SVG, "" where that is not known.
+    """On each GPU a bar of the measured rate for HBM, for the matmuls and for the exponentials, filled as far as the
+    kernel's runs reach: up to the least, and fainter up to the most. An SVG, "" where that is not known.
     """
     known = _known(plan, shown, kernel)
     kinds = [*dict.fromkeys(kind for found in known.values() for kind in found.arithmetic)]
     groups = [("HBM", "hbm", {name: found.of_hbm for name, found in known.items()})]
     matmuls = {name: found.of_matmuls for name, found in known.items() if found.of_matmuls}
     groups += [(f"{listed(kinds)} matmuls", "series-1", matmuls)] if matmuls else []
+    exps = {name: found.of_exps for name, found in known.items() if found.of_exps}
+    groups += [("exponentials", "p", exps)] if exps else []
     every = [(what, name, shares) for what, _, own in groups for name, shares in own.items()]
     if not every:
         return ""
@@ -140,8 +171,11 @@ def drawn(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
                 text(left + long + 8, y + 12, _percents(shares), bold=True),
             ]
             y += ROW
-    said = f"Share of the GPU's measured rate over a whole run{', least and most of the runs' * spread}. "
-    said += f"Our rule: from {percent(LIMIT)} on (dashed) it is the limit."
+    said = "Bytes read and written in HBM ÷ (the run's time × the measured rate of HBM)"
+    said += "; for the others FLOPs or exponentials, each at its rate" * (len(groups) > 1)
+    runs = max(len(found.of_hbm) for found in known.values())
+    said += f"; smallest and largest of the {count(runs)} runs" * spread
+    said += f". Our rule: from {percent(LIMIT)} on (dashed) it is the limit."
     for words in wrapped(said, 0.95 * WIDE, 13):
         parts.append(text(0, y + 9, words, size=13, faint=True))
         y += LINE

@@ -41,13 +41,14 @@ def told(one: Entry, points: Sequence[Point], own: Mapping[Experiment, str]) -> 
         return ""
     pairs = max(found.values(), key=lambda pairs: median(_reads(pairs)))
     stores, keeps = max(pairs, key=lambda pair: pair[0].experiment.traffic.flops)
-    writer, keeper = (point.experiment.entry.title for point in (stores, keeps))
+    both = (stores, keeps) if writers or len({point.experiment.kernel for point in counted}) > 1 else (keeps, stores)
+    first, second = (point.experiment.entry.title for point in both)
     of = own.get(stores.experiment) or own[keeps.experiment]
     at = ", ".join(size for size in of.split(", ") if not size.startswith("BLOCK")) or of  # each has its own tiles
-    times = [duration(point.seconds) for point in (stores, keeps) if point.seconds]
+    times = [duration(point.seconds) for point in both if point.seconds]
     took = f" They take {' and '.join(times)}." * (len(times) == 2)
-    much, little = (moved(_read(point) or 0) for point in (stores, keeps))
-    return f"**{writer} reads {much} from HBM, {keeper} {little}**, at {at}.{took}"
+    its, other_one = (moved(_read(point) or 0) for point in both)
+    return f"**{first} reads {its} from HBM, {second} {other_one}**, at {at}.{took}"
 
 
 def _the_other_way(run: Experiment, candidate: Experiment) -> bool:

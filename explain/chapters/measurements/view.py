@@ -55,11 +55,11 @@ BESIDE, LONG = 6, 12
 """A table with more columns of numbers, or more rows than this, stands below its words, not beside them."""
 RUNS = 4
 """Of one kernel's runs, how many at most stand beside each other with everything that was measured."""
-BOLD = "**Bold** marks what changed from the run before."
+BOLD = "**Bold**: what differs from the row above."
 OF_TIMES = (None, points.TIME)
 """With which chosen quantities times are shown."""
-AS_RUN = "by kernel"
-"""The order in which a table of all kernels begins."""
+AS_RUN = "by kind of kernel, largest first"
+"""The order in which all kernels begin; the runs of one kernel begin as they were measured."""
 EXAMPLE = sizes(OPENING)[0]
 """The run that every source says something of."""
 MEASURED = """
@@ -279,19 +279,20 @@ def choice(shown: Sequence[Entry]) -> Choice | None:
         few = kernel and len(tables.rows(plan, shown, quantity, kernel)) <= LONG
         order = None if few else st.container()  # the switch for columns stands behind the order, and decides on it
         every = quantity is not None or _every(plan, shown, kernel)
-        largest = _largest(tables.columns_of(plan, shown, quantity, every, kernel), order) if order else ""
+        columns = tables.columns_of(plan, shown, quantity, every, kernel)
+        largest = _largest(columns, order, "as measured" if kernel else AS_RUN) if order else ""
     return Choice(plan, kernel, quantity, every, largest)
 
 
-def _largest(columns: Sequence[str], place: DeltaGenerator) -> str:
-    """The column by which rows are ordered, the largest first; "" for the order in which the kernels were run."""
+def _largest(columns: Sequence[str], place: DeltaGenerator, first: str) -> str:
+    """The column by which rows are ordered, the largest first; "" for the order that the page has `first`."""
     if st.session_state.get("order") not in columns:
-        st.session_state["order"] = AS_RUN
+        st.session_state["order"] = first
     chosen = place.selectbox(
-        "Order", [AS_RUN, *columns], key="order",
-        format_func=lambda column: column if column == AS_RUN else f"largest first: {points.name_of(column) or column}",
+        "Order", [first, *columns], key="order",
+        format_func=lambda column: column if column == first else f"largest first: {points.name_of(column) or column}",
     )  # fmt: skip
-    return "" if chosen == AS_RUN else chosen
+    return "" if chosen == first else chosen
 
 
 def _why(chosen: Choice, shown: Sequence[Entry]) -> None:
@@ -334,8 +335,8 @@ def _notes(chosen: Choice, shown: Sequence[Entry]) -> None:
     if outdated and chosen.plan.name != points.OUTDATED:
         of = f" of the {listed(points.outdated(shown))}" if len(shown) > 1 else ""
         st.button(
-            f"Show the outdated runs{of}", type="tertiary", icon=":material/history:", on_click=_show_outdated,
-            args=(points.kernels(outdated, shown),),
+            f"Show the outdated runs{of} (the kernel changed since)", type="tertiary", icon=":material/history:",
+            on_click=_show_outdated, args=(points.kernels(outdated, shown),),
         )  # fmt: skip
     st.caption(ELSEWHERE)
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from explain.chapters.measurements import limited, points
+from explain.chapters.measurements import exercises, limited, points
 from explain.chapters.measurements.exercises import run_of
 from explain.chapters.measurements.limited import LIMIT, Limits
 from explain.counters.stalls import REASONS
 from explain.figures import palette
 from explain.figures.labels import text_width
-from explain.figures.numbers import number, percent
+from explain.figures.numbers import duration, number, percent
 from explain.records import registry
 from explain.records.plans import PLANS
 
@@ -121,21 +121,60 @@ def test_without_rates_or_bytes_nothing_is_told():
 
 def test_of_two_gpus_each_has_its_bars_and_what_both_have_is_told_once():
     both, plan = registry.entries()[0][:2], PLANS["levels"]
-    assert limited.told(plan, both, "flash_attention") == NOT_COUNTED
-    drawn = limited.drawn(plan, both, "flash_attention")
+    kernel = "flash_attention_exp2"
+    assert limited.told(plan, both, kernel) == NOT_COUNTED
+    drawn = limited.drawn(plan, both, kernel)
     for one in both:
-        found = limited.limits(plan, one, "flash_attention")
+        found = limited.limits(plan, one, kernel)
         assert found
-        for shares in (found.of_hbm, found.of_matmuls):
+        for shares in (found.of_hbm, found.of_matmuls, found.of_exps):
             assert (
                 f">{number(100 * min(shares), 2, zeros=True)} to {number(100 * max(shares), 2, zeros=True)}%</text>"
                 in drawn
             )
-    assert drawn.count(">H200</text>") == drawn.count(">H100</text>") == 2
+    assert drawn.count(">H200</text>") == drawn.count(">H100</text>") == 3
     bare = replace(both[1], record=replace(both[1].record, roofs={}))
-    assert limited.told(plan, [both[0], bare], "flash_attention") == f"H200: {NOT_COUNTED}"
-    assert limited.told(plan, [bare], "flash_attention") == ""
+    assert limited.told(plan, [both[0], bare], kernel) == f"H200: {NOT_COUNTED}"
+    assert limited.told(plan, [bare], kernel) == ""
     slow = {key: replace(roof, per_second=roof.per_second / 30) for key, roof in both[1].record.roofs.items()}
     slower = replace(both[1], record=replace(both[1].record, roofs=slow))
-    told = limited.told(plan, [both[0], slower], "flash_attention")
+    told = limited.told(plan, [both[0], slower], kernel)
     assert told.startswith(f"H200: {NOT_COUNTED}\n\nH100: **")
+
+
+@pytest.mark.parametrize("gpu", [0, 1])
+def test_the_bar_the_sentence_and_the_question_have_one_share_of_hbm(gpu):
+    one = registry.entries()[0][gpu]
+    for plan in points.plans([one]).values():
+        for kernel in points.kernels(plan, [one]):
+            runs = points.measured(plan, [one], kernel)
+            shown = [known for run in runs if (known := run_of(one.record, run))]
+            found = limited.limits(plan, one, kernel)
+            if not found or len(shown) < len(found.of_hbm):  # a roof of its arithmetic is missing
+                continue
+            asked = [exercises.OF_TWO[2].answer(exercises.Both(known, known, ("A", "B"))) for known in shown]
+            assert asked == pytest.approx([100 * share for share in found.of_hbm])
+            assert f">{limited._percents([share / 100 for share in asked])}</text>" in limited.drawn(
+                plan, [one], kernel
+            )
+            assert ("HBM limits" in found.told or ", HBM in" in found.told) == any(s >= 100 * LIMIT for s in asked)
+
+
+def test_the_same_kernel_in_base_2_is_told_where_it_has_the_same_bytes():
+    one, plan = registry.entries()[0][0], PLANS["levels"]
+    run = max(points.measured(plan, [one], "flash_attention"), key=lambda run: run.traffic.flops)
+    point, other = (one.record.point(replace(run, kernel=name)) for name in ("flash_attention", "flash_attention_exp2"))
+    assert point
+    assert other
+    told = limited.told(plan, [one], "flash_attention")
+    took = f"{duration(other.seconds or 0)} with the same bytes, not {duration(point.seconds or 0)} ("
+    assert told.startswith(f"{limited.NEITHER} In base 2 it takes {took}")
+    assert "In base 2" not in limited.told(plan, [one], "flash_attention_exp2")
+    shares = [
+        run.traffic.flops_of("exp") / p.seconds / one.record.roofs["exp"].per_second
+        for run in points.measured(plan, [one], "flash_attention")
+        if (p := one.record.point(run)) and p.seconds
+    ]
+    found = limited.limits(plan, one, "flash_attention")
+    assert found
+    assert found.of_exps == pytest.approx(shares)

@@ -13,7 +13,7 @@ with beside:
     chosen = view.choice(shown) if shown and part == "Look up a number" else None
     view.introduce(part)
 match part:
-    case "Predicted times":
+    case "How good are predictions?":
         view.predicted(beside)
     case "Your own GPU":
         view.own_gpu(beside)

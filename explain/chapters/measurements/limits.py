@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from explain.chapters.measurements.points import names
 from explain.figures.labels import listed, widest, wrapped
-from explain.figures.numbers import grouped, number, percent, ratio, si
+from explain.figures.numbers import capacity, count, grouped, number, percent, ratio, si
 from explain.figures.palette import css
 from explain.figures.svg import circle, line, picture, text
 from explain.figures.tables import Column, markdown, plain
-from explain.gpus import specified
+from explain.gpus import card, specified
 from explain.kept import kept
 from explain.records.model import Roof, roof_name
 from explain.records.registry import Entry
@@ -29,7 +29,7 @@ HALO = "paint-order:stroke;stroke:var(--ground);stroke-width:4px;stroke-linejoin
 UNITS = {"B/s": "bytes", "FLOP/s": "FLOPs"}
 """What a roof's unit counts."""
 _PAIRS = {
-    "B/s": ("shared", "hbm", "Shared memory delivers {} × as many bytes per second as HBM"),
+    "B/s": ("shared", "hbm", "Shared memory, all SMs together, delivers {} × the bytes per second of HBM"),
     "FLOP/s": ("matmul bf16", "exp", "Softmax costs time too: one exponential takes as long as {} bf16 matmul FLOPs"),
 }
 """By unit: the limit with the longest bar, a limit to compare it with, and the sentence about their ratio."""
@@ -45,8 +45,8 @@ def meanings(shown: Sequence[Entry]) -> str:
         read, matmul, exp = (one.record.roofs.get(level) for level in ("hbm", "matmul bf16", "exp"))
         if read and matmul:
             means = (
-                "**The HBM roof and the matmul roof meet at {} FLOPs per byte (bf16).** With fewer FLOPs per byte the "
-                "roof of HBM is the lower one, with more that of the matmuls. A kernel can stay far below both."
+                "**Below {} FLOPs per byte HBM is the lower roof, above it the matmuls (bf16).** A kernel can stay far "
+                "below both."
             )
             told.setdefault(means, {}).setdefault(number(matmul.per_second / read.per_second), []).append(gpu)
         if matmul and exp and len(shown) > 1:  # of one GPU, the picture's title says it
@@ -68,7 +68,7 @@ def drawn(shown: Sequence[Entry], *, narrow: bool = False) -> list[str]:
     `narrow` is for a phone.
     """
     units = dict.fromkeys(roof.unit for one in shown for roof in one.record.roofs.values())
-    left = 0.0 if narrow else widest(roof_name(level) for one in shown for level in one.record.roofs) + 16
+    left = 0.0 if narrow else widest(_name(level, shown) for one in shown for level in one.record.roofs) + 16
     return [_drawn(shown, unit, left, narrow) for unit in units]
 
 
@@ -117,7 +117,7 @@ def _drawn(shown: Sequence[Entry], unit: str, left: float, narrow: bool) -> str:
     rows: list[str] = []
     for level, roofs in limits.items():
         y += ROW * narrow  # a phone's names stand above their lines
-        name = roof_name(level) + f" ({PERCENT})" * (narrow and level == first[1])
+        name = _name(level, shown) + f" ({PERCENT})" * (narrow and level == first[1])
         rows.append(text(0, y - 2 if narrow else y + ROW * len(roofs) / 2 + 5, name))
         if beside and len(roofs) == 2:
             factor = roofs[0][1].per_second / roofs[1][1].per_second
@@ -127,10 +127,10 @@ def _drawn(shown: Sequence[Entry], unit: str, left: float, narrow: bool) -> str:
             middle, hue = y + ROW * (place + 0.5), css(_hue(level))
             parts.append(circle(x(roof.per_second), middle, 6, hue, title=roof.method, hollow=gpu != names(shown)[0]))
             if sheet := stated[gpu, level]:
-                parts.append(_tick(x(sheet), middle))
+                parts += _ticks(x(sheet), middle, x(roof.per_second))
             rows.append(text(x(ends[gpu, level]) + 14, middle + 5, told[gpu, level]))
         y += ROW * len(roofs) + GROUP
-    parts.append(line(left, y, left + long, y))
+    parts.append(line(left, y, width, y))
     free = 0.0  # where the next number may begin: on a phone some have no room
     for power in range(low, math.floor(high) + 1):
         at, number_of = x(10.0**power), si(10.0**power, unit)
@@ -142,6 +142,26 @@ def _drawn(shown: Sequence[Entry], unit: str, left: float, narrow: bool) -> str:
     parts.append(text(width, y + 20, "log scale", size=13, faint=True, anchor="end"))
     parts.append(f'<g style="{HALO}">{"".join(rows)}</g>')
     return picture(across, y + 34, f"measured limits in {unit}", parts, f"{1.2 * across:.0f}px")
+
+
+def _name(level: str, shown: Sequence[Entry]) -> str:
+    """A limit's name, with the size of that memory on the GPUs, or its unit where it is not that of its picture."""
+    cards = [known for one in shown if (known := card(one.record.gpu))]
+    sizes = {
+        "shared": [f"{capacity(gpu.shared_bytes_sm)} per SM" for gpu in cards],
+        "l2": [capacity(gpu.l2_bytes) for gpu in cards],
+        "hbm": [capacity(gpu.hbm_bytes) for gpu in cards],
+        "exp": ["exp/s"],
+    }
+    own = " and ".join(dict.fromkeys(sizes.get(level, ())))
+    return roof_name(level) + f" ({own})" * bool(own)
+
+
+def _ticks(x: float, y: float, dot: float) -> list[str]:
+    """A datasheet's tick, above and below the limit's dot where it would go through it."""
+    if abs(x - dot) > 7:
+        return [_tick(x, y)]
+    return [line(x, y + side * 6.5, x, y + side * 10, opacity=1, thick=2) for side in (-1, 1)]
 
 
 def _tick(x: float, y: float) -> str:
@@ -188,7 +208,7 @@ def _compared(shown: Sequence[Entry], unit: str) -> str:
     roofs = shown[0].record.roofs
     if not {high, low} <= set(roofs):
         return f"{UNITS.get(unit, unit)} per second"
-    return words.format(number(roofs[high].per_second / roofs[low].per_second))
+    return words.format(count(round(roofs[high].per_second / roofs[low].per_second)))
 
 
 def _hue(level: str) -> str:

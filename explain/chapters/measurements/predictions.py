@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import plotly.graph_objects as go
@@ -98,11 +99,18 @@ def known(model: Model, records: Sequence[Record]) -> str:
 
 @kept
 def found(model: Model) -> str:
-    """What the model is good for, in a sentence or two of Markdown: beside the simple rule, another GPU's times as they
-    are; "" for a model tested on no other GPU.
+    """How often the model is far off, beside the simple rule, another GPU's times as they are, and by how much both are
+    off typically: two sentences of Markdown; "" for a model tested on no other GPU.
     """
     test = model.tests[0]
-    return f"**{_helps(test, plain)}**" if (plain := _unchanged(model, test)) else ""
+    if (plain := _unchanged(model, test)) is None:
+        return ""
+    rule, own = (percent(one.median - 1) for one in (plain, test))
+    both = f"both are off by about {own}" if rule == own else f"copying is off by {rule}, the model by {own}"
+    return (
+        f"**Copying the {model.gpu}'s time is off by more than {ratio(FAR)} in {count(_off(plain))} of "
+        f"{count(len(test.points))} cases, the model in {count(_off(test))}.** For the typical run {both}."
+    )
 
 
 @kept
@@ -115,10 +123,10 @@ def concluded(model: Model, test: Test) -> str:
             f"**Another size** (each time of the {test.gpu}, predicted from the kernel's others): the typical error is "
             f"{ratio(test.median)}; {_often(test)} errors are above {ratio(FAR)}."
         )
-    columns = (f"another GPU: {test.gpu}", Column("typical error", ratio), Column(f"large errors, above {ratio(FAR)}"))
+    columns = (f"another GPU: {test.gpu}", Column("typical error", ratio), Column(f"above\u00a0{ratio(FAR)}", str))
     rows = [("the model", test.median, _often(test))]
     if plain := _unchanged(model, test):
-        rows.append((f"simple rule: the {model.gpu}'s time as it is", plain.median, _often(plain)))
+        rows.append((f"the {model.gpu}'s time as it is", plain.median, _often(plain)))
     return f"{markdown(columns, rows)}\n\n{_mostly_too_long(model, test)}".strip()
 
 
@@ -127,29 +135,15 @@ def _often(test: Test) -> str:
     return f"{count(_off(test))} of {count(len(test.points))}"
 
 
-def _helps(test: Test, plain: Test) -> str:
-    """Which errors the model makes smaller than those of the simple rule, `plain`."""
-    large, typical = _off(test) < _off(plain), test.median < plain.median
-    fewer = f"cuts the large errors from {count(_off(plain))} to {count(_off(test))}"
-    smaller = f"cuts the typical error from {ratio(plain.median)} to {ratio(test.median)}"
-    if large and typical:
-        return f"The model {fewer}, and {smaller}."
-    if large:
-        return f"The model {fewer}. Typically it is no better than a simple rule."
-    if typical:
-        return f"The model {smaller}. It has no fewer large errors than a simple rule."
-    return "The model is no better than a simple rule."
-
-
 def _mostly_too_long(model: Model, test: Test) -> str:
     """How many of the large errors are too long, and why, in a sentence; "" where few are."""
     long, off = _long(model, test), _off(test)
     if 2 * len(long) <= off:
         return ""
-    told = f"{count(len(long))} of the model's {count(off)} large errors are too long"
+    told = f"In {count(len(long))} of the {count(off)} the predicted time is too long"
     if abs(_ratio_to_own(model, long, lambda point: point.measured) - 1) >= SAME:
         return f"{told}."
-    return f"{told}: it expects the slower memory to hurt, and mostly it does not."
+    return f"{told}: the model expects slower memory to hurt. Measured, at least half are hardly slower."
 
 
 def _long(model: Model, test: Test) -> list[Predicted]:
@@ -234,22 +228,29 @@ def prediction_table(model: Model) -> str:
 @kept
 def predicted_chart(test: Test, tests: Sequence[Test]) -> go.Figure:
     """A dot for each prediction: across, the measured time; up, predicted ÷ measured. On the line both are equal. The
-    pictures of all `tests` have the same scales; the first has the legend.
+    pictures of all `tests` have the same scales. A large error is red.
     """
     figure, every = plot(), [point for one in tests for point in one.points]
     symbols = ("circle", "diamond", "square")
-    for place, ((family, name), symbol) in enumerate(zip(FAMILIES.items(), symbols, strict=True), start=1):
-        own = [point for point in test.points if point.experiment.entry.family == family]
+    for ((family, name), symbol), far in product(zip(FAMILIES.items(), symbols, strict=True), (False, True)):
+        own = [p for p in test.points if p.experiment.entry.family == family and (p.factor > FAR) == far]
         figure.add_scatter(
             x=[point.measured for point in own], y=[point.seconds / point.measured for point in own], mode="markers",
-            name=name,
-            marker={"color": palette.mid(f"series-{place}"), "size": 7, "opacity": 0.45, "symbol": symbol},
+            name=name, legendgroup=name, showlegend=not far,
+            marker={
+                "color": palette.mid("alarm" if far else "slate"), "opacity": 0.8 if far else 0.6, "size": 7,
+                "symbol": symbol,
+            },
             text=[f"{p.experiment.entry.title}, {sizes(p.experiment)}: error {ratio(p.factor)}" for p in own],
             hovertemplate="%{text}<extra></extra>",
         )  # fmt: skip
     low, high = (edge(point.measured for point in every) for edge in (min, max))
     ends = [low / 1.5, 1.5 * high]
-    for level, name, dash in ((1.0, "equal", "solid"), (FAR, f"error {ratio(FAR)}", "dot"), (1 / FAR, "", "dot")):
+    for level, name, dash in (
+        (1.0, "", "solid"),
+        (FAR, f"error {ratio(FAR)}; red: larger", "dot"),
+        (1 / FAR, "", "dot"),
+    ):
         figure.add_scatter(
             x=ends, y=[level] * 2, mode="lines", name=name, showlegend=bool(name), hoverinfo="skip",
             line={"color": palette.mid("slate"), "dash": dash, "width": 2},
@@ -269,7 +270,7 @@ def predicted_chart(test: Test, tests: Sequence[Test]) -> go.Figure:
     )  # fmt: skip
     figure.update_layout(
         height=420, margin={"l": 8, "r": 8, "t": 66, "b": 8}, hovermode="closest",
-        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0}, showlegend=test is tests[0],
+        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
     )  # fmt: skip
     what = "Another size" if test.left_out else "Another GPU"
     times = f"{count(len(test.points))} times of the {test.gpu}"

@@ -119,7 +119,7 @@ GOALS = {
     "Look up a number": "find how long a kernel's run takes, how many bytes it moves, and how much memory it needs.",
     "Where numbers come from": "know where every number in this app comes from.",
     "Limits of a GPU": "see what each GPU can do at most, measured and by its datasheet.",
-    "Predicted times": "see how a time is predicted for a GPU without a record, and how wrong such times are.",
+    "How good are predictions?": "see how a time is predicted for a GPU without a record, and how wrong it is.",
     "Your own GPU": "put your own GPU's numbers beside these.",
 }
 WORDS = {
@@ -136,7 +136,7 @@ Only a real GPU has caches and times. **Recorded** means: measured before, on th
 Simple tests do one thing each: move bytes, multiply matrices, or compute exponentials. Their best rates are the roofs\
  in [Sweeps and roofline](./sweeps) and the peaks in [Speed](./speed).
 """,
-    "Predicted times": """
+    "How good are predictions?": """
 One model predicts the times of GPUs that were not measured. Here it is tested on measured times.
 """,
     "Your own GPU": """
@@ -503,7 +503,7 @@ def predicted(beside: DeltaGenerator) -> None:
     with layout.below_goal(), st.container(key="finding"):
         elsewhere, *others = (predictions.concluded(model, test) for test in model.tests)
         found = [predictions.found(model), elsewhere, ERROR, *others, predictions.untested(model)]
-        layout.prose("\n\n".join(filter(None, found)))
+        layout.prose(unbroken("\n\n".join(filter(None, found))))
     with beside, st.container(key="looked up"):
         drawing(*(worked.drawn(model, narrow=narrow) for narrow in (False, True)))
     layout.header("Every prediction beside its measured time")

@@ -140,7 +140,7 @@ def _lines(parts: list[str], said: str, y: float, width: float, *, bold: bool = 
 
 
 def _named(run: Experiment) -> str:
-    return f"{run.entry.title}, {', '.join(sizes_of(run, {'head_dim'}))}"
+    return f"{run.entry.title}, {', '.join(sizes_of(run, {'batch', 'head_dim'}))}"
 
 
 def _formula(parts: list[str], y: float, width: float) -> float:
@@ -180,7 +180,8 @@ def _rows(one: Example | None) -> list[tuple[str, Sequence[str], Sequence[str]]]
     told["compute"].append(f"{si(here.flops, 'FLOP')}s ÷ {percent(here.of_peak, 1)} of {peaks}")
     if one.fits > 1:
         told["time"].append(
-            f"{count(one.fits)} settings explain the {one.own}'s times equally well; this is one of them."
+            f"{count(one.fits)} pairs of constant and shares fit equally well; shown is one, the prediction is the "
+            f"mean of all {count(one.fits)}."
         )
     numbers = {
         "constant": [duration(own.constant) for own in both],

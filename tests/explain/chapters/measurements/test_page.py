@@ -324,7 +324,7 @@ def test_a_file_of_this_machine_comes_first_and_a_broken_one_is_named():
 def test_without_any_record_the_page_says_how_to_make_one(monkeypatch):
     monkeypatch.setattr(registry, "shipped", tuple)
     assert "python -m explain measure" in page("measurements").info[0].value
-    assert "no recorded GPU" in texts(page("measurements", view="Predicted times"))
+    assert "no recorded GPU" in texts(page("measurements", view="How good are predictions?"))
 
 
 def test_a_record_without_runs_says_how_to_measure_them():
@@ -353,7 +353,7 @@ def test_each_view_has_its_goal_and_its_part(name):
         "Look up a number": "Things to try" in headers,
         "Where numbers come from": "What was measured" in headers,
         "Limits of a GPU": "measured limits in B/s" in said,
-        "Predicted times": "Every prediction beside its measured time" in headers,
+        "How good are predictions?": "Every prediction beside its measured time" in headers,
         "Your own GPU": "3. Measure everything" in headers,
     }
     assert parts == {one: one == name for one in view.WORDS}
@@ -361,7 +361,7 @@ def test_each_view_has_its_goal_and_its_part(name):
 
 def test_the_choice_of_gpus_stands_where_it_governs_what_is_shown():
     for name in view.WORDS:
-        assert len(page("measurements", view=name).pills) == (name != "Predicted times")
+        assert len(page("measurements", view=name).pills) == (name != "How good are predictions?")
     own = page("measurements", view="Your own GPU", records="H100")
     in_order = [one.value if one.type == "header" else getattr(one, "label", "") for one in elements(own.main)]
     assert in_order.index("Measured on") > in_order.index("Load and download numbers")

@@ -91,7 +91,7 @@ def test_what_limits_mean_is_told_of_each_gpu_that_has_them():
         assert (
             f"- **{number(roofs['matmul bf16'].per_second / roofs['exp'].per_second)} bf16 matmul FLOPs** take" in told
         )
-    assert told.count("FLOPs per byte (bf16)") == told.count("matmul FLOPs") == 1
+    assert told.count("FLOPs per byte HBM is the lower roof") == told.count("matmul FLOPs") == 1
     assert "(H" not in limits.meanings(both[:1])
     assert limits.meanings([replace(both[0], record=replace(both[0].record, roofs={}))]) == ""
 

@@ -172,7 +172,8 @@ def drawn(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
             ]
             y += ROW
     said = "Bytes read and written in HBM ÷ (the run's time × the measured rate of HBM)"
-    said += "; for the others FLOPs or exponentials, each at its rate" * (len(groups) > 1)
+    others = ["FLOPs"] * bool(matmuls) + ["exponentials"] * bool(exps)
+    said += f"; likewise {listed(others)}, each at the measured rate" if others else ""
     runs = max(len(found.of_hbm) for found in known.values())
     said += f"; smallest and largest of the {count(runs)} runs" * spread
     said += f". Our rule: from {percent(LIMIT)} on (dashed) it is the limit."

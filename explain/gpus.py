@@ -26,10 +26,10 @@ class Gpu:
     """One GPU. `compute_capability` 90 means sm_90.
 
     `tensor_flops_per_second` is of 16-bit matmuls with sums in float32, without sparsity (a datasheet that prints the
-    rate with sparsity is halved); `fp32_flops_per_second` is outside the tensor cores. `source` has both. An SM has
-    `shared_bytes_sm` of shared memory; a program may have at most `shared_bytes` of it. It holds at most `warps_sm`
-    warps of 32 threads, from at most `programs_sm` programs. `latencies` are by level: register, shared, l2, hbm,
-    host.
+    rate with sparsity is halved), `tensor_flops_per_cycle` the same of one SM and cycle; `fp32_flops_per_second` is
+    outside the tensor cores. `source` has them. An SM has `shared_bytes_sm` of shared memory; a program may have at
+    most `shared_bytes` of it. It holds at most `warps_sm` warps of 32 threads, from at most `programs_sm` programs.
+    `latencies` are by level: register, shared, l2, hbm, host.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Gpu:
     fp32_flops_per_second: float
     source: str
     hbm: str = "HBM"
+    tensor_flops_per_cycle: int | None = None
     warps_sm: int = 64
     programs_sm: int = 32
     latencies: Mapping[str, Latency] = field(default_factory=dict)

@@ -9,17 +9,18 @@ from typing import NamedTuple
 
 from explain.chapters.speed import readable
 from explain.chapters.speed.results import Limit, Variant
-from explain.chapters.speed.rungs import Rung, Spill, Step, largest, share
+from explain.chapters.speed.rungs import BY_NAME, Rung, Spill, Step, largest, share
 from explain.counters.stalls import REASONS, Stalls
 from explain.figures import labels, numbers, palette, svg, tables
 from explain.figures.tables import Column
+from explain.gpus import Gpu
 from explain.records.model import Point
 
 NO_TIME = "no time"
 TOP, TALL, ROW, LEAST_COLUMN, GAP = 26.0, 240.0, 20.0, 88.0, 17.0
 NARROW, NARROW_ROW, NARROW_OTHER = 380.0, 50.0, 36.0
 BELOW = 24.0  # from the foot of the columns to the numbers under them
-PLAIN = 14.0  # a line of a column's phrase
+PHRASE, PLAIN = 13, 16.0  # a column's phrase: its size, and a line's height
 TUNED = ("tuned: the best tile, warps", "and stages for this kernel")
 """What the ticks above columns are, in two lines."""
 
@@ -32,11 +33,12 @@ def _tera(per_second: float) -> str:
 @functools.lru_cache(maxsize=64)
 def climb(
     steps: tuple[Step, ...], libraries: tuple[Variant, ...], peak: Limit | None, shape: str, chosen: str,
-    tuned: tuple[tuple[str, float], ...] = (),
+    tuned: tuple[tuple[str, float], ...] = (), notes: tuple[tuple[str, str], ...] = (),
 ) -> str:  # fmt: skip
     """A column per kernel, as high as its throughput, with its numbers below; libraries and peak are lines.
 
-    `tuned` has the FLOP/s of a kernel's best setting, by its label: a tick above the column.
+    `tuned` has the FLOP/s of a kernel's best setting, by its label: a tick above the column. `notes` are words more
+    below a column, by its kernel's label.
     """
     speeds = [step.per_second or 0.0 for step in steps] + [one.per_second or 0.0 for one in libraries]
     most = 1.04 * max(*speeds, peak.per_second if peak else 0.0, 1.0)
@@ -46,7 +48,7 @@ def climb(
     heads_wide = max(labels.widest(labels.wrapped(head, 110, svg.SMALL), svg.SMALL) for head in heads)
     left, base = 1.05 * heads_wide + 20, TOP + TALL
     right = left + wide * len(steps)
-    phrases = [labels.wrapped(step.rung.plain, wide - 8, svg.SMALL) for step in steps]
+    phrases = [labels.wrapped(_phrase(step, notes), wide - 8, PHRASE) for step in steps]
     foot = base + BELOW + 3 * ROW + PLAIN * max(map(len, phrases))
 
     parts = _scale(most, left, right, base)
@@ -108,7 +110,7 @@ def _column(
         parts.append(svg.text(middle, base + BELOW + row * ROW, words, anchor="middle", bold=bold, fill=fill))
     for row, words in enumerate(phrase, start=1):
         y = base + BELOW + 3 * ROW + row * PLAIN
-        parts.append(svg.text(middle, y + 4, words, size=svg.SMALL, anchor="middle", faint=True))
+        parts.append(svg.text(middle, y + 4, words, size=PHRASE, anchor="middle"))
     frame = x + 1, TOP - 6, wide - 2, foot - TOP + 14
     return svg.button(rung.name, _named(step, number), *frame, parts, chosen=chosen)
 
@@ -130,7 +132,8 @@ def _named(step: Step, number: int) -> str:
 
 @functools.lru_cache(maxsize=64)
 def climb_in_rows(
-    steps: tuple[Step, ...], libraries: tuple[Variant, ...], peak: Limit | None, chosen: str
+    steps: tuple[Step, ...], libraries: tuple[Variant, ...], peak: Limit | None, chosen: str,
+    notes: tuple[tuple[str, str], ...] = (),
 ) -> str:  # fmt: skip
     """The same for a phone: a row per kernel, then the libraries and the peak."""
     others = [(_line_name(one), one.per_second or 0.0, palette.css(one.hue or "slate")) for one in libraries]
@@ -139,26 +142,50 @@ def climb_in_rows(
     columns = (NARROW - 142, NARROW - 64, NARROW - 4)
     heads = zip(columns, ("TFLOP/s", "of the peak", "speedup"), strict=True)
     parts = [svg.text(x, 12, words, size=svg.SMALL, anchor="end", faint=True) for x, words in heads]
-    for at, step in enumerate(steps):
-        y, bold = 20 + NARROW_ROW * at, step.rung.name == chosen
+    phrases = [labels.wrapped(_phrase(step, notes), NARROW - 8, svg.SMALL) for step in steps]
+    end = 20.0
+    for at, (step, phrase) in enumerate(zip(steps, phrases, strict=True)):
+        y, bold = end, step.rung.name == chosen
+        below = 14.0 * (len(phrase) - 1)
+        end += NARROW_ROW + below
         drawn = [svg.text(4, y + 15, f"{at + 1} {step.rung.label}", bold=bold)]
         cells = zip(columns, _cells(step, peak), strict=True)
         drawn += [svg.text(x, y + 15, words, anchor="end", bold=heavy, fill=fill) for x, (words, heavy, fill) in cells]
-        drawn.append(svg.text(4, y + 30, step.rung.plain, size=svg.SMALL, faint=True))
+        for row, words in enumerate(phrase):
+            drawn.append(svg.text(4, y + 30 + 14 * row, words, size=svg.SMALL))
         if step.per_second:
             wide = (NARROW - 8) * step.per_second / most
             colour = palette.css(palette.kernel(step.rung.entry.hue))
-            drawn.append(svg.rect(4, y + 36, wide, 9, colour, opacity=0.95 if bold else 0.62))
+            drawn.append(svg.rect(4, y + 36 + below, wide, 9, colour, opacity=0.95 if bold else 0.62))
         else:
-            drawn.append(svg.text(4, y + 45, _why_none(step), size=svg.SMALL, faint=True))
-        frame = 1, y, NARROW - 2, NARROW_ROW - 1
+            drawn.append(svg.text(4, y + 45 + below, _why_none(step), size=svg.SMALL, faint=True))
+        frame = 1, y, NARROW - 2, NARROW_ROW + below - 1
         parts.append(svg.button(step.rung.name, _named(step, at + 1), *frame, drawn, chosen=bold))
-    end = 20 + NARROW_ROW * len(steps)
     for at, (name, speed, colour) in enumerate(others):
         y = end + NARROW_OTHER * at
         parts += [svg.text(4, y + 15, name), svg.text(columns[0], y + 15, _tera(speed), anchor="end")]
         parts.append(svg.rect(4, y + 21, (NARROW - 8) * speed / most, 4, colour))
     return svg.picture(NARROW, end + NARROW_OTHER * len(others), "The kernels, a row each", parts, "30rem")
+
+
+def _phrase(step: Step, notes: tuple[tuple[str, str], ...]) -> str:
+    """The words below a kernel's column."""
+    note = dict(notes).get(step.rung.label)
+    return f"{step.rung.plain}; {note}" if note else step.rung.plain
+
+
+def notes(steps: Sequence[Step], tuned: Mapping[str, float], spills: Mapping[str, Spill | None]) -> dict[str, str]:
+    """What a column's height does not say, by a kernel's label: no more spills; a tuned kernel before it is faster."""
+    said = {
+        step.rung.label: "no more spills" for step in steps if (one := spills.get(step.rung.label)) and one.starts_cores
+    }
+    for label, speed in tuned.items():
+        for step in _behind(steps, label, speed):
+            after = steps[steps.index(step) + 1 :]
+            needed = f"; {after[0].rung.label} needs this step" if after else ""
+            if step.rung.label not in tuned:
+                said[step.rung.label] = f"not tuned: tuned {label} is faster{needed}"
+    return said
 
 
 def _why_none(step: Step) -> str:
@@ -217,8 +244,8 @@ def climb_told(steps: Sequence[Step], peak: Limit | None) -> str:
     timed = [step.per_second for step in steps if step.per_second]
     if not timed:
         return "None of the kernels is timed yet. Their code and ideas are below."
-    said = f"**{len(steps)} kernels of ours, each with one more idea:** from {_tera(timed[0])} to "
-    said += f"**{numbers.si(timed[-1], 'FLOP/s')}**."
+    said = f"**{len(steps)} kernels of ours, each changed in one main way.** The last one drops "
+    said += f"{BY_NAME['two_groups'].label} again. From {_tera(timed[0])} to **{numbers.si(timed[-1], 'FLOP/s')}**."
     if peak:
         said += f" A large matmul, the practical ceiling, reaches {_tera(peak.per_second)}."
     said += " The other names are libraries, unless they say *our*."
@@ -277,7 +304,7 @@ def climb_more(
     speed = top.per_second or 0.0
     said, parts = [], []
     if len(timed) > 2 and (most := largest(steps)) and most.gain:
-        said.append(f"The largest speedup is **{most.rung.label}**, {numbers.ratio(most.gain)}{_largest_why(spill)}.")
+        said.append(f"The largest speedup is **{most.rung.label}**, {numbers.ratio(most.gain)}{largest_why(spill)}.")
     if of_peak := share(top, peak):
         parts.append(f"{numbers.percent(of_peak)} of what a large matmul reaches here")
     if specified:
@@ -292,7 +319,7 @@ def climb_more(
     return said
 
 
-def _largest_why(spill: Spill | None) -> str:
+def largest_why(spill: Spill | None) -> str:
     """The causes that were counted: tensor cores that idled below, and registers that were spilled there."""
     if not spill:
         return ""
@@ -311,7 +338,7 @@ def number(step: Step, peak: Limit | None, lower: Rung | None, spill: Spill | No
         parts.append(f"{numbers.percent(of_peak)} of the peak")
     why = ""
     if step.gain and lower:
-        parts.append(f"{numbers.ratio(step.gain)} as fast as {lower.label}")
+        parts.append(f"{numbers.ratio(step.gain)} as fast as *{lower.label}*")
         if spill:
             cores = f"its matmuls run on the tensor cores, and {lower.label} also spills registers"
             why = f": {cores if spill.starts_cores else 'it spills fewer registers'}"
@@ -443,11 +470,15 @@ def tensor_told(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
 
 
 def shares_told(
-    steps: Sequence[Step], peak: Limit | None, counted: Mapping[str, Point], specified: float | None = None
+    steps: Sequence[Step],
+    peak: Limit | None,
+    counted: Mapping[str, Point],
+    specified: float | None = None,
+    gpu: Gpu | None = None,
 ) -> str:
     """Why the top kernel's share of the peak is not its share of the cycles; markdown, empty unless both are known.
 
-    `specified`: the datasheet's FLOP/s.
+    `specified`: the datasheet's FLOP/s. `gpu` was measured: with its FLOPs per cycle a clock is estimated.
     """
     top = steps[-1]
     of_peak, point = share(top, peak), counted.get(top.rung.name)
@@ -466,7 +497,19 @@ def shares_told(
         f"- Its **{numbers.si(top.per_second, 'FLOP/s')}** are {' and '.join(shares)}.\n"
         f"- Its tensor cores multiply in **{busy}** of the cycles. If the GPU lowers its clock to save power, this "
         "share stays and the FLOPs per second fall.\n"
-        "- So neither gives the other. They are of different launches, and the clock during them was not recorded."
+        f"- {_clock(top.per_second, cycles / 100, gpu)}"
+    )
+
+
+def _clock(per_second: float, share: float, gpu: Gpu | None) -> str:
+    """The clock that both numbers would have together, as an estimate; or why neither gives the other."""
+    if gpu is None or not gpu.tensor_flops_per_cycle or not share:
+        return "So neither gives the other: the clock was not recorded."
+    clock = per_second / (share * gpu.tensor_flops_per_cycle * gpu.sms)
+    return (
+        f"FLOPs per second = share × {numbers.count(gpu.tensor_flops_per_cycle)} FLOPs per cycle and SM × "
+        f"{gpu.sms} SMs × clock. So the clock is about {numbers.si(clock, 'Hz')}: an estimate, "
+        "because time and share are of different launches."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -17,8 +18,10 @@ from explain.chapters.sweeps.mask_view import mask_cost
 from explain.experiment import Experiment
 from explain.figures import numbers
 from explain.figures.plot import kept
+from explain.gpus import card
 from explain.records.code import is_stale
 from explain.records.results import ResultFileError
+from explain.ui import layout
 from explain.ui.charts import chart, sourced
 from explain.ui.code import show_code
 from explain.ui.controls import option
@@ -29,6 +32,8 @@ from kernels.digest import digest_of
 
 OPENING = "pipelined"
 """The rung that the page opens on: a few changed words of plain Triton that make it much faster."""
+MORE_WORDS = ("registers", "spill", "shared memory", "stages", "barrier", "warp specialization")
+"""Those that a kernel's code and reasons use."""
 WORDS = ("tensor core", "warp", "warpgroup", "TMA", "ping-pong scheduling")
 """The terms of the glossary that the columns' names and phrases use."""
 READABLE, BASE_2 = readable.KERNEL, readable.TWIN.name
@@ -38,10 +43,10 @@ NOTABLE = 1.2
 LINES = 24
 """The lines of code that a box of 520 pixels shows."""
 BOUND = (
-    "≤: a matmul runs while its warps continue. Their wait for it is recorded, its own end is not. One warp stands for "
-    "each warpgroup."
+    "≥: FLOPs ÷ what an SM's tensor cores do in a cycle (datasheet). ≤: from a matmul's start until its warps have "
+    "waited for it. One warp stands for each warpgroup."
 )
-"""What ≤ means, and whose warps are drawn."""
+"""What ≥ and ≤ mean, and whose warps are drawn."""
 COUNTED_BY = "python -m explain measure --plan rungs"
 
 
@@ -62,12 +67,14 @@ def climb(shown: Chosen | None) -> None:
         st.markdown(f":small[:red[**rung={asked}: must be one of {', '.join(named)}**]]")
     if shown is None:
         steps = rungs.climb(None)
-        _columns(climb_figures.climb(steps, (), None, "no shape", name), steps, (), None, name)
+        _columns(climb_figures.climb(steps, (), None, "no shape", name), steps, (), None, name, ())
     else:
         case, steps, peak, libraries = shown.case, shown.steps, shown.limit, rungs.beside(shown.case)
-        wide = climb_figures.climb(steps, libraries, peak, case.words, name, tuple(shown.tuned.items()))
-        _columns(wide, steps, libraries, peak, name)
+        wide = climb_figures.climb(steps, libraries, peak, case.words, name, tuple(shown.tuned.items()), shown.notes)
+        _columns(wide, steps, libraries, peak, name, shown.notes)
         sourced(f"{case.named} · {shown.result.source(shown.case.table)}")
+    with st.expander("More words: registers, stages, barrier, producer and consumer warps"):
+        layout.words("Below the climb", MORE_WORDS)
     _rung(next(step for step in steps if step.rung.name == name), shown)
     if shown:
         _more(shown)
@@ -85,9 +92,16 @@ def _more(shown: Chosen) -> None:
         _masked(shown)
 
 
-def _columns(wide: str, steps: tuple[Step, ...], libraries: tuple[Variant, ...], peak: Limit | None, name: str) -> None:
+def _columns(
+    wide: str,
+    steps: tuple[Step, ...],
+    libraries: tuple[Variant, ...],
+    peak: Limit | None,
+    name: str,
+    notes: tuple[tuple[str, str], ...],
+) -> None:
     """The picture to press, and the same for a phone."""
-    narrow = climb_figures.climb_in_rows(steps, libraries, peak, name)
+    narrow = climb_figures.climb_in_rows(steps, libraries, peak, name, notes)
     pressable(f"<div class=wide>{wide}</div><div class=narrow>{narrow}</div>", "rung")
 
 
@@ -164,11 +178,11 @@ def _code_of(rung: Rung, lower: Rung | None) -> None:
     if lower:
         new, changes, whole = st.tabs(["What is new", "All changes", "The whole kernel"])
         with new:
-            _code(rungs.news(rung), "diff")
-            st.caption(f"`{rung.place}`, from {lower.file} to {rung.file}: green is new, red is gone")
             if rungs.news(rung).count("\n") > LINES:  # so its line may be out of sight
                 prose(f"The line that does it, {rung.line_number} in the file:")
                 show_code(rung.line, "python")
+            _code(rungs.news(rung), "diff")
+            st.caption(f"`{rung.place}`, from {lower.file} to {rung.file}: green is new, red is gone")
         with changes:
             _code(rungs.difference(rung), "diff")
             st.caption("parameters and launch too")
@@ -216,11 +230,13 @@ def under_the_roofline(shown: Chosen) -> None:
         return
     picture, intensity = shown.roofline
     with st.expander("The climb under the roofline"):
+        first = RUNGS[0].label
         prose(
             f"Every kernel has the same **arithmetic intensity**: {numbers.fixed(intensity, 0)} FLOPs per byte. Each "
             "of them must read Q, K and V and write O.\n\nThe slanted roofs are bandwidths, and they are far to the "
-            "left. So the climb goes straight up, towards the flat roof of the tensor cores. Idle tensor cores slow a "
-            "kernel down here, not bandwidth."
+            "left. So the climb goes straight up, towards the flat roof of the tensor cores. Idle tensor cores slow "
+            f"these kernels down, not HBM. {first} is a case of its own: it does not use the tensor cores"
+            f"{', and it spills registers' if shown.spilled(RUNGS[1]) else ''}."
         )
         chart(picture, "roofline of the rungs", alt="The kernels of the climb under the roofs of memory and arithmetic")
         measured = f"roofs measured on the same GPU, {shown.record.provenance.date}"
@@ -241,11 +257,11 @@ def counted(shown: Chosen) -> None:
     where, p = first.origin.provenance if first.origin else None, first.experiment.values
     sizes = f"batch {p['batch']}, {p['heads']} heads, N = {numbers.count(p['seq_len'])}, d = {p['head_dim']}"
     shape = sizes + ", causal" * p["causal"]
-    tiles = (
-        "The kernel *causal tiles* skips what the mask hides."
+    skips = BY_NAME["causal"]
+    tiles = f"Kernel {RUNGS.index(skips) + 1}, *{skips.label}*, skips " + (
+        "what the mask hides."
         if p["causal"]
-        else "The kernel *causal tiles* has no hidden tiles to skip here, without a causal mask: it only saves the "
-        "comparison of each full tile with the last key."
+        else "nothing here, because there is no causal mask. It only saves comparing each full tile with the last key."
     )
     words = (
         "A kernel is fast if its **tensor cores** are busy. Most kernels of the climb remove a "
@@ -253,7 +269,8 @@ def counted(shown: Chosen) -> None:
         "\n\nEach bar is the share of the cycles in which the tensor cores multiply, counted over the whole run on all "
         "SMs. fp32 does not use them. "
         f"{climb_figures.tensor_told(found, RUNGS)}"
-        f"{climb_figures.shares_told(shown.steps, shown.limit, found, shown.datasheet)}"
+        f"{climb_figures.shares_told(shown.steps, shown.limit, found, shown.datasheet, card(shown.gpu))}"
+        f"{_same_code(shown)}"
     )
     with part("What the hardware did", words):
         if bars := climb_figures.tensor_bars(found, RUNGS):
@@ -273,6 +290,14 @@ def counted(shown: Chosen) -> None:
         sourced(f"recorded · {f'{where.gpu}, {where.date}' if where else 'hardware'} · {shape}, L2 cold")
         if stale := [BY_NAME[name].label for name, point in found.items() if is_stale(point)]:
             st.caption(f"Stale: the code of {', '.join(stale)} is newer than its counts. To repeat: `{COUNTED_BY}`")
+
+
+def _same_code(shown: Chosen) -> str:
+    """That the times and the top kernel's counts are of the same code, as a sentence; else empty."""
+    point = shown.counted.get(shown.steps[-1].rung.name)
+    if not point or point.origin is None or is_stale(point) or shown.result.stale:
+        return ""
+    return " The times and the counts are of the same code."
 
 
 def warps(name: str = "") -> None:
@@ -305,20 +330,30 @@ def _stacked(runs: tuple[Timeline, ...]) -> None:
         f"N = {numbers.count(n)}, d = {d}{', causal' * runs[0].causal}: each kernel over the same "
         f"{numbers.count(stacked.shown_cycles(runs))} cycles. Violet and pink are matmuls, "
         "blue is softmax, grey is waiting.\n\n"
-        "**A gap in the row *tensor cores*: no matmul runs.** The aim is a row without gaps.\n\n"
-        "Each percentage is of a program's time, from its start to its end. It is an upper bound: a matmul's bar ends "
-        "when its warps have waited for it, and the matmul may end before.\n\n"
-        "The shares of *What the hardware did* are other shares: of the cycles of all SMs, at the N named there.\n\n"
+        "**The row *tensor cores*.** Empty: no matmul runs. Hatched: a matmul was started and not yet waited for, and "
+        "the cores may already be idle. Solid: the cycles that the matmuls take at the SM's peak, as early as they "
+        "can run. The aim is a solid row.\n\n"
+        "So each kernel has two bounds, **must run ≥** and **seen ≤**, as shares of a program's time from its start "
+        f"to its end.{_unseen(runs)}\n\n"
+        "The shares of *What the hardware did* are of the cycles of all SMs, at the N named there.\n\n"
         "**Consumer** warpgroups run the matmuls and the softmax. A **producer** warp, in the detailed picture below, "
         "asks the TMA for tiles."
     )
     with part("What the warps do, cycle by cycle", words):
         drawing(stacked.stacked(runs), stacked.stacked(runs, narrow=True))
-        with st.container(key="numbers of timelines"):
-            st.markdown(timeline.compared(runs))
         means = "Means over the recorded programs; the picture has the first one."
         sourced(timeline.source_of(runs), BOUND, means)
         _stale(*runs)
+    with st.container(key="numbers of timelines"):
+        st.markdown(timeline.compared(runs))
+
+
+def _unseen(runs: Sequence[Timeline]) -> str:
+    """Which kernels have warpgroups that were not recorded, as sentences; empty if none."""
+    names = [run.short for run in runs if run.programs[0].unseen]
+    if not names:
+        return ""
+    return f" Of {' and '.join(names)} not every warpgroup was recorded, so what was seen is no upper bound."
 
 
 def _stale(*runs: Timeline) -> None:

@@ -12,10 +12,11 @@ from explain.figures.numbers import percent, ratio, si
 
 @dataclass(frozen=True)
 class Shown:
-    """The chosen case of the benchmark, and the measured peak."""
+    """The chosen case of the benchmark, the measured peak, and what is known of the largest speedup's causes."""
 
     case: Case
     peak: Limit | None
+    why: str = ""
 
 
 def _largest(shown: Shown) -> rungs.Step:
@@ -28,7 +29,7 @@ def _largest(shown: Shown) -> rungs.Step:
 def _why_largest(shown: Shown) -> Why:
     gains = ", ".join(f"{step.rung.label} {ratio(step.gain)}" for step in rungs.climb(shown.case) if step.gain)
     rung = _largest(shown).rung
-    return Why(f"{rung.label}: {rung.idea} Speedup of each kernel over the one before: {gains}.")
+    return Why(f"{rung.label}{shown.why}. {rung.idea} Speedup of each kernel over the one before: {gains}.")
 
 
 def _top(shown: Shown) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from explain import data
-from explain.chapters.speed.results import TABLES, Case, Limit, all_baselines, colours, ratio
+from explain.chapters.speed.results import DISPATCHERS, TABLES, Case, Limit, all_baselines, colours, ratio
 from explain.chapters.speed.rungs import Twin
 from explain.figures import labels, numbers, palette, svg, tables
 from explain.figures.lines import Line, chart
@@ -87,7 +87,7 @@ BAR_ROW, BARS_TOP, BARS_WIDE = 46.0, 24.0, 540.0
 
 
 def bars(case: Case, limit: Limit | None, colour: Mapping[str, str]) -> str:
-    """A bar per kernel, as long as its throughput, with its share of the roof and its error; or why it has no time."""
+    """A bar per kernel, as long as its throughput, with its share of the roof; or why it has no time."""
     variants = case.best
     longest = max([one.per_second or 0.0 for one in variants] + ([limit.per_second] if limit else []) + [1.0])
     parts = []
@@ -97,18 +97,14 @@ def bars(case: Case, limit: Limit | None, colour: Mapping[str, str]) -> str:
         speed = numbers.si(one.per_second, case.unit) if one.per_second else ""
         speed += f" · {numbers.percent(one.per_second / limit.per_second)}" if one.per_second and limit else ""
         parts.append(svg.text(BARS_WIDE, y + 15, speed, anchor="end", bold=one.ours))
-        about = ["ours"] * one.ours
-        about += [f"error: {numbers.percent(one.error)} of the tolerance"] if one.error is not None else []
-        room = BARS_WIDE - labels.text_width(one.label, bold=one.ours) - labels.text_width(speed, bold=one.ours) - 24
-        x = labels.text_width(one.label, bold=one.ours) + 12
-        parts.append(
-            svg.text(x, y + 15, labels.shortened(", ".join(about), room, svg.SMALL), size=svg.SMALL, faint=True)
-        )
+        if one.ours:
+            x = labels.text_width(one.label, bold=True) + 12
+            parts.append(svg.text(x, y + 15, "ours", size=svg.SMALL, faint=True))
         if one.per_second is None:
             first = (one.why.strip().splitlines() or ["the reason was not recorded"])[0]
             if first.startswith("ModuleNotFoundError"):
                 first = "it was not installed when this was measured"
-            why = "the error exceeds the tolerance" if one.missed else first
+            why = f"the error exceeds the tolerance, {numbers.percent(one.error or 0.0)} of it" if one.missed else first
             words = labels.shortened(f"{NO_TIME}: {why}", BARS_WIDE, svg.SMALL)
             fill = palette.css_ink("alarm") if one.missed else ""
             parts.append(svg.text(0, y + 35, words, size=svg.SMALL, fill=fill, faint=not one.missed))
@@ -134,6 +130,35 @@ def bars_told(case: Case, limit: Limit | None) -> str:
     said += [f"{numbers.ratio(ratio(ours, one))} {one.label}" for one in case.baselines]
     reached = f"**{ours.label}** reaches **{numbers.si(ours.per_second, case.unit)}**"
     return f"{reached}: {', '.join(said)}." if said else f"{reached}."
+
+
+def errors_told(case: Case) -> str:
+    """The errors of the kernels that were timed, ÷ their tolerances, in a sentence; empty where none is known."""
+    errors = [one.error for one in case.best if one.error is not None and one.seconds is not None]
+    if not errors:
+        return ""
+    words = list(dict.fromkeys(numbers.percent(one) for one in (min(errors), max(errors))))
+    return f"Errors: {' to '.join(words)} of the tolerance."
+
+
+def dispatcher_told(case: Case) -> str:
+    """How much our dispatcher loses to the fastest of our kernels, as a sentence; empty below 1%."""
+    own = next((one for one in case.best if one.function in DISPATCHERS and one.per_second), None)
+    if own is None or case.ours is None or not case.ours.per_second:
+        return ""
+    lost = 1 - (own.per_second or 0.0) / case.ours.per_second
+    return f" Here it loses {numbers.percent(lost)} to {case.ours.label}." if lost >= 0.01 else ""
+
+
+def beaten_told(case: Case) -> str:
+    """The library that is faster than ours, as a sentence; markdown, empty where ours is the fastest."""
+    ours, first = case.ours, next(iter(case.baselines), None)
+    if ours is None or first is None or ratio(first, ours) < 1.005:
+        return ""
+    return (
+        f"On the shape above, **{first.label}** is faster than {ours.label}: {numbers.ratio(ratio(first, ours))}. So "
+        "these ideas are not everything."
+    )
 
 
 def settings(case: Case) -> str:

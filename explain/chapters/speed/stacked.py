@@ -19,6 +19,7 @@ MATMUL_ROWS = {"QK": 0, "PV": 1}
 KINDS = {kind: (hue, WAIT_OPACITY if kind == "wait" else 1.0) for kind, (hue, _) in SPANS.items()}
 KIND_OF = {scope: kind for kind, (_, scopes) in SPANS.items() for scope in scopes}
 TENSOR = "tensor cores"
+BOUNDED = "A matmul was started and not yet waited for. The cores may already be idle."
 
 
 def comparable(timelines: Sequence[Timeline]) -> tuple[Timeline, ...]:
@@ -40,16 +41,18 @@ def shown_cycles(timelines: Sequence[Timeline]) -> int:
 def stacked(timelines: Sequence[Timeline], *, narrow: bool = False) -> str:
     """The first program of each run, from the middle of its work, over the same number of cycles.
 
-    A kernel's first row is filled while a matmul of any of its warps runs. `narrow` is for a phone.
+    A kernel's first row is hatched while a matmul is started and not yet waited for, and filled as long as the matmuls
+    take at the SM's peak. `narrow` is for a phone.
     """
     names = {name for one in timelines for name, _ in one.programs[0].consumers}
     width, left = (PHONE if narrow else WIDE), labels.widest((TENSOR, *names), svg.SMALL) + 17
     cycles = shown_cycles(timelines)
-    scale = (width - left) / cycles
+    place = left, width, (width - left) / cycles, HEAD + 18 * narrow
+    scale = place[2]
     seen = {kind for one in timelines for kind in _seen(one, cycles)}
     parts, y = legend({kind: look for kind, look in KINDS.items() if kind in seen}, width)
     for one in timelines:
-        drawn, y = _kernel(one, y, (left, width, scale), cycles)
+        drawn, y = _kernel(one, y, place, cycles)
         parts += drawn
     step = next(size for size in (500, 1000, 2000, 5000, 10**4, 10**5, 10**9) if size * scale >= 60)
     for mark in range(0, cycles + 1, step):
@@ -57,30 +60,43 @@ def stacked(timelines: Sequence[Timeline], *, narrow: bool = False) -> str:
         parts.append(svg.line(x, y, x, y + 5))
         parts.append(svg.text(x, y + 18, numbers.count(mark), size=svg.SMALL, anchor="middle", faint=True))
     parts.append(svg.line(left, y, width, y))
-    parts.append(svg.text(width, y + 36, "cycles, in the middle of a run", size=svg.SMALL, anchor="end", faint=True))
-    said = ", ".join(f"{one.short} at most {numbers.percent(one.matmuls)}" for one in timelines)
+    parts.append(
+        svg.text(
+            width, y + 36, "cycles, in the middle of a run: no start, no end", size=svg.SMALL, anchor="end", faint=True
+        )
+    )
+    said = ", ".join(f"{one.short} {_bounds(one)}" for one in timelines)
     return svg.picture(width, y + AXIS, f"Share of the time in which a matmul runs: {said}", parts, "1000px")
 
 
-def _kernel(one: Timeline, y: float, place: tuple[float, float, float], cycles: int) -> tuple[list[str], float]:
+def _bounds(one: Timeline) -> str:
+    """ "a matmul must run ≥ 70%, seen ≤ 91% of the time"."""
+    needed = "" if one.needed is None else f"a matmul must run ≥ {numbers.percent(one.needed)}, "
+    return f"{needed}seen {one.seen}"
+
+
+def _kernel(one: Timeline, y: float, place: tuple[float, float, float, float], cycles: int) -> tuple[list[str], float]:
     """A run's rows from `y` on, and where they end."""
-    (left, width, scale), program = place, one.programs[0]
+    (left, width, scale, head), program = place, one.programs[0]
     first = window(program)[0]
 
-    def bar(start: int, end: int, top: float, high: float, fill: str, opacity: float, title: str) -> list[str]:
-        start, end = max(start - first, 0), min(end - first, cycles)
-        wide = (end - start) * scale
-        return [svg.rect(left + start * scale, top, wide, high, fill, opacity=opacity, title=title)] if wide > 0 else []
+    def bar(start: float, end: float, top: float, high: float, fill: str, opacity: float, title: str) -> list[str]:
+        begin = max(start - first, 0)
+        wide = (min(end - first, cycles) - begin) * scale
+        return [svg.rect(left + begin * scale, top, wide, high, fill, opacity=opacity, title=title)] if wide > 0 else []
 
     parts = [
         svg.text(0, y + 15, one.short, bold=True),
-        svg.text(width, y + 15, f"a matmul runs ≤ {numbers.percent(one.matmuls)} of the time", anchor="end", bold=True),
+        svg.text(width, y + head - 9, _bounds(one), anchor="end", bold=True),
     ]
-    y += HEAD
+    y += head
     parts.append(svg.text(left - 10, y + 10, TENSOR, size=svg.SMALL, anchor="end"))
     parts.append(svg.rect(left, y, width - left, BUSY, palette.css("slate"), opacity=0.12))
     for start, end in program.multiplies:
-        parts += bar(start, end, y, BUSY, "currentColor", 0.85, "a matmul runs")
+        parts += bar(start, end, y, BUSY, "currentColor", 0.15, BOUNDED)
+        parts.append(_hatch(left + max(start - first, 0) * scale, left + min(end - first, cycles) * scale, y))
+    for begin, done in program.earliest(one.matmul_cycles or 0.0):
+        parts += bar(begin, done, y, BUSY, "currentColor", 1, "a matmul runs, at the peak")
     y += BUSY + 5
     for name, lane in program.consumers:
         parts.append(svg.text(left - 10, y + 1.5 * ROW + 4, name, size=svg.SMALL, anchor="end", faint=True))
@@ -90,6 +106,16 @@ def _kernel(one: Timeline, y: float, place: tuple[float, float, float], cycles: 
             parts += bar(span.start, span.end, top, ROW - 1, palette.css(hue), opacity, SCOPES[span.scope])
         y += 3 * ROW + 5
     return parts, y + APART
+
+
+def _hatch(x: float, end: float, y: float) -> str:
+    """Slanted lines from x to its end, as high as the row of the tensor cores; nothing if it has no width."""
+    lines = []
+    for at in range(int(x // 5) * 5 - int(BUSY), int(end) + 1, 5):
+        low, high = max(at, x), min(at + BUSY, end)
+        if low < high:
+            lines.append(f"M{low:.1f} {y + BUSY - (low - at):.1f}L{high:.1f} {y + BUSY - (high - at):.1f}")
+    return svg.path("".join(lines), "currentColor", opacity=0.6) if lines else ""
 
 
 def _seen(one: Timeline, cycles: int) -> set[str]:

@@ -24,14 +24,18 @@ from explain.device.measurement import Provenance
 from explain.figures import numbers, palette, tables
 from explain.figures.plot import plot
 from explain.figures.tables import Column
+from explain.gpus import card
 from explain.kept import kept
 from explain.records import results
 from explain.records.results import ResultFileError
 from kernels.catalog import KERNELS
+from kernels.parameters import ITEM_BYTES
 
 FORMAT, VERSION = "tilescope-timeline", 1
 COMMAND = "python -m explain record timelines"
 MATMULS, SOFTMAX = ("QK", "PV"), ("softmax", "rescale")
+ROWS, KEYS = 64, 128
+"""The rows of Q of a warpgroup's matmul, and the keys of a tile, in every kernel that is recorded."""
 SCOPES: Mapping[str, str] = data(__file__)
 """Every scope, and what a warp does in it."""
 
@@ -91,19 +95,41 @@ class Program:
         """The lanes without the producer, by name."""
         return [(name, lane) for name, lane in self.named if not lane.produces]
 
+    @cached_property
+    def warpgroups(self) -> int:
+        """How many warpgroups run matmuls: the warps before the producer's are theirs. Without one, a lane is one."""
+        return next((lane.warp // 4 for lane in self.lanes if lane.produces), len(self.consumers))
+
+    @property
+    def unseen(self) -> int:
+        """Warpgroups that no lane of its own stands for: their matmuls are not recorded."""
+        return self.warpgroups - len(self.consumers)
+
     def visits(self) -> int:
         """How many tiles of keys a warpgroup processed."""
         return max(sum(span.scope == "QK" for span in lane.spans) for lane in self.lanes)
 
     @cached_property
     def multiplies(self) -> list[tuple[int, int]]:
-        """When a matmul of any warp runs, start and end: at most, since its end is not recorded."""
+        """When a matmul was started and not yet waited for, start and end. The tensor cores may be done before."""
         return _union(self._of(MATMULS))
 
     @cached_property
     def matmuls(self) -> float:
-        """The share of this program's time in which a matmul runs: an upper bound, as `multiplies` is."""
+        """The share of this program's time in `multiplies`: an upper bound, unless a warpgroup is `unseen`."""
         return _length(self.multiplies) / self.cycles
+
+    def earliest(self, cycles: float) -> list[tuple[float, float]]:
+        """When the tensor cores run if each matmul takes so many cycles, one after the other, as early as it can."""
+        runs, end = [], 0.0
+        for start, _ in sorted(self._of(MATMULS)):
+            end = max(start, end) + cycles
+            runs.append((end - cycles, end))
+        return runs
+
+    def needed(self, cycles: float) -> float:
+        """The share of this program's time that its matmuls need, if each takes so many cycles: a lower bound."""
+        return len(self._of(MATMULS)) * cycles / self.cycles
 
     @cached_property
     def hidden(self) -> float | None:
@@ -158,8 +184,30 @@ class Timeline:
 
     @cached_property
     def matmuls(self) -> float:
-        """The share of the time in which a matmul runs: an upper bound, averaged over the programs."""
+        """The share of the time in which a matmul may run, averaged over the programs."""
         return statistics.fmean(program.matmuls for program in self.programs)
+
+    @cached_property
+    def matmul_cycles(self) -> float | None:
+        """The cycles that one matmul of a lane takes at an SM's peak; None where the peak is not known."""
+        gpu, program = card(self.provenance.gpu), self.programs[0]
+        if gpu is None or not gpu.tensor_flops_per_cycle or ITEM_BYTES[self.dtype] != 2 or not program.consumers:
+            return None
+        rows = ROWS * program.warpgroups / len(program.consumers)
+        return 2 * rows * KEYS * self.shape[3] / gpu.tensor_flops_per_cycle
+
+    @cached_property
+    def needed(self) -> float | None:
+        """The share of the time in which a matmul must run, averaged over the programs; None without a peak."""
+        cycles = self.matmul_cycles
+        return cycles and statistics.fmean(program.needed(cycles) for program in self.programs)
+
+    @property
+    def seen(self) -> str:
+        """The share in which a matmul may run, in words: "≤ 91%"; or how many of the warpgroups were recorded."""
+        of = self.programs[0].warpgroups
+        part, share = of - self.programs[0].unseen, numbers.percent(self.matmuls)
+        return f"≤ {share}" if part == of else f"{share} by {part} of {of} warpgroups"
 
     @property
     def overlaps(self) -> bool:
@@ -378,16 +426,26 @@ def compared(timelines: Sequence[Timeline]) -> str:
     for one in timelines:
         overlaps = [program.hidden for program in one.programs if program.hidden is not None]
         cycles = statistics.fmean(program.cycles / max(program.visits(), 1) for program in one.programs)
-        rows.append((one.title, one.matmuls, statistics.fmean(overlaps) if overlaps else None, round(cycles)))
-    names = ("a matmul runs", "softmax overlaps with a matmul")
-    shares = [Column(name, lambda part: f"**{'≤ ' if part else ''}{numbers.percent(part)}**") for name in names]
-    columns: tables.Columns = ["run: batch × heads × N × d", *shares, Column("cycles per tile of keys")]
+        needed = numbers.NONE if one.needed is None else f"**≥ {numbers.percent(one.needed)}**"
+        hidden = statistics.fmean(overlaps) if overlaps else None
+        rows.append((one.title, needed, f"**{one.seen}**", hidden, round(cycles)))
+    columns: tables.Columns = [
+        "run: batch × heads × N × d", Column("a matmul must run"), Column("seen"),
+        Column("softmax overlaps with a matmul", lambda part: f"**{'≤ ' if part else ''}{numbers.percent(part)}**"),
+        Column("cycles per tile of keys, start and end included"),
+    ]  # fmt: skip
     return tables.markdown(columns, rows)
 
 
 def timeline_told(timeline: Timeline, program: Program) -> str:
     """The program's shares in sentences; markdown."""
-    told = f"A matmul runs in at most **{numbers.percent(program.matmuls)}** of this program's time."
+    share = f"**{numbers.percent(program.matmuls)}**"
+    if program.unseen:
+        told = f"A matmul of the recorded warpgroup runs in {share} of this program's time."
+    else:
+        told = f"A matmul runs in at most {share} of this program's time."
+    if timeline.matmul_cycles:
+        told += f" It must run in at least **{numbers.percent(program.needed(timeline.matmul_cycles))}**."
     if program.hidden is None:
         return told
     most = f"At most **{numbers.percent(program.hidden)}** of the softmax overlaps with a matmul."

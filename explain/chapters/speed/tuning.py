@@ -179,12 +179,12 @@ SPILLED = "⚠"
 @functools.lru_cache(maxsize=8)
 def grid(of: Grid, hue: int) -> str:
     """A map of the settings: tile sizes down, warps and stages across. A cell has a time, or the compiler's report; the
-    darker, the faster."""
+    stronger its colour, the faster."""
     rows = sorted({(point.block_m, point.block_n) for point in of.points})
     columns = sorted({(point.warps, point.stages) for point in of.points})
     names = [f"{block_m} × {block_n}" for block_m, block_n in rows]
     left = 1.05 * max(labels.text_width("queries × keys", svg.SMALL), labels.widest(names)) + 16
-    right, best = left + CELL * len(columns), of.timed[0] if of.timed else None
+    right, ends = left + CELL * len(columns), (of.timed[0], of.timed[-1]) if of.timed else None
     parts = [svg.text(left - 12, GRID_TOP - 8, "queries × keys", size=svg.SMALL, anchor="end", faint=True)]
     for at, (warps, stages) in enumerate(columns):
         x = left + CELL * at
@@ -199,7 +199,7 @@ def grid(of: Grid, hue: int) -> str:
     for point in of.points:
         x = left + CELL * columns.index((point.warps, point.stages))
         y = GRID_TOP + CELL_HIGH * rows.index((point.block_m, point.block_n))
-        parts.append(_cell(x, y, point, best, palette.css(palette.kernel(hue))))
+        parts.append(_cell(x, y, point, ends, palette.css(palette.kernel(hue))))
     words = f"{of.rung} with {len(of.points)} settings of tile, warps and stages, on {of.words}"
     return svg.picture(right + 4, GRID_TOP + CELL_HIGH * len(rows) + 4, words, parts, "1100px")
 
@@ -208,7 +208,8 @@ def _stages(stages: int) -> str:
     return f"{stages} stage{'s' * (stages > 1)}"
 
 
-def _cell(x: float, y: float, point: Point, best: Point | None, colour: str) -> str:
+def _cell(x: float, y: float, point: Point, ends: tuple[Point, Point] | None, colour: str) -> str:
+    """A setting's cell; `ends` are the fastest and the slowest, whose colours are furthest apart."""
     inside, middle = (x + 2, y + 2, CELL - 4, CELL_HIGH - 4), x + CELL / 2
     mark = f" {SPILLED}" if point.spills else ""
     if point.failure:
@@ -216,7 +217,7 @@ def _cell(x: float, y: float, point: Point, best: Point | None, colour: str) -> 
         box = svg.rect(*inside, alarm, opacity=0.06, stroke=alarm, dashed=True, title=setting(point))
         words = FAILURES[point.failure][0]
         return box + svg.text(middle, y + 24, words, size=svg.SMALL, anchor="middle", fill=palette.css_ink("alarm"))
-    if point.seconds is None or best is None or best.seconds is None:
+    if point.seconds is None or ends is None:
         hue = palette.css("warning" if point.spills else "slate")
         box = svg.rect(*inside, hue, opacity=0.35 if point.spills else 0.18, title=setting(point))
         lines = ["not compiled"]
@@ -226,8 +227,9 @@ def _cell(x: float, y: float, point: Point, best: Point | None, colour: str) -> 
             svg.text(middle, y + 17 + 14 * at, line, size=svg.SMALL, anchor="middle") for at, line in enumerate(lines)
         )
         return box + "".join(texts)
-    fastest = point == best
-    fill, stroke = 0.06 + 0.5 * (best.seconds / point.seconds) ** 2, "currentColor" if fastest else "none"
+    fastest, (most, least) = point == ends[0], (1 / (one.seconds or 1.0) for one in ends)
+    fill = 0.04 + 0.76 * ((1 / point.seconds - least) / (most - least or 1.0)) ** 1.5
+    stroke = "currentColor" if fastest else "none"
     box = svg.rect(*inside, colour, opacity=fill, stroke=stroke, title=setting(point))
     words = f"{numbers.fixed(1e3 * point.seconds, 2)} ms{mark}"
     return box + svg.text(middle, y + 24, words, anchor="middle", bold=fastest)

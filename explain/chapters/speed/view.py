@@ -52,7 +52,9 @@ a simpler kernel reaches on the same GPU.
 def closing(shown: Chosen | None = None) -> None:
     """How it was measured (the climb's case, `shown`, says it itself), things to try, questions, sources."""
     if shown:
-        about = exercises.Shown(shown.case, shown.limit)
+        most = rungs.largest(shown.steps)
+        why = climb_figures.largest_why(shown.spilled(most.rung) if most else None)
+        about = exercises.Shown(shown.case, shown.limit, why)
         ask("speed", exercises.QUESTIONS, about, f"{shown.case.named} {shown.result.source(shown.case.table)}")
     else:
         with st.expander("How this was measured"):
@@ -113,6 +115,12 @@ class Chosen:
         return rungs.spilled(self.counted, rung, self.record.roofs) if self.record else None
 
     @cached_property
+    def notes(self) -> tuple[tuple[str, str], ...]:
+        """What the columns' heights do not say, by a kernel's label."""
+        spills = {rung.label: self.spilled(rung) for rung in RUNGS}
+        return tuple(climb_figures.notes(self.steps, self.tuned, spills).items())
+
+    @cached_property
     def readable(self) -> tuple[str, ...]:
         """Why the line of the readable kernel is higher than the bar of the kernel with the same arithmetic."""
         return readable.told(self.case, self.steps, self.counted, self.record)
@@ -161,9 +169,10 @@ class Chosen:
 
     @cached_property
     def curve_told(self) -> str:
-        """What the curve says of our fastest kernel at its two ends; empty where one has no time."""
+        """What the curve says of our kernel at its two ends; empty where one has no time."""
         along, (first, *_, last) = TABLES[self.case.table].along, self._along
-        rates = [si(one.ours.per_second, one.unit) for one in (first, last) if one.ours and one.ours.per_second]
+        ours = [one.ours for one in (first, last) if one.ours]
+        rates = [si(one.per_second, last.unit) for one in ours if one.per_second]
         if len(rates) < 2:
             return ""
         beside = "".join(
@@ -171,9 +180,11 @@ class Chosen:
             for one in last.baselines[:1]
             if one.per_second
         )
+        names = {one.label for one in ours}
+        name = names.pop() if len(names) == 1 else "our fastest kernel"
         return (
-            f"Higher is faster. Our fastest kernel goes from **{rates[0]}** at {along} = {count(first.along)} to "
-            f"**{rates[1]}** at {along} = {count(last.along)}.{beside}"
+            f"Higher is faster: {name} goes from **{rates[0]}** at {along} = {count(first.along)} "
+            f"to **{rates[1]}** at {along} = {count(last.along)}.{beside}"
         )
 
     @cached_property
@@ -188,7 +199,7 @@ class Chosen:
 
 
 GOALS = {
-    "The climb": "see what makes attention fast, one idea at a time, up to the hardware's limit.",
+    "The climb": "see what makes attention fast, one change at a time, up to the hardware's limit.",
     "Tuning": "see how much tile, warps and stages matter for one source, and what its first call costs.",
     "Other kernels": "see the same ideas make softmax, the backward pass and decoding fast, beside the libraries.",
 }
@@ -254,7 +265,10 @@ def _case(table: str, cases: tuple[Case, ...], prefix: str) -> Case:
     if not TABLES[table].along:
         shapes = {str(at): case.words for at, case in enumerate(cases)}
         label = f"Shape: {' × '.join(TABLES[table].dimensions)}"
-        return cases[int(option(label, shapes, f"{prefix}shape", str(len(cases) // 2)))]
+        few = min(
+            range(len(cases)), key=lambda at: cases[at].shape[0]
+        )  # a batch of few programs, which splitting helps
+        return cases[int(option(label, shapes, f"{prefix}shape", str(few)))]
     names = [name for name in results.choices(cases) if name in SHAPE_LABELS]
     for name, column in zip(names, st.columns(max(len(names), 1)), strict=False):
         values = sorted({case.values[name] for case in cases}, key=results.size_of)
@@ -284,6 +298,8 @@ def others() -> None:
     if shown:
         _bars(shown)
     layout.header("What makes it fast")
+    if shown and (said := kernels.beaten_told(shown.case)):
+        prose(said)
     _ideas(table)
     if shown:
         curve(shown)
@@ -304,8 +320,9 @@ def _bars(shown: Chosen) -> None:
     if any(one.function in results.DISPATCHERS for one in case.variants):
         words.append(
             "*Our dispatcher* is the function to call from your own code. It chooses the kernel that was fastest on "
-            "such shapes when it was tuned."
+            f"such shapes when it was tuned.{kernels.dispatcher_told(case)}"
         )
+    words.append(kernels.errors_told(case))
     words.append(f"{case.named}. Counted: {TABLES[case.table].work}.")
     if limit is None:
         words.append("No peak: it was not measured on this GPU. `python -m explain measure --plan roofs` measures it.")
@@ -386,8 +403,8 @@ def settings() -> None:
             "No formula says which setting is fastest, so one tries them: autotuning."
         )
     with picture:
-        darker = "darker is faster · " * bool(grid.timed)
-        st.caption(f"{darker}{tuning.SPILLED} spills registers · point at a cell for all its numbers")
+        stronger = "stronger colour: faster · " * bool(grid.timed)
+        st.caption(f"{stronger}{tuning.SPILLED} spills registers · point at a cell for all its numbers")
         drawing(tuning.grid(grid, entry.hue))
         if grid.timed:
             sourced(f"{grid.words} · {shown.source}")

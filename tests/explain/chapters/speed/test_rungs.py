@@ -18,6 +18,7 @@ from explain.chapters.speed.results import Case, Limit, Variant
 from explain.chapters.speed.rungs import BY_NAME, RUNGS, TOP
 from explain.experiment import Experiment
 from explain.figures.numbers import ratio
+from explain.gpus import GPUS
 from explain.recordings.shipped import shipped
 from explain.records import registry
 from explain.records.model import Roof
@@ -111,7 +112,7 @@ def test_what_is_slower_is_said_and_drawn_in_the_alarms_colour():
     picture = figures.climb(steps, (), PEAK, "2 × 16", "exp2")
     assert re.findall(r'fill="var\(--q-alarm\)">([^<]*)<', picture) == ["0.75 ×"]
     assert [step.rung.name for step in steps if step.slower] == ["exp2"]
-    assert "0.75 × as fast as bf16" in figures.number(steps[2], PEAK, RUNGS[1])
+    assert "0.75 × as fast as *bf16*" in figures.number(steps[2], PEAK, RUNGS[1])
 
 
 def test_the_picture_has_each_rung_to_press_its_number_and_its_share():
@@ -136,6 +137,10 @@ def test_a_tuned_kernel_is_compared_with_the_one_above_it_that_is_not_tuned():
     assert "TMA reaches 538" in figures.not_yet(specialised, tma.rung, tuned)
     assert figures.not_yet(specialised, tma.rung, {"TMA": 480e12}) == ""
     assert figures.not_yet(two_groups, specialised.rung, tuned) == ""
+    assert figures.notes(steps, tuned, {}) == {
+        "specialized": "not tuned: tuned TMA is faster; ping-pong needs this step"
+    }
+    assert "; more" in figures.climb_in_rows(steps, (), PEAK, "tma", (("specialized", "more"),))
 
 
 def test_the_readable_kernels_setting_and_the_rungs_are_those_of_their_launches():
@@ -189,6 +194,11 @@ def test_shares_of_the_peak_the_datasheet_and_the_cycles_are_told_apart():
     told = figures.shares_told(rungs.climb(case(top=600e12)), PEAK, counted, 1000e12)
     assert "**600 TFLOP/s** are 75% of a large matmul's 800 and 60% of the datasheet's 1,000" in told
     assert "datasheet" not in figures.shares_told(rungs.climb(case(top=600e12)), PEAK, counted)
+    point = counted[TOP].counters
+    assert point
+    clock = 600e12 / (point.cold.tensor_active_percent / 100 * 4096 * 132)
+    told = figures.shares_told(rungs.climb(case(top=600e12)), PEAK, counted, gpu=GPUS["H200"])
+    assert f"about {clock / 1e9:.3g} GHz: an estimate" in told
     assert figures.shares_told(rungs.climb(case(top=600e12)), None, counted) == ""
 
 
@@ -253,8 +263,9 @@ def test_spills_of_the_rung_below_are_part_of_a_rungs_gain():
     assert spilling.sm_bytes is not None
     assert spill.seconds == pytest.approx((spilling.sm_bytes - below.cold.sm_bytes) / 5e12)
     steps = rungs.climb(case(naive_fp32=10e12, bf16=200e12))
-    assert "as fast as fp32: it" in figures.number(steps[1], PEAK, RUNGS[0], spill)
+    assert "as fast as *fp32*: it" in figures.number(steps[1], PEAK, RUNGS[0], spill)
     idle = dataclasses.replace(spill, tensor=(0.0, 30.0))
+    assert figures.notes(steps, {}, {"bf16": idle}) == {"bf16": "no more spills"}
     assert "and fp32 also spills registers." in figures.number(steps[1], PEAK, RUNGS[0], idle)
     assert "7.00 GB" in figures.spill_told(spill)
     assert rungs.spilled(points, BY_NAME["exp2"], roofs) is None

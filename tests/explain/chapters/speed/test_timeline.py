@@ -11,6 +11,7 @@ import pytest
 from explain import cli, recordings
 from explain.chapters.speed import timeline
 from explain.chapters.speed.timeline import SCOPES, Lane, Program, Span
+from explain.gpus import GPUS
 from explain.recordings.timelines import RUNS
 from explain.records.results import ResultFileError
 from kernels import scopes
@@ -173,9 +174,31 @@ def test_runs_side_by_side_are_the_means_of_their_programs():
     fetch_only = replace(one, lanes=tuple(lane for lane in one.lanes if lane.produces))
     rows = timeline.compared([made, replace(made, programs=(fetch_only,))]).splitlines()
     assert len(rows) == 4
-    assert f"**≤ {one.matmuls:.0%}** | **≤ {one.hidden:.0%}** | {one.cycles / 8:,.0f} |" in rows[2]
+    assert f"| – | **≤ {one.matmuls:.0%}** | **≤ {one.hidden:.0%}** | {one.cycles / 8:,.0f} |" in rows[2]
     assert rows[3].startswith("| persistent")
-    assert "**0%** | – |" in rows[3]
+    assert "**0% by 0 of 2 warpgroups** | – |" in rows[3]
+
+
+def test_matmuls_need_no_more_time_than_was_seen_and_fit_one_after_the_other():
+    for one in timeline.recorded():
+        cycles = one.matmul_cycles
+        assert cycles
+        *_, n, _ = one.shape
+        assert one.causal or all(program.visits() * timeline.KEYS == n for program in one.programs)
+        for program in one.programs:
+            runs = program.earliest(cycles)
+            assert sum(end - start for start, end in runs) / program.cycles == pytest.approx(program.needed(cycles))
+            assert program.unseen or program.needed(cycles) <= program.matmuls
+    assert [one.name for one in timeline.recorded() if one.programs[0].unseen] == ["specialised"]
+    made = schedules.made()  # of a GPU that is not known
+    assert made.matmul_cycles is made.needed is None
+
+
+def test_flops_per_cycle_give_the_datasheets_rate_at_a_plausible_clock():
+    for gpu in GPUS.values():
+        if gpu.tensor_flops_per_cycle:
+            clock = gpu.tensor_flops_per_second / gpu.sms / gpu.tensor_flops_per_cycle
+            assert 1.2e9 < clock < 2.2e9, gpu.name
 
 
 def test_what_the_lanes_come_to_is_told_with_what_the_marks_cost():

@@ -4,7 +4,10 @@ from explain.chapters.cross_entropy import view
 from explain.ui import layout
 
 with layout.chapter(
-    __file__, goal="compute a language model's loss without ever writing its logits to memory.", words=view.INTRODUCED
+    __file__,
+    goal="compute the loss without ever holding all logits. First never write one, then see why fast kernels write a "
+    "few.",
+    words=view.INTRODUCED,
 ):
     way = view.choose()
 view.step_through(way)

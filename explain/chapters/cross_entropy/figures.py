@@ -9,12 +9,12 @@ from math import isfinite
 
 from explain.chapters.cross_entropy.layers import Layer
 from explain.chapters.cross_entropy.losses import Row, Token
-from explain.chapters.cross_entropy.measured import OURS, Case, Counted, Measured
+from explain.chapters.cross_entropy.measured import LEAST, OURS, Case, Counted, Measured
 from explain.chapters.cross_entropy.states import Loss, State
 from explain.chapters.flash_attention.figures import Group
 from explain.experiment import Experiment
 from explain.figures.labels import shortened, text_width, wrapped
-from explain.figures.numbers import aligned, count, fixed, moved, percent, ratio
+from explain.figures.numbers import aligned, count, fixed, moved, ratio
 from explain.figures.palette import css, css_ink
 from explain.figures.palette import kernel as kernel_hue
 from explain.figures.svg import line, path, picture, rect, text
@@ -189,8 +189,8 @@ def ways_on(tokens: int, part: int, *, narrow: bool = False) -> str:
             "Cut Cross-Entropy",
             "X: a tile, on chip",
             (wide * 0.4, high * 0.4, wide / 8, high / 6),
-            "It computes X for the loss, and once more for the gradients. It adds what each tile gives to dH and dW in "
-            "HBM. For these it skips tiles in which every P is tiny.",
+            "It computes X for the loss, and once more for the gradients. It adds each tile's part to dH and dW in "
+            "HBM, and skips a tile if all its P are tiny.",
             "X computed 2 × · 4 matmuls, fewer where it skips",
         ),
         (
@@ -277,31 +277,37 @@ def _mean(tokens: Sequence[Token]) -> str:
 
 
 @kept
-def measured_bars(cases: Sequence[Case], *, narrow: bool = False) -> str:
-    """Each variant's time and peak memory as bars; those of a layer have one scale, ours has its kernel's hue. `narrow`
-    fits a phone.
+def measured_bars(cases: Sequence[Case], peak: float | None, *, narrow: bool = False) -> str:
+    """Each variant's time and peak memory as bars, all to one scale, ours in its kernel's hue. Dashed: the least time,
+    three matmuls at the `peak` in FLOPs per second, and the least memory, H, W and their gradients. `narrow` fits a
+    phone.
     """
     hue, y, parts = kernel_hue(KERNELS["fast:cross_entropy_parts"].hue), 34.0, []
     left, width, room = (100.0, 52.0, 68.0) if narrow else (112.0, 180.0, 78.0)
     times, sizes = left, left + width + room
     parts += [text(times, 14, "time", faint=True), text(sizes, 14, "peak memory", faint=True)]
+    rows = [one for case in cases for one in case.variants]
+    slowest, largest = (max(getattr(one, what) or 0 for one in rows) for what in ("seconds", "peak_bytes"))
     for case in cases:
         parts.append(text(0, y, case.name, bold=True))
-        slowest, largest = (max(getattr(one, what) or 0 for one in case.variants) for what in ("seconds", "peak_bytes"))
-        for one in case.variants:
-            own = one.name == OURS
+        least = case.matmul_flops / peak if peak else None
+        for name, seconds, size, why in (
+            *((one.name, one.seconds, one.peak_bytes, one.why) for one in case.variants),
+            (LEAST, least, case.least_bytes, ""),
+        ):
+            own, floor = name == OURS, name == LEAST
             y += 22
-            parts.append(text(left - 10, y, one.name, anchor="end", bold=own, fill=css_ink(hue) if own else ""))
-            if one.seconds is None:
-                parts.append(text(left, y, one.why, faint=True))
-            for x, value, most, words in (
-                (times, one.seconds, slowest, _milliseconds),
-                (sizes, one.peak_bytes, largest, moved),
-            ):
-                if value:
-                    fill = css(hue if own else "slate")
-                    parts.append(rect(x, y - 13, width * value / most, 16, fill, opacity=0.85 if own else 0.45))
-                    parts.append(text(x + width * value / most + 6, y, words(value), bold=own))
+            parts.append(
+                text(left - 10, y, name, anchor="end", bold=own, fill=css_ink(hue) if own else "", faint=floor)
+            )
+            if why:
+                parts.append(text(left, y, why, faint=True))
+            for x, value, most, words in ((times, seconds, slowest, _milliseconds), (sizes, size, largest, moved)):
+                if value and most:
+                    fill, long = css(hue if own else "slate"), width * value / most
+                    look = {"opacity": 0.0, "stroke": "currentColor"} if floor else {"opacity": 0.85 if own else 0.45}
+                    parts.append(rect(x, y - 13, long, 16, "none" if floor else fill, dashed=floor, **look))
+                    parts.append(text(x + long + 6, y, words(value), bold=own, faint=floor))
         y += 34
     return picture(sizes + width + room, y - 20, "Time and peak memory of each variant", parts, "52rem")
 
@@ -334,26 +340,15 @@ def measured_table(found: Measured) -> str:
     return markdown(columns, rows)
 
 
-def concluded(cases: Sequence[Case]) -> str:
-    """For each layer the variants that beat ours in time or in memory, and what they take of the other; as a list."""
-    return "\n".join(f"- **V = {count(case.vocab)}**: {_beaten(case)}" for case in cases)
-
-
-def _beaten(case: Case) -> str:
+def concluded(case: Case) -> str:
+    """Our time and memory beside those of the fastest other variant, as a sentence; markdown."""
     found = {one.name: (one.seconds, one.peak_bytes) for one in case.variants if one.seconds and one.peak_bytes}
-    if not (own := found.pop(OURS, None)):
-        return "ours was not measured."
-    told = []
-    for name, (seconds, peak) in found.items():
-        time, memory = seconds / own[0], peak / own[1]
-        if min(time, memory) < 1:
-            told.append(f"{name} takes {_against(time, 'time')} and {_against(memory, 'memory')}.")
-    return " ".join(told) or "no other takes less time or less memory."
-
-
-def _against(share: float, what: str) -> str:
-    """ "3% less time", "1.73 × the memory"."""
-    return f"{percent(1 - share)} less {what}" if share < 1 else f"{ratio(share)}\u00a0the {what}"
+    own = found.pop(OURS, None)
+    if not own or not found:
+        return "Ours was not measured beside another."
+    name, fastest = min(found.items(), key=lambda one: one[1][0])
+    time, memory = (ratio(mine / other) for mine, other in zip(own, fastest, strict=True))
+    return f"Ours takes **{time}** the time of {name}, the fastest other, and **{memory}** its memory."
 
 
 def _cell(seconds: float | None, peak: int | None, why: str) -> str:

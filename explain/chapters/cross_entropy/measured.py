@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from explain.records.model import Record
 
 FILE = results.BENCHMARKS / "cross_entropy.json"
 COMMAND = "python benchmarks/cross_entropy.py --out benchmarks/results/cross_entropy.json"
-OURS = "ours"
+OURS, LEAST = "ours", "at least"
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,20 @@ class Case:
         return f"V = {count(self.vocab)}, d = {count(self.dim)}"
 
     @property
+    def least_bytes(self) -> int:
+        """The bytes that every variant holds: H, W, dH and dW in 16 bits."""
+        return 2 * 2 * (self.tokens + self.vocab) * self.dim
+
+    @property
+    def matmul_flops(self) -> int:
+        """The FLOPs of the three matmuls: X, dH and dW."""
+        return 3 * 2 * self.tokens * self.vocab * self.dim
+
+    def seconds_of(self, name: str) -> float | None:
+        """The time of a variant; None without one."""
+        return next((one.seconds for one in self.variants if one.name == name), None)
+
+    @property
     def time(self) -> float | None:
         """Our time ÷ the fastest other variant's; None without both."""
         return self._against("seconds")
@@ -62,9 +76,20 @@ class Measured:
     """All cases, and where and how they were measured; `stale` says what has changed since, or is empty."""
 
     cases: Sequence[Case]
+    gpu: str
     where: str
     method: str
     stale: str
+
+    def roof(self, name: str) -> float | None:
+        """The FLOPs or bytes per second that a shipped record has of the same GPU; None without one."""
+        roofs = (record.roofs.get(name) for record in registry.shipped() if record.gpu == self.gpu)
+        return next((one.per_second for one in roofs if one), None)
+
+    def case(self, sizes: Mapping[str, int]) -> Case | None:
+        """The case of these sizes; None if it was not measured."""
+        asked = sizes["tokens"], sizes["vocab"], sizes["dim"]
+        return next((one for one in self.cases if (one.tokens, one.vocab, one.dim) == asked), None)
 
 
 def measured() -> Measured | None:
@@ -115,4 +140,4 @@ def parsed(data: dict[str, Any]) -> Measured:
     )
     on = data["provenance"]
     where = f"{on['gpu']}, {on['date'][:10]}, PyTorch {on['torch']}, Triton {on['triton']}"
-    return Measured(cases, where, data["method"], stale_words(stale_parts(data["code"])))
+    return Measured(cases, on["gpu"], where, data["method"], stale_words(stale_parts(data["code"])))

@@ -16,7 +16,7 @@ from explain.chapters.cross_entropy.states import loss_of, states
 from explain.chapters.flash_attention.figures import traffic_bars
 from explain.experiment import Experiment
 from explain.figures.labels import unbroken
-from explain.figures.numbers import capacity, count, moved, number
+from explain.figures.numbers import capacity, count, duration, moved, number
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
@@ -24,7 +24,7 @@ from explain.ui.repeat import repeated
 from explain.ui.rerun import following
 from kernels.catalog import KERNELS
 from kernels.inputs import labels
-from kernels.traffic_cross_entropy import part_of_tokens
+from kernels.traffic_cross_entropy import ALIGNED, part_of_tokens
 
 FUSED, STANDARD, BACKWARD = "Without the logits", "Through the logits", "Backward"
 KERNEL_OF = {FUSED: "cross_entropy_fused", STANDARD: "cross_entropy_standard", BACKWARD: "cross_entropy_backward"}
@@ -51,7 +51,7 @@ LONG: Mapping[str, Any] = {
     "block_n": 128,
 }
 """A training step's last layer, in tiles as fast matmuls have them."""
-TOKEN = 8
+TOKEN, IGNORED = 8, 4
 
 
 def choose() -> str:
@@ -126,9 +126,9 @@ def _online(experiment: Experiment, traces: Sequence[Trace]) -> None:
         st.caption("trace · Triton's CPU interpreter")
         if names:
             layout.prose(
-                "The numbers are real: queries and keys of an attention head stand in for H and W. So the vocabulary "
-                "is the sentence's own tokens, and the target is the next one. The head was not trained for that, so "
-                "its loss is no language model's."
+                "The numbers are real: queries and keys of an attention head stand in for H and W. The vocabulary is "
+                "the sentence's own tokens, and the target is the next one. These losses mean nothing as language: the "
+                "head was not trained for it."
             )
 
 
@@ -149,6 +149,7 @@ def _never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
             "A matmul in tiles reads H once per tile of the vocabulary and W once per tile of tokens. Caches serve "
             f"most of these reads. What HBM must move at least is each input once, and X twice: "
             f"**{moved(fewest[0])} against {moved(fewest[1])}, {number(fewest[0] / fewest[1], 2)} × as much**."
+            f"{_room_not_time(fewest[0] - fewest[1])}"
         )
         layout.chapter_link("three_numbers", "Three numbers shows what caches save →")
     with picture:
@@ -171,12 +172,26 @@ def _never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
                 stepper.traffic_table(experiment, traces[0])
 
 
+def _room_not_time(saved: int) -> str:
+    """How long the saved bytes take, beside the time of a whole step; empty where one of them is not measured."""
+    found = measured.measured()
+    case, bandwidth = (found.case(LONG), found.roof("hbm")) if found else (None, None)
+    step = case.seconds_of(measured.OURS) if case else None
+    if not step or not bandwidth:
+        return ""
+    return (
+        f"\n\nHBM moves the saved {moved(saved)} in about {duration(saved / bandwidth)}. Loss and gradients of this "
+        f"step take {duration(step)} (*How fast* below). **What you gain is room, not time.**"
+    )
+
+
 def _counted() -> None:
     """What a GPU moved, where a record has both kernels."""
     found, where = measured.counted([KERNEL_OF[way] for way in (STANDARD, FUSED)])
     if found:
         p = found[0].experiment.values
-        st.markdown(f"**Measured**: {_sizes(p)}, {p['dtype']}\n\n{figures.counted_table(found)}")
+        why = f"a smaller step, because this page's kernels stop at d = {p['dim']}"
+        st.markdown(f"**Measured**, {why}: {_sizes(p)}, {p['dtype']}\n\n{figures.counted_table(found)}")
         st.caption(f"recorded · {where} · bytes between DRAM and L2, cold L2")
 
 
@@ -267,33 +282,40 @@ def how_fast() -> None:
 @repeated
 def _how_fast(found: measured.Measured) -> None:
     stale = f" :orange[{found.stale}]" if found.stale else ""
-    widest, *others = sorted({case.dim for case in found.cases}, reverse=True)
+    first = found.case(LONG) or found.cases[0]
+    others = [case for case in found.cases if case != first]
+    peak = found.roof("matmul bf16")
     with layout.part(
         "How fast, in how much memory?",
-        f"Loss and both gradients of {count(found.cases[0].tokens)} tokens. **Ours** is the fast kernel. What beats it "
-        f"for d = {count(widest)}, and at what price:\n\n{figures.concluded(_of_dim(found, widest))}\n\n"
-        "So ours and Liger's are for when memory is short.\n\n"
-        "V = 50,257 is odd. Matmuls over an odd number of columns were much slower than over a multiple of 64, so ours "
-        "computes such a multiple at once and the last columns by themselves. The first lines of "
-        "`kernels/cross_entropy_fast.py` have both times.",
+        f"Loss and both gradients of {count(first.tokens)} tokens. **Ours** is the fast kernel. "
+        f"{figures.concluded(first)} So it is for when memory is short.\n\n"
+        f"*{measured.LEAST.capitalize()}*: three matmuls at the measured peak, and H, W, dH and dW in memory. The "
+        "rest of a bar is what a variant adds.",
     ):
-        _bars(found, widest)
-        for dim in others:
-            with st.expander(f"The same for d = {count(dim)}"):
-                _bars(found, dim)
+        _bars([first], peak)
+        if others:
+            with st.expander(f"Other vocabularies and other d: {len(others)} more"):
+                _bars(others, peak)
+                st.markdown(_odd(others))
         with st.expander("All numbers in a table"):
             st.markdown(figures.measured_table(found))
-        st.caption(f"recorded · {found.where} · {found.method} · the bars of a layer have one scale{stale}")
+        st.caption(f"recorded · {found.where} · {found.method} · the bars of a chart have one scale{stale}")
 
 
-def _bars(found: measured.Measured, dim: int) -> None:
-    cases = _of_dim(found, dim)
-    pictures.drawing(*(figures.measured_bars(cases, narrow=narrow) for narrow in (False, True)))
+def _odd(cases: Sequence[measured.Case]) -> str:
+    """What an odd vocabulary does to a matmul, in two sentences; empty if all vocabularies are aligned."""
+    vocab = next((case.vocab for case in cases if case.vocab % 2), None)
+    if vocab is None:
+        return ""
+    rest = vocab % ALIGNED
+    return (
+        f"V = {count(vocab)} is odd, which makes a matmul several times slower. Ours computes {count(vocab - rest)} "
+        f"columns together and the last {rest} apart. `kernels/cross_entropy_fast.py` begins with both times."
+    )
 
 
-def _of_dim(found: measured.Measured, dim: int) -> tuple[measured.Case, ...]:
-    """The measured layers with this d."""
-    return tuple(case for case in found.cases if case.dim == dim)
+def _bars(cases: Sequence[measured.Case], peak: float | None) -> None:
+    pictures.drawing(*(figures.measured_bars(cases, peak, narrow=narrow) for narrow in (False, True)))
 
 
 @following
@@ -316,7 +338,11 @@ def _which_token_counts(experiment: Experiment) -> None:
         st.markdown(f"**{first}**" + ("" if is_own else ": as if the first half were a prompt"))
         pictures.drawing(*(figures.which_count(tokens, narrow=one) for one in (False, True)))
         st.caption("float64, from the run's inputs · grey: does not count")
-        st.markdown("Choose **More → Tokens that do not count** above, and look at the column of losses in the player.")
+        st.markdown(f"Set *Tokens that do not count* to {IGNORED} (in *More*), and look at the losses in the player.")
+        st.button(
+            f"Set it to {IGNORED}", icon=":material/arrow_upward:",
+            on_click=st.query_params.update, args=({"ignored": str(IGNORED)},),
+        )  # fmt: skip
 
 
 def closing(way: str) -> None:

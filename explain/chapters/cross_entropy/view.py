@@ -324,7 +324,6 @@ def which_token_counts(way: str) -> None:
     _which_token_counts(_run(way))
 
 
-@repeated
 def _which_token_counts(experiment: Experiment) -> None:
     with layout.part(
         "Tokens that do not count",
@@ -338,10 +337,12 @@ def _which_token_counts(experiment: Experiment) -> None:
         st.markdown(f"**{first}**" + ("" if is_own else ": as if the first half were a prompt"))
         pictures.drawing(*(figures.which_count(tokens, narrow=one) for one in (False, True)))
         st.caption("float64, from the run's inputs · grey: does not count")
-        st.markdown(f"Set *Tokens that do not count* to {IGNORED} (in *More*), and look at the losses in the player.")
+        some = min(IGNORED, experiment.values["tokens"])
+        st.markdown(f"Set *Tokens that do not count* to {some} (in *More*), and look at the losses in the player.")
+        shown = controls.chosen(lessons.LOSS).with_(ignored=some)
         st.button(
-            f"Set it to {IGNORED}", icon=":material/arrow_upward:",
-            on_click=st.query_params.update, args=({"ignored": str(IGNORED)},),
+            f"Set it to {some}", icon=":material/arrow_upward:",
+            on_click=controls.choose, args=({"": shown}, lambda _: lessons.LOSS),
         )  # fmt: skip
 
 

@@ -40,8 +40,8 @@ READABLE, BASE_2 = readable.KERNEL, readable.TWIN.name
 """The readable kernel that stands beside the climb, and the rung with the same arithmetic."""
 NOTABLE = 1.2
 """A speedup under a causal mask is mentioned if it is more than this many times the one without."""
-LINES = 24
-"""The lines of code that a box of 520 pixels shows."""
+LINES = 4
+"""The new lines of a diff among which the one that matters is seen at once."""
 BOUND = (
     "≥: FLOPs ÷ what an SM's tensor cores do in a cycle (datasheet). ≤: from a matmul's start until its warps have "
     "waited for it. One warp stands for each warpgroup."
@@ -178,7 +178,7 @@ def _code_of(rung: Rung, lower: Rung | None) -> None:
     if lower:
         new, changes, whole = st.tabs(["What is new", "All changes", "The whole kernel"])
         with new:
-            if rungs.news(rung).count("\n") > LINES:  # so its line may be out of sight
+            if rungs.news(rung).count("\n+") > LINES:  # so its line is not seen at once
                 prose(f"The line that does it, {rung.line_number} in the file:")
                 show_code(rung.line, "python")
             _code(rungs.news(rung), "diff")

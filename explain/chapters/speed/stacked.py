@@ -79,16 +79,14 @@ def _kernel(one: Timeline, y: float, place: tuple[float, float, float, float], c
     """A run's rows from `y` on, and where they end."""
     (left, width, scale, head), program = place, one.programs[0]
     first = window(program)[0]
+    said = _bounds(one) if head == HEAD else _bounds(one).removeprefix("a matmul ")  # a phone has less room
 
     def bar(start: float, end: float, top: float, high: float, fill: str, opacity: float, title: str) -> list[str]:
         begin = max(start - first, 0)
         wide = (min(end - first, cycles) - begin) * scale
         return [svg.rect(left + begin * scale, top, wide, high, fill, opacity=opacity, title=title)] if wide > 0 else []
 
-    parts = [
-        svg.text(0, y + 15, one.short, bold=True),
-        svg.text(width, y + head - 9, _bounds(one), anchor="end", bold=True),
-    ]
+    parts = [svg.text(0, y + 15, one.short, bold=True), svg.text(width, y + head - 9, said, anchor="end", bold=True)]
     y += head
     parts.append(svg.text(left - 10, y + 10, TENSOR, size=svg.SMALL, anchor="end"))
     parts.append(svg.rect(left, y, width - left, BUSY, palette.css("slate"), opacity=0.12))

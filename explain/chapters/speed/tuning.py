@@ -228,7 +228,7 @@ def _cell(x: float, y: float, point: Point, ends: tuple[Point, Point] | None, co
         )
         return box + "".join(texts)
     fastest, (most, least) = point == ends[0], (1 / (one.seconds or 1.0) for one in ends)
-    fill = 0.04 + 0.76 * ((1 / point.seconds - least) / (most - least or 1.0)) ** 1.5
+    fill = 0.04 + 0.62 * ((1 / point.seconds - least) / (most - least or 1.0)) ** 1.5
     stroke = "currentColor" if fastest else "none"
     box = svg.rect(*inside, colour, opacity=fill, stroke=stroke, title=setting(point))
     words = f"{numbers.fixed(1e3 * point.seconds, 2)} ms{mark}"

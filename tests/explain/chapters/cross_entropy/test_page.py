@@ -254,3 +254,13 @@ def test_another_input_keeps_the_page_and_the_step_of_the_training():
     opened.selectbox[0].select_index(2).run()
     assert not opened.exception
     assert opened.select_slider[0].value == 1024
+
+
+@pytest.mark.parametrize("sizes", [{}, {"inputs": "normal", "tokens": "20", "vocab": "50", "block_n": "16"}])
+def test_a_button_sets_the_tokens_that_do_not_count(sizes):
+    opened = page("cross_entropy", **sizes)
+    assert "as if the first half were a prompt" in texts(opened)
+    next(one for one in opened.button if one.label == "Set it to 4").click().run()
+    assert not opened.exception
+    assert opened.query_params["ignored"] in ("4", ["4"])
+    assert "as if the first half were a prompt" not in texts(opened)

@@ -8,16 +8,18 @@ with layout.chapter(
     goal="see how a kernel computes dQ, dK and dV without the N × N matrix P, and what that costs.",
     words=view.WORDS,
 ):
+    view.without_p()
     view.chain_rule()
     view.one_row()
-experiment, traces = view.kernels()
 view.why_enough()
+experiment, traces = view.kernels()
 view.what_is_kept()
 view.the_bill()
 view.measured()
 view.who_writes_dq()
+view.questions(experiment, traces)
 view.in_depth()
 view.dq_in_every_order(experiment)
 view.gradient_of_lse()
 view.what_breaks()
-view.closing(experiment, traces)
+layout.closing("backward")

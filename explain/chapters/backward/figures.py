@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 
 import plotly.graph_objects as go
 
 from explain.chapters.backward import measured, memory, sums
 from explain.chapters.backward.chain import STEP, Chain
 from explain.chapters.papers import flashattention
+from explain.chapters.speed.results import Variant
 from explain.experiment import Experiment
 from explain.figures import palette, svg
-from explain.figures.labels import text_width, unbroken
+from explain.figures.labels import text_width, unbroken, widest
 from explain.figures.lines import Line, chart, colour_of
-from explain.figures.numbers import count, duration, fixed, moved, number, percent, scientific, si
+from explain.figures.numbers import count, duration, fixed, moved, number, percent, ratios, scientific, si
 from explain.figures.tables import Column, Columns, markdown
 from explain.kept import kept
 from explain.records.model import Point
@@ -24,12 +28,16 @@ from kernels.catalog import KERNELS
 BAR, HIGH = 90.0, 30.0
 METHOD = ("dV = Pᵀ dO", "dP = dO Vᵀ", "dS = P ∘ (dP − δ)", "dQ = dS K · sm_scale", "dK = dSᵀ Q · sm_scale")
 """What a backward kernel computes for a tile, as its source says it."""
-LONGEST, APART = 56.0, 34.0
-"""Of that picture: the longest side of a matrix, and the space between two formulas."""
+FORWARD = {"O = P V": 2, "P = softmax(S)": 1, "S = QKᵀ · sm_scale": 2}
+"""The forward pass from its last formula to its first, and how many of these come from each."""
+SIDE, SHADE = 34.0, {True: 0.85, False: 0.22}
+"""Of the tiles of S: the side of one, and how strong one is that the picture is about, and another."""
+LONGEST, APART = 48.0, 30.0
+"""Of that picture: the longest side of a matrix, and the space between two columns."""
 
 MEASURED: Sequence[tuple[str, Callable[[Point], float], Callable[[float], str]]] = (
     ("time", lambda point: point.seconds or 0.0, duration),
-    ("peak memory beside the inputs", lambda point: float(point.peak_bytes or 0), moved),
+    ("extra memory while it runs", lambda point: float(point.peak_bytes or 0), moved),
 )
 """What the bars of recorded runs show: its name, its value, its words."""
 
@@ -75,10 +83,10 @@ def chain(row: Chain, *, narrow: bool = False) -> str:
 
 def worked(row: Chain) -> str:
     """The gradient of the row's largest weight in numbers."""
-    i = int(row.p.argmax())
+    i, delta = int(row.p.argmax()), fixed(row.delta, 3)
     return (
         f"For the largest weight: {fixed(float(row.p[i]), 3)} × ({fixed(float(row.dp[i]), 2)} − "
-        f"{fixed(row.delta, 3)}) = **{fixed(float(row.ds[i]), 4)}**.\n\n"
+        f"{f'({delta})' if row.delta < 0 else delta}) = **{fixed(float(row.ds[i]), 4)}**.\n\n"
         "The gradients of a row sum to 0: adding the same number to all logits changes no weight."
     )
 
@@ -91,22 +99,28 @@ def checked(row: Chain) -> str:
 
 @kept
 def method(block_m: int, block_n: int, head_dim: int, *, narrow: bool = False) -> str:
-    """The formulas of a tile with their matrices as rectangles, all to one scale; a `narrow` one for a phone."""
+    """The formulas of a tile with their matrices as rectangles, all to one scale, below the forward formula from which
+    each comes; a `narrow` one for a phone.
+    """
     queries, keys, scores = (block_m, head_dim), (block_n, head_dim), (block_m, block_n)
     shapes = {
         **dict.fromkeys(("Q", "dQ", "dO"), queries), **dict.fromkeys(("K", "V", "dK", "dV"), keys),
         **dict.fromkeys(("P", "dP", "dS"), scores), "δ": (block_m, 1),
     }  # fmt: skip
-    unit, width = LONGEST / max(block_m, block_n, head_dim), 370.0 if narrow else 800.0
-    high = LONGEST + 58
-    x, top, parts = 0.0, 0.0, []
-    for n, formula in enumerate(METHOD, 1):
-        drawn, end = _matrices(f"({n}) {formula}", shapes, unit, high)
-        if x and x + end > width:
-            x, top = 0.0, top + high
-        parts.append(f'<g transform="translate({x:.1f} {top:.1f})">{"".join(drawn)}</g>')
-        x += end + APART
-    return svg.picture(width, top + high, "; ".join(METHOD), parts, f"{1.1 * width:.0f}px")
+    unit, high = LONGEST / max(block_m, block_n, head_dim), LONGEST + 58
+    numbered = iter(enumerate(METHOD, 1))
+    x, y, width, parts = 0.0, 0.0, 0.0, []
+    for forward, many in FORWARD.items():
+        top, end = y + 24, text_width(f"from {forward}", 16, bold=True)
+        parts.append(svg.text(x, y + 16, f"from {forward}", size=16, bold=True))
+        for n, formula in islice(numbered, many):
+            drawn, right = _matrices(f"({n}) {formula}", shapes, unit, high)
+            parts.append(f'<g transform="translate({x:.1f} {top:.1f})">{"".join(drawn)}</g>')
+            top, end = top + high, max(end, right)
+        width = max(width, x + end)
+        x, y = (0.0, top + 12) if narrow else (x + end + APART, 0.0)
+    down = y if narrow else 24 + high * max(FORWARD.values())
+    return svg.picture(width, down, "; ".join(METHOD), parts, f"{1.1 * width:.0f}px")
 
 
 def _matrices(formula: str, shapes: Mapping[str, tuple[int, int]], unit: float, high: float) -> tuple[list[str], float]:
@@ -134,6 +148,36 @@ def _matrices(formula: str, shapes: Mapping[str, tuple[int, int]], unit: float, 
 
 
 @kept
+def kept_or_not(like: Experiment, *, narrow: bool = False) -> str:
+    """P, N × N and crossed out, beside O and L, to one scale, with all heads' bytes; a `narrow` one for a phone."""
+    standard, flash, _ = (memory.bill(kernel, like) for kernel in memory.KERNELS)
+    n, d = like.values["seq_len"], like.values["head_dim"]
+    side, top = 110.0, 4.0
+    thin, second = side * d / n, (0.0, side + 22) if narrow else (330.0, 0.0)
+    x, y = second
+    alarm, p, o, lse = (palette.css(name) for name in ("alarm", palette.SYMBOLS["P"], palette.SYMBOLS["O"], "slate"))
+
+    def said(left: float, down: float, what: str, size: str, held: int, end: str) -> list[str]:
+        return [
+            svg.text(left, down + 30, what, size=16, bold=True), svg.text(left, down + 51, size, faint=True),
+            svg.text(left, down + 80, moved(held), size=20, bold=True), svg.text(left, down + 101, end, faint=True),
+        ]  # fmt: skip
+
+    parts = [
+        svg.rect(0, top, side, side, p, opacity=0.45, stroke=p),
+        svg.line(0, top, side, top + side, stroke=alarm, opacity=1, thick=3),
+        svg.line(0, top + side, side, top, stroke=alarm, opacity=1, thick=3),
+        *said(side + 18, top, "P", f"{count(n)} × {count(n)}", standard.kept, "standard attention keeps it"),
+        svg.rect(x, y + top, thin, side, o, opacity=0.85),
+        svg.line(x + thin + 9, y + top, x + thin + 9, y + top + side, stroke=lse, opacity=1, thick=1),
+        *said(x + thin + 27, y + top, "O and L", f"{count(n)} × {d} and {count(n)} × 1", flash.kept,
+              f"FlashAttention keeps these: {number(standard.kept / flash.kept, 2)} × less"),
+    ]  # fmt: skip
+    told = f"P has {moved(standard.kept)}; O and L have {moved(flash.kept)}"
+    return svg.picture(*((366, 2 * side + 34) if narrow else (620, side + 12)), told, parts, "38rem")
+
+
+@kept
 def held(kernels: Sequence[str] = memory.KERNELS[:2]) -> go.Figure:
     """Memory of a backward pass against N: by formula, and what the paper measured of both ways."""
     lines = []
@@ -143,8 +187,15 @@ def held(kernels: Sequence[str] = memory.KERNELS[:2]) -> go.Figure:
         lines.append(Line(ours, f"{KERNELS[kernel].short}, formula", colour_of(kernel)))
         papers = [(n, 1e6 * mb) for n, mb in zip(memory.LENGTHS, flashattention.TABLE_21[baseline], strict=False)]
         name = "PyTorch" if kernel == memory.KERNELS[0] else "FlashAttention"
-        lines.append(Line(papers, f"{name}, table 21 (forward + backward)", colour_of(kernel), dashed=True))
-    return chart("", lines, x="N, tokens", y="memory in use, bytes", unit=" B", log=True, height=430)
+        lines.append(Line(papers, f"{name}, table 21", colour_of(kernel), dashed=True))
+    figure = chart("", lines, x="N, tokens", y="memory in use, bytes", unit=" B", log=True, height=430)
+    first, last = lines[0].points[0][0], max(line.points[-1][0] for line in lines)
+    figure.update_xaxes(range=[math.log10(first) - 0.1, math.log10(last) + 0.1])  # a label would widen it
+    for line, label in zip(lines, figure.layout.annotations, strict=True):
+        label.font.color = line.colour
+        if (end := line.points[-1])[0] < last:  # beside the line's end, which is left of the others
+            label.update(x=math.log10(end[0]), y=math.log10(end[1]), xref="x", yref="y", xanchor="right", xshift=-14)
+    return figure
 
 
 def bills(like: Experiment) -> str:
@@ -160,59 +211,125 @@ def bills(like: Experiment) -> str:
     return markdown(columns, rows)
 
 
+BILLED: Sequence[tuple[str, Callable[[memory.Bill], float], Callable[[float], str]]] = (
+    ("FLOPs in matmuls", lambda bill: float(bill.matmul_flops), lambda value: si(value, "FLOP")),
+    ("least from HBM", lambda bill: float(bill.least), moved),
+    ("kept from forward", lambda bill: float(bill.kept), moved),
+)
+"""What the bars of the three bills show: its name, its value, its words."""
+
+
+def billed(like: Experiment, *, narrow: bool = False) -> str:
+    """What each way computes, moves and keeps, as bars; a `narrow` one for a phone."""
+    bars = []
+    for kernel in memory.KERNELS:
+        one = memory.bill(kernel, like)
+        values = [(of(one), words(of(one))) for _, of, words in BILLED]
+        bars.append(Bar(KERNELS[kernel].title, palette.kernel(KERNELS[kernel].hue), values))
+    return _bars([name for name, *_ in BILLED], [("", bars)], narrow=narrow)
+
+
 def saved(like: Experiment) -> str:
     """The price and the gain of recomputing S, in words."""
     standard, flash, atomic = (memory.bill(kernel, like) for kernel in memory.KERNELS)
-    more = [one.matmul_flops / standard.matmul_flops for one in (flash, atomic)]
-    asked, least = ([getattr(standard, what) / getattr(one, what) for one in (flash, atomic)]
-                    for what in ("bytes", "least"))  # fmt: skip
+
+    def matmuls(one: memory.Bill) -> str:
+        return f"{one.matmuls} ({number(one.matmul_flops / standard.matmul_flops)} ×)"
+
     return (
-        f"At this size recomputing costs {number(more[0])} × the matmul FLOPs of standard attention's backward pass "
-        f"({number(more[1])} × with atomics). It loads and stores {number(asked[0], 2)} × fewer bytes "
-        f"({number(asked[1], 2)} × with atomics). If each launch moves each buffer once, and L2 serves all other "
-        f"loads, HBM moves {number(least[0], 2)} × fewer ({number(least[1], 2)} ×). It keeps "
-        f"{number(standard.kept / flash.kept, 2)} × fewer bytes from the forward pass."
+        f"Standard attention needs {standard.matmuls} matmuls per tile. Recomputing S makes {matmuls(atomic)}. The "
+        f"two-pass kernel computes S and dP in both passes: {matmuls(flash)}."
     )
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A row of bars: its name, the palette's name of its colour, and a value with its words for each column.
+
+    A column after the last of the values was not measured.
+    """
+
+    name: str
+    hue: str
+    values: Sequence[tuple[float, str]]
+
+
+def _bars(titles: Sequence[str], groups: Sequence[tuple[str, Sequence[Bar]]], *, narrow: bool) -> str:
+    """Groups of rows, each with bars to one scale per column; a group may have a heading of its own."""
+    every = [bar for _, bars in groups for bar in bars]
+    ends = [[bar.values[n] for bar in every if n < len(bar.values)] for n in range(len(titles))]
+    rooms = [10 + widest(words for _, words in column) for column in ends]
+    width = (366.0 if narrow else 740.0) / len(titles)
+    y, parts = 14.0, [svg.text(n * width, 14, title, faint=True) for n, title in enumerate(titles)]
+    for heading, bars in groups:
+        if heading:
+            y += 34
+            parts.append(svg.text(0, y, heading, faint=True))
+        for bar in bars:
+            y += 30
+            parts.append(svg.text(0, y, bar.name, bold=True, fill=palette.css_ink(bar.hue)))
+            y += 20
+            for n, (value, words) in enumerate(bar.values):
+                longest = max(value for value, _ in ends[n]) or 1
+                long = (width - rooms[n] - 12) * value / longest
+                parts.append(svg.rect(n * width, y - 12, long, 16, palette.css(bar.hue), opacity=0.85))
+                parts.append(svg.text(n * width + long + 6, y + 1, words))
+    told = "; ".join(f"{bar.name}: {bar.values[0][1]}" for bar in every)
+    return svg.picture(width * len(titles), y + 22, told, parts, "100%" if narrow else "50rem")
 
 
 @kept
 def measured_bars(case: measured.Case, *, narrow: bool = False) -> str:
-    """Each kernel's recorded time and peak memory as bars in its hue, to one scale each; a `narrow` one for a phone."""
-    width, room = (130.0, 60.0) if narrow else (230.0, 80.0)
-    lefts, parts = (0.0, width + room), []
-    most = [max(of(point) for point in case.points) for _, of, _ in MEASURED]
-    for left, (title, _, _) in zip(lefts, MEASURED, strict=True):
-        parts.append(svg.text(left, 14, title, faint=True))
-    for i, point in enumerate(case.points):
-        entry = point.experiment.entry
-        hue, y = palette.kernel(entry.hue), 44.0 + 50 * i
-        parts.append(svg.text(0, y, entry.title, bold=True, fill=palette.css_ink(hue)))
-        for left, largest, (_, of, words) in zip(lefts, most, MEASURED, strict=True):
-            length = width * of(point) / (largest or 1)
-            parts.append(svg.rect(left, y + 8, length, 16, palette.css(hue), opacity=0.85))
-            parts.append(svg.text(left + length + 6, y + 21, words(of(point))))
-    told = "; ".join(f"{one.experiment.entry.title}: {duration(one.seconds or 0)}" for one in case.points)
-    return svg.picture(2 * (width + room), 44 + 50 * len(case.points), told, parts, "100%" if narrow else "44rem")
+    """Each kernel's recorded time and peak memory as bars in its hue, then the times of those written for speed; a
+    `narrow` one for a phone.
+    """
+    read = []
+    for point in case.points:
+        values = [(of(point), words(of(point))) for _, of, words in MEASURED]
+        read.append(Bar(point.experiment.entry.title, palette.kernel(point.experiment.entry.hue), values))
+    fast = [Bar(_called(one), one.hue, [(one.seconds, duration(one.seconds))]) for one in case.fast if one.seconds]
+    groups = [("", read)] if not fast else [("written to be read", read), ("written for speed: time only", fast)]
+    return _bars([name for name, *_ in MEASURED], groups, narrow=narrow)
+
+
+def _called(variant: Variant) -> str:
+    """What a kernel written for speed is called beside those that are written to be read."""
+    return "Ours, written for speed" if variant.ours else variant.label
 
 
 def concluded(case: measured.Case) -> str:
-    """What the recorded times say, with the bytes that HBM moved and those that registers spilled; in words."""
+    """What the record says of memory and bytes, and of time, with what registers spill; in words."""
     standard, *others = case.points
-    said = []
+    less, hbm, times, spilled = [], [], [], []
     for point in others:
         (_, time, _), (_, memory_of, _) = MEASURED
-        times, sizes = time(point) / time(standard), memory_of(standard) / memory_of(point)
-        said.append(
-            f"**{point.experiment.entry.title}** takes {number(times)} × the time of standard attention, and keeps "
-            f"{number(sizes)} × fewer bytes."
-        )
+        less.append(memory_of(standard) / memory_of(point))
+        times.append(time(point) / time(standard))
         if point.counters and standard.counters:
             own, theirs = point.counters.cold, standard.counters.cold
-            if own.hbm_bytes is not None and theirs.hbm_bytes is not None:
-                said[-1] += f" HBM moved {moved(own.hbm_bytes)}, for standard attention {moved(theirs.hbm_bytes)}."
-            if own.spilled_bytes:
-                said[-1] += f" Its registers spill {moved(own.spilled_bytes)}."
-    return "\n\n".join(said)
+            if own.hbm_bytes and theirs.hbm_bytes:
+                hbm.append(theirs.hbm_bytes / own.hbm_bytes)
+            spilled.append(own.spilled_bytes or 0)
+    said = (
+        f"**Memory.** While it runs, the two-pass kernel needs {number(less[0], 2)} × less extra memory than standard "
+        f"attention, and the kernel with atomics {number(less[1], 2)} × less."
+    )
+    if len(hbm) == len(others):
+        said += f" HBM moves {number(hbm[0], 2)} × and {number(hbm[1], 2)} × fewer bytes."
+    said += (
+        f"\n\n**Time.** Written to be read, the two-pass kernel takes {number(times[0])} × the time of standard "
+        f"attention, and the kernel with atomics {number(times[1])} ×."
+    )
+    if any(spilled):
+        said += (
+            f" A tile's values do not all fit in their registers. The rest spills to memory: {moved(spilled[0])} and "
+            f"{moved(spilled[1])}, stored and loaded again."
+        )
+    if fast := [one.seconds / time(standard) for one in case.fast if one.seconds]:
+        said += (
+            f"\n\n**Written for speed,** kernels that recompute S take {ratios(fast)} the time of standard attention."
+        )
+    return said
 
 
 def verdict(output: str, error: float, tolerance: float, passes: bool) -> str:
@@ -226,6 +343,13 @@ def verdict(output: str, error: float, tolerance: float, passes: bool) -> str:
     return f":red[**Wrong:**] in {symbol} the largest error is {number(error)}, and {scientific(tolerance)} is allowed."
 
 
+def from_lse(error: float, largest: float) -> str:
+    """What a broken lse does to dV, in words; Markdown."""
+    return (
+        f":red[**Wrong:**] in dV the largest error is {number(error)}. Its largest element should be {number(largest)}."
+    )
+
+
 @kept
 def with_dlse() -> str:
     """The lines of the kernel that make δ and take dlse off it."""
@@ -236,29 +360,51 @@ def with_dlse() -> str:
 
 @kept
 def owners(*, narrow: bool = False) -> str:
-    """Which program owns which gradient: the tiles of S, held by columns for dK and dV, and by rows for dQ."""
-    side, tiles, high = 34.0, 4, 230.0
+    """Which program owns which gradient: the tiles of S, held by columns for dK and dV, and by rows for dQ; then four
+    programs, each with its column, that add to one tile of dQ.
+    """
+    tiles, high, apart = 4, 250.0, 290.0
     ways = (
-        ("keys stay, queries pass", "dK, dV", (), "dK and dV: one program for each element"),
-        ("queries stay, keys pass", "", (1,), "dQ: one program for each element"),
-        ("keys stay, dQ by atomics", "dK, dV", range(tiles), "dQ: four programs add to each element"),
+        ("keys stay, queries pass", "dK, dV", "one program finishes a tile of dK and dV"),
+        ("queries stay, keys pass", "", "one program finishes a tile of dQ"),
+        ("keys stay, dQ by atomics", "dK, dV", "four programs add to one tile of dQ"),
     )
     parts: list[str] = []
-    for n, (title, below, beside, told) in enumerate(ways):
-        left, top = (0.0, n * high) if narrow else (n * 290.0, 0.0)
+    for n, (title, below, told) in enumerate(ways):
+        left, top = (0.0, n * high) if narrow else (n * apart, 0.0)
+        x, y = left + 64, top + 46
+        end = y + tiles * SIDE
         parts.append(svg.text(left, top + 16, title, size=16, bold=True))
         for i in range(tiles):
             for j in range(tiles):
-                held = (j if below else i) == 1
-                x, y, hue = left + 54 + j * side, top + 34 + i * side, palette.css("scores" if held else "slate")
-                parts.append(svg.rect(x, y, side - 3, side - 3, hue, opacity=0.85 if held else 0.22))
-        parts += [svg.text(left, top + 56 + i * side, f"{'+ ' * (n == 2)}dQ", bold=True) for i in beside]
-        end = top + 34 + tiles * side
-        parts.append(svg.text(left + 54 + 1.5 * side, end + 14, below, anchor="middle", bold=True))
-        parts.append(svg.text(left, end + 38, told))
+                strong = (j == 1, i == 1, i == 1)[n]
+                hue = palette.css(f"series-{j + 1}" if n == 2 else "scores" if strong else "slate")
+                parts.append(svg.rect(x + j * SIDE, y + i * SIDE, SIDE - 3, SIDE - 3, hue, opacity=SHADE[strong]))
+        columns = range(tiles) if n == 2 else (1,)
+        parts += [svg.text(x + (j + 0.5) * SIDE - 1, end + 14, below, size=svg.SMALL, anchor="middle", bold=True)
+                  for j in columns if below and n == 0]  # fmt: skip
+        if n:
+            own = y + SIDE
+            parts.append(svg.rect(left + 6, own, SIDE - 3, SIDE - 3, palette.css(palette.SYMBOLS["dQ"]), opacity=0.85))
+            parts.append(svg.text(left + 6 + SIDE / 2, own + SIDE + 14, "dQ", anchor="middle", bold=True))
+        if n == 2:
+            for j in columns:
+                middle = x + (j + 0.5) * SIDE - 1
+                parts += _arc(middle, left + 33 - 7 * j, y + SIDE, f"series-{j + 1}", 16 + 9 * j)
+                parts.append(svg.text(middle, end + 14, str(j), anchor="middle", bold=True))
+            parts.append(svg.text(x - 6, end + 14, "program", anchor="end"))
+        parts.append(svg.text(left, end + 42, told))
     said = "tiles of S: a column of tiles belongs to the program of a key tile, a row to that of a query tile"
-    width = 290.0 if narrow else 860.0
+    width = apart if narrow else 3 * apart - 30
     return svg.picture(width, high * len(ways) if narrow else high - 10, said, parts, f"{1.1 * width:.0f}px")
+
+
+def _arc(start: float, end: float, y: float, hue: str, high: float) -> list[str]:
+    """An arrow from the top of a tile over the tiles beside it to the top of another."""
+    ink = palette.css(hue)
+    head = f"M{end - 2.5:.1f} {y - 5:.1f} L{end:.1f} {y:.1f} L{end + 2.5:.1f} {y - 5:.1f}"
+    bow = f"M{start:.1f} {y + 6:.1f} C{start:.1f} {y - high:.1f} {end:.1f} {y - high:.1f} {end:.1f} {y:.1f}"
+    return [svg.path(bow, ink, thick=2), svg.path(head, ink, thick=2)]
 
 
 def in_orders(found: Sequence[sums.Order], lost: float, elements: int) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import streamlit as st
 
 from explain import lessons
-from explain.chapters.backward import exercises, figures, sums
+from explain.chapters.backward import exercises, figures, sums, without_m
 from explain.chapters.backward import measured as recorded
 from explain.chapters.backward.chain import Chain
 from explain.chapters.papers import flashattention
 from explain.chapters.papers.exercises import FIGURE_2
+from explain.chapters.speed.results import load
 from explain.chapters.what_breaks.figures import changed_line
 from explain.engine import engine
 from explain.experiment import Experiment
@@ -18,6 +19,7 @@ from explain.figures.labels import unbroken
 from explain.figures.numbers import count, number
 from explain.gpus import known_as
 from explain.records import registry
+from explain.records.code import stale_words
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.charts import plotted
@@ -31,8 +33,8 @@ from kernels.museum_backward import BUGS
 LOGITS, UPSTREAM = (2.0, 1.0, 0.5, -1.0), (1.0, -0.5, 2.0, 0.0)
 STEPS = [step / 2 for step in range(-8, 9)]
 WAYS = {
-    "Seven matmuls": "flash_attention_backward",
-    "Five, dQ by atomics": "flash_attention_backward_atomic",
+    "Two passes": "flash_attention_backward",
+    "dQ by atomics": "flash_attention_backward_atomic",
     "P kept": "attention_backward_standard",
 }
 SIZES = {"seq_len": (512, 1024, 2048, 4096, 8192, 16384), "head_dim": (64, 128)}
@@ -43,16 +45,27 @@ WORDS = (
     "The backward pass turns it into dQ, dK and dV: how the loss changes with Q, K and V.\n\n"
     f"**From O to P and V.** {unbroken('O = P V')} is linear in P and in V, so {unbroken('dP = dO Vᵀ')} and "
     f"{unbroken('dV = Pᵀ dO')}.\n\n"
-    "**From P to S, first in one row.** Softmax makes weights p from the row's logits x. Its row of dP is dp. Each "
-    "weight depends on every logit of its row, so the gradient ds of a logit sums its effects on all weights."
+    "**From P to S, first in one row.** Take one row. x are its scores, p = softmax(x), and dp is the gradient that "
+    "arrives at p. Moving one x moves every p, so its gradient is a sum over the row. That sum is p (dp − δ): how far "
+    "this weight's gradient is from the row's mean δ, weighted by p."
 )
 DERIVATIVES = ("∂p_i / ∂x_i = p_i (1 − p_i)", "∂p_j / ∂x_i = −p_j p_i   for j ≠ i")
-CHAIN = ("ds_i = Σ_j dp_j · ∂p_j / ∂x_i = p_i (dp_i − δ)", "δ = Σ_j p_j dp_j   one number per row")
+CHAIN = (
+    "ds_i = Σ_j dp_j · ∂p_j / ∂x_i = p_i (dp_i − δ)",
+    "δ = Σ_j p_j dp_j   the mean of dp, weighted by p: one number per row",
+)
 ENOUGH = (
     "P = exp(S − L)   L = m + ln ℓ, one number per query",
     "δ_i = Σ_j p_ij dp_ij = Σ_j p_ij (dO_i · V_j) = dO_i · Σ_j p_ij V_j = dO_i · O_i   "
-    "for query i and its keys j: dP = dO Vᵀ (2), and O = P V",
+    "for query i and its keys j: dP = dO Vᵀ, and O = P V",
 )
+
+
+def without_p() -> None:
+    """What the backward pass does without, and the little that it keeps instead."""
+    like = _billed(4096, 64)
+    pictures.drawing(figures.kept_or_not(like), figures.kept_or_not(like, narrow=True))
+    st.caption("16 heads, bf16 · bytes by formula · P and O are drawn to one scale, L is a hairline")
 
 
 def chain_rule() -> None:
@@ -64,13 +77,16 @@ def chain_rule() -> None:
 @st.fragment
 def one_row() -> None:
     """The chain rule of softmax on a short row, beside its sliders."""
-    drawn, moved = st.columns([2, 1], gap="medium")
+    with st.container(key="one row"):
+        drawn, moved = st.columns([2, 1], gap="medium")
     with moved, st.container(key="moved"):
         columns = st.columns(2, gap="medium")
         x, dp = (
             [
-                column.select_slider(f"{name}{i}", STEPS, start, key=f"{name}{i}", bind="query-params")
-                for i, start in enumerate(starts)
+                column.select_slider(
+                    f"{name}{digit}", STEPS, start, key=f"{name}{i}", bind="query-params", format_func=number
+                )
+                for i, (digit, start) in enumerate(zip("₀₁₂₃", starts, strict=True))
             ]
             for column, name, starts in zip(columns, ("x", "dp"), (LOGITS, UPSTREAM), strict=True)
         )
@@ -122,7 +138,7 @@ def why_enough() -> None:
     with layout.part("Why O and L are enough", words):
         st.markdown(formula(ENOUGH), unsafe_allow_html=True)
         st.caption(
-            "The forward pass is not part of the run above: O and L are given, as it leaves them. The kernel that "
+            "The forward pass is not part of the run below: O and L are given, as it leaves them. The kernel that "
             "keeps P gets P too."
         )
 
@@ -130,8 +146,9 @@ def why_enough() -> None:
 def what_is_kept() -> None:
     """Memory against N: P and its gradients, or two numbers per query."""
     words = (
-        "**Autograd keeps P**, because dS needs it: N² numbers per head. Its backward pass makes dP and dS of the same "
-        "size. **FlashAttention keeps O and L.** It needs O anyway, and L is one number per query; δ is one more.\n\n"
+        "**Autograd keeps P**, because dV and dS need it: N² numbers per head. Its backward pass makes dP and dS of "
+        "the same size. **FlashAttention keeps O and L.** It needs O anyway, and L is one number per query; δ is one "
+        "more.\n\n"
         "Solid lines are by formula: Q, K, V, O, their gradients, and what each kernel keeps. Open circles are "
         "table 21 of the FlashAttention paper, forward and backward together, on an A100, without mask and dropout."
     )
@@ -143,31 +160,37 @@ def what_is_kept() -> None:
         )
 
 
+def _billed(n: int, d: int) -> Experiment:
+    """The size at which the page counts FLOPs and bytes."""
+    sizes = {"heads": 16, "seq_len": n, "head_dim": d, "dtype": "bf16", "block_m": 64, "block_n": 64}
+    return Experiment.of("flash_attention_backward", sizes, "normal")
+
+
 @st.fragment
 def the_bill() -> None:
     """FLOPs paid and bytes saved by recomputing, at a size to choose."""
     text, picture = layout.sides("Why recompute? FLOPs paid, bytes saved")
     with picture:
-        with st.container(horizontal=True):
-            n = controls.pick("N", SIZES["seq_len"], "bill_n", 4096, format_func=count)
-            d = controls.pick("d", SIZES["head_dim"], "bill_d")
-        like = Experiment.of(
-            "flash_attention_backward",
-            {"heads": 16, "seq_len": n, "head_dim": d, "dtype": "bf16", "block_m": 64, "block_n": 64},
-            "normal",
-        )
-        st.markdown(figures.bills(like))
+        first, second = st.columns([3, 1])
+        n = controls.pick("N", SIZES["seq_len"], "bill_n", 4096, first, format_func=count)
+        d = controls.pick("d", SIZES["head_dim"], "bill_d", place=second)
+        like = _billed(n, d)
+        pictures.drawing(figures.billed(like), figures.billed(like, narrow=True))
+        with st.expander("All numbers"):
+            st.markdown(figures.bills(like))
         st.caption("one sequence, 16 heads, bf16, tiles of 64 × 64 · by formula, which the trace confirms to the byte")
     standard, flash = flashattention.FIGURE_2
     with text:
         layout.prose(
-            "Computing S a second time costs a matmul and the exponentials. Reading P back costs N² numbers, and "
-            f"keeping it costs N² of memory. {figures.saved(like)}\n\n"
-            "The same trade for a whole network is called **checkpointing**: keep some layers' inputs, recompute the "
-            "rest in the backward pass. There it saves memory and costs time. Here it can save both: a GPU does "
-            f"many FLOPs in the time of one byte. The paper measured {number(standard.ms)} ms for standard attention "
-            f"and {number(flash.ms)} ms for FlashAttention: forward and backward of GPT-2 medium, sequences of 1,024 "
-            f"tokens, on an A100. FlashAttention moved {number(flash.hbm_gb)} GB through HBM, standard attention "
+            f"**FLOPs.** {figures.saved(like)}\n\n"
+            "**Bytes.** Reading P back costs N² numbers per head, and keeping it costs N² of memory. The middle bars "
+            "show the least that HBM must move: each launch moves each buffer once, and L2 serves all other loads.\n\n"
+            "**Checkpointing** is the same trade for a whole network: keep some layers' inputs, recompute the rest in "
+            "the backward pass. That saves memory and costs time. Here memory and bytes are saved, and a GPU does many "
+            "FLOPs in the time of one byte: it may save time too.\n\n"
+            f"The paper measured {number(standard.ms)} ms for standard attention and {number(flash.ms)} ms for "
+            "FlashAttention: forward and backward of GPT-2 medium, sequences of 1,024 tokens, on an A100. "
+            f"FlashAttention moved {number(flash.hbm_gb)} GB through HBM, standard attention "
             f"{number(standard.hbm_gb)} GB."
         )
         layout.chapter_link("papers", "The paper's table beside ours: The papers →", {"panel": FIGURE_2})
@@ -180,7 +203,8 @@ def measured() -> None:
     with picture:
         gpu = gpu_choice()
         records = [one.record for one in registry.entries()[0] if known_as(one.record.gpu) == gpu.name]
-        found = {case.name: case for case in recorded.cases(records)}
+        speed = load()
+        found = {case.name: case for case in recorded.cases(records, speed)}
         if not found:
             st.markdown(f"Not recorded on {gpu.name}. To measure your own GPU: `python -m explain measure`")
             return
@@ -190,12 +214,17 @@ def measured() -> None:
             f"recorded · {case.source} · the backward pass alone: standard attention has P as an input, and makes dP "
             "and dS · bytes of HBM and spills: counted, from a cold L2"
         )
+        if case.fast and speed:
+            st.caption(f"written for speed: {case.fast_source}")
+            if stale := stale_words(speed.stale):
+                st.caption(stale)
     with text:
         layout.prose(
             f"{figures.concluded(case)}\n\n"
-            "Fewer bytes alone do not make a kernel faster: what registers spill is moved too, and these kernels are "
-            "written to be read. `kernels/attention_backward.py` has one written for speed."
+            "So the order of the loops saves memory and bytes. Speed also needs code that is written for it: "
+            "`kernels/attention_backward.py` is ours."
         )
+        layout.chapter_link("speed", "What it took: Speed →", {"view": "Other kernels", "work": "Attention, backward"})
 
 
 def who_writes_dq() -> None:
@@ -203,10 +232,11 @@ def who_writes_dq() -> None:
     words = (
         "dK and dV are sums over queries, dQ is a sum over keys. A loop that holds a tile of keys can finish dK and dV "
         "on chip. Of each row of dQ it has one part: the sum over its own keys.\n\n"
-        "**Seven matmuls:** a second launch holds queries. S and dP are computed twice. Each element has one program "
-        "that writes it, in one order: the same bits every run.\n\n"
-        "**Five matmuls**, as in the FlashAttention-2 paper: every program adds its part of dQ in HBM. Two programs "
-        "may add to one element at once, so the addition must be **atomic**. Which program comes first is not fixed."
+        "**Two passes, seven matmuls:** a second launch holds queries. S and dP are computed twice. Each element has "
+        "one program that writes it, in one order: the same bits every run.\n\n"
+        "**FlashAttention-2, five matmuls** (the paper's algorithm 2): every program adds its part of dQ in HBM. In "
+        "the picture programs 0 to 3 all add to one tile of dQ. Two may add at once, so the addition must be "
+        "**atomic**. Which program comes first is not fixed."
     )
     with layout.part("Who may write dQ? Five matmuls or seven", words):
         pictures.drawing(figures.owners(), figures.owners(narrow=True))
@@ -276,14 +306,17 @@ def verdict(name: str) -> str:
     """A bug's result beside float64, from a run in the interpreter; the same for all readers."""
     bug = BUGS[name]
     try:
-        said = engine().check(Experiment.of(bug.kernel, bug.sizes, bug.shown_by))
+        broken = Experiment.of(bug.kernel, bug.sizes, bug.shown_by)
+        said = engine().check(broken)
+        if said["output"] == "lse":  # of the forward pass: what the backward pass makes of it
+            runs = (broken, broken.through("flash_attention_backward"))
+            return figures.from_lse(*without_m.values_error(*(engine().trace(run).trace for run in runs)))
     except WorkerError as error:
         return error.words
     return figures.verdict(said["output"], float(said["error"]), float(said["tolerance"]), said["within_tolerance"])
 
 
-def closing(experiment: Experiment, traces: list[Trace]) -> None:
-    """Things to try, questions, sources."""
+def questions(experiment: Experiment, traces: list[Trace]) -> None:
+    """Things to try."""
     if traces:
         ask("backward", exercises.QUESTIONS, [(experiment, traces[0])], experiment.key)
-    layout.closing("backward")

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from explain import lessons
-from explain.chapters.backward import exercises, figures, measured, memory, sums, view
+from explain.chapters.backward import exercises, figures, measured, memory, sums, view, without_m
 from explain.chapters.backward.chain import Chain
 from explain.chapters.papers import flashattention
+from explain.chapters.speed import results
+from explain.engine import engine
 from explain.experiment import Experiment
 from explain.figures.numbers import duration
 from explain.records import registry
@@ -93,6 +95,35 @@ def test_the_measured_kernels_of_a_case_had_the_same_inputs_and_tiles():
             assert all(time in figures.measured_bars(case) for time in times)
             assert "standard attention" in figures.concluded(case)
     assert measured.cases([]) == []
+
+
+def test_kernels_written_for_speed_stand_beside_a_case_of_the_same_size_and_gpu():
+    speed = results.load()
+    assert speed
+    for record in registry.shipped():
+        found = measured.cases([record], speed)
+        assert {case.name for case in found} == {case.name for case in measured.cases([record])}
+        assert bool(found[0].fast) == (record.gpu == speed.provenance.gpu)  # it comes first
+        for case in found:
+            p = case.points[0].experiment.values
+            shape = tuple(p[name] for name in ("batch", "heads", "seq_len", "head_dim"))
+            same = [one for one in speed.of("backward")
+                    if (one.shape, one.dtype, one.causal) == (shape, p["dtype"], p["causal"])]  # fmt: skip
+            assert len(case.fast) == len(same[0].best if same and record.gpu == speed.provenance.gpu else ())
+            assert all(duration(one.seconds) in figures.measured_bars(case) for one in case.fast if one.seconds)
+            assert ("Written for speed" in figures.concluded(case)) == bool(case.fast)
+
+
+def test_a_broken_lse_makes_dv_too_large_by_exp_m():
+    bug = BUGS["lse_without_m"]
+    broken = Experiment.of(bug.kernel, bug.sizes, bug.shown_by)
+    backward = engine().trace(broken.through("flash_attention_backward")).trace
+    error, largest = without_m.values_error(engine().trace(broken).trace, backward)
+    stored = [numbers(value) for _, value in backward.history("dv")]
+    assert largest == pytest.approx(max(float(abs(one).max()) for one in stored), rel=1e-5)
+    assert error > largest
+    right = engine().trace(broken.through("flash_attention")).trace
+    assert without_m.values_error(right, backward)[0] < 1e-5
 
 
 def test_times_are_those_of_the_chosen_gpu():

@@ -192,9 +192,16 @@ def held(kernels: Sequence[str] = memory.KERNELS[:2]) -> go.Figure:
     first, last = lines[0].points[0][0], max(line.points[-1][0] for line in lines)
     figure.update_xaxes(range=[math.log10(first) - 0.1, math.log10(last) + 0.1])  # a label would widen it
     for line, label in zip(lines, figure.layout.annotations, strict=True):
-        label.font.color = line.colour
         if (end := line.points[-1])[0] < last:  # beside the line's end, which is left of the others
-            label.update(x=math.log10(end[0]), y=math.log10(end[1]), xref="x", yref="y", xanchor="right", xshift=-14)
+            label.update(
+                x=math.log10(end[0]),
+                y=math.log10(end[1]),
+                xref="x",
+                yref="y",
+                xanchor="right",
+                yanchor="bottom",
+                xshift=-10,
+            )
     return figure
 
 

@@ -234,6 +234,7 @@ def test_a_view_chosen_with_the_mouse_leaves_the_keys_to_the_player_that_it_brin
 
 def test_the_key_of_the_full_screen_brings_a_player_that_is_further_down(page: Page, visit):
     visit("backward")
+    expect(player(page)).to_be_visible()
     expect(player(page)).not_to_be_in_viewport(ratio=0.5)
     page.keyboard.press("p")
     expect(player(page)).to_be_in_viewport(ratio=0.9)

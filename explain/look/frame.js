@@ -37,7 +37,11 @@ export default function ({ data, parentElement, setStateValue, setTriggerValue }
   const turn = () => setTriggerValue("page", bar.querySelector("[rel=next]")?.dataset.page);
   const onward = (event) => atTheEnd(event) && turn();
   const sheet = new BroadcastChannel("tilescope tour");    // a clicker in the window of the run sheet
-  sheet.onmessage = ({ data }) => data.press === "nextTile" && (atTheEnd({ key: "PageDown" }) ? turn() : scrollOn());
+  sheet.onmessage = ({ data }) => {
+    if (data.press !== "nextTile" || data.window !== document.documentElement.dataset.window) return;
+    if (atTheEnd({ key: "PageDown" })) turn();
+    else scrollOn();
+  };
   leave.signal.addEventListener("abort", () => sheet.close());
   document.addEventListener("keydown", onward, { signal: leave.signal });
   document.addEventListener("click", photograph, { capture: true, signal: leave.signal });

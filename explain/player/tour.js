@@ -13,6 +13,11 @@ const PARTLY = 0.3;                                        // of the player; a c
 /** Set on the page's root while a clicker leads through the chapters; explain/look/frame.js reads it. */
 const CLICKER = "clicker";
 
+/** This window's name, for the run sheet in another window; explain/look/frame.js gives the same. */
+function ownWindow() {
+  return document.documentElement.dataset.window ??= String(Math.random());
+}
+
 export class Tour {
   constructor(player) {
     this.player = player;
@@ -35,7 +40,7 @@ export class Tour {
     player.abort.signal.addEventListener("abort", () => this.channel.close());
     this.channel.onmessage = ({ data }) => {
       if (data.asks && this.captions.length) this.tell();
-      if (data.press && player.ready && this.on) player.press(data.press);
+      if (data.press && data.window === ownWindow() && player.ready && this.on) player.press(data.press);
     };
   }
 
@@ -203,7 +208,7 @@ export class Tour {
   tell() {
     const { chapter, title, captions } = this.player.packet.tour;
     const sheet = captions.map(({ text, say, minutes }) => ({ text, say, minutes }));
-    this.channel.postMessage({ chapter, title, at: this.at, captions: sheet });
+    this.channel.postMessage({ window: ownWindow(), chapter, title, at: this.at, captions: sheet });
   }
 
   /** For screen readers. */

@@ -19,6 +19,7 @@ from tests.e2e.text_sizes import LETTERS, SMALLEST, TEXT_PX
 from tests.e2e.waiting import until
 
 TOUR = "flash_attention"
+OTHER = "softmax"
 PRINTED = "side_by_side/1_standard_and_flash"
 """The tour of two runs that is printed; the command line prints one of one run. To print all tests nothing more: each
 slide is one drawing of a page's size."""
@@ -147,7 +148,28 @@ def choose(page: Page, stem: str, title: str) -> None:
     rests(page)
 
 
-def test_another_chapter_brings_its_own_run_sheet_or_none(page: Page, app_url: str, visit):
+def test_a_run_sheet_follows_only_a_player_of_its_chapter(page: Page, app_url: str, visit):
+    visit(OTHER)
+    caption(page, 1)
+    sheet_page = page.context.new_page()
+    sheet_page.goto(f"{app_url}/notes?chapter={TOUR}")
+    sheet = sheet_page.get_by_test_id("run-sheet")
+    expect(sheet.locator(".other")).to_contain_text(f"Another window plays {contents.page_of(f'{OTHER}.py').title}.")
+    expect(sheet.locator(".title")).to_have_text(tours.of(TOUR)[0].title)
+    expect(sheet.locator(".say")).to_have_text(tours.of(TOUR)[0].captions[0].say)
+    sheet_page.keyboard.press("ArrowRight")  # turns the sheet's own caption, not the other chapter's
+    expect(sheet).to_have_attribute("data-caption", "2")
+    caption(page, 1)
+    sheet.get_by_role("link", name="Follow it").click()
+    expect(sheet.locator(".title")).to_have_text(tours.of(OTHER)[0].title)
+    expect(sheet).to_have_attribute("data-caption", "1")
+    expect(sheet.locator(".other")).to_be_hidden()
+    sheet_page.keyboard.press("ArrowRight")
+    caption(page, 2)
+    sheet_page.close()
+
+
+def test_another_chapter_brings_its_own_run_sheet(page: Page, app_url: str, visit):
     visit(TOUR)
     caption(page, 1)
     sheet_page = page.context.new_page()
@@ -159,15 +181,17 @@ def test_another_chapter_brings_its_own_run_sheet_or_none(page: Page, app_url: s
     titles = {one.stem: one.title for one in contents.pages() if one.has_notes}
     without = next(stem for stem in titles if not tours.of(stem))
     choose(sheet_page, without, titles[without])
-    expect(sheet).to_be_hidden()
-    other = "softmax"
-    choose(sheet_page, other, titles[other])
-    expect(sheet.locator(".title")).to_have_text(tours.of(other)[0].title)
+    expect(sheet.locator(".title")).to_have_text(titles[without])
+    expect(sheet.locator(".text")).to_be_hidden()  # it has points instead of captions
+    expect(sheet.locator(".say")).not_to_be_empty()
+    choose(sheet_page, OTHER, titles[OTHER])
+    expect(sheet.locator(".title")).to_have_text(tours.of(OTHER)[0].title)
     expect(sheet).to_have_attribute("data-caption", "0")
     expect(sheet.locator(".clock")).to_have_text("0:00")
 
-    page.keyboard.press("ArrowRight")  # the player speaks again: the sheet follows it
-    expect(sheet.locator(".title")).to_have_text(tours.of(TOUR)[0].title)
+    page.keyboard.press("ArrowRight")  # the player of another chapter speaks
+    expect(sheet.locator(".other")).to_contain_text(titles[TOUR])
+    choose(sheet_page, TOUR, titles[TOUR])
     expect(sheet).to_have_attribute("data-caption", "3")
     sheet_page.close()
 

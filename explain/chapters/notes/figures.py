@@ -6,7 +6,14 @@ from explain.figures.numbers import fixed, number
 from explain.records import results
 from explain.records.code import stale_parts_if_known, stale_words
 
+QUARTERS = {0.0: "", 0.25: "¼", 0.5: "½", 0.75: "¾"}
 HALL = results.BENCHMARKS / "classroom_load.json"
+
+
+def minutes(time: float) -> str:
+    """A number of minutes as it is said: 18½."""
+    whole, part = divmod(time, 1)
+    return f"{whole:.0f}{QUARTERS[part]}" if whole and part in QUARTERS else number(time)
 
 
 def lecture_hall() -> str:

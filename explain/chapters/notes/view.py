@@ -20,6 +20,11 @@ _RUN_SHEET = st.components.v2.component(
     css=(_HERE / "run_sheet.css").read_text(encoding="utf-8"),
     js=(_HERE / "run_sheet.js").read_text(encoding="utf-8"),
 )
+ACTIONS = (
+    "Ask", "Choose", "Click", "Compare", "Drag", "End on", "Follow", "Go", "Move", "Open", "Point", "Press", "Read",
+    "Scroll", "Set", "Show", "Start", "Stop", "Switch", "Take", "Unfold", "Wait", "Write",
+)  # fmt: skip
+"""What a lecturer does. A sentence of the notes or of a tour that begins so is not spoken."""
 
 
 def choose() -> tuple[contents.Page, tours.Tour | None]:
@@ -38,25 +43,36 @@ def _page() -> contents.Page:
 
 
 def run_sheet(page: contents.Page, tour: tours.Tour | None) -> None:
-    """The run sheet: the tour's captions, what to say, and a clock. It follows the player in another window of this
-    browser, whatever tour plays there. Its keys turn the player's captions.
+    """The run sheet: the tour's captions, or the notes' points; what to say, and a clock. It follows a player of the
+    page in another window of this browser. Its keys turn the player's captions.
     """
-    told = f"About {page.minutes} minutes, without a tour: show the page from top to bottom, with the points below."
+    told = f"{page.minutes} min, without a tour. The clock starts with **Start** or →."
     if tour:
-        minutes, seconds = divmod(round(60 * tour.minutes), 60)
-        long = f"{minutes} minutes" if not seconds else f"{minutes}:{seconds:02} minutes"
-        told = f"The tour takes {long}, with questions about {page.minutes}. "
-        told += "The clock starts when the player shows a caption."
+        told = f"Tour {figures.minutes(tour.minutes)} min, with questions {page.minutes}. "
+        told += "The clock starts at the first caption."
     with st.container(horizontal=True, key="about the tour"):
         layout.chapter_link("home", "← Tilescope")
-        layout.chapter_link(page.stem, f"Open **{page.title}** →")
         st.markdown(told)
         layout.chapter_link("your_tour", "Play a tour from a file of your own →")
-    sheet = None
+    sheet = {"chapter": page.stem, "title": page.title, "minutes": page.minutes, "captions": _points(page)}
     if tour:
-        with suppress(tours.TourError, WorkerError):  # the player says why; the sheet still follows other tours
+        with suppress(tours.TourError, WorkerError):  # the player says why
             sheet = stepper.toured(tour)
-    _RUN_SHEET(key="run sheet", data=sheet)
+    titles = {one.stem: one.title for one in contents.pages()}
+    _RUN_SHEET(key="run sheet", data={"sheet": sheet, "titles": titles, "actions": ACTIONS})
+
+
+def _points(page: contents.Page) -> list[dict[str, str]]:
+    """What to say without a tour, point by point, like captions without a text."""
+    _, say, *_ = _sections(page)
+    points = re.split(r"^- ", say, flags=re.MULTILINE)[1:]
+    plain = (re.sub(r"[*`]", "", re.sub(r"^ +- ", "· ", one, flags=re.MULTILINE)) for one in points)
+    return [{"text": "", "say": " ".join(one.split())} for one in plain]
+
+
+def _sections(page: contents.Page) -> list[str]:
+    """The notes: what stands before their sections, then each section with its title."""
+    return _curly(page.notes.read_text(encoding="utf-8")).split("\n## ")
 
 
 def _tour(page: contents.Page) -> tours.Tour | None:
@@ -68,7 +84,7 @@ def _tour(page: contents.Page) -> tours.Tour | None:
     title = st.selectbox(
         "Tour",
         list(given),
-        format_func=lambda title: f"{title}, {given[title].minutes:g} min",
+        format_func=lambda title: f"{title}, {figures.minutes(given[title].minutes)} min",
         key=f"tour {page.stem}",
         label_visibility="collapsed",
     )
@@ -77,12 +93,17 @@ def _tour(page: contents.Page) -> tours.Tour | None:
 
 def notes(page: contents.Page, tour: tours.Tour | None) -> None:
     """The page's notes, a column for each section: what to say, common errors, what to show if there is time."""
-    _, say, *rest = _curly(page.notes.read_text(encoding="utf-8")).split("\n## ")
+    _, say, *rest = _sections(page)
     if tour:
         say = say.replace("Say", "If you teach without the tour", 1)
     with st.container(key="notes"):
         for column, section in zip(st.columns(1 + len(rest), gap="large"), [say, *rest], strict=True):
-            column.markdown(f"## {section}")
+            column.markdown(f"## {_acted(section)}")
+
+
+def _acted(words: str) -> str:
+    """Markdown with what the lecturer does in bold, unlike what they say."""
+    return re.sub(rf"(?m)(^ *- |[.?!:”] )({'|'.join(ACTIONS)})\b", r"\1**\2**", words)
 
 
 def _curly(words: str) -> str:

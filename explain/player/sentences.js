@@ -121,8 +121,10 @@ export class Telling {
     const name = story.view.program_names?.[program.id.join(",")];
     const owns = name ? `: ${`${story.view.pick_program?.toLowerCase() ?? ""} ${name}`.trim()}` : "";
     const axes = [0, 1, 2].filter((axis) => launch.grid[axis] > 1);
-    const each = (said) => (axes.length > 1 ? `(${axes.map(said).join(", ")})` : axes.map(said)[0]);
-    const id = axes.length ? `${each((axis) => program.id[axis])} of ${each((axis) => `0–${launch.grid[axis] - 1}`)}`
+    const each = (said) => `(${axes.map(said).join(", ")})`;
+    const [only] = axes, at = program.id[only], of = launch.grid[only];
+    const id = axes.length > 1 ? `${each((axis) => program.id[axis])} of ${each((axis) => `0–${launch.grid[axis] - 1}`)}`
+      : axes.length ? `${at}, ${at ? "one" : "the first"} of ${counted(of, "program")} (0 to ${of - 1}),`
       : "0, the only one,";
     return `${word} ${id} starts${clipped(owns, LONGEST_OWNED)}.`;
   }

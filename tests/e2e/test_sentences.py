@@ -160,7 +160,7 @@ def test_the_sentences_of_a_loss(said):
 def test_the_sentences_of_flash_attention(said):
     experiment = Experiment.of("flash_attention", {"block_m": 16, "block_n": 16, "causal": True}, "sentence")
     steps = told(said, experiment, row=3)
-    assert figures(steps[0][1]) == [0, 0, 3, 0, 0, 15]  # program 0 of 0–3 owns query tile 0, tokens 0 to 15
+    assert figures(steps[0][1]) == [0, 4, 0, 3, 0, 0, 15]  # program 0 of 4, 0 to 3, owns query tile 0, tokens 0 to 15
     tile = [16, 32, 2048]
     assert of(steps, "q = tl.load")[0] == [0, 15, *tile]
     assert of(steps, "k = tl.load")[2] == [16, 31, *tile]
@@ -274,7 +274,7 @@ def test_a_kernel_of_theirs_is_told_variable_by_variable(said):
     check(sentences)
     steps = beside(trace, sentences)
     programs = [sentences[program.first_step] for program in trace.launches[0].recorded]
-    assert [figures(one) for one in programs] == [[0, 0, 2], [1, 0, 2], [2, 0, 2]]
+    assert [figures(one) for one in programs] == [[n, 3, 0, 2] for n in range(3)]  # one of 3, 0 to 2
     assert of(steps, "at =")[0] == [4, 0, 3]
     loads = of(steps, "x = tl.load")
     assert loads[0] == [0, 3, 4, 16]

@@ -190,10 +190,11 @@ def test_how_a_trace_is_made_is_said_to_a_reader_without_one(opened, folder):
 
 
 def test_two_runs_stand_side_by_side(opened, folder):
-    _, (head, files) = opened(folder / "main.tilescope", folder / "fails.tilescope")
+    test, (head, files) = opened(folder / "main.tilescope", folder / "fails.tilescope")
     assert len(head["runs"]) == 2
     assert files == [(folder / f"{name}.tilescope").read_bytes() for name in ("main", "fails")]
-    assert [run["view"]["title"].split(" · ")[-1] for run in head["runs"]] == ["main.tilescope", "fails.tilescope"]
+    assert [run["view"]["title"].split(" · ")[-1] for run in head["runs"]] == ["left", "right"]
+    assert all(f"`{name}.tilescope`, recorded" in pages.texts(test) for name in ("main", "fails"))
 
 
 def test_a_kernel_of_the_catalog_keeps_its_roles(opened):
@@ -208,6 +209,13 @@ def test_a_file_that_is_no_trace_is_named(opened, folder, name):
     assert "explain trace" in " ".join(words.value for words in test.markdown)
     assert re.search(rf"\b{re.escape(name)}\b", test.error[0].value)
     assert ("is not a trace file. A trace file ends in `.tilescope`" in test.error[0].value) == (name == "mine.py")
+
+
+def test_a_text_named_like_a_trace_is_told_so(opened, folder):
+    (folder / "bad.tilescope").write_text("not a trace")
+    said = opened(folder / "bad.tilescope")[0].error[0].value
+    assert "**bad.tilescope** has the right ending, but not a trace's content." in said
+    assert "step 3" in said
 
 
 def test_without_a_file_the_page_plays_its_example(opened):

@@ -1,6 +1,8 @@
-"""What ran in a trace and what it cost, in two lines."""
+"""What a trace is, what ran in it and what it cost, in a few lines."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from explain.figures.labels import listed
 from explain.figures.numbers import count, moved
@@ -20,8 +22,38 @@ def told(trace: Trace) -> str:
     return (
         f"**What ran:** {named}, {', '.join(ran)}  \n"
         f"**What it cost:** {moved(total['read_bytes'])} requested by loads, "
-        f"{moved(total['written_bytes'])} by stores, {_counted(total['flops'], 'FLOP')}."
+        f"{moved(total['written_bytes'])} by stores, {_counted(total['flops'], 'FLOP')}, masked lanes included."
     )
+
+
+def shown(trace: Trace, file: str) -> str:
+    """The file of a run and the day on which it was recorded; Markdown."""
+    day = trace.created[: len("2026-01-31")].replace("-", "\N{NON-BREAKING HYPHEN}")
+    return f"`{file}`, recorded {day}"
+
+
+def tensors(trace: Trace) -> str:
+    """The tensors of a run with their sizes and dtypes, those of its first launch; Markdown."""
+    first, several = trace.launches[0], len(trace.launches) > 1
+    named = [f"`{one.name.removesuffix('_ptr')}` {_sizes(one.shape)} {one.dtype}" for one in first.buffers]
+    return f"**Tensors{' of the first launch' * several}:** {', '.join(named)}" if named else ""
+
+
+def difference(left: Trace, right: Trace) -> str:
+    """What two runs cost where they differ: "requested by loads 10.6 → 9.72 kB, by stores equal"; Markdown."""
+    a, b = left.traffic(), right.traffic()
+    parts: dict[str, tuple[str, Callable[[int], str]]] = {
+        "read_bytes": ("requested by loads", moved), "written_bytes": ("by stores", moved), "flops": ("FLOPs", count),
+    }  # fmt: skip
+    told = (
+        f"{name} {'equal' if a[key] == b[key] else f'{words(a[key])} → {words(b[key])}'}"
+        for key, (name, words) in parts.items()
+    )
+    return f"**What they cost, left → right:** {', '.join(told)}."
+
+
+def _sizes(shape: tuple[int, ...]) -> str:
+    return " × ".join(map(count, shape)) or "1"
 
 
 def _counted(number: int, what: str, plural: str = "s") -> str:

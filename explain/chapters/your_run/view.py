@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -16,13 +17,15 @@ from explain.outside import stopped
 from explain.player.component import Run, player
 from explain.player.view import view_of
 from explain.trace.file import TraceFile, TraceFileError
-from explain.trace.model import Report
+from explain.trace.model import Report, Tile
 from explain.ui import layout
 from explain.ui.code import show_code
 
 LARGEST_MB = 20
 LARGEST_INFLATED = 256 * 1024 * 1024  # bytes: a reader's file may not fill the server's memory
 MOST = 2
+SIDES = ("left", "right")
+ENDING = ".tilescope"
 EXAMPLE, SOURCE = (Path(__file__).with_name(name) for name in ("example.tilescope", "example.txt"))
 """The trace of SOURCE, which plays where no file was given."""
 OWN = "Record a run of your own"
@@ -58,7 +61,14 @@ PRINTED = "y[0, :4], the first 4 of row 0's 20 outputs: `main` prints them after
 """What the example prints."""
 
 
-def choose() -> list[Run]:
+@dataclass(frozen=True)
+class Opened(Run):
+    """A run that is shown, and the name of its file; "" for the app's own."""
+
+    file: str = ""
+
+
+def choose() -> list[Opened]:
     """The runs of the files that are dropped here, else of those the app was started with, else the example's; says
     what is wrong.
     """
@@ -67,7 +77,7 @@ def choose() -> list[Run]:
     )
     if len(dropped) > MOST:
         st.warning(f"The first {MOST} of {len(dropped)} files are shown.", icon=":material/warning:")
-    runs = []
+    runs: list[Opened] = []
     given_here: list[Path] = []
     try:
         given_here = [] if dropped else given.files("trace")
@@ -82,17 +92,21 @@ def choose() -> list[Run]:
         try:
             data = opened()
             shown = view_of(data.trace, "recorded")
-            if len(files) > 1:
-                shown["title"] += f" · {name}"
-            runs.append(Run(data, shown))
+            runs.append(Opened(data, shown, name))
         except (OSError, TraceFileError, ParameterError) as error:
             refused.append((name, error))
     for name, why in refused:
         st.error(_why(name, why, guided=not runs), icon=":material/error:")
     if not runs:
-        _about_example()
         runs = [recorded(EXAMPLE)]
+        _about_example(runs[0])
+    if len({run.view["title"] for run in runs}) < len(runs):  # one kernel twice
+        return [_on(side, run) for side, run in zip(SIDES, runs, strict=True)]
     return runs
+
+
+def _on(side: str, run: Opened) -> Opened:
+    return replace(run, view={**run.view, "title": f"{run.view['title']} · {side}"})
 
 
 def _why(name: str, error: Exception, *, guided: bool) -> str:
@@ -100,7 +114,10 @@ def _why(name: str, error: Exception, *, guided: bool) -> str:
     if not str(error).startswith("not a trace file"):
         return f"**{name}** cannot be shown: {error}."
     record = f"; record one as shown [below](#{layout.anchor(OWN)})" if guided else ""
-    return f"**{name}** is not a trace file. A trace file ends in `.tilescope`{record}."
+    if name.endswith(ENDING):
+        again = f" Record it again as in [step 3](#{layout.anchor(OWN)})." if guided else " Record it again."
+        return f"**{name}** has the right ending, but not a trace's content.{again}"
+    return f"**{name}** is not a trace file. A trace file ends in `{ENDING}`{record}."
 
 
 def how() -> None:
@@ -111,13 +128,13 @@ def how() -> None:
             layout.prose(words)
 
 
-def _about_example() -> None:
+def _about_example(example: Run) -> None:
     """Says what the example is, with its file and its trace to download."""
     layout.introduce(
         "A **trace** is a recorded run of your own file, on your own machine, with or without a GPU. "
         f"[How to record one](#{layout.anchor(OWN)}). No command line? [Paste the code](./your_kernel) instead.\n\n"
         "**Shown now: an example.** RMSNorm divides each row by its root mean square, and multiplies it by w. A "
-        "program reads its row twice, 8 numbers at a time. Press **N**: `squares` grows tile by tile."
+        f"program reads its row twice, 8 numbers at a time. {_growth(example)}"
     )
     with st.container(horizontal=True):
         for label, data, name in (
@@ -125,6 +142,19 @@ def _about_example() -> None:
             ("The example's trace file", EXAMPLE.read_bytes(), "run.tilescope"),
         ):
             st.download_button(label, data, file_name=name, icon=":material/download:", key=f"download {name}")
+
+
+def _growth(example: Run) -> str:
+    """How WATCHED grows when the reader goes from change to change; it is shown after its first growth."""
+    trace = example.trace.trace
+    first, second, *_ = (program for launch in trace.launches for program in launch.recorded)
+    changes = [step for step, _ in trace.history(WATCHED) if first.first_step <= step < second.first_step]
+    more = len(changes) - 2  # it begins at 0, and has grown once
+    times = {1: "once", 2: "twice"}.get(more, f"{more} times")
+    return (
+        f"Press **N**, or **›** beside *Watch*, {times}: `{WATCHED}` grows to its last tile. Once more goes to program "
+        f"{second.id[0]}, where `{WATCHED}` starts again at 0."
+    )
 
 
 def _dropped(data: bytes) -> TraceFile:
@@ -135,10 +165,10 @@ def _read(path: Path) -> TraceFile:
     return TraceFile(path.read_bytes())
 
 
-def recorded(path: Path) -> Run:
+def recorded(path: Path) -> Opened:
     """A trace file of the app, for the player."""
     data = _read(path)
-    return Run(data, view_of(data.trace, "recorded"))
+    return Opened(data, view_of(data.trace, "recorded"))
 
 
 def is_example(runs: Sequence[Run]) -> bool:
@@ -146,14 +176,31 @@ def is_example(runs: Sequence[Run]) -> bool:
     return [run.trace.data for run in runs] == [EXAMPLE.read_bytes()]
 
 
-def told(runs: Sequence[Run]) -> None:
-    """What ran and what it cost: of one run at the right, of two on both sides."""
-    for run, tell in zip(runs, (layout.introduce, layout.prose)[-len(runs) :], strict=True):
-        named = f"*{run.view['title']}.* " if len(runs) > 1 else ""
-        tell(named + cost.told(run.trace.trace))
+def told(runs: Sequence[Opened]) -> None:
+    """What a run is, what ran and what it cost, at the right; of two runs what differs."""
+    if len(runs) > 1:
+        left, right = (run.trace.trace for run in runs)
+        named = "  \n".join(
+            f"**{side.capitalize()}:** {cost.shown(run.trace.trace, run.file)}"
+            for side, run in zip(SIDES, runs, strict=True)
+        )
+        layout.introduce(named)
+        layout.prose(cost.difference(left, right))
+        return
+    (run,) = runs
+    trace = run.trace.trace
+    if not run.file:  # the example, which is told already
+        layout.prose(cost.told(trace))
+        return
+    code = ", **I** for the code" if run.view.get("roles") else ""
+    layout.introduce(
+        f"**Shown now:** {cost.shown(trace, run.file)}. Press **→** to step{code}, **?** for all keys.\n\n"
+        f"{cost.tensors(trace)}"
+    )
+    layout.prose(cost.told(trace))
 
 
-def play(runs: list[Run], *, step: int | None = None, told: bool = False) -> None:
+def play(runs: Sequence[Run], *, step: int | None = None, told: bool = False) -> None:
     """What the checks found; the runs in the player, at the step that failed or the first error, else at `step`; then
     what each noted and printed, and where it stopped. `told`: the page says where it stopped, and that the checks found
     nothing.
@@ -163,6 +210,8 @@ def play(runs: list[Run], *, step: int | None = None, told: bool = False) -> Non
     example = is_example(runs)
     if example:
         step = first_growth(runs[0])
+    elif step is None:
+        step = first_numbers(runs[0])
     for run, report in zip(runs, reports, strict=True):
         if findings.of(report) or not told:
             findings.show(run, alone=len(runs) == 1)
@@ -178,6 +227,16 @@ def first_growth(example: Run) -> int:
     """The example's step at which WATCHED, which begins at 0, grows for the first time."""
     _, (step, _), *_ = example.trace.trace.history(WATCHED)
     return step
+
+
+def first_numbers(run: Run) -> int | None:
+    """The first step that sets a tile of numbers that are not all 0; None if there is none."""
+    trace = run.trace.trace
+    for step in range(trace.steps):
+        for value in trace.changes(step).values():
+            if isinstance(value, Tile) and value.numpy().dtype.kind == "f" and value.numpy().any():
+                return step
+    return None
 
 
 def _said(run: Run, report: Report, *, told: bool, printed: str = "") -> None:

@@ -49,6 +49,8 @@ class Gap:
     written: bool
     bytes: int
     causes: tuple[Cause, ...]
+    of: int
+    """The bytes at the level above."""
 
     @property
     def unexplained(self) -> int:
@@ -76,7 +78,9 @@ def gaps(experiment: Experiment, levels: Levels, counts: Counts | None, *, warm:
             for step in order[at + 1 : below + 1]:
                 left = gap - sum(cause.bytes for cause in causes)
                 causes += _causes(step.key, experiment, counts, left, written=written, warm=warm)
-            found.append(Gap(order[at].key, order[below].key, written, gap, tuple(c for c in causes if c.bytes)))
+            found.append(
+                Gap(order[at].key, order[below].key, written, gap, tuple(c for c in causes if c.bytes), above_bytes)
+            )
             at = below
     return found
 
@@ -354,7 +358,7 @@ def _held_by_l2(experiment: Experiment, counts: Counts, left: int) -> Iterator[C
     again = _again(experiment.traffic.terms, lambda term: term.bytes, counts, made_here=True)
     held = min(-left, sum(again.values()))
     if held > 0:
-        yield _cause("hit in L2", -held, names=_names(again))
+        yield _cause("hit in L2", -held, names=_names(again), requested=amount(experiment.traffic.read_bytes))
 
 
 def _not_yet_in_dram(experiment: Experiment, counts: Counts, left: int, warm: bool) -> Iterator[Cause]:
@@ -427,7 +431,8 @@ def room(experiment: Experiment, gpu: Gpu) -> str:
     known = programs_resident(experiment, gpu)
     p = experiment.values
     rows = rows_at_once(p, gpu.sms * (known or programs_at_most(gpu)))
-    held = f"the registers allow {known} programs per SM, so " if known else "at most "
+    assumed = f"the model assumes {programs_at_most(gpu)} programs per SM, and the registers allow {known}: "
+    held = assumed if known else "at most "
     return (
         f"{held}{rows:,} rows are in progress at once, {amount(rows * p['cols'] * ITEM_BYTES[p['dtype']])} beside "
         f"{amount(gpu.l2_bytes)} of L2"

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
-from explain.chapters.measurements.limited import Limits
+from explain.chapters.measurements.limited import UNKNOWN, Limits
 from explain.chapters.three_numbers.byte_accounting import SPILLED, WITHIN, Cause, Check, Gap, Prediction, check, gaps
 from explain.chapters.three_numbers.levels import WAVEFRONT, Level, Levels, Traced, amount, levels, own_bytes
 from explain.counters.model import Counters, Counts
 from explain.experiment import Experiment
-from explain.figures.labels import text_width
-from explain.figures.numbers import number, percent, ratio
-from explain.figures.palette import css
+from explain.figures.labels import text_width, wrapped
+from explain.figures.numbers import number, percent, ratio, si
+from explain.figures.palette import css, css_ink
 from explain.figures.svg import button, line, picture, rect, text
 from explain.figures.tables import Column, buttons, markdown
 from explain.gpus import Gpu
@@ -31,8 +31,12 @@ STEP = BAR + 24
 """The height of a level's or a step's bar, and of a step with its label."""
 LINKS = {"l1": "Programs ↔ L1", "l2": "L2 ↔ SM", "dram": "HBM ↔ L2", "shared": "Programs ↔ shared memory"}
 """The links that can be chosen, by level."""
+PRESS = "Press an arrow for its bytes."
+"""The main control of the page."""
 FAR = 1.05
 """From this factor on one count is said to be more than another."""
+SMALL = 0.01
+"""A difference below this share of a level's bytes is told as a share too."""
 NEGLIGIBLE = 1e-3
 """An unexplained share of a level's bytes below this is not drawn."""
 
@@ -42,18 +46,24 @@ NEGLIGIBLE = 1e-3
 
 @kept
 def hierarchy(
-    found: Levels, prediction: Prediction | None, dirty: int | None, chosen: str, *, warm: bool = False,
-    narrow: bool = False,
+    found: Levels, between: Sequence[Gap], prediction: Prediction | None, dirty: int | None, chosen: str, *,
+    warm: bool = False, narrow: bool = False,
 ) -> str:  # fmt: skip
     """From registers down to HBM: arrows as wide as their bytes, up for reads and down for writes; `chosen` is
-    outlined. `dirty` bytes were still in L2 at the end of the run; if `warm`, as many of the run before at its start.
+    outlined. A number has ✓ where it is the one above it, to the byte, else ≠; there is room for its cause beside L2's
+    links. `dirty` bytes were still in L2 at the end of the run; if `warm`, as many of the run before at its start.
 
     A link is a button (`data-press` is its level). A link that was not measured is grey and says why. `narrow` is for a
     phone: shared memory is then below the others.
     """
+    gaps_to = {(one.below, one.written): one for one in between}
     width, box, gap, left, first = 340.0 if narrow else 600.0, 30.0, 90.0, 6.0 if narrow else 10.0, 26.0
     most = max((count for level in found for count in (level.read, level.written) if count), default=1)
-    held = "{0} of it by the run before; {0} of this run still in L2" if warm else "{0} more are still in L2"
+    held = (
+        "{0} of it by the run before" + "; {0} of this run still in L2" * (not narrow)
+        if warm
+        else "{0} more are still in L2"
+    )
     tops = [first + n * (box + gap) for n in range(5 if narrow else 4)]
     whole = width - 2 * left
     l1 = whole if narrow else 340.0
@@ -63,19 +73,21 @@ def hierarchy(
     predicted = (("predicted", _predicted(prediction)),) if prediction else ()
     more = held.format(amount(dirty)) if dirty else ""
     parts = [
-        text(left, 14, "arrow width shows bytes · press an arrow for its bytes", faint=True, size=12),
+        text(left, 15, PRESS, bold=True, size=14),
+        "" if narrow else text(width - left, 15, "Arrow width shows bytes.", anchor="end", faint=True, size=12),
         _box(left, tops[0], whole, box, "The programs, in the SMs' registers", css("slate")),
         _box(left, tops[1], l1, box, "L1, of each SM", COLOURS["l1"]),
         _box(beside, beneath, width - beside - left, box, "Shared memory, of each SM", COLOURS["shared"]),
         _box(left, tops[2], whole, box, "L2, of the GPU", COLOURS["l2"]),
         _box(left, tops[3], whole, box, "HBM (the counters call it DRAM)", COLOURS["dram"]),
-        _link("l1", own, left, tops[0] + box, gap, l1, most, chosen, rows, narrow=narrow),
+        _link("l1", own, left, tops[0] + box, gap, l1, most, chosen, rows, gaps_to, narrow=narrow),
         _shared(found.shared, beside, shared + box, gap, width - beside - left, chosen),
-        _link("l2", found.l2, left, tops[1] + box, gap, whole, most, chosen, (("measured", found.l2),), narrow=narrow),
+        _link("l2", found.l2, left, tops[1] + box, gap, whole, most, chosen, (("measured", found.l2),), gaps_to,
+              narrow=narrow),
         _link("dram", found.dram, left, tops[2] + box, gap, whole, most, chosen, (*predicted, ("measured", found.dram)),
-              more, narrow=narrow),
+              gaps_to, more, narrow=narrow),
     ]  # fmt: skip
-    return picture(width, tops[-1] + box + 8, "Bytes between the levels of the GPU's memory", parts, "48rem")
+    return picture(width, tops[-1] + box + 8, "Bytes between the levels of the GPU's memory", parts, "53rem")
 
 
 def _predicted(prediction: Prediction) -> Level:
@@ -98,13 +110,14 @@ def _link(
     most: int,
     chosen: str,
     rows: Sequence[tuple[str, Level]],
+    gaps_to: Mapping[tuple[str, bool], Gap],
     more: str = "",
     *,
     narrow: bool = False,
 ) -> str:
     """Two arrows, up for reads and down for writes, beside the numbers of each source."""
     up, down, at, read_at, written_at = (
-        x + offset for offset in ((28, 72, 102, 236, 320) if narrow else (38, 92, 124, 252, 334))
+        x + offset for offset in ((28, 72, 100, 228, 312) if narrow else (34, 84, 114, 244, 326))
     )
     parts = [
         _arrow(up, y, height, level.read, most, key, up=True),
@@ -121,12 +134,37 @@ def _link(
         if own and not said.known:
             parts.append(text(written_at, top + 20 * n, "not measured", anchor="end", faint=True, size=13))
             continue
-        for edge, count in ((read_at, said.read), (written_at, said.written)):
+        for edge, count, written in ((read_at, said.read, False), (written_at, said.written, True)):
             words = amount(count) if count is not None else "–" if who != "predicted" else ""
             parts.append(text(edge, top + 20 * n, words, anchor="end", bold=own, size=13))
+            if who != "predicted" and count is not None and (gap := gaps_to.get((said.key, written))):
+                mark, hue = ("≠", "") if gap.bytes else ("✓", css_ink("right"))
+                parts.append(text(edge + 3, top + 20 * n, mark, bold=True, size=12, fill=hue))
+    if room := 0.0 if narrow or key == "l1" else x + width - written_at - 34:
+        told = [_told(gap) for written in (False, True) if (gap := gaps_to.get((key, written))) and gap.bytes]
+        lines = [line for one in told for line in wrapped(one, room, 12)]
+        for n, words in enumerate(lines):
+            parts.append(text(written_at + 28, top + 14 + 15 * n, words, size=12))
     if more:
         parts.append(text(at, top + 20 * (len(rows) + 1), more, faint=True, size=12))
     return _button(key, LINKS[key], x, y + 4, width, height - 8, chosen, level, parts)
+
+
+def _told(gap: Gap) -> str:
+    """A difference and its cause: "read −1.08 GB: Hit in L1"; the list below the picture has several causes."""
+    several = len({cause.name for cause in gap.causes})
+    why = _named(gap) if several < 2 else f"{several} causes, below"
+    return f"{_written(gap.written)} {_signed(gap.bytes)}{_share(gap)}: {why}"
+
+
+def _share(gap: Gap) -> str:
+    """A small difference as a share of the bytes that the causes are of: " (0.02%)"; "" for a larger one."""
+    share = abs(gap.bytes) / max(gap.of, 1)
+    return f" ({percent(share, 1)})" if share < SMALL else ""
+
+
+def _named(gap: Gap) -> str:
+    return ", ".join(dict.fromkeys(cause.name for cause in gap.causes)) or "not explained"
 
 
 def _shared(level: Level, x: float, y: float, height: float, width: float, chosen: str) -> str:
@@ -268,9 +306,12 @@ def gap_table(found: Levels, between: Sequence[Gap]) -> str:
 
 
 def cause_words(between: Sequence[Gap]) -> str:
-    """The explanation of each cause, once, as a Markdown list."""
-    said = {(cause.name, cause.words): None for gap in between for cause in gap.causes if gap.bytes}
-    return "\n".join(f"- **{name}**: {words}" for name, words in said)
+    """The explanation of each cause, once, with its bytes, as a Markdown list."""
+    said: dict[tuple[str, str], list[str]] = {}
+    for gap in between:
+        for cause in gap.causes if gap.bytes else ():
+            said.setdefault((cause.name, cause.words), []).append(f"{_signed(cause.bytes)} {_written(gap.written)}")
+    return "\n".join(f"- **{name}** ({', '.join(bytes)}): {words}" for (name, words), bytes in said.items())
 
 
 def caches_words(asked: int, l1: int | None, delivered: int) -> str:
@@ -278,7 +319,7 @@ def caches_words(asked: int, l1: int | None, delivered: int) -> str:
     more = f"L1 counts **{amount(l1)}**, {ratio(l1 / asked)} the formula. " if l1 and l1 > FAR * asked else ""
     said = f"{more}The kernel asks for **{amount(asked)}**. HBM delivers **{amount(delivered)}**"
     if asked > FAR * delivered:
-        return f"{said}: {ratio(asked / delivered)} less. The caches serve the rest."
+        return f"{said}, 1 byte of every {number(asked / delivered)}. L1 and L2 serve the rest."
     if delivered > FAR * asked:
         return f"{said}: {ratio(delivered / asked)} more."
     return f"{said}, about as much: the caches save almost nothing."
@@ -298,16 +339,18 @@ def dram_words(counts: Counts) -> str:
     )
 
 
-def time_words(fewer: float, faster: float, found: Limits | None) -> str:
+def time_words(fewer: float, faster: float, found: Limits | None, peak: float = 0.0) -> str:
     """Why FlashAttention-2 is `faster` than standard attention by less than it moves `fewer` bytes at HBM: how near its
-    own run comes to the GPU's rates, as Markdown; empty where the rates do not say it.
+    own run comes to the GPU's rates, as Markdown; empty where the rates do not say it. `peak`: the measured rate
+    of the matmuls.
     """
     if found is None or not found.of_matmuls or faster >= fewer:
         return ""
     said = f"{number(fewer, 2)} × fewer bytes at HBM make it only {number(faster, 2)} × faster. "
     said += f"At its full rate, HBM needs {percent(found.of_hbm[0])} of FlashAttention-2's time; the matmuls need "
-    said += f"{percent(found.of_matmuls[0])}. "
-    return said + found.told.replace("**", "")
+    said += percent(found.of_matmuls[0]) + (f" at the measured {si(peak, 'FLOP/s')}. " if peak else ". ")
+    said += found.told.replace("**", "").replace(UNKNOWN, "")
+    return said.rstrip()
 
 
 def levels_table(found: Levels, between: Sequence[Gap]) -> str:
@@ -330,8 +373,7 @@ def _level_cell(level: Level, gap: Gap | None, count: int | None) -> str | None:
         return None if count is None else amount(count)
     if not gap.bytes:
         return f":green[**✓**] {amount(count)}"
-    names = dict.fromkeys(cause.name for cause in gap.causes)
-    return f"**≠** {amount(count)}: {', '.join(names) or 'not explained'}"
+    return f"**≠** {amount(count)} · {_signed(gap.bytes)}{_share(gap)}: {_named(gap)}"
 
 
 def _written(written: bool) -> str:
@@ -402,10 +444,13 @@ def _signed(count: int) -> str:
     return f"{'+' if count > 0 else ''}{amount(count)}"
 
 
-def prediction_words(check: Check) -> str:
-    """Predicted and counted HBM reads in a sentence, with the reason for a miss."""
+def prediction_words(check: Check, *, warm: bool = False) -> str:
+    """Predicted and counted HBM reads from a cold L2 in a sentence, with the reason for a miss; `warm`: the numbers
+    above it are of a warm one.
+    """
     words = (
-        f"HBM reads, L2 cold: {MARKS['predicted']} predicted **{check.prediction.read:,} B**, "
+        f"{'From a cold L2 instead, HBM reads' if warm else 'HBM reads, L2 cold'}: "
+        f"{MARKS['predicted']} predicted **{check.prediction.read:,} B**, "
         f"{MARKS['measured']} hardware **{check.measured:,} B** "
         f"({percent(abs(check.off), 2)} {'more' if check.off > 0 else 'less'})"
     )
@@ -478,7 +523,7 @@ def traced_table(runs: Iterable[Run]) -> str:
         total = traced.of(False) + traced.of(True) if traced else None
         more = asked / total - 1 if asked is not None and total else None
         unexplained = f"{sum(gap.unexplained for gap in down):,} B" if down else None
-        run = f"`{experiment.kernel}`", sizes_words(experiment), traffic.read_bytes + traffic.written_bytes
+        run = experiment.entry.title, sizes_words(experiment), traffic.read_bytes + traffic.written_bytes
         rows.append((*run, total, asked, more, _listed(causes.items()), unexplained, counts.spilled_bytes or None))
     columns = (
         "kernel", "sizes", Column("formula", amount), Column("trace", amount), Column("L1", amount),
@@ -497,7 +542,7 @@ def dram_table(runs: Iterable[Run], gpu: Gpu) -> str:
             continue
         off = _percent(done.off) if done.met else f"**{_percent(done.off)}**"
         causes = _listed((cause.name, cause.bytes) for cause in done.causes)
-        own = (f"`{experiment.kernel}`", sizes_words(experiment), counts.l2_read_bytes)
+        own = (experiment.entry.title, sizes_words(experiment), counts.l2_read_bytes)
         rows.append((*own, done.prediction.read, done.measured, off, causes))
     columns = (
         "kernel", "sizes", Column("L2 → SM", amount), Column("HBM read, predicted", amount),

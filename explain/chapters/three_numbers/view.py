@@ -9,6 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from explain.chapters.measurements import limited
+from explain.chapters.measurements.exercises import run_of
 from explain.chapters.three_numbers import exercises, figures
 from explain.chapters.three_numbers import shown as lab
 from explain.chapters.three_numbers.levels import WAYS, Traced, Witness, amount, recorded_trace, whole_trace, witness
@@ -101,7 +102,9 @@ def ratios(choice: Choice, records: Sequence[Entry]) -> None:
             continue
         standard, flash = found
         fewer, faster = (a / b if a and b else 0.0 for a, b in list(zip(standard, flash, strict=True))[1:])
-        time = figures.time_words(fewer, faster, limited.of(one.record, [*filter(None, points[1:])], {}))
+        run = run_of(one.record, pair[1])
+        rates = limited.of(one.record, [*filter(None, points[1:])], {})
+        time = figures.time_words(fewer, faster, rates, run.peak if run else 0.0)
         told: Sequence[tuple[str, str, str, Callable[[float], str]]] = (
             ("bytes requested by the programs", "fewer", "S and P stay on chip.", amount),
             ("bytes at HBM", "fewer", "S and P stay on chip. L2 keeps K and V.", amount),
@@ -115,7 +118,9 @@ def ratios(choice: Choice, records: Sequence[Entry]) -> None:
                 st.metric(name, f"{number(a / b, 2)} × {better}" if a and b else NONE)
                 st.markdown(f"{unit(a)} → {unit(b)}" if a and b else NONE)
                 st.caption(why)
-        layout.prose("\n\n".join(filter(None, (figures.dram_words(counted[1][0]), time))))
+        for words, column in zip((figures.dram_words(counted[1][0]), time), st.columns(2, gap="large"), strict=True):
+            with column:
+                layout.prose(words)
         tile = " × ".join(str(pair[1].values[name]) for name in ("block_m", "block_n"))
         sourced(f"{one.source} · L2 cold · tiles of {tile}")
         return
@@ -180,17 +185,17 @@ def hierarchy(choice: Choice, lead: DeltaGenerator) -> tuple[Shown, Sequence[Ent
     with drawn:
         dirty = shown.counts.dirty_bytes if shown.counts else None
         wide, narrow = (
-            figures.hierarchy(shown.levels, shown.prediction, dirty, link, warm=choice.warm, narrow=narrow)
+            figures.hierarchy(shown.levels, shown.gaps, shown.prediction, dirty, link, warm=choice.warm, narrow=narrow)
             for narrow in (False, True)
         )
         pictures.pressable(f"<div class=wide>{wide}</div><div class=narrow>{narrow}</div>", "link")
     with told:
-        _link(link, shown, witness.counters)
+        _link(link, shown, witness.counters, warm=choice.warm)
     return shown, records
 
 
 @repeated
-def _link(link: str, shown: Shown, counters: Counters | None) -> None:
+def _link(link: str, shown: Shown, counters: Counters | None, *, warm: bool) -> None:
     """What the caches save, and the bytes of one link, buffer by buffer."""
     asked, delivered = shown.levels.formula.read, shown.levels.dram.read
     if asked and delivered:
@@ -198,7 +203,7 @@ def _link(link: str, shown: Shown, counters: Counters | None) -> None:
     layout.prose(f"**{figures.LINKS[link]}**: {figures.link_words(link, shown.levels)}")
     st.markdown(figures.buffers_table(link, shown.traffic, shown.traced, shown.prediction))
     if shown.check:
-        layout.prose(figures.prediction_words(shown.check))
+        layout.prose(figures.prediction_words(shown.check, warm=warm))
     if counters:
         layout.prose(figures.heat_words(counters))
 
@@ -207,12 +212,12 @@ def _link(link: str, shown: Shown, counters: Counters | None) -> None:
 def gaps(choice: Choice, shown: Shown, records: Sequence[Entry]) -> None:
     """What each level counted, why neighbours differ, and the same on other GPUs."""
     with layout.part(
-        "Which numbers are equal, and why others differ",
-        "Each row beside the one above it: ✓ equal to the byte, ≠ with the reason.\n\n"
-        + figures.cause_words(shown.gaps),
+        "Why the numbers differ",
+        "✓ in the picture: equal to the number above it, to the byte. ≠: here is why, with the bytes of each cause.",
     ):
-        st.markdown(figures.levels_table(shown.levels, shown.gaps))
+        st.markdown(figures.cause_words(shown.gaps) or "All numbers are equal, or they were not counted.")
     with st.expander("Level by level: every difference, in bytes"):
+        st.markdown(figures.levels_table(shown.levels, shown.gaps))
         for written, column in zip((False, True), st.columns(2, gap="large"), strict=True):
             with column:
                 pictures.drawing(

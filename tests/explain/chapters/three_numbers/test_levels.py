@@ -228,7 +228,7 @@ def test_how_many_rows_are_under_way_is_what_the_registers_allow():
     programs = programs_resident(experiment, H200)
     assert programs is not None
     assert 0 < programs < programs_at_most(H200)
-    assert f"{programs} programs per SM" in room(experiment, H200)
+    assert f"{programs_at_most(H200)} programs per SM, and the registers allow {programs}:" in room(experiment, H200)
     assert f"{H200.sms * programs:,} rows" in room(experiment, H200)
     assert "at most 1,728 rows" in room(experiment, GPUS["A100"])  # compiled for another GPU
 
@@ -325,7 +325,7 @@ def test_amounts_are_told_in_powers_of_ten():
 def test_each_link_is_drawn_with_its_own_bytes(narrow):
     flash = next(one for one in COUNTED if one.kernel == "flash_attention")
     found = levels(flash.traffic, None, counts_of(flash), "", "")
-    drawn = figures.hierarchy(found, None, None, "dram", narrow=narrow)
+    drawn = figures.hierarchy(found, [], None, None, "dram", narrow=narrow)
     links = {part.partition('"')[0]: part for part in drawn.split('data-press="')[1:]}
     reads = {key: amount(getattr(found, key).read) for key in ("l1", "l2", "dram")}
     assert len(set(reads.values())) == 3
@@ -338,12 +338,12 @@ def test_the_picture_says_why_shared_memorys_number_is_only_a_bound(counted, sai
     experiment = COUNTED[0]
     counts = replace(counts_of(experiment), shared_wavefronts=10)
     found = levels(experiment.traffic, None, counts, "hardware", "", counted)
-    drawn = figures.hierarchy(found, None, None, "dram")
+    drawn = figures.hierarchy(found, [], None, None, "dram")
     assert ("at most 1.3 kB" in drawn) == ("a cycle moves 128 B at most" in drawn) == said
 
 
 def test_what_the_caches_save_is_said_only_where_they_save_something():
-    assert figures.caches_words(2_180, 2_180, 100).endswith("21.8 × less. The caches serve the rest.")
+    assert figures.caches_words(2_180, 2_180, 100).endswith(", 1 byte of every 21.8. L1 and L2 serve the rest.")
     told = figures.caches_words(6_640, 10_940, 6_630)  # FlashAttention-1, about
     assert told.startswith("L1 counts **10.9 kB**, 1.65 × the formula.")
     assert "less" not in told

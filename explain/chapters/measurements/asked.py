@@ -9,8 +9,15 @@ from dataclasses import dataclass
 
 from explain.chapters.measurements import scores
 from explain.chapters.measurements.exercises import run_of
-from explain.chapters.measurements.findings import FEW, loaded_and_delivered
-from explain.chapters.measurements.points import MINIMUM, inputs_once, loads_of_once, matmul_rate, measured_sizes
+from explain.chapters.measurements.findings import FEW, SAME, loaded_and_delivered
+from explain.chapters.measurements.points import (
+    MINIMUM,
+    inputs_once,
+    loads_of_once,
+    matmul_rate,
+    measured_sizes,
+    spills,
+)
 from explain.experiment import Experiment
 from explain.figures.labels import listed, widest, wrapped
 from explain.figures.numbers import count, duration, moved, percent, ratio, si
@@ -73,10 +80,10 @@ def bars(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
             found.append((OTHER, beside.counters.cold.dram_read_bytes))
             others[beside.experiment.entry.short] = None
         shares = [(number / inputs_once(run), key, number) for key, number in found]
-        spills = " spilled registers" * (_spills(one, run) and counted[run] > (1 + FEW) * inputs_once(run))
-        own = [
-            (share, key, f"{ratio(share)} ({moved(number)}){spills * (key == HBM)}") for share, key, number in shares
-        ]
+        more = counted[run] / inputs_once(run) - 1
+        spilt = "; the extra: spilled registers" if more < SAME else "; with spilled registers"
+        spilt *= spills(one.record.point(run)) and more > FEW
+        own = [(share, key, f"{ratio(share)} ({moved(number)}{spilt * (key == HBM)})") for share, key, number in shares]
         other = (beside.seconds, beside.experiment.entry.short) if len(own) > 2 and beside else (None, "")
         rows.append(_Row(sizes[run], _seconds(one, run), own, 1.0, *other, _memory(one, run)))
     legend = {LOADS: "the kernel loads (formula)", HBM: "HBM delivers (measured, L2 cold)"}
@@ -118,11 +125,6 @@ def rates(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
 def _seconds(one: Entry, run: Experiment) -> float | None:
     point = one.record.point(run)
     return point.seconds if point else None
-
-
-def _spills(one: Entry, run: Experiment) -> bool:
-    point = one.record.point(run)
-    return bool(point and point.counters and point.counters.cold.spill_written_bytes)
 
 
 def _memory(one: Entry, run: Experiment) -> str:
@@ -177,7 +179,7 @@ def _picture(
         for row in rows for value, _, words in row.bars
     )  # fmt: skip
     room = 0.94 * (left + long)  # a browser's letters may be wider
-    titles, clauses = wrapped(title, room, bold=True), title.replace("; ", ";\n").split("\n")
+    titles, clauses = wrapped(title, room, bold=True), title.replace(", but", ",\nbut").split("\n")
     if len(titles) == len(clauses) and widest(clauses, bold=True) <= room:
         titles = clauses
     parts = [text(0, 12 + 18 * number, words, bold=True) for number, words in enumerate(titles)]

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from explain.chapters.measurements import findings, points
-from explain.chapters.measurements.findings import ALIKE, Bandwidth, bandwidths, begun
-from explain.chapters.measurements.points import OF_ONCE, TIME, measured_sizes, name_of, names
+from explain.chapters.measurements.findings import ALIKE, FEW, Bandwidth, bandwidths, begun
+from explain.chapters.measurements.points import OF_ONCE, SPILLS, TIME, measured_sizes, name_of, names
 from explain.chapters.measurements.tables import BESIDE, HOST, KERNEL, ONE_LAUNCH, SIZES, ordered, rows
 from explain.figures.labels import listed, widest, wrapped
 from explain.figures.numbers import fixed, number, ratio
@@ -29,13 +29,14 @@ WIDE = 8
 """The factor between the least and the largest ratio from which on they are drawn on a logarithmic scale."""
 NARROWEST = 0.04
 """A scale spans at least this share of its largest number, so marks that differ in the third digit stand apart."""
-HOSTED = "probably with time on the host"
+HOSTED, SPILT = "probably with time on the host", "with spilled registers"
 SHAPES = ("circle", "diamond", "square")
 """The marks of a group's sizes, where they are no more."""
 CLEAR_DOT = 0.45
 """How opaque dots are: where several coincide, it shows."""
-NEAR, APART = 6.0, 11.0
-"""Marks nearer than this to each other stand below each other, over a height of so much."""
+EQUAL, NEAR, APART = 2.0, 6.0, 11.0
+"""Marks nearer than the first to each other stand in one place, nearer than the second below each other, over a height
+of so much."""
 FEW_TIMES = 3
 """How many times the minimum is told as few."""
 LINES = 8
@@ -105,7 +106,9 @@ def once(plan: Plan, shown: Sequence[Entry], *, largest: str = "", narrow: bool 
     lines: dict[str, list[_Dot]] = {}
     for row in ordered(rows(plan, shown, None), largest):
         if row.get(OF_ONCE):
-            lines.setdefault(str(row[KERNEL]), []).append(_Dot(float(row[OF_ONCE] or 0), str(row[SIZES])))
+            factor = float(row[OF_ONCE] or 0)
+            ring = SPILT if row.get(SPILLS) and factor > 1 + FEW else ""
+            lines.setdefault(str(row[KERNEL]), []).append(_Dot(factor, str(row[SIZES]), ring))
     if not lines:
         return ""
     most = {name: max(dot.factor for dot in found) for name, found in lines.items()}
@@ -238,13 +241,15 @@ def _picture(
     # names stand above a phone's lines, and a group's sizes above its first line
     through = [(y - (8 if narrow else ROW / 2), y + (8 if narrow else ROW / 2)) for y in middles]
     for line_of, (mark, said) in enumerate(marks.items()):
-        leaves, y = x(mark) + widest([said], 13) > end, 34.0 + below + 18 * line_of
+        y = 34.0 + below + 18 * line_of
         if line_of == 0 and sides and apart:
             parts.append(text(x(mark) - 8, y, sides[0], size=13, bold=True, anchor="end"))
             parts.append(text(x(mark) + 8, y, sides[1], size=13, bold=True))
+        elif line_of == 0 and sides:
+            parts.append(text(0, y, " | ".join(sides), size=13, bold=True))
         else:
-            place = min(x(mark), end)
-            parts.append(text(place, y, said, size=13, faint=True, anchor="end" if leaves else "start"))
+            before = line_of > 0 and x(mark) >= widest([said], 13)  # there is room for it, left of its line
+            parts.append(text(x(mark), y, said, size=13, faint=True, anchor="end" if before else "start"))
         parts += [line(x(mark), begin, x(mark), stop, dash="4 3") for begin, stop in through]
     for y, (name, found) in zip(middles, lines.items(), strict=True):
         parts.append(text(0, y - (16 if narrow else -4), name))
@@ -279,9 +284,19 @@ def _picture(
 
 
 def _offsets(places: Sequence[float]) -> list[float]:
-    """How far below its line each mark stands, so that those at about the same place are all seen."""
-    near = [[other for other, at in enumerate(places) if abs(at - own) < NEAR] for own in places]
-    return [APART * (own.index(at) / (len(own) - 1) - 0.5) if len(own) > 1 else 0.0 for at, own in enumerate(near)]
+    """How far below its line each mark stands, so that those at about the same place are all seen; equal ones share
+    their place.
+    """
+    kept: list[float] = []
+    for place in places:
+        if all(abs(place - other) >= EQUAL for other in kept):
+            kept.append(place)
+    own = [min(kept, key=lambda other: abs(other - place)) for place in places]
+    near = [[other for other in kept if abs(other - place) < NEAR] for place in own]
+    return [
+        APART * (others.index(place) / (len(others) - 1) - 0.5) if len(others) > 1 else 0.0
+        for place, others in zip(own, near, strict=True)
+    ]
 
 
 def _why_open(dots: Iterable[_Dot]) -> str:

@@ -8,11 +8,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from explain.chapters.measurements.points import hbm_seconds, inputs, inputs_once, matmul_rate, names, sizes, stored
+from explain.chapters.measurements.points import (
+    hbm_seconds,
+    inputs,
+    inputs_once,
+    matmul_rate,
+    names,
+    sizes,
+    stored,
+    written,
+)
 from explain.exercises import Question, Why
 from explain.experiment import Experiment
 from explain.figures.labels import unbroken
-from explain.figures.numbers import count, duration, moved, number, percent, ratio, si
+from explain.figures.numbers import count, duration, fixed, moved, number, percent, ratio, si
 from explain.records.model import Record
 from explain.records.registry import Entry
 from explain.source.equations import quantity
@@ -23,9 +32,9 @@ LIMITS = "./measurements?view=Limits+of+a+GPU"
 
 @dataclass(frozen=True)
 class Shown:
-    """A recorded run: the bytes that it read from HBM and wrote there, its time, and the GPU's measured limits per
-    second: of HBM, and of a matmul in the `arithmetic` that the run's matmuls use. `hbm`: the seconds that HBM alone
-    takes for these bytes.
+    """A recorded run: the bytes that it read from HBM and wrote there, now or later, its time, and the GPU's measured
+    limits per second: of HBM, and of a matmul in the `arithmetic` that the run's matmuls use. `hbm`: the seconds that
+    HBM alone takes for these bytes.
     """
 
     experiment: Experiment
@@ -65,7 +74,7 @@ def run_of(record: Record, experiment: Experiment) -> Shown | None:
     if matmul is None:
         return None
     return Shown(
-        experiment, record.gpu, counts.dram_read_bytes, counts.dram_written_bytes or 0, hbm, point.seconds,
+        experiment, record.gpu, counts.dram_read_bytes, written(point) or 0, hbm, point.seconds,
         reading.per_second, record.roofs.get("hbm write", reading).per_second, arithmetic, matmul.per_second,
     )  # fmt: skip
 
@@ -211,12 +220,14 @@ def _of_hbm(both: Both) -> float:
 
 def _why_longer(both: Both) -> Why:
     second, first = (duration(run.seconds) for run in (both.second, both.first))
-    return Why(f"{second} on the {both.gpus[1]} ÷ {first} on the {both.gpus[0]} = {ratio(_longer(both))}.")
+    return Why(f"{second} on the {both.gpus[1]} ÷ {first} on the {both.gpus[0]} = {fixed(_longer(both), 3)} ×.")
 
 
 def _why_by_hbm(both: Both) -> Why:
     second, first = (duration(run.hbm) for run in (both.second, both.first))
-    return Why(f"{second} ÷ {first} = {ratio(_by_hbm(both))}. Measured, the run takes {ratio(_longer(both))} as long.")
+    return Why(
+        f"{second} ÷ {first} = {ratio(_by_hbm(both))}. Measured, the run takes {fixed(_longer(both), 3)} × as long."
+    )
 
 
 def _why_of_hbm(both: Both) -> Why:

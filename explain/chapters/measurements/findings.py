@@ -11,10 +11,14 @@ from typing import Literal
 from explain.chapters.measurements import scores
 from explain.chapters.measurements.points import (
     GRAPH,
+    OPENING,
     QUANTITIES,
+    STORED,
     TIME,
+    groups,
     hbm_seconds,
     inputs,
+    inputs_once,
     kernels,
     loads_of_once,
     measured,
@@ -164,31 +168,38 @@ def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     if not found:
         return ""
     if told := _by_passes(found):
-        return "\n\n".join(filter(None, [told, _far(found), _loaded_again(points)]))
+        return "\n\n".join(filter(None, [told, _far(points, own), _loaded_again(points)]))
     every = [times for times, _ in found]
     _, row = max(found, key=lambda one: one[0])
-    alike = [own[run].split(", ") for _, run in found if run.kernel == row.kernel]
-    at = ", ".join(words for words in own[row].split(", ") if not all(words in one for one in alike))
     return (
         f"**HBM typically delivers {ratio(median(every))} the minimum** (each input once), from {ratios(every)}. The "
-        f"highest is {row.entry.title}{f' at {at}' if at else ''}."
+        f"highest is {row.entry.title}{_own_size(row, [run for _, run in found], own)}."
     )
 
 
+def _own_size(run: Experiment, runs: Iterable[Experiment], own: Mapping[Experiment, str]) -> str:
+    """The sizes that a run does not share with all `runs` of its kernel: " at d = 128"."""
+    alike = [own[one].split(", ") for one in runs if one.kernel == run.kernel]
+    at = ", ".join(words for words in own[run].split(", ") if not all(words in one for one in alike))
+    return f" at {at}" if at else ""
+
+
 def _by_passes(found: Sequence[tuple[float, Experiment]]) -> str:
-    """How many times the minimum HBM delivers at most to a softmax of one, two, three passes, in a sentence of
-    Markdown; "" where these are not the same numbers.
+    """How many times the minimum HBM delivers to a softmax of one, two, three passes, in a sentence of Markdown; ""
+    where the most that it delivers is not one time for each pass.
     """
     passes: dict[int, float] = {}
+    less = False
     for times, run in found:
         if run.entry.steppable and len(inputs(run)) == 1:
             number_of = round(loads_of_once(run))
             passes[number_of] = max(times, passes.get(number_of, 0.0))
+            less |= times < (1 - FEW) * number_of
     if len(passes) < 2 or any(abs(times / number_of - 1) >= SAME for number_of, times in passes.items()):
         return ""
-    (first, _), *others = sorted(passes.items())
-    told = f"{_passes(first)} over the row read{'s' * (first == 1)} up to {count(first)} × the minimum from HBM"
-    return f"**{begun(told)}, {listed([f'{_passes(number_of)} {count(number_of)} ×' for number_of, _ in others])}.**"
+    each = listed([count(number_of) for number_of in sorted(passes)])
+    told = f"**Softmax: each pass over a row reads it once more from HBM: {each} ×**"
+    return f"{told}{'; less where a row read before is still in L2' * less}."
 
 
 def _symbol(buffer: str) -> str:
@@ -196,20 +207,49 @@ def _symbol(buffer: str) -> str:
     return quantity_of(buffer.partition("_")[0])
 
 
-def _passes(number_of: int) -> str:
-    named = dict(enumerate(("one", "two", "three", "four", "five"), start=1)).get(number_of, count(number_of))
-    return f"{named} pass{'es' * (number_of > 1)}"
+def _far(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
+    """Which kernels get more than `FAR` times the minimum, each with the cause: the tensors that it loads again, or
+    spilled registers. Sentences; "" for none, or where nothing known explains it.
+    """
+    far: dict[str, tuple[float, Point]] = {}
+    for point in points:
+        times = of_once(point) or 0.0
+        if times > max(FAR, far.get(point.experiment.kernel, (0.0,))[0]):
+            far[point.experiment.kernel] = times, point
+    loaded, others = [], []
+    for times, point in far.values():
+        run, counts = point.experiment, point.counters.cold if point.counters else None
+        if tensors := _loaded_from_hbm(run, times):
+            loaded.append(f"{run.entry.title} ({listed([*dict.fromkeys(map(_symbol, tensors))])})")
+        elif counts and counts.spill_written_bytes and counts.spill_read_bytes:
+            at = _own_size(run, [point.experiment for point in points], own)
+            both = f"{moved(counts.spill_written_bytes)} stored, {moved(counts.spill_read_bytes)} read back"
+            others.append(
+                f"{run.entry.title} gets {ratio(times)}{at}. Its tensors do not explain that. It spills registers: "
+                f"{both}."
+            )
+    told = f"These exceed {count(FAR)} × because of tensors that they load from HBM (formula): {'; '.join(loaded)}."
+    return "\n\n".join([told] * bool(loaded) + others)
 
 
-def _far(found: Sequence[tuple[float, Experiment]]) -> str:
-    """Which kernels get more than `FAR` times the minimum, and what they read again, in a sentence; "" for none."""
-    far = {run.kernel: run for times, run in found if times > FAR}
-    again = {kernel: [term.buffer for term in run.whole_terms if term.written] for kernel, run in far.items()}
-    again = {kernel: [name for name in own if name in _read_by(far[kernel])] for kernel, own in again.items()}
-    if not far or not all(again.values()):
-        return ""
-    of = "; ".join(f"{far[k].entry.title} ({listed([*dict.fromkeys(map(_symbol, own))])})" for k, own in again.items())
-    return f"Only kernels that write to HBM and read it again exceed {count(FAR)} ×: {of}."
+def _loaded_from_hbm(run: Experiment, times: float) -> list[str]:
+    """Which tensors explain that HBM delivers so many `times` the minimum: all their loads, and each other input once,
+    are as many bytes. First those that the run or its forward pass wrote, then all that it loads again; [] for neither.
+    """
+    if not run.entry.steppable:
+        return []
+    bytes_of: Counter[str] = Counter()
+    for term in run.whole_terms:
+        bytes_of[term.buffer] += 0 if term.written else term.bytes
+    large = [tensor for tensor, loads in bytes_of.items() if loads > FEW * inputs_once(run)]
+    wrote = {term.buffer for term in run.whole_terms if term.written} | {*STORED}
+    again = [tensor for tensor in large if _read_by(run)[tensor] > 1]
+    for named in ([tensor for tensor in large if tensor in wrote], again):
+        loads = sum(bytes_of[tensor] for tensor in named)
+        others = sum(once for tensor, once in inputs(run).items() if tensor not in named)
+        if named and abs((loads + others) / inputs_once(run) / times - 1) < SAME:
+            return named
+    return []
 
 
 def _loaded_again(points: Sequence[Point]) -> str:
@@ -255,15 +295,15 @@ def loaded_and_delivered(plan: Plan, one: Entry, kernel: str) -> str:
     if not loaded:
         return ""
     served = [1 - hbm / loads for hbm, loads in zip(delivered.values(), loaded, strict=True)]
-    rest = ": the caches serve the rest" * (min(served) >= FEW)
-    rest = rest or ": the caches serve next to nothing" * (max(map(abs, served)) < FEW and max(loaded) > 1 + SAME)
+    rest = ": caches serve the rest" * (min(served) >= FEW)
+    rest = rest or ": caches serve next to nothing" * (max(map(abs, served)) < FEW and max(loaded) > 1 + SAME)
     asked, sent = (_times(times) for times in (loaded, [*delivered.values()]))
     if any({*_read_by(run)} > {*inputs(run)} for run in delivered):  # it also reads what is no input
         return f"The kernel loads {asked} × the bytes of its inputs; HBM delivers {sent} ×{rest}"
-    asked, sent = ("about once" if times == ABOUT_1 else f"{times} times" for times in (asked, sent))
-    asked = "once" if {*loaded} == {1.0} else asked
+    asked, sent = ("once" if times == ABOUT_1 else f"{times} times" for times in (asked, sent))
     unequal = any(len({*_read_by(run).values()}) > 1 for run in delivered)
-    return f"The kernel asks for each input byte {asked}{' on average' * unequal}; HBM delivers it {sent}{rest}"
+    comes = f", but comes from HBM only {sent}" if min(served) >= FEW else f" and comes from HBM {sent}"
+    return f"Each input byte is loaded {asked}{' on average' * unequal}{comes}{rest}"
 
 
 def _times(factors: Sequence[float]) -> str:
@@ -454,6 +494,8 @@ def concluded(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
     if not (factors := _both(plan, shown, TIME, kernel).factors):
         return ""
     (faster, most), (slower, least) = _wins(shown, factors)
+    if not kernel and (told := _gains(plan, shown, faster)):
+        return told
     if not most:
         rate, what = bandwidths(shown, "hbm"), f"Same time on both GPUs, within {percent(ALIKE)}"
         useless = (
@@ -508,14 +550,38 @@ def _timed(shown: Sequence[Entry], both: _Both) -> str:
 
 
 def _no_gain(plan: Plan, shown: Sequence[Entry]) -> str:
-    """Which kernels gain nothing on the GPU that is faster in most runs, in a sentence; "" for none, or all."""
+    """How many kernels gain nothing on the GPU that is faster in most runs, in a sentence; "" for none, or all."""
     faster = _wins(shown, _both(plan, shown, TIME, "").factors)[0][0]
-    found = {kernel: _both(plan, shown, TIME, kernel).factors for kernel in kernels(plan, shown)}
-    found = {kernel: own for kernel, own in found.items() if own}
-    same = [KERNELS[kernel].title for kernel, own in found.items() if not dict(_wins(shown, own))[faster]]
-    if not same or len(same) == len(found):
+    gains = _gains_of(plan, shown, faster)
+    same = [kernel for kernel, own in gains.items() if not own]
+    if not same or len(same) == len(gains):
         return ""
-    return f"{count(len(same))} of {count(len(found))} kernels gain nothing on the {faster}: {'; '.join(same)}."
+    side = "left" if faster == names(shown)[0] else "right"
+    return (
+        f"{count(len(same))} of {count(len(gains))} kernels gain nothing on the {faster}: their marks are at 1 × "
+        f"(within {percent(ALIKE)}) or {side} of it."
+    )
+
+
+def _gains_of(plan: Plan, shown: Sequence[Entry], gpu: str) -> dict[str, list[float]]:
+    """How many times as fast one of two GPUs is in the runs that it wins, of each kernel that both have."""
+    found = {kernel: _both(plan, shown, TIME, kernel).factors for kernel in kernels(plan, shown)}
+    return {kernel: dict(_wins(shown, own))[gpu] for kernel, own in found.items() if own}
+
+
+def _gains(plan: Plan, shown: Sequence[Entry], faster: str) -> str:
+    """Which kind of kernel gains most on the GPU that is faster in most runs and has the faster HBM, and a kernel that
+    gains nothing: the opening one, or the one with most work; "" without them.
+    """
+    rate, gains = bandwidths(shown), _gains_of(plan, shown, faster)
+    same = [run for run in measured(plan, shown, "") if run.kernel in gains and not gains[run.kernel]]
+    if not same or not any(gains.values()) or rate is None or faster != names(shown)[rate < 1]:
+        return ""
+    most = max(gains, key=lambda kernel: max(gains[kernel], default=0.0))
+    nothing = max(same, key=lambda run: (run.kernel == OPENING, run.traffic.flops)).entry.title
+    title = KERNELS[most].title
+    what = begun(groups(plan, shown).get(title, title))
+    return f"{what} gains most from the faster HBM (up to {ratio(max(gains[most]))}), {nothing} nothing"
 
 
 def _wins(shown: Sequence[Entry], factors: Sequence[float]) -> list[tuple[str, list[float]]]:
@@ -549,14 +615,14 @@ def _why_won(shown: Sequence[Entry], factors: Sequence[float]) -> list[str]:
 
 
 def _clock(shown: Sequence[Entry], gpu: str, gains: Sequence[float]) -> str:
-    """What a higher clock explains of a GPU's wins, in words; "" where its fp32 units are not faster."""
+    """What hints at a higher clock of a GPU, in a sentence; "" where its fp32 matmuls are not faster."""
     own, other = sorted(shown, key=lambda one: names(shown)[shown.index(one)] != gpu)
     rates = [roof.per_second for one in (own, other) if (roof := one.record.roofs.get("matmul fp32"))]
     if len(rates) < 2 or rates[0] <= rates[1]:
         return ""
-    clock, least, most = (percent(times - 1, 1) for times in (rates[0] / rates[1], min(gains), max(gains)))
-    span = most if least == most else f"{least[:-1]} to {most}"
-    return f". A clock that is {clock} higher (its fp32 units, measured) explains only part of these {span}"
+    clock = rates[0] / rates[1] - 1
+    rest = "; the rest is not explained" * (max(gains) - 1 > clock)
+    return f". The {gpu}'s fp32 matmuls are {percent(clock, 1)} faster, which hints at a higher clock{rest}."
 
 
 def _spreads(plan: Plan, shown: Sequence[Entry], kernel: str) -> list[tuple[float, str]]:

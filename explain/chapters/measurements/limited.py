@@ -32,6 +32,24 @@ UNKNOWN = (
     "kernels of its ladder."
 )
 
+BAR_COUNTS = "The bar counts only the exponentials themselves."
+"""What the bar of the exponentials leaves out of the time that 2ˣ saves."""
+
+
+@dataclass(frozen=True)
+class InBase2:
+    """A run's time, and that of the same algorithm with 2ˣ, which moves the same bytes; the run's sizes in words."""
+
+    other: Experiment
+    seconds: float
+    own: float
+    at: str
+
+    @property
+    def saved(self) -> str:
+        """The time that 2ˣ saves: "2.35 ms (42%)"."""
+        return f"{duration(self.own - self.seconds)} ({percent(1 - self.seconds / self.own)})"
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -43,16 +61,22 @@ class Limits:
     of_matmuls: Sequence[float]
     arithmetic: Sequence[str]
     why: str = ""
-    """What takes the time where neither HBM nor the matmuls do, in a sentence; "" where that is not known."""
+    """What the warps wait for where neither HBM nor the matmuls limit, in a sentence; "" where that is not known."""
     of_exps: Sequence[float] = ()
+    in_base_2: InBase2 | None = None
 
     @property
     def told(self) -> str:
+        """What limits the kernel, in how many runs, and why, in sentences of Markdown."""
+        return " ".join([self.verdict, *filter(None, [_why([("", self)])])])
+
+    @property
+    def verdict(self) -> str:
         """What limits the kernel, in how many runs; a sentence of Markdown."""
         of = {"HBM": self.of_hbm, "the matmuls": self.of_matmuls, "the exponentials": self.of_exps}
         runs = {name: number for name, shares in of.items() if (number := sum(share >= LIMIT for share in shares))}
         if not runs:
-            return f"{NEITHER} {self.why or UNKNOWN}" if self.of_matmuls else "**HBM does not limit this kernel.**"
+            return NEITHER if self.of_matmuls else "**HBM does not limit this kernel.**"
         (name, number), *others = runs.items()
         where = f" in {count(number)} of {count(len(self.of_hbm))} runs" * (number < len(self.of_hbm))
         also = "".join(f", {other} in {count(times)}" for other, times in others)
@@ -81,26 +105,45 @@ def of(record: Record, points: Sequence[Point], sizes: Mapping[Experiment, str])
     exp = record.roofs.get("exp")
     exps = [(seconds, number) for point, seconds in timed if (number := point.experiment.traffic.flops_of("exp"))]
     of_exps = [number / seconds / exp.per_second for seconds, number in exps] if exp else []
-    why = _in_base_2(record, points, sizes) or _waits(points, sizes)
-    return Limits(of_hbm, [share for share, _ in rates], arithmetic, why, of_exps)
+    why, shares = _waits(points, sizes), [share for share, _ in rates]
+    return Limits(of_hbm, shares, arithmetic, why, of_exps, _in_base_2(record, points, sizes))
 
 
-def _in_base_2(record: Record, points: Sequence[Point], sizes: Mapping[Experiment, str]) -> str:
-    """Of the run that does most work, how long the same kernel takes in base 2 with the same bytes from HBM, in a
-    sentence; "" where that was not measured, or is no faster.
+def _in_base_2(record: Record, points: Sequence[Point], sizes: Mapping[Experiment, str]) -> InBase2 | None:
+    """Of the run that does most work, the same kernel in base 2 with the same bytes from HBM; None where that was not
+    measured, or is no faster.
     """
     point = max(points, key=lambda one: one.experiment.traffic.flops)
     run, name = point.experiment, f"{point.experiment.kernel}_exp2"
     other = record.point(replace(run, kernel=name)) if name in KERNELS else None
     if not (other and other.counters and point.counters and other.seconds and point.seconds):
-        return ""
+        return None
     reads = [one.counters.cold.dram_read_bytes or 0 for one in (other, point) if one.counters]
     if abs(reads[0] - reads[1]) > ALIKE * reads[1] or other.seconds > (1 - GAIN) * point.seconds:
-        return ""
+        return None
     at = f" ({sizes[run]})" if len(sizes) > 1 else ""
+    return InBase2(other.experiment, other.seconds, point.seconds, at)
+
+
+def _why(known: Sequence[tuple[str, Limits]]) -> str:
+    """What takes the time where neither HBM nor the matmuls do, on each GPU: one sentence for all where it is the same
+    algorithm in base 2; "" where one of them is the limit.
+    """
+    if any(found.verdict != NEITHER for _, found in known):
+        return ""
+    faster = [(f" on the {gpu}" * (len(known) > 1), two) for gpu, found in known if (two := found.in_base_2)]
+    if len(faster) < len(known):
+        gpus: dict[str, list[str]] = {}
+        for gpu, found in known:
+            gpus.setdefault(found.why or UNKNOWN, []).append(gpu)
+        return " ".join(f"{listed(own)}: {why}" if len(gpus) > 1 else why for why, own in gpus.items())
+    times = listed([f"{duration(two.seconds)} instead of {duration(two.own)}{on}" for on, two in faster])
+    first = faster[0][1]
+    link = f"./measurements?kernel={first.other.kernel}"
     return (
-        f"In base 2 it takes {duration(other.seconds)} with the same bytes, not {duration(point.seconds)}{at}. So much "
-        "of the rest is arithmetic of the softmax."
+        f"The same algorithm with 2ˣ instead of eˣ takes {times}{first.at}. [That kernel]({link}) moves the same "
+        f"bytes, so at least {listed([f'{two.saved}{on}' for on, two in faster])} were instructions around the "
+        "exponentials, not memory."
     )
 
 
@@ -120,12 +163,15 @@ def _waits(points: Sequence[Point], sizes: Mapping[Experiment, str]) -> str:
 @kept
 def told(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
     """What limits one kernel on each GPU, in Markdown; "" where that is not known."""
-    gpus: dict[str, list[str]] = {}
+    gpus: dict[str, list[tuple[str, Limits]]] = {}
     for name, found in _known(plan, shown, kernel).items():
-        gpus.setdefault(found.told, []).append(name)
-    if [*map(len, gpus.values())] == [len(shown)]:
-        return next(iter(gpus))
-    return "\n\n".join(f"{listed(names_of)}: {said}" for said, names_of in gpus.items())
+        gpus.setdefault(found.verdict, []).append((name, found))
+    paragraphs = []
+    for verdict, known in gpus.items():
+        bar = BAR_COUNTS if verdict == NEITHER and all(found.in_base_2 for _, found in known) else ""
+        where = f"{listed([name for name, _ in known])}: " * (len(known) < len(shown))
+        paragraphs.append(where + " ".join(filter(None, [verdict, _why(known), bar])))
+    return "\n\n".join(paragraphs)
 
 
 def _known(plan: Plan, shown: Sequence[Entry], kernel: str) -> dict[str, Limits]:
@@ -171,7 +217,7 @@ def drawn(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
                 text(left + long + 8, y + 12, _percents(shares), bold=True),
             ]
             y += ROW
-    said = "Bytes read and written in HBM ÷ (the run's time × the measured rate of HBM)"
+    said = "Bytes read and written in HBM (also those written later) ÷ (the run's time × the measured rate of HBM)"
     others = ["FLOPs"] * bool(matmuls) + ["exponentials"] * bool(exps)
     said += f"; likewise {listed(others)}, each at the measured rate" if others else ""
     runs = max(len(found.of_hbm) for found in known.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from explain.chapters.measurements.points import names
+from explain.chapters.measurements.points import OPENING, names
 from explain.figures.labels import listed, widest, wrapped
 from explain.figures.numbers import capacity, count, grouped, number, percent, ratio, si
 from explain.figures.palette import css
@@ -14,6 +14,7 @@ from explain.figures.tables import Column, markdown, plain
 from explain.gpus import card, specified
 from explain.kept import kept
 from explain.records.model import Roof, roof_name
+from explain.records.plans import sizes
 from explain.records.registry import Entry
 
 WIDE, NARROW, ROW, GROUP = 730.0, 330.0, 22.0, 8.0
@@ -40,23 +41,31 @@ def meanings(shown: Sequence[Entry]) -> str:
     """What each GPU's limits mean for a kernel, in Markdown, as a list if there are several: how many FLOPs per byte
     HBM allows, and how many of a matmul one exponential costs.
     """
-    told: dict[str, dict[str, list[str]]] = {}  # what holds of several GPUs is said once
+    least, exps, rates = ([] for _ in range(3))  # of each GPU
     for gpu, one in zip(names(shown), shown, strict=True):
         read, matmul, exp = (one.record.roofs.get(level) for level in ("hbm", "matmul bf16", "exp"))
         if read and matmul:
-            means = (
-                "**Below {} FLOPs per byte HBM is the lower roof, above it the matmuls (bf16).** A kernel can stay far "
-                "below both."
-            )
-            told.setdefault(means, {}).setdefault(number(matmul.per_second / read.per_second), []).append(gpu)
+            least.append((gpu, number(matmul.per_second / read.per_second)))
+            rates.append((gpu, f"{rate(matmul)} ÷ {rate(read)}"))
         if matmul and exp and len(shown) > 1:  # of one GPU, the picture's title says it
-            means = "**{} bf16 matmul FLOPs** take as long as one exponential: softmax costs time too."
-            told.setdefault(means, {}).setdefault(number(matmul.per_second / exp.per_second), []).append(gpu)
+            exps.append((gpu, number(matmul.per_second / exp.per_second)))
     items = []
-    for means, flops in told.items():
-        each = [one + f" ({listed(gpus)})" * (len(gpus) < len(shown)) for one, gpus in flops.items()]
-        items.append(means.format(listed(each)))
+    if least:
+        items.append(
+            f"**A kernel that does fewer than {_each(least)} FLOPs for each byte from HBM is limited by HBM at best; "
+            f"above, by the bf16 matmuls**: {_each(rates)}. It can be slower than both."
+        )
+    if exps:
+        items.append(f"**{_each(exps)} bf16 matmul FLOPs** take as long as one exponential: softmax costs time too.")
     return "\n".join(f"- {item}" for item in items) if len(items) > 1 else "".join(items)
+
+
+def _each(told: Sequence[tuple[str, str]]) -> str:
+    """What is told of each GPU, with its name where they differ; what holds of several is said once."""
+    gpus: dict[str, list[str]] = {}
+    for gpu, words in told:
+        gpus.setdefault(words, []).append(gpu)
+    return listed([words + f" ({listed(own)})" * (len(gpus) > 1) for words, own in gpus.items()])
 
 
 @kept
@@ -208,7 +217,15 @@ def _compared(shown: Sequence[Entry], unit: str) -> str:
     roofs = shown[0].record.roofs
     if not {high, low} <= set(roofs):
         return f"{UNITS.get(unit, unit)} per second"
-    return words.format(count(round(roofs[high].per_second / roofs[low].per_second)))
+    times = roofs[high].per_second / roofs[low].per_second
+    told = words.format(count(round(times)))
+    if low != "exp":
+        return told
+    d = sizes(OPENING)[0].values["head_dim"]
+    return (
+        f"{told}. At d = {count(d)} each score costs 4 · {count(d)} = {count(4 * d)} matmul FLOPs and one exponential, "
+        f"which takes {percent(times / (4 * d))} as long"
+    )
 
 
 def _hue(level: str) -> str:

@@ -37,10 +37,19 @@ def _counted(name: str, warm: bool = False) -> Quantity:
     return value
 
 
-def _written(point: Point) -> float | None:
+def written(point: Point) -> int | None:
+    """The bytes that a run writes to HBM: during the run, and those that it leaves in L2."""
     counts = point.counters.cold if point.counters else None
-    written = total(counts.dram_written_bytes, counts.dirty_bytes) if counts else None
-    return None if written is None else written / 1e6
+    return total(counts.dram_written_bytes, counts.dirty_bytes) if counts else None
+
+
+def _written(point: Point) -> float | None:
+    return None if (of := written(point)) is None else of / 1e6
+
+
+def spills(point: Point | None) -> bool:
+    """Whether the run stores spilled registers."""
+    return bool(point and point.counters and point.counters.cold.spill_written_bytes)
 
 
 def _tensor(point: Point) -> float | None:
@@ -100,14 +109,14 @@ def loads_of_once(run: Experiment) -> float:
 
 
 def hbm_seconds(record: Record, point: Point) -> float | None:
-    """How long HBM takes for the bytes that a run reads and writes, at the rates measured on its GPU; None without
-    counts or rates.
+    """How long HBM takes for the bytes that a run reads and writes, now or later, at the rates measured on its GPU;
+    None without counts or rates.
     """
     counts, read = point.counters.cold if point.counters else None, record.roofs.get("hbm")
     if not (counts and counts.dram_read_bytes and read):
         return None
     write = record.roofs.get("hbm write", read)
-    return counts.dram_read_bytes / read.per_second + (counts.dram_written_bytes or 0) / write.per_second
+    return counts.dram_read_bytes / read.per_second + (written(point) or 0) / write.per_second
 
 
 def matmul_rate(run: Experiment, seconds: float | None) -> float | None:
@@ -165,6 +174,8 @@ MINIMUM = "1 × = every input read once"
 """What a picture says at the minimum."""
 EVERY, OUTDATED = "every run", "out of date"
 """The plans of all runs of a kernel, and of what is out of date."""
+OPENING = "flash_attention"
+"""The kernel that a set opens on; a set without it opens on its first kernel."""
 FAMILIES = {"softmax": "softmax", "attention": "attention", "loss": "cross entropy"}
 """What readers call the families of kernels that are measured."""
 _WORDS = {

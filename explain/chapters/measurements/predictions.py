@@ -27,6 +27,10 @@ SAME = 0.05
 """By which share two GPUs' times differ at most where neither is said to be slower."""
 FAR = 1.25
 """The factor from which on a prediction counts as off."""
+GOOD = 0.9
+"""Which share of the predictions is within `FAR` at least where the model is called good enough."""
+ARCHITECTURES = {80: "Ampere ", 90: "Hopper ", 100: "Blackwell "}
+"""The names of compute capabilities."""
 ROOM = 1.35
 """By which factor the scale of a chart goes beyond its errors."""
 WIDE = 4.0
@@ -99,18 +103,47 @@ def known(model: Model, records: Sequence[Record]) -> str:
 
 @kept
 def found(model: Model) -> str:
-    """How often the model is far off, beside the simple rule, another GPU's times as they are, and by how much both are
-    off typically: two sentences of Markdown; "" for a model tested on no other GPU.
+    """How good the model is for another GPU and for another size; then how often it is far off, beside the simple rule,
+    another GPU's times as they are, and by how much both are off typically. Markdown; "" for a model tested on no other
+    GPU.
     """
     test = model.tests[0]
     if (plain := _unchanged(model, test)) is None:
         return ""
     rule, own = (percent(one.median - 1) for one in (plain, test))
     both = f"both are off by about {own}" if rule == own else f"copying is off by {rule}, the model by {own}"
-    return (
-        f"**Copying the {model.gpu}'s time is off by more than {ratio(FAR)} in {count(_off(plain))} of "
-        f"{count(len(test.points))} cases, the model in {count(_off(test))}.** For the typical run {both}."
+    alike = sum(one.factor < 1 + SAME for one in plain.points)
+    hard = (
+        " Most runs take the same time on both GPUs, so copying is hard to beat; the model helps where HBM matters."
+        if alike > len(plain.points) / 2
+        else ""
     )
+    return (
+        f"{_verdict(model)}\n\nCopying the {model.gpu}'s time is off by more than {ratio(FAR)} in "
+        f"{count(_off(plain))} of {count(len(test.points))} cases, the model in {count(_off(test))}. For the typical "
+        f"run {both}.{hard}"
+    )
+
+
+def _verdict(model: Model) -> str:
+    """For which predictions the model is good enough, in a sentence of Markdown."""
+    what = {False: f"another {_architecture(model)}GPU", True: "a size not measured"}
+    told: dict[bool, list[str]] = {}
+    for test in model.tests:
+        right = 1 - _off(test) / len(test.points)
+        often = f"{count(round(10 * right))} of 10 are within {ratio(FAR)}"
+        if right < GOOD:
+            often = f"1 in {count(round(1 / (1 - right)))} is off by more than {ratio(FAR)}"
+        told.setdefault(right >= GOOD, []).append(f"{what[test.left_out]} ({often}, up to {ratio(test.worst.factor)})")
+    words = [f"{'good enough' if good else 'poor'} for {listed(each)}" for good, each in told.items()]
+    said = ", ".join([*words, "untested elsewhere"])
+    return f"**{said[0].upper()}{said[1:]}.**"
+
+
+def _architecture(model: Model) -> str:
+    """The architecture that all tested GPUs have, with a space behind it: "Hopper "; "" where it has no name here."""
+    capabilities = {GPUS[test.gpu].compute_capability for test in model.tests}
+    return ARCHITECTURES.get(capabilities.pop(), "") if len(capabilities) == 1 else ""
 
 
 @kept
@@ -141,9 +174,11 @@ def _mostly_too_long(model: Model, test: Test) -> str:
     if 2 * len(long) <= off:
         return ""
     told = f"In {count(len(long))} of the {count(off)} the predicted time is too long"
-    if abs(_ratio_to_own(model, long, lambda point: point.measured) - 1) >= SAME:
-        return f"{told}."
-    return f"{told}: the model expects slower memory to hurt. Measured, at least half are hardly slower."
+    expected, takes = (
+        ratio(_ratio_to_own(model, long, seconds)) for seconds in (lambda p: p.seconds, lambda p: p.measured)
+    )
+    than = f"as long as on the {model.gpu}"
+    return f"{told}. For these the model expects {expected} {than}; measured, the median is {takes}."
 
 
 def _long(model: Model, test: Test) -> list[Predicted]:

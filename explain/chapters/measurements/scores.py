@@ -48,7 +48,7 @@ def told(one: Entry, points: Sequence[Point], own: Mapping[Experiment, str]) -> 
     times = [duration(point.seconds) for point in both if point.seconds]
     took = f" They take {' and '.join(times)}." * (len(times) == 2)
     its, other_one = (moved(_read(point) or 0) for point in both)
-    return f"**{first} reads {its} from HBM, {second} {other_one}**, at {at}.{took}"
+    return f"**{first} (our Triton teaching kernel) reads {its} from HBM, {second} {other_one}**, at {at}.{took}"
 
 
 def _the_other_way(run: Experiment, candidate: Experiment) -> bool:

@@ -145,7 +145,12 @@ def rows(
         if quantity in (None, TIME):
             on = [gpu for gpu, point in zip(names(shown), points, strict=True) if with_host(point)]
             row[HOST] = (f"probably, {' and '.join(on)}" if len(shown) > 1 else "probably") if on else None
-        row[ONE_LAUNCH] = any(p and p.timing and p.timing.launches == 1 for p in points) or None
+        once = [
+            gpu
+            for gpu, point in zip(names(shown), points, strict=True)
+            if point and point.timing and point.timing.launches == 1
+        ]
+        row[ONE_LAUNCH] = (" and ".join(once) or None) if quantity in (None, TIME) else None
         stale = [gpu for gpu, point in zip(names(shown), points, strict=True) if point and is_stale(point)]
         row[OUTDATED] = (f"on {' and '.join(stale)}" if len(shown) > 1 else "kernel changed") if stale else None
         table.append(row)
@@ -296,7 +301,8 @@ def _word(row: Row, name: str) -> str | float | None:
 
 def _words_in(table: Sequence[Row]) -> list[str]:
     """The columns of words that the rows need; one date of all rows is said above them."""
-    words = [name for name in (HOST, OUTDATED) if any(row.get(name) for row in table)]
+    two = any(BESIDE in row for row in table)  # of one GPU, the launches have their own column
+    words = [name for name in (HOST, *[ONE_LAUNCH] * two, OUTDATED) if any(row.get(name) for row in table)]
     return words + [DATE] * (len({row.get(DATE) for row in table}) > 1)
 
 

@@ -24,6 +24,7 @@ from explain.chapters.measurements import (
     tables,
     worked,
 )
+from explain.chapters.measurements.points import OPENING
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
 from explain.figures.labels import listed, unbroken
@@ -47,9 +48,6 @@ from kernels.catalog import KERNELS
 SAMPLE = Experiment.of("softmax_online", {"rows": 4096, "cols": 8192, "block_n": 4096}, "normal")
 """Counted to test whether counters can be read here: 134 MB, larger than any L2."""
 
-
-OPENING = "flash_attention"
-"""The kernel that a set opens on; a set without it opens on its first kernel."""
 ALL = "all"
 BESIDE, LONG = 6, 12
 """A table with more columns of numbers, or more rows than this, stands below its words, not beside them."""
@@ -517,6 +515,7 @@ def predicted(beside: DeltaGenerator) -> None:
         how, which = st.columns(2)
         with how:
             layout.prose(DETAIL.format(model.gpu))
+            layout.prose(worked.fits(model))
         with which:
             layout.prose(predictions.unpredicted(model, record))
             st.caption(predictions.known(model, registry.shipped()))

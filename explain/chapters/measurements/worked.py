@@ -81,6 +81,17 @@ def _nearest(model: Model, other: str, one: Predicted) -> Example:
     return Example(model.gpu, took, other, one, here, there, len(both))
 
 
+def fits(model: Model) -> str:
+    """How many settings of the formula explain the example's times equally well, in a sentence; "" for one."""
+    one = example(model)
+    if one is None or one.fits == 1:
+        return ""
+    return (
+        f"**The example**: {count(one.fits)} pairs of constant and shares fit equally well. It shows one; the "
+        f"prediction is the mean of all {count(one.fits)}."
+    )
+
+
 @kept
 def drawn(model: Model, *, narrow: bool = False) -> str:
     """The example's times as bars, then the formula, what each of its words is, and its numbers for both GPUs; the
@@ -178,11 +189,6 @@ def _rows(one: Example | None) -> list[tuple[str, Sequence[str], Sequence[str]]]
     peaks = " and ".join(dict.fromkeys(si(own.peak, "FLOP/s", zeros=True) for own in both))
     told["memory"].append(f"{moved(here.bytes)} ÷ {percent(here.of_bandwidth, 1)} of {bandwidths}")
     told["compute"].append(f"{si(here.flops, 'FLOP')}s ÷ {percent(here.of_peak, 1)} of {peaks}")
-    if one.fits > 1:
-        told["time"].append(
-            f"{count(one.fits)} pairs of constant and shares fit equally well; shown is one, the prediction is the "
-            f"mean of all {count(one.fits)}."
-        )
     numbers = {
         "constant": [duration(own.constant) for own in both],
         "memory": [duration(own.memory) for own in both],

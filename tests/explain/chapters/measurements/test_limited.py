@@ -62,10 +62,12 @@ def test_the_bytes_read_and_written_take_their_time_at_each_rate():
     assert cold.dram_read_bytes
     assert cold.dram_written_bytes
     reading = cold.dram_read_bytes / roofs["hbm"].per_second
-    writing = cold.dram_written_bytes / roofs["hbm write"].per_second
+    wrote = points.written(point) or 0  # now or later, as the table says
+    assert wrote == cold.dram_written_bytes + (cold.dirty_bytes or 0)
+    writing = wrote / roofs["hbm write"].per_second
     assert points.hbm_seconds(one.record, point) == pytest.approx(reading + writing)
     without = replace(one.record, roofs={name: roof for name, roof in roofs.items() if name != "hbm write"})
-    alike = (cold.dram_read_bytes + cold.dram_written_bytes) / roofs["hbm"].per_second
+    alike = (cold.dram_read_bytes + wrote) / roofs["hbm"].per_second
     assert points.hbm_seconds(without, point) == pytest.approx(alike)
     assert points.hbm_seconds(replace(one.record, roofs={}), point) is None
     assert points.hbm_seconds(one.record, replace(point, counters=None)) is None
@@ -167,9 +169,14 @@ def test_the_same_kernel_in_base_2_is_told_where_it_has_the_same_bytes():
     assert point
     assert other
     told = limited.told(plan, [one], "flash_attention")
-    took = f"{duration(other.seconds or 0)} with the same bytes, not {duration(point.seconds or 0)} ("
-    assert told.startswith(f"{limited.NEITHER} In base 2 it takes {took}")
-    assert "In base 2" not in limited.told(plan, [one], "flash_attention_exp2")
+    took = f"{duration(other.seconds or 0)} instead of {duration(point.seconds or 0)}"
+    assert told.startswith(f"{limited.NEITHER} The same algorithm with 2ˣ instead of eˣ takes {took} (")
+    assert f"at least {duration((point.seconds or 0) - (other.seconds or 0))} (" in told
+    assert "(./measurements?kernel=flash_attention_exp2)" in told
+    both = limited.told(plan, registry.entries()[0], "flash_attention")
+    assert both.count("2ˣ") == 1
+    assert f"takes {took} on the H200 and " in both
+    assert "2ˣ" not in limited.told(plan, [one], "flash_attention_exp2")
     shares = [
         run.traffic.flops_of("exp") / p.seconds / one.record.roofs["exp"].per_second
         for run in points.measured(plan, [one], "flash_attention")

@@ -39,7 +39,7 @@ def test_standard_attention_is_told_beside_flash_attention_wherever_one_is_shown
         (point.experiment.entry.title, moved(point.counters.cold.dram_read_bytes)) for point in pair
     )
     sizes = "batch 4, N = 8,192, d = 64" if kernel else "batch 4, 16 heads, N = 8,192, d = 64, bf16"
-    told = f"**{first} reads {its} from HBM, {second} {other}**, at {sizes}. They take "
+    told = f"**{first} (our Triton teaching kernel) reads {its} from HBM, {second} {other}**, at {sizes}. They take "
     assert f"{told}{' and '.join(duration(point.seconds) for point in pair)}." in seen
 
 

@@ -5,8 +5,8 @@ from explain.ui import layout
 
 with layout.chapter(
     __file__,
-    goal="compute the loss without ever holding all logits. First never write one, then see why fast kernels write a "
-    "few.",
+    goal="compute the loss without ever holding all logits. First a kernel that writes none. Then why the fast "
+    "kernels write a chunk at a time.",
     words=view.INTRODUCED,
 ):
     way = view.choose()

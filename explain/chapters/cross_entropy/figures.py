@@ -8,13 +8,13 @@ from itertools import pairwise
 from math import isfinite
 
 from explain.chapters.cross_entropy.layers import Layer
-from explain.chapters.cross_entropy.losses import Row, Token
+from explain.chapters.cross_entropy.losses import Losses, Row
 from explain.chapters.cross_entropy.measured import LEAST, OURS, Case, Counted, Measured
 from explain.chapters.cross_entropy.states import Loss, State
 from explain.chapters.flash_attention.figures import Group
 from explain.experiment import Experiment
 from explain.figures.labels import shortened, text_width, wrapped
-from explain.figures.numbers import aligned, count, fixed, moved, ratio
+from explain.figures.numbers import aligned, count, fixed, moved, percent, ratio
 from explain.figures.palette import css, css_ink
 from explain.figures.palette import kernel as kernel_hue
 from explain.figures.svg import line, path, picture, rect, text
@@ -194,7 +194,7 @@ def ways_on(tokens: int, part: int, *, narrow: bool = False) -> str:
             "X computed 2 × · 4 matmuls, fewer where it skips",
         ),
         (
-            "Liger's kernel, and ours",
+            "Liger's kernel, and our chunked one",
             f"X: a chunk of tokens, in HBM (ours {count(part)})",
             (0.0, slab, wide, slab),
             "It writes a chunk of X to a small buffer and puts dX in its place, still in the forward pass. dH of these "
@@ -246,11 +246,13 @@ def _arrow(x1: float, y1: float, x2: float, y2: float) -> str:
 
 
 @kept
-def which_count(tokens: Sequence[Token], *, narrow: bool = False) -> str:
-    """Tokens with their targets and losses: grey where they do not count. Below, the mean. `narrow` fits a phone."""
+def which_count(losses: Losses, *, narrow: bool = False) -> str:
+    """The first tokens, their targets and losses: grey where they do not count. Below, the mean of all. `narrow` fits a
+    phone.
+    """
     across, wide, high = (4, 82.0, 84.0) if narrow else (8, 82.0, 84.0)
     parts = []
-    for i, one in enumerate(tokens):
+    for i, one in enumerate(losses.first):
         x, y = i % across * wide, i // across * (high + 8)
         hue, opacity = ("acc", 0.35) if one.counts else ("slate", 0.12)
         middle = x + (wide - 6) / 2
@@ -259,21 +261,20 @@ def which_count(tokens: Sequence[Token], *, narrow: bool = False) -> str:
         for words, down, bold in rows:
             short = shortened(words, wide - 14, bold=bold)
             parts.append(text(middle, y + down, short, anchor="middle", bold=bold, faint=not one.counts))
-    bottom = -(-len(tokens) // across) * (high + 8) + 20
-    for words in wrapped(_mean(tokens), (across * wide - 6) * 0.95, bold=True):
+    bottom = -(-len(losses.first) // across) * (high + 8) + 20
+    for words in wrapped(_mean(losses), (across * wide - 6) * 0.95, bold=True):
         parts.append(text(0, bottom, words, bold=True))
         bottom += 22
     label = "Tokens that count and tokens that do not, their losses and the mean"
     return picture(across * wide - 6, bottom - 10, label, parts, "30rem" if narrow else "46rem")
 
 
-def _mean(tokens: Sequence[Token]) -> str:
-    """ "mean = (1.3 + 0.5) ÷ 2 = 0.9"; 0 ÷ 0 = NaN of no token."""
-    losses = [one.loss for one in tokens if one.counts]
-    if not losses:
+def _mean(losses: Losses) -> str:
+    """ "mean = sum of the losses ÷ tokens that count = 1.8 ÷ 2 = 0.9"; 0 ÷ 0 = NaN of no token."""
+    if not losses.counting:
         return "mean = 0 ÷ 0 = NaN"
-    terms, mean = " + ".join(fixed(one, 3) for one in losses), sum(losses) / len(losses)
-    return f"mean = ({terms}) ÷ {len(losses)} = {fixed(mean, 3)}"
+    total, mean = fixed(losses.total, 3), fixed(losses.total / losses.counting, 3)
+    return f"mean = sum of the losses ÷ tokens that count = {total} ÷ {losses.counting} = {mean}"
 
 
 @kept
@@ -341,14 +342,30 @@ def measured_table(found: Measured) -> str:
 
 
 def concluded(case: Case) -> str:
-    """Our time and memory beside those of the fastest other variant, as a sentence; markdown."""
+    """Which of the others is fastest, which needs least memory, and where ours lies, in sentences; markdown."""
     found = {one.name: (one.seconds, one.peak_bytes) for one in case.variants if one.seconds and one.peak_bytes}
     own = found.pop(OURS, None)
     if not own or not found:
         return "Ours was not measured beside another."
-    name, fastest = min(found.items(), key=lambda one: one[1][0])
-    time, memory = (ratio(mine / other) for mine, other in zip(own, fastest, strict=True))
-    return f"Ours takes **{time}** the time of {name}, the fastest other, and **{memory}** its memory."
+    fastest, least = (min(found, key=lambda name: found[name][place]) for place in (0, 1))
+    quick, small = found[fastest], found[least]
+    if fastest == least:
+        others = f"{fastest} is fastest ({_milliseconds(quick[0])}) and needs least ({moved(quick[1])})."
+    else:
+        others = (
+            f"{fastest} is fastest ({_milliseconds(quick[0])}) and needs {moved(quick[1])}. {least} needs least "
+            f"({moved(small[1])}) and takes {_milliseconds(small[0])}."
+        )
+    between = quick[0] <= own[0] <= small[0] and small[1] <= own[1] <= quick[1]
+    where = "Ours lies between" if between else f"Ours takes {_milliseconds(own[0])} and {moved(own[1])}"
+    time, memory = _more(own[0] / quick[0], "time"), _more(own[1] / small[1], "memory")
+    beside = f"{time} than {fastest}, {memory} than {least}" if fastest != least else f"{time} and {memory}"
+    return f"Of the others, {others} **{where}: {beside}.**"
+
+
+def _more(share: float, what: str) -> str:
+    """“6% more time”."""
+    return f"{percent(abs(share - 1))} {'more' if share >= 1 else 'less'} {what}"
 
 
 def _cell(seconds: float | None, peak: int | None, why: str) -> str:

@@ -12,8 +12,8 @@ from explain.kept import kept
 from kernels import reference
 from kernels.inputs import IGNORE_INDEX, labels
 
-FIRST = 8
-"""The tokens that `first_tokens` gives, at most."""
+FIRST = 16
+"""The tokens that `losses` names, at most."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,16 @@ class Token:
     target: str
     loss: float
     counts: bool
+
+
+@dataclass(frozen=True)
+class Losses:
+    """The run's `first` tokens; of all its tokens, how many there are, how many count, and the sum of their losses."""
+
+    first: Sequence[Token]
+    tokens: int
+    counting: int
+    total: float
 
 
 @dataclass(frozen=True)
@@ -38,18 +48,16 @@ class Row:
 
 
 @kept
-def first_tokens(experiment: Experiment) -> tuple[Sequence[Token], bool]:
-    """The run's first tokens, and whether its own targets say which of them count; else the first half does not."""
+def losses(experiment: Experiment) -> Losses:
+    """The losses of the run's tokens; its own targets say which of them count."""
     x, targets = _logits(experiment)
-    names, own = _names(experiment), targets[:FIRST] == IGNORE_INDEX
-    is_own = bool(own.any())
-    ignored = own if is_own else np.arange(len(own)) < len(own) // 2
-    losses, _ = reference.cross_entropy(x[:FIRST], np.where(ignored, IGNORE_INDEX, targets[:FIRST]))
-    tokens = [
-        Token(names[0][i], str(IGNORE_INDEX).replace("-", "−") if out else names[1][target], float(loss), not out)
-        for i, (target, loss, out) in enumerate(zip(targets, losses, ignored, strict=False))
+    names, counts = _names(experiment), targets != IGNORE_INDEX
+    found, _ = reference.cross_entropy(x, targets)
+    first = [
+        Token(names[0][i], names[1][target] if own else str(IGNORE_INDEX).replace("-", "−"), float(loss), bool(own))
+        for i, (target, loss, own) in enumerate(zip(targets[:FIRST], found, counts, strict=False))
     ]
-    return tokens, is_own
+    return Losses(first, len(targets), int(counts.sum()), float(found.sum()))
 
 
 @kept

@@ -11,12 +11,12 @@ from explain import lessons
 from explain.chapters.cross_entropy import figures, measured
 from explain.chapters.cross_entropy.exercises import QUESTIONS, Shown
 from explain.chapters.cross_entropy.layers import ITEM_BYTES, LAYERS, TOKENS
-from explain.chapters.cross_entropy.losses import first_tokens, row_of
+from explain.chapters.cross_entropy.losses import Losses, losses, row_of
 from explain.chapters.cross_entropy.states import loss_of, states
 from explain.chapters.flash_attention.figures import traffic_bars
 from explain.experiment import Experiment
 from explain.figures.labels import unbroken
-from explain.figures.numbers import capacity, count, duration, moved, number
+from explain.figures.numbers import capacity, count, moved, number
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
@@ -28,17 +28,20 @@ from kernels.traffic_cross_entropy import ALIGNED, part_of_tokens
 
 FUSED, STANDARD, BACKWARD = "Without the logits", "Through the logits", "Backward"
 KERNEL_OF = {FUSED: "cross_entropy_fused", STANDARD: "cross_entropy_standard", BACKWARD: "cross_entropy_backward"}
+SMALL = 256
+"""The largest d of the small kernel."""
 INTRODUCED = (
     "A language model's last layer gives each token one **logit** for each entry of the vocabulary: X = H Wᵀ. A row of "
-    "H is a token, a row of W is an entry."
+    "H is a token, a row of W is an entry. "
+    f"The player has the **small kernel** ({unbroken(f'd ≤ {SMALL}')}). The **chunked kernel** is further down."
 )
 WORDS = {
-    FUSED: "A program holds a tile of tokens. For each tile of W it updates the running max m and the running sum ℓ, "
-    "and drops the logits.",
+    FUSED: "The small kernel: a program holds a tile of tokens. For each tile of W it updates the running max m and "
+    "the running sum ℓ, and drops the logits.",
     STANDARD: "Two launches. The first writes every logit. The second reads them for m, ℓ and the target's logit. The "
     "loss is the same.",
-    BACKWARD: "The gradient of a logit is its weight P, minus 1 at the target. One launch for dH and one for dW "
-    "recompute P = exp(X − L).",
+    BACKWARD: "The small kernel, backward. The gradient of a logit is its weight P, minus 1 at the target. One launch "
+    "for dH and one for dW recompute " + unbroken("P = exp(X − L)."),
 }
 """What to see, for each kernel."""
 LENGTHS = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536)
@@ -52,6 +55,8 @@ LONG: Mapping[str, Any] = {
 }
 """A training step's last layer, in tiles as fast matmuls have them."""
 TOKEN, IGNORED = 8, 4
+SET = "cross entropy: tokens set not to count"
+"""How often the session's button did so."""
 
 
 def choose() -> str:
@@ -71,7 +76,7 @@ def _run(way: str) -> Experiment:
 @following
 def step_through(way: str) -> None:
     """The kernel in the player."""
-    stepper.stepper([_run(way)], key="cross entropy", chapter="cross_entropy")
+    stepper.stepper([_run(way)], key="cross entropy", chapter="cross_entropy", reveal=st.session_state.get(SET, 0))
 
 
 @st.fragment
@@ -175,13 +180,14 @@ def _never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
 def _room_not_time(saved: int) -> str:
     """How long the saved bytes take, beside the time of a whole step; empty where one of them is not measured."""
     found = measured.measured()
-    case, bandwidth = (found.case(LONG), found.roof("hbm")) if found else (None, None)
+    case, bandwidth = (found.case(LONG), found.roof("hbm copy")) if found else (None, None)
     step = case.seconds_of(measured.OURS) if case else None
     if not step or not bandwidth:
         return ""
     return (
-        f"\n\nHBM moves the saved {moved(saved)} in about {duration(saved / bandwidth)}. Loss and gradients of this "
-        f"step take {duration(step)} (*How fast* below). **What you gain is room, not time.**"
+        f"\n\nHalf of the saved {moved(saved)} are writes, half are reads. At copy speed that is about "
+        f"{number(1e3 * saved / bandwidth, 1)} ms of a whole step (loss and both gradients) of "
+        f"{number(1e3 * step, 2)} ms (*How fast* below). **What you gain is room, not time.**"
     )
 
 
@@ -190,7 +196,7 @@ def _counted() -> None:
     found, where = measured.counted([KERNEL_OF[way] for way in (STANDARD, FUSED)])
     if found:
         p = found[0].experiment.values
-        why = f"a smaller step, because this page's kernels stop at d = {p['dim']}"
+        why = f"a smaller step, because the small kernel stops at d = {p['dim']}"
         st.markdown(f"**Measured**, {why}: {_sizes(p)}, {p['dtype']}\n\n{figures.counted_table(found)}")
         st.caption(f"recorded · {where} · bytes between DRAM and L2, cold L2")
 
@@ -225,13 +231,13 @@ def _quoted(index: int, name: str) -> str:
 def _this_kernel(experiment: Experiment) -> None:
     """Its matmuls, and the largest d that it takes."""
     both = experiment.through(KERNEL_OF[BACKWARD])
-    sizes = {"dim": 256, "block_m": 128, "block_n": 128}
+    sizes = {"dim": SMALL, "block_m": 128, "block_n": 128}
     long = {name: LONG[name] for name in ("tokens", "vocab", "dtype")} | sizes | {"block_d": sizes["dim"]}
     forward, wide = (Experiment.of(KERNEL_OF[way], long, "normal") for way in (FUSED, BACKWARD))
     matmuls, p = both.traffic.flops_of("matmul") // forward_flops(experiment), wide.values
     with layout.part(
-        f"This kernel stops at d = {p['dim']}",
-        "The kernel of the player recomputes X by a matmul: once in the launch that holds tokens, for dH, and once in "
+        f"The small kernel stops at d = {p['dim']}",
+        "The small kernel recomputes X by a matmul: once in the launch that holds tokens, for dH, and once in "
         f"the launch that holds rows of W, for dW. That makes {matmuls} matmuls in place of 3. It is the trade of "
         "FlashAttention's backward pass: more FLOPs, fewer bytes. No two programs of a launch write the same element."
         "\n\n"
@@ -254,7 +260,7 @@ def _real_kernels() -> None:
         "What real kernels do",
         f"A language model has d = {count(dim)}. There the dH of {rows} tokens takes {_dh(rows, dim)}, more than an "
         "SM has. So real kernels add to dH and dW in HBM.\n\n"
-        "They differ in how often they compute X. Liger's kernel and our fast one do write logits to HBM, but only "
+        "They differ in how often they compute X. Liger's kernel and our chunked one do write logits to HBM, but only "
         "those of some tokens at a time: to write X and read it takes less time than a second matmul.",
     ):
         st.markdown(f"**Two ways for a large d**: {_sizes(LONG)}")
@@ -287,8 +293,10 @@ def _how_fast(found: measured.Measured) -> None:
     peak = found.roof("matmul bf16")
     with layout.part(
         "How fast, in how much memory?",
-        f"Loss and both gradients of {count(first.tokens)} tokens. **Ours** is the fast kernel. "
+        f"Loss and both gradients of {count(first.tokens)} tokens. **Ours** is the chunked kernel. "
         f"{figures.concluded(first)} So it is for when memory is short.\n\n"
+        "Cut Cross-Entropy is not measured here. Its time depends on how many tiles it can skip, so on the model. The "
+        "logits of this benchmark are random, not a model's.\n\n"
         f"*{measured.LEAST.capitalize()}*: three matmuls at the measured peak, and H, W, dH and dW in memory. The "
         "rest of a bar is what a variant adds.",
     ):
@@ -296,6 +304,7 @@ def _how_fast(found: measured.Measured) -> None:
         if others:
             with st.expander(f"Other vocabularies and other d: {len(others)} more"):
                 _bars(others, peak)
+                st.markdown("\n".join(f"- {one.name}: {figures.concluded(one)}" for one in others))
                 st.markdown(_odd(others))
         with st.expander("All numbers in a table"):
             st.markdown(figures.measured_table(found))
@@ -325,25 +334,60 @@ def which_token_counts(way: str) -> None:
 
 
 def _which_token_counts(experiment: Experiment) -> None:
+    found, p = losses(experiment), experiment.values
     with layout.part(
         "Tokens that do not count",
-        "A target of −100 means: this token does not count. It is padding, or part of a prompt. The model reads a "
-        "prompt but does not learn to write it. Its loss is 0, and its dX is 0. The mean is over the tokens that "
-        "count, not over all.\n\n"
+        "A target of −100 means: this token does not count. In training this is padding, or a prompt: the model reads "
+        "a prompt but does not learn to write it. Its loss is 0, and its dX is 0. The mean is over the tokens that "
+        f"count, not over all.\n\n{_ignored(p)}{_wrapped(experiment, found)}\n\n"
         "If no token counts, the mean is 0 ÷ 0 = NaN, as in PyTorch. The gradients are 0.",
     ):
-        tokens, is_own = first_tokens(experiment)
-        first = f"The first {len(tokens)} tokens of the run, their targets and their losses"
-        st.markdown(f"**{first}**" + ("" if is_own else ": as if the first half were a prompt"))
-        pictures.drawing(*(figures.which_count(tokens, narrow=one) for one in (False, True)))
-        st.caption("float64, from the run's inputs · grey: does not count")
-        some = min(IGNORED, experiment.values["tokens"])
-        st.markdown(f"Set *Tokens that do not count* to {some} (in *More*), and look at the losses in the player.")
-        shown = controls.chosen(lessons.LOSS).with_(ignored=some)
-        st.button(
-            f"Set it to {some}", icon=":material/arrow_upward:",
-            on_click=controls.choose, args=({"": shown}, lambda _: lessons.LOSS),
-        )  # fmt: skip
+        shown, every = len(found.first), found.tokens
+        which = f"The {every} tokens" if shown == every else f"The first {shown} of {every} tokens"
+        st.markdown(f"**{which} of the run, their targets and their losses**")
+        pictures.drawing(*(figures.which_count(found, narrow=one) for one in (False, True)))
+        st.caption("float64, from the run's inputs · grey: does not count · the mean is of the whole run")
+        if p["ignored"]:
+            st.markdown(
+                f"*Tokens that do not count* is {p['ignored']} (in *More*). At the end of the run their "
+                "losses in the player are 0."
+            )
+            return
+        some = min(IGNORED, p["tokens"])
+        st.markdown(
+            f"Set *Tokens that do not count* to {some} (in *More*), and look at the losses at the end of the run."
+        )
+        if st.button(f"Set it to {some}", icon=":material/arrow_upward:"):
+            _ignore(some)
+            st.rerun()  # the control and the player are in other parts of the page
+
+
+def _ignore(some: int) -> None:
+    """So many tokens do not count, and the player comes into sight."""
+    controls.choose({"": controls.chosen(lessons.LOSS).with_(ignored=some)}, lambda _: lessons.LOSS)
+    st.session_state[SET] = st.session_state.get(SET, 0) + 1
+
+
+def _ignored(p: Mapping[str, Any]) -> str:
+    """How many of the run's tokens do not count, and which."""
+    if not p["ignored"]:
+        return f"In this run all of the {p['tokens']} tokens count."
+    return (
+        f"In this run {p['ignored']} of {p['tokens']} tokens do not count, drawn at random. In a prompt they "
+        "are the first tokens. The kernel treats both alike."
+    )
+
+
+def _wrapped(experiment: Experiment, found: Losses) -> str:
+    """The target of a sentence's last token, which has no next one; empty where it does not count or is not shown."""
+    names, last = labels(experiment.preset, experiment.values), experiment.values["vocab"] - 1
+    if not names or last >= len(found.first) or not found.first[last].counts:
+        return ""
+    one = found.first[last]
+    return (
+        f" No token follows “{one.name}”, so this page gives it the first, “{one.target}”, as its target. In training "
+        "it would not count."
+    )
 
 
 def closing(way: str) -> None:

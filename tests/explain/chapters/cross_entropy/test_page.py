@@ -13,7 +13,7 @@ import pytest
 from explain import ROOT, lessons
 from explain.chapters.cross_entropy import figures, measured
 from explain.chapters.cross_entropy.layers import LAYERS
-from explain.chapters.cross_entropy.losses import first_tokens, row_of
+from explain.chapters.cross_entropy.losses import losses, row_of
 from explain.chapters.cross_entropy.states import Loss, loss_of, states
 from explain.chapters.cross_entropy.view import KERNEL_OF, LONG
 from explain.experiment import Experiment
@@ -175,23 +175,23 @@ def test_no_row_is_drawn_where_no_token_counts():
 
 
 @pytest.mark.parametrize("narrow", [False, True])
-def test_the_mean_is_over_the_tokens_that_count(narrow):
-    tokens, is_own = first_tokens(lessons.LOSS)
-    assert [one.counts for one in tokens] == [False] * 4 + [True] * 4
-    assert not is_own
-    losses, _ = reference.cross_entropy(logits(lessons.LOSS), lessons.LOSS.make_inputs()["targets"])
-    assert [one.loss for one in tokens] == pytest.approx([0.0] * 4 + list(losses[4:8]))
-    drawn = figures.which_count(tokens, narrow=narrow)
+@pytest.mark.parametrize(
+    "changes", [{}, {"ignored": 4}, {"inputs": "normal", "tokens": 20, "vocab": 50, "ignored": 7}, {"ignored": 15}]
+)
+def test_the_picture_has_the_runs_own_tokens_that_count_and_their_mean(changes, narrow):
+    run = lessons.LOSS.with_(**changes)
+    targets = run.make_inputs()["targets"]
+    counts = targets != IGNORE_INDEX
+    expected, _ = reference.cross_entropy(logits(run), targets)
+    found = losses(run)
+    assert [one.counts for one in found.first] == list(counts[:16])
+    assert [one.loss for one in found.first] == pytest.approx(list(expected[:16]))
+    assert {one.target == "−100" for one in found.first if not one.counts} <= {True}
+    assert (found.tokens, found.counting) == (len(targets), len(targets) - run.values["ignored"])
+    drawn = figures.which_count(found, narrow=narrow)
     drawn_within(drawn)
-    assert f"÷ 4 = {fixed(losses[4:8].mean(), 3)}" in unescape(drawn)
-
-
-def test_the_runs_own_targets_say_which_tokens_count():
-    own = lessons.LOSS.with_(inputs="normal", tokens=20, vocab=50, ignored=20)
-    tokens, is_own = first_tokens(own)
-    assert is_own
-    assert {(one.target, one.loss) for one in tokens} == {("−100", 0.0)}
-    assert "0 ÷ 0 = NaN" in figures.which_count(tokens)
+    mean = f"= {fixed(expected[counts].mean(), 3)}" if counts.any() else "0 ÷ 0 = NaN"
+    assert mean in unescape(drawn)
 
 
 def test_the_counted_bytes_are_the_records_of_both_kernels_at_one_size():
@@ -204,11 +204,26 @@ def test_the_counted_bytes_are_the_records_of_both_kernels_at_one_size():
     assert standard.hbm_bytes > fused.hbm_bytes
 
 
-def test_ours_is_concluded_beside_the_fastest_other():
+def test_ours_is_concluded_beside_the_fastest_and_the_least():
     (case,) = measured.parsed(result()).cases
     said = figures.concluded(case)  # 50 ÷ 55 ms, 3 ÷ 8 GB
-    assert said == "Ours takes **0.91 ×** the time of torch.compile, the fastest other, and **0.38 ×** its memory."
+    assert said == (
+        "Of the others, torch.compile is fastest (55.0 ms) and needs least (8.00 GB). **Ours takes 50.0 ms and "
+        "3.00 GB: 9% less time and 63% less memory.**"
+    )
     assert "not measured" in figures.concluded(dataclasses.replace(case, variants=case.variants[1:]))
+
+
+def test_ours_lies_between_two_others_only_if_it_does():
+    (case,) = measured.parsed(result()).cases
+    own, eager, compiled, _ = case.variants
+    least = dataclasses.replace(eager, peak_bytes=2_000_000_000)
+    said = figures.concluded(dataclasses.replace(case, variants=[own, least, compiled]))
+    assert "PyTorch eager needs least (2.00 GB) and takes 60.0 ms" in said
+    assert "Ours takes 50.0 ms" in said
+    slower = dataclasses.replace(own, seconds=0.056)
+    said = figures.concluded(dataclasses.replace(case, variants=[slower, least, compiled]))
+    assert "Ours lies between: 2% more time than torch.compile, 50% more memory than PyTorch eager." in said
 
 
 def test_no_variant_is_below_the_least_time_or_the_least_memory():
@@ -259,8 +274,10 @@ def test_another_input_keeps_the_page_and_the_step_of_the_training():
 @pytest.mark.parametrize("sizes", [{}, {"inputs": "normal", "tokens": "20", "vocab": "50", "block_n": "16"}])
 def test_a_button_sets_the_tokens_that_do_not_count(sizes):
     opened = page("cross_entropy", **sizes)
-    assert "as if the first half were a prompt" in texts(opened)
+    assert "do not count, drawn at random" not in texts(opened)
     next(one for one in opened.button if one.label == "Set it to 4").click().run()
     assert not opened.exception
     assert opened.query_params["ignored"] in ("4", ["4"])
-    assert "as if the first half were a prompt" not in texts(opened)
+    assert "4 of " in texts(opened)
+    assert "do not count, drawn at random" in texts(opened)
+    assert "Set it to 4" not in [one.label for one in opened.button]

@@ -51,9 +51,14 @@ class Bound:
         return max(self.seconds_to_read(gpu), self.seconds_to_compute(gpu))
 
 
-def seconds_of_weights(gpu: Gpu) -> float:
+def seconds_to_read_weights(gpu: Gpu) -> float:
     """The least time to read all weights of the model once, in 16 bits."""
     return PARAMETERS * ITEM_BYTES[DTYPE] / gpu.hbm_bytes_per_second
+
+
+def seconds_to_multiply_weights(tokens: int, gpu: Gpu) -> float:
+    """The least time for the matmuls of all weights: 2 FLOPs per weight and token."""
+    return 2 * PARAMETERS * tokens / gpu.tensor_flops_per_second
 
 
 def ridge(gpu: Gpu) -> float:

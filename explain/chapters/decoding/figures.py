@@ -8,13 +8,19 @@ from dataclasses import replace
 
 from explain.chapters.decoding import rates
 from explain.chapters.decoding.bars import Bar, groups
-from explain.chapters.decoding.bound import Bound, free_queries, ridge, seconds_of_weights
+from explain.chapters.decoding.bound import (
+    Bound,
+    free_queries,
+    ridge,
+    seconds_to_multiply_weights,
+    seconds_to_read_weights,
+)
 from explain.chapters.decoding.cache import MODELS, Model
 from explain.chapters.decoding.masks import seen
-from explain.chapters.decoding.programs import DTYPE, KV_HEADS, LAYERS, MODEL, PARAMETERS, Filled, splits_at_once
+from explain.chapters.decoding.programs import DTYPE, KV_HEADS, LAYERS, MODEL, PARAMETERS, TILE, Filled, splits_at_once
 from explain.chapters.decoding.savings import Saving
-from explain.chapters.decoding.splits import Curves
-from explain.chapters.decoding.splits_figures import spanned, splits_of
+from explain.chapters.decoding.splits import Curve, Curves
+from explain.chapters.decoding.splits_figures import sequences, splits_of
 from explain.chapters.sweeps.figures import ticks
 from explain.figures import palette
 from explain.figures.labels import text_width, widest
@@ -53,7 +59,8 @@ def sms(filled: Filled, gpu: Gpu, *, narrow: bool = False) -> str:
     down = math.ceil(gpu.sms / across)
     width, top = across * (cell + gap) - gap + 2, 30.0
     rounds, last = filled.rounds(gpu), filled.in_last_round(gpu)
-    said = f"{count(filled.programs)} programs on {gpu.sms} SMs"
+    reading = " with keys" * (filled.programs < filled.launched)
+    said = f"{count(filled.programs)} programs{reading} on {gpu.sms} SMs"
     parts = [text(0, 16, said, bold=True)]
     for sm in range(gpu.sms):
         x, y = 1 + sm % across * (cell + gap), top + sm // across * (cell + gap)
@@ -80,23 +87,23 @@ def _square(x: float, y: float, side: float, opacity: float, title: str) -> str:
 def _turns(filled: Filled, gpu: Gpu, y: float, width: float) -> Iterable[str]:
     """For each number of splits, the keys that one SM reads one after the other, on a logarithmic axis."""
     found = {n: replace(filled, splits=n).keys_in_turn(gpu) for n in range(1, SPLITS_SHOWN + 1)}
-    low, high = (math.log2(bound(found.values())) for bound in (min, max))
+    low, high = math.floor(math.log2(min(found.values()))), math.ceil(math.log2(max(found.values())))
+    low = min(low, high - 1)
     left, top, bottom = text_width(count(max(found.values()))) + 12, y + 30, y + TURNS_HIGH - 40
     step = (width - left - 10) / SPLITS_SHOWN
 
     def height(keys: int) -> float:
-        return bottom - 12 - (math.log2(keys) - low) / ((high - low) or 1) * (bottom - 12 - top)
+        return bottom - 12 - (math.log2(keys) - low) / (high - low) * (bottom - 12 - top)
 
     def at(splits: int) -> tuple[float, float]:
         return left + (splits - 0.5) * step, height(found[splits])
 
     yield text(0, y + 8, "keys that one SM reads one after the other", bold=True)
     yield line(left, bottom, width - 10, bottom)
-    most = splits_at_once(filled.batch * KV_HEADS, gpu)
-    for splits in dict.fromkeys((1, most, SPLITS_SHOWN)):
+    for splits in dict.fromkeys((1, filled.most_at_once(gpu), SPLITS_SHOWN // 2, SPLITS_SHOWN)):
         yield text(at(splits)[0], bottom + 18, count(splits), anchor="middle", faint=True)
     yield text(left + SPLITS_SHOWN * step / 2, bottom + 34, "splits", anchor="middle")
-    for keys in [2**power for power in range(math.ceil(low), math.floor(high) + 1)] or [found[1]]:
+    for keys in (2**power for power in range(low, high + 1)):
         y = height(keys)
         yield line(left, y, width - 10, y, opacity=0.15)
         yield text(left - 6, y + 5, count(keys), anchor="end", faint=True)
@@ -109,41 +116,64 @@ def _turns(filled: Filled, gpu: Gpu, y: float, width: float) -> Iterable[str]:
 @kept
 def sms_words(filled: Filled, gpu: Gpu) -> str:
     """How full the GPU is, how many splits run at once, and what the merge costs."""
-    unsplit = filled.batch * KV_HEADS
-    most = splits_at_once(unsplit, gpu)
-    splits = splits_of(filled.splits)
-    one = f"{filled.batch} sequence{'s' * (filled.batch > 1)} × {KV_HEADS} heads of keys × {splits}"
-    parts = filled.programs // unsplit
-    limited = f" Only {parts} parts have keys: the cache has so many tiles." if parts < filled.splits else ""
-    cost = f"**{moved(filled.merge_bytes)}**, {_share(filled.merge_bytes / filled.cache_bytes)} of K and V"
+    one = f"{filled.batch} sequence{'s' * (filled.batch > 1)} × {KV_HEADS} heads of keys × {splits_of(filled.splits)}"
+    alone = "One part needs no merge. This kernel runs it all the same. " * (filled.splits == 1)
     merge = (
-        f"The merge moves {cost}."
-        if filled.splits > 1
-        else f"One part needs no merge. This kernel runs it all the same: it moves {cost}."
+        f"{alone}O and lse of {_parts(filled.splits)} are written and read: **{moved(filled.merge_bytes)}**, "
+        f"{_share(filled.merge_bytes / filled.cache_bytes)} of K and V."
     )
-    rounds, turn = filled.rounds(gpu), count(filled.keys_in_turn(gpu))
-    if rounds == 1:
-        idle = gpu.sms - filled.programs
-        full = f"**{idle} of {gpu.sms} SMs are idle.**" if idle else "**Each SM has a program.**"
-    else:
-        full = (
-            f"If an SM runs one program at a time, there are **{rounds} rounds**. In the last one "
+    return "\n\n".join(
+        (
+            f"{one} = **{count(filled.launched)} programs**.{_empty(filled)}",
+            f"{_full(filled, gpu)} One SM reads at most **{count(filled.keys_in_turn(gpu))} keys** one after "
+            "the other.",
+            _at_once(filled, gpu),
+            merge,
+        )
+    )
+
+
+def _empty(filled: Filled) -> str:
+    """What the programs without keys do, if there are any."""
+    if filled.parts == filled.splits:
+        return ""
+    return (
+        f" The cache has {filled.parts} tiles of {TILE} keys, so only {filled.parts} parts have keys: "
+        f"**{count(filled.programs)} programs**. The kernel launches the other "
+        f"{count(filled.launched - filled.programs)} too. They read no keys, write O = 0 and lse = −∞, and the merge "
+        "reads these. The picture leaves them out."
+    )
+
+
+def _full(filled: Filled, gpu: Gpu) -> str:
+    """How many SMs have keys to read, in the last round if there are several."""
+    rounds = filled.rounds(gpu)
+    if rounds > 1:
+        return (
+            f"If an SM runs one program at a time, there are **{count(rounds)} rounds**. In the last one "
             f"{filled.in_last_round(gpu)} of {gpu.sms} SMs have a program."
         )
-    best = (
-        "Without splits there are more programs than SMs already."
-        if unsplit > gpu.sms
-        else (
-            f"If an SM runs one program at a time, up to **{most} splits** run at once. With {most + 1} there is a "
-            "second round."
-            if rounds == 1
-            else f"With up to **{most} splits** one round is enough."
-        )
-    )
+    idle = gpu.sms - filled.programs
+    return f"**{idle} of {gpu.sms} SMs are idle.**" if idle else "**Each SM has a program.**"
+
+
+def _at_once(filled: Filled, gpu: Gpu) -> str:
+    """How many splits one round has room for."""
+    most = filled.most_at_once(gpu)
+    if filled.unsplit > gpu.sms:
+        return f"1 split has {count(filled.unsplit)} programs: more than the {gpu.sms} SMs."
+    if replace(filled, splits=most + 1).rounds(gpu) == 1:
+        return f"More than {splits_of(filled.tiles)} only add empty parts: one round is enough for all parts with keys."
+    if filled.rounds(gpu) > 1:
+        return f"With {'up to ' * (most > 1)}**{splits_of(most)}** one round is enough."
     return (
-        f"{one} = **{count(filled.programs)} programs**.{limited}\n\n{full} One SM reads **{turn} keys** one "
-        f"after the other.\n\n{best}\n\n{merge}"
+        f"If an SM runs one program at a time, up to **{splits_of(most)}** run{'s' * (most == 1)} at once. "
+        f"With {most + 1} there is a second round."
     )
+
+
+def _parts(many: int) -> str:
+    return "the part" if many == 1 else f"all {many} parts"
 
 
 def _share(share: float) -> str:
@@ -152,15 +182,29 @@ def _share(share: float) -> str:
 
 
 @kept
-def softer_words(found: Curves | None, gpu: Gpu) -> str:
-    """How a real GPU differs from the saw-tooth; with the recorded best numbers of splits for one sequence."""
-    told = "A real SM holds several programs, so the cliff is softer"
-    single = [one for one in found.curves if one.batch == 1] if found else []
-    model = splits_at_once(KV_HEADS, gpu)
-    if single and min(one.best for one in single) > model:
-        best = spanned([one.best for one in single], count)
-        return f"**{told} and the best number is higher: measured, {best} splits, not {model}.**"
-    return f"**{told}.**"
+def softer_words(filled: Filled, gpu: Gpu, found: Curves | None) -> str:
+    """How a real GPU differs from the model; the recorded best number of splits of the caches most like this one."""
+    told = f"**A real SM holds several programs{', so the cliff is softer' * filled.cliff(gpu)}.**"
+    if not found:
+        return told
+    near = found.nearest(filled.batch, filled.kv_len)
+    higher = all(one.best > splits_at_once(one.unsplit, found.gpu) for one in near)
+    fastest = "more splits than one round has were fastest" if higher else "this was fastest"
+    cases = "\n".join(
+        f"- {sequences(one)} of {count(one.kv_len)} keys: **{splits_of(one.best)}** ({_model(one, found.gpu)})"
+        for one in near
+    )
+    return (
+        f"{told} On the {found.gpu.name}, as measured, {fastest} in the nearest recorded "
+        f"case{'s' * (len(near) > 1)}:\n\n{cases}\n\n"
+    )
+
+
+def _model(curve: Curve, gpu: Gpu) -> str:
+    """How many splits of this cache one program per SM allows."""
+    if curve.unsplit > gpu.sms:
+        return f"{count(curve.unsplit)} programs on {gpu.sms} SMs"
+    return f"one round has up to {splits_at_once(curve.unsplit, gpu)}"
 
 
 @kept
@@ -226,15 +270,21 @@ def bound_words(bound: Bound, gpu: Gpu) -> str:
 
 @kept
 def token_words(bound: Bound, gpu: Gpu) -> str:
-    """The least time of a token: all layers' attention beside the weights."""
-    now, weights = bound.seconds(gpu), seconds_of_weights(gpu)
-    layers = LAYERS * now
+    """The least time of a step of the model, for one token or to verify several: all layers' attention, and weights."""
+    layers, several = LAYERS * bound.seconds(gpu), bound.queries > 1
+    read, multiply = seconds_to_read_weights(gpu), seconds_to_multiply_weights(bound.queries, gpu)
+    step = f"one verification step of {count(bound.queries)} tokens" if several else "a token's time"
+    weights = f"{PARAMETERS // 10**9}\u00a0billion"
+    arithmetic = (
+        f" Their arithmetic takes longer: {count(bound.queries)} tokens × {weights} × 2 FLOPs ÷ "
+        f"{si(gpu.tensor_flops_per_second, 'FLOP/s')} = {duration(multiply)}."
+    )
     return (
-        f"**All layers**: {LAYERS} × {si(now, 's', digits=4)} = {duration(layers)}. And the weights are read once: "
-        f"{PARAMETERS // 10**9}\u00a0billion × {ITEM_BYTES[DTYPE]} bytes ÷ {si(gpu.hbm_bytes_per_second, 'B/s')} = "
-        f"{duration(weights)}.\n\n"
+        f"**All layers**: {LAYERS} × {si(bound.seconds(gpu), 's', digits=4)} = {duration(layers)}. And the weights are "
+        f"read once: {weights} × {ITEM_BYTES[DTYPE]} bytes ÷ {si(gpu.hbm_bytes_per_second, 'B/s')} = "
+        f"{duration(read)}.{arithmetic * (multiply > read)}\n\n"
         f"So with {count(bound.kv_len)} keys and one sequence, attention is "
-        f"**{percent(layers / (layers + weights))}** of a token's time. The weights are the rest. With many "
+        f"**{percent(layers / (layers + max(read, multiply)))}** of {step}. The weights are the rest. With many "
         "sequences, the weights are read once for all of them, but each has its own cache."
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from explain.experiment import Experiment
 from explain.gpus import Gpu
@@ -33,9 +33,29 @@ class Filled:
         return Experiment.of("flash_decoding", {**sizes, **tile, "splits": self.splits}, "normal")
 
     @property
+    def unsplit(self) -> int:
+        """Programs of the first launch per split: one per sequence and head of keys."""
+        return self.batch * KV_HEADS
+
+    @property
+    def launched(self) -> int:
+        """Programs of the first launch. One without keys writes O = 0 and lse = −∞, and the merge reads them."""
+        return self.unsplit * self.splits
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of keys of one sequence and head."""
+        return tiles(self.kv_len, TILE)
+
+    @property
+    def parts(self) -> int:
+        """Parts of a head's keys that have keys: at most as many as the cache has tiles."""
+        return min(self.splits, self.tiles)
+
+    @property
     def programs(self) -> int:
-        """Programs of the first launch that have keys: one per sequence, head of keys and split."""
-        return self.batch * KV_HEADS * min(self.splits, tiles(self.kv_len, TILE))
+        """Programs of the first launch that have keys."""
+        return self.unsplit * self.parts
 
     @property
     def cache_bytes(self) -> int:
@@ -47,6 +67,16 @@ class Filled:
         """Bytes of all parts' O and lse, written and read again."""
         return merge_bytes(self.experiment.values)
 
+    def most_at_once(self, gpu: Gpu) -> int:
+        """The most splits of which all programs run in one round."""
+        return splits_at_once(self.unsplit, gpu)
+
+    def cliff(self, gpu: Gpu) -> bool:
+        """Whether one split more than run at once makes an SM read more keys."""
+        most = self.most_at_once(gpu)
+        now, more = (replace(self, splits=splits).keys_in_turn(gpu) for splits in (most, most + 1))
+        return more > now
+
     def in_last_round(self, gpu: Gpu) -> int:
         """Programs of the last round, where each SM runs one at a time."""
         return self.programs - (self.rounds(gpu) - 1) * gpu.sms
@@ -57,7 +87,7 @@ class Filled:
 
     def keys_in_turn(self, gpu: Gpu) -> int:
         """Keys that one SM reads one after the other, at most: the time to read the cache, in keys."""
-        return self.rounds(gpu) * min(tiles(tiles(self.kv_len, TILE), self.splits) * TILE, self.kv_len)
+        return self.rounds(gpu) * min(tiles(self.tiles, self.splits) * TILE, self.kv_len)
 
 
 def splits_at_once(programs: int, gpu: Gpu) -> int:

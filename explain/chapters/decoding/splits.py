@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from explain.chapters.decoding.programs import HEAD_DIM, HEADS, KV_HEADS, TILE
-from explain.chapters.decoding.rates import bandwidth
+from explain.chapters.decoding.rates import bandwidth, rated
 from explain.experiment import Experiment
 from explain.figures.numbers import si
-from explain.gpus import Gpu, known_as
+from explain.gpus import GPUS, Gpu, known_as
 from explain.kept import kept
 from explain.records.code import is_stale
 from explain.records.model import Record
@@ -67,12 +68,18 @@ class Curve:
         """Programs at the fastest number of splits."""
         return self.unsplit * self.best
 
-    def most_at_once(self, gpu: Gpu) -> int:
-        """The most splits of those measured with at most one program per SM; 0 if one split has more."""
-        return max((splits for splits in self.seconds if self.unsplit * splits <= gpu.sms), default=0)
+    def best_at_once(self, gpu: Gpu) -> int | None:
+        """The fastest number of splits with at most one program per SM; None if one split has more."""
+        once = [splits for splits in self.seconds if self.unsplit * splits <= gpu.sms]
+        return min(once, key=self.seconds.__getitem__, default=None)
+
+    @property
+    def over_floor(self) -> float:
+        """The time of the fastest run, as a multiple of the time to read K and V."""
+        return self.seconds[self.best] / self.floor
 
     def over_best(self, splits: int) -> float:
-        """The time at that number of splits, as a multiple of the least."""
+        """The time at that number of splits, as a multiple of the fastest."""
         return self.seconds[splits] / self.seconds[self.best]
 
 
@@ -80,6 +87,7 @@ class Curve:
 class Curves:
     """What a GPU's record has of all CACHES; `where` and when it was measured, and `how` it is drawn."""
 
+    gpu: Gpu
     curves: Sequence[Curve]
     where: str
     how: str
@@ -87,6 +95,22 @@ class Curves:
     @property
     def source(self) -> str:
         return f"{self.where} · {self.how}"
+
+    def nearest(self, batch: int, kv_len: int) -> Sequence[Curve]:
+        """The caches with the most similar number of sequences, and of these with the most similar number of keys."""
+
+        def distance(one: Curve) -> tuple[float, float]:
+            return abs(math.log2(one.batch / batch)), abs(math.log2(one.kv_len / kv_len))
+
+        least = min(map(distance, self.curves))
+        return [one for one in self.curves if distance(one) == least]
+
+
+@kept
+def curves_of_some(records: Sequence[Record], gpu: Gpu) -> Curves | None:
+    """The GPU's curves, or those of the first recorded GPU that has all caches."""
+    others = (rated(GPUS[name], records) for one in records if (name := known_as(one.gpu)))
+    return next(filter(None, (curves(records, one) for one in (gpu, *others))), None)
 
 
 @kept
@@ -114,4 +138,4 @@ def _curves(record: Record, gpu: Gpu) -> Curves | None:
         f"one query per head, {HEADS} query heads, {KV_HEADS} heads of keys, d = {HEAD_DIM}, "
         f"{DTYPE}, tiles of {ROWS} × {TILE} · both launches, medians, L2 cleared before each run"
     )
-    return Curves(tuple(found), f"recorded · {where}{stale}", f"{sizes} · both axes logarithmic · {dashed}")
+    return Curves(gpu, tuple(found), f"recorded · {where}{stale}", f"{sizes} · both axes logarithmic · {dashed}")

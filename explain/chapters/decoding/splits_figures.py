@@ -37,9 +37,9 @@ def words(found: Curves, gpu: Gpu) -> str:
     programs = spanned([one.programs for one in curves], count)
     per_sm = spanned([one.programs / gpu.sms for one in curves], lambda n: number(n, 2))
     why = ": while one waits for K and V, another computes" * all(one.programs > gpu.sms for one in curves)
-    single = [one.over_best(most) for one in curves if (most := one.most_at_once(gpu))]
+    single = [one.over_best(splits) for one in curves if (splits := one.best_at_once(gpu))]
     above = (
-        f" With at most one program per SM, as in the picture above, the time is {ratios(single)} the least."
+        f" The best run with at most one program per SM takes {ratios(single)} the time of the fastest run."
         if single
         else ""
     )
@@ -49,9 +49,23 @@ def words(found: Curves, gpu: Gpu) -> str:
         f"Fastest, as measured:\n\n{fastest}\n\n"
         f"Programs = sequences × {KV_HEADS} heads of keys × splits. The fastest runs have **{programs} programs**, "
         f"{per_sm} per SM{why}.{above}\n\n"
-        f"**Too few splits** leave SMs idle: {splits_of(fewest)} takes up to {ratio(max(unsplit))} the least time. "
+        f"**Too few splits** leave SMs idle: {splits_of(fewest)} takes up to {ratio(max(unsplit))} the time of the "
+        f"fastest run. "
         f"**Too many** cost too, since each part's O and lse go to HBM and back: {splits_of(most)} take "
-        f"{ratios(split)} the least time."
+        f"{ratios(split)} the time of the fastest run.\n\n{_beside_reading(curves)}"
+    )
+
+
+def _beside_reading(curves: Sequence[Curve]) -> str:
+    """How much longer the fastest runs take than reading K and V, and what that is of the smallest cache's time."""
+    small, *larger = sorted(curves, key=lambda one: one.floor)
+    beyond = spanned([one.seconds[one.best] - one.floor for one in curves], duration)
+    return (
+        f"The fastest runs take {beyond} longer than reading K and V (dashed). With the smallest cache, "
+        f"{sequences(small)} of {count(small.kv_len)} keys, the run takes {duration(small.seconds[small.best])}, "
+        f"**{ratio(small.over_floor)}** the time of reading; with the others, "
+        f"{ratios([one.over_floor for one in larger])}. Two launches have a fixed cost, and a small cache does not "
+        "hide it. How much of the time this is was not measured."
     )
 
 

@@ -68,8 +68,9 @@ def to_scale(experiment: Experiment) -> str:
     share = p["splits"] * part / (LONG / p["block_n"] * tile)
     thin = ", thinner than a pixel" if share * WIDTHS[False] < 1 else ""
     return (
-        f"Drawn for this small run. For {count(LONG)} keys the merge would be {percent(share, 2)} of the first row's "
-        f"length{thin}."
+        f"Drawn for this small run: one head of keys, d = {p['head_dim']}, {p['dtype']}. For {count(LONG)} keys, and "
+        f"still {p['splits']} part{'s' * (p['splits'] > 1)}, launch 2 would read {percent(share, 2)} of the first "
+        f"row's bytes{thin}."
     )
 
 

@@ -51,6 +51,7 @@ PROGRAMS, FASTEST, BOUND, CACHES, NO_HELP, LENGTHS_DIFFER, MEASURED = (
 )
 """The sections."""
 JUMPS = {"how many splits": PROGRAMS, "measured": FASTEST, "how fast": BOUND}
+SEQUENCES = [2**k for k in range(7)]
 LENGTHS = [2**k for k in range(10, 18)]
 QUERIES = [2**k for k in range(9)]
 CORNERS = ("Diagonal to the bottom right: FlashAttention since 2.1", "Diagonal from the top left: PyTorch's is_causal")
@@ -123,6 +124,8 @@ def step_through(view: str) -> None:
     if view == MASKS:
         stepper.stepper(experiments, key="two corners", chapter="decoding", titles=list(CORNERS))
         both_masks()
+        for experiment, trace in stepper.traced([lessons.DECODED]):
+            _parts(experiment, trace)
     else:
         traces = stepper.stepper(experiments, key="decoding", chapter="decoding")
         if traces:
@@ -170,18 +173,21 @@ def programs(gpu: Gpu) -> None:
             "Split the keys: then there are enough programs. **Splits** is the number of parts, and each part of each "
             "head of keys has a program."
         )
-        top = splits_at_once(KV_HEADS, gpu)
-        splits = st.slider("Splits", 1, figures.SPLITS_SHOWN, top, key="fill_splits", bind="query-params")
-        st.caption(f"Move it to 1, to {top}, then to {top + 1}.")
-        batch = _of_powers("Sequences, batch", [1, 2, 4, 8, 16, 32, 64], 1, "fill_batch")
+        most = splits_at_once(KV_HEADS, gpu)
+        splits = st.slider("Splits", 1, figures.SPLITS_SHOWN, most, key="fill_splits", bind="query-params")
+        batch = _of_powers("Sequences, batch", SEQUENCES, 1, "fill_batch")
         kv_len = _of_powers("Keys", LENGTHS, 32768, "fill_keys")
         filled = Filled(batch, kv_len, splits)
+        if filled.cliff(gpu):
+            most = filled.most_at_once(gpu)
+            before = "".join(f"to {one}, " for one in dict.fromkeys((1, most)))
+            st.caption(f"Move *Splits* {before}then to {most + 1}.")
         layout.prose(figures.sms_words(filled, gpu))
     with drawn:
         pictures.drawing(figures.sms(filled, gpu), figures.sms(filled, gpu, narrow=True))
-        found = recorded.curves(_records(), gpu)
+        found = recorded.curves_of_some(_records(), gpu)
         link = f" [{FASTEST}](#{layout.anchor(FASTEST)})" if found else ""
-        layout.prose(figures.softer_words(found, gpu) + link)
+        layout.prose(figures.softer_words(filled, gpu, found) + link)
         st.caption(
             f"formula · one query per head, {HEADS} query heads, {KV_HEADS} heads of keys, d = {HEAD_DIM}, 16 bits · "
             "keys on a logarithmic axis · model: one program per SM at a time"
@@ -189,17 +195,20 @@ def programs(gpu: Gpu) -> None:
 
 
 def fastest(gpu: Gpu) -> None:
-    """The recorded time over the number of splits, on the chosen GPU."""
-    _fastest(recorded.curves(_records(), gpu), gpu)
+    """The recorded time over the number of splits, on the chosen GPU, or on a recorded one."""
+    _fastest(recorded.curves_of_some(_records(), gpu), gpu)
 
 
 @repeated
 def _fastest(found: recorded.Curves | None, gpu: Gpu) -> None:
-    with layout.part(FASTEST, splits_figures.words(found, gpu) if found else ""):
+    with layout.part(FASTEST, splits_figures.words(found, found.gpu) if found else ""):
+        if found is None or found.gpu.name != gpu.name:
+            instead = f" Below: {found.gpu.name}." if found else ""
+            measure = "To measure your own GPU: `python -m explain measure --plan splits`"
+            st.info(f"Not recorded on {gpu.name}.{instead} {measure}")
         if found is None:
-            st.info(f"Not recorded on {gpu.name}. To measure your own GPU: `python -m explain measure --plan splits`")
             return
-        pictures.drawing(*(splits_figures.drawn(found, gpu, narrow=one) for one in (False, True)))
+        pictures.drawing(*(splits_figures.drawn(found, found.gpu, narrow=one) for one in (False, True)))
         st.caption(found.source)
 
 

@@ -16,10 +16,10 @@ from explain.chapters.decoding.exercises import MASKS, PARTS, QUESTIONS, Shown
 from explain.chapters.decoding.masks import seen
 from explain.chapters.decoding.programs import Filled, splits_at_once
 from explain.chapters.decoding.savings import Saving
-from explain.chapters.decoding.view import JUMPS
+from explain.chapters.decoding.view import JUMPS, LENGTHS, SEQUENCES
 from explain.chapters.speed.results import load
 from explain.figures.labels import text_width
-from explain.figures.numbers import duration, number, percent
+from explain.figures.numbers import duration, moved, number, percent
 from explain.figures.svg import LEGIBLE
 from explain.gpus import GPUS
 from explain.records import registry
@@ -58,19 +58,71 @@ def test_one_of_a_thing_is_not_many():
     said = figures.sms_words(Filled(1, 32768, 1), H200)
     assert "× 1 split = " in said
     assert "One part needs no merge." in said
+    assert "O and lse of the part are written and read" in said
     assert "less than 0.1% of K and V" in said
     assert "of 1 key if" in figures.masks_words(1, 1)
     assert ">key 0<" in figures.masks(1, 1)
 
 
-def test_below_the_saw_tooth_are_the_measured_best_numbers_of_splits_if_they_are_higher():
-    assert "the best number is higher: measured, 32 to 64 splits, not 16" in figures.softer_words(READABLE, H200)
-    assert figures.softer_words(None, T4).endswith("so the cliff is softer.**")
+@pytest.mark.parametrize(
+    ("batch", "kv_len", "cases"),
+    [
+        (1, 32768, ["1 sequence of 8,192 keys: **32 splits**", "1 sequence of 131,072 keys: **64 splits**"]),
+        (1, 1024, ["1 sequence of 8,192 keys: **32 splits**"]),
+        (4, 8192, ["1 sequence of 8,192 keys: **32 splits**", "16 sequences of 8,192 keys: **4 splits**"]),
+        (16, 131072, ["16 sequences of 8,192 keys: **4 splits**"]),
+        (64, 32768, ["64 sequences of 8,192 keys: **1 split**"]),
+    ],
+)
+def test_below_the_saw_tooth_are_the_best_numbers_of_splits_of_the_nearest_recorded_caches(batch, kv_len, cases):
+    said = figures.softer_words(Filled(batch, kv_len, 16), H200, READABLE)
+    assert re.findall(r"- (.* splits?\*\*)", said) == cases
+    assert ("more splits than one round has" in said) == (batch < 64)
 
 
-def test_a_split_without_keys_is_no_program():
-    assert Filled(1, 1024, 64).programs == 8 * 1024 // 64
-    assert "Only 16 parts have keys" in figures.sms_words(Filled(1, 1024, 64), H200)
+@pytest.mark.parametrize("gpu", GPUS.values(), ids=GPUS)
+@pytest.mark.parametrize("kv_len", LENGTHS)
+@pytest.mark.parametrize("batch", SEQUENCES)
+def test_what_is_said_of_the_programs_holds_at_every_setting(batch, kv_len, gpu):
+    for many in range(1, figures.SPLITS_SHOWN + 1):
+        filled = Filled(batch, kv_len, many)
+        said = figures.sms_words(filled, gpu)
+        p = filled.experiment.values
+        run = timeline.parts(filled.experiment.with_(block_n=64))
+        with_keys = sum(len(part) > 0 for part in run)
+        numbers = [int(one.replace(",", "")) for one in re.findall(r"\*\*([\d,]+) programs\*\*", said)]
+        assert numbers[0] == batch * 8 * many == p["batch"] * p["kv_heads"] * len(run)
+        assert numbers[1:] == [batch * 8 * with_keys] * (with_keys < many)
+        assert moved(2 * 4 * batch * 32 * many * (128 + 1)) in said
+        keys = math.ceil(batch * 8 * with_keys / gpu.sms) * max(map(len, run)) * 64
+        assert f"at most **{keys:,} keys**" in said
+        cliff = re.search(r"up to \*\*(\d+) splits?\*\* runs? at once. With (\d+) there is a second round", said)
+        if cliff:
+            most, more = map(int, cliff.groups())
+            assert Filled(batch, kv_len, most).rounds(gpu) == 1 < Filled(batch, kv_len, more).rounds(gpu)
+        if enough := re.search(r"With (?:up to )?\*\*(\d+) splits?\*\* one round is enough", said):
+            assert Filled(batch, kv_len, int(enough[1])).rounds(gpu) == 1
+        assert ("more than the" in said) == (Filled(batch, kv_len, 1).rounds(gpu) > 1)
+
+
+def test_where_one_more_split_costs_nothing_the_page_speaks_of_no_cliff():
+    assert Filled(1, 32768, 16).cliff(H200)
+    assert "Move *Splits* to 1, to 16, then to 17." in texts(page("decoding"))
+    for batch, kv_len in ((64, 32768), (16, 32768), (1, 1024)):
+        assert not Filled(batch, kv_len, 16).cliff(H200)
+        assert "cliff" not in figures.softer_words(Filled(batch, kv_len, 16), H200, READABLE)
+        assert "Move *Splits*" not in texts(page("decoding", fill_batch=str(batch), fill_keys=f"{kv_len:,}"))
+    assert figures.softer_words(Filled(1, 32768, 16), T4, None).endswith("so the cliff is softer.**")
+
+
+def test_a_split_without_keys_is_launched_and_merged_and_not_drawn():
+    filled = Filled(64, 1024, 17)
+    assert (filled.launched, filled.programs) == (8704, 8192)
+    assert "17 splits = **8,704 programs**" in figures.sms_words(filled, H200)
+    assert "only 16 parts have keys: **8,192 programs**. The kernel launches the other 512 too" in figures.sms_words(
+        filled, H200
+    )
+    assert "8,192 programs with keys on 132 SMs" in figures.sms(filled, H200)
 
 
 def test_the_picture_has_a_square_for_each_sm_and_fills_those_with_a_program():
@@ -100,6 +152,7 @@ def test_the_introduction_is_about_the_gpu_of_the_page_s_control(asked, gpu):
     [
         (Filled(1, 32768, 16), ["2,048", "4,096", "8,192", "16,384", "32,768"]),
         (Filled(1, 1024, 1), ["64", "128", "256", "512", "1,024"]),
+        (Filled(64, 32768, 1), ["65,536", "131,072", "262,144"]),
     ],
 )
 def test_the_axis_of_the_keys_has_a_step_for_each_doubling(filled, told):
@@ -110,9 +163,9 @@ def test_the_axis_of_the_keys_has_a_step_for_each_doubling(filled, told):
 @pytest.mark.parametrize(
     ("splits", "words"),
     [
-        (4, "100 of 132 SMs are idle.** One SM reads **8,192 keys**"),
-        (16, "4 of 132 SMs are idle.** One SM reads **2,048 keys**"),
-        (17, "**2 rounds**. In the last one 4 of 132 SMs have a program. One SM reads **3,968 keys**"),
+        (4, "100 of 132 SMs are idle.** One SM reads at most **8,192 keys**"),
+        (16, "4 of 132 SMs are idle.** One SM reads at most **2,048 keys**"),
+        (17, "**2 rounds**. In the last one 4 of 132 SMs have a program. One SM reads at most **3,968 keys**"),
     ],
 )
 def test_the_words_say_how_full_the_gpu_is(splits, words):
@@ -159,7 +212,7 @@ def test_the_parts_of_the_timeline_have_every_tile_once(splits):
 def test_the_merge_beside_a_long_cache_is_a_share_of_its_bytes(splits):
     said = timeline.to_scale(lessons.DECODED.with_(splits=splits))
     share = splits * 4 * (16 + 1) * 4 / (2 * 32768 * 16 * 4)
-    assert f"For 32,768 keys the merge would be {percent(share, 2)} of the first row's length" in said
+    assert f"launch 2 would read {percent(share, 2)} of the first row's bytes" in said
     assert "thinner than a pixel" in said
 
 
@@ -195,6 +248,16 @@ def test_a_token_needs_all_layers_and_the_weights():
     assert "32 × 27.96 µs = 895 µs" in said
     assert f"attention is **{percent(0.895 / (0.895 + 3.333))}**" in said
     assert "8\u00a0billion × 2 bytes ÷ 4.8 TB/s = 3.33 ms" in said
+
+
+def test_to_verify_many_tokens_is_a_step_with_the_arithmetic_of_the_weights():
+    few, many = figures.token_words(Bound(8, 32768), RATED), figures.token_words(Bound(256, 32768), RATED)
+    assert "of one verification step of 8 tokens" in few
+    assert "Their arithmetic" not in few
+    weights = 2 * 8e9 * 256 / RATED.tensor_flops_per_second
+    assert f"256 tokens × 8\u00a0billion × 2 FLOPs ÷ 768 TFLOP/s = {duration(weights)}" in many
+    layers = 32 * Bound(256, 32768).seconds(RATED)
+    assert f"**{percent(layers / (layers + weights))}** of one verification step of 256 tokens" in many
 
 
 def test_the_axis_of_the_least_time_has_round_steps():
@@ -368,7 +431,8 @@ def test_whatever_the_player_shows_every_section_is_on_the_page(view):
         "recorded · NVIDIA H200", "the last query is the last token",
     ):  # fmt: skip
         assert words in texts(shown)
-    assert ("formula\u00a0=\u00a0trace" in texts(shown)) == (view != MASKS)
+    assert "formula\u00a0=\u00a0trace" in texts(shown)
+    assert "a part counts as one key" in texts(shown)
 
 
 def test_the_links_of_the_introduction_lead_to_the_sections_of_the_page():
@@ -383,6 +447,7 @@ def test_nothing_is_said_of_bf16_on_a_gpu_that_has_none():
     result = load()
     assert result is not None
     said = texts(page("decoding", gpu="T4")).replace(measured_figures.table(result, RATED), "")
+    said = said.replace(READABLE.source, "")  # of the recorded GPU
     assert "16 bits" in said
     assert "bf16" not in said
     asked = Shown(PARTS, T4)

@@ -10,6 +10,7 @@ import pytest
 from explain.chapters.decoding import rates, splits, splits_figures
 from explain.device.measurement import Provenance, Timing
 from explain.figures.labels import text_width
+from explain.figures.numbers import ratio, ratios
 from explain.figures.svg import LEGIBLE
 from explain.gpus import GPUS
 from explain.records import registry
@@ -59,13 +60,21 @@ def test_the_words_and_the_picture_have_the_least_time_of_the_points(fastest):
 
 def test_the_words_say_what_fewer_and_more_splits_cost():
     said = splits_figures.words(found(32, 64, 4, 1), H200)  # each doubling away from the fastest takes 1.5 × the time
-    assert f"1 split takes up to {1.5**6:.1f} × the least time" in said
-    assert f"128 splits take 1.50 to {1.5**7:.1f} × the least time" in said
+    assert f"1 split takes up to {1.5**6:.1f} × the time of the fastest run" in said
+    assert f"128 splits take 1.50 to {1.5**7:.1f} × the time of the fastest run" in said
     # at most 132 programs: 16 splits of one sequence, 1 of 16, none of 64
     assert (
-        f"With at most one program per SM, as in the picture above, the time is 1.50 to {1.5**2:.2f} × the least."
+        f"The best run with at most one program per SM takes 1.50 to {1.5**2:.2f} × the time of the fastest run."
         in said
     )
+
+
+def test_the_words_say_how_much_longer_than_reading_the_fastest_runs_take():
+    curves = splits.curves(registry.shipped(), rates.rated(H200, registry.shipped()))
+    assert curves is not None
+    small, *others = [one.over_floor for one in sorted(curves.curves, key=lambda one: one.floor)]
+    said = splits_figures.words(curves, H200)
+    assert f"**{ratio(small)}** the time of reading; with the others, {ratios(others)}." in said
 
 
 def test_the_floor_is_k_and_v_read_once_at_the_rate_of_the_page():
@@ -89,9 +98,13 @@ def test_a_record_without_one_of_the_points_has_no_curves_and_the_next_one_is_ta
     assert splits.curves([missing, whole], H200) is not None
 
 
-def test_where_nothing_is_recorded_the_page_has_the_command_that_measures_it():
-    said = [one.value for one in page("decoding", gpu="T4").info]
-    assert said == ["Not recorded on T4. To measure your own GPU: `python -m explain measure --plan splits`"]
+def test_where_nothing_is_recorded_the_page_has_another_gpu_s_curves_and_the_command_that_measures():
+    shown = page("decoding", gpu="T4")
+    command = "To measure your own GPU: `python -m explain measure --plan splits`"
+    assert [one.value for one in shown.info] == [f"Not recorded on T4. Below: H200. {command}"]
+    assert "recorded · NVIDIA H200" in texts(shown)
+    assert "On the H200, as measured" in texts(shown)
+    assert splits.curves_of_some([], T4) is None
     assert PLANS["splits"].experiments == splits.TIMED
 
 

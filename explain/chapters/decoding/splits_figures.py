@@ -46,7 +46,7 @@ def words(found: Curves, gpu: Gpu) -> str:
     fewest, most = (bound(curves[0].seconds) for bound in (min, max))
     unsplit, split = ([one.over_best(splits) for one in curves] for splits in (fewest, most))
     return (
-        f"Fastest, as measured:\n\n{fastest}\n\n"
+        f"Fastest on the {gpu.name}, as measured:\n\n{fastest}\n\n"
         f"Programs = sequences × {KV_HEADS} heads of keys × splits. The fastest runs have **{programs} programs**, "
         f"{per_sm} per SM{why}.{above}\n\n"
         f"**Too few splits** leave SMs idle: {splits_of(fewest)} takes up to {ratio(max(unsplit))} the time of the "

@@ -63,15 +63,6 @@ def words(gpu: Gpu) -> str:
     return f"{WORDS} {figures.idle_words(gpu)}\n\n{CURE} Below: {' · '.join(links)}."
 
 
-def opening() -> tuple[DeltaGenerator, Gpu]:
-    """The place of the first picture, which `choose` fills, and the chosen GPU with its rates."""
-    above = st.container()
-    chosen = gpu_choice()
-    gpu = rates.rated(chosen, _records())
-    layout.introduce(words(gpu))
-    return above, gpu
-
-
 def _records() -> list[Record]:
     return [one.record for one in registry.entries()[0]]
 
@@ -146,7 +137,7 @@ def _parts(experiment: Experiment, trace: Trace) -> None:
             f"**Launch 1** {cut} (the parameter `splits`). Each part has one program. It attends "
             "to its own keys, as FlashAttention does, and writes O and lse of its part. The keys of a part are read "
             f"once for all {rows} rows. On a GPU the programs run **at the same time**, each on an SM. The player "
-            "shows them one after the other.\n\n"
+            f"shows them one after the other, at *{PARTS}*.\n\n"
             "**Launch 2** merges. A program reads O and lse of each part j, and gives the part a weight, β. It meets "
             "the parts one by one: its m is the largest lse so far, and a larger one rescales what it has. After the "
             "last part, the weights are the shares in the picture. The whole row has lse = m + ln Σ β.\n\n"
@@ -155,16 +146,25 @@ def _parts(experiment: Experiment, trace: Trace) -> None:
     with drawn:
         st.markdown(formula(weights.equations(lse)), unsafe_allow_html=True)
         pictures.drawing(weights.drawn(lse), weights.drawn(lse, narrow=True))
-        st.caption("trace · lse of each part, as the merge reads it")
+        st.caption(f"trace of *{PARTS}* · lse of each part, as the merge reads it")
         stepper.traffic_table(experiment, trace)
         rule = "The rule for two tiles, step by step →"
         layout.chapter_link("online_softmax", rule, {"read": "Tiles in parallel"})
 
 
+def programs() -> Gpu:
+    """The programs of one launch on the GPU's SMs, and the choice of this GPU; returns it with its rates."""
+    _, beside = layout.sides(PROGRAMS)
+    with beside:
+        gpu = rates.rated(gpu_choice(), _records())
+    _programs(gpu)
+    layout.introduce(words(gpu))
+    return gpu
+
+
 @st.fragment
-def programs(gpu: Gpu) -> None:
-    """The programs of one launch on the GPU's SMs, and the bytes that the merge costs."""
-    words, drawn = layout.sides(PROGRAMS)
+def _programs(gpu: Gpu) -> None:
+    words, drawn = st.columns([1, 2], gap="large")
     with words:
         layout.prose(
             "FlashAttention gives each tile of queries a program. One query per head is one tile: with "

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from explain.chapters.speed import readable
 from explain.chapters.speed.results import Limit, Variant
-from explain.chapters.speed.rungs import BY_NAME, Rung, Spill, Step, largest, share
+from explain.chapters.speed.rungs import Rung, Spill, Step, largest, share
 from explain.counters.stalls import REASONS, Stalls
 from explain.figures import labels, numbers, palette, svg, tables
 from explain.figures.tables import Column
@@ -20,7 +20,7 @@ NO_TIME = "no time"
 TOP, TALL, ROW, LEAST_COLUMN, GAP = 26.0, 240.0, 20.0, 88.0, 17.0
 NARROW, NARROW_ROW, NARROW_OTHER = 380.0, 50.0, 36.0
 BELOW = 24.0  # from the foot of the columns to the numbers under them
-PHRASE, PLAIN = 13, 16.0  # a column's phrase: its size, and a line's height
+PHRASE, PLAIN = 15, 18.0  # a column's phrase: its size, and a line's height
 TUNED = ("tuned: the best tile, warps", "and stages for this kernel")
 """What the ticks above columns are, in two lines."""
 
@@ -136,8 +136,8 @@ def climb_in_rows(
     notes: tuple[tuple[str, str], ...] = (),
 ) -> str:  # fmt: skip
     """The same for a phone: a row per kernel, then the libraries and the peak."""
-    others = [(_line_name(one), one.per_second or 0.0, palette.css(one.hue or "slate")) for one in libraries]
-    others += [(f"peak: {peak.name}", peak.per_second, palette.css("slate"))] if peak else []
+    others = [(_line_name(one), one.per_second or 0.0, palette.css("slate")) for one in libraries]
+    others += [(f"peak: {peak.name}", peak.per_second, "currentColor")] if peak else []
     most = max(1.0, *(step.per_second or 0.0 for step in steps), *(speed for _, speed, _ in others))
     columns = (NARROW - 142, NARROW - 64, NARROW - 4)
     heads = zip(columns, ("TFLOP/s", "of the peak", "speedup"), strict=True)
@@ -239,18 +239,32 @@ def _lines(
     return parts, 32 + labels.widest(names, 13)
 
 
-def climb_told(steps: Sequence[Step], peak: Limit | None) -> str:
-    """The climb in a sentence with its lowest and its highest throughput, and what a large matmul reaches; markdown."""
+def climb_told(steps: Sequence[Step], peak: Limit | None, head_dim: int = 0) -> str:
+    """The climb in sentences: its first and last throughput, what a large matmul reaches, what is slower; markdown."""
     timed = [step.per_second for step in steps if step.per_second]
     if not timed:
         return "None of the kernels is timed yet. Their code and ideas are below."
-    said = f"**{len(steps)} kernels of ours, each changed in one main way.** The last one drops "
-    said += f"{BY_NAME['two_groups'].label} again. From {_tera(timed[0])} to **{numbers.si(timed[-1], 'FLOP/s')}**."
+    said = f"**{len(steps)} kernels, each one main change away from the one before:** from "
+    said += f"{numbers.fixed(timed[0] / 1e12, 0)} to **{numbers.si(timed[-1], 'FLOP/s')}**."
     if peak:
-        said += f" A large matmul, the practical ceiling, reaches {_tera(peak.per_second)}."
-    said += " The other names are libraries, unless they say *our*."
+        said += f" A large matmul reaches {_tera(peak.per_second)} on this GPU; that is our ceiling."
+    said += " The grey lines are other kernels."
+    if differs := _differs(steps, head_dim):
+        said += f"\n\nOn this shape: {'; '.join(differs)}."
     if missing := sum(step.variant is None for step in steps):
         said += f" Not timed at this shape: {missing} of {len(steps)}."
+    return said
+
+
+def _differs(steps: Sequence[Step], head_dim: int) -> list[str]:
+    """Kernels that are slower than the one before, and those that do something else at this head_dim; markdown."""
+    said = []
+    for at, step in enumerate(steps, start=1):
+        name = f"kernel {at}, *{step.rung.label}*,"
+        if step.slower and step.gain:
+            said.append(f"{name} is slower than kernel {at - 1} (**{numbers.ratio(step.gain)}**)")
+        elif step.gain and (why := step.rung.at_d.get(str(head_dim))):
+            said.append(f"{name} gains **{numbers.ratio(step.gain)}**, because {why}")
     return said
 
 
@@ -293,7 +307,7 @@ def not_yet(step: Step, lower: Rung | None, tuned: Mapping[str, float]) -> str:
 def climb_more(
     steps: Sequence[Step], peak: Limit | None, spill: Spill | None = None, specified: float | None = None
 ) -> list[str]:
-    """The largest speedup, the top kernel's shares, and what is slower than the kernel before, as sentences; markdown.
+    """The largest speedup and the top kernel's shares, as sentences; markdown.
 
     `spill`: what the kernel below the largest speedup spills. `specified`: the datasheet's FLOP/s.
     """
@@ -314,8 +328,6 @@ def climb_more(
         parts.append(f"{numbers.ratio(speed / (first.per_second or 1.0))} {first.rung.label}")
     if parts:
         said.append(f"**{top.rung.label}** reaches {', '.join(parts)}.")
-    if slow := [f"**{step.rung.label}**" for step in steps if step.slower]:
-        said.append(f"Slower than the kernel before, on this shape: {', '.join(slow)}.")
     return said
 
 

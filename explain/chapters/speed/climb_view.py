@@ -43,17 +43,17 @@ NOTABLE = 1.2
 LINES = 4
 """The new lines of a diff among which the one that matters is seen at once."""
 BOUND = (
-    "≥: FLOPs ÷ what an SM's tensor cores do in a cycle (datasheet). ≤: from a matmul's start until its warps have "
-    "waited for it. One warp stands for each warpgroup."
+    "At least: FLOPs ÷ what an SM's tensor cores do in a cycle (datasheet). At most: from a matmul's start until its "
+    "warps have waited for it. One warp stands for each warpgroup."
 )
-"""What ≥ and ≤ mean, and whose warps are drawn."""
+"""What both bounds are, and whose warps are drawn."""
 COUNTED_BY = "python -m explain measure --plan rungs"
 
 
 def introduce(shown: Chosen | None) -> None:
     """The climb in a sentence."""
     steps, peak = (shown.steps, shown.limit) if shown else (rungs.climb(None), None)
-    prose(climb_figures.climb_told(steps, peak))
+    prose(climb_figures.climb_told(steps, peak, shown.case.shape[-1] if shown else 0))
 
 
 @st.fragment  # another rung redraws this and nothing else
@@ -155,6 +155,9 @@ def _rung(step: Step, shown: Chosen | None) -> None:
             _go_to("Next kernel", ":material/arrow_forward:", at + 1)
     words, code = st.columns([1, 2], gap="large")
     with words:
+        if rung.name == OPENING and rungs.news(rung).count("\n+") == 1:
+            prose("We start here, because it is a one-line change in the kernel's body.")
+            _go_to("Start at kernel 1", ":material/first_page:", 0)
         prose(f"**Idea.** {rung.idea}")
         limit, spill = (shown.limit, shown.spilled(rung)) if shown else (None, None)
         prose(f"**Throughput.** {climb_figures.number(step, limit, lower, spill)}{_with_mask(step, shown)}")
@@ -330,12 +333,12 @@ def _stacked(runs: tuple[Timeline, ...]) -> None:
         f"N = {numbers.count(n)}, d = {d}{', causal' * runs[0].causal}: each kernel over the same "
         f"{numbers.count(stacked.shown_cycles(runs))} cycles. Violet and pink are matmuls, "
         "blue is softmax, grey is waiting.\n\n"
-        "**The row *tensor cores*.** Empty: no matmul runs. Hatched: a matmul was started and not yet waited for, and "
-        "the cores may already be idle. Solid: the cycles that the matmuls take at the SM's peak, as early as they "
-        "can run. The aim is a solid row.\n\n"
-        "So each kernel has two bounds, **must run ≥** and **seen ≤**, as shares of a program's time from its start "
-        f"to its end.{_unseen(runs)}\n\n"
-        "The shares of *What the hardware did* are of the cycles of all SMs, at the N named there.\n\n"
+        "**The row *tensor cores*.** We cannot see the tensor cores directly.\n\n"
+        "- At least (solid): the time that the matmuls need at full speed, drawn as early as they can run.\n"
+        "- At most (solid and hatched): the time in which some matmul was outstanding.\n\n"
+        f"The truth lies between. {_unseen(runs)}The aim is a solid row.\n\n"
+        "The picture is the middle of a run, and its shares are of the cycles drawn. The table below has whole runs, "
+        "start and end included. *What the hardware did* counts the cycles of all SMs, at the N named there.\n\n"
         "**Consumer** warpgroups run the matmuls and the softmax. A **producer** warp, in the detailed picture below, "
         "asks the TMA for tiles."
     )
@@ -349,11 +352,14 @@ def _stacked(runs: tuple[Timeline, ...]) -> None:
 
 
 def _unseen(runs: Sequence[Timeline]) -> str:
-    """Which kernels have warpgroups that were not recorded, as sentences; empty if none."""
-    names = [run.short for run in runs if run.programs[0].unseen]
-    if not names:
-        return ""
-    return f" Of {' and '.join(names)} not every warpgroup was recorded, so what was seen is no upper bound."
+    """Which kernels have warpgroups that were not recorded, in sentences; empty if none."""
+    programs = ((run.short, run.programs[0]) for run in runs)
+    return "".join(
+        f"For *{name}*, only {len(one.consumers)} of {one.warpgroups} warpgroups was recorded, so only the lower bound "
+        "holds. "
+        for name, one in programs
+        if one.unseen
+    )
 
 
 def _stale(*runs: Timeline) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from explain import data, lessons
 from explain.chapters.speed.results import RUNG, Case, Limit, Variant
@@ -54,7 +55,7 @@ class Rung:
     """One kernel of the climb. `name` is its module in `kernels/rungs/`, and its name in the page's address.
 
     `plain` is a phrase for its column, `idea` and `why` are a sentence or two each, `takes` says
-    which calls it accepts, `line` is the idea's source line.
+    which calls it accepts, `line` is the idea's source line, `at_d` is why it gains more at a head_dim.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Rung:
     takes: str
     line: str
     twin: Twin
+    at_d: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def kernel(self) -> str:
@@ -117,7 +119,7 @@ class Rung:
         return functions.line_number(self.entry.module, self.line)
 
 
-def _rung(pair: str, **said: str) -> Rung:
+def _rung(pair: str, **said: Any) -> Rung:
     return Rung(**said, twin=side_by_side(pair, _DATA["words"][pair]))
 
 

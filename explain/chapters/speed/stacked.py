@@ -65,21 +65,38 @@ def stacked(timelines: Sequence[Timeline], *, narrow: bool = False) -> str:
             width, y + 36, "cycles, in the middle of a run: no start, no end", size=svg.SMALL, anchor="end", faint=True
         )
     )
-    said = ", ".join(f"{one.short} {_bounds(one)}" for one in timelines)
-    return svg.picture(width, y + AXIS, f"Share of the time in which a matmul runs: {said}", parts, "1000px")
+    said = ", ".join(f"{one.short} {_bounds(one, cycles)}" for one in timelines)
+    return svg.picture(width, y + AXIS, f"Share of the cycles in sight: {said}", parts, "1000px")
 
 
-def _bounds(one: Timeline) -> str:
-    """ "a matmul must run ≥ 70%, seen ≤ 91% of the time"."""
-    needed = "" if one.needed is None else f"a matmul must run ≥ {numbers.percent(one.needed)}, "
-    return f"{needed}seen {one.seen}"
+def shares(one: Timeline, cycles: int) -> tuple[float, float | None]:
+    """The shares of the cycles in sight in which the tensor cores are busy: at least (solid), and at most (solid or
+    hatched; None if a warpgroup is unseen).
+    """
+    program = one.programs[0]
+    first = window(program)[0]
+    least, most = (
+        sum(max(0.0, min(end, first + cycles) - max(start, first)) for start, end in spans) / cycles
+        for spans in (program.earliest(one.matmul_cycles or 0.0), program.multiplies)
+    )
+    return least, None if program.unseen else most
+
+
+def _bounds(one: Timeline, cycles: int) -> str:
+    """ "tensor cores busy: 78–96%", of the cycles in sight."""
+    least, most = shares(one, cycles)
+    if most is None:
+        return f"{TENSOR} busy: {numbers.percent(least)} or more"
+    if not one.matmul_cycles:
+        return f"{TENSOR} busy: at most {numbers.percent(most)}"
+    return f"{TENSOR} busy: {numbers.percent(least).removesuffix('%')}–{numbers.percent(most)}"
 
 
 def _kernel(one: Timeline, y: float, place: tuple[float, float, float, float], cycles: int) -> tuple[list[str], float]:
     """A run's rows from `y` on, and where they end."""
     (left, width, scale, head), program = place, one.programs[0]
     first = window(program)[0]
-    said = _bounds(one) if head == HEAD else _bounds(one).removeprefix("a matmul ")  # a phone has less room
+    said = _bounds(one, cycles)
 
     def bar(start: float, end: float, top: float, high: float, fill: str, opacity: float, title: str) -> list[str]:
         begin = max(start - first, 0)

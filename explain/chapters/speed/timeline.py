@@ -204,10 +204,10 @@ class Timeline:
 
     @property
     def seen(self) -> str:
-        """The share in which a matmul may run, in words: "≤ 91%"; or how many of the warpgroups were recorded."""
+        """The share in which a matmul may run, in words: "91%"; or how many of the warpgroups were recorded."""
         of = self.programs[0].warpgroups
-        part, share = of - self.programs[0].unseen, numbers.percent(self.matmuls)
-        return f"≤ {share}" if part == of else f"{share} by {part} of {of} warpgroups"
+        part = of - self.programs[0].unseen
+        return numbers.percent(self.matmuls) if part == of else f"not known: {part} of {of} warpgroups recorded"
 
     @property
     def overlaps(self) -> bool:
@@ -426,11 +426,11 @@ def compared(timelines: Sequence[Timeline]) -> str:
     for one in timelines:
         overlaps = [program.hidden for program in one.programs if program.hidden is not None]
         cycles = statistics.fmean(program.cycles / max(program.visits(), 1) for program in one.programs)
-        needed = numbers.NONE if one.needed is None else f"**≥ {numbers.percent(one.needed)}**"
+        needed = numbers.NONE if one.needed is None else f"**{numbers.percent(one.needed)}**"
         hidden = statistics.fmean(overlaps) if overlaps else None
         rows.append((one.title, needed, f"**{one.seen}**", hidden, round(cycles)))
     columns: tables.Columns = [
-        "run: batch × heads × N × d", Column("a matmul must run"), Column("seen"),
+        "run: batch × heads × N × d", Column("tensor cores busy, at least"), Column("at most"),
         Column("softmax overlaps with a matmul", lambda part: f"**{'≤ ' if part else ''}{numbers.percent(part)}**"),
         Column("cycles per tile of keys, start and end included"),
     ]  # fmt: skip
@@ -445,7 +445,7 @@ def timeline_told(timeline: Timeline, program: Program) -> str:
     else:
         told = f"A matmul runs in at most {share} of this program's time."
     if timeline.matmul_cycles:
-        told += f" It must run in at least **{numbers.percent(program.needed(timeline.matmul_cycles))}**."
+        told += f" The tensor cores are busy in at least **{numbers.percent(program.needed(timeline.matmul_cycles))}**."
     if program.hidden is None:
         return told
     most = f"At most **{numbers.percent(program.hidden)}** of the softmax overlaps with a matmul."

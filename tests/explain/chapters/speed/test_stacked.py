@@ -26,7 +26,9 @@ def test_bars_are_inside_the_picture_and_have_one_scale(narrow):
     assert all(x + wide <= width + 0.3 for x, wide in bars)  # 0.25 is the least width
     for one in runs:
         assert f">{one.short}<" in drawn
-        assert f"must run ≥ {one.needed:.0%}, seen {one.seen}<" in drawn
+        least, most = stacked.shares(one, stacked.shown_cycles(runs))
+        assert f"busy: {least:.0%} or more<" in drawn if most is None else f"–{most:.0%}<" in drawn
+        assert 0 < least <= (most or 1)
 
 
 def test_the_row_of_the_tensor_cores_is_filled_while_any_warp_multiplies():

@@ -62,7 +62,7 @@ def test_runs_of_one_shape_stand_under_each_other_and_others_in_a_fold(recorded)
     tables = [one.value.splitlines() for one in test.markdown if one.value.startswith("| run: ")]
     assert [len(rows) for rows in tables] == [4, 3]
     assert "causal" in tables[1][2]
-    assert sum('aria-label="Share of the time in which a matmul runs' in one.value for one in test.markdown) == 1
+    assert sum('aria-label="Share of the cycles in sight' in one.value for one in test.markdown) == 1
 
 
 def test_of_the_kernel_as_it_is_nothing_is_said_of_changes(recorded):

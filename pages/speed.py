@@ -10,6 +10,8 @@ with layout.chapter(__file__):
     if part == "The climb":
         shown = view.chosen("attention")
         climb_view.introduce(shown)
+    elif part == "Other kernels":
+        work, compared = view.work()
 match part:
     case "The climb":
         layout.words("Before the climb", climb_view.WORDS)
@@ -24,5 +26,5 @@ match part:
         view.settings()
         view.first_call()
     case _:
-        view.others()
+        view.others(work, compared)
 view.closing(shown)

@@ -130,6 +130,11 @@ def marked(below: str, above: str) -> str:
     return "\n".join(lines)
 
 
+def without_column(line: str) -> str:
+    """The line with its shape next to its words, not in a column far to the right."""
+    return re.sub(r" +(?=\([A-Z_, ]+\)$)", "  ", line)
+
+
 def excerpt(diff: str) -> str:
     """The changed lines of a diff and CONTEXT lines around them; says where two or more others are left out."""
     lines = diff.splitlines()
@@ -140,8 +145,6 @@ def excerpt(diff: str) -> str:
     skipped = 0
     for at, line in enumerate(lines):
         if at in near:
-            shown += [f" … {skipped} lines left out"] * bool(skipped and shown) + [
-                re.sub(r" +(?=\([A-Z_, ]+\)$)", "  ", line)
-            ]
+            shown += [f" … {skipped} lines left out"] * bool(skipped and shown) + [without_column(line)]
         skipped = 0 if at in near else skipped + 1
     return "\n".join(shown)

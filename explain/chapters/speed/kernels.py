@@ -5,19 +5,23 @@ The forward pass of attention is in `rungs`. Imports neither streamlit nor torch
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
 from explain import data
-from explain.chapters.speed.results import DISPATCHERS, TABLES, Case, Limit, all_baselines, colours, ratio
+from explain.chapters.speed.results import DISPATCHERS, TABLES, Case, Limit, Variant, all_baselines, colours, ratio
 from explain.chapters.speed.rungs import Twin
 from explain.figures import labels, numbers, palette, svg, tables
 from explain.figures.lines import Line, chart
 from explain.figures.tables import Column
 from explain.plain import made
 from explain.source import functions
+
+AROUND = 2
+"""Lines shown before and after an idea's source line."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,13 @@ class Fast:
             functions.function_source(*self.below), functions.function_source(self.module, self.shown[0])
         )
 
+    def excerpt(self, idea: Idea) -> str:
+        """The idea's source line with AROUND lines before and after it, as far left as they go."""
+        lines = self.source.splitlines()
+        at = [line.strip() for line in lines].index(idea.line)
+        near = map(functions.without_column, lines[max(at - AROUND, 0) : at + AROUND + 1])
+        return textwrap.dedent("\n".join(near)).strip("\n")
+
     def line_number(self, idea: Idea) -> int:
         """Where the idea's line is in the file, from 1. Raises ValueError if no function shown has it."""
         return functions.line_number(self.module, idea.line, self.shown)
@@ -97,7 +108,7 @@ def bars(case: Case, limit: Limit | None, colour: Mapping[str, str]) -> str:
         speed = numbers.si(one.per_second, case.unit) if one.per_second else ""
         speed += f" · {numbers.percent(one.per_second / limit.per_second)}" if one.per_second and limit else ""
         parts.append(svg.text(BARS_WIDE, y + 15, speed, anchor="end", bold=one.ours))
-        if one.ours:
+        if one.ours and not one.label.startswith("our "):
             x = labels.text_width(one.label, bold=True) + 12
             parts.append(svg.text(x, y + 15, "ours", size=svg.SMALL, faint=True))
         if one.per_second is None:
@@ -127,9 +138,22 @@ def bars_told(case: Case, limit: Limit | None) -> str:
     if ours is None or ours.per_second is None:
         return "None of our kernels has a time here."
     said = [f"{numbers.percent(ours.per_second / limit.per_second)} of the peak"] if limit else []
-    said += [f"{numbers.ratio(ratio(ours, one))} {one.label}" for one in case.baselines]
+    said += [f"{numbers.ratio(ratio(ours, one))} {_timed(one)}" for one in case.baselines]
     reached = f"**{ours.label}** reaches **{numbers.si(ours.per_second, case.unit)}**"
     return f"{reached}: {', '.join(said)}." if said else f"{reached}."
+
+
+def _timed(one: Variant) -> str:
+    """A library's name; for PyTorch with the functions that were timed."""
+    calls = " and ".join(f"`torch.{name}`" for name in one.function.removeprefix("torch.").split("+"))
+    return f"{one.label} ({calls})" if one.label == "PyTorch" else one.label
+
+
+def peak_told(case: Case, limit: Limit) -> str:
+    """Which measured limit is the peak here, and why, as a sentence; markdown."""
+    reads = "reads much and writes little" if TABLES[case.table].only_reads else "writes as much as it reads"
+    does = "is mostly matmuls" if case.unit == "FLOP/s" else reads
+    return f"**Peak** here: {limit.name}, measured, because this work {does}."
 
 
 def errors_told(case: Case) -> str:

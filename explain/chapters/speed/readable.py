@@ -22,7 +22,7 @@ WITH_EXP, KERNEL = "flash_attention", "flash_attention_exp2"
 TWIN = BY_NAME["exp2"]
 """The kernel of the climb with the same arithmetic."""
 _TILE = re.compile(r"rows, keys = (\d+), (\d+)")
-_LAUNCH = re.compile(r"num_warps=(\d+), num_stages=(\d+)")
+_LAUNCH = re.compile(r"num_warps=(\d+), num_stages=(\d+)|warps: int = (\d+),\s+stages: int = (\d+)")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def of_rung(rung: Rung) -> Setting:
     launch = _LAUNCH.search(rung.source)
     if not tile or not launch:
         raise ValueError(f"rung={rung.name}: its source does not name its warps and stages")
-    return Setting(*map(int, (*tile.groups(), *launch.groups())))
+    return Setting(*map(int, (*tile.groups(), *filter(None, launch.groups()))))
 
 
 def setting(case: Case) -> Setting | None:

@@ -70,16 +70,16 @@ TABLES: Mapping[str, Table] = {
         "Attention, forward", ("batch", "heads", "N", "d"), "N",
         "4 · batch · heads · N² · d FLOPs: two matmuls; half of that with a causal mask",
     ),
-    "backward": Table(
-        "Attention, backward", ("batch", "heads", "N", "d"), "N",
-        "10 · batch · heads · N² · d FLOPs: five matmuls, even if a kernel recomputes two of them; half with a "
-        "causal mask",
-    ),
     "softmax": Table("Softmax", ("rows", "V"), "V", "each element read once and written once"),
     "topk": Table("Softmax and top-5", ("rows", "V"), "V", "each element read once, and the lists of 5 written", True),
     "decode": Table(
         "Decode", ("batch", "heads", "KV heads", "keys", "d"), "", "K and V read once: one query per head, a long "
         "KV cache", True,
+    ),
+    "backward": Table(
+        "Attention, backward", ("batch", "heads", "N", "d"), "N",
+        "10 · batch · heads · N² · d FLOPs: five matmuls, even if a kernel recomputes two of them; half with a "
+        "causal mask",
     ),
 }  # fmt: skip
 

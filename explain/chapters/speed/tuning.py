@@ -14,6 +14,8 @@ from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from explain.chapters.speed import readable
+from explain.chapters.speed.rungs import BY_NAME
 from explain.device.measurement import Provenance
 from explain.figures import labels, numbers, palette, svg
 from explain.figures.tables import csv_of
@@ -174,6 +176,13 @@ def parse(data: Mapping[str, Any]) -> Tuning:
 CELL, CELL_HIGH, GRID_TOP = 92.0, 38.0, 46.0
 SPILLED = "⚠"
 """Marks a setting that spills registers."""
+CLIMBS = "in The climb"
+"""Marks the setting that the climb uses."""
+
+
+def used(of: Grid) -> tuple[int, int, int, int]:
+    """The setting that the climb uses for this rung, from its source."""
+    return astuple(readable.of_rung(BY_NAME[of.rung]))
 
 
 @functools.lru_cache(maxsize=8)
@@ -185,6 +194,7 @@ def grid(of: Grid, hue: int) -> str:
     names = [f"{block_m} × {block_n}" for block_m, block_n in rows]
     left = 1.05 * max(labels.text_width("queries × keys", svg.SMALL), labels.widest(names)) + 16
     right, ends = left + CELL * len(columns), (of.timed[0], of.timed[-1]) if of.timed else None
+    climbs = used(of)
     parts = [svg.text(left - 12, GRID_TOP - 8, "queries × keys", size=svg.SMALL, anchor="end", faint=True)]
     for at, (warps, stages) in enumerate(columns):
         x = left + CELL * at
@@ -199,7 +209,7 @@ def grid(of: Grid, hue: int) -> str:
     for point in of.points:
         x = left + CELL * columns.index((point.warps, point.stages))
         y = GRID_TOP + CELL_HIGH * rows.index((point.block_m, point.block_n))
-        parts.append(_cell(x, y, point, ends, palette.css(palette.kernel(hue))))
+        parts.append(_cell(x, y, point, ends, palette.css(palette.kernel(hue)), point.settings == climbs))
     words = f"{of.rung} with {len(of.points)} settings of tile, warps and stages, on {of.words}"
     return svg.picture(right + 4, GRID_TOP + CELL_HIGH * len(rows) + 4, words, parts, "1100px")
 
@@ -208,8 +218,10 @@ def _stages(stages: int) -> str:
     return f"{stages} stage{'s' * (stages > 1)}"
 
 
-def _cell(x: float, y: float, point: Point, ends: tuple[Point, Point] | None, colour: str) -> str:
-    """A setting's cell; `ends` are the fastest and the slowest, whose colours are furthest apart."""
+def _cell(x: float, y: float, point: Point, ends: tuple[Point, Point] | None, colour: str, climbs: bool) -> str:
+    """A setting's cell; `ends` are the fastest and the slowest, whose colours are furthest apart. `climbs`: it is the
+    climb's own.
+    """
     inside, middle = (x + 2, y + 2, CELL - 4, CELL_HIGH - 4), x + CELL / 2
     mark = f" {SPILLED}" if point.spills else ""
     if point.failure:
@@ -232,7 +244,8 @@ def _cell(x: float, y: float, point: Point, ends: tuple[Point, Point] | None, co
     stroke = "currentColor" if fastest else "none"
     box = svg.rect(*inside, colour, opacity=fill, stroke=stroke, title=setting(point))
     words = f"{numbers.fixed(1e3 * point.seconds, 2)} ms{mark}"
-    return box + svg.text(middle, y + 24, words, anchor="middle", bold=fastest)
+    mine = svg.text(middle, y + 32, CLIMBS, size=svg.SMALL, anchor="middle") if climbs else ""
+    return box + svg.text(middle, y + (17 if climbs else 24), words, anchor="middle", bold=fastest) + mine
 
 
 def setting(point: Point) -> str:
@@ -259,7 +272,7 @@ def grid_told(of: Grid, gpu: Gpu | None) -> str:
     said = []
     if timed and timed[0].seconds and timed[-1].seconds:
         best, worst = timed[0], timed[-1]
-        names = [f"{p.block_m} × {p.block_n} with {p.warps} warps and {_stages(p.stages)}" for p in (best, worst)]
+        names = [_named(best), _named(worst)]
         speed = numbers.si(of.work / timed[0].seconds, "FLOP/s")
         said.append(f"- {len(timed)} of {many} settings ran.")
         said.append(f"- Fastest: **{names[0]}**, {numbers.duration(timed[0].seconds)} ({speed}).")
@@ -276,8 +289,22 @@ def grid_told(of: Grid, gpu: Gpu | None) -> str:
             "program's threads, at most 255 each, so fewer warps need more registers per thread."
         )
     if timed and timed[0].spills:
-        said.append(
-            f"- The fastest spills: {4 * timed[0].spills} B of local memory per thread ({SPILLED}). Settings that "
-            "spill nothing are slower all the same."
-        )
+        said.append(f"- {_spilling(timed)}")
     return "\n".join(said)
+
+
+def _named(point: Point) -> str:
+    """A setting in a sentence."""
+    return f"{point.block_m} × {point.block_n} with {point.warps} warps and {_stages(point.stages)}"
+
+
+def _spilling(timed: Sequence[Point]) -> str:
+    """That the fastest setting spills, and how much slower the fastest that does not is."""
+    best, dry = timed[0], next((point for point in timed if point.spills == 0), None)
+    said = f"The fastest setting spills {4 * (best.spills or 0)} B per thread ({SPILLED})."
+    if dry is None:
+        return said
+    if best.block_m * best.block_n > dry.block_m * dry.block_n:
+        said += " Its larger tile saves more than the spill costs."
+    slower = numbers.percent((dry.seconds or 0.0) / (best.seconds or 1.0) - 1)
+    return f"{said} {_named(dry)} spills nothing and is {slower} slower."

@@ -44,8 +44,8 @@ METHOD = """
 Every kernel first runs on random data and is compared with float64. Its **tolerance** is twice the error of the same
 formula in eager PyTorch, plus a rounding band. Kernels that exceed it are not timed. The kernels of a shape are then
 timed in turn, round after round, so a slow moment affects all of them, with L2 emptied before each launch. The **peak**
-is measured too: for bytes a kernel that only moves them, for FLOPs a large matmul. It is not a physical limit, but what
-a simpler kernel reaches on the same GPU.
+is measured too: for attention a large matmul, for softmax a copy, for top-5 and decode a read. It is not a physical
+limit, but what a simpler kernel reaches on the same GPU.
 """
 
 
@@ -175,8 +175,9 @@ class Chosen:
         rates = [si(one.per_second, last.unit) for one in ours if one.per_second]
         if len(rates) < 2:
             return ""
+        several = "the fastest library kernel, " * (len(last.baselines) > 1)
         beside = "".join(
-            f" There the fastest library kernel, {one.label}, reaches **{si(one.per_second, last.unit)}**."
+            f" There {several}{one.label}{',' * bool(several)} reaches **{si(one.per_second, last.unit)}**."
             for one in last.baselines[:1]
             if one.per_second
         )
@@ -199,7 +200,9 @@ class Chosen:
 
 
 GOALS = {
-    "The climb": "see what makes attention fast, one change at a time, up to the hardware's limit.",
+    "The climb": (
+        "see what makes attention fast, one change at a time, until it is close to what a large matmul reaches."
+    ),
     "Tuning": "see how much tile, warps and stages matter for one source, and what its first call costs.",
     "Other kernels": "see the same ideas make softmax, the backward pass and decoding fast, beside the libraries.",
 }
@@ -290,11 +293,17 @@ def traced_instead(gluon: bool, twin: Twin | None) -> None:
         chapter_link(twin.page, twin.words, twin.query)
 
 
-def others() -> None:
-    """The fast kernels beside the libraries, and the ideas of each."""
+def work() -> tuple[str, Chosen | None]:
+    """What the other kernels compute, and on which shape, by controls: a table and its case."""
     titles = {known.title: name for name, known in TABLES.items() if name != "attention"}
     table = titles[pick("What to compute", titles, "work", wrap=True, on_change=_forget)]
-    shown = chosen(table, OTHERS)
+    return table, chosen(table, OTHERS)
+
+
+def others(table: str, shown: Chosen | None) -> None:
+    """The fast kernels beside the libraries, and the ideas of each."""
+    if table == "backward":
+        chapter_link("backward", "Read Backward first: what dQ, dK and dV are →")
     if shown:
         _bars(shown)
     layout.header("What makes it fast")
@@ -324,9 +333,11 @@ def _bars(shown: Chosen) -> None:
         )
     words.append(kernels.errors_told(case))
     words.append(f"{case.named}. Counted: {TABLES[case.table].work}.")
-    if limit is None:
+    if limit:
+        words.append(kernels.peak_told(case, limit))
+    else:
         words.append("No peak: it was not measured on this GPU. `python -m explain measure --plan roofs` measures it.")
-    with part("Our kernels beside the libraries", "\n\n".join(words)):
+    with part("Our kernels beside the libraries", "\n\n".join(filter(None, words))):
         drawing(shown.bars)
         settings = [result.state, f"peak: {limit.source}" if limit else "", kernels.settings(case)]
         sourced(result.source(case.table), *filter(None, settings))
@@ -366,8 +377,8 @@ def _ideas(table: str) -> None:
         with words:
             prose(f"**{number}. {idea.name}.** {idea.sentence}")
         with line:
-            show_code(idea.line, "python")
-            st.caption(f"{kernel.file}, line {kernel.line_number(idea)}")
+            show_code(kernel.excerpt(idea), "python", wrap=False)
+            st.caption(f"{kernel.file}, around line {kernel.line_number(idea)}")
     traced_instead(kernel.gluon, kernel.twin)
     with st.expander(f"The code of {kernel.call}"):
         show_code(kernel.source, "python", height=520, wrap=False)
@@ -395,13 +406,17 @@ def settings() -> None:
         grid = tuning.completed(own, compiled.of(own.rung) if compiled else None)
         entry, gpu, where = KERNELS[f"rung:{own.rung}"], card(shown.provenance.gpu), shown.provenance
         prose(
-            f"{tuning.grid_told(grid, gpu)}\n\n"
             "The same source, compiled with other tile sizes, warps and stages, is another kernel:\n\n"
             "- A **large tile** reads K and V less often and needs more registers.\n"
             "- **More warps** spread a tile over more threads.\n"
             "- **More stages** load further ahead and hold more tiles in shared memory.\n\n"
-            "No formula says which setting is fastest, so one tries them: autotuning."
+            "No formula says which setting is fastest, so one tries them: autotuning. "
+            f"*The climb* uses {readable.of_rung(rungs.BY_NAME[own.rung]).words}."
         )
+        csv_download(
+            "All settings as CSV", grid.csv, f"tilescope-tuning-{grid.rung}", key="csv of the settings", type="tertiary"
+        )
+        chapter_link("tile_cost", "What one tile costs, and its instructions →")
     with picture:
         stronger = "stronger colour: faster · " * bool(grid.timed)
         st.caption(f"{stronger}{tuning.SPILLED} spills registers · point at a cell for all its numbers")
@@ -411,12 +426,9 @@ def settings() -> None:
         else:
             st.caption(f"{shown.method} · triton {where.triton}, {where.date} · d = {grid.shape[3]}, {grid.dtype}")
             st.caption(f"Each cell: registers per thread, shared memory per program. For times: `{tuning.COMMAND}`")
+        prose(tuning.grid_told(grid, gpu))
         if grid.code != entry.code:
             st.caption("Stale: the kernel's code has changed since.")
-    csv_download(
-        "All settings as CSV", grid.csv, f"tilescope-tuning-{grid.rung}", key="csv of the settings", type="tertiary"
-    )
-    chapter_link("tile_cost", "What one tile costs, and its instructions →")
 
 
 FIRST = lengths.experiments("flash_attention")[0]
@@ -433,10 +445,10 @@ def first_call() -> None:
         first, later = timing.first_call_ms / 1e3, timing.median_ms / 1e3
         calls = count(int(float(f"{first / later:.1g}")))
         with part(
-            "Is the first call warm-up?",
-            f"No, it is compilation. At N = {measured.lengths[0]} the first call of FlashAttention takes as long as "
-            f"about **{calls}** later calls. Triton compiles a kernel when it is first called with these dtypes, tile "
-            "sizes and flags, and caches the result on disk.\n\nTo time a kernel, call it once, wait for it, and "
+            "Why is the first call slow?",
+            f"Triton compiles the kernel. At N = {measured.lengths[0]} the first call of FlashAttention takes as long "
+            f"as about **{calls}** later calls. A kernel is compiled when it is first called with these dtypes, tile "
+            "sizes and flags. The result is kept on disk.\n\nTo time a kernel, call it once, wait for it, and "
             "start the clock after that.",
         ):
             answer = compiler().look(_tile(), here.compute_capability)

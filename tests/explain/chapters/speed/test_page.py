@@ -220,7 +220,8 @@ def test_a_broken_file_is_said(file):
 def test_each_kernel_shows_its_ideas_and_its_code(kernel, file):
     test = page("speed", view=OTHERS, work="Softmax", **{"softmax kernel": kernel.title})
     shown = codes(test)
-    assert [idea.line for idea in kernel.ideas] == shown[: len(kernel.ideas)]
+    assert [kernel.excerpt(idea) for idea in kernel.ideas] == shown[: len(kernel.ideas)]
+    assert all(idea.line in kernel.excerpt(idea) for idea in kernel.ideas)
     assert kernel.source.rstrip() in shown
     assert (kernel.difference.rstrip() in shown) == bool(kernel.below)
 

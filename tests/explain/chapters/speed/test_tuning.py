@@ -108,6 +108,7 @@ def test_a_cell_has_its_time_and_the_fastest_stands_out():
     picture = tuning.grid(GRID, 2)
     assert re.search(r'stroke="currentColor"[^>]*><title>128 × 64, 8 warps, 3 stages; 2.00 ms', picture)
     assert re.search(r'font-weight="650">2.00 ms<', picture)
+    assert picture.count(tuning.CLIMBS) == any(point.settings == tuning.used(GRID) for point in GRID.timed)
     assert picture.count('stroke="currentColor"') == 1 + picture.count("<line")
     filled = [float(opacity) for opacity in re.findall(r'fill="var\(--f-kernel-2\)" fill-opacity="([\d.]+)"', picture)]
     assert filled[0] > 2 * filled[1]
@@ -133,6 +134,15 @@ def test_the_sentences_have_the_gain_and_what_is_left_out():
         "227 KiB",
     ):
         assert number in said
+
+
+def test_the_fastest_setting_that_spills_nothing_is_compared():
+    timed = [Point(256, 128, 8, 2, seconds=2.0, spills=44), Point(128, 128, 8, 3, seconds=2.1, spills=0)]
+    said = tuning.grid_told(replace(GRID, points=tuple(timed)), None)
+    assert "spills 176 B per thread" in said
+    assert "Its larger tile saves more" in said
+    assert "**128 × 128 with" not in said
+    assert "128 × 128 with 8 warps and 3 stages spills nothing and is 5% slower." in said
 
 
 def test_without_times_a_cell_has_what_the_compiler_says():

@@ -13,7 +13,8 @@ SYMBOL = re.compile(rf"(?<![\w.])({'|'.join([*SYMBOLS, 'Σ', 'δ', 'β', 'lse'])
 
 
 def formula(lines: Sequence[str]) -> str:
-    """Equations as HTML, one per line, each quantity in its hue; a condition stands below its equation.
+    """Equations as HTML, one per line, each quantity in its hue; a condition stands below its equation. Where an
+    equation is too long for a line, it breaks before "=".
 
     Three spaces come before a condition, ",   " before another equation.
     """
@@ -26,7 +27,8 @@ def _equation(line: str) -> str:
     said = escape(equation)
     if "=" in equation:
         said = SYMBOL.sub(lambda found: _symbol(*found.groups("")), said)
-    return f"<div>{said}{f'<small>{escape(condition)}</small>' if condition else ''}</div>"
+    sides = "".join(f"<span>{side} </span>" for side in re.split(" (?== )", said))
+    return f"<div>{sides}{f'<small>{escape(condition)}</small>' if condition else ''}</div>"
 
 
 def _symbol(name: str, index: str) -> str:

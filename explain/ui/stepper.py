@@ -25,6 +25,7 @@ from explain.ui.follow import waiting
 from explain.ui.repeat import repeated
 from explain.ui.titles import titles as titles_of
 from explain.workers import WorkerError
+from kernels.traffic import Term, Traffic
 
 SHOWN = "runs in the player"
 """The keys of the runs that the session's player shows; none where one failed."""
@@ -140,17 +141,29 @@ def shown(experiments: Sequence[Experiment]) -> list[tuple[Experiment, Trace]]:
     return traced(experiments) if st.session_state.get(SHOWN) == keys else []
 
 
+def by_buffer(traffic: Traffic, trace: Trace) -> list[tuple[str, str, str, int, int, str]]:
+    """A row for each buffer and direction: the sum of its terms with its bytes, its bytes in the trace, and why; both
+    over all launches.
+    """
+    terms: dict[tuple[str, bool], list[Term]] = {}
+    for term in traffic.terms:
+        terms.setdefault((term.buffer, term.written), []).append(term)
+    rows = []
+    for (buffer, written), own in terms.items():
+        counts = [launch.written_bytes if written else launch.read_bytes for launch in trace.launches]
+        traced = sum(counted.get(f"{buffer}_ptr", 0) for counted in counts)
+        formula = " + ".join(f"{count(term.elements)} × {term.times} × {term.item_bytes} B" for term in own)
+        why = "; ".join(term.why for term in own)
+        rows.append(
+            (f"`{buffer}`", "written" if written else "read", formula, sum(term.bytes for term in own), traced, why)
+        )
+    return rows
+
+
 @repeated
 def traffic_table(experiment: Experiment, trace: Trace) -> None:
     """Shows a run's bytes and FLOPs, and folded below each buffer's bytes: formula and trace must agree."""
     traffic, got = experiment.traffic, trace.traffic()
-    traced = [launch.totals for launch in trace.launches]
-    rows: list[tuple[object, ...]] = []
-    for term in traffic.terms:
-        counts = [c.written_bytes if term.written else c.read_bytes for c in traced]
-        total = sum(counted.get(f"{term.buffer}_ptr", 0) for counted in counts)
-        formula = f"{count(term.elements)} × {term.times} × {term.item_bytes} B"
-        rows.append((f"`{term.buffer}`", "written" if term.written else "read", formula, term.bytes, total, term.why))
     columns = ("buffer", "direction", "formula", Column("bytes, formula"), Column("bytes, trace"), "why")
     totals, agree = traffic.totals(), got == traffic.totals()
     said = ", ".join(f"**{count(totals[f'{way}_bytes'])} B** {way}" for way in ("read", "written"))
@@ -158,7 +171,8 @@ def traffic_table(experiment: Experiment, trace: Trace) -> None:
     matmuls = f", {count(matmul)} of them in matmuls" if (matmul := traffic.flops_of("matmul")) else ""
     several = f", {rows_of} rows" if (rows_of := experiment.values.get("rows", 1)) > 1 else ""
     st.markdown(f"HBM{several}: {said}. FLOPs, counting masked lanes: **{count(traffic.flops)}**{matmuls}. {mark}")
-    folded = f"<details><summary>Each buffer's bytes</summary>\n\n{markdown(columns, rows)}\n\n</details>"
+    table = markdown(columns, by_buffer(traffic, trace))
+    folded = f"<details><summary>Each buffer's bytes</summary>\n\n{table}\n\n</details>"
     st.markdown(folded, unsafe_allow_html=True)
     if not agree:
         st.error("Formula and trace disagree: one of them is wrong. Please report this run.", icon=":material/error:")

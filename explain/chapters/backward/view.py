@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from explain import lessons
-from explain.chapters.backward import exercises, figures, sums, without_m
+from explain.chapters.backward import bugs, exercises, figures, sums
 from explain.chapters.backward import measured as recorded
 from explain.chapters.backward.chain import Chain
 from explain.chapters.papers import flashattention
@@ -46,8 +46,9 @@ WORDS = (
     f"**From O to P and V.** {unbroken('O = P V')} is linear in P and in V, so {unbroken('dP = dO Vᵀ')} and "
     f"{unbroken('dV = Pᵀ dO')}.\n\n"
     "**From P to S, first in one row.** Take one row. x are its scores, p = softmax(x), and dp is the gradient that "
-    "arrives at p. Moving one x moves every p, so its gradient is a sum over the row. That sum is p (dp − δ): how far "
-    "this weight's gradient is from the row's mean δ, weighted by p."
+    "arrives at p. Moving one x moves every p, so its gradient is a sum over the row. That sum is "
+    f"{unbroken('p (dp − δ)')}. δ is the mean of dp over the row, weighted by p. A score gets a positive gradient if "
+    "its dp is above that mean."
 )
 DERIVATIVES = ("∂p_i / ∂x_i = p_i (1 − p_i)", "∂p_j / ∂x_i = −p_j p_i   for j ≠ i")
 CHAIN = (
@@ -65,13 +66,15 @@ def without_p() -> None:
     """What the backward pass does without, and the little that it keeps instead."""
     like = _billed(4096, 64)
     pictures.drawing(figures.kept_or_not(like), figures.kept_or_not(like, narrow=True))
+    layout.prose(
+        "**L**, the logsumexp: one number per query, the logarithm of the sum of exp(scores). In the code it is `lse`."
+    )
     st.caption("16 heads, bf16 · bytes by formula · P and O are drawn to one scale, L is a hairline")
 
 
 def chain_rule() -> None:
-    """The gradient of one logit, as the sum of its parts from every weight."""
-    for column, lines in zip(st.columns([2, 3]), (DERIVATIVES, CHAIN), strict=True):
-        column.markdown(formula(lines), unsafe_allow_html=True)
+    """The gradient of one score, as the sum of its parts from every weight."""
+    st.markdown(f'<div class="formulas">{formula(DERIVATIVES)}{formula(CHAIN)}</div>', unsafe_allow_html=True)
 
 
 @st.fragment
@@ -132,7 +135,8 @@ def why_enough() -> None:
     """How P and δ come from what the forward pass left."""
     words = (
         "The formulas need P and δ. The forward pass has kept neither: it kept O and L.\n\n"
-        "**P needs no maximum and no N × N matrix.** L has both m and ℓ in it. In the code it is `lse`.\n\n"
+        f"**P comes back from S and L alone:** {unbroken('exp(S − L)')} = {unbroken('exp(S − m) ÷ ℓ')}, because "
+        f"{unbroken('L = m + ln ℓ')}. No maximum, no sum, no stored matrix.\n\n"
         f"**δ needs no P.** The sum over keys makes O, so {unbroken('δ = rowsum(dO ∘ O)')}."
     )
     with layout.part("Why O and L are enough", words):
@@ -201,13 +205,17 @@ def measured() -> None:
     """The recorded time and memory of the three kernels, on a GPU and at a shape to choose."""
     text, picture = layout.sides("How long does it take?")
     with picture:
-        gpu = gpu_choice()
-        records = [one.record for one in registry.entries()[0] if known_as(one.record.gpu) == gpu.name]
-        speed = load()
-        found = {case.name: case for case in recorded.cases(records, speed)}
-        if not found:
-            st.markdown(f"Not recorded on {gpu.name}. To measure your own GPU: `python -m explain measure`")
+        gpu, speed = gpu_choice(), load()
+        records = [one.record for one in registry.entries()[0]]
+        cases = recorded.cases([one for one in records if known_as(one.gpu) == gpu.name], speed)
+        if not cases and (cases := recorded.cases(records, speed)):
+            st.markdown(
+                f"**Not recorded on {gpu.name}.** Below: {cases[0].source}. To measure your own GPU: "
+                "`python -m explain measure`"
+            )
+        if not cases:
             return
+        found = {case.name: case for case in cases}
         case = found[st.selectbox("Measured at", list(found), key="measured", bind="query-params")]
         pictures.drawing(*(figures.measured_bars(case, narrow=one) for one in (False, True)))
         st.caption(
@@ -272,7 +280,7 @@ def dq_in_every_order(experiment: Experiment) -> None:
 def gradient_of_lse() -> None:
     """How dlse joins δ."""
     with layout.part(
-        "Does lse have a gradient?",
+        "Does L have a gradient?",
         "A loss may use L itself, for example to merge two halves of the keys, or to keep scores small. L = ln Σ exp(S)"
         ", so the derivative of L by S is P. Its gradient dL adds P · dL to dS:\n\n"
         "dS = P ∘ (dP − δ) + P ∘ dL = P ∘ (dP − (δ − dL))\n\n"
@@ -308,15 +316,24 @@ def verdict(name: str) -> str:
     try:
         broken = Experiment.of(bug.kernel, bug.sizes, bug.shown_by)
         said = engine().check(broken)
+        if said["within_tolerance"]:
+            return figures.RIGHT_HERE
         if said["output"] == "lse":  # of the forward pass: what the backward pass makes of it
             runs = (broken, broken.through("flash_attention_backward"))
-            return figures.from_lse(*without_m.values_error(*(engine().trace(run).trace for run in runs)))
+            return figures.wrong("dv", *bugs.values_error(*(engine().trace(run).trace for run in runs)))
+        broken_run, right = (engine().trace(one).trace for one in (broken, broken.through(bug.base)))
+        return figures.wrong(said["output"], *bugs.wrong(broken_run, right, said["output"]))
     except WorkerError as error:
         return error.words
-    return figures.verdict(said["output"], float(said["error"]), float(said["tolerance"]), said["within_tolerance"])
 
 
 def questions(experiment: Experiment, traces: list[Trace]) -> None:
-    """Things to try."""
-    if traces:
-        ask("backward", exercises.QUESTIONS, [(experiment, traces[0])], experiment.key)
+    """Things to try; for a kernel that does not recompute S, what the questions are and where they can be answered."""
+    if not traces:
+        return
+    asked = "".join(f"\n1. {one.prompt}" for one in exercises.QUESTIONS)
+    runs = [(experiment, traces[0])]
+    ask("backward", exercises.QUESTIONS, runs, experiment.key,
+        f"These questions are about a kernel that recomputes S:\n{asked}")  # fmt: skip
+    if not any(question.asked(runs) for question in exercises.QUESTIONS):
+        st.button("Answer them with two passes", on_click=lambda: st.session_state.update(way=next(iter(WAYS))))

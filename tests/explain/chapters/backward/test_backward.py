@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from explain import lessons
-from explain.chapters.backward import exercises, figures, measured, memory, sums, view, without_m
+from explain.chapters.backward import bugs, exercises, figures, measured, memory, sums, view
 from explain.chapters.backward.chain import Chain
 from explain.chapters.papers import flashattention
 from explain.chapters.speed import results
 from explain.engine import engine
 from explain.experiment import Experiment
-from explain.figures.numbers import duration
+from explain.figures.numbers import duration, moved
 from explain.records import registry
 from explain.trace.model import numbers
-from explain.ui.stepper import lesson
+from explain.ui.stepper import by_buffer, lesson
 from kernels.edits import source_of
 from kernels.museum_backward import BUGS
 from tests.pages import page
@@ -93,7 +93,14 @@ def test_the_measured_kernels_of_a_case_had_the_same_inputs_and_tiles():
             times = [duration(point.seconds) for point in case.points if point.seconds]
             assert len(times) == len(case.points)
             assert all(time in figures.measured_bars(case) for time in times)
-            assert "standard attention" in figures.concluded(case)
+            told = figures.concluded(case)
+            assert "standard attention" in told
+            _, passes, atomic = (point.counters.cold for point in case.points if point.counters)
+            assert (": its registers spill" in told) == (
+                passes.spilled_bytes < atomic.spilled_bytes and passes.hbm_bytes * 2 < atomic.hbm_bytes
+            )
+            for one in (passes, atomic):
+                assert not one.spilled_bytes or moved(one.spilled_bytes) in told
     assert measured.cases([]) == []
 
 
@@ -118,18 +125,39 @@ def test_a_broken_lse_makes_dv_too_large_by_exp_m():
     bug = BUGS["lse_without_m"]
     broken = Experiment.of(bug.kernel, bug.sizes, bug.shown_by)
     backward = engine().trace(broken.through("flash_attention_backward")).trace
-    error, largest = without_m.values_error(engine().trace(broken).trace, backward)
+    error, largest = bugs.values_error(engine().trace(broken).trace, backward)
     stored = [numbers(value) for _, value in backward.history("dv")]
     assert largest == pytest.approx(max(float(abs(one).max()) for one in stored), rel=1e-5)
     assert error > largest
     right = engine().trace(broken.through("flash_attention")).trace
-    assert without_m.values_error(right, backward)[0] < 1e-5
+    assert bugs.values_error(right, backward)[0] < 1e-5
 
 
-def test_times_are_those_of_the_chosen_gpu():
+def test_times_are_those_of_the_chosen_gpu_or_labelled_as_of_another():
     assert not page("backward").exception
-    told = " ".join(one.value for one in page("backward", gpu="T4").markdown)
-    assert "Not recorded on T4" in told
+    app = page("backward", gpu="T4")
+    told = " ".join(one.value for one in app.markdown)
+    source = measured.cases([one.record for one in registry.entries()[0]])[0].source
+    assert f"**Not recorded on T4.** Below: {source}." in told
+    assert "**Memory.**" in re.sub("<[^>]+>", "", told)
+
+
+def test_a_kernel_that_keeps_p_names_the_questions_and_leads_to_a_kernel_that_has_them():
+    app = page("backward", way="P kept")
+    told = " ".join(one.value for one in app.caption)
+    assert all(one.prompt in told for one in exercises.QUESTIONS)
+    next(one for one in app.button if one.label == "Answer them with two passes").click().run()
+    assert app.segmented_control(key="way").value == "Two passes"
+    assert not [one for one in app.button if one.label == "Answer them with two passes"]
+
+
+@pytest.mark.parametrize("kernel", view.WAYS.values())
+def test_each_buffer_has_one_row_of_bytes_a_direction_and_its_numbers_agree(kernel):
+    experiment = lessons.BACKWARD.through(kernel)
+    rows = by_buffer(experiment.traffic, lesson(experiment.key)[1])
+    assert len({row[:2] for row in rows}) == len(rows)
+    assert all(formula == traced for *_, formula, traced, _ in rows)
+    assert sum(row[3] for row in rows) == experiment.traffic.read_bytes + experiment.traffic.written_bytes
 
 
 @pytest.mark.parametrize(("way", "kernel"), view.WAYS.items())
@@ -151,6 +179,7 @@ def test_a_bug_is_shown_with_its_line_and_its_verdict(name):
         assert said in html.unescape("\n".join(line for name, line in lines if name == side))
     assert f"**{bug.title}.**" in told
     assert ("**Right here.**" if bug.harmless else "**Wrong:**") in told
+    assert ("its largest element should be" in told) != bug.harmless
 
 
 def test_the_answers_follow_from_the_run():

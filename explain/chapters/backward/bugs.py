@@ -1,13 +1,22 @@
-"""dV from an L that lacks m: what the backward pass makes of a forward pass's broken lse; from two traces."""
+"""What a bug of the backward pass does to a gradient: its largest error, its largest element without the bug, and dV
+from a forward pass's L that lacks m; from traces.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from explain.trace.model import Trace, Value, numbers
+
+
+def wrong(broken: Trace, right: Trace, output: str) -> tuple[float, float]:
+    """The largest error of what a broken run stores in an output, and the largest |element| of the right run."""
+    expected = _stored(right, output)
+    return float(abs(_stored(broken, output) - expected).max()), float(abs(expected).max())
 
 
 def values_error(forward: Trace, backward: Trace) -> tuple[float, float]:
@@ -29,6 +38,19 @@ def values_error(forward: Trace, backward: Trace) -> tuple[float, float]:
         max(float(abs(wrong[keys] - right[keys]).max()) for keys in right),
         max(float(abs(one).max()) for one in right.values()),
     )
+
+
+def _stored(trace: Trace, output: str) -> NDArray[np.float64]:
+    """The elements of an output as the run stored them; 0 where it stored none."""
+    name = f"{output}_ptr"
+    buffer = next(one for launch in trace.launches for one in launch.buffers if one.name == name)
+    found = np.zeros(math.prod(buffer.shape))
+    for step in range(trace.steps):
+        for access in trace.accesses(step):
+            if access.buffer.name == name and access.stored is not None:
+                values = np.broadcast_to(_float64(access.stored), access.elements.numpy().shape)
+                found[access.indices()] = (values if access.mask is None else values[access.mask.numpy()]).reshape(-1)
+    return found
 
 
 def _factor(state: Mapping[str, Value], lse: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ from explain.chapters.measurements.points import hbm_seconds, matmul_rate, measu
 from explain.counters.stalls import REASONS
 from explain.experiment import Experiment
 from explain.figures.labels import listed, widest, wrapped
-from explain.figures.numbers import count, duration, number, percent
+from explain.figures.numbers import aligned, count, number, percent
 from explain.figures.palette import mid
 from explain.figures.svg import line, picture, rect, text
 from explain.kept import kept
@@ -48,7 +48,7 @@ class InBase2:
     @property
     def saved(self) -> str:
         """The time that 2ˣ saves: "2.35 ms (42%)"."""
-        return f"{duration(self.own - self.seconds)} ({percent(1 - self.seconds / self.own)})"
+        return f"{_ms(self.own - self.seconds)} ({percent(1 - self.seconds / self.own)})"
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def _why(known: Sequence[tuple[str, Limits]]) -> str:
         for gpu, found in known:
             gpus.setdefault(found.why or UNKNOWN, []).append(gpu)
         return " ".join(f"{listed(own)}: {why}" if len(gpus) > 1 else why for why, own in gpus.items())
-    times = listed([f"{duration(two.seconds)} instead of {duration(two.own)}{on}" for on, two in faster])
+    times = listed([f"{_ms(two.seconds)} instead of {_ms(two.own)}{on}" for on, two in faster])
     first = faster[0][1]
     link = f"./measurements?kernel={first.other.kernel}"
     return (
@@ -145,6 +145,11 @@ def _why(known: Sequence[tuple[str, Limits]]) -> str:
         f"bytes, so at least {listed([f'{two.saved}{on}' for on, two in faster])} were instructions around the "
         "exponentials, not memory."
     )
+
+
+def _ms(seconds: float) -> str:
+    """Times that are compared have one unit."""
+    return aligned(seconds, "s", "m")
 
 
 def _waits(points: Sequence[Point], sizes: Mapping[Experiment, str]) -> str:

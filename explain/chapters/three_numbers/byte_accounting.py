@@ -28,6 +28,8 @@ WITHIN = 0.01
 """A prediction of HBM reads is met if it is within 1%."""
 CAUSES: Mapping[str, Mapping[str, str]] = data(__file__)
 SPILLED = CAUSES["spilled"]["name"]
+UNEXPLAINED = "Not explained"
+"""Stands for a cause's name where none is known."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,21 @@ class Gap:
     @property
     def unexplained(self) -> int:
         return self.bytes - sum(cause.bytes for cause in self.causes)
+
+    @property
+    def cancelling(self) -> tuple[Cause, ...]:
+        """The causes that another cause takes back, to the byte: they contribute nothing to the difference."""
+        return tuple(one for one in self.causes if any(one.bytes == -other.bytes for other in self.causes))
+
+    @property
+    def parts(self) -> Mapping[str, int]:
+        """What the difference is the sum of: bytes by the name of their cause, and those that are not explained."""
+        sums: Counter[str] = Counter()
+        for cause in self.causes:
+            if cause not in self.cancelling:
+                sums[cause.name] += cause.bytes
+        sums[UNEXPLAINED] += self.unexplained
+        return {name: bytes for name, bytes in sums.items() if bytes}
 
 
 def _cause(key: str, bytes: int, **places: object) -> Cause:

@@ -7,7 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from explain.chapters.measurements.limited import UNKNOWN, Limits
-from explain.chapters.three_numbers.byte_accounting import SPILLED, WITHIN, Cause, Check, Gap, Prediction, check, gaps
+from explain.chapters.three_numbers.byte_accounting import (
+    SPILLED,
+    UNEXPLAINED,
+    WITHIN,
+    Cause,
+    Check,
+    Gap,
+    Prediction,
+    check,
+    gaps,
+)
 from explain.chapters.three_numbers.levels import WAVEFRONT, Level, Levels, Traced, amount, levels, own_bytes
 from explain.counters.model import Counters, Counts
 from explain.experiment import Experiment
@@ -33,12 +43,14 @@ LINKS = {"l1": "Programs ↔ L1", "l2": "L2 ↔ SM", "dram": "HBM ↔ L2", "shar
 """The links that can be chosen, by level."""
 PRESS = "Press an arrow for its bytes."
 """The main control of the page."""
+LEGEND = "✓ equal to the number above it, ≠ not"
 FAR = 1.05
 """From this factor on one count is said to be more than another."""
 SMALL = 0.01
 """A difference below this share of a level's bytes is told as a share too."""
-NEGLIGIBLE = 1e-3
-"""An unexplained share of a level's bytes below this is not drawn."""
+UNKNOWN_CAUSE = "No known cause accounts for these bytes."
+ABOVE = "compared with the link above:"
+PROGRAMS = "The programs, in the SMs' registers"
 
 
 # The memory hierarchy
@@ -51,32 +63,33 @@ def hierarchy(
 ) -> str:  # fmt: skip
     """From registers down to HBM: arrows as wide as their bytes, up for reads and down for writes; `chosen` is
     outlined. A number has ✓ where it is the one above it, to the byte, else ≠; there is room for its cause beside L2's
-    links. `dirty` bytes were still in L2 at the end of the run; if `warm`, as many of the run before at its start.
+    links. A prediction stands below the count, with its error. `dirty` bytes were still in L2 at the end of the run;
+    if `warm`, as many of the run before at its start.
 
     A link is a button (`data-press` is its level). A link that was not measured is grey and says why. `narrow` is for a
-    phone: shared memory is then below the others.
+    phone: shared memory is then a picture of its own, with the programs above it.
     """
     gaps_to = {(one.below, one.written): one for one in between}
-    width, box, gap, left, first = 340.0 if narrow else 600.0, 30.0, 90.0, 6.0 if narrow else 10.0, 26.0
+    width, box, gap, left, first = (340.0, 30.0, 90.0, 6.0, 42.0) if narrow else (600.0, 30.0, 90.0, 10.0, 26.0)
     most = max((count for level in found for count in (level.read, level.written) if count), default=1)
-    held = (
-        "{0} of it by the run before" + "; {0} of this run still in L2" * (not narrow)
-        if warm
-        else "{0} more are still in L2"
-    )
-    tops = [first + n * (box + gap) for n in range(5 if narrow else 4)]
+    held = "{} of it by the run before" if warm else "{} more are still in L2"
+    tops = [first + n * (box + gap) for n in range(4)]
     whole = width - 2 * left
     l1 = whole if narrow else 340.0
-    beside, shared, beneath = (left, tops[3], tops[4]) if narrow else (374.0, tops[0], tops[1])
+    beside, shared = (left, tops[3] + 2 * box) if narrow else (374.0, tops[0])
+    beneath = shared + box + gap
     own, formula, traced = found.l1, found.formula, found.traced
     rows = ("formula", formula), ("traced", traced), ("measured", own)
-    predicted = (("predicted", _predicted(prediction)),) if prediction else ()
+    predicted = (("predicted", _predicted(prediction, found.dram.read)),) if prediction else ()
     more = held.format(amount(dirty)) if dirty else ""
     parts = [
         text(left, 15, PRESS, bold=True, size=14),
-        "" if narrow else text(width - left, 15, "Arrow width shows bytes.", anchor="end", faint=True, size=12),
-        _box(left, tops[0], whole, box, "The programs, in the SMs' registers", css("slate")),
+        text(left, 33, LEGEND, faint=True, size=12)
+        if narrow
+        else text(width - left, 15, f"Arrow width: bytes. {LEGEND}", anchor="end", faint=True, size=12),
+        _box(left, tops[0], whole, box, PROGRAMS, css("slate")),
         _box(left, tops[1], l1, box, "L1, of each SM", COLOURS["l1"]),
+        _box(left, shared, whole, box, PROGRAMS, css("slate")) if narrow else "",
         _box(beside, beneath, width - beside - left, box, "Shared memory, of each SM", COLOURS["shared"]),
         _box(left, tops[2], whole, box, "L2, of the GPU", COLOURS["l2"]),
         _box(left, tops[3], whole, box, "HBM (the counters call it DRAM)", COLOURS["dram"]),
@@ -84,14 +97,18 @@ def hierarchy(
         _shared(found.shared, beside, shared + box, gap, width - beside - left, chosen),
         _link("l2", found.l2, left, tops[1] + box, gap, whole, most, chosen, (("measured", found.l2),), gaps_to,
               narrow=narrow),
-        _link("dram", found.dram, left, tops[2] + box, gap, whole, most, chosen, (*predicted, ("measured", found.dram)),
+        _link("dram", found.dram, left, tops[2] + box, gap, whole, most, chosen, (("measured", found.dram), *predicted),
               gaps_to, more, narrow=narrow),
     ]  # fmt: skip
-    return picture(width, tops[-1] + box + 8, "Bytes between the levels of the GPU's memory", parts, "53rem")
+    return picture(
+        width, max(tops[-1], beneath) + box + 8, "Bytes between the levels of the GPU's memory", parts, "53rem"
+    )
 
 
-def _predicted(prediction: Prediction) -> Level:
-    return Level("dram", "", prediction.read, None, "formula", "")
+def _predicted(prediction: Prediction, counted: int | None) -> Level:
+    """The predicted reads; its note says how far they are from the `counted` ones."""
+    off = "" if not counted or not prediction.read else f"{percent(abs(counted / prediction.read - 1), 2)} off"
+    return Level("dram", "", prediction.read, None, "formula", off)
 
 
 def _box(x: float, y: float, width: float, height: float, words: str, colour: str) -> str:
@@ -130,6 +147,8 @@ def _link(
     ]
     for n, (who, said) in enumerate(rows, start=1):
         own = who == "measured"
+        if who == "predicted":
+            parts.append(text(read_at + 8, top + 20 * n, said.note, faint=True, size=12))
         parts.append(text(at, top + 20 * n, f"{MARKS[who]} {WORDS[who]}", faint=not own, bold=own, size=13))
         if own and not said.known:
             parts.append(text(written_at, top + 20 * n, "not measured", anchor="end", faint=True, size=13))
@@ -141,30 +160,37 @@ def _link(
                 mark, hue = ("≠", "") if gap.bytes else ("✓", css_ink("right"))
                 parts.append(text(edge + 3, top + 20 * n, mark, bold=True, size=12, fill=hue))
     if room := 0.0 if narrow or key == "l1" else x + width - written_at - 34:
-        told = [_told(gap) for written in (False, True) if (gap := gaps_to.get((key, written))) and gap.bytes]
-        lines = [line for one in told for line in wrapped(one, room, 12)]
-        for n, words in enumerate(lines):
-            parts.append(text(written_at + 28, top + 14 + 15 * n, words, size=12))
+        differing = [gap for written in (False, True) if (gap := gaps_to.get((key, written))) and gap.bytes]
+        told = [line for gap in differing for line in wrapped(f"{_written(gap.written)} {_told(gap)}", room, 12)]
+        beside = [ABOVE, *told] if told else []
+        first = y + height / 2 + 11 - 7 * len(beside)
+        for n, words in enumerate(beside):
+            parts.append(text(written_at + 28, first + 14 * n, words, size=12, faint=not n))
     if more:
         parts.append(text(at, top + 20 * (len(rows) + 1), more, faint=True, size=12))
     return _button(key, LINKS[key], x, y + 4, width, height - 8, chosen, level, parts)
 
 
 def _told(gap: Gap) -> str:
-    """A difference and its cause: "read −1.08 GB: Hit in L1"; the list below the picture has several causes."""
-    several = len({cause.name for cause in gap.causes})
-    why = _named(gap) if several < 2 else f"{several} causes, below"
-    return f"{_written(gap.written)} {_signed(gap.bytes)}{_share(gap)}: {why}"
+    """A difference with what it is the sum of: "−1.08 GB: Hit in L1"."""
+    return f"{_signed(gap.bytes)}{_share(gap)}: {_named(gap)}"
 
 
 def _share(gap: Gap) -> str:
     """A small difference as a share of the bytes that the causes are of: " (0.02%)"; "" for a larger one."""
     share = abs(gap.bytes) / max(gap.of, 1)
-    return f" ({percent(share, 1)})" if share < SMALL else ""
+    least = 1e-3
+    return f" ({percent(share, 1) if share >= least else f'< {percent(least, 1)}'})" if share < SMALL else ""
 
 
 def _named(gap: Gap) -> str:
-    return ", ".join(dict.fromkeys(cause.name for cause in gap.causes)) or "not explained"
+    """A difference's one cause, or several with the bytes of each: "Not yet written back −135.4 kB, Not explained
+    +155.6 kB". Causes that cancel are only named by their bytes.
+    """
+    parts = gap.parts
+    named = ", ".join(name if len(parts) == 1 else f"{name} {_signed(bytes)}" for name, bytes in parts.items())
+    cancelled = " and ".join(_signed(cause.bytes) for cause in gap.cancelling)
+    return f"{named} ({cancelled} cancel)" if cancelled else named
 
 
 def _shared(level: Level, x: float, y: float, height: float, width: float, chosen: str) -> str:
@@ -172,7 +198,7 @@ def _shared(level: Level, x: float, y: float, height: float, width: float, chose
     middle, centre, known = y + height / 2, x + width / 2, level.known
     told = amount(level.read) if level.read is not None else "not measured"
     bound = known and level.note.startswith("at most")
-    why = ("counted in cycles, not in bytes:", f"a cycle moves {WAVEFRONT} B at most") if bound else ("no formula",)
+    why = (f"each cycle counts as {WAVEFRONT} B,", "also where it moves less") if bound else ("no formula",)
     top = middle - 8 * len(why) - 4
     parts = [
         text(centre, top, "loads + stores", anchor="middle", faint=True, size=12),
@@ -237,7 +263,7 @@ def bars(found: Levels, between: Sequence[Gap], *, written: bool, narrow: bool =
     for level in found:
         if gap := by_level.get(level.key):
             above = next(one for one in found if one.key == gap.above).of(written) or 0
-            for name, count, words, source in _steps(gap, above):
+            for name, count, words, source in _steps(gap):
                 rows += _step(left, y, scale, above, count, name, words, source, width)
                 above += count
                 y += STEP
@@ -261,14 +287,14 @@ def bars(found: Levels, between: Sequence[Gap], *, written: bool, narrow: bool =
 def _peak(gap: Gap, found: Levels) -> int:
     """The most bytes on the way from the level above a gap to the one below."""
     above = next(one for one in found if one.key == gap.above).of(gap.written) or 0
-    return max(accumulate((count for _, count, _, _ in _steps(gap, above)), initial=above))
+    return max(accumulate((count for _, count, _, _ in _steps(gap)), initial=above))
 
 
-def _steps(gap: Gap, above: int) -> Iterator[tuple[str, int, str, str]]:
-    for cause in gap.causes:
+def _steps(gap: Gap) -> Iterator[tuple[str, int, str, str]]:
+    for cause in gap.causes if gap.bytes else ():
         yield cause.name, cause.bytes, cause.words, cause.source
-    if gap.unexplained and abs(gap.unexplained) > NEGLIGIBLE * max(above, 1):
-        yield "Not explained", gap.unexplained, "No known cause accounts for these bytes.", "hardware"
+    if gap.unexplained:
+        yield UNEXPLAINED, gap.unexplained, UNKNOWN_CAUSE, "hardware"
 
 
 def _step(
@@ -283,7 +309,7 @@ def _step(
     fill, opacity = (css("slate"), 0.85) if more else ("none", 1.0)
     size, title, edge = end - start, f"{words} ({source})", css("slate")
     return [
-        text(at, y + 11, label, size=12, anchor=anchor, faint=name == "Not explained"),
+        text(at, y + 11, label, size=12, anchor=anchor, faint=name == UNEXPLAINED),
         rect(start, y + 16, size, BAR, fill, opacity=opacity, stroke=edge, dashed=not more, title=title),
     ]
 
@@ -301,7 +327,7 @@ def gap_table(found: Levels, between: Sequence[Gap]) -> str:
             rows.append((*head, f"**{cause.name}**", _signed(cause.bytes), cause.source))
             head = ("", "")
         if gap.unexplained:
-            rows.append((*head, "*not explained*", _signed(gap.unexplained), ""))
+            rows.append((*head, f"*{UNEXPLAINED}*", _signed(gap.unexplained), ""))
     return markdown(("between", "direction", "cause of the difference", Column("bytes"), "source"), rows)
 
 
@@ -309,8 +335,8 @@ def cause_words(between: Sequence[Gap]) -> str:
     """The explanation of each cause, once, with its bytes, as a Markdown list."""
     said: dict[tuple[str, str], list[str]] = {}
     for gap in between:
-        for cause in gap.causes if gap.bytes else ():
-            said.setdefault((cause.name, cause.words), []).append(f"{_signed(cause.bytes)} {_written(gap.written)}")
+        for name, bytes, words, _ in _steps(gap):
+            said.setdefault((name, words), []).append(f"{_signed(bytes)} {_written(gap.written)}")
     return "\n".join(f"- **{name}** ({', '.join(bytes)}): {words}" for (name, words), bytes in said.items())
 
 
@@ -319,7 +345,8 @@ def caches_words(asked: int, l1: int | None, delivered: int) -> str:
     more = f"L1 counts **{amount(l1)}**, {ratio(l1 / asked)} the formula. " if l1 and l1 > FAR * asked else ""
     said = f"{more}The kernel asks for **{amount(asked)}**. HBM delivers **{amount(delivered)}**"
     if asked > FAR * delivered:
-        return f"{said}, 1 byte of every {number(asked / delivered)}. L1 and L2 serve the rest."
+        part = f"1 byte of every {number(asked / delivered)}" if asked >= 2 * delivered else percent(delivered / asked)
+        return f"{said}, {part}{' of that' * (asked < 2 * delivered)}. L1 and L2 serve the rest."
     if delivered > FAR * asked:
         return f"{said}: {ratio(delivered / asked)} more."
     return f"{said}, about as much: the caches save almost nothing."
@@ -346,11 +373,13 @@ def time_words(fewer: float, faster: float, found: Limits | None, peak: float = 
     """
     if found is None or not found.of_matmuls or faster >= fewer:
         return ""
-    said = f"{number(fewer, 2)} × fewer bytes at HBM make it only {number(faster, 2)} × faster. "
-    said += f"At its full rate, HBM needs {percent(found.of_hbm[0])} of FlashAttention-2's time; the matmuls need "
-    said += percent(found.of_matmuls[0]) + (f" at the measured {si(peak, 'FLOP/s')}. " if peak else ". ")
-    said += found.told.replace("**", "").replace(UNKNOWN, "")
-    return said.rstrip()
+    limit = found.told.replace("**", "").replace(UNKNOWN, "").rstrip()
+    return (
+        f"{number(fewer, 2)} × fewer bytes at HBM, but only {number(faster, 2)} × faster. {limit} "
+        f"At its full rate, HBM needs {percent(found.of_hbm[0])} of FlashAttention-2's time; the matmuls need "
+        + percent(found.of_matmuls[0])
+        + (f" at the measured {si(peak, 'FLOP/s')}." if peak else ".")
+    )
 
 
 def levels_table(found: Levels, between: Sequence[Gap]) -> str:
@@ -373,7 +402,7 @@ def _level_cell(level: Level, gap: Gap | None, count: int | None) -> str | None:
         return None if count is None else amount(count)
     if not gap.bytes:
         return f":green[**✓**] {amount(count)}"
-    return f"**≠** {amount(count)} · {_signed(gap.bytes)}{_share(gap)}: {_named(gap)}"
+    return f"**≠** {amount(count)} · {_told(gap)}"
 
 
 def _written(written: bool) -> str:
@@ -424,19 +453,21 @@ def buffers_table(key: str, traffic: Traffic, traced: Traced | None, prediction:
     return markdown(columns, listed)
 
 
-def link_words(key: str, found: Levels) -> str:
-    """The meaning of a link's number, or the reason why there is none."""
+def link_words(key: str, found: Levels, *, predicted: bool) -> str:
+    """The meaning of a link's number, or the reason why there is none; `predicted`: its table has a prediction."""
     level: Level = getattr(found, key)
     if not level.known:
         return f"not measured. {level.why}"
     says = f"{level.note[0].upper()}{level.note[1:]}."
     if key == "shared":
-        bound = " The counter has no bytes here, so this is an upper bound." if level.note.startswith("at most") else ""
+        bound = f" So a cycle that moves less counts as {WAVEFRONT} B too." if level.note.startswith("at most") else ""
         return (
-            f"{says}{bound} The compiler decides what passes through shared memory, so neither formula nor trace knows "
-            "it."
+            f"{says}{bound} It can be more than the programs load from L1: they can read a tile here many times. The "
+            "compiler decides what passes through shared memory, so neither formula nor trace knows it."
         )
-    only = "the prediction" if key == "dram" else "what was requested"
+    only = (
+        f"{MARKS['predicted']} the prediction, by the formula with a model of L2" if predicted else "what is requested"
+    )
     return f"{says} The GPU counts sectors, not buffers, so the table by buffer shows {only}:"
 
 
@@ -444,12 +475,10 @@ def _signed(count: int) -> str:
     return f"{'+' if count > 0 else ''}{amount(count)}"
 
 
-def prediction_words(check: Check, *, warm: bool = False) -> str:
-    """Predicted and counted HBM reads from a cold L2 in a sentence, with the reason for a miss; `warm`: the numbers
-    above it are of a warm one.
-    """
+def prediction_words(check: Check) -> str:
+    """Predicted and counted HBM reads from a cold L2 in a sentence, with the reason for a miss."""
     words = (
-        f"{'From a cold L2 instead, HBM reads' if warm else 'HBM reads, L2 cold'}: "
+        "HBM reads, L2 cold: "
         f"{MARKS['predicted']} predicted **{check.prediction.read:,} B**, "
         f"{MARKS['measured']} hardware **{check.measured:,} B** "
         f"({percent(abs(check.off), 2)} {'more' if check.off > 0 else 'less'})"

@@ -46,21 +46,21 @@ class Shown:
     counts: Counts | None
     levels: Levels
     gaps: Sequence[Gap]
-    prediction: Prediction
+    prediction: Prediction | None
     check: Check | None
 
 
 @kept
 def shown(experiment: Experiment, traced: Traced | None, witness: Witness, *, warm: bool) -> Shown:
-    """One run by formula, trace and counters. The prediction is for a cold L2 and is compared with the cold counts."""
+    """One run by formula, trace and counters. The prediction is for a cold L2, so a warm run has none."""
     counters, gpu = witness.counters, gpu_of(witness)
     counts = None if counters is None else counters.warm if warm else counters.cold
     traffic = experiment.traffic
     shared = counters.shared_bytes if counters else None
     found = levels(traffic, traced, counts, witness.source, witness.why, shared)
     between = gaps(experiment, found, counts, warm=warm)
-    held = check(experiment, counters.cold, gpu) if counters else None
-    return Shown(traffic, traced, counts, found, between, predicted(experiment, gpu), held)
+    held = check(experiment, counts, gpu) if counts and not warm else None
+    return Shown(traffic, traced, counts, found, between, None if warm else predicted(experiment, gpu), held)
 
 
 def on_each(experiment: Experiment, records: Sequence[Entry], *, warm: bool) -> list[tuple[str, Counts]]:

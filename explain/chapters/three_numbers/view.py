@@ -163,13 +163,15 @@ def choose() -> Choice:
 
 
 def hierarchy(choice: Choice, lead: DeltaGenerator) -> tuple[Shown, Sequence[Entry]]:
-    """The memory hierarchy with the bytes of each link, and in the place `lead` the source of the counts; returns the
-    numbers and the records that they come from.
+    """The memory hierarchy with the bytes of each link, and in the place `lead` what the caches save and the source of
+    the counts; returns the numbers and the records that they come from.
     """
     drawn, told = st.columns([3, 2], gap="large")
     with lead:
-        source = st.container()
-        folded = st.expander("More: another GPU, and where the numbers can come from")
+        with st.container(horizontal=True, vertical_alignment="center"):
+            source = st.container(width="content")
+            folded = st.popover("Other GPUs and sources")
+        saved = st.container()
         with folded:
             records = records_choice()
         witness = counted_here(choice.experiment, records)
@@ -190,22 +192,30 @@ def hierarchy(choice: Choice, lead: DeltaGenerator) -> tuple[Shown, Sequence[Ent
         )
         pictures.pressable(f"<div class=wide>{wide}</div><div class=narrow>{narrow}</div>", "link")
     with told:
-        _link(link, shown, witness.counters, warm=choice.warm)
+        _link(link, shown)
+    with saved:
+        _caches(shown, witness.counters)
     return shown, records
 
 
 @repeated
-def _link(link: str, shown: Shown, counters: Counters | None, *, warm: bool) -> None:
-    """What the caches save, and the bytes of one link, buffer by buffer."""
+def _caches(shown: Shown, counters: Counters | None) -> None:
+    """What the caches save, and what a warm L2 changes."""
     asked, delivered = shown.levels.formula.read, shown.levels.dram.read
     if asked and delivered:
         layout.prose(figures.caches_words(asked, shown.levels.l1.read, delivered))
-    layout.prose(f"**{figures.LINKS[link]}**: {figures.link_words(link, shown.levels)}")
-    st.markdown(figures.buffers_table(link, shown.traffic, shown.traced, shown.prediction))
-    if shown.check:
-        layout.prose(figures.prediction_words(shown.check, warm=warm))
     if counters:
         layout.prose(figures.heat_words(counters))
+
+
+@repeated
+def _link(link: str, shown: Shown) -> None:
+    """The bytes of one link, buffer by buffer."""
+    predicted = link == "dram" and shown.prediction is not None
+    layout.prose(f"**{figures.LINKS[link]}**: {figures.link_words(link, shown.levels, predicted=predicted)}")
+    st.markdown(figures.buffers_table(link, shown.traffic, shown.traced, shown.prediction))
+    if shown.check:
+        layout.prose(figures.prediction_words(shown.check))
 
 
 @repeated

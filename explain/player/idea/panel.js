@@ -265,9 +265,12 @@ export class IdeaPanel extends Panel {
     const changes = { ...quiet, weight: 650, colour: palette.quantity.hbm.ink };
     write(ctx, "HBM", left, middle, changes);
     const look = [false, true].map((stored) => (moves.some(({ store }) => store === stored) ? changes : quiet));
+    const after = left + widest(ctx, ["HBM "], quiet.size * 1.08, palette.font); // programs ask for more than HBM moves
+    write(ctx, narrow ? "requested:" : "requested", after, middle, quiet);
+    const start = after + widest(ctx, ["requested: "], quiet.size, palette.font);
     const aside = widest(ctx, [`${told[0]}, `], quiet.size * 1.08, palette.font);
     told.forEach((text, i) => {
-      if (narrow) write(ctx, text, left + quiet.size * 3 + i * aside, middle, look[i]);
+      if (narrow) write(ctx, text, start + i * aside, middle, look[i]);
       else write(ctx, text, left, middle + quiet.size * WORDS_LINE * (i + 1), look[i]);
     });
     hbm.advance(k, palette);

@@ -14,7 +14,7 @@ from explain.chapters.measurements.limited import LIMIT, Limits
 from explain.counters.stalls import REASONS
 from explain.figures import palette
 from explain.figures.labels import text_width
-from explain.figures.numbers import duration, number, percent
+from explain.figures.numbers import aligned, number, percent
 from explain.records import registry
 from explain.records.plans import PLANS
 
@@ -169,9 +169,9 @@ def test_the_same_kernel_in_base_2_is_told_where_it_has_the_same_bytes():
     assert point
     assert other
     told = limited.told(plan, [one], "flash_attention")
-    took = f"{duration(other.seconds or 0)} instead of {duration(point.seconds or 0)}"
+    took = f"{aligned(other.seconds or 0, 's', 'm')} instead of {aligned(point.seconds or 0, 's', 'm')}"
     assert told.startswith(f"{limited.NEITHER} The same algorithm with 2ˣ instead of eˣ takes {took} (")
-    assert f"at least {duration((point.seconds or 0) - (other.seconds or 0))} (" in told
+    assert f"at least {aligned((point.seconds or 0) - (other.seconds or 0), 's', 'm')} (" in told
     assert "(./measurements?kernel=flash_attention_exp2)" in told
     both = limited.told(plan, registry.entries()[0], "flash_attention")
     assert both.count("2ˣ") == 1

@@ -4,6 +4,8 @@ or it is said why.
 
 from __future__ import annotations
 
+import html
+import re
 from dataclasses import replace
 
 import pytest
@@ -14,7 +16,10 @@ from explain.chapters.three_numbers import figures
 from explain.chapters.three_numbers import shown as lab
 from explain.chapters.three_numbers.byte_accounting import (
     LANES,
+    UNEXPLAINED,
     WARPS,
+    Cause,
+    Gap,
     check,
     gaps,
     predicted,
@@ -244,6 +249,36 @@ def test_what_a_cache_served_is_no_more_than_was_asked_for_again():
     assert gap.unexplained == gap.bytes < 0
 
 
+@pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
+@pytest.mark.parametrize("experiment", COUNTED, ids=lambda one: one.key)
+def test_a_difference_is_the_sum_of_what_is_named_for_it_in_text_picture_table_and_list(experiment, warm):
+    counts = counts_of(experiment, warm=warm)
+    found = levels(experiment.traffic, recorded_trace(experiment), counts, "", "")
+    between = gaps(experiment, found, counts, warm=warm)
+    drawn = figures.hierarchy(found, between, None, counts.dirty_bytes, "dram", warm=warm)
+    text = html.unescape(" ".join(re.findall(r">([^<>]+)</text>", drawn)))
+    table, sums, listed = (
+        figures.levels_table(found, between), figures.gap_table(found, between), figures.cause_words(between)
+    )  # fmt: skip
+    for gap in between:
+        assert sum(gap.parts.values()) == gap.bytes
+        assert not {one.name for one in gap.cancelling} & set(gap.parts)
+        assert (UNEXPLAINED in gap.parts) == bool(gap.unexplained)
+        if gap.bytes:
+            assert figures._told(gap) in table
+            assert gap.below not in ("l2", "dram") or figures._told(gap) in text
+        if gap.unexplained:
+            assert f"*{UNEXPLAINED}* | {figures._signed(gap.unexplained)}" in sums
+            assert f"{figures._signed(gap.unexplained)} {figures._written(gap.written)}" in listed
+
+
+def test_causes_that_cancel_are_no_cause_of_the_rest():
+    cause = Cause("A", 23_500_000, "hardware", "")
+    gap = Gap("l2", "dram", True, 662_000, (cause, replace(cause, name="B", bytes=-cause.bytes)), 134_200_000)
+    assert gap.parts == {UNEXPLAINED: 662_000}
+    assert figures._told(gap) == "+662.0 kB (0.5%): Not explained (+23.5 MB and −23.5 MB cancel)"
+
+
 def test_a_level_that_was_not_counted_is_passed_over_and_says_why():
     experiment = COUNTED[0]
     counts = replace(counts_of(experiment), l1_bytes=None)
@@ -311,8 +346,8 @@ def test_the_bytes_at_dram_are_told_as_the_sum_that_they_are():
 
 def test_the_time_says_what_the_records_rates_say():
     told = figures.time_words(64.2, 1.7, Limits([0.02], [0.23], ["bf16"]))
-    assert told.startswith("64 × fewer bytes at HBM make it only 1.7 × faster. At its full rate, HBM needs 2% of ")
-    assert "the matmuls need 23%. Neither HBM nor the matmuls limit this kernel." in told
+    assert told.startswith("64 × fewer bytes at HBM, but only 1.7 × faster. Neither HBM nor the matmuls limit this ")
+    assert told.endswith("At its full rate, HBM needs 2% of FlashAttention-2's time; the matmuls need 23%.")
     assert "The matmuls limit this kernel" in figures.time_words(64.2, 1.7, Limits([0.02], [0.7], ["bf16"]))
     assert figures.time_words(64.2, 1.7, None) == figures.time_words(2.0, 2.5, Limits([0.02], [0.7], ["bf16"]))
 
@@ -339,11 +374,12 @@ def test_the_picture_says_why_shared_memorys_number_is_only_a_bound(counted, sai
     counts = replace(counts_of(experiment), shared_wavefronts=10)
     found = levels(experiment.traffic, None, counts, "hardware", "", counted)
     drawn = figures.hierarchy(found, [], None, None, "dram")
-    assert ("at most 1.3 kB" in drawn) == ("a cycle moves 128 B at most" in drawn) == said
+    assert ("at most 1.3 kB" in drawn) == ("each cycle counts as 128 B" in drawn) == said
 
 
 def test_what_the_caches_save_is_said_only_where_they_save_something():
     assert figures.caches_words(2_180, 2_180, 100).endswith(", 1 byte of every 21.8. L1 and L2 serve the rest.")
+    assert figures.caches_words(2_180, 2_180, 1_880).endswith(", 86% of that. L1 and L2 serve the rest.")
     told = figures.caches_words(6_640, 10_940, 6_630)  # FlashAttention-1, about
     assert told.startswith("L1 counts **10.9 kB**, 1.65 × the formula.")
     assert "less" not in told

@@ -3,9 +3,8 @@
 from explain.chapters.your_run import view
 from explain.ui import layout
 
-with layout.chapter(__file__, goal=view.GOAL, wide=1):
+with layout.chapter(__file__, goal=view.GOAL):
     runs = view.choose()
     view.told(runs)
 view.play(runs)
-if view.is_example(runs):  # else the reader knows how
-    view.how()
+view.how()

@@ -97,7 +97,7 @@ class Replay:
     loaded: dict[Site, Memory] = field(default_factory=dict)  # from where each statement loads
 
     def __post_init__(self) -> None:
-        self.statements = [_statements(source.first_line, source.text) for source in self.trace.sources]
+        self.statements = [statements(source.first_line, source.text) for source in self.trace.sources]
         self.loops = [_loops(statements) for statements in self.statements]
         self.named: dict[tuple[int, str], Memory] = {}  # by launch and by the name of its argument
         self._raw: list[Value | Array | None] = []  # each event's value as the trace has it
@@ -203,7 +203,7 @@ class Replay:
         """A load's memory, the bits of the input's elements that it loads, and the events that stored the others."""
         active, lanes = self._lanes(k)
         every = int(np.prod(self._shape(k)))
-        single = len(changes) == 1 and isinstance(node, ast.Assign) and _is_load(node.value)
+        single = len(changes) == 1 and isinstance(node, ast.Assign) and is_load(node.value)
         array = _array(next(iter(changes.values()))) if single else None
         seen = None if array is None or array.size != every else array.reshape(-1)[active].astype(np.float64)
         memory = self._memory(step, k, lanes, seen)
@@ -394,14 +394,14 @@ def _calls(node: ast.AST | None) -> Iterator[ast.Call]:
     return (part for part in parts_of(node) if isinstance(part, ast.Call)) if node is not None else iter(())
 
 
-def _is_load(node: ast.expr) -> bool:
+def is_load(node: ast.expr) -> bool:
     """Whether an expression is a load, as it is or converted."""
     while callee(node) == "to" and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         node = node.func.value
     return callee(node) == "load"
 
 
-def _statements(first_line: int, text: str) -> dict[int, ast.stmt]:
+def statements(first_line: int, text: str) -> dict[int, ast.stmt]:
     """The statements of a function by their first line in the file; a header without its body."""
     try:
         tree = ast.parse(textwrap.dedent(text))

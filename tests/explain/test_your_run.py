@@ -12,8 +12,10 @@ import pytest
 import start
 from explain import cli, contents, given, lessons, recordings
 from explain.chapters.your_kernel import view as your_kernel
-from explain.chapters.your_run import findings
+from explain.chapters.your_run import cost, findings
+from explain.chapters.your_run import given as given_inputs
 from explain.chapters.your_run import view as your_run
+from explain.experiment import Experiment
 from explain.trace import file as trace_file
 from explain.trace.checks import checked
 from explain.trace.file import TraceFile
@@ -64,6 +66,18 @@ def main():
     kernel[(1,)](torch.zeros(8), torch.zeros(8), B=16)
 """
 """A load and a store outside, in one line."""
+
+DOUBLE = """import torch, triton, triton.language as tl
+@triton.jit
+def double(x_ptr, y_ptr, n, B: tl.constexpr):
+    at = tl.arange(0, B)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(y_ptr + at, x + x, mask=at < n)
+
+def main():
+    x = torch.tensor({numbers}, dtype=torch.{dtype})
+    double[(1,)](x, torch.zeros_like(x), len(x), B={tile})
+"""
 
 STOPS = """
 import torch, triton, triton.language as tl
@@ -165,7 +179,7 @@ def test_a_run_that_failed_opens_at_its_step_with_what_it_printed(opened, folder
     test, (head, files) = opened(folder / "fails.tilescope")
     failure = trace_file.read(files[0]).report.failure
     assert head["step"] == failure.step > 0
-    assert pages.codes(test) == ["n is 5", failure.traceback.rstrip("\n")]
+    assert pages.codes(test)[:2] == ["n is 5", failure.traceback.rstrip("\n")]
 
 
 def test_a_dropped_file_is_shown_instead_of_the_given_one(opened, folder):
@@ -178,15 +192,18 @@ def test_a_dropped_file_is_shown_instead_of_the_given_one(opened, folder):
     assert "theirs" in test.error[0].value
 
 
-def test_a_file_that_is_no_trace_points_to_how_one_is_recorded_where_the_page_says_it(opened, folder):
+def test_a_file_that_is_no_trace_points_to_how_one_is_recorded(opened, folder):
     pointer = f"](#{layout.anchor(your_run.OWN)})"
     assert pointer in opened(folder / "mine.py")[0].error[0].value
-    assert pointer not in opened(folder / "mine.py", folder / "main.tilescope")[0].error[0].value
+    assert pointer in opened(folder / "mine.py", folder / "main.tilescope")[0].error[0].value
 
 
-def test_how_a_trace_is_made_is_said_to_a_reader_without_one(opened, folder):
-    assert "explain debug" in " ".join(words.value for words in opened()[0].markdown)
-    assert "explain debug" not in " ".join(words.value for words in opened(folder / "main.tilescope")[0].markdown)
+def test_how_a_trace_is_made_is_said_and_linked_with_and_without_one(opened, folder):
+    traces = [folder / f"{name}.tilescope" for name in ("main", "fails")]
+    for files in ([], traces[:1], traces):
+        words = " ".join(words.value for words in opened(*files)[0].markdown)
+        assert "explain debug" in words
+        assert f"](#{layout.anchor(your_run.OWN)})" in words
 
 
 def test_two_runs_stand_side_by_side(opened, folder):
@@ -195,6 +212,52 @@ def test_two_runs_stand_side_by_side(opened, folder):
     assert files == [(folder / f"{name}.tilescope").read_bytes() for name in ("main", "fails")]
     assert [run["view"]["title"].split(" · ")[-1] for run in head["runs"]] == ["left", "right"]
     assert all(f"`{name}.tilescope`, recorded" in pages.texts(test) for name in ("main", "fails"))
+
+
+def test_two_runs_of_one_input_are_compared_by_their_costs(opened, folder):
+    main = folder / "main.tilescope"
+    test, _ = opened(main, main)
+    assert not test.warning
+    assert "What they cost, left → right:** loaded equal, stored equal, FLOPs equal" in pages.texts(test)
+
+
+def test_two_runs_of_different_inputs_say_so_before_their_costs(opened):
+    runs = lessons.OPENING, lessons.SHORT
+    test, _ = opened(*map(recordings.path_of, runs))
+    sizes = [f"{one.values['seq_len']} × {one.values['head_dim']}" for one in runs]
+    words = test.warning[0].value.replace("\u00a0", " ")
+    assert words.startswith(f"The inputs differ: `q`, `k` and `v` are {sizes[0]} on the left, {sizes[1]} on the right.")
+    assert words.endswith("Costs and values cannot be compared.")
+    assert "left → right" not in pages.texts(test)
+
+
+def traced_with(folder, name, numbers, dtype="float32", tile=8):
+    """The trace of a kernel that doubles these numbers."""
+    path = folder / f"{name}.py"
+    path.write_text(DOUBLE.format(numbers=numbers, dtype=dtype, tile=tile))
+    return record_file(path, "main", "all", lambda *_: None)
+
+
+def test_values_and_dtypes_of_inputs_are_compared_and_tiles_are_not(tmp_path):
+    one = traced_with(tmp_path, "one", [1, 2, 3])
+    assert given_inputs.difference(one, traced_with(tmp_path, "tile", [1, 2, 3], tile=4)) == ""
+    values = given_inputs.difference(one, traced_with(tmp_path, "values", [1, 2, 5]))
+    assert values.startswith("The inputs differ: the values of `x`: `x[2]` is 3 on the left, 5 on the right.")
+    dtypes = given_inputs.difference(one, traced_with(tmp_path, "dtype", [1, 2, 3], "float16"))
+    assert dtypes.startswith("The inputs differ: `x` is f32 on the left, f16 on the right.")
+
+
+def test_a_mask_is_a_difference_and_a_tile_is_none():
+    def trace(experiment):
+        return replace(
+            TraceFile(recordings.path_of(lessons.ONLINE).read_bytes()).trace, experiment=experiment.to_json()
+        )
+
+    plain = Experiment.of("flash_attention", {"causal": False})
+    assert given_inputs.difference(trace(plain), trace(plain.with_(block_n=32))) == ""
+    said = given_inputs.difference(trace(plain), trace(plain.with_(causal=True)))
+    assert said.startswith("The parameters differ: the mask is not causal on the left, causal on the right.")
+    assert "not causal, `block_m` = 16" in cost.told(trace(plain))
 
 
 def test_a_kernel_of_the_catalog_keeps_its_roles(opened):
@@ -228,7 +291,7 @@ def test_without_a_file_the_page_plays_its_example(opened):
     changes = {step for step, _ in trace_file.read(files[0]).history(your_run.WATCHED)}
     assert len(changes) > 2  # it has something to show
     said, total = pages.texts(test), trace_file.read(files[0]).traffic()
-    assert f"{total['read_bytes']} B requested by loads, {total['written_bytes']} B by stores" in said
+    assert f"{total['read_bytes']} B loaded and {total['written_bytes']} B stored" in said
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from explain.chapters.your_run import given
+from explain.experiment import Experiment
 from explain.figures.labels import listed
 from explain.figures.numbers import count, moved
 from explain.trace.model import Trace
@@ -13,16 +15,19 @@ NAMED = 3
 
 
 def told(trace: Trace) -> str:
-    """The kernels, launches and programs of a run, the bytes that they request and their FLOPs; Markdown."""
+    """The kernels, launches and programs of a run, its mask and tiles, the bytes that they move and their FLOPs;
+    Markdown.
+    """
     launches, total = trace.launches, trace.traffic()
     kernels = list(dict.fromkeys(f"`{launch.kernel}`" for launch in launches))
     named = listed(kernels) if len(kernels) <= NAMED else _counted(len(kernels), "kernel")
     ran = [_counted(len(launches), "launch", "es")] * (len(launches) > 1)
     ran.append(_counted(sum(launch.programs for launch in launches), "program"))
+    ran += _chosen(trace)
     return (
         f"**What ran:** {named}, {', '.join(ran)}  \n"
-        f"**What it cost:** {moved(total['read_bytes'])} requested by loads, "
-        f"{moved(total['written_bytes'])} by stores, {_counted(total['flops'], 'FLOP')}, masked lanes included."
+        f"**What it cost:** {moved(total['read_bytes'])} loaded and {moved(total['written_bytes'])} stored "
+        f"(masked lanes move nothing). {_counted(total['flops'], 'FLOP')}, masked lanes counted."
     )
 
 
@@ -35,15 +40,15 @@ def shown(trace: Trace, file: str) -> str:
 def tensors(trace: Trace) -> str:
     """The tensors of a run with their sizes and dtypes, those of its first launch; Markdown."""
     first, several = trace.launches[0], len(trace.launches) > 1
-    named = [f"`{one.name.removesuffix('_ptr')}` {_sizes(one.shape)} {one.dtype}" for one in first.buffers]
+    named = [f"`{given.short(one.name)}` {given.sizes(one.shape)} {one.dtype}" for one in first.buffers]
     return f"**Tensors{' of the first launch' * several}:** {', '.join(named)}" if named else ""
 
 
 def difference(left: Trace, right: Trace) -> str:
-    """What two runs cost where they differ: "requested by loads 10.6 → 9.72 kB, by stores equal"; Markdown."""
+    """What two runs of the same inputs cost where they differ: "loaded 10.6 → 9.72 kB, stored equal"; Markdown."""
     a, b = left.traffic(), right.traffic()
     parts: dict[str, tuple[str, Callable[[int], str]]] = {
-        "read_bytes": ("requested by loads", moved), "written_bytes": ("by stores", moved), "flops": ("FLOPs", count),
+        "read_bytes": ("loaded", moved), "written_bytes": ("stored", moved), "flops": ("FLOPs", count),
     }  # fmt: skip
     told = (
         f"{name} {'equal' if a[key] == b[key] else f'{words(a[key])} → {words(b[key])}'}"
@@ -52,8 +57,15 @@ def difference(left: Trace, right: Trace) -> str:
     return f"**What they cost, left → right:** {', '.join(told)}."
 
 
-def _sizes(shape: tuple[int, ...]) -> str:
-    return " × ".join(map(count, shape)) or "1"
+def _chosen(trace: Trace) -> list[str]:
+    """The mask and the tiles of a kernel of the catalog: "causal", "`block_m` = 16"."""
+    if trace.experiment is None:
+        return []
+    experiment = Experiment.from_json(trace.experiment)
+    values = experiment.values
+    mask = ["causal" if values["causal"] else "not causal"] if "causal" in values else []
+    tiles = [one.name for one in experiment.entry.parameters if one.kind == "tile"]
+    return mask + [f"`{name}` = {values[name]}" for name in tiles]
 
 
 def _counted(number: int, what: str, plural: str = "s") -> str:

@@ -11,6 +11,7 @@ import streamlit as st
 
 from explain import given
 from explain.chapters.your_run import cost, findings
+from explain.chapters.your_run import given as inputs
 from explain.experiment import ParameterError
 from explain.figures.numbers import count
 from explain.outside import stopped
@@ -29,6 +30,7 @@ ENDING = ".tilescope"
 EXAMPLE, SOURCE = (Path(__file__).with_name(name) for name in ("example.tilescope", "example.txt"))
 """The trace of SOURCE, which plays where no file was given."""
 OWN = "Record a run of your own"
+HOW = f"#{layout.anchor(OWN)}"
 GOAL = "open a run that you recorded, on any machine, and step through it."
 FILE = "rms_norm.py"
 GET = """**1. Get Tilescope**: the folder that this app runs from, with `start.py` in it. Triton needs Linux; on
@@ -72,9 +74,11 @@ def choose() -> list[Opened]:
     """The runs of the files that are dropped here, else of those the app was started with, else the example's; says
     what is wrong.
     """
-    dropped = st.file_uploader(
-        "One trace file (.tilescope), or two to compare", accept_multiple_files=True, max_upload_size=LARGEST_MB
-    )
+    place = st.expander("Open a trace of your own") if layout.narrow() else st.container()  # a phone shows the kernel
+    with place:
+        dropped = st.file_uploader(
+            "One trace file (.tilescope), or two to compare", accept_multiple_files=True, max_upload_size=LARGEST_MB
+        )
     if len(dropped) > MOST:
         st.warning(f"The first {MOST} of {len(dropped)} files are shown.", icon=":material/warning:")
     runs: list[Opened] = []
@@ -96,9 +100,11 @@ def choose() -> list[Opened]:
         except (OSError, TraceFileError, ParameterError) as error:
             refused.append((name, error))
     for name, why in refused:
-        st.error(_why(name, why, guided=not runs), icon=":material/error:")
+        st.error(_why(name, why), icon=":material/error:")
     if not runs:
         runs = [recorded(EXAMPLE)]
+        with place:
+            _downloads()
         _about_example(runs[0])
     if len({run.view["title"] for run in runs}) < len(runs):  # one kernel twice
         return [_on(side, run) for side, run in zip(SIDES, runs, strict=True)]
@@ -109,15 +115,14 @@ def _on(side: str, run: Opened) -> Opened:
     return replace(run, view={**run.view, "title": f"{run.view['title']} · {side}"})
 
 
-def _why(name: str, error: Exception, *, guided: bool) -> str:
-    """Why a file is not shown; for one that is no trace how to record one, where the page is `guided`: it has `how`."""
+def _why(name: str, error: Exception) -> str:
+    """Why a file is not shown; for one that is no trace how to record one."""
     if not str(error).startswith("not a trace file"):
         return f"**{name}** cannot be shown: {error}."
-    record = f"; record one as shown [below](#{layout.anchor(OWN)})" if guided else ""
     if name.endswith(ENDING):
-        again = f" Record it again as in [step 3](#{layout.anchor(OWN)})." if guided else " Record it again."
-        return f"**{name}** has the right ending, but not a trace's content.{again}"
-    return f"**{name}** is not a trace file. A trace file ends in `{ENDING}`{record}."
+        again = f"[Record it again as in step 3]({HOW})."
+        return f"**{name}** has the right ending, but not a trace's content. {again}"
+    return f"**{name}** is not a trace file. A trace file ends in `{ENDING}`; [record one as shown below]({HOW})."
 
 
 def how() -> None:
@@ -129,13 +134,17 @@ def how() -> None:
 
 
 def _about_example(example: Run) -> None:
-    """Says what the example is, with its file and its trace to download."""
+    """Says what a trace is, and what the example is."""
     layout.introduce(
-        "A **trace** is a recorded run of your own file, on your own machine, with or without a GPU. "
-        f"[How to record one](#{layout.anchor(OWN)}). No command line? [Paste the code](./your_kernel) instead.\n\n"
-        "**Shown now: an example.** RMSNorm divides each row by its root mean square, and multiplies it by w. A "
+        "A **trace** is a file: every line of one kernel run, with every value. Below is one of ours. "
+        f"[Record your own with one command]({HOW}), or [paste your code](./your_kernel).\n\n"
+        "**The example:** RMSNorm divides each row by its root mean square, and multiplies it by w. A "
         f"program reads its row twice, 8 numbers at a time. {_growth(example)}"
     )
+
+
+def _downloads() -> None:
+    """The example's file and its trace."""
     with st.container(horizontal=True):
         for label, data, name in (
             ("The example's Python file", SOURCE.read_text(encoding="utf-8"), FILE),
@@ -180,12 +189,16 @@ def told(runs: Sequence[Opened]) -> None:
     """What a run is, what ran and what it cost, at the right; of two runs what differs."""
     if len(runs) > 1:
         left, right = (run.trace.trace for run in runs)
-        named = "  \n".join(
-            f"**{side.capitalize()}:** {cost.shown(run.trace.trace, run.file)}"
-            for side, run in zip(SIDES, runs, strict=True)
-        )
-        layout.introduce(named)
-        layout.prose(cost.difference(left, right))
+        differs = inputs.difference(left, right)
+        if differs:
+            with layout.below_goal():
+                st.warning(differs, icon=":material/warning:")
+        layout.introduce(f"[How to record a trace]({HOW})")
+        for side, run, column in zip(SIDES, runs, st.columns(2, gap="large"), strict=True):
+            with column:
+                layout.prose(f"**{side.capitalize()}:** {_described(run)}")
+        if not differs:
+            layout.prose(cost.difference(left, right))
         return
     (run,) = runs
     trace = run.trace.trace
@@ -194,10 +207,15 @@ def told(runs: Sequence[Opened]) -> None:
         return
     code = ", **I** for the code" if run.view.get("roles") else ""
     layout.introduce(
-        f"**Shown now:** {cost.shown(trace, run.file)}. Press **→** to step{code}, **?** for all keys.\n\n"
-        f"{cost.tensors(trace)}"
+        f"**Shown now:** {cost.shown(trace, run.file)}. Press **→** to step{code}, **?** for all keys. "
+        f"[How to record a trace]({HOW}).\n\n{cost.tensors(trace)}"
     )
     layout.prose(cost.told(trace))
+
+
+def _described(run: Opened) -> str:
+    trace = run.trace.trace
+    return "  \n".join(filter(None, (cost.shown(trace, run.file), cost.tensors(trace), cost.told(trace))))
 
 
 def play(runs: Sequence[Run], *, step: int | None = None, told: bool = False) -> None:

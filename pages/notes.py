@@ -7,4 +7,3 @@ with layout.chapter(__file__):
     page, tour = view.choose()
 view.run_sheet(page, tour)
 view.notes(page, tour)
-view.hall()

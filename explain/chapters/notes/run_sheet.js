@@ -7,7 +7,6 @@ const WAYS = { next: 1, nextTile: 1, previous: -1, previousTile: -1 };
 const PRESSES = { ArrowRight: "next", PageDown: "nextTile", ArrowLeft: "previous", PageUp: "previousTile" };
 const MINUTE_MS = 60_000;
 const OWN_KEYS = "input, textarea, select, [role=listbox], [role=combobox], button, a, summary";
-const AHEAD = 8;                                           // words of what to say next
 const SHEETS = new WeakMap();
 
 /** Minutes as 1:05. */
@@ -118,10 +117,9 @@ class RunSheet {
     this.$(".open a").href = chapter;
     this.$(".text").textContent = now.text;
     this.$(".say").replaceChildren(...this.told(now.say));
-    const over = minutes ? "The points below." : "The rest of the chapter, then the next chapter: Page ↓ goes on.";
+    const over = minutes ? "What students get wrong, below." : "The rest of the chapter, then the next chapter: Page ↓ goes on.";
     this.$(".next").textContent = next ? next.text : over;
-    const words = next?.say.split(" ") ?? [];
-    this.$(".ahead").textContent = words.slice(0, AHEAD).join(" ") + (words.length > AHEAD ? " …" : "");
+    this.$(".ahead").textContent = next?.say ?? "";
     this.$("ol").replaceChildren(...captions.map(({ text, say, minutes }, i) => {
       const row = document.createElement("li");
       const time = document.createElement("b");
@@ -157,12 +155,14 @@ class RunSheet {
     const left = here + (whole ? 0 : sum(captions.slice(at + 1)));
     this.root.dataset.left = whole ?? sum(captions.slice(at));
     const minutes = (time) => Object.assign(document.createElement("b"), { textContent: clock(time) });
-    this.$(".left").replaceChildren(...(whole ? [] : [minutes(here), " left here, "]), minutes(left), " left in all");
+    this.$(".left").replaceChildren(...(whole ? [] : [minutes(here), " for this caption, "]), minutes(left), whole ? " left" : " of material left");
     this.$(".left").classList.toggle("late", here <= 0);
     this.$("[data-do=restart]").textContent = this.started === null ? "Start" : "Restart";
     this.$(".clock").textContent = clock(elapsed);
-    const late = elapsed - (whole ?? sum(captions.slice(0, at + 1)));
-    this.$(".late").textContent = late > 0 ? `${Math.ceil(late)} min behind` : "";
+    const planned = whole ?? sum(captions) - left;             // a caption counts as told for its own minutes at most
+    const ahead = Math.round(whole ? Math.min(0, planned - elapsed) : planned - elapsed);
+    this.$(".late").textContent = ahead ? `${Math.abs(ahead)} min ${ahead > 0 ? "ahead" : "behind"}` : "";
+    this.$(".late").classList.toggle("early", ahead > 0);
   }
 
   stop() {

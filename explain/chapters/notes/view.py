@@ -92,12 +92,13 @@ def _tour(page: contents.Page) -> tours.Tour | None:
 
 
 def notes(page: contents.Page, tour: tours.Tour | None) -> None:
-    """The page's notes, a column for each section: what to say, common errors, what to show if there is time."""
+    """The page's notes, a column for each section: what to say without the tour, common errors, what to show if there
+    is time. Where there is no tour the run sheet has what to say.
+    """
     _, say, *rest = _sections(page)
-    if tour:
-        say = say.replace("Say", "If you teach without the tour", 1)
+    shown = [say.replace("Say", "If you teach without the tour", 1)] * bool(tour) + rest
     with st.container(key="notes"):
-        for column, section in zip(st.columns(1 + len(rest), gap="large"), [say, *rest], strict=True):
+        for column, section in zip(st.columns(len(shown), gap="large"), shown, strict=True):
             column.markdown(f"## {_acted(section)}")
 
 
@@ -109,10 +110,3 @@ def _acted(words: str) -> str:
 def _curly(words: str) -> str:
     """The text with curly quotes, like a tour's captions. Quotes in code stay straight."""
     return re.sub(r'(`[^`\n]*`)|"([^"`\n]*)"', lambda found: found[1] or f"“{found[2]}”", words)
-
-
-def hall() -> None:
-    """How many students one server takes, folded until it is opened."""
-    if said := figures.lecture_hall():
-        with st.expander("How many students one server takes"):
-            st.markdown(said)

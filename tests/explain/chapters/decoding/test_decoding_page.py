@@ -409,6 +409,7 @@ def test_the_readable_kernel_stands_where_it_has_the_same_shape_and_the_words_sa
     assert READABLE is not None
     (curve,) = (one for one in READABLE.curves if one.batch == 64)
     (own,) = (case.ours.seconds for case in result.of("decode") if case.shape == curve.shape)
+    assert own
     curve = replace(curve, seconds={1: 2 * own, 2: own * (0.5 if faster else 1.5)})
     readable = replace(READABLE, curves=[curve])
     named = [name for case in bars_of(result, readable, False) for _, name, _ in case if "readable" in name]

@@ -154,7 +154,9 @@ def test_the_bar_the_sentence_and_the_question_have_one_share_of_hbm(gpu):
             found = limited.limits(plan, one, kernel)
             if not found or len(shown) < len(found.of_hbm):  # a roof of its arithmetic is missing
                 continue
-            asked = [exercises.OF_TWO[2].answer(exercises.Both(known, known, ("A", "B"))) for known in shown]
+            asked = [
+                float(str(exercises.OF_TWO[2].answer(exercises.Both(known, known, ("A", "B"))))) for known in shown
+            ]
             assert asked == pytest.approx([100 * share for share in found.of_hbm])
             assert f">{limited._percents([share / 100 for share in asked])}</text>" in limited.drawn(
                 plan, [one], kernel

@@ -79,7 +79,7 @@ def test_what_is_recorded_is_shown_with_its_gpu_and_its_numbers():
 def test_one_kernel_can_be_chosen():
     shown = [registry.Entry("a", SHIPPED, registry.YOURS)]
     test = page("measurements")
-    for kernel, other in ((view.OPENING, "softmax_safe"), ("softmax_safe", view.OPENING)):
+    for kernel, other in ((points.OPENING, "softmax_safe"), ("softmax_safe", points.OPENING)):
         said = texts(choose_kernel(test, kernel))
         assert tables.points_table(PLANS["levels"], shown, None, False, kernel) in said
         assert tables.points_table(PLANS["levels"], shown, None, False, other) not in said
@@ -99,13 +99,13 @@ def test_a_table_is_folded_where_its_picture_has_all_of_it():
 
 def test_what_limits_one_kernel_follows_what_was_found():
     one, test = registry.entries()[0][0], page("measurements")
-    limits = limited.limits(PLANS["levels"], one, view.OPENING)
+    limits = limited.limits(PLANS["levels"], one, points.OPENING)
     assert limits
     said = texts(test)
-    assert said.index(limits.told) > said.index(findings.seen(PLANS["levels"], [one], None, view.OPENING)[:20])
-    assert limited.drawn(PLANS["levels"], [one], view.OPENING) in said
+    assert said.index(limits.told) > said.index(findings.seen(PLANS["levels"], [one], None, points.OPENING)[:20])
+    assert limited.drawn(PLANS["levels"], [one], points.OPENING) in said
     both = texts(page("measurements", records="H200,H100"))
-    assert limited.drawn(PLANS["levels"], registry.entries()[0], view.OPENING) in both
+    assert limited.drawn(PLANS["levels"], registry.entries()[0], points.OPENING) in both
     read = texts(page("measurements", records="H200,H100", quantity=points.name_of(points.READ)))
     assert limits.told not in read
     assert "limit this kernel" not in texts(choose_kernel(test, view.ALL))
@@ -120,13 +120,13 @@ def test_a_kernel_is_found_without_knowing_its_set_and_its_runs_can_be_seen_toge
     test = choose_kernel(page("measurements"), "rung:tma")
     assert runs(test).value == "rungs"
     assert test.query_params["kernel"] in ("rung:tma", ["rung:tma"])
-    of_one = choose_kernel(test, view.OPENING)
+    of_one = choose_kernel(test, points.OPENING)
     assert runs(of_one).value == "levels"
-    every = points.of_kernel(shown, view.OPENING)[points.EVERY]
-    found = {run for plan in points.plans(shown).values() for run in plan.experiments if run.kernel == view.OPENING}
-    assert {*every.experiments} == found > {run for run in PLANS["levels"].experiments if run.kernel == view.OPENING}
+    every = points.of_kernel(shown, points.OPENING)[points.EVERY]
+    found = {run for plan in points.plans(shown).values() for run in plan.experiments if run.kernel == points.OPENING}
+    assert {*every.experiments} == found > {run for run in PLANS["levels"].experiments if run.kernel == points.OPENING}
     runs(of_one).set_value(points.EVERY).run()
-    assert tables.points_table(every, shown, None, False, view.OPENING) in texts(of_one)
+    assert tables.points_table(every, shown, None, False, points.OPENING) in texts(of_one)
 
 
 def test_an_address_that_names_runs_alone_opens_on_a_kernel_of_them():
@@ -184,13 +184,13 @@ def test_a_table_of_all_kernels_can_begin_with_its_largest_numbers():
     times = [row.split("|")[2].strip() for row in table.splitlines()[2:]]
     assert times == [duration(took) for took in sorted(filter(None, seconds), reverse=True)]
     assert len(times) == len(tables.rows(PLANS["levels"], registry.entries()[0][:1], None))
-    choose_kernel(test, view.OPENING)
+    choose_kernel(test, points.OPENING)
     assert not [box for box in test.selectbox if box.label == "Order"]
 
 
 @pytest.mark.parametrize(
     ("kernel", "asked_for"), [("flash_attention_v1", "flash_attention_v1"), ("softmax_safe", "softmax_safe"),
-                              (view.ALL, view.OPENING), ("no kernel", view.OPENING)]
+                              (view.ALL, points.OPENING), ("no kernel", points.OPENING)]
 )  # fmt: skip
 def test_the_questions_are_about_the_chosen_kernel(kernel, asked_for, monkeypatch):
     seen = []
@@ -252,7 +252,7 @@ def measured(record: Record, run: Any) -> Any:
 def test_a_run_on_two_gpus_has_questions_about_both(monkeypatch):
     seen = []
     monkeypatch.setattr(view, "ask", lambda *arguments: seen.append(arguments))
-    for kernel in (view.OPENING, "softmax_safe"):
+    for kernel in (points.OPENING, "softmax_safe"):
         page("measurements", records="H200,H100", kernel=kernel)
         _, questions, run, _ = seen.pop()
         asked = [question for question in questions if question.asked(run)]
@@ -262,6 +262,7 @@ def test_a_run_on_two_gpus_has_questions_about_both(monkeypatch):
             points.hbm_seconds(entry.record, point)
             for point, entry in zip((one, other), registry.entries()[0], strict=True)
         ]
+        assert one.seconds and other.seconds and moving[0] and moving[1]
         answers = [other.seconds / one.seconds, moving[1] / moving[0], 100 * moving[1] / other.seconds]
         assert [question.answer(run) for question in asked] == pytest.approx(answers)
         assert all("H100" in question.prompt_of(run) for question in asked)

@@ -203,6 +203,7 @@ def test_shares_of_the_peak_the_datasheet_and_the_cycles_are_told_apart():
     assert "datasheet" not in figures.shares_told(rungs.climb(case(top=600e12)), PEAK, counted)
     point = counted[TOP].counters
     assert point
+    assert point.cold.tensor_active_percent
     clock = 600e12 / (point.cold.tensor_active_percent / 100 * 4096 * 132)
     told = figures.shares_told(rungs.climb(case(top=600e12)), PEAK, counted, gpu=GPUS["H200"])
     assert f"about {clock / 1e9:.3g} GHz: an estimate" in told

@@ -75,7 +75,8 @@ def test_the_bytes_of_a_kernel_that_spills_add_up_as_they_are_shown():
     spilt = next(point for run in sizes("flash_attention") if (point := SHIPPED.point(run)) and point.counters
                  and point.counters.cold.spill_written_bytes)  # fmt: skip
     cold = spilt.counters.cold
-    assert cold.l2_written_bytes and cold.spill_written_bytes
+    assert cold.l2_written_bytes
+    assert cold.spill_written_bytes
     assert cold.l2_written_bytes == spilt.experiment.traffic.written_bytes + cold.spill_written_bytes
     assert f"{moved(cold.spill_written_bytes)} of the {moved(cold.l2_written_bytes)} written to L2" in told
     assert findings.spilled(PLANS["levels"], one, "softmax_naive") == ""
@@ -193,7 +194,8 @@ def test_a_table_of_one_kernel_says_how_many_times_the_minimum_is_read():
     assert "atomics" not in causes  # the formula with a tensor does not explain it, so spilled registers are told
     run = max((run for run in shares if run.kernel == "flash_attention_backward_atomic"), key=lambda run: shares[run])
     spilt = SHIPPED.point(run).counters.cold
-    assert spilt.spill_written_bytes and spilt.spill_read_bytes
+    assert spilt.spill_written_bytes
+    assert spilt.spill_read_bytes
     both = f"{moved(spilt.spill_written_bytes)} stored, {moved(spilt.spill_read_bytes)} read back"
     assert f"{run.entry.title} gets {ratio(shares[run])} at " in said
     assert f"It spills registers: {both}." in said

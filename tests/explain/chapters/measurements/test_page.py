@@ -262,7 +262,10 @@ def test_a_run_on_two_gpus_has_questions_about_both(monkeypatch):
             points.hbm_seconds(entry.record, point)
             for point, entry in zip((one, other), registry.entries()[0], strict=True)
         ]
-        assert one.seconds and other.seconds and moving[0] and moving[1]
+        assert one.seconds
+        assert other.seconds
+        assert moving[0]
+        assert moving[1]
         answers = [other.seconds / one.seconds, moving[1] / moving[0], 100 * moving[1] / other.seconds]
         assert [question.answer(run) for question in asked] == pytest.approx(answers)
         assert all("H100" in question.prompt_of(run) for question in asked)

@@ -20,6 +20,11 @@ _UNKNOWN = 1000
 """Of a character that the font lacks and a fallback font draws: an em, which is more than most take."""
 
 
+def begun(words: str) -> str:
+    """The words with a capital at their beginning."""
+    return words[:1].upper() + words[1:]
+
+
 def listed(words: Sequence[str]) -> str:
     """Words as a list in a sentence: "dK", "dK and dV", "S, P and O". At least one."""
     *first, last = words

@@ -41,6 +41,7 @@ from pygments.lexers.python import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
 from explain import plain, scripts
+from explain.figures.labels import begun
 from explain.glossary import TERMS, words_in
 from explain.kept import kept
 from explain.player import files
@@ -208,7 +209,7 @@ def _glossary(sources: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """What the names in the catalog's kernels mean; in another kernel the same name may mean anything."""
     names = {token[1] for source in sources for line in source["lines"] for token in line if token[0] == "v"}
     found = {name: term for term in TERMS for name in term.code if name in names}
-    return {name: f"{term.name[0].upper()}{term.name[1:]}. {term.plain}" for name, term in found.items()}
+    return {name: f"{begun(term.name)}. {term.plain}" for name, term in found.items()}
 
 
 def _terms(views: Sequence[_View]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from explain import data
 from explain.experiment import Experiment, ParameterError
+from explain.figures.labels import begun
 from explain.ui import rerun
 from explain.ui.address import here, query, returned
 from explain.ui.repeat import repeated
@@ -160,7 +161,7 @@ def in_words(
     if most := largest.get(error.parameter):
         told = re.sub(r"(whole number from \d+ to) .*", rf"\1 {most}", told)
     label = labels.get(error.parameter, error.parameter)
-    return f"**{label}: {error.value}.** {told[0].upper()}{told[1:]}."
+    return f"**{label}: {error.value}.** {begun(told)}."
 
 
 def refuse(words: str, key: str, place: DeltaGenerator | None = None) -> None:
@@ -337,7 +338,7 @@ def _title(preset: str) -> str:
 
 def _control(parameter: Parameter, label: str, key: str, largest: Mapping[str, int], moved: Moved) -> None:
     most = min(parameter.maximum, largest.get(parameter.name, parameter.maximum))
-    words = f"{parameter.help[0].upper()}{parameter.help[1:]}."
+    words = f"{begun(parameter.help)}."
     match parameter.kind:
         case "flag":
             st.toggle(label, key=key, help=words, on_change=moved)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from explain.chapters.measurements import scores
 from explain.chapters.measurements.exercises import run_of
-from explain.chapters.measurements.findings import FEW, SAME, loaded_and_delivered
+from explain.chapters.measurements.findings import FEW, loaded_and_delivered
 from explain.chapters.measurements.points import (
     MINIMUM,
+    SAME,
     inputs_once,
     loads_of_once,
     matmul_rate,

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from explain.chapters.measurements import findings, points
-from explain.chapters.measurements.findings import ALIKE, FEW, Bandwidth, bandwidths, begun
+from explain.chapters.measurements import findings, points, two_gpus
+from explain.chapters.measurements.findings import FEW
 from explain.chapters.measurements.points import OF_ONCE, SPILLS, TIME, measured_sizes, name_of, names
 from explain.chapters.measurements.tables import BESIDE, HOST, KERNEL, ONE_LAUNCH, SIZES, ordered, rows
-from explain.figures.labels import listed, widest, wrapped
+from explain.chapters.measurements.two_gpus import ALIKE, Bandwidth, bandwidths
+from explain.figures.labels import begun, listed, widest, wrapped
 from explain.figures.numbers import fixed, number, ratio
 from explain.figures.palette import css
 from explain.figures.svg import circle, line, marker, picture, text
@@ -83,7 +84,7 @@ def dots(
         return ""
     title = what = f"{begun(name_of(quantity))}: {second} ÷ {first}"
     if quantity == TIME:
-        title = findings.concluded(plan, shown, kernel) or what
+        title = two_gpus.concluded(plan, shown, kernel) or what
     numbers = {}
     if kernel and len(lines) == sum(map(len, lines.values())):
         numbers = {name: f"{fixed(dot.factor, 3)} ×" for name, (dot,) in lines.items()}

@@ -9,7 +9,7 @@ from explain.chapters.measurements.exercises import run_of
 from explain.chapters.measurements.points import hbm_seconds, matmul_rate, measured_sizes, names
 from explain.counters.stalls import REASONS
 from explain.experiment import Experiment
-from explain.figures.labels import listed, widest, wrapped
+from explain.figures.labels import begun, listed, widest, wrapped
 from explain.figures.numbers import aligned, count, number, percent
 from explain.figures.palette import mid
 from explain.figures.svg import line, picture, rect, text
@@ -80,7 +80,7 @@ class Limits:
         (name, number), *others = runs.items()
         where = f" in {count(number)} of {count(len(self.of_hbm))} runs" * (number < len(self.of_hbm))
         also = "".join(f", {other} in {count(times)}" for other, times in others)
-        limits = f"{name[0].upper()}{name[1:]} {'limits' if name == 'HBM' else 'limit'}"
+        limits = f"{begun(name)} {'limits' if name == 'HBM' else 'limit'}"
         return f"**{limits} this kernel{where}{also}.**"
 
 
@@ -162,7 +162,7 @@ def _waits(points: Sequence[Point], sizes: Mapping[Experiment, str]) -> str:
     key = stalls.most[0]
     at = f"At {sizes[point.experiment]}, " if len(sizes) > 1 else ""
     told = f"{at}a warp's most common stall is *{REASONS[key].name}*, {percent(stalls.share(key))} of its time: "
-    return f"{told[0].upper()}{told[1:]}{REASONS[key].words} More: [Speed](./speed)."
+    return f"{begun(told)}{REASONS[key].words} More: [Speed](./speed)."
 
 
 @kept

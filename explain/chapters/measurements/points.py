@@ -174,6 +174,8 @@ MINIMUM = "1 × = every input read once"
 """What a picture says at the minimum."""
 EVERY, OUTDATED = "every run", "out of date"
 """The plans of all runs of a kernel, and of what is out of date."""
+SAME = 0.1
+"""Two numbers count as about the same if they differ by less than this share."""
 OPENING = "flash_attention"
 """The kernel that a set opens on; a set without it opens on its first kernel."""
 FAMILIES = {"softmax": "softmax", "attention": "attention", "loss": "cross entropy"}

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 
 from explain.chapters.measurements.points import FAMILIES, sizes
 from explain.figures import palette
-from explain.figures.labels import listed, unbroken
+from explain.figures.labels import begun, listed, unbroken
 from explain.figures.numbers import count, duration, number, percent, ratio
 from explain.figures.plot import logarithmic, plot, titled
 from explain.figures.tables import Column, markdown
@@ -137,7 +137,7 @@ def _verdict(model: Model) -> str:
         told.setdefault(right >= GOOD, []).append(f"{what[test.left_out]} ({often}, up to {ratio(test.worst.factor)})")
     words = [f"{'good enough' if good else 'poor'} for {listed(each)}" for good, each in told.items()]
     said = ", ".join([*words, "untested elsewhere"])
-    return f"**{said[0].upper()}{said[1:]}.**"
+    return f"**{begun(said)}.**"
 
 
 def _architecture(model: Model) -> str:

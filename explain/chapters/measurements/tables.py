@@ -39,7 +39,7 @@ from explain.chapters.measurements.points import (
     unit_of,
     with_host,
 )
-from explain.figures.labels import listed, unbroken, wrapped
+from explain.figures.labels import begun, listed, unbroken, wrapped
 from explain.figures.numbers import count, duration, fixed, moved, number, ratio
 from explain.figures.plot import FONT
 from explain.figures.tables import Column, markdown, plain
@@ -367,7 +367,7 @@ def sources(columns: Sequence[str], quantity: str | None = None) -> str:
     if len(named.get("measured", ())) > NAMED:
         named["measured"] = ["all others"]
     named = dict(sorted(named.items(), key=lambda one: one[1] == ["all others"]))
-    return " ".join(f"{source[0].upper()}{source[1:]}: {listed(found)}." for source, found in named.items())
+    return " ".join(f"{begun(source)}: {listed(found)}." for source, found in named.items())
 
 
 def ordered(table: Sequence[Row], largest: str) -> list[Row]:

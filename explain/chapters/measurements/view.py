@@ -22,12 +22,13 @@ from explain.chapters.measurements import (
     predictions,
     records,
     tables,
+    two_gpus,
     worked,
 )
 from explain.chapters.measurements.points import OPENING
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
-from explain.figures.labels import listed, unbroken
+from explain.figures.labels import begun, listed, unbroken
 from explain.figures.numbers import count
 from explain.gpus import card
 from explain.prediction import fitted
@@ -303,7 +304,7 @@ def _why(chosen: Choice, shown: Sequence[Entry]) -> None:
     if any(told):
         with st.expander("Why these numbers"):
             layout.prose(unbroken("\n\n".join(filter(None, told))))
-    rules = [findings.rules(chosen.plan, shown, chosen.quantity, chosen.kernel)] if chosen.quantity else []
+    rules = [two_gpus.rules(chosen.plan, shown, chosen.quantity, chosen.kernel)] if chosen.quantity else []
     if chosen.quantity in OF_TIMES:
         rules.append(findings.timed_once(chosen.plan, shown, chosen.kernel))
     if any(rules):
@@ -352,7 +353,7 @@ def _table(chosen: Choice, shown: Sequence[Entry], columns: Sequence[str]) -> No
     )
     _numbers("numbers of points", table, columns, chosen.quantity)
     meanings = [
-        f"**{findings.begun(points.name_of(name))}.** {words}"
+        f"**{begun(points.name_of(name))}.** {words}"
         for name, words in tables.meanings(chosen.plan, shown, chosen.kernel).items()
         if name in (*columns, chosen.quantity)
     ]

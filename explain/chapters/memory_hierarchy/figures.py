@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explain.experiment import Experiment
-from explain.figures.labels import text_width, widest
+from explain.figures.labels import begun, text_width, widest
 from explain.figures.numbers import count, duration, fixed, moved, ratio, si
 from explain.figures.palette import SYMBOLS, css
 from explain.figures.svg import line, picture, rect, text
@@ -164,7 +164,7 @@ def latency_sources(gpu: Gpu) -> str:
         by_source.setdefault(source, []).append({"l2": "L2", "hbm": gpu.hbm}.get(level, level))
     if len(by_source) == 1:
         (source,) = by_source
-        return source[0].upper() + source[1:]
+        return begun(source)
     return "; ".join(f"{', '.join(found)}: {source}" for source, found in by_source.items())
 
 

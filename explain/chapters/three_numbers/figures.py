@@ -21,7 +21,7 @@ from explain.chapters.three_numbers.byte_accounting import (
 from explain.chapters.three_numbers.levels import WAVEFRONT, Level, Levels, Traced, amount, levels, own_bytes
 from explain.counters.model import Counters, Counts
 from explain.experiment import Experiment
-from explain.figures.labels import text_width, wrapped
+from explain.figures.labels import begun, text_width, wrapped
 from explain.figures.numbers import number, percent, ratio, si
 from explain.figures.palette import css, css_ink
 from explain.figures.svg import button, line, picture, rect, text
@@ -458,7 +458,7 @@ def link_words(key: str, found: Levels, *, predicted: bool) -> str:
     level: Level = getattr(found, key)
     if not level.known:
         return f"not measured. {level.why}"
-    says = f"{level.note[0].upper()}{level.note[1:]}."
+    says = f"{begun(level.note)}."
     if key == "shared":
         bound = f" So a cycle that moves less counts as {WAVEFRONT} B too." if level.note.startswith("at most") else ""
         return (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from explain import contents, tours
+from explain.figures.labels import begun
 from explain.figures.numbers import count
 from explain.ui import layout, stepper
 from explain.ui.code import show_code
@@ -65,7 +66,7 @@ def choose() -> tours.Tour | None:
 
 def _told(error: tours.TourError) -> str:
     """All faults of a file, as a Markdown list."""
-    faults = "\n".join(f"- {fault[0].upper()}{fault[1:]}." for fault in error.faults)
+    faults = "\n".join(f"- {begun(fault)}." for fault in error.faults)
     return f"**{error.file}** cannot be played:\n\n{faults}"
 
 

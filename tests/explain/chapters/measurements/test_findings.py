@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 
-from explain.chapters.measurements import beside, findings, points, tables
+from explain.chapters.measurements import beside, findings, points, tables, two_gpus
 from explain.figures.numbers import duration, moved, number, percent, ratio, ratios
 from explain.records import registry
 from explain.records.plans import PLANS, sizes
@@ -53,13 +53,13 @@ def test_times_with_host_time_are_marked_and_in_no_ratio_that_is_told():
     assert "| probably, H200" in tables.points_table(plan, both, points.TIME, kernel=kernel)
     said = findings.seen(plan, both, points.TIME, kernel)
     assert said.startswith(f"**H200 faster in all {len(steady)} runs**, {ratios(steady)} as fast")
-    assert f"{len(hosted)} runs are left out of these figures and drawn open" in findings.rules(
+    assert f"{len(hosted)} runs are left out of these figures and drawn open" in two_gpus.rules(
         plan, both, points.TIME, kernel
     )
     drawn = beside.dots(plan, both, points.TIME, kernel)
     assert drawn.count('fill="transparent"') == len(hosted + once) + 1  # and the key
     assert beside.HOSTED in drawn
-    assert f">{findings.concluded(plan, both, kernel)}<" in drawn
+    assert f">{two_gpus.concluded(plan, both, kernel)}<" in drawn
     assert ">H100 ÷ H200<" in drawn
     of_all = beside.dots(plan, both, points.TIME, "")
     assert of_all.count('fill="transparent"') == 1 + sum(
@@ -130,19 +130,19 @@ def test_a_table_of_two_gpus_says_how_they_compare(kernel, differ):
             for row in tables.rows(PLANS["levels"], registry.entries()[0], points.TIME)
             if not row.get(tables.ONE_LAUNCH)
         ]
-        wins = [factor for factor in every if factor >= 1 + findings.ALIKE]
+        wins = [factor for factor in every if factor >= 1 + two_gpus.ALIKE]
         told = f"**H200 faster: {len(wins)} of {len(every)} runs**, {ratios(wins)} as fast (2 timed once are left out)"
         assert of_all.startswith(f"- {told}")
         assert "gain nothing on the H200: " in of_all
-        rates = [findings.bandwidths(registry.entries()[0], what) or 0 for what in ("hbm", "hbm copy")]
+        rates = [two_gpus.bandwidths(registry.entries()[0], what) or 0 for what in ("hbm", "hbm copy")]
         assert 0.9 * min(rates) <= min(factors)
         assert max(factors) <= 1.1 * max(rates)
         assert "**That is about the ratio of the two HBMs.**" in said
     else:
         least, most = (1 - factor for factor in (max(factors), min(factors)))
-        assert 0 < least < most < findings.ALIKE
+        assert 0 < least < most < two_gpus.ALIKE
         told, _ = said.split("\n\n")
-        rule = findings.rules(PLANS["levels"], registry.entries()[0], "time, µs", kernel)
+        rule = two_gpus.rules(PLANS["levels"], registry.entries()[0], "time, µs", kernel)
         assert rule.startswith("Times within 3% count as equal: ")
         assert told == f"**Equal within 3%**: the H100's times are {100 * least:.1f} to {100 * most:.1f}% shorter."
     table = tables.points_table(PLANS["levels"], registry.entries()[0], "time, µs", kernel=kernel)
@@ -261,15 +261,15 @@ def test_the_faster_of_two_gpus_is_named_with_its_number_of_runs():
         ([1.01], "**Equal within 3%**: the H200's times are 1.0% shorter."),
         ([1.0, 1.0], "**Time: the two GPUs are equal** in all 2 runs."),
     ):  # fmt: skip
-        assert findings._timed(both, findings._Both(factors, [], 0, 0)) == told
-        turned = findings._timed(both[::-1], findings._Both([1 / factor for factor in factors], [], 0, 0))
+        assert two_gpus._timed(both, two_gpus._Both(factors, [], 0, 0)) == told
+        turned = two_gpus._timed(both[::-1], two_gpus._Both([1 / factor for factor in factors], [], 0, 0))
         assert turned == told  # whichever is chosen first
-    assert findings._compared(both, points.READ, [1.07]) == "**HBM read: the H100's is 1.07 × the H200's** in 1 run."
-    assert findings._compared(both, points.READ, [1.003]) == "**HBM read: the two GPUs are 0.3% apart** in 1 run."
-    assert findings._compared(both, points.READ, [0.5, 0.5]) == (
+    assert two_gpus._compared(both, points.READ, [1.07]) == "**HBM read: the H100's is 1.07 × the H200's** in 1 run."
+    assert two_gpus._compared(both, points.READ, [1.003]) == "**HBM read: the two GPUs are 0.3% apart** in 1 run."
+    assert two_gpus._compared(both, points.READ, [0.5, 0.5]) == (
         "**HBM read: the H100's is 0.50 × the H200's** in all 2 runs."
     )
-    assert findings._compared(both, points.READ, [0.5, 2.0]) == (
+    assert two_gpus._compared(both, points.READ, [0.5, 2.0]) == (
         "**HBM read: the H100's is typically 1.25 × the H200's**, from 0.50 to 2.00 × in 2 runs."
     )
 
@@ -312,7 +312,7 @@ def test_how_often_a_tensor_is_loaded_has_its_reason():
 
 def test_how_much_launches_of_one_run_differ_is_said():
     both = registry.entries()[0][:2]
-    told = findings.rules(PLANS["levels"], both, points.TIME)
+    told = two_gpus.rules(PLANS["levels"], both, points.TIME)
     spreads = [
         max(
             (point.timing.p80_ms / point.timing.p20_ms - 1, gpu)
@@ -322,16 +322,16 @@ def test_how_much_launches_of_one_run_differ_is_said():
         for run in PLANS["levels"].experiments
         if any((point := entry.record.point(run)) and points.spread(point) for entry in both)
     ]
-    far = [gpu for one, gpu in spreads if one >= findings.ALIKE]
+    far = [gpu for one, gpu in spreads if one >= two_gpus.ALIKE]
     assert 0 < len(far) < len(spreads)
     middle = percent(median(one for one, _ in spreads), 1)
     assert (
         f"Times within 3% count as equal: launches of one of these runs typically differ by {middle} "
-        f"{findings.FIFTHS}. In {len(far)} of the {len(spreads)} runs with several launches they differ by more "
+        f"{two_gpus.FIFTHS}. In {len(far)} of the {len(spreads)} runs with several launches they differ by more "
         f"(on the {far[0]})."
     ) in told
-    assert "they differ by more" not in findings.rules(PLANS["levels"], both, points.TIME, "flash_attention")
-    assert "count as equal" not in findings.rules(PLANS["levels"], both, points.TIME, "softmax_safe")  # none is
+    assert "they differ by more" not in two_gpus.rules(PLANS["levels"], both, points.TIME, "flash_attention")
+    assert "count as equal" not in two_gpus.rules(PLANS["levels"], both, points.TIME, "softmax_safe")  # none is
 
 
 def test_bandwidth_limits_are_told_only_where_bandwidths_differ():
@@ -357,7 +357,7 @@ def test_bandwidth_limits_are_told_only_where_bandwidths_differ():
     turned = findings.seen(PLANS["levels"], [h100, h200], points.TIME, "flash_attention")
     assert gains in turned
     assert "does not help" not in findings.seen(PLANS["levels"], [h200, h100], points.TIME, "softmax_safe")
-    assert findings.bandwidths([h200, h200]) is None
+    assert two_gpus.bandwidths([h200, h200]) is None
 
 
 def test_each_run_of_two_gpus_is_counted_once():
@@ -365,7 +365,7 @@ def test_each_run_of_two_gpus_is_counted_once():
     told = findings.seen(PLANS["levels"], both, points.TIME)
     rows = tables.rows(PLANS["levels"], both, points.TIME)
     factors = [float(row[tables.BESIDE] or 0) for row in rows if not row.get(tables.ONE_LAUNCH)]
-    half = (1 + (findings.bandwidths(both) or 0)) / 2
+    half = (1 + (two_gpus.bandwidths(both) or 0)) / 2
     faster, slower = sum(f >= 1.03 for f in factors), sum(1 / f >= 1.03 for f in factors)
     much = sum(f >= half for f in factors)
     assert f"- **H200 faster: {faster} of {len(factors)} runs**" in told
@@ -374,15 +374,15 @@ def test_each_run_of_two_gpus_is_counted_once():
     assert re.search(r"The H100's fp32 matmuls are [\d.]+% faster, which hints at a higher clock; the rest is ", told)
     assert re.fullmatch(
         r"Softmax gains most from the faster HBM \(up to [\d.]+ ×\), FlashAttention-2 forward nothing",
-        findings.concluded(PLANS["levels"], both, ""),
+        two_gpus.concluded(PLANS["levels"], both, ""),
     )
-    rules = findings.rules(PLANS["levels"], both, points.TIME)
+    rules = two_gpus.rules(PLANS["levels"], both, points.TIME)
     assert (
         f"The H200 is faster in {faster} runs: in {much} by at least half of what its faster HBM allows "
         f"({ratio(half)}), in {faster - much} by less.\n\nWhy the H100 is faster in {slower} runs was not measured."
     ) in rules
     assert f"{len(rows) - len(factors)} runs are left out of these figures and drawn open: they were timed by" in rules
-    turned = findings.rules(PLANS["levels"], both[::-1], points.TIME)
+    turned = two_gpus.rules(PLANS["levels"], both[::-1], points.TIME)
     assert f"The H200 is faster in {faster} runs" in turned
     assert f"Why the H100 is faster in {slower} runs" in turned
 

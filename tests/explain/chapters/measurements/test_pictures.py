@@ -10,10 +10,10 @@ from itertools import pairwise
 
 import pytest
 
-from explain.chapters.measurements import asked, beside, findings, limits, points, tables
+from explain.chapters.measurements import asked, beside, findings, limits, points, tables, two_gpus
 from explain.chapters.measurements.exercises import run_of
 from explain.figures import palette
-from explain.figures.labels import text_width
+from explain.figures.labels import begun, text_width
 from explain.figures.numbers import duration, moved, number, percent, ratio, si
 from explain.gpus import specified
 from explain.records import registry
@@ -191,11 +191,11 @@ def test_a_dot_per_row_shows_two_gpus_ratio():
     rows = [row for row in tables.rows(plan, shown, points.TIME) if row.get(tables.BESIDE)]
     drawn = beside.dots(plan, shown, points.TIME, "")
     assert len(re.findall("<(?:circle|polygon)[^>]*><title>", drawn)) == len(rows)
-    assert f"{ratio(findings.bandwidths(shown) or 0)}: if it only copied in HBM" in drawn
-    assert f"{ratio(findings.bandwidths(shown, 'hbm') or 0)}: if it only read HBM" in drawn
+    assert f"{ratio(two_gpus.bandwidths(shown) or 0)}: if it only copied in HBM" in drawn
+    assert f"{ratio(two_gpus.bandwidths(shown, 'hbm') or 0)}: if it only read HBM" in drawn
     assert "if it only" not in beside.dots(plan, shown, points.READ, "")
     alike = [float(row[tables.BESIDE] or 0) for row in tables.rows(plan, shown, points.READ, "flash_attention")]
-    assert all(abs(factor - 1) < findings.ALIKE for factor in alike)
+    assert all(abs(factor - 1) < two_gpus.ALIKE for factor in alike)
     assert beside.dots(plan, shown, points.READ, "flash_attention") == ""
     assert beside.dots(plan, shown[:1] * 2, "tensor cores busy, %", "softmax_online") == ""
     assert beside.dots(plan, shown[:1] * 2, points.TIME, "").count(">1 ×</text>") == 2  # alike, on both scales
@@ -219,7 +219,7 @@ def test_a_kernels_few_sizes_have_a_line_each_with_three_digits_below_what_they_
     assert all(f">{one}</text>" in drawn for one in told)
     assert (f">{second} ÷ {first}</text>" in drawn) != narrow
     bold = " ".join(html.unescape(words) for words in re.findall(r'font-weight="650"[^>]*>([^<]*)<', drawn))
-    conclusion = findings.concluded(plan, shown, "flash_attention")
+    conclusion = two_gpus.concluded(plan, shown, "flash_attention")
     assert bold.startswith(conclusion)
     assert conclusion.startswith("Same time on both GPUs, within 3%: 1.49 × faster HBM does not help ")
 
@@ -266,7 +266,7 @@ def test_kernels_of_one_kind_stand_below_its_name():
     found = re.findall(r'<text[^>]* y="([\d.]+)"[^>]*>([^<]*)</text>', beside.once(plan, shown))
     words = [html.unescape(said) for _, said in sorted(found, key=lambda one: float(one[0]))]
     kinds = points.groups(plan, shown)
-    heads = {findings.begun(kind): kind for kind in kinds.values()}
+    heads = {begun(kind): kind for kind in kinds.values()}
     below = ""
     for said in words:
         below = heads.get(said, below)

@@ -1,0 +1,354 @@
+"""What the same runs on two GPUs show, in sentences: which is faster, by how much, and what explains it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+from explain.chapters.measurements.points import (
+    OPENING,
+    SAME,
+    TIME,
+    groups,
+    hbm_seconds,
+    kernels,
+    measured,
+    measured_sizes,
+    name_of,
+    names,
+    spread,
+    with_host,
+)
+from explain.chapters.measurements.tables import BESIDE, HOST, ONE_LAUNCH, Row, gpu_columns, rows
+from explain.figures.labels import begun, listed
+from explain.figures.numbers import count, duration, percent, ratio, ratios
+from explain.kept import kept
+from explain.records.plans import Plan
+from explain.records.registry import Entry
+from kernels.catalog import KERNELS
+
+Bandwidth = Literal["hbm copy", "hbm"]
+"""What HBM does, copy or read, as a record names it."""
+ALIKE = 0.03
+"""Two GPUs' numbers count as equal if they differ by less than this share. Launches of one run differ by up to about
+that."""
+FIFTHS = "(the slowest and the fastest fifth left out)"
+"""What is left out where the launches of a run are compared."""
+
+
+@dataclass(frozen=True)
+class _Both:
+    """A quantity of two GPUs: the second one's number ÷ the first one's in each row that has both, and the rows that
+    these figures leave out; how many rows have a number of one GPU only, and how many are 0 on both.
+    """
+
+    factors: Sequence[float]
+    left_out: Sequence[Row]
+    alone: int
+    zeros: int
+
+
+def _both(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str) -> _Both:
+    table = rows(plan, shown, quantity, kernel)
+    steady = [row for row in table if not row.get(HOST)]
+    if quantity == TIME:
+        steady = [row for row in steady if not row.get(ONE_LAUNCH)] or steady
+    columns = gpu_columns(shown, quantity)
+    return _Both(
+        [factor for row in steady if isinstance(factor := row.get(BESIDE), float)],
+        [row for row in table if row not in steady and row.get(BESIDE)],
+        sum(len({row.get(name) is None for name in columns}) > 1 for row in table),
+        sum(all(row.get(name) == 0 for name in columns) for row in table),
+    )
+
+
+def seen(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str) -> str:
+    """How many times as fast one of two GPUs is, or how many times the first one's numbers the second one's are, in
+    Markdown.
+    """
+    if len(shown) != 2:
+        return ""
+    both = _both(plan, shown, quantity, kernel)
+    if not both.factors:
+        if both.zeros:
+            return f"**{begun(name_of(quantity))}: 0 on both GPUs** in {runs_told(both.zeros)}."
+        return f"No run was measured on both the {names(shown)[0]} and the {names(shown)[1]}." * (both.alone > 0)
+    if quantity != TIME:
+        return _compared(shown, quantity, both.factors)
+    told = [_timed(shown, both), "" if kernel else _no_gain(plan, shown)]
+    told.append(_by_bandwidth(plan, shown, both.factors, kernel))
+    return "\n\n".join(filter(None, told))
+
+
+@kept
+def rules(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str = "") -> str:
+    """How two GPUs' numbers are compared: when times count as equal, and which runs the figures leave out; Markdown, ""
+    where there is nothing to say.
+    """
+    if len(shown) != 2 or not (both := _both(plan, shown, quantity, kernel)).factors:
+        return ""
+    missing = f"{runs_told(both.alone)} {'were' if both.alone > 1 else 'was'} measured on one GPU only." * (
+        both.alone > 0
+    )
+    if quantity != TIME:
+        return missing
+    near = any(_apart([factor]) < ALIKE for factor in both.factors)
+    told = [_rule(_spreads(plan, shown, kernel)) if near else "", *_why_won(shown, both.factors)]
+    told += [missing, _left_out(both.left_out)]
+    return "\n\n".join(filter(None, told))
+
+
+def _left_out(table: Sequence[Row]) -> str:
+    """Which runs the figures leave out, and why, in sentences."""
+    whys = {True: "the times there probably contain time on the host", False: "they were timed by one launch"}
+    runs = Counter(bool(row.get(HOST)) for row in table)
+    return " ".join(
+        f"{runs_told(number)} {'are' if number > 1 else 'is'} left out of these figures and drawn open: "
+        f"{why if hosted or number > 1 else 'it was timed by one launch'}."
+        for hosted, why in whys.items()
+        if (number := runs[hosted])
+    )
+
+
+def runs_told(number: int) -> str:
+    return f"{count(number)} run{'s' * (number > 1)}"
+
+
+def _everywhere(number: int) -> str:
+    return f"in all {runs_told(number)}" if number > 1 else "in 1 run"
+
+
+def _apart(factors: Iterable[float]) -> float:
+    """By which share the larger of two numbers exceeds the smaller one, at most."""
+    return max(max(factor, 1 / factor) - 1 for factor in factors)
+
+
+def _compared(shown: Sequence[Entry], quantity: str, factors: Sequence[float]) -> str:
+    """The ratios of a quantity other than the time, in a sentence of Markdown."""
+    first, second = names(shown)
+    what, number, far = begun(name_of(quantity)), len(factors), percent(_apart(factors), 1)
+    if far == percent(0, 1):
+        return f"**{what}: the two GPUs are equal** {_everywhere(number)}."
+    if _apart(factors) < ALIKE:
+        return f"**{what}: the two GPUs are {'at most ' * (number > 1)}{far} apart** {_everywhere(number)}."
+    if ratio(min(factors)) == ratio(max(factors)):
+        return f"**{what}: the {second}'s is {ratios(factors)} the {first}'s** {_everywhere(number)}."
+    typical = f"**{what}: the {second}'s is typically {ratio(median(factors))} the {first}'s**"
+    return f"{typical}, from {ratios(factors)} in {runs_told(number)}."
+
+
+@kept
+def concluded(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
+    """What the times of two GPUs show, as a picture's title; "" without times of both."""
+    if not (factors := _both(plan, shown, TIME, kernel).factors):
+        return ""
+    (faster, most), (slower, least) = _wins(shown, factors)
+    if not kernel and (told := _gains(plan, shown, faster)):
+        return told
+    if not most:
+        rate, what = bandwidths(shown, "hbm"), f"Same time on both GPUs, within {percent(ALIKE)}"
+        useless = (
+            f": {ratio(max(rate, 1 / rate))} faster HBM does not help {KERNELS[kernel].title}"
+            if kernel and rate
+            else ""
+        )
+        return f"{what}{useless}"
+    of = (
+        f"{count(len(most))} of {runs_told(len(factors))} are"
+        if len(most) < len(factors)
+        else f"All {runs_told(len(most))} are"
+    )
+    of = of if len(factors) > 1 else "The run is"
+    told = f"{of} {ratios(most)} as fast on the {faster}"
+    within = len(factors) - len(most) - len(least)
+    told += f"; {count(within)} take{'s' * (within == 1)} the same time" * (within > 0)
+    return told + f"; {count(len(least))} {'are' if len(least) > 1 else 'is'} faster on the {slower}" * bool(least)
+
+
+def _timed(shown: Sequence[Entry], both: _Both) -> str:
+    """In how many runs which of two GPUs is faster, and how many times as fast; Markdown. Times within `ALIKE` are
+    equal.
+    """
+    first, second = names(shown)
+    factors = both.factors
+    (faster, most), (slower, least) = _wins(shown, factors)
+    if most:
+        within = len(factors) - len(most) - len(least)
+        once = sum(not row.get(HOST) for row in both.left_out)
+        of = (
+            f": {count(len(most))} of {runs_told(len(factors))}"
+            if len(most) < len(factors)
+            else f" {_everywhere(len(most))}"
+        )
+        told = [f"**{faster} faster{of}**, {ratios(most)} as fast"]
+        told[0] += f" ({count(once)} timed once {'are' if once > 1 else 'is'} left out)" * (once > 0)
+        told += [f"Equal within {percent(ALIKE)}: {count(within)}"] * (within > 0)
+        if least:
+            told.append(f"{slower} faster: {count(len(least))}, {ratios(least)} as fast{_clock(shown, slower, least)}")
+        return "\n".join(f"- {line}" for line in told) if len(told) > 1 else f"{told[0]}."
+    number, far = len(factors), percent(_apart(factors), 1)
+    if far == percent(0, 1):
+        return f"**Time: the two GPUs are equal** {_everywhere(number)}."
+    told_all = f"**Equal within {percent(ALIKE)}**"
+    if min(factors) <= 1 <= max(factors):
+        return f"{told_all}: the times are {'at most ' * (number > 1)}{far} apart {_everywhere(number)}."
+    shorter = [1 - factor for factor in factors] if max(factors) < 1 else [1 - 1 / factor for factor in factors]
+    low, high = percent(min(shorter), 1), percent(max(shorter), 1)
+    span = high if low == high else f"{low[:-1]} to {high}"
+    return f"{told_all}: the {second if max(factors) < 1 else first}'s times are {span} shorter."
+
+
+def _no_gain(plan: Plan, shown: Sequence[Entry]) -> str:
+    """How many kernels gain nothing on the GPU that is faster in most runs, in a sentence; "" for none, or all."""
+    faster = _wins(shown, _both(plan, shown, TIME, "").factors)[0][0]
+    gains = _gains_of(plan, shown, faster)
+    same = [kernel for kernel, own in gains.items() if not own]
+    if not same or len(same) == len(gains):
+        return ""
+    side = "left" if faster == names(shown)[0] else "right"
+    return (
+        f"{count(len(same))} of {count(len(gains))} kernels gain nothing on the {faster}: their marks are at 1 × "
+        f"(within {percent(ALIKE)}) or {side} of it."
+    )
+
+
+def _gains_of(plan: Plan, shown: Sequence[Entry], gpu: str) -> dict[str, list[float]]:
+    """How many times as fast one of two GPUs is in the runs that it wins, of each kernel that both have."""
+    found = {kernel: _both(plan, shown, TIME, kernel).factors for kernel in kernels(plan, shown)}
+    return {kernel: dict(_wins(shown, own))[gpu] for kernel, own in found.items() if own}
+
+
+def _gains(plan: Plan, shown: Sequence[Entry], faster: str) -> str:
+    """Which kind of kernel gains most on the GPU that is faster in most runs and has the faster HBM, and a kernel that
+    gains nothing: the opening one, or the one with most work; "" without them.
+    """
+    rate, gains = bandwidths(shown), _gains_of(plan, shown, faster)
+    same = [run for run in measured(plan, shown, "") if run.kernel in gains and not gains[run.kernel]]
+    if not same or not any(gains.values()) or rate is None or faster != names(shown)[rate < 1]:
+        return ""
+    most = max(gains, key=lambda kernel: max(gains[kernel], default=0.0))
+    nothing = max(same, key=lambda run: (run.kernel == OPENING, run.traffic.flops)).entry.title
+    title = KERNELS[most].title
+    what = begun(groups(plan, shown).get(title, title))
+    return f"{what} gains most from the faster HBM (up to {ratio(max(gains[most]))}), {nothing} nothing"
+
+
+def _wins(shown: Sequence[Entry], factors: Sequence[float]) -> list[tuple[str, list[float]]]:
+    """How many times as fast each GPU is in the runs that it wins by `ALIKE` or more, the one with most first."""
+    first, second = names(shown)
+    wins = {
+        first: [factor for factor in factors if factor >= 1 + ALIKE],
+        second: [1 / factor for factor in factors if 1 / factor >= 1 + ALIKE],
+    }
+    return sorted(wins.items(), key=lambda win: -len(win[1]))
+
+
+def _why_won(shown: Sequence[Entry], factors: Sequence[float]) -> list[str]:
+    """Of the GPU with the faster HBM, how many of its wins are as large as that allows; of the other one, a possible
+    cause: sentences.
+    """
+    if (bandwidth := bandwidths(shown)) is None or _apart(factors) < ALIKE:
+        return []
+    wins = dict(_wins(shown, factors))
+    fast, slow = names(shown) if bandwidth > 1 else names(shown)[::-1]
+    told, half = [], (1 + max(bandwidth, 1 / bandwidth)) / 2
+    if gains := wins[fast]:
+        much = sum(gain >= half for gain in gains)
+        told.append(
+            f"The {fast} is faster in {runs_told(len(gains))}: in {count(much)} by at least half of what its faster "
+            f"HBM allows ({ratio(half)}), in {count(len(gains) - much)} by less."
+        )
+    if gains := wins[slow]:
+        told.append(f"Why the {slow} is faster in {runs_told(len(gains))} was not measured.")
+    return told
+
+
+def _clock(shown: Sequence[Entry], gpu: str, gains: Sequence[float]) -> str:
+    """What hints at a higher clock of a GPU, in a sentence; "" where its fp32 matmuls are not faster."""
+    own, other = sorted(shown, key=lambda one: names(shown)[shown.index(one)] != gpu)
+    rates = [roof.per_second for one in (own, other) if (roof := one.record.roofs.get("matmul fp32"))]
+    if len(rates) < 2 or rates[0] <= rates[1]:
+        return ""
+    clock = rates[0] / rates[1] - 1
+    rest = "; the rest is not explained" * (max(gains) - 1 > clock)
+    return f". The {gpu}'s fp32 matmuls are {percent(clock, 1)} faster, which hints at a higher clock{rest}."
+
+
+def _spreads(plan: Plan, shown: Sequence[Entry], kernel: str) -> list[tuple[float, str]]:
+    """By which share the slow launches of each run exceed its fast ones, on the GPU where they differ more, and that
+    GPU; of the runs with several launches.
+    """
+    spreads = []
+    for run in measured(plan, shown, kernel):
+        points = ((one.record.point(run), gpu) for one, gpu in zip(shown, names(shown), strict=True))
+        own = [(times, gpu) for point, gpu in points if point and not with_host(point) and (times := spread(point))]
+        if own:
+            times, gpu = max(own)
+            spreads.append((times - 1, gpu))
+    return spreads
+
+
+def _rule(spreads: Sequence[tuple[float, str]]) -> str:
+    """From when on two GPUs' times count as different, and why, in sentences."""
+    rule = f"Times within {percent(ALIKE)} count as equal"
+    if not spreads:
+        return f"{rule}."
+    rule += (
+        f": launches of one of these runs typically differ by {percent(median(one for one, _ in spreads), 1)} {FIFTHS}"
+    )
+    far = [gpu for one, gpu in spreads if one >= ALIKE]
+    if not far:
+        return f"{rule}."
+    of, on = f"{count(len(far))} of the {runs_told(len(spreads))} with several launches", listed([*dict.fromkeys(far)])
+    return f"{rule}. In {of} they differ by more (on the {on})."
+
+
+def bandwidths(shown: Sequence[Entry], what: Bandwidth = "hbm copy") -> float | None:
+    """How many times as fast HBM of the first of two GPUs copies, or reads, as that of the second; None if that is
+    unknown, or about the same.
+    """
+    rates = [roof.per_second for one in shown if (roof := one.record.roofs.get(what))]
+    return rates[0] / rates[1] if len(rates) == len(shown) == 2 and abs(rates[0] / rates[1] - 1) >= SAME else None
+
+
+def _by_bandwidth(plan: Plan, shown: Sequence[Entry], factors: Sequence[float], kernel: str) -> str:
+    """How the ratios of two GPUs' times compare with that of their bandwidths, in sentences; "" if that is unknown."""
+    if (faster := bandwidths(shown)) is None:
+        return ""
+    gains = [factor if faster > 1 else 1 / factor for factor in factors]
+    fast, reads = names(shown)[faster < 1], bandwidths(shown, "hbm")
+    copies, *both = [max(rate, 1 / rate) for rate in (faster, reads) if rate]
+    also = f"reads {ratio(both[0])} and " if both else ""
+    rates = f"HBM of the {fast} {also}copies {ratio(copies)} as fast (measured)."
+    if min(copies, *both) * (1 - SAME) <= min(gains) and max(gains) <= max(copies, *both) * (1 + SAME):
+        return f"**That is about the ratio of the two HBMs.** {rates}"
+    if min(gains) >= (1 + copies) / 2:
+        return ""
+    told = f"**The faster HBM of the {fast} does not help here.** " * (max(gains) < 1 + ALIKE)
+    return f"{told}{rates}{_hbm_alone(plan, shown) if not kernel and min(gains) < 1 + ALIKE else ''}"
+
+
+def _hbm_alone(plan: Plan, shown: Sequence[Entry]) -> str:
+    """How long HBM needs for the bytes of the run that does most work, beside the run's time, in a sentence that says
+    why faster HBM brings little; "" where it needs much of the time, or that is unknown.
+    """
+    first = shown[0].record
+    points = filter(None, map(first.point, measured(plan, shown, "")))
+    counted = [
+        (point.experiment, point.seconds, needed)
+        for point in points
+        if point.seconds and (needed := hbm_seconds(first, point))
+    ]
+    if not counted:
+        return ""
+    run, seconds, needed = max(counted, key=lambda one: one[0].traffic.flops)
+    if needed > SAME * seconds:
+        return ""
+    where = f"{run.entry.title} at {measured_sizes(plan, shown, '')[run]}"
+    return (
+        f" Where HBM needs little of the time, faster HBM helps little: {where} takes {duration(seconds)} on the "
+        f"{names(shown)[0]}; HBM alone would need {duration(needed)} for the bytes read and written."
+    )

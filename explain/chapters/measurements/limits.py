@@ -112,7 +112,7 @@ def _drawn(shown: Sequence[Entry], unit: str, left: float, narrow: bool) -> str:
     def x(rate: float) -> float:
         return left + long * (math.log10(rate) - low) / (high - low)
 
-    titles = wrapped((_differing if named else _compared)(shown, unit), width, bold=True)
+    titles = wrapped((_differing if named else _compared)(shown, unit), 0.92 * width, bold=True)
     parts = [text(0, 14 + 18 * place, words, bold=True) for place, words in enumerate(titles)]
     if any(stated.values()):  # the key stands at the end of the title's line, or below it
         at = width - widest([SHEET], 13) - 12

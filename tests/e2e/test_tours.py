@@ -140,6 +140,22 @@ def test_a_run_sheet_without_a_player_takes_a_clicker_at_once(page: Page, visit)
     expect(sheet).to_have_attribute("data-caption", "1")
 
 
+def test_a_run_sheet_says_how_many_minutes_ahead_or_behind_its_plan_a_lecturer_is(page: Page, visit):
+    minutes = [one.minutes for one in tours.of(TOUR)[0].captions]
+    visit(f"notes?chapter={TOUR}")
+    sheet, late = page.get_by_test_id("run-sheet"), page.locator(".run-sheet [role=status].late")
+    expect(sheet).to_be_focused()
+    for number in range(2, 5):
+        page.keyboard.press("PageDown")
+        expect(sheet).to_have_attribute("data-caption", str(number))
+    expect(late).to_have_text(f"{round(sum(minutes[:3]) - 0.1)} min ahead")
+    page.evaluate("window.sooner = Date.now; Date.now = () => window.sooner() + 3_600_000")  # an hour later
+    try:
+        expect(late).to_have_text(f"{round(60 - sum(minutes[:4]) + 0.1)} min behind")
+    finally:
+        page.evaluate("Date.now = window.sooner")
+
+
 def choose(page: Page, stem: str, title: str) -> None:
     """Chooses a chapter on the lecturer's page."""
     page.get_by_label("Chapter").click()

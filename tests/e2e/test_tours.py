@@ -164,12 +164,17 @@ def choose(page: Page, stem: str, title: str) -> None:
     rests(page)
 
 
+def sheet_beside(page: Page, app_url: str) -> tuple[Page, Locator]:
+    """The run sheet of TOUR in a second window, beside a player at its first caption."""
+    caption(page, 1)
+    second = page.context.new_page()
+    second.goto(f"{app_url}/notes?chapter={TOUR}")
+    return second, second.get_by_test_id("run-sheet")
+
+
 def test_a_run_sheet_follows_only_a_player_of_its_chapter(page: Page, app_url: str, visit):
     visit(OTHER)
-    caption(page, 1)
-    sheet_page = page.context.new_page()
-    sheet_page.goto(f"{app_url}/notes?chapter={TOUR}")
-    sheet = sheet_page.get_by_test_id("run-sheet")
+    sheet_page, sheet = sheet_beside(page, app_url)
     expect(sheet.locator(".other")).to_contain_text(f"Another window plays {contents.page_of(f'{OTHER}.py').title}.")
     expect(sheet.locator(".title")).to_have_text(tours.of(TOUR)[0].title)
     expect(sheet.locator(".say")).to_have_text(tours.of(TOUR)[0].captions[0].say)
@@ -187,10 +192,7 @@ def test_a_run_sheet_follows_only_a_player_of_its_chapter(page: Page, app_url: s
 
 def test_another_chapter_brings_its_own_run_sheet(page: Page, app_url: str, visit):
     visit(TOUR)
-    caption(page, 1)
-    sheet_page = page.context.new_page()
-    sheet_page.goto(f"{app_url}/notes?chapter={TOUR}")
-    sheet = sheet_page.get_by_test_id("run-sheet")
+    sheet_page, sheet = sheet_beside(page, app_url)
     page.keyboard.press("ArrowRight")
     expect(sheet).to_have_attribute("data-caption", "2")
 

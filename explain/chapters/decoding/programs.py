@@ -68,11 +68,11 @@ class Filled:
         return merge_bytes(self.experiment.values)
 
     def most_at_once(self, gpu: Gpu) -> int:
-        """The most splits of which all programs run in one round."""
+        """The largest number of splits whose programs all run in one round."""
         return splits_at_once(self.unsplit, gpu)
 
     def cliff(self, gpu: Gpu) -> bool:
-        """Whether one split more than run at once makes an SM read more keys."""
+        """Whether an SM reads more keys with one split more than `most_at_once`."""
         most = self.most_at_once(gpu)
         now, more = (replace(self, splits=splits).keys_in_turn(gpu) for splits in (most, most + 1))
         return more > now

@@ -314,7 +314,7 @@ def _loaded(runs: Iterable[Experiment]) -> list[float]:
 
 
 def _delivered_alone(points: Sequence[Point]) -> str:
-    """For one kernel whose loads are not known: HBM's bytes ÷ the minimum, in words; "" for others."""
+    """HBM's bytes ÷ the minimum, in words, for one kernel whose loads are unknown; "" for other kernels."""
     delivered = _delivered(points)
     if not delivered or _loaded(delivered):
         return ""

@@ -61,7 +61,7 @@ class Limits:
     of_matmuls: Sequence[float]
     arithmetic: Sequence[str]
     why: str = ""
-    """What the warps wait for where neither HBM nor the matmuls limit, in a sentence; "" where that is not known."""
+    """A sentence on what the warps wait for if neither HBM nor the matmuls are the limit; "" if it is not known."""
     of_exps: Sequence[float] = ()
     in_base_2: InBase2 | None = None
 

@@ -188,7 +188,7 @@ def in_every_row(plan: Plan, shown: Sequence[Entry], kernel: str = "") -> str:
 def columns_of(
     plan: Plan, shown: Sequence[Entry], quantity: str | None, every: bool = True, kernel: str = ""
 ) -> list[str]:
-    """The columns of numbers in the table, in order. Of a single record `FIRST`, or `every` one of `GROUPS`."""
+    """The columns of numbers in the table, in order. A single record has those of `FIRST`, or of all `GROUPS`."""
     table = rows(plan, shown, quantity, kernel)
     words = (KERNEL, SIZES, SHARED, HOST, ONE_LAUNCH, OUTDATED, DATE)
     found = list(dict.fromkeys(name for row in table for name in row if name not in words))

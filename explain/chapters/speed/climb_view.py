@@ -46,7 +46,7 @@ BOUND = (
     "At least: FLOPs ÷ what an SM's tensor cores do in a cycle (datasheet). At most: from a matmul's start until its "
     "warps have waited for it. One warp stands for each warpgroup."
 )
-"""What both bounds are, and whose warps are drawn."""
+"""Explains the two bounds, and says which warps the picture shows."""
 COUNTED_BY = "python -m explain measure --plan rungs"
 
 

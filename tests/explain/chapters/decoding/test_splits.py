@@ -9,13 +9,13 @@ import pytest
 
 from explain.chapters.decoding import rates, splits, splits_figures
 from explain.device.measurement import Provenance, Timing
-from explain.figures.labels import text_width
 from explain.figures.numbers import ratio, ratios
 from explain.figures.svg import LEGIBLE
 from explain.gpus import GPUS
 from explain.records import registry
 from explain.records.model import Origin, Point, Record
 from explain.records.plans import PLANS
+from tests.drawings import width_around_words
 from tests.pages import page, texts
 
 H200, T4 = GPUS["H200"], GPUS["T4"]
@@ -130,12 +130,5 @@ def test_the_page_shows_what_the_shipped_record_has():
 @pytest.mark.parametrize("fastest", [(32, 64, 4, 1), (1, 1, 1, 1), (128, 128, 128, 128)])
 def test_no_word_leaves_the_picture(fastest, gpu, narrow):
     drawn = splits_figures.drawn(found(*fastest), gpu, narrow=narrow)
-    (width,) = re.findall(r'viewBox="0 0 ([\d.]+)', drawn)
-    assert not narrow or float(width) * LEGIBLE <= PHONE
-    placed = re.findall(r'<text x="([\d.]+)"[^>]*font-size="(\d+)" text-anchor="(\w+)"([^>]*)>([^<]*)<', drawn)
-    assert placed
-    for x, size, anchor, look, words in placed:
-        long = text_width(words, float(size), "weight" in look)
-        begin = float(x) - {"start": 0, "middle": 0.5, "end": 1}[anchor] * long
-        assert begin >= -1, words
-        assert begin + long <= float(width) + 1, words
+    width = width_around_words(drawn)
+    assert not narrow or width * LEGIBLE <= PHONE

@@ -9,9 +9,10 @@ control every period (± a quarter), to one of its next choices or back, and goe
 Students arrive during --ramp-s. To step through a kernel asks the server for nothing. A latency runs from the moment
 when a rerun is due until the script has finished and all its messages have arrived. A late answer therefore counts in
 full, although its student asks less often. The cache of recorded runs is empty at the beginning. --rehearsed fills it:
-so many minutes of `python -m explain rehearse` on all cores, as a lecturer lets it run the day before. With --blip the
-network is gone for BLIP_S in the middle of the lesson: all connections are cut at once, and each student goes on with
-the same session, or has lost it.
+so many minutes of `python -m explain rehearse` on all cores, as a lecturer lets it run the day before. --cache takes a
+folder that a rehearsal has filled (TILESCOPE_CACHE=FOLDER), and adds what the lesson records. With --blip the network
+is gone for BLIP_S in the middle of the lesson: all connections are cut at once, and each student goes on with the same
+session, or has lost it.
 
 Prints one JSON object. Exits with 1 if the 95th percentile exceeds --p95-ms, that of opened pages FIRST_P95_MS, a
 connection or a session was lost, a page failed, or no rerun finished.
@@ -232,6 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--ramp-s", type=bounded(float, 0, 600), default=RAMP_S, help="seconds until all have come")
     parser.add_argument("--stay-s", type=bounded(float, 1, 3600), default=STAY_S, help="seconds on a page")
     parser.add_argument("--rehearsed", type=bounded(int, 0, 60), default=0, help="minutes of a rehearsal before (0)")
+    parser.add_argument("--cache", type=Path, metavar="FOLDER", help="of recorded runs; default: a new one, empty")
     parser.add_argument("--cores", type=bounded(int, 1, 256), default=CORES, help="for the app and its workers")
     parser.add_argument("--blip", action="store_true", help="cut all connections once")
     parser.add_argument("--page", action="append", default=[], help="path with optional query; default: all pages")
@@ -244,7 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.blip,
     )  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
-        cache = Path(folder)
+        cache = options.cache or Path(folder)
         rehearsed = rehearse(cache, options.rehearsed)
         loop_before_s = loop_s()
         every = available_cores()
@@ -261,7 +263,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     result |= {
         "loop_before_s": loop_before_s,
         "rehearsed_minutes": options.rehearsed,
-        "rehearsed_cores": os.cpu_count(),
+        "rehearsed_cores": os.cpu_count() if options.rehearsed else None,
         "rehearsed_runs": rehearsed,
         "recorded_runs": recorded,
         "limit_p95_ms": options.p95_ms,

@@ -155,15 +155,17 @@ def injected(result: Result) -> Result:
 def waits(result: Result) -> Result:
     """How long a class waited, in words."""
     control, page = (f"p50 {_ms(one['p50_ms'])}, p95 {_ms(one['p95_ms'])}" for one in (result, result["first_page"]))
-    servers, rehearsed = result["processes"], ""
-    if minutes := result.get("rehearsed_minutes"):
-        cores = result.get("rehearsed_cores", result["cores"])
+    servers, rehearsed, option = result["processes"], "", ""
+    if runs := result["rehearsed_runs"]:
+        minutes = result["rehearsed_minutes"]
+        option = f" --rehearsed {minutes}" if minutes else " --cache FOLDER"
+        lasted = f" for {minutes} minutes on {result.get('rehearsed_cores') or result['cores']} cores" * bool(minutes)
         rehearsed = (
-            f"Before, {minutes} minutes of `python -m explain rehearse` on {cores} cores recorded "
-            f"{result['rehearsed_runs']:,} runs; in the lesson {result['recorded_runs']:,} more were recorded. "
+            f"Before, `python -m explain rehearse`{lasted} recorded {runs:,} runs; in the lesson "
+            f"{result['recorded_runs']:,} more were recorded. "
         )
     return {
-        "rehearsal": f" --rehearsed {minutes}" * bool(minutes),
+        "rehearsal": option,
         "students_on": "; the students are on others" if result.get("students_cores") else ", which the students share",
         "server": f"{servers} server processes behind nginx" if servers > 1 else "one server process",
         "waits": f"{rehearsed}A control answers after {control}; a page opens after {page}. In the middle the network "

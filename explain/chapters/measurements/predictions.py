@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -12,8 +12,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from explain.chapters.measurements.points import FAMILIES, sizes
+from explain.chapters.measurements.two_gpus import runs_told
 from explain.figures import palette
-from explain.figures.labels import begun, listed, unbroken
+from explain.figures.labels import listed, unbroken
 from explain.figures.numbers import count, duration, number, percent, ratio
 from explain.figures.plot import logarithmic, plot, titled
 from explain.figures.tables import Column, markdown
@@ -28,10 +29,8 @@ SAME = 0.05
 FAR = 1.25
 """The factor from which on a prediction counts as off."""
 GOOD = 0.9
-"""Which share of the predictions is within `FAR` at least where the model is called good enough."""
-ARCHITECTURES = {80: "Ampere ", 90: "Hopper ", 100: "Blackwell "}
-"""The names of compute capabilities."""
-ROOM = 1.35
+"""From which share of the predictions within `FAR` on their number is told, else that of the others."""
+ROOM = 1.15
 """By which factor the scale of a chart goes beyond its errors."""
 WIDE = 4.0
 """The factor that a scale of errors reaches at least where it is wide."""
@@ -64,9 +63,9 @@ def _off(test: Test) -> int:
 def told(model: Model, test: Test) -> str:
     """Why a test's predictions are off; Markdown."""
     if not test.left_out:
-        return unbroken(_too_long(model, test))
+        return unbroken(_why_too_long(model, test))
     return unbroken(
-        "For another size, each time is left out of the fit and predicted from its kernel's other times. In "
+        "**Another size.** Each time is left out of the fit and predicted from its kernel's other times. In "
         f"{count(_slower(test))} of {count(len(test.points))} cases this is easier: a faster tile's time of the same "
         "size stays in the fit."
     )
@@ -103,82 +102,52 @@ def known(model: Model, records: Sequence[Record]) -> str:
 
 @kept
 def found(model: Model) -> str:
-    """How good the model is for another GPU and for another size; then how often it is far off, beside the simple rule,
-    another GPU's times as they are, and by how much both are off typically. Markdown; "" for a model tested on no other
-    GPU.
+    """How good the model is for another GPU, beside the simple rule, another GPU's times as they are; what its large
+    errors have in common; how good it is for another size. Markdown: a verdict, then a list.
     """
-    test = model.tests[0]
-    if (plain := _unchanged(model, test)) is None:
-        return ""
-    rule, own = (percent(one.median - 1) for one in (plain, test))
-    both = f"both are off by about {own}" if rule == own else f"copying is off by {rule}, the model by {own}"
-    alike = sum(one.factor < 1 + SAME for one in plain.points)
-    hard = (
-        " Most runs take the same time on both GPUs, so copying is hard to beat; the model helps where HBM matters."
-        if alike > len(plain.points) / 2
-        else ""
+    test, alone = model.tests[0], model.tests[-1]
+    plain = _unchanged(model, test)
+    sizes = (
+        f"**From one size to another on the {alone.gpu}: {_often(alone)}.** The typical error is {ratio(alone.median)}."
     )
-    return (
-        f"{_verdict(model)}\n\nCopying the {model.gpu}'s time is off by more than {ratio(FAR)} in "
-        f"{count(_off(plain))} of {count(len(test.points))} cases, the model in {count(_off(test))}. For the typical "
-        f"run {both}.{hard}"
-    )
-
-
-def _verdict(model: Model) -> str:
-    """For which predictions the model is good enough, in a sentence of Markdown."""
-    what = {False: f"another {_architecture(model)}GPU", True: "a size not measured"}
-    told: dict[bool, list[str]] = {}
-    for test in model.tests:
-        right = 1 - _off(test) / len(test.points)
-        often = f"{count(round(10 * right))} of 10 are within {ratio(FAR)}"
-        if right < GOOD:
-            often = f"1 in {count(round(1 / (1 - right)))} is off by more than {ratio(FAR)}"
-        told.setdefault(right >= GOOD, []).append(f"{what[test.left_out]} ({often}, up to {ratio(test.worst.factor)})")
-    words = [f"{'good enough' if good else 'poor'} for {listed(each)}" for good, each in told.items()]
-    said = ", ".join([*words, "untested elsewhere"])
-    return f"**{begun(said)}.**"
-
-
-def _architecture(model: Model) -> str:
-    """The architecture that all tested GPUs have, with a space behind it: "Hopper "; "" where it has no name here."""
-    capabilities = {GPUS[test.gpu].compute_capability for test in model.tests}
-    return ARCHITECTURES.get(capabilities.pop(), "") if len(capabilities) == 1 else ""
-
-
-@kept
-def concluded(model: Model, test: Test) -> str:
-    """How good a test's predictions are, in Markdown: for another GPU a table, beside the simple rule, and why they are
-    off; for another size a sentence.
-    """
-    if test.left_out:
-        return (
-            f"**Another size** (each time of the {test.gpu}, predicted from the kernel's others): the typical error is "
-            f"{ratio(test.median)}; {_often(test)} errors are above {ratio(FAR)}."
-        )
-    columns = (f"another GPU: {test.gpu}", Column("typical error", ratio), Column(f"above\u00a0{ratio(FAR)}", str))
-    rows = [("the model", test.median, _often(test))]
-    if plain := _unchanged(model, test):
-        rows.append((f"the {model.gpu}'s time as it is", plain.median, _often(plain)))
-    return f"{markdown(columns, rows)}\n\n{_mostly_too_long(model, test)}".strip()
+    if plain is None:
+        return f"{sizes} {untested(model)}"
+    copying, own = ratio(plain.median), ratio(test.median)
+    typical = f"{copying}, the model's {own}" if copying != own else f"{own}, as the model's"
+    told = [
+        f"Copying the {model.gpu}'s time: the typical error is {typical}. Errors above {ratio(FAR)}: "
+        f"{count(_off(plain))} by copying, {count(_off(test))} by the model, of {runs_told(len(test.points))}.",
+        _too_long(model, test),
+        sizes.replace("**", ""),
+    ]
+    verdict = f"**From the {model.gpu} to the {test.gpu}: {_often(test)}.** {untested(model)}"
+    return "\n\n".join([verdict, "\n".join(f"- {one}" for one in told if one)])
 
 
 def _often(test: Test) -> str:
-    """How many of a test's predictions are far off: "37 of 416"."""
-    return f"{count(_off(test))} of {count(len(test.points))}"
+    """How many of a test's predictions are near: "9 of 10 predictions have an error of at most 1.25 ×"."""
+    right = 1 - _off(test) / len(test.points)
+    if right >= GOOD:
+        return f"{count(math.floor(10 * right))} of 10 predictions have an error of at most {ratio(FAR)}"
+    return f"1 of {count(round(1 / (1 - right)))} predictions has an error above {ratio(FAR)}"
 
 
-def _mostly_too_long(model: Model, test: Test) -> str:
-    """How many of the large errors are too long, and why, in a sentence; "" where few are."""
+def _too_long(model: Model, test: Test) -> str:
+    """How many of the large errors are too long, and how many of these runs take the same time on both GPUs, in a
+    sentence; "" where few are too long.
+    """
     long, off = _long(model, test), _off(test)
     if 2 * len(long) <= off:
         return ""
-    told = f"In {count(len(long))} of the {count(off)} the predicted time is too long"
-    expected, takes = (
-        ratio(_ratio_to_own(model, long, seconds)) for seconds in (lambda p: p.seconds, lambda p: p.measured)
+    own = {point.experiment: point.measured for point in model.points}
+    same = sum(abs(math.log(point.measured / own[point.experiment])) < math.log(1 + SAME) for point in long)
+    told = f"{count(len(long))} of the {count(off)} large errors are too long"
+    if 2 * same <= len(long):
+        return f"{told}."
+    believes = (
+        "the model believes that these kernels wait for HBM" if _only_hbm(model) else "the model expects a longer time"
     )
-    than = f"as long as on the {model.gpu}"
-    return f"{told}. For these the model expects {expected} {than}; measured, the median is {takes}."
+    return f"{told}: {believes}, but {count(same)} take the same time on both GPUs (within {ratio(1 + SAME)})."
 
 
 def _long(model: Model, test: Test) -> list[Predicted]:
@@ -187,27 +156,20 @@ def _long(model: Model, test: Test) -> list[Predicted]:
     return [p for p in test.points if p.factor > FAR and p.seconds > p.measured and p.experiment in own]
 
 
-def _ratio_to_own(model: Model, runs: Sequence[Predicted], seconds: Callable[[Predicted], float]) -> float:
-    """The seconds of these runs ÷ their times on the model's own GPU, the median."""
-    own = {point.experiment: point.measured for point in model.points}
-    return float(np.median([seconds(point) / own[point.experiment] for point in runs]))
-
-
-def _too_long(model: Model, test: Test) -> str:
-    """Markdown: how many predictions for another GPU are off, how many of them are too long, and why."""
-    long = _long(model, test)
-    if not long:
+def _why_too_long(model: Model, test: Test) -> str:
+    """Markdown: how much slower the predictions that are too long expect another GPU to be, and what was measured."""
+    if not (long := _long(model, test)):
         return ""
-    takes = _ratio_to_own(model, long, lambda point: point.measured)
-    expected = _ratio_to_own(model, long, lambda point: point.seconds)
+    own = {point.experiment: point.measured for point in model.points}
+    expected, takes = (
+        ratio(float(np.median([of(point) / own[point.experiment] for point in long])))
+        for of in (lambda point: point.seconds, lambda point: point.measured)
+    )
     bandwidths = ratio(GPUS[model.gpu].hbm_bytes_per_second / GPUS[test.gpu].hbm_bytes_per_second)
-    hardly = f"at least half of these are hardly slower on the {test.gpu}"
-    gain = hardly if abs(takes - 1) < SAME else "bandwidth matters less than the model expects"
     return (
-        f"Of the {count(_off(test))} predictions with an error above {ratio(FAR)}, {count(len(long))} are too long. "
-        f"The {model.gpu} has {bandwidths} the bandwidth (datasheet). For these {count(len(long))} the model expects "
-        f"the {test.gpu} to take {ratio(expected)} as long (the median). Measured, the "
-        f"median is {ratio(takes)}: {gain}."
+        f"**Another GPU.** The {model.gpu} has {bandwidths} the bandwidth of the {test.gpu} (datasheet). For the "
+        f"{count(len(long))} predictions that are far too long, the model expects {expected} the {model.gpu}'s time "
+        f"(the median). Measured, the median is {takes}."
     )
 
 
@@ -218,16 +180,21 @@ def _unchanged(model: Model, test: Test) -> Test | None:
     return Test(test.gpu, both) if both and not test.left_out else None
 
 
+def _only_hbm(model: Model) -> bool:
+    """Whether the tests' GPUs have equally many SMs and the same peaks: the model tells them apart by HBM only."""
+    gpus = [GPUS[test.gpu] for test in model.tests]
+    return len({(gpu.sms, gpu.tensor_flops_per_second, gpu.fp32_flops_per_second) for gpu in gpus}) == 1
+
+
 def untested(model: Model) -> str:
     """For which GPUs the model's error is not measured, in a sentence."""
     if len(model.tests) == 1:
         return "On another GPU the error is not measured: no other was recorded."
+    if _only_hbm(model):
+        return "These GPUs have the same SMs and peaks, and differ in HBM. Another GPU may be further off."
     capabilities = sorted({GPUS[test.gpu].compute_capability for test in model.tests})
     known = listed([f"{one // 10}.{one % 10}" for one in capabilities])
-    return (
-        f"The test's GPUs, {listed([test.gpu for test in model.tests])}, have compute capability {known}. **For other "
-        "compute capabilities the error is unknown.**"
-    )
+    return f"These GPUs have compute capability {known}. For others the error is unknown."
 
 
 def _errors(test: Test) -> dict[str, tuple[int, float, float]]:
@@ -242,28 +209,31 @@ def _errors(test: Test) -> dict[str, tuple[int, float, float]]:
 @kept
 def prediction_table(model: Model) -> str:
     """The errors of each of the model's tests for each kernel, the worst first, with what was fitted, as Markdown: no
-    constant where no time shows one, else the ranges of what explains the times equally well.
+    fixed time where no time shows one, else the ranges of what explains the times equally well.
     """
     tests, rows = [_errors(test) for test in model.tests], []
     for kernel in dict.fromkeys(kernel for errors in tests for kernel in errors):
         fit = model.fitted[kernel]
         overheads, *shares = fit.ranges
-        constant = "–".join(dict.fromkeys(map(duration, overheads))) if fit.needed[0] else None
-        both = ["–".join(dict.fromkeys(percent(one, 0 if one >= 0.1 else 1) for one in ends)) for ends in shares]
+        fixed = "–".join(dict.fromkeys(map(duration, overheads))) if fit.needed[0] else None
+        both = [
+            "–".join(dict.fromkeys(percent(one, 0 if one >= 0.1 else 1) for one in ends)) if needed else "unknown"
+            for ends, needed in zip(shares, fit.needed[1:], strict=True)
+        ]
         found = (one for errors in tests for one in errors.get(kernel, (None,) * 3))
-        rows.append((KERNELS[kernel].title, *found, constant, *both))
+        rows.append((KERNELS[kernel].title, *found, fixed, *both))
     columns: list[str | Column] = ["kernel"]
     for test in model.tests:
         formats = {"times": count, "typical error": ratio, "largest error": ratio}
-        columns += [Column(f"{test.gpu}: {name}", form) for name, form in formats.items()]
-    columns += [Column("constant", str), Column("of the bandwidth", str), Column("of the peak", str)]
+        columns += [Column(f"{_what(test)}: {name}", form) for name, form in formats.items()]
+    columns += [Column("fixed time", str), Column("of the bandwidth", str), Column("of the peak", str)]
     return markdown(columns, rows)
 
 
 @kept
 def predicted_chart(test: Test, tests: Sequence[Test]) -> go.Figure:
     """A dot for each prediction: across, the measured time; up, predicted ÷ measured. On the line both are equal. The
-    pictures of all `tests` have the same scales. A large error is red.
+    pictures of all `tests` have the same times across. A large error has the colour of the lines that bound it.
     """
     figure, every = plot(), [point for one in tests for point in one.points]
     symbols = ("circle", "diamond", "square")
@@ -281,16 +251,16 @@ def predicted_chart(test: Test, tests: Sequence[Test]) -> go.Figure:
         )  # fmt: skip
     low, high = (edge(point.measured for point in every) for edge in (min, max))
     ends = [low / 1.5, 1.5 * high]
-    for level, name, dash in (
-        (1.0, "", "solid"),
-        (FAR, f"error {ratio(FAR)}; red: larger", "dot"),
-        (1 / FAR, "", "dot"),
+    for level, name, dash, hue in (
+        (1.0, "", "solid", "slate"),
+        (FAR, f"error {ratio(FAR)}; larger ones have this colour", "dot", "alarm"),
+        (1 / FAR, "", "dot", "alarm"),
     ):
         figure.add_scatter(
             x=ends, y=[level] * 2, mode="lines", name=name, showlegend=bool(name), hoverinfo="skip",
-            line={"color": palette.mid("slate"), "dash": dash, "width": 2},
+            line={"color": palette.mid(hue), "dash": dash, "width": 2},
         )  # fmt: skip
-    factors = [1 / FAR, FAR, *(point.seconds / point.measured for point in every)]
+    factors = [1 / FAR, FAR, *(point.seconds / point.measured for point in test.points)]
     least, most = min(factors) / ROOM, max(factors) * ROOM
     marks = [10.0**power for power in range(-6, 1) if ends[0] < 10.0**power < ends[1]]
     levels = (0.1, 0.2, 0.5, 2.0, 5.0, 10.0) if most / least > WIDE**2 else (1 / FAR, FAR)  # more would overlap
@@ -307,10 +277,13 @@ def predicted_chart(test: Test, tests: Sequence[Test]) -> go.Figure:
         height=420, margin={"l": 8, "r": 8, "t": 66, "b": 8}, hovermode="closest",
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
     )  # fmt: skip
-    what = "Another size" if test.left_out else "Another GPU"
-    times = f"{count(len(test.points))} times of the {test.gpu}"
-    titled(figure, f"{what}: {times}, largest error {ratio(test.worst.factor)}")
+    titled(figure, f"{_what(test)}: {count(len(test.points))} times, largest error {ratio(test.worst.factor)}")
     return figure
+
+
+def _what(test: Test) -> str:
+    """What a test predicts."""
+    return f"Another {'size' if test.left_out else 'GPU'} ({test.gpu})"
 
 
 def _apart(level: float) -> str:

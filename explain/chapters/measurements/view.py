@@ -103,16 +103,16 @@ DETAIL = """
 - **Size not timed there**: the formula's own time, fitted to the kernel's times on the {0}.
 - The FLOPs are those of the kernel's formula. Bandwidth and peak are the GPU's specification: the peak of the tensor\
  cores where Triton uses them.
-- Constant and shares are fitted to a kernel's times on the {0}: of each size, to the fastest tile's.
+- Fixed time and shares are fitted to a kernel's times on the {0}: of each size, to the fastest tile's.
 - Some kernels' times cannot tell bandwidth from peak. Then every setting that explains them is kept, and the\
  prediction is the geometric mean of theirs. The example shows the setting nearest to it.
 - A size that is slower on the {0} than the formula says is predicted slower on other GPUs too: its time there is\
  multiplied by a ratio.
 """
 FITTED = (
-    "**Constant**: the part of a time that does not grow with bytes and FLOPs; – where the times show none. It also "
+    "**Fixed time**: the part of a time that does not grow with bytes and FLOPs; – where the times show none. It also "
     "holds what the model leaves out, so it is not the cost of a launch. A range holds the values that explain the "
-    "times equally well: a wide one says that these times do not depend on that share."
+    "times equally well. **Unknown**: 100% explains them as well."
 )
 GOALS = {
     "Look up a number": "find how long a kernel's run takes, how many bytes it moves, and how much memory it needs.",
@@ -500,12 +500,12 @@ def predicted(beside: DeltaGenerator) -> None:
         layout.prose("There is no recorded GPU to predict times from.")
         return
     with layout.below_goal(), st.container(key="finding"):
-        elsewhere, *others = (predictions.concluded(model, test) for test in model.tests)
-        found = [predictions.found(model), elsewhere, ERROR, *others, predictions.untested(model)]
-        layout.prose(unbroken("\n\n".join(filter(None, found))))
+        layout.prose(unbroken(f"{ERROR}\n\n{predictions.found(model)}"))
     with beside, st.container(key="looked up"):
         drawing(*(worked.drawn(model, narrow=narrow) for narrow in (False, True)))
     layout.header("Every prediction beside its measured time")
+    if len(model.tests) > 1:
+        st.caption("Each picture has a scale of its own upwards. The dotted lines mark the same error.")
     for place, test in zip(st.columns(len(model.tests), gap="large"), model.tests, strict=True):
         with place:
             chart(predictions.predicted_chart(test, model.tests), f"predicted and measured times, {test.gpu}")
@@ -516,7 +516,6 @@ def predicted(beside: DeltaGenerator) -> None:
         how, which = st.columns(2)
         with how:
             layout.prose(DETAIL.format(model.gpu))
-            layout.prose(worked.fits(model))
         with which:
             layout.prose(predictions.unpredicted(model, record))
             st.caption(predictions.known(model, registry.shipped()))

@@ -22,10 +22,11 @@ WIDE, NARROW, ROW, NUMBER = 730.0, 330.0, 19.0, 84.0
 """The picture's width, here and on a phone; the height of a line of words; the width of a column of numbers."""
 FILLED = 0.95
 """How much of its room a line of words fills at most: a browser's letters may be wider."""
-BAR, GAP, WORDS = 16.0, 8.0, 92.0
+BAR, GAP, WORDS = 16.0, 8.0, 108.0
 """A bar's height, the gap between bars, and how wide the words before them and before an explanation are."""
-ASSUMED = "Assumption: the kernel reaches the same share of bandwidth and peak on {}."
-HUES = {"constant": "series-4", "memory": "hbm", "compute": "series-1", "busy": "slate"}
+ASSUMED = "Assumption: the kernel reaches the same share of the bandwidth, and of the peak, on {}."
+FIXED, BUSY = "fixed time", "SMs in use"
+HUES = {FIXED: "series-4", "memory": "hbm", "compute": "series-1", BUSY: "slate"}
 """The colour of each word of the formula."""
 
 
@@ -81,14 +82,11 @@ def _nearest(model: Model, other: str, one: Predicted) -> Example:
     return Example(model.gpu, took, other, one, here, there, len(both))
 
 
-def fits(model: Model) -> str:
-    """How many settings of the formula explain the example's times equally well, in a sentence; "" for one."""
-    one = example(model)
-    if one is None or one.fits == 1:
-        return ""
+def _fits(one: Example) -> str:
+    """How many settings of the formula explain the kernel's times equally well, in a sentence."""
     return (
-        f"**The example**: {count(one.fits)} pairs of constant and shares fit equally well. It shows one; the "
-        f"prediction is the mean of all {count(one.fits)}."
+        f"{count(one.fits)} settings of the shares and the fixed time fit the {one.own}'s times equally well. This is "
+        f"one of them; the prediction is the mean of all {count(one.fits)}."
     )
 
 
@@ -103,15 +101,16 @@ def drawn(model: Model, *, narrow: bool = False) -> str:
     parts: list[str] = []
     y = _outcome(parts, one, width) + 2 * GAP if one else 0.0
     if one:
-        y = _lines(parts, f"The {one.own}'s time is multiplied by the formula's ratio of both GPUs:", y, width) + GAP
-    y = _formula(parts, y, width) + GAP
+        y = _lines(parts, f"The {one.own}'s time is multiplied by the formula's ratio of both GPUs.", y, width)
     y = _lines(parts, ASSUMED.format("both GPUs" if one else "every GPU"), y, width) + GAP
+    y = _formula(parts, y, width) + GAP
     y = _table(parts, y, width, _rows(one), (one.own, one.other) if one else (), narrow)
     if one:
         here, there = (duration(own.seconds) for own in (one.here, one.there))
         steps = f"{duration(one.took)} (measured, {one.own}) × {there} ÷ {here} (formula)"
         result = f"{steps} = {duration(one.point.seconds)} (predicted, {one.other})"
         y = _lines(parts, result, y + 6, width, bold=True) + 2
+        y = _lines(parts, _fits(one), y, width, faint=True) if one.fits > 1 else y
     return picture(
         width, y + 12, "How a time is predicted, with the numbers of one size", parts, f"{1.2 * width:.0f}px"
     )
@@ -156,7 +155,7 @@ def _named(run: Experiment) -> str:
 
 def _formula(parts: list[str], y: float, width: float) -> float:
     """Adds the formula in a line, each of its words on its colour; where it ends."""
-    words_of = ("time =", "constant", "+ max(", "memory", ",", "compute", ") ÷", "busy")
+    words_of = ("time =", FIXED, "+ max(", "memory", ",", "compute", ") ÷", BUSY)
     at_1 = sum(widest([words], 1, bold=True) + (0.75 if words in HUES else 0.25) for words in words_of)
     size, x = min(18.0, FILLED * width / at_1), 0.0
     for words in words_of:
@@ -176,10 +175,10 @@ def _rows(one: Example | None) -> list[tuple[str, Sequence[str], Sequence[str]]]
     last, the result.
     """
     told = {
-        "constant": ["does not grow with the size"],
+        FIXED: ["the same for every size"],
         "memory": ["each tensor once per launch ÷ the bandwidth that the kernel reaches"],
         "compute": ["FLOPs ÷ the rate that the kernel reaches"],
-        "busy": ["the share of the SMs that have a program"],
+        BUSY: ["the share of the SMs that have a program"],
         "time": ["the larger of memory and compute counts"],
     }
     if one is None:
@@ -190,10 +189,10 @@ def _rows(one: Example | None) -> list[tuple[str, Sequence[str], Sequence[str]]]
     told["memory"].append(f"{moved(here.bytes)} ÷ {percent(here.of_bandwidth, 1)} of {bandwidths}")
     told["compute"].append(f"{si(here.flops, 'FLOP')}s ÷ {percent(here.of_peak, 1)} of {peaks}")
     numbers = {
-        "constant": [duration(own.constant) for own in both],
+        FIXED: [duration(own.constant) for own in both],
         "memory": [duration(own.memory) for own in both],
         "compute": [duration(own.compute) for own in both],
-        "busy": [percent(own.busy) for own in both],
+        BUSY: [percent(own.busy) for own in both],
         "time": [duration(own.seconds) for own in both],
     }
     return [(word, what, numbers[word]) for word, what in told.items()]

@@ -54,6 +54,12 @@ class _Row:
     other: float | None = None
     beside: str = ""
     memory: str = ""
+    its_memory: str = ""
+
+    @property
+    def named(self) -> str:
+        """The counterpart's name, with the memory that it needs: "standard attention: 2.18 GB"."""
+        return f"{self.beside}: {self.its_memory}" if self.its_memory else self.beside
 
 
 @kept
@@ -86,7 +92,9 @@ def bars(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
         spilt *= spills(one.record.point(run)) and more > FEW
         own = [(share, key, f"{ratio(share)} ({moved(number)}{spilt * (key == HBM)})") for share, key, number in shares]
         other = (beside.seconds, beside.experiment.entry.short) if len(own) > 2 and beside else (None, "")
-        rows.append(_Row(sizes[run], _seconds(one, run), own, 1.0, *other, _memory(one, run)))
+        memory = _memory(one, run)
+        its = moved(beside.peak_bytes) if memory and other[1] and beside and beside.peak_bytes else ""
+        rows.append(_Row(sizes[run], _seconds(one, run), own, 1.0, *other, memory, its))
     legend = {LOADS: "the kernel loads (formula)", HBM: "HBM delivers (measured, L2 cold)"}
     legend |= {OTHER: listed([*others])} if others else {}
     label = f"{runs[0].entry.title}: bytes that it loads and bytes that HBM delivers"
@@ -165,7 +173,7 @@ def _picture(
     sizes, and all on a phone, stand above the bars of their row, with the time as a number.
     """
     wide = max(
-        widest([row.sizes for row in rows]), widest([said for row in rows for said in (row.memory, row.beside)], 13)
+        widest([row.sizes for row in rows]), widest([said for row in rows for said in (row.memory, row.named)], 13)
     )
     above = narrow or wide > BESIDE
     of_times = [
@@ -202,7 +210,7 @@ def _picture(
         if above:
             y = _words_above(parts, y, row, long)
         else:
-            told = [*filter(None, (row.sizes, row.memory, row.beside))]
+            told = [*filter(None, (row.sizes, row.memory, row.named))]
             base = y + tall / 2 + 13 - 9 * len(told)
             parts.append(text(0, base, row.sizes))
             parts += [text(0, base + 18 * at, said, size=13, faint=True) for at, said in enumerate(told[1:], start=1)]
@@ -249,9 +257,9 @@ def _words_above(parts: list[str], y: float, row: _Row, long: float) -> float:
             if words:
                 parts.append(text(at, y + 14, words, bold=bold, faint=not bold))
             at += widest([words], bold=bold) + 6
-    if row.memory:
+    for said in filter(None, (row.memory, row.named * bool(row.its_memory))):
         y += 18
-        parts.append(text(0, y + 14, row.memory, size=13, faint=True))
+        parts.append(text(0, y + 14, said, size=13, faint=True))
     return y + 22
 
 

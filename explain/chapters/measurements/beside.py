@@ -7,15 +7,35 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from explain.chapters.measurements import findings, points, two_gpus
 from explain.chapters.measurements.findings import FEW
-from explain.chapters.measurements.points import OF_ONCE, SPILLS, TIME, measured_sizes, name_of, names
-from explain.chapters.measurements.tables import BESIDE, HOST, KERNEL, ONE_LAUNCH, SIZES, ordered, rows
+from explain.chapters.measurements.points import (
+    OF_ONCE,
+    OUTDATED,
+    SPILLS,
+    TIME,
+    measured_sizes,
+    name_of,
+    names,
+    unit_of,
+)
+from explain.chapters.measurements.tables import (
+    BESIDE,
+    HOST,
+    KERNEL,
+    ONE_LAUNCH,
+    OWN,
+    SIZES,
+    gpu_columns,
+    ordered,
+    rows,
+)
 from explain.chapters.measurements.two_gpus import ALIKE, Bandwidth, bandwidths
 from explain.figures.labels import begun, listed, widest, wrapped
-from explain.figures.numbers import fixed, number, ratio
+from explain.figures.numbers import fixed, number, ratio, ratios
 from explain.figures.palette import css
 from explain.figures.svg import circle, line, marker, picture, text
 from explain.kept import kept
@@ -40,6 +60,10 @@ EQUAL, NEAR, APART = 2.0, 6.0, 11.0
 of so much."""
 FEW_TIMES = 3
 """How many times the minimum is told as few."""
+STORING = {"attention": ("S", "P"), "loss": ("the logits",)}
+"""What a kernel that stores the scores has in HBM, by its family."""
+WRONG, ON_TOP = "grey name: wrong on purpose", "marks on top of each other: equal"
+"""What a picture says of its lines."""
 LINES = 8
 """Sizes of one kernel that have a line each, at most."""
 
@@ -65,11 +89,17 @@ def dots(
     `narrow` is for a phone.
     """
     lines: dict[str, list[_Dot]] = {}
+    numbers: dict[str, list[str]] = {}
+    columns = gpu_columns(shown, quantity)
     for row in ordered(rows(plan, shown, quantity, kernel), largest):
         if row.get(BESIDE):
             ring = HOSTED if row.get(HOST) else ONE_LAUNCH if row.get(ONE_LAUNCH) and quantity == TIME else ""
             dot = _Dot(float(row[BESIDE] or 0), "" if kernel else str(row[SIZES]), ring)
-            lines.setdefault(str(row[SIZES if kernel else KERNEL]), []).append(dot)
+            name = str(row[SIZES if kernel else KERNEL])
+            lines.setdefault(name, []).append(dot)
+            if kernel:
+                own = (_told(float(row[column] or 0), quantity) for column in columns)
+                numbers[name] = [*own, f"{fixed(dot.factor, 3)} ×"]
     if not lines:
         return ""
     if kernel and (len(lines) > LINES or widest([*lines]) > NARROW):
@@ -79,22 +109,47 @@ def dots(
     if quantity == TIME:
         does: dict[Bandwidth, str] = {"hbm copy": "copied in", "hbm": "read"}
         rates = {faster: said for what, said in does.items() if (faster := bandwidths(shown, what))}
-        marks |= {rate: f"{ratio(rate)}: if it only {said} HBM" for rate, said in rates.items()}
+        marks |= {rate: f"{ratio(rate)}: if it only {rates[rate]} HBM" for rate in sorted(rates, reverse=True)}
     elif all(abs(dot.factor - 1) < ALIKE for found in lines.values() for dot in found):
         return ""
     title = what = f"{begun(name_of(quantity))}: {second} ÷ {first}"
     if quantity == TIME:
         title = two_gpus.concluded(plan, shown, kernel) or what
-    numbers = {}
-    if kernel and len(lines) == sum(map(len, lines.values())):
-        numbers = {name: f"{fixed(dot.factor, 3)} ×" for name, (dot,) in lines.items()}
+    if not kernel:
+        numbers = {name: [_span([dot.factor for dot in found])] for name, found in lines.items()}
+    elif len(lines) < sum(map(len, lines.values())):
+        numbers = {}
     sides = (f"← {second} faster", f"{first} faster →") if quantity == TIME else None
     groups = {} if kernel or largest else points.groups(plan, shown)
-    end = f"{second} ÷ {first}" if numbers else ""
+    ends = [*([first, second] if kernel else []), f"{second} ÷ {first}"]
     return _picture(
-        lines, marks, title, narrow, sides=sides, groups=groups, numbers=numbers, ends=end,
-        axis="" if title == what or (numbers and not narrow) else f"time: {second} ÷ {first}",
+        lines, marks, title, narrow, sides=sides, groups=groups, numbers=numbers, ends=ends,
+        axis="" if title == what or (kernel and numbers and not narrow) else f"time: {second} ÷ {first}",
     )  # fmt: skip
+
+
+@kept
+def tells_all(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str) -> bool:
+    """Whether the picture of two GPUs has every number of the table: each row, unmarked, has a line of its own."""
+    table = rows(plan, shown, quantity, kernel)
+    marked = any(row.get(name) for row in table for name in (HOST, OUTDATED)) or not all(
+        row.get(BESIDE) for row in table
+    )
+    lines = {str(row[SIZES]) for row in table}
+    own_lines = len(table) == len(lines) <= LINES and widest([*lines]) <= NARROW
+    return bool(kernel) and own_lines and not marked and bool(dots(plan, shown, quantity, kernel))
+
+
+def _told(value: float, quantity: str) -> str:
+    """A GPU's number, with a unit that suits it."""
+    unit = unit_of(quantity)
+    return OWN[unit](value) if unit in OWN else f"{number(value)} {unit}"
+
+
+def _span(factors: Sequence[float]) -> str:
+    """From the least to the largest ratio; as one where they look alike."""
+    least, most = ratio(min(factors)), ratio(max(factors))
+    return most if least == most else ratios(factors)
 
 
 @kept
@@ -117,9 +172,9 @@ def once(plan: Plan, shown: Sequence[Entry], *, largest: str = "", narrow: bool 
     few = sum(round(factor, 1) <= FEW_TIMES for factor in most.values())
     title = f"HBM delivers up to {ratio(most[farthest])} the minimum ({farthest})"
     if 1 < few < len(most):
-        title = f"{few} of {len(most)} kernels get at most {FEW_TIMES} × the minimum from HBM"
+        title = f"{few} of {len(most)} kernels read at most {FEW_TIMES} × their inputs' bytes from HBM{_storing(most)}"
     groups = {} if largest else points.groups(plan, shown)
-    numbers = {name: ratio(factor) for name, factor in most.items()}
+    numbers = {name: [ratio(factor)] for name, factor in most.items()}
     return _picture(
         lines,
         {1.0: points.MINIMUM},
@@ -130,6 +185,15 @@ def once(plan: Plan, shown: Sequence[Entry], *, largest: str = "", narrow: bool 
         numbers=numbers,
         note=_not_counted(plan, shown),
     )
+
+
+def _storing(most: Mapping[str, float]) -> str:
+    """How many times their inputs' bytes the kernels read that store what others keep on chip; "" for none, or few."""
+    entries = [entry for entry in KERNELS.values() if entry.stores_scores and entry.title in most]
+    tensors = dict.fromkeys(name for entry in entries for name in STORING[entry.family])
+    what = " or ".join(listed([*tensors]).rsplit(" and ", 1)) if tensors else ""
+    times = max((most[entry.title] for entry in entries), default=0.0)
+    return f"; those that store {what} up to {ratio(times)}" * (times > FEW_TIMES)
 
 
 def _not_counted(plan: Plan, shown: Sequence[Entry]) -> str:
@@ -183,10 +247,10 @@ def _scale(low: float, high: float) -> tuple[float, float]:
 def _picture(
     lines: Mapping[str, Sequence[_Dot]], marks: Mapping[float, str], what: str, narrow: bool, *,
     dots: str = "", sides: tuple[str, str] | None = None, hue: str = "series-1",
-    groups: Mapping[str, str] | None = None, note: str = "", numbers: Mapping[str, str] | None = None,
-    ends: str = "largest", axis: str = "",
+    groups: Mapping[str, str] | None = None, note: str = "", numbers: Mapping[str, Sequence[str]] | None = None,
+    ends: Sequence[str] = ("largest",), axis: str = "",
 ) -> str:  # fmt: skip
-    """A line of dots for each name, and its number at the end, below `ends`, where there are `numbers`; `axis` says
+    """A line of dots for each name, and its numbers at the end, below `ends`, where there are `numbers`; `axis` says
     what the dots are where the title does not. A line stands below the name of its group, where there are `groups`: in
     each the one with the largest ratio is first. The first of the `marks` stands at 1; `sides` are words for both sides
     of it; a `note` stands below.
@@ -207,8 +271,14 @@ def _picture(
     left = 0.0 if narrow else widest([*lines]) + 20
     long = NARROW if narrow else WIDEST - left
     end = left + long  # of the picture
+    columns: list[float] = []  # where each one ends
     if numbers and not narrow:
-        long -= max(widest([*numbers.values()], bold=True), widest([ends], 13)) + 10
+        for place, head in reversed([*enumerate(ends)]):
+            columns.append(left + long)
+            wide = widest([own[place] for own in numbers.values()], bold=place == len(ends) - 1)
+            long -= max(wide, widest([head], 13)) + 14
+    elif numbers and any(widest([name]) + widest(own[-1:], bold=True) + 8 > end for name, own in numbers.items()):
+        numbers = {}
     high_row = ROW * (1.8 if narrow else 1)
 
     scaled = math.log if high > WIDE * low else float  # ratios far apart: equal ratios, equal ways
@@ -228,7 +298,8 @@ def _picture(
     parts: list[Any] = [text(0, 14 + 18 * place, words, bold=True) for place, words in enumerate(titles)]
     top += TICKS
     if numbers and not narrow:
-        parts.append(text(end, top - 8, ends, size=13, faint=True, anchor="end"))
+        for at, head in zip(columns, reversed(ends), strict=True):
+            parts.append(text(at, top - 8, head, size=13, faint=True, anchor="end"))
     tall, middles, group = top, [], None
     for name in lines:
         if of[name] != group:
@@ -251,12 +322,21 @@ def _picture(
         else:
             before = line_of > 0 and x(mark) >= widest([said], 13)  # there is room for it, left of its line
             parts.append(text(x(mark), y, said, size=13, faint=True, anchor="end" if before else "start"))
+        if line_of:  # from its words, but not through a phone's first name
+            parts.append(line(x(mark), y + 4, x(mark), top if narrow else through[0][0], dash="4 3"))
         parts += [line(x(mark), begin, x(mark), stop, dash="4 3") for begin, stop in through]
+    wrong, on_top = {entry.title for entry in KERNELS.values() if entry.wrong} & {*lines}, False
+    wrong = wrong if len(lines) > 1 else set()
     for y, (name, found) in zip(middles, lines.items(), strict=True):
-        parts.append(text(0, y - (16 if narrow else -4), name))
+        parts.append(text(0, y - (16 if narrow else -4), name, faint=name in wrong))
         parts.append(line(left, y, left + long, y, opacity=0.12))
         own = sizes.get(of[name], [])
-        for dot, down in zip(found, _offsets([x(dot.factor) for dot in found]), strict=True):
+        downs = _offsets([x(dot.factor) for dot in found])
+        on_top |= any(
+            abs(x(one.factor) - x(other.factor)) < EQUAL and down == its
+            for (one, down), (other, its) in combinations(zip(found, downs, strict=True), 2)
+        )
+        for dot, down in zip(found, downs, strict=True):
             shape = SHAPES[own.index(dot.sizes)] if own else SHAPES[0]
             title = f"{', '.join(filter(None, (name, dot.sizes)))}: {ratio(dot.factor)}"
             parts.append(
@@ -265,12 +345,15 @@ def _picture(
                 )
             )
         if numbers:
-            parts.append(text(end, y - (16 if narrow else -4), numbers[name], bold=True, anchor="end"))
+            for at, own in zip([end] if narrow else columns, reversed(numbers[name]), strict=False):
+                last = own == numbers[name][-1]
+                parts.append(text(at, y - (16 if narrow else -4), own, bold=last, anchor="end"))
     for tick in _ticks(low, high):
         parts += [line(x(tick), begin, x(tick), stop, opacity=0.15) for begin, stop in through]
         said = f"{number(tick)} ×"
         place = max(x(tick), widest([said], 13) / 2)  # the first number stays in the picture
-        for y in (top - 8, tall + 20):
+        near = any(0 < abs(x(mark) - x(tick)) < widest([said], 13) for mark in marks)  # it would hide that line's end
+        for y in (top - 8, tall + 20)[near:]:
             parts.append(text(place, y, said, size=13, faint=True, anchor="middle"))
     if rings := _why_open(drawn):
         at = 7.0
@@ -280,7 +363,9 @@ def _picture(
                 parts.append(text(at + 11, tall + 45, said, size=13, faint=True))
                 at += 35 + widest([said], 13)
         tall += 26
-    tall = _noted(parts, note, tall + 26, end)
+    said = "; ".join([WRONG] * bool(wrong) + [ON_TOP] * on_top)
+    tall = _noted(parts, begun(f"{said}.") if said else "", tall + 26, end)
+    tall = _noted(parts, note, tall, end)
     return picture(end, tall, what, parts, f"{1.2 * end:.0f}px")
 
 

@@ -199,7 +199,7 @@ def _far(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     for times, point in far.values():
         run, counts = point.experiment, point.counters.cold if point.counters else None
         if tensors := _loaded_from_hbm(run, times):
-            loaded.append(f"{run.entry.title} ({listed([*dict.fromkeys(map(_symbol, tensors))])})")
+            loaded.append(f"{run.entry.title}: {listed([*dict.fromkeys(map(_symbol, tensors))])}")
         elif counts and counts.spill_written_bytes and counts.spill_read_bytes:
             at = _own_size(run, [point.experiment for point in points], own)
             both = f"{moved(counts.spill_written_bytes)} stored, {moved(counts.spill_read_bytes)} read back"
@@ -207,7 +207,9 @@ def _far(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
                 f"{run.entry.title} gets {ratio(times)}{at}. Its tensors do not explain that. It spills registers: "
                 f"{both}."
             )
-    told = f"These exceed {count(FAR)} × because of tensors that they load from HBM (formula): {'; '.join(loaded)}."
+    told = "\n".join(
+        [f"More than {count(FAR)} ×, because HBM delivers these tensors again:\n", *(f"- {one}" for one in loaded)]
+    )
     return "\n\n".join([told] * bool(loaded) + others)
 
 
@@ -280,6 +282,8 @@ def loaded_and_delivered(plan: Plan, one: Entry, kernel: str) -> str:
     if any({*_read_by(run)} > {*inputs(run)} for run in delivered):  # it also reads what is no input
         return f"The kernel loads {asked} × the bytes of its inputs; HBM delivers {sent} ×{rest}"
     asked, sent = ("once" if times == ABOUT_1 else f"{times} times" for times in (asked, sent))
+    if sent == "once" and ratio(max(delivered.values())) != ratio(1.0):
+        sent = f"once ({ratios([*delivered.values()])})"
     unequal = any(len({*_read_by(run).values()}) > 1 for run in delivered)
     comes = f", but comes from HBM only {sent}" if min(served) >= FEW else f" and comes from HBM {sent}"
     return f"Each input byte is loaded {asked}{' on average' * unequal}{comes}{rest}"

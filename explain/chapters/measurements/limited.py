@@ -27,12 +27,17 @@ that is told."""
 WIDE, BAR, ROW, LINE = 300.0, 14.0, 26.0, 18.0
 """How wide the picture is, how high a bar, its row and a line of words are."""
 NEITHER = "**Neither HBM nor the matmuls limit this kernel.**"
+COUNTED = (
+    "**Shares of the full rates**: of HBM, all bytes that the run reads and writes, also those that are written later; "
+    "of matmuls and exponentials, those that the kernel computes (formula)."
+)
+"""What the bars count."""
 UNKNOWN = (
     "Its warps wait, or do other work. What they wait for was not counted here; [Speed](./speed) shows it for the "
     "kernels of its ladder."
 )
 
-BAR_COUNTS = "The bar counts only the exponentials themselves."
+BAR_COUNTS = "The bar counts the exponentials alone."
 """What the bar of the exponentials leaves out of the time that 2ˣ saves."""
 
 
@@ -47,8 +52,9 @@ class InBase2:
 
     @property
     def saved(self) -> str:
-        """The time that 2ˣ saves: "2.35 ms (42%)"."""
-        return f"{_ms(self.own - self.seconds)} ({percent(1 - self.seconds / self.own)})"
+        """The time that 2ˣ saves: "2.35 of 5.60 ms (42%)"."""
+        saved = _ms(self.own - self.seconds).removesuffix(" ms")
+        return f"{saved} of {_ms(self.own)} ({percent(1 - self.seconds / self.own)})"
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,7 @@ class Limits:
     @property
     def told(self) -> str:
         """What limits the kernel, in how many runs, and why, in sentences of Markdown."""
-        return " ".join([self.verdict, *filter(None, [_why([("", self)])])])
+        return _told([("", self)])
 
     @property
     def verdict(self) -> str:
@@ -125,6 +131,14 @@ def _in_base_2(record: Record, points: Sequence[Point], sizes: Mapping[Experimen
     return InBase2(other.experiment, other.seconds, point.seconds, at)
 
 
+def _told(known: Sequence[tuple[str, Limits]]) -> str:
+    """The verdict that these GPUs share, and why; what is known to take the time stands first."""
+    verdict, why = known[0][1].verdict, _why(known)
+    if verdict == NEITHER and all(found.in_base_2 for _, found in known):
+        return f"{why} {NEITHER.replace('**', '')} {BAR_COUNTS}"
+    return " ".join(filter(None, [verdict, why]))
+
+
 def _why(known: Sequence[tuple[str, Limits]]) -> str:
     """What takes the time where neither HBM nor the matmuls do, on each GPU: one sentence for all where it is the same
     algorithm in base 2; "" where one of them is the limit.
@@ -137,13 +151,11 @@ def _why(known: Sequence[tuple[str, Limits]]) -> str:
         for gpu, found in known:
             gpus.setdefault(found.why or UNKNOWN, []).append(gpu)
         return " ".join(f"{listed(own)}: {why}" if len(gpus) > 1 else why for why, own in gpus.items())
-    times = listed([f"{_ms(two.seconds)} instead of {_ms(two.own)}{on}" for on, two in faster])
-    first = faster[0][1]
+    first, saved = faster[0][1], listed([f"{two.saved}{on}" for on, two in faster])
     link = f"./measurements?kernel={first.other.kernel}"
     return (
-        f"The same algorithm with 2ˣ instead of eˣ takes {times}{first.at}. [That kernel]({link}) moves the same "
-        f"bytes, so at least {listed([f'{two.saved}{on}' for on, two in faster])} were instructions around the "
-        "exponentials, not memory."
+        f"**[Computing 2ˣ instead of eˣ]({link}) saves {saved}**{first.at}. Both move the same bytes, so this time was "
+        "arithmetic around each exponential, not memory."
     )
 
 
@@ -172,10 +184,9 @@ def told(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
     for name, found in _known(plan, shown, kernel).items():
         gpus.setdefault(found.verdict, []).append((name, found))
     paragraphs = []
-    for verdict, known in gpus.items():
-        bar = BAR_COUNTS if verdict == NEITHER and all(found.in_base_2 for _, found in known) else ""
+    for known in gpus.values():
         where = f"{listed([name for name, _ in known])}: " * (len(known) < len(shown))
-        paragraphs.append(where + " ".join(filter(None, [verdict, _why(known), bar])))
+        paragraphs.append(where + _told(known))
     return "\n\n".join(paragraphs)
 
 
@@ -222,12 +233,10 @@ def drawn(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
                 text(left + long + 8, y + 12, _percents(shares), bold=True),
             ]
             y += ROW
-    said = "Bytes read and written in HBM (also those written later) ÷ (the run's time × the measured rate of HBM)"
-    others = ["FLOPs"] * bool(matmuls) + ["exponentials"] * bool(exps)
-    said += f"; likewise {listed(others)}, each at the measured rate" if others else ""
     runs = max(len(found.of_hbm) for found in known.values())
-    said += f"; smallest and largest of the {count(runs)} runs" * spread
-    said += f". Our rule: from {percent(LIMIT)} on (dashed) it is the limit."
+    said = "The share of a run's time that each would need alone, at its measured full rate."
+    said += f" Light: the largest of the {count(runs)} runs." * spread
+    said += f" From {percent(LIMIT)} on (dashed) we call it the limit."
     for words in wrapped(said, 0.95 * WIDE, 13):
         parts.append(text(0, y + 9, words, size=13, faint=True))
         y += LINE

@@ -31,7 +31,7 @@ UNITS = {"B/s": "bytes", "FLOP/s": "FLOPs"}
 """What a roof's unit counts."""
 _PAIRS = {
     "B/s": ("shared", "hbm", "Shared memory, all SMs together, delivers {} × the bytes per second of HBM"),
-    "FLOP/s": ("matmul bf16", "exp", "Softmax costs time too: one exponential takes as long as {} bf16 matmul FLOPs"),
+    "FLOP/s": ("matmul bf16", "exp", "One exponential takes as much time as {} bf16 matmul FLOPs"),
 }
 """By unit: the limit with the longest bar, a limit to compare it with, and the sentence about their ratio."""
 
@@ -56,7 +56,7 @@ def meanings(shown: Sequence[Entry]) -> str:
             f"above, by the bf16 matmuls**: {_each(rates)}. It can be slower than both."
         )
     if exps:
-        items.append(f"**{_each(exps)} bf16 matmul FLOPs** take as long as one exponential: softmax costs time too.")
+        items.append(f"**{_each(exps)} bf16 matmul FLOPs** take as much time as one exponential; {_score()}.")
     return "\n".join(f"- {item}" for item in items) if len(items) > 1 else "".join(items)
 
 
@@ -221,11 +221,13 @@ def _compared(shown: Sequence[Entry], unit: str) -> str:
     told = words.format(count(round(times)))
     if low != "exp":
         return told
+    return f"{told}; {_score()}"
+
+
+def _score() -> str:
+    """How many FLOPs of both matmuls belong to one exponential, in the opening kernel."""
     d = sizes(OPENING)[0].values["head_dim"]
-    return (
-        f"{told}. At d = {count(d)} each score costs 4 · {count(d)} = {count(4 * d)} matmul FLOPs and one exponential, "
-        f"which takes {percent(times / (4 * d))} as long"
-    )
+    return f"a score at d = {count(d)} needs 4 · {count(d)} = {count(4 * d)} of them".replace(" · ", "\u00a0·\u00a0")
 
 
 def _hue(level: str) -> str:

@@ -232,11 +232,13 @@ def points_table(
           for group, name in zip(groups, found, strict=True)),
         *words,
     ]  # fmt: skip
-    cells = []
+    cells, known = [], {name for row in table for name in row}
     for row, above in zip(table, [{}, *table], strict=False):
         scaled = {name: _scaled(row, name, larger) for name in larger}
         begins = row[KERNEL] != above.get(KERNEL)
         own = _marked(str(row[SIZES]), "" if begins or largest else str(above[SIZES]))
+        if BESIDE in known and row.get(ONE_LAUNCH):  # of one GPU, the launches have their own column
+            own += f" <small>(one launch on the {row[ONE_LAUNCH]})</small>"
         said = ", ".join(filter(None, [str(row[SHARED] or ""), *(f"measured {day}" for day in days[str(row[KERNEL])])]))
         shared, title = said if in_titles else str(row[SHARED] or ""), ""
         shared = f"<small>{_marked(shared, '')}</small>" if shared else ""
@@ -301,8 +303,7 @@ def _word(row: Row, name: str) -> str | float | None:
 
 def _words_in(table: Sequence[Row]) -> list[str]:
     """The columns of words that the rows need; one date of all rows is said above them."""
-    two = any(BESIDE in row for row in table)  # of one GPU, the launches have their own column
-    words = [name for name in (HOST, *[ONE_LAUNCH] * two, OUTDATED) if any(row.get(name) for row in table)]
+    words = [name for name in (HOST, OUTDATED) if any(row.get(name) for row in table)]
     return words + [DATE] * (len({row.get(DATE) for row in table}) > 1)
 
 

@@ -16,20 +16,24 @@ from explain.chapters.measurements.points import (
     hbm_seconds,
     kernels,
     measured,
-    measured_sizes,
     name_of,
     names,
     spread,
     with_host,
 )
 from explain.chapters.measurements.tables import BESIDE, HOST, ONE_LAUNCH, Row, gpu_columns, rows
+from explain.experiment import Experiment
 from explain.figures.labels import begun, listed
-from explain.figures.numbers import count, duration, percent, ratio, ratios
+from explain.figures.numbers import aligned, count, duration, percent, ratio, ratios
 from explain.kept import kept
 from explain.records.plans import Plan
 from explain.records.registry import Entry
 from kernels.catalog import KERNELS
 
+FEW = 0.1
+"""A kernel that uses HBM for a smaller share of its time cannot gain much from a faster one."""
+COARSE = 1e-4
+"""Seconds from which on two times are told in ms."""
 Bandwidth = Literal["hbm copy", "hbm"]
 """What HBM does, copy or read, as a record names it."""
 ALIKE = 0.03
@@ -79,7 +83,7 @@ def seen(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str) -> str:
     if quantity != TIME:
         return _compared(shown, quantity, both.factors)
     told = [_timed(shown, both), "" if kernel else _no_gain(plan, shown)]
-    told.append(_by_bandwidth(plan, shown, both.factors, kernel))
+    told += [_by_bandwidth(plan, shown, both.factors, kernel), _beyond(plan, shown, kernel)]
     return "\n\n".join(filter(None, told))
 
 
@@ -222,18 +226,94 @@ def _gains_of(plan: Plan, shown: Sequence[Entry], gpu: str) -> dict[str, list[fl
 
 
 def _gains(plan: Plan, shown: Sequence[Entry], faster: str) -> str:
-    """Which kind of kernel gains most on the GPU that is faster in most runs and has the faster HBM, and a kernel that
-    gains nothing: the opening one, or the one with most work; "" without them.
+    """Which kind of kernel gains most from the faster HBM, as far as that explains the gain, and a kernel that gains
+    nothing: the opening one, or the one with most work; "" without them, or where the GPU with the slower HBM wins.
     """
     rate, gains = bandwidths(shown), _gains_of(plan, shown, faster)
     same = [run for run in measured(plan, shown, "") if run.kernel in gains and not gains[run.kernel]]
-    if not same or not any(gains.values()) or rate is None or faster != names(shown)[rate < 1]:
+    by_hbm = [one for one in _causes(plan, shown, "") if one.explained]
+    if not same or not by_hbm or rate is None or faster != names(shown)[rate < 1]:
         return ""
-    most = max(gains, key=lambda kernel: max(gains[kernel], default=0.0))
+    most = max(by_hbm, key=lambda one: one.gain)
     nothing = max(same, key=lambda run: (run.kernel == OPENING, run.traffic.flops)).entry.title
-    title = KERNELS[most].title
+    title = most.run.entry.title
     what = begun(groups(plan, shown).get(title, title))
-    return f"{what} gains most from the faster HBM (up to {ratio(max(gains[most]))}), {nothing} nothing"
+    return f"{what} gains most from the faster HBM (up to {ratio(most.gain)}), {nothing} nothing"
+
+
+@dataclass(frozen=True)
+class _Cause:
+    """A run that the GPU with the faster HBM wins: how many times as fast it is there, and would be if only the times
+    differed that both HBMs need for the bytes; how many times as many bytes the GPU with the slower HBM reads.
+    """
+
+    run: Experiment
+    gain: float
+    by_hbm: float
+    reads: float
+
+    @property
+    def enough(self) -> bool:
+        """Whether HBM, at these bytes, explains the gain."""
+        return self.gain - 1 <= (1 + SAME) * (self.by_hbm - 1)
+
+    @property
+    def explained(self) -> bool:
+        """Whether the faster HBM alone explains the gain: both GPUs read the same bytes."""
+        return self.enough and abs(self.reads - 1) < ALIKE
+
+
+@kept
+def _causes(plan: Plan, shown: Sequence[Entry], kernel: str) -> list[_Cause]:
+    """The runs that the GPU with the faster HBM wins and that are counted on both; [] where no HBM is faster."""
+    if (rate := bandwidths(shown)) is None:
+        return []
+    fast, slow = (one.record for one in (shown if rate > 1 else shown[::-1]))
+    found = []
+    for run in measured(plan, shown, kernel):
+        points = [one.point(run) for one in (fast, slow)]
+        of = [
+            (point.seconds, needed, point.counters.cold.dram_read_bytes)
+            for point, record in zip(points, (fast, slow), strict=True)
+            if point and point.seconds and point.counters and not with_host(point)
+            if point.timing and (point.timing.launches > 1) and (needed := hbm_seconds(record, point))
+        ]
+        if len(of) < 2 or of[1][0] < (1 + ALIKE) * of[0][0]:
+            continue
+        (took, needed, read), (longer, more, reads) = of
+        found.append(_Cause(run, longer / took, 1 + (more - needed) / took, (reads or 0) / (read or 1)))
+    return found
+
+
+def _beyond(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
+    """Which gains the faster HBM alone does not explain, in sentences: the largest one where the slower GPU also reads
+    more, then those that have another cause.
+    """
+    causes = _causes(plan, shown, kernel)
+    if not causes:
+        return ""
+    fast, slow = names(shown) if (bandwidths(shown) or 1) > 1 else names(shown)[::-1]
+    told = []
+    explained = max((one.gain for one in causes if one.explained), default=1.0)
+    more = [one for one in causes if one.enough and one.reads >= 1 + ALIKE]
+    if more and (most := max(more, key=lambda one: one.gain)).gain > explained:
+        which = "A run" if kernel else most.run.entry.title
+        told.append(
+            f"{which} gains up to {ratio(most.gain)}, but there the {slow} also reads {percent(most.reads - 1)} more "
+            "bytes from HBM."
+        )
+    others: dict[str, list[_Cause]] = {}
+    for one in causes:
+        if not one.enough:
+            others.setdefault(one.run.entry.title, []).append(one)
+    each = [
+        f"{'this kernel' if kernel else title} is {ratios([one.gain for one in own])} as fast on the {fast}; its bytes "
+        f"explain at most {ratio(max(one.by_hbm for one in own))}"
+        for title, own in others.items()
+    ]
+    if each:
+        told.append(f"**Not explained by HBM**: {'. '.join(each)}. Why was not measured.")
+    return "\n\n".join(told)
 
 
 def _wins(shown: Sequence[Entry], factors: Sequence[float]) -> list[tuple[str, list[float]]]:
@@ -319,36 +399,48 @@ def _by_bandwidth(plan: Plan, shown: Sequence[Entry], factors: Sequence[float], 
     if (faster := bandwidths(shown)) is None:
         return ""
     gains = [factor if faster > 1 else 1 / factor for factor in factors]
-    fast, reads = names(shown)[faster < 1], bandwidths(shown, "hbm")
-    copies, *both = [max(rate, 1 / rate) for rate in (faster, reads) if rate]
-    also = f"reads {ratio(both[0])} and " if both else ""
-    rates = f"HBM of the {fast} {also}copies {ratio(copies)} as fast (measured)."
-    if min(copies, *both) * (1 - SAME) <= min(gains) and max(gains) <= max(copies, *both) * (1 + SAME):
-        return f"**That is about the ratio of the two HBMs.** {rates}"
-    if min(gains) >= (1 + copies) / 2:
+    both = [max(rate, 1 / rate) for rate in (faster, bandwidths(shown, "hbm")) if rate]
+    rates = f"The {names(shown)[faster < 1]}'s HBM is {ratios(both)} as fast"
+    if min(both) * (1 - SAME) <= min(gains) and max(gains) <= max(both) * (1 + SAME):
+        return f"**That is about the ratio of the two HBMs.** {rates} (measured)."
+    if min(gains) >= (1 + both[0]) / 2:
         return ""
-    told = f"**The faster HBM of the {fast} does not help here.** " * (max(gains) < 1 + ALIKE)
-    return f"{told}{rates}{_hbm_alone(plan, shown) if not kernel and min(gains) < 1 + ALIKE else ''}"
+    helps_not = max(gains) < 1 + ALIKE
+    if kernel and helps_not and (share := _share_of_hbm(plan, shown, kernel)) and share < FEW:
+        return f"**{rates}, but this kernel uses it for at most {percent(share, share < 0.01)} of its time.**"
+    rates = f"{rates} (measured)."
+    alone = _hbm_alone(plan, shown) if not kernel and min(gains) < 1 + ALIKE else ""
+    return " ".join(filter(None, ["**The faster HBM does not help here.**" * helps_not, rates, alone]))
+
+
+def _share_of_hbm(plan: Plan, shown: Sequence[Entry], kernel: str) -> float | None:
+    """The largest share of its time for which a run of a kernel needs HBM; None where one is not known."""
+    runs = measured(plan, shown, kernel)
+    points = [(one.record, point) for run in runs for one in shown if (point := one.record.point(run))]
+    shares = [
+        needed / point.seconds if point.seconds and (needed := hbm_seconds(record, point)) else None
+        for record, point in points
+    ]
+    known = [share for share in shares if share is not None]
+    return max(known) if known and len(known) == len(shares) else None
 
 
 def _hbm_alone(plan: Plan, shown: Sequence[Entry]) -> str:
-    """How long HBM needs for the bytes of the run that does most work, beside the run's time, in a sentence that says
-    why faster HBM brings little; "" where it needs much of the time, or that is unknown.
+    """Of the kernels that do not gain on the GPU with the faster HBM, the run with most work: how long it takes, and
+    how long HBM needs for its bytes, in a sentence; "" where it needs much of the time, or that is unknown.
     """
-    first = shown[0].record
-    points = filter(None, map(first.point, measured(plan, shown, "")))
+    first, fast = shown[0].record, names(shown)[(bandwidths(shown) or 1.0) < 1]
+    same = [kernel for kernel, gains in _gains_of(plan, shown, fast).items() if not gains]
+    points = [first.point(run) for kernel in same for run in measured(plan, shown, kernel)]
     counted = [
         (point.experiment, point.seconds, needed)
         for point in points
-        if point.seconds and (needed := hbm_seconds(first, point))
+        if point and point.seconds and (needed := hbm_seconds(first, point))
     ]
     if not counted:
         return ""
     run, seconds, needed = max(counted, key=lambda one: one[0].traffic.flops)
     if needed > SAME * seconds:
         return ""
-    where = f"{run.entry.title} at {measured_sizes(plan, shown, '')[run]}"
-    return (
-        f" Where HBM needs little of the time, faster HBM helps little: {where} takes {duration(seconds)} on the "
-        f"{names(shown)[0]}; HBM alone would need {duration(needed)} for the bytes read and written."
-    )
+    told = [aligned(one, "s", "m") if needed >= COARSE else duration(one) for one in (seconds, needed)]
+    return f"{run.entry.title} gains nothing: it takes {told[0]} on the {names(shown)[0]}; HBM needs {told[1]} of it."

@@ -236,7 +236,9 @@ def _folded(chosen: Choice, shown: Sequence[Entry], rows: Sequence[tables.Row]) 
     """
     if not chosen.kernel:
         return len(rows) > LONG and not chosen.largest
-    if chosen.quantity or chosen.every or len(rows) > asked.ROWS:
+    if chosen.quantity:
+        return len(shown) == 2 and beside.tells_all(chosen.plan, shown, chosen.quantity, chosen.kernel)
+    if chosen.every or len(rows) > asked.ROWS:
         return False
     marked = any(row.get(tables.HOST) or row.get(points.OUTDATED) or not row.get(points.READ) for row in rows)
     return not marked and bool(asked.bars(chosen.plan, shown[0], chosen.kernel))
@@ -307,6 +309,7 @@ def _why(chosen: Choice, shown: Sequence[Entry]) -> None:
     rules = [two_gpus.rules(chosen.plan, shown, chosen.quantity, chosen.kernel)] if chosen.quantity else []
     if chosen.quantity in OF_TIMES:
         rules.append(findings.timed_once(chosen.plan, shown, chosen.kernel))
+        rules.append(limited.COUNTED if limited.told(chosen.plan, shown, chosen.kernel) else "")
     if any(rules):
         with st.expander("How it is counted"):
             layout.prose(unbroken("\n\n".join(filter(None, rules))))

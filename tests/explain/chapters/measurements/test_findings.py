@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import replace
 from statistics import median
@@ -9,7 +10,7 @@ from statistics import median
 import pytest
 
 from explain.chapters.measurements import beside, findings, points, tables, two_gpus
-from explain.figures.numbers import duration, moved, number, percent, ratio, ratios
+from explain.figures.numbers import aligned, duration, moved, number, percent, ratio, ratios
 from explain.records import registry
 from explain.records.plans import PLANS, sizes
 from kernels.catalog import KERNELS
@@ -187,11 +188,13 @@ def test_a_table_of_one_kernel_says_how_many_times_the_minimum_is_read():
         "**Softmax: each pass over a row reads it once more from HBM: 1, 2, 3 and 4 ×**; less where "
     )
     for run, share in shares.items():
-        title = f"{run.entry.title} "
+        title = run.entry.title
         assert share <= findings.FAR or title in said
-    causes = next(told for told in said.split("\n\n") if told.startswith(f"These exceed {findings.FAR} × because of "))
-    assert "Standard attention (S and P); FlashAttention-1 forward (Q, O, m and ℓ); " in causes
-    assert "atomics" not in causes  # the formula with a tensor does not explain it, so spilled registers are told
+    causes = said.partition(f"More than {findings.FAR} ×, because HBM delivers these tensors again:\n\n")[2]
+    assert causes.startswith("- Standard attention: S and P\n- FlashAttention-1 forward: Q, O, m and ℓ\n- ")
+    assert (
+        "atomics" not in causes.partition("\n\n")[0]
+    )  # the formula with a tensor does not explain it, so spilled registers are told
     run = max((run for run in shares if run.kernel == "flash_attention_backward_atomic"), key=lambda run: shares[run])
     spilt = SHIPPED.point(run).counters.cold
     assert spilt.spill_written_bytes
@@ -216,8 +219,12 @@ def test_a_table_of_one_kernel_says_how_many_times_the_minimum_is_read():
     for run, share in shares.items():
         of.setdefault(run.kernel, []).append(share)
     few = sum(round(max(own), 1) <= 3 for own in of.values())
-    title = " ".join(re.findall(r'font-weight="650"[^>]*>([^<]*)<', drawn))
-    assert f"{few} of {len(of)} kernels get at most 3 × the minimum from HBM" in title
+    title = html.unescape(" ".join(re.findall(r'font-weight="650"[^>]*>([^<]*)<', drawn)))
+    assert f"{few} of {len(of)} kernels read at most 3 × their inputs' bytes from HBM" in title
+    stored = max(max(own) for kernel, own in of.items() if KERNELS[kernel].stores_scores)
+    assert f"; those that store S, P or the logits up to {ratio(stored)} (" in title
+    assert "Grey name: wrong on purpose; marks on top of each other: equal." in drawn
+    assert "opacity" in next(said for said in re.findall("<text[^>]*>[^<]*<", drawn) if ">Softmax tile by tile" in said)
 
 
 def test_zeros_in_every_row_are_said():
@@ -337,27 +344,63 @@ def test_how_much_launches_of_one_run_differ_is_said():
 def test_bandwidth_limits_are_told_only_where_bandwidths_differ():
     h200, h100 = registry.entries()[0][:2]
     told = findings.seen(PLANS["levels"], [h200, h100], points.TIME, "flash_attention")
-    gains = "**The faster HBM of the H200 does not help here.**"
+    both = [points.measured(PLANS["levels"], [one], "flash_attention") for one in (h200, h100)]
+    own = [(one.record, point) for one, runs in zip((h200, h100), both, strict=True) for run in runs
+           if (point := one.record.point(run)) and point.seconds]  # fmt: skip
+    share = max((points.hbm_seconds(record, point) or 0) / (point.seconds or 1) for record, point in own)
+    gains = f"as fast, but this kernel uses it for at most {percent(share)} of its time.**"
     assert gains in told
-    assert "helps little" not in told  # the bars of both rates say it
     of_all = findings.seen(PLANS["levels"], [h200, h100], points.TIME)
     run = max((one for one in PLANS["levels"].experiments if (point := h200.record.point(one)) and point.counters),
               key=lambda one: one.traffic.flops)  # fmt: skip
     point = h200.record.point(run)
     assert point
-    assert point.counters
     assert point.seconds
-    counts, roofs = point.counters.cold, h200.record.roofs
-    needs = (counts.dram_read_bytes or 0) / roofs["hbm"].per_second
-    needs += ((counts.dram_written_bytes or 0) + (counts.dirty_bytes or 0)) / roofs["hbm write"].per_second
+    needs = points.hbm_seconds(h200.record, point)
+    assert needs
     assert needs < 0.1 * point.seconds
-    needed = f"takes {duration(point.seconds)} on the H200; HBM alone would need {duration(needs)}"
-    assert needed in of_all
-    assert f"faster HBM helps little: {run.entry.title} at " in of_all
+    needed = f"takes {aligned(point.seconds, 's', 'm')} on the H200; HBM needs {aligned(needs, 's', 'm')} of it."
+    assert f"{run.entry.title} gains nothing: it {needed}" in of_all
     turned = findings.seen(PLANS["levels"], [h100, h200], points.TIME, "flash_attention")
     assert gains in turned
     assert "does not help" not in findings.seen(PLANS["levels"], [h200, h100], points.TIME, "softmax_safe")
     assert two_gpus.bandwidths([h200, h200]) is None
+
+
+def test_hbm_is_named_as_a_cause_only_as_far_as_the_bytes_explain_it():
+    h200, h100 = both = registry.entries()[0][:2]
+    plan = PLANS["levels"]
+    gains, reads = {}, {}
+    for run in points.measured(plan, both, "softmax_safe"):
+        fast, slow = h200.record.point(run), h100.record.point(run)
+        assert fast
+        assert slow
+        assert fast.counters
+        assert slow.counters
+        gains[run] = (slow.seconds or 0) / (fast.seconds or 1)
+        reads[run] = (slow.counters.cold.dram_read_bytes or 0) / (fast.counters.cold.dram_read_bytes or 1)
+    most = max(gains, key=lambda run: gains[run])
+    equal = max(gains[run] for run in gains if abs(reads[run] - 1) < two_gpus.ALIKE)
+    assert gains[most] > equal
+    assert f"(up to {ratio(equal)})" in two_gpus.concluded(plan, both, "")
+    told = two_gpus.seen(plan, both, points.TIME, "")
+    more = f"up to {ratio(gains[most])}, but there the H100 also reads {percent(reads[most] - 1)} more bytes from HBM."
+    assert f"{most.entry.title} gains {more}" in told
+    assert f"A run gains {more}" in two_gpus.seen(plan, both, points.TIME, "softmax_safe")
+    atomic = "flash_attention_backward_atomic"
+    for kernel, what in (("", KERNELS[atomic].title), (atomic, "this kernel")):
+        assert f"**Not explained by HBM**: {what} is " in two_gpus.seen(plan, both, points.TIME, kernel)
+    assert "Not explained" not in two_gpus.seen(plan, both, points.TIME, "softmax_row")
+    assert two_gpus.seen(plan, [h100, h200], points.TIME, "").split("\n\n")[-1] == told.split("\n\n")[-1]
+
+
+def test_a_run_timed_by_one_launch_says_so_in_its_row():
+    both = registry.entries()[0][:2]
+    table = tables.points_table(PLANS["levels"], both, points.TIME)
+    marked = [row for row in tables.rows(PLANS["levels"], both, points.TIME) if row.get(tables.ONE_LAUNCH)]
+    assert marked
+    assert table.count("(one launch on the ") == len(marked)
+    assert tables.ONE_LAUNCH not in table.splitlines()[0]
 
 
 def test_each_run_of_two_gpus_is_counted_once():
@@ -403,9 +446,10 @@ def test_caches_that_serve_next_to_nothing_are_told():
     title = findings.loaded_and_delivered(PLANS["levels"], shown[0], "flash_attention")
     runs = points.measured(PLANS["levels"], shown, "flash_attention")
     asked = sorted(number(points.loads_of_once(run), 2) for run in runs)
+    sent = [times for run in runs if (point := shown[0].record.point(run)) and (times := points.of_once(point))]
     assert title == (
-        f"Each input byte is loaded {asked[0]} to {asked[-1]} times on average, but comes from HBM only once: "
-        "caches serve the rest"
+        f"Each input byte is loaded {asked[0]} to {asked[-1]} times on average, but comes from HBM only once "
+        f"({ratios(sent)}): caches serve the rest"
     )
 
 

@@ -92,7 +92,7 @@ def test_a_table_is_folded_where_its_picture_has_all_of_it():
     assert folded()
     assert folded(kernel=view.ALL)
     assert not folded(every="true")
-    assert not folded(records="H200,H100")
+    assert folded(records="H200,H100")
     assert not folded(set=PLANS["sweeps"].about)  # more runs than the picture has
     assert not folded(set=PLANS["flashattention-memory"].about, kernel="torch:attention_backward")  # no bytes
 

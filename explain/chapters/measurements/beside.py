@@ -345,16 +345,15 @@ def _picture(
                 )
             )
         if numbers:
-            for at, own in zip([end] if narrow else columns, reversed(numbers[name]), strict=False):
-                last = own == numbers[name][-1]
-                parts.append(text(at, y - (16 if narrow else -4), own, bold=last, anchor="end"))
+            for place, (at, said) in enumerate(zip([end] if narrow else columns, numbers[name][::-1], strict=False)):
+                parts.append(text(at, y - (16 if narrow else -4), said, bold=place == 0, anchor="end"))
     for tick in _ticks(low, high):
         parts += [line(x(tick), begin, x(tick), stop, opacity=0.15) for begin, stop in through]
         said = f"{number(tick)} ×"
-        place = max(x(tick), widest([said], 13) / 2)  # the first number stays in the picture
+        center = max(x(tick), widest([said], 13) / 2)  # the first number stays in the picture
         near = any(0 < abs(x(mark) - x(tick)) < widest([said], 13) for mark in marks)  # it would hide that line's end
-        for y in (top - 8, tall + 20)[near:]:
-            parts.append(text(place, y, said, size=13, faint=True, anchor="middle"))
+        for at in (top - 8, tall + 20)[near:]:
+            parts.append(text(center, at, said, size=13, faint=True, anchor="middle"))
     if rings := _why_open(drawn):
         at = 7.0
         for said, hollow in ((dots, False), (rings, True)):

@@ -161,9 +161,10 @@ def _why_too_long(model: Model, test: Test) -> str:
     if not (long := _long(model, test)):
         return ""
     own = {point.experiment: point.measured for point in model.points}
+    took = [own[point.experiment] for point in long]
     expected, takes = (
-        ratio(float(np.median([of(point) / own[point.experiment] for point in long])))
-        for of in (lambda point: point.seconds, lambda point: point.measured)
+        ratio(float(np.median(np.divide(seconds, took))))
+        for seconds in ([point.seconds for point in long], [point.measured for point in long])
     )
     bandwidths = ratio(GPUS[model.gpu].hbm_bytes_per_second / GPUS[test.gpu].hbm_bytes_per_second)
     return (

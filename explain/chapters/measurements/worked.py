@@ -25,7 +25,7 @@ FILLED = 0.95
 BAR, GAP, WORDS = 16.0, 8.0, 108.0
 """A bar's height, the gap between bars, and how wide the words before them and before an explanation are."""
 ASSUMED = "Assumption: the kernel reaches the same share of the bandwidth, and of the peak, on {}."
-FIXED, BUSY = "fixed time", "SMs in use"
+FIXED, BUSY = "fixed", "SMs used"
 HUES = {FIXED: "series-4", "memory": "hbm", "compute": "series-1", BUSY: "slate"}
 """The colour of each word of the formula."""
 
@@ -175,7 +175,7 @@ def _rows(one: Example | None) -> list[tuple[str, Sequence[str], Sequence[str]]]
     last, the result.
     """
     told = {
-        FIXED: ["the same for every size"],
+        FIXED: ["the time that is the same for every size"],
         "memory": ["each tensor once per launch ÷ the bandwidth that the kernel reaches"],
         "compute": ["FLOPs ÷ the rate that the kernel reaches"],
         BUSY: ["the share of the SMs that have a program"],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from explain.chapters.three_numbers.figures import terms_by_key
 from explain.chapters.three_numbers.levels import Level
 from explain.chapters.three_numbers.shown import Shown as Counted
 from explain.exercises import Question, Why
@@ -21,30 +23,31 @@ class Shown:
     counted: Counted
 
 
-def _terms(shown: Shown) -> dict[int, list[Term]]:
-    """The formula's terms by their bytes."""
-    found: dict[int, list[Term]] = {}
-    for term in shown.counted.traffic.terms:
-        found.setdefault(term.bytes, []).append(term)
+def _terms(shown: Shown) -> dict[int, list[Sequence[Term]]]:
+    """The formula's terms of each buffer, read or written, by their bytes."""
+    found: dict[int, list[Sequence[Term]]] = {}
+    for terms in terms_by_key(shown.counted.traffic).values():
+        found.setdefault(sum(term.bytes for term in terms), []).append(terms)
     return found
 
 
-def _named(terms: list[Term]) -> str:
-    """Terms of equal bytes as one answer: "read k, read v"."""
-    return ", ".join(dict.fromkeys(f"{'write' if term.written else 'read'} {term.buffer}" for term in terms))
+def _named(buffers: list[Sequence[Term]]) -> str:
+    """Buffers of equal bytes as one answer: "read k, read v"."""
+    return ", ".join(f"{'write' if term.written else 'read'} {term.buffer}" for term, *_ in buffers)
 
 
-def _largest(shown: Shown) -> list[Term]:
+def _largest(shown: Shown) -> list[Sequence[Term]]:
     found = _terms(shown)
     return found[max(found)]
 
 
 def _why_largest(shown: Shown) -> Why:
-    terms, traffic = _largest(shown), shown.counted.traffic
-    term, every = terms[0], traffic.read_bytes + traffic.written_bytes
-    named = f"*{_named(terms)}*{', each' * (len(terms) > 1)}"
-    return Why(f"{named}: {count(term.elements)} elements × {count(term.times)} × {term.item_bytes} B = "
-               f"{count(term.bytes)} bytes, {percent(term.bytes / every)} of {count(every)}.")  # fmt: skip
+    buffers, traffic = _largest(shown), shown.counted.traffic
+    bytes, every = sum(term.bytes for term in buffers[0]), traffic.read_bytes + traffic.written_bytes
+    named = f"*{_named(buffers)}*{', each' * (len(buffers) > 1)}"
+    sizes = " + ".join(f"{count(term.elements)} elements × {count(term.times)} × {term.item_bytes} B"
+                       for term in buffers[0])  # fmt: skip
+    return Why(f"{named}: {sizes} = {count(bytes)} bytes, {percent(bytes / every)} of {count(every)}.")
 
 
 def _reads(shown: Shown) -> list[tuple[Level, int]]:

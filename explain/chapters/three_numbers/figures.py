@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
-from explain.chapters.measurements.limited import UNKNOWN, Limits
+from explain.chapters.measurements.limited import NEITHER, UNKNOWN, Limits
 from explain.chapters.three_numbers.byte_accounting import (
     SPILLED,
     UNEXPLAINED,
@@ -21,8 +21,8 @@ from explain.chapters.three_numbers.byte_accounting import (
 from explain.chapters.three_numbers.levels import WAVEFRONT, Level, Levels, Traced, amount, levels, own_bytes
 from explain.counters.model import Counters, Counts
 from explain.experiment import Experiment
-from explain.figures.labels import begun, text_width, wrapped
-from explain.figures.numbers import number, percent, ratio, si
+from explain.figures.labels import begun, listed, text_width, wrapped
+from explain.figures.numbers import count, number, percent, ratio, si
 from explain.figures.palette import css, css_ink
 from explain.figures.svg import button, line, picture, rect, text
 from explain.figures.tables import Column, buttons, markdown
@@ -37,6 +37,8 @@ MARKS = {"formula": "○", "traced": "◉", "measured": "●", "predicted": "□
 WORDS = {"formula": "formula", "predicted": "predicted", "traced": "trace", "measured": "hardware"}
 """The name of each source, as the page introduces it."""
 BAR = 26.0
+BUTTON = 42.0
+"""The width of the button that fills the screen, at the picture's right."""
 STEP = BAR + 24
 """The height of a level's or a step's bar, and of a step with its label."""
 LINKS = {"l1": "Programs ↔ L1", "l2": "L2 ↔ SM", "dram": "HBM ↔ L2", "shared": "Programs ↔ shared memory"}
@@ -48,6 +50,12 @@ FAR = 1.05
 """From this factor on one count is said to be more than another."""
 SMALL = 0.01
 """A difference below this share of a level's bytes is told as a share too."""
+TINY = 1e-3
+"""What is not explained is left to the tables below this share of a level's bytes."""
+LINE = 14.0
+"""The height of a line of reasons."""
+GROUPS = 3
+"""How many groups of buffers a sentence names."""
 UNKNOWN_CAUSE = "No known cause accounts for these bytes."
 ABOVE = "compared with the link above:"
 PROGRAMS = "The programs, in the SMs' registers"
@@ -67,17 +75,19 @@ def hierarchy(
     if `warm`, as many of the run before at its start.
 
     A link is a button (`data-press` is its level). A link that was not measured is grey and says why. `narrow` is for a
-    phone: shared memory is then a picture of its own, with the programs above it.
+    phone: shared memory is then above the programs, and the causes are below the numbers.
     """
     gaps_to = {(one.below, one.written): one for one in between}
     width, box, gap, left, first = (340.0, 30.0, 90.0, 6.0, 42.0) if narrow else (600.0, 30.0, 90.0, 10.0, 26.0)
+    causes = {key: _causes(key, gaps_to, 228.0 if narrow else 220.0) for key in ("l2", "dram")}
     most = max((count for level in found for count in (level.read, level.written) if count), default=1)
     held = "{} of it by the run before" if warm else "{} more are still in L2"
-    tops = [first + n * (box + gap) for n in range(4)]
+    heights = [gap, *(gap + LINE * len(causes[key]) * narrow for key in ("l2", "dram"))]
+    start = first + (box + gap) * narrow
+    tops = [*accumulate((box + height for height in heights), initial=start)]
     whole = width - 2 * left
     l1 = whole if narrow else 340.0
-    beside, shared = (left, tops[3] + 2 * box) if narrow else (374.0, tops[0])
-    beneath = shared + box + gap
+    beside = left if narrow else 374.0
     own, formula, traced = found.l1, found.formula, found.traced
     rows = ("formula", formula), ("traced", traced), ("measured", own)
     predicted = (("predicted", _predicted(prediction, found.dram.read)),) if prediction else ()
@@ -86,23 +96,33 @@ def hierarchy(
         text(left, 15, PRESS, bold=True, size=14),
         text(left, 33, LEGEND, faint=True, size=12)
         if narrow
-        else text(width - left, 15, f"Arrow width: bytes. {LEGEND}", anchor="end", faint=True, size=12),
+        else text(width - BUTTON, 15, f"Arrow width: bytes. {LEGEND}", anchor="end", faint=True, size=12),
         _box(left, tops[0], whole, box, PROGRAMS, css("slate")),
         _box(left, tops[1], l1, box, "L1, of each SM", COLOURS["l1"]),
-        _box(left, shared, whole, box, PROGRAMS, css("slate")) if narrow else "",
-        _box(beside, beneath, width - beside - left, box, "Shared memory, of each SM", COLOURS["shared"]),
+        _box(beside, first if narrow else tops[1], width - beside - left, box, "Shared memory, of each SM",
+             COLOURS["shared"]),
         _box(left, tops[2], whole, box, "L2, of the GPU", COLOURS["l2"]),
         _box(left, tops[3], whole, box, "HBM (the counters call it DRAM)", COLOURS["dram"]),
-        _link("l1", own, left, tops[0] + box, gap, l1, most, chosen, rows, gaps_to, narrow=narrow),
-        _shared(found.shared, beside, shared + box, gap, width - beside - left, chosen),
-        _link("l2", found.l2, left, tops[1] + box, gap, whole, most, chosen, (("measured", found.l2),), gaps_to,
-              narrow=narrow),
-        _link("dram", found.dram, left, tops[2] + box, gap, whole, most, chosen, (("measured", found.dram), *predicted),
-              gaps_to, more, narrow=narrow),
+        _link("l1", own, left, tops[0] + box, heights[0], l1, most, chosen, rows, gaps_to, narrow=narrow),
+        _shared(found.shared, beside, (first if narrow else start) + box, gap, width - beside - left, chosen),
+        _link("l2", found.l2, left, tops[1] + box, heights[1], whole, most, chosen, (("measured", found.l2),), gaps_to,
+              causes["l2"], narrow=narrow),
+        _link("dram", found.dram, left, tops[2] + box, heights[2], whole, most, chosen,
+              (("measured", found.dram), *predicted), gaps_to, causes["dram"], more, narrow=narrow),
     ]  # fmt: skip
-    return picture(
-        width, max(tops[-1], beneath) + box + 8, "Bytes between the levels of the GPU's memory", parts, "53rem"
-    )
+    return picture(width, tops[-1] + box + 8, "Bytes between the levels of the GPU's memory", parts, "53rem")
+
+
+def _causes(key: str, gaps_to: Mapping[tuple[str, bool], Gap], room: float) -> list[str]:
+    """Why a link's bytes differ from the link above, in lines; a sum of several causes has a line of its own."""
+    lines: list[str] = []
+    for written in (False, True):
+        if (gap := gaps_to.get((key, written))) and gap.bytes:
+            told = f"{_written(written)} {_told(gap)}"
+            total, named = told.split(": ", 1)
+            single = len(_shown_parts(gap)) == 1
+            lines += wrapped(told, room, 12) if single else [f"{total}:", *wrapped(named, room, 12)]
+    return [ABOVE, *lines] if lines else []
 
 
 def _predicted(prediction: Prediction, counted: int | None) -> Level:
@@ -128,11 +148,12 @@ def _link(
     chosen: str,
     rows: Sequence[tuple[str, Level]],
     gaps_to: Mapping[tuple[str, bool], Gap],
+    causes: Sequence[str] = (),
     more: str = "",
     *,
     narrow: bool = False,
 ) -> str:
-    """Two arrows, up for reads and down for writes, beside the numbers of each source."""
+    """Two arrows, up for reads and down for writes, beside the numbers of each source; then the `causes`."""
     up, down, at, read_at, written_at = (
         x + offset for offset in ((28, 72, 100, 228, 312) if narrow else (34, 84, 114, 244, 326))
     )
@@ -140,7 +161,8 @@ def _link(
         _arrow(up, y, height, level.read, most, key, up=True),
         _arrow(down, y, height, level.written, most, key, up=False),
     ]
-    top = y + (height - 20 * (len(rows) + (1 if more else 0))) / 2 + 5
+    beneath = LINE * len(causes) * narrow
+    top = y + (height - beneath - 20 * (len(rows) + (1 if more else 0))) / 2 + 5
     parts += [
         text(read_at, top, "read", anchor="end", faint=True, size=12),
         text(written_at, top, "written", anchor="end", faint=True, size=12),
@@ -153,19 +175,15 @@ def _link(
         if own and not said.known:
             parts.append(text(written_at, top + 20 * n, "not measured", anchor="end", faint=True, size=13))
             continue
-        for edge, count, written in ((read_at, said.read, False), (written_at, said.written, True)):
-            words = amount(count) if count is not None else "–" if who != "predicted" else ""
+        for edge, bytes, written in ((read_at, said.read, False), (written_at, said.written, True)):
+            words = amount(bytes) if bytes is not None else "–" if who != "predicted" else ""
             parts.append(text(edge, top + 20 * n, words, anchor="end", bold=own, size=13))
-            if who != "predicted" and count is not None and (gap := gaps_to.get((said.key, written))):
+            if who != "predicted" and bytes is not None and (gap := gaps_to.get((said.key, written))):
                 mark, hue = ("≠", "") if gap.bytes else ("✓", css_ink("right"))
                 parts.append(text(edge + 3, top + 20 * n, mark, bold=True, size=12, fill=hue))
-    if room := 0.0 if narrow or key == "l1" else x + width - written_at - 34:
-        differing = [gap for written in (False, True) if (gap := gaps_to.get((key, written))) and gap.bytes]
-        told = [line for gap in differing for line in wrapped(f"{_written(gap.written)} {_told(gap)}", room, 12)]
-        beside = [ABOVE, *told] if told else []
-        first = y + height / 2 + 11 - 7 * len(beside)
-        for n, words in enumerate(beside):
-            parts.append(text(written_at + 28, first + 14 * n, words, size=12, faint=not n))
+    first = y + height - beneath + 4 if narrow else y + height / 2 + 11 - LINE / 2 * len(causes)
+    for n, words in enumerate(causes):
+        parts.append(text(at if narrow else written_at + 28, first + LINE * n, words, size=12, faint=not n))
     if more:
         parts.append(text(at, top + 20 * (len(rows) + 1), more, faint=True, size=12))
     return _button(key, LINKS[key], x, y + 4, width, height - 8, chosen, level, parts)
@@ -184,13 +202,19 @@ def _share(gap: Gap) -> str:
 
 
 def _named(gap: Gap) -> str:
-    """A difference's one cause, or several with the bytes of each: "Not yet written back −135.4 kB, Not explained
+    """A difference's one cause, or several with the bytes of each: "Not yet written back −135.4 kB; Not explained
     +155.6 kB". Causes that cancel are only named by their bytes.
     """
-    parts = gap.parts
-    named = ", ".join(name if len(parts) == 1 else f"{name} {_signed(bytes)}" for name, bytes in parts.items())
+    parts = _shown_parts(gap)
+    named = "; ".join(name if len(parts) == 1 else f"{name} {_signed(bytes)}" for name, bytes in parts.items())
     cancelled = " and ".join(_signed(cause.bytes) for cause in gap.cancelling)
     return f"{named} ({cancelled} cancel)" if cancelled else named
+
+
+def _shown_parts(gap: Gap) -> Mapping[str, int]:
+    """The parts of a difference without a rest that is TINY beside the level's bytes."""
+    tiny = abs(gap.unexplained) < TINY * gap.of and len(gap.parts) > 1
+    return {name: bytes for name, bytes in gap.parts.items() if not (tiny and name == UNEXPLAINED)}
 
 
 def _shared(level: Level, x: float, y: float, height: float, width: float, chosen: str) -> str:
@@ -340,16 +364,61 @@ def cause_words(between: Sequence[Gap]) -> str:
     return "\n".join(f"- **{name}** ({', '.join(bytes)}): {words}" for (name, words), bytes in said.items())
 
 
-def caches_words(asked: int, l1: int | None, delivered: int) -> str:
-    """What HBM delivers beside what the kernel asks for by the formula; first L1's count where it is far above."""
-    more = f"L1 counts **{amount(l1)}**, {ratio(l1 / asked)} the formula. " if l1 and l1 > FAR * asked else ""
-    said = f"{more}The kernel asks for **{amount(asked)}**. HBM delivers **{amount(delivered)}**"
+def caches_words(traffic: Traffic, l1: int | None, delivered: int | None) -> str:
+    """What the programs request by the formula and what HBM delivers, as Markdown; first L1's count where it is far
+    above.
+    """
+    asked = traffic.read_bytes
+    more = f" L1 counts **{amount(l1)}**, {ratio(l1 / asked)} the formula." if l1 and l1 > FAR * asked else ""
+    said = f"{requested_words(traffic)}{more}"
+    if not delivered:
+        return said
+    said += f" HBM delivers **{amount(delivered)}**"
     if asked > FAR * delivered:
+        made_here = {term.buffer for term in traffic.terms if term.written}
+        once = {term.buffer: term.once for term in traffic.terms if not term.written}
+        each = not made_here & set(once) and abs(delivered - sum(once.values())) <= WITHIN * delivered
         part = f"1 byte of every {number(asked / delivered)}" if asked >= 2 * delivered else percent(delivered / asked)
-        return f"{said}, {part}{' of that' * (asked < 2 * delivered)}. L1 and L2 serve the rest."
+        of = " requested" if asked >= 2 * delivered else " of the request"
+        return f"{said}{': each input once' * each}, {part}{of}. L1 and L2 serve the rest."
     if delivered > FAR * asked:
         return f"{said}: {ratio(delivered / asked)} more."
     return f"{said}, about as much: the caches save almost nothing."
+
+
+def requested_words(traffic: Traffic) -> str:
+    """How often the programs read each input, the most bytes first, what they read of their own results, and the bytes
+    of all reads; as Markdown: "The programs read `k` and `v` (33.6 MB each) 32 times and `q` (33.6 MB) once:
+    **2.18 GB** requested."
+    """
+    groups: dict[tuple[int, int], list[str]] = {}
+    own: dict[str, int] = {}
+    written = {term.buffer for term in traffic.terms if term.written}
+    for first, *rest in terms_by_key(traffic).values():
+        name, whole = f"`{first.buffer}`", sum(term.bytes for term in (first, *rest))
+        if first.written:
+            continue
+        if first.buffer in written:
+            own[name] = whole
+        else:
+            groups.setdefault((max(term.once for term in (first, *rest)), whole), []).append(name)
+    ordered = sorted(groups.items(), key=lambda group: -group[0][1] * len(group[1]))
+    parts = [
+        f"{listed(names)} ({amount(once)}{' each' * (len(names) > 1)}) {_times(whole / once)}"
+        for (once, whole), names in ordered[:GROUPS]
+        if once
+    ]
+    if left := sum(len(names) for _, names in ordered[GROUPS:]):
+        parts.append(f"{count(left)} smaller buffer{'s' * (left > 1)}")
+    if own:
+        parts.append(f"{amount(sum(own.values()))} of what they wrote before ({', '.join(own)})")
+    return f"The programs read {listed(parts)}: **{amount(traffic.read_bytes)}** requested."
+
+
+def _times(factor: float) -> str:
+    """How often: "once", "twice", "32 times", "16.5 times"."""
+    words = {1.0: "once", 2.0: "twice"}
+    return words.get(factor) or f"{count(int(factor)) if factor.is_integer() else number(factor)} times"
 
 
 def dram_words(counts: Counts) -> str:
@@ -373,7 +442,13 @@ def time_words(fewer: float, faster: float, found: Limits | None, peak: float = 
     """
     if found is None or not found.of_matmuls or faster >= fewer:
         return ""
-    limit = found.told.replace("**", "").replace(UNKNOWN, "").rstrip()
+    limit = found.told
+    if found.verdict == NEITHER and (two := found.in_base_2):
+        limit = (
+            f"{NEITHER} Changing only eˣ to 2ˣ [saves {two.saved}](./measurements?kernel={two.other.kernel}) with the "
+            "same bytes. So memory traffic was not what set that time."
+        )
+    limit = limit.replace("**", "").replace(UNKNOWN, "").rstrip()
     return (
         f"{number(fewer, 2)} × fewer bytes at HBM, but only {number(faster, 2)} × faster. {limit} "
         f"At its full rate, HBM needs {percent(found.of_hbm[0])} of FlashAttention-2's time; the matmuls need "
@@ -411,15 +486,18 @@ def _written(written: bool) -> str:
 
 def terms_table(traffic: Traffic, traced: Traced | None, small: Traffic, chosen: str) -> str:
     """The formula's terms as an HTML table of buttons; `data-press` is a term's key. `small` is the player's run."""
-    rows, in_player = [], {key: term.bytes for key, term in terms_by_key(small).items()}
-    seen = {key: _traced_of(traced, term) for key, term in terms_by_key(traffic).items()}
-    for key, term in terms_by_key(traffic).items():
-        way = "written" if term.written else "read"
-        times = f" × {term.times:,}" if term.times > 1 else ""
-        counted = f"{seen[key]:,}" if seen[key] is not None else "–"
-        sizes = f"{term.elements:,}{times} × {term.item_bytes} B"
-        cells = (way, sizes, f"{term.bytes:,}", counted, f"{in_player[key]:,}", html.escape(term.why))
-        rows.append((key, html.escape(term.buffer), f"{'Stores' if term.written else 'Loads'} of {term.buffer}", cells))
+    rows, in_player = [], {key: sum(term.bytes for term in terms) for key, terms in terms_by_key(small).items()}
+    for key, terms in terms_by_key(traffic).items():
+        buffer, way = terms[0].buffer, _written(terms[0].written)
+        sizes = " + ".join(
+            f"{term.elements:,}{f' × {term.times:,}' * (term.times > 1)} × {term.item_bytes} B" for term in terms
+        )
+        seen = _traced_of(traced, terms[0])
+        counted = f"{seen:,}" if seen is not None else "–"
+        why = "; ".join(dict.fromkeys(term.why for term in terms))
+        asked = f"{sum(term.bytes for term in terms):,}"
+        cells = (way, sizes, asked, counted, f"{in_player[key]:,}", html.escape(why))
+        rows.append((key, html.escape(buffer), f"{'Stores' if terms[0].written else 'Loads'} of {buffer}", cells))
     heads = (
         "buffer", "direction", Column("elements × times × size"), Column(f"{MARKS['formula']} formula, bytes"),
         Column(f"{MARKS['traced']} trace, bytes"), Column("in the player, bytes"), "why",
@@ -427,9 +505,12 @@ def terms_table(traffic: Traffic, traced: Traced | None, small: Traffic, chosen:
     return buttons(heads, rows, chosen, stacked=True)
 
 
-def terms_by_key(traffic: Traffic) -> dict[str, Term]:
-    """The terms by their names in an address: "read-k", "written-o"."""
-    return {f"{'written' if term.written else 'read'}-{term.buffer}": term for term in traffic.terms}
+def terms_by_key(traffic: Traffic) -> Mapping[str, Sequence[Term]]:
+    """The terms of each buffer, read or written, over all launches, by a name in an address: "read-k", "written-o"."""
+    found: dict[str, list[Term]] = {}
+    for term in traffic.terms:
+        found.setdefault(f"{_written(term.written)}-{term.buffer}", []).append(term)
+    return found
 
 
 def _traced_of(traced: Traced | None, term: Term) -> int | None:
@@ -437,20 +518,26 @@ def _traced_of(traced: Traced | None, term: Term) -> int | None:
 
 
 def buffers_table(key: str, traffic: Traffic, traced: Traced | None, prediction: Prediction | None) -> str:
-    """A link's bytes by buffer, from formula and trace, as Markdown; the GPU counts sectors, not buffers."""
-    if key == "shared":
-        return ""  # the compiler decides what goes there, so there is no formula
+    """The bytes by buffer, as Markdown: at the top link those that formula and trace request, at HBM those predicted.
+    The GPU counts sectors, not buffers.
+    """
     if prediction and prediction.parts and key == "dram":
         rows = [(f"`{part.term.buffer}`", amount(part.bytes), part.words) for part in prediction.parts]
         return markdown(("buffer", Column(f"{MARKS['predicted']} predicted reads"), "why"), rows)
+    if key != "l1":
+        return ""
     columns = (
         "buffer",
         "direction",
         Column(f"{MARKS['formula']} formula", amount),
         Column(f"{MARKS['traced']} trace", amount),
     )
-    listed = [(f"`{t.buffer}`", _written(t.written), t.bytes, _traced_of(traced, t)) for t in traffic.terms]
-    return markdown(columns, listed)
+    by_buffer = [
+        (f"`{first.buffer}`", _written(first.written), sum(term.bytes for term in terms), _traced_of(traced, first))
+        for terms in terms_by_key(traffic).values()
+        for first in terms[:1]
+    ]
+    return markdown(columns, by_buffer)
 
 
 def link_words(key: str, found: Levels, *, predicted: bool) -> str:
@@ -465,10 +552,13 @@ def link_words(key: str, found: Levels, *, predicted: bool) -> str:
             f"{says}{bound} It can be more than the programs load from L1: they can read a tile here many times. The "
             "compiler decides what passes through shared memory, so neither formula nor trace knows it."
         )
-    only = (
-        f"{MARKS['predicted']} the prediction, by the formula with a model of L2" if predicted else "what is requested"
-    )
-    return f"{says} The GPU counts sectors, not buffers, so the table by buffer shows {only}:"
+    if predicted:
+        table = f"the table shows {MARKS['predicted']} the prediction, by the formula with a model of L2:"
+    elif key == "l1":
+        table = "the table shows what the programs request:"
+    else:
+        table = f"press *{LINKS['l1']}* for what the programs request of each."
+    return f"{says} The GPU counts sectors, not buffers: {table}"
 
 
 def _signed(count: int) -> str:
@@ -498,20 +588,27 @@ def gpus_table(counted: Sequence[tuple[str, Counts]]) -> str:
     return markdown(("measured on", *(Column(heading, amount) for heading in headings)), rows)
 
 
-def heat_words(counters: Counters) -> str:
-    """The effect of a warm L2 on HBM reads, in a sentence; empty if they were not counted."""
-    cold, warm = counters.cold.dram_read_bytes, counters.warm.dram_read_bytes
-    if cold is None or warm is None:
+def heat_words(counters: Counters, *, warm: bool) -> str:
+    """What L2 has at the start, and the effect of a warm L2 on HBM reads; empty if they were not counted."""
+    at_cold, at_warm = counters.cold.dram_read_bytes, counters.warm.dram_read_bytes
+    if at_cold is None or at_warm is None:
         return ""
-    changed = amount(abs(warm - cold))
-    if warm > cold:
-        return f"A warm L2 adds {changed} of HBM reads: it starts full of data that the previous run wrote."
-    if cold - warm <= WITHIN * cold:
-        return (
-            f"Even right after a run of the same kernel, with a warm L2, HBM reads fall by only {changed}: "
-            "almost none of its inputs are still in L2."
-        )
-    return f"A warm L2 saves {changed} of HBM reads: these inputs stayed in L2 after the previous run."
+    changed = amount(abs(at_warm - at_cold))
+    almost = f"({_signed(at_warm - at_cold)}): almost none of the inputs"
+    little, more = abs(at_warm - at_cold) <= WITHIN * at_cold, at_warm > at_cold
+    if warm:
+        said = "L2 is **warm**: the same kernel ran just before. HBM delivers "
+        if little:
+            return f"{said}almost the same as with a cold L2 {almost} were still in L2."
+        if more:
+            return f"{said}{changed} more than with a cold L2: L2 started full of data that the run before wrote."
+        return f"{said}{changed} less than with a cold L2: these inputs were still in L2."
+    said = "L2 is **cold**: it has none of the inputs. "
+    if little:
+        return f"{said}A warm L2 changes almost nothing {almost} stay in it."
+    if more:
+        return f"{said}With a warm L2 HBM delivers {changed} more: L2 is then full of data that the run before wrote."
+    return f"{said}A warm L2 saves {changed}: these inputs are still in it from the run before."
 
 
 def _percent(share: float) -> str:

@@ -106,10 +106,10 @@ def not_counted(record: Record) -> list[Experiment]:
 def step_of(experiment: Experiment, term: str) -> Callable[[Sequence[Trace]], int | None]:
     """For the player: the step that first loads or stores the buffer of a term ("read-k"); None without a term."""
     terms = terms_by_key(experiment.traffic)
-    return lambda traces: first_access(experiment, traces[0], terms[term]) if term in terms else None
+    return lambda traces: first_access(experiment, traces[0], terms[term][0]) if term in terms else None
 
 
 def watched(experiment: Experiment, term: str) -> str | None:
     """What the player marks on its timeline, as in "loads of k"."""
     terms = terms_by_key(experiment.traffic)
-    return f"{'stores' if terms[term].written else 'loads'} of {terms[term].buffer}" if term in terms else None
+    return f"{'stores' if terms[term][0].written else 'loads'} of {terms[term][0].buffer}" if term in terms else None

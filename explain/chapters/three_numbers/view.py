@@ -105,10 +105,11 @@ def ratios(choice: Choice, records: Sequence[Entry]) -> None:
         run = run_of(one.record, pair[1])
         rates = limited.of(one.record, [*filter(None, points[1:])], {})
         time = figures.time_words(fewer, faster, rates, run.peak if run else 0.0)
+        at_hbm = figures.dram_words(counted[1][0])
         told: Sequence[tuple[str, str, str, Callable[[float], str]]] = (
             ("bytes requested by the programs", "fewer", "S and P stay on chip.", amount),
-            ("bytes at HBM", "fewer", "S and P stay on chip. L2 keeps K and V.", amount),
-            ("time", "faster", "Both do the same matmuls.", lambda ms: duration(ms / 1e3)),
+            ("bytes at HBM", "fewer", f"S and P stay on chip. L2 keeps K and V.\n\n{at_hbm}", amount),
+            ("time", "faster", f"Both do the same matmuls.\n\n{time}", lambda ms: duration(ms / 1e3)),
         )
         layout.header(f"FlashAttention-2 beside standard attention: {figures.sizes_words(pair[0])}")
         for (name, better, why, unit), a, b, column in zip(
@@ -117,10 +118,7 @@ def ratios(choice: Choice, records: Sequence[Entry]) -> None:
             with column.container(border=True, gap="small", height="stretch"):
                 st.metric(name, f"{number(a / b, 2)} × {better}" if a and b else NONE)
                 st.markdown(f"{unit(a)} → {unit(b)}" if a and b else NONE)
-                st.caption(why)
-        for words, column in zip((figures.dram_words(counted[1][0]), time), st.columns(2, gap="large"), strict=True):
-            with column:
-                layout.prose(words)
+                st.markdown(why)
         tile = " × ".join(str(pair[1].values[name]) for name in ("block_m", "block_n"))
         sourced(f"{one.source} · L2 cold · tiles of {tile}")
         return
@@ -194,18 +192,16 @@ def hierarchy(choice: Choice, lead: DeltaGenerator) -> tuple[Shown, Sequence[Ent
     with told:
         _link(link, shown)
     with saved:
-        _caches(shown, witness.counters)
+        _caches(shown, witness.counters, warm=choice.warm)
     return shown, records
 
 
 @repeated
-def _caches(shown: Shown, counters: Counters | None) -> None:
-    """What the caches save, and what a warm L2 changes."""
-    asked, delivered = shown.levels.formula.read, shown.levels.dram.read
-    if asked and delivered:
-        layout.prose(figures.caches_words(asked, shown.levels.l1.read, delivered))
+def _caches(shown: Shown, counters: Counters | None, *, warm: bool) -> None:
+    """What the programs request, what the caches save, and what a warm L2 changes."""
+    layout.prose(figures.caches_words(shown.traffic, shown.levels.l1.read, shown.levels.dram.read))
     if counters:
-        layout.prose(figures.heat_words(counters))
+        layout.prose(figures.heat_words(counters, warm=warm))
 
 
 @repeated
@@ -221,10 +217,11 @@ def _link(link: str, shown: Shown) -> None:
 @repeated
 def gaps(choice: Choice, shown: Shown, records: Sequence[Entry]) -> None:
     """What each level counted, why neighbours differ, and the same on other GPUs."""
-    with layout.part(
+    listing = layout.part(
         "Why the numbers differ",
         "✓ in the picture: equal to the number above it, to the byte. ≠: here is why, with the bytes of each cause.",
-    ):
+    )
+    with listing, st.container(key="causes"):
         st.markdown(figures.cause_words(shown.gaps) or "All numbers are equal, or they were not counted.")
     with st.expander("Level by level: every difference, in bytes"):
         st.markdown(figures.levels_table(shown.levels, shown.gaps))

@@ -47,6 +47,7 @@ from explain.parts import part_of
 from explain.records.plans import PLANS
 from explain.trace.recorder import record_call
 from kernels.launch import launcher, tensors
+from kernels.traffic import Term, Traffic
 from tests.explain.records.made import SHIPPED as RECORD
 from tests.explain.records.made import counters
 
@@ -378,8 +379,49 @@ def test_the_picture_says_why_shared_memorys_number_is_only_a_bound(counted, sai
 
 
 def test_what_the_caches_save_is_said_only_where_they_save_something():
-    assert figures.caches_words(2_180, 2_180, 100).endswith(", 1 byte of every 21.8. L1 and L2 serve the rest.")
-    assert figures.caches_words(2_180, 2_180, 1_880).endswith(", 86% of that. L1 and L2 serve the rest.")
-    told = figures.caches_words(6_640, 10_940, 6_630)  # FlashAttention-1, about
-    assert told.startswith("L1 counts **10.9 kB**, 1.65 × the formula.")
+    def traffic(bytes: int, times: int = 2) -> Traffic:
+        return Traffic((Term("x", False, bytes // 4 // times, times, 4, ""),), ())
+
+    often = figures.caches_words(traffic(2_180, 5), 2_180, 100)
+    assert often.endswith("HBM delivers **100 B**, 1 byte of every 21.8 requested. L1 and L2 serve the rest.")
+    assert figures.caches_words(traffic(2_000, 5), None, 400) == (
+        "The programs read `x` (400 B) 5 times: **2.0 kB** requested. HBM delivers **400 B**: each input once, 1 byte "
+        "of every 5 requested. L1 and L2 serve the rest."
+    )
+    assert figures.caches_words(traffic(2_000, 5), None, None).endswith("requested.")
+    assert figures.caches_words(traffic(2_000), 2_000, 1_720).endswith(
+        ", 86% of the request. L1 and L2 serve the rest."
+    )
+    told = figures.caches_words(traffic(6_640), 10_940, 6_630)  # FlashAttention-1, about
+    assert "L1 counts **10.9 kB**, 1.65 × the formula." in told
     assert "less" not in told
+
+
+@pytest.mark.parametrize("experiment", COUNTED, ids=lambda one: one.key)
+def test_a_buffer_has_one_row_whose_formula_and_trace_are_of_the_same_launches(experiment):
+    traced = recorded_trace(experiment)
+    rows = figures.buffers_table("l1", experiment.traffic, traced, None).splitlines()[2:]
+    cells = [[cell.strip() for cell in row.strip("| ").split("|")] for row in rows]
+    assert len({(buffer, way) for buffer, way, *_ in cells}) == len(cells)
+    assert [formula for *_, formula, _ in cells] == [trace for *_, trace in cells]
+    for link in ("l2", "dram", "shared"):  # the GPU counts no buffers there
+        assert not figures.buffers_table(link, experiment.traffic, traced, None)
+
+
+def test_what_the_programs_read_is_told_the_most_bytes_first():
+    for experiment in COUNTED:
+        told = figures.requested_words(experiment.traffic)
+        assert f"**{amount(experiment.traffic.read_bytes)}** requested" in told
+
+
+@pytest.mark.parametrize(("cold", "warm", "said"), [
+    (100_000_000, 100_033_000, "almost nothing (+33.0 kB)"), (100_000_000, 40_000_000, "A warm L2 saves 60.0 MB"),
+    (100_000_000, 103_000_000, "HBM delivers 3.0 MB more"),
+])  # fmt: skip
+def test_the_words_on_l2_are_of_the_pressed_start(cold, warm, said):
+    counted, counts = RECORD.points[COUNTED[0].key].counters, counts_of(COUNTED[0])
+    assert counted
+    at_cold, at_warm = (replace(counts, dram_read_bytes=reads) for reads in (cold, warm))
+    changed = replace(counted, cold=at_cold, warm=at_warm)
+    assert said in figures.heat_words(changed, warm=False)
+    assert "L2 is **warm**" in figures.heat_words(changed, warm=True)

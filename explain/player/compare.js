@@ -165,9 +165,15 @@ export class Comparison {
     this.player = player;
   }
 
+  /** Whether there are two runs, of the same inputs: else a first difference says nothing. */
+  get compares() {
+    const { stories } = this.player;
+    return stories.length === 2 && !stories[0].view.unlike;
+  }
+
   load() {
     const { stories } = this.player;
-    const two = stories.length === 2;
+    const two = this.compares;
     this.first = null;
     this.said = "";
     const box = this.player.$(".difference"), button = this.player.$(".tools [data-do=difference]");
@@ -461,7 +467,7 @@ export class Comparison {
 
   goToFirst() {
     const { player, first } = this;
-    if (player.stories.length < 2) return false;
+    if (!this.compares) return false;
     if (!first) return undefined;
     player.tour.leave();                                   // its caption is of another step
     player.go(first.t);
@@ -471,7 +477,7 @@ export class Comparison {
   /** Before the lanes are drawn: the rows, cells and roles that differ at this step. */
   render(t) {
     const { lanes, stories, woven } = this.player;
-    if (stories.length < 2) return;
+    if (!this.compares) return;
     const steps = woven.map((own) => own[t]);
     const keys = steps.map((k, i) => this.stretchOf[i][k]);
     const marks = { rows: new Set(), cells: new Set(), roles: new Set(), said: new Map() };
@@ -510,7 +516,7 @@ export class Comparison {
   /** After they are drawn: what differs at this step. */
   write() {
     const { said, player, player: { stories } } = this;
-    if (stories.length < 2) return;
+    if (!this.compares) return;
     const box = player.$(".difference .now"), first = player.$(".difference .says");
     const told = this.first ? this.told() : this.equal;
     if (first.textContent !== told) first.textContent = told;

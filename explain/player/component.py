@@ -59,6 +59,7 @@ _VIEW: plain.Kinds = {
     "badge": (str,),
     "kernel": (str,),
     "wrong": (bool,),
+    "unlike": (bool,),
     "roles": (Mapping,),
     "also": (Mapping,),
     "beats": _SEQUENCE,
@@ -89,7 +90,8 @@ class Run:
 
     trace: a trace file (docs/trace-format.md).
     view: what the trace does not contain, as JSON. Required: `title`, and `badge`, the source of the run. Optional:
-        `kernel`, its name in the catalog; `wrong`, whether it is a broken copy of one; `roles`, the variables that are
+        `kernel`, its name in the catalog; `wrong`, whether it is a broken copy of one; `unlike`, whether its inputs
+        differ from those of the run beside it, so a first difference would say nothing; `roles`, the variables that are
         its scores, exponentials, output,
         running_max, new_max, running_sum, new_sum, rescale, accumulator, rows and cols; `also`, names that one launch
         has for what another calls otherwise; `beats`, the fields of each `explain.beats.Beat`, in order; `score_shape`,

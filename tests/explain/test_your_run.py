@@ -210,7 +210,9 @@ def test_two_runs_stand_side_by_side(opened, folder):
     test, (head, files) = opened(folder / "main.tilescope", folder / "fails.tilescope")
     assert len(head["runs"]) == 2
     assert files == [(folder / f"{name}.tilescope").read_bytes() for name in ("main", "fails")]
-    assert [run["view"]["title"].split(" · ")[-1] for run in head["runs"]] == ["left", "right"]
+    names = [run["view"]["title"].split(" · ")[1:] for run in head["runs"]]
+    assert names == [["main", "left"], ["fails", "right"]]
+    assert not any(run["view"]["unlike"] for run in head["runs"])
     assert all(f"`{name}.tilescope`, recorded" in pages.texts(test) for name in ("main", "fails"))
 
 
@@ -223,11 +225,12 @@ def test_two_runs_of_one_input_are_compared_by_their_costs(opened, folder):
 
 def test_two_runs_of_different_inputs_say_so_before_their_costs(opened):
     runs = lessons.OPENING, lessons.SHORT
-    test, _ = opened(*map(recordings.path_of, runs))
+    test, (packet, _) = opened(*map(recordings.path_of, runs))
     sizes = [f"{one.values['seq_len']} × {one.values['head_dim']}" for one in runs]
     words = test.warning[0].value.replace("\u00a0", " ")
     assert words.startswith(f"The inputs differ: `q`, `k` and `v` are {sizes[0]} on the left, {sizes[1]} on the right.")
-    assert words.endswith("Costs and values cannot be compared.")
+    assert words.endswith("Costs and values cannot be compared. Record both with the same tensors and seed.")
+    assert all(run["view"]["unlike"] for run in packet["runs"])  # so the player shows no first difference
     assert "left → right" not in pages.texts(test)
 
 
@@ -245,6 +248,15 @@ def test_values_and_dtypes_of_inputs_are_compared_and_tiles_are_not(tmp_path):
     assert values.startswith("The inputs differ: the values of `x`: `x[2]` is 3 on the left, 5 on the right.")
     dtypes = given_inputs.difference(one, traced_with(tmp_path, "dtype", [1, 2, 3], "float16"))
     assert dtypes.startswith("The inputs differ: `x` is f32 on the left, f16 on the right.")
+
+
+def test_each_of_several_launches_has_its_row(opened):
+    test, _ = opened(recordings.path_of(lessons.STANDARD))
+    trace = TraceFile(recordings.path_of(lessons.STANDARD).read_bytes()).trace
+    table = cost.launches(trace)
+    assert table in pages.texts(test)
+    assert len(table.splitlines()) == 2 + len(trace.launches) > 3
+    assert cost.tensors(trace) == ""
 
 
 def test_a_mask_is_a_difference_and_a_tile_is_none():

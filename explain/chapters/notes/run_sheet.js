@@ -125,10 +125,18 @@ class RunSheet {
       const time = document.createElement("b");
       time.textContent = minutes ? `${minutes} min` : "";
       row.append(text || say, time);
+      if (text) row.append(this.spoken(say));
       if (i === at) row.setAttribute("aria-current", "step");
       return row;
     }));
     this.tick();
+  }
+
+  /** What to say as a paragraph below a caption. */
+  spoken(say) {
+    const words = document.createElement("p");
+    words.append(...this.told(say));
+    return words;
   }
 
   /** What to say, with what to do in bold: "Press", "Ask". */

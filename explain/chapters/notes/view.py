@@ -92,11 +92,11 @@ def _tour(page: contents.Page) -> tours.Tour | None:
 
 
 def notes(page: contents.Page, tour: tours.Tour | None) -> None:
-    """The page's notes, a column for each section: what to say without the tour, common errors, what to show if there
-    is time. Where there is no tour the run sheet has what to say.
+    """The page's notes, a column for each section: common errors, what to show if there is time, and last what to say
+    without the tour. Where there is no tour the run sheet has what to say.
     """
     _, say, *rest = _sections(page)
-    shown = [say.replace("Say", "If you teach without the tour", 1)] * bool(tour) + rest
+    shown = rest + [say.replace("Say", "If you teach without the tour", 1)] * bool(tour)
     with st.container(key="notes"):
         for column, section in zip(st.columns(len(shown), gap="large"), shown, strict=True):
             column.markdown(f"## {_acted(section)}")

@@ -8,8 +8,11 @@ from explain.chapters.your_run import given
 from explain.experiment import Experiment
 from explain.figures.labels import listed
 from explain.figures.numbers import count, moved
-from explain.trace.model import Trace
+from explain.figures.tables import Column, markdown
+from explain.trace.model import Launch, Trace
 
+LISTED = 12
+"""So many launches have a row each."""
 NAMED = 3
 """A run of more kernels says how many."""
 
@@ -38,10 +41,29 @@ def shown(trace: Trace, file: str) -> str:
 
 
 def tensors(trace: Trace) -> str:
-    """The tensors of a run with their sizes and dtypes, those of its first launch; Markdown."""
-    first, several = trace.launches[0], len(trace.launches) > 1
-    named = [f"`{given.short(one.name)}` {given.sizes(one.shape)} {one.dtype}" for one in first.buffers]
-    return f"**Tensors{' of the first launch' * several}:** {', '.join(named)}" if named else ""
+    """The tensors of a run of one launch with their sizes and dtypes; Markdown. Several launches are in a table."""
+    named = _tensors(trace.launches[0]) if len(trace.launches) == 1 else ""
+    return f"**Tensors:** {named}" if named else ""
+
+
+def launches(trace: Trace) -> str:
+    """A row for each launch of a run of several, with its cost and its tensors, as Markdown; "" for one launch."""
+    if len(trace.launches) == 1:
+        return ""
+    rows = [
+        (number, f"`{one.kernel}`", one.programs, *one.traffic().values(), _tensors(one))
+        for number, one in enumerate(trace.launches[:LISTED], start=1)
+    ]
+    columns = (
+        Column("launch"), "kernel", Column("programs"), Column("loaded", moved), Column("stored", moved),
+        Column("FLOPs"), "tensors",
+    )  # fmt: skip
+    more = len(trace.launches) - LISTED
+    return markdown(columns, rows) + (f"\n\n{_counted(more, 'more launch', 'es')}." if more > 0 else "")
+
+
+def _tensors(launch: Launch) -> str:
+    return ", ".join(f"`{given.short(one.name)}` {given.sizes(one.shape)} {one.dtype}" for one in launch.buffers)
 
 
 def difference(left: Trace, right: Trace) -> str:

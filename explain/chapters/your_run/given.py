@@ -21,6 +21,7 @@ MOST_LANES = 1_000_000
 FLOAT32 = 1e-5
 SCHEDULE = ("splits", "order")
 """Parameters that say, like a tile's sizes, how a kernel computes and not what."""
+AGAIN = "Costs and values cannot be compared. Record both with the same tensors and seed."
 Differing = Iterator[tuple[str, str, str]]
 """What differs, what it is in the left run, and in the right."""
 
@@ -30,20 +31,22 @@ def difference(left: Trace, right: Trace) -> str:
     ours, theirs = _inputs(left), _inputs(right)
     shared = [name for name in ours if name in theirs]
     if not shared:
-        return "The runs have no input in common: no tensor of one name. Costs and values cannot be compared."
+        return f"The runs have no input in common: no tensor of one name. {AGAIN}"
     parts = _told(_tensors({name: (ours[name], theirs[name]) for name in shared}))
     parts += [] if parts else _values(left, right, shared)
     what = "inputs" if parts else "parameters"
     parts += _told(_parameters(left, right, sizes=not parts))
-    return f"The {what} differ: {'; '.join(parts)}. Costs and values cannot be compared." if parts else ""
+    return f"The {what} differ: {'; '.join(parts)}. {AGAIN}" if parts else ""
 
 
 def sizes(shape: tuple[int, ...]) -> str:
     """A tensor's sizes without leading ones: 32 × 16."""
-    shown = list(shape)
-    while len(shown) > 1 and shown[0] == 1:
-        del shown[0]
-    return "\u00a0×\u00a0".join(map(count, shown)) or "1"
+    return "\u00a0×\u00a0".join(map(count, shape[_ones(shape) :])) or "1"
+
+
+def _ones(shape: tuple[int, ...]) -> int:
+    """How many leading axes of length 1 are not shown: of a tensor with one element, all but the last."""
+    return next((axis for axis, size in enumerate(shape) if size != 1), max(0, len(shape) - 1))
 
 
 def short(name: str) -> str:
@@ -151,8 +154,10 @@ def _active(numbers: NDArray[Any], mask: Tile | None) -> NDArray[np.float64]:
 
 
 def _place(buffer: Buffer, element: int) -> str:
-    """An element's index in its tensor, or its number where the tensor has gaps or another order."""
+    """An element's index in its tensor, without leading axes of length 1; its number where the tensor has gaps or
+    another order.
+    """
     dense = tuple(math.prod(buffer.shape[axis + 1 :]) for axis in range(len(buffer.shape)))
     if dense != buffer.strides or element >= math.prod(buffer.shape):
         return str(element)
-    return ", ".join(str(int(at)) for at in np.unravel_index(element, buffer.shape))
+    return ", ".join(str(int(at)) for at in np.unravel_index(element, buffer.shape)[_ones(buffer.shape) :])

@@ -65,9 +65,12 @@ PRINTED = "y[0, :4], the first 4 of row 0's 20 outputs: `main` prints them after
 
 @dataclass(frozen=True)
 class Opened(Run):
-    """A run that is shown, and the name of its file; "" for the app's own."""
+    """A run that is shown, and the name of its file, "" for the app's own; how its inputs differ from those of the run
+    beside it, "" if they do not.
+    """
 
     file: str = ""
+    unlike: str = ""
 
 
 def choose() -> list[Opened]:
@@ -106,13 +109,15 @@ def choose() -> list[Opened]:
         with place:
             _downloads()
         _about_example(runs[0])
-    if len({run.view["title"] for run in runs}) < len(runs):  # one kernel twice
-        return [_on(side, run) for side, run in zip(SIDES, runs, strict=True)]
-    return runs
+    unlike = inputs.difference(runs[0].trace.trace, runs[1].trace.trace) if len(runs) == MOST else ""
+    sides = SIDES if len(runs) == MOST else ("",)
+    return [_named(side, replace(run, unlike=unlike)) for side, run in zip(sides, runs, strict=True)]
 
 
-def _on(side: str, run: Opened) -> Opened:
-    return replace(run, view={**run.view, "title": f"{run.view['title']} · {side}"})
+def _named(side: str, run: Opened) -> Opened:
+    """The run with its kernel, the name of its file and its side as title: "rms_norm · changed · left"."""
+    title = " · ".join(filter(None, (run.view["title"], run.file.removesuffix(ENDING), side)))
+    return replace(run, view={**run.view, "title": title, "unlike": bool(run.unlike)})
 
 
 def _why(name: str, error: Exception) -> str:
@@ -136,7 +141,7 @@ def how() -> None:
 def _about_example(example: Run) -> None:
     """Says what a trace is, and what the example is."""
     layout.introduce(
-        "A **trace** is a file: every line of one kernel run, with every value. Below is one of ours. "
+        "A **trace** is a file: every line that ran, in one launch or several, with every value. Below is one of ours. "
         f"[Record your own with one command]({HOW}), or [paste your code](./your_kernel).\n\n"
         "**The example:** RMSNorm divides each row by its root mean square, and multiplies it by w. A "
         f"program reads its row twice, 8 numbers at a time. {_growth(example)}"
@@ -189,7 +194,7 @@ def told(runs: Sequence[Opened]) -> None:
     """What a run is, what ran and what it cost, at the right; of two runs what differs."""
     if len(runs) > 1:
         left, right = (run.trace.trace for run in runs)
-        differs = inputs.difference(left, right)
+        differs = runs[0].unlike
         if differs:
             with layout.below_goal():
                 st.warning(differs, icon=":material/warning:")
@@ -211,6 +216,7 @@ def told(runs: Sequence[Opened]) -> None:
         f"[How to record a trace]({HOW}).\n\n{cost.tensors(trace)}"
     )
     layout.prose(cost.told(trace))
+    st.markdown(cost.launches(trace))
 
 
 def _described(run: Opened) -> str:

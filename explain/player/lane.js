@@ -299,7 +299,8 @@ export class Lane {
     const { row_labels: words } = this.view;
     const rows = (this.tile ?? this.story.tile(this.step))?.rows;
     if (rows?.length !== this.rowCount || !(words || rows.length > 1)) return null;
-    return Array.from(rows, (row) => words?.[row] ?? String(row));
+    const end = this.view.score_shape?.[0] ?? Infinity;    // what follows is padding
+    return Array.from(rows, (row) => (row < end ? words?.[row] ?? String(row) : ""));
   }
 
   /** The variable `name` of step `of`'s function, as it is after step k. */

@@ -9,7 +9,7 @@ from math import isfinite
 
 from explain.chapters.cross_entropy.layers import Layer
 from explain.chapters.cross_entropy.losses import Losses, Row
-from explain.chapters.cross_entropy.measured import LEAST, OURS, Case, Counted, Measured
+from explain.chapters.cross_entropy.measured import EAGER, LEAST, OURS, Case, Counted, Measured
 from explain.chapters.cross_entropy.states import Loss, State
 from explain.chapters.flash_attention.figures import Group
 from explain.experiment import Experiment
@@ -22,7 +22,7 @@ from explain.figures.tables import Column, Columns, markdown
 from explain.kept import kept
 from kernels.catalog import KERNELS
 from kernels.parameters import ITEM_BYTES
-from kernels.traffic import Traffic
+from kernels.traffic import Traffic, tiles
 
 MOVED: tuple[Group, ...] = (
     ({"H": ("h",), "W": ("w",)}, "hbm"),
@@ -165,10 +165,10 @@ def backward_table(forward: Experiment, both: Experiment) -> str:
     return markdown(
         ("", "kept", Column("X computed"), Column("matmuls")),
         [
-            ("through the logits", f"X: {count(p['tokens'])} × {count(p['vocab'])}, {moved(logits)}", "1 ×", "3"),
+            ("through the logits", f"X, {moved(logits)}".replace(" ", "&nbsp;"), "1 ×", "3"),
             (
                 "without the logits",
-                f"L: {count(p['tokens'])}, {moved(4 * p['tokens'])}",
+                f"L, {moved(4 * p['tokens'])}".replace(" ", "&nbsp;"),
                 f"{matmuls - 2} ×",
                 str(matmuls),
             ),
@@ -177,9 +177,9 @@ def backward_table(forward: Experiment, both: Experiment) -> str:
 
 
 @kept
-def ways_on(tokens: int, part: int, *, narrow: bool = False) -> str:
+def ways_on(tokens: int, part: int, ligers: int, *, narrow: bool = False) -> str:
     """Two ways to do without all of X for a large d: which part of it is there at a time, and what it is added to. A
-    chunk has `part` of the tokens, to scale. `narrow` puts them below each other, for a phone.
+    chunk has `part` of the tokens, to scale, Liger's has `ligers`. `narrow` puts them below each other, for a phone.
     """
     panel, room, top = 330.0, 34.0, 78.0
     wide, high, deep, dw = 200.0, 108.0, 34.0, 24.0
@@ -195,7 +195,7 @@ def ways_on(tokens: int, part: int, *, narrow: bool = False) -> str:
         ),
         (
             "Liger's kernel, and our chunked one",
-            f"X: a chunk of tokens, in HBM (ours {count(part)})",
+            f"X: a chunk in HBM: Liger {count(ligers)} tokens, ours {count(part)}",
             (0.0, slab, wide, slab),
             "It writes a chunk of X to a small buffer and puts dX in its place, still in the forward pass. dH of these "
             "tokens is then complete. dW grows with each chunk.",
@@ -360,7 +360,37 @@ def concluded(case: Case) -> str:
     where = "Ours lies between" if between else f"Ours takes {_milliseconds(own[0])} and {moved(own[1])}"
     time, memory = _more(own[0] / quick[0], "time"), _more(own[1] / small[1], "memory")
     beside = f"{time} than {fastest}, {memory} than {least}" if fastest != least else f"{time} and {memory}"
-    return f"Of the others, {others} **{where}: {beside}.**"
+    return f"{_beside_eager(own, found.get(EAGER))}Of the others, {others} {where}: {beside}."
+
+
+def _beside_eager(own: tuple[float, int], eager: tuple[float, int] | None) -> str:
+    """“**Ours takes 3% more time than PyTorch eager and 34% of its memory (2.55 against 7.49 GB).** ”"""
+    if not eager:
+        return ""
+    time, share = _more(own[0] / eager[0], "time"), percent(own[1] / eager[1])
+    sizes = f"{moved(own[1])} against {moved(eager[1])}"
+    return f"**Ours takes {time} than {EAGER} and {share} of its memory ({sizes}).** "
+
+
+def chunks_table(cases: Sequence[Case]) -> str:
+    """The chunks of Liger and of ours, and the bytes of their passes over W and dW, as a Markdown table."""
+    columns: list[str | Column] = [Column("V"), Column("d")]
+    for name in cases[0].chunks:
+        columns += [Column(f"{name}: tokens"), Column(f"{name}: W, dW", lambda size: aligned(size, "B", "G", 1))]
+    rows = [
+        (case.vocab, case.dim, *(cell for part in case.chunks.values() for cell in (part, case.passes_bytes(part))))
+        for case in cases
+    ]
+    return markdown(columns, rows)
+
+
+def chunks_in_words(case: Case) -> str:
+    """“Liger: 256 tokens in a chunk, 32 chunks × 4 × 1.05 GB = 134 GB. Ours: …”, the passes over W and dW."""
+    return " ".join(
+        f"{name[0].upper()}{name[1:]}: {count(part)} tokens in a chunk, {count(tiles(case.tokens, part))} chunks × 4 × "
+        f"{moved(case.weight_bytes)} = {moved(case.passes_bytes(part))}."
+        for name, part in case.chunks.items()
+    )
 
 
 def _more(share: float, what: str) -> str:

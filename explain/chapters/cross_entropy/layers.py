@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kernels.traffic import tiles
+
 ITEM_BYTES = 2
 """Of one number in 16 bits, as models are trained."""
 TOKENS = 8192
@@ -35,6 +37,15 @@ class Layer:
 
 
 _OPENAI = "https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf"
+
+LIGER = "https://github.com/linkedin/Liger-Kernel/blob/main/src/liger_kernel/ops/fused_linear_cross_entropy.py"
+"""Where Liger's rule is published."""
+
+
+def part_of_liger(tokens: int, vocab: int, dim: int) -> int:
+    """How many tokens Liger computes at a time, by its published rule: next_power_of_2(cdiv(tokens, cdiv(V, d)))."""
+    return min(tokens, 1 << (tiles(tokens, tiles(vocab, dim)) - 1).bit_length())
+
 
 LAYERS = (
     Layer("GPT-2 XL", 50_257, 1600, "Radford et al. 2019, section 2.2 and table 2", _OPENAI),

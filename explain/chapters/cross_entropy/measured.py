@@ -6,16 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from explain.chapters.cross_entropy.layers import ITEM_BYTES, part_of_liger
 from explain.experiment import Experiment
 from explain.figures.numbers import count
 from explain.kept import kept
 from explain.records import registry, results
 from explain.records.code import stale_parts, stale_words
 from explain.records.model import Record
+from kernels.traffic import tiles
+from kernels.traffic_cross_entropy import part_of_tokens
 
 FILE = results.BENCHMARKS / "cross_entropy.json"
 COMMAND = "python benchmarks/cross_entropy.py --out benchmarks/results/cross_entropy.json"
-OURS, LEAST = "ours", "at least"
+OURS, EAGER, LIGER, LEAST = "ours", "PyTorch eager", "Liger", "at least"
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,21 @@ class Case:
     def matmul_flops(self) -> int:
         """The FLOPs of the three matmuls: X, dH and dW."""
         return 3 * 2 * self.tokens * self.vocab * self.dim
+
+    @property
+    def weight_bytes(self) -> int:
+        """The bytes of W, and of dW."""
+        return ITEM_BYTES * self.vocab * self.dim
+
+    @property
+    def chunks(self) -> Mapping[str, int]:
+        """How many tokens Liger and ours compute at a time."""
+        sizes = self.tokens, self.vocab, self.dim
+        return {LIGER: part_of_liger(*sizes), OURS: part_of_tokens(*sizes, ITEM_BYTES)}
+
+    def passes_bytes(self, part: int) -> int:
+        """The bytes of W and dW where each `part` of the tokens reads W twice, and reads and writes dW."""
+        return tiles(self.tokens, part) * 4 * self.weight_bytes
 
     def seconds_of(self, name: str) -> float | None:
         """The time of a variant; None without one."""

@@ -10,13 +10,13 @@ import streamlit as st
 from explain import lessons
 from explain.chapters.cross_entropy import figures, measured
 from explain.chapters.cross_entropy.exercises import QUESTIONS, Shown
-from explain.chapters.cross_entropy.layers import ITEM_BYTES, LAYERS, TOKENS
+from explain.chapters.cross_entropy.layers import ITEM_BYTES, LAYERS, LIGER, TOKENS, Layer, part_of_liger
 from explain.chapters.cross_entropy.losses import Losses, losses, row_of
 from explain.chapters.cross_entropy.states import loss_of, states
 from explain.chapters.flash_attention.figures import traffic_bars
 from explain.experiment import Experiment
 from explain.figures.labels import unbroken
-from explain.figures.numbers import capacity, count, moved, number
+from explain.figures.numbers import aligned, capacity, count, moved, number, percent
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
@@ -33,7 +33,8 @@ SMALL = 256
 INTRODUCED = (
     "A language model's last layer gives each token one **logit** for each entry of the vocabulary: X = H Wᵀ. A row of "
     "H is a token, a row of W is an entry. "
-    f"The player has the **small kernel** ({unbroken(f'd ≤ {SMALL}')}). The **chunked kernel** is further down."
+    f"The player has the **small kernel** ({unbroken(f'd ≤ {SMALL}')}). Only the **chunked kernel**, further down, is "
+    "timed."
 )
 WORDS = {
     FUSED: "The small kernel: a program holds a tile of tokens. For each tile of W it updates the running max m and "
@@ -44,6 +45,7 @@ WORDS = {
     "for dH and one for dW recompute " + unbroken("P = exp(X − L)."),
 }
 """What to see, for each kernel."""
+CARD_BYTES = 80_000_000_000
 LENGTHS = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536)
 LONG: Mapping[str, Any] = {
     "tokens": TOKENS,
@@ -95,6 +97,25 @@ def largest_tensor() -> None:
         wide, narrow = (figures.tensors(LAYERS, tokens, narrow=one) for one in (False, True))
         pictures.drawing(wide, narrow)
         st.caption(f"16 bits: {ITEM_BYTES} bytes per number. {figures.sources(LAYERS)}")
+        layout.prose(_does_it_fit(tokens))
+
+
+def _llama() -> Layer:
+    """The layer of `LONG`."""
+    return next(one for one in LAYERS if (one.vocab, one.dim) == (LONG["vocab"], LONG["dim"]))
+
+
+def _does_it_fit(tokens: int) -> str:
+    """What the logits take of a card, and what a chunk of them takes."""
+    layer = _llama()
+    both, part = 2 * layer.logit_bytes(tokens), part_of_tokens(tokens, layer.vocab, layer.dim, ITEM_BYTES)
+    return (
+        f"**Does a training step fit now?** For {layer.name}, X and dX of {count(tokens)} tokens take {moved(both)}, "
+        f"{percent(both / CARD_BYTES)} of a card of {number(CARD_BYTES / 1e9)} GB. The chunked kernel holds the logits "
+        f"of {count(part)} tokens at a time, {moved(layer.logit_bytes(part))}, and puts dX in their place. The rest, "
+        f"{moved(both - layer.logit_bytes(part))}, is room for more tokens. How many depends on what the other layers "
+        "keep per token."
+    )
 
 
 @following
@@ -124,7 +145,8 @@ def _online(experiment: Experiment, traces: Sequence[Trace]) -> None:
         "The same m and ℓ as in online softmax",
         "The loss of a token is −ln of its target's weight: **loss = L − xₜ**. xₜ is the target's logit. L is the "
         "**logsumexp** of all its logits, L = m + ln ℓ. So the kernel needs no weight, only m, ℓ and xₜ. It finds "
-        f"them in one pass over the vocabulary.{shown}\n\nxₜ is −∞ until the target's tile comes.",
+        f"them in one pass over the vocabulary.{shown}\n\nxₜ starts at −∞. The tile that has the target's column fills "
+        "it in.",
     ):
         st.markdown(f"**Token {token}{word}**, after each tile of the vocabulary:\n\n{figures.states_table(found)}")
         st.markdown(figures.loss_in_numbers(loss))
@@ -166,9 +188,11 @@ def _never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
         both = list(zip(titles, least, strict=True))
         pictures.drawing(*(traffic_bars(both, figures.TENSORS, narrow=one) for one in (False, True)))
         st.caption(f"formula · tiles {p['block_m']} × {p['block_n']}")
+        layout.prose(_saves(fewest[0] - fewest[1]))
         _counted()
         with st.expander("Every load and store of this loss"):
             st.markdown(figures.every_byte(list(zip(titles, long, strict=True))))
+            layout.prose(_both_read(long[1]))
         v = fused.values
         with st.expander(f"The run in the player: {count(v['tokens'])} tokens, V = {count(v['vocab'])}"):
             own = [(title, one.traffic) for title, one in zip(titles, (standard, fused), strict=True)]
@@ -177,17 +201,39 @@ def _never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
                 stepper.traffic_table(experiment, traces[0])
 
 
-def _room_not_time(saved: int) -> str:
-    """How long the saved bytes take, beside the time of a whole step; empty where one of them is not measured."""
+def _milliseconds(saved: int) -> str:
+    """“about 1 ms of 43 ms”, the saved bytes at copy speed and a whole step; empty where one is not measured."""
     found = measured.measured()
     case, bandwidth = (found.case(LONG), found.roof("hbm copy")) if found else (None, None)
     step = case.seconds_of(measured.OURS) if case else None
     if not step or not bandwidth:
         return ""
+    return f"about {number(1e3 * saved / bandwidth, 1)} ms of {number(1e3 * step, 2)} ms"
+
+
+def _saves(saved: int) -> str:
+    """What the shorter bar saves: time, traffic, and the logits themselves."""
+    time = _milliseconds(saved)
+    return f"**Saved**: {time}{', ' * bool(time)}{moved(saved)} of traffic and a {moved(saved // 2)} buffer."
+
+
+def _room_not_time(saved: int) -> str:
+    """How the time of the saved bytes is estimated; empty where it is not."""
+    if not (time := _milliseconds(saved)):
+        return ""
     return (
-        f"\n\nHalf of the saved {moved(saved)} are writes, half are reads. At copy speed that is about "
-        f"{number(1e3 * saved / bandwidth, 1)} ms of a whole step (loss and both gradients) of "
-        f"{number(1e3 * step, 2)} ms (*How fast* below). **What you gain is room, not time.**"
+        f"\n\nHalf of the saved {moved(saved)} are writes, half are reads. At copy speed that is {time}, the time of a "
+        "whole step: loss and both gradients (*How fast* below). **What you gain is room, not time.**"
+    )
+
+
+def _both_read(fused: Experiment) -> str:
+    """Why the kernels' loads and stores differ by little."""
+    h, w = (next(term for term in fused.traffic.terms if term.buffer == name) for name in "hw")
+    return (
+        f"Both read H once per tile of the vocabulary: {count(h.times)} × {moved(h.once)} = "
+        f"{aligned(h.bytes, 'B', 'G')}. Both read W once per tile of tokens: {count(w.times)} × {moved(w.once)} = "
+        f"{aligned(w.bytes, 'B', 'G')}. Only the logits differ, written once and read once."
     )
 
 
@@ -256,18 +302,21 @@ def _dh(tokens: int, dim: int) -> str:
 def _real_kernels() -> None:
     """How kernels for a large d do without the logits."""
     tokens, vocab, dim, rows = (LONG[name] for name in ("tokens", "vocab", "dim", "block_m"))
+    large, small = _llama(), min(LAYERS, key=lambda layer: layer.dim)
     with layout.part(
         "What real kernels do",
-        f"A language model has d = {count(dim)}. There the dH of {rows} tokens takes {_dh(rows, dim)}, more than an "
-        "SM has. So real kernels add to dH and dW in HBM.\n\n"
+        f"{large.name} has d = {count(dim)}. There the dH of {rows} tokens takes {_dh(rows, dim)}. With the "
+        f"{count(small.dim)} of {small.name} it takes {_dh(rows, small.dim)}. Both are more than an SM has. So real "
+        "kernels add to dH and dW in HBM.\n\n"
         "They differ in how often they compute X. Liger's kernel and our chunked one do write logits to HBM, but only "
         "those of some tokens at a time: to write X and read it takes less time than a second matmul.",
     ):
         st.markdown(f"**Two ways for a large d**: {_sizes(LONG)}")
-        part = part_of_tokens(tokens, vocab, dim, ITEM_BYTES)
-        pictures.drawing(*(figures.ways_on(tokens, part, narrow=one) for one in (False, True)))
+        part, ligers = part_of_tokens(tokens, vocab, dim, ITEM_BYTES), part_of_liger(tokens, vocab, dim)
+        pictures.drawing(*(figures.ways_on(tokens, part, ligers, narrow=one) for one in (False, True)))
         st.caption(
             "dashed: all of X, dH and dW · purple: what is there of X · our chunk is to scale · "
+            f"Liger's tokens: [its published rule]({LIGER}) · "
             "`kernels/cross_entropy_fast.py` begins with the estimate"
         )
 
@@ -294,7 +343,7 @@ def _how_fast(found: measured.Measured) -> None:
     with layout.part(
         "How fast, in how much memory?",
         f"Loss and both gradients of {count(first.tokens)} tokens. **Ours** is the chunked kernel. "
-        f"{figures.concluded(first)} So it is for when memory is short.\n\n"
+        f"{figures.concluded(first)} So it is for when memory is short.\n\n{_chunks(first)}"
         "Cut Cross-Entropy is not measured here. Its time depends on how many tiles it can skip, so on the model. The "
         "logits of this benchmark are random, not a model's.\n\n"
         f"*{measured.LEAST.capitalize()}*: three matmuls at the measured peak, and H, W, dH and dW in memory. The "
@@ -306,9 +355,22 @@ def _how_fast(found: measured.Measured) -> None:
                 _bars(others, peak)
                 st.markdown("\n".join(f"- {one.name}: {figures.concluded(one)}" for one in others))
                 st.markdown(_odd(others))
+                st.markdown("**Tokens in a chunk, and the bytes of all passes over W and dW**, by formula")
+                st.markdown(figures.chunks_table(found.cases))
         with st.expander("All numbers in a table"):
             st.markdown(figures.measured_table(found))
         st.caption(f"recorded · {found.where} · {found.method} · the bars of a chart have one scale{stale}")
+
+
+def _chunks(case: measured.Case) -> str:
+    """Why Liger's time is not ours, in numbers from its published rule; empty where Liger was not measured."""
+    if not case.seconds_of(measured.LIGER):
+        return ""
+    return (
+        "**Liger does the same in chunks of another size.** Each chunk reads W twice, reads dW and writes dW: four "
+        f"passes. {figures.chunks_in_words(case)} This is arithmetic from [Liger's published rule]({LIGER}), "
+        "the next power of 2 from tokens ÷ (V ÷ d) on, not a measurement.\n\n"
+    )
 
 
 def _odd(cases: Sequence[measured.Case]) -> str:
@@ -338,7 +400,7 @@ def _which_token_counts(experiment: Experiment) -> None:
     with layout.part(
         "Tokens that do not count",
         "A target of −100 means: this token does not count. In training this is padding, or a prompt: the model reads "
-        "a prompt but does not learn to write it. Its loss is 0, and its dX is 0. The mean is over the tokens that "
+        "a prompt but does not learn to write it. Its loss and its dX are 0. The mean is over the tokens that "
         f"count, not over all.\n\n{_ignored(p)}{_wrapped(experiment, found)}\n\n"
         "If no token counts, the mean is 0 ÷ 0 = NaN, as in PyTorch. The gradients are 0.",
     ):
@@ -372,10 +434,7 @@ def _ignored(p: Mapping[str, Any]) -> str:
     """How many of the run's tokens do not count, and which."""
     if not p["ignored"]:
         return f"In this run all of the {p['tokens']} tokens count."
-    return (
-        f"In this run {p['ignored']} of {p['tokens']} tokens do not count, drawn at random. In a prompt they "
-        "are the first tokens. The kernel treats both alike."
-    )
+    return f"In this run {p['ignored']} of {p['tokens']} tokens do not count, drawn at random."
 
 
 def _wrapped(experiment: Experiment, found: Losses) -> str:
@@ -385,8 +444,8 @@ def _wrapped(experiment: Experiment, found: Losses) -> str:
         return ""
     one = found.first[last]
     return (
-        f" No token follows “{one.name}”, so this page gives it the first, “{one.target}”, as its target. In training "
-        "it would not count."
+        f" The last token, “{one.name}”, has no next one. Its target here is the first, “{one.target}”; in training it "
+        "would not count."
     )
 
 

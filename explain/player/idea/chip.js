@@ -18,7 +18,7 @@ const WRITTEN_AS_ZERO = /^−?0(\.0+)?$/;
 export const ROW_DIGITS = [STATE_DIGITS, 3, 2];            // of a row's numbers: the most that have room
 const CHIP_FIGURES_SHARE = 0.84, DIGITS_COUNT = 4;         // of a cell's width; how much it counts that they fit
 const DEEPEST = 6;                                         // in cells: the least room for the head's dimensions
-const WIDEST = 2.2, TALLEST = 1.6;                         // a cell's width by its height, or the reverse, to fill the chip
+const WIDEST = 4, WIDEST_IN_LINES = 2.2, TALLEST = 1.6;   // a cell's width by its height, or the reverse, to fill the chip
 const TIGHT = { named: 1.7, apart: 0.25, widest: 3.5 };    // the same for lines of several rows
 const ASIDE_EM = 1.1;                                      // right of an upper tile, for what moves to it
 
@@ -113,7 +113,7 @@ function scaleInLines(attempt, em, box, limit, columns, room) {
 }
 
 /** The room of lines of tiles with so many rows: above each tile, between two lines, and the widest cell. */
-const spacing = (rows) => (rows > 1 ? TIGHT : { named: NAMED_EM, apart: APART_LINES_EM, widest: WIDEST });
+const spacing = (rows) => (rows > 1 ? TIGHT : { named: NAMED_EM, apart: APART_LINES_EM, widest: WIDEST_IN_LINES });
 
 /** The width of a column's tile at a cell of u, `wide` times as wide. */
 function widthOf({ main, state }, u, along, em, box, wide = 1) {

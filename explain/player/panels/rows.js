@@ -124,7 +124,7 @@ export class RowsPanel extends Panel {
 
   told({ row }) {
     const { max, alpha, sum, labels } = this.shownState;
-    const said = [`row ${labels?.[row] ?? row}`];
+    const said = [`row ${labels?.[row] || row}`];
     const change = (name, before, after) => {
       const numbers = [before, after].filter((x) => x !== undefined).map((x) => exact(x, "f32"));
       said.push(`${name}  ${numbers.join(" → ")}`);

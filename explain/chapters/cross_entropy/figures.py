@@ -165,10 +165,10 @@ def backward_table(forward: Experiment, both: Experiment) -> str:
     return markdown(
         ("", "kept", Column("X computed"), Column("matmuls")),
         [
-            ("through the logits", f"X, {moved(logits)}".replace(" ", "&nbsp;"), "1 ×", "3"),
+            ("through the logits", "X, " + moved(logits).replace(" ", "&nbsp;"), "1 ×", "3"),
             (
                 "without the logits",
-                f"L, {moved(4 * p['tokens'])}".replace(" ", "&nbsp;"),
+                "L, " + moved(4 * p["tokens"]).replace(" ", "&nbsp;"),
                 f"{matmuls - 2} ×",
                 str(matmuls),
             ),

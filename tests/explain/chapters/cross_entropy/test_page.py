@@ -33,8 +33,8 @@ def test_each_view_opens_on_its_kernel(way):
     written = texts(page("cross_entropy", way=way))
     assert "✓\u00a0formula\u00a0=\u00a0trace" in written
     assert "If no token counts" in written
-    assert "X,&nbsp;2.10&nbsp;GB" in written  # in 16 bits
-    assert "L,&nbsp;32.8&nbsp;kB" in written
+    assert "X, 2.10&nbsp;GB" in written  # in 16 bits
+    assert "L, 32.8&nbsp;kB" in written
     assert ("after each tile of the vocabulary" in written) == (way != "Backward")
 
 

@@ -173,7 +173,7 @@ def parse(data: Mapping[str, Any]) -> Tuning:
     return made(Tuning, data)
 
 
-CELL, CELL_HIGH, GRID_TOP = 92.0, 38.0, 46.0
+CELL, PHONE_CELL, CELL_HIGH, GRID_TOP = 92.0, 74.0, 38.0, 46.0
 SPILLED = "⚠"
 """Marks a setting that spills registers."""
 CLIMBS = "in The climb"
@@ -185,44 +185,53 @@ def used(of: Grid) -> tuple[int, int, int, int]:
     return astuple(readable.of_rung(BY_NAME[of.rung]))
 
 
-@functools.lru_cache(maxsize=8)
-def grid(of: Grid, hue: int) -> str:
+@functools.lru_cache(maxsize=16)
+def grid(of: Grid, hue: int, *, narrow: bool = False) -> str:
     """A map of the settings: tile sizes down, warps and stages across. A cell has a time, or the compiler's report; the
-    stronger its colour, the faster."""
+    stronger its colour, the faster. `narrow` is for a phone: a map for each number of warps, one below the other.
+    """
     rows = sorted({(point.block_m, point.block_n) for point in of.points})
     columns = sorted({(point.warps, point.stages) for point in of.points})
     names = [f"{block_m} × {block_n}" for block_m, block_n in rows]
     left = 1.05 * max(labels.text_width("queries × keys", svg.SMALL), labels.widest(names)) + 16
-    right, ends = left + CELL * len(columns), (of.timed[0], of.timed[-1]) if of.timed else None
-    climbs = used(of)
-    parts = [svg.text(left - 12, GRID_TOP - 8, "queries × keys", size=svg.SMALL, anchor="end", faint=True)]
-    for at, (warps, stages) in enumerate(columns):
-        x = left + CELL * at
-        if at == 0 or columns[at - 1][0] != warps:
-            parts.append(svg.text(x + 4, 16, f"{warps} warps", size=13, bold=True))
-        parts.append(svg.text(x + CELL / 2, GRID_TOP - 8, _stages(stages), size=svg.SMALL, anchor="middle", faint=True))
-    for at, name in enumerate(names):
-        y = GRID_TOP + CELL_HIGH * at
-        parts.append(svg.text(left - 12, y + 24, name, anchor="end"))
-        if at and rows[at - 1][0] != rows[at][0]:
-            parts.append(svg.line(8, y - 0.5, right, y - 0.5, opacity=0.35))
-    for point in of.points:
-        x = left + CELL * columns.index((point.warps, point.stages))
-        y = GRID_TOP + CELL_HIGH * rows.index((point.block_m, point.block_n))
-        parts.append(_cell(x, y, point, ends, palette.css(palette.kernel(hue)), point.settings == climbs))
+    cell, high = PHONE_CELL if narrow else CELL, GRID_TOP + CELL_HIGH * len(rows) + 4
+    warps = sorted({warps for warps, _ in columns})
+    maps = [[column for column in columns if column[0] == one] for one in warps] if narrow else [columns]
+    ends, climbs, colour = (of.timed[0], of.timed[-1]) if of.timed else None, used(of), palette.css(palette.kernel(hue))
+    parts, right = [], left + cell * max(map(len, maps))
+    for number, own in enumerate(maps):
+        top = GRID_TOP + number * (high + 12)
+        parts.append(svg.text(left - 12, top - 8, "queries × keys", size=svg.SMALL, anchor="end", faint=True))
+        for at, (many, stages) in enumerate(own):
+            x = left + cell * at
+            if at == 0 or own[at - 1][0] != many:
+                parts.append(svg.text(x + 4, top - 30, f"{many} warps", size=13, bold=True))
+            parts.append(svg.text(x + cell / 2, top - 8, _stages(stages), size=svg.SMALL, anchor="middle", faint=True))
+        for at, name in enumerate(names):
+            y = top + CELL_HIGH * at
+            parts.append(svg.text(left - 12, y + 24, name, anchor="end"))
+            if at and rows[at - 1][0] != rows[at][0]:
+                parts.append(svg.line(8, y - 0.5, right, y - 0.5, opacity=0.35))
+        for point in of.points:
+            if (point.warps, point.stages) in own:
+                x = left + cell * own.index((point.warps, point.stages))
+                y = top + CELL_HIGH * rows.index((point.block_m, point.block_n))
+                parts.append(_cell(x, y, cell, point, ends, colour, point.settings == climbs))
     words = f"{of.rung} with {len(of.points)} settings of tile, warps and stages, on {of.words}"
-    return svg.picture(right + 4, GRID_TOP + CELL_HIGH * len(rows) + 4, words, parts, "1100px")
+    return svg.picture(right + 4, len(maps) * (high + 12) - 12, words, parts, "1100px")
 
 
 def _stages(stages: int) -> str:
     return f"{stages} stage{'s' * (stages > 1)}"
 
 
-def _cell(x: float, y: float, point: Point, ends: tuple[Point, Point] | None, colour: str, climbs: bool) -> str:
+def _cell(
+    x: float, y: float, wide: float, point: Point, ends: tuple[Point, Point] | None, colour: str, climbs: bool
+) -> str:  # fmt: skip
     """A setting's cell; `ends` are the fastest and the slowest, whose colours are furthest apart. `climbs`: it is the
     climb's own.
     """
-    inside, middle = (x + 2, y + 2, CELL - 4, CELL_HIGH - 4), x + CELL / 2
+    inside, middle = (x + 2, y + 2, wide - 4, CELL_HIGH - 4), x + wide / 2
     mark = f" {SPILLED}" if point.spills else ""
     if point.failure:
         alarm = palette.css("alarm")
@@ -243,9 +252,10 @@ def _cell(x: float, y: float, point: Point, ends: tuple[Point, Point] | None, co
     fill = 0.04 + 0.62 * ((1 / point.seconds - least) / (most - least or 1.0)) ** 1.5
     stroke = "currentColor" if fastest else "none"
     box = svg.rect(*inside, colour, opacity=fill, stroke=stroke, title=setting(point))
-    words = f"{numbers.fixed(1e3 * point.seconds, 2)} ms{mark}"
-    mine = svg.text(middle, y + 32, CLIMBS, size=svg.SMALL, anchor="middle") if climbs else ""
-    return box + svg.text(middle, y + (17 if climbs else 24), words, anchor="middle", bold=fastest) + mine
+    below = CLIMBS if climbs else f"{SPILLED} {numbers.count(4 * point.spills)} B" if point.spills else ""
+    words = f"{numbers.fixed(1e3 * point.seconds, 2)} ms{mark * climbs}"
+    more = svg.text(middle, y + 32, below, size=svg.SMALL, anchor="middle") if below else ""
+    return box + svg.text(middle, y + (17 if below else 24), words, anchor="middle", bold=fastest) + more
 
 
 def setting(point: Point) -> str:
@@ -278,6 +288,7 @@ def grid_told(of: Grid, gpu: Gpu | None) -> str:
         said.append(f"- Fastest: **{names[0]}**, {numbers.duration(timed[0].seconds)} ({speed}).")
         slower = numbers.ratio(timed[-1].seconds / timed[0].seconds)
         said.append(f"- Slowest: {names[1]}, **{slower}** that time for the same result.")
+        said += [f"- {one}" for one in _patterns(timed)]
     if out:
         room = f" ({numbers.capacity(gpu.shared_bytes)} per program)" if gpu else ""
         said.append(f"- {out} of {many} do not fit shared memory{room}: each stage holds a tile of K and a tile of V.")
@@ -291,6 +302,20 @@ def grid_told(of: Grid, gpu: Gpu | None) -> str:
     if timed and timed[0].spills:
         said.append(f"- {_spilling(timed)}")
     return "\n".join(said)
+
+
+def _patterns(timed: Sequence[Point]) -> list[str]:
+    """For the other numbers of warps: that the fastest setting's tiles are all in the slower half of the settings."""
+    best, half, said = timed[0], timed[len(timed) // 2 :], []
+    for warps in sorted({point.warps for point in timed} - {best.warps}):
+        own = [point for point in timed if (point.block_m, point.warps) == (best.block_m, warps)]
+        if len(own) > 1 and all(point in half for point in own):
+            first, last = (numbers.fixed(1e3 * (point.seconds or 0.0), 1) for point in (own[0], own[-1]))
+            said.append(
+                f"With {warps} warps every tile of {best.block_m} queries is in the slower half: {first} to {last} ms. "
+                f"With {best.warps} warps such a tile is the fastest."
+            )
+    return said
 
 
 def _named(point: Point) -> str:

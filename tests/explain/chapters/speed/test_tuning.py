@@ -116,7 +116,9 @@ def test_a_cell_has_its_time_and_the_fastest_stands_out():
 
 def test_what_spills_does_not_fit_or_is_wrong_is_marked():
     picture = tuning.grid(GRID, 2)
-    assert f">8.00 ms {tuning.SPILLED}<" in picture
+    for one in (picture, tuning.grid(GRID, 2, narrow=True)):
+        assert ">8.00 ms<" in one
+        assert f">{tuning.SPILLED} 240 B<" in one
     for point in GRID.points[2:]:
         assert f">{tuning.FAILURES[point.failure][0]}<" in picture
     assert "240 B" in tuning.setting(GRID.points[1])
@@ -143,6 +145,15 @@ def test_the_fastest_setting_that_spills_nothing_is_compared():
     assert "Its larger tile saves more" in said
     assert "**128 × 128 with" not in said
     assert "128 × 128 with 8 warps and 3 stages spills nothing and is 5% slower." in said
+
+
+def test_a_tile_that_is_fastest_with_some_warps_and_slow_with_others_is_told():
+    slow = [Point(256, 64, 4, stages, seconds=seconds) for stages, seconds in ((1, 9e-3), (2, 7e-3))]
+    timed = [Point(256, 64, 8, 2, seconds=2e-3), Point(64, 64, 4, 2, seconds=3e-3), *slow]
+    told = "With 4 warps every tile of 256 queries is in the slower half: 7.0 to 9.0 ms."
+    assert told in tuning.grid_told(replace(GRID, points=tuple(timed)), None)
+    quick = (*timed, Point(256, 32, 4, 2, seconds=2.5e-3))
+    assert "slower half" not in tuning.grid_told(replace(GRID, points=quick), None)
 
 
 def test_without_times_a_cell_has_what_the_compiler_says():

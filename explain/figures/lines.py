@@ -26,7 +26,7 @@ class Line:
     """A line of a chart: its points, the label at its end, and its colour, a mid-tone of the palette.
 
     `dashed`, with hollow markers, is what this run did not measure: a paper's values, a roof. A closed line of five
-    points is a filled area.
+    points is a filled area. A `pale` line stands behind the others: the axis is not made for it and may cut it off.
     """
 
     points: Sequence[tuple[float, float]]
@@ -34,6 +34,7 @@ class Line:
     colour: str
     dashed: bool = False
     width: float = 2
+    pale: bool = False
 
 
 def colour_of(kernel: str) -> str:
@@ -61,9 +62,17 @@ def chart(
             y=[point[1] for point in line.points],
             name=line.label,
             mode="lines+markers",
-            line={"color": line.colour, "width": line.width, "dash": "dash" if line.dashed else "solid"},
+            line={
+                "color": line.colour,
+                "width": 1.2 if line.pale else line.width,
+                "dash": "dash" if line.dashed else "solid",
+            },
+            opacity=0.6 if line.pale else 1,
             fill="toself" if len(line.points) > 1 and line.points[0] == line.points[-1] else None,
-            marker={"size": max(8, line.width), "symbol": "circle-open" if line.dashed else "circle"},
+            marker={
+                "size": 5 if line.pale else max(8, line.width),
+                "symbol": "circle-open" if line.dashed else "circle",
+            },
             hovertemplate=f"{x.partition(',')[0]} %{{x:,}}: %{{y:.4~g}}{unit}<extra>{line.label}</extra>",
         )
     values = [point[1] for line in drawn for point in line.points]
@@ -73,7 +82,9 @@ def chart(
     low, high = (scaled(min([*values, around or top])) if starts else 0.0), scaled(max(top, around or top))
     margin = (0.06 if around is None else 0.2) * ((high - low) or 1.0)
     low, high = low - margin * starts, high + margin
-    if near and (first := _below(min(values, default=0.0), top)):
+    if near and (
+        first := _below(min((y for line in drawn if not line.pale for _, y in line.points), default=0.0), top)
+    ):
         low, y = first, f"{y}, from {number(first)}"
     named = {v: count(int(v)) for v in marks} or _ticks([x for line in drawn for x, _ in line.points], own=True)
     figure.update_xaxes(**logarithmic(x, named))
@@ -93,7 +104,7 @@ def chart(
         figure.add_annotation(
             x=1, xref="x domain", xshift=12, y=end, yref="y domain", xanchor="left", yanchor="middle", showarrow=False,
             align="left", text=f"<span style='color:{line.colour}'>{mark}</span> {line.label}", font={"size": FONT},
-            name=END,
+            name=END, opacity=0.6 if line.pale else 1,
         )  # fmt: skip
     room = 28 + widest((f"● {line.label}" for line in drawn), FONT)
     figure.update_layout(
@@ -111,7 +122,7 @@ def as_csv(figure: go.Figure) -> str:
 
 def _below(least: float, top: float) -> float:
     """A round number somewhat below the least value; 0 for one that is far below the top."""
-    step = 10.0 ** math.floor(math.log10(top))
+    step = 10.0 ** math.floor(math.log10(top / 2))
     return step * math.floor(0.9 * least / step)
 
 

@@ -25,14 +25,16 @@ _COPY = (
 
 @repeated
 def show_code(
-    text: str, language: str = "text", *, height: int | None = None, wrap: bool = True, numbers: bool = False
-) -> None:
-    """Shows code, in a box at most `height` CSS pixels high; `language` is a lexer's name in Pygments.
+    text: str, language: str = "text", *, height: int | None = None, wrap: bool = True, numbers: bool = False,
+    marked: str = "",
+) -> None:  # fmt: skip
+    """Shows code, in a box at most `height` CSS pixels high; `language` is a lexer's name in Pygments. `marked` is a
+    line without its indentation.
 
     Raises:
         pygments.util.ClassNotFound: there is no such lexer.
     """
-    st.markdown(_block(text, language, height, wrap, numbers), unsafe_allow_html=True)
+    st.markdown(_block(text, language, height, wrap, numbers, marked), unsafe_allow_html=True)
 
 
 def fenced(words: str) -> str:
@@ -41,10 +43,15 @@ def fenced(words: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _block(text: str, language: str, height: int | None = None, wrap: bool = True, numbers: bool = False) -> str:
+def _block(
+    text: str, language: str, height: int | None = None, wrap: bool = True, numbers: bool = False, marked: str = ""
+) -> str:  # fmt: skip
     lexer = get_lexer_by_name(language, stripnl=False)
-    lines = highlight(text, lexer, HtmlFormatter(nowrap=True, linenos="inline" if numbers else False))
-    lines = lines.removesuffix("\n").replace("\n", "&#10;")  # an empty line would end a block of HTML in Markdown
+    own = [at for at, line in enumerate(text.splitlines(), start=1) if marked and line.strip() == marked]
+    lines = highlight(text, lexer, HtmlFormatter(nowrap=True, linenos="inline" if numbers else False, hl_lines=own))
+    lines = re.sub(r"\n(</span>)?$", r"\1", lines).replace(
+        "\n", "&#10;"
+    )  # an empty line would end a block of HTML in Markdown
     style = f' style="max-height: {height}px"' if height else ""
     kind = "source" if wrap else "source unwrapped"
     return f'<div class="{kind}"{style}><div class="text" tabindex="0">{lines}</div>{_COPY}</div>'

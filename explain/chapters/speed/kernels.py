@@ -5,6 +5,7 @@ The forward pass of attention is in `rungs`. Imports neither streamlit nor torch
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from explain.source import functions
 
 AROUND = 2
 """Lines shown before and after an idea's source line."""
+WIDE = 100
+"""Characters that fit a line of an excerpt."""
 
 
 @dataclass(frozen=True)
@@ -74,15 +77,57 @@ class Fast:
         )
 
     def excerpt(self, idea: Idea) -> str:
-        """The idea's source line with AROUND lines before and after it, as far left as they go."""
+        """The idea's source line with about AROUND lines before and after it, as far left as they go: whole statements,
+        and after the header of a block its first statement.
+        """
         lines = self.source.splitlines()
         at = [line.strip() for line in lines].index(idea.line)
-        near = map(functions.without_column, lines[max(at - AROUND, 0) : at + AROUND + 1])
+        last = _end(lines, at)
+        if _opens(lines[last]):
+            last = _end(lines, _next(lines, last))
+        while (after := _next(lines, last)) <= at + AROUND and not _opens(lines[end := _end(lines, after)]):
+            last = end
+        first = max(at - AROUND, 0)
+        while "".join(lines[first : last + 1]).count(")") > "".join(lines[first : last + 1]).count("("):
+            first -= 1
+        while first < at and (not lines[first].strip() or lines[first].strip().startswith("):")):
+            first += 1
+        near = (_narrow(functions.without_column(line)) for line in lines[first : last + 1])
         return textwrap.dedent("\n".join(near)).strip("\n")
 
     def line_number(self, idea: Idea) -> int:
         """Where the idea's line is in the file, from 1. Raises ValueError if no function shown has it."""
         return functions.line_number(self.module, idea.line, self.shown)
+
+
+def _end(lines: Sequence[str], at: int) -> int:
+    """The last line of the statement that begins at this line."""
+    end = at
+    while _balance("\n".join(lines[at : end + 1])) > 0:
+        end += 1
+    return end
+
+
+def _opens(line: str) -> bool:
+    """Whether it ends the header of a block."""
+    return re.sub(r"\s*#.*", "", line).endswith(":")
+
+
+def _balance(code: str) -> int:
+    """Brackets opened and not closed, without comments."""
+    code = re.sub(r"#.*", "", code)
+    return sum(map(code.count, "([{")) - sum(map(code.count, ")]}"))
+
+
+def _next(lines: Sequence[str], at: int) -> int:
+    """The next line that is neither empty nor a comment; behind the last one if none is."""
+    return next((n for n in range(at + 1, len(lines)) if lines[n].strip() and lines[n].strip()[0] != "#"), len(lines))
+
+
+def _narrow(line: str) -> str:
+    """The line without the comment at its end, if it is wide or the comment is for a type checker."""
+    code, space, comment = line.partition("  # ")
+    return code if space and code.strip() and (len(line) > WIDE or comment.startswith("type:")) else line
 
 
 KERNELS: tuple[Fast, ...] = tuple(made(Fast, kernel) for kernel in data(__file__)["kernel"])
@@ -94,6 +139,7 @@ def of(table: str) -> tuple[Fast, ...]:
 
 
 NO_TIME = "no time"
+AT_EACH = " on this shape, in the same run"
 BAR_ROW, BARS_TOP, BARS_WIDE = 46.0, 24.0, 540.0
 
 
@@ -110,7 +156,7 @@ def bars(case: Case, limit: Limit | None, colour: Mapping[str, str]) -> str:
         parts.append(svg.text(BARS_WIDE, y + 15, speed, anchor="end", bold=one.ours))
         if one.ours and not one.label.startswith("our "):
             x = labels.text_width(one.label, bold=True) + 12
-            parts.append(svg.text(x, y + 15, "ours", size=svg.SMALL, faint=True))
+            parts.append(svg.text(x, y + 15, _own_name(one), size=svg.SMALL, faint=True))
         if one.per_second is None:
             first = (one.why.strip().splitlines() or ["the reason was not recorded"])[0]
             if first.startswith("ModuleNotFoundError"):
@@ -120,7 +166,7 @@ def bars(case: Case, limit: Limit | None, colour: Mapping[str, str]) -> str:
             fill = palette.css_ink("alarm") if one.missed else ""
             parts.append(svg.text(0, y + 35, words, size=svg.SMALL, fill=fill, faint=not one.missed))
             continue
-        wide, hue = BARS_WIDE * one.per_second / longest, palette.css(colour[one.function])
+        wide, hue = BARS_WIDE * one.per_second / longest, palette.mid(colour[one.function])
         parts.append(svg.rect(0, y + 22, wide, 15, hue, title=f"{one.label} {one.options}".strip()))
     if limit:
         x = BARS_WIDE * limit.per_second / longest
@@ -130,6 +176,12 @@ def bars(case: Case, limit: Limit | None, colour: Mapping[str, str]) -> str:
         parts.append(svg.text(x, 14, f"{words} ▕", size=svg.SMALL, anchor="end"))
     high = BARS_TOP + BAR_ROW * len(variants)
     return svg.picture(BARS_WIDE, high, f"Throughput of each kernel on {case.named}", parts, most="800px")
+
+
+def _own_name(one: Variant) -> str:
+    """ "ours: whole rows on chip"."""
+    title = next((known.title for known in KERNELS if known.call == one.function), "")
+    return f"ours: {title[0].lower()}{title[1:]}" if title else "ours"
 
 
 def bars_told(case: Case, limit: Limit | None) -> str:
@@ -153,16 +205,16 @@ def peak_told(case: Case, limit: Limit) -> str:
     """Which measured limit is the peak here, and why, as a sentence; markdown."""
     reads = "reads much and writes little" if TABLES[case.table].only_reads else "writes as much as it reads"
     does = "is mostly matmuls" if case.unit == "FLOP/s" else reads
-    return f"**Peak** here: {limit.name}, measured, because this work {does}."
+    reached = numbers.si(limit.per_second, case.unit)
+    return f"**Peak** here: {limit.name}, measured{AT_EACH * limit.own}: {reached}. This work {does}."
 
 
 def errors_told(case: Case) -> str:
-    """The errors of the kernels that were timed, ÷ their tolerances, in a sentence; empty where none is known."""
+    """The largest error of the kernels that were timed, ÷ its tolerance, in a sentence; empty where none is known."""
     errors = [one.error for one in case.best if one.error is not None and one.seconds is not None]
     if not errors:
         return ""
-    words = list(dict.fromkeys(numbers.percent(one) for one in (min(errors), max(errors))))
-    return f"Errors: {' to '.join(words)} of the tolerance."
+    return f"Largest error: {numbers.percent(max(errors))} of what the test allows."
 
 
 def dispatcher_told(case: Case) -> str:
@@ -171,7 +223,8 @@ def dispatcher_told(case: Case) -> str:
     if own is None or case.ours is None or not case.ours.per_second:
         return ""
     lost = 1 - (own.per_second or 0.0) / case.ours.per_second
-    return f" Here it loses {numbers.percent(lost)} to {case.ours.label}." if lost >= 0.01 else ""
+    why = "Its rule goes by ranges of sizes, so it does not see this."
+    return f" Here it loses {numbers.percent(lost)} to {case.ours.label}. {why}" if lost >= 0.01 else ""
 
 
 def beaten_told(case: Case) -> str:
@@ -192,19 +245,53 @@ def settings(case: Case) -> str:
 
 
 def curve(cases: Sequence[Case], limits: Sequence[Limit | None]) -> go.Figure:
-    """Each kernel's throughput over the length, and the roof dashed. `limits` are the cases' roofs."""
+    """Each kernel's throughput over the length, and the roof dashed. `limits` are the cases' roofs.
+
+    In percent of the roof where it was measured with each case. The kernels that our dispatcher chooses from are pale.
+    """
     unit, along, hues = cases[0].unit, TABLES[cases[0].table].along, colours(cases)
+    shares = all(limit and limit.own for limit in limits)
+    wholes = [limit.per_second / 100 if limit and shares else 1e12 for limit in limits]
     functions = {one.function: one for case in cases for one in case.variants if not one.floor}
+    dispatched = any(name in DISPATCHERS for name in functions)
     lines = []
-    for function in sorted(functions):
-        own = [(case.along, one) for case in cases for one in case.best if one.function == function]
-        points = [(x, one.per_second / 1e12) for x, one in own if one.per_second]
-        lines.append(Line(points, functions[function].label, palette.mid(hues[function])))
-    roofs = [(case.along, limit.per_second / 1e12) for case, limit in zip(cases, limits, strict=True) if limit]
+    for function, one in sorted(functions.items()):
+        points = [
+            (case.along, same.per_second / whole)
+            for case, whole in zip(cases, wholes, strict=True)
+            for same in case.best
+            if same.function == function and same.per_second
+        ]
+        pale = dispatched and one.ours and not one.label.startswith("our ")
+        lines.append(Line(points, one.label, palette.mid(hues[function]), pale=pale))
+    lines.sort(key=lambda line: not line.pale)  # the strong ones in front
+    roofs = [
+        (case.along, limit.per_second / whole)
+        for case, limit, whole in zip(cases, limits, wholes, strict=True)
+        if limit
+    ]
     name = next((limit.name for limit in limits if limit), "")
     lines.append(Line(roofs, f"peak: {name}", palette.mid("slate"), dashed=True))
     titles = {"N": "N, queries and keys", "V": "V, elements in a row"}
-    return chart("", lines, x=titles[along], y=f"T{unit}", unit=f" T{unit}", height=500, near=True)
+    y, unit = (f"% of the peak ({name})", "%") if shares else (f"T{unit}", f" T{unit}")
+    return chart("", lines, x=titles[along], y=y, unit=unit, height=500, near=True)
+
+
+def cut_told(figure: go.Figure, along: str) -> str:
+    """The values that are below the curve's axis, as a sentence; empty if none is."""
+    low, said = figure.layout.yaxis.range[0], []
+    for line in figure.data:
+        cut = [(x, y) for x, y in zip(line.x, line.y, strict=True) if y < low]
+        if cut:
+            places = ", ".join(f"{along} = {numbers.count(x)} ({_height(figure, y)})" for x, y in cut)
+            said.append(f"{line.name} at {places}")
+    return f" Below the picture: {'; '.join(said)}." if said else ""
+
+
+def _height(figure: go.Figure, y: float) -> str:
+    """A value of the curve: "9%" or "83.3 TFLOP/s"."""
+    unit = figure.layout.yaxis.title.text.partition(",")[0]
+    return numbers.percent(y / 100) if unit.startswith("%") else f"{numbers.number(y)} {unit}"
 
 
 def shapes_table(cases: Sequence[Case], limits: Sequence[Limit | None]) -> str:

@@ -47,8 +47,12 @@ MEASURED_ONLY: Mapping[str, tuple[str, int]] = {
     "FlashAttention-4": ("FlashAttention-4", 12),
     "FlashAttention-4 backward": ("FlashAttention-4", 12),
     "QuACK": ("QuACK", 12),
-}
-"""Label and hue of what the catalog cannot have: no experiment runs our dispatcher or another project's package."""
+    **{name: (name, hue) for name, hue in (
+        ("softmax_rows", 2), ("softmax_lanes", 4), ("softmax_staged", 10), ("softmax_pipelined", 9),
+        ("softmax_shared_row", 1), ("softmax_parts", 5), ("softmax_two_reads", 6), ("flash_decode", 2),
+    )},
+}  # fmt: skip
+"""Label and hue of what the catalog does not have: no experiment runs these."""
 RUNG = "rung "
 """What the name of a rung's variant begins with; its module's name in `kernels/rungs` follows."""
 
@@ -268,6 +272,8 @@ class Limit:
     name: str
     per_second: float
     source: str
+    own: bool = False
+    """Whether it was measured in the case's own run, on its shape."""
 
 
 def roof(case: Case, record: Record | None) -> Limit | None:
@@ -280,7 +286,7 @@ def roof(case: Case, record: Record | None) -> Limit | None:
     floors = [variant for variant in case.variants if variant.floor and variant.per_second]
     if case.unit == "B/s" and floors and not reads:
         fastest = max(floors, key=lambda variant: variant.per_second or 0.0)
-        return Limit(fastest.name, fastest.per_second or 0.0, "the same run")
+        return Limit(fastest.name, fastest.per_second or 0.0, "the same run", own=True)
     bound = f"matmul {case.dtype}" if case.unit == "FLOP/s" else "hbm" if reads else "hbm copy"
     measured = record.roofs.get(bound) if record else None
     if measured is None or record is None:

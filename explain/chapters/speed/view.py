@@ -20,7 +20,7 @@ from explain.device.measurement import Timing
 from explain.engine import DeviceStatus, engine
 from explain.experiment import Experiment
 from explain.figures import lines
-from explain.figures.numbers import count, si
+from explain.figures.numbers import count, percent, si
 from explain.figures.plot import kept
 from explain.gpus import DEFAULT, GPUS, Gpu, card, known_as, specified
 from explain.records import registry
@@ -170,23 +170,34 @@ class Chosen:
     @cached_property
     def curve_told(self) -> str:
         """What the curve says of our kernel at its two ends; empty where one has no time."""
-        along, (first, *_, last) = TABLES[self.case.table].along, self._along
-        ours = [one.ours for one in (first, last) if one.ours]
-        rates = [si(one.per_second, last.unit) for one in ours if one.per_second]
-        if len(rates) < 2:
+        along, ends, last = TABLES[self.case.table].along, (self._along[0], self._along[-1]), self._along[-1]
+        limits = [limit for one in ends if (limit := results.roof(one, self.record)) and limit.own]
+
+        def rate(one: results.Variant, at: int) -> str:
+            share = (
+                f" ({percent(one.per_second / limits[at].per_second)})" if len(limits) == 2 and one.per_second else ""
+            )
+            return f"**{si(one.per_second, last.unit)}**{share}" if one.per_second else ""
+
+        places = [f"at {along} = {count(one.along)}" for one in ends]
+        ours = [one.ours for one in ends if one.ours]
+        if len(ours) < 2:
             return ""
         several = "the fastest library kernel, " * (len(last.baselines) > 1)
         beside = "".join(
-            f" There {several}{one.label}{',' * bool(several)} reaches **{si(one.per_second, last.unit)}**."
-            for one in last.baselines[:1]
-            if one.per_second
+            f" There {several}{one.label}{',' * bool(several)} reaches {rate(one, 1)}." for one in last.baselines[:1]
         )
         names = {one.label for one in ours}
         name = names.pop() if len(names) == 1 else "our fastest kernel"
-        return (
-            f"Higher is faster: {name} goes from **{rates[0]}** at {along} = {count(first.along)} "
-            f"to **{rates[1]}** at {along} = {count(last.along)}.{beside}"
-        )
+        said = "Higher is faster: "
+        if len(limits) == 2:
+            peaks = " and ".join(
+                f"{si(one.per_second, last.unit)} {at}" for one, at in zip(limits, places, strict=True)
+            )
+            said = f"Higher is faster. 100% is the {limits[0].name}, measured for each {along}: {peaks}. "
+            name = name[0].upper() + name[1:] if name.startswith("our ") else name
+        said += f"{name} goes from {rate(ours[0], 0)} {places[0]} to {rate(ours[1], 1)} {places[1]}.{beside}"
+        return said + (kernels.cut_told(self.curve, along) if self.curve else "")
 
     @cached_property
     def shapes(self) -> str:
@@ -208,8 +219,8 @@ GOALS = {
 }
 TABS = {
     "The climb": (
-        "If you only call attention, PyTorch's `F.scaled_dot_product_attention` is fast already. This is for readers "
-        "who write kernels. **Press a bar** to see the kernel's code and what is new in it."
+        "For readers who write kernels: if you only call attention, PyTorch's is fast already. **Press a bar** to see "
+        "the kernel's idea and its code."
     ),
     "Tuning": "",
     "Other kernels": "",
@@ -352,9 +363,8 @@ def curve(shown: Chosen) -> None:
     prose(shown.curve_told)
     name = f"speed of {case.table}, {case.dtype}{', causal' if case.causal else ''}"
     chart(shown.curve, name, partial(lines.as_csv, shown.curve), alt=f"Throughput of each kernel over {along}")
-    ours = "our dispatcher picks one of our kernels · "
-    dispatched = any(one.function in results.DISPATCHERS for one in case.variants)
-    sourced(ours * dispatched + shown.result.source(case.table))
+    thin = any(line.opacity < 1 for line in shown.curve.data)
+    sourced("thin lines: our other kernels · " * thin + shown.result.source(case.table))
 
 
 @repeated
@@ -367,18 +377,19 @@ def shapes(shown: Chosen) -> None:
 
 def _ideas(table: str) -> None:
     """Why the table's kernels are fast: a kernel's ideas, each with its source line, and its code."""
-    known = {kernel.title: kernel for kernel in kernels.of(table)}
-    title = next(iter(known))
+    known = {kernel.call: kernel for kernel in kernels.of(table)}
+    call = next(iter(known))
     if len(known) > 1:
-        title = pick("Kernel", known, f"{table} kernel", wrap=True)
-    kernel = known[title]
+        call = pick("Kernel", known, f"{table} kernel", wrap=True)
+    kernel = known[call]
+    st.subheader(kernel.title, anchor=False)
     for number, idea in enumerate(kernel.ideas, start=1):
-        words, line = st.columns([2, 3], gap="medium", vertical_alignment="center")
+        words, line = st.columns([4, 7], gap="small")
         with words:
             prose(f"**{number}. {idea.name}.** {idea.sentence}")
         with line:
-            show_code(kernel.excerpt(idea), "python", wrap=False)
-            st.caption(f"{kernel.file}, around line {kernel.line_number(idea)}")
+            show_code(kernel.excerpt(idea), "python", marked=idea.line)
+            st.caption(f"{kernel.file}, line {kernel.line_number(idea)} is marked")
     traced_instead(kernel.gluon, kernel.twin)
     with st.expander(f"The code of {kernel.call}"):
         show_code(kernel.source, "python", height=520, wrap=False)
@@ -410,7 +421,8 @@ def settings() -> None:
             "- A **large tile** reads K and V less often and needs more registers.\n"
             "- **More warps** spread a tile over more threads.\n"
             "- **More stages** load further ahead and hold more tiles in shared memory.\n\n"
-            "No formula says which setting is fastest, so one tries them: autotuning. "
+            "The rules exclude some settings: too much shared memory, too many registers. Which of the rest is "
+            "fastest, only a trial shows: autotuning. "
             f"*The climb* uses {readable.of_rung(rungs.BY_NAME[own.rung]).words}."
         )
         csv_download(
@@ -419,8 +431,8 @@ def settings() -> None:
         chapter_link("tile_cost", "What one tile costs, and its instructions →")
     with picture:
         stronger = "stronger colour: faster · " * bool(grid.timed)
-        st.caption(f"{stronger}{tuning.SPILLED} spills registers · point at a cell for all its numbers")
-        drawing(tuning.grid(grid, entry.hue))
+        st.caption(f"{stronger}{tuning.SPILLED} spilled bytes per thread · point at a cell for all its numbers")
+        drawing(tuning.grid(grid, entry.hue), tuning.grid(grid, entry.hue, narrow=True))
         if grid.timed:
             sourced(f"{grid.words} · {shown.source}")
         else:
@@ -496,7 +508,8 @@ def _here() -> Gpu:
 def _live(status: DeviceStatus) -> None:
     """A first call on this machine's GPU, if there is one."""
     if not status.gpu:
-        st.caption(f"With a GPU, a first call can be timed here. {status.reason}")
+        with st.expander("A first call on this machine"):
+            st.caption(f"With a GPU, a first call can be timed here. {status.reason}")
         return
     timing, gpu = time_here("Time a first call on this machine's", FIRST)
     if timing:

@@ -113,7 +113,7 @@ def test_what_misses_its_tolerance_has_no_time_and_comes_last(result):
 
 def test_a_roof_of_bytes_is_of_the_same_run_and_one_of_flops_of_the_record(result):
     own = speed.roof(of(result, "softmax"), RECORD)
-    assert own == speed.Limit("copy", 4.2e12, "the same run")
+    assert own == speed.Limit("copy", 4.2e12, "the same run", own=True)
     matmul = speed.roof(of(result, "attention"), RECORD)
     assert (matmul.name, matmul.per_second) == ("matmul", 800e12)
     reading = speed.roof(of(result, "decode"), RECORD)
@@ -155,7 +155,7 @@ def test_bars_say_the_share_the_error_and_why_there_is_no_time(result):
     for words in ("3.9 TB/s · 93%", "copy, 4.2 TB/s", "exceeds the tolerance, 320% of it", kernels.NO_TIME):
         assert words in picture
     assert picture.count('height="15.00"') == 3  # the one that missed has no bar
-    assert "% of the tolerance." in kernels.errors_told(softmax)
+    assert "% of what the test allows." in kernels.errors_told(softmax)
     missing = kernels.bars(of(result, "attention"), None, speed.colours(result.of("attention")))
     assert "it was not installed when this was measured" in missing
     assert "4.2 TB/s" not in missing
@@ -180,6 +180,17 @@ def test_the_curve_has_every_kernel_and_the_roof(result):
     assert lines["persistent"][0] == [2048, 8192]
     assert lines["peak: matmul"][1] == [800.0, 800.0]
     assert "FlashAttention-3" not in lines
+
+
+def test_a_curve_beside_its_own_copy_is_in_percent_and_says_what_it_cuts_off(result):
+    softmax = of(result, "softmax")
+    slow = dataclasses.replace(softmax.variants[2], per_second=4.2e11)
+    cases = [dataclasses.replace(softmax, variants=(*softmax.variants[:2], slow, *softmax.variants[3:]))]
+    figure = kernels.curve(cases, [speed.roof(one, RECORD) for one in cases])
+    lines = {line.name: line for line in figure.data}
+    assert list(lines["our dispatcher"].y) == [pytest.approx(100 * 3.8 / 4.2)]
+    assert lines["softmax_shared_row"].opacity < lines["our dispatcher"].opacity == 1
+    assert kernels.cut_told(figure, "V") == " Below the picture: softmax_shared_row at V = 65,536 (10%)."
 
 
 def test_a_kernels_colour_is_its_own_and_no_two_in_a_picture_share_one(result):

@@ -67,7 +67,8 @@ function showLarge(picture) {
   Object.assign(close, { textContent: "×", ariaLabel: "Close", onclick: () => dialog.close() });
   dialog.className = "large";
   const plot = picture.querySelector(".js-plotly-plot");
-  dialog.append(close, plot ? copyOfPlot(plot) : picture.cloneNode(true));
+  const own = picture.closest(".wide")?.parentNode.querySelector(":scope > .in-large > svg");  // made for this
+  dialog.append(close, plot ? copyOfPlot(plot) : (own ?? picture).cloneNode(true));
   dialog.addEventListener("close", () => dialog.remove());
   dialog.addEventListener("keydown", (event) => {
     event.stopPropagation();                                 // no page turns behind it

@@ -52,7 +52,7 @@ _PRESSABLE = st.components.v2.component(
     html='<div class="board"></div>',
     css="""
 .board { overflow-x: auto; color: var(--st-text-color); font-family: var(--st-font); line-height: 1.5 }
-.narrow { display: none }
+.narrow, .in-large { display: none }
 @media (max-width: 640px) { .wide { display: none } .narrow { display: block } }
 [data-press] { cursor: pointer; outline: none }
 .frame { stroke: transparent; stroke-width: 1.5 }

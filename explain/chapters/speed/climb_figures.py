@@ -17,8 +17,9 @@ from explain.gpus import Gpu
 from explain.records.model import Point
 
 NO_TIME = "no time"
-TOP, TALL, ROW, LEAST_COLUMN, GAP = 26.0, 240.0, 20.0, 88.0, 17.0
+TOP, TALL, ROW, LEAST_COLUMN, GAP = 26.0, 220.0, 20.0, 88.0, 17.0
 NARROW, NARROW_ROW, NARROW_OTHER = 380.0, 50.0, 36.0
+LARGE, LARGE_ROW = 900.0, 36.0
 BELOW = 24.0  # from the foot of the columns to the numbers under them
 PHRASE, PLAIN = 15, 18.0  # a column's phrase: its size, and a line's height
 TUNED = ("tuned: the best tile, warps", "and stages for this kernel")
@@ -133,39 +134,42 @@ def _named(step: Step, number: int) -> str:
 @functools.lru_cache(maxsize=64)
 def climb_in_rows(
     steps: tuple[Step, ...], libraries: tuple[Variant, ...], peak: Limit | None, chosen: str,
-    notes: tuple[tuple[str, str], ...] = (),
+    notes: tuple[tuple[str, str], ...] = (), *, large: bool = False,
 ) -> str:  # fmt: skip
-    """The same for a phone: a row per kernel, then the libraries and the peak."""
+    """The same for a phone, or `large` for a hall: a row per kernel, then the libraries and the peak."""
+    width, apart = (LARGE, LARGE_ROW) if large else (NARROW, NARROW_ROW)
     others = [(_line_name(one), one.per_second or 0.0, palette.css("slate")) for one in libraries]
     others += [(f"peak: {peak.name}", peak.per_second, "currentColor")] if peak else []
     most = max(1.0, *(step.per_second or 0.0 for step in steps), *(speed for _, speed, _ in others))
-    columns = (NARROW - 142, NARROW - 64, NARROW - 4)
+    columns = (width - 142, width - 64, width - 4)
     heads = zip(columns, ("TFLOP/s", "of the peak", "speedup"), strict=True)
     parts = [svg.text(x, 12, words, size=svg.SMALL, anchor="end", faint=True) for x, words in heads]
-    phrases = [labels.wrapped(_phrase(step, notes), NARROW - 8, svg.SMALL) for step in steps]
+    names = [f"{at} {step.rung.label}" for at, step in enumerate(steps, start=1)]
+    left, up = (labels.widest(names, bold=True) + 24, 15.0) if large else (4.0, 0.0)
+    phrases = [labels.wrapped(_phrase(step, notes), width - 8 - (left + 210) * large, svg.SMALL) for step in steps]
     end = 20.0
     for at, (step, phrase) in enumerate(zip(steps, phrases, strict=True)):
         y, bold = end, step.rung.name == chosen
         below = 14.0 * (len(phrase) - 1)
-        end += NARROW_ROW + below
-        drawn = [svg.text(4, y + 15, f"{at + 1} {step.rung.label}", bold=bold)]
+        end += apart + below
+        drawn = [svg.text(4, y + 15, names[at], bold=bold)]
         cells = zip(columns, _cells(step, peak), strict=True)
         drawn += [svg.text(x, y + 15, words, anchor="end", bold=heavy, fill=fill) for x, (words, heavy, fill) in cells]
         for row, words in enumerate(phrase):
-            drawn.append(svg.text(4, y + 30 + 14 * row, words, size=svg.SMALL))
+            drawn.append(svg.text(left, y + 30 - up + 14 * row, words, size=svg.SMALL))
         if step.per_second:
-            wide = (NARROW - 8) * step.per_second / most
+            wide = (width - 8) * step.per_second / most
             colour = palette.css(palette.kernel(step.rung.entry.hue))
-            drawn.append(svg.rect(4, y + 36 + below, wide, 9, colour, opacity=0.95 if bold else 0.62))
+            drawn.append(svg.rect(4, y + 36 - up + below, wide, 9, colour, opacity=0.95 if bold else 0.62))
         else:
-            drawn.append(svg.text(4, y + 45 + below, _why_none(step), size=svg.SMALL, faint=True))
-        frame = 1, y, NARROW - 2, NARROW_ROW + below - 1
+            drawn.append(svg.text(4, y + 45 - up + below, _why_none(step), size=svg.SMALL, faint=True))
+        frame = 1, y, width - 2, apart + below - 1
         parts.append(svg.button(step.rung.name, _named(step, at + 1), *frame, drawn, chosen=bold))
     for at, (name, speed, colour) in enumerate(others):
         y = end + NARROW_OTHER * at
         parts += [svg.text(4, y + 15, name), svg.text(columns[0], y + 15, _tera(speed), anchor="end")]
-        parts.append(svg.rect(4, y + 21, (NARROW - 8) * speed / most, 4, colour))
-    return svg.picture(NARROW, end + NARROW_OTHER * len(others), "The kernels, a row each", parts, "30rem")
+        parts.append(svg.rect(4, y + 21, (width - 8) * speed / most, 4, colour))
+    return svg.picture(width, end + NARROW_OTHER * len(others), "The kernels, a row each", parts, "30rem")
 
 
 def _phrase(step: Step, notes: tuple[tuple[str, str], ...]) -> str:
@@ -239,8 +243,8 @@ def _lines(
     return parts, 32 + labels.widest(names, 13)
 
 
-def climb_told(steps: Sequence[Step], peak: Limit | None, head_dim: int = 0) -> str:
-    """The climb in sentences: its first and last throughput, what a large matmul reaches, what is slower; markdown."""
+def climb_told(steps: Sequence[Step], peak: Limit | None) -> str:
+    """The climb in sentences: its first and last throughput, what a large matmul reaches; markdown."""
     timed = [step.per_second for step in steps if step.per_second]
     if not timed:
         return "None of the kernels is timed yet. Their code and ideas are below."
@@ -249,11 +253,15 @@ def climb_told(steps: Sequence[Step], peak: Limit | None, head_dim: int = 0) -> 
     if peak:
         said += f" A large matmul reaches {_tera(peak.per_second)} on this GPU; that is our ceiling."
     said += " The grey lines are other kernels."
-    if differs := _differs(steps, head_dim):
-        said += f"\n\nOn this shape: {'; '.join(differs)}."
     if missing := sum(step.variant is None for step in steps):
         said += f" Not timed at this shape: {missing} of {len(steps)}."
     return said
+
+
+def shape_told(steps: Sequence[Step], head_dim: int, more: str = "") -> str:
+    """What is special on this shape, `more` last; markdown, empty if nothing is."""
+    said = [*_differs(steps, head_dim), *filter(None, [more])]
+    return f"**On this shape:** {'; '.join(said)}." if said else ""
 
 
 def _differs(steps: Sequence[Step], head_dim: int) -> list[str]:
@@ -415,11 +423,11 @@ GROUPS: Mapping[str, Sequence[str]] = {
 EMPTY = "has no work"
 """The bars' parts: kinds of a warp's time (`stalls.KINDS`)."""
 HUES: Mapping[str, str] = {
-    "issues, or is ready to": "series-1", "waits for memory": "hbm", "waits for other warps (barrier)": "series-2"
+    "issues, or is ready to": "series-1", "waits for arithmetic, or its last instruction": "series-4",
+    "waits for memory": "hbm", "waits on chip: exponentials, shared memory": "series-3",
+    "waits for other warps (barrier)": "series-2",
 }  # fmt: skip
-SHADES: Mapping[str, float] = dict(
-    zip((*(one for one in GROUPS if one not in HUES), EMPTY), (0.68, 0.36, 0.12, 0.04), strict=True)
-)
+SHADES: Mapping[str, float] = dict(zip((*(one for one in GROUPS if one not in HUES), EMPTY), (0.36, 0.04), strict=True))
 """How dark the grey of each other wait is."""
 WIDTH, PHONE, STALL_ROW, BAR, AXIS = 700.0, 330.0, 46.0, 18.0, 40.0
 WORKING = GROUPS["issues, or is ready to"]
@@ -487,10 +495,12 @@ def shares_told(
     counted: Mapping[str, Point],
     specified: float | None = None,
     gpu: Gpu | None = None,
+    after: str = "",
 ) -> str:
     """Why the top kernel's share of the peak is not its share of the cycles; markdown, empty unless both are known.
 
     `specified`: the datasheet's FLOP/s. `gpu` was measured: with its FLOPs per cycle a clock is estimated.
+    `after`: the clock that the driver reported behind the last launch.
     """
     top = steps[-1]
     of_peak, point = share(top, peak), counted.get(top.rung.name)
@@ -509,11 +519,11 @@ def shares_told(
         f"- Its **{numbers.si(top.per_second, 'FLOP/s')}** are {' and '.join(shares)}.\n"
         f"- Its tensor cores multiply in **{busy}** of the cycles. If the GPU lowers its clock to save power, this "
         "share stays and the FLOPs per second fall.\n"
-        f"- {_clock(top.per_second, cycles / 100, gpu)}"
+        f"- {_clock(top.per_second, cycles / 100, gpu, after)}"
     )
 
 
-def _clock(per_second: float, share: float, gpu: Gpu | None) -> str:
+def _clock(per_second: float, share: float, gpu: Gpu | None, after: str) -> str:
     """The clock that both numbers would have together, as an estimate; or why neither gives the other."""
     if gpu is None or not gpu.tensor_flops_per_cycle or not share:
         return "So neither gives the other: the clock was not recorded."
@@ -522,6 +532,8 @@ def _clock(per_second: float, share: float, gpu: Gpu | None) -> str:
         f"FLOPs per second = share × {numbers.count(gpu.tensor_flops_per_cycle)} FLOPs per cycle and SM × "
         f"{gpu.sms} SMs × clock. So the clock is about {numbers.si(clock, 'Hz')}: an estimate, "
         "because time and share are of different launches."
+        + f" The driver's {numbers.grouped(after)} were read after the last launch, without load."
+        * bool(after)
     )
 
 
@@ -600,6 +612,26 @@ def _stall_title(one: Waits, group: str) -> str:
     said = ", ".join(f"{REASONS[key].name} {numbers.percent(part, 1)}" for key, part in own if part > 0)
     told = f"{group}, {numbers.percent(one.by_group[group], 1)} of the warps' time"
     return f"{told}: {said}" if said else told
+
+
+def spilling_told(waits: Sequence[Waits], counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
+    """Which part of a bar has the loads of spilled registers, for the kernel that spills most; markdown, else empty."""
+    spills = {
+        rung.label: point.counters.cold.spilled_bytes or 0
+        for rung in rungs
+        if (point := counted.get(rung.name)) and point.counters
+    }
+    most = max(waits, key=lambda one: spills.get(one.kernel, 0))
+    if not (size := spills.get(most.kernel, 0)):
+        return ""
+    memory, chip = (most.by_group[name] for name in GROUPS if GROUPS[name] in (("memory",), ("chip",)))
+    said = (
+        f"\n\n**{most.kernel}** spills {numbers.moved(size)}. Its loads of spilled registers are part of *waits for "
+        f"memory*, {numbers.percent(memory)}."
+    )
+    if chip > memory:
+        said += f" The larger part, *waits on chip*, {numbers.percent(chip)}, is not the spill."
+    return said
 
 
 def stalls_told(one: Waits) -> str:

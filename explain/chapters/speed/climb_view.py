@@ -53,7 +53,7 @@ COUNTED_BY = "python -m explain measure --plan rungs"
 def introduce(shown: Chosen | None) -> None:
     """The climb in a sentence."""
     steps, peak = (shown.steps, shown.limit) if shown else (rungs.climb(None), None)
-    prose(climb_figures.climb_told(steps, peak, shown.case.shape[-1] if shown else 0))
+    prose(climb_figures.climb_told(steps, peak))
 
 
 @st.fragment  # another rung redraws this and nothing else
@@ -72,10 +72,15 @@ def climb(shown: Chosen | None) -> None:
         case, steps, peak, libraries = shown.case, shown.steps, shown.limit, rungs.beside(shown.case)
         wide = climb_figures.climb(steps, libraries, peak, case.words, name, tuple(shown.tuned.items()), shown.notes)
         _columns(wide, steps, libraries, peak, name, shown.notes)
-        sourced(f"{case.named} · {shown.result.source(shown.case.table)}")
+    step = next(step for step in steps if step.rung.name == name)
+    _head(step)
+    if shown:
+        sourced(f"{shown.case.named} · {shown.result.source(shown.case.table)}")
+        if said := climb_figures.shape_told(steps, shown.case.shape[-1], _falls(shown)):
+            prose(said)
+    _rung(step, shown)
     with st.expander("More words: registers, stages, barrier, producer and consumer warps"):
         layout.words("Below the climb", MORE_WORDS)
-    _rung(next(step for step in steps if step.rung.name == name), shown)
     if shown:
         _more(shown)
 
@@ -100,9 +105,10 @@ def _columns(
     name: str,
     notes: tuple[tuple[str, str], ...],
 ) -> None:
-    """The picture to press, and the same for a phone."""
+    """The picture to press, the same for a phone, and across the window."""
     narrow = climb_figures.climb_in_rows(steps, libraries, peak, name, notes)
-    pressable(f"<div class=wide>{wide}</div><div class=narrow>{narrow}</div>", "rung")
+    large = climb_figures.climb_in_rows(steps, libraries, peak, name, notes, large=True)
+    pressable(f"<div class=wide>{wide}</div><div class=narrow>{narrow}</div><div class=in-large>{large}</div>", "rung")
 
 
 def _counts(shown: Chosen) -> list[str]:
@@ -126,10 +132,35 @@ def _counts(shown: Chosen) -> list[str]:
     return said
 
 
+def _without_mask(case: Case, cases: Sequence[Case]) -> list[Case]:
+    """The same case without the mask, if it was measured."""
+    return [one for one in cases if (one.shape, one.dtype) == (case.shape, case.dtype) and not one.causal]
+
+
+def _falls(shown: Chosen) -> str:
+    """That a causal mask slows the readable kernel down, and why, as a part of a sentence; else empty."""
+    if not shown.case.causal:
+        return ""
+    case, plain = shown.case, _without_mask(shown.case, shown.cases)
+    pair = masking.compiled(READABLE, {"head_dim": case.shape[3], "dtype": case.dtype})
+    seconds = [one.seconds_of(READABLE) for one in (*plain, case)]
+    if len(seconds) != 2 or not (seconds[0] and seconds[1] and pair):
+        return ""
+    longer = masking.longer(pair, seconds[0], seconds[1], case.along)
+    if longer < NOTABLE:
+        return ""
+    speeds = [numbers.number(one.work / time / 1e12) for one, time in zip((*plain, case), seconds, strict=True) if time]
+    more = numbers.ratio(len(pair[1].loop) / len(pair[0].loop))
+    return (
+        f"*our readable kernel* falls from {speeds[0]} without the mask to **{speeds[1]}**. It also skips hidden "
+        f"tiles, but each tile takes {numbers.ratio(longer)} as long: with the mask its loop has {more} the "
+        "instructions (*Why a tile costs more with the mask*, below)"
+    )
+
+
 def _masked(shown: Chosen) -> None:
     """What the mask costs the readable kernel, which stands as a line beside the climb."""
-    case = shown.case
-    cases = [one for one in shown.cases if (one.shape, one.dtype) == (case.shape, case.dtype) and not one.causal]
+    case, cases = shown.case, _without_mask(shown.case, shown.cases)
     pair = masking.compiled(READABLE, {"head_dim": case.shape[3], "dtype": case.dtype})
     seconds = [one.seconds_of(READABLE) for one in (*cases, case)]
     if len(seconds) != 2 or not (seconds[0] and seconds[1] and pair):
@@ -144,21 +175,27 @@ def _masked(shown: Chosen) -> None:
     mask_cost(told, pair)
 
 
-def _rung(step: Step, shown: Chosen | None) -> None:
-    """One rung: its idea, its throughput, the reason, its code."""
-    rung, lower = step.rung, rungs.below(step.rung)
-    at = RUNGS.index(rung)
+def _head(step: Step) -> None:
+    """One rung's name and idea, directly below the chart."""
+    rung, at = step.rung, RUNGS.index(step.rung)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.header(f"{at + 1}. {rung.title}", anchor=False, width="content")
         with st.container(horizontal=True, width="content"):
             _go_to("Previous kernel", ":material/arrow_back:", at - 1)
             _go_to("Next kernel", ":material/arrow_forward:", at + 1)
+    prose(f"**Idea.** {rung.idea}")
+
+
+def _rung(step: Step, shown: Chosen | None) -> None:
+    """One rung: its throughput, the reason, its code."""
+    rung, lower = step.rung, rungs.below(step.rung)
     words, code = st.columns([1, 2], gap="large")
     with words:
         if rung.name == OPENING and rungs.news(rung).count("\n+") == 1:
-            prose("We start here, because it is a one-line change in the kernel's body.")
+            faster = f", {numbers.ratio(step.gain)} as fast" if step.gain else ""
+            lines = "the red and the green line" if "\n-" in rungs.news(rung) else "the green line"
+            prose(f"We start at {RUNGS.index(rung) + 1}: one line of code{faster}. Read only {lines}.")
             _go_to("Start at kernel 1", ":material/first_page:", 0)
-        prose(f"**Idea.** {rung.idea}")
         limit, spill = (shown.limit, shown.spilled(rung)) if shown else (None, None)
         prose(f"**Throughput.** {climb_figures.number(step, limit, lower, spill)}{_with_mask(step, shown)}")
         if step.gain and spill:
@@ -266,13 +303,14 @@ def counted(shown: Chosen) -> None:
         if p["causal"]
         else "nothing here, because there is no causal mask. It only saves comparing each full tile with the last key."
     )
+    clock = shown.result.after.get("clocks.sm", "")
     words = (
         "A kernel is fast if its **tensor cores** are busy. Most kernels of the climb remove a "
         f"wait. exp2 saves instructions. {tiles}"
         "\n\nEach bar is the share of the cycles in which the tensor cores multiply, counted over the whole run on all "
         "SMs. fp32 does not use them. "
         f"{climb_figures.tensor_told(found, RUNGS)}"
-        f"{climb_figures.shares_told(shown.steps, shown.limit, found, shown.datasheet, card(shown.gpu))}"
+        f"{climb_figures.shares_told(shown.steps, shown.limit, found, shown.datasheet, card(shown.gpu), clock)}"
         f"{_same_code(shown)}"
     )
     with part("What the hardware did", words):
@@ -284,6 +322,7 @@ def counted(shown: Chosen) -> None:
                 prose(
                     "Each bar is the time of all warps of a kernel.\n\n"
                     f"**{last.kernel}**: {climb_figures.stalls_told(last)}"
+                    f"{climb_figures.spilling_told(shown.waits, found, RUNGS)}"
                 )
                 drawing(*shown.stall_bars)
         with st.expander("Tensor cores and bytes of each kernel"):
@@ -355,8 +394,8 @@ def _unseen(runs: Sequence[Timeline]) -> str:
     """Which kernels have warpgroups that were not recorded, in sentences; empty if none."""
     programs = ((run.short, run.programs[0]) for run in runs)
     return "".join(
-        f"For *{name}*, only {len(one.consumers)} of {one.warpgroups} warpgroups was recorded, so only the lower bound "
-        "holds. "
+        f"*{name}*: we recorded {len(one.consumers)} of {one.warpgroups} warpgroups. The solid blocks count the "
+        "matmuls of all, so they are longer than the coloured ones below. "
         for name, one in programs
         if one.unseen
     )

@@ -65,7 +65,7 @@ class Rung:
     why: str
     takes: str
     line: str
-    twin: Twin
+    twin: Twin | None = None
     at_d: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
@@ -119,8 +119,8 @@ class Rung:
         return functions.line_number(self.entry.module, self.line)
 
 
-def _rung(pair: str, **said: Any) -> Rung:
-    return Rung(**said, twin=side_by_side(pair, _DATA["words"][pair]))
+def _rung(pair: str = "", **said: Any) -> Rung:
+    return Rung(**said, twin=side_by_side(pair, _DATA["words"][pair]) if pair else None)
 
 
 _DATA = data(__file__)

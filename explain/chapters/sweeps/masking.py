@@ -106,17 +106,26 @@ def computed(seq_len: int, block_m: int, block_n: int) -> float:
     return sum(-(-min(end, seq_len) // block_n) for end in rows) / (whole * len(rows))
 
 
+def longer(pair: tuple[Compiled, Compiled], plain: float, masked: float, seq_len: int) -> float:
+    """How many times as long a tile takes with the mask, from the kernel's seconds without and with it."""
+    return masked / plain / _share(pair[0].experiment, seq_len)
+
+
+def _share(of: Experiment, seq_len: int) -> float:
+    return computed(seq_len, of.values["block_m"], of.values["block_n"])
+
+
 def timed(pair: tuple[Compiled, Compiled], plain: float, masked: float, seq_len: int) -> str:
     """The kernel's seconds without and with the mask, and what that means per tile; markdown."""
     of = pair[0].experiment
-    share = computed(seq_len, of.values["block_m"], of.values["block_n"])
+    share = _share(of, seq_len)
     name = KERNELS[of.kernel].short
     first = f"{name} takes **{duration(plain)}** without the mask and **{duration(masked)}** with it"
     if masked <= plain:
         return f"{first}: it computes {percent(share)} of the tiles."
     return (
         f"{first}, although it then computes only {percent(share)} of the tiles. So one tile takes "
-        f"{ratio(masked / plain / share)} as long."
+        f"{ratio(longer(pair, plain, masked, seq_len))} as long."
     )
 
 

@@ -104,7 +104,7 @@ def chart(
         figure.add_annotation(
             x=1, xref="x domain", xshift=12, y=end, yref="y domain", xanchor="left", yanchor="middle", showarrow=False,
             align="left", text=f"<span style='color:{line.colour}'>{mark}</span> {line.label}", font={"size": FONT},
-            name=END, opacity=0.6 if line.pale else 1,
+            name=END,
         )  # fmt: skip
     room = 28 + widest((f"● {line.label}" for line in drawn), FONT)
     figure.update_layout(

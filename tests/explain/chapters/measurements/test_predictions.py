@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import inspect
 import math
 import re
 from dataclasses import replace
@@ -85,7 +86,7 @@ def test_only_hbm_is_named_as_the_difference_where_it_is_the_only_one(monkeypatc
     assert "differ in HBM" in predictions.untested(model)
     monkeypatch.setattr(predictions, "GPUS", {**GPUS, "H100": replace(GPUS["H100"], sms=114)})
     assert "compute capability 9.0" in predictions.untested(model)
-    assert "wait for HBM" not in predictions.found.__wrapped__(model)
+    assert "wait for HBM" not in inspect.unwrap(predictions.found)(model)
 
 
 def test_times_without_a_second_one_of_their_kernel_are_named():

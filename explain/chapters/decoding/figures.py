@@ -52,53 +52,59 @@ def idle_words(gpu: Gpu) -> str:
 
 
 @kept
-def sms(filled: Filled, gpu: Gpu, *, narrow: bool = False) -> str:
-    """A square per SM, solid where it has a program of the last round; below, its keys by splits."""
-    across = 12 if narrow else 22
+def sms(filled: Filled, gpu: Gpu, found: Curves | None = None, *, narrow: bool = False) -> str:
+    """A square per SM, the paler the fewer keys it reads; below, the most keys of an SM by splits, with the measured
+    time where `found` has this cache on this GPU.
+    """
+    across = 12 if narrow else 33
     cell, gap = 22.0, 5.0
     down = math.ceil(gpu.sms / across)
     width, top = across * (cell + gap) - gap + 2, 30.0
-    rounds, last = filled.rounds(gpu), filled.in_last_round(gpu)
+    of_sms = sorted(filled.keys_of_sms(gpu).items(), reverse=True)
+    (most, _), (least, _) = of_sms[0], of_sms[-1]
     reading = " with keys" * (filled.programs < filled.launched)
     said = f"{count(filled.programs)} programs{reading} on {gpu.sms} SMs"
     parts = [text(0, 16, said, bold=True)]
-    for sm in range(gpu.sms):
+    for sm, keys in enumerate(keys for keys, sms in of_sms for _ in range(sms)):
         x, y = 1 + sm % across * (cell + gap), top + sm // across * (cell + gap)
-        runs = rounds if sm < last else rounds - 1
-        told = f"SM {sm + 1}: {count(runs)} program{'s' * (runs != 1)}"
-        parts.append(_square(x, y, cell, SOLID if sm < last else PALE if runs else 0.0, told))
+        parts.append(_square(x, y, cell, SOLID * keys / most, f"SM {sm + 1}: {count(keys)} keys"))
     y, x = top + down * (cell + gap) + 18, 1.0
-    full, fewer = (f"{n} program{'s' * (n > 1)}" for n in (rounds, rounds - 1))
-    one, fewer = ("a program", "idle") if rounds == 1 else (full, fewer)
-    for words, opacity in ((one, SOLID), (fewer, 0.0 if rounds == 1 else PALE)):
-        parts += [_square(x, y - 12, 14, opacity, words), text(x + 20, y, words, faint=True)]
+    for keys in dict.fromkeys((most, least)):
+        words = f"reads {count(keys)} keys" if keys else "idle"
+        parts += [_square(x, y - 12, 14, SOLID * keys / most, words), text(x + 20, y, words, faint=True)]
         x += 20 + text_width(words) + 24
-    parts += _turns(filled, gpu, y + 34, width)
-    return picture(width, y + 34 + TURNS_HIGH, said, parts, "30rem" if narrow else "44rem")
+    parts += _turns(filled, gpu, y + 34, width, found.of(filled, gpu) if found else None)
+    return picture(width, y + 34 + TURNS_HIGH, said, parts, "30rem" if narrow else "72rem")
 
 
 def _square(x: float, y: float, side: float, opacity: float, title: str) -> str:
-    """An SM: a filled square if it has a program, else an outline."""
+    """An SM: a filled square if it has keys to read, else an outline."""
     if not opacity:
         return rect(x, y, side, side, "none", stroke=CHIP, title=title)
     return rect(x, y, side, side, PROGRAM, opacity=opacity, stroke=PROGRAM, title=title)
 
 
-def _turns(filled: Filled, gpu: Gpu, y: float, width: float) -> Iterable[str]:
-    """For each number of splits, the keys that one SM reads one after the other, on a logarithmic axis."""
+def _turns(filled: Filled, gpu: Gpu, y: float, width: float, curve: Curve | None) -> Iterable[str]:
+    """For each number of splits, the keys that one SM reads one after the other, on a logarithmic axis; as a line, the
+    measured time to the same scale: its least has the height of the fewest keys.
+    """
     found = {n: replace(filled, splits=n).keys_in_turn(gpu) for n in range(1, SPLITS_SHOWN + 1)}
-    low, high = math.floor(math.log2(min(found.values()))), math.ceil(math.log2(max(found.values())))
+    fewest = min(found.values())
+    timed = {n: fewest * curve.over_best(n) for n in curve.seconds if n in found} if curve else {}
+    low, high = (end(math.log2(most)) for end, most in (
+        (math.floor, fewest), (math.ceil, max(*found.values(), *timed.values()))))  # fmt: skip
     low = min(low, high - 1)
     left, top, bottom = text_width(count(max(found.values()))) + 12, y + 30, y + TURNS_HIGH - 40
     step = (width - left - 10) / SPLITS_SHOWN
 
-    def height(keys: int) -> float:
+    def height(keys: float) -> float:
         return bottom - 12 - (math.log2(keys) - low) / (high - low) * (bottom - 12 - top)
 
     def at(splits: int) -> tuple[float, float]:
         return left + (splits - 0.5) * step, height(found[splits])
 
-    yield text(0, y + 8, "keys that one SM reads one after the other", bold=True)
+    title = "keys that one SM reads one after the other"
+    yield text(0, y + 8, title, bold=True)
     yield line(left, bottom, width - 10, bottom)
     for splits in dict.fromkeys((1, filled.most_at_once(gpu), SPLITS_SHOWN // 2, SPLITS_SHOWN)):
         yield text(at(splits)[0], bottom + 18, count(splits), anchor="middle", faint=True)
@@ -111,6 +117,15 @@ def _turns(filled: Filled, gpu: Gpu, y: float, width: float) -> Iterable[str]:
         chosen = splits == filled.splits
         told = f"{splits} split{'s' * (splits > 1)}: {count(keys)} keys"
         yield circle(*at(splits), 6.0 if chosen else 3.0, PROGRAM if chosen else CHIP, title=told)
+    if not curve:
+        return
+    places = [(at(splits)[0], height(keys)) for splits, keys in timed.items()]
+    yield path("M" + " L".join(f"{x:.1f} {y:.1f}" for x, y in places), OUT, thick=2)
+    for (x, y), splits in zip(places, timed, strict=True):
+        told = f"{splits_of(splits)}, measured: {duration(curve.seconds[splits])}"
+        yield circle(x, y, 7.0 if splits == curve.best else 4.0, OUT, title=told)
+    said = "dots: computed · line: time, measured"
+    yield text(width - 10, top + 14, said, anchor="end", fill=css_ink(SYMBOLS["O"]))
 
 
 @kept
@@ -126,7 +141,7 @@ def sms_words(filled: Filled, gpu: Gpu) -> str:
         (
             f"{one} = **{count(filled.launched)} programs**.{_empty(filled)}",
             f"{_full(filled, gpu)} One SM reads at most **{count(filled.keys_in_turn(gpu))} keys** one after "
-            "the other.",
+            f"the other; the mean is {count(round(filled.unsplit * filled.kv_len / gpu.sms))}.",
             _at_once(filled, gpu),
             merge,
         )
@@ -146,13 +161,10 @@ def _empty(filled: Filled) -> str:
 
 
 def _full(filled: Filled, gpu: Gpu) -> str:
-    """How many SMs have keys to read, in the last round if there are several."""
-    rounds = filled.rounds(gpu)
-    if rounds > 1:
-        return (
-            f"If an SM runs one program at a time, there are **{count(rounds)} rounds**. In the last one "
-            f"{filled.in_last_round(gpu)} of {gpu.sms} SMs have a program."
-        )
+    """How many SMs have keys to read, or how many programs wait for one."""
+    if waiting := filled.waiting(gpu):
+        wait = "program waits" if waiting == 1 else "programs wait"
+        return f"If an SM runs one program at a time, **{count(waiting)} {wait}** until an SM is free."
     idle = gpu.sms - filled.programs
     return f"**{idle} of {gpu.sms} SMs are idle.**" if idle else "**Each SM has a program.**"
 
@@ -162,9 +174,9 @@ def _at_once(filled: Filled, gpu: Gpu) -> str:
     most = filled.most_at_once(gpu)
     if filled.unsplit > gpu.sms:
         return f"1 split has {count(filled.unsplit)} programs: more than the {gpu.sms} SMs."
-    if replace(filled, splits=most + 1).rounds(gpu) == 1:
+    if not replace(filled, splits=most + 1).waiting(gpu):
         return f"More than {splits_of(filled.tiles)} only add empty parts: one round is enough for all parts with keys."
-    if filled.rounds(gpu) > 1:
+    if filled.waiting(gpu):
         return f"With {'up to ' * (most > 1)}**{splits_of(most)}** one round is enough."
     return (
         f"If an SM runs one program at a time, up to **{splits_of(most)}** run{'s' * (most == 1)} at once. "
@@ -187,6 +199,20 @@ def softer_words(filled: Filled, gpu: Gpu, found: Curves | None) -> str:
     told = f"**A real SM holds several programs{', so the cliff is softer' * filled.cliff(gpu)}.**"
     if not found:
         return told
+    if same := found.of(filled, gpu):
+        most = filled.most_at_once(gpu)
+        predicted = (
+            f"One program per SM predicts {splits_of(most)}."
+            if filled.unsplit <= gpu.sms
+            else f"Without a split there are {count(filled.unsplit)} programs for {gpu.sms} SMs: enough."
+        )
+        fastest = f"Measured, {splits_of(same.best)} {'is' if same.best == 1 else 'are'} fastest."
+        beside = why = ""
+        if most in same.seconds and most != same.best:
+            beside = f" {splits_of(most)} take{'s' * (most == 1)} {ratio(same.over_best(most))} the time."
+        if same.best > most:
+            why = " An SM holds several programs: while one waits for K and V, another can compute."
+        return f"**{predicted} {fastest}**{beside}{why}"
     near = found.nearest(filled.batch, filled.kv_len)
     higher = all(one.best > splits_at_once(one.unsplit, found.gpu) for one in near)
     fastest = "more splits than one round has were fastest" if higher else "this was fastest"
@@ -196,7 +222,7 @@ def softer_words(filled: Filled, gpu: Gpu, found: Curves | None) -> str:
     )
     return (
         f"{told} On the {found.gpu.name}, as measured, {fastest} in the nearest recorded "
-        f"case{'s' * (len(near) > 1)}:\n\n{cases}\n\n"
+        f"case{'s' * (len(near) > 1)}:\n\n{cases}"
     )
 
 
@@ -253,8 +279,6 @@ def bound_chart(bound: Bound, gpu: Gpu, *, narrow: bool = False) -> str:
 def bound_words(bound: Bound, gpu: Gpu) -> str:
     """The least time, and what so many queries cost beside one."""
     one = Bound(1, bound.kv_len)
-    now, first = bound.seconds(gpu), one.seconds(gpu)
-    more = "the same time as for one query" if now == first else f"{ratio(now / first)} the time of one query"
     queries = f"{count(bound.queries)} quer{'y' if bound.queries == 1 else 'ies'} per head"
     rate = si(gpu.hbm_bytes_per_second, "B/s")
     return (
@@ -262,9 +286,22 @@ def bound_words(bound: Bound, gpu: Gpu) -> str:
         f"{rate} is {rates.bandwidth(gpu)}.\n\n"
         f"{queries} × {bound.rows // bound.queries} heads that share keys = {count(bound.rows)} rows, so "
         f"**{number(bound.intensity)} FLOPs per byte**. "
-        f"The {gpu.name} can do {number(ridge(gpu))} in the time of one byte: "
-        + (f"**{more}**." if bound.queries > 1 else "it waits for bytes nearly all the time.")
+        f"The {gpu.name} can do {number(ridge(gpu))} FLOPs in the time of one byte. "
+        + _limit(bound, gpu)
         + f"\n\nUp to **{count(free_queries(gpu))} queries** per head the bound stays the same."
+    )
+
+
+def _limit(bound: Bound, gpu: Gpu) -> str:
+    """Whether reading or arithmetic is the limit of so many queries, and how long they take beside one."""
+    if bound.queries == 1:
+        return "It waits for bytes nearly all the time."
+    if bound.intensity <= ridge(gpu):
+        return "So reading is the limit, and they take **the same time as one query**."
+    times = ratio(bound.seconds(gpu) / Bound(1, bound.kv_len).seconds(gpu))
+    return (
+        f"{number(bound.intensity)} is {ratio(bound.intensity / ridge(gpu))} that, so arithmetic is the limit. They "
+        f"take **{times} the time of one query**."
     )
 
 

@@ -84,7 +84,9 @@ def words(result: Result, gpu: Gpu, readable: Curves | None) -> str:
         f"**The kernel for speed {library}reads at {percent(min(own))} to {percent(max(own))} of the bandwidth.** The "
         f"least time is bytes ÷ {si(gpu.hbm_bytes_per_second, 'B/s')}, {rates.bandwidth(gpu)}."
     )
-    return "\n\n".join([told, *(_beside(curve, own) for case, own in timed if (curve := _curve(case, readable)))])
+    both = [_beside(curve, own) for case, own in timed if (curve := _curve(case, readable))]
+    alone = "In the other panels the readable kernel was not timed." if 0 < len(both) < len(timed) else ""
+    return "\n\n".join(filter(None, [told, *both, alone]))
 
 
 def _beside(curve: Curve, own: float) -> str:
@@ -94,7 +96,7 @@ def _beside(curve: Curve, own: float) -> str:
     return (
         f"At {sequences(curve)} of {count(curve.kv_len)} keys the readable kernel takes {duration(seconds)} with "
         f"{splits_of(curve.best)}, and the kernel for speed {duration(own)}. **Here {faster} is faster: "
-        f"{ratio(max(seconds, own) / min(seconds, own))}.**"
+        f"{ratio(max(seconds, own) / min(seconds, own))}.**{' Why was not measured.' * (seconds < own)}"
     )
 
 

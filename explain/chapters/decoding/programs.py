@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from explain.experiment import Experiment
 from explain.gpus import Gpu
+from explain.kept import kept
 from kernels.parameters import MOST_SPLITS
 from kernels.traffic import tiles
 from kernels.traffic_decoding import merge_bytes
@@ -77,17 +82,34 @@ class Filled:
         now, more = (replace(self, splits=splits).keys_in_turn(gpu) for splits in (most, most + 1))
         return more > now
 
-    def in_last_round(self, gpu: Gpu) -> int:
-        """Programs of the last round, where each SM runs one at a time."""
-        return self.programs - (self.rounds(gpu) - 1) * gpu.sms
+    def waiting(self, gpu: Gpu) -> int:
+        """Programs that wait at first, where each SM runs one at a time."""
+        return max(self.programs - gpu.sms, 0)
 
-    def rounds(self, gpu: Gpu) -> int:
-        """How many programs an SM runs one after the other, at most."""
-        return tiles(self.programs, gpu.sms)
+    @kept
+    def keys_of_sms(self, gpu: Gpu) -> Mapping[int, int]:
+        """How many SMs read how many keys one after the other. A cache has whole tiles.
+
+        The programs begin in the order of the launch, each on the SM that is free first. No program that begins now
+        ends before the shortest one would: all SMs that are free until then take the next programs in one step.
+        """
+        sizes = [len(part) for part in shares(self.tiles, self.splits) if part]
+        waiting, free = np.tile(sizes, self.unsplit), np.zeros(gpu.sms, int)
+        while len(waiting):
+            free.sort()
+            begin = min(int(np.searchsorted(free, free[0] + min(sizes), "right")), len(waiting))
+            free[:begin] += waiting[:begin]
+            waiting = waiting[begin:]
+        return Counter((TILE * free).tolist())
 
     def keys_in_turn(self, gpu: Gpu) -> int:
         """Keys that one SM reads one after the other, at most: the time to read the cache, in keys."""
-        return self.rounds(gpu) * min(tiles(self.tiles, self.splits) * TILE, self.kv_len)
+        return max(self.keys_of_sms(gpu))
+
+
+def shares(many: int, splits: int) -> tuple[range, ...]:
+    """The tiles of each part, as the kernel shares them; a part may have none."""
+    return tuple(range(part * many // splits, (part + 1) * many // splits) for part in range(splits))
 
 
 def splits_at_once(programs: int, gpu: Gpu) -> int:

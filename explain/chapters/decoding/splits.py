@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from explain.chapters.decoding.programs import HEAD_DIM, HEADS, KV_HEADS, TILE
+from explain.chapters.decoding.programs import HEAD_DIM, HEADS, KV_HEADS, TILE, Filled
 from explain.chapters.decoding.rates import bandwidth, rated
 from explain.experiment import Experiment
 from explain.figures.numbers import si
@@ -95,6 +95,11 @@ class Curves:
     @property
     def source(self) -> str:
         return f"{self.where} · {self.how}"
+
+    def of(self, filled: Filled, gpu: Gpu) -> Curve | None:
+        """The curve of this cache, if it was measured on this GPU."""
+        same = (one for one in self.curves if (one.batch, one.kv_len) == (filled.batch, filled.kv_len))
+        return next(same, None) if gpu.name == self.gpu.name else None
 
     def nearest(self, batch: int, kv_len: int) -> Sequence[Curve]:
         """The caches with the most similar number of sequences, and of these with the most similar number of keys."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from explain.chapters.decoding.programs import shares
 from explain.experiment import Experiment
 from explain.figures.labels import text_width, widest
 from explain.figures.numbers import count, percent
@@ -14,7 +15,7 @@ from kernels.parameters import ITEM_BYTES
 from kernels.traffic import tiles
 
 KEYS, PART = css("hbm"), css(SYMBOLS["O"])
-LANE, GAP, LANES_HIGH = 17.0, 4.0, 136.0
+LANE, GAP, LANES_HIGH = 22.0, 5.0, 176.0
 """A lane's height, the space below it, and the most height of all lanes: of many parts they are lower."""
 WORDS_HIGH = 14.0
 """The lowest lane with words in it."""
@@ -39,8 +40,7 @@ MEANINGS = (
 def parts(experiment: Experiment) -> tuple[range, ...]:
     """The tiles of keys of each part, as the kernel shares them; a part may have none."""
     p = experiment.values
-    many, splits = tiles(p["kv_len"], p["block_n"]), p["splits"]
-    return tuple(range(part * many // splits, (part + 1) * many // splits) for part in range(splits))
+    return shares(tiles(p["kv_len"], p["block_n"]), p["splits"])
 
 
 def keys_in_turn(experiment: Experiment) -> int:
@@ -80,11 +80,11 @@ def drawn(experiment: Experiment, *, narrow: bool = False) -> str:
     p = experiment.values
     many, splits = tiles(p["kv_len"], p["block_n"]), p["splits"]
     tile, part = _bytes(experiment)
-    shares, most = parts(experiment), count(keys_in_turn(experiment))
-    written = max(map(len, shares)) * tile + part
+    own, most = parts(experiment), count(keys_in_turn(experiment))
+    written = max(map(len, own)) * tile + part
     read = written + splits * part
     alone = [f"One program: {count(p['kv_len'])} keys"]
-    each = f"at most {most} keys each" if len(set(map(len, shares))) > 1 else f"{most} keys each"
+    each = f"at most {most} keys each" if len(set(map(len, own))) > 1 else f"{most} keys each"
     split = [f"{splits} parts", "at the same time,", each] if splits > 1 else [f"1 part: {most} keys"]
     words = 0.0 if narrow else max(widest([alone[0], split[0]], bold=True), widest(split)) + 20
     left = words + widest([OTHERS, f"SM {splits - 1}"]) + 12
@@ -123,7 +123,7 @@ def drawn(experiment: Experiment, *, narrow: bool = False) -> str:
     ]
     y += LANE + 12 + above
     body += heading(y, split)
-    for sm, share in enumerate(shares):
+    for sm, share in enumerate(own):
         body += lane(sm, y + sm * pitch, share, high)
         body.append(box(len(share) * tile, y + sm * pitch, 0.9, f"SM {sm} writes O and lse of its part"))
     body += [box(written + sm * part, y, PALE, f"SM 0 reads O and lse of part {sm}") for sm in range(splits)]

@@ -13,7 +13,7 @@ from explain.chapters.decoding import splits as recorded
 from explain.chapters.decoding.bound import GROUP, Bound
 from explain.chapters.decoding.cache import MODELS
 from explain.chapters.decoding.exercises import MASKS, PARTS
-from explain.chapters.decoding.programs import HEAD_DIM, HEADS, KV_HEADS, Filled, splits_at_once
+from explain.chapters.decoding.programs import HEAD_DIM, HEADS, KV_HEADS, MODEL, Filled, splits_at_once
 from explain.chapters.decoding.savings import DTYPE, SPLITS, Saving
 from explain.chapters.decoding.savings import HEAD_DIM as WIDTH
 from explain.chapters.speed.results import Result, load
@@ -165,18 +165,18 @@ def programs() -> Gpu:
 @st.fragment
 def _programs(gpu: Gpu) -> None:
     words, drawn = st.columns([1, 2], gap="large")
-    with words:
+    with words, st.container(key="too few"):
         layout.prose(
-            "FlashAttention gives each tile of queries a program. One query per head is one tile: with "
-            f"{HEADS} heads, one sequence has {HEADS} programs. If the heads that share keys stand in one tile, as "
-            f"here, it has {KV_HEADS}. The {gpu.name} has {gpu.sms} SMs, and an SM without a program reads nothing. "
-            "Split the keys: then there are enough programs. **Splits** is the number of parts, and each part of each "
-            "head of keys has a program."
+            f"In {MODEL}, {GROUP} query heads share one head of keys. One program serves all {GROUP}, so one sequence "
+            f"has {HEADS} ÷ {GROUP} = {KV_HEADS} programs. The {gpu.name} has {gpu.sms} SMs. An SM without a program "
+            "reads nothing.\n\n"
+            "Split the keys: then there are enough programs. **Splits** is the number of parts. Each part of each head "
+            "of keys has a program."
         )
         most = splits_at_once(KV_HEADS, gpu)
         splits = st.slider("Splits", 1, figures.SPLITS_SHOWN, most, key="fill_splits", bind="query-params")
         batch = _of_powers("Sequences, batch", SEQUENCES, 1, "fill_batch")
-        kv_len = _of_powers("Keys", LENGTHS, 32768, "fill_keys")
+        kv_len = _of_powers("Keys", LENGTHS, 8192, "fill_keys")
         filled = Filled(batch, kv_len, splits)
         if filled.cliff(gpu):
             most = filled.most_at_once(gpu)
@@ -184,13 +184,18 @@ def _programs(gpu: Gpu) -> None:
             st.caption(f"Move *Splits* {before}then to {most + 1}.")
         layout.prose(figures.sms_words(filled, gpu))
     with drawn:
-        pictures.drawing(figures.sms(filled, gpu), figures.sms(filled, gpu, narrow=True))
         found = recorded.curves_of_some(_records(), gpu)
-        link = f" [{FASTEST}](#{layout.anchor(FASTEST)})" if found else ""
+        pictures.drawing(*(figures.sms(filled, gpu, found, narrow=one) for one in (False, True)))
+        link = f"\n\n[{FASTEST}](#{layout.anchor(FASTEST)})" if found else ""
         layout.prose(figures.softer_words(filled, gpu, found) + link)
         st.caption(
             f"formula · one query per head, {HEADS} query heads, {KV_HEADS} heads of keys, d = {HEAD_DIM}, 16 bits · "
             "keys on a logarithmic axis · model: one program per SM at a time"
+            + (
+                f" · time to the same scale, its least at the fewest keys · {found.where}"
+                if found and found.of(filled, gpu)
+                else ""
+            )
         )
 
 
@@ -253,7 +258,7 @@ def caches(gpu: Gpu) -> None:
         pictures.drawing(figures.caches(tokens), figures.caches(tokens, narrow=True))
         st.caption(
             "formula · one sequence, 16-bit keys and values of all layers · heads: of queries / of keys · dashed: if "
-            "each query head had keys of its own · pale: more tokens than the model was trained for"
+            "each query head had keys of its own · pale, with “trained for”: more tokens than the model was trained for"
         )
         with st.expander("The models in numbers, and their sources"):
             st.markdown(figures.caches_table(tokens))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 import re
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -38,10 +40,10 @@ PHONE = 388
 
 
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=GPUS)
-def test_the_most_splits_at_once_have_one_round_and_one_more_has_two(gpu):
+def test_with_the_most_splits_at_once_no_program_waits_and_with_one_more_some_do(gpu):
     most = splits_at_once(8, gpu)
     one, more = Filled(1, 32768, most), Filled(1, 32768, most + 1)
-    assert (one.rounds(gpu), more.rounds(gpu)) == (1, 2)
+    assert one.waiting(gpu) == 0 < more.waiting(gpu)
     assert one.keys_in_turn(gpu) < more.keys_in_turn(gpu)
 
 
@@ -94,15 +96,29 @@ def test_what_is_said_of_the_programs_holds_at_every_setting(batch, kv_len, gpu)
         assert numbers[0] == batch * 8 * many == p["batch"] * p["kv_heads"] * len(run)
         assert numbers[1:] == [batch * 8 * with_keys] * (with_keys < many)
         assert moved(2 * 4 * batch * 32 * many * (128 + 1)) in said
-        keys = math.ceil(batch * 8 * with_keys / gpu.sms) * max(map(len, run)) * 64
-        assert f"at most **{keys:,} keys**" in said
+        of_sms = filled.keys_of_sms(gpu)
+        most, part = max(of_sms), max(map(len, run)) * 64
+        assert sum(of_sms.values()) == gpu.sms
+        assert sum(keys * sms for keys, sms in of_sms.items()) == batch * 8 * kv_len
+        mean = batch * 8 * kv_len / gpu.sms
+        assert mean <= most <= mean + part
+        assert f"at most **{most:,} keys** one after the other; the mean is {round(mean):,}." in said
         cliff = re.search(r"up to \*\*(\d+) splits?\*\* runs? at once. With (\d+) there is a second round", said)
         if cliff:
             most, more = map(int, cliff.groups())
-            assert Filled(batch, kv_len, most).rounds(gpu) == 1 < Filled(batch, kv_len, more).rounds(gpu)
+            assert Filled(batch, kv_len, most).waiting(gpu) == 0 < Filled(batch, kv_len, more).waiting(gpu)
         if enough := re.search(r"With (?:up to )?\*\*(\d+) splits?\*\* one round is enough", said):
-            assert Filled(batch, kv_len, int(enough[1])).rounds(gpu) == 1
-        assert ("more than the" in said) == (Filled(batch, kv_len, 1).rounds(gpu) > 1)
+            assert Filled(batch, kv_len, int(enough[1])).waiting(gpu) == 0
+        assert ("more than the" in said) == (Filled(batch, kv_len, 1).waiting(gpu) > 0)
+
+
+@pytest.mark.parametrize("gpu", GPUS.values(), ids=GPUS)
+@pytest.mark.parametrize(("batch", "kv_len", "splits"), [(64, 1024, 15), (64, 1024, 17), (1, 8192, 17), (16, 2048, 31)])
+def test_each_part_goes_to_the_sm_that_is_free_first(batch, kv_len, splits, gpu):
+    filled, free = Filled(batch, kv_len, splits), [0] * gpu.sms
+    for part in filled.unsplit * [part for part in timeline.parts(filled.experiment) if part]:
+        heapq.heapreplace(free, free[0] + 64 * len(part))
+    assert filled.keys_of_sms(gpu) == Counter(free)
 
 
 def test_where_one_more_split_costs_nothing_the_page_speaks_of_no_cliff():
@@ -125,14 +141,27 @@ def test_a_split_without_keys_is_launched_and_merged_and_not_drawn():
     assert "8,192 programs with keys on 132 SMs" in figures.sms(filled, H200)
 
 
-def test_the_picture_has_a_square_for_each_sm_and_fills_those_with_a_program():
+def test_the_picture_has_a_square_for_each_sm_and_fills_those_with_keys():
     drawn = figures.sms(Filled(1, 32768, 4), H200)
-    filled = re.findall(r"<title>SM \d+: 1 program</title>", drawn)
-    idle = re.findall(r"<title>SM \d+: 0 programs</title>", drawn)
+    filled = re.findall(r"<title>SM \d+: 8,192 keys</title>", drawn)
+    idle = re.findall(r'fill="none"[^>]*><title>SM \d+: 0 keys</title>', drawn)
     assert (len(filled), len(idle)) == (32, 100)
-    two_rounds = figures.sms(Filled(1, 32768, 20), H200)  # 160 programs on 132 SMs
-    assert len(re.findall(r"<title>SM \d+: 2 programs</title>", two_rounds)) == 28
-    assert len(re.findall(r"<title>SM \d+: 1 program</title>", two_rounds)) == 104
+    assert len(re.findall(r"<title>SM \d+:", figures.sms(Filled(1, 32768, 20), H200))) == 132
+
+
+def test_the_measured_time_lies_over_the_computed_keys_where_this_cache_was_measured_on_this_gpu():
+    assert READABLE
+    for filled, gpu in ((Filled(1, 8192, 16), RATED), (Filled(1, 4096, 16), RATED), (Filled(1, 8192, 16), T4)):
+        curve = READABLE.of(filled, gpu)
+        assert (curve is not None) == (gpu is RATED and filled.kv_len == 8192)
+        measured = re.findall(r"(\d+) splits?, measured", figures.sms(filled, gpu, READABLE))
+        assert measured == ([str(splits) for splits in curve.seconds if splits <= 64] if curve else [])
+    said = figures.softer_words(Filled(1, 8192, 16), RATED, READABLE)
+    assert said.startswith(
+        "**One program per SM predicts 16 splits. Measured, 32 splits are fastest.** 16 splits take "
+    )
+    said = figures.softer_words(Filled(64, 8192, 16), RATED, READABLE)
+    assert said.startswith("**Without a split there are 512 programs for 132 SMs: enough. Measured, 1 split is fast")
 
 
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=GPUS)
@@ -165,7 +194,7 @@ def test_the_axis_of_the_keys_has_a_step_for_each_doubling(filled, told):
     [
         (4, "100 of 132 SMs are idle.** One SM reads at most **8,192 keys**"),
         (16, "4 of 132 SMs are idle.** One SM reads at most **2,048 keys**"),
-        (17, "**2 rounds**. In the last one 4 of 132 SMs have a program. One SM reads at most **3,968 keys**"),
+        (17, "**4 programs wait** until an SM is free. One SM reads at most **3,904 keys**"),
     ],
 )
 def test_the_words_say_how_full_the_gpu_is(splits, words):
@@ -239,7 +268,7 @@ def test_queries_are_free_up_to_the_ridge_and_not_beyond():
         first = Bound(1, 4096).seconds(gpu)
         assert Bound(most, 4096).seconds(gpu) == first < Bound(most + 1, 4096).seconds(gpu)
         assert Bound(most, 4096).intensity <= ridge(gpu)
-    assert "the same time as for one query" in figures.bound_words(Bound(8, 4096), H200)
+    assert "the same time as one query" in figures.bound_words(Bound(8, 4096), H200)
     assert "× the time of one query" in figures.bound_words(Bound(256, 4096), H200)
 
 

@@ -18,7 +18,7 @@ from explain.experiment import Experiment
 from explain.figures import palette, svg
 from explain.figures.labels import text_width, unbroken, widest
 from explain.figures.lines import Line, chart, colour_of
-from explain.figures.numbers import count, duration, fixed, moved, number, percent, ratios, scientific, si
+from explain.figures.numbers import count, duration, fixed, moved, number, percent, ratio, ratios, scientific, si
 from explain.figures.tables import Column, Columns, markdown
 from explain.kept import kept
 from explain.records.model import Point
@@ -37,29 +37,28 @@ LONGEST, APART = 48.0, 30.0
 
 MEASURED: Sequence[tuple[str, Callable[[Point], float], Callable[[float], str]]] = (
     ("time", lambda point: point.seconds or 0.0, duration),
-    ("extra memory while it runs", lambda point: float(point.peak_bytes or 0), moved),
+    ("memory beyond gradients", lambda point: float(memory.beyond_gradients(point)), moved),
 )
 """What the bars of recorded runs show: its name, its value, its words."""
 
 
 def chain(row: Chain, *, narrow: bool = False) -> str:
-    """One row worked out, logit by logit: x, p, dp, dp − δ, ds with a bar, and ds by finite differences; a `narrow` one
-    has neither dp − δ nor bars.
+    """One row worked out, score by score: s, p, dp, dp − δ, ds with a bar, and ds by finite differences; a `narrow` one
+    has no bars.
     """
     width = 400.0 if narrow else 510.0
     columns = [
-        ("x", "scores", 24.0, row.x, 2),
-        ("p", "p", 76.0, row.p, 3),
-        ("dp", "p", 128.0, row.dp, 2),
-        ("dp − δ", "", 184.0, row.dp - row.delta, 2),
-        ("ds" if narrow else "ds = p (dp − δ)", "scores", 210.0 if narrow else 270.0, row.ds, 4),
-        ("finite difference", "", 330.0 if narrow else 448.0, row.measured, 4),
+        ("s", "scores", 22.0 if narrow else 24.0, row.s, 2),
+        ("p", "p", 68.0 if narrow else 76.0, row.p, 3),
+        ("dp", "p", 116.0 if narrow else 128.0, row.dp, 2),
+        ("dp − δ", "", 170.0 if narrow else 184.0, row.dp - row.delta, 2),
+        ("ds" if narrow else "ds = p (dp − δ)", "scores", 238.0 if narrow else 270.0, row.ds, 4),
+        ("finite difference", "", 336.0 if narrow else 448.0, row.measured, 4),
     ]
-    shown = [column for column in columns if not (narrow and column[0] == "dp − δ")]
-    at_ds, middle = (next(x for name, _, x, *_ in shown if name.startswith("ds")), 354.0)
+    at_ds, middle = (next(x for name, _, x, *_ in columns if name.startswith("ds")), 354.0)
     most = max(float(abs(row.ds).max()), 1e-12)
     parts: list[str] = []
-    for name, hue, x, values, decimals in shown:
+    for name, hue, x, values, decimals in columns:
         ink = palette.css_ink(hue) if hue else ""
         parts.append(svg.text(x, 16, name, bold=True, anchor="middle", fill=ink))
         parts += [
@@ -71,7 +70,7 @@ def chain(row: Chain, *, narrow: bool = False) -> str:
         hue = palette.css("scores") if length > 0 else palette.css("slate")
         parts.append(svg.line(middle, y - 18, middle, y + 8))
         parts.append(svg.rect(min(middle, middle + length), y - 14, abs(length), 18, hue))
-    end = 44 + HIGH * len(row.x)
+    end = 44 + HIGH * len(row.s)
     parts += [
         svg.line(0, end - 18, width, end - 18),
         svg.text(100, end + 6, f"δ = Σ p dp = {fixed(row.delta, 3)}", size=15, anchor="middle", bold=True),
@@ -307,10 +306,10 @@ def _called(variant: Variant) -> str:
 def concluded(case: measured.Case) -> str:
     """What the record says of memory and bytes, and of time, with what registers spill; in words."""
     standard, *others = case.points
-    less, hbm, times, spilled = [], [], [], []
+    extra = [moved(memory.beyond_gradients(point)) for point in case.points]
+    hbm, times, spilled = [], [], []
     for point in others:
-        (_, time, _), (_, memory_of, _) = MEASURED
-        less.append(memory_of(standard) / memory_of(point))
+        (_, time, _), _ = MEASURED
         times.append(time(point) / time(standard))
         if point.counters and standard.counters:
             own, theirs = point.counters.cold, standard.counters.cold
@@ -319,11 +318,12 @@ def concluded(case: measured.Case) -> str:
             spilled.append(own.spilled_bytes or 0)
     more_spills = any(spilled) and spilled[1] > spilled[0]
     said = (
-        f"**Memory.** While it runs, the two-pass kernel needs {number(less[0], 2)} × less extra memory than standard "
-        f"attention, and the kernel with atomics {number(less[1], 2)} × less."
+        f"**Memory.** Beyond the three gradients, the two-pass kernel needs {extra[1]} while it runs: δ. The kernel "
+        f"with atomics needs {extra[2]}: δ, and the sum of dQ in float32. Standard attention needs {extra[0]}: dP and "
+        f"dS. It is given P besides, {moved(memory.kept(memory.KERNELS[0], standard.experiment.values))}."
     )
     if len(hbm) == len(others):
-        but, why = (", but only", ": its registers spill") if more_spills and hbm[0] > 2 * hbm[1] else (" and", "")
+        but, why = (", but only", ": its registers spill more") if more_spills and hbm[0] > 2 * hbm[1] else (" and", "")
         said += (
             f" HBM moves {number(hbm[0], 2)} × fewer bytes in the two-pass kernel{but} {number(hbm[1], 2)} × fewer "
             f"with atomics{why}."
@@ -334,8 +334,8 @@ def concluded(case: measured.Case) -> str:
     )
     if any(spilled):
         said += (
-            " A tile's values do not all fit in registers. The rest spills: it is stored to memory and loaded again, "
-            f"{moved(spilled[0])} in the two-pass kernel and {moved(spilled[1])} with atomics."
+            " A tile's values do not all fit in registers. The rest spills: it is stored and loaded again. "
+            f"{_spills('The two-pass kernel', others[0])} {_spills('The kernel with atomics', others[1])}"
         )
     if times[1] > times[0]:
         added = sum(term.bytes for term in others[1].experiment.traffic.terms if term.atomic and term.written)
@@ -356,6 +356,28 @@ def concluded(case: measured.Case) -> str:
     return said
 
 
+def _spills(kernel: str, point: Point) -> str:
+    """What a kernel spills, and how much of it the caches hold back from HBM at least; in words."""
+    counts = point.counters.cold if point.counters else None
+    if not counts or not counts.spilled_bytes:
+        return f"{kernel} spills nothing."
+    spills = f"{kernel} spills {moved(counts.spilled_bytes)}"
+    if not counts.hbm_bytes or counts.hbm_bytes >= counts.spilled_bytes:
+        return f"{spills}."
+    caught = math.floor(100 * (1 - counts.hbm_bytes / counts.spilled_bytes)) / 100
+    return f"{spills}. The caches catch at least {percent(caught)} of it: HBM moves {moved(counts.hbm_bytes)} in all."
+
+
+def beside_the_paper() -> str:
+    """How much more the paper measured than the formula has; in words."""
+    found = [
+        1e6 * mb / memory.held(kernel, flashattention.of_table(baseline, n).values)
+        for baseline, kernel in memory.PAPERS.items()
+        for n, mb in zip(memory.LENGTHS, flashattention.TABLE_21[baseline], strict=False)
+    ]
+    return f"The paper measured {ratios(found)} the formula's bytes. Why was not measured."
+
+
 RIGHT_HERE = (
     ":green[**Right here.**] In the interpreter programs run one after the other. On a GPU an addition can be lost: "
     "the last line of the table above has that error."
@@ -367,7 +389,7 @@ def wrong(output: str, error: float, largest: float) -> str:
     symbol = {"dq": "dQ", "dk": "dK", "dv": "dV"}[output]
     return (
         f":red[**Wrong:**] in {symbol} the largest error is {number(error)}; its largest element should be "
-        f"{number(largest)}."
+        f"{number(largest)}. The gradient is off by **{ratio(error / largest)}** its largest element."
     )
 
 
@@ -431,14 +453,16 @@ def _arc(start: float, end: float, y: float, hue: str, high: float) -> list[str]
 def in_orders(found: Sequence[sums.Order], lost: float, elements: int) -> str:
     """How dQ's bits and its error depend on the order of the additions; Markdown."""
     most, other = max(found, key=lambda one: one.changed), max(found, key=lambda one: one.error)
-    named = {"first order": found[0], "most bits differ": most, "largest error": other}
+    named = {"first order": found[0], "most bits differ": most}
+    if scientific(other.error) != scientific(most.error):
+        named["largest error"] = other
     rows = [
-        (what, " → ".join(str(tile) for tile in one.tiles),
-         f"{count(one.changed)} of {count(elements)}", scientific(one.error) if one.error else "0")
+        (what, f"{count(one.changed)} of {count(elements)}", scientific(one.error) if one.error else "0",
+         " → ".join(str(tile) for tile in one.tiles))
         for what, one in named.items()
     ]  # fmt: skip
-    rows.append(("one addition lost: a race", "–", "–", percent(lost)))
-    columns = ("", "key tiles, in this order", "elements that differ", "error ÷ largest dQ")
+    rows.append(("one addition lost: a race", "–", percent(lost), "–"))
+    columns = ("", "elements that differ", "error ÷ largest dQ", "key tiles, in this order")
     return markdown(columns, rows)
 
 

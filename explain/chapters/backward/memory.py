@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from explain.chapters.papers import flashattention
 from explain.experiment import Experiment
+from explain.records.model import Point
 from kernels.parameters import ITEM_BYTES, Values
 
 KERNELS = ("attention_backward_standard", "flash_attention_backward", "flash_attention_backward_atomic")
@@ -20,6 +21,13 @@ def kept(kernel: str, p: Values) -> int:
     if kernel == KERNELS[0]:
         return int(heads * p["seq_len"] * p["kv_len"] * item)
     return int(heads * p["seq_len"] * (p["head_dim"] * item + 4))
+
+
+def beyond_gradients(point: Point) -> int:
+    """Bytes that a measured backward pass needs while it runs, without dQ, dK and dV themselves."""
+    p = point.experiment.values
+    rows = p["heads"] * p["seq_len"] + 2 * p["kv_heads"] * p["kv_len"]
+    return (point.peak_bytes or 0) - int(p["batch"] * rows * p["head_dim"] * ITEM_BYTES[p["dtype"]])
 
 
 def held(kernel: str, p: Values) -> int:

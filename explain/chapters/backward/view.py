@@ -45,14 +45,14 @@ WORDS = (
     "The backward pass turns it into dQ, dK and dV: how the loss changes with Q, K and V.\n\n"
     f"**From O to P and V.** {unbroken('O = P V')} is linear in P and in V, so {unbroken('dP = dO Vᵀ')} and "
     f"{unbroken('dV = Pᵀ dO')}.\n\n"
-    "**From P to S, first in one row.** Take one row. x are its scores, p = softmax(x), and dp is the gradient that "
-    "arrives at p. Moving one x moves every p, so its gradient is a sum over the row. That sum is "
-    f"{unbroken('p (dp − δ)')}. δ is the mean of dp over the row, weighted by p. A score gets a positive gradient if "
-    "its dp is above that mean."
+    "**From P to S, first in one row.** Take one row. s are its scores, p = softmax(s), and dp is the gradient that "
+    "arrives at p. Moving one score moves every p, so its gradient is a sum over the row. Let δ be the mean of dp, "
+    f"weighted by p. Then {unbroken('ds = p (dp − δ)')}. A score gets a positive gradient if its dp is above the mean, "
+    "a negative one if it is below."
 )
-DERIVATIVES = ("∂p_i / ∂x_i = p_i (1 − p_i)", "∂p_j / ∂x_i = −p_j p_i   for j ≠ i")
+DERIVATIVES = ("∂p_i / ∂s_i = p_i (1 − p_i)", "∂p_j / ∂s_i = −p_j p_i   for j ≠ i")
 CHAIN = (
-    "ds_i = Σ_j dp_j · ∂p_j / ∂x_i = p_i (dp_i − δ)",
+    "ds_i = Σ_j dp_j · ∂p_j / ∂s_i = p_i (dp_i − δ)",
     "δ = Σ_j p_j dp_j   the mean of dp, weighted by p: one number per row",
 )
 ENOUGH = (
@@ -84,16 +84,16 @@ def one_row() -> None:
         drawn, moved = st.columns([2, 1], gap="medium")
     with moved, st.container(key="moved"):
         columns = st.columns(2, gap="medium")
-        x, dp = (
+        s, dp = (
             [
                 column.select_slider(
                     f"{name}{digit}", STEPS, start, key=f"{name}{i}", bind="query-params", format_func=number
                 )
                 for i, (digit, start) in enumerate(zip("₀₁₂₃", starts, strict=True))
             ]
-            for column, name, starts in zip(columns, ("x", "dp"), (LOGITS, UPSTREAM), strict=True)
+            for column, name, starts in zip(columns, ("s", "dp"), (LOGITS, UPSTREAM), strict=True)
         )
-    row = Chain.of(x, dp)
+    row = Chain.of(s, dp)
     with drawn:
         pictures.drawing(figures.chain(row), figures.chain(row, narrow=True))
         layout.prose(figures.worked(row))
@@ -154,7 +154,8 @@ def what_is_kept() -> None:
         "the same size. **FlashAttention keeps O and L.** It needs O anyway, and L is one number per query; δ is one "
         "more.\n\n"
         "Solid lines are by formula: Q, K, V, O, their gradients, and what each kernel keeps. Open circles are "
-        "table 21 of the FlashAttention paper, forward and backward together, on an A100, without mask and dropout."
+        "table 21 of the FlashAttention paper, forward and backward together, on an A100, without mask and dropout. "
+        f"{figures.beside_the_paper()}"
     )
     with layout.part("What is kept for the backward pass", words), st.container(key="chart kept"):
         p = flashattention.of_table("torch:flash_backward", 1024).values
@@ -209,8 +210,8 @@ def measured() -> None:
         records = [one.record for one in registry.entries()[0]]
         cases = recorded.cases([one for one in records if known_as(one.gpu) == gpu.name], speed)
         if not cases and (cases := recorded.cases(records, speed)):
-            st.markdown(
-                f"**Not recorded on {gpu.name}.** Below: {cases[0].source}. To measure your own GPU: "
+            st.info(
+                f"Not recorded on {gpu.name}. Below: {cases[0].source}. To measure your own GPU: "
                 "`python -m explain measure`"
             )
         if not cases:
@@ -304,8 +305,9 @@ def what_breaks() -> None:
         st.caption(f"{KERNELS[bug.base].module.replace('.', '/')}.py, line {line} · on random normal numbers{source}")
     with text:
         layout.prose(
-            "The forward pass does not run these lines, or does not use what they compute. A test of O passes, and "
-            f"training goes wrong slowly.\n\n**{bug.title}.** {bug.story}"
+            "The forward pass does not run these lines, or does not use what they compute. **A test of O passes"
+            f"{', and so may a test of the gradients' if bug.harmless else ': only the gradients are wrong'}.**\n\n"
+            f"**{bug.title}.** {bug.story}"
         )
 
 

@@ -98,7 +98,14 @@ def test_the_measured_kernels_of_a_case_had_the_same_inputs_and_tiles():
             _, passes, atomic = (point.counters.cold for point in case.points if point.counters)
             passes_spilled, atomic_spilled = passes.spilled_bytes or 0, atomic.spilled_bytes or 0
             less = (passes.hbm_bytes or 0) * 2 < (atomic.hbm_bytes or 0)
-            assert (": its registers spill" in told) == (passes_spilled < atomic_spilled and less)
+            assert (": its registers spill more" in told) == (passes_spilled < atomic_spilled and less)
+            for share, hbm in re.findall(r"at least (\d+)% of it: HBM moves ([\d.]+ \w+) in all", told):
+                one = next(one for one in (passes, atomic) if moved(one.hbm_bytes or 0) == hbm)
+                assert int(share) / 100 <= 1 - (one.hbm_bytes or 0) / (one.spilled_bytes or 1) < (int(share) + 1) / 100
+            p = case.points[0].experiment.values
+            rows, pairs = (p["batch"] * p["heads"] * p["seq_len"] * more for more in (1, p["kv_len"]))
+            delta, dq = 4 * rows, 4 * rows * p["head_dim"]
+            assert [*map(memory.beyond_gradients, case.points)] == [2 * 2 * pairs, delta, delta + dq]
             for one in (passes, atomic):
                 assert not one.spilled_bytes or moved(one.spilled_bytes) in told
     assert measured.cases([]) == []
@@ -138,7 +145,7 @@ def test_times_are_those_of_the_chosen_gpu_or_labelled_as_of_another():
     app = page("backward", gpu="T4")
     told = " ".join(one.value for one in app.markdown)
     source = measured.cases([one.record for one in registry.entries()[0]])[0].source
-    assert f"**Not recorded on T4.** Below: {source}." in told
+    assert [one.value.split(" To ")[0] for one in app.info] == [f"Not recorded on T4. Below: {source}."]
     assert "**Memory.**" in re.sub("<[^>]+>", "", told)
 
 

@@ -69,8 +69,10 @@ def sms(filled: Filled, gpu: Gpu, found: Curves | None = None, *, narrow: bool =
         x, y = 1 + sm % across * (cell + gap), top + sm // across * (cell + gap)
         parts.append(_square(x, y, cell, SOLID * keys / most, f"SM {sm + 1}: {count(keys)} keys"))
     y, x = top + down * (cell + gap) + 18, 1.0
-    for keys in dict.fromkeys((most, least)):
-        words = f"reads {count(keys)} keys" if keys else "idle"
+    for keys, share in {most: "the most", least: "the fewest"}.items():
+        words = f"reads {count(keys)} keys{f', {share}' * (0 < least < most)}" if keys else "idle"
+        if x + 20 + text_width(words) > width:
+            x, y = 1.0, y + 20
         parts += [_square(x, y - 12, 14, SOLID * keys / most, words), text(x + 20, y, words, faint=True)]
         x += 20 + text_width(words) + 24
     parts += _turns(filled, gpu, y + 34, width, found.of(filled, gpu) if found else None)
@@ -94,7 +96,7 @@ def _turns(filled: Filled, gpu: Gpu, y: float, width: float, curve: Curve | None
     low, high = (end(math.log2(most)) for end, most in (
         (math.floor, fewest), (math.ceil, max(*found.values(), *timed.values()))))  # fmt: skip
     low = min(low, high - 1)
-    left, top, bottom = text_width(count(max(found.values()))) + 12, y + 30, y + TURNS_HIGH - 40
+    left, top, bottom = text_width(count(2**high)) + 12, y + 30, y + TURNS_HIGH - 40
     step = (width - left - 10) / SPLITS_SHOWN
 
     def height(keys: float) -> float:

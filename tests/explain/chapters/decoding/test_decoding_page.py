@@ -149,6 +149,14 @@ def test_the_picture_has_a_square_for_each_sm_and_fills_those_with_keys():
     assert len(re.findall(r"<title>SM \d+:", figures.sms(Filled(1, 32768, 20), H200))) == 132
 
 
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("filled", [Filled(64, 131072, 63), Filled(64, 1024, 15), Filled(1, 8192, 16)])
+def test_no_word_leaves_the_picture_of_the_sms(filled, narrow):
+    for gpu in (RATED, T4):
+        width = width_around_words(figures.sms(filled, gpu, READABLE, narrow=narrow))
+        assert not narrow or width * LEGIBLE <= PHONE
+
+
 def test_the_measured_time_lies_over_the_computed_keys_where_this_cache_was_measured_on_this_gpu():
     assert READABLE
     for filled, gpu in ((Filled(1, 8192, 16), RATED), (Filled(1, 4096, 16), RATED), (Filled(1, 8192, 16), T4)):

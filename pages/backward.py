@@ -9,8 +9,7 @@ with layout.chapter(
     words=view.WORDS,
 ):
     view.without_p()
-    view.chain_rule()
-    view.one_row()
+view.one_row()
 view.why_enough()
 view.who_writes_dq()
 experiment, traces = view.kernels()

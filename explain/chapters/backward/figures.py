@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 from itertools import islice
 
 import plotly.graph_objects as go
@@ -30,7 +31,7 @@ METHOD = ("dV = Pᵀ dO", "dP = dO Vᵀ", "dS = P ∘ (dP − δ)", "dQ = dS K �
 """What a backward kernel computes for a tile, as its source says it."""
 FORWARD = {"O = P V": 2, "P = softmax(S)": 1, "S = QKᵀ · sm_scale": 2}
 """The forward pass from its last formula to its first, and how many of these come from each."""
-SIDE, SHADE = 34.0, {True: 0.85, False: 0.22}
+SIDE, SHADE = 42.0, {True: 0.85, False: 0.22}
 """Of the tiles of S: the side of one, and how strong one is that the picture is about, and another."""
 LONGEST, APART = 48.0, 30.0
 """Of that picture: the longest side of a matrix, and the space between two columns."""
@@ -44,17 +45,17 @@ MEASURED: Sequence[tuple[str, Callable[[Point], float], Callable[[float], str]]]
 
 def chain(row: Chain, *, narrow: bool = False) -> str:
     """One row worked out, score by score: s, p, dp, dp − δ, ds with a bar, and ds by finite differences; a `narrow` one
-    has no bars.
+    ends with ds.
     """
-    width = 400.0 if narrow else 510.0
+    width = 310.0 if narrow else 510.0
     columns = [
-        ("s", "scores", 22.0 if narrow else 24.0, row.s, 2),
-        ("p", "p", 68.0 if narrow else 76.0, row.p, 3),
-        ("dp", "p", 116.0 if narrow else 128.0, row.dp, 2),
-        ("dp − δ", "", 170.0 if narrow else 184.0, row.dp - row.delta, 2),
-        ("ds" if narrow else "ds = p (dp − δ)", "scores", 238.0 if narrow else 270.0, row.ds, 4),
-        ("finite difference", "", 336.0 if narrow else 448.0, row.measured, 4),
-    ]
+        ("s", "scores", 24.0, row.s, 2),
+        ("p", "p", 76.0, row.p, 3),
+        ("dp", "p", 128.0, row.dp, 2),
+        ("dp − δ", "", 184.0, row.dp - row.delta, 2),
+        ("ds" if narrow else "ds = p (dp − δ)", "scores", 270.0, row.ds, 4),
+        ("finite difference", "", 448.0, row.measured, 4),
+    ][: 5 if narrow else 6]
     at_ds, middle = (next(x for name, _, x, *_ in columns if name.startswith("ds")), 354.0)
     most = max(float(abs(row.ds).max()), 1e-12)
     parts: list[str] = []
@@ -74,20 +75,42 @@ def chain(row: Chain, *, narrow: bool = False) -> str:
     parts += [
         svg.line(0, end - 18, width, end - 18),
         svg.text(100, end + 6, f"δ = Σ p dp = {fixed(row.delta, 3)}", size=15, anchor="middle", bold=True),
-        svg.text(at_ds + 18, end + 6, f"Σ ds = {fixed(abs(float(row.ds.sum())), 4)}", size=15, anchor="middle"),
+        svg.text(at_ds - 8, end + 6, f"Σ ds = {fixed(abs(float(row.ds.sum())), 4)}", size=15, anchor="middle"),
     ]
     told = f"δ is {number(row.delta)}; the gradients are {', '.join(number(float(one)) for one in row.ds)}"
     return svg.picture(width, end + 16, told, parts, f"{1.1 * width:.0f}px")
 
 
+def tried(row: Chain) -> str:
+    """What to move, and what it does to a gradient's sign; in words."""
+    return f"**Try:** move dp₂ {'below' if row.dp[2] > row.delta else 'above'} δ. The gradient ds₂ changes its sign."
+
+
 def worked(row: Chain) -> str:
     """The gradient of the score of the row's largest weight, in numbers."""
-    i, delta = int(row.p.argmax()), fixed(row.delta, 3)
+    i = int(row.p.argmax())
+    p, dp, delta, ds = _by_hand(float(row.p[i]), float(row.dp[i]), row.delta, float(row.ds[i]))
     return (
-        f"For the largest weight: {fixed(float(row.p[i]), 3)} × ({fixed(float(row.dp[i]), 2)} − "
-        f"{f'({delta})' if row.delta < 0 else delta}) = **{fixed(float(row.ds[i]), 4)}**.\n\n"
+        f"**For the largest weight:** {p} × ({dp} − {f'({delta})' if row.delta < 0 else delta}) = **{ds}**.\n\n"
         "The gradients of a row sum to 0: adding the same number to all scores changes no weight."
     )
+
+
+def _by_hand(p: float, dp: float, delta: float, ds: float) -> tuple[str, str, str, str]:
+    """The numbers of ds = p (dp − δ) in words; p and δ have as many decimals, 3 or more, as make the printed ones give
+    the printed ds.
+    """
+
+    def read(words: str) -> Decimal:
+        return Decimal(words.replace("−", "-"))
+
+    up, found = fixed(dp, 2), fixed(ds, 4)
+    for decimals in range(3, 16):
+        one, mean = fixed(p, decimals), fixed(delta, decimals)
+        product = read(one) * (read(up) - read(mean))
+        if product.quantize(read(found), ROUND_HALF_UP) == read(found):
+            break
+    return one, up, mean, found
 
 
 def checked(row: Chain) -> str:
@@ -304,56 +327,87 @@ def _called(variant: Variant) -> str:
 
 
 def concluded(case: measured.Case) -> str:
-    """What the record says of memory and bytes, and of time, with what registers spill; in words."""
-    standard, *others = case.points
-    extra = [moved(memory.beyond_gradients(point)) for point in case.points]
-    hbm, times, spilled = [], [], []
-    for point in others:
-        (_, time, _), _ = MEASURED
-        times.append(time(point) / time(standard))
-        if point.counters and standard.counters:
-            own, theirs = point.counters.cold, standard.counters.cold
-            if own.hbm_bytes and theirs.hbm_bytes:
-                hbm.append(theirs.hbm_bytes / own.hbm_bytes)
-            spilled.append(own.spilled_bytes or 0)
-    more_spills = any(spilled) and spilled[1] > spilled[0]
-    said = (
-        f"**Memory.** Beyond the three gradients, the two-pass kernel needs {extra[1]} while it runs: δ. The kernel "
-        f"with atomics needs {extra[2]}: δ, and the sum of dQ in float32. Standard attention needs {extra[0]}: dP and "
-        f"dS. It is given P besides, {moved(memory.kept(memory.KERNELS[0], standard.experiment.values))}."
-    )
-    if len(hbm) == len(others):
-        but, why = (", but only", ": its registers spill more") if more_spills and hbm[0] > 2 * hbm[1] else (" and", "")
-        said += (
-            f" HBM moves {number(hbm[0], 2)} × fewer bytes in the two-pass kernel{but} {number(hbm[1], 2)} × fewer "
-            f"with atomics{why}."
-        )
-    said += (
-        f"\n\n**Time.** Written to be read, the two-pass kernel takes {number(times[0])} × the time of standard "
-        f"attention, and the kernel with atomics {number(times[1])} ×."
-    )
-    if any(spilled):
-        said += (
-            " A tile's values do not all fit in registers. The rest spills: it is stored and loaded again. "
-            f"{_spills('The two-pass kernel', others[0])} {_spills('The kernel with atomics', others[1])}"
-        )
-    if times[1] > times[0]:
-        added = sum(term.bytes for term in others[1].experiment.traffic.terms if term.atomic and term.written)
-        also = "spills more, and it" if more_spills else "also"
-        said += (
-            f"\n\n**Why are five matmuls slower than seven here?** The kernel with atomics {also} adds to dQ in memory "
-            f"once per key tile: {moved(added)} of atomic additions, by formula."
-        )
-    if fast := [one.seconds / time(standard) for one in case.fast if one.seconds]:
-        said += (
-            f"\n\n**Written for speed,** kernels that recompute S take {ratios(fast)} the time of standard attention."
-        )
-        if second := next((one for one in case.fast if one.label.startswith("FlashAttention-2") and one.seconds), None):
-            said += (
-                f" FlashAttention-2 itself takes {number((second.seconds or 0) / time(standard))} ×, with five matmuls "
-                "and atomics. Its idea is not slow: our code for it is."
+    """What the record says of time, of memory, and of the bytes that HBM moves; in words."""
+    kept, passes, atomic = (point.seconds or 0.0 for point in case.points)
+    ways = ("the two-pass kernel", "the kernel with atomics")
+    slower = [time > kept for time in (passes, atomic)]
+    said = f"Keeping P takes {duration(kept)}."
+    if fast := [one.seconds for one in case.fast if one.seconds]:
+        said = f"**Written for speed, recomputing takes {_span(fast)};** keeping P takes {duration(kept)}."
+        if max(fast) < kept:
+            said = (
+                f"**Written for speed, recomputing is faster than keeping P:** {_span(fast)} against {duration(kept)}."
             )
+    if slower[0] == slower[1]:
+        said += (
+            f" Our two readable kernels are {'slower' if slower[0] else 'faster'}, {duration(passes)} and "
+            f"{duration(atomic)}."
+        )
+    else:
+        one, other = (f"{way} is {'slower' if late else 'faster'}, {duration(time)}"
+                      for way, late, time in zip(ways, slower, (passes, atomic), strict=True))  # fmt: skip
+        said += f" Of our two readable kernels, {one}, and {other}."
+    spilling = [way for way, point in zip(ways, case.points[1:], strict=True) if _spilled(point)]
+    if spilling:
+        who = "Both spill" if len(spilling) == len(ways) else f"{spilling[0].capitalize()} spills"
+        said += f" {who}: a tile's values do not all fit in registers."
+    second = next((one.seconds for one in case.fast if one.label.startswith("FlashAttention-2")), None)
+    if second and second < atomic:
+        said += (
+            f"\n\nFlashAttention-2 has five matmuls and atomics too, and takes {duration(second)}. Its idea is not "
+            "slow: our code for it is."
+        )
+    values = case.points[0].experiment.values
+    said += (
+        "\n\n**Memory,** beyond the three gradients: the two-pass kernel needs only δ. The kernel with atomics needs δ "
+        "and the sum of dQ in float32. Standard attention needs dP and dS. P is its input: another "
+        f"{moved(memory.kept(memory.KERNELS[0], values))}."
+    )
+    hbm = [point.counters.cold.hbm_bytes if point.counters else None for point in case.points]
+    if all(hbm):
+        most, *others = (float(one or 0) for one in hbm)
+        fewer = [f"{number(most / one, 2)} × fewer" for one in others]
+        said += (
+            f"\n\n**HBM** moves {fewer[0]} bytes in the two-pass kernel than in standard attention, and {fewer[1]} "
+            "with atomics."
+        )
     return said
+
+
+def counted(case: measured.Case) -> tuple[str, str]:
+    """What explains some of the readable kernels' times, as a question and its answer: what registers spill, and the
+    atomic additions; empty if there is nothing to say.
+    """
+    _, passes, atomic = case.points
+    said = []
+    if _spilled(passes) or _spilled(atomic):
+        said.append(
+            "What does not fit in registers spills: it is stored and loaded again. "
+            f"{_spills('The two-pass kernel', passes)} {_spills('The kernel with atomics', atomic)}"
+        )
+    if (atomic.seconds or 0.0) <= (passes.seconds or 0.0):
+        return "What spills?", "".join(said)
+    added = sum(term.bytes for term in atomic.experiment.traffic.terms if term.atomic and term.written)
+    adds = f"it adds to dQ in memory once per key tile, {moved(added)} of atomic additions by formula"
+    if _spilled(atomic) > _spilled(passes):
+        said.append(
+            "Two things differ; their shares were not measured. The kernel with atomics spills more, and " + adds + "."
+        )
+    else:
+        said.append(f"The kernel with atomics differs in this: {adds}. How much time that takes was not measured.")
+    return "Why are five matmuls slower than seven here?", "\n\n".join(said)
+
+
+def _span(seconds: Sequence[float]) -> str:
+    """Times from the least to the largest: “4.16 to 9.26 ms”."""
+    first, last = duration(min(seconds)), duration(max(seconds))
+    least, _, unit = first.partition(" ")
+    return last if first == last else f"{least if last.endswith(f' {unit}') else first} to {last}"
+
+
+def _spilled(point: Point) -> int:
+    """The bytes that a kernel spills, from a cold L2; 0 where they were not counted."""
+    return (point.counters.cold.spilled_bytes or 0) if point.counters else 0
 
 
 def _spills(kernel: str, point: Point) -> str:
@@ -406,7 +460,7 @@ def owners(*, narrow: bool = False) -> str:
     """Which program owns which gradient: the tiles of S, held by columns for dK and dV, and by rows for dQ; then four
     programs, each with its column, that add to one tile of dQ.
     """
-    tiles, high, apart = 4, 250.0, 290.0
+    tiles, high, apart = 4, 282.0, 290.0
     ways = (
         ("keys stay, queries pass", "dK, dV", "one program finishes a tile of dK and dV"),
         ("queries stay, keys pass", "", "one program finishes a tile of dQ"),

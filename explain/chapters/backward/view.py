@@ -37,6 +37,8 @@ WAYS = {
     "dQ by atomics": "flash_attention_backward_atomic",
     "P kept": "attention_backward_standard",
 }
+CALLED = ("add to dV", "dP", "dS", "add to dQ", "add to dK")
+"""What the player calls the steps of `figures.METHOD`."""
 SIZES = {"seq_len": (512, 1024, 2048, 4096, 8192, 16384), "head_dim": (64, 128)}
 
 
@@ -44,11 +46,13 @@ WORDS = (
     "Training needs gradients. The layers after attention send back dO: how the loss changes with each element of O. "
     "The backward pass turns it into dQ, dK and dV: how the loss changes with Q, K and V.\n\n"
     f"**From O to P and V.** {unbroken('O = P V')} is linear in P and in V, so {unbroken('dP = dO Vᵀ')} and "
-    f"{unbroken('dV = Pᵀ dO')}.\n\n"
-    "**From P to S, first in one row.** Take one row. s are its scores, p = softmax(s), and dp is the gradient that "
-    "arrives at p. Moving one score moves every p, so its gradient is a sum over the row. Let δ be the mean of dp, "
-    f"weighted by p. Then {unbroken('ds = p (dp − δ)')}. A score gets a positive gradient if its dp is above the mean, "
-    "a negative one if it is below."
+    f"{unbroken('dV = Pᵀ dO')}."
+)
+ROW = (
+    "Take one row. s are its scores, p = softmax(s), and dp is the gradient that arrives at p. Moving one score moves "
+    "every p, so its gradient is a sum over the row. Let δ be the mean of dp, weighted by p. Then "
+    f"{unbroken('ds = p (dp − δ)')}. A score gets a positive gradient if its dp is above the mean, a negative one if "
+    "it is below."
 )
 DERIVATIVES = ("∂p_i / ∂s_i = p_i (1 − p_i)", "∂p_j / ∂s_i = −p_j p_i   for j ≠ i")
 CHAIN = (
@@ -72,16 +76,17 @@ def without_p() -> None:
     st.caption("16 heads, bf16 · bytes by formula · P and O are drawn to one scale, L is a hairline")
 
 
-def chain_rule() -> None:
-    """The gradient of one score, as the sum of its parts from every weight."""
-    st.markdown(f'<div class="formulas">{formula(DERIVATIVES)}{formula(CHAIN)}</div>', unsafe_allow_html=True)
-
-
 @st.fragment
 def one_row() -> None:
-    """The chain rule of softmax on a short row, beside its sliders."""
-    with st.container(key="one row"):
-        drawn, moved = st.columns([2, 1], gap="medium")
+    """The chain rule of softmax: the gradient of one score as a sum over all weights, then a short row in numbers,
+    with its sliders.
+    """
+    text, picture = layout.sides("From P to S, in one row")
+    with picture:
+        st.markdown(f'<div class="formulas">{formula(DERIVATIVES)}{formula(CHAIN)}</div>', unsafe_allow_html=True)
+        tip = st.container()
+        with st.container(key="one row"):
+            moved, drawn = st.columns([1, 2], gap="medium")
     with moved, st.container(key="moved"):
         columns = st.columns(2, gap="medium")
         s, dp = (
@@ -94,20 +99,27 @@ def one_row() -> None:
             for column, name, starts in zip(columns, ("s", "dp"), (LOGITS, UPSTREAM), strict=True)
         )
     row = Chain.of(s, dp)
+    with text:
+        layout.prose(f"{ROW}\n\n{figures.worked(row)}")
+    with tip:
+        layout.prose(figures.tried(row))
     with drawn:
         pictures.drawing(figures.chain(row), figures.chain(row, narrow=True))
-        layout.prose(figures.worked(row))
+    with picture:
         st.caption(figures.checked(row))
 
 
 def kernels() -> tuple[Experiment, list[Trace]]:
     """The three backward kernels in the player, one at a time; the bytes of the chosen one."""
+    steps = ", ".join(f"*{called}* ({n})" for n, called in enumerate(CALLED, 1))
     words = (
         f"A kernel does the same for a whole tile. **Forward:** {unbroken('S = QKᵀ · sm_scale')}, "
         f"{unbroken('P = softmax(S)')}, {unbroken('O = P V')}. **Back,** from the last formula to the first:\n\n"
         f"- From {unbroken('O = P V')}: dV (1) and dP (2).\n"
         f"- From {unbroken('P = softmax(S)')}: dS (3). It is the row's formula, for each query.\n"
-        f"- From {unbroken('S = QKᵀ · sm_scale')}: dQ (4) and dK (5), with the same factor."
+        f"- From {unbroken('S = QKᵀ · sm_scale')}: dQ (4) and dK (5), with the same factor.\n\n"
+        f"The player calls these steps {steps}. With atomics (4) and (5) are one step. Where P is not kept, "
+        "*scores S* and *P again* recompute it."
     )
     text, picture = layout.sides("The kernels, tile by tile")
     with text:
@@ -183,7 +195,10 @@ def the_bill() -> None:
         pictures.drawing(figures.billed(like), figures.billed(like, narrow=True))
         with st.expander("All numbers"):
             st.markdown(figures.bills(like))
-        st.caption("one sequence, 16 heads, bf16, tiles of 64 × 64 · by formula, which the trace confirms to the byte")
+        st.caption(
+            "one sequence, 16 heads, bf16, tiles of 64 × 64 · by formula · traces of small runs confirm the FLOPs and "
+            "the bytes of all loads and stores, not this least"
+        )
     standard, flash = flashattention.FIGURE_2
     with text:
         layout.prose(
@@ -192,7 +207,10 @@ def the_bill() -> None:
             "show the least that HBM must move: each launch moves each buffer once, and L2 serves all other loads.\n\n"
             "**Checkpointing** is the same trade for a whole network: keep some layers' inputs, recompute the rest in "
             "the backward pass. That saves memory and costs time. Here memory and bytes are saved, and a GPU does many "
-            "FLOPs in the time of one byte: it may save time too.\n\n"
+            "FLOPs in the time of one byte: it may save time too."
+        )
+    with picture:
+        layout.prose(
             f"The paper measured {number(standard.ms)} ms for standard attention and {number(flash.ms)} ms for "
             "FlashAttention: forward and backward of GPT-2 medium, sequences of 1,024 tokens, on an A100. "
             f"FlashAttention moved {number(flash.hbm_gb)} GB through HBM, standard attention "
@@ -228,8 +246,12 @@ def measured() -> None:
             if stale := stale_words(speed.stale):
                 st.caption(stale)
     with text:
+        layout.prose(figures.concluded(case))
+        question, answer = figures.counted(case)
+        if answer:
+            with st.expander(question):
+                layout.prose(answer)
         layout.prose(
-            f"{figures.concluded(case)}\n\n"
             "So the order of the loops saves memory and bytes. Speed also needs code that is written for it: "
             "`kernels/attention_backward.py` is ours."
         )

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import html
 import re
+from decimal import ROUND_HALF_UP, Decimal
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from explain import lessons
+from explain.beats import beats
 from explain.chapters.backward import bugs, exercises, figures, measured, memory, sums, view
 from explain.chapters.backward.chain import Chain
 from explain.chapters.papers import flashattention
@@ -32,6 +36,38 @@ def test_a_rows_gradient_is_what_finite_differences_and_the_jacobian_say():
     np.testing.assert_allclose(row.ds, row.dp @ row.jacobian(), rtol=0, atol=1e-15)
     assert abs(row.ds.sum()) < 1e-15
     assert figures.worked(row).count("0.1406") == 1
+
+
+@given(*[st.lists(st.sampled_from(view.STEPS), min_size=4, max_size=4)] * 2)
+def test_the_line_to_recompute_by_hand_comes_out_at_every_setting_of_the_sliders(s, dp):
+    row = Chain.of(s, dp)
+    line = figures.worked(row).split("\n")[0].replace("−(", "- (").replace("−", "-")
+    *factors, result = map(Decimal, re.findall(r"(?<![\d.])-?\d+\.\d+", re.sub(r"- (?=[\d(])", "", line)))
+    p, upstream, delta = factors
+    assert (p * (upstream - delta)).quantize(Decimal("0.0001"), ROUND_HALF_UP) == result
+    assert abs(float(result) - row.ds[row.p.argmax()]) <= 0.5001e-4
+
+
+@given(*[st.lists(st.sampled_from(view.STEPS), min_size=4, max_size=4)] * 2)
+def test_what_the_page_says_to_try_changes_the_sign_of_the_gradient(s, dp):
+    row = Chain.of(s, dp)
+    below = "below" in figures.tried(row)
+    assert below == (row.ds[2] > 0)
+    if (min if below else max)(others := [*dp[:2], dp[3]]) != (-4 if below else 4):
+        moved = Chain.of(s, [*dp[:2], (min if below else max)(others) - (0.5 if below else -0.5), dp[3]])
+        assert moved.ds[2] * (1 if below else -1) < 0
+
+
+@pytest.mark.parametrize("kernel", view.WAYS.values())
+def test_the_player_calls_the_steps_of_the_method_as_the_page_says(kernel):
+    experiment = lessons.BACKWARD.through(kernel)
+    roles, found = experiment.entry.roles, set()
+    for beat in beats(lesson(experiment.key)[1], roles):
+        found |= {f"{beat.kind} {name}" for name in beat.names}
+    sums = {f"add {'d' + called[-1].lower()}" for called in view.CALLED if called.startswith("add to d")}
+    assert sums | {"weights_gradient dp", "scores_gradient ds"} <= found
+    assert ("scores s" in found) == ("exponentials p" in found) == (kernel != memory.KERNELS[0])
+    assert any(beat.names == ("dk", "dq") for beat in beats(lesson(experiment.key)[1], roles)) == ("atomic" in kernel)
 
 
 def test_the_parts_of_dq_in_the_programs_order_are_the_kernels_sum():
@@ -93,13 +129,18 @@ def test_the_measured_kernels_of_a_case_had_the_same_inputs_and_tiles():
             times = [duration(point.seconds) for point in case.points if point.seconds]
             assert len(times) == len(case.points)
             assert all(time in figures.measured_bars(case) for time in times)
-            told = figures.concluded(case)
+            told, counted = figures.concluded(case), " ".join(figures.counted(case))
             assert "standard attention" in told
             _, passes, atomic = (point.counters.cold for point in case.points if point.counters)
-            passes_spilled, atomic_spilled = passes.spilled_bytes or 0, atomic.spilled_bytes or 0
-            less = (passes.hbm_bytes or 0) * 2 < (atomic.hbm_bytes or 0)
-            assert (": its registers spill more" in told) == (passes_spilled < atomic_spilled and less)
-            for share, hbm in re.findall(r"at least (\d+)% of it: HBM moves ([\d.]+ \w+) in all", told):
+            both = passes.spilled_bytes and atomic.spilled_bytes
+            assert ("Both spill" in told) == bool(both)
+            assert ("their shares were not measured" in counted) == (
+                (passes.spilled_bytes or 0) < (atomic.spilled_bytes or 0)
+            )
+            kept = case.points[0].seconds or 0
+            slower = [(point.seconds or 0) > kept for point in case.points[1:]]
+            assert ("Our two readable kernels are slower" in told) == all(slower)
+            for share, hbm in re.findall(r"at least (\d+)% of it: HBM moves ([\d.]+ \w+) in all", counted):
                 one = next(one for one in (passes, atomic) if moved(one.hbm_bytes or 0) == hbm)
                 assert int(share) / 100 <= 1 - (one.hbm_bytes or 0) / (one.spilled_bytes or 1) < (int(share) + 1) / 100
             p = case.points[0].experiment.values
@@ -107,7 +148,7 @@ def test_the_measured_kernels_of_a_case_had_the_same_inputs_and_tiles():
             delta, dq = 4 * rows, 4 * rows * p["head_dim"]
             assert [*map(memory.beyond_gradients, case.points)] == [2 * 2 * pairs, delta, delta + dq]
             for one in (passes, atomic):
-                assert not one.spilled_bytes or moved(one.spilled_bytes) in told
+                assert not one.spilled_bytes or moved(one.spilled_bytes) in counted
     assert measured.cases([]) == []
 
 
@@ -146,7 +187,7 @@ def test_times_are_those_of_the_chosen_gpu_or_labelled_as_of_another():
     told = " ".join(one.value for one in app.markdown)
     source = measured.cases([one.record for one in registry.entries()[0]])[0].source
     assert [one.value.split(" To ")[0] for one in app.info] == [f"Not recorded on T4. Below: {source}."]
-    assert "**Memory.**" in re.sub("<[^>]+>", "", told)
+    assert "**Memory,**" in re.sub("<[^>]+>", "", told)
 
 
 def test_a_kernel_that_keeps_p_names_the_questions_and_leads_to_a_kernel_that_has_them():

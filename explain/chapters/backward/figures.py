@@ -379,23 +379,21 @@ def counted(case: measured.Case) -> tuple[str, str]:
     atomic additions; empty if there is nothing to say.
     """
     _, passes, atomic = case.points
-    said = []
+    spills = ""
     if _spilled(passes) or _spilled(atomic):
-        said.append(
+        spills = (
             "What does not fit in registers spills: it is stored and loaded again. "
             f"{_spills('The two-pass kernel', passes)} {_spills('The kernel with atomics', atomic)}"
         )
     if (atomic.seconds or 0.0) <= (passes.seconds or 0.0):
-        return "What spills?", "".join(said)
+        return "What spills?", spills
     added = sum(term.bytes for term in atomic.experiment.traffic.terms if term.atomic and term.written)
-    adds = f"it adds to dQ in memory once per key tile, {moved(added)} of atomic additions by formula"
+    adds = f"it adds to dQ in memory once per key tile: {moved(added)} of atomic additions, by formula."
     if _spilled(atomic) > _spilled(passes):
-        said.append(
-            "Two things differ; their shares were not measured. The kernel with atomics spills more, and " + adds + "."
-        )
+        why = f"Two things differ; their shares were not measured. The kernel with atomics spills more, and {adds}"
     else:
-        said.append(f"The kernel with atomics differs in this: {adds}. How much time that takes was not measured.")
-    return "Why are five matmuls slower than seven here?", "\n\n".join(said)
+        why = f"The kernel with atomics does one thing more: {adds} How much time that takes was not measured."
+    return "Why are five matmuls slower than seven here?", f"{why}\n\n{spills}".strip()
 
 
 def _span(seconds: Sequence[float]) -> str:

@@ -197,7 +197,7 @@ def the_bill() -> None:
             st.markdown(figures.bills(like))
         st.caption(
             "one sequence, 16 heads, bf16, tiles of 64 × 64 · by formula · traces of small runs confirm the FLOPs and "
-            "the bytes of all loads and stores, not this least"
+            "the bytes of all loads and stores, not the least from HBM"
         )
     standard, flash = flashattention.FIGURE_2
     with text:

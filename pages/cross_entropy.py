@@ -11,6 +11,7 @@ with layout.chapter(
 ):
     way = view.choose()
 view.step_through(way)
+view.three_designs()
 view.largest_tensor()
 view.of_the_run(way)
 view.which_token_counts(way)

@@ -508,6 +508,9 @@ export class Story {
   }
 }
 
+/** What the scores are called: logits over a vocabulary and in a softmax of rows, scores in attention. */
+export const scoresWord = (view) => (view.axes && !view.roles.target ? "scores" : "logits");
+
 /** Whether the exponentials at step k are divided by ℓ already: loaded as such, set by a line that divides, or made from
  * L, as in a backward pass. */
 export function isNormalised(story, k) {

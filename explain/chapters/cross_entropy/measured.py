@@ -18,7 +18,7 @@ from kernels.traffic_cross_entropy import part_of_tokens
 
 FILE = results.BENCHMARKS / "cross_entropy.json"
 COMMAND = "python benchmarks/cross_entropy.py --out benchmarks/results/cross_entropy.json"
-OURS, EAGER, LIGER, LEAST = "ours", "PyTorch eager", "Liger", "at least"
+OURS, EAGER, COMPILED, LIGER, LEAST = "ours", "PyTorch eager", "torch.compile", "Liger", "at least"
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,18 @@ WORDS = {
     "for dH and one for dW recompute " + unbroken("P = exp(X − L)."),
 }
 """What to see, for each kernel."""
+STOPS, REAL, HOW_FAST = (
+    f"The small kernel stops at d = {SMALL}",
+    "What real kernels do",
+    "How fast, in how much memory?",
+)
+"""The sections that `DESIGNS` link to."""
+DESIGNS = (
+    ("Small kernel", "writes no logits. Forward: only the loss and L of each token.", "In the player; see also", STOPS),
+    ("Chunked kernel", "writes the logits of a chunk of tokens, then dX in their place.", "Timed in", HOW_FAST),
+    ("Cut Cross-Entropy", "writes no logits, and adds to dH and dW in HBM tile by tile.", "Not timed; drawn in", REAL),
+)
+"""Three kernels to keep apart: name, what it writes, what the page does with it, and where."""
 CARD_BYTES = 80_000_000_000
 LENGTHS = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536)
 LONG: Mapping[str, Any] = {
@@ -79,6 +91,14 @@ def _run(way: str) -> Experiment:
 def step_through(way: str) -> None:
     """The kernel in the player."""
     stepper.stepper([_run(way)], key="cross entropy", chapter="cross_entropy", reveal=st.session_state.get(SET, 0))
+
+
+@repeated
+def three_designs() -> None:
+    """Three kernels that the page speaks of, in one line each."""
+    for place, (name, writes, shown, heading) in zip(st.columns(3, gap="large"), DESIGNS, strict=True):
+        with place:
+            layout.prose(f"**{name}** {writes} {shown} [{heading}](#{layout.anchor(heading)})")
 
 
 @st.fragment
@@ -175,7 +195,7 @@ def _never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
             "token.\n\n"
             "A matmul in tiles reads H once per tile of the vocabulary and W once per tile of tokens. Caches serve "
             f"most of these reads. What HBM must move at least is each input once, and X twice: "
-            f"**{moved(fewest[0])} against {moved(fewest[1])}, {number(fewest[0] / fewest[1], 2)} × as much**."
+            f"**{moved(fewest[0])} against {moved(fewest[1])}, {number(fewest[0] / fewest[1], 2)} × as much**.\n\n"
             f"{_room_not_time(fewest[0] - fewest[1])}"
         )
         layout.chapter_link("three_numbers", "Three numbers shows what caches save →")
@@ -188,7 +208,6 @@ def _never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
         both = list(zip(titles, least, strict=True))
         pictures.drawing(*(traffic_bars(both, figures.TENSORS, narrow=one) for one in (False, True)))
         st.caption(f"formula · tiles {p['block_m']} × {p['block_n']}")
-        layout.prose(_saves(fewest[0] - fewest[1]))
         _counted()
         with st.expander("Every load and store of this loss"):
             st.markdown(figures.every_byte(list(zip(titles, long, strict=True))))
@@ -201,29 +220,18 @@ def _never_written(experiment: Experiment, traces: Sequence[Trace]) -> None:
                 stepper.traffic_table(experiment, traces[0])
 
 
-def _milliseconds(saved: int) -> str:
-    """“about 1 ms of 43 ms”, the saved bytes at copy speed and a whole step; empty where one is not measured."""
+def _room_not_time(saved: int) -> str:
+    """What the logits cost: a buffer, and the time of their bytes beside a whole step, where both are measured."""
+    buffer = f"The logits also need a buffer of {moved(saved // 2)}."
     found = measured.measured()
     case, bandwidth = (found.case(LONG), found.roof("hbm copy")) if found else (None, None)
-    step = case.seconds_of(measured.OURS) if case else None
+    step = case.seconds_of(measured.EAGER) if case else None
     if not step or not bandwidth:
-        return ""
-    return f"about {number(1e3 * saved / bandwidth, 1)} ms of {number(1e3 * step, 2)} ms"
-
-
-def _saves(saved: int) -> str:
-    """What the shorter bar saves: time, traffic, and the logits themselves."""
-    time = _milliseconds(saved)
-    return f"**Saved**: {time}{', ' * bool(time)}{moved(saved)} of traffic and a {moved(saved // 2)} buffer."
-
-
-def _room_not_time(saved: int) -> str:
-    """How the time of the saved bytes is estimated; empty where it is not."""
-    if not (time := _milliseconds(saved)):
-        return ""
+        return buffer
     return (
-        f"\n\nHalf of the saved {moved(saved)} are writes, half are reads. At copy speed that is {time}, the time of a "
-        "whole step: loss and both gradients (*How fast* below). **What you gain is room, not time.**"
+        f"{moved(saved)} at copy speed take about {number(1e3 * saved / bandwidth, 1)} ms. {measured.EAGER}'s whole "
+        f"step, loss and both gradients, takes {number(1e3 * step, 3)} ms (*{HOW_FAST}* below). {buffer} **At this V "
+        "you gain room, not time.**"
     )
 
 
@@ -282,7 +290,7 @@ def _this_kernel(experiment: Experiment) -> None:
     forward, wide = (Experiment.of(KERNEL_OF[way], long, "normal") for way in (FUSED, BACKWARD))
     matmuls, p = both.traffic.flops_of("matmul") // forward_flops(experiment), wide.values
     with layout.part(
-        f"The small kernel stops at d = {p['dim']}",
+        STOPS,
         "The small kernel recomputes X by a matmul: once in the launch that holds tokens, for dH, and once in "
         f"the launch that holds rows of W, for dW. That makes {matmuls} matmuls in place of 3. It is the trade of "
         "FlashAttention's backward pass: more FLOPs, fewer bytes. No two programs of a launch write the same element."
@@ -304,7 +312,7 @@ def _real_kernels() -> None:
     tokens, vocab, dim, rows = (LONG[name] for name in ("tokens", "vocab", "dim", "block_m"))
     large, small = _llama(), min(LAYERS, key=lambda layer: layer.dim)
     with layout.part(
-        "What real kernels do",
+        REAL,
         f"{large.name} has d = {count(dim)}. There the dH of {rows} tokens takes {_dh(rows, dim)}. With the "
         f"{count(small.dim)} of {small.name} it takes {_dh(rows, small.dim)}. Both are more than an SM has. So real "
         "kernels add to dH and dW in HBM.\n\n"
@@ -338,12 +346,13 @@ def how_fast() -> None:
 def _how_fast(found: measured.Measured) -> None:
     stale = f" :orange[{found.stale}]" if found.stale else ""
     first = found.case(LONG) or found.cases[0]
-    others = [case for case in found.cases if case != first]
+    odd, even = ([case for case in found.cases if case.vocab % 2 == rest] for rest in (1, 0))
+    others = [case for case in even if case != first]
     peak = found.roof("matmul bf16")
     with layout.part(
-        "How fast, in how much memory?",
+        HOW_FAST,
         f"Loss and both gradients of {count(first.tokens)} tokens. **Ours** is the chunked kernel. "
-        f"{figures.concluded(first)} So it is for when memory is short.\n\n{_chunks(first)}"
+        f"{figures.concluded(first)} So at this V it is for when memory is short.\n\n{_chunks(first)}"
         "Cut Cross-Entropy is not measured here. Its time depends on how many tiles it can skip, so on the model. The "
         "logits of this benchmark are random, not a model's.\n\n"
         f"*{measured.LEAST.capitalize()}*: three matmuls at the measured peak, and H, W, dH and dW in memory. The "
@@ -354,12 +363,15 @@ def _how_fast(found: measured.Measured) -> None:
             with st.expander(f"Other vocabularies and other d: {len(others)} more"):
                 _bars(others, peak)
                 st.markdown("\n".join(f"- {one.name}: {figures.concluded(one)}" for one in others))
-                st.markdown(_odd(others))
                 st.markdown("**Tokens in a chunk, and the bytes of all passes over W and dW**, by formula")
                 st.markdown(figures.chunks_table(found.cases))
         with st.expander("All numbers in a table"):
             st.markdown(figures.measured_table(found))
         st.caption(f"recorded · {found.where} · {found.method} · the bars of a chart have one scale{stale}")
+    if odd:
+        with layout.part(f"An odd vocabulary: V = {count(odd[0].vocab)}", _odd(odd, even)):
+            _bars(odd, peak)
+            st.caption(f"recorded · {found.where} · measured as above{stale}")
 
 
 def _chunks(case: measured.Case) -> str:
@@ -369,19 +381,20 @@ def _chunks(case: measured.Case) -> str:
     return (
         "**Liger does the same in chunks of another size.** Each chunk reads W twice, reads dW and writes dW: four "
         f"passes. {figures.chunks_in_words(case)} This is arithmetic from [Liger's published rule]({LIGER}), "
-        "the next power of 2 from tokens ÷ (V ÷ d) on, not a measurement.\n\n"
+        "the next power of 2 from tokens ÷ ⌈V ÷ d⌉ on, not a measurement.\n\n"
     )
 
 
-def _odd(cases: Sequence[measured.Case]) -> str:
-    """What an odd vocabulary does to a matmul, in two sentences; empty if all vocabularies are aligned."""
-    vocab = next((case.vocab for case in cases if case.vocab % 2), None)
-    if vocab is None:
-        return ""
+def _odd(odd: Sequence[measured.Case], even: Sequence[measured.Case]) -> str:
+    """What an odd vocabulary does to a matmul, and ours beside the others there."""
+    vocab = odd[0].vocab
     rest = vocab % ALIGNED
+    model = next((f"{layer.name}'s " for layer in LAYERS if layer.vocab == vocab), "")
     return (
-        f"V = {count(vocab)} is odd, which makes a matmul several times slower. Ours computes {count(vocab - rest)} "
-        f"columns together and the last {rest} apart. `kernels/cross_entropy_fast.py` begins with both times."
+        f"{figures.odd_and_even(odd, even, f'{model}V = {count(vocab)}')}{count(vocab)} is odd, which makes a matmul "
+        f"several times slower. Ours computes {count(vocab - rest)} columns together and the last {rest} apart. "
+        f"`kernels/cross_entropy_fast.py` begins with both times.\n\n{figures.beside_compiled(odd)}"
+        f"{measured.EAGER} with a padded V was not measured."
     )
 
 

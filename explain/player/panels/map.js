@@ -2,6 +2,7 @@
 
 import { exact, number, ordinal, range } from "../numbers.js";
 import { MapState, mapHeight, mapLayout, paintMap } from "../pictures/map.js";
+import { scoresWord } from "../story.js";
 import { element } from "../words.js";
 import { Panel } from "./panel.js";
 
@@ -46,7 +47,7 @@ export class MapPanel extends Panel {
     const shape = tile ? `${whole}, tile ${tile.rows.length} × ${tile.cols.length}` : whole;
     const { nans } = this.scores;
     const { scores } = view.roles, missing = nans ? `${nans} NaN` : "";
-    this.head(`${view.axes ? "scores" : "logits"} ${scores}`, "scores", shape, missing, scores);
+    this.head(`${scoresWord(view)} ${scores}`, "scores", shape, missing, scores);
     this.at = paintMap(this.surface, palette, this.scores, {
       group: this.group, tile, selected: lane.at.row, rowLabels: view.row_labels, colLabels: view.col_labels,
       stamp: lane.stamp, differs: lane.marks?.cells.size ? lane.marks.cells : null,

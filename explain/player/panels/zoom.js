@@ -2,7 +2,7 @@
 
 import { exact, format, range } from "../numbers.js";
 import { CELL_DIGITS, SMALLEST_PX } from "../pictures/array.js";
-import { isNormalised } from "../story.js";
+import { isNormalised, scoresWord } from "../story.js";
 import { drawCells, figureEms, widest, write, writeAll } from "../surface.js";
 import { Panel } from "./panel.js";
 
@@ -42,7 +42,7 @@ export class ZoomPanel extends Panel {
     const scores = latest.role === "scores";
     const variable = view.roles[latest.role];
     const { at, stamp } = lane;
-    const title = scores ? "scores" : isNormalised(this.story, k) ? "weights P =" : "unnormalised P̃ =";
+    const title = scores ? scoresWord(view) : isNormalised(this.story, k) ? "weights P =" : "unnormalised P̃ =";
     this.figure = format(scores ? this.story.scoreMap.largest : lane.ranges.p, CELL_DIGITS);
     this.surface.draw([latest.data, tile.rows, tile.cols, at.row, at.col, stamp],
       () => (this.window = this.paint(latest, scores)));

@@ -15,7 +15,7 @@ from explain.chapters.cross_entropy import figures, measured
 from explain.chapters.cross_entropy.layers import LAYERS, part_of_liger
 from explain.chapters.cross_entropy.losses import losses, row_of
 from explain.chapters.cross_entropy.states import Loss, loss_of, states
-from explain.chapters.cross_entropy.view import KERNEL_OF, LONG
+from explain.chapters.cross_entropy.view import DESIGNS, KERNEL_OF, LONG
 from explain.experiment import Experiment
 from explain.figures.labels import text_width
 from explain.figures.numbers import fixed, moved, percent
@@ -227,6 +227,23 @@ def test_ours_lies_between_two_others_only_if_it_does():
     assert "Ours lies between: 2% more time than torch.compile, 50% more memory than PyTorch eager." in said
 
 
+def test_an_odd_vocabulary_is_told_beside_the_even_ones_from_the_file():
+    (odd,) = measured.parsed(result()).cases
+    even = dataclasses.replace(odd, vocab=50_304)
+    said = figures.odd_and_even([odd], [even], "V = 50,257")
+    assert said == "**At V = 50,257 ours is also 1.20 × as fast as PyTorch eager.** "  # at the even V too
+    slow = dataclasses.replace(even, variants=[dataclasses.replace(even.variants[0], seconds=0.066), even.variants[1]])
+    assert "the gain is room: ours takes 1.10 × the time of PyTorch eager." in figures.odd_and_even([odd], [slow], "V")
+    assert "also" not in figures.odd_and_even([slow], [], "V")
+    assert figures.beside_compiled([odd]) == "torch.compile takes 1.10 × the time of ours here, and 2.67 × its memory. "
+    assert not figures.beside_compiled([slow])
+
+
+def test_the_strip_links_to_sections_of_the_page():
+    headings = [one.value for one in page("cross_entropy").header]
+    assert {heading for *_, heading in DESIGNS} < set(headings)
+
+
 def test_no_variant_is_below_the_least_time_or_the_least_memory():
     found = measured.measured()
     peak = found.roof("matmul bf16")
@@ -239,7 +256,8 @@ def test_no_variant_is_below_the_least_time_or_the_least_memory():
 
 def test_the_saved_bytes_are_said_as_a_time_beside_the_steps():
     written = texts(page("cross_entropy"))
-    assert "**What you gain is room, not time.**" in written
+    assert "**At this V you gain room, not time.**" in written
+    assert "4.20 GB at copy speed take about 1 ms. PyTorch eager's whole step" in written
     assert "Ours computes 50,240 columns together and the last 17 apart." in written
 
 

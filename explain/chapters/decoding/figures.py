@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from explain.chapters.decoding import rates
@@ -36,8 +36,10 @@ from kernels.parameters import ALIGNMENTS, ITEM_BYTES
 HBM, CHIP, OUT = css("hbm"), css("slate"), css(SYMBOLS["O"])
 PROGRAM = css(palette.kernel(KERNELS["flash_decoding"].hue))
 SOLID, PALE = 0.9, 0.3
-SPLITS_SHOWN, TURNS_HIGH = 64, 210.0
-"""The most splits on the axis of the keys that an SM reads, and the height of that picture."""
+SPLITS_SHOWN, TURNS_HIGH, TIMES_HIGH = 64, 210.0, 170.0
+"""The most splits on the axis of the keys that an SM reads; that picture's height, and what the times below it add."""
+ALIKE = 0.8
+"""SMs that read at least this share of the most keys look alike."""
 ROWS_SHOWN = (1, 2048)
 """The fewest and the most rows on the axis of the bound."""
 
@@ -61,7 +63,7 @@ def sms(filled: Filled, gpu: Gpu, found: Curves | None = None, *, narrow: bool =
     down = math.ceil(gpu.sms / across)
     width, top = across * (cell + gap) - gap + 2, 30.0
     of_sms = sorted(filled.keys_of_sms(gpu).items(), reverse=True)
-    (most, _), (least, _) = of_sms[0], of_sms[-1]
+    most = of_sms[0][0]
     reading = " with keys" * (filled.programs < filled.launched)
     said = f"{count(filled.programs)} programs{reading} on {gpu.sms} SMs"
     parts = [text(0, 16, said, bold=True)]
@@ -69,14 +71,26 @@ def sms(filled: Filled, gpu: Gpu, found: Curves | None = None, *, narrow: bool =
         x, y = 1 + sm % across * (cell + gap), top + sm // across * (cell + gap)
         parts.append(_square(x, y, cell, SOLID * keys / most, f"SM {sm + 1}: {count(keys)} keys"))
     y, x = top + down * (cell + gap) + 18, 1.0
-    for keys, share in {most: "the most", least: "the fewest"}.items():
-        words = f"reads {count(keys)} keys{f', {share}' * (0 < least < most)}" if keys else "idle"
+    for keys, words in _legend([keys for keys, _ in of_sms]):
         if x + 20 + text_width(words) > width:
             x, y = 1.0, y + 20
         parts += [_square(x, y - 12, 14, SOLID * keys / most, words), text(x + 20, y, words, faint=True)]
         x += 20 + text_width(words) + 24
-    parts += _turns(filled, gpu, y + 34, width, found.of(filled, gpu) if found else None)
-    return picture(width, y + 34 + TURNS_HIGH, said, parts, "30rem" if narrow else "72rem")
+    curve = found.of(filled, gpu) if found else None
+    parts += _turns(filled, gpu, y + 34, width, curve)
+    return picture(width, y + 34 + TURNS_HIGH + TIMES_HIGH * bool(curve), said, parts, "30rem" if narrow else "72rem")
+
+
+def _legend(sizes: Sequence[int]) -> Iterable[tuple[int, str]]:
+    """Keys of a square, and what it means. `sizes` has the keys of the SMs from the most on; like squares are one."""
+    most, fewest = sizes[0], min(filter(None, sizes))
+    if ALIKE * most < fewest < most:
+        yield most, f"reads {count(fewest)} to {count(most)} keys"
+    else:
+        for keys, share in {most: "the most", fewest: "the fewest"}.items():
+            yield keys, f"reads {count(keys)} keys{f', {share}' * (fewest < most)}"
+    if not sizes[-1]:
+        yield 0, "idle"
 
 
 def _square(x: float, y: float, side: float, opacity: float, title: str) -> str:
@@ -87,47 +101,65 @@ def _square(x: float, y: float, side: float, opacity: float, title: str) -> str:
 
 
 def _turns(filled: Filled, gpu: Gpu, y: float, width: float, curve: Curve | None) -> Iterable[str]:
-    """For each number of splits, the keys that one SM reads one after the other, on a logarithmic axis; as a line, the
-    measured time to the same scale: its least has the height of the fewest keys.
+    """For each number of splits, the keys that one SM reads one after the other; below, the measured times of `curve`.
+
+    All axes of keys and times are logarithmic.
     """
     found = {n: replace(filled, splits=n).keys_in_turn(gpu) for n in range(1, SPLITS_SHOWN + 1)}
-    fewest = min(found.values())
-    timed = {n: fewest * curve.over_best(n) for n in curve.seconds if n in found} if curve else {}
-    low, high = (end(math.log2(most)) for end, most in (
-        (math.floor, fewest), (math.ceil, max(*found.values(), *timed.values()))))  # fmt: skip
-    low = min(low, high - 1)
-    left, top, bottom = text_width(count(2**high)) + 12, y + 30, y + TURNS_HIGH - 40
+    timed = {n: seconds for n, seconds in curve.seconds.items() if n in found} if curve else {}
+    low = math.floor(math.log2(min(found.values())))
+    high = max(math.ceil(math.log2(max(found.values()))), low + 1)
+    doublings = {2**power: count(2**power) for power in range(low, high + 1)}
+    marks: Mapping[float, str] = {}
+    if timed:
+        least, longest = math.log10(min(timed.values())), math.log10(max(timed.values())) + 0.1
+        shortest = least - (longest - least) / 2  # room for the label of the least time
+        marks = {one: duration(one, zeros=False) for one in ticks(shortest, longest)}
+    left = widest((*doublings.values(), *marks.values())) + 12
     step = (width - left - 10) / SPLITS_SHOWN
 
-    def height(keys: float) -> float:
-        return bottom - 12 - (math.log2(keys) - low) / (high - low) * (bottom - 12 - top)
+    def across(splits: int) -> float:
+        return left + (splits - 0.5) * step
 
-    def at(splits: int) -> tuple[float, float]:
-        return left + (splits - 0.5) * step, height(found[splits])
+    def panel(
+        title: str, y: float, bottom: float, at: Callable[[float], float], told: Mapping[float, str]
+    ) -> Iterable[str]:
+        yield text(0, y + 8, title, bold=True)
+        yield line(left, bottom, width - 10, bottom)
+        for value, words in told.items():
+            yield line(left, at(value), width - 10, at(value), opacity=0.15)
+            yield text(left - 6, at(value) + 5, words, anchor="end", faint=True)
 
-    title = "keys that one SM reads one after the other"
-    yield text(0, y + 8, title, bold=True)
-    yield line(left, bottom, width - 10, bottom)
-    for splits in dict.fromkeys((1, filled.most_at_once(gpu), SPLITS_SHOWN // 2, SPLITS_SHOWN)):
-        yield text(at(splits)[0], bottom + 18, count(splits), anchor="middle", faint=True)
-    yield text(left + SPLITS_SHOWN * step / 2, bottom + 34, "splits", anchor="middle")
-    for keys in (2**power for power in range(low, high + 1)):
-        y = height(keys)
-        yield line(left, y, width - 10, y, opacity=0.15)
-        yield text(left - 6, y + 5, count(keys), anchor="end", faint=True)
+    bottom = y + TURNS_HIGH - 40
+
+    def of_keys(keys: float) -> float:
+        return bottom - 12 - (math.log2(keys) - low) / (high - low) * (bottom - 42 - y)
+
+    yield from panel("keys that one SM reads one after the other", y, bottom, of_keys, doublings)
     for splits, keys in found.items():
         chosen = splits == filled.splits
-        told = f"{splits} split{'s' * (splits > 1)}: {count(keys)} keys"
-        yield circle(*at(splits), 6.0 if chosen else 3.0, PROGRAM if chosen else CHIP, title=told)
-    if not curve:
-        return
-    places = [(at(splits)[0], height(keys)) for splits, keys in timed.items()]
-    yield path("M" + " L".join(f"{x:.1f} {y:.1f}" for x, y in places), OUT, thick=2)
-    for (x, y), splits in zip(places, timed, strict=True):
-        told = f"{splits_of(splits)}, measured: {duration(curve.seconds[splits])}"
-        yield circle(x, y, 7.0 if splits == curve.best else 4.0, OUT, title=told)
-    said = "dots: computed · line: time, measured"
-    yield text(width - 10, top + 14, said, anchor="end", fill=css_ink(SYMBOLS["O"]))
+        told = f"{splits_of(splits)}: {count(keys)} keys"
+        yield circle(across(splits), of_keys(keys), 6.0 if chosen else 3.0, PROGRAM if chosen else CHIP, title=told)
+    if timed:
+        top = bottom + 32
+        bottom += TIMES_HIGH
+
+        def of_time(seconds: float) -> float:
+            return bottom - (math.log10(seconds) - shortest) / (longest - shortest) * (bottom - 22 - top)
+
+        fastest = min(timed, key=timed.__getitem__)
+        yield from panel("time, measured", top, bottom, of_time, marks)
+        places = [(across(splits), of_time(seconds)) for splits, seconds in timed.items()]
+        yield path("M" + " L".join(f"{x:.1f} {y:.1f}" for x, y in places), OUT, thick=2)
+        for (x, down), (splits, seconds) in zip(places, timed.items(), strict=True):
+            told = f"{splits_of(splits)}: {duration(seconds)}"
+            yield circle(x, down, 7.0 if splits == fastest else 4.0, OUT, title=f"{told}, measured")
+            if splits == fastest:
+                half = text_width(told, bold=True) / 2
+                yield text(min(max(x, left + half), width - half), down + 24, told, anchor="middle", bold=True)
+    for splits in dict.fromkeys((1, filled.most_at_once(gpu), SPLITS_SHOWN // 2, SPLITS_SHOWN)):
+        yield text(across(splits), bottom + 18, count(splits), anchor="middle", faint=True)
+    yield text(left + SPLITS_SHOWN * step / 2, bottom + 34, "splits", anchor="middle")
 
 
 @kept

@@ -10,13 +10,16 @@ from explain.chapters.decoding.bars import Bar, groups
 from explain.chapters.decoding.splits import DTYPE, Curve, Curves
 from explain.chapters.decoding.splits_figures import TIME, sequences, splits_of
 from explain.chapters.speed.results import TABLES, Case, Result
-from explain.figures.numbers import count, duration, moved, percent, ratio, ratios, si
+from explain.figures.labels import listed
+from explain.figures.numbers import count, duration, moved, percent, ratio, si
 from explain.figures.palette import css
 from explain.figures.tables import Column, Columns, markdown
 from explain.gpus import Gpu
 from explain.kept import kept
 
 LEAST = "least time"
+CLOSE = 0.01
+"""A kernel that takes so much longer is about as fast."""
 
 
 @kept
@@ -77,16 +80,28 @@ def words(result: Result, gpu: Gpu, readable: Curves | None) -> str:
     """The fast kernel's time beside the fastest library's, its share of the bandwidth, and the readable kernel's."""
     timed = _timed(result)
     own = [_least(case, gpu) / seconds for case, seconds in timed]
-    beside = [seconds / case.baselines[0].seconds for case, seconds in timed
-              if case.baselines and case.baselines[0].seconds]  # fmt: skip
-    library = f"takes {ratios(beside)} the time of the fastest library, and " if beside else ""
     told = (
-        f"**The kernel for speed {library}reads at {percent(min(own))} to {percent(max(own))} of the bandwidth.** The "
-        f"least time is bytes ÷ {si(gpu.hbm_bytes_per_second, 'B/s')}, {rates.bandwidth(gpu)}."
+        f"{_verdict(timed)}It reads at {percent(min(own))} to {percent(max(own))} of the bandwidth. The least time is "
+        f"bytes ÷ {si(gpu.hbm_bytes_per_second, 'B/s')}, {rates.bandwidth(gpu)}."
     )
     both = [_beside(curve, own) for case, own in timed if (curve := _curve(case, readable))]
     alone = "In the other panels the readable kernel was not timed." if 0 < len(both) < len(timed) else ""
     return "\n\n".join(filter(None, [told, *both, alone]))
+
+
+def _verdict(timed: Sequence[tuple[Case, float]]) -> str:
+    """In how many cases the kernel is about as fast as the fastest library, and how much slower it is in the others."""
+    best = [(case.baselines[0], own) for case, own in timed if case.baselines and case.baselines[0].seconds]
+    every = [own / one.seconds - 1 for one, own in best if one.seconds]
+    if not every:
+        return ""
+    libraries = " or ".join(dict.fromkeys(one.label for one, _ in best))
+    slower = [percent(one, 1) for one in sorted(every) if one > CLOSE]
+    others = f", and {listed(slower)} slower in the other{'s' * (len(slower) > 1)}" if slower else ""
+    return (
+        f"**The kernel for speed is within {percent(CLOSE)} of {libraries} or "
+        f"faster in {len(every) - len(slower)} of {len(every)} cases{others}.** "
+    )
 
 
 def _beside(curve: Curve, own: float) -> str:

@@ -54,6 +54,15 @@ class Curve:
         return self.batch, HEADS, KV_HEADS, self.kv_len, HEAD_DIM
 
     @property
+    def cache_bytes(self) -> int:
+        """Bytes of K and V."""
+        return Filled(self.batch, self.kv_len, 1).cache_bytes
+
+    def merge_bytes(self, splits: int) -> int:
+        """Bytes of all parts' O and lse, written and read again."""
+        return Filled(self.batch, self.kv_len, splits).merge_bytes
+
+    @property
     def unsplit(self) -> int:
         """Programs of the first launch per split."""
         return self.batch * KV_HEADS

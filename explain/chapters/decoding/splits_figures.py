@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from explain.chapters.decoding import rates
 from explain.chapters.decoding.programs import KV_HEADS
 from explain.chapters.decoding.splits import Curve, Curves
 from explain.chapters.sweeps.figures import ticks
 from explain.figures import palette
 from explain.figures.labels import text_width
-from explain.figures.numbers import count, duration, number, ratio, ratios
+from explain.figures.numbers import count, duration, moved, number, ratio, ratios
 from explain.figures.palette import css, css_ink
 from explain.figures.svg import circle, line, path, picture, text
 from explain.gpus import Gpu
@@ -51,8 +52,28 @@ def words(found: Curves, gpu: Gpu) -> str:
         f"{per_sm} per SM{why}.{above}\n\n"
         f"**Too few splits** leave SMs idle: {splits_of(fewest)} takes up to {ratio(max(unsplit))} the time of the "
         f"fastest run. "
-        f"**Too many** cost too, since each part's O and lse go to HBM and back: {splits_of(most)} take "
-        f"{ratios(split)} the time of the fastest run.\n\n{_beside_reading(curves)}"
+        f"**Too many** cost too: {splits_of(most)} take {ratios(split)} the time of the fastest run."
+        f"{_extra_bytes(curves, most, gpu)}\n\n{_beside_reading(curves)}"
+    )
+
+
+def _extra_bytes(curves: Sequence[Curve], most: int, gpu: Gpu) -> str:
+    """What the O and lse of so many parts are of the time that these cost; nothing if they are fastest everywhere."""
+    told = ""
+    for one in curves:
+        lost = one.seconds[most] - one.seconds[one.best]
+        if lost <= 0:
+            continue
+        extra = one.merge_bytes(most) - one.merge_bytes(one.best)
+        told += (
+            f"\n- {sequences(one)} of {count(one.kv_len)} keys: {moved(extra)} beside {moved(one.cache_bytes)} of "
+            f"K and V. **{duration(extra / gpu.hbm_bytes_per_second)} of the {duration(lost)}** lost"
+        )
+    if not told:
+        return ""
+    return (
+        f" More parts have more O and lse, which go to HBM and back. The extra bytes at {rates.bandwidth(gpu)}:\n"
+        f"{told}\n\nThe rest of the lost time was not measured."
     )
 
 

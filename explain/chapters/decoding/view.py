@@ -190,12 +190,8 @@ def _programs(gpu: Gpu) -> None:
         layout.prose(figures.softer_words(filled, gpu, found) + link)
         st.caption(
             f"formula · one query per head, {HEADS} query heads, {KV_HEADS} heads of keys, d = {HEAD_DIM}, 16 bits · "
-            "keys on a logarithmic axis · model: one program per SM at a time"
-            + (
-                f" · time to the same scale, its least at the fewest keys · {found.where}"
-                if found and found.of(filled, gpu)
-                else ""
-            )
+            "keys and time on logarithmic axes · model: one program per SM at a time"
+            + (f" · time: {found.where}" if found and found.of(filled, gpu) else "")
         )
 
 
@@ -274,14 +270,15 @@ def no_help() -> None:
         "is no N² to avoid.\n\n"
         "**With one query there is nothing to reuse**: K and V are read once, with or without tiles.\n\n"
         "**Splitting the keys helps**: all SMs read at once. The parts cost a few bytes more. **Keeping the group "
-        "together helps**: no key is read twice.",
+        "together helps**: no key is read twice.\n\n"
+        "**So decoding needs parallel reading, not fewer bytes of S and P.**",
     ):
         found = [Saving(queries, long) for queries in (1, 16, 256, long)]
         pictures.drawing(figures.savings(found), figures.savings(found, narrow=True))
         st.caption(
-            f"formula · bytes read and written · one head, {count(long)} keys, d = {WIDTH}, {DTYPE} · tile: BLOCK_M "
-            "queries × BLOCK_N keys, the same for all three kernels · Flash-Decoding "
-            f"with {SPLITS} splits"
+            "formula · bytes read and written, each panel to its own scale · one head, "
+            f"{count(long)} keys, d = {WIDTH}, {DTYPE} · tile: BLOCK_M queries × BLOCK_N keys, the same for all three "
+            f"kernels · Flash-Decoding with {SPLITS} splits"
         )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from explain.chapters.decoding import rates, splits, splits_figures
 from explain.device.measurement import Provenance, Timing
-from explain.figures.numbers import ratio, ratios
+from explain.figures.numbers import duration, moved, ratio, ratios
 from explain.figures.svg import LEGIBLE
 from explain.gpus import GPUS
 from explain.records import registry
@@ -66,6 +66,19 @@ def test_the_words_say_what_fewer_and_more_splits_cost():
     assert (
         f"The best run with at most one program per SM takes 1.50 to {1.5**2:.2f} × the time of the fastest run."
         in said
+    )
+
+
+def test_the_words_say_how_much_of_the_lost_time_the_extra_bytes_are():
+    curves = found(32, 64, 4, 128)
+    said = splits_figures.words(curves, H200)
+    assert said.count("** lost") == 3  # where 128 splits are fastest, nothing is
+    one = 8 * 4 * (128 + 1) * 4 * 2  # O and lse of a part of one sequence, written and read
+    extra = 16 * (128 - 4) * one
+    lost = curves.curves[2].seconds[128] - curves.curves[2].seconds[4]
+    assert (
+        f"16 sequences of 8,192 keys: {moved(extra)} beside {moved(2 * 16 * 8 * 8192 * 128 * 2)} of K and V. "
+        f"**{duration(extra / H200.hbm_bytes_per_second)} of the {duration(lost)}** lost" in said
     )
 
 

@@ -386,11 +386,11 @@ def odd_and_even(odd: Sequence[Case], even: Sequence[Case], name: str) -> str:
 
 
 def beside_compiled(cases: Sequence[Case]) -> str:
-    """“torch.compile takes 0.92 × the time of ours and 3.48 × its memory. ”; empty where it was not measured."""
+    """“torch.compile takes 0.92 × the time of ours here and 3.48 × the memory. ”; empty where it was not measured."""
     times, memory = (_beside(COMPILED, cases, what) for what in ("seconds", "peak_bytes"))
     if not times or not memory:
         return ""
-    return f"{COMPILED} takes {ratios(times)} the time of ours here, and {ratios(memory)} its memory. "
+    return f"{COMPILED} takes {ratios(times)} the time of ours here and {ratios(memory)} the memory. "
 
 
 def _beside(name: str, cases: Sequence[Case], what: str) -> list[float]:

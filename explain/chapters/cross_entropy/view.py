@@ -229,8 +229,9 @@ def _room_not_time(saved: int) -> str:
     if not step or not bandwidth:
         return buffer
     return (
-        f"{moved(saved)} at copy speed take about {number(1e3 * saved / bandwidth, 1)} ms. {measured.EAGER}'s whole "
-        f"step, loss and both gradients, takes {number(1e3 * step, 3)} ms (*{HOW_FAST}* below). {buffer} **At this V "
+        f"The {moved(saved)} of X take about {number(1e3 * saved / bandwidth, 1)} ms at copy speed. "
+        f"{measured.EAGER}'s whole step, loss and both gradients, takes {number(1e3 * step, 3)} ms (*{HOW_FAST}* "
+        f"below). {buffer} **At this V "
         "you gain room, not time.**"
     )
 

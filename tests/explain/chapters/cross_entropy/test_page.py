@@ -235,7 +235,7 @@ def test_an_odd_vocabulary_is_told_beside_the_even_ones_from_the_file():
     slow = dataclasses.replace(even, variants=[dataclasses.replace(even.variants[0], seconds=0.066), even.variants[1]])
     assert "the gain is room: ours takes 1.10 × the time of PyTorch eager." in figures.odd_and_even([odd], [slow], "V")
     assert "also" not in figures.odd_and_even([slow], [], "V")
-    assert figures.beside_compiled([odd]) == "torch.compile takes 1.10 × the time of ours here, and 2.67 × its memory. "
+    assert figures.beside_compiled([odd]) == "torch.compile takes 1.10 × the time of ours here and 2.67 × the memory. "
     assert not figures.beside_compiled([slow])
 
 
@@ -257,7 +257,7 @@ def test_no_variant_is_below_the_least_time_or_the_least_memory():
 def test_the_saved_bytes_are_said_as_a_time_beside_the_steps():
     written = texts(page("cross_entropy"))
     assert "**At this V you gain room, not time.**" in written
-    assert "4.20 GB at copy speed take about 1 ms. PyTorch eager's whole step" in written
+    assert "The 4.20 GB of X take about 1 ms at copy speed. PyTorch eager's whole step" in written
     assert "Ours computes 50,240 columns together and the last 17 apart." in written
 
 

@@ -148,13 +148,14 @@ function sameTotals(stories) {
 
 const VERBS = [["reads", "from"], ["writes", "to"], ["updates", "in"]]; // by the kind of an access
 
-/** A run's first access to each buffer: Map(name → {step, verb}). */
+/** A run's first access to each buffer, of a tile or of single numbers: Map(name → {step, verb, part}). */
 function firstAccesses(story) {
   const out = new Map();
   for (let step = 0; step < story.steps; step++) {
-    for (const { kind, buffer } of story.accesses(step)) {
+    for (const { kind, buffer, elements } of story.accesses(step)) {
       const name = story.launchAt(step).buffers[buffer].name.replace(/_ptr$/, "");
-      if (!out.has(name)) out.set(name, { step, verb: VERBS[kind] });
+      const part = story.trace.value(elements).shape?.length > 1 ? "a tile of " : "";
+      if (!out.has(name)) out.set(name, { step, verb: VERBS[kind], part });
     }
   }
   return out;
@@ -214,7 +215,7 @@ export class Comparison {
   told() {
     const { stories, depth } = this.player, code = depth.shown === "code";
     const { name, symbol, index, left, right, steps, only, note = "" } = this.first;
-    const [here, there] = steps.map((step, i) => step !== undefined && place(stories[i], step, code));
+    const [here, there] = steps.map((step, i) => place(stories[i], step, code));
     const word = stories[0].view.row_labels?.[index[0]];
     const element = index.length ? `[${index.join(",")}]` : "";
     const [a, b] = [left, right].map((x) => (typeof x === "number" ? number(x) : x));
@@ -222,7 +223,7 @@ export class Comparison {
       !== name ? ` (${symbol})` : ""}`;
     const where = !there || here === there ? here || there : `left: ${here}; right: ${there}`;
     const inside = [where, word !== undefined && `row “${word}”`].filter(Boolean).join(", ");
-    const says = only ? `the ${only.side} ${only.verb[0]} ${called} ${only.verb[1]} HBM, the ${only.other} never does`
+    const says = only ? `the ${only.side} ${only.verb[0]} ${only.part}${called} ${only.verb[1]} HBM; ${only.instead}`
       : `${called}${element}${typeof left === "number" ? " =" : ""} ${a} on the left, ${b} on the right`;
     return `First difference${this.elsewhere()}: ${says}${inside && ` (${inside})`}.${note}`;
   }
@@ -438,20 +439,22 @@ export class Comparison {
       note: ` Columns ${extent(cols)} are merged there.` };
   }
 
-  /** The first access to a buffer in HBM that the other run never touches: {t, row, …}; null where there is none. */
+  /** The first access to a buffer in HBM that the other run never touches, with the other run's step at that moment:
+   * {t, row, …}; null where there is none. */
   firstByBuffer() {
-    const { stories, positionOf } = this.player;
+    const { stories, positionOf, woven } = this.player;
     const touched = stories.map(firstAccesses);
     const own = touched.flatMap((accesses, i) => {
       const alone = [...accesses].filter(([name]) => !touched[1 - i].has(name));
-      return alone.map(([name, { step, verb }]) => ({ i, name, step, verb, t: positionOf[i].get(step) }));
+      return alone.map(([name, access]) => ({ i, name, ...access, t: positionOf[i].get(access.step) }));
     });
     const found = earliest(own);
     if (!found) return null;
-    const { i, name, step, verb, t } = found;
-    const steps = [0, 1].map((side) => (side === i ? step : undefined));
-    return { t, row: 0, name, symbol: bufferSymbol(name, stories[i].view), index: [], steps,
-      only: { side: ["left", "right"][i], other: ["right", "left"][i], verb } };
+    const { i, name, verb, part, t } = found;
+    const steps = woven.map((own) => own[t]), other = stories[1 - i], symbol = bufferSymbol(name, stories[i].view);
+    const computes = Object.keys(other.roles).some((role) => roleSymbol(other, role, steps[1 - i]) === symbol);
+    const instead = `the ${["right", "left"][i]} ${verb === VERBS[1] && computes ? "drops it" : "never does"}`;
+    return { t, row: 0, name, symbol, index: [], steps, only: { side: ["left", "right"][i], verb, part, instead } };
   }
 
   /** A difference in an element of a quantity: {row (of the tile), name, index, left, right, steps, note}. */

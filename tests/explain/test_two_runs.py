@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from explain import tours
-from explain.chapters.side_by_side.pairs import PAIRS
+from explain.chapters.side_by_side.pairs import PAIRS, opening
 from explain.engine import engine
+from explain.experiment import Experiment
 from tests.explain.player_modules import ran
 
 PAIR = {pair.name: pair for pair in PAIRS}
@@ -30,8 +31,12 @@ return {{ ...comparison.first, told: comparison.told(), marked: [...player.lanes
 
 
 def first_difference(name: str, depth: str = "idea"):
+    return told_of(PAIR[name].left, PAIR[name].right, depth)
+
+
+def told_of(left: Experiment, right: Experiment, depth: str = "idea"):
     body = FIRST.replace("$: nothing", "$: nothing, lanes: [{ view: {} }, { view: {} }]")
-    return ran("compare.js", body, PAIR[name].left, PAIR[name].right, depth=depth)
+    return ran("compare.js", body, left, right, depth=depth)
 
 
 def test_a_run_of_three_launches_meets_the_other_at_every_tile_of_s():
@@ -66,7 +71,9 @@ def test_the_first_access_to_a_buffer_of_one_run_counts_a_load_too():
         step for step in range(found["steps"][0] + 1) for one in first.accesses(step) if one.buffer.name == "o_hbm_ptr"
     ]
     assert loads == [found["steps"][0]]
-    assert found["told"].startswith("First difference: the left reads O so far from HBM, the right never does")
+    assert found["told"].startswith(
+        "First difference: the left reads a tile of O so far from HBM; the right never does"
+    )
 
 
 @pytest.mark.parametrize(("depth", "said"), [("idea", "ℓ[0] = "), ("code", "l_i[0] = ")])
@@ -171,3 +178,11 @@ def test_a_sum_that_differs_stays_marked_while_another_pass_reads_it():
     )
     assert any(marked)
     assert all(marked[marked.index(True) :])
+
+
+def test_a_buffer_of_one_run_is_told_with_the_places_of_both():
+    runs = opening("cross_entropy_fused"), opening("cross_entropy_standard")
+    told = told_of(*runs)["told"]
+    assert told.endswith(
+        "the right writes a tile of X to HBM; the left drops it (left: tile 1 of 4; right: tile 1 of 1)."
+    )

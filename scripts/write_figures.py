@@ -355,7 +355,8 @@ def three_numbers() -> str:
     record = recorded()
     if record is None:
         raise ValueError("no GPU's record was found; make one with: python -m explain measure")
-    (asked, from_dram), gpu = lab.tables(record), lab.gpu_named(record.gpu)
+    (differing, equal, runs, from_dram), gpu = lab.tables(record), lab.gpu_named(record.gpu)
+    others = f"The other {runs} runs: L1 counts the trace's bytes, no register is spilled."
     online = sizes("softmax_online")[0]
     points = filter(None, map(record.point, PLANS["levels"].experiments))
     counters = next(point.counters for point in points if point.counters)
@@ -370,7 +371,7 @@ def three_numbers() -> str:
             copied=counters.copy.copied_bytes / 2**30,
             tolerance=TOLERANCE,
             missing=f"\nNot counted yet: {missing}.\n" if missing else "",
-            asked=asked,
+            asked="\n\n".join([differing, others, equal]),
             from_dram=from_dram,
             sector=SECTOR,
             warps=WARPS,

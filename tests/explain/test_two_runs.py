@@ -95,8 +95,8 @@ def test_elsewhere_the_first_difference_says_at_which_step_it_is(depth, unit):
 
 
 def test_in_code_the_first_difference_names_the_symbol_of_idea_where_it_is_another_word():
-    assert "reads o_hbm (O so far) from HBM" in first_difference("Loop order", "code")["told"]
-    assert "writes s to HBM" in first_difference("Standard and flash", "code")["told"]
+    assert "reads a tile of o_hbm (O so far) from HBM" in first_difference("Loop order", "code")["told"]
+    assert "writes a tile of s to HBM" in first_difference("Standard and flash", "code")["told"]
 
 
 def test_a_changed_line_meets_the_line_that_it_replaces():

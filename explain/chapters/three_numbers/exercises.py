@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from explain.chapters.three_numbers.figures import terms_by_key
+from explain.chapters.three_numbers.figures import FAR, terms_by_key
 from explain.chapters.three_numbers.levels import Level
 from explain.chapters.three_numbers.shown import Shown as Counted
 from explain.exercises import Question, Why
@@ -60,6 +60,12 @@ def _steps(shown: Shown) -> dict[str, float]:
     return {f"{above.name} → {below.name}": more / less for (above, more), (below, less) in pairwise(known)}
 
 
+def _has_largest_step(shown: Shown) -> bool:
+    """Whether the reads fall from one level to the next, and from no other as much."""
+    *others, second, largest = [1.0, 1.0, *sorted(_steps(shown).values())]
+    return len(others) > 1 and largest > FAR * max(second, 1.0)
+
+
 def _why_steps(shown: Shown) -> Why:
     each = ", ".join(f"{level.name} {count(read)}" for level, read in _reads(shown))
     factors = ", ".join(f"{name} {ratio(factor)}" for name, factor in _steps(shown).items())
@@ -82,6 +88,7 @@ QUESTIONS = (
         lambda shown: _named(_largest(shown)),
         _why_largest,
         lambda shown: [_named(terms) for terms in _terms(shown).values()],
+        asked=lambda shown: len(_terms(shown)) > 1,
         hint="The table of the formula has a line for each buffer that is read and for each that is written.",
     ),
     Question[Shown](
@@ -102,7 +109,7 @@ QUESTIONS = (
         lambda shown: max(_steps(shown), key=_steps(shown).__getitem__),
         _why_steps,
         lambda shown: list(_steps(shown)),
-        asked=lambda shown: len(_steps(shown)) > 1,
+        asked=_has_largest_step,
         hint="Divide each level's bytes read by those of the next.",
     ),
 )

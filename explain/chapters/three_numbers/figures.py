@@ -48,6 +48,8 @@ PRESS = "Press an arrow for its bytes."
 LEGEND = "✓ equal to the number above it, ≠ not"
 FAR = 1.05
 """From this factor on one count is said to be more than another."""
+NEARLY = 0.9
+"""From this share on, "nearly all"."""
 SMALL = 0.01
 """A difference below this share of a level's bytes is told as a share too."""
 TINY = 1e-3
@@ -96,10 +98,11 @@ def hierarchy(
         text(left, 15, PRESS, bold=True, size=14),
         text(left, 33, LEGEND, faint=True, size=12)
         if narrow
-        else text(width - BUTTON, 15, f"Arrow width: bytes. {LEGEND}", anchor="end", faint=True, size=12),
+        else text(width - BUTTON, 15, f"Arrow width: bytes, with a smallest width. {LEGEND}", anchor="end", faint=True, size=12),
         _box(left, tops[0], whole, box, PROGRAMS, css("slate")),
         _box(left, tops[1], l1, box, "L1, of each SM", COLOURS["l1"]),
-        _box(beside, first if narrow else tops[1], width - beside - left, box, "Shared memory, of each SM",
+        _box(beside, first if narrow else tops[1], width - beside - left, box,
+             "Shared memory, beside L1 in each SM" if narrow else "Shared memory, of each SM",
              COLOURS["shared"]),
         _box(left, tops[2], whole, box, "L2, of the GPU", COLOURS["l2"]),
         _box(left, tops[3], whole, box, "HBM (the counters call it DRAM)", COLOURS["dram"]),
@@ -364,16 +367,24 @@ def cause_words(between: Sequence[Gap]) -> str:
     return "\n".join(f"- **{name}** ({', '.join(bytes)}): {words}" for (name, words), bytes in said.items())
 
 
-def caches_words(traffic: Traffic, l1: int | None, delivered: int | None) -> str:
-    """What the programs request by the formula and what HBM delivers, as Markdown; first L1's count where it is far
-    above.
+def caches_words(traffic: Traffic, l1: int | None, delivered: int | None, spilled: int = 0) -> str:
+    """What the programs request by the formula and what HBM delivers, as Markdown; first what L1 counts where that is
+    far above: because of `spilled` bytes that are read back, or its count.
     """
-    asked = traffic.read_bytes
-    more = f" L1 counts **{amount(l1)}**, {ratio(l1 / asked)} the formula." if l1 and l1 > FAR * asked else ""
-    said = f"{requested_words(traffic)}{more}"
+    asked, said = traffic.read_bytes, requested_words(traffic)
+    at_hbm = f"HBM delivers **{amount(delivered or 0)}**"
+    if l1 and l1 > FAR * asked and spilled >= NEARLY * (l1 - asked):
+        said += f" Spilled registers add **{amount(spilled)}** at L1"
+        if delivered and asked / FAR <= delivered <= FAR * asked:
+            served = _served(delivered - asked, spilled)
+            return f"{said}, and the caches serve {served} of that: {at_hbm}, {_beside(delivered / asked)}."
+        said += "."
+    elif l1 and l1 > FAR * asked:
+        with_spills = ", with spilled registers" if spilled else ""
+        said += f" L1 counts **{amount(l1)}** of reads{with_spills}, {ratio(l1 / asked)} the formula."
     if not delivered:
         return said
-    said += f" HBM delivers **{amount(delivered)}**"
+    said += f" {at_hbm}"
     if asked > FAR * delivered:
         made_here = {term.buffer for term in traffic.terms if term.written}
         once = {term.buffer: term.once for term in traffic.terms if not term.written}
@@ -382,8 +393,26 @@ def caches_words(traffic: Traffic, l1: int | None, delivered: int | None) -> str
         of = " requested" if asked >= 2 * delivered else " of the request"
         return f"{said}{': each input once' * each}, {part}{of}. L1 and L2 serve the rest."
     if delivered > FAR * asked:
-        return f"{said}: {ratio(delivered / asked)} more."
+        return f"{said}, {_beside(delivered / asked)}."
+    if l1 and l1 > FAR * asked:
+        return f"{said}, about as much as the formula: the caches serve what L1 counts beyond it, and little more."
     return f"{said}, about as much: the caches save almost nothing."
+
+
+def _served(past: int, spilled: int) -> str:
+    """How much of the spilled bytes the caches serve, where so many bytes more than the formula's come `past` them."""
+    share = 1 - max(past, 0) / spilled
+    return "nearly all" if share >= NEARLY else percent(share)
+
+
+def _beside(factor: float) -> str:
+    """How many times the formula's bytes: "1% more than the formula"."""
+    share = percent(abs(factor - 1))
+    return (
+        "as much as the formula"
+        if share == percent(0)
+        else f"{share} {'more' if factor > 1 else 'less'} than the formula"
+    )
 
 
 def requested_words(traffic: Traffic) -> str:
@@ -442,19 +471,15 @@ def time_words(fewer: float, faster: float, found: Limits | None, peak: float = 
     """
     if found is None or not found.of_matmuls or faster >= fewer:
         return ""
-    limit = found.told
-    if found.verdict == NEITHER and (two := found.in_base_2):
-        limit = (
-            f"{NEITHER} Changing only eˣ to 2ˣ [saves {two.saved}](./measurements?kernel={two.other.kernel}) with the "
-            "same bytes. So memory traffic was not what set that time."
-        )
-    limit = limit.replace("**", "").replace(UNKNOWN, "").rstrip()
-    return (
-        f"{number(fewer, 2)} × fewer bytes at HBM, but only {number(faster, 2)} × faster. {limit} "
-        f"At its full rate, HBM needs {percent(found.of_hbm[0])} of FlashAttention-2's time; the matmuls need "
-        + percent(found.of_matmuls[0])
-        + (f" at the measured {si(peak, 'FLOP/s')}." if peak else ".")
+    at = f" (at the measured {si(peak, 'FLOP/s')})" if peak else ""
+    busy = (
+        f"HBM is busy {percent(found.of_hbm[0])} of the time and the matmuls need {percent(found.of_matmuls[0])}{at}."
     )
+    why = found.told.replace("**", "").replace(UNKNOWN, "").rstrip()
+    if found.verdict == NEITHER and (two := found.in_base_2):
+        link = f"./measurements?kernel={two.other.kernel}"
+        why = f"[Computing 2ˣ instead of eˣ]({link}) saves {percent(1 - two.seconds / two.own)} with the same bytes."
+    return f"{number(fewer, 2)} × fewer bytes, yet only {number(faster, 2)} × faster: {busy} {why}"
 
 
 def levels_table(found: Levels, between: Sequence[Gap]) -> str:
@@ -637,9 +662,12 @@ Run = tuple[Experiment, Traced | None, Counts]
 """A run, its trace, and its counts with a cold L2."""
 
 
-def traced_table(runs: Iterable[Run]) -> str:
-    """Formula, trace and L1 of each run, read and written together, and the causes of L1's difference, as Markdown."""
-    rows = []
+def traced_tables(runs: Iterable[Run]) -> tuple[str, str, int]:
+    """Formula, trace and L1 of each run, read and written together, and the causes of L1's difference, as Markdown: of
+    the runs with a difference, of those without one, and how many these are.
+    """
+    differing: list[tuple[object, ...]] = []
+    equal: list[tuple[object, ...]] = []
     for experiment, traced, counts in runs:
         traffic = experiment.traffic
         asked = own_bytes(counts)
@@ -647,16 +675,17 @@ def traced_table(runs: Iterable[Run]) -> str:
         down = [gap for gap in found if gap.below == "l1"]
         causes = _together(cause for gap in down for cause in gap.causes if cause.name != SPILLED)
         total = traced.of(False) + traced.of(True) if traced else None
-        more = asked / total - 1 if asked is not None and total else None
-        unexplained = f"{sum(gap.unexplained for gap in down):,} B" if down else None
+        more = round(asked / total - 1, 4) if asked is not None and total else None
+        unexplained = sum(gap.unexplained for gap in down) if down else None
         run = experiment.entry.title, sizes_words(experiment), traffic.read_bytes + traffic.written_bytes
-        rows.append((*run, total, asked, more, _listed(causes.items()), unexplained, counts.spilled_bytes or None))
+        why = more, _listed(causes.items()), unexplained, counts.spilled_bytes or None
+        (differing if any(why) or None in (more, unexplained) else equal).append((*run, total, asked, *why))
     columns = (
         "kernel", "sizes", Column("formula", amount), Column("trace", amount), Column("L1", amount),
-        Column("L1 ÷ trace − 1", _percent), "causes of the difference", Column("not explained"),
-        Column("spilled registers, besides", amount),
+        Column("L1 ÷ trace − 1: reads + writes, without spills", _percent), "causes of the difference",
+        Column("not explained", lambda bytes: f"{bytes:,} B"), Column("spilled registers, besides", amount),
     )  # fmt: skip
-    return markdown(columns, rows)
+    return markdown(columns, differing), markdown(columns, equal), len(equal)
 
 
 def dram_table(runs: Iterable[Run], gpu: Gpu) -> str:

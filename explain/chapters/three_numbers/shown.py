@@ -10,7 +10,7 @@ from explain import lessons
 from explain.chapters.side_by_side.pairs import opening
 from explain.chapters.sweeps.model import PAIR
 from explain.chapters.three_numbers.byte_accounting import Check, Gap, Prediction, check, gaps, predicted
-from explain.chapters.three_numbers.figures import Run, dram_table, sizes_words, terms_by_key, traced_table
+from explain.chapters.three_numbers.figures import Run, dram_table, sizes_words, terms_by_key, traced_tables
 from explain.chapters.three_numbers.levels import Levels, Traced, Witness, first_access, levels, recorded_trace
 from explain.counters.model import Counts
 from explain.experiment import Experiment
@@ -91,10 +91,12 @@ def runs(record: Record) -> list[Run]:
 
 
 @functools.lru_cache(maxsize=16)
-def tables(record: Record) -> tuple[str, str]:
-    """Every kernel at three sizes: bytes requested, and HBM reads, as Markdown. Computed once per record."""
+def tables(record: Record) -> tuple[str, str, int, str]:
+    """Every kernel at three sizes: bytes requested, where L1 counts others than the trace and where it does not, with
+    the number of these runs; and HBM reads, as Markdown. Computed once per record.
+    """
     counted = runs(record)
-    return traced_table(counted), dram_table(counted, gpu_named(record.gpu))
+    return *traced_tables(counted), dram_table(counted, gpu_named(record.gpu))
 
 
 def not_counted(record: Record) -> list[Experiment]:

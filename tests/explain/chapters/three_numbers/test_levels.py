@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from explain import recordings
-from explain.chapters.measurements.limited import Limits
+from explain.chapters.measurements.limited import InBase2, Limits
 from explain.chapters.three_numbers import figures
 from explain.chapters.three_numbers import shown as lab
 from explain.chapters.three_numbers.byte_accounting import (
@@ -347,8 +347,12 @@ def test_the_bytes_at_dram_are_told_as_the_sum_that_they_are():
 
 def test_the_time_says_what_the_records_rates_say():
     told = figures.time_words(64.2, 1.7, Limits([0.02], [0.23], ["bf16"]))
-    assert told.startswith("64 × fewer bytes at HBM, but only 1.7 × faster. Neither HBM nor the matmuls limit this ")
-    assert told.endswith("At its full rate, HBM needs 2% of FlashAttention-2's time; the matmuls need 23%.")
+    start = "64 × fewer bytes, yet only 1.7 × faster: HBM is busy 2% of the time and the matmuls need 23%."
+    assert told.startswith(start)
+    in_base_2 = InBase2(Experiment.of("flash_attention_exp2"), 0.6, 1.0, "")
+    told = figures.time_words(64.2, 1.7, Limits([0.02], [0.23], ["bf16"], in_base_2=in_base_2))
+    link = "[Computing 2ˣ instead of eˣ](./measurements?kernel=flash_attention_exp2)"
+    assert told == f"{start} {link} saves 40% with the same bytes."
     assert "The matmuls limit this kernel" in figures.time_words(64.2, 1.7, Limits([0.02], [0.7], ["bf16"]))
     assert figures.time_words(64.2, 1.7, None) == figures.time_words(2.0, 2.5, Limits([0.02], [0.7], ["bf16"]))
 
@@ -393,7 +397,14 @@ def test_what_the_caches_save_is_said_only_where_they_save_something():
         ", 86% of the request. L1 and L2 serve the rest."
     )
     told = figures.caches_words(traffic(6_640), 10_940, 6_630)  # FlashAttention-1, about
-    assert "L1 counts **10.9 kB**, 1.65 × the formula." in told
+    assert "L1 counts **10.9 kB** of reads, 1.65 × the formula." in told
+    assert "the caches serve what L1 counts beyond it" in told
+    assert figures.caches_words(traffic(5_369), 8_242, 5_431, 2_873).endswith(
+        "Spilled registers add **2.9 kB** at L1, and the caches serve nearly all of that: HBM delivers **5.4 kB**, 1% "
+        "more than the formula."
+    )
+    told = figures.caches_words(traffic(5_369), 8_242, 5_431, 1_000)
+    assert "of reads, with spilled registers, 1.54 × the formula." in told
     assert "less" not in told
 
 

@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 
 from explain.chapters.your_run import given
 from explain.experiment import Experiment
 from explain.figures.labels import listed
-from explain.figures.numbers import count, moved
+from explain.figures.numbers import count, moved, number, percent, ratio
 from explain.figures.tables import Column, markdown
-from explain.trace.model import Launch, Trace
+from explain.trace.model import Buffer, Trace
 
 LISTED = 12
 """So many launches have a row each."""
 NAMED = 3
 """A run of more kernels says how many."""
+CLOSE = 1.2
+"""Below this factor a difference is told in percent."""
+
+COSTS: Mapping[str, str] = {"read_bytes": "bytes loaded", "written_bytes": "stored", "flops": "FLOPs"}
+"""What a run costs, in a sentence."""
 
 
 def told(trace: Trace) -> str:
-    """The kernels, launches and programs of a run, its mask and tiles, the bytes that they move and their FLOPs;
-    Markdown.
-    """
-    launches, total = trace.launches, trace.traffic()
-    kernels = list(dict.fromkeys(f"`{launch.kernel}`" for launch in launches))
-    named = listed(kernels) if len(kernels) <= NAMED else _counted(len(kernels), "kernel")
-    ran = [_counted(len(launches), "launch", "es")] * (len(launches) > 1)
-    ran.append(_counted(sum(launch.programs for launch in launches), "program"))
-    ran += _chosen(trace)
+    """What ran, the bytes that it moves and its FLOPs; Markdown."""
+    total = trace.traffic()
     return (
-        f"**What ran:** {named}, {', '.join(ran)}  \n"
+        f"{ran(trace)}  \n"
         f"**What it cost:** {moved(total['read_bytes'])} loaded and {moved(total['written_bytes'])} stored "
         f"(masked lanes move nothing). {_counted(total['flops'], 'FLOP')}, masked lanes counted."
     )
+
+
+def ran(trace: Trace) -> str:
+    """The kernels, launches and programs of a run, its mask and tiles; Markdown."""
+    launches = trace.launches
+    kernels = list(dict.fromkeys(f"`{launch.kernel}`" for launch in launches))
+    named = listed(kernels) if len(kernels) <= NAMED else _counted(len(kernels), "kernel")
+    parts = [number_of_launches(trace)] * (len(launches) > 1)
+    parts.append(_counted(sum(launch.programs for launch in launches), "program"))
+    return f"**What ran:** {named}, {', '.join([*parts, *_chosen(trace)])}"
+
+
+def number_of_launches(trace: Trace) -> str:
+    """ "5 launches"."""
+    return _counted(len(trace.launches), "launch", "es")
 
 
 def shown(trace: Trace, file: str) -> str:
@@ -41,8 +54,8 @@ def shown(trace: Trace, file: str) -> str:
 
 
 def tensors(trace: Trace) -> str:
-    """The tensors of a run of one launch with their sizes and dtypes; Markdown. Several launches are in a table."""
-    named = _tensors(trace.launches[0]) if len(trace.launches) == 1 else ""
+    """The tensors of a run, each once, with their sizes and dtypes; Markdown."""
+    named = ", ".join(dict.fromkeys(_tensor(one) for launch in trace.launches for one in launch.buffers))
     return f"**Tensors:** {named}" if named else ""
 
 
@@ -51,7 +64,7 @@ def launches(trace: Trace) -> str:
     if len(trace.launches) == 1:
         return ""
     rows = [
-        (number, f"`{one.kernel}`", one.programs, *one.traffic().values(), _tensors(one))
+        (number, f"`{one.kernel}`", one.programs, *one.traffic().values(), ", ".join(map(_tensor, one.buffers)))
         for number, one in enumerate(trace.launches[:LISTED], start=1)
     ]
     columns = (
@@ -62,21 +75,34 @@ def launches(trace: Trace) -> str:
     return markdown(columns, rows) + (f"\n\n{_counted(more, 'more launch', 'es')}." if more > 0 else "")
 
 
-def _tensors(launch: Launch) -> str:
-    return ", ".join(f"`{given.short(one.name)}` {given.sizes(one.shape)} {one.dtype}" for one in launch.buffers)
+def _tensor(buffer: Buffer) -> str:
+    return f"`{given.short(buffer.name)}` {given.sizes(buffer.shape)} {buffer.dtype}"
 
 
-def difference(left: Trace, right: Trace) -> str:
-    """What two runs of the same inputs cost where they differ: "loaded 10.6 → 9.72 kB, stored equal"; Markdown."""
+def table(left: Trace, right: Trace, *, alike: bool) -> str:
+    """What two runs cost, a row for each; of runs of `alike` inputs also the ratio; Markdown."""
     a, b = left.traffic(), right.traffic()
-    parts: dict[str, tuple[str, Callable[[int], str]]] = {
-        "read_bytes": ("loaded", moved), "written_bytes": ("stored", moved), "flops": ("FLOPs", count),
-    }  # fmt: skip
-    told = (
-        f"{name} {'equal' if a[key] == b[key] else f'{words(a[key])} → {words(b[key])}'}"
-        for key, (name, words) in parts.items()
-    )
-    return f"**What they cost, left → right:** {', '.join(told)}."
+    rows = [(side, *(one[key] for key in COSTS)) for side, one in (("left", a), ("right", b))]
+    rows += [("right ÷ left", *(ratio(b[key] / a[key]) if a[key] else None for key in COSTS))] * alike
+    return markdown(("", Column("loaded", moved), Column("stored", moved), Column("FLOPs")), rows)
+
+
+def compared(left: Trace, right: Trace) -> str:
+    """What the right run costs beside the left: "1.8 × fewer bytes loaded, …"; Markdown."""
+    a, b = left.traffic(), right.traffic()
+    told = ", ".join(f"{_compared(a[key], b[key])} {words}" for key, words in COSTS.items())
+    return f"**The right beside the left:** {told}."
+
+
+def _compared(left: int, right: int) -> str:
+    """How the right number compares: "1.8 × fewer", "1.3% more", "equally many"."""
+    if left == right:
+        return "equally many"
+    way = "more" if right > left else "fewer"
+    least, most = sorted((left, right))
+    if not least or most < CLOSE * least:
+        return f"{percent(abs(right / left - 1), 1)} {way}" if left else way
+    return f"{number(most / least, 2)} × {way}"
 
 
 def _chosen(trace: Trace) -> list[str]:

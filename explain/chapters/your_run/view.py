@@ -191,37 +191,44 @@ def is_example(runs: Sequence[Run]) -> bool:
 
 
 def told(runs: Sequence[Opened]) -> None:
-    """What a run is, what ran and what it cost, at the right; of two runs what differs."""
+    """What a run is, what ran and what it cost, at the right; of two runs what differs, at the left."""
     if len(runs) > 1:
         left, right = (run.trace.trace for run in runs)
         differs = runs[0].unlike
         if differs:
             with layout.below_goal():
                 st.warning(differs, icon=":material/warning:")
-        layout.introduce(f"[How to record a trace]({HOW})")
+        layout.introduce(f"{_keys(runs[0])} [How to record a trace]({HOW}).")
+        layout.introduce(cost.table(left, right, alike=not differs))
         for side, run, column in zip(SIDES, runs, st.columns(2, gap="large"), strict=True):
             with column:
                 layout.prose(f"**{side.capitalize()}:** {_described(run)}")
         if not differs:
-            layout.prose(cost.difference(left, right))
+            layout.prose(cost.compared(left, right))
         return
     (run,) = runs
     trace = run.trace.trace
     if not run.file:  # the example, which is told already
         layout.prose(cost.told(trace))
         return
-    code = ", **I** for the code" if run.view.get("roles") else ""
     layout.introduce(
-        f"**Shown now:** {cost.shown(trace, run.file)}. Press **→** to step{code}, **?** for all keys. "
-        f"[How to record a trace]({HOW}).\n\n{cost.tensors(trace)}"
+        f"**Shown now:** {cost.shown(trace, run.file)}. {_keys(run)} [How to record a trace]({HOW}).\n\n"
+        f"{cost.tensors(trace)}"
     )
     layout.prose(cost.told(trace))
-    st.markdown(cost.launches(trace))
+    if table := cost.launches(trace):
+        with st.expander(cost.number_of_launches(trace)):
+            st.markdown(table)
+
+
+def _keys(run: Opened) -> str:
+    code = ", **I** for the code" if run.view.get("roles") else ""
+    return f"Press **→** to step{code}, **?** for all keys."
 
 
 def _described(run: Opened) -> str:
     trace = run.trace.trace
-    return "  \n".join(filter(None, (cost.shown(trace, run.file), cost.tensors(trace), cost.told(trace))))
+    return "  \n".join(filter(None, (cost.shown(trace, run.file), cost.tensors(trace), cost.ran(trace))))
 
 
 def play(runs: Sequence[Run], *, step: int | None = None, told: bool = False) -> None:

@@ -45,6 +45,7 @@ LINKS = {"l1": "Programs ↔ L1", "l2": "L2 ↔ SM", "dram": "HBM ↔ L2", "shar
 """The links that can be chosen, by level."""
 PRESS = "Press an arrow for its bytes."
 """The main control of the page."""
+WIDTH = "Arrow width: bytes, with a smallest width."
 LEGEND = "✓ equal to the number above it, ≠ not"
 FAR = 1.05
 """From this factor on one count is said to be more than another."""
@@ -98,7 +99,7 @@ def hierarchy(
         text(left, 15, PRESS, bold=True, size=14),
         text(left, 33, LEGEND, faint=True, size=12)
         if narrow
-        else text(width - BUTTON, 15, f"Arrow width: bytes, with a smallest width. {LEGEND}", anchor="end", faint=True, size=12),
+        else text(width - BUTTON, 15, f"{WIDTH} {LEGEND}", anchor="end", faint=True, size=12),
         _box(left, tops[0], whole, box, PROGRAMS, css("slate")),
         _box(left, tops[1], l1, box, "L1, of each SM", COLOURS["l1"]),
         _box(beside, first if narrow else tops[1], width - beside - left, box,
@@ -158,7 +159,7 @@ def _link(
 ) -> str:
     """Two arrows, up for reads and down for writes, beside the numbers of each source; then the `causes`."""
     up, down, at, read_at, written_at = (
-        x + offset for offset in ((28, 72, 100, 228, 312) if narrow else (34, 84, 114, 244, 326))
+        x + offset for offset in ((25, 74, 102, 228, 312) if narrow else (34, 84, 114, 244, 326))
     )
     parts = [
         _arrow(up, y, height, level.read, most, key, up=True),

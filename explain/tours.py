@@ -48,8 +48,8 @@ DIGITS = 4
 _NUMBER = re.compile(r"\{(?:(sum|min|max) )?(\w+)( before)?\}")
 _TOUR: Kinds = {"title": str, "chapter": str, "run": list, "caption": list}
 _CAPTION: Kinds = {
-    "at": str, "text": str, "say": str, "minutes": (int, float), "depth": str, "panels": list, "row": int,
-    "column": int, "watch": str, "side": str,
+    "at": str, "text": str, "say": str, "answer": str, "minutes": (int, float), "depth": str, "panels": list,
+    "row": int, "column": int, "watch": str, "side": str,
 }  # fmt: skip
 
 
@@ -109,6 +109,8 @@ class Caption:
     column: int | None = None
     """The followed column of the matrix."""
     watch: str = ""
+    answer: str = ""
+    """To the question that `say` asks."""
     side: str = "left"
     """Which of two runs the event is in."""
 
@@ -285,6 +287,7 @@ def _resolved(tour: Tour, traces: Sequence[Trace], caption: Caption, where: str,
         "depth": caption.depth,
         "panels": list(caption.panels),
         "say": caption.say,
+        "answer": caption.answer,
         "minutes": caption.minutes,
     }
     with faults.noted():

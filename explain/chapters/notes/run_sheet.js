@@ -43,7 +43,7 @@ class RunSheet {
     if (sheet.chapter === offered?.chapter && sheet.title === offered.title) return;
     this.offered = sheet;
     this.titles = titles;
-    this.actions = new RegExp(`(?<=^|[.?!:”] )(?:${actions.join("|")})\\b`, "g");
+    this.actions = new RegExp(`(?<=^|[.?!:”] )(?:(Ask)|(?:${actions.join("|")})\\b.*?(?:[.?!:](?= |$)|$))`, "g");
     if (sheet.title !== this.sheet?.title) {
       this.window = this.sheet = null;
       this.$(".other").hidden = true;
@@ -117,34 +117,36 @@ class RunSheet {
     this.$(".open a").href = chapter;
     this.$(".text").textContent = now.text;
     this.$(".say").replaceChildren(...this.told(now.say));
+    this.$(".answer").textContent = now.answer ?? "";
     const over = minutes ? "What students get wrong, below." : "The rest of the chapter, then the next chapter: Page ↓ goes on.";
     this.$(".next").textContent = next ? next.text : over;
     this.$(".ahead").textContent = next?.say ?? "";
-    this.$("ol").replaceChildren(...captions.map(({ text, say, minutes }, i) => {
+    this.$("ol").replaceChildren(...captions.map(({ text, say, answer, minutes }, i) => {
       const row = document.createElement("li");
       const time = document.createElement("b");
       time.textContent = minutes ? `${minutes} min` : "";
       row.append(text || say, time);
-      if (text) row.append(this.spoken(say));
+      if (text) row.append(this.spoken(say, answer));
       if (i === at) row.setAttribute("aria-current", "step");
       return row;
     }));
     this.tick();
   }
 
-  /** What to say as a paragraph below a caption. */
-  spoken(say) {
+  /** What to say as a paragraph below a caption, and the answer to its question. */
+  spoken(say, answer = "") {
     const words = document.createElement("p");
     words.append(...this.told(say));
+    if (answer) words.append(Object.assign(document.createElement("span"), { className: "answer", textContent: answer }));
     return words;
   }
 
-  /** What to say, with what to do in bold: "Press", "Ask". */
+  /** What to say: “Ask” is bold, and what to do is set apart, up to the end of its sentence: “Press →.” */
   told(say) {
     const parts = [];
     let from = 0;
-    for (const { 0: action, index } of say.matchAll(this.actions)) {
-      const marked = Object.assign(document.createElement("b"), { textContent: action });
+    for (const { 0: action, 1: asks, index } of say.matchAll(this.actions)) {
+      const marked = Object.assign(document.createElement(asks ? "b" : "i"), { textContent: action });
       parts.push(say.slice(from, index), marked);
       from = index + action.length;
     }

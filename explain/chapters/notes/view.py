@@ -48,7 +48,7 @@ def run_sheet(page: contents.Page, tour: tours.Tour | None) -> None:
     """
     told = f"{page.minutes} min, without a tour. The clock starts with **Start** or →."
     if tour:
-        told = f"Tour {figures.minutes(tour.minutes)} min, with questions {page.minutes}. "
+        told = f"The tour takes {figures.minutes(tour.minutes)} minutes; plan {page.minutes} with questions. "
         told += "The clock starts at the first caption."
     with st.container(horizontal=True, key="about the tour"):
         layout.chapter_link("home", "← Tilescope")
@@ -109,4 +109,4 @@ def _acted(words: str) -> str:
 
 def _curly(words: str) -> str:
     """The text with curly quotes, like a tour's captions. Quotes in code stay straight."""
-    return re.sub(r'(`[^`\n]*`)|"([^"`\n]*)"', lambda found: found[1] or f"“{found[2]}”", words)
+    return re.sub(r'(`[^`\n]*`)|"((?:`[^`\n]*`|[^"`\n])*)"', lambda found: found[1] or f"“{found[2]}”", words)

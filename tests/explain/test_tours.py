@@ -236,6 +236,7 @@ def test_each_run_sheet_is_its_chapters_tour(stem):
         assert all(one["say"] and not one["text"] for one in sheet["captions"])
     else:
         assert [one["say"] for one in sheet["captions"]] == [caption.say for caption in tour.captions]
+        assert [one["answer"] for one in sheet["captions"]] == [caption.answer for caption in tour.captions]
         assert sum(one["minutes"] for one in sheet["captions"]) == tour.minutes
 
 

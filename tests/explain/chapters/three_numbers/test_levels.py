@@ -12,7 +12,7 @@ import pytest
 
 from explain import recordings
 from explain.chapters.measurements.limited import InBase2, Limits
-from explain.chapters.three_numbers import figures
+from explain.chapters.three_numbers import exercises, figures
 from explain.chapters.three_numbers import shown as lab
 from explain.chapters.three_numbers.byte_accounting import (
     LANES,
@@ -436,3 +436,16 @@ def test_the_words_on_l2_are_of_the_pressed_start(cold, warm, said):
     changed = replace(counted, cold=at_cold, warm=at_warm)
     assert said in figures.heat_words(changed, warm=False)
     assert "L2 is **warm**" in figures.heat_words(changed, warm=True)
+
+
+@pytest.mark.parametrize("experiment", COUNTED, ids=lambda one: one.key)
+def test_a_question_is_asked_only_where_it_has_one_answer_among_several(experiment):
+    counted = lab.shown(experiment, None, witness(None, RECORD.points[experiment.key].counters, ""), warm=False)
+    shown = exercises.Shown(experiment, counted)
+    for question in exercises.QUESTIONS:
+        if question.kind == "choice" and question.asked(shown):
+            assert len(set(question.options_of(shown))) > 1
+            assert question.answer(shown) in question.options_of(shown)
+    names = {question.name for question in exercises.QUESTIONS if question.asked(shown)}
+    equal = max(exercises._steps(shown).values()) < figures.FAR
+    assert not (equal and "largest-step" in names)

@@ -26,7 +26,7 @@ class Line:
     """A line of a chart: its points, the label at its end, and its colour, a mid-tone of the palette.
 
     `dashed`, with hollow markers, is what this run did not measure: a paper's values, a roof. A closed line of five
-    points is a filled area. A `pale` line stands behind the others: the axis is not made for it and may cut it off.
+    points is a filled area.
     """
 
     points: Sequence[tuple[float, float]]
@@ -34,7 +34,6 @@ class Line:
     colour: str
     dashed: bool = False
     width: float = 2
-    pale: bool = False
 
 
 def colour_of(kernel: str) -> str:
@@ -62,17 +61,9 @@ def chart(
             y=[point[1] for point in line.points],
             name=line.label,
             mode="lines+markers",
-            line={
-                "color": line.colour,
-                "width": 1.2 if line.pale else line.width,
-                "dash": "dash" if line.dashed else "solid",
-            },
-            opacity=0.6 if line.pale else 1,
+            line={"color": line.colour, "width": line.width, "dash": "dash" if line.dashed else "solid"},
             fill="toself" if len(line.points) > 1 and line.points[0] == line.points[-1] else None,
-            marker={
-                "size": 5 if line.pale else max(8, line.width),
-                "symbol": "circle-open" if line.dashed else "circle",
-            },
+            marker={"size": max(8, line.width), "symbol": "circle-open" if line.dashed else "circle"},
             hovertemplate=f"{x.partition(',')[0]} %{{x:,}}: %{{y:.4~g}}{unit}<extra>{line.label}</extra>",
         )
     values = [point[1] for line in drawn for point in line.points]
@@ -82,9 +73,7 @@ def chart(
     low, high = (scaled(min([*values, around or top])) if starts else 0.0), scaled(max(top, around or top))
     margin = (0.06 if around is None else 0.2) * ((high - low) or 1.0)
     low, high = low - margin * starts, high + margin
-    if near and (
-        first := _below(min((y for line in drawn if not line.pale for _, y in line.points), default=0.0), top)
-    ):
+    if near and (first := _below(min((y for line in drawn for _, y in line.points), default=0.0), top)):
         low, y = first, f"{y}, from {number(first)}"
     named = {v: count(int(v)) for v in marks} or _ticks([x for line in drawn for x, _ in line.points], own=True)
     figure.update_xaxes(**logarithmic(x, named))

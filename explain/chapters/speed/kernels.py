@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import plotly.graph_objects as go
 
 from explain import data
+from explain.chapters.speed.climb_figures import legend
 from explain.chapters.speed.results import DISPATCHERS, TABLES, Case, Limit, Variant, all_baselines, colours, ratio
 from explain.chapters.speed.rungs import Twin
 from explain.figures import labels, numbers, palette, svg, tables
@@ -25,15 +26,34 @@ AROUND = 2
 """Lines shown before and after an idea's source line."""
 WIDE = 100
 """Characters that fit a line of an excerpt."""
+BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
+VECTOR_BYTES = 16
+"""What a thread loads at once."""
 
 
 @dataclass(frozen=True)
 class Idea:
-    """One idea: its name, a sentence or two, and the source line that does it."""
+    """One idea: its name, a sentence or two, and the source line that does it.
+
+    `idle` says why it changes nothing on a row of more elements than `longest` has for its dtype, or, if
+    `only_odd_rows`, on rows of whole 16-byte vectors.
+    """
 
     name: str
     sentence: str
     line: str
+    idle: str = ""
+    longest: Mapping[str, int] = field(default_factory=dict)
+    only_odd_rows: bool = False
+
+    def idle_told(self, case: Case | None) -> str:
+        """That it does nothing on this case, and why, as a sentence; markdown, empty where it acts."""
+        if case is None or not self.idle:
+            return ""
+        whole = case.along * BYTES[case.dtype] % VECTOR_BYTES == 0
+        if not (whole if self.only_odd_rows else case.along > self.longest[case.dtype]):
+            return ""
+        return f" *At {TABLES[case.table].along} = {numbers.count(case.along)} it changes nothing: {self.idle}.*"
 
 
 @dataclass(frozen=True)
@@ -140,42 +160,67 @@ def of(table: str) -> tuple[Fast, ...]:
 
 NO_TIME = "no time"
 AT_EACH = " on this shape, in the same run"
-BAR_ROW, BARS_TOP, BARS_WIDE = 46.0, 24.0, 540.0
+BAR_ROW, BARS_TOP, BARS_WIDE, PHONE_WIDE = 46.0, 50.0, 540.0, 330.0
+WHOSE = {"ours": "series-1", "our dispatcher": palette.kernel(0), "library": "slate"}
+"""The three colours of the bars."""
 
 
-def bars(case: Case, limit: Limit | None, colour: Mapping[str, str]) -> str:
-    """A bar per kernel, as long as its throughput, with its share of the roof; or why it has no time."""
-    variants = case.best
+def _whose(one: Variant) -> str:
+    return "our dispatcher" if one.function in DISPATCHERS else "ours" if one.ours else "library"
+
+
+def bars(case: Case, limit: Limit | None, *, narrow: bool = False) -> str:
+    """A bar per kernel, as long as its throughput, with its share of the roof; or why it has no time. `narrow` is for
+    a phone: our kernels' own names have a line of their own.
+    """
+    variants, width = case.best, PHONE_WIDE if narrow else BARS_WIDE
     longest = max([one.per_second or 0.0 for one in variants] + ([limit.per_second] if limit else []) + [1.0])
-    parts = []
-    for at, one in enumerate(variants):
-        y = BARS_TOP + at * BAR_ROW
+    present = {_whose(one) for one in variants}
+    parts, _ = legend({name: (hue, 1.0) for name, hue in WHOSE.items() if name in present}, width)
+    ticks, y = [], BARS_TOP
+    for one in variants:
         parts.append(svg.text(0, y + 15, one.label, bold=one.ours))
-        speed = numbers.si(one.per_second, case.unit) if one.per_second else ""
+        speed = numbers.si(one.per_second, case.unit, zeros=True) if one.per_second else ""
         speed += f" · {numbers.percent(one.per_second / limit.per_second)}" if one.per_second and limit else ""
-        parts.append(svg.text(BARS_WIDE, y + 15, speed, anchor="end", bold=one.ours))
+        parts.append(svg.text(width, y + 15, speed, anchor="end", bold=one.ours))
         if one.ours and not one.label.startswith("our "):
-            x = labels.text_width(one.label, bold=True) + 12
+            x = 0.0 if narrow else labels.text_width(one.label, bold=True) + 12
+            y += 16 * narrow
             parts.append(svg.text(x, y + 15, _own_name(one), size=svg.SMALL, faint=True))
         if one.per_second is None:
             first = (one.why.strip().splitlines() or ["the reason was not recorded"])[0]
             if first.startswith("ModuleNotFoundError"):
                 first = "it was not installed when this was measured"
             why = f"the error exceeds the tolerance, {numbers.percent(one.error or 0.0)} of it" if one.missed else first
-            words = labels.shortened(f"{NO_TIME}: {why}", BARS_WIDE, svg.SMALL)
+            words = labels.shortened(f"{NO_TIME}: {why}", width, svg.SMALL)
             fill = palette.css_ink("alarm") if one.missed else ""
             parts.append(svg.text(0, y + 35, words, size=svg.SMALL, fill=fill, faint=not one.missed))
-            continue
-        wide, hue = BARS_WIDE * one.per_second / longest, palette.mid(colour[one.function])
-        parts.append(svg.rect(0, y + 22, wide, 15, hue, title=f"{one.label} {one.options}".strip()))
+        else:
+            wide, hue = width * one.per_second / longest, palette.css(WHOSE[_whose(one)])
+            parts.append(svg.rect(0, y + 22, wide, 15, hue, title=f"{one.label} {one.options}".strip()))
+        ticks.append(y + 20)
+        y += BAR_ROW
     if limit:
-        x = BARS_WIDE * limit.per_second / longest
-        tops = (BARS_TOP + at * BAR_ROW + 20 for at in range(len(variants)))
-        parts += [svg.rect(x - 1.5, top, 1.5, 19, "currentColor") for top in tops]
-        words = f"peak: {limit.name}, {numbers.si(limit.per_second, case.unit)}"
-        parts.append(svg.text(x, 14, f"{words} ▕", size=svg.SMALL, anchor="end"))
-    high = BARS_TOP + BAR_ROW * len(variants)
-    return svg.picture(BARS_WIDE, high, f"Throughput of each kernel on {case.named}", parts, most="800px")
+        x = width * limit.per_second / longest
+        parts += [svg.rect(x - 1.5, top, 1.5, 19, "currentColor") for top in ticks]
+        words = f"ceiling: {limit.name}, {numbers.si(limit.per_second, case.unit, zeros=True)}"
+        parts.append(svg.text(x, BARS_TOP - 10, f"{words} ▕", size=svg.SMALL, anchor="end"))
+    return svg.picture(width, y, f"Throughput of each kernel on {case.named}", parts, most="800px")
+
+
+def bars_title(case: Case, limit: Limit | None) -> str:
+    """What the bars show, in a line: our fastest kernel and the fastest library, as shares of the ceiling."""
+    ours, library = case.ours, next(iter(case.baselines), None)
+    if not limit or not ours or not ours.per_second:
+        return "Our kernels beside the libraries"
+    ceiling = CEILINGS.get(limit.name, f"a {limit.name}")
+    said = f"{ours.label} reaches {numbers.percent(ours.per_second / limit.per_second)} of {ceiling}"
+    beside = library and library.per_second and numbers.percent(library.per_second / limit.per_second)
+    return f"{said}, {library.label} {beside}" if library and beside else said
+
+
+CEILINGS = {"matmul": "a large matmul", "reading HBM": "HBM’s reading speed"}
+"""What a roof's name is in a sentence, where "a NAME" is not."""
 
 
 def _own_name(one: Variant) -> str:
@@ -202,11 +247,9 @@ def _timed(one: Variant) -> str:
 
 
 def peak_told(case: Case, limit: Limit) -> str:
-    """Which measured limit is the peak here, and why, as a sentence; markdown."""
-    reads = "reads much and writes little" if TABLES[case.table].only_reads else "writes as much as it reads"
-    does = "is mostly matmuls" if case.unit == "FLOP/s" else reads
-    reached = numbers.si(limit.per_second, case.unit)
-    return f"**Peak** here: {limit.name}, measured{AT_EACH * limit.own}: {reached}. This work {does}."
+    """The measured limit that is the ceiling here, as a sentence; markdown."""
+    reached = numbers.si(limit.per_second, case.unit, zeros=True)
+    return f"**Ceiling** (*peak*) here: {limit.name}, measured{AT_EACH * limit.own}: {reached}."
 
 
 def errors_told(case: Case) -> str:
@@ -214,7 +257,10 @@ def errors_told(case: Case) -> str:
     errors = [one.error for one in case.best if one.error is not None and one.seconds is not None]
     if not errors:
         return ""
-    return f"Largest error: {numbers.percent(max(errors))} of what the test allows."
+    return (
+        f"Largest error ÷ tolerance: {numbers.number(max(errors), 2)}; ≤ 1 passes. The tolerance is twice the error of "
+        "eager PyTorch, plus rounding."
+    )
 
 
 def dispatcher_told(case: Case) -> str:
@@ -244,10 +290,11 @@ def settings(case: Case) -> str:
     return "; ".join(f"{one.label} with {one.options}, the fastest of {one.settings} settings" for one in several)
 
 
-def curve(cases: Sequence[Case], limits: Sequence[Limit | None]) -> go.Figure:
+def curve(cases: Sequence[Case], limits: Sequence[Limit | None], chosen: str = "") -> go.Figure:
     """Each kernel's throughput over the length, and the roof dashed. `limits` are the cases' roofs.
 
-    In percent of the roof where it was measured with each case. The kernels that our dispatcher chooses from are pale.
+    In percent of the roof where it was measured with each case. Of the kernels that our dispatcher chooses from, only
+    the `chosen` one is drawn.
     """
     unit, along, hues = cases[0].unit, TABLES[cases[0].table].along, colours(cases)
     shares = all(limit and limit.own for limit in limits)
@@ -256,15 +303,15 @@ def curve(cases: Sequence[Case], limits: Sequence[Limit | None]) -> go.Figure:
     dispatched = any(name in DISPATCHERS for name in functions)
     lines = []
     for function, one in sorted(functions.items()):
+        if dispatched and one.ours and not one.label.startswith("our ") and function != chosen:
+            continue
         points = [
             (case.along, same.per_second / whole)
             for case, whole in zip(cases, wholes, strict=True)
             for same in case.best
             if same.function == function and same.per_second
         ]
-        pale = dispatched and one.ours and not one.label.startswith("our ")
-        lines.append(Line(points, one.label, palette.mid(hues[function]), pale=pale))
-    lines.sort(key=lambda line: not line.pale)  # the strong ones in front
+        lines.append(Line(points, one.label, palette.mid(hues[function])))
     roofs = [
         (case.along, limit.per_second / whole)
         for case, limit, whole in zip(cases, limits, wholes, strict=True)
@@ -275,23 +322,6 @@ def curve(cases: Sequence[Case], limits: Sequence[Limit | None]) -> go.Figure:
     titles = {"N": "N, queries and keys", "V": "V, elements in a row"}
     y, unit = (f"% of the peak ({name})", "%") if shares else (f"T{unit}", f" T{unit}")
     return chart("", lines, x=titles[along], y=y, unit=unit, height=500, near=True)
-
-
-def cut_told(figure: go.Figure, along: str) -> str:
-    """The values that are below the curve's axis, as a sentence; empty if none is."""
-    low, said = figure.layout.yaxis.range[0], []
-    for line in figure.data:
-        cut = [(x, y) for x, y in zip(line.x, line.y, strict=True) if y < low]
-        if cut:
-            places = ", ".join(f"{along} = {numbers.count(x)} ({_height(figure, y)})" for x, y in cut)
-            said.append(f"{line.name} at {places}")
-    return f" Below the picture: {'; '.join(said)}." if said else ""
-
-
-def _height(figure: go.Figure, y: float) -> str:
-    """A value of the curve: "9%" or "83.3 TFLOP/s"."""
-    unit = figure.layout.yaxis.title.text.partition(",")[0]
-    return numbers.percent(y / 100) if unit.startswith("%") else f"{numbers.number(y)} {unit}"
 
 
 def shapes_table(cases: Sequence[Case], limits: Sequence[Limit | None]) -> str:

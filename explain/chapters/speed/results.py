@@ -65,6 +65,8 @@ class Table:
     dimensions: tuple[str, ...]
     along: str
     work: str
+    ceiling: str
+    """Which measured limit bounds it, and why, in sentences."""
     only_reads: bool = False
     """It reads much and writes almost nothing: its limit is HBM's rate of reading, not a copy's."""
 
@@ -73,17 +75,30 @@ TABLES: Mapping[str, Table] = {
     "attention": Table(
         "Attention, forward", ("batch", "heads", "N", "d"), "N",
         "4 · batch · heads · N² · d FLOPs: two matmuls; half of that with a causal mask",
+        "Attention is mostly matmuls, so its ceiling is a large matmul. What counts is how busy the tensor cores are.",
     ),
-    "softmax": Table("Softmax", ("rows", "V"), "V", "each element read once and written once"),
-    "topk": Table("Softmax and top-5", ("rows", "V"), "V", "each element read once, and the lists of 5 written", True),
+    "softmax": Table(
+        "Softmax", ("rows", "V"), "V", "each element read once and written once",
+        "Softmax does almost no arithmetic, so its ceiling is a copy. Only the bytes count: read a row once, write it "
+        "once.",
+    ),
+    "topk": Table(
+        "Softmax and top-5", ("rows", "V"), "V", "each element read once, and the lists of 5 written",
+        "Top-5 reads a whole row and writes five numbers with their places, so its ceiling is reading HBM. The work "
+        "for each element must fit into the time of its read.", True,
+    ),
     "decode": Table(
         "Decode", ("batch", "heads", "KV heads", "keys", "d"), "", "K and V read once: one query per head, a long "
-        "KV cache", True,
+        "KV cache",
+        "A decoding step has one query per head and reads all of K and V, so its ceiling is reading HBM. What counts "
+        "is that all SMs read at once.", True,
     ),
     "backward": Table(
         "Attention, backward", ("batch", "heads", "N", "d"), "N",
         "10 · batch · heads · N² · d FLOPs: five matmuls, even if a kernel recomputes two of them; half with a "
         "causal mask",
+        "The backward pass is mostly matmuls, five for each tile, so its ceiling is a large matmul. What counts is how "
+        "busy the tensor cores are, and that S and P never go to HBM.",
     ),
 }  # fmt: skip
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from explain.chapters.speed import readable
 from explain.chapters.speed.rungs import BY_NAME
+from explain.compile.cost import Footprint, occupancy
 from explain.device.measurement import Provenance
 from explain.figures import labels, numbers, palette, svg
 from explain.figures.tables import csv_of
@@ -69,6 +70,12 @@ class Point:
     def __post_init__(self) -> None:
         if self.failure and self.failure not in FAILURES:
             raise ValueError(f"failure={self.failure}: must be one of {', '.join(FAILURES)}")
+
+    def programs(self, gpu: Gpu) -> int | None:
+        """How many programs of it an SM holds at once, by formula; None without the compiler's report."""
+        if self.shared_bytes is None or self.registers is None:
+            return None
+        return occupancy(Footprint("", self.warps, self.stages, self.shared_bytes, self.registers, 0), gpu).programs
 
     @property
     def settings(self) -> tuple[int, int, int, int]:
@@ -275,47 +282,105 @@ def setting(point: Point) -> str:
 
 
 def grid_told(of: Grid, gpu: Gpu | None) -> str:
-    """The result of the grid as a list of sentences; markdown."""
+    """The result of the grid: the best and the worst setting, and what decides; markdown."""
     many, timed = len(of.points), of.timed
     out = sum(point.failure == "shared memory" for point in of.points)
+    room = f" ({numbers.capacity(gpu.shared_bytes)} per program)" if gpu else ""
+    unfit = f"{out} of {many} do not fit shared memory{room}." if out else ""
+    decides = [one for one in (_spills(of), _programs(of, gpu), _loads(of, gpu)) if one]
+    if not timed:
+        return "\n\n".join(filter(None, [*decides, unfit]))
+    best, worst = timed[0], timed[-1]
+    slower = numbers.ratio((worst.seconds or 0.0) / (best.seconds or 1.0))
+    said = f"The same source: **{slower}** between the best and the worst setting."
+    if len(decides) > 1:
+        said += f" {COUNTS[len(decides)]} things decide it:\n\n" + "\n".join(f"- {one}" for one in decides)
+    elif decides:
+        said += f"\n\n{decides[0]}"
+    ends = (
+        f"Fastest: **{_named(best)}**, {numbers.duration(best.seconds or 0.0)} "
+        f"({numbers.si(of.work / (best.seconds or 1.0), 'FLOP/s')}). Slowest: {_named(worst)}, "
+        f"{numbers.duration(worst.seconds or 0.0)}."
+    )
+    ran = f"{len(timed)} of {many} settings ran.{f' {unfit}' if unfit else ''}"
+    return "\n\n".join([said, f"{ends}{f' {_spilling(timed)}' if best.spills else ''}", ran])
+
+
+COUNTS = {2: "Two", 3: "Three"}
+
+
+def _spills(of: Grid) -> str:
+    """How many settings spill, and where; markdown, empty if none does."""
     spilled = [point for point in of.points if point.spills and not point.failure]
-    said = []
-    if timed and timed[0].seconds and timed[-1].seconds:
-        best, worst = timed[0], timed[-1]
-        names = [_named(best), _named(worst)]
-        speed = numbers.si(of.work / timed[0].seconds, "FLOP/s")
-        said.append(f"- {len(timed)} of {many} settings ran.")
-        said.append(f"- Fastest: **{names[0]}**, {numbers.duration(timed[0].seconds)} ({speed}).")
-        slower = numbers.ratio(timed[-1].seconds / timed[0].seconds)
-        said.append(f"- Slowest: {names[1]}, **{slower}** that time for the same result.")
-        said += [f"- {one}" for one in _patterns(timed)]
-    if out:
-        room = f" ({numbers.capacity(gpu.shared_bytes)} per program)" if gpu else ""
-        said.append(f"- {out} of {many} do not fit shared memory{room}: each stage holds a tile of K and a tile of V.")
-    if spilled:
-        warps = {point.warps for point in spilled}
-        all_with = f", all with {warps.pop()} warps" if len(warps) == 1 else ""
-        said.append(
-            f"- {len(spilled)} spill registers{all_with}: a tile's S, P̃ and Õ are spread over the registers of the "
-            "program's threads, at most 255 each, so fewer warps need more registers per thread."
-        )
-    if timed and timed[0].spills:
-        said.append(f"- {_spilling(timed)}")
-    return "\n".join(said)
+    if not spilled:
+        return ""
+    with_warps = {point.warps for point in spilled}
+    all_with = f", all with {with_warps.pop()} warps" if len(with_warps) == 1 else ""
+    return (
+        f"**Spills**: {len(spilled)} settings{all_with} ({SPILLED}). S, P̃ and Õ are spread over the registers of the "
+        "program's threads, at most 255 each. Fewer warps need more registers per thread."
+    )
 
 
-def _patterns(timed: Sequence[Point]) -> list[str]:
-    """For the other numbers of warps: that the fastest setting's tiles are all in the slower half of the settings."""
-    best, half, said = timed[0], timed[len(timed) // 2 :], []
-    for warps in sorted({point.warps for point in timed} - {best.warps}):
-        own = [point for point in timed if (point.block_m, point.warps) == (best.block_m, warps)]
-        if len(own) > 1 and all(point in half for point in own):
-            first, last = (numbers.fixed(1e3 * (point.seconds or 0.0), 1) for point in (own[0], own[-1]))
-            said.append(
-                f"With {warps} warps every tile of {best.block_m} queries is in the slower half: {first} to {last} ms. "
-                f"With {best.warps} warps such a tile is the fastest."
-            )
-    return said
+Pair = tuple[Point, Point]
+
+
+def stage_pairs(of: Grid, gpu: Gpu) -> tuple[list[Pair], list[Pair]]:
+    """Timed settings that differ in one stage: those where an SM then holds fewer programs, and those where it holds as
+    many. Only pairs in which neither spills.
+    """
+    known, fewer, alike = {point.settings: point for point in of.timed}, [], []
+    for point in of.points:
+        before = known.get(point.settings)
+        after = known.get((*point.settings[:3], point.stages + 1))
+        if not before or not after or before.spills or after.spills:
+            continue
+        was, now = before.programs(gpu), after.programs(gpu)
+        if was is not None and now is not None and now <= was:
+            (fewer if now < was else alike).append((before, after))
+    return fewer, alike
+
+
+def _slower(pair: Pair) -> float:
+    return (pair[1].seconds or 0.0) / (pair[0].seconds or 1.0)
+
+
+def _step(pair: Pair) -> str:
+    """ "2.83 → 4.18 ms"."""
+    before, after = (numbers.fixed(1e3 * (point.seconds or 0.0), 2) for point in pair)
+    return f"{before} → {after} ms"
+
+
+def _programs(of: Grid, gpu: Gpu | None) -> str:
+    """What a stage more costs where an SM holds fewer programs; markdown, empty unless most pairs agree."""
+    fewer = stage_pairs(of, gpu)[0] if gpu else []
+    slower = [pair for pair in fewer if _slower(pair) > 1]
+    if not gpu or len(slower) <= len(fewer) / 2:
+        return ""
+    before, after = most = max(slower, key=_slower)
+    return (
+        f"**Programs per SM**: where one more stage leaves room for fewer programs on an SM, the kernel gets slower in "
+        f"{len(slower)} of {len(fewer)} pairs. {before.block_m} × {before.block_n}, {before.warps} warps, "
+        f"{before.stages} → {_stages(after.stages)}: {numbers.capacity(before.shared_bytes or 0)} → "
+        f"{numbers.capacity(after.shared_bytes or 0)} per program, {before.programs(gpu)} → {after.programs(gpu)} "
+        f"programs, **{_step(most)}**."
+    )
+
+
+def _loads(of: Grid, gpu: Gpu | None) -> str:
+    """What a stage more gains where an SM holds as many programs; markdown, empty unless most pairs agree."""
+    alike = stage_pairs(of, gpu)[1] if gpu else []
+    faster = [pair for pair in alike if _slower(pair) < 1]
+    if len(faster) <= len(alike) / 2:
+        return ""
+    before, after = most = min(faster, key=_slower)
+    worst = max(map(_slower, alike)) - 1
+    others = f"In the other {len(alike) - len(faster)} it is at most {numbers.percent(worst, 1)} slower." * (worst > 0)
+    return (
+        "**Loads in flight**: a stage more loads further ahead. Where an SM still holds as many programs, the kernel "
+        f"gets faster in {len(faster)} of {len(alike)} pairs. {before.block_m} × {before.block_n}, "
+        f"{before.warps} warps, {before.stages} → {_stages(after.stages)}: **{_step(most)}**. {others}"
+    ).strip()
 
 
 def _named(point: Point) -> str:
@@ -326,10 +391,10 @@ def _named(point: Point) -> str:
 def _spilling(timed: Sequence[Point]) -> str:
     """That the fastest setting spills, and how much slower the fastest that does not is."""
     best, dry = timed[0], next((point for point in timed if point.spills == 0), None)
-    said = f"The fastest setting spills {4 * (best.spills or 0)} B per thread ({SPILLED})."
+    said = f"The fastest spills {4 * (best.spills or 0)} B per thread ({SPILLED})."
     if dry is None:
         return said
-    if best.block_m * best.block_n > dry.block_m * dry.block_n:
-        said += " Its larger tile saves more than the spill costs."
-    slower = numbers.percent((dry.seconds or 0.0) / (best.seconds or 1.0) - 1)
-    return f"{said} {_named(dry)} spills nothing and is {slower} slower."
+    faster = numbers.percent((dry.seconds or 0.0) / (best.seconds or 1.0) - 1)
+    said += f" It is nevertheless {faster} faster than {_named(dry)}, which spills nothing."
+    larger = best.block_m * best.block_n > dry.block_m * dry.block_n
+    return f"{said} We did not separate the larger tile from the spill." if larger else said

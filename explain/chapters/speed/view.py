@@ -154,13 +154,19 @@ class Chosen:
         picture = roofline(points, self.record.roofs, room=80)
         return kept(picture), points[-1].intensity
 
-    @cached_property
-    def curve(self) -> go.Figure | None:
-        """The kernels over the length; None if only one length was measured."""
-        cases = self._along
-        if len({one.along for one in cases}) < 2:
+    def curve(self, chosen: str = "") -> go.Figure | None:
+        """The kernels over the length, of our dispatched ones the `chosen`; None if only one length was measured."""
+        if len({one.along for one in self._along}) < 2:
             return None
-        return kept(kernels.curve(cases, [results.roof(one, self.record) for one in cases]))
+        if chosen not in self._curves:
+            limits = [results.roof(one, self.record) for one in self._along]
+            self._curves[chosen] = kept(kernels.curve(self._along, limits, chosen))
+        return self._curves[chosen]
+
+    @cached_property
+    def _curves(self) -> dict[str, go.Figure]:
+        """The curves that were drawn, by the chosen kernel."""
+        return {}
 
     @cached_property
     def _along(self) -> list[Case]:
@@ -197,7 +203,7 @@ class Chosen:
             said = f"Higher is faster. 100% is the {limits[0].name}, measured for each {along}: {peaks}. "
             name = name[0].upper() + name[1:] if name.startswith("our ") else name
         said += f"{name} goes from {rate(ours[0], 0)} {places[0]} to {rate(ours[1], 1)} {places[1]}.{beside}"
-        return said + (kernels.cut_told(self.curve, along) if self.curve else "")
+        return said
 
     @cached_property
     def shapes(self) -> str:
@@ -205,9 +211,9 @@ class Chosen:
         return kernels.shapes_table(self.cases, [results.roof(case, self.record) for case in self.cases])
 
     @cached_property
-    def bars(self) -> str:
-        """The case's variants."""
-        return kernels.bars(self.case, self.limit, results.colours(self.cases))
+    def bars(self) -> tuple[str, str]:
+        """The case's variants, and the same for a phone."""
+        return kernels.bars(self.case, self.limit), kernels.bars(self.case, self.limit, narrow=True)
 
 
 GOALS = {
@@ -320,9 +326,9 @@ def others(table: str, shown: Chosen | None) -> None:
     layout.header("What makes it fast")
     if shown and (said := kernels.beaten_told(shown.case)):
         prose(said)
-    _ideas(table)
+    chosen = _ideas(table, shown.case if shown else None)
     if shown:
-        curve(shown)
+        curve(shown, chosen)
         shapes(shown)
 
 
@@ -336,7 +342,7 @@ def _forget() -> None:
 def _bars(shown: Chosen) -> None:
     """The case's variants as bars."""
     case, limit, result = shown.case, shown.limit, shown.result
-    words = [kernels.bars_told(case, limit)]
+    words = [TABLES[case.table].ceiling, kernels.bars_told(case, limit)]
     if any(one.function in results.DISPATCHERS for one in case.variants):
         words.append(
             "*Our dispatcher* is the function to call from your own code. It chooses the kernel that was fastest on "
@@ -348,23 +354,23 @@ def _bars(shown: Chosen) -> None:
         words.append(kernels.peak_told(case, limit))
     else:
         words.append("No peak: it was not measured on this GPU. `python -m explain measure --plan roofs` measures it.")
-    with part("Our kernels beside the libraries", "\n\n".join(filter(None, words))):
-        drawing(shown.bars)
+    with part(kernels.bars_title(case, limit), "\n\n".join(filter(None, words))):
+        drawing(*shown.bars)
         settings = [result.state, f"peak: {limit.source}" if limit else "", kernels.settings(case)]
         sourced(result.source(case.table), *filter(None, settings))
 
 
-def curve(shown: Chosen) -> None:
-    """The kernels over the length; nothing if only one length was measured."""
-    if shown.curve is None:
+def curve(shown: Chosen, chosen: str = "") -> None:
+    """The kernels over the length, of our dispatched ones the `chosen`; nothing if only one length was measured."""
+    figure = shown.curve(chosen)
+    if figure is None:
         return
     case, along = shown.case, TABLES[shown.case.table].along
     layout.header(f"Over {along}")
     prose(shown.curve_told)
     name = f"speed of {case.table}, {case.dtype}{', causal' if case.causal else ''}"
-    chart(shown.curve, name, partial(lines.as_csv, shown.curve), alt=f"Throughput of each kernel over {along}")
-    thin = any(line.opacity < 1 for line in shown.curve.data)
-    sourced("thin lines: our other kernels · " * thin + shown.result.source(case.table))
+    chart(figure, name, partial(lines.as_csv, figure), alt=f"Throughput of each kernel over {along}")
+    sourced(shown.result.source(case.table))
 
 
 @repeated
@@ -375,18 +381,19 @@ def shapes(shown: Chosen) -> None:
         sourced(f"above 1 our kernel is faster than the library · {shown.result.source(shown.case.table)}")
 
 
-def _ideas(table: str) -> None:
-    """Why the table's kernels are fast: a kernel's ideas, each with its source line, and its code."""
+def _ideas(table: str, case: Case | None) -> str:
+    """Why the table's kernels are fast: a kernel's ideas, each with its source line, and its code. Returns its name."""
     known = {kernel.call: kernel for kernel in kernels.of(table)}
     call = next(iter(known))
     if len(known) > 1:
-        call = pick("Kernel", known, f"{table} kernel", wrap=True)
+        fastest = case.ours.function if case and case.ours else ""
+        call = pick("Kernel", known, f"{table} kernel", fastest if fastest in known else call, wrap=True)
     kernel = known[call]
     st.subheader(kernel.title, anchor=False)
     for number, idea in enumerate(kernel.ideas, start=1):
         words, line = st.columns([4, 7], gap="small")
         with words:
-            prose(f"**{number}. {idea.name}.** {idea.sentence}")
+            prose(f"**{number}. {idea.name}.** {idea.sentence.strip()}{idea.idle_told(case)}")
         with line:
             show_code(kernel.excerpt(idea), "python", marked=idea.line)
             st.caption(f"{kernel.file}, line {kernel.line_number(idea)} is marked")
@@ -396,6 +403,7 @@ def _ideas(table: str) -> None:
     if kernel.below:
         with st.expander(f"The difference from {kernel.below[1].removesuffix('_kernel')}"):
             show_code(kernel.difference, "diff")
+    return call
 
 
 def settings() -> None:
@@ -420,7 +428,8 @@ def settings() -> None:
             "The same source, compiled with other tile sizes, warps and stages, is another kernel:\n\n"
             "- A **large tile** reads K and V less often and needs more registers.\n"
             "- **More warps** spread a tile over more threads.\n"
-            "- **More stages** load further ahead and hold more tiles in shared memory.\n\n"
+            "- **More stages** load further ahead and hold more tiles in shared memory, so fewer programs fit on an "
+            "SM.\n\n"
             "The rules exclude some settings: too much shared memory, too many registers. Which of the rest is "
             "fastest, only a trial shows: autotuning. "
             f"*The climb* uses {readable.of_rung(rungs.BY_NAME[own.rung]).words}."
@@ -439,6 +448,11 @@ def settings() -> None:
             st.caption(f"{shown.method} · triton {where.triton}, {where.date} · d = {grid.shape[3]}, {grid.dtype}")
             st.caption(f"Each cell: registers per thread, shared memory per program. For times: `{tuning.COMMAND}`")
         prose(tuning.grid_told(grid, gpu))
+        if grid.timed and gpu:
+            st.caption(
+                "Programs per SM: formula, from the compiler's registers and shared memory. Pairs: settings that "
+                "differ in one stage; neither spills."
+            )
         if grid.code != entry.code:
             st.caption("Stale: the kernel's code has changed since.")
 

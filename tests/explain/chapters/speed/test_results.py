@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from typing import Any
 
 import pytest
@@ -151,14 +152,28 @@ def test_a_file_is_read_anew_when_it_changes_and_a_bad_one_is_refused_in_words(t
 
 def test_bars_say_the_share_the_error_and_why_there_is_no_time(result):
     softmax = of(result, "softmax")
-    picture = kernels.bars(softmax, speed.roof(softmax, RECORD), speed.colours(result.of("softmax")))
-    for words in ("3.9 TB/s · 93%", "copy, 4.2 TB/s", "exceeds the tolerance, 320% of it", kernels.NO_TIME):
-        assert words in picture
-    assert picture.count('height="15.00"') == 3  # the one that missed has no bar
-    assert "% of what the test allows." in kernels.errors_told(softmax)
-    missing = kernels.bars(of(result, "attention"), None, speed.colours(result.of("attention")))
+    limit = speed.roof(softmax, RECORD)
+    for narrow in (False, True):
+        picture = kernels.bars(softmax, limit, narrow=narrow)
+        for words in ("3.90 TB/s · 93%", "copy, 4.20 TB/s", kernels.NO_TIME):
+            assert words in picture
+        assert picture.count('height="15.00"') == 3  # the one that missed has no bar
+    assert "exceeds the tolerance, 320% of it" in kernels.bars(softmax, limit)
+    assert "≤ 1 passes" in kernels.errors_told(softmax)
+    missing = kernels.bars(of(result, "attention"), None)
     assert "it was not installed when this was measured" in missing
-    assert "4.2 TB/s" not in missing
+    assert "4.20 TB/s" not in missing
+
+
+def test_the_bars_have_three_colours_and_a_title_that_says_what_they_show(result):
+    softmax, attention = of(result, "softmax"), of(result, "attention")
+    bars = re.findall(r'height="15.00"[^>]*fill="([^"]+)"', kernels.bars(softmax, speed.roof(softmax, RECORD)))
+    assert set(bars) <= {palette.css(hue) for hue in kernels.WHOSE.values()}
+    assert len(bars) == 3
+    assert kernels.bars_title(softmax, speed.roof(softmax, RECORD)).startswith("softmax_")
+    assert "% of a copy" in kernels.bars_title(softmax, speed.roof(softmax, RECORD))
+    assert "59% of a large matmul, cuDNN 63%" in kernels.bars_title(attention, speed.roof(attention, RECORD))
+    assert kernels.bars_title(attention, None) == "Our kernels beside the libraries"
 
 
 def test_the_sentence_and_the_table_have_ratios_to_baselines_and_the_roof(result):
@@ -182,15 +197,16 @@ def test_the_curve_has_every_kernel_and_the_roof(result):
     assert "FlashAttention-3" not in lines
 
 
-def test_a_curve_beside_its_own_copy_is_in_percent_and_says_what_it_cuts_off(result):
+def test_a_curve_beside_its_own_copy_is_in_percent_and_draws_the_chosen_kernel_only(result):
     softmax = of(result, "softmax")
-    slow = dataclasses.replace(softmax.variants[2], per_second=4.2e11)
-    cases = [dataclasses.replace(softmax, variants=(*softmax.variants[:2], slow, *softmax.variants[3:]))]
-    figure = kernels.curve(cases, [speed.roof(one, RECORD) for one in cases])
-    lines = {line.name: line for line in figure.data}
+    limits = [speed.roof(softmax, RECORD)]
+    lines = {line.name: line for line in kernels.curve([softmax], limits).data}
     assert list(lines["our dispatcher"].y) == [pytest.approx(100 * 3.8 / 4.2)]
-    assert lines["softmax_shared_row"].opacity < lines["our dispatcher"].opacity == 1
-    assert kernels.cut_told(figure, "V") == " Below the picture: softmax_shared_row at V = 65,536 (10%)."
+    own = {one.function for one in softmax.variants if one.ours and one.function not in speed.DISPATCHERS}
+    assert own
+    assert not own & set(lines)
+    first = next(one.function for one in softmax.best if one.function in own and one.per_second)
+    assert own & {line.name for line in kernels.curve([softmax], limits, first).data} == {first}
 
 
 def test_a_kernels_colour_is_its_own_and_no_two_in_a_picture_share_one(result):
@@ -205,8 +221,21 @@ def test_each_ideas_line_is_in_the_kernels_source(kernel):
     assert f"\ndef {kernel.call}(" in "\n".join(lines)
     for idea in kernel.ideas:
         assert lines[kernel.line_number(idea) - 1].strip() == idea.line
+    places = [kernel.source.index(idea.line) for idea in kernel.ideas]
+    assert places == sorted(places), "ideas stand in the order of their lines"
     if kernel.below:
         assert any(line.startswith("+") for line in kernel.difference.splitlines())
+
+
+def test_an_idea_that_does_nothing_on_the_chosen_rows_says_so(result):
+    softmax = of(result, "softmax")
+    short, odd = (dataclasses.replace(softmax, shape=(8, columns)) for columns in (256, 257))
+    rows = next(kernel for kernel in kernels.of("softmax") if kernel.call == "softmax_rows")
+    told = {idea.name: [idea.idle_told(case) for case in (softmax, short, odd)] for idea in rows.ideas}
+    several, vectors = told["Several rows per program"], told["Whole vectors, wherever a row starts"]
+    assert several == [" *At V = 65,536 it changes nothing: a program takes one row.*", "", ""]
+    assert ["" if not said else "idle" for said in vectors] == ["idle", "idle", ""]
+    assert told["One division per row"] == ["", "", ""]
 
 
 def test_every_table_has_a_kernel_to_explain():

@@ -14,7 +14,7 @@ import pytest
 from explain.chapters.speed import tuning
 from explain.chapters.speed.rungs import BY_NAME
 from explain.chapters.speed.tuning import Grid, Point
-from explain.gpus import GPUS
+from explain.gpus import GPUS, card
 from explain.records.results import ResultFileError
 from kernels.catalog import KERNELS
 from tests.explain.records.made import WHERE
@@ -142,18 +142,40 @@ def test_the_fastest_setting_that_spills_nothing_is_compared():
     timed = [Point(256, 128, 8, 2, seconds=2.0, spills=44), Point(128, 128, 8, 3, seconds=2.1, spills=0)]
     said = tuning.grid_told(replace(GRID, points=tuple(timed)), None)
     assert "spills 176 B per thread" in said
-    assert "Its larger tile saves more" in said
-    assert "**128 × 128 with" not in said
-    assert "128 × 128 with 8 warps and 3 stages spills nothing and is 5% slower." in said
+    assert "5% faster than 128 × 128 with 8 warps and 3 stages, which spills nothing." in said
+    assert "We did not separate the larger tile from the spill." in said
 
 
-def test_a_tile_that_is_fastest_with_some_warps_and_slow_with_others_is_told():
-    slow = [Point(256, 64, 4, stages, seconds=seconds) for stages, seconds in ((1, 9e-3), (2, 7e-3))]
-    timed = [Point(256, 64, 8, 2, seconds=2e-3), Point(64, 64, 4, 2, seconds=3e-3), *slow]
-    told = "With 4 warps every tile of 256 queries is in the slower half: 7.0 to 9.0 ms."
-    assert told in tuning.grid_told(replace(GRID, points=tuple(timed)), None)
-    quick = (*timed, Point(256, 32, 4, 2, seconds=2.5e-3))
-    assert "slower half" not in tuning.grid_told(replace(GRID, points=quick), None)
+def stages(*seconds: float, shared: int, spills: int = 0) -> tuple[Point, ...]:
+    """A tile with 2 stages, then 3, and so on: `shared` KiB for each stage."""
+    return tuple(
+        Point(64, 64, 4, at, seconds=one, registers=100, shared_bytes=at * shared * 1024, spills=spills)
+        for at, one in enumerate(seconds, start=2)
+    )
+
+
+def test_a_stage_that_leaves_an_sm_fewer_programs_is_told_apart_from_one_that_does_not():
+    gpu = GPUS["H200"]
+    points = stages(3e-3, 2e-3, 4e-3, shared=35)  # 70, 105 and 140 KiB: 3, 2 and 1 programs
+    assert [point.programs(gpu) for point in points] == [3, 2, 1]
+    grid = replace(GRID, points=points)
+    assert tuning.stage_pairs(grid, gpu) == ([points[:2], points[1:]], [])
+    assert "Programs per SM" not in tuning.grid_told(grid, gpu)  # slower in half of them only
+    grid = replace(GRID, points=points[1:])
+    assert "slower in 1 of 1 pairs. 64 × 64, 4 warps, 3 → 4 stages: 105 KiB → 140 KiB" in tuning.grid_told(grid, gpu)
+    assert "2 → 1 programs, **2.00 → 4.00 ms**" in tuning.grid_told(grid, gpu)
+    grid = replace(GRID, points=stages(3e-3, 2e-3, shared=10))
+    assert "faster in 1 of 1 pairs" in tuning.grid_told(grid, gpu)
+    assert tuning.stage_pairs(replace(GRID, points=stages(3e-3, 2e-3, shared=10, spills=4)), gpu) == ([], [])
+
+
+def test_the_rule_holds_in_the_shipped_grids():
+    shipped = tuning.load()
+    assert shipped
+    for grid in shipped.grids:
+        said = tuning.grid_told(grid, card(shipped.provenance.gpu))
+        assert "**Programs per SM**" in said
+        assert "**Loads in flight**" in said
 
 
 def test_without_times_a_cell_has_what_the_compiler_says():

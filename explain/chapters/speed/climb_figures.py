@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from explain.chapters.speed import readable
 from explain.chapters.speed.results import Limit, Variant
-from explain.chapters.speed.rungs import Rung, Spill, Step, largest, share
+from explain.chapters.speed.rungs import BY_NAME, RUNGS, Rung, Spill, Step, largest, share
 from explain.counters.stalls import REASONS, Stalls
 from explain.figures import labels, numbers, palette, svg, tables
 from explain.figures.tables import Column
@@ -17,6 +18,8 @@ from explain.gpus import Gpu
 from explain.records.model import Point
 
 NO_TIME = "no time"
+CLOCK_ROUGH = 1.02
+"""Two estimated clocks differ if their ratio is more: time and share are of different launches."""
 TOP, TALL, ROW, LEAST_COLUMN, GAP = 26.0, 220.0, 20.0, 88.0, 17.0
 NARROW, NARROW_ROW, NARROW_OTHER = 380.0, 50.0, 36.0
 LARGE, LARGE_ROW = 900.0, 36.0
@@ -178,10 +181,19 @@ def _phrase(step: Step, notes: tuple[tuple[str, str], ...]) -> str:
     return f"{step.rung.plain}; {note}" if note else step.rung.plain
 
 
-def notes(steps: Sequence[Step], tuned: Mapping[str, float], spills: Mapping[str, Spill | None]) -> dict[str, str]:
-    """What a column's height does not say, by a kernel's label: no more spills; a tuned kernel before it is faster."""
+def notes(
+    steps: Sequence[Step], tuned: Mapping[str, float], spills: Mapping[str, Spill | None], head_dim: int = 0
+) -> dict[str, str]:
+    """What a column's height does not say, by a kernel's label: no more spills; what it also does at this head_dim; a
+    tuned kernel before it is faster.
+    """
     said = {
         step.rung.label: "no more spills" for step in steps if (one := spills.get(step.rung.label)) and one.starts_cores
+    }
+    said |= {
+        step.rung.label: f"at d = {head_dim} also: {more}"
+        for step in steps
+        if (more := step.rung.at_d.get(str(head_dim)))
     }
     for label, speed in tuned.items():
         for step in _behind(steps, label, speed):
@@ -519,8 +531,34 @@ def shares_told(
         f"- Its **{numbers.si(top.per_second, 'FLOP/s')}** are {' and '.join(shares)}.\n"
         f"- Its tensor cores multiply in **{busy}** of the cycles. If the GPU lowers its clock to save power, this "
         "share stays and the FLOPs per second fall.\n"
-        f"- {_clock(top.per_second, cycles / 100, gpu, after)}"
+        f"- {_clock(top.per_second, cycles / 100, gpu, after)}{_clocks_told(steps, counted, gpu)}"
     )
+
+
+def _clocks_told(steps: Sequence[Step], counted: Mapping[str, Point], gpu: Gpu | None) -> str:
+    """That the estimated clock falls as the tensor cores get busier, as a sentence; empty where it does not.
+
+    Kernels that multiply what a causal mask hides are left out: that work is in their cycles and not in their FLOPs.
+    """
+    if not gpu or not gpu.tensor_flops_per_cycle:
+        return ""
+    found = []
+    for step in steps:
+        point = counted.get(step.rung.name)
+        percent = point.counters.cold.tensor_active_percent if point and point.counters else None
+        if not step.per_second or not point or not percent or percent < 1:
+            continue
+        if not point.experiment.values["causal"] or RUNGS.index(step.rung) >= RUNGS.index(BY_NAME["causal"]):
+            clock = step.per_second / (percent / 100 * gpu.tensor_flops_per_cycle * gpu.sms)
+            found.append((percent / 100, clock, step.rung.label))
+    found.sort()
+    rises = any(later[1] > CLOCK_ROUGH * former[1] for former, later in itertools.combinations(found, 2))
+    if len(found) < 3 or rises or found[-1][1] * CLOCK_ROUGH > found[0][1]:
+        return ""
+    still = [one for one in found if one[1] * CLOCK_ROUGH >= found[0][1]]  # up to where it hardly falls
+    shown = dict.fromkeys((found[0], still[-1], found[-1]))
+    said = (f"{numbers.si(clock, 'Hz')} at {numbers.percent(busy)} busy ({name})" for busy, clock, name in shown)
+    return f" The busier the tensor cores, the lower this clock: {', '.join(said)}."
 
 
 def _clock(per_second: float, share: float, gpu: Gpu | None, after: str) -> str:

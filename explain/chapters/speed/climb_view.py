@@ -193,8 +193,9 @@ def _rung(step: Step, shown: Chosen | None) -> None:
     with words:
         if rung.name == OPENING and rungs.news(rung).count("\n+") == 1:
             faster = f", {numbers.ratio(step.gain)} as fast" if step.gain else ""
+            word = f" The new word is {rung.word}." if rung.word else ""
             lines = "the red and the green line" if "\n-" in rungs.news(rung) else "the green line"
-            prose(f"We start at {RUNGS.index(rung) + 1}: one line of code{faster}. Read only {lines}.")
+            prose(f"We start at {RUNGS.index(rung) + 1}: one line of code{faster}. Read only {lines}.{word}")
             _go_to("Start at kernel 1", ":material/first_page:", 0)
         limit, spill = (shown.limit, shown.spilled(rung)) if shown else (None, None)
         prose(f"**Throughput.** {climb_figures.number(step, limit, lower, spill)}{_with_mask(step, shown)}")

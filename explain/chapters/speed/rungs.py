@@ -55,7 +55,8 @@ class Rung:
     """One kernel of the climb. `name` is its module in `kernels/rungs/`, and its name in the page's address.
 
     `plain` is a phrase for its column, `idea` and `why` are a sentence or two each, `takes` says
-    which calls it accepts, `line` is the idea's source line, `at_d` is why it gains more at a head_dim.
+    which calls it accepts, `line` is the idea's source line, `at_d` is why it gains more at a head_dim,
+    `word` is the word that is new in the line and what it means.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Rung:
     line: str
     twin: Twin | None = None
     at_d: Mapping[str, str] = field(default_factory=dict, hash=False)
+    word: str = ""
 
     @property
     def kernel(self) -> str:

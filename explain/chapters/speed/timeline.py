@@ -427,14 +427,21 @@ def compared(timelines: Sequence[Timeline]) -> str:
         overlaps = [program.hidden for program in one.programs if program.hidden is not None]
         cycles = statistics.fmean(program.cycles / max(program.visits(), 1) for program in one.programs)
         needed = numbers.NONE if one.needed is None else f"**{numbers.percent(one.needed)}**"
-        hidden = statistics.fmean(overlaps) if overlaps else None
+        hidden = _hidden(statistics.fmean(overlaps), one.programs[0]) if overlaps else None
         rows.append((one.title, needed, f"**{one.seen}**", hidden, round(cycles)))
     columns: tables.Columns = [
         "run: batch × heads × N × d", Column("tensor cores busy, at least"), Column("at most"),
-        Column("softmax overlaps with a matmul", lambda part: f"**{'≤ ' if part else ''}{numbers.percent(part)}**"),
+        Column("softmax overlaps with a matmul"),
         Column("cycles per tile of keys, start and end included"),
     ]  # fmt: skip
     return tables.markdown(columns, rows)
+
+
+def _hidden(part: float, program: Program) -> str:
+    """The share of the softmax that overlaps with a matmul, at most; of the recorded warpgroups, if others run."""
+    said = f"**{'≤ ' if part else ''}{numbers.percent(part)}**"
+    recorded = f"warpgroup{'s' * (len(program.consumers) > 1)} recorded"
+    return f"{said} within the {recorded}" if program.unseen else said
 
 
 def timeline_told(timeline: Timeline, program: Program) -> str:
@@ -448,8 +455,9 @@ def timeline_told(timeline: Timeline, program: Program) -> str:
         told += f" The tensor cores are busy in at least **{numbers.percent(program.needed(timeline.matmul_cycles))}**."
     if program.hidden is None:
         return told
-    most = f"At most **{numbers.percent(program.hidden)}** of the softmax overlaps with a matmul."
-    return f"{told} {most if program.hidden >= 0.005 else 'No softmax overlaps with a matmul.'}"
+    of = "a matmul of the recorded warpgroup" if program.unseen else "a matmul"
+    most = f"At most **{numbers.percent(program.hidden)}** of the softmax overlaps with {of}."
+    return f"{told} {most if program.hidden >= 0.005 else f'No softmax overlaps with {of}.'}"
 
 
 def times_told(timeline: Timeline, program: Program) -> str:

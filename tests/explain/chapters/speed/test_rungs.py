@@ -8,6 +8,7 @@ import dataclasses
 import inspect
 import itertools
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -194,6 +195,30 @@ def test_the_tensor_pipes_bars_are_as_long_as_what_was_counted():
     assert figures.tensor_told(counted, RUNGS).startswith("From fp32 to persistent: **0% → ")
     assert re.findall(r">(\d+%)<", figures.tensor_bars(counted, RUNGS, narrow=True)) == re.findall(r">(\d+%)<", drawn)
     assert figures.tensor_bars({}, RUNGS) == figures.tensor_told({}, RUNGS) == ""
+
+
+def test_a_clock_that_falls_as_the_tensor_cores_get_busier_is_told():
+    counted = rungs.counted(registry.recorded(), case())
+    busy = {name: point.counters.cold.tensor_active_percent for name, point in counted.items() if point.counters}
+
+    def told(clock: Callable[[float], float]) -> str:
+        speeds = {name: clock(percent / 100) * percent / 100 * 4096 * 132 for name, percent in busy.items()}
+        steps = [
+            dataclasses.replace(step, variant=Variant(step.rung.name, 1.0, speeds.get(step.rung.name)))
+            for step in rungs.climb(case(top=600e12))
+        ]
+        return figures.shares_told(steps, PEAK, counted, gpu=GPUS["H200"])
+
+    assert "busier" not in told(lambda share: 1.7e9)
+    assert "busier" not in told(lambda share: 1.5e9 + 0.2e9 * share)
+    assert "lower this clock: 1.7 GHz at " in told(lambda share: 1.7e9 if share < 0.7 else 1.6e9)
+    assert ", 1.6 GHz at " in told(lambda share: 1.7e9 if share < 0.7 else 1.6e9)
+
+
+def test_a_kernels_column_says_what_it_also_does_at_this_head_dim():
+    steps = rungs.climb(case())
+    assert figures.notes(steps, {}, {}, 64) == {"persistent": "at d = 64 also: three warpgroups share the work"}
+    assert figures.notes(steps, {}, {}, 128) == {}
 
 
 def test_shares_of_the_peak_the_datasheet_and_the_cycles_are_told_apart():

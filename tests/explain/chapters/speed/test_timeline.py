@@ -179,6 +179,14 @@ def test_runs_side_by_side_are_the_means_of_their_programs():
     assert "**not known: 0 of 2 warpgroups recorded** | – |" in rows[3]
 
 
+def test_a_share_of_some_warpgroups_says_so():
+    for one in timeline.recorded():
+        row = timeline.compared([one])
+        partly = one.programs[0].unseen > 0
+        assert ("within the warpgroup recorded" in row) == partly
+        assert ("of the recorded warpgroup" in timeline.timeline_told(one, one.programs[0])) == partly
+
+
 def test_matmuls_need_no_more_time_than_was_seen_and_fit_one_after_the_other():
     for one in timeline.recorded():
         cycles = one.matmul_cycles

@@ -214,7 +214,8 @@ def bars_title(case: Case, limit: Limit | None) -> str:
     if not limit or not ours or not ours.per_second:
         return "Our kernels beside the libraries"
     ceiling = CEILINGS.get(limit.name, f"a {limit.name}")
-    said = f"{ours.label} reaches {numbers.percent(ours.per_second / limit.per_second)} of {ceiling}"
+    name = ours.label.replace("our ", "Our ")
+    said = f"{name} reaches {numbers.percent(ours.per_second / limit.per_second)} of {ceiling}"
     beside = library and library.per_second and numbers.percent(library.per_second / limit.per_second)
     return f"{said}, {library.label} {beside}" if library and beside else said
 

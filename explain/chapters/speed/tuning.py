@@ -329,7 +329,9 @@ def stage_pairs(of: Grid, gpu: Gpu) -> tuple[list[Pair], list[Pair]]:
     """Timed settings that differ in one stage: those where an SM then holds fewer programs, and those where it holds as
     many. Only pairs in which neither spills.
     """
-    known, fewer, alike = {point.settings: point for point in of.timed}, [], []
+    known = {point.settings: point for point in of.timed}
+    fewer: list[Pair] = []
+    alike: list[Pair] = []
     for point in of.points:
         before = known.get(point.settings)
         after = known.get((*point.settings[:3], point.stages + 1))

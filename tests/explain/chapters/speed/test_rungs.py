@@ -199,7 +199,8 @@ def test_the_tensor_pipes_bars_are_as_long_as_what_was_counted():
 
 def test_a_clock_that_falls_as_the_tensor_cores_get_busier_is_told():
     counted = rungs.counted(registry.recorded(), case())
-    busy = {name: point.counters.cold.tensor_active_percent for name, point in counted.items() if point.counters}
+    cold = {name: point.counters.cold for name, point in counted.items() if point.counters}
+    busy = {name: one.tensor_active_percent or 0.0 for name, one in cold.items()}
 
     def told(clock: Callable[[float], float]) -> str:
         speeds = {name: clock(percent / 100) * percent / 100 * 4096 * 132 for name, percent in busy.items()}

@@ -25,6 +25,7 @@ from explain.figures.numbers import count, duration, moved, percent, ratio, si
 from explain.figures.palette import CLEAR, mid
 from explain.figures.svg import line, picture, rect, text
 from explain.kept import kept
+from explain.records.model import Point
 from explain.records.plans import Plan
 from explain.records.registry import Entry
 
@@ -44,7 +45,7 @@ OTHER = "other"
 @dataclass(frozen=True)
 class _Row:
     """A row of the table: its sizes and time; its bars, each a length, a legend's key and words; where its mark is; the
-    counterpart's time, and its name; the memory that it needs, in words.
+    counterpart's time, and its name; the memory that both need, in lines of words.
     """
 
     sizes: str
@@ -53,13 +54,7 @@ class _Row:
     mark: float
     other: float | None = None
     beside: str = ""
-    memory: str = ""
-    its_memory: str = ""
-
-    @property
-    def named(self) -> str:
-        """The counterpart's name, with the memory that it needs: "standard attention: 2.18 GB"."""
-        return f"{self.beside}: {self.its_memory}" if self.its_memory else self.beside
+    memory: Sequence[str] = ()
 
 
 @kept
@@ -88,13 +83,12 @@ def bars(plan: Plan, one: Entry, kernel: str, *, narrow: bool = False) -> str:
             others[beside.experiment.entry.short] = None
         shares = [(number / inputs_once(run), key, number) for key, number in found]
         more = counted[run] / inputs_once(run) - 1
-        spilt = "; the extra: spilled registers" if more < SAME else "; with spilled registers"
+        spilt = "; the extra: probably spills" if more < SAME else "; with spilled registers"
         spilt *= spills(one.record.point(run)) and more > FEW
         own = [(share, key, f"{ratio(share)} ({moved(number)}{spilt * (key == HBM)})") for share, key, number in shares]
-        other = (beside.seconds, beside.experiment.entry.short) if len(own) > 2 and beside else (None, "")
-        memory = _memory(one, run)
-        its = moved(beside.peak_bytes) if memory and other[1] and beside and beside.peak_bytes else ""
-        rows.append(_Row(sizes[run], _seconds(one, run), own, 1.0, *other, memory, its))
+        other = beside if len(own) > 2 else None
+        its = (other.seconds, other.experiment.entry.short) if other else (None, "")
+        rows.append(_Row(sizes[run], _seconds(one, run), own, 1.0, *its, _memory(one.record.point(run), other)))
     legend = {LOADS: "the kernel loads (formula)", HBM: "HBM delivers (measured, L2 cold)"}
     legend |= {OTHER: listed([*others])} if others else {}
     label = f"{runs[0].entry.title}: bytes that it loads and bytes that HBM delivers"
@@ -136,9 +130,12 @@ def _seconds(one: Entry, run: Experiment) -> float | None:
     return point.seconds if point else None
 
 
-def _memory(one: Entry, run: Experiment) -> str:
-    point = one.record.point(run)
-    return f"memory for results: {moved(point.peak_bytes)}" if point and point.peak_bytes is not None else ""
+def _memory(point: Point | None, beside: Point | None) -> list[str]:
+    """The memory that a kernel needs, then its counterpart's in brackets."""
+    if not point or point.peak_bytes is None:
+        return []
+    its = [f"({beside.experiment.entry.short}: {moved(beside.peak_bytes)})"] if beside and beside.peak_bytes else []
+    return [f"memory it allocates: {moved(point.peak_bytes)}", *its]
 
 
 def _some(runs: Sequence[Experiment]) -> list[Experiment]:
@@ -172,9 +169,7 @@ def _picture(
     """The rows below each other: sizes, a bar for the time, and the bars of `what`, above all of which it stands. Long
     sizes, and all on a phone, stand above the bars of their row, with the time as a number.
     """
-    wide = max(
-        widest([row.sizes for row in rows]), widest([said for row in rows for said in (row.memory, row.named)], 13)
-    )
+    wide = max(widest([row.sizes for row in rows]), widest([said for row in rows for said in row.memory], 13))
     above = narrow or wide > BESIDE
     of_times = [
         seconds for row in rows for seconds in (row.seconds, row.other) if seconds and row.seconds and not above
@@ -210,7 +205,7 @@ def _picture(
         if above:
             y = _words_above(parts, y, row, long)
         else:
-            told = [*filter(None, (row.sizes, row.memory, row.named))]
+            told = [row.sizes, *row.memory]
             base = y + tall / 2 + 13 - 9 * len(told)
             parts.append(text(0, base, row.sizes))
             parts += [text(0, base + 18 * at, said, size=13, faint=True) for at, said in enumerate(told[1:], start=1)]
@@ -257,8 +252,8 @@ def _words_above(parts: list[str], y: float, row: _Row, long: float) -> float:
             if words:
                 parts.append(text(at, y + 14, words, bold=bold, faint=not bold))
             at += widest([words], bold=bold) + 6
-    for said in filter(None, (row.memory, row.named * bool(row.its_memory))):
-        y += 18
+    for said in [" ".join(row.memory)] if widest([" ".join(row.memory)]) < long else row.memory:
+        y += 18 * bool(said)
         parts.append(text(0, y + 14, said, size=13, faint=True))
     return y + 22
 

@@ -5,12 +5,12 @@ inputs'.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from explain.chapters.measurements import findings, points, two_gpus
+from explain.chapters.measurements import findings, points, slowest, two_gpus
 from explain.chapters.measurements.findings import FEW
 from explain.chapters.measurements.points import (
     OF_ONCE,
@@ -35,8 +35,8 @@ from explain.chapters.measurements.tables import (
 )
 from explain.chapters.measurements.two_gpus import ALIKE, Bandwidth, bandwidths
 from explain.figures.labels import begun, listed, widest, wrapped
-from explain.figures.numbers import fixed, number, ratio, ratios
-from explain.figures.palette import css
+from explain.figures.numbers import duration, fixed, number, ratio, ratios
+from explain.figures.palette import mid
 from explain.figures.svg import circle, line, marker, picture, text
 from explain.kept import kept
 from explain.records.plans import Plan
@@ -60,12 +60,14 @@ EQUAL, NEAR, APART = 2.0, 6.0, 11.0
 of so much."""
 FEW_TIMES = 3
 """How many times the minimum is told as few."""
-STORING = {"attention": ("S", "P"), "loss": ("the logits",)}
-"""What a kernel that stores the scores has in HBM, by its family."""
+NAMED = 3
+"""How many of the kernels that read most a title names at most."""
 WRONG, ON_TOP = "grey name: wrong on purpose", "marks on top of each other: equal"
 """What a picture says of its lines."""
 LINES = 8
 """Sizes of one kernel that have a line each, at most."""
+LARGEST = 1.5
+"""How many times its own size a picture is drawn at most, in a wide window."""
 
 
 @dataclass(frozen=True)
@@ -121,9 +123,10 @@ def dots(
         numbers = {}
     sides = (f"← {second} faster", f"{first} faster →") if quantity == TIME else None
     groups = {} if kernel or largest else points.groups(plan, shown)
+    more = two_gpus.reads_more(plan, shown) if quantity == TIME and not kernel else {}
     ends = [*([first, second] if kernel else []), f"{second} ÷ {first}"]
     return _picture(
-        lines, marks, title, narrow, sides=sides, groups=groups, numbers=numbers, ends=ends,
+        lines, marks, title, narrow, sides=sides, groups=groups, numbers=numbers, ends=ends, beside=more,
         axis="" if title == what or (kernel and numbers and not narrow) else f"time: {second} ÷ {first}",
     )  # fmt: skip
 
@@ -168,11 +171,16 @@ def once(plan: Plan, shown: Sequence[Entry], *, largest: str = "", narrow: bool 
     if not lines:
         return ""
     most = {name: max(dot.factor for dot in found) for name, found in lines.items()}
-    farthest = max(most, key=lambda name: most[name])
-    few = sum(round(factor, 1) <= FEW_TIMES for factor in most.values())
-    title = f"HBM delivers up to {ratio(most[farthest])} the minimum ({farthest})"
-    if 1 < few < len(most):
-        title = f"{few} of {len(most)} kernels read at most {FEW_TIMES} × their inputs' bytes from HBM{_storing(most)}"
+    ranked = sorted(most, key=lambda name: -most[name])
+    far = [name for name in ranked if round(most[name], 1) > FEW_TIMES]
+    few = len(most) - len(far)
+    title = f"HBM delivers up to {ratio(most[ranked[0]])} the minimum ({ranked[0]})"
+    if far and few > 1:
+        short = {entry.title: entry.short for entry in KERNELS.values()}
+        title = (
+            f"{few} of {len(most)} kernels read at most {FEW_TIMES} × their inputs from HBM; the most: "
+            f"{listed([f'{short[name]} {ratio(most[name])}' for name in far[:NAMED]])}"
+        )
     groups = {} if largest else points.groups(plan, shown)
     numbers = {name: [ratio(factor)] for name, factor in most.items()}
     return _picture(
@@ -187,13 +195,25 @@ def once(plan: Plan, shown: Sequence[Entry], *, largest: str = "", narrow: bool 
     )
 
 
-def _storing(most: Mapping[str, float]) -> str:
-    """How many times their inputs' bytes the kernels read that store what others keep on chip; "" for none, or few."""
-    entries = [entry for entry in KERNELS.values() if entry.stores_scores and entry.title in most]
-    tensors = dict.fromkeys(name for entry in entries for name in STORING[entry.family])
-    what = " or ".join(listed([*tensors]).rsplit(" and ", 1)) if tensors else ""
-    times = max((most[entry.title] for entry in entries), default=0.0)
-    return f"; those that store {what} up to {ratio(times)}" * (times > FEW_TIMES)
+@kept
+def times(plan: Plan, shown: Sequence[Entry], *, largest: str = "", narrow: bool = False) -> str:
+    """A dot for each row of one record at its time, a line of dots for each kernel, as an SVG; "" without times.
+
+    `narrow` is for a phone.
+    """
+    lines: dict[str, list[_Dot]] = {}
+    for row in ordered(rows(plan, shown, None), largest):
+        if row.get(TIME):
+            ring = HOSTED if row.get(HOST) else ONE_LAUNCH if row.get(ONE_LAUNCH) else ""
+            lines.setdefault(str(row[KERNEL]), []).append(_Dot(float(row[TIME] or 0) / 1e6, str(row[SIZES]), ring))
+    if not lines:
+        return ""
+    numbers = {name: [duration(max(dot.factor for dot in found))] for name, found in lines.items()}
+    return _picture(
+        lines, {}, slowest.title(plan, shown[0]), narrow, hue="series-3", axis="time",
+        groups={} if largest else points.groups(plan, shown), numbers=numbers, ends=("longest",),
+        told=duration, tick=lambda seconds: duration(seconds, zeros=False),
+    )  # fmt: skip
 
 
 def _not_counted(plan: Plan, shown: Sequence[Entry]) -> str:
@@ -248,12 +268,14 @@ def _picture(
     lines: Mapping[str, Sequence[_Dot]], marks: Mapping[float, str], what: str, narrow: bool, *,
     dots: str = "", sides: tuple[str, str] | None = None, hue: str = "series-1",
     groups: Mapping[str, str] | None = None, note: str = "", numbers: Mapping[str, Sequence[str]] | None = None,
-    ends: Sequence[str] = ("largest",), axis: str = "",
+    ends: Sequence[str] = ("largest",), axis: str = "", beside: Mapping[str, str] | None = None,
+    told: Callable[[float], str] = ratio, tick: Callable[[float], str] = lambda factor: f"{number(factor)} ×",
 ) -> str:  # fmt: skip
     """A line of dots for each name, and its numbers at the end, below `ends`, where there are `numbers`; `axis` says
     what the dots are where the title does not. A line stands below the name of its group, where there are `groups`: in
     each the one with the largest ratio is first. The first of the `marks` stands at 1; `sides` are words for both sides
-    of it; a `note` stands below.
+    of it; a `note` stands below, and words `beside` the dots of a line. `told` and `tick` are a number in words, at a
+    dot and on the scale.
     """
     if groups:
         kinds = [*groups.values()]
@@ -277,9 +299,12 @@ def _picture(
             columns.append(left + long)
             wide = widest([own[place] for own in numbers.values()], bold=place == len(ends) - 1)
             long -= max(wide, widest([head], 13)) + 14
-    elif numbers and any(widest([name]) + widest(own[-1:], bold=True) + 8 > end for name, own in numbers.items()):
-        numbers = {}
-    high_row = ROW * (1.8 if narrow else 1)
+    numbers, beside = numbers or {}, beside or {}
+    fit = not narrow or all(
+        widest([name]) + widest(own[-1:], bold=True) + 8 <= end for name, own in numbers.items()
+    )  # the last number stands in the line of the name
+    under = _under(numbers, [*ends[:-1], *[""] * (not fit)], beside) if narrow else {}
+    high_row = ROW * 1.8 + 18 * bool(under) if narrow else ROW
 
     scaled = math.log if high > WIDE * low else float  # ratios far apart: equal ratios, equal ways
 
@@ -328,7 +353,7 @@ def _picture(
     wrong, on_top = {entry.title for entry in KERNELS.values() if entry.wrong} & {*lines}, False
     wrong = wrong if len(lines) > 1 else set()
     for y, (name, found) in zip(middles, lines.items(), strict=True):
-        parts.append(text(0, y - (16 if narrow else -4), name, faint=name in wrong))
+        parts.append(text(0, y - (16 + 18 * bool(under) if narrow else -4), name, faint=name in wrong))
         parts.append(line(left, y, left + long, y, opacity=0.12))
         own = sizes.get(of[name], [])
         downs = _offsets([x(dot.factor) for dot in found])
@@ -338,34 +363,57 @@ def _picture(
         )
         for dot, down in zip(found, downs, strict=True):
             shape = SHAPES[own.index(dot.sizes)] if own else SHAPES[0]
-            title = f"{', '.join(filter(None, (name, dot.sizes)))}: {ratio(dot.factor)}"
+            title = f"{', '.join(filter(None, (name, dot.sizes)))}: {told(dot.factor)}"
             parts.append(
                 marker(
-                    shape, x(dot.factor), y + down, 4, css(hue), title=title, hollow=bool(dot.ring), opacity=CLEAR_DOT
+                    shape, x(dot.factor), y + down, 4, mid(hue), title=title, hollow=bool(dot.ring), opacity=CLEAR_DOT
                 )
             )
-        if numbers:
+        if under:
+            parts.append(text(0, y - 16, under[name], size=13, faint=True))
+        elif name in beside:
+            first, last = (edge(x(dot.factor) for dot in found) for edge in (min, max))
+            fits = first - widest([beside[name]], 13) - 12 > left
+            at, anchor = (first - 12, "end") if fits else (last + 12, "start")
+            parts.append(text(at, y + 4, beside[name], size=13, faint=True, anchor=anchor))
+        if numbers and fit:
             for place, (at, said) in enumerate(zip([end] if narrow else columns, numbers[name][::-1], strict=False)):
-                parts.append(text(at, y - (16 if narrow else -4), said, bold=place == 0, anchor="end"))
-    for tick in _ticks(low, high):
-        parts += [line(x(tick), begin, x(tick), stop, opacity=0.15) for begin, stop in through]
-        said = f"{number(tick)} ×"
-        center = max(x(tick), widest([said], 13) / 2)  # the first number stays in the picture
-        near = any(0 < abs(x(mark) - x(tick)) < widest([said], 13) for mark in marks)  # it would hide that line's end
-        for at in (top - 8, tall + 20)[near:]:
+                above = 16 + 18 * bool(under) if narrow else -4
+                parts.append(text(at, y - above, said, bold=place == 0, anchor="end"))
+    for value in _ticks(low, high):
+        parts += [line(x(value), begin, x(value), stop, opacity=0.15) for begin, stop in through]
+        said = tick(value)
+        half = widest([said], 13) / 2
+        center = min(max(x(value), half), end - half)  # the numbers stay in the picture
+        near = any(0 < abs(x(mark) - x(value)) < widest([said], 13) for mark in marks)  # it would hide that line's end
+        for at in (top - 8, tall + 20)[near or len(lines) <= LINES :]:
             parts.append(text(center, at, said, size=13, faint=True, anchor="middle"))
     if rings := _why_open(drawn):
         at = 7.0
         for said, hollow in ((dots, False), (rings, True)):
             if said:
-                parts.append(circle(at, tall + 40, 5, css(hue), hollow=hollow, opacity=CLEAR_DOT))
+                parts.append(circle(at, tall + 40, 5, mid(hue), hollow=hollow, opacity=CLEAR_DOT))
                 parts.append(text(at + 11, tall + 45, said, size=13, faint=True))
                 at += 35 + widest([said], 13)
         tall += 26
     said = "; ".join([WRONG] * bool(wrong) + [ON_TOP] * on_top)
     tall = _noted(parts, begun(f"{said}.") if said else "", tall + 26, end)
     tall = _noted(parts, note, tall, end)
-    return picture(end, tall, what, parts, f"{1.2 * end:.0f}px")
+    return picture(end, tall, what, parts, f"{LARGEST * end:.0f}px")
+
+
+def _under(
+    numbers: Mapping[str, Sequence[str]], heads: Sequence[str], beside: Mapping[str, str]
+) -> dict[str, str]:  # fmt: skip
+    """What stands below each line's name on a phone: the numbers that have a head, and the words beside the line; {}
+    for nothing.
+    """
+    told = {
+        name: ", ".join([*(f"{head} {one}".strip() for head, one in zip(heads, own, strict=False)),
+                         *filter(None, [beside.get(name)])])
+        for name, own in numbers.items()
+    }  # fmt: skip
+    return told if any(told.values()) else {}
 
 
 def _offsets(places: Sequence[float]) -> list[float]:
@@ -396,7 +444,7 @@ def _keys(parts: list[Any], sizes: Sequence[str], y: float, end: float, hue: str
         wide = 11 + widest([said], 13)
         if x > 7 and x + wide > end:
             x, y = 7.0, y + 18
-        parts.append(marker(shape, x, y - 9, 5, css(hue), opacity=CLEAR_DOT))
+        parts.append(marker(shape, x, y - 9, 5, mid(hue), opacity=CLEAR_DOT))
         parts.append(text(x + 11, y - 4, said, size=13, faint=True))
         x += wide + 24
     return y + 2 * bool(sizes)

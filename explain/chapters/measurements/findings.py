@@ -63,7 +63,7 @@ def seen(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str =
             nothing = "No bytes were counted in this set: it has times and the memory needed."
         return "\n\n".join(filter(None, [nothing, _seen_fastest(points, own)]))
     if len({point.experiment.kernel for point in points}) != 1:
-        found = [_seen_most(points, own), scores.told(shown[0], points, own)]
+        found = [scores.told(shown[0], points, own), _seen_most(points, own)]
         return _seen_pair(points) or "\n\n".join(filter(None, found))
     fastest = _seen_fastest(points, own)
     told = "" if fastest else scores.told(shown[0], points, own)
@@ -208,7 +208,10 @@ def _far(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
                 f"{both}."
             )
     told = "\n".join(
-        [f"More than {count(FAR)} ×, because HBM delivers these tensors again:\n", *(f"- {one}" for one in loaded)]
+        [
+            f"These kernels read more than {count(FAR)} ×, because they fetch these tensors more than once:\n",
+            *(f"- {one}" for one in loaded),
+        ]
     )
     return "\n\n".join([told] * bool(loaded) + others)
 

@@ -132,30 +132,26 @@ def _in_base_2(record: Record, points: Sequence[Point], sizes: Mapping[Experimen
 
 
 def _told(known: Sequence[tuple[str, Limits]]) -> str:
-    """The verdict that these GPUs share, and why; what is known to take the time stands first."""
-    verdict, why = known[0][1].verdict, _why(known)
-    if verdict == NEITHER and all(found.in_base_2 for _, found in known):
-        return f"{why} {NEITHER.replace('**', '')} {BAR_COUNTS}"
-    return " ".join(filter(None, [verdict, why]))
+    """The verdict that these GPUs share, and what the warps wait for where neither HBM nor the matmuls limit them."""
+    verdict, gpus = known[0][1].verdict, {}
+    for gpu, found in known:
+        gpus.setdefault(found.why or UNKNOWN, []).append(gpu)
+    waits = [f"{listed(own)}: {why}" if len(gpus) > 1 else why for why, own in gpus.items()]
+    return " ".join([verdict, *waits * (verdict == NEITHER)])
 
 
-def _why(known: Sequence[tuple[str, Limits]]) -> str:
-    """What takes the time where neither HBM nor the matmuls do, on each GPU: one sentence for all where it is the same
-    algorithm in base 2; "" where one of them is the limit.
-    """
-    if any(found.verdict != NEITHER for _, found in known):
+@kept
+def in_base_2(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
+    """The time that 2ˣ saves where neither HBM nor the matmuls limit a kernel, in Markdown; "" where it saves none."""
+    known = {gpu: found for gpu, found in _known(plan, shown, kernel).items() if found.verdict == NEITHER}
+    faster = [(f" on the {gpu}" * (len(shown) > 1), two) for gpu, found in known.items() if (two := found.in_base_2)]
+    if not faster:
         return ""
-    faster = [(f" on the {gpu}" * (len(known) > 1), two) for gpu, found in known if (two := found.in_base_2)]
-    if len(faster) < len(known):
-        gpus: dict[str, list[str]] = {}
-        for gpu, found in known:
-            gpus.setdefault(found.why or UNKNOWN, []).append(gpu)
-        return " ".join(f"{listed(own)}: {why}" if len(gpus) > 1 else why for why, own in gpus.items())
     first, saved = faster[0][1], listed([f"{two.saved}{on}" for on, two in faster])
     link = f"./measurements?kernel={first.other.kernel}"
     return (
-        f"**[Computing 2ˣ instead of eˣ]({link}) saves {saved}**{first.at}. Both move the same bytes, so this time was "
-        "arithmetic around each exponential, not memory."
+        f"**[Computing 2ˣ instead of eˣ]({link}) saves {saved}**{first.at}. Both move the same bytes, so HBM did not "
+        f"cost this time. {BAR_COUNTS}"
     )
 
 

@@ -31,7 +31,12 @@ UNITS = {"B/s": "bytes", "FLOP/s": "FLOPs"}
 """What a roof's unit counts."""
 _PAIRS = {
     "B/s": ("shared", "hbm", "Shared memory, all SMs together, delivers {} × the bytes per second of HBM"),
-    "FLOP/s": ("matmul bf16", "exp", "One exponential takes as much time as {} bf16 matmul FLOPs"),
+    "FLOP/s": (
+        "matmul bf16",
+        "exp",
+        "At d = {d} the exponentials need {share} of the matmuls' time: one exponential takes as long as {} bf16 "
+        "matmul FLOPs, a score needs {of}",
+    ),
 }
 """By unit: the limit with the longest bar, a limit to compare it with, and the sentence about their ratio."""
 
@@ -52,8 +57,8 @@ def meanings(shown: Sequence[Entry]) -> str:
     items = []
     if least:
         items.append(
-            f"**A kernel that does fewer than {_each(least)} FLOPs for each byte from HBM is limited by HBM at best; "
-            f"above, by the bf16 matmuls**: {_each(rates)}. It can be slower than both."
+            f"**Below {_each(least)} FLOPs per byte from HBM, no kernel can be faster than HBM allows; above, none "
+            f"faster than the bf16 matmuls** ({_each(rates)}). Real kernels are often slower than both."
         )
     if exps:
         items.append(f"**{_each(exps)} bf16 matmul FLOPs** take as much time as one exponential; {_score()}.")
@@ -136,7 +141,7 @@ def _drawn(shown: Sequence[Entry], unit: str, left: float, narrow: bool) -> str:
             middle, hue = y + ROW * (place + 0.5), css(_hue(level))
             parts.append(circle(x(roof.per_second), middle, 6, hue, title=roof.method, hollow=gpu != names(shown)[0]))
             if sheet := stated[gpu, level]:
-                parts += _ticks(x(sheet), middle, x(roof.per_second))
+                parts.append(_tick(x(sheet), middle))
             rows.append(text(x(ends[gpu, level]) + 14, middle + 5, told[gpu, level]))
         y += ROW * len(roofs) + GROUP
     parts.append(line(left, y, width, y))
@@ -166,15 +171,9 @@ def _name(level: str, shown: Sequence[Entry]) -> str:
     return roof_name(level) + f" ({own})" * bool(own)
 
 
-def _ticks(x: float, y: float, dot: float) -> list[str]:
-    """A datasheet's tick, above and below the limit's dot where it would go through it."""
-    if abs(x - dot) > 7:
-        return [_tick(x, y)]
-    return [line(x, y + side * 6.5, x, y + side * 10, opacity=1, thick=2) for side in (-1, 1)]
-
-
 def _tick(x: float, y: float) -> str:
-    return line(x, y - 8, x, y + 8, opacity=1, thick=2)
+    """A datasheet's tick, higher than a dot."""
+    return line(x, y - 10, x, y + 10, opacity=1, thick=2)
 
 
 def _stated(gpu: str, level: str, shown: Sequence[Entry]) -> float:
@@ -218,10 +217,8 @@ def _compared(shown: Sequence[Entry], unit: str) -> str:
     if not {high, low} <= set(roofs):
         return f"{UNITS.get(unit, unit)} per second"
     times = roofs[high].per_second / roofs[low].per_second
-    told = words.format(count(round(times)))
-    if low != "exp":
-        return told
-    return f"{told}; {_score()}"
+    d = sizes(OPENING)[0].values["head_dim"]
+    return words.format(count(round(times)), d=count(d), share=percent(times / (4 * d)), of=count(4 * d))
 
 
 def _score() -> str:

@@ -12,7 +12,6 @@ import numpy as np
 import plotly.graph_objects as go
 
 from explain.chapters.measurements.points import FAMILIES, sizes
-from explain.chapters.measurements.two_gpus import runs_told
 from explain.figures import palette
 from explain.figures.labels import listed, unbroken
 from explain.figures.numbers import count, duration, number, percent, ratio
@@ -112,16 +111,24 @@ def found(model: Model) -> str:
     )
     if plain is None:
         return f"{sizes} {untested(model)}"
-    copying, own = ratio(plain.median), ratio(test.median)
-    typical = f"{copying}, the model's {own}" if copying != own else f"{own}, as the model's"
     told = [
-        f"Copying the {model.gpu}'s time: the typical error is {typical}. Errors above {ratio(FAR)}: "
-        f"{count(_off(plain))} by copying, {count(_off(test))} by the model, of {runs_told(len(test.points))}.",
+        f"From the {model.gpu} to the {test.gpu}: {_often(test)}. {untested(model)}",
         _too_long(model, test),
         sizes.replace("**", ""),
     ]
-    verdict = f"**From the {model.gpu} to the {test.gpu}: {_often(test)}.** {untested(model)}"
-    return "\n\n".join([verdict, "\n".join(f"- {one}" for one in told if one)])
+    return "\n\n".join([f"**{_verdict(model, test, plain)}**", "\n".join(f"- {one}" for one in told if one)])
+
+
+def _verdict(model: Model, test: Test, copied: Test) -> str:
+    """How many large errors the model and the copied times make, and how large their typical errors are."""
+    off, by_copying, own, its = _off(test), _off(copied), ratio(test.median), ratio(copied.median)
+    verb = "halves the" if 2 * off <= by_copying else "makes fewer" if off < by_copying else "makes no fewer"
+    smaller = "smaller" if test.median < copied.median and own != its else "no smaller"
+    return (
+        f"The model {verb} large errors: {count(off)} of {count(len(test.points))} are above {ratio(FAR)}, against "
+        f"{count(by_copying)} when the {model.gpu}'s time is copied. Its typical error is {smaller}: {own} against "
+        f"{its}."
+    )
 
 
 def _often(test: Test) -> str:

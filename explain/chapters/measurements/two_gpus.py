@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from explain.chapters.measurements.points import (
 from explain.chapters.measurements.tables import BESIDE, HOST, ONE_LAUNCH, Row, gpu_columns, rows
 from explain.experiment import Experiment
 from explain.figures.labels import begun, listed
-from explain.figures.numbers import aligned, count, duration, percent, ratio, ratios
+from explain.figures.numbers import aligned, count, duration, fixed, percent, ratio, ratios
 from explain.kept import kept
 from explain.records.plans import Plan
 from explain.records.registry import Entry
@@ -153,9 +154,9 @@ def concluded(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
     if not kernel and (told := _gains(plan, shown, faster)):
         return told
     if not most:
-        rate, what = bandwidths(shown, "hbm"), f"Same time on both GPUs, within {percent(ALIKE)}"
+        rate, what = _least_faster(shown), f"Same time on both GPUs, within {percent(ALIKE)}"
         useless = (
-            f": {ratio(max(rate, 1 / rate))} faster HBM does not help {KERNELS[kernel].title}"
+            f": HBM that is over {fixed(math.floor(10 * rate) / 10, 1)} × as fast does not help {KERNELS[kernel].title}"
             if kernel and rate
             else ""
         )
@@ -189,9 +190,11 @@ def _timed(shown: Sequence[Entry], both: _Both) -> str:
         )
         told = [f"**{faster} faster{of}**, {ratios(most)} as fast"]
         told[0] += f" ({count(once)} timed once {'are' if once > 1 else 'is'} left out)" * (once > 0)
-        told += [f"Equal within {percent(ALIKE)}: {count(within)}"] * (within > 0)
+        told += [f"Equal within {percent(ALIKE)}: {runs_told(within)}"] * (within > 0)
         if least:
-            told.append(f"{slower} faster: {count(len(least))}, {ratios(least)} as fast{_clock(shown, slower, least)}")
+            low, high = percent(min(least) - 1), percent(max(least) - 1)
+            by = high if low == high else f"{low[:-1]} to {high}"
+            told.append(f"{slower} faster: {runs_told(len(least))}, by {by}.{_clock(shown, slower, least)}")
         return "\n".join(f"- {line}" for line in told) if len(told) > 1 else f"{told[0]}."
     number, far = len(factors), percent(_apart(factors), 1)
     if far == percent(0, 1):
@@ -237,8 +240,11 @@ def _gains(plan: Plan, shown: Sequence[Entry], faster: str) -> str:
     most = max(by_hbm, key=lambda one: one.gain)
     nothing = max(same, key=lambda run: (run.kernel == OPENING, run.traffic.flops)).entry.title
     title = most.run.entry.title
-    what = begun(groups(plan, shown).get(title, title))
-    return f"{what} gains most from the faster HBM (up to {ratio(most.gain)}), {nothing} nothing"
+    kinds = groups(plan, shown)
+    what = kinds.get(title, title)
+    kind = [bool(own) for kernel, own in gains.items() if kinds.get(KERNELS[kernel].title) == what]
+    of = f"{count(sum(kind))} of {count(len(kind))} kernels, " * (sum(kind) < len(kind))
+    return f"{begun(what)} gains most from the faster HBM ({of}up to {ratio(most.gain)}), {nothing} nothing"
 
 
 @dataclass(frozen=True)
@@ -285,6 +291,20 @@ def _causes(plan: Plan, shown: Sequence[Entry], kernel: str) -> list[_Cause]:
     return found
 
 
+def _reading_more(causes: Sequence[_Cause]) -> list[_Cause]:
+    """The runs that gain more than the faster HBM alone explains, as the slower GPU also reads more."""
+    explained = max((one.gain for one in causes if one.explained), default=1.0)
+    return [one for one in causes if one.enough and one.reads >= 1 + ALIKE and one.gain > explained]
+
+
+@kept
+def reads_more(plan: Plan, shown: Sequence[Entry]) -> dict[str, str]:
+    """The kernels that gain more than the faster HBM alone explains, each with how much more the slower GPU reads."""
+    slow = names(shown)[(bandwidths(shown) or 1.0) > 1]
+    more = sorted(_reading_more(_causes(plan, shown, "")), key=lambda one: one.gain)
+    return {one.run.entry.title: f"{slow} reads {percent(one.reads - 1)} more" for one in more}
+
+
 def _beyond(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
     """Which gains the faster HBM alone does not explain, in sentences: the largest one where the slower GPU also reads
     more, then those that have another cause.
@@ -294,9 +314,8 @@ def _beyond(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
         return ""
     fast, slow = names(shown) if (bandwidths(shown) or 1) > 1 else names(shown)[::-1]
     told = []
-    explained = max((one.gain for one in causes if one.explained), default=1.0)
-    more = [one for one in causes if one.enough and one.reads >= 1 + ALIKE]
-    if more and (most := max(more, key=lambda one: one.gain)).gain > explained:
+    if more := _reading_more(causes):
+        most = max(more, key=lambda one: one.gain)
         which = "A run" if kernel else most.run.entry.title
         told.append(
             f"{which} gains up to {ratio(most.gain)}, but there the {slow} also reads {percent(most.reads - 1)} more "
@@ -347,14 +366,17 @@ def _why_won(shown: Sequence[Entry], factors: Sequence[float]) -> list[str]:
 
 
 def _clock(shown: Sequence[Entry], gpu: str, gains: Sequence[float]) -> str:
-    """What hints at a higher clock of a GPU, in a sentence; "" where its fp32 matmuls are not faster."""
+    """Whether a higher clock of a GPU may explain that it is faster, in a sentence: its fp32 matmuls are faster too."""
+    if (hbm := bandwidths(shown)) and gpu == names(shown)[hbm < 1]:  # its HBM may explain it
+        return ""
     own, other = sorted(shown, key=lambda one: names(shown)[shown.index(one)] != gpu)
     rates = [roof.per_second for one in (own, other) if (roof := one.record.roofs.get("matmul fp32"))]
     if len(rates) < 2 or rates[0] <= rates[1]:
         return ""
-    clock = rates[0] / rates[1] - 1
-    rest = "; the rest is not explained" * (max(gains) - 1 > clock)
-    return f". The {gpu}'s fp32 matmuls are {percent(clock, 1)} faster, which hints at a higher clock{rest}."
+    clock = percent(rates[0] / rates[1] - 1, 1)
+    if max(gains) > rates[0] / rates[1]:
+        return f" Not explained (its fp32 matmuls are only {clock} faster)."
+    return f" Its fp32 matmuls are {clock} faster, which hints at a higher clock."
 
 
 def _spreads(plan: Plan, shown: Sequence[Entry], kernel: str) -> list[tuple[float, str]]:
@@ -392,6 +414,12 @@ def bandwidths(shown: Sequence[Entry], what: Bandwidth = "hbm copy") -> float | 
     """
     rates = [roof.per_second for one in shown if (roof := one.record.roofs.get(what))]
     return rates[0] / rates[1] if len(rates) == len(shown) == 2 and abs(rates[0] / rates[1] - 1) >= SAME else None
+
+
+def _least_faster(shown: Sequence[Entry]) -> float | None:
+    """How many times as fast the faster HBM is at least, as it copies or reads; None if unknown, or about the same."""
+    both = bandwidths(shown), bandwidths(shown, "hbm")
+    return min((max(rate, 1 / rate) for rate in both if rate), default=None) if both[0] else None
 
 
 def _by_bandwidth(plan: Plan, shown: Sequence[Entry], factors: Sequence[float], kernel: str) -> str:

@@ -21,6 +21,7 @@ from explain.chapters.measurements import (
     points,
     predictions,
     records,
+    slowest,
     tables,
     two_gpus,
     worked,
@@ -208,7 +209,8 @@ def numbers(shown: Sequence[Entry], chosen: Choice, beside: DeltaGenerator) -> N
     """
     with layout.below_goal():
         with st.container(key="finding"):
-            if seen := findings.seen(chosen.plan, shown, chosen.quantity, chosen.kernel):
+            seen = slowest.told(chosen.plan, shown[0]) if chosen.times else ""
+            if seen := seen or findings.seen(chosen.plan, shown, chosen.quantity, chosen.kernel):
                 layout.prose(unbroken(seen))
             if chosen.quantity in OF_TIMES:
                 _limits(chosen, shown)
@@ -218,7 +220,7 @@ def numbers(shown: Sequence[Entry], chosen: Choice, beside: DeltaGenerator) -> N
     with beside:
         picture = st.container(key="looked up")
     with picture:
-        _drawn(chosen.plan, shown, chosen.quantity, chosen.kernel, chosen.largest)
+        _drawn(chosen, shown)
     if columns := tables.columns_of(chosen.plan, shown, chosen.quantity, chosen.every, chosen.kernel):
         rows = tables.rows(chosen.plan, shown, chosen.quantity, chosen.kernel)
         place = picture if len(columns) <= BESIDE and len(rows) <= LONG else st.container()
@@ -247,19 +249,22 @@ def _folded(chosen: Choice, shown: Sequence[Entry], rows: Sequence[tables.Row]) 
 def _limits(chosen: Choice, shown: Sequence[Entry]) -> None:
     """What limits the chosen kernel, with its shares of the full rates."""
     if told := limited.told(chosen.plan, shown, chosen.kernel):
+        if len(shown) == 1 and (saved := limited.in_base_2(chosen.plan, shown, chosen.kernel)):
+            layout.prose(saved)
         layout.prose(told)
         drawing(limited.drawn(chosen.plan, shown, chosen.kernel))
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What a reader looks up: a set of runs, one kernel of it or "" for all, of two GPUs one quantity, the columns, and
-    by which of them a long table is in order.
+    """What a reader looks up: a set of runs, one kernel of it or "" for all, of two GPUs one quantity, of all kernels
+    on one GPU whether the picture has their `times`, the columns, and by which of them a long table is in order.
     """
 
     plan: Plan
     kernel: str
     quantity: str | None
+    times: bool
     every: bool
     largest: str
 
@@ -277,12 +282,28 @@ def choice(shown: Sequence[Entry]) -> Choice | None:
             quantity = st.selectbox(
                 "Quantity", list(points.COMPARED), format_func=points.name_of, key="quantity", bind="query-params"
             )
+        times = len(shown) == 1 and not kernel and _times(plan, shown)
         few = kernel and len(tables.rows(plan, shown, quantity, kernel)) <= LONG
         order = None if few else st.container()  # the switch for columns stands behind the order, and decides on it
         every = quantity is not None or _every(plan, shown, kernel)
         columns = tables.columns_of(plan, shown, quantity, every, kernel)
         largest = _largest(columns, order, "as measured" if kernel else AS_RUN) if order else ""
-    return Choice(plan, kernel, quantity, every, largest)
+    return Choice(plan, kernel, quantity, times, every, largest)
+
+
+def _times(plan: Plan, shown: Sequence[Entry]) -> bool:
+    """A control for what is drawn of all kernels on one GPU: bytes or times; there is none where one picture has both,
+    or one of them is not known.
+    """
+    if findings.pair(plan, shown) or not beside.times(plan, shown):
+        return False
+    if not beside.once(plan, shown):
+        return True
+    names = {points.OF_ONCE: "HBM read ÷ inputs", points.TIME: points.name_of(points.TIME)}
+    return (
+        st.selectbox("Quantity", list(names), format_func=lambda name: names[name], key="drawn", bind="query-params")
+        == points.TIME
+    )
 
 
 def _largest(columns: Sequence[str], place: DeltaGenerator, first: str) -> str:
@@ -303,6 +324,8 @@ def _why(chosen: Choice, shown: Sequence[Entry]) -> None:
         told.append(findings.loads(chosen.plan, shown[0], chosen.kernel))
     if chosen.quantity in (None, *points.WITH_SPILLS):
         told += _by_gpu(shown, lambda one: findings.spilled(chosen.plan, one, chosen.kernel))
+    if chosen.quantity == points.TIME:
+        told.append(limited.in_base_2(chosen.plan, shown, chosen.kernel))
     if any(told):
         with st.expander("Why these numbers"):
             layout.prose(unbroken("\n\n".join(filter(None, told))))
@@ -400,8 +423,9 @@ def _plan(plans: Mapping[str, Plan]) -> Plan:
     return plans[name]
 
 
-def _drawn(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str, largest: str) -> None:
-    """The picture beside the table's sentence: of one record and one kernel, or of two records."""
+def _drawn(chosen: Choice, shown: Sequence[Entry]) -> None:
+    """The picture beside the table's sentence: of one record, and one kernel or all; or of two records."""
+    plan, quantity, kernel, largest = chosen.plan, chosen.quantity, chosen.kernel, chosen.largest
     if quantity is not None and len(shown) == 2:
         wide, narrow = (
             beside.dots(plan, shown, quantity, kernel, largest=largest, narrow=narrow) for narrow in (False, True)
@@ -415,7 +439,8 @@ def _drawn(plan: Plan, shown: Sequence[Entry], quantity: str | None, kernel: str
     elif findings.pair(plan, shown):
         wide, narrow = (beside.pair(plan, shown, narrow=narrow) for narrow in (False, True))
     else:
-        wide, narrow = (beside.once(plan, shown, largest=largest, narrow=narrow) for narrow in (False, True))
+        draw = beside.times if chosen.times else beside.once
+        wide, narrow = (draw(plan, shown, largest=largest, narrow=narrow) for narrow in (False, True))
     if wide:
         drawing(wide, narrow)
 
@@ -508,7 +533,7 @@ def predicted(beside: DeltaGenerator) -> None:
         drawing(*(worked.drawn(model, narrow=narrow) for narrow in (False, True)))
     layout.header("Every prediction beside its measured time")
     if len(model.tests) > 1:
-        st.caption("Each picture has a scale of its own upwards. The dotted lines mark the same error.")
+        st.caption("The vertical scales differ. The dotted lines mark the same error.")
     for place, test in zip(st.columns(len(model.tests), gap="large"), model.tests, strict=True):
         with place:
             chart(predictions.predicted_chart(test, model.tests), f"predicted and measured times, {test.gpu}")

@@ -101,16 +101,20 @@ def drawn(model: Model, *, narrow: bool = False) -> str:
     parts: list[str] = []
     y = _outcome(parts, one, width) + 2 * GAP if one else 0.0
     if one:
-        y = _lines(parts, f"The {one.own}'s time is multiplied by the formula's ratio of both GPUs.", y, width)
+        rule = (
+            f"Prediction = the time measured on the {one.own} × (the formula's time for the {one.other} ÷ the "
+            f"formula's time for the {one.own})."
+        )
+        here, there = (duration(own.seconds) for own in (one.here, one.there))
+        y = _lines(parts, rule, y, width)
+        y = _lines(
+            parts, f"{duration(one.point.seconds)} = {duration(one.took)} × ({there} ÷ {here})", y, width, bold=True
+        )
+        y = _lines(parts, _fits(one), y, width, faint=True) if one.fits > 1 else y
+        y += GAP
     y = _lines(parts, ASSUMED.format("both GPUs" if one else "every GPU"), y, width) + GAP
     y = _formula(parts, y, width) + GAP
     y = _table(parts, y, width, _rows(one), (one.own, one.other) if one else (), narrow)
-    if one:
-        here, there = (duration(own.seconds) for own in (one.here, one.there))
-        steps = f"{duration(one.took)} (measured, {one.own}) × {there} ÷ {here} (formula)"
-        result = f"{steps} = {duration(one.point.seconds)} (predicted, {one.other})"
-        y = _lines(parts, result, y + 6, width, bold=True) + 2
-        y = _lines(parts, _fits(one), y, width, faint=True) if one.fits > 1 else y
     return picture(
         width, y + 12, "How a time is predicted, with the numbers of one size", parts, f"{1.2 * width:.0f}px"
     )

@@ -10,11 +10,11 @@ from itertools import pairwise
 
 import pytest
 
-from explain.chapters.measurements import asked, beside, findings, limits, points, tables, two_gpus
+from explain.chapters.measurements import asked, beside, findings, limits, points, slowest, tables, two_gpus
 from explain.chapters.measurements.exercises import run_of
 from explain.figures import palette
 from explain.figures.labels import begun, text_width
-from explain.figures.numbers import duration, moved, number, percent, ratio, si
+from explain.figures.numbers import duration, moved, number, percent, ratio, ratios, si
 from explain.gpus import specified
 from explain.records import registry
 from explain.records.plans import PLANS
@@ -91,7 +91,7 @@ def test_what_limits_mean_is_told_of_each_gpu_that_has_them():
         assert (
             f"- **{number(roofs['matmul bf16'].per_second / roofs['exp'].per_second)} bf16 matmul FLOPs** take" in told
         )
-    assert told.count("FLOPs for each byte from HBM") == told.count("matmul FLOPs") == 1
+    assert told.count("FLOPs per byte from HBM") == told.count("matmul FLOPs") == 1
     assert "(H" not in limits.meanings(both[:1])
     assert limits.meanings([replace(both[0], record=replace(both[0].record, roofs={}))]) == ""
 
@@ -117,7 +117,7 @@ def test_bars_of_loads_and_of_hbm_have_one_scale(narrow):
     hollow = f'fill="{palette.CLEAR}" fill-opacity="1" stroke="{palette.mid("hbm")}"'
     assert drawn.count(hollow) == len(runs) + 1  # standard attention, and the key
     spilt = [p for run in runs if (p := SHIPPED.point(run)) and p.counters and p.counters.cold.spill_written_bytes]
-    assert drawn.count("; the extra: spilled registers)<") == len(spilt) == 1
+    assert drawn.count("; the extra: probably spills)<") == len(spilt) == 1
     for run in runs:
         beside = next(p for p in SHIPPED.points.values() if p.experiment.kernel == "attention_standard"
                       and points.work(p.experiment) == points.work(run) and p.counters)  # fmt: skip
@@ -125,7 +125,8 @@ def test_bars_of_loads_and_of_hbm_have_one_scale(narrow):
         took = duration(beside.seconds or 0)
         point = SHIPPED.point(run)
         assert point
-        assert f">memory for results: {moved(point.peak_bytes or 0)}<" in drawn
+        assert f">memory it allocates: {moved(point.peak_bytes or 0)}" in drawn
+        assert f"(standard attention: {moved(beside.peak_bytes or 0)})<" in drawn
         assert (f">(standard attention {took})<" if narrow else f">{took}<") in drawn
     assert f"standard attention: {'' if narrow else 'time, '}bytes from HBM" in drawn
     assert (">time</text>" in drawn) != narrow
@@ -218,10 +219,50 @@ def test_a_kernels_few_sizes_have_a_line_each_with_three_digits_below_what_they_
     assert drawn.count("<circle") == len(told)
     assert all(f">{one}</text>" in drawn for one in told)
     assert (f">{second} ÷ {first}</text>" in drawn) != narrow
+    row = next(iter(tables.rows(plan, shown, points.TIME, "flash_attention")))
+    took = [duration(float(row[column] or 0) / 1e6) for column in tables.gpu_columns(shown, points.TIME)]
+    assert (f">{first} {took[0]}, {second} {took[1]}<" if narrow else f">{took[0]}<") in drawn
     bold = " ".join(html.unescape(words) for words in re.findall(r'font-weight="650"[^>]*>([^<]*)<', drawn))
     conclusion = two_gpus.concluded(plan, shown, "flash_attention")
     assert bold.startswith(conclusion)
-    assert conclusion.startswith("Same time on both GPUs, within 3%: 1.49 × faster HBM does not help ")
+    assert conclusion.startswith("Same time on both GPUs, within 3%: HBM that is over 1.4 × as fast does not help ")
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_a_kernel_that_gains_more_than_hbm_allows_has_the_reason_beside_its_dots(narrow):
+    shown, plan = registry.entries()[0][:2], PLANS["levels"]
+    more = two_gpus.reads_more(plan, shown)
+    assert more == {"Safe softmax, three passes": "H100 reads 9% more"}
+    assert two_gpus.reads_more(plan, shown[::-1]) == more
+    drawn = beside.dots(plan, shown, points.TIME, "", narrow=narrow)
+    assert all(f"{said}<" in drawn for said in more.values())
+    factors = [
+        float(row[tables.BESIDE] or 0)
+        for row in tables.rows(plan, shown, points.TIME)
+        if row["kernel"] == "Naive softmax"
+    ]
+    assert ratios(factors) in drawn  # also on a phone
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_every_time_of_one_gpu_has_a_mark_and_the_largest_difference_is_the_title(narrow):
+    shown, plan = registry.entries()[0][:1], PLANS["levels"]
+    rows = tables.rows(plan, shown, None)
+    drawn = beside.times(plan, shown, narrow=narrow)
+    assert len(re.findall("<(?:circle|polygon)[^>]*><title>", drawn)) == sum(bool(row.get(points.TIME)) for row in rows)
+    assert {"1 ms", "10 ms"} <= {*re.findall(">([^<]*)</text>", drawn)}
+    assert duration(max(float(row[points.TIME] or 0) for row in rows) / 1e6) in drawn
+    first, *others = slowest.pairs(plan, shown[0])
+    assert all(pair.factor <= first.factor for pair in others)
+    assert points.work(first.slow) == points.work(first.fast)
+    alike = [run for run in plan.experiments if points.work(run) == points.work(first.slow)]
+    same = [p.seconds for run in alike if run.entry.outputs[0] == "o" and (p := SHIPPED.point(run)) and p.seconds]
+    assert first.factor == max(same) / min(same)
+    bold = " ".join(html.unescape(words) for words in re.findall(r'font-weight="650"[^>]*>([^<]*)<', drawn))
+    assert bold.startswith(slowest.title(plan, shown[0]))
+    assert slowest.told(plan, shown[0]).count("\n- ") == 1 + len(others)
+    nothing = [replace(shown[0], record=replace(shown[0].record, points={}))]
+    assert beside.times(plan, nothing) == slowest.told(plan, nothing[0]) == ""
 
 
 def test_near_marks_stand_below_each_other_and_equal_ones_in_one_place():

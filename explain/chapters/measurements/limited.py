@@ -133,7 +133,8 @@ def _in_base_2(record: Record, points: Sequence[Point], sizes: Mapping[Experimen
 
 def _told(known: Sequence[tuple[str, Limits]]) -> str:
     """The verdict that these GPUs share, and what the warps wait for where neither HBM nor the matmuls limit them."""
-    verdict, gpus = known[0][1].verdict, {}
+    verdict = known[0][1].verdict
+    gpus: dict[str, list[str]] = {}
     for gpu, found in known:
         gpus.setdefault(found.why or UNKNOWN, []).append(gpu)
     waits = [f"{listed(own)}: {why}" if len(gpus) > 1 else why for why, own in gpus.items()]

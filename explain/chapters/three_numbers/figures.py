@@ -45,7 +45,7 @@ LINKS = {"l1": "Programs ↔ L1", "l2": "L2 ↔ SM", "dram": "HBM ↔ L2", "shar
 """The links that can be chosen, by level."""
 PRESS = "Press an arrow for its bytes."
 """The main control of the page."""
-WIDTH = "Arrow width: bytes, with a minimum."
+WIDTH = "Width: bytes, with a minimum."
 LEGEND = "✓ equal to the number above it, ≠ not"
 FAR = 1.05
 """From this factor on one count is said to be more than another."""

@@ -14,9 +14,9 @@ DONE = re.compile("compiled on this machine · triton")
 
 def test_the_memory_is_drawn_and_changes_with_the_gpu(page: Page, visit):
     visit("memory_hierarchy")
+    rests(page)  # before its style has come, the picture for phones is seen too
     picture = page.get_by_role("img", name="Memory of the H200 to scale, by area", exact=True)
     expect(picture).to_be_visible()
-    rests(page)
     box = picture.bounding_box()
     assert box is not None
     assert box["width"] > 300

@@ -400,7 +400,7 @@ def _beside(name: str, cases: Sequence[Case], what: str) -> list[float]:
 
 
 def chunks_table(cases: Sequence[Case]) -> str:
-    """The chunks of Liger and of ours, and the bytes of their passes over W and dW, as a Markdown table."""
+    """A Markdown table: the tokens of a chunk, in Liger and in our kernel, and what all chunks move of W and dW."""
     columns: list[str | Column] = [Column("V"), Column("d")]
     for name in cases[0].chunks:
         columns += [Column(f"{name}: tokens"), Column(f"{name}: W, dW", lambda size: aligned(size, "B", "G", 1))]

@@ -73,7 +73,7 @@ class Filled:
         return merge_bytes(self.experiment.values)
 
     def most_at_once(self, gpu: Gpu) -> int:
-        """The largest number of splits whose programs all run in one round."""
+        """The most splits at which all programs run at the same time."""
         return splits_at_once(self.unsplit, gpu)
 
     def cliff(self, gpu: Gpu) -> bool:

@@ -144,13 +144,13 @@ def tells_all(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str) ->
 
 
 def _told(value: float, quantity: str) -> str:
-    """A GPU's number, with a unit that suits it."""
+    """A measured value of one GPU, with its unit."""
     unit = unit_of(quantity)
     return OWN[unit](value) if unit in OWN else f"{number(value)} {unit}"
 
 
 def _span(factors: Sequence[float]) -> str:
-    """From the least to the largest ratio; as one where they look alike."""
+    """The range of the ratios, "1.26 to 1.28 ×"; a single number if both ends print the same."""
     least, most = ratio(min(factors)), ratio(max(factors))
     return most if least == most else ratios(factors)
 

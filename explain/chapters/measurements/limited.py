@@ -67,7 +67,7 @@ class Limits:
     of_matmuls: Sequence[float]
     arithmetic: Sequence[str]
     why: str = ""
-    """A sentence on what the warps wait for if neither HBM nor the matmuls are the limit; "" if it is not known."""
+    """What its warps wait for, where neither HBM nor the matmuls limit it, in a sentence; "" if that is unknown."""
     of_exps: Sequence[float] = ()
     in_base_2: InBase2 | None = None
 
@@ -132,7 +132,7 @@ def _in_base_2(record: Record, points: Sequence[Point], sizes: Mapping[Experimen
 
 
 def _told(known: Sequence[tuple[str, Limits]]) -> str:
-    """The verdict that these GPUs share, and what the warps wait for where neither HBM nor the matmuls limit them."""
+    """What limits the kernel on GPUs that share one verdict; if nothing measured does, what its warps wait for."""
     verdict = known[0][1].verdict
     gpus: dict[str, list[str]] = {}
     for gpu, found in known:
@@ -143,7 +143,7 @@ def _told(known: Sequence[tuple[str, Limits]]) -> str:
 
 @kept
 def in_base_2(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
-    """The time that 2ˣ saves where neither HBM nor the matmuls limit a kernel, in Markdown; "" where it saves none."""
+    """Markdown: the time that 2ˣ saves; "" if it saves none, or if HBM or the matmuls limit the kernel."""
     known = {gpu: found for gpu, found in _known(plan, shown, kernel).items() if found.verdict == NEITHER}
     faster = [(f" on the {gpu}" * (len(shown) > 1), two) for gpu, found in known.items() if (two := found.in_base_2)]
     if not faster:

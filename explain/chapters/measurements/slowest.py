@@ -65,7 +65,7 @@ def told(plan: Plan, one: Entry) -> str:
 
 @kept
 def title(plan: Plan, one: Entry) -> str:
-    """The largest difference, as a picture's title."""
+    """A picture's title: which kernel is slowest beside the fastest that does the same work."""
     if not (found := pairs(plan, one)):
         return "How long each kernel takes"
     most = found[0]

@@ -140,12 +140,12 @@ def _balance(code: str) -> int:
 
 
 def _next(lines: Sequence[str], at: int) -> int:
-    """The next line that is neither empty nor a comment; behind the last one if none is."""
+    """The number of the next line of code, past empty lines and comments; the number of lines if there is none."""
     return next((n for n in range(at + 1, len(lines)) if lines[n].strip() and lines[n].strip()[0] != "#"), len(lines))
 
 
 def _narrow(line: str) -> str:
-    """The line without the comment at its end, if it is wide or the comment is for a type checker."""
+    """The line; its comment is cut off if the line is too wide, or if the comment is for a type checker."""
     code, space, comment = line.partition("  # ")
     return code if space and code.strip() and (len(line) > WIDE or comment.startswith("type:")) else line
 
@@ -248,7 +248,7 @@ def _timed(one: Variant) -> str:
 
 
 def peak_told(case: Case, limit: Limit) -> str:
-    """The measured limit that is the ceiling here, as a sentence; markdown."""
+    """A sentence in Markdown that names the ceiling and its measured rate."""
     reached = numbers.si(limit.per_second, case.unit, zeros=True)
     return f"**Ceiling** (*peak*) here: {limit.name}, measured{AT_EACH * limit.own}: {reached}."
 

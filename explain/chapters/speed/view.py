@@ -165,7 +165,7 @@ class Chosen:
 
     @cached_property
     def _curves(self) -> dict[str, go.Figure]:
-        """The curves that were drawn, by the chosen kernel."""
+        """The curves drawn so far, one for each chosen kernel."""
         return {}
 
     @cached_property

@@ -59,14 +59,11 @@ def _kept() -> int:
 async def _attend(urls: Sequence[str], end: float, say: Say) -> None:
     unread = iter(["" if page.kind == "home" else page.stem for page in contents.pages()])
     lasted = {page.stem: FIRST_S for page in contents.pages() if page.kind != "home"}
-    readers = [(url, seed) for seed, url in enumerate([*urls] * READERS)]
-    moves = await asyncio.gather(*(_read(url, unread, lasted, random.Random(seed), end, say) for url, seed in readers))
+    moves = await asyncio.gather(*(_read(url, unread, lasted, end, say) for url in [*urls] * READERS))
     say(f"{sum(moves):,} choices at random")
 
 
-async def _read(
-    url: str, unread: Iterator[str], lasted: dict[str, float], rng: random.Random, end: float, say: Say
-) -> int:
+async def _read(url: str, unread: Iterator[str], lasted: dict[str, float], end: float, say: Say) -> int:
     """One reader: every choice of each page that no other has read, then random ones until `end`; how many these were.
 
     A page is visited in proportion to the seconds that its last visit `lasted`: where choices wait for runs, there is
@@ -76,7 +73,7 @@ async def _read(
         with suppress(*GONE):
             await _sweep(url, page, end)
             say(page or "home")
-    moves = 0
+    rng, moves = random.Random(), 0  # a second rehearsal makes other choices
     while (begun := time.monotonic()) < end:
         (page,) = rng.choices([*lasted], [*lasted.values()])
         try:

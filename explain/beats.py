@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import groupby, pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -59,8 +60,7 @@ each has as many beats as steps."""
 _LARGEST_DROP = re.compile(r"largest drop of row (\d+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Beat:
+class Beat(NamedTuple):
     """Steps `begin` … `end` − 1 of one program, and `at`, the step that shows best what they do.
 
     `kind` is one of `KINDS`. `program` counts the recorded programs. `tile` counts the program's tile visits, or the
@@ -158,7 +158,7 @@ class _Run:
         self.shapes: dict[tuple[int, int], tuple[int, bool]] = {}
         self.sets: list[list[str]] = [[] for _ in range(trace.steps)]  # by step
         self.set_at: dict[str, list[int]] = defaultdict(list)  # role → the steps that set it
-        self.set_to: dict[str, list[Value]] = defaultdict(list)
+        self.set_to: dict[str, list[int]] = defaultdict(list)  # a value's place in the trace: few are looked at
         self.body: list[set[str]] = [set() for _ in trace.sources]  # the variables that a function's body sets
         steps = np.repeat(np.arange(trace.steps), np.diff(c.change_at))
         first_lines = [source.first_line for source in trace.sources]
@@ -169,7 +169,7 @@ class _Run:
                 self.body[source].add(variable)
             if role := self.role_of.get(variable):
                 self.set_at[role].append(step)
-                self.set_to[role].append(trace.values[value])
+                self.set_to[role].append(value)
 
     # --- beats ---
 
@@ -413,7 +413,7 @@ class _Run:
         at = bisect_right(self.set_at[role], step) - 1
         if at < 0 or self.set_at[role][at] < self.program_of(step).first_step:
             return None
-        return self.set_to[role][at]
+        return self.trace.values[self.set_to[role][at]]
 
     def accesses(self, what: str, name: str) -> list[int]:
         """The steps that load or store a buffer."""
@@ -448,7 +448,7 @@ class _Run:
         for role, steps in self.set_at.items():
             for step, value in zip(steps, self.set_to[role], strict=True):
                 beat = self.beats[bisect_right(begins, step) - 1]
-                found[beat.program, beat.tile, role].append((step, value))
+                found[beat.program, beat.tile, role].append((step, self.trace.values[value]))
         return found
 
 

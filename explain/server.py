@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import copy
 import gc
 import hashlib
 import importlib
@@ -19,7 +20,7 @@ import streamlit as st
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
-from streamlit import config
+from streamlit import config, cursor
 from streamlit.runtime import Runtime, app_session
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
@@ -28,7 +29,7 @@ from streamlit.runtime.scriptrunner import ScriptRunner, script_runner
 from streamlit.runtime.scriptrunner_utils.script_run_context_attr import SCRIPT_RUN_CONTEXT_ATTR_NAME
 from streamlit.runtime.state import SafeSessionState
 
-from explain import contents, door, scripts
+from explain import contents, door, outbox, scripts
 from explain.player import files
 from explain.room import Room
 from explain.turns import SCRIPTS
@@ -168,12 +169,14 @@ def _expect_a_hall() -> None:
     for it."""
     kept = MemorySessionStorage(SESSIONS, st.get_option("server.disconnectedSessionTTL"))
     Runtime.instance()._session_mgr._session_storage = kept  # type: ignore[attr-defined]
+    outbox.together()
     config.get_option = _setting
     app_session._populate_theme_msg = _made_once(app_session._populate_theme_msg)
     app_session._populate_config_msg = _made_once(app_session._populate_config_msg)
     SafeSessionState.filtered_state = property(_State)  # type: ignore[assignment, method-assign]
     execute = script_runner.exec_func_with_error_handling  # type: ignore[attr-defined]
     script_runner.exec_func_with_error_handling = _in_turn(execute)  # type: ignore[attr-defined]
+    cursor.Cursor.__deepcopy__ = _copied  # type: ignore[attr-defined]
     ScriptRunner._run_script_thread = _forgotten(ScriptRunner._run_script_thread)  # type: ignore[assignment, method-assign]
     AppSession._clear_queue = _keep_all  # type: ignore[method-assign, assignment]
     if st.get_option("server.fileWatcherType") == "none":  # it looks at all modules for each reader who is back: 90 ms
@@ -225,6 +228,15 @@ def _made_once(populate: Callable[..., None]) -> Callable[..., None]:
             message.MergeFrom(made[section])
 
     return once
+
+
+def _copied(place: cursor.Cursor, memo: dict[int, Any]) -> cursor.Cursor:
+    """A place on the page, copied at once. Streamlit copies those around each fragment, by looking at each of their
+    attributes.
+    """
+    copied, shown = object.__new__(type(place)), place._transient_elements
+    copied.__dict__ = {**place.__dict__, "_transient_elements": copy.deepcopy(shown, memo) if shown else type(shown)()}
+    return copied
 
 
 def _in_turn(execute: Callable[..., Any]) -> Callable[..., Any]:

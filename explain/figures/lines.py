@@ -53,10 +53,9 @@ def chart(
 
     `limits` are values of x with their names, as vertical lines; `marks` are the values to name on the axis.
     """
-    figure = plot()
     drawn = [line for line in lines if line.points]
-    for line in drawn:
-        figure.add_scatter(
+    curves = [
+        go.Scatter(
             x=[point[0] for point in line.points],
             y=[point[1] for point in line.points],
             name=line.label,
@@ -66,6 +65,8 @@ def chart(
             marker={"size": max(8, line.width), "symbol": "circle-open" if line.dashed else "circle"},
             hovertemplate=f"{x.partition(',')[0]} %{{x:,}}: %{{y:.4~g}}{unit}<extra>{line.label}</extra>",
         )
+        for line in drawn
+    ]
     values = [point[1] for line in drawn for point in line.points]
     scaled = math.log10 if log else float
     top = max(values, default=10.0)
@@ -76,31 +77,36 @@ def chart(
     if near and (first := _below(min((y for line in drawn for _, y in line.points), default=0.0), top)):
         low, y = first, f"{y}, from {number(first)}"
     named = {v: count(int(v)) for v in marks} or _ticks([x for line in drawn for x, _ in line.points], own=True)
-    figure.update_xaxes(**logarithmic(x, named))
-    figure.update_yaxes(range=[low, high], **(logarithmic(y, _ticks(values, own=False)) if log else {"title.text": y}))
-    if around is not None:
-        figure.add_hline(around, line={"color": palette.mid("slate"), "width": 1})
+    slate = palette.mid("slate")
+    across = {"type": "line", "x0": 0, "x1": 1, "xref": "x domain", "yref": "y"}
+    up = {"type": "line", "y0": 0, "y1": 1, "xref": "x", "yref": "y domain"}
+    rules = [{**across, "y0": around, "y1": around, "line": {"color": slate, "width": 1}}] if around is not None else []
+    words = []
     for n, (at, name) in enumerate(sorted(limits.items())):
-        figure.add_vline(at, line={"color": palette.mid("slate"), "width": 1, "dash": "dot"})
-        figure.add_annotation(
-            x=math.log10(at), y=0.01, yref="y domain", text=name, showarrow=False, font={"size": FONT},
-            xanchor="right" if n < len(limits) - 1 else "left", yanchor="bottom", align="left",
-        )  # fmt: skip
+        rules.append({**up, "x0": at, "x1": at, "line": {"color": slate, "width": 1, "dash": "dot"}})
+        side = "right" if n < len(limits) - 1 else "left"
+        words.append({"x": math.log10(at), "y": 0.01, "text": name, "xanchor": side, "yanchor": "bottom"})
     label = _LABEL / (height - _AROUND)
     ends = [(scaled(line.points[-1][1]) - low) / (high - low) for line in drawn]
+    at_end = {"x": 1, "xref": "x domain", "xshift": 12, "xanchor": "left", "yanchor": "middle", "name": END}
     for line, end in zip(drawn, spread(ends, label, -label / 2, 1 + label / 2), strict=True):
-        mark = "○" if line.dashed else "●"
-        figure.add_annotation(
-            x=1, xref="x domain", xshift=12, y=end, yref="y domain", xanchor="left", yanchor="middle", showarrow=False,
-            align="left", text=f"<span style='color:{line.colour}'>{mark}</span> {line.label}", font={"size": FONT},
-            name=END,
-        )  # fmt: skip
+        text = f"<span style='color:{line.colour}'>{'○' if line.dashed else '●'}</span> {line.label}"
+        words.append({**at_end, "y": end, "text": text})
     room = 28 + widest((f"● {line.label}" for line in drawn), FONT)
-    figure.update_layout(
-        title={"text": title, "font": {"size": FONT + 1}}, height=height, margin={"l": 8, "r": room, "t": 44, "b": 8},
-        showlegend=False, hovermode="closest",
-    )  # fmt: skip
-    return figure
+    common = {"yref": "y domain", "showarrow": False, "align": "left", "font": {"size": FONT}}
+    vertical = logarithmic(y, _ticks(values, own=False)) if log else {"title": {"text": y}}
+    layout = {
+        "title": {"text": title, "font": {"size": FONT + 1}},
+        "height": height,
+        "margin": {"l": 8, "r": room, "t": 44, "b": 8},
+        "showlegend": False,
+        "hovermode": "closest",
+        "xaxis": logarithmic(x, named),
+        "yaxis": {"range": [low, high], **vertical},
+        "shapes": rules,
+        "annotations": [common | one for one in words],
+    }
+    return plot(curves, layout)
 
 
 def as_csv(figure: go.Figure) -> str:

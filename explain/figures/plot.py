@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 import plotly.graph_objects as go
@@ -23,13 +24,20 @@ _AXIS = {"tickfont": {"size": FONT}, "title": _TEXT, "automargin": True}
 _LAYOUT = {**_TEXT, "xaxis": _AXIS, "yaxis": _AXIS, "legend": _TEXT, "hoverlabel": _TEXT}
 
 
-def plot() -> go.Figure:
-    """A figure.
+def plot(curves: Sequence[Any] = (), layout: Mapping[str, Any] = MappingProxyType({})) -> go.Figure:
+    """A figure; with curves and a layout it is whole, and made several times as fast as by adding them one by one.
 
     Safe beside other threads: pandas, which Streamlit imports with the first table, is complete by then.
     """
     import_module("pandas")  # here and not above: a page without a plot does not wait for it
-    return go.Figure(layout=_LAYOUT)
+    return go.Figure(data=curves, layout=_joined(_LAYOUT, layout))
+
+
+def _joined(all_have: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Both mappings as one, and the mappings in them too."""
+    inner = {name: _joined(all_have[name], value) for name, value in own.items()
+             if isinstance(value, Mapping) and name in all_have}  # fmt: skip
+    return {**all_have, **own, **inner}
 
 
 def logarithmic(title: str, marks: Mapping[float, str]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from typing import Any
 
 from explain.beats import beats
@@ -36,7 +35,7 @@ def view(experiment: Experiment, trace: Trace, origin: str) -> dict[str, Any]:
         "wrong": entry.kind == "broken",
         "roles": dict(entry.roles),
         "also": {own: name for names in entry.buffers.values() for own, name in names.items()},
-        "beats": [astuple(beat) for beat in beats(trace, entry.roles)],
+        "beats": beats(trace, entry.roles),
         "score_shape": list(entry.score_shape(p)),
         **({"axes": ["rows" if heads > 1 else axes[0], axes[1]]} if (axes := _AXES.get(entry.family)) else {}),
         "row_labels": list(row_labels) * heads if row_labels else None,

@@ -1,5 +1,6 @@
 """The server's own routes: each page but home gets Streamlit's HTML, told where the server is."""
 
+import copy
 import gc
 import re
 import subprocess
@@ -14,6 +15,8 @@ import pytest
 import streamlit as st
 from starlette.requests import Request
 from streamlit import config
+from streamlit.cursor import Cursor, LockedCursor, RunningCursor
+from streamlit.proto.Element_pb2 import Element
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.NewSession_pb2 import Config, CustomThemeConfig
 from streamlit.runtime import app_session
@@ -104,6 +107,24 @@ def test_all_values_of_a_session_are_still_to_be_had(monkeypatch):
     monkeypatch.setattr(SafeSessionState, "filtered_state", property(server._State))
     assert dict(state.filtered_state) == known
     assert len(state.filtered_state) == 1
+
+
+@pytest.mark.parametrize("kind", [RunningCursor, LockedCursor])
+@pytest.mark.parametrize("shown", [(), (0, 2)])
+def test_a_place_on_the_page_is_copied_as_streamlit_copies_it(monkeypatch, kind, shown):
+    place = kind(0, (1, 2))
+    for index in shown:
+        place.transient_elements[index] = Element()
+    known = copy.deepcopy(place)
+    monkeypatch.setattr(Cursor, "__deepcopy__", server._copied, raising=False)
+    copied = copy.deepcopy({"main": place})["main"]
+    assert type(copied) is kind
+    assert copied.delta_path == known.delta_path == place.delta_path
+    assert list(copied.transient_elements) == list(known.transient_elements)
+    copied.transient_elements[3] = Element()
+    assert 3 not in place.transient_elements
+    copied.lock_element()
+    assert place.delta_path == known.delta_path
 
 
 def test_what_chapters_need_is_there_before_readers_come_and_is_never_collected():

@@ -174,7 +174,7 @@ def _lines(
     sweep: Sweep, readings: Sequence[Reading], curves: Mapping[str, Mapping[Value, float]], what: str
 ) -> go.Figure:
     figure, unit = plot(), WHAT[what][1]
-    strong = _strong(sweep, curves)
+    strong, notes = _strong(sweep, curves), list[dict[str, Any]]()
     theories = {kernel: theory(sweep, readings, kernel, what) for kernel in curves}
     ys = [y for points in curves.values() for y in points.values()]
     beside = [y for known in theories.values() for y in known.values()] if what != "seconds" else []
@@ -190,15 +190,9 @@ def _lines(
             hovertemplate=f"{AXES[sweep.axis][0]} = %{{x:,}}: %{{customdata}}<extra>{name_of(kernel)}</extra>",
         )  # fmt: skip
         if what == "hbm" and (leaves := leaves_l2(sweep, kernel, numbers(points))):
-            note(
-                figure,
-                leaves[1],
-                numbers(points)[leaves[1]],
-                "Q, O, m, ℓ no longer stay in L2 →",
-                shift=(-10, 11),
-                xanchor="right",
-                name=END,  # a phone has no room for it; a sentence says it too
-            )
+            gone = "Q, O, m, ℓ no longer stay in L2 →"  # a phone has no room for it; a sentence says it too
+            place = leaves[1], numbers(points)[leaves[1]]
+            notes.append(note(*place, gone, shift=(-10, 11), xanchor="right", name=END))
     dotted = False
     for kernel, known in theories.items():  # over the curves: a wide one would hide it
         inside = {value: y for value, y in known.items() if y > 10**low}
@@ -214,8 +208,8 @@ def _lines(
     labels = {kernel: _labelled(kernel, sweep) for kernel in curves}
     for kernel, shift in shifts({kernel: math.log10(y) * pixels for kernel, y in ends.items()}).items():
         colour, symbol = _look(kernel)
-        note(figure, right, ends[kernel], f"{coloured(SYMBOLS[symbol], colour)} {labels[kernel]}", shift=(9, shift),
-             name=END)  # fmt: skip
+        label = f"{coloured(SYMBOLS[symbol], colour)} {labels[kernel]}"
+        notes.append(note(right, ends[kernel], label, shift=(9, shift), name=END))
     xs = [math.log10(float(value)) for value in sweep.values if float(value) > 0]
     margin = 0.03 * max(max(xs) - min(xs), 0.1)
     every = 1 + len(xs) // 7  # as many words as there is room for
@@ -234,7 +228,8 @@ def _lines(
             name=f"dotted: {THEORY.get(what, 'theory, the formula')}", legendrank=len(curves),
         )  # fmt: skip
     around = {"l": 8, "r": _room(labels.values()), "t": TOP, "b": BOTTOM}
-    figure.update_layout(height=HEIGHT, margin=around, hovermode="closest", legend={"orientation": "h", "y": 1.1})
+    legend = {"orientation": "h", "y": 1.1}
+    figure.update_layout(height=HEIGHT, margin=around, hovermode="closest", legend=legend, annotations=notes)
     return figure
 
 
@@ -499,10 +494,12 @@ def as_csv(sweep: Sweep, readings: Sequence[Reading]) -> str:
 
 
 def note(
-    figure: go.Figure, x: float, y: float, words: str, *, shift: tuple[float, float] = (0, 0),
-    leader: tuple[float, float] | None = None, **more: Any,
-) -> None:  # fmt: skip
-    """Words at a point of log-log axes, by default on its right; or at the end of a `leader`, a line to there."""
+    x: float, y: float, words: str, *, shift: tuple[float, float] = (0, 0), leader: tuple[float, float] | None = None,
+    **more: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """An annotation: words at a point of log-log axes, by default on its right; or at the end of a `leader`, a line to
+    there. A figure gets all of its notes at once: Plotly copies those before for each one that is added.
+    """
     if leader:
         to = dict(zip(("ax", "ay"), map(math.log10, leader), strict=True))
         more |= {
@@ -516,6 +513,5 @@ def note(
         }
         shift = (0, 0)
     place = {"x": math.log10(x), "y": math.log10(y), "xanchor": "left", "yanchor": "middle", "showarrow": False}
-    figure.add_annotation(
-        **{**place, **more}, xref="x", yref="y", text=words, xshift=shift[0], yshift=shift[1], font={"size": FONT}
-    )
+    look = {"xref": "x", "yref": "y", "xshift": shift[0], "yshift": shift[1], "font": {"size": FONT}}
+    return place | more | look | {"text": words}

@@ -51,7 +51,7 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
 
     The axis ends at `room` times the greatest intensity.
     """
-    figure = plot()
+    figure, notes = plot(), list[dict[str, Any]]()
     speeds = [point.flops_per_second for point in points]
     intensities = [point.intensity for point in points]
     peaks = {name: roofs[name].per_second for name in _compute_roofs(points) if name in roofs}
@@ -74,8 +74,9 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
             # Along the roof and above it, at its left end.
             slant = math.atan2((HEIGHT - TOP - BOTTOM) / (high - low), wide / decades)
             x = left * 10 ** (decades * ((8 + size + widest([text], size) / 2 * math.cos(slant)) / wide))
-            note(figure, x, x * speed, text, shift=(-(size + 2) * math.sin(slant), (size + 2) * math.cos(slant)),
-                 xanchor="center", textangle=-math.degrees(slant), **look)  # fmt: skip
+            shift = -(size + 2) * math.sin(slant), (size + 2) * math.cos(slant)
+            angle = -math.degrees(slant)
+            notes.append(note(x, x * speed, text, shift=shift, xanchor="center", textangle=angle, **look))
     for name, peak in peaks.items():
         start = min([peak / speed for speed in bandwidths.values()] or [left])
         figure.add_scatter(
@@ -83,11 +84,11 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
             line={"color": SLATE, "width": 2, "dash": "dash" if name == EXPONENTIALS else "solid"},
             name=(words := f"{_unit_name(name)} {rate(roofs[name], zeros=False)}"),
         )  # fmt: skip
-        note(figure, right, peak, words, xanchor="right", yanchor="bottom", name=END)
+        notes.append(note(right, peak, words, xanchor="right", yanchor="bottom", name=END))
         length = math.log10(right / start) * PHONE_PLOT / math.log10(right / left)
         fits = peak == top or widest([words], SMALL) + DOT < length  # over a lower one stands the roof of memory
         short = words if fits else _unit_name(name)
-        note(figure, right, peak, short, xanchor="right", yanchor="bottom", **ON_A_PHONE)
+        notes.append(note(right, peak, short, xanchor="right", yanchor="bottom", **ON_A_PHONE))
     ends: dict[str, RooflinePoint] = {}
     for kernel, own in _by_kernel(points).items():
         for point in own:
@@ -129,15 +130,16 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
         moved = {kernel: shift + rise for kernel, shift in moved.items()}
     for kernel, end in ends.items():
         at = (column, end.flops_per_second * 10 ** (moved[kernel] / pixels)) if column else None
-        note(figure, end.intensity, end.flops_per_second, labels[kernel], shift=(14, moved[kernel]), leader=at,
-             arrowcolor=colour_of(kernel), name=END)  # fmt: skip
+        place, shift = (end.intensity, end.flops_per_second), (14, moved[kernel])
+        notes.append(note(*place, labels[kernel], shift=shift, leader=at, arrowcolor=colour_of(kernel), name=END))
     shares = {kernel: percent(end.flops_per_second / end.roof) for kernel, end in ends.items() if end.roof}
     on_a_phone = {kernel: math.log10(ends[kernel].intensity) * PHONE_PLOT / math.log10(right / left) for kernel in ends}
     for kernel, share in shares.items():
         near = [one for one in ends if one != kernel and abs(heights[one] - heights[kernel]) < LABEL_PIXELS
                 and -DOT < on_a_phone[one] - on_a_phone[kernel] < DOT + widest([share], SMALL) + 10]  # fmt: skip
         if not near:  # else the legend alone says it
-            note(figure, ends[kernel].intensity, ends[kernel].flops_per_second, share, shift=(9, 0), **ON_A_PHONE)
+            end = ends[kernel]
+            notes.append(note(end.intensity, end.flops_per_second, share, shift=(9, 0), **ON_A_PHONE))
     marks = ticks(low, high)
     decades_seen = range(math.ceil(math.log10(left)), math.floor(math.log10(right)) + 1)
     figure.update_xaxes(
@@ -149,8 +151,9 @@ def roofline(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof], room: f
     )  # fmt: skip
     axis = {"showgrid": False, "showline": True, "ticks": "outside", "linecolor": SLATE, "tickcolor": SLATE}
     figure.update_layout(  # without a grid: the roofs and their labels are the lines to read
-        height=HEIGHT, margin={"l": 8, "r": 96, "t": TOP, "b": BOTTOM}, hovermode="closest", xaxis=axis, yaxis=axis
-    )
+        height=HEIGHT, margin={"l": 8, "r": 96, "t": TOP, "b": BOTTOM}, hovermode="closest", xaxis=axis, yaxis=axis,
+        annotations=notes,
+    )  # fmt: skip
     return figure
 
 

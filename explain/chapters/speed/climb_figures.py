@@ -1,25 +1,16 @@
-"""The climb: its columns, the sentences on it, and what the GPU counted of its kernels."""
+"""The climb: its columns, and the sentences on its times and settings. What the GPU counted is in `counted_figures`."""
 
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import NamedTuple
 
 from explain.chapters.speed import readable
 from explain.chapters.speed.results import Limit, Variant
-from explain.chapters.speed.rungs import BY_NAME, RUNGS, Rung, Spill, Step, largest, share
-from explain.counters.stalls import REASONS, Stalls
-from explain.figures import labels, numbers, palette, svg, tables
-from explain.figures.tables import Column
-from explain.gpus import Gpu
-from explain.records.model import Point
+from explain.chapters.speed.rungs import Rung, Spill, Step, largest, share
+from explain.figures import labels, numbers, palette, svg
 
 NO_TIME = "no time"
-CLOCK_ROUGH = 1.02
-"""Two estimated clocks differ if their ratio is more: time and share are of different launches."""
 TOP, TALL, ROW, LEAST_COLUMN, GAP = 26.0, 220.0, 20.0, 88.0, 17.0
 NARROW, NARROW_ROW, NARROW_OTHER = 380.0, 50.0, 36.0
 LARGE, LARGE_ROW = 900.0, 36.0
@@ -29,7 +20,7 @@ TUNED = ("tuned: the best tile, warps", "and stages for this kernel")
 """What the ticks above columns are, in two lines."""
 
 
-def _tera(per_second: float) -> str:
+def tera(per_second: float) -> str:
     """Under "TFLOP/s": "709", "8.98"."""
     return numbers.number(per_second / 1e12)
 
@@ -62,7 +53,7 @@ def climb(
         if speed := dict(tuned).get(step.rung.label):
             y, (x, *_) = base - TALL * speed / most, place
             parts.append(svg.rect(x + 3, y - 1, wide - 6, 2, "currentColor"))
-            parts.append(svg.text(x + wide / 2, y - 5, f"tuned {_tera(speed)}", size=svg.SMALL, anchor="middle"))
+            parts.append(svg.text(x + wide / 2, y - 5, f"tuned {tera(speed)}", size=svg.SMALL, anchor="middle"))
     for at, head in enumerate(heads, start=1):
         for row, words in enumerate(labels.wrapped(head, 110, svg.SMALL)):
             parts.append(
@@ -123,7 +114,7 @@ def _cells(step: Step, peak: Limit | None) -> tuple[tuple[str, bool, str], ...]:
     """Throughput, share of the peak and speedup: words, whether they are bold, and their colour."""
     of_peak = share(step, peak)
     return (
-        (_tera(step.per_second) if step.per_second else numbers.NONE, True, ""),
+        (tera(step.per_second) if step.per_second else numbers.NONE, True, ""),
         (numbers.percent(of_peak) if of_peak else "", False, ""),
         (numbers.ratio(step.gain) if step.gain else "", step.slower, palette.css_ink("alarm") if step.slower else ""),
     )
@@ -170,7 +161,7 @@ def climb_in_rows(
         parts.append(svg.button(step.rung.name, _named(step, at + 1), *frame, drawn, chosen=bold))
     for at, (name, speed, colour) in enumerate(others):
         y = end + NARROW_OTHER * at
-        parts += [svg.text(4, y + 15, name), svg.text(columns[0], y + 15, _tera(speed), anchor="end")]
+        parts += [svg.text(4, y + 15, name), svg.text(columns[0], y + 15, tera(speed), anchor="end")]
         parts.append(svg.rect(4, y + 21, (width - 8) * speed / most, 4, colour))
     return svg.picture(width, end + NARROW_OTHER * len(others), "The kernels, a row each", parts, "30rem")
 
@@ -244,7 +235,7 @@ def _lines(
     lines = [(one.per_second or 0.0, _line_name(one), palette.css("slate"), "") for one in libraries]
     if peak:
         lines.append((peak.per_second, f"peak: {peak.name}", "currentColor", ' stroke-dasharray="6 4"'))
-    names = [f"{name}, {_tera(speed)}" for speed, name, *_ in lines]
+    names = [f"{name}, {tera(speed)}" for speed, name, *_ in lines]
     heights = [base - TALL * speed / most for speed, *_ in lines]
     places = labels.spread(heights, GAP, low=TOP - 16)
     parts = []
@@ -263,7 +254,7 @@ def climb_told(steps: Sequence[Step], peak: Limit | None) -> str:
     said = f"**{len(steps)} kernels, each one main change away from the one before:** from "
     said += f"{numbers.fixed(timed[0] / 1e12, 0)} to **{numbers.si(timed[-1], 'FLOP/s')}**."
     if peak:
-        said += f" A large matmul reaches {_tera(peak.per_second)} on this GPU; that is our ceiling."
+        said += f" A large matmul reaches {tera(peak.per_second)} on this GPU; that is our ceiling."
     said += " The grey lines are other kernels."
     if missing := sum(step.variant is None for step in steps):
         said += f" Not timed at this shape: {missing} of {len(steps)}."
@@ -293,7 +284,7 @@ def tuned_told(steps: Sequence[Step], tuned: Mapping[str, float]) -> str:
     label, speed = max(tuned.items(), key=lambda one: one[1])
     said = (
         "Each bar has one fixed tile, number of warps and stages; *Tuning* tries others. "
-        f"With its best setting, {label} reaches {_tera(speed)} (*tuned*)"
+        f"With its best setting, {label} reaches {tera(speed)} (*tuned*)"
     )
     behind = _behind(steps, label, speed)
     said += f", more than {behind[0].rung.label}, which was not tuned." if behind else "."
@@ -301,7 +292,7 @@ def tuned_told(steps: Sequence[Step], tuned: Mapping[str, float]) -> str:
     if after:
         said += (
             f" {behind[-1].rung.label.capitalize()} is still a step: {after[0].rung.label} builds on it and "
-            f"reaches {_tera(after[0].per_second or 0.0)}."
+            f"reaches {tera(after[0].per_second or 0.0)}."
         )
     return said
 
@@ -319,7 +310,7 @@ def not_yet(step: Step, lower: Rung | None, tuned: Mapping[str, float]) -> str:
     if not lower or not best or not step.per_second or step.per_second >= best or step.rung.label in tuned:
         return ""
     return (
-        f"The speedup compares single settings. With its best setting {lower.label} reaches {_tera(best)}, so this "
+        f"The speedup compares single settings. With its best setting {lower.label} reaches {tera(best)}, so this "
         "kernel gains nothing yet over a tuned one. It is still a step: the next kernels need its idea."
     )
 
@@ -399,297 +390,3 @@ def spill_told(spill: Spill) -> str:
             idle = ": its matmuls run outside the tensor cores" if before is not None and before < 1 else ""
             said += f" The other {numbers.duration(spill.of - spill.seconds)} are not spills{idle}."
     return said
-
-
-class Waits(NamedTuple):
-    """What the warps of one kernel spend their time on.
-
-    `tensor`: how busy its tensor cores are, in percent. `empty`: the fraction of its warps that have no work. They stay
-    at a barrier, so that part of the barrier's time costs nothing.
-    """
-
-    kernel: str
-    stalls: Stalls
-    tensor: float | None = None
-    empty: float = 0.0
-
-    def share(self, reason: str) -> float:
-        """The fraction of all warps' time in this state. Warps without work do not count as waiting at a barrier."""
-        return max(0.0, self.stalls.share(reason) - self.empty * (reason == "barrier"))
-
-    @property
-    def by_group(self) -> Mapping[str, float]:
-        """The fraction of all warps' time in each of GROUPS."""
-        states = {group: [key for key, one in REASONS.items() if one.kind in kinds] for group, kinds in GROUPS.items()}
-        return {group: sum(map(self.share, keys)) for group, keys in states.items()} | {EMPTY: self.empty}
-
-
-GROUPS: Mapping[str, Sequence[str]] = {
-    "issues, or is ready to": ("issued", "ready"),
-    "waits for arithmetic, or its last instruction": ("tensor", "pace"),
-    "waits for memory": ("memory",),
-    "waits on chip: exponentials, shared memory": ("chip",),
-    "waits for other warps (barrier)": ("barrier",),
-    "anything else": ("code", "other"),
-}
-EMPTY = "has no work"
-"""The bars' parts: kinds of a warp's time (`stalls.KINDS`)."""
-HUES: Mapping[str, str] = {
-    "issues, or is ready to": "series-1", "waits for arithmetic, or its last instruction": "series-4",
-    "waits for memory": "hbm", "waits on chip: exponentials, shared memory": "series-3",
-    "waits for other warps (barrier)": "series-2",
-}  # fmt: skip
-SHADES: Mapping[str, float] = dict(zip((*(one for one in GROUPS if one not in HUES), EMPTY), (0.36, 0.04), strict=True))
-"""How dark the grey of each other wait is."""
-WIDTH, PHONE, STALL_ROW, BAR, AXIS = 700.0, 330.0, 46.0, 18.0, 40.0
-WORKING = GROUPS["issues, or is ready to"]
-
-
-def counters_table(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
-    """What the GPU counted of each kernel, as markdown: tensor-core use and bytes, L2 cold."""
-    found = ((rung, counted[rung.name].counters) for rung in rungs if rung.name in counted)
-    shown = [(rung, counters.cold) for rung, counters in found if counters]
-    gigabytes = partial(numbers.aligned, unit="B", prefix="G")
-    moved = (Column(name, gigabytes) for name in ("L2 ↔ SMs", "DRAM (HBM)", "spilled"))
-    active = Column("tensor pipe active", lambda percent: f"**{numbers.fixed(percent, 0)}%**")
-    columns: tables.Columns = ("kernel", active, *moved)
-    rows = [
-        (rung.label, c.tensor_active_percent, c.sm_bytes, c.hbm_bytes, c.spilled_bytes or None) for rung, c in shown
-    ]
-    return tables.markdown(columns, rows)
-
-
-def tensor_bars(counted: Mapping[str, Point], rungs: Sequence[Rung], *, narrow: bool = False) -> str:
-    """A bar per kernel: the share of cycles in which its tensor pipe was active, L2 cold; empty if none was counted.
-
-    `narrow` is for a phone: a kernel's name and share stand above its bar.
-    """
-    found = [(at, rung, counted[rung.name].counters) for at, rung in enumerate(rungs, 1) if rung.name in counted]
-    shown = [
-        (f"{at} {rung.label}", rung, active / 100)
-        for at, rung, counters in found
-        if counters and (active := counters.cold.tensor_active_percent) is not None
-    ]
-    if not shown:
-        return ""
-    beside = 0.0 if narrow else labels.widest((name for name, *_ in shown), 15) + 16
-    wide, above, room = (PHONE, 20.0, 0.0) if narrow else (440.0, 0.0, 70.0)
-    row, places = above + 30, (0.0, wide) if narrow else (beside - 10, beside + wide + 10)
-    anchors, parts = ("start", "end") if narrow else ("end", "start"), []
-    for at, (name, rung, part) in enumerate(shown):
-        y = row * at
-        parts += [
-            svg.text(places[0], y + 18, name, size=15, anchor=anchors[0]),
-            svg.rect(beside, y + above + 3, wide, 22, palette.css("slate"), opacity=0.12),
-            svg.rect(beside, y + above + 3, wide * part, 22, palette.css(palette.kernel(rung.entry.hue)), opacity=0.8),
-            svg.text(places[1], y + 18, numbers.percent(part), size=15, bold=True, anchor=anchors[1]),
-        ]
-    foot = row * len(shown)
-    parts.append(svg.text(beside + wide, foot + 16, "100% of the cycles", size=13, anchor="end", faint=True))
-    label = f"Tensor pipe active: {', '.join(f'{name} {numbers.percent(part)}' for name, _, part in shown)}"
-    return svg.picture(beside + wide + room, foot + 24, label, parts, "52rem")
-
-
-def tensor_told(counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
-    """The lowest and the highest of `tensor_bars` in a sentence; markdown, empty if fewer than two were counted."""
-    counters = [(rung.label, counted[rung.name].counters) for rung in rungs if rung.name in counted]
-    active = [(name, one.cold.tensor_active_percent) for name, one in counters if one]
-    known = [(name, percent) for name, percent in active if percent is not None]
-    if len(known) < 2:
-        return ""
-    (first, low), (last, high) = known[0], known[-1]
-    return f"From {first} to {last}: **{numbers.percent(low / 100)} → {numbers.percent(high / 100)}**."
-
-
-def shares_told(
-    steps: Sequence[Step],
-    peak: Limit | None,
-    counted: Mapping[str, Point],
-    specified: float | None = None,
-    gpu: Gpu | None = None,
-    after: str = "",
-) -> str:
-    """Why the top kernel's share of the peak is not its share of the cycles; markdown, empty unless both are known.
-
-    `specified`: the datasheet's FLOP/s. `gpu` was measured: with its FLOPs per cycle a clock is estimated.
-    `after`: the clock that the driver reported behind the last launch.
-    """
-    top = steps[-1]
-    of_peak, point = share(top, peak), counted.get(top.rung.name)
-    cycles = point.counters.cold.tensor_active_percent if point and point.counters else None
-    if not of_peak or not peak or not top.per_second or cycles is None:
-        return ""
-    busy, shares = (
-        numbers.percent(cycles / 100),
-        [f"{numbers.percent(of_peak)} of a large matmul's {_tera(peak.per_second)}"],
-    )
-    if specified:
-        shares.append(f"{numbers.percent(top.per_second / specified)} of the datasheet's {_tera(specified)}")
-    return (
-        f"\n\n**Why {busy} here, and {numbers.percent(of_peak)} of the peak above?** One counts cycles, the other "
-        f"FLOPs per second. All are of {top.rung.label}:\n\n"
-        f"- Its **{numbers.si(top.per_second, 'FLOP/s')}** are {' and '.join(shares)}.\n"
-        f"- Its tensor cores multiply in **{busy}** of the cycles. If the GPU lowers its clock to save power, this "
-        "share stays and the FLOPs per second fall.\n"
-        f"- {_clock(top.per_second, cycles / 100, gpu, after)}{_clocks_told(steps, counted, gpu)}"
-    )
-
-
-def _clocks_told(steps: Sequence[Step], counted: Mapping[str, Point], gpu: Gpu | None) -> str:
-    """That the estimated clock falls as the tensor cores get busier, as a sentence; empty where it does not.
-
-    Kernels that multiply what a causal mask hides are left out: that work is in their cycles and not in their FLOPs.
-    """
-    if not gpu or not gpu.tensor_flops_per_cycle:
-        return ""
-    found = []
-    for step in steps:
-        point = counted.get(step.rung.name)
-        percent = point.counters.cold.tensor_active_percent if point and point.counters else None
-        if not step.per_second or not point or not percent or percent < 1:
-            continue
-        if not point.experiment.values["causal"] or RUNGS.index(step.rung) >= RUNGS.index(BY_NAME["causal"]):
-            clock = step.per_second / (percent / 100 * gpu.tensor_flops_per_cycle * gpu.sms)
-            found.append((percent / 100, clock, step.rung.label))
-    found.sort()
-    rises = any(later[1] > CLOCK_ROUGH * former[1] for former, later in itertools.combinations(found, 2))
-    if len(found) < 3 or rises or found[-1][1] * CLOCK_ROUGH > found[0][1]:
-        return ""
-    still = [one for one in found if one[1] * CLOCK_ROUGH >= found[0][1]]  # up to where it hardly falls
-    shown = dict.fromkeys((found[0], still[-1], found[-1]))
-    said = (f"{numbers.si(clock, 'Hz')} at {numbers.percent(busy)} busy ({name})" for busy, clock, name in shown)
-    return f" The busier the tensor cores, the lower this clock: {', '.join(said)}."
-
-
-def _clock(per_second: float, share: float, gpu: Gpu | None, after: str) -> str:
-    """The clock that both numbers would have together, as an estimate; or why neither gives the other."""
-    if gpu is None or not gpu.tensor_flops_per_cycle or not share:
-        return "So neither gives the other: the clock was not recorded."
-    clock = per_second / (share * gpu.tensor_flops_per_cycle * gpu.sms)
-    return (
-        f"FLOPs per second = share × {numbers.count(gpu.tensor_flops_per_cycle)} FLOPs per cycle and SM × "
-        f"{gpu.sms} SMs × clock. So the clock is about {numbers.si(clock, 'Hz')}: an estimate, "
-        "because time and share are of different launches."
-        + f" The driver's {numbers.grouped(after)} were read after the last launch, without load."
-        * bool(after)
-    )
-
-
-def stall_bars(kernels: Sequence[Waits], *, narrow: bool = False) -> str:
-    """A bar per kernel: all of its warps' time, divided into GROUPS and EMPTY, in one order and the same colours.
-
-    `narrow` is for a phone.
-    """
-    width, row, below = (PHONE, STALL_ROW + 16, 16) if narrow else (WIDTH, STALL_ROW, 0)
-    divided = [one.by_group for one in kernels]
-    shown = [group for group in (*GROUPS, EMPTY) if any(by_group[group] >= 0.005 for by_group in divided)]
-    parts, top = legend({group: _look(group) for group in shown}, width, (EMPTY,))
-    for at, (one, by_group) in enumerate(zip(kernels, divided, strict=True)):
-        name, stalls, tensor, _ = one
-        y, x = top + at * row + below, 0.0
-        parts.append(svg.text(0, y + 15 - below, name, bold=True))
-        who = "" if narrow else f"a scheduler's {numbers.fixed(stalls.warps, 1)} "
-        busy = f"{who}warps issue in {numbers.percent(stalls.busy)} of cycles"
-        if tensor is not None:
-            busy += f" · tensor pipe active in {numbers.fixed(tensor, 0)}%"
-        parts.append(
-            svg.text(
-                0 if narrow else width, y + 15, busy, size=svg.SMALL, anchor="start" if narrow else "end", faint=True
-            )
-        )
-        whole = sum(by_group[group] for group in shown) or 1.0  # counted in several runs, so not exactly 1
-        for group in shown:
-            part, (colour, shade) = by_group[group], _look(group)
-            wide = width * part / whole
-            if wide <= 0:
-                continue
-            title = _stall_title(one, group)
-            edge = palette.css(colour) if group == EMPTY else "none"
-            dashed = group == EMPTY
-            box = svg.rect(
-                x, y + 22, wide, BAR, palette.css(colour), opacity=shade, stroke=edge, dashed=dashed, title=title
-            )
-            parts.append(box)
-            words = numbers.percent(part)
-            if labels.text_width(words, svg.SMALL) + 6 <= wide:
-                ink = palette.letters(palette.fill(colour)) if shade == 1 else ""
-                parts.append(svg.text(x + wide / 2, y + 35.5, words, size=svg.SMALL, anchor="middle", fill=ink))
-            x += wide
-    foot = top + row * len(kernels)
-    parts.append(svg.line(0, foot + 4, width, foot + 4))
-    for part, anchor, words in ((0.0, "start", ""), (0.5, "middle", " of the warps' time"), (1.0, "end", "")):
-        x = part * width
-        parts.append(svg.line(x, foot, x, foot + 8))
-        parts.append(svg.text(x, foot + 24, numbers.percent(part) + words, size=svg.SMALL, anchor=anchor, faint=True))
-    label = f"What the warps of {', '.join(name for name, *_ in kernels)} spend their time on"
-    return svg.picture(width, foot + AXIS, label, parts, most="900px")
-
-
-def _look(group: str) -> tuple[str, float]:
-    """A group's hue and opacity."""
-    return ("slate", SHADES[group]) if group in SHADES else (HUES[group], 1.0)
-
-
-def legend(looks: Mapping[str, tuple[str, float]], width: float, dashed: Sequence[str] = ()) -> tuple[list[str], float]:
-    """Names beside squares of their hue and opacity, in lines of this width, and where they end."""
-    parts, x, y = [], 0.0, 4.0
-    for name, (hue, opacity) in looks.items():
-        wide = 36 + labels.text_width(name, svg.SMALL)
-        if x and x + wide > width:
-            x, y = 0.0, y + 20
-        colour, is_dashed = palette.css(hue), name in dashed
-        edge = colour if is_dashed else "none"
-        parts.append(svg.rect(x, y, 11, 11, colour, opacity=opacity, stroke=edge, dashed=is_dashed))
-        parts.append(svg.text(x + 17, y + 10.5, name, size=svg.SMALL))
-        x += wide
-    return parts, y + 22
-
-
-def _stall_title(one: Waits, group: str) -> str:
-    own = [(key, one.share(key)) for key, reason in REASONS.items() if reason.kind in GROUPS.get(group, ())]
-    said = ", ".join(f"{REASONS[key].name} {numbers.percent(part, 1)}" for key, part in own if part > 0)
-    told = f"{group}, {numbers.percent(one.by_group[group], 1)} of the warps' time"
-    return f"{told}: {said}" if said else told
-
-
-def spilling_told(waits: Sequence[Waits], counted: Mapping[str, Point], rungs: Sequence[Rung]) -> str:
-    """Which part of a bar has the loads of spilled registers, for the kernel that spills most; markdown, else empty."""
-    spills = {
-        rung.label: point.counters.cold.spilled_bytes or 0
-        for rung in rungs
-        if (point := counted.get(rung.name)) and point.counters
-    }
-    most = max(waits, key=lambda one: spills.get(one.kernel, 0))
-    if not (size := spills.get(most.kernel, 0)):
-        return ""
-    memory, chip = (most.by_group[name] for name in GROUPS if GROUPS[name] in (("memory",), ("chip",)))
-    said = (
-        f"\n\n**{most.kernel}** spills {numbers.moved(size)}. Its loads of spilled registers are part of *waits for "
-        f"memory*, {numbers.percent(memory)}."
-    )
-    if chip > memory:
-        said += f" The larger part, *waits on chip*, {numbers.percent(chip)}, is not the spill."
-    return said
-
-
-def stalls_told(one: Waits) -> str:
-    """The bar of one kernel in sentences; markdown."""
-    _, stalls, tensor, empty = one
-    said = []
-    if stalls.most:
-        key = max(stalls.most, key=one.share)
-        part = f"**{numbers.percent(one.share(key))}** of the warps' time"
-        said.append(f"The most common stall is *{REASONS[key].name}*, {part}: {REASONS[key].words}")
-    waiting = 1 - sum(stalls.by_kind[kind] for kind in WORKING) / (1 - empty)
-    if tensor is not None and tensor > 100 * stalls.busy and tensor > 50 < 100 * waiting:
-        said.append(
-            "Its warps wait most of the time, and yet the tensor pipe is active in "
-            f"**{numbers.fixed(tensor, 0)}%** of cycles: one instruction starts a long matmul. Waiting costs little "
-            "while the tensor pipe is busy."
-        )
-    if empty:
-        said.append(
-            f"The dashed part, {numbers.percent(empty)}: warps without work. Triton rounds the number of warps of a "
-            "Gluon kernel up to a multiple of four; they stay at a barrier and cost no time."
-        )
-    return " ".join(said)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 import streamlit as st
 
-from explain.chapters.speed import climb_figures, readable, results, rungs, stacked, timeline
+from explain.chapters.speed import climb_figures, counted_figures, readable, results, rungs, stacked, timeline
 from explain.chapters.speed.results import TABLES, Case, Limit, Variant
 from explain.chapters.speed.rungs import BY_NAME, RUNGS, Rung, Step
 from explain.chapters.speed.timeline import Timeline
@@ -310,20 +310,20 @@ def counted(shown: Chosen) -> None:
         f"wait. exp2 saves instructions. {tiles}"
         "\n\nEach bar is the share of the cycles in which the tensor cores multiply, counted over the whole run on all "
         "SMs. fp32 does not use them. "
-        f"{climb_figures.tensor_told(found, RUNGS)}"
-        f"{climb_figures.shares_told(shown.steps, shown.limit, found, shown.datasheet, card(shown.gpu), clock)}"
+        f"{counted_figures.tensor_told(found, RUNGS)}"
+        f"{counted_figures.shares_told(shown.steps, shown.limit, found, shown.datasheet, card(shown.gpu), clock)}"
         f"{_same_code(shown)}"
     )
     with part("What the hardware did", words):
-        if bars := climb_figures.tensor_bars(found, RUNGS):
-            drawing(bars, climb_figures.tensor_bars(found, RUNGS, narrow=True))
+        if bars := counted_figures.tensor_bars(found, RUNGS):
+            drawing(bars, counted_figures.tensor_bars(found, RUNGS, narrow=True))
         if shown.waits:
             with st.expander("What the warps wait for"):
                 last = shown.waits[-1]
                 prose(
                     "Each bar is the time of all warps of a kernel.\n\n"
-                    f"**{last.kernel}**: {climb_figures.stalls_told(last)}"
-                    f"{climb_figures.spilling_told(shown.waits, found, RUNGS)}"
+                    f"**{last.kernel}**: {counted_figures.stalls_told(last)}"
+                    f"{counted_figures.spilling_told(shown.waits, found, RUNGS)}"
                 )
                 drawing(*shown.stall_bars)
         with st.expander("Tensor cores and bytes of each kernel"):

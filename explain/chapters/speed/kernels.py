@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import plotly.graph_objects as go
 
 from explain import data
-from explain.chapters.speed.climb_figures import legend
+from explain.chapters.speed.legend import legend
 from explain.chapters.speed.results import DISPATCHERS, TABLES, Case, Limit, Variant, all_baselines, colours, ratio
 from explain.chapters.speed.rungs import Twin
 from explain.figures import labels, numbers, palette, svg, tables

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from explain.chapters.speed.climb_figures import legend
+from explain.chapters.speed.legend import legend
 from explain.chapters.speed.timeline import SCOPES, SPANS, WAIT_OPACITY, Timeline, window
 from explain.figures import labels, numbers, palette, svg
 from explain.kept import kept

@@ -11,7 +11,17 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from explain.chapters.flash_attention.tiles import tile
-from explain.chapters.speed import climb_figures, exercises, kernels, lengths, readable, results, rungs, tuning
+from explain.chapters.speed import (
+    climb_figures,
+    counted_figures,
+    exercises,
+    kernels,
+    lengths,
+    readable,
+    results,
+    rungs,
+    tuning,
+)
 from explain.chapters.speed.results import TABLES, Case, Limit, Result
 from explain.chapters.speed.rungs import RUNGS, Rung, Spill, Twin
 from explain.chapters.sweeps.roofline import roofline
@@ -126,11 +136,11 @@ class Chosen:
         return readable.told(self.case, self.steps, self.counted, self.record)
 
     @cached_property
-    def waits(self) -> list[climb_figures.Waits]:
+    def waits(self) -> list[counted_figures.Waits]:
         """What the warps of each rung spend their time on, where it was counted."""
         counters = ((rung, self.counted[rung.name].counters) for rung in RUNGS if rung.name in self.counted)
         return [
-            climb_figures.Waits(rung.label, one.stalls, one.cold.tensor_active_percent, rung.empty_warps(one.stalls))
+            counted_figures.Waits(rung.label, one.stalls, one.cold.tensor_active_percent, rung.empty_warps(one.stalls))
             for rung, one in counters
             if one and one.stalls
         ]
@@ -138,12 +148,12 @@ class Chosen:
     @cached_property
     def stall_bars(self) -> tuple[str, str]:
         """Why warps wait, as a picture, and for a phone."""
-        return climb_figures.stall_bars(self.waits), climb_figures.stall_bars(self.waits, narrow=True)
+        return counted_figures.stall_bars(self.waits), counted_figures.stall_bars(self.waits, narrow=True)
 
     @cached_property
     def counters_table(self) -> str:
         """What was counted of each rung."""
-        return climb_figures.counters_table(self.counted, RUNGS)
+        return counted_figures.counters_table(self.counted, RUNGS)
 
     @cached_property
     def roofline(self) -> tuple[go.Figure, float] | None:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from explain.chapters.speed import climb_figures as figures
+from explain.chapters.speed import counted_figures as figures
 from explain.counters import count, errors
 from explain.counters.cupti import Cupti, RangeProfiler
 from explain.counters.stalls import KINDS, METRICS, REASONS, Stalls

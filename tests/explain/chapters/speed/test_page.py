@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from explain.chapters.speed import climb_figures, climb_view, kernels, lengths, rungs, timeline, tuning, view
+from explain.chapters.speed import climb_view, counted_figures, kernels, lengths, rungs, timeline, tuning, view
 from explain.chapters.speed import results as speed
 from explain.chapters.speed.results import TABLES
 from explain.chapters.speed.rungs import CLIMB, RUNGS, TOP
@@ -128,7 +128,9 @@ def test_what_warps_wait_for_is_drawn_where_it_was_counted(file, monkeypatch):
     there = dataclasses.replace(RECORD, points={asked.key: dataclasses.replace(point, counters=counters)})
     monkeypatch.setattr(registry, "entries", lambda: ([registry.Entry("test", there, registry.RECORDED)], {}))
     said = texts(page("speed"))
-    assert climb_figures.stall_bars([climb_figures.Waits("TMA", stalls, counters.cold.tensor_active_percent)]) in said
+    assert (
+        counted_figures.stall_bars([counted_figures.Waits("TMA", stalls, counters.cold.tensor_active_percent)]) in said
+    )
     assert "*GMMA*" in said
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from explain.chapters.speed import climb_figures as figures
-from explain.chapters.speed import readable, rungs
+from explain.chapters.speed import counted_figures, readable, rungs
 from explain.chapters.speed import results as speed
 from explain.chapters.speed.results import Case, Limit, Variant
 from explain.chapters.speed.rungs import BY_NAME, RUNGS, TOP
@@ -186,15 +186,17 @@ def test_why_the_line_is_above_its_twin_is_told_with_the_records_times():
 
 def test_the_tensor_pipes_bars_are_as_long_as_what_was_counted():
     counted = rungs.counted(registry.recorded(), case())
-    drawn = figures.tensor_bars(counted, RUNGS)
+    drawn = counted_figures.tensor_bars(counted, RUNGS)
     wide = [float(one) for one in re.findall(r'width="([\d.]+)" height="22', drawn)]
     whole, parts = wide[0], wide[1::2]
     counters = [counted[rung.name].counters for rung in RUNGS if rung.name in counted]
     active = [one.cold.tensor_active_percent or 0 for one in counters if one]
     assert [100 * part / whole for part in parts] == pytest.approx(active, abs=0.1)
-    assert figures.tensor_told(counted, RUNGS).startswith("From fp32 to persistent: **0% → ")
-    assert re.findall(r">(\d+%)<", figures.tensor_bars(counted, RUNGS, narrow=True)) == re.findall(r">(\d+%)<", drawn)
-    assert figures.tensor_bars({}, RUNGS) == figures.tensor_told({}, RUNGS) == ""
+    assert counted_figures.tensor_told(counted, RUNGS).startswith("From fp32 to persistent: **0% → ")
+    assert re.findall(r">(\d+%)<", counted_figures.tensor_bars(counted, RUNGS, narrow=True)) == re.findall(
+        r">(\d+%)<", drawn
+    )
+    assert counted_figures.tensor_bars({}, RUNGS) == counted_figures.tensor_told({}, RUNGS) == ""
 
 
 def test_a_clock_that_falls_as_the_tensor_cores_get_busier_is_told():
@@ -208,7 +210,7 @@ def test_a_clock_that_falls_as_the_tensor_cores_get_busier_is_told():
             dataclasses.replace(step, variant=Variant(step.rung.name, 1.0, speeds.get(step.rung.name)))
             for step in rungs.climb(case(top=600e12))
         ]
-        return figures.shares_told(steps, PEAK, counted, gpu=GPUS["H200"])
+        return counted_figures.shares_told(steps, PEAK, counted, gpu=GPUS["H200"])
 
     assert "busier" not in told(lambda share: 1.7e9)
     assert "busier" not in told(lambda share: 1.5e9 + 0.2e9 * share)
@@ -224,16 +226,16 @@ def test_a_kernels_column_says_what_it_also_does_at_this_head_dim():
 
 def test_shares_of_the_peak_the_datasheet_and_the_cycles_are_told_apart():
     counted = rungs.counted(registry.recorded(), case())
-    told = figures.shares_told(rungs.climb(case(top=600e12)), PEAK, counted, 1000e12)
+    told = counted_figures.shares_told(rungs.climb(case(top=600e12)), PEAK, counted, 1000e12)
     assert "**600 TFLOP/s** are 75% of a large matmul's 800 and 60% of the datasheet's 1,000" in told
-    assert "datasheet" not in figures.shares_told(rungs.climb(case(top=600e12)), PEAK, counted)
+    assert "datasheet" not in counted_figures.shares_told(rungs.climb(case(top=600e12)), PEAK, counted)
     point = counted[TOP].counters
     assert point
     assert point.cold.tensor_active_percent
     clock = 600e12 / (point.cold.tensor_active_percent / 100 * 4096 * 132)
-    told = figures.shares_told(rungs.climb(case(top=600e12)), PEAK, counted, gpu=GPUS["H200"])
+    told = counted_figures.shares_told(rungs.climb(case(top=600e12)), PEAK, counted, gpu=GPUS["H200"])
     assert f"about {clock / 1e9:.3g} GHz: an estimate" in told
-    assert figures.shares_told(rungs.climb(case(top=600e12)), None, counted) == ""
+    assert counted_figures.shares_told(rungs.climb(case(top=600e12)), None, counted) == ""
 
 
 def test_names_at_the_lines_ends_do_not_cover_one_another():
@@ -275,7 +277,7 @@ def test_what_a_gpu_counted_is_found_by_the_cases_d_and_mask():
     assert set(found) == {"bf16", TOP}
     assert rungs.counted(there, dataclasses.replace(shape, causal=True)) == {}
     assert rungs.counted(None, shape) == {}
-    lines = figures.counters_table(found, RUNGS).splitlines()
+    lines = counted_figures.counters_table(found, RUNGS).splitlines()
     assert [line.split(" | ")[0] for line in lines[2:]] == ["| bf16", "| persistent"]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 import streamlit as st
 
-from explain.chapters.speed import climb_figures, counted_figures, readable, results, rungs, stacked, timeline
+from explain.chapters.speed import climb_figures, counted_figures, readable, results, rungs, stacked, timeline, tuning
 from explain.chapters.speed.results import TABLES, Case, Limit, Variant
 from explain.chapters.speed.rungs import BY_NAME, RUNGS, Rung, Step
 from explain.chapters.speed.timeline import Timeline
@@ -202,6 +202,8 @@ def _rung(step: Step, shown: Chosen | None) -> None:
         if step.gain and spill:
             with st.expander(climb_figures.spill_title(spill)):
                 prose(climb_figures.spill_told(spill))
+        if lower and (said := tuning.two_changes_told(step, lower, shown.grids.get(lower.label) if shown else None)):
+            prose(said)
         if behind := climb_figures.not_yet(step, lower, shown.tuned if shown else {}):
             prose(behind)
         if shown:

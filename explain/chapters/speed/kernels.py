@@ -5,10 +5,11 @@ The forward pass of attention is in `rungs`. Imports neither streamlit nor torch
 
 from __future__ import annotations
 
-import re
+import ast
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import plotly.graph_objects as go
 
@@ -29,14 +30,16 @@ WIDE = 100
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 VECTOR_BYTES = 16
 """What a thread loads at once."""
+EDGES_FROM = 256
+"""Shorter rows are loaded element by element where they start between two vectors."""
 
 
 @dataclass(frozen=True)
 class Idea:
     """One idea: its name, a sentence or two, and the source line that does it.
 
-    `idle` says why it changes nothing on a row of more elements than `longest` has for its dtype, or, if
-    `only_odd_rows`, on rows of whole 16-byte vectors.
+    `idle` says why it changes nothing on a row of more elements than `longest` has for its dtype (`longest_masked` if a
+    tile is wider than the row), or, if `only_odd_rows`, on rows of whole 16-byte vectors.
     """
 
     name: str
@@ -44,14 +47,17 @@ class Idea:
     line: str
     idle: str = ""
     longest: Mapping[str, int] = field(default_factory=dict)
+    longest_masked: int = 0
     only_odd_rows: bool = False
 
     def idle_told(self, case: Case | None) -> str:
         """That it does nothing on this case, and why, as a sentence; markdown, empty where it acts."""
         if case is None or not self.idle:
             return ""
-        whole = case.along * BYTES[case.dtype] % VECTOR_BYTES == 0
-        if not (whole if self.only_odd_rows else case.along > self.longest[case.dtype]):
+        odd = case.along * BYTES[case.dtype] % VECTOR_BYTES > 0
+        tile = _tile(case.along, VECTOR_BYTES // BYTES[case.dtype] if odd else 1)
+        longest = self.longest.get(case.dtype, 0) if tile == case.along else self.longest_masked
+        if odd if self.only_odd_rows else tile <= longest:
             return ""
         return f" *At {TABLES[case.table].along} = {numbers.count(case.along)} it changes nothing: {self.idle}.*"
 
@@ -102,16 +108,14 @@ class Fast:
         """
         lines = self.source.splitlines()
         at = [line.strip() for line in lines].index(idea.line)
-        last = _end(lines, at)
-        if _opens(lines[last]):
-            last = _end(lines, _next(lines, last))
-        while (after := _next(lines, last)) <= at + AROUND and not _opens(lines[end := _end(lines, after)]):
-            last = end
-        first = max(at - AROUND, 0)
-        while "".join(lines[first : last + 1]).count(")") > "".join(lines[first : last + 1]).count("("):
-            first -= 1
-        while first < at and (not lines[first].strip() or lines[first].strip().startswith("):")):
-            first += 1
+        statements = _statements(self.source)
+        first = next((one.first for one in statements if one.first <= at - AROUND <= one.last), max(at - AROUND, 0))
+        own, *after = (one for one in statements if one.last >= at)
+        last = next(one.last for one in (own, *after) if not one.block)
+        for one in after:
+            if one.block or one.first > at + AROUND:
+                break
+            last = max(last, one.last)
         near = (_narrow(functions.without_column(line)) for line in lines[first : last + 1])
         return textwrap.dedent("\n".join(near)).strip("\n")
 
@@ -120,28 +124,31 @@ class Fast:
         return functions.line_number(self.module, idea.line, self.shown)
 
 
-def _end(lines: Sequence[str], at: int) -> int:
-    """The last line of the statement that begins at this line."""
-    end = at
-    while _balance("\n".join(lines[at : end + 1])) > 0:
-        end += 1
-    return end
+def _tile(columns: int, vector: int) -> int:
+    """The width of a tile that has a whole row, from the vector that the row starts in, as in `softmax_rows`."""
+    before = vector - 1 if columns >= EDGES_FROM else 0
+    return 1 << (columns + before - 1).bit_length()
 
 
-def _opens(line: str) -> bool:
-    """Whether it ends the header of a block."""
-    return re.sub(r"\s*#.*", "", line).endswith(":")
+class Statement(NamedTuple):
+    """The lines of a statement, from 0. Of a `block`, its header only."""
+
+    first: int
+    last: int
+    block: bool
 
 
-def _balance(code: str) -> int:
-    """Brackets opened and not closed, without comments."""
-    code = re.sub(r"#.*", "", code)
-    return sum(map(code.count, "([{")) - sum(map(code.count, ")]}"))
-
-
-def _next(lines: Sequence[str], at: int) -> int:
-    """The number of the next line of code, past empty lines and comments; the number of lines if there is none."""
-    return next((n for n in range(at + 1, len(lines)) if lines[n].strip() and lines[n].strip()[0] != "#"), len(lines))
+def _statements(source: str) -> list[Statement]:
+    """Every statement, in the order of its lines."""
+    lines, found = source.splitlines(), []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt):
+            body, last = getattr(node, "body", None), (node.end_lineno or node.lineno) - 1
+            if body:
+                until = range(body[0].lineno - 2, -1, -1)
+                last = next(n for n in until if lines[n].strip() and not lines[n].strip().startswith("#"))
+            found.append(Statement(node.lineno - 1, last, bool(body)))
+    return sorted(found)
 
 
 def _narrow(line: str) -> str:
@@ -272,6 +279,15 @@ def dispatcher_told(case: Case) -> str:
     lost = 1 - (own.per_second or 0.0) / case.ours.per_second
     why = "Its rule goes by ranges of sizes, so it does not see this."
     return f" Here it loses {numbers.percent(lost)} to {case.ours.label}. {why}" if lost >= 0.01 else ""
+
+
+def unmeasured_told(case: Case, forward: Sequence[Case]) -> str:
+    """Which libraries have a time of the forward pass and none of the backward pass, as a sentence; else empty."""
+    if case.table != "backward":
+        return ""
+    own = {one.label for one in case.baselines}
+    missing = [one.label for one in all_baselines(forward) if one.label not in own]
+    return f"Not measured: the backward pass of {' and '.join(missing)}." if missing else ""
 
 
 def beaten_told(case: Case) -> str:

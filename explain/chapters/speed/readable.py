@@ -25,6 +25,14 @@ _TILE = re.compile(r"rows, keys = (\d+), (\d+)")
 _LAUNCH = re.compile(r"num_warps=(\d+), num_stages=(\d+)|warps: int = (\d+),\s+stages: int = (\d+)")
 
 
+_WITH_PRODUCER = re.compile(
+    r"\[1\], \[\d+\],.*block_n: int = (?P<block_n>\d+),\s+stages: int = (?P<stages>\d+)"
+    r".*, (?P<block_m>\d+), block_n\).*num_warps=(?P<warps>\d+)",
+    re.DOTALL,
+)
+"""In a Gluon rung with one producer warp: its tile, its consumer warps, its stages."""
+
+
 @dataclass(frozen=True)
 class Setting:
     """Queries and keys of a tile, and how the program is launched."""
@@ -42,7 +50,12 @@ class Setting:
 
 
 def of_rung(rung: Rung) -> Setting:
-    """The setting of a plain Triton rung at head_dim 64 and 128, as its source has it. Raises ValueError for others."""
+    """The setting of a rung at head_dim 64 and 128, as its source has it; `warps` are those that compute.
+
+    Raises ValueError for a rung with several groups of consumer warps.
+    """
+    if found := _WITH_PRODUCER.search(rung.source):
+        return Setting(**{name: int(value) for name, value in found.groupdict().items()})
     tile = _TILE.search(functions.function_source("kernels.rungs.shape", "tile"))
     launch = _LAUNCH.search(rung.source)
     if not tile or not launch:

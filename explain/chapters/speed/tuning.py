@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from explain.chapters.speed import readable
-from explain.chapters.speed.rungs import BY_NAME
+from explain.chapters.speed.rungs import BY_NAME, Rung, Step
 from explain.compile.cost import Footprint, occupancy
 from explain.device.measurement import Provenance
 from explain.figures import labels, numbers, palette, svg
@@ -100,6 +101,10 @@ class Grid:
         """The points that have a time, fastest first."""
         return tuple(sorted((p for p in self.points if p.seconds is not None), key=lambda p: p.seconds or 0.0))
 
+    def rate(self, point: Point) -> float:
+        """FLOP/s of a timed point."""
+        return self.work / (point.seconds or math.inf)
+
     @property
     def words(self) -> str:
         """ "2 × 16 × 8,192 × 128, bf16, causal": batch, heads, N, d."""
@@ -132,15 +137,60 @@ class Tuning:
         return next((grid for grid in self.grids if grid.rung == rung), None)
 
 
-def best(shape: Sequence[int], dtype: str, causal: bool, gpu: str) -> dict[str, float]:
-    """FLOP/s of each rung at its fastest setting on this shape and GPU, by its short name; empty if none was tuned."""
+def grids(shape: Sequence[int], dtype: str, causal: bool, gpu: str) -> dict[str, Grid]:
+    """The timed grids on this shape and GPU, by the rung's short name; empty if none was tuned."""
     try:
         found = load(FILE)
     except ResultFileError:
         return {}
-    grids = [grid for grid in found.grids if grid.timed] if found and found.provenance.gpu == gpu else []
-    own = [grid for grid in grids if (grid.shape, grid.dtype, grid.causal) == (tuple(shape), dtype, causal)]
-    return {KERNELS[f"rung:{grid.rung}"].short: grid.work / (grid.timed[0].seconds or 1.0) for grid in own}
+    timed = [grid for grid in found.grids if grid.timed] if found and found.provenance.gpu == gpu else []
+    own = [grid for grid in timed if (grid.shape, grid.dtype, grid.causal) == (tuple(shape), dtype, causal)]
+    return {KERNELS[f"rung:{grid.rung}"].short: grid for grid in own}
+
+
+def winners_told(grids: Mapping[str, Grid]) -> str:
+    """Each kernel's fastest setting, by its short name, and whether they differ; markdown, empty without times."""
+    best = {name: grid.timed[0].settings for name, grid in grids.items() if grid.timed}
+    if not best:
+        return ""
+    each = "; ".join(f"{name} is fastest with {readable.Setting(*one).words}" for name, one in best.items())
+    differ = "**Each kernel has its own best setting.** " if len(set(best.values())) > 1 else ""
+    return f"{differ}{each[0].upper()}{each[1:]}."
+
+
+def two_changes_told(step: Step, lower: Rung, grid: Grid | None) -> str:
+    """That a kernel has a larger tile than the one below and a producer warp, and what each gains alone by the settings
+    of the one below, `grid`; markdown, empty where the tile stays the same.
+    """
+    if not step.rung.gluon or lower.gluon:
+        return ""
+    was, now = readable.of_rung(lower), readable.of_rung(step.rung)
+    if was.block_n == now.block_n:
+        return ""
+    said = f"**Two changes.** The tile has {now.block_n} keys, not {was.block_n}, and one warp only loads. "
+    timed = {point.settings: point for point in grid.timed} if grid else {}
+    first, alike = timed.get(astuple(was)), [p for p in timed.values() if p.settings[:3] == astuple(now)[:3]]
+    if not grid or not first or not alike or not step.per_second:
+        return f"{said}On this shape we did not time them separately."
+
+    def reached(point: Point) -> str:
+        return f"{numbers.si(grid.rate(point), 'FLOP/s')} with {readable.Setting(*point.settings).words}"
+
+    said += (
+        f"*Tuning* has {lower.label} with both tiles:\n\n"
+        f"- **Tile alone:** {lower.label} reaches {reached(first)}. It reaches {reached(alike[0])}."
+    )
+    if all(point.spills == 0 for point in alike):
+        said += " It spills nothing there, so this tile does not need the producer’s registers."
+    if same := timed.get(astuple(now)):
+        said += (
+            f"\n- **Producer warp alone:** with {now.words}, {lower.label} reaches "
+            f"{numbers.si(grid.rate(same), 'FLOP/s')} and this kernel {numbers.si(step.per_second, 'FLOP/s')}, "
+            f"{numbers.ratio(step.per_second / grid.rate(same))} as fast."
+        )
+    if grid.rate(alike[0]) > step.per_second:
+        said += f"\n\nWith {_stages(alike[0].stages)}, {lower.label} at this tile is faster than this kernel."
+    return said
 
 
 def completed(grid: Grid, compiled: Grid | None) -> Grid:

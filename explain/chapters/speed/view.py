@@ -98,7 +98,12 @@ class Chosen:
     @cached_property
     def tuned(self) -> dict[str, float]:
         """FLOP/s of each kernel of the climb at its fastest setting, where settings were timed."""
-        return tuning.best(self.case.shape, self.case.dtype, self.case.causal, self.gpu)
+        return {name: grid.rate(grid.timed[0]) for name, grid in self.grids.items()}
+
+    @cached_property
+    def grids(self) -> dict[str, tuning.Grid]:
+        """The settings that were timed on this case, by their kernel's short name."""
+        return tuning.grids(self.case.shape, self.case.dtype, self.case.causal, self.gpu)
 
     @cached_property
     def limit(self) -> Limit | None:
@@ -231,7 +236,7 @@ GOALS = {
         "see what makes attention fast, one change at a time, until it is close to what a large matmul reaches."
     ),
     "Tuning": "see how much tile, warps and stages matter for one source, and what its first call costs.",
-    "Other kernels": "see the same ideas make softmax, the backward pass and decoding fast, beside the libraries.",
+    "Other kernels": "see that other kernels have other ceilings, and which ideas bring them close to these.",
 }
 TABS = {
     "The climb": (
@@ -239,7 +244,10 @@ TABS = {
         "the kernel's idea and its code."
     ),
     "Tuning": "",
-    "Other kernels": "",
+    "Other kernels": (
+        "The ceiling of softmax is a copy. For top-5 and decoding it is reading HBM. For the backward pass it is a "
+        "large matmul."
+    ),
 }
 """The page's tabs, and what each says after its goal."""
 
@@ -358,6 +366,7 @@ def _bars(shown: Chosen) -> None:
             "*Our dispatcher* is the function to call from your own code. It chooses the kernel that was fastest on "
             f"such shapes when it was tuned.{kernels.dispatcher_told(case)}"
         )
+    words.append(kernels.unmeasured_told(case, result.of("attention")))
     words.append(kernels.errors_told(case))
     words.append(f"{case.named}. Counted: {TABLES[case.table].work}.")
     if limit:
@@ -400,7 +409,10 @@ def _ideas(table: str, case: Case | None) -> str:
         call = pick("Kernel", known, f"{table} kernel", fastest if fastest in known else call, wrap=True)
     kernel = known[call]
     st.subheader(kernel.title, anchor=False)
-    for number, idea in enumerate(kernel.ideas, start=1):
+    idle = [idea for idea in kernel.ideas if idea.idle_told(case)]
+    for number, idea in enumerate(sorted(kernel.ideas, key=lambda one: one in idle), start=1):
+        if idea in idle[:1]:
+            prose("**Ideas for other rows.** On this shape they change nothing.")
         words, line = st.columns([4, 7], gap="small")
         with words:
             prose(f"**{number}. {idea.name}.** {idea.sentence.strip()}{idea.idle_told(case)}")
@@ -435,8 +447,10 @@ def settings() -> None:
         grid = tuning.completed(own, compiled.of(own.rung) if compiled else None)
         entry, gpu, where = KERNELS[f"rung:{own.rung}"], card(shown.provenance.gpu), shown.provenance
         prose(
+            f"{tuning.winners_told(grids)}\n\n"
             "The same source, compiled with other tile sizes, warps and stages, is another kernel:\n\n"
-            "- A **large tile** reads K and V less often and needs more registers.\n"
+            "- A **large tile** needs more registers. With more queries in a tile, K and V are read less often. With "
+            "more keys, the loop has fewer rounds.\n"
             "- **More warps** spread a tile over more threads.\n"
             "- **More stages** load further ahead and hold more tiles in shared memory, so fewer programs fit on an "
             "SM.\n\n"

@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 import pytest
+import torch
 
 from explain import ROOT
 from explain.chapters.speed import kernels
@@ -15,6 +16,7 @@ from explain.chapters.speed import results as speed
 from explain.figures import palette
 from explain.records.model import Roof
 from explain.records.results import ResultFileError
+from kernels import softmax_fast
 from kernels.catalog import KERNELS
 from tests.explain.records.made import WHERE
 from tests.explain.records.made import record as made_record
@@ -236,6 +238,34 @@ def test_an_idea_that_does_nothing_on_the_chosen_rows_says_so(result):
     assert several == [" *At V = 65,536 it changes nothing: a program takes one row.*", "", ""]
     assert ["" if not said else "idle" for said in vectors] == ["idle", "idle", ""]
     assert told["One division per row"] == ["", "", ""]
+
+
+def test_that_a_program_takes_one_row_is_said_where_the_launch_gives_it_one(result, monkeypatch):
+    rows = next(kernel for kernel in kernels.of("softmax") if kernel.call == "softmax_rows")
+    several = next(idea for idea in rows.ideas if idea.name == "Several rows per program")
+    launched: list[int] = []
+
+    def launch(_kernel: Any, _grid: int, _x: Any, _sizes: Any, constants: dict[str, Any], _warps: int) -> Any:
+        launched.append(constants["BLOCK_M"])
+        return lambda x: x
+
+    monkeypatch.setattr(softmax_fast, "_launch", launch)
+    softmax = of(result, "softmax")
+    for name, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16), ("fp16", torch.float16)):
+        for columns in (*range(250, 260), *range(496, 530), 1000, 1024, 1025, 1500, 2040, 2047, 2048, 2049, 4096):
+            softmax_fast.softmax_rows(torch.empty(4, columns, dtype=dtype))
+            case = dataclasses.replace(softmax, shape=(4, columns), dtype=name)
+            assert bool(several.idle_told(case)) == (launched[-1] == 1), (name, columns)
+
+
+def test_libraries_without_a_backward_time_are_named(result):
+    attention = of(result, "attention")
+    backward = dataclasses.replace(
+        attention, table="backward", variants=(speed.Variant("torch.sdpa cudnn backward", 1.0, 1e12, 0.1),)
+    )
+    said = kernels.unmeasured_told(backward, result.of("attention"))
+    assert said == "Not measured: the backward pass of FlashAttention-2 (PyTorch)."
+    assert kernels.unmeasured_told(attention, result.of("attention")) == ""
 
 
 def test_every_table_has_a_kernel_to_explain():

@@ -12,7 +12,8 @@ from dataclasses import asdict, replace
 import pytest
 
 from explain.chapters.speed import tuning
-from explain.chapters.speed.rungs import BY_NAME
+from explain.chapters.speed.results import Variant
+from explain.chapters.speed.rungs import BY_NAME, Step
 from explain.chapters.speed.tuning import Grid, Point
 from explain.gpus import GPUS, card
 from explain.records.results import ResultFileError
@@ -176,6 +177,39 @@ def test_the_rule_holds_in_the_shipped_grids():
         said = tuning.grid_told(grid, card(shipped.provenance.gpu))
         assert "**Programs per SM**" in said
         assert "**Loads in flight**" in said
+
+
+def test_the_winners_are_compared():
+    other = replace(GRID, points=(Point(64, 64, 4, 2, seconds=1e-3),))
+    said = tuning.winners_told({"pipelined": GRID, "TMA": other})
+    assert said.startswith("**Each kernel has its own best setting.** Pipelined is fastest with 128 × 64, 8 warps")
+    assert "TMA is fastest with 64 × 64, 4 warps, 2 stages." in said
+    assert "own best" not in tuning.winners_told({"pipelined": GRID, "TMA": GRID})
+    assert tuning.winners_told({"TMA": replace(GRID, points=GRID.points[2:])}) == ""
+
+
+def two_changes(spills: int) -> str:
+    """What is said of a specialized kernel at 483 TFLOP/s, and TMA with both tiles."""
+    points = (
+        Point(128, 64, 8, 3, seconds=1 / 450e12, spills=0),
+        Point(128, 128, 8, 2, seconds=1 / 460e12, spills=0),
+        Point(128, 128, 8, 3, seconds=1 / 510e12, spills=spills),
+    )
+    step = Step(BY_NAME["specialised"], Variant("rung specialised", 1.0, 483e12), None)
+    return tuning.two_changes_told(step, BY_NAME["tma"], replace(GRID, rung="tma", work=1.0, points=points))
+
+
+def test_the_tile_and_the_producer_warp_are_told_apart_by_the_settings_of_the_kernel_below():
+    said = two_changes(spills=0)
+    assert "The tile has 128 keys, not 64, and one warp only loads." in said
+    assert "450 TFLOP/s with 128 × 64, 8 warps, 3 stages. It reaches 510 TFLOP/s with 128 × 128, 8 warps, 3" in said
+    assert "does not need the producer’s registers" in said
+    assert "TMA reaches 460 TFLOP/s and this kernel 483 TFLOP/s, 1.05 × as fast." in said
+    assert "With 3 stages, TMA at this tile is faster than this kernel." in said
+    assert "registers" not in two_changes(spills=4)
+    step = Step(BY_NAME["specialised"], None, None)
+    assert tuning.two_changes_told(step, BY_NAME["tma"], None).endswith("we did not time them separately.")
+    assert tuning.two_changes_told(replace(step, rung=BY_NAME["two_groups"]), BY_NAME["specialised"], None) == ""
 
 
 def test_without_times_a_cell_has_what_the_compiler_says():

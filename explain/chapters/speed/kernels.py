@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import plotly.graph_objects as go
@@ -32,34 +32,51 @@ VECTOR_BYTES = 16
 """What a thread loads at once."""
 EDGES_FROM = 256
 """Shorter rows are loaded element by element where they start between two vectors."""
+WIDEST, WIDEST_MASKED = {"fp32": 512, "bf16": 2048, "fp16": 2048}, 512
+"""The widest tile with several rows in a program; `WIDEST_MASKED` if the tile is wider than the row."""
+WIDE_HEAD = 192
+"""The features of a head above which the backward pass computes dK and dV apart."""
+
+
+def _odd_rows(case: Case) -> bool:
+    """Whether rows start between two vectors of 16 bytes."""
+    return case.along * BYTES[case.dtype] % VECTOR_BYTES > 0
+
+
+def _several_rows(case: Case) -> bool:
+    """Whether a program of `softmax_rows` takes several rows: by the width of its tile, a power of two."""
+    before = VECTOR_BYTES // BYTES[case.dtype] - 1 if _odd_rows(case) and case.along >= EDGES_FROM else 0
+    tile = 1 << (case.along + before - 1).bit_length()
+    return tile <= (WIDEST[case.dtype] if tile == case.along else WIDEST_MASKED)
+
+
+ACTS: Mapping[str, Callable[[Case], bool]] = {
+    "": lambda case: True,
+    "odd rows": _odd_rows,
+    "several rows": _several_rows,
+    "causal": lambda case: case.causal,
+    "uneven head": lambda case: case.shape[-1].bit_count() > 1,
+    "wide head": lambda case: case.shape[-1] > WIDE_HEAD,
+}
+"""The shapes on which an idea does something, by their name in the file."""
 
 
 @dataclass(frozen=True)
 class Idea:
     """One idea: its name, a sentence or two, and the source line that does it.
 
-    `idle` says why it changes nothing on a row of more elements than `longest` has for its dtype (`longest_masked` if a
-    tile is wider than the row), or, if `only_odd_rows`, on rows of whole 16-byte vectors.
+    `acts` is one of ACTS; `idle` says why the idea changes nothing on other shapes.
     """
 
     name: str
     sentence: str
     line: str
+    acts: str = ""
     idle: str = ""
-    longest: Mapping[str, int] = field(default_factory=dict)
-    longest_masked: int = 0
-    only_odd_rows: bool = False
 
     def idle_told(self, case: Case | None) -> str:
         """That it does nothing on this case, and why, as a sentence; markdown, empty where it acts."""
-        if case is None or not self.idle:
-            return ""
-        odd = case.along * BYTES[case.dtype] % VECTOR_BYTES > 0
-        tile = _tile(case.along, VECTOR_BYTES // BYTES[case.dtype] if odd else 1)
-        longest = self.longest.get(case.dtype, 0) if tile == case.along else self.longest_masked
-        if odd if self.only_odd_rows else tile <= longest:
-            return ""
-        return f" *At {TABLES[case.table].along} = {numbers.count(case.along)} it changes nothing: {self.idle}.*"
+        return "" if case is None or ACTS[self.acts](case) else f" *Here it changes nothing: {self.idle}.*"
 
 
 @dataclass(frozen=True)
@@ -122,12 +139,6 @@ class Fast:
     def line_number(self, idea: Idea) -> int:
         """Where the idea's line is in the file, from 1. Raises ValueError if no function shown has it."""
         return functions.line_number(self.module, idea.line, self.shown)
-
-
-def _tile(columns: int, vector: int) -> int:
-    """The width of a tile that has a whole row, from the vector that the row starts in, as in `softmax_rows`."""
-    before = vector - 1 if columns >= EDGES_FROM else 0
-    return 1 << (columns + before - 1).bit_length()
 
 
 class Statement(NamedTuple):

@@ -178,13 +178,13 @@ def two_changes_told(step: Step, lower: Rung, grid: Grid | None) -> str:
 
     said += (
         f"*Tuning* has {lower.label} with both tiles:\n\n"
-        f"- **Tile alone:** {lower.label} reaches {reached(first)}. It reaches {reached(alike[0])}."
+        f"- **Larger tile, no producer warp:** {lower.label} reaches {reached(first)}. It reaches {reached(alike[0])}."
     )
     if all(point.spills == 0 for point in alike):
         said += " It spills nothing there, so this tile does not need the producer’s registers."
     if same := timed.get(astuple(now)):
         said += (
-            f"\n- **Producer warp alone:** with {now.words}, {lower.label} reaches "
+            f"\n- **Producer warp, same setting:** with {now.words}, {lower.label} reaches "
             f"{numbers.si(grid.rate(same), 'FLOP/s')} and this kernel {numbers.si(step.per_second, 'FLOP/s')}, "
             f"{numbers.ratio(step.per_second / grid.rate(same))} as fast."
         )

@@ -236,7 +236,7 @@ GOALS = {
         "see what makes attention fast, one change at a time, until it is close to what a large matmul reaches."
     ),
     "Tuning": "see how much tile, warps and stages matter for one source, and what its first call costs.",
-    "Other kernels": "see that other kernels have other ceilings, and which ideas bring them close to these.",
+    "Other kernels": "see that other kernels have other ceilings, and what brings each kernel close to its own.",
 }
 TABS = {
     "The climb": (
@@ -412,7 +412,7 @@ def _ideas(table: str, case: Case | None) -> str:
     idle = [idea for idea in kernel.ideas if idea.idle_told(case)]
     for number, idea in enumerate(sorted(kernel.ideas, key=lambda one: one in idle), start=1):
         if idea in idle[:1]:
-            prose("**Ideas for other rows.** On this shape they change nothing.")
+            prose("**Ideas for other shapes.** On this shape they change nothing.")
         words, line = st.columns([4, 7], gap="small")
         with words:
             prose(f"**{number}. {idea.name}.** {idea.sentence.strip()}{idea.idle_told(case)}")

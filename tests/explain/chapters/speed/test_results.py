@@ -235,7 +235,7 @@ def test_an_idea_that_does_nothing_on_the_chosen_rows_says_so(result):
     rows = next(kernel for kernel in kernels.of("softmax") if kernel.call == "softmax_rows")
     told = {idea.name: [idea.idle_told(case) for case in (softmax, short, odd)] for idea in rows.ideas}
     several, vectors = told["Several rows per program"], told["Whole vectors, wherever a row starts"]
-    assert several == [" *At V = 65,536 it changes nothing: a program takes one row.*", "", ""]
+    assert several == [" *Here it changes nothing: a program takes one row.*", "", ""]
     assert ["" if not said else "idle" for said in vectors] == ["idle", "idle", ""]
     assert told["One division per row"] == ["", "", ""]
 

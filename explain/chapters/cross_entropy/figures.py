@@ -386,11 +386,20 @@ def odd_and_even(odd: Sequence[Case], even: Sequence[Case], name: str) -> str:
 
 
 def beside_compiled(cases: Sequence[Case]) -> str:
-    """“torch.compile takes 0.92 × the time of ours here and 3.48 × the memory. ”; empty where it was not measured."""
+    """“**torch.compile takes 3 to 8% less time than ours. Ours takes 29 to 43% of its memory.**”, or nothing."""
     times, memory = (_beside(COMPILED, cases, what) for what in ("seconds", "peak_bytes"))
     if not times or not memory:
         return ""
-    return f"{COMPILED} takes {ratios(times)} the time of ours here and {ratios(memory)} the memory. "
+    beside = f"{ratios(times)} the time of ours"
+    if max(times) < 1 or min(times) >= 1:
+        beside = f"{_percents([abs(time - 1) for time in times])} {'less' if max(times) < 1 else 'more'} time than ours"
+    return f"**{COMPILED} takes {beside}. Ours takes {_percents([1 / size for size in memory])} of its memory.**"
+
+
+def _percents(shares: Sequence[float]) -> str:
+    """Shares from the least to the largest: “3 to 8%”."""
+    least, largest = percent(min(shares)), percent(max(shares))
+    return largest if least == largest else f"{least.removesuffix('%')} to {largest}"
 
 
 def _beside(name: str, cases: Sequence[Case], what: str) -> list[float]:

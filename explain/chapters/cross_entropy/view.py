@@ -24,21 +24,24 @@ from explain.ui.repeat import repeated
 from explain.ui.rerun import following
 from kernels.catalog import KERNELS
 from kernels.inputs import labels
+from kernels.traffic import tiles
 from kernels.traffic_cross_entropy import ALIGNED, part_of_tokens
 
 FUSED, STANDARD, BACKWARD = "Without the logits", "Through the logits", "Backward"
 KERNEL_OF = {FUSED: "cross_entropy_fused", STANDARD: "cross_entropy_standard", BACKWARD: "cross_entropy_backward"}
 SMALL = 256
-"""The largest d of the small kernel."""
+"""The largest d of the small kernel's backward pass."""
+FEWEST = 16
+"""The tokens of the smallest tile that a matmul takes."""
 INTRODUCED = (
     "A language model's last layer gives each token one **logit** for each entry of the vocabulary: X = H Wᵀ. A row of "
     "H is a token, a row of W is an entry. "
-    f"The player has the **small kernel** ({unbroken(f'd ≤ {SMALL}')}). Only the **chunked kernel**, further down, is "
-    "timed."
+    f"The player has the **small kernel**. Its backward pass takes {unbroken(f'd ≤ {SMALL}')}. Only the **chunked "
+    "kernel**, further down, is timed."
 )
 WORDS = {
-    FUSED: "The small kernel: a program holds a tile of tokens. For each tile of W it updates the running max m and "
-    "the running sum ℓ, and drops the logits.",
+    FUSED: "The small kernel: a program has a tile of tokens. For each tile of W it loads its rows of H again, updates "
+    "the running max m and the running sum ℓ, and drops the logits.",
     STANDARD: "Two launches. The first writes every logit. The second reads them for m, ℓ and the target's logit. The "
     "loss is the same.",
     BACKWARD: "The small kernel, backward. The gradient of a logit is its weight P, minus 1 at the target. One launch "
@@ -46,7 +49,7 @@ WORDS = {
 }
 """What to see, for each kernel."""
 STOPS, REAL, HOW_FAST = (
-    f"The small kernel stops at d = {SMALL}",
+    f"The small kernel's backward pass stops at d = {SMALL}",
     "What real kernels do",
     "How fast, in how much memory?",
 )
@@ -251,8 +254,7 @@ def _counted() -> None:
     found, where = measured.counted([KERNEL_OF[way] for way in (STANDARD, FUSED)])
     if found:
         p = found[0].experiment.values
-        why = f"a smaller step, because the small kernel stops at d = {p['dim']}"
-        st.markdown(f"**Measured**, {why}: {_sizes(p)}, {p['dtype']}\n\n{figures.counted_table(found)}")
+        st.markdown(f"**Measured**, a smaller step: {_sizes(p)}, {p['dtype']}\n\n{figures.counted_table(found)}")
         st.caption(f"recorded · {where} · bytes between DRAM and L2, cold L2")
 
 
@@ -296,8 +298,11 @@ def _this_kernel(experiment: Experiment) -> None:
         f"the launch that holds rows of W, for dW. That makes {matmuls} matmuls in place of 3. It is the trade of "
         "FlashAttention's backward pass: more FLOPs, fewer bytes. No two programs of a launch write the same element."
         "\n\n"
-        f"It stops at d = {p['dim']}, because a tile's dH must fit on chip: tokens × d numbers. For "
-        f"{p['block_m']} tokens and d = {p['dim']} these are {_dh(p['block_m'], p['dim'])}.",
+        "**Where the limit comes from.** The forward pass takes any d. It reads H and W in pieces of d, and keeps only "
+        "a tile of X on chip. In the backward pass each tile of X adds to all d columns of dH. So a program keeps dH "
+        f"of its tokens on chip: tokens × d numbers. For {p['block_m']} tokens and d = {p['dim']} these are "
+        f"{_dh(p['block_m'], p['dim'])}. With fewer tokens a larger d would fit. But each tile of tokens loads all of "
+        "W, so fewer tokens means more loads of W. In the same way, the launch for dW keeps rows of dW on chip.",
     ):
         st.markdown(figures.backward_table(forward, wide))
         st.caption(f"formula · forward and backward pass · kept: for the backward pass · {_sizes(p)}")
@@ -315,8 +320,10 @@ def _real_kernels() -> None:
     with layout.part(
         REAL,
         f"{large.name} has d = {count(dim)}. There the dH of {rows} tokens takes {_dh(rows, dim)}. With the "
-        f"{count(small.dim)} of {small.name} it takes {_dh(rows, small.dim)}. Both are more than an SM has. So real "
-        "kernels add to dH and dW in HBM.\n\n"
+        f"{count(small.dim)} of {small.name} it takes {_dh(rows, small.dim)}. Both are more than an SM has. Tiles of "
+        f"{FEWEST} tokens, the smallest that a matmul takes, need {_dh(FEWEST, small.dim)} there. But they load W "
+        f"{count(tiles(tokens, FEWEST))} times instead of {count(tiles(tokens, rows))}. So real kernels add to dH and "
+        "dW in HBM.\n\n"
         "They differ in how often they compute X. Liger's kernel and our chunked one do write logits to HBM, but only "
         "those of some tokens at a time: to write X and read it takes less time than a second matmul.",
     ):
@@ -392,9 +399,9 @@ def _odd(odd: Sequence[measured.Case], even: Sequence[measured.Case]) -> str:
     rest = vocab % ALIGNED
     model = next((f"{layer.name}'s " for layer in LAYERS if layer.vocab == vocab), "")
     return (
-        f"{figures.odd_and_even(odd, even, f'{model}V = {count(vocab)}')}{count(vocab)} is odd, which makes a matmul "
-        f"several times slower. Ours computes {count(vocab - rest)} columns together and the last {rest} apart. "
-        f"`kernels/cross_entropy_fast.py` begins with both times.\n\n{figures.beside_compiled(odd)}"
+        f"{figures.odd_and_even(odd, even, f'{model}V = {count(vocab)}')}{figures.beside_compiled(odd)}\n\n"
+        f"{count(vocab)} is odd, which makes a matmul several times slower. Ours computes {count(vocab - rest)} "
+        f"columns together and the last {rest} apart. `kernels/cross_entropy_fast.py` begins with both times. "
         f"{measured.EAGER} with a padded V was not measured."
     )
 

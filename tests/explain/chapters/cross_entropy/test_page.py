@@ -235,7 +235,21 @@ def test_an_odd_vocabulary_is_told_beside_the_even_ones_from_the_file():
     slow = dataclasses.replace(even, variants=[dataclasses.replace(even.variants[0], seconds=0.066), even.variants[1]])
     assert "the gain is room: ours takes 1.10 × the time of PyTorch eager." in figures.odd_and_even([odd], [slow], "V")
     assert "also" not in figures.odd_and_even([slow], [], "V")
-    assert figures.beside_compiled([odd]) == "torch.compile takes 1.10 × the time of ours here and 2.67 × the memory. "
+
+    def of(seconds: float, size: float) -> measured.Case:
+        own, _, compiled, _ = odd.variants
+        return dataclasses.replace(
+            odd, variants=[own, dataclasses.replace(compiled, seconds=seconds, peak_bytes=int(size))]
+        )
+
+    compiled = "**torch.compile takes {}. Ours takes {} of its memory.**"
+    assert figures.beside_compiled([odd]) == compiled.format("10% more time than ours", "38%")
+    assert figures.beside_compiled([odd, of(0.045, 12e9)]) == compiled.format(
+        "0.90 to 1.10 × the time of ours", "25 to 38%"
+    )
+    assert figures.beside_compiled([of(0.045, 12e9), of(0.048, 6e9)]) == compiled.format(
+        "4 to 10% less time than ours", "25 to 50%"
+    )
     assert not figures.beside_compiled([slow])
 
 

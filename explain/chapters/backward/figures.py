@@ -266,8 +266,8 @@ def saved(like: Experiment) -> str:
         return f"{one.matmuls} ({number(one.matmul_flops / standard.matmul_flops)} ×)"
 
     return (
-        f"Standard attention needs {standard.matmuls} matmuls per tile. Recomputing S makes {matmuls(atomic)}. The "
-        f"two-pass kernel computes S and dP in both passes: {matmuls(flash)}."
+        f"Standard attention needs {standard.matmuls} matmuls per tile. Recomputing S makes {matmuls(atomic)}. With "
+        f"two passes it is {matmuls(flash)}."
     )
 
 
@@ -331,13 +331,14 @@ def concluded(case: measured.Case) -> str:
     kept, passes, atomic = (point.seconds or 0.0 for point in case.points)
     ways = ("the two-pass kernel", "the kernel with atomics")
     slower = [time > kept for time in (passes, atomic)]
-    said = f"Keeping P takes {duration(kept)}."
+    said = f"keeping P takes {duration(kept)}."
     if fast := [one.seconds for one in case.fast if one.seconds]:
-        said = f"**Written for speed, recomputing takes {_span(fast)};** keeping P takes {duration(kept)}."
+        said = f"**written for speed, recomputing takes {_span(fast)};** keeping P takes {duration(kept)}."
         if max(fast) < kept:
             said = (
-                f"**Written for speed, recomputing is faster than keeping P:** {_span(fast)} against {duration(kept)}."
+                f"**written for speed, recomputing is faster than keeping P:** {_span(fast)} against {duration(kept)}."
             )
+    said = f"On {case.gpu}, {said}"
     if slower[0] == slower[1]:
         said += (
             f" Our two readable kernels are {'slower' if slower[0] else 'faster'}, {duration(passes)} and "
@@ -365,11 +366,14 @@ def concluded(case: measured.Case) -> str:
     )
     hbm = [point.counters.cold.hbm_bytes if point.counters else None for point in case.points]
     if all(hbm):
-        most, *others = (float(one or 0) for one in hbm)
-        fewer = [f"{number(most / one, 2)} × fewer" for one in others]
+        least = [memory.bill(kernel, case.points[0].experiment).least for kernel in memory.KERNELS]
+        fewer = [
+            f"{number((hbm[0] or 0) / (counted or 1), 2)} × fewer (least by formula: {number(least[0] / formula, 2)} ×)"
+            for counted, formula in zip(hbm[1:], least[1:], strict=True)
+        ]
         said += (
-            f"\n\n**HBM** moves {fewer[0]} bytes in the two-pass kernel than in standard attention, and {fewer[1]} "
-            "with atomics."
+            f"\n\n**HBM bytes, counted,** beside standard attention: {fewer[0]} in the two-pass kernel, {fewer[1]} "
+            f"with atomics.{' The formula has no spills.' * bool(spilling)}"
         )
     return said
 

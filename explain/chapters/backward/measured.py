@@ -22,6 +22,7 @@ class Case:
     """
 
     points: Sequence[Point]
+    gpu: str
     source: str
     fast: Sequence[Variant] = ()
     fast_source: str = ""
@@ -46,7 +47,7 @@ def cases(records: Iterable[Record], speed: Result | None = None) -> list[Case]:
 def _beside(case: Case, speed: Result | None) -> Case:
     """The case with the kernels that the speed benchmark measured at its size on its GPU."""
     p = case.points[0].experiment.values
-    if speed is None or not case.source.startswith(speed.provenance.gpu):
+    if speed is None or case.gpu != speed.provenance.gpu:
         return case
     if (p["kv_heads"], p["kv_len"]) != (p["heads"], p["seq_len"]):
         return case  # the benchmark's keys are as many as its queries, and each head has its own
@@ -66,5 +67,5 @@ def _cases(record: Record) -> list[Case]:
             timed = [point for point in points if point and point.timing and point.peak_bytes]
             if len(timed) == len(points):
                 stale = " · the kernels have changed since" * any(map(is_stale, timed))
-                found.append(Case(tuple(timed), record.provenance_of(first).words + stale))
+                found.append(Case(tuple(timed), record.gpu, record.provenance_of(first).words + stale))
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from explain import lessons
 from explain.chapters.backward import bugs, exercises, figures, sums
@@ -109,16 +110,28 @@ def one_row() -> None:
         st.caption(figures.checked(row))
 
 
-def kernels() -> tuple[Experiment, list[Trace]]:
-    """The three backward kernels in the player, one at a time; the bytes of the chosen one."""
-    steps = ", ".join(f"*{called}* ({n})" for n, called in enumerate(CALLED, 1))
+def five_formulas() -> DeltaGenerator:
+    """What a kernel computes for a tile; returns the place of its picture, which has the sizes of the run."""
     words = (
         f"A kernel does the same for a whole tile. **Forward:** {unbroken('S = QKᵀ · sm_scale')}, "
         f"{unbroken('P = softmax(S)')}, {unbroken('O = P V')}. **Back,** from the last formula to the first:\n\n"
         f"- From {unbroken('O = P V')}: dV (1) and dP (2).\n"
         f"- From {unbroken('P = softmax(S)')}: dS (3). It is the row's formula, for each query.\n"
-        f"- From {unbroken('S = QKᵀ · sm_scale')}: dQ (4) and dK (5), with the same factor.\n\n"
-        f"The player calls these steps {steps}. With atomics (4) and (5) are one step. Where P is not kept, "
+        f"- From {unbroken('S = QKᵀ · sm_scale')}: dQ (4) and dK (5), with the same factor."
+    )
+    with layout.part("The same for a tile: five formulas", words):
+        drawn = st.container()
+        st.caption("shapes: those of a tile in the player below")
+    return drawn
+
+
+def kernels(drawn: DeltaGenerator) -> tuple[Experiment, list[Trace]]:
+    """The three backward kernels in the player, one at a time; the bytes of the chosen one. Its formulas are `drawn`
+    above.
+    """
+    steps = ", ".join(f"*{called}* ({n})" for n, called in enumerate(CALLED, 1))
+    words = (
+        f"The player calls the five formulas {steps}. With atomics (4) and (5) are one step. Where P is not kept, "
         "*scores S* and *P again* recompute it."
     )
     text, picture = layout.sides("The kernels, tile by tile")
@@ -126,7 +139,6 @@ def kernels() -> tuple[Experiment, list[Trace]]:
         layout.prose(words)
         kernel = WAYS[controls.pick("Backward pass", WAYS, "way")]
     with picture:
-        drawn = st.container()
         experiment = controls.controls(
             lessons.BACKWARD,
             ["inputs", "causal"],
@@ -261,13 +273,14 @@ def measured() -> None:
 def who_writes_dq() -> None:
     """Which program may write dQ."""
     words = (
-        "dK and dV are sums over queries, dQ is a sum over keys. A loop that holds a tile of keys can finish dK and dV "
-        "on chip. Of each row of dQ it has one part: the sum over its own keys.\n\n"
-        "**Two passes, seven matmuls:** a second launch holds queries. S and dP are computed twice. Each element has "
-        "one program that writes it, in one order: the same bits every run.\n\n"
-        "**FlashAttention-2, five matmuls** (the paper's algorithm 2): every program adds its part of dQ in HBM. In "
-        "the picture programs 0 to 3 all add to one tile of dQ. Two may add at once, so the addition must be "
-        "**atomic**. Which program comes first is not fixed."
+        "dK and dV are sums over queries. dQ is a sum over keys. So one loop cannot finish all three on chip.\n\n"
+        "Let a program keep a tile of keys, and all queries pass. At the end its tiles of dK and dV are complete. Its "
+        "sum for dQ is not: it has only the program's own keys.\n\n"
+        "**Two passes, seven matmuls.** A second launch keeps queries, and all keys pass. It completes dQ, but must "
+        "compute S and dP again. Each element is written by one program, in one order: the same bits every run.\n\n"
+        "**FlashAttention-2, five matmuls** (the paper's algorithm 2). There is no second launch. Each program adds "
+        "its part of dQ to HBM. In the picture programs 0 to 3 all add to one tile of dQ. Two may add at the same "
+        "time, so the addition must be **atomic**. Which program comes first is not fixed."
     )
     with layout.part("Who may write dQ? Five matmuls or seven", words):
         pictures.drawing(figures.owners(), figures.owners(narrow=True))

@@ -166,7 +166,8 @@ def test_kernels_written_for_speed_stand_beside_a_case_of_the_same_size_and_gpu(
                     if (one.shape, one.dtype, one.causal) == (shape, p["dtype"], p["causal"])]  # fmt: skip
             assert len(case.fast) == len(same[0].best if same and record.gpu == speed.provenance.gpu else ())
             assert all(duration(one.seconds) in figures.measured_bars(case) for one in case.fast if one.seconds)
-            assert ("Written for speed" in figures.concluded(case)) == bool(case.fast)
+            assert ("written for speed" in figures.concluded(case)) == bool(case.fast)
+            assert figures.concluded(case).startswith(f"On {record.gpu}, ")
 
 
 def test_a_broken_lse_makes_dv_too_large_by_exp_m():

@@ -367,14 +367,11 @@ def concluded(case: measured.Case) -> str:
     hbm = [point.counters.cold.hbm_bytes if point.counters else None for point in case.points]
     if all(hbm):
         least = [memory.bill(kernel, case.points[0].experiment).least for kernel in memory.KERNELS]
-        fewer = [
-            f"{number((hbm[0] or 0) / (counted or 1), 2)} × fewer (least by formula: {number(least[0] / formula, 2)} ×)"
-            for counted, formula in zip(hbm[1:], least[1:], strict=True)
-        ]
-        said += (
-            f"\n\n**HBM bytes, counted,** beside standard attention: {fewer[0]} in the two-pass kernel, {fewer[1]} "
-            f"with atomics.{' The formula has no spills.' * bool(spilling)}"
-        )
+        said += "\n\n**HBM bytes,** compared with standard attention."
+        for way, found, formula in zip(("Two passes", "With atomics"), hbm[1:], least[1:], strict=True):
+            fewer = [number(one, 2) for one in ((hbm[0] or 0) / (found or 1), least[0] / formula)]
+            said += f" {way}: counted {fewer[0]} × fewer, by formula {fewer[1]} ×."
+        said += " The formula has no spills." * bool(spilling)
     return said
 
 

@@ -158,7 +158,7 @@ def kernels(drawn: DeltaGenerator) -> tuple[Experiment, list[Trace]]:
 def why_enough() -> None:
     """How P and δ come from what the forward pass left."""
     words = (
-        "The formulas need P and δ. The forward pass has kept neither: it kept O and L.\n\n"
+        "These formulas need P and δ. The forward pass has kept neither. It kept O and L.\n\n"
         f"**P comes back from S and L alone:** {unbroken('exp(S − L)')} = {unbroken('exp(S − m) ÷ ℓ')}, because "
         f"{unbroken('L = m + ln ℓ')}. No maximum, no sum, no stored matrix.\n\n"
         f"**δ needs no P.** The sum over keys makes O, so {unbroken('δ = rowsum(dO ∘ O)')}."
@@ -275,7 +275,7 @@ def who_writes_dq() -> None:
     words = (
         "dK and dV are sums over queries. dQ is a sum over keys. So one loop cannot finish all three on chip.\n\n"
         "Let a program keep a tile of keys, and all queries pass. At the end its tiles of dK and dV are complete. Its "
-        "sum for dQ is not: it has only the program's own keys.\n\n"
+        "sum for dQ covers only its own keys.\n\n"
         "**Two passes, seven matmuls.** A second launch keeps queries, and all keys pass. It completes dQ, but must "
         "compute S and dP again. Each element is written by one program, in one order: the same bits every run.\n\n"
         "**FlashAttention-2, five matmuls** (the paper's algorithm 2). There is no second launch. Each program adds "

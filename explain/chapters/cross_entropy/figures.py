@@ -386,14 +386,15 @@ def odd_and_even(odd: Sequence[Case], even: Sequence[Case], name: str) -> str:
 
 
 def beside_compiled(cases: Sequence[Case]) -> str:
-    """“**torch.compile takes 3 to 8% less time than ours. Ours takes 29 to 43% of its memory.**”, or nothing."""
+    """“**torch.compile takes 3 to 8% less time than ours. Ours needs 29 to 43% of …**”; empty where not measured."""
     times, memory = (_beside(COMPILED, cases, what) for what in ("seconds", "peak_bytes"))
     if not times or not memory:
         return ""
     beside = f"{ratios(times)} the time of ours"
     if max(times) < 1 or min(times) >= 1:
         beside = f"{_percents([abs(time - 1) for time in times])} {'less' if max(times) < 1 else 'more'} time than ours"
-    return f"**{COMPILED} takes {beside}. Ours takes {_percents([1 / size for size in memory])} of its memory.**"
+    share = _percents([1 / size for size in memory])
+    return f"**{COMPILED} takes {beside}. Ours needs {share} of {COMPILED}'s memory.**"
 
 
 def _percents(shares: Sequence[float]) -> str:

@@ -49,7 +49,7 @@ WORDS = {
 }
 """What to see, for each kernel."""
 STOPS, REAL, HOW_FAST = (
-    f"The small kernel's backward pass stops at d = {SMALL}",
+    f"The backward pass stops at d = {SMALL}",
     "What real kernels do",
     "How fast, in how much memory?",
 )
@@ -233,9 +233,8 @@ def _room_not_time(saved: int) -> str:
         return buffer
     return (
         f"The {moved(saved)} of X take about {number(1e3 * saved / bandwidth, 1)} ms at copy speed. "
-        f"{measured.EAGER}'s whole step, loss and both gradients, takes {number(1e3 * step, 3)} ms (*{HOW_FAST}* "
-        f"below). {buffer} **At this V "
-        "you gain room, not time.**"
+        f"{measured.EAGER}'s whole step, loss and both gradients, takes {number(1e3 * step, 3)} ms on {found.gpu} "
+        f"(*{HOW_FAST}* below). {buffer} **At this V you gain room, not time.**"
     )
 
 
@@ -294,13 +293,13 @@ def _this_kernel(experiment: Experiment) -> None:
     matmuls, p = both.traffic.flops_of("matmul") // forward_flops(experiment), wide.values
     with layout.part(
         STOPS,
-        "The small kernel recomputes X by a matmul: once in the launch that holds tokens, for dH, and once in "
-        f"the launch that holds rows of W, for dW. That makes {matmuls} matmuls in place of 3. It is the trade of "
-        "FlashAttention's backward pass: more FLOPs, fewer bytes. No two programs of a launch write the same element."
-        "\n\n"
+        "In the backward pass the small kernel recomputes X by a matmul: once in the launch that holds tokens, for dH, "
+        f"and once in the launch that holds rows of W, for dW. That makes {matmuls} matmuls in place of 3. It is "
+        "the trade of FlashAttention's backward pass: more FLOPs, fewer bytes. No two programs of a launch "
+        "write the same element.\n\n"
         "**Where the limit comes from.** The forward pass takes any d. It reads H and W in pieces of d, and keeps only "
         "a tile of X on chip. In the backward pass each tile of X adds to all d columns of dH. So a program keeps dH "
-        f"of its tokens on chip: tokens × d numbers. For {p['block_m']} tokens and d = {p['dim']} these are "
+        f"of its tokens on chip: tokens × d numbers. For {p['block_m']} tokens and d = {p['dim']} dH takes "
         f"{_dh(p['block_m'], p['dim'])}. With fewer tokens a larger d would fit. But each tile of tokens loads all of "
         "W, so fewer tokens means more loads of W. In the same way, the launch for dW keeps rows of dW on chip.",
     ):
@@ -320,10 +319,10 @@ def _real_kernels() -> None:
     with layout.part(
         REAL,
         f"{large.name} has d = {count(dim)}. There the dH of {rows} tokens takes {_dh(rows, dim)}. With the "
-        f"{count(small.dim)} of {small.name} it takes {_dh(rows, small.dim)}. Both are more than an SM has. Tiles of "
-        f"{FEWEST} tokens, the smallest that a matmul takes, need {_dh(FEWEST, small.dim)} there. But they load W "
-        f"{count(tiles(tokens, FEWEST))} times instead of {count(tiles(tokens, rows))}. So real kernels add to dH and "
-        "dW in HBM.\n\n"
+        f"{count(small.dim)} of {small.name} it takes {_dh(rows, small.dim)}. Both are more than an SM has. With tiles "
+        f"of {FEWEST} tokens, the smallest for a matmul, {small.name} needs {_dh(FEWEST, small.dim)}. But then all of "
+        f"W is loaded {count(tiles(tokens, FEWEST))} times instead of {count(tiles(tokens, rows))}. So real kernels "
+        "add to dH and dW in HBM.\n\n"
         "They differ in how often they compute X. Liger's kernel and our chunked one do write logits to HBM, but only "
         "those of some tokens at a time: to write X and read it takes less time than a second matmul.",
     ):
@@ -359,7 +358,7 @@ def _how_fast(found: measured.Measured) -> None:
     peak = found.roof("matmul bf16")
     with layout.part(
         HOW_FAST,
-        f"Loss and both gradients of {count(first.tokens)} tokens. **Ours** is the chunked kernel. "
+        f"Loss and both gradients of {count(first.tokens)} tokens, on {found.gpu}. **Ours** is the chunked kernel. "
         f"{figures.concluded(first)} So at this V it is for when memory is short.\n\n{_chunks(first)}"
         "Cut Cross-Entropy is not measured here. Its time depends on how many tiles it can skip, so on the model. The "
         "logits of this benchmark are random, not a model's.\n\n"

@@ -242,7 +242,7 @@ def test_an_odd_vocabulary_is_told_beside_the_even_ones_from_the_file():
             odd, variants=[own, dataclasses.replace(compiled, seconds=seconds, peak_bytes=int(size))]
         )
 
-    compiled = "**torch.compile takes {}. Ours takes {} of its memory.**"
+    compiled = "**torch.compile takes {}. Ours needs {} of torch.compile's memory.**"
     assert figures.beside_compiled([odd]) == compiled.format("10% more time than ours", "38%")
     assert figures.beside_compiled([odd, of(0.045, 12e9)]) == compiled.format(
         "0.90 to 1.10 × the time of ours", "25 to 38%"

@@ -13,7 +13,7 @@ import { VECTOR } from "./vector.js";
 
 const FAMILIES = [MERGE, BACKWARD, LOSS, LOSS_BACKWARD, ATTENTION, SOFTMAX, VECTOR];
 const FROM_ZERO = new Set(["target", "lse", "loss"]);      // numbers whose bars have a place for 0
-const DROPPED = new Set(["keys", "values", "scores", "exponentials", "gradient"]); // with the tile
+const DROPPED = new Set(["queries", "keys", "values", "scores", "exponentials", "gradient"]); // if no later line reads it
 const EMPTY = /^\s*\w+\s*=\s*tl\.zeros\(/;               // zeros that a tile's matmuls are added to: not there yet
 const CARRIED = new Set(["running_max", "new_max", "running_sum", "new_sum", "accumulator", "target", // from tile to tile
   "queries_gradient", "keys_gradient", "values_gradient", "input_gradient", "weight_gradient"]);

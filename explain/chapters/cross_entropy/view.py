@@ -229,7 +229,7 @@ def _room_not_time(saved: int) -> str:
     found = measured.measured()
     case, bandwidth = (found.case(LONG), found.roof("hbm copy")) if found else (None, None)
     step = case.seconds_of(measured.EAGER) if case else None
-    if not step or not bandwidth:
+    if not found or not step or not bandwidth:
         return buffer
     return (
         f"The {moved(saved)} of X take about {number(1e3 * saved / bandwidth, 1)} ms at copy speed. "
@@ -299,7 +299,7 @@ def _this_kernel(experiment: Experiment) -> None:
         "write the same element.\n\n"
         "**Where the limit comes from.** The forward pass takes any d. It reads H and W in pieces of d, and keeps only "
         "a tile of X on chip. In the backward pass each tile of X adds to all d columns of dH. So a program keeps dH "
-        f"of its tokens on chip: tokens × d numbers. For {p['block_m']} tokens and d = {p['dim']} dH takes "
+        f"of its tokens on chip: tokens × d numbers. For {p['block_m']} tokens and d = {p['dim']}, dH takes "
         f"{_dh(p['block_m'], p['dim'])}. With fewer tokens a larger d would fit. But each tile of tokens loads all of "
         "W, so fewer tokens means more loads of W. In the same way, the launch for dW keeps rows of dW on chip.",
     ):

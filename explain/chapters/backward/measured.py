@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from explain.chapters.backward import memory
 from explain.chapters.speed.results import Result, Variant
 from explain.figures.numbers import count
+from explain.kept import kept
 from explain.records.code import is_stale
 from explain.records.model import Point, Record
 
@@ -38,6 +39,7 @@ class Case:
         )
 
 
+@kept
 def cases(records: Iterable[Record], speed: Result | None = None) -> list[Case]:
     """What the first of these records that has such points has, first the cases that `speed` has too; empty if none."""
     found = next(filter(None, map(_cases, records)), [])

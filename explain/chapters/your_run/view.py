@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import streamlit as st
@@ -14,16 +14,19 @@ from explain.chapters.your_run import cost, findings
 from explain.chapters.your_run import given as inputs
 from explain.experiment import ParameterError
 from explain.figures.numbers import count
+from explain.kept import kept
 from explain.outside import stopped
 from explain.player.component import Run, player
 from explain.player.view import view_of
-from explain.trace.file import TraceFile, TraceFileError
+from explain.trace.file import MAX_INFLATED, TraceFile, TraceFileError
 from explain.trace.model import Report, Tile
 from explain.ui import layout
 from explain.ui.code import show_code
 
 LARGEST_MB = 20
 LARGEST_INFLATED = 256 * 1024 * 1024  # bytes: a reader's file may not fill the server's memory
+FILES = 8
+"""Opened files that are kept: a page that runs again shows the same ones. Few, since each may be large."""
 MOST = 2
 SIDES = ("left", "right")
 ENDING = ".tilescope"
@@ -90,16 +93,14 @@ def choose() -> list[Opened]:
         given_here = [] if dropped else given.files("trace")
     except ValueError as error:
         st.error(f"{error}.", icon=":material/error:")
-    files: list[tuple[str, Callable[[], TraceFile]]] = [
-        *((file.name, partial(_dropped, file.getvalue())) for file in dropped),
+    files: list[tuple[str, Callable[[], Opened]]] = [
+        *((file.name, partial(_opened, file.getvalue(), file.name, LARGEST_INFLATED)) for file in dropped),
         *((path.name, partial(_read, path)) for path in given_here),
     ]
     refused: list[tuple[str, Exception]] = []
     for name, opened in files[:MOST]:
         try:
-            data = opened()
-            shown = view_of(data.trace, "recorded")
-            runs.append(Opened(data, shown, name))
+            runs.append(opened())
         except (OSError, TraceFileError, ParameterError) as error:
             refused.append((name, error))
     for name, why in refused:
@@ -111,13 +112,14 @@ def choose() -> list[Opened]:
         _about_example(runs[0])
     unlike = inputs.difference(runs[0].trace.trace, runs[1].trace.trace) if len(runs) == MOST else ""
     sides = SIDES if len(runs) == MOST else ("",)
-    return [_named(side, replace(run, unlike=unlike)) for side, run in zip(sides, runs, strict=True)]
+    return [_named(side, run, unlike) for side, run in zip(sides, runs, strict=True)]
 
 
-def _named(side: str, run: Opened) -> Opened:
+@kept
+def _named(side: str, run: Opened, unlike: str) -> Opened:
     """The run with its kernel, the name of its file and its side as title: "rms_norm · changed · left"."""
     title = " · ".join(filter(None, (run.view["title"], run.file.removesuffix(ENDING), side)))
-    return replace(run, view={**run.view, "title": title, "unlike": bool(run.unlike)})
+    return replace(run, view={**run.view, "title": title, "unlike": bool(unlike)}, unlike=unlike)
 
 
 def _why(name: str, error: Exception) -> str:
@@ -171,18 +173,19 @@ def _growth(example: Run) -> str:
     )
 
 
-def _dropped(data: bytes) -> TraceFile:
-    return TraceFile(data, most=LARGEST_INFLATED)
+def _read(path: Path) -> Opened:
+    return _opened(path.read_bytes(), path.name)
 
 
-def _read(path: Path) -> TraceFile:
-    return TraceFile(path.read_bytes())
+@lru_cache(maxsize=FILES)
+def _opened(data: bytes, name: str, most: int = MAX_INFLATED) -> Opened:
+    trace = TraceFile(data, most=most)
+    return Opened(trace, view_of(trace.trace, "recorded"), name)
 
 
 def recorded(path: Path) -> Opened:
     """A trace file of the app, for the player."""
-    data = _read(path)
-    return Opened(data, view_of(data.trace, "recorded"))
+    return _opened(path.read_bytes(), "")
 
 
 def is_example(runs: Sequence[Run]) -> bool:

@@ -331,7 +331,8 @@ def _why(chosen: Choice, shown: Sequence[Entry]) -> None:
             layout.prose(unbroken("\n\n".join(filter(None, told))))
     rules = [two_gpus.rules(chosen.plan, shown, chosen.quantity, chosen.kernel)] if chosen.quantity else []
     if chosen.quantity in OF_TIMES:
-        rules.append(findings.timed_once(chosen.plan, shown, chosen.kernel))
+        if len(shown) != 2:  # else the picture says so
+            rules.append(findings.timed_once(chosen.plan, shown, chosen.kernel))
         rules.append(limited.COUNTED if limited.told(chosen.plan, shown, chosen.kernel) else "")
     if any(rules):
         with st.expander("How it is counted"):
@@ -415,11 +416,10 @@ def _kernel(shown: Sequence[Entry]) -> str:
 
 def _plan(plans: Mapping[str, Plan]) -> Plan:
     """A control for one of these sets of runs, kept in the address."""
-    if st.session_state.get("set") not in plans:
-        opening = "levels" if "levels" in plans else next(iter(plans))
-        asked_for = st.query_params.get("set")
-        st.session_state["set"] = next((name for name, plan in plans.items() if plan.about == asked_for), opening)
-    name = st.selectbox("Runs", list(plans), format_func=lambda name: plans[name].about, key="set", bind="query-params")
+    # The first option is what a browser shows by itself. A value set here instead is sent once, and is lost if another
+    # run interrupts this one.
+    names = sorted(plans, key=lambda name: name != "levels")
+    name = st.selectbox("Runs", names, format_func=lambda name: plans[name].about, key="set", bind="query-params")
     return plans[name]
 
 
@@ -532,8 +532,6 @@ def predicted(beside: DeltaGenerator) -> None:
     with beside, st.container(key="looked up"):
         drawing(*(worked.drawn(model, narrow=narrow) for narrow in (False, True)))
     layout.header("Every prediction beside its measured time")
-    if len(model.tests) > 1:
-        st.caption("The vertical scales differ. The dotted lines mark the same error.")
     for place, test in zip(st.columns(len(model.tests), gap="large"), model.tests, strict=True):
         with place:
             chart(predictions.predicted_chart(test, model.tests), f"predicted and measured times, {test.gpu}")

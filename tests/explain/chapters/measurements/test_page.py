@@ -53,6 +53,16 @@ def test_records_chosen_before_are_shown_again_until_the_reader_chooses_another_
     assert measured_on(test.run()).value == [f"recorded:{shows}.json"]
 
 
+@pytest.mark.parametrize("kernel", ["all", "flash_attention", "flash_decoding"])
+def test_the_runs_that_a_browser_shows_by_itself_are_those_of_the_picture(kernel: str) -> None:
+    """A run that another one interrupts may not tell the browser which value it set."""
+    test = page("measurements", kernel=kernel).run()
+    (box,) = (box for box in test.selectbox if box.label == "Runs")
+    assert not box.proto.set_value
+    assert box.proto.default == 0
+    assert box.options[0] == box.format_func(box.value)
+
+
 def choose_kernel(test: AppTest, kernel: str) -> AppTest:
     next(box for box in test.selectbox if box.label == "Kernel").set_value(kernel).run()
     return test

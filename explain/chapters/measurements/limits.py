@@ -31,12 +31,7 @@ UNITS = {"B/s": "bytes", "FLOP/s": "FLOPs"}
 """What a roof's unit counts."""
 _PAIRS = {
     "B/s": ("shared", "hbm", "Shared memory, all SMs together, delivers {} × the bytes per second of HBM"),
-    "FLOP/s": (
-        "matmul bf16",
-        "exp",
-        "At d = {d} the exponentials need {share} of the matmuls' time: one exponential takes as long as {} bf16 "
-        "matmul FLOPs, a score needs {of}",
-    ),
+    "FLOP/s": ("matmul bf16", "exp", "At d = {d} the exponentials need {share} of the matmuls' time"),
 }
 """By unit: the limit with the longest bar, a limit to compare it with, and the sentence about their ratio."""
 
@@ -52,16 +47,17 @@ def meanings(shown: Sequence[Entry]) -> str:
         if read and matmul:
             least.append((gpu, number(matmul.per_second / read.per_second)))
             rates.append((gpu, f"{rate(matmul)} ÷ {rate(read)}"))
-        if matmul and exp and len(shown) > 1:  # of one GPU, the picture's title says it
+        if matmul and exp:
             exps.append((gpu, number(matmul.per_second / exp.per_second)))
     items = []
     if least:
         items.append(
-            f"**Below {_each(least)} FLOPs per byte from HBM, no kernel can be faster than HBM allows; above, none "
-            f"faster than the bf16 matmuls** ({_each(rates)}). Real kernels are often slower than both."
+            f"**At {_each(least)} FLOPs per byte from HBM, HBM and the bf16 matmuls take equally long**: "
+            f"{_each(rates)}. With fewer FLOPs, HBM is the limit; with more, the matmuls are. Real kernels are often "
+            "slower than both."
         )
     if exps:
-        items.append(f"**{_each(exps)} bf16 matmul FLOPs** take as much time as one exponential; {_score()}.")
+        items.append(f"**One exponential takes as long as {_each(exps)} bf16 matmul FLOPs**; {_score()}.")
     return "\n".join(f"- {item}" for item in items) if len(items) > 1 else "".join(items)
 
 
@@ -218,13 +214,15 @@ def _compared(shown: Sequence[Entry], unit: str) -> str:
         return f"{UNITS.get(unit, unit)} per second"
     times = roofs[high].per_second / roofs[low].per_second
     d = sizes(OPENING)[0].values["head_dim"]
-    return words.format(count(round(times)), d=count(d), share=percent(times / (4 * d)), of=count(4 * d))
+    return words.format(count(round(times)), d=count(d), share=percent(times / (4 * d)))
 
 
 def _score() -> str:
     """How many FLOPs of both matmuls belong to one exponential, in the opening kernel."""
     d = sizes(OPENING)[0].values["head_dim"]
-    return f"a score at d = {count(d)} needs 4 · {count(d)} = {count(4 * d)} of them".replace(" · ", "\u00a0·\u00a0")
+    return f"a score at d = {count(d)} needs 4 · {count(d)} = {count(4 * d)} of them, and one exponential".replace(
+        " · ", "\u00a0·\u00a0"
+    )
 
 
 def _hue(level: str) -> str:

@@ -241,7 +241,7 @@ def prediction_table(model: Model) -> str:
 @kept
 def predicted_chart(test: Test, tests: Sequence[Test]) -> go.Figure:
     """A dot for each prediction: across, the measured time; up, predicted ÷ measured. On the line both are equal. The
-    pictures of all `tests` have the same times across. A large error has the colour of the lines that bound it.
+    pictures of all `tests` have the same scales. A large error has the colour of the lines that bound it.
     """
     figure, every = plot(), [point for one in tests for point in one.points]
     symbols = ("circle", "diamond", "square")
@@ -268,7 +268,7 @@ def predicted_chart(test: Test, tests: Sequence[Test]) -> go.Figure:
             x=ends, y=[level] * 2, mode="lines", name=name, showlegend=bool(name), hoverinfo="skip",
             line={"color": palette.mid(hue), "dash": dash, "width": 2},
         )  # fmt: skip
-    factors = [1 / FAR, FAR, *(point.seconds / point.measured for point in test.points)]
+    factors = [1 / FAR, FAR, *(point.seconds / point.measured for point in every)]
     least, most = min(factors) / ROOM, max(factors) * ROOM
     marks = [10.0**power for power in range(-6, 1) if ends[0] < 10.0**power < ends[1]]
     levels = (0.1, 0.2, 0.5, 2.0, 5.0, 10.0) if most / least > WIDE**2 else (1 / FAR, FAR)  # more would overlap

@@ -92,14 +92,17 @@ def _fits(one: Example) -> str:
 
 @kept
 def drawn(model: Model, *, narrow: bool = False) -> str:
-    """The example's times as bars, then the formula, what each of its words is, and its numbers for both GPUs; the
-    formula alone for a model without an example. An SVG.
+    """The example's times as bars, then the formula, what each of its words is, its numbers for both GPUs, and what
+    follows from them; the formula alone for a model without an example. An SVG.
 
     `narrow` is for a phone.
     """
     one, width = example(model), NARROW if narrow else WIDE
     parts: list[str] = []
     y = _outcome(parts, one, width) + 2 * GAP if one else 0.0
+    y = _lines(parts, ASSUMED.format("both GPUs" if one else "every GPU"), y, width) + GAP
+    y = _formula(parts, y, width) + GAP
+    y = _table(parts, y, width, _rows(one), (one.own, one.other) if one else (), narrow)
     if one:
         rule = (
             f"Prediction = the time measured on the {one.own} × (the formula's time for the {one.other} ÷ the "
@@ -111,10 +114,6 @@ def drawn(model: Model, *, narrow: bool = False) -> str:
             parts, f"{duration(one.point.seconds)} = {duration(one.took)} × ({there} ÷ {here})", y, width, bold=True
         )
         y = _lines(parts, _fits(one), y, width, faint=True) if one.fits > 1 else y
-        y += GAP
-    y = _lines(parts, ASSUMED.format("both GPUs" if one else "every GPU"), y, width) + GAP
-    y = _formula(parts, y, width) + GAP
-    y = _table(parts, y, width, _rows(one), (one.own, one.other) if one else (), narrow)
     return picture(
         width, y + 12, "How a time is predicted, with the numbers of one size", parts, f"{1.2 * width:.0f}px"
     )

@@ -53,8 +53,8 @@ NARROWEST = 0.04
 HOSTED, SPILT = "probably with time on the host", "with spilled registers"
 SHAPES = ("circle", "diamond", "square")
 """The marks of a group's sizes, where they are no more."""
-CLEAR_DOT = 0.45
-"""How opaque dots are: where several coincide, it shows."""
+CLEAR_DOT = 0.3
+"""How opaque dots are: where several coincide, the outline of each is seen."""
 EQUAL, NEAR, APART = 2.0, 6.0, 11.0
 """Marks nearer than the first to each other stand in one place, nearer than the second below each other, over a height
 of so much."""
@@ -62,7 +62,7 @@ FEW_TIMES = 3
 """How many times the minimum is told as few."""
 NAMED = 3
 """How many of the kernels that read most a title names at most."""
-WRONG, ON_TOP = "grey name: wrong on purpose", "marks on top of each other: equal"
+WRONG, ON_TOP = "grey name: wrong or overflows, on purpose", "marks on top of each other: equal"
 """What a picture says of its lines."""
 LINES = 8
 """Sizes of one kernel that have a line each, at most."""

@@ -147,7 +147,7 @@ def _seen_most(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     if not found:
         return ""
     if told := _by_passes(found):
-        return "\n\n".join(filter(None, [told, _far(points, own), _loaded_again(points)]))
+        return "\n\n".join(filter(None, [told, _far(points, own)]))
     every = [times for times, _ in found]
     _, row = max(found, key=lambda one: one[0])
     return (
@@ -199,7 +199,7 @@ def _far(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
     for times, point in far.values():
         run, counts = point.experiment, point.counters.cold if point.counters else None
         if tensors := _loaded_from_hbm(run, times):
-            loaded.append(f"{run.entry.title}: {listed([*dict.fromkeys(map(_symbol, tensors))])}")
+            loaded.append(f"{run.entry.title}: {_passes(run, tensors)}")
         elif counts and counts.spill_written_bytes and counts.spill_read_bytes:
             at = _own_size(run, [point.experiment for point in points], own)
             both = f"{moved(counts.spill_written_bytes)} stored, {moved(counts.spill_read_bytes)} read back"
@@ -209,11 +209,32 @@ def _far(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:
             )
     told = "\n".join(
         [
-            f"These kernels read more than {count(FAR)} ×, because they fetch these tensors more than once:\n",
+            f"These kernels read more than {count(FAR)} ×. These loads explain it, in the run that reads most:\n",
             *(f"- {one}" for one in loaded),
         ]
     )
     return "\n\n".join([told] * bool(loaded) + others)
+
+
+def _passes(run: Experiment, tensors: Sequence[str]) -> str:
+    """How often a run loads these tensors, × their bytes; the dtype of a large one that has more bits than the others;
+    for which tiles it loads them again, and which of them it also writes again. In words.
+    """
+    terms = {term.buffer: term for term in run.whole_terms if term.buffer in tensors and not term.written}
+    narrowest = min(terms.values(), key=lambda term: term.item_bytes)
+    of: dict[float, dict[str, str]] = {}  # by how often they are loaded
+    for tensor, term in terms.items():
+        wide = term.item_bytes > narrowest.item_bytes and term.elements >= narrowest.elements
+        symbol = _symbol(tensor) + f" (fp{8 * term.item_bytes})" * wide
+        of.setdefault(_read_by(run)[tensor], {})[tensor] = symbol
+    told = []
+    for times, own in of.items():
+        written = {term.buffer for term in run.whole_terms if term.written and term.times > 1}
+        again = [_symbol(tensor) for tensor in own if tensor in written]
+        why = next(filter(None, (_for_tiles(run, tensor, times) for tensor in own)), "")
+        why = f"{why.removesuffix(')')}, which also writes {listed(again)} again)" if why and again else why
+        told.append(f"{listed([*own.values()])}, {number(times)} × {moved(sum(terms[one].once for one in own))}{why}")
+    return "; ".join(told)
 
 
 def _loaded_from_hbm(run: Experiment, times: float) -> list[str]:
@@ -234,27 +255,6 @@ def _loaded_from_hbm(run: Experiment, times: float) -> list[str]:
         if named and abs((loads + others) / inputs_once(run) / times - 1) < SAME:
             return named
     return []
-
-
-def _loaded_again(points: Sequence[Point]) -> str:
-    """Why a kernel without S in HBM reads more from there than one with it, in the largest run of both, in a sentence;
-    "" where none does.
-    """
-    counted = [(point.counters.cold.dram_read_bytes or 0, point.experiment) for point in points if point.counters]
-    pairs = [
-        (mine, its)
-        for read, mine in counted
-        for more, its in counted
-        if not mine.entry.stores_scores and its.entry.stores_scores and read > more and work(mine) == work(its)
-    ]
-    if not pairs:
-        return ""
-    mine, its = max(pairs, key=lambda pair: pair[0].traffic.flops)
-    often = {tensor: times for tensor, times in _read_by(mine).items() if times > 1}
-    most = max(often.values(), default=0.0)
-    tensors = listed([_symbol(tensor) for tensor, times in often.items() if times == most])
-    tiles = _for_tiles(mine, "q", most) or f" ({number(most)} times)"
-    return f"{mine.entry.title} reads more than {its.entry.title.lower()}: it loads {tensors} again and again{tiles}."
 
 
 def _seen_fastest(points: Sequence[Point], own: Mapping[Experiment, str]) -> str:

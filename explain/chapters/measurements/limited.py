@@ -37,7 +37,10 @@ UNKNOWN = (
     "kernels of its ladder."
 )
 
-BAR_COUNTS = "The bar counts the exponentials alone."
+BAR_COUNTS = (
+    "eˣ adds a multiplication for each element. The bar *exponentials* is another share: the time of the exponentials "
+    "alone, at their full rate."
+)
 """What the bar of the exponentials leaves out of the time that 2ˣ saves."""
 
 
@@ -52,9 +55,9 @@ class InBase2:
 
     @property
     def saved(self) -> str:
-        """The time that 2ˣ saves: "2.35 of 5.60 ms (42%)"."""
+        """The time that 2ˣ saves: "2.35 of 5.60 ms (42% of the time)"."""
         saved = _ms(self.own - self.seconds).removesuffix(" ms")
-        return f"{saved} of {_ms(self.own)} ({percent(1 - self.seconds / self.own)})"
+        return f"{saved} of {_ms(self.own)} ({percent(1 - self.seconds / self.own)} of the time)"
 
 
 @dataclass(frozen=True)

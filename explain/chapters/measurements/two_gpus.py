@@ -101,7 +101,7 @@ def rules(plan: Plan, shown: Sequence[Entry], quantity: str, kernel: str = "") -
     if quantity != TIME:
         return missing
     near = any(_apart([factor]) < ALIKE for factor in both.factors)
-    told = [_rule(_spreads(plan, shown, kernel)) if near else "", *_why_won(shown, both.factors)]
+    told = [_rule(_spreads(plan, shown, kernel)) if near else "", _why_won(shown, both.factors)]
     told += [missing, _left_out(both.left_out)]
     return "\n\n".join(filter(None, told))
 
@@ -195,7 +195,8 @@ def _timed(shown: Sequence[Entry], both: _Both) -> str:
             low, high = percent(min(least) - 1), percent(max(least) - 1)
             by = high if low == high else f"{low[:-1]} to {high}"
             told.append(f"{slower} faster: {runs_told(len(least))}, by {by}.{_clock(shown, slower, least)}")
-        return "\n".join(f"- {line}" for line in told) if len(told) > 1 else f"{told[0]}."
+        told[0] += f".{clock}" if (clock := _clock(shown, faster, most)) else "." * (len(told) == 1)
+        return "\n".join(f"- {line}" for line in told) if len(told) > 1 else told[0]
     number, far = len(factors), percent(_apart(factors), 1)
     if far == percent(0, 1):
         return f"**Time: the two GPUs are equal** {_everywhere(number)}."
@@ -215,11 +216,7 @@ def _no_gain(plan: Plan, shown: Sequence[Entry]) -> str:
     same = [kernel for kernel, own in gains.items() if not own]
     if not same or len(same) == len(gains):
         return ""
-    side = "left" if faster == names(shown)[0] else "right"
-    return (
-        f"{count(len(same))} of {count(len(gains))} kernels gain nothing on the {faster}: their marks are at 1 × "
-        f"(within {percent(ALIKE)}) or {side} of it."
-    )
+    return f"{count(len(same))} of {count(len(gains))} kernels gain nothing on the {faster}."
 
 
 def _gains_of(plan: Plan, shown: Sequence[Entry], gpu: str) -> dict[str, list[float]]:
@@ -229,22 +226,37 @@ def _gains_of(plan: Plan, shown: Sequence[Entry], gpu: str) -> dict[str, list[fl
 
 
 def _gains(plan: Plan, shown: Sequence[Entry], faster: str) -> str:
-    """Which kind of kernel gains most from the faster HBM, as far as that explains the gain, and a kernel that gains
-    nothing: the opening one, or the one with most work; "" without them, or where the GPU with the slower HBM wins.
+    """How many kernels of the kind that gains most have at least half of what the faster HBM allows (`_half`) in every
+    run, as far as HBM explains that, and a kernel that gains nothing: the opening one, or the one with most work; ""
+    without them, where HBM explains less than half of the gains, or where the GPU with the slower HBM wins.
     """
-    rate, gains = bandwidths(shown), _gains_of(plan, shown, faster)
+    rate, gains, causes = bandwidths(shown), _gains_of(plan, shown, faster), _causes(plan, shown, "")
     same = [run for run in measured(plan, shown, "") if run.kernel in gains and not gains[run.kernel]]
-    by_hbm = [one for one in _causes(plan, shown, "") if one.explained]
-    if not same or not by_hbm or rate is None or faster != names(shown)[rate < 1]:
+    by_hbm = [one for one in causes if one.explained]
+    if not same or 2 * len(by_hbm) <= len(causes) or rate is None or faster != names(shown)[rate < 1]:
         return ""
-    most = max(by_hbm, key=lambda one: one.gain)
-    nothing = max(same, key=lambda run: (run.kernel == OPENING, run.traffic.flops)).entry.title
-    title = most.run.entry.title
     kinds = groups(plan, shown)
+    title = max(by_hbm, key=lambda one: one.gain).run.entry.title
     what = kinds.get(title, title)
-    kind = [bool(own) for kernel, own in gains.items() if kinds.get(KERNELS[kernel].title) == what]
-    of = f"{count(sum(kind))} of {count(len(kind))} kernels, " * (sum(kind) < len(kind))
-    return f"{begun(what)} gains most from the faster HBM ({of}up to {ratio(most.gain)}), {nothing} nothing"
+    kind = {kernel: own for kernel, own in gains.items() if kinds.get(KERNELS[kernel].title) == what}
+    much = [
+        min(own)
+        for kernel, own in kind.items()
+        if len(own) == len(_both(plan, shown, TIME, kernel).factors) and min(own) >= _half(rate)
+    ]
+    if not much:
+        return ""
+    nothing = max(same, key=lambda run: (run.kernel == OPENING, run.traffic.flops)).entry.title
+    what = " ".join(reversed(what.split(", ")))  # "backward attention"
+    return (
+        f"The more a kernel waits for HBM, the more it gains: {count(len(much))} of {count(len(kind))} {what} kernels "
+        f"{ratio(min(much))} or more, {nothing} nothing"
+    )
+
+
+def _half(bandwidth: float) -> float:
+    """How many times as fast a run is with half of what the faster HBM allows, by the ratio of the bandwidths."""
+    return (1 + max(bandwidth, 1 / bandwidth)) / 2
 
 
 @dataclass(frozen=True)
@@ -345,34 +357,31 @@ def _wins(shown: Sequence[Entry], factors: Sequence[float]) -> list[tuple[str, l
     return sorted(wins.items(), key=lambda win: -len(win[1]))
 
 
-def _why_won(shown: Sequence[Entry], factors: Sequence[float]) -> list[str]:
-    """Of the GPU with the faster HBM, how many of its wins are as large as that allows; of the other one, a possible
-    cause: sentences.
-    """
-    if (bandwidth := bandwidths(shown)) is None or _apart(factors) < ALIKE:
-        return []
-    wins = dict(_wins(shown, factors))
-    fast, slow = names(shown) if bandwidth > 1 else names(shown)[::-1]
-    told, half = [], (1 + max(bandwidth, 1 / bandwidth)) / 2
-    if gains := wins[fast]:
-        much = sum(gain >= half for gain in gains)
-        told.append(
-            f"The {fast} is faster in {runs_told(len(gains))}: in {count(much)} by at least half of what its faster "
-            f"HBM allows ({ratio(half)}), in {count(len(gains) - much)} by less."
-        )
-    if gains := wins[slow]:
-        told.append(f"Why the {slow} is faster in {runs_told(len(gains))} was not measured.")
-    return told
+def _why_won(shown: Sequence[Entry], factors: Sequence[float]) -> str:
+    """Of the GPU with the faster HBM, how many of its wins are as large as that allows, in a sentence; "" without."""
+    if (bandwidth := bandwidths(shown)) is None:
+        return ""
+    fast = names(shown)[bandwidth < 1]
+    if not (wins := dict(_wins(shown, factors))[fast]):
+        return ""
+    half = _half(bandwidth)
+    much = sum(gain >= half for gain in wins)
+    return (
+        f"The {fast} is faster in {runs_told(len(wins))}: in {count(much)} by at least half of what its faster "
+        f"HBM allows ({ratio(half)}), in {count(len(wins) - much)} by less."
+    )
 
 
 def _clock(shown: Sequence[Entry], gpu: str, gains: Sequence[float]) -> str:
-    """Whether a higher clock of a GPU may explain that it is faster, in a sentence: its fp32 matmuls are faster too."""
-    if (hbm := bandwidths(shown)) and gpu == names(shown)[hbm < 1]:  # its HBM may explain it
+    """Whether a higher clock of a GPU may explain that it is faster, in a sentence: its fp32 matmuls are faster too; ""
+    where its HBM may explain it.
+    """
+    if (hbm := bandwidths(shown)) and gpu == names(shown)[hbm < 1]:
         return ""
     own, other = sorted(shown, key=lambda one: names(shown)[shown.index(one)] != gpu)
     rates = [roof.per_second for one in (own, other) if (roof := one.record.roofs.get("matmul fp32"))]
     if len(rates) < 2 or rates[0] <= rates[1]:
-        return ""
+        return " Why was not measured."
     clock = percent(rates[0] / rates[1] - 1, 1)
     if max(gains) > rates[0] / rates[1]:
         return f" Not explained (its fp32 matmuls are only {clock} faster)."

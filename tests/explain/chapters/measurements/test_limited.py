@@ -174,7 +174,7 @@ def test_the_same_kernel_in_base_2_is_told_where_it_has_the_same_bytes():
     assert point.seconds
     assert other.seconds
     saved = aligned(point.seconds - other.seconds, "s", "m").removesuffix(" ms")
-    saves = f"{saved} of {aligned(point.seconds, 's', 'm')} ({percent(1 - other.seconds / point.seconds)})"
+    saves = f"{saved} of {aligned(point.seconds, 's', 'm')} ({percent(1 - other.seconds / point.seconds)} of the time)"
     assert told.startswith(
         f"**[Computing 2ˣ instead of eˣ](./measurements?kernel=flash_attention_exp2) saves {saves}**"
     )

@@ -38,8 +38,8 @@ UNKNOWN = (
 )
 
 BAR_COUNTS = (
-    "eˣ adds a multiplication for each element. The bar *exponentials* is another share: the time of the exponentials "
-    "alone, at their full rate."
+    "eˣ needs one more multiplication for each element. The bar *exponentials* is another share: the time of the "
+    "exponentials alone, at their full rate."
 )
 """What the bar of the exponentials leaves out of the time that 2ˣ saves."""
 

@@ -31,7 +31,7 @@ UNITS = {"B/s": "bytes", "FLOP/s": "FLOPs"}
 """What a roof's unit counts."""
 _PAIRS = {
     "B/s": ("shared", "hbm", "Shared memory, all SMs together, delivers {} × the bytes per second of HBM"),
-    "FLOP/s": ("matmul bf16", "exp", "At d = {d} the exponentials need {share} of the matmuls' time"),
+    "FLOP/s": ("matmul bf16", "exp", "At d = {d} the exponentials need {} ÷ {of} = {share} of the matmuls' time"),
 }
 """By unit: the limit with the longest bar, a limit to compare it with, and the sentence about their ratio."""
 
@@ -214,7 +214,7 @@ def _compared(shown: Sequence[Entry], unit: str) -> str:
         return f"{UNITS.get(unit, unit)} per second"
     times = roofs[high].per_second / roofs[low].per_second
     d = sizes(OPENING)[0].values["head_dim"]
-    return words.format(count(round(times)), d=count(d), share=percent(times / (4 * d)))
+    return words.format(count(round(times)), d=count(d), share=percent(times / (4 * d)), of=count(4 * d))
 
 
 def _score() -> str:

@@ -192,19 +192,20 @@ def test_a_table_of_one_kernel_says_how_many_times_the_minimum_is_read():
     causes = said.partition(f"more than {findings.FAR} ×. These loads explain it, in the run that reads most:\n\n")[
         2
     ].splitlines()
-    most = {kernel: max((run for run in shares if run.kernel == kernel), key=lambda run: shares[run])
+    far = {kernel: max((run for run in shares if run.kernel == kernel), key=lambda run: shares[run])
             for kernel in ("attention_standard", "flash_attention_v1")}  # fmt: skip
     loads = {kernel: {term.buffer: (term.times, term.once) for term in run.whole_terms if not term.written}
-             for kernel, run in most.items()}  # fmt: skip
+             for kernel, run in far.items()}  # fmt: skip
     scores = loads["attention_standard"]
     assert causes[0] == f"- Standard attention: S and P, 1 × {moved(scores['s'][1] + scores['p'][1])}"
-    own = [loads["flash_attention_v1"][tensor] for tensor in ("q", "o_hbm", "m_hbm", "l_hbm")]
-    run = most["flash_attention_v1"]
+    again = [loads["flash_attention_v1"][tensor] for tensor in ("q", "o_hbm", "m_hbm", "l_hbm")]
+    run = far["flash_attention_v1"]
     times = run.values["kv_len"] // run.values["block_n"]
-    assert {times} == {often for often, _ in own}
+    assert {times} == {often for often, _ in again}
+    each = moved(sum(once for _, once in again))
     assert causes[1] == (
-        f"- FlashAttention-1 forward: Q, O (fp32), m and ℓ, {times} × {moved(sum(once for _, once in own))} (once for "
-        f"each tile of {run.values['block_n']} keys, which also writes O, m and ℓ again)"
+        f"- FlashAttention-1 forward: Q, O (fp32), m and ℓ, {times} × {each} (once for each tile of "
+        f"{run.values['block_n']} keys, which also writes O, m and ℓ again)"
     )
     assert "atomics" not in " ".join(
         causes[:4]
@@ -275,7 +276,8 @@ def test_the_faster_of_two_gpus_is_named_with_its_number_of_runs():
         ([1.4], "**H200 faster in 1 run**, 1.40 × as fast."),
         ([1.4, 1.1], "**H200 faster in all 2 runs**, 1.10 to 1.40 × as fast."),
         ([0.8, 0.9, 1.01, 1.3], "- **H100 faster: 2 of 4 runs**, 1.11 to 1.25 × as fast. Not explained (its fp32 "
-                                "matmuls are only 1.2% faster).\n- Equal within 3%: 1 run\n- H200 faster: 1 run, by 30%."),
+                                "matmuls are only 1.2% faster).\n- Equal within 3%: 1 run\n"
+                                "- H200 faster: 1 run, by 30%."),
         ([0.99, 1.01, 1.02], "**Equal within 3%**: the times are at most 2.0% apart in all 3 runs."),
         ([0.99, 0.98], "**Equal within 3%**: the H100's times are 1.0 to 2.0% shorter."),
         ([1.01], "**Equal within 3%**: the H200's times are 1.0% shorter."),

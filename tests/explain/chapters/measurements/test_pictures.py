@@ -71,7 +71,7 @@ def test_a_picture_of_two_gpus_says_what_differs_most_and_by_how_much():
                   for level, roof in first.roofs.items() if roof.unit == unit]  # fmt: skip
         assert re.findall(r">(\d\.\d+ ×)</text>", drawn) == column
         assert ">H200 ÷ H100</text>" in drawn
-    assert " ÷ " not in "".join(limits.drawn(both[:1]))
+    assert "H200 ÷ " not in "".join(limits.drawn(both[:1]))
     factor = first.roofs["hbm"].per_second / second.roofs["hbm"].per_second
     assert f"Largest measured difference: HBM, read, {ratio(factor)} (H200 ÷ H100)" in moves
     assert "the GPUs are at most" in computes

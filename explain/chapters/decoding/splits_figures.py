@@ -38,23 +38,26 @@ def words(found: Curves, gpu: Gpu) -> str:
     programs = spanned([one.programs for one in curves], count)
     per_sm = spanned([one.programs / gpu.sms for one in curves], lambda n: number(n, 2))
     why = ": while one waits for K and V, another computes" * all(one.programs > gpu.sms for one in curves)
-    single = [one.over_best(splits) for one in curves if (splits := one.best_at_once(gpu))]
-    above = (
-        f" The best run with at most one program per SM takes {ratios(single)} the time of the fastest run."
-        if single
-        else ""
-    )
     fewest, most = (bound(curves[0].seconds) for bound in (min, max))
     unsplit, split = ([one.over_best(splits) for one in curves] for splits in (fewest, most))
     return (
         f"Fastest on the {gpu.name}, as measured:\n\n{fastest}\n\n"
         f"Programs = sequences × {KV_HEADS} heads of keys × splits. The fastest runs have **{programs} programs**, "
-        f"{per_sm} per SM{why}.{above}\n\n"
+        f"**{per_sm} per SM**{why}.\n\n"
         f"**Too few splits** leave SMs idle: {splits_of(fewest)} takes up to {ratio(max(unsplit))} the time of the "
         f"fastest run. "
         f"**Too many** cost too: {splits_of(most)} take {ratios(split)} the time of the fastest run."
-        f"{_extra_bytes(curves, most, gpu)}\n\n{_beside_reading(curves)}"
     )
+
+
+@kept
+def details(found: Curves, gpu: Gpu) -> str:
+    """What one program per SM costs, what bytes explain of the cost of too many, and how far reading alone is away."""
+    curves = found.curves
+    single = [one.over_best(splits) for one in curves if (splits := one.best_at_once(gpu))]
+    once = f"The best run with at most one program per SM takes {ratios(single)} the time of the fastest run."
+    parts = (once * bool(single), _extra_bytes(curves, max(curves[0].seconds), gpu), _beside_reading(curves))
+    return "\n\n".join(filter(None, parts))
 
 
 def _extra_bytes(curves: Sequence[Curve], most: int, gpu: Gpu) -> str:
@@ -72,7 +75,7 @@ def _extra_bytes(curves: Sequence[Curve], most: int, gpu: Gpu) -> str:
     if not told:
         return ""
     return (
-        f" More parts have more O and lse, which go to HBM and back. The extra bytes at {rates.bandwidth(gpu)}:\n"
+        f"More parts have more O and lse, which go to HBM and back. The extra bytes at {rates.bandwidth(gpu)}:\n"
         f"{told}\n\nThe rest of the lost time was not measured."
     )
 

@@ -13,7 +13,7 @@ from explain.chapters.decoding import splits as recorded
 from explain.chapters.decoding.bound import GROUP, Bound
 from explain.chapters.decoding.cache import MODELS
 from explain.chapters.decoding.exercises import MASKS, PARTS
-from explain.chapters.decoding.programs import HEAD_DIM, HEADS, KV_HEADS, MODEL, Filled, splits_at_once
+from explain.chapters.decoding.programs import HEAD_DIM, HEADS, KV_HEADS, MODEL, Filled
 from explain.chapters.decoding.savings import DTYPE, SPLITS, Saving
 from explain.chapters.decoding.savings import HEAD_DIM as WIDTH
 from explain.chapters.speed.results import Result, load
@@ -173,14 +173,13 @@ def _programs(gpu: Gpu) -> None:
             "Split the keys: then there are enough programs. **Splits** is the number of parts. Each part of each head "
             "of keys has a program."
         )
-        most = splits_at_once(KV_HEADS, gpu)
-        splits = st.slider("Splits", 1, figures.SPLITS_SHOWN, most, key="fill_splits", bind="query-params")
+        splits = st.slider("Splits", 1, figures.SPLITS_SHOWN, key="fill_splits", bind="query-params")
         batch = _of_powers("Sequences, batch", SEQUENCES, 1, "fill_batch")
         kv_len = _of_powers("Keys", LENGTHS, 8192, "fill_keys")
         filled = Filled(batch, kv_len, splits)
         if filled.cliff(gpu):
             most = filled.most_at_once(gpu)
-            before = "".join(f"to {one}, " for one in dict.fromkeys((1, most)))
+            before = "".join(f"to {one}, " for one in dict.fromkeys((1, most)) if one != splits)
             st.caption(f"Move *Splits* {before}then to {most + 1}.")
         layout.prose(figures.sms_words(filled, gpu))
     with drawn:
@@ -211,6 +210,8 @@ def _fastest(found: recorded.Curves | None, gpu: Gpu) -> None:
             return
         pictures.drawing(*(splits_figures.drawn(found, found.gpu, narrow=one) for one in (False, True)))
         st.caption(found.source)
+        with st.expander("Why too many splits cost, and what the fastest runs spend beside reading"):
+            layout.prose(splits_figures.details(found, found.gpu))
 
 
 @st.fragment

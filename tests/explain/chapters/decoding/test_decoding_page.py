@@ -123,7 +123,7 @@ def test_each_part_goes_to_the_sm_that_is_free_first(batch, kv_len, splits, gpu)
 
 def test_where_one_more_split_costs_nothing_the_page_speaks_of_no_cliff():
     assert Filled(1, 32768, 16).cliff(H200)
-    assert "Move *Splits* to 1, to 16, then to 17." in texts(page("decoding"))
+    assert "Move *Splits* to 1, to 16, then to 17." in texts(page("decoding", fill_splits="8"))
     for batch, kv_len in ((64, 32768), (16, 32768), (1, 1024)):
         assert not Filled(batch, kv_len, 16).cliff(H200)
         assert "cliff" not in figures.softer_words(Filled(batch, kv_len, 16), H200, READABLE)
@@ -223,8 +223,11 @@ def test_the_words_say_how_full_the_gpu_is(splits, words):
     assert words in figures.sms_words(Filled(1, 32768, splits), H200)
 
 
-def test_the_slider_of_splits_begins_at_as_many_as_run_at_once():
-    assert page("decoding").slider(key="fill_splits").value == splits_at_once(8, H200) == 16
+def test_the_slider_of_splits_begins_without_a_split_and_the_page_says_how_far_to_move_it():
+    shown = page("decoding")
+    assert shown.slider(key="fill_splits").value == 1
+    most = splits_at_once(8, H200)
+    assert f"Move *Splits* to {most}, then to {most + 1}." in texts(shown)
 
 
 def test_the_merge_grows_with_the_splits_and_the_cache_does_not():
@@ -478,7 +481,7 @@ def test_whatever_the_player_shows_every_section_is_on_the_page(view):
     assert set(JUMPS.values()) < set(headings)
     assert len(set(headings)) == len(headings)
     for words in (
-        "at the same time", "128 programs on 132 SMs", f"ridge: {number(ridge(RATED))}",
+        "at the same time", "8 programs on 132 SMs", f"ridge: {number(ridge(RATED))}",
         "Llama 3 70B", "With one query, S is one row",
         "recorded · NVIDIA H200", "the last query is the last token",
     ):  # fmt: skip

@@ -62,16 +62,18 @@ def test_the_words_say_what_fewer_and_more_splits_cost():
     said = splits_figures.words(found(32, 64, 4, 1), H200)  # each doubling away from the fastest takes 1.5 × the time
     assert f"1 split takes up to {1.5**6:.1f} × the time of the fastest run" in said
     assert f"128 splits take 1.50 to {1.5**7:.1f} × the time of the fastest run" in said
-    # at most 132 programs: 16 splits of one sequence, 1 of 16, none of 64
-    assert (
-        f"The best run with at most one program per SM takes 1.50 to {1.5**2:.2f} × the time of the fastest run."
-        in said
-    )
+
+
+def test_the_details_say_what_one_program_per_sm_costs():
+    """At most 132 programs: 16 splits of one sequence, 1 of 16, none of 64."""
+    once = "The best run with at most one program per SM takes"
+    said = splits_figures.details(found(32, 64, 4, 1), H200)
+    assert f"{once} 1.50 to {1.5**2:.2f} × the time of the fastest run." in said
 
 
 def test_the_words_say_how_much_of_the_lost_time_the_extra_bytes_are():
     curves = found(32, 64, 4, 128)
-    said = splits_figures.words(curves, H200)
+    said = splits_figures.details(curves, H200)
     assert said.count("** lost") == 3  # where 128 splits are fastest, nothing is
     one = 8 * 4 * (128 + 1) * 4 * 2  # O and lse of a part of one sequence, written and read
     extra = 16 * (128 - 4) * one
@@ -86,7 +88,7 @@ def test_the_words_say_how_much_longer_than_reading_the_fastest_runs_take():
     curves = splits.curves(registry.shipped(), rates.rated(H200, registry.shipped()))
     assert curves is not None
     small, *others = [one.over_floor for one in sorted(curves.curves, key=lambda one: one.floor)]
-    said = splits_figures.words(curves, H200)
+    said = splits_figures.details(curves, H200)
     assert f"**{ratio(small)}** the time of reading; with the others, {ratios(others)}." in said
 
 
@@ -135,6 +137,7 @@ def test_the_page_shows_what_the_shipped_record_has():
     assert curves is not None
     said = texts(page("decoding"))
     assert splits_figures.words(curves, H200).splitlines()[2] in said
+    assert "How much of the time this is was not measured." in said
     assert curves.source in said
 
 

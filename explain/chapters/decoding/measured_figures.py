@@ -81,7 +81,7 @@ def words(result: Result, gpu: Gpu, readable: Curves | None) -> str:
     timed = _timed(result)
     own = [_least(case, gpu) / seconds for case, seconds in timed]
     told = (
-        f"{_verdict(timed)}It reads at {percent(min(own))} to {percent(max(own))} of the bandwidth. The least time is "
+        f"{_verdict(timed, gpu)}It reads at {percent(min(own))} to {percent(max(own))} of the bandwidth. The least time is "
         f"bytes ÷ {si(gpu.hbm_bytes_per_second, 'B/s')}, {rates.bandwidth(gpu)}."
     )
     both = [_beside(curve, own) for case, own in timed if (curve := _curve(case, readable))]
@@ -89,7 +89,7 @@ def words(result: Result, gpu: Gpu, readable: Curves | None) -> str:
     return "\n\n".join(filter(None, [told, *both, alone]))
 
 
-def _verdict(timed: Sequence[tuple[Case, float]]) -> str:
+def _verdict(timed: Sequence[tuple[Case, float]], gpu: Gpu) -> str:
     """In how many cases the kernel is about as fast as the fastest library, and how much slower it is in the others."""
     best = [(case.baselines[0], own) for case, own in timed if case.baselines and case.baselines[0].seconds]
     every = [own / one.seconds - 1 for one, own in best if one.seconds]
@@ -99,7 +99,7 @@ def _verdict(timed: Sequence[tuple[Case, float]]) -> str:
     slower = [percent(one, 1) for one in sorted(every) if one > CLOSE]
     others = f", and {listed(slower)} slower in the other{'s' * (len(slower) > 1)}" if slower else ""
     return (
-        f"**The kernel for speed is within {percent(CLOSE)} of {libraries} or "
+        f"**On the {gpu.name} the kernel for speed is within {percent(CLOSE)} of {libraries} or "
         f"faster in {len(every) - len(slower)} of {len(every)} cases{others}.** "
     )
 

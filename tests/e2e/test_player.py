@@ -7,7 +7,6 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
@@ -83,7 +82,7 @@ def view(kernel, shape, trace, **more):
         "title": entry.title,
         "kernel": kernel,
         "roles": roles,
-        "beats": [astuple(beat) for beat in beats(trace, roles)],
+        "beats": [tuple(beat) for beat in beats(trace, roles)],
         "score_shape": shape,
         "badge": "trace · here",
         **more,

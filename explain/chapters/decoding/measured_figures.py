@@ -81,8 +81,8 @@ def words(result: Result, gpu: Gpu, readable: Curves | None) -> str:
     timed = _timed(result)
     own = [_least(case, gpu) / seconds for case, seconds in timed]
     told = (
-        f"{_verdict(timed, gpu)}It reads at {percent(min(own))} to {percent(max(own))} of the bandwidth. The least time is "
-        f"bytes ÷ {si(gpu.hbm_bytes_per_second, 'B/s')}, {rates.bandwidth(gpu)}."
+        f"{_verdict(timed, gpu)}It reads at {percent(min(own))} to {percent(max(own))} of the bandwidth. The least "
+        f"time is bytes ÷ {si(gpu.hbm_bytes_per_second, 'B/s')}, {rates.bandwidth(gpu)}."
     )
     both = [_beside(curve, own) for case, own in timed if (curve := _curve(case, readable))]
     alone = "In the other panels the readable kernel was not timed." if 0 < len(both) < len(timed) else ""

@@ -112,14 +112,16 @@ def ratios(choice: Choice, records: Sequence[Entry]) -> None:
             ("time", "faster", "Both do the same matmuls.", lambda ms: duration(ms / 1e3)),
         )
         layout.header(f"FlashAttention-2 beside standard attention: {figures.sizes_words(pair[0])}")
-        for (name, better, why, unit), a, b, column in zip(
-            told, standard, flash, st.columns(3, gap="small"), strict=True
-        ):
-            with column.container(border=True, gap="small", height="stretch"):
+        bytes_ = [column.container(border=True, gap="small", height="stretch") for column in st.columns(2, gap="small")]
+        with st.container(border=True):
+            of_time, conclusion = st.columns([1, 2], gap="large", vertical_alignment="center")
+        for (name, better, why, unit), a, b, place in zip(told, standard, flash, (*bytes_, of_time), strict=True):
+            with place:
                 st.metric(name, f"{number(a / b, 2)} × {better}" if a and b else NONE)
                 st.markdown(f"{unit(a)} → {unit(b)}" if a and b else NONE)
                 st.markdown(why)
-        layout.prose(time)
+        with conclusion:
+            layout.prose(time)
         tile = " × ".join(str(pair[1].values[name]) for name in ("block_m", "block_n"))
         sourced(f"{one.source} · L2 cold · tiles of {tile}")
         return
@@ -145,7 +147,7 @@ class Choice:
 
 def choose() -> Choice:
     """The kernel, its sizes and the state of L2 that the reader chose."""
-    picked, sized, heat = st.columns([3, 3, 2], vertical_alignment="bottom")
+    picked, sized, heat = st.columns([2, 3, 2], vertical_alignment="bottom")
     with picked:
         kernel = controls.kernel("Kernel", "flash_attention", "kernel", lab.KERNELS)
     choices = lab.experiments(kernel)
@@ -174,14 +176,15 @@ def hierarchy(choice: Choice, lead: DeltaGenerator) -> tuple[Shown, Sequence[Ent
         with folded:
             records = records_choice()
         witness = counted_here(choice.experiment, records)
+        traced = traced_bytes(choice.experiment, choice.small_is_it)
         with source:
             if witness.counters:
                 sourced(witness.source)
             else:
-                st.caption("formula only")
+                st.caption("formula and trace" if traced else "formula only")
         with folded:
             ways(witness)
-    shown = lab.shown(choice.experiment, traced_bytes(choice.experiment, choice.small_is_it), witness, warm=choice.warm)
+    shown = lab.shown(choice.experiment, traced, witness, warm=choice.warm)
     link = pictures.pressed("link", figures.LINKS, "dram")
     with drawn:
         dirty = shown.counts.dirty_bytes if shown.counts else None
@@ -224,7 +227,7 @@ def gaps(choice: Choice, shown: Shown, records: Sequence[Entry]) -> None:
         "✓ in the picture: equal to the number above it, to the byte. ≠: here is why, with the bytes of each cause.",
     )
     with listing, st.container(key="causes"):
-        st.markdown(figures.cause_words(shown.gaps) or "All numbers are equal, or they were not counted.")
+        st.markdown(figures.cause_words(shown.gaps) or _equal(shown))
     with st.expander("Level by level: every difference, in bytes"):
         st.markdown(figures.levels_table(shown.levels, shown.gaps))
         for written, column in zip((False, True), st.columns(2, gap="large"), strict=True):
@@ -239,6 +242,14 @@ def gaps(choice: Choice, shown: Shown, records: Sequence[Entry]) -> None:
     if len(others := lab.on_each(choice.experiment, records, warm=choice.warm)) > 1:
         st.markdown(figures.gpus_table(others))
         layout.prose(f"The pictures above are of the first, **{others[0][0]}**.")
+
+
+def _equal(shown: Shown) -> str:
+    """Which numbers agree, where no two that are there differ."""
+    if shown.counts:
+        return "All numbers are equal, to the byte."
+    agree = "Formula and trace agree to the byte." if shown.traced else "There is the formula alone."
+    return f"{agree} The hardware was not counted at these sizes."
 
 
 def terms(choice: Choice, shown: Shown) -> None:

@@ -54,9 +54,12 @@ def shown(trace: Trace, file: str) -> str:
 
 
 def tensors(trace: Trace) -> str:
-    """The tensors of a run, each once, with their sizes and dtypes; Markdown."""
+    """The tensors of a run by their names, each name once, with sizes and dtypes; Markdown. Two launches may name the
+    same tensor differently, and a trace does not say so.
+    """
     named = ", ".join(dict.fromkeys(_tensor(one) for launch in trace.launches for one in launch.buffers))
-    return f"**Tensors:** {named}" if named else ""
+    whose = ", as each launch names them" * (len(trace.launches) > 1)
+    return f"**Tensors{whose}:** {named}" if named else ""
 
 
 def launches(trace: Trace) -> str:

@@ -46,7 +46,7 @@ python3 start.py
 installs Tilescope into `.venv` and opens it. End it with Ctrl+C.
 
 **2. Take a file** with Triton kernels and a function `main` that makes small tensors and launches them. None yet? Take
-the example's Python file: the button is above the player."""
+the example's Python file. Its button is above the player, unless a trace of yours is open."""
 RECORD = f"""**3. Record it**, in the same folder, with the Python that step 1 installed:
 
 ```

@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from explain.chapters.measurements import limited
 from explain.chapters.measurements.exercises import run_of
 from explain.chapters.three_numbers import exercises, figures
+from explain.chapters.three_numbers import hierarchy as pictured
 from explain.chapters.three_numbers import shown as lab
 from explain.chapters.three_numbers.levels import WAYS, Traced, Witness, amount, recorded_trace, whole_trace, witness
 from explain.chapters.three_numbers.shown import Shown
@@ -185,11 +186,11 @@ def hierarchy(choice: Choice, lead: DeltaGenerator) -> tuple[Shown, Sequence[Ent
         with folded:
             ways(witness)
     shown = lab.shown(choice.experiment, traced, witness, warm=choice.warm)
-    link = pictures.pressed("link", figures.LINKS, "dram")
+    link = pictures.pressed("link", pictured.LINKS, "dram")
     with drawn:
         dirty = shown.counts.dirty_bytes if shown.counts else None
         wide, narrow = (
-            figures.hierarchy(shown.levels, shown.gaps, shown.prediction, dirty, link, warm=choice.warm, narrow=narrow)
+            pictured.hierarchy(shown.levels, shown.gaps, shown.prediction, dirty, link, warm=choice.warm, narrow=narrow)
             for narrow in (False, True)
         )
         pictures.pressable(f"<div class=wide>{wide}</div><div class=narrow>{narrow}</div>", "link")
@@ -213,7 +214,7 @@ def _caches(shown: Shown, counters: Counters | None, *, warm: bool) -> None:
 def _link(link: str, shown: Shown) -> None:
     """The bytes of one link, buffer by buffer."""
     predicted = link == "dram" and shown.prediction is not None
-    layout.prose(f"**{figures.LINKS[link]}**: {figures.link_words(link, shown.levels, predicted=predicted)}")
+    layout.prose(f"**{pictured.LINKS[link]}**: {figures.link_words(link, shown.levels, predicted=predicted)}")
     st.markdown(figures.buffers_table(link, shown.traffic, shown.traced, shown.prediction))
     if shown.check:
         layout.prose(figures.prediction_words(shown.check))
@@ -234,7 +235,7 @@ def gaps(choice: Choice, shown: Shown, records: Sequence[Entry]) -> None:
             with column:
                 pictures.drawing(
                     *(
-                        figures.bars(shown.levels, shown.gaps, written=written, narrow=narrow)
+                        pictured.bars(shown.levels, shown.gaps, written=written, narrow=narrow)
                         for narrow in (False, True)
                     )
                 )
@@ -264,7 +265,7 @@ def terms(choice: Choice, shown: Shown) -> None:
     term = pictures.pressed("term", figures.terms_by_key(shown.traffic), "")
     times = pictures.pressable(figures.terms_table(shown.traffic, shown.traced, small.traffic, term), "term")
     if shown.traced:
-        st.caption(f"{figures.MARKS['traced']} trace: {shown.traced.what} · {shown.traced.where}")
+        st.caption(f"{pictured.MARKS['traced']} trace: {shown.traced.what} · {shown.traced.where}")
     stepper.stepper(
         [small],
         key="three numbers",

@@ -12,7 +12,7 @@ import pytest
 
 from explain import recordings
 from explain.chapters.measurements.limited import InBase2, Limits
-from explain.chapters.three_numbers import exercises, figures
+from explain.chapters.three_numbers import exercises, figures, gap_words, hierarchy
 from explain.chapters.three_numbers import shown as lab
 from explain.chapters.three_numbers.byte_accounting import (
     LANES,
@@ -256,7 +256,7 @@ def test_a_difference_is_the_sum_of_what_is_named_for_it_in_text_picture_table_a
     counts = counts_of(experiment, warm=warm)
     found = levels(experiment.traffic, recorded_trace(experiment), counts, "", "")
     between = gaps(experiment, found, counts, warm=warm)
-    drawn = figures.hierarchy(found, between, None, counts.dirty_bytes, "dram", warm=warm)
+    drawn = hierarchy.hierarchy(found, between, None, counts.dirty_bytes, "dram", warm=warm)
     text = html.unescape(" ".join(re.findall(r">([^<>]+)</text>", drawn)))
     table, sums, listed = (
         figures.levels_table(found, between), figures.gap_table(found, between), figures.cause_words(between)
@@ -266,18 +266,18 @@ def test_a_difference_is_the_sum_of_what_is_named_for_it_in_text_picture_table_a
         assert not {one.name for one in gap.cancelling} & set(gap.parts)
         assert (UNEXPLAINED in gap.parts) == bool(gap.unexplained)
         if gap.bytes:
-            assert figures._told(gap) in table
-            assert gap.below not in ("l2", "dram") or figures._told(gap) in text
+            assert gap_words.told(gap) in table
+            assert gap.below not in ("l2", "dram") or gap_words.told(gap) in text
         if gap.unexplained:
-            assert f"*{UNEXPLAINED}* | {figures._signed(gap.unexplained)}" in sums
-            assert f"{figures._signed(gap.unexplained)} {figures._written(gap.written)}" in listed
+            assert f"*{UNEXPLAINED}* | {gap_words.signed(gap.unexplained)}" in sums
+            assert f"{gap_words.signed(gap.unexplained)} {gap_words.written(gap.written)}" in listed
 
 
 def test_causes_that_cancel_are_no_cause_of_the_rest():
     cause = Cause("A", 23_500_000, "hardware", "")
     gap = Gap("l2", "dram", True, 662_000, (cause, replace(cause, name="B", bytes=-cause.bytes)), 134_200_000)
     assert gap.parts == {UNEXPLAINED: 662_000}
-    assert figures._told(gap) == "+662.0 kB (0.5%): Not explained (+23.5 MB and −23.5 MB cancel)"
+    assert gap_words.told(gap) == "+662.0 kB (0.5%): Not explained (+23.5 MB and −23.5 MB cancel)"
 
 
 def test_a_level_that_was_not_counted_is_passed_over_and_says_why():
@@ -365,7 +365,7 @@ def test_amounts_are_told_in_powers_of_ten():
 def test_each_link_is_drawn_with_its_own_bytes(narrow):
     flash = next(one for one in COUNTED if one.kernel == "flash_attention")
     found = levels(flash.traffic, None, counts_of(flash), "", "")
-    drawn = figures.hierarchy(found, [], None, None, "dram", narrow=narrow)
+    drawn = hierarchy.hierarchy(found, [], None, None, "dram", narrow=narrow)
     links = {part.partition('"')[0]: part for part in drawn.split('data-press="')[1:]}
     reads = {key: amount(getattr(found, key).read) for key in ("l1", "l2", "dram")}
     assert len(set(reads.values())) == 3
@@ -378,7 +378,7 @@ def test_the_picture_says_why_shared_memorys_number_is_only_a_bound(counted, sai
     experiment = COUNTED[0]
     counts = replace(counts_of(experiment), shared_wavefronts=10)
     found = levels(experiment.traffic, None, counts, "hardware", "", counted)
-    drawn = figures.hierarchy(found, [], None, None, "dram")
+    drawn = hierarchy.hierarchy(found, [], None, None, "dram")
     assert ("at most 1.3 kB" in drawn) == ("each cycle counts as 128 B" in drawn) == said
 
 

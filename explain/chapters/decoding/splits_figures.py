@@ -37,7 +37,7 @@ def words(found: Curves, gpu: Gpu) -> str:
     fastest = "\n".join(f"- {sequences(one)} of {count(one.kv_len)} keys: **{splits_of(one.best)}**" for one in curves)
     programs = spanned([one.programs for one in curves], count)
     per_sm = spanned([one.programs / gpu.sms for one in curves], lambda n: number(n, 2))
-    why = ": while one waits for K and V, another computes" * all(one.programs > gpu.sms for one in curves)
+    why = ": while one waits for K and V, another can compute" * all(one.programs > gpu.sms for one in curves)
     fewest, most = (bound(curves[0].seconds) for bound in (min, max))
     unsplit, split = ([one.over_best(splits) for one in curves] for splits in (fewest, most))
     return (

@@ -166,7 +166,7 @@ def _turns(filled: Filled, gpu: Gpu, y: float, width: float, curve: Curve | None
 def sms_words(filled: Filled, gpu: Gpu) -> str:
     """How full the GPU is, how many splits run at once, and what the merge costs."""
     one = f"{filled.batch} sequence{'s' * (filled.batch > 1)} × {KV_HEADS} heads of keys × {splits_of(filled.splits)}"
-    alone = "One part needs no merge. This kernel runs it all the same. " * (filled.splits == 1)
+    alone = "One part needs no merge. This kernel runs the merge anyway. " * (filled.splits == 1)
     merge = (
         f"{alone}O and lse of {_parts(filled.splits)} are written and read: **{moved(filled.merge_bytes)}**, "
         f"{_share(filled.merge_bytes / filled.cache_bytes)} of K and V."
@@ -230,7 +230,8 @@ def _share(share: float) -> str:
 @kept
 def softer_words(filled: Filled, gpu: Gpu, found: Curves | None) -> str:
     """How a real GPU differs from the model; the recorded best number of splits of the caches most like this one."""
-    told = f"**A real SM holds several programs{', so the cliff is softer' * filled.cliff(gpu)}.**"
+    more = ", so a second round can cost less than in this model" * filled.cliff(gpu)
+    told = f"**A real SM holds several programs{more}.**"
     if not found:
         return told
     if same := found.of(filled, gpu):
@@ -249,7 +250,7 @@ def softer_words(filled: Filled, gpu: Gpu, found: Curves | None) -> str:
         return f"**{predicted} {fastest}**{beside}{why}"
     near = found.nearest(filled.batch, filled.kv_len)
     higher = all(one.best > splits_at_once(one.unsplit, found.gpu) for one in near)
-    fastest = "more splits than one round has were fastest" if higher else "this was fastest"
+    fastest = "more splits than fit in one round were fastest" if higher else "this was fastest"
     cases = "\n".join(
         f"- {sequences(one)} of {count(one.kv_len)} keys: **{splits_of(one.best)}** ({_model(one, found.gpu)})"
         for one in near
@@ -263,8 +264,8 @@ def softer_words(filled: Filled, gpu: Gpu, found: Curves | None) -> str:
 def _model(curve: Curve, gpu: Gpu) -> str:
     """How many splits of this cache one program per SM allows."""
     if curve.unsplit > gpu.sms:
-        return f"{count(curve.unsplit)} programs on {gpu.sms} SMs"
-    return f"one round has up to {splits_at_once(curve.unsplit, gpu)}"
+        return f"{count(curve.unsplit)} programs on the {gpu.name}'s {gpu.sms} SMs"
+    return f"one round on the {gpu.name} has up to {splits_at_once(curve.unsplit, gpu)}"
 
 
 @kept
@@ -322,7 +323,7 @@ def bound_words(bound: Bound, gpu: Gpu) -> str:
         f"**{number(bound.intensity)} FLOPs per byte**. "
         f"The {gpu.name} can do {number(ridge(gpu))} FLOPs in the time of one byte. "
         + _limit(bound, gpu)
-        + f"\n\nUp to **{count(free_queries(gpu))} queries** per head the bound stays the same."
+        + f"\n\nUp to **{count(free_queries(gpu))} queries** per head, the bound is the time of one query."
     )
 
 
@@ -498,4 +499,4 @@ def masks_words(seq_len: int, kv_len: int) -> str:
         return f"{told} There are more queries than keys: **{blind} see none**. Their rows of O are 0, their lse is −∞."
     if seq_len == kv_len:
         return f"{told} As many queries as keys: both masks are the same."
-    return f"{told} The first sees {first[0]} and {first[1]}."
+    return f"{told} The first query sees {first[0]} or {first[1]}."

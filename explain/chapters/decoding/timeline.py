@@ -68,9 +68,9 @@ def to_scale(experiment: Experiment) -> str:
     share = p["splits"] * part / (LONG / p["block_n"] * tile)
     thin = ", thinner than a pixel" if share * WIDTHS[False] < 1 else ""
     return (
-        f"Drawn for this small run: one head of keys, d = {p['head_dim']}, {p['dtype']}. For {count(LONG)} keys, and "
-        f"still {p['splits']} part{'s' * (p['splits'] > 1)}, launch 2 would read {percent(share, 2)} of the first "
-        f"row's bytes{thin}."
+        f"Drawn for this small run: one head of keys, d = {p['head_dim']}, {p['dtype']}. With {count(LONG)} keys in "
+        f"{p['splits']} part{'s' * (p['splits'] > 1)}, launch 2 would read {percent(share, 2)} of the first row's "
+        f"bytes{thin}."
     )
 
 

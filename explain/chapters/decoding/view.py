@@ -138,9 +138,9 @@ def _parts(experiment: Experiment, trace: Trace) -> None:
             "to its own keys, as FlashAttention does, and writes O and lse of its part. The keys of a part are read "
             f"once for all {rows} rows. On a GPU the programs run **at the same time**, each on an SM. The player "
             f"shows them one after the other, at *{PARTS}*.\n\n"
-            "**Launch 2** merges. A program reads O and lse of each part j, and gives the part a weight, β. It meets "
-            "the parts one by one: its m is the largest lse so far, and a larger one rescales what it has. After the "
-            "last part, the weights are the shares in the picture. The whole row has lse = m + ln Σ β.\n\n"
+            "**Launch 2** merges. A program reads O and lse of the parts, one part j after the other. Its m is the "
+            "largest lse so far. If a part has a larger lse, the sum so far is rescaled. β is a part's weight, and "
+            "β ÷ Σ β is its share of O. The whole row has lse = m + ln Σ β.\n\n"
             f"The price: O and lse of each part go to HBM and back, **{moved(merge_bytes(p))}** here."
         )
     with drawn:
@@ -168,10 +168,9 @@ def _programs(gpu: Gpu) -> None:
     with words, st.container(key="too few"):
         layout.prose(
             f"In {MODEL}, {GROUP} query heads share one head of keys. One program serves all {GROUP}, so one sequence "
-            f"has {HEADS} ÷ {GROUP} = {KV_HEADS} programs. The {gpu.name} has {gpu.sms} SMs. An SM without a program "
-            "reads nothing.\n\n"
-            "Split the keys: then there are enough programs. **Splits** is the number of parts. Each part of each head "
-            "of keys has a program."
+            f"has {HEADS} ÷ {GROUP} = {KV_HEADS} programs. An SM without a program reads nothing.\n\n"
+            "More parts of the keys give more programs: each part of each head of keys has one. **Splits** is the "
+            "number of parts."
         )
         splits = st.slider("Splits", 1, figures.SPLITS_SHOWN, key="fill_splits", bind="query-params")
         batch = _of_powers("Sequences, batch", SEQUENCES, 1, "fill_batch")
@@ -220,11 +219,11 @@ def bandwidth(gpu: Gpu) -> None:
     words, drawn = layout.sides(BOUND)
     with words:
         layout.prose(
-            "To decode is to read: each key and value is needed once, for a few multiplications. So the time is at "
+            "Decoding is mostly reading: each key and value is read once, for a few multiplications. So the time is at "
             "least bytes ÷ bandwidth.\n\n"
             "**Verification**: a small model guesses the next few tokens, and the large one checks them all at once "
-            "(speculative decoding). A few queries read the same bytes as one. So they are nearly free, until "
-            "arithmetic takes longer than reading: the ridge."
+            "(speculative decoding). A few queries read the same bytes as one. So they take hardly "
+            "longer, until arithmetic takes longer than reading. This point is the ridge."
         )
         queries = _of_powers("Queries per head", QUERIES, 1, "bound_queries")
         kv_len = _of_powers("Keys", LENGTHS, 32768, "bound_keys")
@@ -245,9 +244,9 @@ def caches(gpu: Gpu) -> None:
     words, drawn = layout.sides(CACHES)
     with words:
         layout.prose(
-            "Fewer bytes are less time. In multi-head attention (MHA) each query head has keys of its own. In "
-            "grouped-query attention (GQA) a group of heads shares them, in multi-query attention (MQA) all heads do. "
-            "Each query head still has scores of its own."
+            "Fewer bytes take less time. In multi-head attention (MHA) each query head has keys of its own. In "
+            "grouped-query attention (GQA) a group of heads shares keys. In multi-query attention (MQA) all heads "
+            "share them. Each query head still has scores of its own."
         )
         tokens = _of_powers("Tokens in the cache", LENGTHS, 8192, "cache_tokens")
         layout.prose(figures.caches_words(tokens, gpu))
@@ -267,7 +266,7 @@ def no_help() -> None:
     long = 8192
     with layout.part(
         NO_HELP,
-        "FlashAttention saves the trips of S and P, N² elements each. **With one query, S is one row: 1 × N.** There "
+        "FlashAttention keeps S and P out of HBM, N² elements each. **With one query, S is one row: 1 × N.** There "
         "is no N² to avoid.\n\n"
         "**With one query there is nothing to reuse**: K and V are read once, with or without tiles.\n\n"
         "**Splitting the keys helps**: all SMs read at once. The parts cost a few bytes more. **Keeping the group "
@@ -290,7 +289,7 @@ def both_masks() -> None:
     with words:
         layout.prose(
             "**Bottom right**: the last query is the last token, and sees every key. That is right for a cache, since "
-            "it holds the past. FlashAttention does so since 2.1, and so does every kernel here.\n\n"
+            "it holds the past. FlashAttention has done so since 2.1, and every kernel here does too.\n\n"
             "**Top left**: the first query is the first token. PyTorch's `is_causal=True` does so, and FlashAttention "
             "did before 2.1."
         )

@@ -79,7 +79,7 @@ def test_one_of_a_thing_is_not_many():
 def test_below_the_saw_tooth_are_the_best_numbers_of_splits_of_the_nearest_recorded_caches(batch, kv_len, cases):
     said = figures.softer_words(Filled(batch, kv_len, 16), H200, READABLE)
     assert re.findall(r"- (.* splits?\*\*)", said) == cases
-    assert ("more splits than one round has" in said) == (batch < 64)
+    assert ("more splits than fit in one round" in said) == (batch < 64)
 
 
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=GPUS)
@@ -126,9 +126,11 @@ def test_where_one_more_split_costs_nothing_the_page_speaks_of_no_cliff():
     assert "Move *Splits* to 1, to 16, then to 17." in texts(page("decoding", fill_splits="8"))
     for batch, kv_len in ((64, 32768), (16, 32768), (1, 1024)):
         assert not Filled(batch, kv_len, 16).cliff(H200)
-        assert "cliff" not in figures.softer_words(Filled(batch, kv_len, 16), H200, READABLE)
+        assert "second round" not in figures.softer_words(Filled(batch, kv_len, 16), H200, READABLE)
         assert "Move *Splits*" not in texts(page("decoding", fill_batch=str(batch), fill_keys=f"{kv_len:,}"))
-    assert figures.softer_words(Filled(1, 32768, 16), T4, None).endswith("so the cliff is softer.**")
+    assert figures.softer_words(Filled(1, 32768, 16), T4, None).endswith(
+        "so a second round can cost less than in this model.**"
+    )
 
 
 def test_a_split_without_keys_is_launched_and_merged_and_not_drawn():

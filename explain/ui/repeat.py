@@ -57,7 +57,8 @@ def repeated(draw: Callable[P, R]) -> Callable[P, R]:
         thread, said, path = ThreadState.get(), terms.said(), tuple(cursor.delta_path)
         if thread.delta_path and path[: len(thread.delta_path)] != thread.delta_path:
             return draw(*values, **named)  # outside the fragment that runs: Streamlit makes a container for it
-        call = path, thread.fragment_id, thread.active_script_hash, Call(values, named)
+        asked_with = Call(values, named)
+        call = path, thread.fragment_id, thread.active_script_hash, asked_with
         ways = known.get(call, [])
         for drawn in ways:
             if said.again(drawn.asked):
@@ -72,6 +73,7 @@ def repeated(draw: Callable[P, R]) -> Callable[P, R]:
         with _noted(context) as messages, said.noted() as asked:
             result = draw(*values, **named)
         drawn = _Drawn(messages, cursor.index - first, asked, _each(result, _Container.of))
+        asked_with.let_go()
         known[call] = [*ways[1 - WAYS :], drawn]
         if len(known) > MOST:
             known.popitem(last=False)

@@ -264,7 +264,11 @@ def test_each_of_several_launches_has_its_row(opened):
     table = cost.launches(trace)
     assert table in pages.texts(test)
     assert len(table.splitlines()) == 2 + len(trace.launches) > 3
-    assert cost.tensors(trace).count("`q`") == cost.tensors(trace).count("`o`") == 1
+    for told in (cost.tensors(trace), table):
+        assert "`x`" not in told  # the softmax's name of s
+        assert "`y`" not in told
+    assert [cost.tensors(trace).count(f"`{name}`") for name in "qkspvo"] == [1] * 6
+    assert cost.tensors(replace(trace, experiment=None)).startswith("**Tensors, as each launch names them:** ")
 
 
 def test_a_mask_is_a_difference_and_a_tile_is_none():

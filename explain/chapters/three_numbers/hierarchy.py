@@ -33,6 +33,8 @@ WIDTH = "Width: bytes, with a minimum."
 LEGEND = "✓ equal to the number above it, ≠ not"
 LINE = 14.0
 """The height of a line of reasons."""
+SHARED = 90.0
+"""The height of shared memory's numbers where they are below those of L1."""
 ABOVE = "compared with the link above:"
 PROGRAMS = "The programs, in the SMs' registers"
 
@@ -48,19 +50,18 @@ def hierarchy(
     if `warm`, as many of the run before at its start.
 
     A link is a button (`data-press` is its level). A link that was not measured is grey and says why. `narrow` is for a
-    phone: shared memory is then above the programs, and the causes are below the numbers.
+    phone: the numbers of shared memory and the causes are then below a link's numbers.
     """
     gaps_to = {(one.below, one.written): one for one in between}
     width, box, gap, left, first = (340.0, 30.0, 90.0, 6.0, 42.0) if narrow else (600.0, 30.0, 90.0, 10.0, 26.0)
+    below = SHARED * narrow
     causes = {key: _causes(key, gaps_to, 228.0 if narrow else 220.0) for key in ("l2", "dram")}
     most = max((count for level in found for count in (level.read, level.written) if count), default=1)
     held = "{} of it by the run before" if warm else "{} more are still in L2"
-    heights = [gap, *(gap + LINE * len(causes[key]) * narrow for key in ("l2", "dram"))]
-    start = first + (box + gap) * narrow
-    tops = [*accumulate((box + height for height in heights), initial=start)]
+    heights = [gap + below, *(gap + LINE * len(causes[key]) * narrow for key in ("l2", "dram"))]
+    tops = [*accumulate((box + height for height in heights), initial=first)]
     whole = width - 2 * left
-    l1 = whole if narrow else 340.0
-    beside = left if narrow else 374.0
+    l1, beside = (118.0, 134.0) if narrow else (340.0, 374.0)
     own, formula, traced = found.l1, found.formula, found.traced
     rows = ("formula", formula), ("traced", traced), ("measured", own)
     predicted = (("predicted", _predicted(prediction, found.dram.read)),) if prediction else ()
@@ -72,13 +73,12 @@ def hierarchy(
         else text(width - BUTTON, 15, f"{WIDTH} {LEGEND}", anchor="end", faint=True, size=12),
         _box(left, tops[0], whole, box, PROGRAMS, css("slate")),
         _box(left, tops[1], l1, box, "L1, of each SM", COLOURS["l1"]),
-        _box(beside, first if narrow else tops[1], width - beside - left, box,
-             "Shared memory, beside L1 in each SM" if narrow else "Shared memory, of each SM",
-             COLOURS["shared"]),
+        _box(beside, tops[1], width - beside - left, box, "Shared memory, of each SM", COLOURS["shared"]),
         _box(left, tops[2], whole, box, "L2, of the GPU", COLOURS["l2"]),
         _box(left, tops[3], whole, box, "HBM (the counters call it DRAM)", COLOURS["dram"]),
-        _link("l1", own, left, tops[0] + box, heights[0], l1, most, chosen, rows, gaps_to, narrow=narrow),
-        _shared(found.shared, beside, (first if narrow else start) + box, gap, width - beside - left, chosen),
+        _link("l1", own, left, tops[0] + box, heights[0], whole if narrow else l1, most, chosen, rows, gaps_to,
+              below=below, narrow=narrow),
+        _shared(found.shared, beside, tops[1] - (below or gap), below or gap, width - beside - left, chosen),
         _link("l2", found.l2, left, tops[1] + box, heights[1], whole, most, chosen, (("measured", found.l2),), gaps_to,
               causes["l2"], narrow=narrow),
         _link("dram", found.dram, left, tops[2] + box, heights[2], whole, most, chosen,
@@ -125,9 +125,12 @@ def _link(
     causes: Sequence[str] = (),
     more: str = "",
     *,
+    below: float = 0.0,
     narrow: bool = False,
 ) -> str:
-    """Two arrows, up for reads and down for writes, beside the numbers of each source; then the `causes`."""
+    """Two arrows, up for reads and down for writes, beside the numbers of each source; then the `causes`. Only the
+    arrows take the room `below`.
+    """
     up, down, at, read_at, written_at = (
         x + offset for offset in ((25, 74, 102, 228, 312) if narrow else (34, 84, 114, 244, 326))
     )
@@ -135,7 +138,7 @@ def _link(
         _arrow(up, y, height, level.read, most, key, up=True),
         _arrow(down, y, height, level.written, most, key, up=False),
     ]
-    beneath = LINE * len(causes) * narrow
+    beneath = below + LINE * len(causes) * narrow
     top = y + (height - beneath - 20 * (len(rows) + (1 if more else 0))) / 2 + 5
     parts += [
         text(read_at, top, "read", anchor="end", faint=True, size=12),
@@ -160,7 +163,7 @@ def _link(
         parts.append(text(at if narrow else written_at + 28, first + LINE * n, words, size=12, faint=not n))
     if more:
         parts.append(text(at, top + 20 * (len(rows) + 1), more, faint=True, size=12))
-    return _button(key, LINKS[key], x, y + 4, width, height - 8, chosen, level, parts)
+    return _button(key, LINKS[key], x, y + 4, width, height - below - 8, chosen, level, parts)
 
 
 def _shared(level: Level, x: float, y: float, height: float, width: float, chosen: str) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from explain.chapters.three_numbers.levels import formula_name
 from explain.chapters.your_run import given
 from explain.experiment import Experiment
 from explain.figures.labels import listed
 from explain.figures.numbers import count, moved, number, percent, ratio
 from explain.figures.tables import Column, markdown
-from explain.trace.model import Buffer, Trace
+from explain.trace.model import Buffer, Launch, Trace
 
 LISTED = 12
 """So many launches have a row each."""
@@ -54,12 +56,14 @@ def shown(trace: Trace, file: str) -> str:
 
 
 def tensors(trace: Trace) -> str:
-    """The tensors of a run by their names, each name once, with sizes and dtypes; Markdown. Two launches may name the
-    same tensor differently, and a trace does not say so.
+    """The tensors of a run, each once, with their sizes and dtypes; Markdown. Two launches may name one tensor
+    differently: the catalog knows it of its kernels, but a third-party trace does not say so.
     """
-    named = ", ".join(dict.fromkeys(_tensor(one) for launch in trace.launches for one in launch.buffers))
-    whose = ", as each launch names them" * (len(trace.launches) > 1)
-    return f"**Tensors{whose}:** {named}" if named else ""
+    found: dict[str, str] = {}
+    for one in (one for launch in trace.launches for one in _buffers(trace, launch)):
+        found.setdefault(one.name if trace.experiment else _tensor(one), _tensor(one))
+    whose = ", as each launch names them" * (trace.experiment is None and len(trace.launches) > 1)
+    return f"**Tensors{whose}:** {', '.join(found.values())}" if found else ""
 
 
 def launches(trace: Trace) -> str:
@@ -67,7 +71,13 @@ def launches(trace: Trace) -> str:
     if len(trace.launches) == 1:
         return ""
     rows = [
-        (number, f"`{one.kernel}`", one.programs, *one.traffic().values(), ", ".join(map(_tensor, one.buffers)))
+        (
+            number,
+            f"`{one.kernel}`",
+            one.programs,
+            *one.traffic().values(),
+            ", ".join(map(_tensor, _buffers(trace, one))),
+        )
         for number, one in enumerate(trace.launches[:LISTED], start=1)
     ]
     columns = (
@@ -76,6 +86,14 @@ def launches(trace: Trace) -> str:
     )  # fmt: skip
     more = len(trace.launches) - LISTED
     return markdown(columns, rows) + (f"\n\n{_counted(more, 'more launch', 'es')}." if more > 0 else "")
+
+
+def _buffers(trace: Trace, launch: Launch) -> Sequence[Buffer]:
+    """The tensors of a launch, by the names that the catalog's formulas have for them."""
+    if trace.experiment is None:
+        return launch.buffers
+    run = Experiment.from_json(trace.experiment)
+    return [replace(one, name=formula_name(run, launch, one.name)) for one in launch.buffers]
 
 
 def _tensor(buffer: Buffer) -> str:

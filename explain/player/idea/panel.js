@@ -251,7 +251,7 @@ export class IdeaPanel extends Panel {
       const x = palette.size * (narrow ? 0.8 : TRAFFIC_EM);
       const band = placeBand(surface.ctx, palette, hbm.buffers, { x, width: width - x - palette.size,
         height: height * (narrow ? HBM_SHARE_NARROW : HBM_SHARE) }, lane.view, scenes.order(launch));
-      const words = palette.size * HBM_WORD_EM + hbmWords(palette) * (3 * WORDS_LINE + 0.5); // “HBM”, requested, read, written
+      const words = palette.size * HBM_WORD_EM + hbmWords(palette) * (2 * WORDS_LINE + 0.5); // “HBM”, read, written
       return { ...band, height: narrow ? band.height : Math.max(band.height, words) };
     });
   }
@@ -266,14 +266,12 @@ export class IdeaPanel extends Panel {
     write(ctx, "HBM", left, middle, changes);
     const look = [false, true].map((stored) => (moves.some(({ store }) => store === stored) ? changes : quiet));
     const after = left + widest(ctx, ["HBM "], quiet.size * 1.08, palette.font); // programs ask for more than HBM moves
-    const line = quiet.size * WORDS_LINE;
-    if (narrow) write(ctx, "bytes requested:", after, middle, quiet);
-    else write(ctx, "bytes requested:", left, middle + line, quiet);
-    const start = after + widest(ctx, ["bytes requested: "], quiet.size, palette.font);
+    write(ctx, narrow ? "requested:" : "requested", after, middle, quiet);
+    const start = after + widest(ctx, ["requested: "], quiet.size, palette.font);
     const aside = widest(ctx, [`${told[0]}, `], quiet.size * 1.08, palette.font);
     told.forEach((text, i) => {
       if (narrow) write(ctx, text, start + i * aside, middle, look[i]);
-      else write(ctx, text, left, middle + line * (i + 2), look[i]);
+      else write(ctx, text, left, middle + quiet.size * WORDS_LINE * (i + 1), look[i]);
     });
     hbm.advance(k, palette);
     const places = band.places.map((place) => ({ ...place, top: place.top + y }));

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from explain.lessons import BACKWARD, LOSS, MERGED, SHORT, first_order
+from explain.lessons import BACKWARD, MERGED, SHORT, first_order
 from tests.explain.player_modules import ran
 
 FIRST_ORDER = first_order(SHORT)  # FlashAttention-1: m and ℓ of 8 rows go to HBM and back at every visit
@@ -105,38 +105,6 @@ def test_a_backward_pass_is_told_with_the_numbers_of_its_row():
     assert p * (dp - delta) == pytest.approx(ds, rel=0.05)
     assert "P: the largest is" in said["exponentials"]
     assert "Pᵀ dO of this tile is added to dV." in {beat["says"] for beat in beats}
-
-
-ON_CHIP = """
-const [story] = stories;
-const lane = { story, view: story.view, output: (role) => role, annotations: { sources: story.sources.map(() =>
-  ({ alive: {} })) }, ranges: { max: [0, 1], sum: 1, p: 1, accumulator: 1, output: 1 } };
-const scenes = new Scenes(lane), palette = { size: 16, smallest: 12 };
-return story.beats.map((beat) => {
-  const { columns } = scenes.of(beat, beat.end - 1);
-  const on = (some) => {
-    const items = some.flatMap(({ main, above }) => (above ? [main, above] : [main]));
-    const held = items.filter(({ here }) => here);
-    const placed = { places: items.map((item) => ({ item })) };
-    const { told } = IdeaPanel.prototype.onChip.call({ palette, placed });
-    return { told, names: held.map(({ variable }) => variable),
-      bytes: held.reduce((sum, { rows, cols, itemBytes }) => sum + rows * cols * itemBytes, 0) };
-  };
-  return { wide: on(columns), phone: on(columns.filter(({ state }) => !state)) };
-});
-"""
-
-
-def test_the_bytes_on_chip_are_those_of_the_tiles_drawn_and_the_label_says_so():
-    """A loss has `target`, the columns of its targets, on chip too. It is not drawn."""
-    beats = ran("idea/panel.js", ON_CHIP, LOSS)
-    assert {"h", "w", "x", "p", "m_i"} <= {name for beat in beats for name in beat["wide"]["names"]}
-    for beat in beats:
-        for drawn in beat.values():
-            assert "target" not in drawn["names"]
-            assert drawn["told"] == f"on chip · {drawn['bytes']:,} B drawn"
-        assert beat["phone"]["bytes"] <= beat["wide"]["bytes"]
-    assert any(beat["phone"]["bytes"] < beat["wide"]["bytes"] for beat in beats)
 
 
 def test_the_bar_of_a_negative_number_goes_left_of_zero():

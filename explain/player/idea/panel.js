@@ -129,12 +129,12 @@ export class IdeaPanel extends Panel {
       limit.column);
   }
 
-  /** The words above the tiles: {text: the term, told: with the bytes of the tiles drawn, left, middle, size}. */
+  /** The words above the tiles: {text: the term, told: with the bytes, left, middle, size}. */
   onChip() {
-    const { palette, placed } = this, size = hbmWords(palette);
-    const held = placed.places.filter(({ item }) => item.here); // a phone has no room for the state's columns
-    const total = held.reduce((sum, { item: { rows, cols, itemBytes } }) => sum + rows * cols * itemBytes, 0);
-    return { text: "on chip", told: `on chip · ${bytes(total)} drawn`, left: palette.size * 0.8,
+    const { palette, scene } = this, size = hbmWords(palette);
+    const held = itemsOf(scene.columns).filter((item) => item.here);
+    const total = held.reduce((sum, { rows, cols, itemBytes }) => sum + rows * cols * itemBytes, 0);
+    return { text: "on chip", told: `on chip · ${bytes(total)}`, left: palette.size * 0.8,
       middle: Math.max(palette.size, size * 0.8), size };
   }
 

@@ -55,16 +55,17 @@ def chart(
     """
     drawn = [line for line in lines if line.points]
     curves = [
-        go.Scatter(
-            x=[point[0] for point in line.points],
-            y=[point[1] for point in line.points],
-            name=line.label,
-            mode="lines+markers",
-            line={"color": line.colour, "width": line.width, "dash": "dash" if line.dashed else "solid"},
-            fill="toself" if len(line.points) > 1 and line.points[0] == line.points[-1] else None,
-            marker={"size": max(8, line.width), "symbol": "circle-open" if line.dashed else "circle"},
-            hovertemplate=f"{x.partition(',')[0]} %{{x:,}}: %{{y:.4~g}}{unit}<extra>{line.label}</extra>",
-        )
+        {
+            "type": "scatter",
+            "x": [point[0] for point in line.points],
+            "y": [point[1] for point in line.points],
+            "name": line.label,
+            "mode": "lines+markers",
+            "line": {"color": line.colour, "width": line.width, "dash": "dash" if line.dashed else "solid"},
+            "fill": "toself" if len(line.points) > 1 and line.points[0] == line.points[-1] else None,
+            "marker": {"size": max(8, line.width), "symbol": "circle-open" if line.dashed else "circle"},
+            "hovertemplate": f"{x.partition(',')[0]} %{{x:,}}: %{{y:.4~g}}{unit}<extra>{line.label}</extra>",
+        }
         for line in drawn
     ]
     values = [point[1] for line in drawn for point in line.points]

@@ -24,10 +24,13 @@ _AXIS = {"tickfont": {"size": FONT}, "title": _TEXT, "automargin": True}
 _LAYOUT = {**_TEXT, "xaxis": _AXIS, "yaxis": _AXIS, "legend": _TEXT, "hoverlabel": _TEXT}
 
 
-def plot(curves: Sequence[Any] = (), layout: Mapping[str, Any] = MappingProxyType({})) -> go.Figure:
+def plot(
+    curves: Sequence[Mapping[str, Any]] = (), layout: Mapping[str, Any] = MappingProxyType({})
+) -> go.Figure:  # fmt: skip
     """A figure; with curves and a layout it is whole, and made several times as fast as by adding them one by one.
 
-    Safe beside other threads: pandas, which Streamlit imports with the first table, is complete by then.
+    Safe beside other threads: pandas, which Streamlit imports with the first table, is complete by then. So curves are
+    mappings: to make one of Plotly's own objects, Plotly would look into pandas before.
     """
     import_module("pandas")  # here and not above: a page without a plot does not wait for it
     return go.Figure(data=curves, layout=_joined(_LAYOUT, layout))

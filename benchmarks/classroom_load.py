@@ -67,6 +67,8 @@ class Lesson:
     ramp_s: float = RAMP_S
     stay_s: float = STAY_S
     blip: bool = False
+    seed: int = 0
+    """Of all that is random in it."""
 
     def due(self, rng: random.Random) -> list[Deed]:
         """What one student does, in seconds from the start: periodic, with a random phase and jitter."""
@@ -93,12 +95,12 @@ class Tally:
 
 
 async def attend(
-    url: str, pages: Iterator[str], arrival: float, due: Sequence[Deed], tally: Tally,
+    url: str, pages: Iterator[str], arrival: float, due: Sequence[Deed], tally: Tally, rng: random.Random,
     trust: ssl.SSLContext | None = None,
 ) -> None:  # fmt: skip
     """One student's lesson; `arrival` and what is `due` are in seconds from now. `trust`: of a server with TLS."""
     clock = asyncio.get_running_loop().time
-    start, rng = clock(), random.Random(arrival)
+    start = clock()
     await asyncio.sleep(arrival)
     try:
         async with AsyncExitStack() as stack:
@@ -132,11 +134,11 @@ async def attend(
 async def hold(server: Server, lesson: Lesson) -> dict[str, Any]:
     """Holds the lesson and returns its measurements."""
     pages = lesson.pages or every_page()
-    tally, rng = Tally(), random.Random(0)
+    tally, rng = Tally(), random.Random(lesson.seed)
     class_ = [
         attend(
             server.url, islice(cycle(pages), i % len(pages), None), lesson.ramp_s * i / lesson.students,
-            lesson.due(rng), tally, server.trust,
+            lesson.due(rng), tally, random.Random(rng.random()), server.trust,
         )
         for i in range(lesson.students)
     ]  # fmt: skip
@@ -154,6 +156,7 @@ async def hold(server: Server, lesson: Lesson) -> dict[str, Any]:
         "ramp_s": lesson.ramp_s,
         "stay_s": lesson.stay_s,
         "blip_s": BLIP_S if lesson.blip else 0.0,
+        "seed": lesson.seed,
         "pages": pages,
         "reruns": len(tally.reruns),
         **milliseconds(tally.reruns),
@@ -235,6 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rehearsed", type=bounded(int, 0, 60), default=0, help="minutes of a rehearsal before (0)")
     parser.add_argument("--cache", type=Path, metavar="FOLDER", help="of recorded runs; default: a new one, empty")
     parser.add_argument("--cores", type=bounded(int, 1, 256), default=CORES, help="for the app and its workers")
+    parser.add_argument("--seed", type=int, help="of its choices; default: others each time, so that none is kept")
     parser.add_argument("--blip", action="store_true", help="cut all connections once")
     parser.add_argument("--page", action="append", default=[], help="path with optional query; default: all pages")
     parser.add_argument("--p95-ms", type=bounded(float, 1, 60_000), default=300.0, help="limit of the 95th percentile")
@@ -243,7 +247,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--duration-s must be at least --period-s")
     lesson = Lesson(
         options.students, options.period_s, options.duration_s, tuple(options.page), options.ramp_s, options.stay_s,
-        options.blip,
+        options.blip, random.randrange(10**6) if options.seed is None else options.seed,
     )  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="tilescope-") as folder:
         cache = options.cache or Path(folder)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import platform
+import random
 import statistics
 import sys
 import time
@@ -223,7 +224,9 @@ def _attend_all(url: str, students: int) -> None:
     async def attend_all() -> None:
         tally = Tally()
         stay = [(LESSON_S, "move")]
-        each = (attend(url, iter([CHAPTER]), RAMP_S * i / students, stay, tally) for i in range(students))
+        each = (
+            attend(url, iter([CHAPTER]), RAMP_S * i / students, stay, tally, random.Random(i)) for i in range(students)
+        )
         await asyncio.gather(*each)
 
     asyncio.run(attend_all())

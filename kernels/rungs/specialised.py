@@ -2,9 +2,9 @@
 
 On rung 6 the warps that compute also request the next tiles, between two matmuls. Here one producer warp does only
 that, with few registers, and runs ahead as long as there is space. Each place for a tile in shared memory has two
-barriers: TMA sets "full", the readers set "empty". The consumer warps get the registers that the producer gave up, so
-a tile has 128 keys. FlashAttention-3 (arXiv 2407.08608, section 3.1). It is written in Gluon, which names warps,
-layouts and barriers.
+barriers: TMA sets "full", the readers set "empty". The consumer warps get the registers that the producer gave up. A
+tile has 128 keys, not 64 as on rung 6. FlashAttention-3 (arXiv 2407.08608, section 3.1). It is written in Gluon, which
+names warps, layouts and barriers.
 
 For Hopper: float16 or bfloat16, head_dim 64 or 128, sm_scale > 0. Tiles of keys go from last to first, so the masked
 tiles come first. The interpreter cannot run it; the rung "causal" does the same arithmetic.

@@ -160,9 +160,9 @@ def waits(result: Result) -> Result:
         minutes = result["rehearsed_minutes"]
         option = f" --rehearsed {minutes}" if minutes else " --cache FOLDER"
         lasted = f" for {minutes} minutes on {result.get('rehearsed_cores') or result['cores']} cores" * bool(minutes)
-        by = f"`python -m explain rehearse`{lasted}" if minutes else "`python -m explain rehearse` and other lessons"
         rehearsed = (
-            f"Before, {by} had recorded {runs:,} runs; in this lesson {result['recorded_runs']:,} more were recorded. "
+            f"Before, the cache had {runs:,} recorded runs (`python -m explain rehearse`{lasted}); in the lesson "
+            f"{result['recorded_runs']:,} more were recorded. "
         )
     return {
         "rehearsal": option,

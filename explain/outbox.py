@@ -1,7 +1,7 @@
 """A run's messages on their way to the browser: many together.
 
-A page has 30 to 170 of them. Streamlit wakes the server's loop for each, and sends each in a turn of its own: together
-that costs about as much as the page's script.
+A page has a message for each of its elements. Streamlit wakes the server's loop for each message, and sends each in a
+turn of its own.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from streamlit.runtime.scriptrunner import ScriptRunner
 from streamlit.runtime.session_manager import ActiveSessionInfo
 
 AT_ONCE = 100
-"""So many messages are sent before another reader's turn. Streamlit gives a browser up for which 500 wait."""
+"""How many messages are sent before another reader's turn. Streamlit disconnects a browser if 500 wait for it."""
 _LOCK = threading.Lock()
 _WAITING = "_events_that_wait"
 
 
 def together() -> None:
-    """From now on the messages of every session go together."""
+    """Makes Streamlit send the messages of each session together, from now on."""
     AppSession._on_scriptrunner_event = _hand_over  # type: ignore[method-assign, assignment]
     AppSession.flush_browser_queue = _in_parcels(AppSession.flush_browser_queue)  # type: ignore[method-assign, assignment]
     Runtime._send_message = _unpacked(Runtime._send_message)  # type: ignore[method-assign, assignment]

@@ -321,7 +321,7 @@ def _loaded(runs: Iterable[Experiment]) -> list[float]:
 
 
 def _delivered_alone(points: Sequence[Point]) -> str:
-    """For a kernel whose loads are unknown: its bytes from HBM ÷ the minimum, in words; "" for other kernels."""
+    """The bytes from HBM ÷ the minimum, in words, of a kernel whose loads are unknown; "" for other kernels."""
     delivered = _delivered(points)
     if not delivered or _loaded(delivered):
         return ""

@@ -70,7 +70,7 @@ class Limits:
     of_matmuls: Sequence[float]
     arithmetic: Sequence[str]
     why: str = ""
-    """What its warps wait for, where neither HBM nor the matmuls limit it, in a sentence; "" if that is unknown."""
+    """A sentence on what a kernel's warps wait for if neither HBM nor the matmuls limit it; "" if that is unknown."""
     of_exps: Sequence[float] = ()
     in_base_2: InBase2 | None = None
 

@@ -255,7 +255,7 @@ def _gains(plan: Plan, shown: Sequence[Entry], faster: str) -> str:
 
 
 def _half(bandwidth: float) -> float:
-    """How many times as fast a run is with half of what the faster HBM allows, by the ratio of the bandwidths."""
+    """The speedup of a run that gains half of what the faster HBM allows, from the ratio of the bandwidths."""
     return (1 + max(bandwidth, 1 / bandwidth)) / 2
 
 

@@ -26,7 +26,7 @@ from explain.ui.code import show_code
 LARGEST_MB = 20
 LARGEST_INFLATED = 256 * 1024 * 1024  # bytes: a reader's file may not fill the server's memory
 FILES = 8
-"""Opened files that are kept: a page that runs again shows the same ones. Few, since each may be large."""
+"""How many opened files are kept, because a page that runs again shows the same ones. Few: each may be large."""
 MOST = 2
 SIDES = ("left", "right")
 ENDING = ".tilescope"

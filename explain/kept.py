@@ -14,7 +14,7 @@ MOST = 128
 
 
 def kept(make: Callable[P, R]) -> Callable[P, R]:
-    """A pure function that is called once for the same values, also for lists and mappings of them.
+    """A pure function that is called once for the same values, also for lists, mappings and partial calls of them.
 
     Values that cannot be compared, such as arrays, a record or a trace, count as the same if they are the same object.
     They are not kept alive: a class looks at thousands of traces. Nobody may change arguments or result.
@@ -83,6 +83,8 @@ def _key(value: Any) -> Hashable:
         return tuple((name, _key(one)) for name, one in value.items())
     if isinstance(value, list | tuple):
         return tuple(map(_key, value))
+    if isinstance(value, functools.partial):
+        return _key(value.func), _key(value.args), _key(value.keywords)
     try:
         hash(value)
     except TypeError:

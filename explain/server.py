@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import copy
+import functools
 import gc
 import hashlib
 import importlib
@@ -12,7 +13,7 @@ import re
 import threading
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,14 @@ import streamlit as st
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
-from streamlit import config, cursor
+from streamlit import config, cursor, util
 from streamlit.runtime import Runtime, app_session
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.scriptrunner import ScriptRunner, script_runner
 from streamlit.runtime.scriptrunner_utils.script_run_context_attr import SCRIPT_RUN_CONTEXT_ATTR_NAME
-from streamlit.runtime.state import SafeSessionState
+from streamlit.runtime.state import SafeSessionState, SessionState
 
 from explain import contents, door, outbox, scripts
 from explain.player import files
@@ -171,11 +172,14 @@ def _expect_a_hall() -> None:
     Runtime.instance()._session_mgr._session_storage = kept  # type: ignore[attr-defined]
     outbox.together()
     config.get_option = _setting
+    util.create_fast_hasher = functools.partial(hashlib.sha1, usedforsecurity=False)
     app_session._populate_theme_msg = _made_once(app_session._populate_theme_msg)
     app_session._populate_config_msg = _made_once(app_session._populate_config_msg)
     SafeSessionState.filtered_state = property(_State)  # type: ignore[assignment, method-assign]
     execute = script_runner.exec_func_with_error_handling  # type: ignore[attr-defined]
     script_runner.exec_func_with_error_handling = _in_turn(execute)  # type: ignore[attr-defined]
+    script_runner.modified_sys_path = nullcontext  # type: ignore[attr-defined, assignment]
+    SessionState.__contains__ = _has  # type: ignore[method-assign]
     cursor.Cursor.__deepcopy__ = _copied  # type: ignore[attr-defined]
     ScriptRunner._run_script_thread = _forgotten(ScriptRunner._run_script_thread)  # type: ignore[assignment, method-assign]
     AppSession._clear_queue = _keep_all  # type: ignore[method-assign, assignment]
@@ -214,6 +218,18 @@ class _State(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._state._state.filtered_state)
+
+
+def _has(state: SessionState, name: str) -> bool:
+    """Whether a session has a value, by its name or its control's id. Streamlit makes the value as a script sees it to
+    find out: for a component's, a class.
+    """
+    id, names = state._get_widget_id(name), state._key_id_mapper.id_key_mapping
+    try:
+        state._getitem(id, names[id] if id == name and id in names else name)
+    except KeyError:
+        return False
+    return True
 
 
 def _made_once(populate: Callable[..., None]) -> Callable[..., None]:

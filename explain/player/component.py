@@ -106,6 +106,20 @@ class Run:
     view: Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class Toured:
+    """A tour as the player takes it, as JSON, and a name for its content."""
+
+    json: str
+    id: str
+
+    @classmethod
+    def of(cls, resolved: Mapping[str, Any]) -> Toured:
+        """A tour with its events found (`explain.tours.resolved`)."""
+        text = _compact(dict(resolved))
+        return cls(text, hashlib.sha256(text.encode()).hexdigest())
+
+
 def player(
     runs: Sequence[Run],
     *,
@@ -117,7 +131,7 @@ def player(
     query: str | None = "step",
     worked: bool = False,
     watch: str | None = None,
-    tour: Mapping[str, Any] | None = None,
+    tour: Toured | None = None,
 ) -> None:
     """Show one run, or two side by side and stepped together.
 
@@ -126,23 +140,21 @@ def player(
     starts at step 0 or, `worked`, at a step that shows something: the first rescale of one run, the first
     difference of two; after a change of the runs' parameters, at the tile and line shown before. After Back or
     Forward the address comes first. `watch` is marked on the timeline: a variable ("m_i") or a buffer's accesses
-    ("loads of k"). `height` is in CSS pixels; by default it follows the window. A `tour` (`explain.tours.resolved`)
-    begins with the player, but for a link to a step and for a `request`. When `reveal`, a count, grows, the player
-    comes into sight.
+    ("loads of k"). `height` is in CSS pixels; by default it follows the window. A `tour` begins with the player, but
+    for a link to a step and for a `request`. When `reveal`, a count, grows, the player comes into sight.
 
     Raises:
         ValueError: no run or more than two, or a view with a missing, unknown or invalid part.
     """
     body = body_of(runs)
-    name = hashlib.sha256(_compact(tour).encode()).hexdigest() if tour else ""
-    link, count = _start(key, (body.id, step, request, name), query)
+    link, count = _start(key, (body.id, step, request, tour.id if tour else ""), query)
     more: dict[str, Any] = {"watch": watch} if watch else {}
     more |= {"reveal": reveal} if reveal else {}
     caption = None
     if tour:
         begins = "step" not in link and not request
         caption = _number(link, "caption") or (1 if begins else None)
-        more |= {"tour": dict(tour), "caption": caption}
+        more |= {"caption": caption}
         more |= {"otherwise": step} if begins and step is not None else {}
     first = _number(link, "step")
     if first is None and caption is None:  # a caption has its own step
@@ -150,7 +162,7 @@ def player(
     if seen := {name: value for name, value in link.items() if name in SEEN}:
         more["link"] = seen
     place = f"{key} {count}"
-    _COMPONENT(key=key, data=body.packet(place=place, step=first, depth=None, query=query, height=height, **more))
+    _COMPONENT(key=key, data=body.packet(tour, place=place, step=first, depth=None, query=query, height=height, **more))
 
 
 def body_of(runs: Sequence[Run]) -> Body:
@@ -188,9 +200,10 @@ class Body:
     head: str
     traces: bytes
 
-    def packet(self, **head: Any) -> bytes:
+    def packet(self, tour: Toured | None = None, **head: Any) -> bytes:
         # Written as the browser's JSON.stringify writes it, so that a page exported there is the one exported here.
-        text = f"{_compact({'id': self.id, **head})[:-1]},{self.head[1:]}".encode()
+        toured = f',"tour":{tour.json}' if tour else ""
+        text = f"{_compact({'id': self.id, **head})[:-1]}{toured},{self.head[1:]}".encode()
         return struct.pack("<I", len(text)) + text + self.traces
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import re
 import threading
 from dataclasses import dataclass, replace
@@ -72,14 +73,23 @@ def entries() -> tuple[list[Entry], dict[str, str]]:
     """The available records, this machine's own first; and, by file name, why a file of this machine is not valid."""
     found: list[Entry] = []
     refused: dict[str, str] = {}
-    for path in sorted(own_folder().glob("*.json")):
+    for name in _names(own_folder()):
+        path = own_folder() / name
         try:
             status = path.stat()
-            found.append(Entry(f"here:{path.name}", _loaded(path, status.st_mtime_ns, status.st_size), HERE))
+            found.append(Entry(f"here:{name}", _loaded(path, status.st_mtime_ns, status.st_size), HERE))
         except (file.RecordFileError, OSError) as error:
-            refused[path.name] = str(error)
+            refused[name] = str(error)
     found += [Entry(f"recorded:{file_name(record.gpu)}", record, RECORDED) for record in shipped()]
     return found, refused
+
+
+def _names(folder: Path) -> list[str]:
+    """The names of the JSON files in a folder that need not exist."""
+    try:
+        return sorted(name for name in os.listdir(folder) if name.endswith(".json"))
+    except OSError:
+        return []
 
 
 def uploaded(data: bytes) -> Entry:

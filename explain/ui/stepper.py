@@ -18,7 +18,7 @@ from explain.figures.labels import unbroken
 from explain.figures.numbers import count, fixed
 from explain.figures.tables import Column, markdown
 from explain.kept import kept
-from explain.player.component import Run, player
+from explain.player.component import Run, Toured, player
 from explain.player.view import view
 from explain.trace.model import Tile, Trace
 from explain.ui.follow import waiting
@@ -69,9 +69,7 @@ def stepper(
     ready = [_titled(run, title) for run, title in zip(ready, named, strict=True)]
     traces = [trace for _, trace in runs]
     at = step(traces) if callable(step) else step
-    tour = _tour(chapter, experiments)
-    if tour and onward:
-        tour = {**tour, "onward": dict(zip(("title", "address"), onward, strict=True))}
+    tour = _tour(chapter, experiments, onward)
     player(ready, key=key, step=at, request=request, reveal=reveal, worked=True, watch=watch, tour=tour)
     return traces
 
@@ -81,16 +79,25 @@ def _titled(run: Run, title: str) -> Run:
     return run if run.view["title"] == title else replace(run, view={**run.view, "title": title})
 
 
-def _tour(chapter: str, experiments: Sequence[Experiment]) -> dict[str, Any] | None:
-    """The tour through these runs: a lecturer's own, else the chapter's, else another's; None without one."""
+def _tour(chapter: str, experiments: Sequence[Experiment], onward: tuple[str, str] | None) -> Toured | None:
+    """The tour through these runs: a lecturer's own, else the chapter's, else another's; None without one. It leads
+    `onward`.
+    """
     own = own_tour()
     for tour in (own if own and own.runs == tuple(experiments) else None, tours.through(experiments, chapter)):
         if tour:
             try:
-                return toured(tour)
+                return _leading(tour, onward)
             except tours.TourError:  # the page of the lecturer's own tour says why
                 continue
     return None
+
+
+@functools.lru_cache(maxsize=128)
+def _leading(tour: tours.Tour, onward: tuple[str, str] | None) -> Toured:
+    """A tour for the player, and what its last caption leads to. Raises TourError and WorkerError."""
+    then = {"onward": dict(zip(("title", "address"), onward, strict=True))} if onward else {}
+    return Toured.of({**toured(tour), **then})
 
 
 def own_tour() -> tours.Tour | None:
@@ -108,9 +115,14 @@ def toured(tour: tours.Tour) -> dict[str, Any]:
     return tours.resolved(tour, [lesson(experiment.key)[1] for experiment in tour.runs])
 
 
-@st.cache_resource(max_entries=LESSONS, show_spinner=False)
+@functools.lru_cache(maxsize=LESSONS)
 def lesson(key: str) -> tuple[Run, Trace]:
     """One experiment's trace, decoded and ready for the player; shared by all sessions. Raises WorkerError."""
+    return _lesson(key)
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)  # it lets all who ask at the same time wait for one
+def _lesson(key: str) -> tuple[Run, Trace]:
     experiment = Experiment.from_json(json.loads(key))
     run = engine().trace(experiment)
     return Run(run, view(experiment, run.trace, run.origin)), run.trace

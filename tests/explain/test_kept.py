@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import operator
 import weakref
+from functools import partial
 
 import numpy as np
 import pytest
@@ -78,3 +80,18 @@ def test_an_error_is_raised_each_time_and_lets_the_values_go():
     del array
     gc.collect()
     assert gone() is None
+
+
+def test_a_partial_call_of_the_same_function_with_the_same_values_is_the_same():
+    made: list[object] = []
+
+    @kept
+    def call(what: partial[object]) -> object:
+        made.append(what)
+        return what()
+
+    assert [call(partial(operator.add, [1], [2])) for _ in range(2)] == [[1, 2]] * 2
+    assert len(made) == 1
+    assert call(partial(operator.add, [1], [3])) == [1, 3]
+    assert call(partial(operator.sub, 3, 1)) == 2
+    assert call(partial(dict, a=1)) != call(partial(dict, a=2))

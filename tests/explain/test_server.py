@@ -109,6 +109,20 @@ def test_all_values_of_a_session_are_still_to_be_had(monkeypatch):
     assert len(state.filtered_state) == 1
 
 
+def test_what_a_session_has_is_found_by_name_and_by_id_as_streamlit_finds_it(monkeypatch):
+    """A component's value, as a script sees it, is a class made anew each time: nobody makes it to look for it."""
+    state = SessionState()
+    state["named"] = 1
+    state._new_widget_state.set_from_value("$$ID-1-keyed", {"pressed": 1})
+    state._key_id_mapper["keyed"] = "$$ID-1-keyed"
+    state._new_widget_state.set_from_value("$$ID-2-None", 2)
+    names = ("named", "keyed", "$$ID-1-keyed", "$$ID-2-None", "other", "$$ID-3-None")
+    streamlits = [name in state for name in names]
+    assert streamlits == [True, True, True, True, False, False]
+    monkeypatch.setattr(SessionState, "__getitem__", None)
+    assert [server._has(state, name) for name in names] == streamlits
+
+
 @pytest.mark.parametrize("kind", [RunningCursor, LockedCursor])
 @pytest.mark.parametrize("shown", [(), (0, 2)])
 def test_a_place_on_the_page_is_copied_as_streamlit_copies_it(monkeypatch, kind, shown):

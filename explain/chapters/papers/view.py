@@ -20,6 +20,7 @@ from explain.chapters.papers import (
 from explain.experiment import Experiment
 from explain.figures import lines
 from explain.figures.numbers import count, moved
+from explain.kept import kept
 from explain.records.model import Record, roof_name
 from explain.records.registry import Entry
 from explain.ui import layout
@@ -155,7 +156,7 @@ def figure_2(chosen: Sequence[Entry]) -> None:
             {
                 "ratios": flashattention_figures.figure_2,
                 "figure 2": flashattention_figures.table_2,
-                "note": lambda record: flashattention_figures.table_2_note(),
+                "note": _table_2_note,
             },
             f"forward and backward, fp16, no mask, no dropout; DRAM by {COUNTERS}",
         )  # fmt: skip
@@ -208,6 +209,10 @@ def theorem_2(chosen: Sequence[Entry]) -> None:
             },
             f"{COUNTERS}; slope of a line fitted to the logarithms",
         )
+
+
+def _table_2_note(_: Record) -> str:
+    return flashattention_figures.table_2_note()
 
 
 def time_and_memory(chosen: Sequence[Entry]) -> None:
@@ -324,7 +329,7 @@ def _beside(
     for group in [shown] if together and shown else [[one] for one in shown]:
         labels = ", ".join(one.label for one in group)
         for name, draw in draws.items():
-            drawn = _drawn(name, group, draw if together else partial(_alone, draw))
+            drawn = _drawn(draw if together else partial(_alone, draw), _records(group))
             if isinstance(drawn, str):
                 with st.container(key=f"numbers of {name} {labels}"):
                     st.markdown(drawn)
@@ -340,14 +345,7 @@ def _alone(draw: Callable[[Record], Any], records: dict[str, Record]) -> Any:
     return draw(*records.values())
 
 
-def _drawn(name: str, shown: Sequence[Entry], draw: Callable[[dict[str, Record]], Any]) -> Any:
-    """A drawing of these records, made once for all sessions."""
-    records = _records(shown)
-    return _kept(name, tuple(records), tuple(map(id, records.values())), records, draw)[1]
-
-
-@st.cache_resource(max_entries=64, show_spinner=False)
-def _kept(
-    name: str, labels: Sequence[str], ids: Sequence[int], _records: dict[str, Record], _draw: Callable[..., Any]
-) -> Any:
-    return _records, _draw(_records)  # the cache holds the records, so no other record gets their ids
+@kept
+def _drawn(draw: Callable[[dict[str, Record]], Any], records: dict[str, Record]) -> Any:
+    """A drawing of these records."""
+    return draw(records)

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from starlette.websockets import WebSocketDisconnect
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.runtime import Runtime
 from streamlit.runtime.forward_msg_queue import ForwardMsgQueue
 from streamlit.runtime.session_manager import SessionClientDisconnectedError
 from uvicorn.protocols.utils import ClientDisconnected
-from websockets.frames import Frame
+from websockets.frames import Frame, Opcode
 from websockets.protocol import Protocol, Side, State
 
 from explain import outbox
@@ -78,7 +79,7 @@ class Server:
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     """The running server; its reader is away, so that what is sent stays where a test finds it."""
     server = Server(there=False)
-    monkeypatch.setattr(outbox.Runtime, "instance", lambda: server)
+    monkeypatch.setattr(Runtime, "instance", lambda: server)
     return server
 
 
@@ -195,7 +196,7 @@ class Wire:
 
 def _payload(written: bytes) -> bytes:
     """What a short frame of a server holds: two bytes stand before it."""
-    assert written[:2] == Frame(2, written[2:]).serialize(mask=False)[:2]
+    assert written[:2] == Frame(Opcode.BINARY, written[2:]).serialize(mask=False)[:2]
     return written[2:]
 
 

@@ -16,7 +16,8 @@ from tests.faults.worker import FAULTY
 
 st.set_page_config(layout="wide")
 engines.Engine.__init__.__defaults__ = (FAULTY, engines.DEVICE_WORKER)  # before the first one is made
-stepper.lesson.clear()
+stepper.lesson.cache_clear()
+stepper._lesson.clear()
 experiment = Experiment.from_json(json.loads(st.query_params["experiment"]))
 if stepper.stepper([experiment], key="player"):
     run, _ = stepper.lesson(experiment.key)

@@ -7,7 +7,7 @@ with layout.chapter(
     __file__,
     goal="see how bytes and time scale, where one kernel beats another, and what limits each kernel.",
     words="A **sweep** runs the same kernels many times and changes one parameter: a length, a head dimension, a tile. "
-    "All others stay fixed.",
+    "All others stay fixed. The kernels are our teaching kernels in Triton, not the authors' libraries.",
 ):
     shown = view.choices()
 if shown and shown.readings:

@@ -51,6 +51,12 @@ _PRESSABLE = st.components.v2.component(
     "tilescope_pressable",
     html='<div class="board"></div>',
     css="""
+@media (max-width: 640px) {                                                  /* as in app.css */
+  .board:has(> table)::before { content: "← scroll sideways →"; display: block; width: max-content; position: sticky;
+      left: 0; font-size: 0; color: var(--muted); animation: sideways linear both;
+      animation-timeline: scroll(nearest inline) }
+  @keyframes sideways { from, to { font-size: .85rem } }
+}
 .board { overflow-x: auto; color: var(--st-text-color); font-family: var(--st-font); line-height: 1.5 }
 .narrow, .in-large { display: none }
 @media (max-width: 640px) { .wide { display: none } .narrow { display: block } }

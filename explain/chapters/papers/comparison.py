@@ -29,9 +29,13 @@ def compared(what: str, ours: float, papers: float) -> str:
     return f"{what}: {ratio(ours)} here and {ratio(papers)} in the paper {chip(reproduced(ours, papers, papers))}"
 
 
-def chip(close: bool, more: str = "") -> str:
-    """The verdict as a Markdown badge; `more` stands after it."""
-    return f":green-badge[✓ reproduced {WITHIN}{more}]" if close else ":orange-badge[✗ not reproduced]"
+PARTLY = ":orange-badge[partly: the size is reproduced, the starting point is not]"
+"""The verdict on a speedup that the paper has from a shorter row on."""
+
+
+def chip(close: bool) -> str:
+    """The verdict as a Markdown badge."""
+    return f":green-badge[✓ reproduced {WITHIN}]" if close else ":orange-badge[✗ not reproduced]"
 
 
 def short(record: Record) -> str:

@@ -5,8 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+import plotly.graph_objects as go
+
 from explain.chapters.papers import milakov
-from explain.chapters.papers.comparison import HEIGHT, PAPER, Pair, billions, chip, reproduced, seconds_of, short
+from explain.chapters.papers.comparison import (
+    HEIGHT,
+    PAPER,
+    PARTLY,
+    Pair,
+    billions,
+    chip,
+    reproduced,
+    seconds_of,
+    short,
+)
 from explain.chapters.papers.milakov import Figure, Said
 from explain.figures import numbers
 from explain.figures.lines import Line, chart, colour_of
@@ -38,17 +50,18 @@ def softmax_verdict(figure: milakov.Figure, record: Record) -> str:
     near = reproduced(ours, low, high)
     at, first = next(((cols, gain) for cols, gain in gained if cols >= said.at), gained[-1])
     result = f"{ratio(ours)} on rows of {count(v)}"
-    later = ""
+    verdict = chip(near)
     if near and not reproduced(first, low, high):
-        result, later = f"{ratio(first)} on rows of {count(at)}, {result}", ", on longer rows"
+        result, verdict = f"{ratio(first)} on rows of {count(at)}, {result}", PARTLY
     told = (
         f"**Paper**: {KERNELS[figure.fast[0]].short} is about {paper} × as fast as {KERNELS[figure.slow].short}, from "
-        f"{count(said.at)} elements in a row on.\n\n**Here**: {result}. {chip(near, later)}"
+        f"{count(said.at)} elements in a row on.\n\n**Here**: {result}. {verdict}"
     )
     known = card(record.gpu)
     if figure.number == 1 and begins and begins > said.at and known and known.l2_bytes > milakov.THEIR_L2_BYTES:
         told += (
-            f"\n\nOn the {short(record)} the speedup begins at {count(begins)} elements, not {count(said.at)}. Its L2 "
+            f"\n\nOn the {short(record)} the speedup begins at {count(begins)} elements, not {count(said.at)}: where "
+            "the rows in flight no longer fit in L2 (dotted lines). Its L2 "
             f"cache holds {numbers.capacity(known.l2_bytes)}; the paper's V100 has "
             f"{numbers.capacity(milakov.THEIR_L2_BYTES)}."
         )
@@ -61,7 +74,7 @@ def rates(figure: Figure, records: Mapping[str, Record]) -> Pair:
     lines = [
         Line(
             billions(milakov.rates(record, figure, kernel)),
-            _label(records, kernel, name), colour_of(kernel),
+            _label(records, kernel, name) + " (wide line)" * (kernel == under), colour_of(kernel),
             width=5 if kernel == under else 2,
         )
         for name, record in records.items()
@@ -116,24 +129,26 @@ def _held(record: Record) -> dict[float, str]:
     return {float(milakov.fitted_theirs()): "V100: L2 full ", **ours}
 
 
-def knee(record: Record) -> Pair:
-    """How often figure 1's kernels read an element of x from DRAM, and from L2, over V."""
-    once, again, near = _kept(record)
-    dram, l2 = (
-        chart(
-            f"Reads of each element {where}", x=V, y="reads per element", unit=" reads", height=HEIGHT, lines=[
-                Line(milakov.reads(record, kernel, level), KERNELS[kernel].short, colour_of(kernel))
-                for kernel in ("softmax_naive", "softmax_safe", "softmax_online")
-            ],
-            limits={float(v): words.format(count(v)) for v, words in named if v},
-            marks=_marks(milakov.FIGURES[0].lengths),
-        )
-        for level, where, named in (
-            ("dram", "from DRAM", ((once, "V = {} "), (again, " V = {}"))),
-            ("l2", "from L2 by an SM", ((near, " V = {}"),)),
-        )
+def knee(record: Record) -> go.Figure:
+    """How often figure 1's kernels read an element of x from DRAM, over V."""
+    once, again, _ = _kept(record)
+    return _reads(record, "dram", "from DRAM", ((once, "V = {} "), (again, " V = {}")))
+
+
+def knee_l2(record: Record) -> go.Figure:
+    """How often an SM reads an element of x from L2, over V."""
+    return _reads(record, "l2", "from L2 by an SM", ((_kept(record)[2], " V = {}"),))
+
+
+def _reads(record: Record, level: str, where: str, named: Sequence[tuple[int | None, str]]) -> go.Figure:
+    return chart(
+        f"Reads of each element {where}", x=V, y="reads per element", unit=" reads", height=HEIGHT, lines=[
+            Line(milakov.reads(record, kernel, level), KERNELS[kernel].short, colour_of(kernel))
+            for kernel in ("softmax_naive", "softmax_safe", "softmax_online")
+        ],
+        limits={float(v): words.format(count(v)) for v, words in named if v},
+        marks=_marks(milakov.FIGURES[0].lengths),
     )  # fmt: skip
-    return dram, l2
 
 
 ONCE, MORE = 1.1, 1.5
@@ -155,17 +170,12 @@ def knee_words(record: Record) -> str:
     """From which V on online softmax is faster, which cache stops holding the rows there, and the longest rows that
     fit L2; a Markdown list."""
     begins = milakov.knee(milakov.gains(record, milakov.FIGURES[0]))
-    once, again, near = _kept(record)
+    once, again, _ = _kept(record)
     since = f"from **V = {count(begins)}** on" if begins else "at none of the measured V"
     said = [
         f"Online softmax is at least {ratio(milakov.GAIN)} as fast {since}. On the paper's V100 all three kernels are "
         "similar up to V = 1,000."
     ]
-    if near:
-        said.append(
-            f"From V = {count(near)} on, an SM reads the same elements from L2 again: L1 no longer serves all later "
-            "passes. This is counted, and there is no formula for it."
-        )
     if once and again:
         said.append(
             f"Up to V = {count(once)} L2 holds the rows: safe softmax reads each element **once** from DRAM, although "
@@ -185,6 +195,17 @@ def knee_words(record: Record) -> str:
             "speedup starts earlier."
         )
     return "\n".join(f"- {one}" for one in said)
+
+
+def near_words(record: Record) -> str:
+    """From which V on an SM reads elements from L2 again, in a sentence; "" if it was not counted."""
+    near = _kept(record)[2]
+    if near is None:
+        return ""
+    return (
+        f"From V = {count(near)} on, an SM reads the same elements from L2 again: L1 no longer serves all later "
+        "passes. This is counted, and there is no formula for it."
+    )
 
 
 def larger_k(records: Mapping[str, Record]) -> str:

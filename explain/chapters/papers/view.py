@@ -81,6 +81,9 @@ def softmax_and_top_k(chosen: Sequence[Entry]) -> None:
         for one in _measured(shown, milakov.COUNTED, "milakov-counters", counters=True):
             with _part(f"Where the speedup starts: {one.label}", milakov_figures.knee_words(one.record)):
                 _beside([one], {"knee": milakov_figures.knee}, COUNTERS)
+                with st.expander("L1: reads of each element from L2 by an SM"):
+                    layout.prose(milakov_figures.near_words(one.record))
+                    _beside([one], {"knee in L2": milakov_figures.knee_l2}, COUNTERS)
     if figure.number == 3 and shown:
         _larger_k(shown)
     with _part(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import linear_regression, median
 
 from explain.chapters.sweeps.model import Reading, Sweep
-from explain.figures.numbers import fixed, ratios
+from explain.figures.numbers import fixed, ratio, ratios
 from explain.records.model import Roof
 from kernels.parameters import Value
 
@@ -88,9 +88,8 @@ class Crossing:
         if self.first is None:
             return f"Up to {x} = {fixed(last, 0)} there is no {x} from which {subject} {always} than {other}."
         start = f"From **{x} = {fixed(self.first, 0)}** on, " if self.x else ""
-        after = [one for at, one in self.ratios.items() if at >= self.first]
-        said = f"{start}{other} {costs.replace('…', ratios(after))} as {subject}, at every {known} {x} up to "
-        said += f"{fixed(last, 0)}."
+        most = costs.replace("…", f"**{ratio(self.ratios[last])}**")
+        said = f"{start}{subject} {does} than {other}, at every {known} {x}. At {x} = {fixed(last, 0)}, {other} {most}."
         before = [one for at, one in self.ratios.items() if at < self.first]
         if self.x and not exact:
             said += f" The curves cross at {x} ≈ {fixed(self.x, 0)} (interpolated)."
@@ -99,7 +98,7 @@ class Crossing:
                 said += f" Below that they differ little: {ratios(before)}."
             else:
                 start = f"= {fixed(self.first, 0)}" if exact or not self.x else f"≈ {fixed(self.x, 0)}"
-                said += f" Below {x} {start} neither {always} ({ratios(before)})."
+                said += f" Below {x} {start} neither {always}."
         return said
 
 

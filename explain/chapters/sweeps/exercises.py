@@ -124,7 +124,7 @@ def _asked_rate(shown: Shown) -> str:
     at, one, _ = _at_last(shown)
     return (
         f"At which rate does {name_of(one.experiment.kernel)} move its bytes {_where(shown)} {at}, in GB/s? "
-        f"Bytes and time: see *All {len(shown.readings)} points*."
+        "Point at the last points of the curves to read bytes and time."
     )
 
 
@@ -149,10 +149,12 @@ def _intensities(shown: Shown) -> tuple[float, float]:
 def _asked_intensity(shown: Shown) -> str:
     at, one, other = _at_last(shown)
     kernels = [name_of(reading.experiment.kernel) for reading in (one, other)]
+    in_the_roofline = f"Point at both kernels in the roofline {at} to read them."
+    in_the_table = f"FLOPs and bytes: see *All {len(shown.readings)} points*."
     return (
         f"The arithmetic intensity is FLOPs ÷ bytes. Divide the intensity of {kernels[1]} by that of {kernels[0]}, "
         f"{at} and for bytes {_where(shown)}: what is the ratio? "
-        f"FLOPs and bytes: see *All {len(shown.readings)} points*."
+        f"{in_the_roofline if one.seconds and _level(shown) == 'hbm' else in_the_table}"
     )
 
 

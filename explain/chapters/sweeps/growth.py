@@ -40,6 +40,9 @@ def sweep_growth(shown: Shown) -> None:
         with words:
             for told, _ in masked:
                 layout.prose(told)
+            if (tile := [str(value) for name, value in sweep.fixed if name in figures.TILES])[1:]:
+                label = f"Tiles other than {' × '.join(tile)}: What does a tile cost? →"
+                layout.chapter_link("tile_cost", label)
             if _quantity(shown, "seconds").bases:
                 layout.chapter_link("speed", "Why exp2 gains less in the ladder of kernels on Speed →")
         for _, pair in masked:

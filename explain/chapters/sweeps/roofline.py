@@ -10,7 +10,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from explain.chapters.measurements.limits import rate
-from explain.chapters.sweeps.analysis import MEMORY_ROOFS, RooflinePoint, compute_roof_name, memory_roof
+from explain.chapters.sweeps.analysis import ALIKE, MEMORY_ROOFS, RooflinePoint, compute_roof_name, memory_roof
 from explain.chapters.sweeps.figures import (
     BOTTOM,
     LABEL_PIXELS,
@@ -24,9 +24,10 @@ from explain.chapters.sweeps.figures import (
     symbol_of,
     ticks,
 )  # fmt: skip
+from explain.chapters.sweeps.masking import BASES
 from explain.figures.labels import listed, widest
 from explain.figures.lines import colour_of
-from explain.figures.numbers import grouped, percent, si
+from explain.figures.numbers import grouped, percent, ratio, si
 from explain.figures.phone import SIZE as SMALL
 from explain.figures.plot import END, FONT, PHONE, logarithmic, plot
 from explain.figures.tables import Column, markdown, plain
@@ -279,9 +280,24 @@ def nearest(points: Sequence[RooflinePoint], drawn: str = "") -> list[str]:
         waits = "Its warps wait" if few else "Their warps wait"
         sentences.append(
             f"{names} {'stays' if few else 'stay'} under {percent(PARTLY)} of every roof: {told} "
-            f"(our rule: from {percent(MOSTLY)} on a roof limits a kernel). {waits}, or do other work."
+            f"(our rule: from {percent(MOSTLY)} on a roof limits a kernel). {waits}, or run other instructions."
         )
     return sentences
+
+
+def instructions(points: Sequence[RooflinePoint]) -> list[str]:
+    """What base 2 saves of FlashAttention-2's time, in sentences: it removes instructions, and nothing else."""
+    seconds = {kernel: own[0].reading.seconds or 0.0 for kernel, own in _by_kernel(points).items() if kernel in BASES}
+    if len(seconds) < len(BASES):
+        return []
+    plain, base = (seconds[kernel] for kernel in BASES)
+    if plain < (1 + ALIKE) * base:
+        return []
+    first, other = map(name_of, BASES)
+    return [
+        f"{other} only removes instructions, and is **{ratio(plain / base)} as fast** as {first}. So instructions "
+        f"outside the matmuls cost at least {percent(1 - base / plain)} of the time of {first}."
+    ]
 
 
 def other_rate(points: Sequence[RooflinePoint], roofs: Mapping[str, Roof]) -> str:

@@ -61,11 +61,9 @@ def _roofline_of(shown: Shown, values: Sequence[Value]) -> None:
     words, picture = layout.sides("Roofline")
     with beside(words):
         layout.prose(
-            "Each point is a kernel. The roofs are the best rates that were measured. No kernel here is above one, but "
-            "a better test could raise it. The flat roof is the rate of the arithmetic units. The slanted roof is the "
-            "bandwidth of a memory × the **arithmetic intensity**, the FLOPs "
-            "per byte that this memory moves. A dotted line leads to a kernel's lowest roof. A kernel's percent: its "
-            "throughput ÷ that roof."
+            "**Arithmetic intensity**: the FLOPs per byte that this memory moves. The slanted roof is the memory's "
+            "bandwidth × this intensity. The flat roof is the rate of the arithmetic units. A kernel's percent: its "
+            "throughput ÷ its lowest roof (dotted)."
         )
         _roofline_at_a_value(shown, picture, values)
         with st.expander("When a roof limits a kernel"):
@@ -75,6 +73,8 @@ def _roofline_of(shown: Shown, values: Sequence[Value]) -> None:
                 "roof, something else does. It can be **latency**: warps wait for loads, for a barrier or for the "
                 f"step before. It can be instructions other than {'these' if softmax else 'matmuls'}: the chart has "
                 f"no roof for them.\n\n{roofline.of_hbm(shown.roofs)}"
+                "**The roofs** are the best rates that were measured. No kernel here is above one, but a better test "
+                "could raise it.\n\n"
                 "**Another level**: the kernel's throughput stays and its bytes change, so its point moves left or "
                 f"right.{EXPONENTIALS_ALONE if softmax else ''}"
             )
@@ -144,7 +144,9 @@ def _roofline(shown: Shown, value: Value, level: str) -> Roofline:
     other = roofline.other_rate(every, roofs)
     return Roofline(
         figure,
-        "\n".join(f"- {sentences.begins(one)}" for one in roofline.nearest(every, level)),
+        "\n".join(
+            f"- {sentences.begins(one)}" for one in [*roofline.nearest(every, level), *roofline.instructions(points)]
+        ),
         roofline.roofline_table(every),
         roofline.roofs_table(roofs) if roofs else "",
         f"roofs: micro-benchmarks{other and f'; {other}'}",

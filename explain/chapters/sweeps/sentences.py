@@ -166,8 +166,8 @@ def again_at_hbm(sweep: Sweep, readings: Sequence[Reading], kernel: str, value: 
 
 
 def again(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
-    """Where the loads and stores beyond every element once are answered, at the last value; and what passes HBM between
-    the launches of a kernel.
+    """Paragraphs: what passes HBM between the launches of a kernel; where the loads and stores beyond every element
+    once are answered, at the last value; from where on they no longer stay in L2.
     """
     value = sweep.values[-1]
     shares: dict[float, list[str]] = {}
@@ -181,7 +181,7 @@ def again(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
             share = round(found, 2)  # as it is read
             shares.setdefault(share, []).append(name_of(kernel))
             between += _between(sweep, readings, kernel, cached=share < PARTLY)
-    told = []
+    told = list[str]()
     for share, kernels in sorted(shares.items(), reverse=True):
         names = listed(kernels)
         if share == 1:
@@ -191,20 +191,15 @@ def again(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
         else:
             told.append(f"In {names}, a cache answers them.")
     if not told:
-        return [" ".join(left)] if left else []
+        return left
     at = at_value(sweep.axis, value)
     first, *others = told
     if first.startswith("In "):
         first = f"{begins(at)}, a cache answers these repeats in {names}."
     else:
         first = f"{begins(at)}, {first[0].lower()}{first[1:]}"
-    several = "Some elements are loaded or stored several times."
-    if left:
-        alone = sum(map(len, shares.values())) == 1
-        several = (
-            f"{'Another kernel loads or stores' if alone else 'Other kernels load or store'} elements several times."
-        )
-    return [" ".join([*left, several, first, *others, *between])]
+    repeats = " ".join(["Some elements are loaded or stored several times.", first, *others])
+    return [*([" ".join(between)] if between else []), repeats, *left]
 
 
 def _leaves(sweep: Sweep, readings: Sequence[Reading], kernel: str) -> str:
@@ -224,8 +219,8 @@ def _leaves(sweep: Sweep, readings: Sequence[Reading], kernel: str) -> str:
 
 
 def _between(sweep: Sweep, readings: Sequence[Reading], kernel: str, *, cached: bool) -> list[str]:
-    """What a kernel writes to HBM for its next launch at the last value, and whether that is why its bytes are many:
-    none where so few bytes pass HBM that L2 may have kept it.
+    """What a kernel writes to HBM for its next launch at the last value, and whether these are most of its bytes. None
+    where so few bytes pass HBM that L2 may have kept it.
     """
     experiment = sweep.at(kernel, sweep.values[-1])
     handed = _handed_over(experiment)
@@ -238,12 +233,7 @@ def _between(sweep: Sweep, readings: Sequence[Reading], kernel: str, *, cached: 
     square = "N\u00a0×\u00a0N " if {"S", "P"} & set(handed) and p["seq_len"] == p.get("kv_len", p["seq_len"]) else ""
     words = listed([HANDED.get(one, one) for one in handed])
     does = f"{'the ' * (handed[0] in HANDED)}{square}{words} to HBM, and its next launch reads them."
-    name = name_of(kernel)
-    return [
-        begins(
-            f"{name} moves many bytes for another reason: it writes {does}" if most else f"{name} also writes {does}"
-        )
-    ]
+    return [begins(f"{name_of(kernel)} writes {does}{' These are most of its bytes.' * most}")]
 
 
 def _handed_over(experiment: Experiment) -> list[str]:

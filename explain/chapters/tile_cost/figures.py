@@ -286,28 +286,22 @@ def _rate(run: Experiment, seconds: float, gpu: Gpu) -> str:
 @kept
 def larger_told(tiles: Sequence[Timed], chosen: Experiment, launches: int = 1) -> str:
     """What a larger tile brings and costs, in sentences with the formula's loads, the programs that fit and the times:
-    of the chosen tile and the next smaller one, and the time of the next larger one. Loads and times are those of a
+    of the chosen tile and the next larger one, or, of the largest, the next smaller one. Loads and times are those of a
     whole call, of all its `launches`. Markdown; "" without two timed tiles.
     """
     pairs = [(a, b) for a in tiles for b in tiles if a != b and inside(a.tile, b.tile)]
     below, above = ([pair for pair in pairs if pair[at].tile == chosen] for at in (1, 0))
-    near = below[::-1] or above or pairs
+    near = above or below[::-1] or pairs
     if not near:
         return ""
     small, large = near[0]
     shown = chosen in (small.tile, large.tile)
     untimed = "" if shown else f"{sides_told(chosen)} was not timed. Two tiles that were, for comparison. "
-    next_one = above[0][1] if below and above else None
     fastest = min(tiles, key=lambda one: one.seconds)
     slower = large.seconds / fastest.seconds
     larger = ""
-    if next_one:
-        larger = f"\n\n**The next larger tile**, {next_one.sides}, takes {duration(next_one.seconds)}."
-    elif below and slower > 1 + ALIKE:
-        larger = (
-            f"\n\n**So the largest tile is not the fastest**: it takes {ratio(slower)} as long as {fastest.sides}. All "
-            f"have {large.launch.num_warps} warps a program; other numbers of warps were not timed."
-        ) * (large.launch.num_warps == fastest.launch.num_warps)
+    if below and not above and slower > 1 + ALIKE and large.launch.num_warps == fastest.launch.num_warps:
+        larger = f"\n\n**So the largest tile is not the fastest**: it takes {ratio(slower)} as long as {fastest.sides}."
     told = moved(large.loads)
     load = f"the {launches} launches of a call load" if launches > 1 else "all programs together load"
     asked = f"the same {told}" if large.loads == small.loads else f"{told}, not {moved(small.loads)}"

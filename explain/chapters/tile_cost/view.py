@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from explain.chapters.flash_attention import figures, tiles
+from explain.chapters.measurements.points import in_words
 from explain.chapters.tile_cost import exercises, launches
 from explain.chapters.tile_cost.figures import (
     busiest_told,
@@ -49,6 +50,8 @@ from kernels.parameters import WHOLE_ROW_TILE, Value
 OPENING = "flash_attention"
 _SHORT = {"block_m": "BLOCK_M", "block_n": "BLOCK_N", "block_d": "BLOCK_D", "head_dim": "d"}
 """Labels that stay on one line above their narrow boxes."""
+FOLDED = ("causal", "dtype")
+"""The settings under More."""
 HEADS = ". Compiled for one head."
 LESS_OFTEN = {
     "block_m": "A larger BLOCK_M saves loads: with twice as many queries in a tile, K and V are loaded half as often. "
@@ -85,18 +88,21 @@ def tile_choice() -> Experiment:
     if pressed := query.pop("tile", ""):  # a row of the table below
         query.update(zip(tiles.sides_of(kernel), pressed.split("x"), strict=False))
     allowed, start = tiles.settings(kernel), tiles.opening(kernel)
-    columns = st.columns([5, *[2] * len(allowed)], vertical_alignment="bottom")
+    folded = [name for name in allowed if name in FOLDED]
+    columns = st.columns([5, *[2] * (len(allowed) - len(folded)), 2], vertical_alignment="bottom")
     with columns[0]:
         _choice("Kernel", kernels, kernel, "kernel", _kernel_title, forget=[*start, "launch"])
+    more = columns[-1].popover("More", width="stretch")
+    places = dict(zip((name for name in allowed if name not in folded), columns[1:], strict=False))
     chosen = dict(start)
-    for (name, values), column in zip(allowed.items(), columns[1:], strict=True):
+    for name, values in allowed.items():
         texts = {str(value).lower(): value for value in values}
         asked = query.get(name, str(start[name])).lower()
         if asked in texts:
             chosen[name] = texts[asked]
         else:
             refused = f"{name}={asked}: must be one of {', '.join(texts)}"
-        with column:
+        with places.get(name, more):
             _choice(_SHORT.get(name) or labels_of(kernel)[name], values, chosen[name], name, _plain)
     try:
         experiment = tiles.compiled_as(kernel, chosen)
@@ -142,7 +148,7 @@ def costs(experiment: Experiment, gpu: Gpu) -> dict[Experiment, Cost]:
     return {one: answer.cost for one, answer in answers.items() if answer and answer.cost}
 
 
-def introduce(experiment: Experiment, known: Mapping[Experiment, Cost]) -> None:
+def introduce(experiment: Experiment, gpu: Gpu, known: Mapping[Experiment, Cost]) -> None:
     """What a larger tile of this kernel brings and costs, and which of those with a known cost to try first."""
     larger = [sides_told(one) for one in known if one != experiment and inside(experiment, one)]
     sides = " × ".join(_SHORT[name] for name in tiles.sides_of(experiment.kernel))
@@ -155,8 +161,8 @@ def introduce(experiment: Experiment, known: Mapping[Experiment, Cost]) -> None:
     needs = "registers" if len(known) > 1 and len(shared) == 1 else "registers and shared memory"
     layout.introduce(
         f"{brings} But a larger tile needs more {needs}, so fewer programs may fit on an SM at once. If a thread runs "
-        f"out of registers, some of its values **spill** to local memory. Only a measurement tells which tile is "
-        "faster."
+        "out of registers, some of its values **spill** to local memory. Only a measurement tells which tile is "
+        f"faster{_fastest(known, gpu)}."
     )
     if larger:
         layout.prose(f"**Choose {sides} = {', then '.join(larger)}, and watch {watched}.**")
@@ -166,12 +172,29 @@ def introduce(experiment: Experiment, known: Mapping[Experiment, Cost]) -> None:
         )
 
 
-def compiled_with(cost: Cost | None) -> None:
-    """The warps and stages of the launch that the page shows, which the kernel's call sets."""
+def _fastest(known: Mapping[Experiment, Cost], gpu: Gpu) -> str:
+    """The fastest tile where several were timed, in words that go on; "" elsewhere."""
+    times = _times(known, gpu)
+    if times is None or len(times.runs) < 2:
+        return ""
+    best = min((one for one in known if one.key in times.runs), key=lambda one: times.runs[one.key][1])
+    return f": **here it is {sides_told(best)}**, of {len(times.runs)} timed"
+
+
+def _times(known: Mapping[Experiment, Cost], gpu: Gpu) -> Times | None:
+    """The recorded times of these tiles on the GPU; None if none was timed."""
+    records = [one for one in registry.entries()[0] if known_as(one.record.gpu) == gpu.name] if known else []
+    return next(filter(None, (recorded_times(tuple(known), record) for record in records)), None)
+
+
+def compiled_with(experiment: Experiment, cost: Cost | None) -> None:
+    """The settings under More; the warps and stages of the launch that the page shows, which the kernel's call sets."""
+    words = ", ".join(in_words(name, value) for name, value in experiment.values.items() if name in FOLDED)
     if cost is not None:
         at = _launch(cost)
         launch, where = cost.launches[at], f"launch {at + 1}" if len(cost.launches) > 1 else "the kernel's launch"
-        st.caption(f"Fixed in {where}: num_warps = {launch.num_warps}, num_stages = {launch.num_stages}.")
+        words += f" · fixed in {where}: num_warps = {launch.num_warps}, num_stages = {launch.num_stages}"
+    st.caption(words)
 
 
 def _saved(experiment: Experiment) -> str:
@@ -333,8 +356,7 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, costs: Mapping[Experiment, Co
             layout.header(heading)
             layout.prose(f"No other tile with these settings was compiled for the {gpu.name} beforehand.")
         return
-    records = [one for one in registry.entries()[0] if known_as(one.record.gpu) == gpu.name]
-    times = next(filter(None, (recorded_times(known, record) for record in records)), None)
+    times = _times(costs, gpu)
     words, table = layout.sides(heading)
     with words:
         told = larger_told(timed(known, gpu, times, listings), experiment, several) if times else ""
@@ -353,6 +375,9 @@ def tiles_beside(experiment: Experiment, gpu: Gpu, costs: Mapping[Experiment, Co
         if times:
             untimed = f"{NONE}: not timed. " * any(one.key not in times.runs for one in known)
             untimed += "Other masks, dtypes, d and GPUs can be timed at other sizes: compare within this table only. "
+            warps = {launch.num_warps for launch in known.values()}
+            if len(warps) == 1:
+                untimed += f"All have {warps.pop()} warps per program; other numbers of warps were not timed. "
             st.caption(untimed + _compiled_as(costs, times))
             sourced(times.source)
 

@@ -130,7 +130,7 @@ def test_the_verdict_begins_with_the_claim_and_its_own_length():
     assert paper.startswith("**Paper**: online softmax is about 1.3 × as fast as safe softmax, from 4,000 elements")
     assert here.startswith(
         f"**Here**: {ratio(gains[4032])} on rows of 4,032, {ratio(gains[2064384])} on rows of 2,064,384. "
-        ":green-badge[✓ reproduced within 10%, on longer rows]"
+        ":orange-badge[partly: the size is reproduced, the starting point is not]"
     )
     assert begins.startswith("On the H200 the speedup begins at 8,064 elements, not 4,000.")
 

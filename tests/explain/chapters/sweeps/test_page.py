@@ -212,7 +212,7 @@ def test_a_phone_has_the_words_below_their_pictures(here, narrow):
     test.run()
     shown = [(one.type, str(getattr(one, "value", ""))) for one in test.main]
     pictures = [at for at, (kind, _) in enumerate(shown) if kind == "plotly_chart"]
-    told = ("1.93 to 255\u00a0× as many", "The curves cross at", "Each point is a kernel")
+    told = ("**255\u00a0×** as many", "The curves cross at", "Arithmetic intensity")
     for picture, words in zip(pictures, told, strict=True):
         at = next(at for at, (_, value) in enumerate(shown) if words in value)
         assert (at > picture) == narrow

@@ -358,7 +358,7 @@ def test_times_that_hardly_differ_have_no_winner():
     assert "1.04 × as long as **A**, at every" in close.told(*words)
     assert "hardly" not in close.told(*words, known="computed")  # a formula's bytes are exact
     apart = analysis.crossing({1.0: 1.0, 2.0: 0.98, 4.0: 1.06}, {1.0: 1.0, 2.0: 1.0, 4.0: 1.0})
-    assert "From **N = 4** on, **B** takes 1.06 × as long as **A**" in apart.told(*words)
+    assert "At N = 4, **B** takes **1.06 ×** as long." in apart.told(*words)
 
 
 def reading(seconds: float | None, **bytes: int) -> Reading:

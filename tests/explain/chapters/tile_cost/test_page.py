@@ -175,7 +175,7 @@ def test_what_a_larger_tile_brings_is_told_with_the_times_of_two_tiles(kernel):
     found = times.recorded_times(known, registry.Entry("a", SHIPPED, registry.RECORDED))
     assert found
     (_, of_small), (after, of_large) = (found.runs[tile.key] for tile in (chosen, larger))
-    told = larger_told(known, larger, found)
+    told = larger_told(known, chosen, found)
     for words in (moved(after.traffic.read_bytes), duration(of_small), duration(of_large)):
         assert words in told
     assert ("does not pay" in told) == (of_large > 1.03 * of_small)
@@ -186,7 +186,7 @@ def test_what_a_larger_tile_brings_is_told_with_the_times_of_two_tiles(kernel):
     fewer = found.runs[chosen.key][0].traffic.read_bytes - after.traffic.read_bytes
     hardly = fewer > 0 and of_large > 1.03 * of_small and spared < figures.FEW * fewer
     assert all(words in told for words in delivered) == hardly
-    assert "HBM" not in larger_told(known, larger, replace(found, counts={}))
+    assert "HBM" not in larger_told(known, chosen, replace(found, counts={}))
     if of_large < 0.97 * of_small:
         for warps, each, said in ((1, 38.0, True), (4, 17.5, False)):
             at_once, of_each = {chosen: warps, larger: 4}, {chosen: each, larger: 17.5}
@@ -194,9 +194,9 @@ def test_what_a_larger_tile_brings_is_told_with_the_times_of_two_tiles(kernel):
                 replace(one, at_once=at_once.get(one.tile), each=of_each.get(one.tile))
                 for one in figures.timed(known, GPUS["H200"], found, {})
             ]
-            because = figures.larger_told(timed, larger)
+            because = figures.larger_told(timed, chosen)
             assert ("four warps" in because) == ("for each score (17.5, not 38.0)" in because) == said
-    assert f"**The next larger tile**, {figures.sides_told(larger)}" in larger_told(known, chosen, found)
+    assert f"{figures.sides_told(larger)} instead of {figures.sides_told(chosen)}" in told
     other = tiles.tile(32, 32, kernel=kernel)
     without = replace(found, runs={key: run for key, run in found.runs.items() if key != other.key})
     assert f"{figures.sides_told(other)} was not timed" in larger_told(known, other, without)

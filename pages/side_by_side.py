@@ -3,7 +3,7 @@
 from explain.chapters.side_by_side import view
 from explain.ui import layout
 
-with layout.chapter(__file__, goal="see the step at which two runs part, and what it costs. ≠ marks what differs."):
+with layout.chapter(__file__, goal="run two kernels in step and find where they first differ. ≠ marks what differs."):
     chosen = view.choose()
 with layout.below_goal():
     view.introduce(chosen)

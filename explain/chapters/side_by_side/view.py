@@ -91,7 +91,7 @@ def _how_to_read() -> None:
     """What the marks mean, and how two runs of different length step together."""
     with layout.part(
         "How two runs step together",
-        "Both runs start a tile of S together. The one that ends it first waits for the other. A run with larger tiles "
+        "Both runs start a tile together. The one that ends it first waits for the other. A run with larger tiles "
         "waits until the other has read the same columns.",
         wide=1,
     ):

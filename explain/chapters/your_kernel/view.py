@@ -33,7 +33,7 @@ SECONDS = 20.0
 RUNS: Jobs[TraceFile] = Jobs(most_running=64, most_kept=200)
 HOW = (
     "Paste code, or edit the example: a Triton kernel, and a function without arguments that makes tensors and "
-    "launches it. **Run** traces every line and checks it, and the player below opens on it.\n\n"
+    "launches it. **Run** traces every line, checks it, and shows the run in the player below.\n\n"
     f"It runs on the CPU, for at most {SECONDS:g} s, so keep the tensors small: a few thousand elements. "
     "Your code cannot read other files there."
 )

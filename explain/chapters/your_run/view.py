@@ -37,23 +37,23 @@ HOW = f"#{layout.anchor(OWN)}"
 GOAL = "open a run that you recorded, on any machine, and step through it."
 FILE = "rms_norm.py"
 GET = """**1. Get Tilescope**: the folder that this app runs from, with `start.py` in it. Triton needs Linux; on
-Windows, WSL has one. In that folder,
+Windows, WSL has one. Run this in that folder:
 
 ```
 python3 start.py
 ```
 
-installs Tilescope into `.venv` and opens it. End it with Ctrl+C.
+It installs Tilescope into `.venv` and opens it. End it with Ctrl+C.
 
 **2. Take a file** with Triton kernels and a function `main` that makes small tensors and launches them. None yet? Take
-the example's Python file. Its button is above the player, unless a trace of yours is open."""
+the example's Python file:"""
 RECORD = f"""**3. Record it**, in the same folder, with the Python that step 1 installed:
 
 ```
 .venv/bin/python -m explain trace {FILE}:main --out run.tilescope
 ```
 
-**4. Open the trace**: drop `run.tilescope` at the top of this page, or run
+**4. Open the trace**: drop `run.tilescope` at the top of this page, or run this:
 
 ```
 python3 start.py --trace run.tilescope
@@ -107,8 +107,6 @@ def choose() -> list[Opened]:
         st.error(_why(name, why), icon=":material/error:")
     if not runs:
         runs = [recorded(EXAMPLE)]
-        with place:
-            _downloads()
         _about_example(runs[0])
     unlike = inputs.difference(runs[0].trace.trace, runs[1].trace.trace) if len(runs) == MOST else ""
     sides = SIDES if len(runs) == MOST else ("",)
@@ -135,16 +133,21 @@ def _why(name: str, error: Exception) -> str:
 def how() -> None:
     """How a reader records a run of their own, and opens it."""
     layout.header(OWN)
-    for words, column in zip((GET, RECORD), st.columns(2, gap="large"), strict=True):
-        with column:
-            layout.prose(words)
+    get, record = st.columns(2, gap="large")
+    with get:
+        layout.prose(GET)
+        _downloads()
+    with record:
+        layout.prose(RECORD)
 
 
 def _about_example(example: Run) -> None:
     """Says what a trace is, and what the example is."""
     layout.introduce(
+        "Your code is too large for [Your kernel](./your_kernel), or runs on another machine? Record it there, and open "
+        "the file here.\n\n"
         "A **trace** is a file: every line that ran, in one launch or several, with every value. Below is one of ours. "
-        f"[Record your own with one command]({HOW}), or [paste your code](./your_kernel).\n\n"
+        f"[Record your own with one command]({HOW}).\n\n"
         "**The example:** RMSNorm divides each row by its root mean square, and multiplies it by w. A "
         f"program reads its row twice, 8 numbers at a time. {_growth(example)}"
     )
@@ -168,8 +171,8 @@ def _growth(example: Run) -> str:
     more = len(changes) - 2  # it begins at 0, and has grown once
     times = {1: "once", 2: "twice"}.get(more, f"{more} times")
     return (
-        f"Press **N**, or **›** beside *Watch*, {times}: `{WATCHED}` grows to its last tile. Once more goes to program "
-        f"{second.id[0]}, where `{WATCHED}` starts again at 0."
+        f"Press **N** {times}: `{WATCHED}` has now summed all tiles of row {first.id[0]}. Press **N** again: program "
+        f"{second.id[0]} starts, and `{WATCHED}` is 0."
     )
 
 

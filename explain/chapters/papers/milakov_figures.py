@@ -74,7 +74,7 @@ def rates(figure: Figure, records: Mapping[str, Record]) -> Pair:
     lines = [
         Line(
             billions(milakov.rates(record, figure, kernel)),
-            _label(records, kernel, name) + " (wide line)" * (kernel == under), colour_of(kernel),
+            _label(records, kernel, name), colour_of(kernel),
             width=5 if kernel == under else 2,
         )
         for name, record in records.items()

@@ -174,8 +174,10 @@ def _by_runs() -> Mapping[tuple[Experiment, ...], list[Tour]]:
 
 def named(target: str) -> Tour:
     """The tour with a name of `files`, the first of a chapter, or that of a file. Raises TourError."""
-    own = [path for name, path in files().items() if target in (name, path.parts[-3])]
-    return read(own[0] if own else Path(target))
+    for tour, (name, path) in zip(shipped(), files().items(), strict=True):
+        if target in (name, path.parts[-3]):
+            return tour
+    return read(Path(target))
 
 
 def given() -> Tour | None:

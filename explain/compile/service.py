@@ -107,8 +107,15 @@ class Compiler:
         recorded = [listing_path(experiment, capability)] if _recorded(experiment, capability) else []
         for place in (*recorded, _listing_beside(_cached(experiment, capability))):
             with suppress(OSError, EOFError, ValueError, KeyError, TypeError, IndexError):
-                return _listings_in(place)
+                return self._keep(key, _listings_in(place))
         return ()
+
+    def _keep(self, key: str, listings: tuple[Listing, ...]) -> tuple[Listing, ...]:
+        with self._lock:
+            self._listings[key] = listings
+            while len(self._listings) > MOST_LISTINGS:
+                self._listings.pop(next(iter(self._listings)))
+        return listings
 
     def cancel(self, experiment: Experiment, capability: int) -> None:
         """Ends this compilation, for every session that waits for it."""
@@ -123,10 +130,7 @@ class Compiler:
             request = {"experiment": experiment.to_json(), "capability": capability, "listing": str(listing)}
             cost = made(Cost, self._pool.call(request, **call))
             instructions = listing.read_bytes()
-        with self._lock:
-            self._listings[key_of(experiment, capability)] = unpacked(instructions)
-            while len(self._listings) > MOST_LISTINGS:
-                self._listings.pop(next(iter(self._listings)))
+        self._keep(key_of(experiment, capability), unpacked(instructions))
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             for kept, data in ((_listing_beside(path), instructions), (path, json.dumps(plain(cost)).encode())):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import json
 import os
 import sys
 import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 
@@ -53,10 +55,19 @@ def progress_file() -> Path:
 def load() -> Progress:
     """The reader's progress; empty if there is none, or if the file cannot be read."""
     try:
-        stored = json.loads(progress_file().read_text(encoding="utf-8"))
+        path = progress_file()
+        status = path.stat()
+        stored = _stored(path, status.st_mtime_ns, status.st_size, status.st_ino)
         return Progress({name: Done(**done) for name, done in stored.items()})
     except (OSError, ValueError, TypeError, AttributeError):
         return Progress()
+
+
+@functools.lru_cache(maxsize=1)
+def _stored(path: Path, *_: int) -> dict[str, dict[str, Any]]:
+    """The file's content, until it changes: each run of a page asks for it."""
+    found: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    return found
 
 
 def keep(known: Progress) -> None:

@@ -36,5 +36,4 @@ def files(ending: str) -> list[Path]:
 
 def measured(name: str) -> dict[str, Any] | None:
     """The result recorded under this name, with its provenance; None if there is none. Raises ResultFileError."""
-    path = FOLDER / f"{name}.json"
-    return results.read(path) if path.exists() else None
+    return results.load(FOLDER / f"{name}.json", dict, "python -m explain")

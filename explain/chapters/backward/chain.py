@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from explain.kept import kept
+
 STEP = 1e-4
 """How far a score is moved to each side; of float64, the error of the quotient is then below 10⁻⁸."""
 
@@ -29,6 +31,7 @@ class Chain:
     measured: Row
 
     @classmethod
+    @kept
     def of(cls, s: Sequence[float], dp: Sequence[float]) -> Chain:
         """The chain of a row of scores and of the gradient of its weights."""
         scores, upstream = np.asarray(s, np.float64), np.asarray(dp, np.float64)

@@ -43,6 +43,7 @@ MEASURED: Sequence[tuple[str, Callable[[Point], float], Callable[[float], str]]]
 """What the bars of recorded runs show: its name, its value, its words."""
 
 
+@kept
 def chain(row: Chain, *, narrow: bool = False) -> str:
     """One row worked out, score by score: s, p, dp, dp − δ, ds with a bar, and ds by finite differences; a `narrow` one
     ends with ds.
@@ -81,11 +82,13 @@ def chain(row: Chain, *, narrow: bool = False) -> str:
     return svg.picture(width, end + 16, told, parts, f"{1.1 * width:.0f}px")
 
 
+@kept
 def tried(row: Chain) -> str:
     """What to move, and what it does to a gradient's sign; in words."""
     return f"**Try:** move dp₂ {'below' if row.dp[2] > row.delta else 'above'} δ. The gradient ds₂ changes its sign."
 
 
+@kept
 def worked(row: Chain) -> str:
     """The gradient of the score of the row's largest weight, in numbers."""
     i = int(row.p.argmax())
@@ -227,6 +230,7 @@ def held(kernels: Sequence[str] = memory.KERNELS[:2]) -> go.Figure:
     return figure
 
 
+@kept
 def bills(like: Experiment) -> str:
     """The three ways beside each other: matmuls, FLOPs, exponentials, bytes, what was kept; Markdown."""
     rows = []
@@ -248,6 +252,7 @@ BILLED: Sequence[tuple[str, Callable[[memory.Bill], float], Callable[[float], st
 """What the bars of the three bills show: its name, its value, its words."""
 
 
+@kept
 def billed(like: Experiment, *, narrow: bool = False) -> str:
     """What each way computes, moves and keeps, as bars; a `narrow` one for a phone."""
     bars = []

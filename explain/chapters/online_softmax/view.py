@@ -14,6 +14,7 @@ from explain.chapters.online_softmax import exercises, figures, history, running
 from explain.chapters.triton_ladder import ladder
 from explain.experiment import Experiment
 from explain.figures.numbers import fixed, number
+from explain.kept import kept
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
@@ -162,13 +163,18 @@ def accesses(way: str, experiments: Sequence[Experiment], traces: Sequence[Trace
 
 def other_updates(row: Experiment) -> None:
     """Tempting updates of the running sum, and what becomes of them on this row."""
-    x: np.ndarray = row.make_inputs()["x"][0]
     with layout.part(
         "Wrong updates, and the right one",
         "Adding one number to a whole row leaves its softmax unchanged. So a right update gives the same weights "
         "for this row and for this row + 100. Each update was run on both, in float32, element by element.",
     ):
-        st.markdown(running_sum_demo.table(x), unsafe_allow_html=True)
+        st.markdown(_updates(row), unsafe_allow_html=True)
+
+
+@kept
+def _updates(row: Experiment) -> str:
+    x: np.ndarray = row.make_inputs()["x"][0]
+    return running_sum_demo.table(x)
 
 
 def closing(way: str, experiments: Sequence[Experiment], traces: Sequence[Trace]) -> None:

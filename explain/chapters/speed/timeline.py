@@ -444,6 +444,7 @@ def _hidden(part: float, program: Program) -> str:
     return f"{said} within the {recorded}" if program.unseen else said
 
 
+@kept
 def timeline_told(timeline: Timeline, program: Program) -> str:
     """The program's shares in sentences; markdown."""
     share = f"**{numbers.percent(program.matmuls)}**"

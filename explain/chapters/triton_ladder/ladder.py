@@ -125,6 +125,7 @@ def outcome(rung: Rung, experiment: Experiment, trace: Trace) -> Outcome:
     return Outcome(rung, rows, accesses(experiment, moved), moved["read_bytes"], moved["written_bytes"], error)
 
 
+@kept
 def table(outcomes: Sequence[Outcome]) -> str:
     """All rungs side by side, as Markdown."""
     columns = (

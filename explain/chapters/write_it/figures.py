@@ -15,6 +15,7 @@ from explain.figures import svg, tables
 from explain.figures.labels import listed, text_width
 from explain.figures.numbers import count, number
 from explain.figures.palette import css
+from explain.kept import kept
 from explain.puzzles.command import never_stored, values
 from explain.puzzles.judge import Judgement
 from explain.puzzles.predictions import DIGITS, SIZES, Prediction
@@ -123,6 +124,7 @@ def _sizes(one: Experiment) -> str:
     return ", ".join(f"{name} = {value}" for name, value in one.values.items() if value != 1 or name not in _OFTEN_ONE)
 
 
+@kept
 def checked_on(puzzle: Puzzle) -> str:
     """What a check runs, in one sentence."""
     cases = puzzle.cases(seed=0)
@@ -171,6 +173,7 @@ def _said(value: float) -> str:
     return number(value, DIGITS)
 
 
+@kept
 def reach(trace: Trace, functions: Collection[str]) -> tuple[str, str]:
     """What one program touches: a sentence, and a picture of the buffers with the elements that it reads and writes.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import uuid
 from collections.abc import Sequence
@@ -68,8 +69,13 @@ def choose() -> Source:
                 st.error(str(error), icon=":material/error:")
         layout.prose("You have a recorded run? Open it in [Your run](./your_run).")
     if dropped is None:
-        return Source("your_kernel.py", EXAMPLE.read_text(encoding="utf-8"), function)
+        return Source("your_kernel.py", _example(), function)
     return Source(Path(dropped.name).name, dropped.getvalue().decode("utf-8", errors="replace"), function)
+
+
+@functools.cache
+def _example() -> str:
+    return EXAMPLE.read_text(encoding="utf-8")
 
 
 def write(source: Source) -> None:
@@ -120,7 +126,7 @@ def play(source: Source) -> None:
         layout.header(PLAYED)
         run = Run(job.result, view_of(job.result.trace, "interpreter"))
         your_run.play([run], step=_first_load(run), told=True)
-    elif not job and source.path is None and source.text == EXAMPLE.read_text(encoding="utf-8"):
+    elif not job and source.path is None and source.text == _example():
         layout.header("The run of this example, recorded")
         run = your_run.recorded(RECORDED)
         your_run.play([run], step=_first_load(run))

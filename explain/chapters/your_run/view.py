@@ -158,11 +158,12 @@ def _downloads() -> None:
     with st.container(horizontal=True):
         for label, data, name in (
             ("The example's Python file", SOURCE.read_text(encoding="utf-8"), FILE),
-            ("The example's trace file", EXAMPLE.read_bytes(), "run.tilescope"),
+            ("The example's trace file", _shipped(EXAMPLE), "run.tilescope"),
         ):
             st.download_button(label, data, file_name=name, icon=":material/download:", key=f"download {name}")
 
 
+@kept
 def _growth(example: Run) -> str:
     """How WATCHED grows when the reader goes from change to change; it is shown after its first growth."""
     trace = example.trace.trace
@@ -188,12 +189,17 @@ def _opened(data: bytes, name: str, most: int = MAX_INFLATED) -> Opened:
 
 def recorded(path: Path) -> Opened:
     """A trace file of the app, for the player."""
-    return _opened(path.read_bytes(), "")
+    return _opened(_shipped(path), "")
+
+
+@lru_cache(maxsize=FILES)
+def _shipped(path: Path) -> bytes:
+    return path.read_bytes()
 
 
 def is_example(runs: Sequence[Run]) -> bool:
     """Whether the shipped example is shown, and no file of the reader's."""
-    return [run.trace.data for run in runs] == [EXAMPLE.read_bytes()]
+    return [run.trace.data for run in runs] == [_shipped(EXAMPLE)]
 
 
 def told(runs: Sequence[Opened]) -> None:
@@ -260,12 +266,14 @@ def play(runs: Sequence[Run], *, step: int | None = None, told: bool = False) ->
         _said(run, report, told=told, printed=PRINTED if example else "")
 
 
+@kept
 def first_growth(example: Run) -> int:
     """The example's step at which WATCHED, which begins at 0, grows for the first time."""
     _, (step, _), *_ = example.trace.trace.history(WATCHED)
     return step
 
 
+@kept
 def first_numbers(run: Run) -> int | None:
     """The first step that sets a tile of numbers that are not all 0; None if there is none."""
     trace = run.trace.trace

@@ -13,7 +13,7 @@ const NUDGE = 1;                                           // seconds that an ar
 const IN_SIGHT = 0.3;                                      // of the stage
 const AT_N = new Set(["scale", "trips"]);                  // the scenes with N on a slider
 const WITHOUT_LINE = new Set(["sentence"]);                // the scenes that no line of a kernel does
-const WITH_BYTES = new Set(["trips", "write", "bills"]);   // the scenes that count bytes of loads and stores
+const WITH_BYTES = new Set(["trips", "bills"]);            // the scenes that count bytes of loads
 const USES_ARROWS = "input, textarea, select, [contenteditable], [role=slider], [role=radiogroup], [role=dialog]";
 const TAKES_LETTERS = "input:not([type=range]), textarea, select, [contenteditable]";
 const USES_SPACE = `${USES_ARROWS}, a, button, summary, .term, [role=button]`;

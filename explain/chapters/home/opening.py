@@ -138,7 +138,7 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
     dot = f"first set of {roles['scores']}"  # before the mask
     told: Sequence[tuple[str, Experiment, str, str]] = (
         ("sentence", OPENING, "first load of q",
-         "Attention lets tokens share information. Each has a query, key and value in GPU memory."),
+         "Attention gives each token a query, key and value, in GPU memory."),
         ("scores", OPENING, dot, "Every query meets every key: S\xa0=\xa0QKᵀ\xa0/\xa0√d."),
         ("scale", STANDARD, "first write of s", "Twice the tokens, four times the scores. S outgrows the chip."),
         ("trips", STANDARD, "first load of p",

@@ -243,8 +243,8 @@ def scores_table(seq_len: int, head_dim: int, dtype: str, heads: int, gpu: Gpu) 
         (f"{heads} heads", moved(heads * small), moved(heads * large), ratio(large / small)),
         (
             f"{heads} heads at {si(seconds, 'B/s')}",
-            f"each moved once: {duration(heads * small / seconds)}",
-            f"written and read: {duration(2 * heads * large / seconds)}",
+            duration(heads * small / seconds),
+            duration(2 * heads * large / seconds),
             ratio(2 * large / small),
         ),
     )

@@ -143,7 +143,9 @@ def scores(gpu: Gpu) -> None:
         seq_len = st.select_slider("N, tokens", exercises.LENGTHS, value=8192, key="scores of", format_func=count)
         layout.prose(figures.fate_of_scores(seq_len, "fp16", HEADS, gpu))
         st.markdown(figures.scores_table(seq_len, 64, "fp16", HEADS, gpu))
-        st.caption("formula · fp16, d = 64, one sequence")
+        st.caption(
+            "formula · fp16, d = 64, one sequence · time: Q, K, V read once, O written once; S and P written and read"
+        )
     with drawn:
         wide, narrow = (figures.scores(seq_len, 64, "fp16", gpu, narrow=one) for one in (False, True))
         pictures.drawing(wide, narrow)

@@ -95,7 +95,7 @@ def _update(tiles: Sequence[history.Tile]) -> str:
 
 
 WORDS = {
-    ELEMENT: "α moves every old term to the new maximum: **exp(x − old m) · α = exp(x − new m)**.\n\n"
+    ELEMENT: "So each old term exp(x − old m) becomes **exp(x − new m)**.\n\n"
     "Safe softmax reads the row three times, online softmax twice: once for m and ℓ together, once for the weights y.",
     TILE: "The same update with a whole tile at a time: the tile's maximum and sum take the place of one element's. "
     "Any tile size gives the same m, and the same ℓ up to rounding.\n\n**To look for:** the tiles at which α is "

@@ -202,9 +202,11 @@ def access_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
 def tallest(naive: Row, safe: Row, dtype: str) -> tuple[str, str]:
     """How tall the tallest exponential of each softmax is, and how tall one may become."""
     most, largest = (number(float(row.p.max()), 4) for row in (naive, safe))
-    same = math.isfinite(naive.total) and naive.total
-    shape = f"Same shape, other size: {most} and {largest}." if same else f"tallest bar: {largest}."
-    return f"tallest bar: {most}. Above {number(LARGEST[dtype])} it becomes ∞.", f"{shape} It is never above 1."
+    same = " Same shape as naive." if math.isfinite(naive.total) and naive.p.all() else ""
+    return (
+        f"tallest bar: {most}. Above {number(LARGEST[dtype])} it becomes ∞.",
+        f"tallest bar: {largest}, never more.{same}",
+    )
 
 
 def bars(row: Row, name: str, note: str) -> str:

@@ -15,10 +15,13 @@ from explain import data, recordings
 
 @dataclass(frozen=True)
 class Latency:
-    """Clock cycles from a load to the use of its value on an idle GPU; `source` says who measured it."""
+    """Clock cycles from a load to the use of its value on an idle GPU; `source` says who measured it. `seconds` is the
+    same where the clock was measured too.
+    """
 
     cycles: float
     source: str
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,8 @@ def _measured(name: str) -> dict[str, Latency]:
     record = recordings.measured(f"latency-{name}") or {"levels": {}}
     words = "measured on an {gpu}, {date} (python -m explain record latency --name {name})"
     return {
-        level: Latency(said["cycles"], words.format(**record, name=name)) for level, said in record["levels"].items()
+        level: Latency(said["cycles"], words.format(**record, name=name), said["ns"] / 1e9)
+        for level, said in record["levels"].items()
     }
 
 

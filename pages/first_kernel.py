@@ -3,13 +3,13 @@
 from explain.chapters.first_kernel import view
 from explain.ui import layout
 
-layout.chapter(
+beside = layout.chapter(
     __file__,
     goal="read a Triton kernel, and know what a launch, a program, a tile, a pointer and a mask are.",
     words=view.TWO_SOURCES,
 )
 view.two_sources()
-run = view.run()
+run = view.run(beside)
 if run:
     view.cost(run)
 view.closing(run)

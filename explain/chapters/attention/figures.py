@@ -30,24 +30,29 @@ THIN = 3
 
 
 @kept
-def row_of(head: Head, token: int) -> str:
+def row_of(head: Head, token: int, *, narrow: bool = False) -> str:
     """From the query of one token to its output: its scores, its weights, the weighted values. A press chooses a row.
+    `narrow` fits a phone: without the query and the keys.
 
     Every bar and every strip is from float64 numbers of the model's own Q, K and V.
     """
     tokens, d = head.tokens, head.q.shape[1]
     names = max(widest(tokens, bold=True), text_width("query", bold=True)) + 14
     strip = d * THIN
-    key, score, weight, value = (names + at for at in (0, strip + 16, strip + 150, strip + 282))
-    width, top = value + strip + 22, 88.0
+    key, score = names, names + (0 if narrow else strip + 16)
+    weight, value = score + 134, score + 266
+    width, top = value + strip + 22, 30.0 if narrow else 88.0
     scores, weights = head.scores[token], head.weights[token]
     weighted = weights[:, None] * head.v
     largest_k, largest_v = _largest(head.q, head.k), _largest(weighted) / 3
-    parts = [
+    query = [
         text(0, 30, tokens[token], bold=True),
         heat(head.q[token : token + 1], key, 14, THIN, 22, "hbm", largest_k),
         text(score, 30, "its query q"),
         text(key, top - 12, "keys k", bold=True),
+    ]
+    parts = [
+        *([] if narrow else query),
         text(score, top - 12, "score q·k / √d", bold=True, fill=css_ink("scores")),
         text(weight, top - 12, "weight", bold=True, fill=css_ink("p")),
         text(value, top - 12, "weight × value v", bold=True),
@@ -58,7 +63,7 @@ def row_of(head: Head, token: int) -> str:
         bar = 40 * float(scores[j]) / reach
         row = [
             text(4, y + 16, name, bold=j == token),
-            heat(head.k[j : j + 1], key, y + 3, THIN, 16, "hbm", largest_k),
+            "" if narrow else heat(head.k[j : j + 1], key, y + 3, THIN, 16, "hbm", largest_k),
             rect(min(zero, zero + bar), y + 4, abs(bar), 14, css("scores"), opacity=0.8),
             rect(weight, y + 4, 80 * float(weights[j]) / float(weights.max()), 14, css("p"), opacity=0.9),
             heat(weighted[j : j + 1], value, y + 3, THIN, 16, "acc", largest_v),
@@ -137,7 +142,7 @@ def softened(tokens: Sequence[str], before: Array, after: Array, raised: int, *,
             text(
                 x + (cell - gap) / 2,
                 18 + high - max(new, old if new > old - 18 else 0),
-                percent(float(after[j])),
+                percent(float(after[j])) if after[j] >= 0.01 else "<1%",
                 anchor="middle",
                 size=12,
             ),

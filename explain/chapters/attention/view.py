@@ -7,7 +7,7 @@ import streamlit as st
 
 from explain import lessons
 from explain.chapters.attention import contexts, exercises, figures
-from explain.chapters.attention.heads import Head, head, heads_that_differ, with_larger
+from explain.chapters.attention.heads import LAYER, Head, head, heads_that_differ, with_larger
 from explain.figures.numbers import count, fixed, moved, number, percent
 from explain.ui import layout, pictures, stepper
 from explain.ui.exercises import ask
@@ -43,15 +43,16 @@ def what_a_word_looks_at(shown: Head, token: int) -> str:
         f"You see **head {shown.number}** of {len(HEADS_TO_SHOW)}. In {heads_that_differ(token, best)} of the other "
         f"{len(HEADS_TO_SHOW) - 1} heads “{word}” looks most at another token.\n\n"
         "**Press another token.**\n\n"
-        f"A strip is a query, a key or a value: {d} numbers, amber above 0 and grey below; of an output, pink above 0. "
-        "They come from a real language model, all-MiniLM-L6-v2, as it reads this sentence. It adds [CLS] and [SEP], "
+        f"Each strip shows {d} numbers. Amber is above 0, grey is below. In outputs, pink is above 0. The numbers "
+        "come from a real language model, all-MiniLM-L6-v2, as it reads this sentence. It adds [CLS] and [SEP], "
         "which mark the beginning and the end."
     )
 
 
 def one_row(shown: Head, token: int) -> None:
     """One token's row from its query to its output; a press chooses another token."""
-    pictures.pressable(figures.row_of(shown, token), "token")
+    wide, narrow = figures.row_of(shown, token), figures.row_of(shown, token, narrow=True)
+    pictures.pressable(f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>', "token")
 
 
 @repeated
@@ -119,8 +120,9 @@ def heads(shown: Head) -> None:
     most = "more than 99.9%" if back.mean_before > 0.999 else percent(back.mean_before, 1)
     with layout.part(
         "Head",
-        f"A **head** is one set of Q, K and V. This layer has {len(each)}, each with its own learned matrices. Each "
-        f"looks at different things. On average over all tokens but the first, head {back.number} gives "
+        f"A **head** is one set of Q, K and V. All pictures here are of layer {LAYER} of the model. It has {len(each)} "
+        "heads, each with its own learned matrices. Each looks at different things. On average over all tokens but the "
+        f"first, head {back.number} gives "
         f"{most} of its weight to the token before, and head {first.number} gives "
         f"{percent(first.mean_first, 1)} to the first token. A square is P of one head: a row for each query, a column "
         "for each key. Press a head: all pictures above then show it.",
@@ -169,7 +171,7 @@ def three_kernels(shown: Head) -> None:
     recorded = HEADS_TO_SHOW[0]
     layout.header("The same on a GPU, line by line")
     layout.prose(
-        "Standard attention runs as three **kernels** here: one each for S, P and O. Press the → beside the caption, "
+        "Standard attention runs as three **kernels** here: one each for S, P and O. Press Next beside the caption, "
         f"or the → key, to watch them on this sentence. This run is head {recorded}, in "
         f"{lessons.ONE_TILE.values['dtype']}. A tile is 16 × 16, because sizes are powers of two. Its last row and "
         "column are padding."

@@ -107,7 +107,7 @@ def time_of(experiment: Experiment, gpu: Gpu) -> str:
     seconds = moved / gpu.hbm_bytes_per_second
     could = float(f"{seconds * gpu.fp32_flops_per_second:.2g}")
     one_load = gpu.latencies.get("hbm")
-    wait = f", but one load waits about {count(round(one_load.cycles))} clock cycles" if one_load else ""
+    wait = f", but one load waits {duration(one_load.seconds)}" if one_load and one_load.seconds else ""
     return (
         f"While HBM moves these bytes, an {gpu.name} could do about {number(could)} FLOPs. So for "
         f"long vectors the time of this kernel is the time of its loads and stores. {count(experiment.values['n'])} "
@@ -119,7 +119,7 @@ def time_of(experiment: Experiment, gpu: Gpu) -> str:
 def tiles(programs: Sequence[Program], chosen: int) -> str:
     """Programs × lanes: a row for each program, a cell for each lane; lanes that the mask turns off are dashed.
 
-    Each row can be pressed; the chosen one has its elements' numbers.
+    A cell has the number of its element. Each row can be pressed.
     """
     lanes, parts = len(programs[0].offsets), []
     for program in programs:
@@ -129,14 +129,13 @@ def tiles(programs: Sequence[Program], chosen: int) -> str:
         for lane, (offset, on) in enumerate(zip(program.offsets, program.mask, strict=True)):
             x = LEFT + lane * CELL
             cells.append(_cell(x, y, 36, hue if on else "none", f"element {offset}" if on else "off", on=bool(on)))
-            if program.number == chosen:
-                cells.append(text(x + CELL / 2, y + 24, f"{offset}", anchor="middle", faint=not on))
+            cells.append(text(x + CELL / 2, y + 24, f"{offset}", anchor="middle", faint=not on))
         said = f"program {program.number}: elements {program.offsets[0]} to {program.offsets[program.working - 1]}"
         said += f", {off} lanes off" if off else ""
         width = LEFT + lanes * CELL + 4
         parts.append(button(str(program.number), said, 0, y - 3, width, 42, cells, chosen=program.number == chosen))
     height = 4 + 44.0 * len(programs) + 24
-    parts.append(text(LEFT, height - 6, "the numbers of its elements; dashed: past the end", faint=True))
+    parts.append(text(LEFT, height - 6, "the numbers of the elements; dashed: past the end", faint=True))
     return picture(LEFT + lanes * CELL + 8, height, f"{len(programs)} programs of {lanes} lanes", parts, "46rem")
 
 

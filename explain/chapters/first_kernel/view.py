@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from explain import lessons
 from explain.chapters.first_kernel import exercises, figures
@@ -21,9 +22,10 @@ Run = tuple[Experiment, Trace]
 
 
 TWO_SOURCES = (
-    "Both columns add two vectors, tile by tile. A **tile** is a short piece of the vectors. PyTorch's loop "
-    "takes one tile after another. Their number is n / block_n, rounded up: 27 elements in tiles of 8 are 4 tiles. In "
-    "Triton you write only the body of the loop: the **kernel**. The GPU runs it for all tiles, many at once."
+    "Add two vectors, tile by tile. A **tile** is a short piece of the vectors. The number of tiles is n / block_n, "
+    "rounded up: 27 elements in tiles of 8 are 4 tiles.\n\nPyTorch's loop takes one tile after another. In Triton you "
+    "write only the body of the loop: the **kernel**. A **program** is one run of it, for one tile. The GPU runs many "
+    "programs at once. **Press a program**: *Tile*, *Pointer* and *Mask* below follow it."
 )
 
 
@@ -33,18 +35,25 @@ def two_sources() -> None:
     st.markdown(figures.side_by_side(), unsafe_allow_html=True)
 
 
-def run() -> Run | None:
-    """What each word means, as pictures, then the kernel in the player, its sizes above it; None if it cannot run."""
+def run(beside: DeltaGenerator) -> Run | None:
+    """The programs `beside` the goal, what each word means, as pictures, then the kernel in the player, its sizes above
+    it; None if it cannot run.
+    """
     before = st.container()
-    with layout.part("Step through it", "The same run, line by line. Choose other sizes: the pictures above follow."):
+    with layout.part(
+        "Step through it",
+        "The same run, line by line, from program 0 on. Choose other sizes: the pictures above follow.",
+    ):
         experiment = controls.controls(lessons.VECTORS, ["n", "block_n", "dtype"], [])
     traces = stepper.stepper([experiment], key="first kernel", chapter="first_kernel")
     if not traces:
         return None
     shown = experiment, traces[0]
+    with beside:
+        each = programs(traces[0])
+        pictures.pressable(figures.tiles(each, _chosen(each).number), "program")
     with before:
-        each, n = programs(traces[0]), experiment.values["n"]
-        _launch(each, n, experiment.values["block_n"])
+        _launch(len(each), experiment.values["n"], experiment.values["block_n"])
         _tile_pointer_mask(shown)
     return shown
 
@@ -88,19 +97,20 @@ def _tile_pointer_mask(shown: Run) -> None:
         pictures.drawing(figures.masked(chosen, n), figures.masked(chosen, n, narrow=True))
 
 
-def _launch(each: tuple[Program, ...], n: int, block: int) -> None:
+@repeated
+def _launch(programs: int, n: int, block: int) -> None:
+    """The line that starts the programs, and the size of its grid."""
     with layout.part(
-        "Launch and program",
-        f"A **launch** starts a kernel on a **grid** of programs. The square brackets hold the size of the grid: "
-        f"cdiv({n}, {block}) = ⌈{n} / {block}⌉ = {len(each)} programs. The comma makes it a tuple. A grid "
-        "has one to three sizes, here one. PyTorch's loop is gone. The GPU may "
-        "run the programs in any order, so no program may wait for the result of another.\n\n"
-        f"A **program** is one run of the kernel. All {len(each)} run the same lines. `tl.program_id(0)` tells a "
-        "program its number, and from the number it knows which elements are its own. **Press a program** to see its "
-        "elements; *Tile*, *Pointer* and *Mask* below follow it.",
+        "Launch",
+        "A **launch** starts a kernel on a **grid** of programs. PyTorch's loop is gone. The GPU may run the programs "
+        "in any order, so no program may wait for the result of another. All run the same lines. `tl.program_id(0)` "
+        "tells a program its number, and from the number it knows which elements are its own.",
     ):
         show_code(figures.launch_line(), "python")
-        pictures.pressable(figures.tiles(each, _chosen(each).number), "program")
+        layout.prose(
+            f"The square brackets hold the size of the grid: cdiv({n}, {block}) = ⌈{n} / {block}⌉ = {programs} "
+            "programs. A grid has one to three sizes, here one. The comma makes it a tuple."
+        )
 
 
 def cost(shown: Run) -> None:

@@ -12,6 +12,8 @@ const HELD = 1e-3;                                         // seconds before a s
 const NUDGE = 1;                                           // seconds that an arrow moves the time's slider by
 const IN_SIGHT = 0.3;                                      // of the stage
 const AT_N = new Set(["scale", "trips"]);                  // the scenes with N on a slider
+const WITHOUT_LINE = new Set(["sentence"]);                // the scenes that no line of a kernel does
+const WITH_BYTES = new Set(["trips", "bills"]);            // the scenes that count bytes of loads
 const USES_ARROWS = "input, textarea, select, [contenteditable], [role=slider], [role=radiogroup], [role=dialog]";
 const TAKES_LETTERS = "input:not([type=range]), textarea, select, [contenteditable]";
 const USES_SPACE = `${USES_ARROWS}, a, button, summary, .term, [role=button]`;
@@ -282,6 +284,8 @@ class Opening {
       if (!AT_N.has(name)) story.chosen = null;
       explain(this.$(".sentence"), sentence, story.terms);
       this.lead(this.$(".code"), story.scenes[scene]);
+      this.$(".code").style.visibility = WITHOUT_LINE.has(name) ? "hidden" : "";
+      this.$(".bytes").hidden = !WITH_BYTES.has(name);
     }
     const [now, whole] = [this.time, story.seconds].map(clock);
     this.$(".place").textContent = `${now} of ${whole}`;

@@ -30,7 +30,7 @@ COMPUTED_DTYPE = "fp16"
 """The format of the formulas' numbers, for more tokens than the run has. The chapters have it too: `lessons.LONG` and
 the bytes of S."""
 SECONDS = {
-    "sentence": 5, "scores": 3.5, "scale": 4.5, "trips": 4, "tile": 4, "row": 3, "larger": 4, "join": 6, "next": 8,
+    "sentence": 4.5, "scores": 3.5, "scale": 4.5, "trips": 4, "tile": 3.5, "row": 4, "larger": 4, "join": 6, "next": 8,
     "write": 6, "programs": 6, "bills": 9,
 }  # fmt: skip
 """How long each scene plays. The insight, *larger*, comes within half a minute; a reader who wants longer pauses."""
@@ -138,7 +138,7 @@ def scenes(run: Run, flash: Trace, standard: Trace) -> tuple[Scene, ...]:
     dot = f"first set of {roles['scores']}"  # before the mask
     told: Sequence[tuple[str, Experiment, str, str]] = (
         ("sentence", OPENING, "first load of q",
-         "Attention lets tokens share information. Each gets a query, a key and a value."),
+         "Attention gives each token a query, key and value, in GPU memory."),
         ("scores", OPENING, dot, "Every query meets every key: S\xa0=\xa0QKᵀ\xa0/\xa0√d."),
         ("scale", STANDARD, "first write of s", "Twice the tokens, four times the scores. S outgrows the chip."),
         ("trips", STANDARD, "first load of p",

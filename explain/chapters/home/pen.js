@@ -70,9 +70,14 @@ export class Pen {
     ctx.setLineDash([]);
   }
 
+  /** An empty place for a matrix. */
+  empty(at) {
+    this.box(at, this.palette.ground, { stroke: this.palette.muted, dash: [4, 4], thick: 1 });
+  }
+
   /** An empty place for a matrix, with its name. */
   slot(name, at) {
-    this.box(at, null, { stroke: this.palette.muted, dash: [4, 4], thick: 1 });
+    this.empty(at);
     this.text(name, at.x + at.w / 2, at.y + at.h / 2, { ink: "muted", align: "center" });
   }
 

@@ -30,7 +30,8 @@ function hbm(pen, data, { q = 1, k = q, v = q, o = [], empty = false, asides = {
   if (empty) return;
   for (const [name, label] of Object.entries(NAMES)) {
     const at = layout.memory[name], [x, y, under, low] = layout.beside(at);
-    pen.box(at, longer ? pen.fill(PARTS[name]) : pen.palette.raised);
+    if (longer) pen.box(at, pen.fill(PARTS[name]));
+    else pen.empty(at);
     pen.text(label, x, y, { weight: 600 });
     if (asides[name]) pen.text(asides[name], under, low, { size: layout.small, ink: "muted" });
     if (longer) continue;
@@ -51,14 +52,14 @@ function chip(pen) {
 /** The words flow into lines; each becomes a row of Q, K and V. */
 function sentence(pen, data, p) {
   const { layout } = pen, { words, token, leading } = layout;
-  const made = straight(p, 0.08, 0.92), now = Math.floor(made * data.rows);
+  const made = straight(p, 0.04, 0.6), now = Math.floor(made * data.rows);
   hbm(pen, data, { q: made, asides: ROLES });
   for (const name of now < data.rows ? ["q", "k", "v"] : []) {       // the rows that this word becomes
     const { x, y, w, h } = band(layout.memory[name], now, data.rows);
     pen.box(box(x - 4, y - 3, w + 8, h + 6), null, { stroke: pen.palette.text, radius: 3 });
   }
   const small = { size: layout.small, ink: "muted" };
-  ["yellow: positive", "grey: negative"].forEach((text, i) => pen.text(text, ...layout.colours[i], small));
+  ["amber: above 0", "blue-grey: below 0"].forEach((text, i) => pen.text(text, ...layout.colours[i], small));
   const gap = pen.width(" ", token);
   let { x, y } = words;
   data.tokens.forEach((text, i) => {
@@ -173,9 +174,8 @@ function trips(pen, data, p) {
     const place = (k) => box(x + small * (k % TRIP_TILES), down + small * Math.floor(k / TRIP_TILES), small, small);
     const onChip = box(x + (side - small) / 2, up + (side - small) / 2, small, small);
     const square = (where) => pen.box(where, pen.fill(PARTS[name]), { stroke: pen.palette.ground });
-    const dashed = { stroke: pen.palette.muted, dash: [4, 4], radius: 3 };
-    pen.box(box(x, down, side, side), null, dashed);
-    pen.box(onChip, null, dashed);
+    pen.empty(box(x, down, side, side));
+    pen.empty(onChip);
     const under = { size: layout.small, ink: "muted", align: "center" };
     pen.text(`one tile of ${letter}`, x + side / 2, up + side, under);
     if (go === 1) pen.box(box(x, down, side, side), pen.fill(PARTS[name]), { radius: 3 });
@@ -261,7 +261,7 @@ function places(pen, data, { x, y, cell, gap }, fill) {
   for (let i = 0; i < data.programs; i++)
     for (let j = 0; j < data.tiles; j++) {
       const at = box(x + j * (cell + gap), y + i * (cell + gap), cell, cell);
-      pen.box(at, null, { stroke: pen.palette.muted, dash: [4, 4], thick: 1 });
+      pen.empty(at);
       fill(i, j, at);
     }
 }
@@ -359,7 +359,8 @@ function tile(pen, data, p) {
 
 function row(pen, data, p) {
   const motion = { look: eased(p, 0, 0.15), max: eased(p, 0.3, 0.45), add: eased(p, 0.55, 0.85), shrink: 0 };
-  visit(pen, data, 0, { ...motion, values: eased(p, 0.45, 0.55) });
+  const parts = [["Õ = Σ exp(S − m) · v", "acc"]];
+  visit(pen, data, 0, { ...motion, values: eased(p, 0.45, 0.55) }, { there: eased(p, 0.5, 0.6), parts });
 }
 
 const factor = (data, there) => {
@@ -475,9 +476,9 @@ function programs(pen, data, p) {
     if (c < j || done) pen.text("dropped", at.x + at.w / 2, at.y + at.h / 2, look);
   });
   const lines = [
-    [`${data.programs} programs, ${data.block[0]} rows each`, { size: layout.large, weight: 600 }],
-    [`${data.programs * data.tiles} tiles of S, ${data.programs} at a time`, { ink: "scores" }],
-    ["no program waits for another", { ink: "muted" }],
+    [`${data.programs} programs run at once.`, { size: layout.large, weight: 600 }],
+    [`Each makes its own ${data.block[0]} rows of O.`, {}],
+    [`S has ${data.programs * data.tiles} tiles. At most ${data.programs} exist at a time.`, { ink: "scores" }],
   ];
   lines.forEach(([text, look], i) => pen.text(text, said[0], said[1] + i * step, look));
 }

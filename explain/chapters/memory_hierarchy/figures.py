@@ -48,6 +48,11 @@ def levels(gpu: Gpu, host_bytes: int) -> list[Level]:
     ]
 
 
+def farthest(gpu: Gpu) -> str:
+    """The GPU's largest memory, with the words that HBM stands for."""
+    return f"{gpu.hbm}, high-bandwidth memory," if gpu.hbm == "HBM" else gpu.hbm
+
+
 @kept
 def sizes(gpu: Gpu, *, narrow: bool = False) -> str:
     """The GPU's memories as squares, area for bytes: L2 in the corner of HBM, and enlarged with the rest of the chip.
@@ -80,7 +85,7 @@ def sizes(gpu: Gpu, *, narrow: bool = False) -> str:
         text(
             x,
             ground + 94 if narrow else 20,
-            f"On the chip, each side drawn × {fixed(l2 / dot, 0)}",
+            f"These three are enlarged: each side × {fixed(l2 / dot, 0)}",
             bold=True,
             size=small,
         ),
@@ -93,7 +98,7 @@ def sizes(gpu: Gpu, *, narrow: bool = False) -> str:
         if one:
             cell = unit * math.sqrt(one)
             parts.append(rect(x, ground - cell, cell, cell, CHIP, title=f"{name} of one SM: {moved(one)}"))
-            beside.append("solid: of one SM")
+            beside.append("small square: one SM")
         for i, words in enumerate(beside):
             parts.append(text(x, ground + 24 + (small + 5) * i, words, size=small, bold=not i, faint=i == 2))
         x += max(edge, widest(beside, small, bold=True)) + gap
@@ -237,10 +242,10 @@ def scores_table(seq_len: int, head_dim: int, dtype: str, heads: int, gpu: Gpu) 
         ("one head", moved(small), moved(large), ratio(large / small)),
         (f"{heads} heads", moved(heads * small), moved(heads * large), ratio(large / small)),
         (
-            f"{heads} heads, moved once at {si(seconds, 'B/s')}",
+            f"{heads} heads at {si(seconds, 'B/s')}",
             duration(heads * small / seconds),
-            duration(heads * large / seconds),
-            "",
+            duration(2 * heads * large / seconds),
+            ratio(2 * large / small),
         ),
     )
     return markdown(("what", Column("Q, K, V and O"), Column("S and P"), Column("S and P ÷ the rest")), rows)

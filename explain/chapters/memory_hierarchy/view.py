@@ -32,9 +32,9 @@ def capacities(gpu: Gpu, logarithmic: bool) -> None:
     with layout.below_goal():
         layout.header("Where does a number live?")
         layout.prose(
-            f"The {gpu.name} computes in {gpu.sms} SMs. Each SM has its own registers and its own shared memory, which "
-            f"the papers call **SRAM**. All SMs share the L2 cache. All these are on the chip. {gpu.hbm} lies "
-            "outside it.\n\n"
+            f"The {gpu.name} computes in {gpu.sms} streaming multiprocessors (SMs). Each SM has its own registers and "
+            "its own shared memory, which the papers call **SRAM**. Here **on chip** means these two. All SMs share "
+            f"the L2 cache. {figures.farthest(gpu)} lies beside the chip.\n\n"
             "A kernel runs in many copies, called programs. Each runs on one SM and may use "
             f"**{moved(gpu.shared_bytes)}** ({capacity(gpu.shared_bytes)}) of its "
             f"{moved(gpu.shared_bytes_sm)} of shared memory; the system keeps the rest. So a program takes "
@@ -52,7 +52,7 @@ def load_times(gpu: Gpu, logarithmic: bool) -> None:
     how = (
         f"We slow the clock down: {number(figures.REGISTER_CYCLES)} cycles become 1 second. For each bar, one "
         "thread loads one value and waits for it; nothing else is under way. Registers need no load: their bar is one "
-        "operation on them.\n\n"
+        "operation on them. Host memory is the RAM of the CPU.\n\n"
     )
     with layout.part(
         "How long does a load take?",
@@ -82,8 +82,8 @@ def standard_attention() -> tuple[Experiment, list[Trace]]:
     with layout.part(
         "Follow the bytes of one run",
         "S = QKᵀ / √d, P = softmax(S), O = PV. Standard attention does one after the other. Each of the three steps "
-        "is one launch. Nothing stays on chip from one launch to the next: S and P go through HBM. Here are 64 tokens, "
-        "to step through.",
+        "is one launch. Nothing stays in shared memory or registers from one launch to the next. A small S may "
+        "stay in L2; a large one goes through HBM. Here are 64 tokens, to step through.",
     ):
         experiment = controls.controls(
             lessons.STANDARD,
@@ -143,7 +143,9 @@ def scores(gpu: Gpu) -> None:
         seq_len = st.select_slider("N, tokens", exercises.LENGTHS, value=8192, key="scores of", format_func=count)
         layout.prose(figures.fate_of_scores(seq_len, "fp16", HEADS, gpu))
         st.markdown(figures.scores_table(seq_len, 64, "fp16", HEADS, gpu))
-        st.caption("formula · fp16, d = 64, one sequence")
+        st.caption(
+            "formula · fp16, d = 64, one sequence · time: Q, K, V read once, O written once; S and P written and read"
+        )
     with drawn:
         wide, narrow = (figures.scores(seq_len, 64, "fp16", gpu, narrow=one) for one in (False, True))
         pictures.drawing(wide, narrow)

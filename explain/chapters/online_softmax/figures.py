@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from explain.chapters.online_softmax.history import Merge, Tile
-from explain.figures.numbers import fixed
+from explain.figures.labels import text_width
+from explain.figures.numbers import fixed, number
 from explain.figures.palette import css, css_ink
-from explain.figures.svg import line, picture, rect, text
+from explain.figures.svg import SMALL, line, picture, rect, text
 from explain.kept import kept
 
 MOST = 16
@@ -19,9 +20,9 @@ MOST = 16
 
 @kept
 def growth(tiles: Sequence[Tile], kept: int = 0, *, narrow: bool = False) -> str:
-    """The elements of a row with the running max over them, the `kept` largest framed; below, ℓ after each tile,
-    stacked by the tile that added it. At its left, grey, ℓ before it was multiplied by α. Empty where ℓ is not a
-    number. `narrow` fits a phone.
+    """The elements of a row, each with its number where there is room, and the running max over them, the `kept`
+    largest framed; below, ℓ after each tile, stacked by the tile that added it. At its left, grey, ℓ before it was
+    multiplied by α. Empty where ℓ is not a number. `narrow` fits a phone.
     """
     shown = tiles[:MOST]
     row = np.concatenate([one.x for one in tiles]) if tiles else np.zeros(0)
@@ -57,6 +58,12 @@ def growth(tiles: Sequence[Tile], kept: int = 0, *, narrow: bool = False) -> str
                                   opacity=0.35 if kept and not framed else 0.55,
                                   stroke="currentColor" if framed else "none",
                                   title=f"x = {fixed(float(value), 3)}"))  # fmt: skip
+                told = number(float(value))
+                if text_width(told, SMALL) < bar:
+                    # across the axis from its bar; below a negative bar where m stands above the axis
+                    at_y = zero + 14 if value >= 0 else zero - value * unit + 14 if tile.m >= 0 else zero - 5
+                    drawn.append(text(x + bar * i + bar / 2 - 1, at_y, told, anchor="middle", size=SMALL,
+                                      fill=css_ink("scores")))  # fmt: skip
         if math.isfinite(tile.m):
             y = zero - tile.m * unit
             drawn.append(line(x - 6, y, x + wide - 6, y, stroke=css("max"), opacity=1, thick=3))

@@ -96,7 +96,7 @@ def _update(tiles: Sequence[history.Tile]) -> str:
 
 
 WORDS = {
-    ELEMENT: "Each old term: **exp(x − old m) · α = exp(x − new m)**.\n\n"
+    ELEMENT: "So each old term exp(x − old m) becomes **exp(x − new m)**.\n\n"
     "Safe softmax reads the row three times, online softmax twice: once for m and ℓ together, once for the weights y.",
     TILE: "The same update with a whole tile at a time: the tile's maximum and sum take the place of one element's. "
     "Any tile size gives the same m, and the same ℓ up to rounding.\n\n**To look for:** the tiles at which α is "
@@ -149,7 +149,7 @@ def accesses(way: str, experiments: Sequence[Experiment], traces: Sequence[Trace
             )
             pairs = ladder.accesses(right, trace.traffic()) - reads - 1
             if reads + 1 == NAIVE and pairs == 0:
-                words += " As few as naive softmax, and as safe as safe softmax."
+                words += " Online softmax reads as little as naive softmax and is as safe as safe softmax."
             if pairs > 0:
                 long = right.with_(inputs="normal", cols=25_000, block_n=1024)
                 then = ladder.accesses(long, long.traffic.totals()) - reads - 1

@@ -31,6 +31,8 @@ LARGEST: Mapping[str, float] = {
 """The largest finite number of each format."""
 SHIFTS = (-2000, -200, -100, -50, 0, 5, 8, 10, 20, 50, 80, 90, 100, 200, 2000)
 """What the page can add to all six logits."""
+FEW = (-200, 0, 10, 100, 2000)
+"""Those that the page shows first: each but 0 breaks the naive softmax in some format."""
 
 
 def exponentials(row: np.ndarray, *, narrow: bool = False) -> str:
@@ -146,16 +148,16 @@ def overflow_table(at: Sequence[float] = (11, 12, 89)) -> str:
     """Where exp overflows in each format: exp(x), rounded from float64, as a Markdown table."""
     columns: Columns = (
         "format",
-        Column("largest number"),
         Column("exp overflows above"),
+        Column("largest number"),
         *(Column(f"exp({number(x, 4)})") for x in at),
     )
     with np.errstate(over="ignore"):
         rows = [
             (
                 dtype,
-                number(largest, 4),
                 f"**{fixed(math.log(largest), 2)}**",
+                number(largest, 4),
                 *(number(float(_rounded(np.exp(np.float64(x)), dtype)), 4) for x in at),
             )
             for dtype, largest in LARGEST.items()
@@ -174,9 +176,9 @@ def outcome_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
         total = float(last.numpy()) if isinstance(last, Tile) else math.nan
         missing = f"{int(np.isnan(y).sum())} of {y.size}"
         own = (f"`{experiment.kernel}`", experiment.values["dtype"])
-        rows.append((*own, _alarmed(total), missing, f"**{_alarmed(float(y.sum()))}**"))
+        rows.append((*own, _alarmed(total), f"**{_alarmed(float(y.sum()))}**", missing))
     return markdown(
-        ("kernel", "dtype", Column("ℓ at the end"), Column("weights that are NaN"), Column("sum of weights")), rows
+        ("kernel", "dtype", Column("ℓ at the end"), Column("sum of weights"), Column("weights that are NaN")), rows
     )
 
 
@@ -197,19 +199,27 @@ def access_table(runs: Sequence[tuple[Experiment, Trace]]) -> str:
     return markdown(("kernel", Column("loads"), Column("stores"), Column("accesses per element")), rows)
 
 
-def bars(row: Row, name: str, dtype: str) -> str:
+def tallest(naive: Row, safe: Row, dtype: str) -> tuple[str, str]:
+    """How tall the tallest exponential of each softmax is, and how tall one may become."""
+    most, largest = (number(float(row.p.max()), 4) for row in (naive, safe))
+    same = " Same shape as naive." if math.isfinite(naive.total) and naive.p.all() else ""
+    return (
+        f"tallest bar: {most}. Above {number(LARGEST[dtype])} it becomes ∞.",
+        f"tallest bar: {largest}, never more.{same}",
+    )
+
+
+def bars(row: Row, name: str, note: str) -> str:
     """A softmax and its name: a line of bars for the logits, the exponentials and the weights. HTML for `page.css`.
 
-    Each line has a scale of its own. So the exponentials say how tall the tallest is, and how tall one may become.
+    Each line has a scale of its own, so `note` says what the exponentials' is.
     """
     subtracted = "" if row.m is None else " − m"
     with np.errstate(invalid="ignore"):
         weights = float(row.y.sum())
-    most = f"Above {number(LARGEST[dtype])} it becomes ∞." if row.m is None else "It is never more."
-    tallest = f"tallest bar: {number(float(row.p.max()), 4)}. {most}"
     lines = (
         _line("x", "scores", row.x, "" if row.m is None else f"m = {logit(row.m)}", css_ink("max")),
-        _line(f"exp(x{subtracted})", "p", row.p, f"ℓ = {number(row.total, 4)}", _ink(row.total, "sum"), tallest),
+        _line(f"exp(x{subtracted})", "p", row.p, f"ℓ = {number(row.total, 4)}", _ink(row.total, "sum"), note),
         _line(f"exp(x{subtracted}) / ℓ", "p", row.y, f"sum = {number(weights, 4)}", _ink(weights, "p")),
     )
     return f'<div class="bars"><h2>{name}</h2>{"".join(lines)}</div>'

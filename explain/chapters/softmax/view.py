@@ -30,7 +30,8 @@ def two_kernels() -> Runs:
     with layout.part(
         "One row, two kernels",
         "The left kernel computes softmax as the formula says. The right one finds the row's maximum m first and "
-        "subtracts it.\n\nA kernel reads the row in short pieces, called **tiles**, from the GPU's memory, HBM.",
+        "subtracts it. The player calls the exponentials **P̃**: they are the weights before the division by ℓ.\n\n"
+        "A kernel reads the row in short pieces, called **tiles**, from the GPU's memory, HBM.",
     ):
         row = controls.controls(lessons.SAFE, ["inputs", "cols", "block_n", "dtype"], controls.ROW_PRESETS)
     pair = [lessons.naive_twin(row), row]
@@ -76,14 +77,14 @@ def six_logits(charts: tuple[DeltaGenerator, DeltaGenerator]) -> None:
         "**Six logits.** Add 100 to all: naive softmax breaks, safe does not. Then move single logits and watch the "
         "weights."
     )
-    with st.container(horizontal=True):
-        st.button("+ 100: naive breaks", on_click=_add, args=(100,), type="primary")
-        st.button("Back to 0", on_click=_add, args=(0,))
     shifts = {str(shift): shift for shift in figures.SHIFTS}
-    st.session_state["add"] = shifts.get(query().get("add", "").replace(",", ""), 0)
+    st.session_state["add"] = chosen = shifts.get(query().get("add", "").replace(",", ""), 0)
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.button("+ 100: naive breaks", on_click=_add, args=(100,), type="primary")
+        more = st.toggle("More values", key="more values", bind="query-params")
     added = st.segmented_control(
         "Add to all logits",
-        figures.SHIFTS,
+        figures.SHIFTS if more or chosen not in figures.FEW else figures.FEW,
         format_func=_written,
         key="add",
         on_change=_add,
@@ -102,8 +103,9 @@ def six_logits(charts: tuple[DeltaGenerator, DeltaGenerator]) -> None:
             "Temperature: divide by", (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0), 1.0, key="temperature", bind="query-params"
         )
     x = np.array(logits) / temperature + (added or 0)
-    for place, name, softmax in zip(charts, ("Naive", "Safe"), (figures.as_written, figures.safe), strict=True):
-        place.html(figures.bars(softmax(x, dtype), name, dtype))
+    rows = figures.as_written(x, dtype), figures.safe(x, dtype)
+    for place, name, note, row in zip(charts, ("Naive", "Safe"), figures.tallest(*rows, dtype), rows, strict=True):
+        place.html(figures.bars(row, name, note))
     with st.expander("Cross entropy of these logits"):
         layout.prose(
             "The loss of a classifier is −ln of the right class's weight. Computed this way, it is ∞ as soon as "
@@ -138,8 +140,9 @@ def same_answer() -> None:
         "The factor exp(−m) is in the numerator and in the denominator, so it cancels, for any m. With the maximum, no "
         "exponential exceeds 1 and one of them is exactly 1. So the sum is never 0.",
     ):
+        large = "" if layout.narrow() else r"\LARGE "
         st.latex(
-            r"\LARGE \frac{e^{x-m}}{\sum_j e^{x_j-m}} = \frac{e^{-m}\,e^{x}}{e^{-m}\sum_j e^{x_j}} "
+            large + r"\frac{e^{x-m}}{\sum_j e^{x_j-m}} = \frac{e^{-m}\,e^{x}}{e^{-m}\sum_j e^{x_j}} "
             r"= \frac{e^{x}}{\sum_j e^{x_j}}"
         )
 

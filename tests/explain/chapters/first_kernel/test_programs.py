@@ -98,6 +98,6 @@ def test_a_short_vector_is_not_said_to_be_bound_by_bandwidth():
     moved = lessons.VECTORS.traffic.read_bytes + lessons.VECTORS.traffic.written_bytes
     [nanoseconds] = map(float, re.findall(r"moves them in ([\d.]+) ns", said))
     assert nanoseconds == pytest.approx(1e9 * moved / gpu.hbm_bytes_per_second, rel=0.01)
-    [waits] = map(float, re.findall(r"waits about (\d+) clock cycles", said))
-    assert waits == pytest.approx(gpu.latencies["hbm"].cycles, abs=0.5)
+    [waits] = map(float, re.findall(r"waits ([\d.]+) ns", said))
+    assert waits == pytest.approx(1e9 * (gpu.latencies["hbm"].seconds or 0), rel=0.01)
     assert "So for long vectors" in said

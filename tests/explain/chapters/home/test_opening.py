@@ -191,7 +191,7 @@ const moments = (name) => penned(name).map(({ said }) => said);
 const penned = (name) => Array.from({ length: 100 }, (_, i) => {
   const said = [], nowhere = () => {};
   const pen = { layout, palette: nothing, ctx: nothing, fill: () => "", onFill: () => "", width: () => 1, box: nowhere,
-    rule: nowhere, slot: nowhere, cells: nowhere, faded: (there, draw) => there > 0 && draw(),
+    rule: nowhere, slot: nowhere, empty: nowhere, cells: nowhere, faded: (there, draw) => there > 0 && draw(),
     text: (text, x, y) => said.push({ text, x, y }) };
   SCENES[name](pen, data, i / 99);
   return Object.assign(pen, { said });

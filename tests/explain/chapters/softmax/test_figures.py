@@ -55,22 +55,22 @@ def test_a_loss_through_the_weights_is_lost_where_logsumexp_is_exact():
 
 
 def test_bars_show_what_is_no_number_as_such_and_are_heard():
-    shown = figures.bars(figures.as_written(ROW + 90, "fp32"), "Naive", "fp32")
+    shown = figures.bars(figures.as_written(ROW + 90, "fp32"), "Naive", "")
     assert 'class="cell odd"><i>∞</i>' in shown
     assert 'class="cell odd"><i>NaN</i>' in shown
     assert 'aria-label="exp(x) / ℓ: NaN, NaN' in shown
     assert re.findall(r'style="color: var\(--q-(\w+)\)">(?:ℓ|sum) = (?:∞|NaN)', shown) == ["alarm", "alarm"]
-    assert "--share: 1.0000" in figures.bars(figures.safe(ROW, "fp32"), "Safe", "fp32")
+    assert "--share: 1.0000" in figures.bars(figures.safe(ROW, "fp32"), "Safe", "")
 
 
 @pytest.mark.parametrize(("shift", "last"), [(0, "3.5"), (100, "103.5"), (-200, "−196.5"), (2000, "2,003.5")])
 def test_no_logit_is_larger_than_the_maximum_beside_it(shift, last):
-    shown = figures.bars(figures.safe(ROW + shift, "fp32"), "Safe", "fp32")
+    shown = figures.bars(figures.safe(ROW + shift, "fp32"), "Safe", "")
     logits = re.findall(r"<i>([−\d.,]+)</i>", shown)[: len(ROW)]
     assert [float(one.replace("−", "-").replace(",", "")) for one in logits] == list(ROW + shift)
     assert f"m = {last}" in shown
 
 
 def test_a_bar_of_infinity_fills_the_picture_and_nan_has_none():
-    shown = figures.bars(figures.as_written(ROW + 100, "fp32"), "Naive", "fp32")
+    shown = figures.bars(figures.as_written(ROW + 100, "fp32"), "Naive", "")
     assert shown.count("<i>∞</i><u></u>") == shown.count("<i>NaN</i></span>") == len(ROW)

@@ -144,7 +144,7 @@ def shares_told(
     if specified:
         shares.append(f"{numbers.percent(top.per_second / specified)} of the datasheet's {tera(specified)}")
     return (
-        f"\n\n**Why {busy} here, and {numbers.percent(of_peak)} of the peak above?** One counts cycles, the other "
+        f"\n\n**Why {busy} here, and {numbers.percent(of_peak)} of the peak?** One counts cycles, the other "
         f"FLOPs per second. All are of {top.rung.label}:\n\n"
         f"- Its **{numbers.si(top.per_second, 'FLOP/s')}** are {' and '.join(shares)}.\n"
         f"- Its tensor cores multiply in **{busy}** of the cycles. If the GPU lowers its clock to save power, this "

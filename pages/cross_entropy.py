@@ -5,9 +5,8 @@ from explain.ui import layout
 
 with layout.chapter(
     __file__,
-    goal="compute the loss without ever holding all logits. First a kernel that writes none. Then why the fast "
-    "kernels write a chunk at a time.",
-    words=view.INTRODUCED,
+    goal="compute the loss without ever holding all logits: with none in memory, or a chunk at a time.",
+    words=view.introduced(),
 ):
     way = view.choose()
 view.step_through(way)

@@ -5,16 +5,14 @@ from explain.ui import controls, layout
 
 with layout.chapter(__file__):
     part = controls.view(*view.TABS)
-    view.introduce(part)
-    shown = None
+    shown = view.chosen("attention") if part == "The climb" else None
+    view.introduce(part, shown)
     if part == "The climb":
-        shown = view.chosen("attention")
         climb_view.introduce(shown)
     elif part == "Other kernels":
         work, compared = view.work()
 match part:
     case "The climb":
-        layout.words("Before the climb", climb_view.WORDS)
         climb_view.climb(shown)
         if shown:
             climb_view.under_the_roofline(shown)

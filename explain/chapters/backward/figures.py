@@ -244,6 +244,12 @@ def bills(like: Experiment) -> str:
     return markdown(columns, rows)
 
 
+def price(like: Experiment) -> str:
+    """What recomputing S costs beside keeping P: matmuls per tile, in a sentence."""
+    standard, flash, atomic = (memory.bill(kernel, like).matmuls for kernel in memory.KERNELS)
+    return f"The price: {atomic} or {flash} matmuls per tile, not {standard}."
+
+
 BILLED: Sequence[tuple[str, Callable[[memory.Bill], float], Callable[[float], str]]] = (
     ("FLOPs in matmuls", lambda bill: float(bill.matmul_flops), lambda value: si(value, "FLOP")),
     ("least from HBM", lambda bill: float(bill.least), moved),
@@ -337,13 +343,10 @@ def concluded(case: measured.Case) -> str:
     ways = ("the two-pass kernel", "the kernel with atomics")
     slower = [time > kept for time in (passes, atomic)]
     said = f"keeping P takes {duration(kept)}."
-    if fast := [one.seconds for one in case.fast if one.seconds]:
-        said = f"**written for speed, recomputing takes {_span(fast)};** keeping P takes {duration(kept)}."
-        if max(fast) < kept:
-            said = (
-                f"**written for speed, recomputing is faster than keeping P:** {_span(fast)} against {duration(kept)}."
-            )
-    said = f"On {case.gpu}, {said}"
+    fast = [one.seconds for one in case.fast if one.seconds]
+    if fast:
+        said = f"keeping P takes {duration(kept)}; written for speed, recomputing takes {_span(fast)}."
+    said = f"On {case.gpu}, {said}{_least_of_keeping(case, fast)}"
     if slower[0] == slower[1]:
         said += (
             f" Our two readable kernels are {'slower' if slower[0] else 'faster'}, {duration(passes)} and "
@@ -360,8 +363,8 @@ def concluded(case: measured.Case) -> str:
     second = next((one.seconds for one in case.fast if one.label.startswith("FlashAttention-2")), None)
     if second and second < atomic:
         said += (
-            f"\n\nFlashAttention-2 has five matmuls and atomics too, and takes {duration(second)}. Its idea is not "
-            "slow: our code for it is."
+            f"\n\nFlashAttention-2 has five matmuls and atomics too, and takes {duration(second)}. The five-matmul "
+            "method is not slow. Our readable code for it is."
         )
     values = case.points[0].experiment.values
     said += (
@@ -378,6 +381,25 @@ def concluded(case: measured.Case) -> str:
             said += f" {way}: counted {fewer[0]} × fewer, by formula {fewer[1]} ×."
         said += " The formula has no spills." * bool(spilling)
     return said
+
+
+def _least_of_keeping(case: measured.Case, fast: Sequence[float]) -> str:
+    """What the launches that keep P take at least, because of their N × N matrices, and which of the `fast` kernels
+    take less, in sentences; empty where none does.
+    """
+    squares = [term.once for term in case.points[0].experiment.traffic.terms if term.buffer in ("p", "dp", "ds")]
+    if not case.bandwidth or not squares:
+        return ""
+    least = sum(squares) / case.bandwidth
+    faster = [seconds for seconds in fast if seconds < least]
+    if not faster:
+        return ""
+    return (
+        f"\n\n**Bytes set a limit for keeping P.** Its launches move P, dP and dS {len(squares)} times: "
+        f"{len(squares)} × {moved(squares[0])} = {moved(sum(squares))}. At the measured {si(case.bandwidth, 'B/s')} "
+        f"this takes at least {duration(least)}. {len(faster)} of the {len(fast)} kernels written for speed take "
+        f"less: {_span(faster)}.\n\n"
+    )
 
 
 def counted(case: measured.Case) -> tuple[str, str]:
@@ -433,7 +455,7 @@ def beside_the_paper() -> str:
         for baseline, kernel in memory.PAPERS.items()
         for n, mb in zip(memory.LENGTHS, flashattention.TABLE_21[baseline], strict=False)
     ]
-    return f"The paper measured {ratios(found)} the formula's bytes. Why was not measured."
+    return f"The paper measured {ratios(found)} the formula's bytes. We did not measure why."
 
 
 RIGHT_HERE = (

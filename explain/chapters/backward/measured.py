@@ -19,7 +19,8 @@ from explain.records.model import Point, Record
 class Case:
     """The points of all kernels of `memory.KERNELS`, in this order: time and memory, with the same inputs and tiles.
 
-    `fast` are the kernels written for speed at this size, slowest first, with a source of their own.
+    `fast` are the kernels written for speed at this size, slowest first, with a source of their own. `bandwidth`: what
+    HBM was measured to read, in bytes per second; 0 where it was not.
     """
 
     points: Sequence[Point]
@@ -27,6 +28,7 @@ class Case:
     source: str
     fast: Sequence[Variant] = ()
     fast_source: str = ""
+    bandwidth: float = 0.0
 
     @property
     def name(self) -> str:
@@ -69,5 +71,6 @@ def _cases(record: Record) -> list[Case]:
             timed = [point for point in points if point and point.timing and point.peak_bytes]
             if len(timed) == len(points):
                 stale = " · the kernels have changed since" * any(map(is_stale, timed))
-                found.append(Case(tuple(timed), record.gpu, record.provenance_of(first).words + stale))
+                where, roof = record.provenance_of(first).words + stale, record.roofs.get("hbm")
+                found.append(Case(tuple(timed), record.gpu, where, bandwidth=roof.per_second if roof else 0.0))
     return found

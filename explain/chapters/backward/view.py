@@ -44,6 +44,7 @@ SIZES = {"seq_len": (512, 1024, 2048, 4096, 8192, 16384), "head_dim": (64, 128)}
 
 
 WORDS = (
+    "The formulas for the gradients need P. FlashAttention never stored it. This page shows how it gets P back.\n\n"
     "Training needs gradients. The layers after attention send back dO: how the loss changes with each element of O. "
     "The backward pass turns it into dQ, dK and dV: how the loss changes with Q, K and V.\n\n"
     f"**From O to P and V.** {unbroken('O = P V')} is linear in P and in V, so {unbroken('dP = dO Vᵀ')} and "
@@ -72,7 +73,8 @@ def without_p() -> None:
     like = _billed(4096, 64)
     pictures.drawing(figures.kept_or_not(like), figures.kept_or_not(like, narrow=True))
     layout.prose(
-        "**L**, the logsumexp: one number per query, the logarithm of the sum of exp(scores). In the code it is `lse`."
+        "**L**, the logsumexp: one number per query, the logarithm of the sum of exp(scores). In the code it is `lse`. "
+        f"{figures.price(like)}"
     )
     st.caption("16 heads, bf16 · bytes by formula · P and O are drawn to one scale, L is a hairline")
 
@@ -276,9 +278,10 @@ def who_writes_dq() -> None:
         "dK and dV are sums over queries. dQ is a sum over keys. So one loop cannot finish all three on chip.\n\n"
         "Let a program keep a tile of keys, and all queries pass. At the end its tiles of dK and dV are complete. Its "
         "sum for dQ covers only its own keys.\n\n"
-        "**Two passes, seven matmuls.** A second launch keeps queries, and all keys pass. It completes dQ, but must "
-        "compute S and dP again. Each element is written by one program, in one order: the same bits every run.\n\n"
-        "**FlashAttention-2, five matmuls** (the paper's algorithm 2). There is no second launch. Each program adds "
+        "**Two passes, seven matmuls.** Launch 1 computes δ. Launch 2 keeps keys: dK and dV. Launch 3 keeps queries, "
+        "and all keys pass: dQ. It must compute S and dP again. Each element is written by one program, in one order: "
+        "the same bits every run.\n\n"
+        "**FlashAttention-2, five matmuls** (the paper's algorithm 2). There is no pass for dQ. Each program adds "
         "its part of dQ to HBM. In the picture programs 0 to 3 all add to one tile of dQ. Two may add at the same "
         "time, so the addition must be **atomic**. Which program comes first is not fixed."
     )

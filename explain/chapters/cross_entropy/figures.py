@@ -341,6 +341,18 @@ def measured_table(found: Measured) -> str:
     return markdown(columns, rows)
 
 
+def advised(case: Case) -> str:
+    """When to use a chunked kernel, by what was measured; markdown, empty where one of them is fastest too."""
+    timed = [one for one in case.variants if one.seconds and one.peak_bytes]
+    if not timed:
+        return ""
+    fastest = min(timed, key=lambda one: one.seconds or 0.0).name
+    smallest = min(timed, key=lambda one: one.peak_bytes or 0).name
+    if fastest in case.chunks or smallest not in case.chunks:
+        return ""
+    return f"**If memory is short, use a chunked kernel. If not, use {fastest}.**"
+
+
 def concluded(case: Case) -> str:
     """Which of the others is fastest, which needs least memory, and where ours lies, in sentences; markdown."""
     found = {one.name: (one.seconds, one.peak_bytes) for one in case.variants if one.seconds and one.peak_bytes}

@@ -33,12 +33,6 @@ SMALL = 256
 """The largest d of the small kernel's backward pass."""
 FEWEST = 16
 """The tokens of the smallest tile that a matmul takes."""
-INTRODUCED = (
-    "A language model's last layer gives each token one **logit** for each entry of the vocabulary: X = H Wᵀ. A row of "
-    "H is a token, a row of W is an entry. "
-    f"The player has the **small kernel**. Its backward pass takes {unbroken(f'd ≤ {SMALL}')}. Only the **chunked "
-    "kernel**, further down, is timed."
-)
 WORDS = {
     FUSED: "The small kernel: a program has a tile of tokens. For each tile of W it loads its rows of H again, updates "
     "the running max m and the running sum ℓ, and drops the logits.",
@@ -48,11 +42,7 @@ WORDS = {
     "for dH and one for dW recompute " + unbroken("P = exp(X − L)."),
 }
 """What to see, for each kernel."""
-STOPS, REAL, HOW_FAST = (
-    f"The backward pass stops at d = {SMALL}",
-    "What real kernels do",
-    "How fast, in how much memory?",
-)
+STOPS, REAL, HOW_FAST = ("Why a large d needs another way", "What real kernels do", "How fast, in how much memory?")
 """The sections that `DESIGNS` link to."""
 DESIGNS = (
     ("Small kernel", "writes no logits. Forward: only the loss and L of each token.", "In the player; see also", STOPS),
@@ -74,6 +64,17 @@ LONG: Mapping[str, Any] = {
 TOKEN, IGNORED = 8, 4
 SET = "cross entropy: tokens set not to count"
 """How often the session's button did so."""
+
+
+def introduced() -> str:
+    """What the logits are, and how large in a training step."""
+    layer = _llama()
+    size, factor = layer.logit_bytes(TOKENS), layer.logit_bytes(TOKENS) / layer.weight_bytes
+    return (
+        "A language model's last layer gives each token one **logit** for each entry of the vocabulary: X = H Wᵀ. "
+        f"For {count(TOKENS)} tokens of {layer.name}, X takes {moved(size)}, {number(factor)} × W. The loss needs two "
+        "numbers of each row."
+    )
 
 
 def choose() -> str:
@@ -137,7 +138,24 @@ def _does_it_fit(tokens: int) -> str:
         f"{percent(both / CARD_BYTES)} of a card of {number(CARD_BYTES / 1e9)} GB. The chunked kernel holds the logits "
         f"of {count(part)} tokens at a time, {moved(layer.logit_bytes(part))}, and puts dX in their place. The rest, "
         f"{moved(both - layer.logit_bytes(part))}, is room for more tokens. How many depends on what the other layers "
-        "keep per token."
+        f"keep per token.{_measured_saving(layer, tokens)}"
+    )
+
+
+def _measured_saving(layer: Layer, tokens: int) -> str:
+    """How much more PyTorch eager's peak has than ours, and room for how many matrices X, in words; else empty."""
+    found = measured.measured()
+    case = found.case({"tokens": tokens, "vocab": layer.vocab, "dim": layer.dim}) if found else None
+    peaks = {one.name: one.peak_bytes for one in case.variants} if case else {}
+    eager, ours = peaks.get(measured.EAGER), peaks.get(measured.OURS)
+    if not eager or not ours:
+        return ""
+    many = (eager - layer.weight_bytes - layer.hidden_bytes(tokens)) // layer.logit_bytes(tokens)
+    return (
+        f" The measured peaks differ by more, {moved(eager - ours)} (*{HOW_FAST}*): beside H and W, the peak of "
+        f"{measured.EAGER} has room for {many} matrices of this size, not 2."
+        if many > 2
+        else ""
     )
 
 
@@ -293,7 +311,8 @@ def _this_kernel(experiment: Experiment) -> None:
     matmuls, p = both.traffic.flops_of("matmul") // forward_flops(experiment), wide.values
     with layout.part(
         STOPS,
-        "In the backward pass the small kernel recomputes X by a matmul: once in the launch that holds tokens, for dH, "
+        f"The player has the small kernel. Its backward pass takes {unbroken(f'd ≤ {SMALL}')}. It recomputes X "
+        "by a matmul: once in the launch that holds tokens, for dH, "
         f"and once in the launch that holds rows of W, for dW. That makes {matmuls} matmuls in place of 3. It is "
         "the trade of FlashAttention's backward pass: more FLOPs, fewer bytes. No two programs of a launch "
         "write the same element.\n\n"
@@ -331,8 +350,7 @@ def _real_kernels() -> None:
         pictures.drawing(*(figures.ways_on(tokens, part, ligers, narrow=one) for one in (False, True)))
         st.caption(
             "dashed: all of X, dH and dW · purple: what is there of X · our chunk is to scale · "
-            f"Liger's tokens: [its published rule]({LIGER}) · "
-            "`kernels/cross_entropy_fast.py` begins with the estimate"
+            f"Liger's tokens: [its published rule]({LIGER})"
         )
 
 
@@ -359,7 +377,7 @@ def _how_fast(found: measured.Measured) -> None:
     with layout.part(
         HOW_FAST,
         f"Loss and both gradients of {count(first.tokens)} tokens, on {found.gpu}. **Ours** is the chunked kernel. "
-        f"{figures.concluded(first)} So at this V it is for when memory is short.\n\n{_chunks(first)}"
+        f"{figures.advised(first)}\n\n{figures.concluded(first)}\n\n{_chunks(first)}"
         "Cut Cross-Entropy is not measured here. Its time depends on how many tiles it can skip, so on the model. The "
         "logits of this benchmark are random, not a model's.\n\n"
         f"*{measured.LEAST.capitalize()}*: three matmuls at the measured peak, and H, W, dH and dW in memory. The "
@@ -400,8 +418,8 @@ def _odd(odd: Sequence[measured.Case], even: Sequence[measured.Case]) -> str:
     return (
         f"{figures.odd_and_even(odd, even, f'{model}V = {count(vocab)}')}{figures.beside_compiled(odd)}\n\n"
         f"{count(vocab)} is odd, which makes a matmul several times slower. Ours computes {count(vocab - rest)} "
-        f"columns together and the last {rest} apart. `kernels/cross_entropy_fast.py` begins with both times. "
-        f"{measured.EAGER} with a padded V was not measured."
+        f"columns together and the last {rest} apart. We did not measure "
+        f"{measured.EAGER} with a padded V."
     )
 
 
@@ -428,7 +446,8 @@ def _which_token_counts(experiment: Experiment) -> None:
         which = f"The {every} tokens" if shown == every else f"The first {shown} of {every} tokens"
         st.markdown(f"**{which} of the run, their targets and their losses**")
         pictures.drawing(*(figures.which_count(found, narrow=one) for one in (False, True)))
-        st.caption("float64, from the run's inputs · grey: does not count · the mean is of the whole run")
+        grey = " · grey: does not count" * any(not one.counts for one in found.first)
+        st.caption(f"float64, from the run's inputs{grey} · the mean is of the whole run")
         if p["ignored"]:
             st.markdown(
                 f"*Tokens that do not count* is {p['ignored']} (in *More*). At the end of the run their "

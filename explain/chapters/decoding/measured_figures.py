@@ -18,7 +18,7 @@ from explain.gpus import Gpu
 from explain.kept import kept
 
 LEAST = "least time"
-CLOSE = 0.01
+CLOSE = 0.02
 """A kernel that takes so much longer is about as fast."""
 
 
@@ -90,17 +90,18 @@ def words(result: Result, gpu: Gpu, readable: Curves | None) -> str:
 
 
 def _verdict(timed: Sequence[tuple[Case, float]], gpu: Gpu) -> str:
-    """In how many cases the kernel is about as fast as the fastest library, and how much slower it is in the others."""
+    """In how many cases the kernel is as fast as the fastest library, or almost, and how much slower in the others."""
     best = [(case.baselines[0], own) for case, own in timed if case.baselines and case.baselines[0].seconds]
     every = [own / one.seconds - 1 for one, own in best if one.seconds]
     if not every:
         return ""
     libraries = " or ".join(dict.fromkeys(one.label for one, _ in best))
-    slower = [percent(one, 1) for one in sorted(every) if one > CLOSE]
-    others = f", and {listed(slower)} slower in the other{'s' * (len(slower) > 1)}" if slower else ""
+    slower, near = [percent(one, 1) for one in sorted(every) if one > CLOSE], [one for one in every if one <= CLOSE]
+    within = f", or at most {percent(max(near), 1)} slower" if near and max(near) > 0 else " or faster"
+    others = f" In the other{'s' * (len(slower) > 1)} it is {listed(slower)} slower." if slower else ""
     return (
-        f"**On the {gpu.name} the kernel for speed is within {percent(CLOSE)} of {libraries} or "
-        f"faster in {len(every) - len(slower)} of {len(every)} cases{others}.** "
+        f"**On the {gpu.name}, in {len(near)} of {len(every)} cases our kernel for speed is as fast as "
+        f"{libraries}{within}.{others}** "
     )
 
 
@@ -108,10 +109,11 @@ def _beside(curve: Curve, own: float) -> str:
     """Which of our two kernels is faster where both are timed."""
     seconds = curve.seconds[curve.best]
     faster = "the readable one" if seconds < own else "the one for speed"
+    why = " The two times are of two recordings. We did not measure why they differ."
     return (
         f"At {sequences(curve)} of {count(curve.kv_len)} keys the readable kernel takes {duration(seconds)} with "
         f"{splits_of(curve.best)}, and the kernel for speed {duration(own)}. **Here {faster} is faster: "
-        f"{ratio(max(seconds, own) / min(seconds, own))}.**{' Why was not measured.' * (seconds < own)}"
+        f"{ratio(max(seconds, own) / min(seconds, own))}.**{why * (seconds < own)}"
     )
 
 

@@ -15,7 +15,7 @@ from kernels.parameters import MOST_SPLITS
 from kernels.traffic import tiles
 from kernels.traffic_decoding import merge_bytes
 
-MODEL = "Llama 3 8B"
+MODEL = "Llama 3.1 8B"
 HEADS, KV_HEADS, HEAD_DIM, TILE, DTYPE = 32, 8, 128, 64, "fp16"
 """The heads of this model; keys per tile; a 16-bit type that every GPU has."""
 LAYERS, PARAMETERS = 32, 8_000_000_000

@@ -140,7 +140,8 @@ def _parts(experiment: Experiment, trace: Trace) -> None:
             f"shows them one after the other, at *{PARTS}*.\n\n"
             "**Launch 2** merges. A program reads O and lse of the parts, one part j after the other. Its m is the "
             "largest lse so far. If a part has a larger lse, the sum so far is rescaled. β is a part's weight, and "
-            "β ÷ Σ β is its share of O. The whole row has lse = m + ln Σ β.\n\n"
+            "β ÷ Σ β is its share of O. The whole row has lse = m + ln Σ β. The player "
+            "writes L for lse and ℓ for Σ β.\n\n"
             f"The price: O and lse of each part go to HBM and back, **{moved(merge_bytes(p))}** here."
         )
     with drawn:
@@ -222,8 +223,8 @@ def bandwidth(gpu: Gpu) -> None:
             "Decoding is mostly reading: each key and value is read once, for a few multiplications. So the time is at "
             "least bytes ÷ bandwidth.\n\n"
             "**Verification**: a small model guesses the next few tokens, and the large one checks them all at once "
-            "(speculative decoding). A few queries read the same bytes as one. So they take hardly "
-            "longer, until arithmetic takes longer than reading. This point is the ridge."
+            "(speculative decoding). A few queries read the same bytes as one. Extra queries "
+            "cost almost no time until the arithmetic takes as long as the reading. That point is the ridge."
         )
         queries = _of_powers("Queries per head", QUERIES, 1, "bound_queries")
         kv_len = _of_powers("Keys", LENGTHS, 32768, "bound_keys")
@@ -273,7 +274,7 @@ def no_help() -> None:
         "together helps**: no key is read twice.\n\n"
         "**So decoding needs parallel reading, not fewer bytes of S and P.**",
     ):
-        found = [Saving(queries, long) for queries in (1, 16, 256, long)]
+        found = [Saving(queries, long) for queries in (1, long)]
         pictures.drawing(figures.savings(found), figures.savings(found, narrow=True))
         st.caption(
             "formula · bytes read and written, each panel to its own scale · one head, "

@@ -11,11 +11,10 @@ from explain.chapters.speed.rungs import Rung, Spill, Step, largest, share
 from explain.figures import labels, numbers, palette, svg
 
 NO_TIME = "no time"
-TOP, TALL, ROW, LEAST_COLUMN, GAP = 26.0, 220.0, 20.0, 88.0, 17.0
+TOP, TALL, ROW, COLUMN, GAP = 26.0, 220.0, 22.0, 106.0, 18.0
 NARROW, NARROW_ROW, NARROW_OTHER = 380.0, 50.0, 36.0
 LARGE, LARGE_ROW = 900.0, 36.0
-BELOW = 24.0  # from the foot of the columns to the numbers under them
-PHRASE, PLAIN = 15, 18.0  # a column's phrase: its size, and a line's height
+TEXT, PHRASE, PLAIN = 14, 15, 18.0  # a column's name and numbers, its phrase: their sizes, and a line's height
 TUNED = ("tuned: the best tile, warps", "and stages for this kernel")
 """What the ticks above columns are, in two lines."""
 
@@ -37,34 +36,32 @@ def climb(
     """
     speeds = [step.per_second or 0.0 for step in steps] + [one.per_second or 0.0 for one in libraries]
     most = 1.04 * max(*speeds, peak.per_second if peak else 0.0, 1.0)
-    heads = ("TFLOP/s", "of the peak" if peak else "", "speedup over the one before")
+    heads = [labels.wrapped(head, 100, TEXT) for head in ("TFLOP/s", "speedup over the one before")]
     names = [f"{at} {step.rung.label}" for at, step in enumerate(steps, start=1)]
-    wide = max(LEAST_COLUMN, labels.widest(names, 13, bold=True) + 10)
-    heads_wide = max(labels.widest(labels.wrapped(head, 110, svg.SMALL), svg.SMALL) for head in heads)
-    left, base = 1.05 * heads_wide + 20, TOP + TALL
-    right = left + wide * len(steps)
-    phrases = [labels.wrapped(_phrase(step, notes), wide - 8, PHRASE) for step in steps]
-    foot = base + BELOW + 3 * ROW + PLAIN * max(map(len, phrases))
+    named = [tuple(labels.wrapped(name, COLUMN - 6, TEXT, bold=True)) for name in names]
+    left, base = 1.05 * max(labels.widest(head, TEXT) for head in heads) + 20, TOP + TALL
+    right, numbered = left + COLUMN * len(steps), base + PLAIN * max(map(len, named)) + 4
+    phrases = [labels.wrapped(_phrase(step, notes), COLUMN - 8, PHRASE) for step in steps]
+    foot = numbered + 2 * ROW + PLAIN * max(map(len, phrases))
 
     parts = _scale(most, left, right, base)
     for at, step in enumerate(steps):
-        place = left + at * wide, wide, base, foot
-        parts.append(_column(step, at + 1, phrases[at], place, most, peak, step.rung.name == chosen))
+        place = left + at * COLUMN, base, numbered, foot
+        parts.append(_column(step, at + 1, (named[at], phrases[at]), place, most, step.rung.name == chosen))
         if speed := dict(tuned).get(step.rung.label):
             y, (x, *_) = base - TALL * speed / most, place
-            parts.append(svg.rect(x + 3, y - 1, wide - 6, 2, "currentColor"))
-            parts.append(svg.text(x + wide / 2, y - 5, f"tuned {tera(speed)}", size=svg.SMALL, anchor="middle"))
+            parts.append(svg.rect(x + 3, y - 1, COLUMN - 6, 2, "currentColor"))
+            parts.append(svg.text(x + COLUMN / 2, y - 5, f"tuned {tera(speed)}", size=TEXT, anchor="middle"))
     for at, head in enumerate(heads, start=1):
-        for row, words in enumerate(labels.wrapped(head, 110, svg.SMALL)):
-            parts.append(
-                svg.text(left - 10, base + BELOW + at * ROW + row * 14, words, size=svg.SMALL, anchor="end", faint=True)
-            )
-    parts += _brackets(steps, left, wide, foot + 18)
-    parts.append(svg.text(left - 10, foot + 2, "press a bar ↗", size=svg.SMALL, anchor="end"))
+        for row, words in enumerate(head):
+            y = numbered + at * ROW + row * 16
+            parts.append(svg.text(left - 10, y, words, size=TEXT, anchor="end", faint=True))
+    parts += _brackets(steps, left, foot + 18)
+    parts.append(svg.text(left - 10, foot + 2, "press a bar ↗", size=TEXT, anchor="end"))
     lines, room = _lines(libraries, peak, (left, right, base), most)
     for row, words in enumerate(TUNED if tuned else ()):
-        parts.append(svg.text(right + 20, base + 19 + row * PLAIN, words, size=svg.SMALL, faint=True))
-        room = max(room, 24 + labels.widest([words], svg.SMALL))
+        parts.append(svg.text(right + 20, base + 19 + row * PLAIN, words, size=TEXT, faint=True))
+        room = max(room, 24 + labels.widest([words], TEXT))
     words = f"{len(steps)} kernels on {shape}: " + "; ".join(f"{step.rung.label} {_said(step)}" for step in steps)
     return svg.picture(right + room, foot + 46, words, parts + lines, most=f"{1.25 * (right + room):.0f}px")
 
@@ -73,51 +70,60 @@ def _scale(most: float, left: float, right: float, base: float) -> list[str]:
     """Lines at round TFLOP/s."""
     tera = most / 1e12
     apart = next((step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500) if tera / step <= 6), 1000)
-    parts = [svg.text(left - 10, TOP - 10, "TFLOP/s", size=svg.SMALL, anchor="end", faint=True)]
+    parts = [svg.text(left - 10, TOP - 10, "TFLOP/s", size=TEXT, anchor="end", faint=True)]
     for mark in range(0, int(tera) + 1, apart):
         y = base - TALL * mark / tera
         parts.append(svg.line(left, y, right, y, opacity=0.14 if mark else 0.5))
-        parts.append(svg.text(left - 10, y + 4, f"{mark}", size=svg.SMALL, anchor="end", faint=True))
+        parts.append(svg.text(left - 10, y + 5, f"{mark}", size=TEXT, anchor="end", faint=True))
     return parts
 
 
 def _column(
     step: Step,
     number: int,
-    phrase: Sequence[str],
+    words: tuple[Sequence[str], Sequence[str]],
     place: tuple[float, float, float, float],
     most: float,
-    peak: Limit | None,
     chosen: bool,
 ) -> str:
-    """One kernel's column, name, numbers and phrase, as a button."""
-    (x, wide, base, foot), rung = place, step.rung
-    middle, colour = x + wide / 2, palette.css(palette.kernel(rung.entry.hue))
+    """One kernel's column, name, numbers and phrase, as a button. `words`: lines of the name and of the phrase."""
+    (x, base, numbered, foot), (name, phrase), rung = place, words, step.rung
+    middle, colour = x + COLUMN / 2, palette.css(palette.kernel(rung.entry.hue))
     parts = []
     if step.per_second:
         high = TALL * step.per_second / most
-        parts.append(svg.rect(x + 3, base - high, wide - 6, high, colour, opacity=0.95 if chosen else 0.62))
+        parts.append(svg.rect(x + 3, base - high, COLUMN - 6, high, colour, opacity=0.95 if chosen else 0.62))
     else:
-        parts.append(svg.rect(x + 8, base - 26, wide - 16, 26, colour, opacity=0.08, stroke=colour, dashed=True))
+        parts.append(svg.rect(x + 8, base - 26, COLUMN - 16, 26, colour, opacity=0.08, stroke=colour, dashed=True))
         parts.append(svg.text(middle, base - 9, _why_none(step), size=svg.SMALL, anchor="middle", faint=True))
-    parts.append(svg.text(middle, base + 19, f"{number} {rung.label}", size=13, anchor="middle", bold=chosen))
-    for row, (words, bold, fill) in enumerate(_cells(step, peak), start=1):
-        parts.append(svg.text(middle, base + BELOW + row * ROW, words, anchor="middle", bold=bold, fill=fill))
-    for row, words in enumerate(phrase, start=1):
-        y = base + BELOW + 3 * ROW + row * PLAIN
-        parts.append(svg.text(middle, y + 4, words, size=PHRASE, anchor="middle"))
-    frame = x + 1, TOP - 6, wide - 2, foot - TOP + 14
+    for row, line in enumerate(name, start=1):
+        parts.append(svg.text(middle, base + 1 + row * PLAIN, line, size=TEXT, anchor="middle", bold=chosen))
+    for row, (cell, bold, fill) in enumerate((_speed(step), _gain(step)), start=1):
+        parts.append(svg.text(middle, numbered + row * ROW, cell, size=PHRASE, anchor="middle", bold=bold, fill=fill))
+    for row, line in enumerate(phrase, start=1):
+        y = numbered + 2 * ROW + row * PLAIN
+        parts.append(svg.text(middle, y + 4, line, size=PHRASE, anchor="middle"))
+    frame = x + 1, TOP - 6, COLUMN - 2, foot - TOP + 14
     return svg.button(rung.name, _named(step, number), *frame, parts, chosen=chosen)
 
 
-def _cells(step: Step, peak: Limit | None) -> tuple[tuple[str, bool, str], ...]:
-    """Throughput, share of the peak and speedup: words, whether they are bold, and their colour."""
+Cell = tuple[str, bool, str]
+"""A number's words, whether they are bold, and their colour."""
+
+
+def _speed(step: Step) -> Cell:
+    return tera(step.per_second) if step.per_second else numbers.NONE, True, ""
+
+
+def _gain(step: Step) -> Cell:
+    hue = palette.css_ink("alarm") if step.slower else ""
+    return numbers.ratio(step.gain) if step.gain else "", step.slower, hue
+
+
+def _cells(step: Step, peak: Limit | None) -> tuple[Cell, ...]:
+    """Throughput, share of the peak and speedup."""
     of_peak = share(step, peak)
-    return (
-        (tera(step.per_second) if step.per_second else numbers.NONE, True, ""),
-        (numbers.percent(of_peak) if of_peak else "", False, ""),
-        (numbers.ratio(step.gain) if step.gain else "", step.slower, palette.css_ink("alarm") if step.slower else ""),
-    )
+    return _speed(step), (numbers.percent(of_peak) if of_peak else "", False, ""), _gain(step)
 
 
 def _named(step: Step, number: int) -> str:
@@ -189,9 +195,10 @@ def notes(
     for label, speed in tuned.items():
         for step in _behind(steps, label, speed):
             after = steps[steps.index(step) + 1 :]
-            needed = f"; {after[0].rung.label} needs this step" if after else ""
+            numbered = {one.rung.label: at for at, one in enumerate(steps, start=1)}
+            needed = f", but kernel {numbered[after[0].rung.label]} needs it" if after else ""
             if step.rung.label not in tuned:
-                said[step.rung.label] = f"not tuned: tuned {label} is faster{needed}"
+                said[step.rung.label] = f"slower than a tuned kernel {numbered[label]}{needed}"
     return said
 
 
@@ -209,16 +216,16 @@ def _said(step: Step) -> str:
     return f"{numbers.si(step.per_second, 'FLOP/s')}{gain}"
 
 
-def _brackets(steps: Sequence[Step], left: float, wide: float, y: float) -> list[str]:
+def _brackets(steps: Sequence[Step], left: float, y: float) -> list[str]:
     """Which kernels are plain Triton, and which Gluon."""
     parts = []
     for gluon, words in ((False, "plain Triton"), (True, "Gluon, Triton’s lower level")):
         own = [at for at, step in enumerate(steps) if step.rung.gluon == gluon]
         if own:
-            x, end = left + own[0] * wide + 6, left + (own[-1] + 1) * wide - 6
+            x, end = left + own[0] * COLUMN + 6, left + (own[-1] + 1) * COLUMN - 6
             hue = palette.css(palette.kernel(steps[own[0]].rung.entry.hue))
             parts.append(svg.rect(x, y, end - x, 3, hue))
-            parts.append(svg.text((x + end) / 2, y + 19, words, size=svg.SMALL, anchor="middle", faint=True))
+            parts.append(svg.text((x + end) / 2, y + 21, words, size=TEXT, anchor="middle", faint=True))
     return parts
 
 
@@ -242,8 +249,8 @@ def _lines(
     for (_, _, colour, dash), name, y, label_y in zip(lines, names, heights, places, strict=True):
         path = f"M{left:.1f} {y:.1f}H{right + 4:.1f}L{right + 16:.1f} {label_y:.1f}"
         parts.append(f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="{1.8 if dash else 1}"{dash}/>')
-        parts.append(svg.text(right + 20, label_y + 4.5, name, size=13))
-    return parts, 32 + labels.widest(names, 13)
+        parts.append(svg.text(right + 20, label_y + 4.5, name, size=TEXT))
+    return parts, 32 + labels.widest(names, TEXT)
 
 
 def climb_told(steps: Sequence[Step], peak: Limit | None) -> str:
@@ -255,10 +262,20 @@ def climb_told(steps: Sequence[Step], peak: Limit | None) -> str:
     said += f"{numbers.fixed(timed[0] / 1e12, 0)} to **{numbers.si(timed[-1], 'FLOP/s')}**."
     if peak:
         said += f" A large matmul reaches {tera(peak.per_second)} on this GPU; that is our ceiling."
-    said += " The grey lines are other kernels."
+    said += " The grey lines are other kernels. **Press a bar** to see the kernel's idea and its code."
     if missing := sum(step.variant is None for step in steps):
         said += f" Not timed at this shape: {missing} of {len(steps)}."
     return said
+
+
+def libraries_told(libraries: Sequence[Variant]) -> str:
+    """What the library kernels among these reach, fastest first, for readers who only call attention; else empty."""
+    found = [one for one in libraries if not one.ours]
+    if not found:
+        return ""
+    each = labels.listed([f"{one.label} reaches {tera(one.per_second or 0.0)}" for one in found[:1]] + [
+        f"{one.label} {tera(one.per_second or 0.0)}" for one in found[1:]])  # fmt: skip
+    return f"If you only call attention, you need no kernel of your own: {each} TFLOP/s."
 
 
 def shape_told(steps: Sequence[Step], head_dim: int, more: str = "") -> str:

@@ -72,6 +72,7 @@ def climb(shown: Chosen | None) -> None:
         case, steps, peak, libraries = shown.case, shown.steps, shown.limit, rungs.beside(shown.case)
         wide = climb_figures.climb(steps, libraries, peak, case.words, name, tuple(shown.tuned.items()), shown.notes)
         _columns(wide, steps, libraries, peak, name, shown.notes)
+    layout.words("Words in the picture", WORDS)
     step = next(step for step in steps if step.rung.name == name)
     _head(step)
     if shown:
@@ -306,14 +307,13 @@ def counted(shown: Chosen) -> None:
         if p["causal"]
         else "nothing here, because there is no causal mask. It only saves comparing each full tile with the last key."
     )
-    clock = shown.result.after.get("clocks.sm", "")
     words = (
         "A kernel is fast if its **tensor cores** are busy. Most kernels of the climb remove a "
         f"wait. exp2 saves instructions. {tiles}"
         "\n\nEach bar is the share of the cycles in which the tensor cores multiply, counted over the whole run on all "
         "SMs. fp32 does not use them. "
         f"{counted_figures.tensor_told(found, RUNGS)}"
-        f"{counted_figures.shares_told(shown.steps, shown.limit, found, shown.datasheet, card(shown.gpu), clock)}"
+        f"{counted_figures.shares_told(shown.steps, shown.limit, found, shown.datasheet, card(shown.gpu))}"
         f"{_same_code(shown)}"
     )
     with part("What the hardware did", words):
@@ -328,6 +328,11 @@ def counted(shown: Chosen) -> None:
                     f"{counted_figures.spilling_told(shown.waits, found, RUNGS)}"
                 )
                 drawing(*shown.stall_bars)
+        if clock := counted_figures.clock_told(
+            shown.steps, found, card(shown.gpu), shown.result.after.get("clocks.sm", "")
+        ):
+            with st.expander("How the clock is estimated"):
+                prose(clock)
         with st.expander("Tensor cores and bytes of each kernel"):
             with st.container(key="numbers of counters"):
                 st.markdown(shown.counters_table)

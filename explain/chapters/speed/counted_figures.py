@@ -127,12 +127,10 @@ def shares_told(
     counted: Mapping[str, Point],
     specified: float | None = None,
     gpu: Gpu | None = None,
-    after: str = "",
 ) -> str:
     """Why the top kernel's share of the peak is not its share of the cycles; markdown, empty unless both are known.
 
     `specified`: the datasheet's FLOP/s. `gpu` was measured: with its FLOPs per cycle a clock is estimated.
-    `after`: the clock that the driver reported behind the last launch.
     """
     top = steps[-1]
     of_peak, point = share(top, peak), counted.get(top.rung.name)
@@ -146,22 +144,49 @@ def shares_told(
     if specified:
         shares.append(f"{numbers.percent(top.per_second / specified)} of the datasheet's {tera(specified)}")
     return (
-        f"\n\n**Why {busy} here, and {numbers.percent(of_peak)} of the peak above?** One counts cycles, the other "
+        f"\n\n**Why {busy} here, and {numbers.percent(of_peak)} of the peak?** One counts cycles, the other "
         f"FLOPs per second. All are of {top.rung.label}:\n\n"
         f"- Its **{numbers.si(top.per_second, 'FLOP/s')}** are {' and '.join(shares)}.\n"
         f"- Its tensor cores multiply in **{busy}** of the cycles. If the GPU lowers its clock to save power, this "
-        "share stays and the FLOPs per second fall.\n"
-        f"- {_clock(top.per_second, cycles / 100, gpu, after)}{_clocks_told(steps, counted, gpu)}"
+        f"share stays and the FLOPs per second fall.{_lowered(_clocks(steps, counted, gpu))}"
     )
 
 
-def _clocks_told(steps: Sequence[Step], counted: Mapping[str, Point], gpu: Gpu | None) -> str:
-    """That the estimated clock falls as the tensor cores get busier, as a sentence; empty where it does not.
+def clock_told(steps: Sequence[Step], counted: Mapping[str, Point], gpu: Gpu | None, after: str = "") -> str:
+    """How the clock of the top kernel is estimated, and that it falls as the tensor cores get busier; markdown, empty
+    where the top kernel was not timed and counted. `after`: the clock that the driver reported after the last launch.
+    """
+    top = steps[-1]
+    point = counted.get(top.rung.name)
+    cycles = point.counters.cold.tensor_active_percent if point and point.counters else None
+    if not top.per_second or cycles is None:
+        return ""
+    said = _clock(top.per_second, cycles / 100, gpu, after)
+    if found := _clocks(steps, counted, gpu):
+        each = (f"{numbers.si(clock, 'Hz')} at {numbers.percent(busy)} busy ({name})" for busy, clock, name in found)
+        said += f" The busier the tensor cores, the lower this clock: {', '.join(each)}."
+    return said
+
+
+Clock = tuple[float, float, str]
+"""The share of the cycles in which a kernel's tensor cores multiply, the estimated clock, and the kernel's name."""
+
+
+def _lowered(found: Sequence[Clock]) -> str:
+    """That the GPU did lower its clock, as a sentence; empty where it is not known."""
+    if not found:
+        return ""
+    (_, before, _), (_, now, name) = found[0], found[-1]
+    return f" It did: about {numbers.si(now, 'Hz')} in {name}, not {numbers.si(before, 'Hz')}."
+
+
+def _clocks(steps: Sequence[Step], counted: Mapping[str, Point], gpu: Gpu | None) -> Sequence[Clock]:
+    """Estimated clocks that fall as the tensor cores get busier, a few of them; empty where they do not fall.
 
     Kernels that multiply what a causal mask hides are left out: that work is in their cycles and not in their FLOPs.
     """
     if not gpu or not gpu.tensor_flops_per_cycle:
-        return ""
+        return ()
     found = []
     for step in steps:
         point = counted.get(step.rung.name)
@@ -174,11 +199,9 @@ def _clocks_told(steps: Sequence[Step], counted: Mapping[str, Point], gpu: Gpu |
     found.sort()
     rises = any(later[1] > CLOCK_ROUGH * former[1] for former, later in itertools.combinations(found, 2))
     if len(found) < 3 or rises or found[-1][1] * CLOCK_ROUGH > found[0][1]:
-        return ""
+        return ()
     still = [one for one in found if one[1] * CLOCK_ROUGH >= found[0][1]]  # up to where it hardly falls
-    shown = dict.fromkeys((found[0], still[-1], found[-1]))
-    said = (f"{numbers.si(clock, 'Hz')} at {numbers.percent(busy)} busy ({name})" for busy, clock, name in shown)
-    return f" The busier the tensor cores, the lower this clock: {', '.join(said)}."
+    return tuple(dict.fromkeys((found[0], still[-1], found[-1])))
 
 
 def _clock(per_second: float, share: float, gpu: Gpu | None, after: str) -> str:

@@ -353,7 +353,7 @@ def grid_told(of: Grid, gpu: Gpu | None) -> str:
         f"{numbers.duration(worst.seconds or 0.0)}."
     )
     ran = f"{len(timed)} of {many} settings ran.{f' {unfit}' if unfit else ''}"
-    return "\n\n".join([said, f"{ends}{f' {_spilling(timed)}' if best.spills else ''}", ran])
+    return "\n\n".join([said, ends, ran])
 
 
 COUNTS = {2: "Two", 3: "Three"}
@@ -368,7 +368,7 @@ def _spills(of: Grid) -> str:
     all_with = f", all with {with_warps.pop()} warps" if len(with_warps) == 1 else ""
     return (
         f"**Spills**: {len(spilled)} settings{all_with} ({SPILLED}). S, P̃ and Õ are spread over the registers of the "
-        "program's threads, at most 255 each. Fewer warps need more registers per thread."
+        f"program's threads, at most 255 each. Fewer warps need more registers per thread.{_spilling(of.timed)}"
     )
 
 
@@ -441,12 +441,14 @@ def _named(point: Point) -> str:
 
 
 def _spilling(timed: Sequence[Point]) -> str:
-    """That the fastest setting spills, and how much slower the fastest that does not is."""
+    """That the fastest setting spills, and how much slower the fastest that does not is; empty if it does not."""
+    if not timed or not timed[0].spills:
+        return ""
     best, dry = timed[0], next((point for point in timed if point.spills == 0), None)
-    said = f"The fastest spills {4 * (best.spills or 0)} B per thread ({SPILLED})."
+    said = f" A small spill can pay: the fastest setting spills {4 * (best.spills or 0)} B per thread."
     if dry is None:
         return said
     faster = numbers.percent((dry.seconds or 0.0) / (best.seconds or 1.0) - 1)
-    said += f" It is nevertheless {faster} faster than {_named(dry)}, which spills nothing."
+    said += f" It is {faster} faster than {_named(dry)}, which spills nothing."
     larger = best.block_m * best.block_n > dry.block_m * dry.block_n
     return f"{said} We did not separate the larger tile from the spill." if larger else said

@@ -210,6 +210,8 @@ class Chosen:
         )
         names = {one.label for one in ours}
         name = names.pop() if len(names) == 1 else "our fastest kernel"
+        if ours[0].function in results.DISPATCHERS:
+            name += ", the function that chooses one of our kernels,"
         said = "Higher is faster: "
         if len(limits) == 2:
             peaks = " and ".join(
@@ -239,10 +241,7 @@ GOALS = {
     "Other kernels": "see that other kernels have other ceilings, and what brings each kernel close to its own.",
 }
 TABS = {
-    "The climb": (
-        "For readers who write kernels: if you only call attention, PyTorch's is fast already. **Press a bar** to see "
-        "the kernel's idea and its code."
-    ),
+    "The climb": "",
     "Tuning": "",
     "Other kernels": (
         "The ceiling of softmax is a copy. For top-5 and decoding it is reading HBM. For the backward pass it is a "
@@ -252,9 +251,10 @@ TABS = {
 """The page's tabs, and what each says after its goal."""
 
 
-def introduce(tab: str) -> None:
-    """A tab's goal and first words, below the page's title."""
-    layout.introduce(f"**Goal: {GOALS[tab]}**\n\n{TABS[tab]}")
+def introduce(tab: str, shown: Chosen | None) -> None:
+    """A tab's goal and first words, below the page's title; of the climb's case, what libraries reach."""
+    words = climb_figures.libraries_told(rungs.beside(shown.case)) if shown else TABS[tab]
+    layout.introduce(f"**Goal: {GOALS[tab]}**\n\n{words}")
 
 
 class Same:

@@ -171,7 +171,7 @@ def time_words(fewer: float, faster: float, found: Limits | None, peak: float = 
     if found.verdict == NEITHER and (two := found.in_base_2):
         link = f"./measurements?kernel={two.other.kernel}"
         why = f"[Computing 2ˣ instead of eˣ]({link}) saves {percent(1 - two.seconds / two.own)} with the same bytes."
-    return f"{number(fewer, 2)} × fewer bytes, yet only {number(faster, 2)} × faster: {busy} {why}"
+    return f"{number(fewer, 2)} × fewer bytes, yet only {number(faster, 2)} × as fast: {busy} {why}"
 
 
 def levels_table(found: Levels, between: Sequence[Gap]) -> str:
@@ -271,7 +271,7 @@ def link_words(key: str, found: Levels, *, predicted: bool) -> str:
             "compiler decides what passes through shared memory, so neither formula nor trace knows it."
         )
     if predicted:
-        table = f"the table shows {MARKS['predicted']} the prediction, by the formula with a model of L2:"
+        table = f"{MARKS['predicted']} is a prediction, by the formula with a model of L2."
     elif key == "l1":
         table = "the table shows what the programs request:"
     else:

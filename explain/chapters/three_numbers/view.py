@@ -36,6 +36,9 @@ _WHAT = {
 }
 
 
+COUNT_WHAT = "**Count loads to compare algorithms. Count HBM to find what limits a run.**"
+
+
 def counted_here(experiment: Experiment, shown: Sequence[Entry]) -> Witness:
     """The run's counters: of this machine's GPU (a button counts them), or of the first record that has them."""
     here: Counters | None = None
@@ -110,19 +113,17 @@ def ratios(choice: Choice, records: Sequence[Entry]) -> None:
         told: Sequence[tuple[str, str, str, Callable[[float], str]]] = (
             ("bytes requested by the programs", "fewer", "S and P stay on chip.", amount),
             ("bytes at HBM", "fewer", f"S and P stay on chip. L2 keeps K and V.\n\n{at_hbm}", amount),
-            ("time", "faster", "Both do the same matmuls.", lambda ms: duration(ms / 1e3)),
+            ("time", "as fast", "Both do the same matmuls.", lambda ms: duration(ms / 1e3)),
         )
         layout.header(f"FlashAttention-2 beside standard attention: {figures.sizes_words(pair[0])}")
-        bytes_ = [column.container(border=True, gap="small", height="stretch") for column in st.columns(2, gap="small")]
-        with st.container(border=True):
-            of_time, conclusion = st.columns([1, 2], gap="large", vertical_alignment="center")
-        for (name, better, why, unit), a, b, place in zip(told, standard, flash, (*bytes_, of_time), strict=True):
-            with place:
+        for (name, better, why, unit), a, b, column in zip(
+            told, standard, flash, st.columns(3, gap="small"), strict=True
+        ):
+            with column.container(border=True, gap="small", height="stretch"):
                 st.metric(name, f"{number(a / b, 2)} × {better}" if a and b else NONE)
                 st.markdown(f"{unit(a)} → {unit(b)}" if a and b else NONE)
                 st.markdown(why)
-        with conclusion:
-            layout.prose(time)
+        layout.prose(f"{time}\n\n{COUNT_WHAT}".strip())
         tile = " × ".join(str(pair[1].values[name]) for name in ("block_m", "block_n"))
         sourced(f"{one.source} · L2 cold · tiles of {tile}")
         return
@@ -186,7 +187,7 @@ def hierarchy(choice: Choice, lead: DeltaGenerator) -> tuple[Shown, Sequence[Ent
         with folded:
             ways(witness)
     shown = lab.shown(choice.experiment, traced, witness, warm=choice.warm)
-    link = pictures.pressed("link", pictured.LINKS, "dram")
+    link = pictures.pressed("link", pictured.LINKS, "l1")
     with drawn:
         dirty = shown.counts.dirty_bytes if shown.counts else None
         wide, narrow = (
@@ -215,9 +216,14 @@ def _link(link: str, shown: Shown) -> None:
     """The bytes of one link, buffer by buffer."""
     predicted = link == "dram" and shown.prediction is not None
     layout.prose(f"**{pictured.LINKS[link]}**: {figures.link_words(link, shown.levels, predicted=predicted)}")
-    st.markdown(figures.buffers_table(link, shown.traffic, shown.traced, shown.prediction))
-    if shown.check:
-        layout.prose(figures.prediction_words(shown.check))
+    table = figures.buffers_table(link, shown.traffic, shown.traced, shown.prediction)
+    if not predicted:
+        st.markdown(table)
+        return
+    with st.expander("The prediction, buffer by buffer"):
+        st.markdown(table)
+        if shown.check:
+            layout.prose(figures.prediction_words(shown.check))
 
 
 @repeated

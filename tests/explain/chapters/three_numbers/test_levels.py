@@ -347,7 +347,7 @@ def test_the_bytes_at_dram_are_told_as_the_sum_that_they_are():
 
 def test_the_time_says_what_the_records_rates_say():
     told = figures.time_words(64.2, 1.7, Limits([0.02], [0.23], ["bf16"]))
-    start = "64 × fewer bytes, yet only 1.7 × faster: HBM is busy 2% of the time and the matmuls need 23%."
+    start = "64 × fewer bytes, yet only 1.7 × as fast: HBM is busy 2% of the time and the matmuls need 23%."
     assert told.startswith(start)
     in_base_2 = InBase2(Experiment.of("flash_attention_exp2"), 0.6, 1.0, "")
     told = figures.time_words(64.2, 1.7, Limits([0.02], [0.23], ["bf16"], in_base_2=in_base_2))

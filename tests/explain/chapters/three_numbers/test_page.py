@@ -78,7 +78,7 @@ def test_without_a_gpu_the_recorded_counters_are_shown_and_say_whose_they_are():
 
 
 def test_a_missed_prediction_names_its_cause_and_its_bytes():
-    said = texts(page("three_numbers", kernel="softmax_safe", size="1"))
+    said = texts(page("three_numbers", kernel="softmax_safe", size="1", link="dram"))
     done = check(sizes("softmax_safe")[0], measured("softmax_safe").cold, GPUS["H200"])
     assert not done.met
     (held,) = [cause for cause in done.causes if cause.name == "Hit in L2"]

@@ -132,7 +132,7 @@ def test_the_verdict_begins_with_the_claim_and_its_own_length():
         f"**Here**: {ratio(gains[4032])} on rows of 4,032, {ratio(gains[2064384])} on rows of 2,064,384. "
         ":orange-badge[partly: the size is reproduced, the starting point is not]"
     )
-    assert begins.startswith("On the H200 the speedup begins at 8,064 elements, not 4,000.")
+    assert begins.startswith("On the H200 the speedup begins at 8,064 elements, not 4,000: ")
 
 
 def test_speedups_are_drawn_around_1():

@@ -64,8 +64,8 @@ def size_of_errors(experiment: Experiment, beside: DeltaGenerator) -> None:
         layout.chapter_link("side_by_side", "Side by side steps through both kernels →")
     told = (
         "The error of an element of O is its distance from the float64 result. The dot is the median error, the bar is "
-        "the largest error. The kernels ran in Triton's interpreter, on the same rounded inputs. A tile chosen above "
-        "is FlashAttention's."
+        "the largest error. The kernels ran in Triton's interpreter, on the same rounded inputs. BLOCK_N above "
+        "applies to FlashAttention only."
     )
     words, picture = layout.sides("How large the errors are")
     with words:
@@ -175,9 +175,8 @@ def growth() -> None:
         "Each tile rounds ℓ and Õ once more. α shrinks the old error and the old sum by the same factor, so the "
         f"relative error stays and a new rounding is added.\n\n**fp32:** with {ratio(tiles)} the tiles, the error of "
         f"ℓ grows {number(total, 2)} ×, the error of O {number(o, 2)} ×. Roundings go up and down and partly cancel. "
-        f"If none cancelled, the error could grow {ratio(tiles)}. If they were random, it would grow √{number(tiles)} "
-        f"= {number(tiles**0.5)} ×.\n\n**fp16:** the error of O grows {number(narrow, 2)} ×. The rounding of P̃ is "
-        "much larger and hides the growth."
+        f"If none cancelled, the error could grow {ratio(tiles)}.\n\n**fp16:** the error of O grows "
+        f"{number(narrow, 2)} ×. The rounding of P̃ is much larger and hides the growth."
     )
     with layout.part("Does the error grow with the number of tiles? Slowly", words), st.container(key="chart growth"):
         plotted(figures.growth(found), "errors by tile", {"displayModeBar": False}, "the errors by number of tiles")
@@ -193,8 +192,8 @@ def base_2() -> None:
         "Why do fast kernels use exp2, and the number 1.44269504?",
         "exp(x) is 2 to the power of x · log₂ e, and log₂ e = 1.44269504… A GPU has a unit for powers of 2, so every "
         f"`tl.exp` is a multiplication by log₂ e and an `ex2`.{_instructions()}\n\n`flash_attention_exp2` multiplies "
-        "sm_scale by log₂ e once. Its S then counts in powers of 2, and no exponential needs the multiplication. At "
-        "the end lse = (m + log₂ ℓ) · ln 2 is a natural logarithm again.",
+        "sm_scale by log₂ e once. Its S is then measured in powers of 2: one unit doubles the weight. No exponential "
+        "needs the multiplication. At the end lse = (m + log₂ ℓ) · ln 2 is a natural logarithm again.",
     ):
         show_code(_difference_in_base_2(), "diff")
         st.caption("flash_attention → flash_attention_exp2: green lines are new, red lines are gone.")
@@ -206,7 +205,7 @@ def _instructions() -> str:
     if not all(each):
         return ""
     return (
-        " Around it the compiler keeps very small results exact: a comparison and two more multiplications. With the "
+        " To keep very small results exact, the compiler adds a comparison and two multiplications. With the "
         f"subtraction of m that makes {each[0]} instructions per score. `tl.exp2` has {each[1]}: the subtraction and "
         "the `ex2`."
     )

@@ -290,7 +290,7 @@ def faster(seconds: Mapping[str, Mapping[int, float]], setting: Mapping[str, Any
     mixed = bool(before) and min(before.values()) < 1 < max(before.values())
     if found.x:
         at = f"N ≈ {found.x:,.0f}"
-        said += f" Below {at} neither is always faster." if mixed else f" The curves cross at {at}."
+        said += f" The curves cross at {at}." + (" Below it, neither is always faster." if mixed else "")
     if before:
         longest = int(max(before))
         programs = setting["heads"] * -(-longest // setting["block_m"])

@@ -40,7 +40,7 @@ GOALS = {
 }
 WORDS = {
     "Step through": "A program keeps a tile of queries on chip, reads keys and values tile by tile, and drops each "
-    "tile of S after use. Only O and L go to memory. L is one number per query, for the backward pass.",
+    "tile of S after use. Only O and L go to memory. L is one number per query, m + ln ℓ, for the backward pass.",
     "Tile sizes": "The tiles of one program must fit on chip: Q, K and V in shared memory, S and the output in "
     "registers.\n\n**How large may a tile be?** Press one, and see how full it makes the bars. **Formula** counts each "
     "array once. **Compiler** is what the compiled kernel really uses.",
@@ -56,6 +56,12 @@ WORDS = {
 """The page's views: what each is for, and what it begins with."""
 
 
+UPDATE = (
+    "With each tile, for each row: **α = exp(old m − new m)**, **ℓ ← α ℓ + Σ P̃**, **Õ ← α Õ + P̃ V**. "
+    "At the end O = Õ ÷ ℓ."
+)
+
+
 def introduce(view: str) -> None:
     """A view's goal and first words, below the page's title."""
     layout.introduce(f"**Goal: {GOALS[view]}**\n\n{WORDS[view]}")
@@ -66,6 +72,8 @@ def choose(*folded: str) -> None:
     sizes = ("block_m", "block_n", *folded)
     presets = controls.ATTENTION_PRESETS
     controls.controls(lessons.OPENING, ["inputs", "causal"], presets, folded=sizes, followed=True)
+    if folded:
+        layout.prose(UPDATE)
 
 
 def step_through() -> None:

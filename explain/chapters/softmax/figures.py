@@ -105,6 +105,13 @@ def safe(x: np.ndarray, dtype: str) -> Row:
     return _softmax(rounded, rounded.max(), dtype)
 
 
+@kept
+def both(x: Sequence[float], dtype: str) -> tuple[Row, Row]:
+    """The softmax of these logits as written, and the safe one."""
+    logits = np.array(x)
+    return as_written(logits, dtype), safe(logits, dtype)
+
+
 def _softmax(x: np.ndarray, m: np.float32 | None, dtype: str) -> Row:
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         p = representable(np.exp(x if m is None else representable(x - m, dtype)), dtype)
@@ -132,9 +139,10 @@ def losses(x: np.ndarray, target: int, dtype: str) -> dict[str, float]:
         }
 
 
-def loss_table(x: np.ndarray, target: int, dtype: str) -> str:
+@kept
+def loss_table(x: Sequence[float], target: int, dtype: str) -> str:
     """`losses` as a Markdown table, each with its error against float64."""
-    found = losses(x, target, dtype)
+    found = losses(np.array(x), target, dtype)
     exact = found.pop("float64")
     rows = [(way, f"**{number(value, 4)}**", number(abs(value - exact), 4)) for way, value in found.items()]
     rows.append(("in float64, on the same logits", number(exact, 4), ""))
@@ -209,6 +217,7 @@ def tallest(naive: Row, safe: Row, dtype: str) -> tuple[str, str]:
     )
 
 
+@kept
 def bars(row: Row, name: str, note: str) -> str:
     """A softmax and its name: a line of bars for the logits, the exponentials and the weights. HTML for `page.css`.
 

@@ -13,6 +13,7 @@ from explain import lessons
 from explain.chapters.softmax import exercises, figures
 from explain.experiment import Experiment
 from explain.figures.numbers import count, number
+from explain.kept import kept
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.address import query
@@ -44,8 +45,7 @@ def two_kernels() -> Runs:
             "The sum is ∞ too. Then ∞ / ∞ is NaN, and the other five weights are exp(x) / ∞ = 0. Safe softmax "
             "computes exp(x − m). x − m is never above 0, so no exponential is above 1.",
         ):
-            x: np.ndarray = row.make_inputs()["x"][0]
-            pictures.drawing(figures.exponentials(x), figures.exponentials(x, narrow=True))
+            pictures.drawing(*_exponentials(row))
     return pair, traces
 
 
@@ -102,8 +102,8 @@ def six_logits(charts: tuple[DeltaGenerator, DeltaGenerator]) -> None:
         temperature = st.select_slider(
             "Temperature: divide by", (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0), 1.0, key="temperature", bind="query-params"
         )
-    x = np.array(logits) / temperature + (added or 0)
-    rows = figures.as_written(x, dtype), figures.safe(x, dtype)
+    x = tuple(logit / temperature + (added or 0) for logit in logits)
+    rows = figures.both(x, dtype)
     for place, name, note, row in zip(charts, ("Naive", "Safe"), figures.tallest(*rows, dtype), rows, strict=True):
         place.html(figures.bars(row, name, note))
     with st.expander("Cross entropy of these logits"):
@@ -116,6 +116,12 @@ def six_logits(charts: tuple[DeltaGenerator, DeltaGenerator]) -> None:
         target = controls.pick("Target class", range(6), "class")
         st.markdown(figures.loss_table(x, target, dtype))
         st.caption("computed on this page · every operation rounded to the format")
+
+
+@kept
+def _exponentials(row: Experiment) -> tuple[str, str]:
+    x: np.ndarray = row.make_inputs()["x"][0]
+    return figures.exponentials(x), figures.exponentials(x, narrow=True)
 
 
 def overflow(runs: Runs) -> None:

@@ -504,7 +504,7 @@ def test_a_kernel_that_wins_only_from_a_length_on_is_told_with_both_sides_below_
     (sentence,) = sentences.crossings(SWEEP, readings, ["seconds"])
     crosses = re.search("The curves cross at (N ≈ [0-9]+)", sentence)
     assert crosses
-    assert sentence.endswith(f" at {crosses[1]}. Below it, neither is always faster.")
+    assert sentence.endswith(f" Below {crosses[1]} neither is always faster.")
     close: dict[float | None, float | None] = {0.8: 0.98, 0.9: 0.97, 1.2: 1.04}
     near = [replace(one, seconds=close.get(one.seconds, one.seconds)) for one in readings]
     (sentence,) = sentences.crossings(SWEEP, near, ["seconds"])

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from explain.player import files
-from explain.player.component import Run, body_of
+from explain.player.component import Run, Toured, body_of
 
 
 def standalone_html(
@@ -21,6 +21,7 @@ def standalone_html(
     Raises:
         ValueError: no run or more than two, or an invalid view, as for `explain.player.component.player`.
     """
-    more: dict[str, Any] = {"tour": dict(tour), "caption": 1} if tour else {}
-    packet = body_of(runs).packet(place=None, step=step, depth=depth, query=None, height=None, **more)
+    more = {"caption": 1} if tour else {}
+    toured = Toured.of(tour) if tour else None
+    packet = body_of(runs).packet(toured, place=None, step=step, depth=depth, query=None, height=None, **more)
     return files.page(packet, tour["title"] if tour else " · ".join(run.view["title"] for run in runs))

@@ -36,4 +36,5 @@ def files(ending: str) -> list[Path]:
 
 def measured(name: str) -> dict[str, Any] | None:
     """The result recorded under this name, with its provenance; None if there is none. Raises ResultFileError."""
-    return results.load(FOLDER / f"{name}.json", dict, "python -m explain")
+    path = FOLDER / f"{name}.json"
+    return results.read(path) if path.exists() else None

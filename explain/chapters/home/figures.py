@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from explain import recordings
 from explain.figures.numbers import count
+from explain.records import results
 from explain.records.code import stale_parts, stale_words
 
 _HALF_HOURS = (
@@ -27,10 +30,12 @@ def in_minutes(minutes: float) -> str:
 
 
 def verified() -> str:
-    """How many experiments on a GPU are within their tolerance; "" without a record."""
-    record = recordings.measured("verification-h200")
-    if record is None:
-        return ""
+    """How many experiments on a GPU are within their tolerance; "" without a record. Raises ResultFileError."""
+    path = recordings.FOLDER / "verification-h200.json"
+    return results.load(path, _verified, "python -m explain record verification") or ""
+
+
+def _verified(record: dict[str, Any]) -> str:
     where, right = record["provenance"], [k for k in record["kernels"].values() if not k["wrong_on_purpose"]]
     within, total = (sum(kernel[name] for kernel in right) for name in ("within_tolerance", "experiments"))
     return (

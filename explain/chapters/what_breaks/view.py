@@ -252,8 +252,8 @@ def game(exhibit: Exhibit) -> None:
         + (
             "Then try to make the changed kernel fail."
             if exhibit.harmless
-            else "Then change the input: the broken kernel must fail and the correct one pass. The input at the top breaks "
-            "it. Find a second one."
+            else "Then change the input: the broken kernel must fail and the correct one pass. The input at the top "
+            "breaks it. Find a second one."
         )
     )
     if not has_triton():

@@ -21,9 +21,9 @@ def ladder(outcomes: Sequence[Outcome], at: int, *, narrow: bool = False) -> str
     An arrow is one trip of the row: to the right from memory to the chip, to the left back. `narrow` is for a phone:
     what is new and what limits it stand below a rung's name.
     """
-    wide, arrows, strip, high = (340.0, 250.0, 80.0, 70.0) if narrow else (810.0, 262.0, 74.0, 30.0)
+    wide, arrows, strip, high = (340.0, 250.0, 80.0, 70.0) if narrow else (810.0, 250.0, 96.0, 30.0)
     bottom = TOP + (high + BETWEEN) * len(outcomes) - BETWEEN + 4
-    columns = {"new": LEFT + arrows + strip + 74, "limit": LEFT + arrows + strip + 282}
+    columns = {"new": LEFT + arrows + strip + 68, "limit": LEFT + arrows + strip + 274}
     drawn = [line(x, TOP, x, bottom, opacity=0.8) for x in (LEFT, LEFT + wide)]
     drawn += [
         text(LEFT + arrows, 14, "memory", size=13, faint=True),
